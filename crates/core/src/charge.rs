@@ -38,10 +38,8 @@ pub fn charge<'d>(
         charges.of_object = of_object(request, plan, object, pods, &bounds, context)?;
     }
     if let (Some(pod), Some(rollout), true) = (&pods.new, &plan.rollout, plan.pods != Mode::Off) {
-        for quotas in [quotas, &tenants::charged(&context.tenant_quotas, &request.namespace, context.namespace)?] {
-            let bounds = Bounds { quotas, ..bounds };
-            quota::workload::check(rollout, pod, pods.old.as_ref(), &bounds, &mut charges.of_pods)?;
-        }
+        let tenant = tenants::charged(&context.tenant_quotas, &request.namespace, context.namespace)?;
+        charges.of_pods = quota::workload::check(rollout, pod, pods.old.as_ref(), &bounds, &tenant)?;
     }
     if settings.quotas.freshness == Freshness::Live {
         for outcome in [&charges.of_object, &charges.of_pods] {

@@ -143,7 +143,12 @@ fn report_missing<'d>(decision: &mut Decision<'d>, plan: &Plan, context: &Contex
 
 /// Records every estimate, and warns of problems with the usage history.
 fn report_estimates<'d>(decision: &mut Decision<'d>, kind: RequestKind, filled: &Filled<'d>, notes: &[String]) {
-    let whose = if kind == RequestKind::Workload { "its pods: " } else { "" };
+    let whose = match kind {
+        // Somebody else chose the template, and was told.
+        RequestKind::Scale => return,
+        RequestKind::Workload => "its pods: ",
+        _ => "",
+    };
     for (index, report) in filled.estimates.reports(whose).into_iter().enumerate() {
         if report.should_warn {
             decision.warn(|| (Cause::Estimate(index), report.text.clone()));
@@ -184,7 +189,7 @@ fn add_quota_breaches<'d>(
     breaches: Vec<quota::Breach<'d>>,
 ) {
     let (refusing, warning): (Vec<_>, Vec<_>) =
-        breaches.into_iter().partition(|breach| mode == Mode::Enforce && !breach.only_slows());
+        breaches.into_iter().partition(|breach| mode == Mode::Enforce && !breach.only_warns());
     if !refusing.is_empty() {
         let (resource, name) = (request.qualified_resource(), request.name.to_string());
         decision.violations.push(Violation::Quotas { resource, name, is_workload, breaches: refusing });

@@ -106,7 +106,9 @@ pub fn make<'d>(
 /// a controller, that controller.
 pub fn owners<'d>(request: &Request<'d>, pod: &Pod<'d>) -> Result<Vec<Owner<'d>>, Malformed> {
     if request.kind != "Pod" {
-        return Ok(vec![Owner { kind: request.kind.clone(), name: request.name.clone() }]);
+        // A `Scale` is about a workload, too.
+        let kind = request.pod_kind().map_or_else(|| request.kind.clone(), |kind| Cow::Borrowed(kind.kind));
+        return Ok(vec![Owner { kind, name: request.name.clone() }]);
     }
     let mut owners = Vec::new();
     let Some(metadata) = pod.node.get("metadata")? else { return Ok(owners) };

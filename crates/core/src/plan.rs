@@ -12,7 +12,8 @@ use crate::annotations::{headroom_annotation, limit_ranger};
 use crate::cluster::Context;
 use crate::json::Malformed;
 use crate::limit_rules::{self, Range};
-use crate::request::rollout::{self, Rollout};
+use crate::request::controllers::Rollout;
+use crate::request::rollout;
 use crate::request::{Pod, Request};
 use crate::settings::{EstimateMode, Mode, Role, Settings};
 
@@ -67,8 +68,9 @@ impl Plan {
             quotas: if judges && kind.is_counted(request) { settings.quotas.mode } else { Mode::Off },
             pods: if has_rollout { pods } else { Mode::Off },
             rollout: rollout.filter(|_| has_rollout),
+            // The API server fills in pods, too, whether this policy checks LimitRanges or not.
             is_defaulted: kind != RequestKind::Claim && limits != Mode::Off
-                || has_rollout && settings.limit_ranges.mode != Mode::Off,
+                || has_rollout && (settings.limit_ranges.mode != Mode::Off || !settings.mutate_templates),
             is_estimated: kind.makes_pods() && settings.estimates.mode != EstimateMode::Never,
             may_change: false,
         };
@@ -96,8 +98,10 @@ impl Plan {
         // If the pod cannot use an estimate, nothing is read for one. If the ranges are read anyway, this is decided
         // later, when they are known.
         if plan.is_estimated && (plan.limits == Mode::Off && !plan.is_defaulted || settings.estimates.reads_more()) {
+            // The pod of a scale is not known yet.
+            let unknown = Ok(kind == RequestKind::Scale);
             plan.is_estimated =
-                pod.as_ref().map_or(Ok(false), |pod| estimate_targets::is_possible(pod, &settings.estimates))?;
+                pod.as_ref().map_or(unknown, |pod| estimate_targets::is_possible(pod, &settings.estimates))?;
         }
         Ok(Some((plan, pod)))
     }

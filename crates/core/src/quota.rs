@@ -30,7 +30,7 @@ use crate::timestamp::Timestamp;
 use crate::truncate::Names;
 use charge::Deltas;
 
-pub use breach::{Breach, Excess, Fault, Growth, Surge};
+pub use breach::{Breach, Course, Excess, Fault, Growth};
 pub use charge::{Added, Change, Charge};
 pub use charged_names::{Charged, Kind, Measure};
 pub use near_limit::near_limit;
@@ -150,11 +150,12 @@ pub fn check<'d>(
         return Ok(outcome);
     };
     if change.refuses() && !limited_resources.is_empty() && deltas.charge_anything(object.kind) {
+        let applying: Vec<&Applying<'_, 'd>> = applying.iter().collect();
         outcome.breaches.extend(limited_resources::check(object, &deltas, &applying, bounds)?);
     }
     for quota in charging {
         let excesses = outcome.charge(quota, &|charged| deltas.amount(quota.quota, charged), &|charged| {
-            object.pod.map(|pod| required_values::origins(pod, charged)).unwrap_or_default()
+            required_values::origins(object.pod, charged)
         });
         if change.refuses() && !excesses.is_empty() {
             outcome.breaches.push(quota.breach(Fault::Exceeded { excesses, growth: None }));
@@ -204,16 +205,25 @@ fn applying_to<'q, 'd>(
 ) -> Result<Vec<Applying<'q, 'd>>, Malformed> {
     let mut applying = Vec::with_capacity(quotas.len());
     for quota in quotas {
-        let bound = |(name, hard): (&'q ResourceName<'d>, &'q Quantity)| {
-            let charged = object.kind.charged_under(name)?;
-            Some(Bound { name, hard, charged, is_decisive: object.is_bounded_by(charged) })
-        };
-        let bounds: Vec<Bound<'q, 'd>> = quota.hard.iter().filter_map(bound).collect();
-        if bounds.iter().any(|bound| bound.is_decisive) && scope::matches_all(object, quota)? {
+        let bounds = bounds_for(object, quota);
+        if !bounds.is_empty() && scope::matches_all(object, quota)? {
             applying.push(Applying { quota, bounds });
         }
     }
     Ok(applying)
+}
+
+/// The bounds of a quota that concern an object of this kind; none if none of them makes the quota apply.
+fn bounds_for<'q, 'd>(object: &Object<'_, 'd>, quota: &'q ResourceQuota<'d>) -> Vec<Bound<'q, 'd>> {
+    let bound = |(name, hard): (&'q ResourceName<'d>, &'q Quantity)| {
+        let charged = object.kind.charged_under(name)?;
+        Some(Bound { name, hard, charged, is_decisive: object.is_bounded_by(charged) })
+    };
+    let mut bounds: Vec<Bound<'q, 'd>> = quota.hard.iter().filter_map(bound).collect();
+    if !bounds.iter().any(|bound| bound.is_decisive) {
+        bounds.clear();
+    }
+    bounds
 }
 
 impl<'d> Applying<'_, 'd> {

@@ -2,6 +2,7 @@
 
 pub mod admission_request;
 pub mod api_server_defaults;
+pub mod controllers;
 pub mod kinds;
 pub mod origin;
 pub mod pod;

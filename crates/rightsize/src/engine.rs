@@ -483,6 +483,8 @@ fn pods_in_spec(request: &Request<'_>) -> Result<(u64, Option<&'static str>), Ma
     match rollout::rollout(request)? {
         Some(rollout) => Ok((rollout.wanted, rollout.assumption)),
         None if request.resource == "pods" => Ok((1, None)),
+        // A paused Deployment may have pods, although it makes none now.
+        None if request.resource == "deployments" => Ok((rollout::replicas(&object)?, None)),
         None => Ok((0, None)),
     }
 }

@@ -62,7 +62,7 @@ impl RequestKind {
 
     /// True if it creates pods, whose requests can be estimated.
     pub fn makes_pods(self) -> bool {
-        matches!(self, Self::Pod | Self::Workload)
+        matches!(self, Self::Pod | Self::Workload | Self::Scale)
     }
 
     /// True if the object itself is charged to quotas.

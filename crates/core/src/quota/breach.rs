@@ -58,23 +58,27 @@ pub struct Excess<'d> {
 /// The excess of a workload's pods over a quota.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Growth {
-    /// The pods that the workload is to have, and how many of them fit.
+    /// The pods that the workload is to have.
     pub wanted: u64,
-    pub fitting: u64,
-    /// The extra pods of a rollout, where only these do not fit.
-    pub surge: Option<Surge>,
+    pub course: Course,
     /// The noun for what is counted: `replicas` or `pods`.
     pub noun: &'static str,
-    /// The assumption behind the number, if any.
+    /// The assumption behind the numbers, if any.
     pub assumption: Option<&'static str>,
+    /// True if the assumption may well be wrong, so that nothing is refused by it.
+    pub is_uncertain: bool,
 }
 
-/// The surge of a rollout.
+/// What becomes of the pods of a workload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Surge {
-    pub pods: u64,
-    /// True if the rollout continues without it.
-    pub may_wait: bool,
+pub enum Course {
+    /// Only so many of them fit.
+    Fits(u64),
+    /// All would fit, but old pods keep the place of new ones. `surge`: the new pods that are to come first, if none of
+    /// them fits. `helps`: without a surge, it would end.
+    Stops { created: u64, of: u64, surge: u64, helps: bool },
+    /// It goes on without its surge.
+    Slower { surge: u64 },
 }
 
 impl<'d> Breach<'d> {
@@ -82,13 +86,21 @@ impl<'d> Breach<'d> {
         Self { quota: None, is_tenant: false, fault }
     }
 
-    /// True if it only slows a rollout, which continues without its surge.
+    /// True if the pods are all created in the end, or may be.
+    pub fn only_warns(&self) -> bool {
+        self.growth().is_some_and(|growth| growth.is_uncertain || matches!(growth.course, Course::Slower { .. }))
+    }
+
+    /// True if no pod is refused for good.
     pub fn only_slows(&self) -> bool {
-        let growth = match &self.fault {
+        self.growth().is_some_and(|growth| matches!(growth.course, Course::Slower { .. }))
+    }
+
+    fn growth(&self) -> Option<&Growth> {
+        match &self.fault {
             Fault::Exceeded { growth, .. } => growth.as_ref(),
             _ => None,
-        };
-        growth.and_then(|growth| growth.surge).is_some_and(|surge| surge.may_wait)
+        }
     }
 
     /// True if Kubernetes puts the object's name in front of such a refusal.
@@ -187,18 +199,26 @@ impl Excess<'_> {
 
 impl Growth {
     fn text(&self, excesses: &str) -> String {
-        let Self { wanted, fitting, surge, noun, assumption } = self;
-        let mut text = match surge {
-            Some(Surge { pods, may_wait: true }) => {
-                format!("no room to surge by {}, so the rollout will be slower: {excesses}", count_of(*pods, "pod"))
-            }
-            Some(Surge { pods, may_wait: false }) => format!(
-                "no room to surge by {}, so the rollout will stop: {excesses}; or set maxSurge 0, \
-                 maxUnavailable 1",
-                count_of(*pods, "pod")
-            ),
-            None => format!("{fitting} of {wanted} {noun} fit: {excesses}"),
+        let Self { wanted, course, noun, assumption, .. } = self;
+        let surge_of = |surge: u64| match surge {
+            0 => String::new(),
+            _ => format!("no room to surge by {}, so ", count_of(surge, "pod")),
         };
+        let mut text = match course {
+            Course::Fits(fitting) => format!("{fitting} of {wanted} {noun} fit: {excesses}"),
+            Course::Slower { surge } => format!("{}the rollout will be slower: {excesses}", surge_of(*surge)),
+            Course::Stops { created, of, surge, .. } => {
+                let place = if *surge > 0 {
+                    String::new()
+                } else {
+                    format!(" after {created} of {}", count_of(*of, "new pod"))
+                };
+                format!("{}the rollout will stop{place}: {excesses}", surge_of(*surge))
+            }
+        };
+        if let Course::Stops { helps: true, .. } = course {
+            text.push_str("; or set maxSurge 0, maxUnavailable 1");
+        }
         if let Some(assumption) = assumption {
             text.push_str(&format!(" ({assumption})"));
         }

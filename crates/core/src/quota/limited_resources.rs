@@ -10,7 +10,7 @@ use crate::truncate::Names;
 pub(super) fn check<'d>(
     object: &Object<'_, 'd>,
     deltas: &Deltas<'d>,
-    applying: &[Applying<'_, 'd>],
+    applying: &[&Applying<'_, 'd>],
     bounds: &Bounds<'_, 'd>,
 ) -> Result<Vec<Breach<'d>>, Malformed> {
     let mut breaches = Vec::new();
@@ -29,7 +29,7 @@ pub(super) fn check<'d>(
 fn uncovered_names(
     kind: Kind<'_>,
     deltas: &Deltas<'_>,
-    applying: &[Applying<'_, '_>],
+    applying: &[&Applying<'_, '_>],
     bounds: &Bounds<'_, '_>,
 ) -> Names {
     let of_kind = |limited: &&_| is_of(limited, kind);

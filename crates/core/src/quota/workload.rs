@@ -1,121 +1,321 @@
-//! Checks whether the pods of a workload would fit the quotas, before any of them is created.
+//! Forecasts whether the pods of a workload would fit the quotas, before any of them is created.
 //!
-//! A rollout is checked at two moments: at its start, with all old pods and the surge, and at its end, with all new
-//! pods and as many old ones as the surge lets stay. Kubernetes itself checks only when the pods are created.
+//! The stages of a rollout are followed under each bound: the room that a bound has, plus what old pods free by then, has
+//! to hold the new ones. Kubernetes itself checks only when a pod is created, and its controllers try again until it fits;
+//! so a pod that has to wait slows a rollout, and one for which nothing more will go stops it. Each bound can be followed
+//! alone: a rollout that stops under several has stopped under one of them.
 
+use super::charge::Deltas;
 use super::{
-    Applying, Bound, Bounds, Charged, Fault, Growth, Object, Outcome, Surge, Usage, applying_to, free, required_values,
-    scope, unknown_status,
+    Added, Applying, Bound, Bounds, Breach, Change, Charge, Course, Excess, Fault, Growth, Object, Outcome, Usage,
+    bounds_for, limited_resources, required_values, scope, unknown_status,
 };
 use crate::amount::Quantity;
+use crate::cluster::resource_quota::ResourceQuota;
 use crate::json::Malformed;
-use crate::request::rollout::{Renewal, Rollout};
+use crate::request::controllers::{Controller, Rollout, Stage, Template};
 use crate::request::{self, Pod};
-use crate::truncate::Names;
 
-/// Checks the pods of a rollout, created from `pod`, against the quotas, and adds the results to `outcome`. The
-/// existing pods were created from `old`.
+/// Checks the pods of a rollout, created from `pod`, against the quotas of `bounds` and the `tenant` quotas, and returns
+/// what they add and what refuses them. The existing pods were created from `old`.
 pub fn check<'d>(
     rollout: &Rollout,
     pod: &Pod<'d>,
     old: Option<&Pod<'d>>,
     bounds: &Bounds<'_, 'd>,
-    outcome: &mut Outcome<'d>,
-) -> Result<(), Malformed> {
-    if bounds.quotas.is_empty() || rollout.wanted == 0 {
-        return Ok(());
+    tenant: &[ResourceQuota<'d>],
+) -> Result<Outcome<'d>, Malformed> {
+    let mut outcome = Outcome::default();
+    let none_applies = bounds.quotas.is_empty() && bounds.limited_resources.is_empty() && tenant.is_empty();
+    if none_applies || rollout.wanted == 0 {
+        return Ok(outcome);
     }
-    let pod = Object::of_pod(pod, request::Object::planned(pod));
-    let old = old.map(|old| Object::of_pod(old, request::Object::planned(old)));
-    let each = Usage::of(&pod, bounds.now)?;
-    let old_each = old.map(|old| Usage::of(&old, bounds.now)).transpose()?.unwrap_or_else(|| each.clone());
-    for quota in applying_to(&pod, bounds.quotas)? {
-        if let Some(breach) = required_values::check(&pod, &quota).or_else(|| unknown_status(&quota)) {
+    let new = Planned::of(pod, bounds)?;
+    let old = old.map(|old| Planned::of(old, bounds)).transpose()?;
+    let mut views = Vec::with_capacity(bounds.quotas.len() + tenant.len());
+    for quota in bounds.quotas.iter().chain(tenant) {
+        views.extend(View::of(&new, old.as_ref(), quota)?);
+    }
+    let refilled = views.iter().map(|view| view.refilled(rollout)).min().unwrap_or_else(|| rollout.refill());
+    let stages = rollout.stages(refilled);
+    if count(&stages, Template::New) > 0 && !bounds.limited_resources.is_empty() {
+        let applying: Vec<_> = views.iter().filter(|view| view.new.is_some()).map(|view| &view.applying).collect();
+        let deltas = Deltas::of(&new.object, &Change::Create, new.usage.clone(), &applying, bounds.now)?;
+        if let Some(deltas) = deltas {
+            outcome.breaches.extend(limited_resources::check(&new.object, &deltas, &applying, bounds)?);
+        }
+    }
+    for view in &views {
+        let created = [(Template::Old, view.old), (Template::New, view.new)];
+        let counted = created.into_iter().filter_map(|(template, pod)| pod.filter(|_| count(&stages, template) > 0));
+        let refused = counted.into_iter().find_map(|pod| view.refuses(pod));
+        if let Some(breach) = refused {
             outcome.breaches.push(breach);
             continue;
         }
-        let counted_before = match &old {
-            Some(old) => scope::matches_all(old, quota.quota)?,
-            None => true,
-        };
-        let pods = Pods { rollout, each: &each, old: counted_before.then_some(&old_each) };
-        let excesses = outcome.charge(&quota, &|charged| pods.most(charged), &|_| Names::default());
-        if !excesses.is_empty() {
-            let growth = Some(pods.growth(&quota));
-            outcome.breaches.push(quota.breach(Fault::Exceeded { excesses, growth }));
+        let bounded = view.bounded();
+        outcome.charges.extend(view.charge(&bounded, &stages));
+        if let Some(fault) = view.forecast(&bounded, rollout, refilled) {
+            outcome.breaches.push(view.applying.breach(fault));
         }
     }
-    Ok(())
+    Ok(outcome)
 }
 
-/// The pods of a rollout as one quota sees them.
-struct Pods<'a, 'd> {
-    rollout: &'a Rollout,
-    each: &'a Usage<'d>,
-    /// The usage of each existing pod in this quota; none if the quota does not count them.
-    old: Option<&'a Usage<'d>>,
+/// A pod that a controller is to create, and what it will use.
+struct Planned<'a, 'd> {
+    object: Object<'a, 'd>,
+    usage: Usage<'d>,
 }
 
-impl<'d> Pods<'_, 'd> {
-    /// The most that the rollout adds under a name at any moment; none if it adds nothing.
-    fn most(&self, charged: Charged<'_>) -> Option<Quantity> {
-        let Rollout { wanted, present, .. } = *self.rollout;
-        let each = &self.each.amount(charged)?;
-        let missing = wanted.saturating_sub(present);
-        let most = match self.rollout.renewal {
-            Renewal::Keeps => each.times_count(missing),
-            Renewal::Replaces { surge: 0, kept, .. } => self.at_end(charged, each, 0, kept),
-            Renewal::Replaces { surge, kept, .. } => {
-                each.times_count(missing.saturating_add(surge)).max(self.at_end(charged, each, surge, kept))
-            }
-        };
-        Some(most).filter(Quantity::is_positive)
+impl<'a, 'd> Planned<'a, 'd> {
+    fn of(pod: &'a Pod<'d>, bounds: &Bounds<'_, 'd>) -> Result<Self, Malformed> {
+        let object = Object::of_pod(pod, request::Object::planned(pod));
+        Ok(Self { object, usage: Usage::of(&object, bounds.now)? })
+    }
+}
+
+/// The pods as one quota sees them.
+struct View<'a, 'd> {
+    applying: Applying<'a, 'd>,
+    /// The pod of each template; none if the quota does not count it.
+    new: Option<&'a Planned<'a, 'd>>,
+    old: Option<&'a Planned<'a, 'd>>,
+}
+
+/// What a pod of each template uses under one bound, and the room there is; below zero if the quota was lowered.
+struct Bounded<'q, 'd> {
+    bound: &'q Bound<'q, 'd>,
+    used: &'q Quantity,
+    room: Quantity,
+    new: Quantity,
+    old: Quantity,
+}
+
+/// How far a rollout gets under one bound.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Progress {
+    Ends,
+    /// After so many new pods, with this room left, the next ones do not fit.
+    Stops {
+        created: u64,
+        room: Quantity,
+        next: Quantity,
+    },
+}
+
+impl<'a, 'd> View<'a, 'd> {
+    /// None if the quota counts none of the pods.
+    fn of(
+        new: &'a Planned<'a, 'd>,
+        old: Option<&'a Planned<'a, 'd>>,
+        quota: &'a ResourceQuota<'d>,
+    ) -> Result<Option<Self>, Malformed> {
+        let bounds = bounds_for(&new.object, quota);
+        if bounds.is_empty() {
+            return Ok(None);
+        }
+        let counted = |pod: &'a Planned<'a, 'd>| Ok(scope::matches_all(&pod.object, quota)?.then_some(pod));
+        let new = counted(new)?;
+        // If there is no other template, all pods are of this one.
+        let old = old.map_or(Ok(new), counted)?;
+        let applying = Applying { quota, bounds };
+        Ok((new.is_some() || old.is_some()).then_some(Self { applying, new, old }))
     }
 
-    /// The amount that is added once all new pods exist.
-    fn at_end(&self, charged: Charged<'_>, each: &Quantity, surge: u64, kept: u64) -> Quantity {
-        let Rollout { wanted, present, .. } = *self.rollout;
-        let new = each.times_count(wanted.saturating_sub(kept));
-        let Some(old) = self.old.and_then(|old| old.amount(charged)) else { return new };
-        let gone = present.saturating_sub(surge);
-        new.plus(&old.times_count(kept)).minus(&old.times_count(gone))
+    /// The breach by any pod, however few there are.
+    fn refuses(&self, pod: &Planned<'_, 'd>) -> Option<Breach<'d>> {
+        required_values::check(&pod.object, &self.applying).or_else(|| unknown_status(&self.applying))
     }
 
-    /// Counts the pods that fit at the end of the rollout.
-    fn growth(&self, applying: &Applying<'_, 'd>) -> Growth {
-        let Rollout { wanted, present, renewal, noun, assumption } = *self.rollout;
-        let staying = match renewal {
-            Renewal::Keeps => present.min(wanted),
-            Renewal::Replaces { kept, .. } => kept.min(wanted),
-        };
-        let mut fitting = wanted - staying;
-        for Bound { name, hard, charged, .. } in &applying.bounds {
-            let (Some(each), Some(used)) = (self.each.amount(*charged), applying.quota.used.get(name)) else {
-                continue;
+    fn bounded(&self) -> Vec<Bounded<'_, 'd>> {
+        let all = self.applying.bounds.iter().filter_map(|bound| {
+            let used = self.applying.quota.used.get(bound.name)?;
+            let of = |pod: Option<&Planned<'_, 'd>>| {
+                pod.and_then(|pod| pod.usage.amount(bound.charged)).unwrap_or(Quantity::ZERO)
             };
-            let mut room = free(hard, used);
-            if let (Renewal::Replaces { .. }, Some(old)) = (renewal, self.old.and_then(|old| old.amount(*charged))) {
-                room = room.plus(&old.times_count(present)).minus(&old.times_count(staying));
-            }
-            fitting = fitting.min(most_within(&each, &room, fitting));
-        }
-        let fitting = staying + fitting;
-        let surge = match renewal {
-            Renewal::Replaces { surge, may_wait, .. } if surge > 0 && fitting >= wanted => {
-                Some(Surge { pods: surge, may_wait })
-            }
-            _ => None,
-        };
-        Growth { wanted, fitting, surge, noun, assumption }
+            Some(Bounded { bound, used, room: bound.hard.minus(used), new: of(self.new), old: of(self.old) })
+        });
+        all.collect()
     }
+
+    /// How many of the pods that an old ReplicaSet lacks it could create.
+    fn refilled(&self, rollout: &Rollout) -> u64 {
+        let lacking = rollout.refill();
+        match self.old.filter(|_| lacking > 0) {
+            None => lacking,
+            Some(old) if self.refuses(old).is_some() => 0,
+            Some(_) => {
+                let bounded = self.bounded();
+                let fitting = bounded.iter().map(|bounded| most_within(&bounded.old, &bounded.room, lacking));
+                fitting.min().unwrap_or(lacking)
+            }
+        }
+    }
+
+    /// The most that a rollout adds at any moment, if nothing stops it.
+    fn charge(&self, bounded: &[Bounded<'_, 'd>], stages: &[Stage]) -> Option<Charge<'d>> {
+        let added: Vec<_> = bounded
+            .iter()
+            .filter_map(|bounded| {
+                let amount = bounded.most(stages).filter(Quantity::is_positive)?;
+                let (name, hard) = (bounded.bound.name.clone(), bounded.bound.hard.clone());
+                Some(Added { name, used: bounded.used.plus(&amount), amount, hard })
+            })
+            .collect();
+        let quota = self.applying.quota;
+        (!added.is_empty()).then(|| Charge { quota: quota.name.clone(), is_tenant: quota.is_tenant, added })
+    }
+
+    /// The fault if not all pods fit at once.
+    fn forecast(&self, bounded: &[Bounded<'_, 'd>], rollout: &Rollout, refilled: u64) -> Option<Fault<'d>> {
+        let stages = rollout.stages(refilled);
+        let mut excesses = Vec::new();
+        let (mut fitting, mut stopped) = (rollout.wanted, None::<u64>);
+        for bounded in bounded {
+            let most = bounded.most(&stages).filter(|most| *most > bounded.room);
+            let progress = bounded.follow(&stages);
+            let (requested, used) = match (most, &progress) {
+                (None, Progress::Ends) => continue,
+                (Some(most), _) if most.is_positive() && refilled == 0 => (most, bounded.used.clone()),
+                // The quota is more than full, or will be filled by old pods.
+                (_, Progress::Stops { room, next, .. }) => (next.clone(), bounded.bound.hard.minus(room)),
+                (Some(_), Progress::Ends) => (bounded.new.clone(), bounded.used.clone()),
+            };
+            if let Progress::Stops { created, .. } = progress {
+                fitting = fitting.min(bounded.fitting(rollout, &stages));
+                stopped = Some(stopped.map_or(created, |stopped| stopped.min(created)));
+            }
+            let origins = required_values::origins(self.new.and_then(|new| new.object.pod), bounded.bound.charged);
+            let (name, hard) = (bounded.bound.name.clone(), bounded.bound.hard.clone());
+            excesses.push(Excess { name, requested, used, hard, origins });
+        }
+        if excesses.is_empty() {
+            return None;
+        }
+        let Rollout { wanted, noun, assumption, is_uncertain, .. } = *rollout;
+        let surge = stages.iter().filter(|stage| stage.surge < u64::MAX).map(|stage| stage.surge.min(stage.pods)).sum();
+        let course = match stopped {
+            None => Course::Slower { surge },
+            Some(_) if fitting < wanted => Course::Fits(fitting),
+            Some(created) => {
+                let helps = ends_in_place(bounded, rollout, refilled);
+                Course::Stops {
+                    created,
+                    of: count(&stages, Template::New),
+                    surge: if created == 0 { surge } else { 0 },
+                    helps,
+                }
+            }
+        };
+        Some(Fault::Exceeded { excesses, growth: Some(Growth { wanted, course, noun, assumption, is_uncertain }) })
+    }
+}
+
+/// True if a Deployment's rollout would end without a surge.
+fn ends_in_place(bounded: &[Bounded<'_, '_>], rollout: &Rollout, refilled: u64) -> bool {
+    let Controller::Deployment { is_scaled, refills, .. } = rollout.controller else { return false };
+    let controller = Controller::Deployment { surge: 0, unavailable: 1, is_scaled, refills };
+    let stages = Rollout { controller, ..rollout.clone() }.stages(refilled);
+    bounded.iter().all(|bounded| bounded.follow(&stages) == Progress::Ends)
+}
+
+impl Bounded<'_, '_> {
+    fn of(&self, template: Template) -> &Quantity {
+        match template {
+            Template::New => &self.new,
+            Template::Old => &self.old,
+        }
+    }
+
+    /// Follows the stages until one does not fit.
+    fn follow(&self, stages: &[Stage]) -> Progress {
+        let (mut room, mut new_pods) = (self.room.clone(), 0_u64);
+        for stage in stages {
+            let each = self.of(stage.template);
+            let with_gone = |gone| room.plus(&self.old.times_count(gone));
+            let created_after = |batch: u64| batch.saturating_add(1).saturating_mul(stage.batch).min(stage.pods);
+            let fits = |batch: u64| each.times_count(created_after(batch)) <= with_gone(stage.gone_before(batch));
+            let batches = stage.pods.div_ceil(stage.batch);
+            // A pod that uses nothing of it always fits. If the first batch fits, and a later one does not, none after
+            // that does: the room changes by the same amount with each batch, until no old pods are left.
+            if each.is_positive()
+                && let Some(batch) = first_failing(batches, fits)
+            {
+                let before = with_gone(stage.gone_before(batch));
+                let created = most_within(each, &before, stage.pods);
+                let next = each.times_count(created_after(batch).saturating_sub(created));
+                let room = before.minus(&each.times_count(created));
+                let of_new = if stage.template == Template::New { created } else { 0 };
+                return Progress::Stops { created: new_pods.saturating_add(of_new), room, next };
+            }
+            room = with_gone(stage.gone()).minus(&each.times_count(stage.pods));
+            if stage.template == Template::New {
+                new_pods = new_pods.saturating_add(stage.pods);
+            }
+        }
+        Progress::Ends
+    }
+
+    /// The most that the stages add at any moment at which a pod is created, less than zero if old pods free more; none
+    /// if no pod uses anything of it.
+    fn most(&self, stages: &[Stage]) -> Option<Quantity> {
+        let (mut most, mut before) = (None, Quantity::ZERO);
+        for stage in stages {
+            let each = self.of(stage.template);
+            let added = |created: u64| {
+                let gone = self.old.times_count(stage.gone_at_least(created));
+                before.plus(&each.times_count(created)).minus(&gone)
+            };
+            if stage.pods > 0 && each.is_positive() {
+                // Between these, it grows or shrinks steadily.
+                let turns = [
+                    stage.surge,
+                    stage.ahead_of_gone.saturating_add(stage.ahead),
+                    stage.ahead_of_gone.saturating_add(stage.replaced),
+                    stage.pods,
+                ];
+                most = most.max(turns.into_iter().map(|created| added(created.clamp(1, stage.pods))).max());
+            }
+            before = before.plus(&each.times_count(stage.pods)).minus(&self.old.times_count(stage.gone()));
+        }
+        most
+    }
+
+    /// Counts the wanted pods that fit once all pods are gone that have to go.
+    fn fitting(&self, rollout: &Rollout, stages: &[Stage]) -> u64 {
+        let (new, old) = (count(stages, Template::New), count(stages, Template::Old));
+        let gone = stages.iter().map(Stage::gone).sum::<u64>();
+        let room = self.room.plus(&self.old.times_count(gone));
+        let fitting_old = most_within(&self.old, &room, old);
+        let room = room.minus(&self.old.times_count(old));
+        let fitting_new = most_within(&self.new, &room, new);
+        rollout.wanted.saturating_sub(new.saturating_add(old - fitting_old)).saturating_add(fitting_new)
+    }
+}
+
+/// The pods of a template that the stages create.
+fn count(stages: &[Stage], template: Template) -> u64 {
+    stages.iter().filter(|stage| stage.template == template).map(|stage| stage.pods).sum()
+}
+
+/// The first of `count` numbers that fails: 0, or one before which all hold and after which all fail.
+fn first_failing(count: u64, holds: impl Fn(u64) -> bool) -> Option<u64> {
+    if count > 0 && !holds(0) {
+        return Some(0);
+    }
+    let (mut first, mut end) = (1, count);
+    while first < end {
+        let middle = first + (end - first) / 2;
+        if holds(middle) { first = middle + 1 } else { end = middle }
+    }
+    (first < count).then_some(first)
 }
 
 /// The largest count up to `most` with `count * each <= room`.
 fn most_within(each: &Quantity, room: &Quantity, most: u64) -> u64 {
-    let (mut fits, mut beyond) = (0, most.saturating_add(1));
-    while beyond - fits > 1 {
-        let middle = fits + (beyond - fits) / 2;
-        if each.times_count(middle) <= *room { fits = middle } else { beyond = middle }
+    if !each.is_positive() {
+        return most;
     }
-    fits
+    first_failing(most, |count| each.times_count(count + 1) <= *room).unwrap_or(most)
 }

@@ -1,45 +1,22 @@
-//! How many pods a workload is to have, and how a request changes that.
+//! How a request changes the number and the template of a workload's pods.
 //!
-//! All of it is read from the request; whether the pods fit is checked elsewhere. Where the request does not contain
-//! the number, the assumption is stated.
+//! All of it is read from the request; [`controllers`](super::controllers) says in which order the pods come and go, and
+//! whether they fit is checked elsewhere. Where the request does not contain a number, the assumption is stated.
 
 use std::borrow::Cow;
 
+use super::controllers::{Controller, Rollout, Template};
 use super::kinds::Growth;
 use super::{Object, Operation, Request};
 use crate::json::{Malformed, Node};
-
-/// A change that may create new pods.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Rollout {
-    /// The pods that the workload is to have at the same time.
-    pub wanted: u64,
-    /// The pods that it has.
-    pub present: u64,
-    /// The fate of the pods that it has.
-    pub renewal: Renewal,
-    /// The noun for what is counted: `replicas` or `pods`.
-    pub noun: &'static str,
-    /// The assumption behind the number, if any.
-    pub assumption: Option<&'static str>,
-}
-
-/// True if a change replaces the existing pods.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Renewal {
-    /// The existing pods stay.
-    Keeps,
-    /// New pods replace them, with up to `surge` pods more than wanted during the rollout. Without room for the surge,
-    /// the rollout stops unless it may remove old pods first (`may_wait`). The first `kept` of those wanted are not
-    /// replaced; where they are missing, they are created from the old template.
-    Replaces { surge: u64, may_wait: bool, kept: u64 },
-}
 
 const REPLICAS: &str = "replicas";
 const PODS: &str = "pods";
 
 const ONE_RUN: &str = "assuming one job at a time; concurrencyPolicy Allow lets jobs overlap";
 const ONE_NODE: &str = "assuming one node; the number of nodes is not known yet";
+const EQUAL_PODS: &str = "assuming that its present pods request the same";
+const UNDO: &str = "unless it returns to the template of its present pods";
 
 /// Reads what a request does to the pods of a workload; none if it creates no new ones. The ReplicaSets of a Deployment
 /// and the Jobs of a CronJob were judged with their owner, and are not judged again.
@@ -56,6 +33,10 @@ pub fn rollout(request: &Request<'_>) -> Result<Option<Rollout>, Malformed> {
         _ => return Ok(None),
     }
     if request.is_by_kubernetes_controller() && is_owned_by_workload(object.node)? {
+        return Ok(None);
+    }
+    if object.is_being_deleted()? {
+        // Its controller makes no more pods.
         return Ok(None);
     }
     let change = Change { object, old, is_renewed: old.is_some() && !keeps_template(request)? };
@@ -98,7 +79,7 @@ fn scaling(object: &Object<'_>, old: Option<&Object<'_>>) -> Result<Option<Rollo
         return Ok(None);
     }
     let present = count(old.status_at(&["replicas"])?)?.unwrap_or(before);
-    Ok(Some(Rollout { wanted, present, renewal: Renewal::Keeps, noun: REPLICAS, assumption: None }))
+    Ok(Some(Rollout::adding(wanted, present, REPLICAS)))
 }
 
 /// A change of an object that has a pod template.
@@ -111,91 +92,130 @@ struct Change<'a, 'd> {
 
 impl<'d> Change<'_, 'd> {
     fn deployment(&self) -> Result<Option<Rollout>, Malformed> {
-        let is_paused = flag(self.object.spec_at(&["paused"])?)?;
+        let is_paused = |object: &Object<'_>| flag(object.spec_at(&["paused"])?);
+        let wanted = replicas(self.object)?;
+        let Some(old) = self.old else {
+            // A paused Deployment has no ReplicaSet yet.
+            return Ok((!is_paused(self.object)?).then(|| Rollout::adding(wanted, 0, REPLICAS)));
+        };
+        let before = replicas(old)?;
+        let present = present(old, before)?;
+        // The pods of the last template; a rollout is under way if there are others.
+        let last =
+            count(old.status_at(&["updatedReplicas"])?)?.unwrap_or(if old.status.is_some() { 0 } else { present });
+        // Whoever creates the first ReplicaSet writes the revision.
+        let revision = old.node.at(&["metadata", "annotations", "deployment.kubernetes.io/revision"])?;
+        let has_replica_set = present > 0 || revision.is_some();
+        if is_paused(self.object)? {
+            // Its ReplicaSet keeps the old template.
+            let template = if self.is_renewed { Template::Old } else { Template::New };
+            let adds = wanted > before && has_replica_set;
+            return Ok(adds.then(|| Rollout {
+                controller: Controller::Adds { template },
+                ..Rollout::adding(wanted, present, REPLICAS)
+            }));
+        }
+        let is_resumed = is_paused(old)?;
+        if !self.is_renewed && !is_resumed {
+            return Ok((wanted > before).then(|| Rollout::adding(wanted, present, REPLICAS)));
+        }
+        let current = if self.is_renewed { 0 } else { last.min(present) };
+        if wanted <= current {
+            return Ok(None);
+        }
         let strategy = self.object.spec_at(&["strategy"])?;
         let recreates = match strategy {
             Some(strategy) => strategy.string("type")?.as_deref() == Some("Recreate"),
             None => false,
         };
-        let wanted = self.replicas(self.object)?;
-        let renewal = match (self.is_renewed && !is_paused, recreates) {
-            (false, _) => Renewal::Keeps,
-            (true, true) => Renewal::IN_PLACE,
-            (true, false) => {
-                let bounds = strategy.map(|strategy| strategy.get("rollingUpdate")).transpose()?.flatten();
-                Renewal::rolling(bounds, ["25%", "25%"], wanted)?
-            }
+        let controller = if recreates {
+            Controller::Recreates
+        } else {
+            let bounds = strategy.map(|strategy| strategy.get("rollingUpdate")).transpose()?.flatten();
+            let surge = pods_at_once(bounds, "maxSurge", "25%", wanted, u64::div_ceil)?;
+            let unavailable = pods_at_once(bounds, "maxUnavailable", "25%", wanted, |pods, hundred| pods / hundred)?;
+            // Like the controller, which would stand still otherwise.
+            let unavailable = unavailable.max(u64::from(surge == 0)).min(wanted);
+            let is_scaled = wanted != before && present > current;
+            let refills = before > 0 && has_replica_set && (self.is_renewed || last < present);
+            Controller::Deployment { surge, unavailable, is_scaled, refills }
         };
-        self.of_replicas(renewal)
+        let assumption = match (self.is_renewed, present > current) {
+            (true, true) if last < present => Some(UNDO),
+            (false, true) => Some(EQUAL_PODS),
+            _ => None,
+        };
+        let is_uncertain = assumption == Some(UNDO);
+        Ok(Some(Rollout { wanted, present, current, controller, noun: REPLICAS, assumption, is_uncertain }))
     }
 
     fn stateful_set(&self) -> Result<Option<Rollout>, Malformed> {
-        let strategy = self.object.spec_at(&["updateStrategy", "type"])?.map(Node::str).transpose()?;
-        let waits = strategy.as_deref() == Some("OnDelete");
-        if !self.is_renewed || waits {
-            return self.of_replicas(Renewal::Keeps);
-        }
+        let strategy = self.object.spec_at(&["updateStrategy"])?;
+        let kind = strategy.map(|strategy| strategy.string("type")).transpose()?.flatten();
+        let Some(old) = self.old.filter(|_| self.is_renewed && kind.as_deref() != Some("OnDelete")) else {
+            return self.replica_set();
+        };
+        let wanted = replicas(self.object)?;
+        let present = present(old, replicas(old)?)?;
+        let bounds = strategy.map(|strategy| strategy.get("rollingUpdate")).transpose()?.flatten();
         // Counted from the first ordinal, wherever that starts.
-        let partition = count(self.object.spec_at(&["updateStrategy", "rollingUpdate", "partition"])?)?;
-        let kept = partition.unwrap_or(0).min(self.replicas(self.object)?);
-        self.of_replicas(Renewal::Replaces { surge: 0, may_wait: true, kept })
+        let kept = count(bounds.map(|bounds| bounds.get("partition")).transpose()?.flatten())?.unwrap_or(0);
+        let at_once = pods_at_once(bounds, "maxUnavailable", "1", wanted, u64::div_ceil)?.max(1);
+        let rollout = Rollout {
+            controller: Controller::StatefulSet { at_once, kept },
+            ..Rollout::adding(wanted, present, REPLICAS)
+        };
+        Ok((kept < wanted || present < wanted).then_some(rollout))
     }
 
     /// A ReplicaSet leaves the pods that it has as they are.
     fn replica_set(&self) -> Result<Option<Rollout>, Malformed> {
-        self.of_replicas(Renewal::Keeps)
-    }
-
-    fn of_replicas(&self, renewal: Renewal) -> Result<Option<Rollout>, Malformed> {
-        let wanted = self.replicas(self.object)?;
-        let Some(old) = self.old else {
-            return Ok(Some(Rollout { wanted, present: 0, renewal: Renewal::Keeps, noun: REPLICAS, assumption: None }));
-        };
-        let before = self.replicas(old)?;
-        let replaces = matches!(renewal, Renewal::Replaces { kept, .. } if kept < wanted);
-        if wanted <= before && !replaces {
-            return Ok(None);
-        }
-        let present = count(old.status_at(&["replicas"])?)?;
-        // A status without `replicas` means none. Without any status, the pods are assumed to be as many as specified.
-        let present = present.unwrap_or(if old.status.is_some() { 0 } else { before });
-        Ok(Some(Rollout { wanted, present, renewal, noun: REPLICAS, assumption: None }))
-    }
-
-    fn replicas(&self, object: &Object<'_>) -> Result<u64, Malformed> {
-        Ok(count(object.spec_at(&["replicas"])?)?.unwrap_or(1))
+        let wanted = replicas(self.object)?;
+        let Some(old) = self.old else { return Ok(Some(Rollout::adding(wanted, 0, REPLICAS))) };
+        let before = replicas(old)?;
+        let present = present(old, before)?;
+        // What is missing is created from a new template, too.
+        let adds = wanted > before || self.is_renewed && present < wanted;
+        Ok(adds.then(|| Rollout::adding(wanted, present, REPLICAS)))
     }
 
     /// One pod per node; the number of nodes is known once the controller has counted them.
     fn daemon_set(&self) -> Result<Option<Rollout>, Malformed> {
         let Some(old) = self.old else {
-            let assumption = Some(ONE_NODE);
-            return Ok(Some(Rollout { wanted: 1, present: 0, renewal: Renewal::Keeps, noun: PODS, assumption }));
+            return Ok(Some(Rollout { assumption: Some(ONE_NODE), ..Rollout::adding(1, 0, PODS) }));
         };
         let strategy = self.object.spec_at(&["updateStrategy"])?;
         let kind = strategy.map(|strategy| strategy.string("type")).transpose()?.flatten();
-        if !self.is_renewed || kind.as_deref() == Some("OnDelete") {
+        if !self.is_renewed {
             return Ok(None);
         }
         let nodes = count(old.status_at(&["desiredNumberScheduled"])?)?;
         let wanted = nodes.unwrap_or(1);
-        let present = count(old.status_at(&["currentNumberScheduled"])?)?.unwrap_or(wanted);
+        let present = count(old.status_at(&["currentNumberScheduled"])?)?.unwrap_or(wanted).min(wanted);
         let bounds = strategy.map(|strategy| strategy.get("rollingUpdate")).transpose()?.flatten();
-        let renewal = Renewal::rolling(bounds, ["0", "1"], wanted)?;
-        Ok(Some(Rollout { wanted, present, renewal, noun: PODS, assumption: nodes.is_none().then_some(ONE_NODE) }))
+        let surge = pods_at_once(bounds, "maxSurge", "0", wanted, u64::div_ceil)?;
+        let at_once = pods_at_once(bounds, "maxUnavailable", "1", wanted, u64::div_ceil)?.max(1);
+        let controller = match kind.as_deref() {
+            Some("OnDelete") if present == wanted => return Ok(None),
+            Some("OnDelete") => Controller::Adds { template: Template::New },
+            _ => Controller::DaemonSet { surge, at_once },
+        };
+        let assumption = nodes.is_none().then_some(ONE_NODE);
+        Ok(Some(Rollout { controller, assumption, ..Rollout::adding(wanted, present, PODS) }))
     }
 
     /// A Job's template never changes; its parallelism and its suspension may.
     fn job(&self) -> Result<Option<Rollout>, Malformed> {
-        let parallelism = |job: &Object<'d>| parallelism_of(job.spec, count(job.status_at(&["succeeded"])?)?);
-        let wanted = parallelism(self.object)?;
-        let before = self.old.map(parallelism).transpose()?.unwrap_or(0);
-        if wanted <= before {
+        let manager = self.object.spec_at(&["managedBy"])?.map(Node::str).transpose()?;
+        if manager.is_some_and(|manager| manager != "kubernetes.io/job-controller") {
             return Ok(None);
         }
+        let parallelism = |job: &Object<'d>| parallelism_of(job.spec, job.status);
+        let wanted = parallelism(self.object)?;
+        let before = self.old.map(parallelism).transpose()?.unwrap_or(0);
         let active = self.old.map(|old| count(old.status_at(&["active"])?)).transpose()?.flatten();
         let present = active.unwrap_or(0).min(wanted);
-        Ok(Some(Rollout { wanted, present, renewal: Renewal::Keeps, noun: PODS, assumption: None }))
+        Ok((wanted > before).then(|| Rollout::adding(wanted, present, PODS)))
     }
 
     fn cron_job(&self) -> Result<Option<Rollout>, Malformed> {
@@ -212,51 +232,69 @@ impl<'d> Change<'_, 'd> {
         let overlaps = !matches!(policy.as_deref(), Some("Forbid" | "Replace"));
         let runs = self.old.map(|old| old.status_at(&["active"])).transpose()?.flatten();
         let is_running = runs.map(Node::items).transpose()?.is_some_and(|mut runs| runs.next().is_some());
-        let (present, renewal) =
-            if is_running && !overlaps { (before, Renewal::IN_PLACE) } else { (0, Renewal::Keeps) };
-        Ok(Some(Rollout { wanted, present, renewal, noun: PODS, assumption: overlaps.then_some(ONE_RUN) }))
+        let rollout = Rollout::adding(wanted, 0, PODS);
+        Ok(Some(if is_running && !overlaps {
+            // The run that ends first, or is replaced.
+            Rollout { present: before, controller: Controller::Recreates, ..rollout }
+        } else {
+            Rollout { assumption: overlaps.then_some(ONE_RUN), ..rollout }
+        }))
     }
+}
+
+/// The replicas that a workload specifies; 1 by default.
+pub fn replicas(object: &Object<'_>) -> Result<u64, Malformed> {
+    Ok(count(object.spec_at(&["replicas"])?)?.unwrap_or(1))
+}
+
+/// The pods that a workload of `replicas` has. A status without `replicas` means none. Without any status, they are
+/// assumed to be as many as specified.
+fn present(old: &Object<'_>, replicas: u64) -> Result<u64, Malformed> {
+    Ok(count(old.status_at(&["replicas"])?)?.unwrap_or(if old.status.is_some() { 0 } else { replicas }))
 }
 
 /// The pods that a Job runs at the same time.
-fn parallelism_of(spec: Option<Node<'_>>, succeeded: Option<u64>) -> Result<u64, Malformed> {
+fn parallelism_of(spec: Option<Node<'_>>, status: Option<Node<'_>>) -> Result<u64, Malformed> {
     let Some(spec) = spec else { return Ok(0) };
-    if flag(spec.get("suspend")?)? {
+    if flag(spec.get("suspend")?)? || has_finished(status)? {
         return Ok(0);
     }
+    let counted = |field: &str| Ok(count(status.map(|status| status.get(field)).transpose()?.flatten())?.unwrap_or(0));
+    let succeeded = counted("succeeded")?;
     let parallelism = count(spec.get("parallelism")?)?.unwrap_or(1);
-    let completions = count(spec.get("completions")?)?;
-    let left = completions.map(|completions| completions.saturating_sub(succeeded.unwrap_or(0)));
-    Ok(left.map_or(parallelism, |left| parallelism.min(left)))
-}
-
-impl Renewal {
-    /// Old pods are removed before new ones are created.
-    const IN_PLACE: Self = Self::Replaces { surge: 0, may_wait: true, kept: 0 };
-
-    /// A rolling update; `defaults` are those of `maxSurge` and `maxUnavailable`. A percentage is rounded up for
-    /// `maxSurge`, and down for `maxUnavailable`.
-    fn rolling(bounds: Option<Node<'_>>, defaults: [&str; 2], wanted: u64) -> Result<Self, Malformed> {
-        let [surge, unavailable] = defaults;
-        let surge = pods_at_once(bounds, "maxSurge", surge, |percent| wanted.saturating_mul(percent).div_ceil(100))?;
-        let unavailable =
-            pods_at_once(bounds, "maxUnavailable", unavailable, |percent| wanted.saturating_mul(percent) / 100)?;
-        Ok(Self::Replaces { surge, may_wait: unavailable > 0 || surge == 0, kept: 0 })
+    match count(spec.get("completions")?)? {
+        Some(completions) => Ok(parallelism.min(completions.saturating_sub(succeeded))),
+        // A work queue: after the first success no more pods are created.
+        None if succeeded > 0 => counted("active"),
+        None => Ok(parallelism),
     }
 }
 
-/// A number of pods, given as a number or as a percentage.
+/// True if a Job has succeeded or failed, or is about to.
+fn has_finished(status: Option<Node<'_>>) -> Result<bool, Malformed> {
+    for condition in status.map(|status| status.list("conditions")).transpose()?.into_iter().flatten() {
+        let kind = condition.string("type")?;
+        let ends = matches!(kind.as_deref(), Some("Complete" | "Failed" | "SuccessCriteriaMet" | "FailureTarget"));
+        if ends && condition.string("status")?.as_deref() == Some("True") {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// A number of pods, given as a number or as a percentage of `wanted`, which `divide` rounds.
 fn pods_at_once(
     bounds: Option<Node<'_>>,
     field: &str,
     default: &str,
-    of_percent: impl Fn(u64) -> u64,
+    wanted: u64,
+    divide: impl Fn(u64, u64) -> u64,
 ) -> Result<u64, Malformed> {
     let node = bounds.map(|bounds| bounds.get(field)).transpose()?.flatten();
     let text = node.map(Node::scalar).transpose()?;
     let text = text.as_deref().unwrap_or(default);
     let read = match text.strip_suffix('%') {
-        Some(percent) => percent.parse().ok().map(of_percent),
+        Some(percent) => percent.parse().ok().map(|percent| divide(wanted.saturating_mul(percent), 100)),
         None => text.parse().ok(),
     };
     match (read, node) {

@@ -5,4 +5,5 @@ mod conformance;
 mod freshness;
 mod properties;
 mod resizes;
+mod rollouts;
 mod workloads;

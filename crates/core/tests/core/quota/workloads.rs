@@ -18,7 +18,9 @@ fn asking_for(mut workload: Value, cpu: &str) -> Value {
     workload
 }
 
-fn with_status(mut workload: Value, status: Value) -> Value {
+/// With a status, where all replicas are of the last template.
+fn with_status(mut workload: Value, mut status: Value) -> Value {
+    status["updatedReplicas"] = status["replicas"].clone();
     workload.as_object_mut().unwrap().insert("status".into(), status);
     workload
 }
@@ -147,11 +149,19 @@ fn a_rollout_needs_room_for_its_surge() {
         request(&asking_for(workload("Deployment", rolling(surge, unavailable)), "400m"), Some(&old))
     };
     check(&renewed(json!("25%"), json!("24%")), "3500m", &[]);
+    // One pod is enough to go on.
     check(
         &renewed(json!("26%"), json!("24%")),
         "3500m",
         &[
-            "its pods would be refused: quota team: no room to surge by 2 pods, so the rollout will stop: requests.cpu short by 300m (500m available); or set maxSurge 0, maxUnavailable 1",
+            "quota team: no room to surge by 2 pods, so the rollout will be slower: requests.cpu short by 300m (500m available)",
+        ],
+    );
+    check(
+        &renewed(json!("26%"), json!("24%")),
+        "3700m",
+        &[
+            "its pods would be refused: quota team: no room to surge by 2 pods, so the rollout will stop: requests.cpu short by 500m (300m available); or set maxSurge 0, maxUnavailable 1",
         ],
     );
     check(&renewed(json!(0), json!(1)), "4", &[]);
@@ -365,4 +375,219 @@ fn a_partition_keeps_the_first_pods_of_a_stateful_set() {
     assert!(fits(5, 5, "3") && !fits(5, 5, "3001m"));
     assert!(fits(5, 3, "2") && !fits(5, 3, "2001m"));
     assert!(fits(5, 0, "500m") && !fits(5, 0, "501m"));
+}
+
+/// A Deployment in which all replicas are of the last template, and what an update of it would be told.
+fn told(before: (Value, &str), after: (Value, &str), used: &str) -> String {
+    let status = json!({"replicas": before.0["replicas"]});
+    let old = with_status(asking_for(workload("Deployment", before.0), before.1), status);
+    let messages =
+        messages(&request(&asking_for(workload("Deployment", after.0), after.1), Some(&old)), used, &json!({}));
+    messages.join("\n").replace("its pods would be refused: ", "").replace("quota team: ", "")
+}
+
+fn rolling(replicas: u32, surge: &str, unavailable: &str) -> Value {
+    let number = |text: &str| text.parse::<u32>().map_or_else(|_| json!(text), |number| json!(number));
+    let bounds = json!({"maxSurge": number(surge), "maxUnavailable": number(unavailable)});
+    json!({"replicas": replicas, "strategy": {"rollingUpdate": bounds}})
+}
+
+#[test]
+fn a_rollout_ends_if_each_new_pod_makes_room_for_the_next() {
+    let all_at_once = rolling(4, "100%", "0");
+    assert_eq!(told((all_at_once.clone(), "500m"), (all_at_once, "500m"), "3500m"), "", "its template is kept");
+    let renewed = |spec: &Value, used| told((spec.clone(), "501m"), (spec.clone(), "500m"), used);
+    assert_eq!(
+        renewed(&rolling(4, "100%", "0"), "3500m"),
+        "no room to surge by 4 pods, so the rollout will be slower: requests.cpu short by 1500m (500m available)"
+    );
+    // There are never more new pods than replicas.
+    assert_eq!(renewed(&rolling(1, "2", "0"), "3500m"), "");
+    // The old ReplicaSet is scaled down first, which makes room.
+    let (four, two) = (json!({"replicas": 4}), json!({"replicas": 2}));
+    assert_eq!(told((four, "500m"), (two, "600m"), "4"), "");
+}
+
+#[test]
+fn a_rollout_stops_where_old_pods_leave_no_room() {
+    // The quota was lowered to 4, and smaller pods come in the place of old ones.
+    assert_eq!(
+        told((rolling(5, "0", "1"), "1"), (rolling(5, "0", "1"), "500m"), "5"),
+        "the rollout will stop after 0 of 5 new pods: requests.cpu short by 500m (0 available)"
+    );
+    let recreated = json!({"replicas": 5, "strategy": {"type": "Recreate"}});
+    assert_eq!(told((recreated.clone(), "1"), (recreated, "500m"), "5"), "");
+    // The old ReplicaSet is scaled to 4 first and fills the quota with old pods.
+    let (one, four) = (json!({"replicas": 1}), json!({"replicas": 4}));
+    assert_eq!(
+        told((one, "1"), (four, "250m"), "2"),
+        "no room to surge by 1 pod, so the rollout will stop: requests.cpu short by 250m (0 available)"
+    );
+    let set = |cpu| asking_for(workload("StatefulSet", json!({"replicas": 5})), cpu);
+    check(
+        &request(&set("500m"), Some(&with_status(set("1"), json!({"replicas": 5})))),
+        "5",
+        &[
+            "its pods would be refused: quota team: the rollout will stop after 0 of 5 new pods: requests.cpu short by 500m (0 available)",
+        ],
+    );
+}
+
+#[test]
+fn what_helps_is_said_only_if_it_helps() {
+    let renewed = |cpu: &str| told((rolling(3, "1", "0"), "1"), (rolling(3, "1", "0"), cpu), "4");
+    assert_eq!(
+        renewed("500m"),
+        "no room to surge by 1 pod, so the rollout will stop: requests.cpu short by 500m (0 available); or set maxSurge 0, maxUnavailable 1"
+    );
+    let over_full = told((rolling(3, "1", "0"), "1"), (rolling(3, "1", "0"), "500m"), "5");
+    assert_eq!(
+        over_full,
+        "no room to surge by 1 pod, so the rollout will stop: requests.cpu short by 500m (0 available)"
+    );
+}
+
+#[test]
+fn a_paused_deployment_makes_its_pods_when_it_is_resumed() {
+    let paused = |replicas: u32| json!({"replicas": replicas, "paused": true});
+    check(&request(&workload("Deployment", paused(9)), None), "4", &[]);
+    // Nothing has been created yet.
+    let old = with_status(workload("Deployment", paused(9)), json!({}));
+    let nine = workload("Deployment", json!({"replicas": 9}));
+    check(
+        &request(&nine, Some(&old)),
+        "0",
+        &["its pods would be refused: quota team: 8 of 9 replicas fit: requests.cpu short by 500m (4 available)"],
+    );
+    check(&request(&workload("Deployment", paused(99)), Some(&old)), "4", &[]);
+    // The template was set while it was paused: none of its pods is of it.
+    let mut old = workload("Deployment", paused(4));
+    old["status"] = json!({"replicas": 4});
+    let resumed = workload("Deployment", rolling(4, "1", "0"));
+    check(
+        &request(&resumed, Some(&old)),
+        "4",
+        &["its pods would be refused: quota team: no room to surge by 1 pod, so the rollout will stop: requests.cpu \
+           short by 500m (0 available); or set maxSurge 0, maxUnavailable 1 (assuming that its present pods request the same)"],
+    );
+    // It is scaled with the template of its pods.
+    let old = with_status(workload("Deployment", paused(2)), json!({"replicas": 2}));
+    let scaled = asking_for(workload("Deployment", paused(4)), "9");
+    check(&request(&scaled, Some(&old)), "3", &[]);
+    check(
+        &request(&scaled, Some(&old)),
+        "3500m",
+        &["its pods would be refused: quota team: 3 of 4 replicas fit: requests.cpu short by 500m (500m available)"],
+    );
+}
+
+#[test]
+fn an_update_that_may_undo_a_stuck_rollout_is_never_refused() {
+    // Four pods of an earlier template, none of the last.
+    let mut old = asking_for(workload("Deployment", rolling(4, "1", "0")), "2");
+    old["status"] = json!({"replicas": 4});
+    let undone = request(&workload("Deployment", rolling(4, "1", "0")), Some(&old));
+    let expected = "its pods would be refused: quota team: no room to surge by 1 pod, so the rollout will stop: requests.cpu short by \
+                    500m (0 available); or set maxSurge 0, maxUnavailable 1 (unless it returns to the template of its present pods)";
+    assert_eq!(messages(&undone, "4", &json!({"quotas": {"workloadMode": "enforce"}})), [expected]);
+}
+
+#[test]
+fn no_pods_are_created_by_a_controller_that_has_ended() {
+    let job = |spec: Value, status: Value| with_status(workload("Job", spec), status);
+    let update = |spec: Value, status: Value| {
+        let mut old = spec.clone();
+        old["parallelism"] = json!(1);
+        messages(&request(&workload("Job", spec), Some(&job(old, status))), "4", &json!({})).len()
+    };
+    let queue = json!({"parallelism": 5});
+    assert_eq!(update(queue.clone(), json!({"active": 1})), 1);
+    // After the first success, a work queue keeps what runs.
+    assert_eq!(update(queue.clone(), json!({"active": 1, "succeeded": 1})), 0);
+    for kind in ["Complete", "Failed"] {
+        assert_eq!(update(queue.clone(), json!({"conditions": [{"type": kind, "status": "True"}]})), 0);
+        assert_eq!(update(queue.clone(), json!({"conditions": [{"type": kind, "status": "False"}]})), 1);
+    }
+    let indexed = json!({"parallelism": 5, "completions": 6, "completionMode": "Indexed"});
+    assert_eq!(update(indexed.clone(), json!({"active": 1, "succeeded": 4})), 1);
+    assert_eq!(update(indexed, json!({"active": 1, "succeeded": 5})), 0);
+    assert_eq!(update(json!({"parallelism": 5, "managedBy": "example.com/queue"}), json!({})), 0);
+
+    let mut leaving = with_status(workload("Deployment", json!({"replicas": 1})), json!({"replicas": 1}));
+    leaving["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    check(&request(&workload("Deployment", json!({"replicas": 9})), Some(&leaving)), "4", &[]);
+}
+
+#[test]
+fn a_daemon_set_replaces_its_pods_in_place_unless_it_may_surge() {
+    let daemons = |strategy: Value, cpu: &str| {
+        asking_for(workload("DaemonSet", json!({"updateStrategy": {"rollingUpdate": strategy}})), cpu)
+    };
+    let status = json!({"desiredNumberScheduled": 8, "currentNumberScheduled": 8});
+    let renewed = |strategy: Value, cpu: &str| {
+        let old = with_status(daemons(strategy.clone(), "500m"), status.clone());
+        request(&daemons(strategy, cpu), Some(&old))
+    };
+    check(&renewed(json!({"maxUnavailable": "10%"}), "400m"), "4", &[]);
+    check(
+        &renewed(json!({"maxSurge": "10%", "maxUnavailable": 0}), "400m"),
+        "4",
+        &[
+            "its pods would be refused: quota team: no room to surge by 1 pod, so the rollout will stop: requests.cpu short by 400m (0 available)",
+        ],
+    );
+}
+
+#[test]
+fn a_scale_counts_the_estimates_of_its_pods() {
+    let bare = json!({"spec": {"containers": [{"name": "a", "image": "nginx:1.27"}]}});
+    let template = json!({"metadata": {"name": "web"}, "spec": {"template": bare}});
+    let quota =
+        json!({"metadata": {"name": "q"}, "status": {"hard": {"requests.cpu": "1"}, "used": {"requests.cpu": "100m"}}});
+    let lists = json!({"ResourceQuota": {"items": [quota]}, "Scaled": template});
+    let warnings = |wanted: u32, settings: Value| {
+        let scale = |replicas| json!({"kind": "Scale", "spec": {"replicas": replicas}, "status": {"replicas": 1}});
+        let mut request = request(&scale(wanted), Some(&scale(1)));
+        request["subResource"] = json!("scale");
+        answer(&json!({"request": request, "settings": settings}), &lists, None).warnings
+    };
+    assert_eq!(warnings(2, json!({})), [""; 0]);
+    assert_eq!(
+        warnings(12, json!({})),
+        ["its pods would be refused: quota q: 10 of 12 replicas fit: requests.cpu short by 200m (900m available) \
+          [100m of container a: typical for this image: Bitnami chart, preset nano; no usage history yet]"]
+    );
+    let expected = ["its pods would be refused: quota q: set requests.cpu in a, or add defaults to a LimitRange"];
+    assert_eq!(warnings(2, json!({"estimates": {"mode": "never"}})), expected);
+}
+
+#[test]
+fn defaults_of_limit_ranges_are_counted_even_if_these_are_not_checked() {
+    let mut bare = workload("Deployment", json!({"replicas": 9}));
+    *bare.pointer_mut("/spec/template/spec/containers/0").unwrap() = json!({"name": "web"});
+    let range = json!({"metadata": {"name": "small"}, "spec": {"limits": [{"type": "Container", "max": {"cpu": "1m"}, "default": {"cpu": "500m"}, "defaultRequest": {"cpu": "500m"}}]}});
+    let quota =
+        json!({"metadata": {"name": "team"}, "status": {"hard": {"requests.cpu": "4"}, "used": {"requests.cpu": "0"}}});
+    let lists = json!({"ResourceQuota": {"items": [quota]}, "LimitRange": {"items": [range]}});
+    let settings = json!({"estimates": {"mode": "never"}, "limitRanges": {"mode": "off"}});
+    let answer = answer(&json!({"request": request(&bare, None), "settings": settings}), &lists, None);
+    assert_eq!(
+        answer.warnings,
+        [
+            "its pods would be refused: quota team: 8 of 9 replicas fit: requests.cpu short by 500m (4 available) [500m of \
+          container web: default of LimitRange small]"
+        ]
+    );
+}
+
+#[test]
+fn limited_resources_are_limited_for_the_pods_of_workloads() {
+    let settings = json!({"quotas": {"limitedResources": [{"resource": "pods", "matchContains": ["requests.cpu"]}]}});
+    let lists = json!({"ResourceQuota": {"items": []}});
+    let warnings = |replicas: u32| {
+        let request = request(&workload("Deployment", json!({"replicas": replicas})), None);
+        answer(&json!({"request": request, "settings": settings}), &lists, None).warnings
+    };
+    assert_eq!(warnings(1), ["its pods would be refused: no ResourceQuota in this namespace covers requests.cpu"]);
+    assert_eq!(warnings(0), [""; 0]);
 }
