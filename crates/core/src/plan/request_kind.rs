@@ -81,6 +81,7 @@ fn is_uncounted(request: &Request<'_>) -> bool {
     matches!(
         (request.group.as_ref(), request.resource.as_ref()),
         ("", "bindings" | "componentstatuses" | "events" | "namespaces")
+            | ("events.k8s.io", "events")
             | ("authentication.k8s.io", "tokenreviews" | "selfsubjectreviews")
             | (
                 "authorization.k8s.io",

@@ -71,7 +71,8 @@ impl Total {
             // The peak of a sidecar is the sum of the sidecars up to it, which the sum of all of them covers.
             Role::Sidecar => self.sidecars = Some(plus(&self.sidecars, quantity)),
             Role::Init => {
-                let with_sidecars = plus(&self.sidecars, quantity);
+                // In this order, because the sum is printed with the suffixes of its first amount.
+                let with_sidecars = self.sidecars.as_ref().map_or_else(|| quantity.clone(), |sum| quantity.plus(sum));
                 if self.before.as_ref().is_none_or(|before| *before < with_sidecars) {
                     self.before = Some(with_sidecars);
                 }
