@@ -155,7 +155,7 @@ pub fn check<'d>(
     }
     for quota in charging {
         let excesses = outcome.charge(quota, &|charged| deltas.amount(quota.quota, charged), &|charged| {
-            required_values::origins(object.pod, charged)
+            object.pod.map(|pod| required_values::origins(pod, charged)).unwrap_or_default()
         });
         if change.refuses() && !excesses.is_empty() {
             outcome.breaches.push(quota.breach(Fault::Exceeded { excesses, growth: None }));

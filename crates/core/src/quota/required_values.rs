@@ -42,8 +42,8 @@ pub(super) fn check<'d>(object: &Object<'_, '_>, quota: &Applying<'_, 'd>) -> Op
 }
 
 /// The sources of the amounts under a name that no author wrote: `500m of container web: default of LimitRange limits`.
-pub(super) fn origins(pod: Option<&Pod<'_>>, charged: Charged<'_>) -> Names {
-    let (Some(pod), Some((requirement, resource))) = (pod, required(charged)) else { return Names::default() };
+pub(super) fn origins(pod: &Pod<'_>, charged: Charged<'_>) -> Names {
+    let Some((requirement, resource)) = required(charged) else { return Names::default() };
     let mut origins = Names::default();
     for container in &pod.containers {
         let Some(value) = container.resources.of(requirement).get(resource) else { continue };

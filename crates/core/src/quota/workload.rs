@@ -15,6 +15,7 @@ use crate::cluster::resource_quota::ResourceQuota;
 use crate::json::Malformed;
 use crate::request::controllers::{Controller, Rollout, Stage, Template};
 use crate::request::{self, Pod};
+use crate::truncate::Names;
 
 /// Checks the pods of a rollout, created from `pod`, against the quotas of `bounds` and the `tenant` quotas, and returns
 /// what they add and what refuses them. The existing pods were created from `old`.
@@ -186,9 +187,8 @@ impl<'a, 'd> View<'a, 'd> {
                 fitting = fitting.min(bounded.fitting(rollout, &stages));
                 stopped = Some(stopped.map_or(created, |stopped| stopped.min(created)));
             }
-            let origins = required_values::origins(self.new.and_then(|new| new.object.pod), bounded.bound.charged);
             let (name, hard) = (bounded.bound.name.clone(), bounded.bound.hard.clone());
-            excesses.push(Excess { name, requested, used, hard, origins });
+            excesses.push(Excess { name, requested, used, hard, origins: Names::default() });
         }
         if excesses.is_empty() {
             return None;

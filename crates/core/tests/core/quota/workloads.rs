@@ -554,8 +554,7 @@ fn a_scale_counts_the_estimates_of_its_pods() {
     assert_eq!(warnings(2, json!({})), [""; 0]);
     assert_eq!(
         warnings(12, json!({})),
-        ["its pods would be refused: quota q: 10 of 12 replicas fit: requests.cpu short by 200m (900m available) \
-          [100m of container a: typical for this image: Bitnami chart, preset nano; no usage history yet]"]
+        ["its pods would be refused: quota q: 10 of 12 replicas fit: requests.cpu short by 200m (900m available)"]
     );
     let expected = ["its pods would be refused: quota q: set requests.cpu in a, or add defaults to a LimitRange"];
     assert_eq!(warnings(2, json!({"estimates": {"mode": "never"}})), expected);
@@ -573,10 +572,7 @@ fn defaults_of_limit_ranges_are_counted_even_if_these_are_not_checked() {
     let answer = answer(&json!({"request": request(&bare, None), "settings": settings}), &lists, None);
     assert_eq!(
         answer.warnings,
-        [
-            "its pods would be refused: quota team: 8 of 9 replicas fit: requests.cpu short by 500m (4 available) [500m of \
-          container web: default of LimitRange small]"
-        ]
+        ["its pods would be refused: quota team: 8 of 9 replicas fit: requests.cpu short by 500m (4 available)"]
     );
 }
 
