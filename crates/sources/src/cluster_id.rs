@@ -6,7 +6,8 @@ use headroom_core::timestamp::Timestamp;
 use serde::Deserialize;
 
 use super::http::Http;
-use super::{SourceError, listing};
+use crate::error::SourceError;
+use crate::listing;
 
 /// The namespace that every cluster has from its first day to its last.
 pub const KUBE_SYSTEM: &str = "kube-system";

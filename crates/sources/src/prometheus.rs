@@ -25,7 +25,8 @@ use headroom_usage::sample::Window;
 use self::api::Api;
 use super::cluster_id::ClusterId;
 use super::http::{Endpoint, Http};
-use super::{Reach, Sink, Source, SourceError};
+use crate::error::SourceError;
+use crate::source::{Reach, Sink, Source};
 
 pub use self::diagnose::diagnose;
 pub use self::names::Overrides;

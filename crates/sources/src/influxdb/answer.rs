@@ -9,7 +9,8 @@ use http::StatusCode;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use crate::{SourceError, http as edge};
+use crate::error::SourceError;
+use crate::http as edge;
 
 /// One portion of an answer; `Row` is a tuple of the columns.
 #[derive(Debug, Deserialize)]

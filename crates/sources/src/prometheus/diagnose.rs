@@ -8,9 +8,9 @@ use super::images::Images;
 use super::probe::{Counted, Probe, labels, probe};
 use super::query::{self, rate_seconds};
 use super::reader::Reader;
-use crate::SourceError;
 use crate::cluster_id::ClusterId;
 use crate::diagnosis::{Finding, clock, duration};
+use crate::error::SourceError;
 use crate::http::{Authentication, Http};
 
 /// How far back the store is asked whether it remembers, in days. 30 is what the policy's longest window needs.

@@ -1,7 +1,7 @@
 //! Finds out what a store calls things, by counting the series of each candidate name. What is missing is not an
 //! error here: `doctor` wants to tell all of it at once.
 
-use crate::SourceError;
+use crate::error::SourceError;
 
 use super::api::Api;
 use super::clusters::{self, Clusters};

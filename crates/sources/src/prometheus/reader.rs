@@ -15,7 +15,8 @@ use super::names::{Names, State};
 use super::query::Queries;
 use super::{Options, oom};
 use crate::cluster_id::ClusterId;
-use crate::{Sink, SourceError};
+use crate::error::SourceError;
+use crate::source::Sink;
 
 /// How finely a window is searched for namespaces.
 const LISTING_SECONDS: u32 = 300;
