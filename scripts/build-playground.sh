@@ -38,10 +38,9 @@ else
 fi
 unset RUSTC_BOOTSTRAP
 
-# The tool has the same version of wasm-bindgen as the engine, and is built once.
-cargo build --locked --manifest-path playground/bind/Cargo.toml --target-dir "$target_dir/page/bind"
 rm -rf "$site/engine"
-"$target_dir/page/bind/debug/headroom-playground-bind" "$target_dir/page/$target/page/headroom_playground.wasm" "$site/engine"
+# `make page` has built it.
+"$target_dir/debug/xtask" bindgen "$target_dir/page/$target/page/headroom_playground.wasm" "$site/engine"
 
 command -v wasm-opt >/dev/null || apt_install binaryen
 wasm-opt -Oz --enable-simd --enable-bulk-memory --enable-sign-ext --enable-mutable-globals \

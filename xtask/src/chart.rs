@@ -370,7 +370,7 @@ fn check_ledger(chart: &Chart, objects: &Objects, faults: &mut Faults) -> Result
     Ok(())
 }
 
-/// The page judges by the settings of the policies, and by the history that they use above all. It has no rights.
+/// The page decides by the settings of the policies, and by the history that they use above all. It has no rights.
 fn check_page(chart: &Chart, faults: &mut Faults) -> Result<()> {
     let file = format!("{CHART}/ci/ledger-and-page.yaml");
     for choice in ["collector.enabled=true", "collector.enabled=false"] {
@@ -407,17 +407,17 @@ fn check_choices(chart: &Chart, faults: &mut Faults) -> Result<()> {
     for section in ["limitRanges", "quotas"] {
         let choice = format!("policies.settings.{section}.workloadMode=enforce");
         let objects = chart.objects("headroom", &["-f", &file, "--set", &choice])?;
-        let [fill, judge] =
+        let [fill, check] =
             ["headroom-fill", "headroom"].map(|name| &at(&objects, "ClusterAdmissionPolicy", "", name)["spec"]);
-        let rules = items(&judge["rules"]).iter().filter(|rule| items(&rule["operations"]).contains(&json!("UPDATE")));
+        let rules = items(&check["rules"]).iter().filter(|rule| items(&rule["operations"]).contains(&json!("UPDATE")));
         let updates: BTreeSet<&str> = rules.flat_map(|rule| items(&rule["resources"])).map(text).collect();
         for workload in ["deployments", "statefulsets", "daemonsets", "cronjobs"] {
-            faults.check(updates.contains(workload), || format!("{choice}: updates of {workload} are not judged"));
+            faults.check(updates.contains(workload), || format!("{choice}: updates of {workload} are not checked"));
         }
-        let is_read = |read: &&Value| !items(&judge["contextAwareResources"]).contains(*read);
+        let is_read = |read: &&Value| !items(&check["contextAwareResources"]).contains(*read);
         let unread: Vec<&Value> = items(&fill["contextAwareResources"]).iter().filter(is_read).collect();
-        faults.check(unread.is_empty(), || format!("{choice}: the judge cannot read {unread:?}"));
-        faults.equal(&choice, &judge["settings"]["estimates"], &fill["settings"]["estimates"]);
+        faults.check(unread.is_empty(), || format!("{choice}: the validating policy cannot read {unread:?}"));
+        faults.equal(&choice, &check["settings"]["estimates"], &fill["settings"]["estimates"]);
     }
 
     let service = "collector.source.service=monitoring/prometheus:9090,collector.credentialsSecret=reader";
@@ -430,11 +430,15 @@ fn check_choices(chart: &Chart, faults: &mut Faults) -> Result<()> {
 
 /// What the values of ci/everything.yaml choose.
 fn check_everything(objects: &Objects, faults: &mut Faults) -> Result<()> {
-    let judge = &at(objects, "ClusterAdmissionPolicy", "", "headroom")["spec"];
-    faults.check(judge["settings"]["mutateTemplates"].is_null(), || "the judge is told to change templates".to_owned());
+    let check = &at(objects, "ClusterAdmissionPolicy", "", "headroom")["spec"];
+    faults.check(check["settings"]["mutateTemplates"].is_null(), || {
+        "the validating policy is set to change templates".to_owned()
+    });
     let reads_namespaces =
-        items(&judge["contextAwareResources"]).contains(&json!({"apiVersion": "v1", "kind": "Namespace"}));
-    faults.check(reads_namespaces, || "the judge cannot read the labels that its settings select by".to_owned());
+        items(&check["contextAwareResources"]).contains(&json!({"apiVersion": "v1", "kind": "Namespace"}));
+    faults.check(reads_namespaces, || {
+        "the validating policy cannot read the labels that its settings select by".to_owned()
+    });
     let crd = at(objects, "CustomResourceDefinition", "", "usageprofiles.headroom.dev");
     faults.equal("crds.keep", &crd["metadata"]["annotations"]["helm.sh/resource-policy"], &json!("keep"));
     let dashboard = &at(objects, "ConfigMap", "headroom", "headroom-dashboard")["data"]["headroom.json"];

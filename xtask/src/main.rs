@@ -13,11 +13,13 @@ use std::{env, fs};
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
+use sha2::{Digest, Sha256};
 
 const USAGE: &str = "\
 cargo xtask COMMAND, in the root of the repository:
 
 apis REPOSITORY TAG...        writes the table of Kubernetes' kinds by release, from a clone of kubernetes/api
+bindgen MODULE FOLDER         writes the JavaScript and the TypeScript declarations around the wasm of the playground
 codegen [--check]             writes the chart's generated files, or fails if one is out of date
 check chart HOST POLICY CONTROLLER   the Helm chart, its schema, and the rendered manifests
 check docs HOST POLICY        links, commands and quoted messages of README.md and the book
@@ -60,6 +62,7 @@ fn main() -> ExitCode {
 fn dispatch(arguments: &[&str]) -> Result<()> {
     match arguments {
         ["apis", repository, tags @ ..] => apis::generate(repository, tags),
+        ["bindgen", module, folder] => bindgen(module, folder),
         ["codegen"] => chart::generate(true),
         ["codegen", "--check"] => chart::generate(false),
         ["check", "chart", host, policy, controller] => chart::check(host, policy, controller),
@@ -69,6 +72,13 @@ fn dispatch(arguments: &[&str]) -> Result<()> {
         ["oci", rest @ ..] => oci::dispatch(rest),
         _ => bail!("unknown command\n\n{USAGE}"),
     }
+}
+
+/// What the command `wasm-bindgen` does, without its test runner, which brings a web server.
+fn bindgen(module: &str, folder: &str) -> Result<()> {
+    let mut bindgen = wasm_bindgen_cli_support::Bindgen::new();
+    bindgen.input_path(module).out_name("engine").web(true)?.typescript(true);
+    bindgen.remove_name_section(true).remove_producers_section(true).generate(folder)
 }
 
 /// Faults that a check has found, all of which are printed at its end.
@@ -134,6 +144,10 @@ fn run(program: &str, arguments: &[&str]) -> Result<String> {
 /// Installs tools where they are missing; prints the path of those that are not installed in PATH.
 fn setup(tools: &[&str]) -> Result<String> {
     run("scripts/setup-debian.sh", tools)
+}
+
+pub fn sha256(content: &[u8]) -> String {
+    Sha256::digest(content).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Elements of a JSON array, none of anything else.

@@ -7,18 +7,12 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
 
-use crate::release::{METADATA, created, identity, sbom, spdx_package, tar, version};
-use crate::{Output, items, output, read, run, setup, sorted_files, text, yaml};
+use crate::release::{IMAGE_PLATFORMS, METADATA, PROGRAM, created, identity, sbom, spdx_package, tar, version};
+use crate::{Output, items, output, read, run, setup, sha256, sorted_files, text, yaml};
 
-/// The program of the image: its package and its name.
-pub const PROGRAM: (&str, &str) = ("headroom-cli", "headroom-controller");
 const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 const INDEX: &str = "application/vnd.oci.image.index.v1+json";
-/// Platforms, with the targets of Rust.
-pub const PLATFORMS: [(&str, &str); 2] =
-    [("linux-amd64", "x86_64-unknown-linux-gnu"), ("linux-arm64", "aarch64-unknown-linux-gnu")];
 const USER: &str = "65532";
 
 pub fn dispatch(arguments: &[&str]) -> Result<()> {
@@ -39,10 +33,6 @@ pub fn dispatch(arguments: &[&str]) -> Result<()> {
     };
     println!("{digest}");
     Ok(())
-}
-
-pub fn sha256(content: &[u8]) -> String {
-    Sha256::digest(content).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// A folder with blobs by their digests, and an index that names one of them.
@@ -111,7 +101,7 @@ fn image(folder: &str, binaries: &[&str]) -> Result<String> {
     let mut manifests = Vec::new();
     for binary in binaries {
         let (platform, binary) = binary.split_once('=').context("PLATFORM=BINARY")?;
-        let target = PLATFORMS.iter().find(|(known, _)| *known == platform).map(|(_, target)| *target);
+        let target = IMAGE_PLATFORMS.iter().find(|(known, _)| *known == platform).map(|(_, target)| *target);
         let target = target.with_context(|| format!("{platform} is none of linux-amd64, linux-arm64"))?;
         let architecture = platform.trim_start_matches("linux-");
         check_binary(binary, architecture)?;

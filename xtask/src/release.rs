@@ -12,11 +12,15 @@ use regex::Regex;
 use serde_json::{Value, json};
 
 use crate::chart::{CHART, MANIFESTS, render_manifests};
-use crate::oci::{self, PROGRAM, sha256};
-use crate::{Faults, read, run, setup, text, yaml};
+use crate::{Faults, read, run, setup, sha256, text, yaml};
 
 pub const METADATA: &str = "policy-metadata.yaml";
 const KREW: &str = "deploy/krew/headroom.yaml";
+/// The program of the image: its package and its name.
+pub const PROGRAM: (&str, &str) = ("headroom-cli", "headroom-controller");
+/// Platforms of the image, with the targets of Rust.
+pub const IMAGE_PLATFORMS: [(&str, &str); 2] =
+    [("linux-amd64", "x86_64-unknown-linux-gnu"), ("linux-arm64", "aarch64-unknown-linux-gnu")];
 /// The program for people, which krew installs, and where it runs.
 const PLUGIN: &str = "kubectl-headroom";
 const PLATFORMS: [&str; 4] = ["linux-amd64", "linux-arm64", "darwin-amd64", "darwin-arm64"];
@@ -204,7 +208,7 @@ fn build(program: &str, target: &str) -> Result<String> {
 /// The archives of the programs: krew's for each of its platforms, and the image's program.
 fn archives() -> impl Iterator<Item = String> {
     let plugins = PLATFORMS.iter().map(|platform| format!("{PLUGIN}-{platform}.tar.gz"));
-    plugins.chain(oci::PLATFORMS.iter().map(|(platform, _)| format!("{}-{platform}.tar.gz", PROGRAM.1)))
+    plugins.chain(IMAGE_PLATFORMS.iter().map(|(platform, _)| format!("{}-{platform}.tar.gz", PROGRAM.1)))
 }
 
 /// Packs a program. The same binary gives the same archive.

@@ -1,4 +1,4 @@
-//! Manifests as people keep them: files, folders, or what kustomize and Helm print. What a text holds is for the desk
+//! Manifests as people keep them: files, folders, or what kustomize and Helm print. What a text holds is for `headroom_dryrun`
 //! to say; here it is only found and read.
 
 use std::fs;

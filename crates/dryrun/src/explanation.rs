@@ -7,14 +7,13 @@ use serde_json::Value;
 use crate::judge::{Charge, ContainerValues, Edge, HeldAgainst, Judgement, ResourceValue, SetBy, Verdict, request};
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Explanation {
     pub object: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub namespace: String,
-    pub verdict: &'static str,
-    #[serde(skip)]
-    pub outcome: Verdict,
+    pub verdict: Verdict,
     /// The containers are those of the pods that the object makes.
     pub is_of_pods: bool,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -33,6 +32,7 @@ pub struct Explanation {
 }
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema))]
 pub struct Container {
     pub name: String,
     pub role: &'static str,
@@ -42,6 +42,7 @@ pub struct Container {
 
 /// A value, or that there is none.
 #[derive(Debug, Serialize)]
+#[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema))]
 pub struct Field {
     /// `requests.cpu`
     pub field: String,
@@ -55,6 +56,7 @@ pub struct Field {
 }
 
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema))]
 pub struct Check {
     pub resource: String,
     /// `min`, `max` or `ratio`.
@@ -69,6 +71,7 @@ pub struct Check {
 }
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema))]
 pub struct Taken {
     pub quota: String,
     pub name: String,
@@ -94,8 +97,7 @@ impl Explanation {
         Self {
             object: judgement.told(),
             namespace: judgement.namespace.clone(),
-            verdict: judgement.verdict.name(),
-            outcome: judgement.verdict,
+            verdict: judgement.verdict,
             is_of_pods: pod.is_some(),
             reasons: judgement.reasons.iter().map(ToString::to_string).collect(),
             warnings: judgement.warnings.iter().map(ToString::to_string).collect(),

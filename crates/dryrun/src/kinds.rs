@@ -1,4 +1,4 @@
-//! The kinds of the API as the desk meets them: their plural names, and whether they live in a namespace.
+//! The kinds of the API: their plural names, and whether they live in a namespace.
 //!
 //! What a cluster is not asked about is known here: Kubernetes' own kinds. Another kind's plural is guessed as API
 //! authors form it, and it is taken to live in a namespace.

@@ -3,18 +3,19 @@
 //! Tests act as the administrator, or as another user by impersonation, which the API server authorizes like the user.
 //! The API server generates names of namespaces, so that tests can share a cluster.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, Result, bail};
+use kube::Client;
 use kube::api::{Api, ApiResource, DynamicObject, PostParams};
-use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Client, Config};
+use kube::config::Kubeconfig;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::control_plane::{ControlPlane, Controllers, InTreePlugins};
+use crate::kubeconfig::{client, impersonating, write_kubeconfig};
 
 pub struct Cluster {
     kubeconfig: Kubeconfig,
@@ -140,24 +141,4 @@ pub async fn create(client: &Client, object: Value) -> kube::Result<DynamicObjec
 pub fn resource(api_version: &str, kind: &str) -> ApiResource {
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
     ApiResource::from_gvk(&kube::core::GroupVersionKind::gvk(group, version, kind))
-}
-
-/// A client of the cluster in a kubeconfig.
-pub async fn client(kubeconfig: &Kubeconfig) -> Result<Client> {
-    let config = Config::from_custom_kubeconfig(kubeconfig.clone(), &KubeConfigOptions::default()).await?;
-    Ok(Client::try_from(config)?)
-}
-
-pub fn write_kubeconfig(kubeconfig: &Kubeconfig, path: &Path) -> Result<()> {
-    // JSON is valid YAML.
-    std::fs::write(path, serde_json::to_vec(kubeconfig)?)?;
-    Ok(())
-}
-
-fn impersonating(kubeconfig: &Kubeconfig, user: &str) -> Kubeconfig {
-    let mut kubeconfig = kubeconfig.clone();
-    for auth_info in kubeconfig.auth_infos.iter_mut().filter_map(|named| named.auth_info.as_mut()) {
-        auth_info.impersonate = Some(user.to_owned());
-    }
-    kubeconfig
 }

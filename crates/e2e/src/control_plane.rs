@@ -17,7 +17,7 @@ use serde_json::json;
 use tempfile::TempDir;
 
 use crate::certificate::Authority;
-use crate::cluster;
+use crate::kubeconfig;
 use crate::process::Process;
 
 /// How long a part of the control plane may take to become ready, on a machine that is busy with other builds.
@@ -127,7 +127,7 @@ impl ControlPlane {
     }
 
     async fn wait_until_ready(&mut self, kubeconfig: &Kubeconfig) -> Result<()> {
-        let client = cluster::client(kubeconfig).await?;
+        let client = kubeconfig::client(kubeconfig).await?;
         let deadline = Instant::now() + PATIENCE;
         loop {
             let request = http::Request::get("/readyz").body(Vec::new())?;
@@ -261,7 +261,7 @@ fn api_server_arguments(files: &Files, etcd_url: &str, port: u16, plugins: InTre
 
 fn controller_manager_arguments(folder: &Path, files: &Files, port: u16) -> Result<Vec<String>> {
     let kubeconfig = folder.join("controller-manager.kubeconfig");
-    cluster::write_kubeconfig(&files.kubeconfig(port, CONTROLLERS)?, &kubeconfig)?;
+    kubeconfig::write_kubeconfig(&files.kubeconfig(port, CONTROLLERS)?, &kubeconfig)?;
     Ok(vec![
         format!("--kubeconfig={}", kubeconfig.display()),
         "--controllers=*".to_owned(),

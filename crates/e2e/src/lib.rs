@@ -2,6 +2,7 @@
 //!
 //! - [`process`]: a server program that ends with its test.
 //! - [`certificate`]: certificates for servers on loopback.
+//! - [`kubeconfig`]: clients and files.
 //! - [`control_plane`]: etcd, the API server and, optionally, the controllers.
 //! - [`cluster`]: the cluster that a test uses.
 //! - [`webhook`]: an HTTPS server that answers admission reviews.
@@ -13,6 +14,7 @@
 pub mod certificate;
 pub mod cluster;
 pub mod control_plane;
+pub mod kubeconfig;
 pub mod live_host;
 pub mod policy_server;
 pub mod process;

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use crate::play::{Panel, Play};
 
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema))]
 pub struct Example {
     /// The name of the scenario's file.
     pub name: String,

@@ -1,7 +1,7 @@
 //! The engine of the page: the text of the panels in, verdicts with their explanations out.
 //!
 //! It runs in a worker of the browser, as wasm. Everything is JSON text, in and out, so that tests call the same functions
-//! natively. No rule is decided here: that is the core's, by way of the desk.
+//! natively. No rule is decided here: that is the core's, by way of `headroom_dryrun`.
 
 #[cfg(target_arch = "wasm32")]
 mod browser;

@@ -33,6 +33,7 @@ pub struct Play {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
+#[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub enum Panel {
     /// What is judged.
@@ -51,6 +52,7 @@ pub enum Panel {
 const AROUND: [Panel; 5] = [Panel::Namespaces, Panel::LimitRanges, Panel::Quotas, Panel::Usage, Panel::Existing];
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Outcome {
     /// Every object that was read, in order.
@@ -63,12 +65,13 @@ pub struct Outcome {
 }
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Row {
     /// `deployment.apps/web`
     pub object: String,
     pub namespace: String,
-    pub verdict: &'static str,
+    pub verdict: Verdict,
     pub is_update: bool,
     /// Where it stands in its panel, from 1.
     pub line: usize,
@@ -76,6 +79,7 @@ pub struct Row {
 }
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Detail {
     /// Which of the rows it is about.
@@ -92,6 +96,7 @@ pub struct Detail {
 
 /// How full a quota is under one name.
 #[derive(Debug, Serialize)]
+#[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Level {
     pub namespace: String,
@@ -107,6 +112,7 @@ pub struct Level {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Problem {
     pub panel: Panel,
@@ -214,7 +220,7 @@ impl Row {
         Self {
             object: judgement.told(),
             namespace: judgement.namespace.clone(),
-            verdict: judgement.verdict.name(),
+            verdict: judgement.verdict,
             is_update: judgement.operation == headroom_dryrun::judge::Operation::Update,
             line,
             warnings: judgement.warnings.len(),

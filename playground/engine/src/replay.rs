@@ -16,6 +16,7 @@ pub struct Wanted {
 }
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema), schemars(rename = "Replay"))]
 pub struct Files {
     /// `pod-db-0`
     pub name: String,
@@ -23,6 +24,7 @@ pub struct Files {
 }
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema))]
 pub struct File {
     pub name: String,
     pub text: String,

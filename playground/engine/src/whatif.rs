@@ -36,6 +36,7 @@ pub struct Opening {
 
 /// A summary of a snapshot, when it is opened.
 #[derive(Debug, Serialize)]
+#[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Overview {
     pub objects: usize,
@@ -50,6 +51,7 @@ pub struct Overview {
 }
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Trial {
     pub report: Report,
@@ -59,6 +61,7 @@ pub struct Trial {
 
 /// What LimitRanges and settings together do in a namespace, by what they do to a container that sets nothing.
 #[derive(Debug, Serialize)]
+#[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema))]
 pub struct Limits {
     pub namespace: String,
     pub story: Explanation,

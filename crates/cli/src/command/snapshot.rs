@@ -1,4 +1,4 @@
-//! `kubectl headroom snapshot`: what the desk reads of a cluster as one file, for the page, for `--cluster-dir`, and to be
+//! `kubectl headroom snapshot`: what the commands read of a cluster as one file, for the page, for `--cluster-dir`, and to be
 //! shown to others.
 //!
 //! Secrets and ConfigMaps are not read at all. What else is left out is the same as in recordings.

@@ -7,6 +7,7 @@ use headroom_core::quota;
 use headroom_core::request::Pod;
 use headroom_core::request::{Origin, Requirement, Role};
 use headroom_core::verdict::{self, Cause, Decision, Violation};
+use serde::Serialize;
 use serde_json::Value;
 
 use super::bounds::HeldAgainst;
@@ -52,14 +53,18 @@ pub enum Operation {
 }
 
 /// The verdicts, from harmless to bad.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
 pub enum Verdict {
     /// Nothing that Headroom knows bounds such an object.
+    #[serde(rename = "not checked")]
     NotChecked,
     Admitted,
     /// Admitted, with values filled in.
     Changed,
     /// The object is stored, but not all of its pods can be created.
+    #[serde(rename = "pods blocked")]
     PodsBlocked,
     Rejected,
     /// The API server's validation does not accept the object.

@@ -7,6 +7,7 @@ use serde::Serialize;
 use super::effect::{Change, Effect, Effects, QuotaEffect, ValueChange};
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Report {
     summary: Summary,
@@ -21,6 +22,7 @@ pub struct Report {
 }
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 struct Summary {
     objects: usize,
@@ -34,6 +36,7 @@ struct Summary {
 }
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema), schemars(rename = "Effect"))]
 struct Object {
     object: String,
     namespace: String,
@@ -48,6 +51,7 @@ struct Object {
 }
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema), schemars(rename = "ValueChange"))]
 struct Value {
     container: String,
     field: String,
@@ -57,6 +61,7 @@ struct Value {
 }
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema), schemars(rename = "QuotaEffect"))]
 #[serde(rename_all = "camelCase")]
 struct Quota {
     namespace: String,

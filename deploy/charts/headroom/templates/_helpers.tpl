@@ -67,8 +67,8 @@ Whether the policies hold the pods of workloads against TenantQuotas, too.
 {{- end }}
 
 {{/*
-"true" if workloads are refused whose pods would be. The judge does that, and fills in their pods for it as the other
-policy would.
+"true" if workloads are refused whose pods would be. The validating policy does that, and fills in their pods for it as the
+mutating policy would.
 */}}
 {{- define "headroom.refusesWorkloads" -}}
 {{- $settings := .Values.policies.settings -}}

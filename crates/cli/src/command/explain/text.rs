@@ -68,12 +68,13 @@ fn headline(explanation: &Explanation, paint: Paint) -> String {
     } else {
         format!(" in namespace {}", explanation.namespace)
     };
-    let verdict = match explanation.outcome {
-        Verdict::Admitted => paint.good(explanation.verdict),
-        Verdict::Changed => paint.fresh(explanation.verdict),
-        Verdict::PodsBlocked => paint.doubtful(explanation.verdict),
-        Verdict::NotChecked => paint.faint(explanation.verdict),
-        Verdict::Rejected | Verdict::Invalid | Verdict::Error => paint.bad(explanation.verdict),
+    let name = explanation.verdict.name();
+    let verdict = match explanation.verdict {
+        Verdict::Admitted => paint.good(name),
+        Verdict::Changed => paint.fresh(name),
+        Verdict::PodsBlocked => paint.doubtful(name),
+        Verdict::NotChecked => paint.faint(name),
+        Verdict::Rejected | Verdict::Invalid | Verdict::Error => paint.bad(name),
     };
     format!("{}{place}: {verdict}", paint.strong(&explanation.object))
 }

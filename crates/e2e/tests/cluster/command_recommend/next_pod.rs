@@ -16,7 +16,7 @@ async fn the_next_pod_gets_the_recommended_requests() {
     let said = scene.run(&["recommend", "-n", shop, "-o", "json", "--step", "1m", "--service", STORE]);
     assert_eq!(said.exit, 0, "{}", said.err);
     let report: Value = serde_json::from_str(&said.out).unwrap();
-    assert_eq!(report["source"]["name"], "Prometheus at monitoring/metrics:9090");
+    assert_eq!(report["source"]["name"], "service monitoring/metrics:9090");
     let row = &report["workloads"][0];
     assert_eq!((&row["kind"], &row["name"], &row["pods"]), (&json!("Deployment"), &json!("web"), &json!(2)), "{row}");
     let recommended = |resource: &str| {

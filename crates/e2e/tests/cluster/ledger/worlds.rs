@@ -3,7 +3,8 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use headroom_e2e::cluster::{client, resource, write_kubeconfig};
+use headroom_e2e::cluster::resource;
+use headroom_e2e::kubeconfig::{client, write_kubeconfig};
 use headroom_kube::clock;
 use kube::api::{Api, DynamicObject};
 use serde_json::json;

@@ -1,0 +1,220 @@
+// Made of the engine's types by playground/engine/tests/types.rs.
+
+export interface Check {
+  bound: string;
+  /** `min`, `max` or `ratio`. */
+  edge: string;
+  holds: boolean;
+  limit?: string;
+  range: string;
+  request?: string;
+  resource: string;
+}
+
+export interface Container {
+  image: string;
+  name: string;
+  role: string;
+  values: Field[];
+}
+
+export interface Detail {
+  /** The object after admission. */
+  diff: Part[];
+  /** The whole refusal as the policy words it; empty if there is none. */
+  message: string;
+  note: string | null;
+  /** Of a workload: a pod that it makes, after admission. */
+  podDiff: Part[] | null;
+  /** Which of the rows it is about. */
+  row: number;
+  story: Explanation;
+}
+
+export interface Effect {
+  change: string;
+  namespace: string;
+  object: string;
+  reasons?: string[];
+  running: number;
+  values?: ValueChange[];
+  warnings?: string[];
+}
+
+export interface Example {
+  group: string;
+  /** The name of the scenario's file. */
+  name: string;
+  namespace: string;
+  panels: Record<string, string>;
+  shows: string;
+  title: string;
+}
+
+export interface Explanation {
+  containers?: Container[];
+  estimates?: string[];
+  /** Bounds of the pod in total, or of a claim. */
+  inAll?: Check[];
+  /** The containers are those of the pods that the object makes. */
+  isOfPods: boolean;
+  namespace?: string;
+  object: string;
+  quotas?: Taken[];
+  reasons?: string[];
+  verdict: Verdict;
+  warnings?: string[];
+}
+
+/** A value, or that there is none. */
+export interface Field {
+  checks?: Check[];
+  /** `requests.cpu` */
+  field: string;
+  reason: string;
+  /** `authored`, `estimated`, `defaulted`, `repaired`, … */
+  step: string;
+  value?: string;
+}
+
+export interface File {
+  name: string;
+  text: string;
+}
+
+/** How full a quota is under one name. */
+export interface Level {
+  /** What is used after all that were admitted, pods of workloads included. */
+  after: string;
+  /** What is used before the objects are applied. */
+  before: string;
+  hard: string;
+  name: string;
+  namespace: string;
+  quota: string;
+  /** Both in thousandths of `hard`; none where that is nothing. */
+  share: [number, number] | null;
+}
+
+/** What LimitRanges and settings together do in a namespace, by what they do to a container that sets nothing. */
+export interface Limits {
+  namespace: string;
+  story: Explanation;
+}
+
+export type Mark = "same" | "removed" | "added";
+
+export interface Outcome {
+  /** The stories of those that were asked for. */
+  details: Detail[];
+  /** What of the panels cannot be used. */
+  problems: Problem[];
+  quotas: Level[];
+  /** Every object that was read, in order. */
+  rows: Row[];
+}
+
+/** A summary of a snapshot, when it is opened. */
+export interface Overview {
+  /** As `kubectl headroom snapshot` wrote it, by the settings and LimitRanges of then. */
+  advice: unknown;
+  /** As panels, to be changed. Everything is judged now by these settings; by the defaults if there are none. */
+  limitRanges: string;
+  namespaces: string[];
+  objects: number;
+  quotaManifests: string;
+  quotas: Level[];
+  settings: string;
+}
+
+export type Panel = "limitRanges" | "quotas" | "namespaces" | "settings" | "objects" | "usage" | "existing";
+
+/** Some lines that share a mark. */
+export interface Part {
+  mark: Mark;
+  text: string;
+}
+
+export interface Problem {
+  /** From 1. */
+  line: number;
+  panel: Panel;
+  text: string;
+}
+
+export interface QuotaEffect {
+  hard: string | null;
+  left: string | null;
+  name: string;
+  namespace: string;
+  newHard: string | null;
+  newlyExceeded: boolean;
+  quota: string;
+  remade: string;
+  used: string;
+}
+
+export interface Replay {
+  files: File[];
+  /** `pod-db-0` */
+  name: string;
+}
+
+export interface Report {
+  notLookedAt?: string[];
+  /** Everything that is not the same. */
+  objects: Effect[];
+  quotas: QuotaEffect[];
+  /** The additional requests of the changed objects, by resource; negative if they free some. */
+  requests?: Record<string, string>;
+  summary: Summary;
+}
+
+export interface Row {
+  isUpdate: boolean;
+  /** Where it stands in its panel, from 1. */
+  line: number;
+  namespace: string;
+  /** `deployment.apps/web` */
+  object: string;
+  verdict: Verdict;
+  warnings: number;
+}
+
+export interface Summary {
+  changed: number;
+  newlyRefused: number;
+  noLongerRefused: number;
+  notJudged: number;
+  objects: number;
+  quotasNewlyExceeded: number;
+  same: number;
+  stillRefused: number;
+}
+
+export interface Taken {
+  adds: string;
+  after: string;
+  before: string;
+  hard: string;
+  left: string;
+  name: string;
+  quota: string;
+}
+
+export interface Trial {
+  namespaces: Limits[];
+  problems: Problem[];
+  report: Report;
+}
+
+export interface ValueChange {
+  container: string;
+  field: string;
+  now: string | null;
+  reason: string;
+  then: string | null;
+}
+
+/** The verdicts, from harmless to bad. */
+export type Verdict = "admitted" | "rejected" | "not checked" | "changed" | "pods blocked" | "invalid" | "error";
