@@ -111,7 +111,7 @@ until kubectl -n headroom get serviceaccount default >/dev/null 2>&1; do sleep 0
 before=$(inventory)
 
 profile='{"apiVersion": "headroom.dev/v1alpha1", "kind": "UsageProfile", "metadata": {"name": "usage-00", "namespace": "default"},
-  "spec": {"header": {"format": 2, "collectedAt": "2026-11-21T06:00:00Z"}, "images": {}}}'
+  "spec": {"header": {"format": 3, "collectedAt": "2026-11-21T06:00:00Z"}, "images": {}}}'
 
 # --- install ------------------------------------------------------------------------------------------------
 release install headroom "$chart" >"$work/notes"

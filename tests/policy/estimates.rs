@@ -73,8 +73,9 @@ fn windows(input: &Admission, image: &str, exact: bool, namespace: &str) -> Valu
         for (resource, unit) in [("cpu", "m"), ("memory", "Mi")] {
             let Some((usage, samples)) = look_up(input, resource, image, exact, namespace, days) else { continue };
             // A failed look-up becomes an unreadable history.
-            let samples = samples.map_or_else(|| "error".to_owned(), |samples| samples.to_string());
-            window[resource] = json!(format!("samples={samples} peak={usage}{unit} 90={usage}{unit}"));
+            let samples = samples.map_or_else(|| json!("error"), |samples| json!(samples));
+            let amount = format!("{usage}{unit}");
+            window[resource] = json!({"samples": samples, "peak": amount, "percentiles": [null, null, null, null, null, null, amount]});
         }
         windows.insert(name.to_owned(), window);
     }
@@ -101,7 +102,7 @@ fn profiles(input: &Admission) -> Vec<Value> {
         roots.entry(place.root().to_string()).or_default().insert(place.key, entry);
     }
     let profile = |(name, images): (String, Map<String, Value>)| {
-        let header = json!({"format": 2, "collectedAt": "2026-11-21T05:00:00Z", "quorum": 3});
+        let header = json!({"format": 3, "collectedAt": "2026-11-21T05:00:00Z", "quorum": 3});
         json!({
             "apiVersion": "headroom.dev/v1alpha1",
             "kind": "UsageProfile",

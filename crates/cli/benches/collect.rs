@@ -16,7 +16,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use headroom_core::cluster::usage::{Percentile, ProfileKey, find_in_usage};
+use headroom_core::cluster::usage::{Percentile, ProfileKey};
+use headroom_usage_profile::Usage;
 use measure::{Cost, Result, setting};
 
 /// 2026-10-22, so that the thirty days end with the day before `AS_OF`.
@@ -195,14 +196,15 @@ impl Run {
         let window = self.published(&image)?;
         let mut worst = 0.0_f64;
         for (resource, unit, samples) in [("cpu", 1e9, &exact.nanocores), ("memory", 1.0, &exact.bytes)] {
-            let published = window[resource].as_str().ok_or("nothing was published")?;
-            let found = find_in_usage(published, "samples").ok_or("no samples")?;
-            if found != samples.len().to_string() {
+            let published: Usage = serde_json::from_value(window[resource].clone())?;
+            let found = published.samples;
+            if found != samples.len() as u64 {
                 return Err(format!("{found} samples of {resource} were published, {} written", samples.len()).into());
             }
             for percentile in Percentile::PUBLISHED {
                 let wanted = samples[(samples.len() * usize::from(percentile.permille())).div_ceil(1000) - 1] as f64;
-                let found = quantity(find_in_usage(published, percentile.name()).ok_or("no percentile")?)? * unit;
+                let found =
+                    quantity(&published.percentiles.get(percentile).ok_or("no percentile")?.to_string())? * unit;
                 worst = worst.max((found - wanted).abs() / wanted);
             }
         }

@@ -16,7 +16,6 @@ mod servers;
 
 mod measure;
 
-use headroom_core::cluster::usage::find_in_usage;
 use std::fs;
 use std::io::Write as _;
 use std::path::Path;
@@ -113,9 +112,8 @@ fn samples(folder: &Path) -> Result<u64> {
             images.into_iter().flat_map(|images| images.values()).filter_map(|image| image.get("own")?.as_object());
         for histories in own.flat_map(|own| own.values()) {
             for resource in ["cpu", "memory"] {
-                let usage = histories.pointer(&format!("/all/windows/7d/{resource}")).and_then(|usage| usage.as_str());
-                let count = usage.and_then(|usage| find_in_usage(usage, "samples")?.parse::<u64>().ok());
-                samples += count.unwrap_or_default();
+                let count = histories.pointer(&format!("/all/windows/7d/{resource}/samples"));
+                samples += count.and_then(serde_json::Value::as_u64).unwrap_or_default();
             }
         }
     }

@@ -86,6 +86,7 @@ pub fn build(
         root,
         collected_at: collected.at,
         quorum: Some(pooling.quorum),
+        page_key: store.page_key().to_owned(),
         images,
         dropped: Dropped { tags: dropped, ..Dropped::default() },
     };

@@ -30,6 +30,7 @@ pub use self::outcome::{PublishError, Published, Written};
 use headroom_kube::clock;
 use headroom_kube::lease::RenewedLease;
 use headroom_usage::DAY;
+use kube::ResourceExt;
 
 use crate::metrics::Metrics;
 use crate::profile::{self, Collected, Pooling, accuracy};
@@ -166,13 +167,12 @@ impl Publisher<'_> {
             there.get(&root.to_string()).map_or_else(BTreeSet::new, |was| pages(was, root));
         let failed_before = published.failed.len();
         for profile in share.lay_out() {
+            let name = profile.name_any();
             // It may list a page that is not there.
-            let is_root = profile.name.path.is_empty();
-            if is_root && published.failed.len() > failed_before {
+            if name == root.to_string() && published.failed.len() > failed_before {
                 return Ok(());
             }
-            let name = profile.name.to_string();
-            let written = self.write(&profile, there.get(&name), published).await;
+            let written = self.write(profile, root, there.get(&name), published).await;
             listed.insert(name.clone());
             published.count(self.name(name), written, self.metrics)?;
         }
@@ -190,16 +190,15 @@ impl Publisher<'_> {
 
     async fn write(
         &self,
-        profile: &UsageProfile,
+        mut profile: UsageProfile,
+        root: Root,
         there: Option<&Value>,
         published: &mut Published,
     ) -> Result<Written, PublishError> {
-        let name = self.name(profile.name.to_string());
-        let text = profile.to_string();
-        published.bytes += text.len() as u64;
-        let mut object: Value = serde_json::from_str(&text)
-            .map_err(|error| PublishError::Unreadable { object: format!("{}/{}", name.0, name.1), error })?;
-        manifest::mark(&mut object, self.store.id(), profile.name.root);
+        let name = self.name(profile.name_any());
+        manifest::mark(&mut profile, self.store.id(), root);
+        let object = profile.to_value();
+        published.bytes += object.to_string().len() as u64;
         if there.is_some_and(|there| self.is_ours(there) && !change::is_due(there, &object, self.refresh)) {
             return Ok(Written::Unchanged);
         }

@@ -54,6 +54,7 @@ const CREATED_FACT: &str = "cluster created";
 /// Texts about the store as a whole.
 const NOTES: TableDefinition<&str, &str> = TableDefinition::new("notes");
 const ID_NOTE: &str = "id";
+const PAGE_KEY_NOTE: &str = "page key";
 const SOURCE_NOTE: &str = "source";
 const UID_NOTE: &str = "cluster uid";
 const ADDRESS_NOTE: &str = "cluster address";
@@ -118,6 +119,7 @@ pub struct Store {
     path: PathBuf,
     database: Database,
     id: String,
+    page_key: String,
 }
 
 impl Store {
@@ -127,8 +129,9 @@ impl Store {
             std::fs::create_dir_all(folder).map_err(|error| worded(path, error.into()))?;
         }
         let database = open_or_begin(path).map_err(|error| worded(path, error.into()))?;
-        let mut store = Self { path: path.to_owned(), database, id: String::new() };
-        let (found, id) = store.write(|txn| {
+        let (id, page_key) = (String::new(), String::new());
+        let mut store = Self { path: path.to_owned(), database, id, page_key };
+        let (found, id, page_key) = store.write(|txn| {
             let mut facts = txn.open_table(FACTS)?;
             let found = facts.get(FORMAT_FACT)?.map(|found| found.value());
             let found = found.filter(|found| *found != FORMAT_WITHOUT_WORKLOADS);
@@ -145,12 +148,14 @@ impl Store {
             txn.open_table(FILES)?;
             txn.open_table(MEMORY)?;
             let mut notes = txn.open_table(NOTES)?;
-            let id = notes.get(ID_NOTE)?.map(|id| id.value().to_owned());
-            let id = id.unwrap_or_else(new_id);
-            notes.insert(ID_NOTE, id.as_str())?;
-            Ok((found.unwrap_or(FORMAT), id))
+            let mut kept = |name| -> Result<String, Trouble> {
+                let kept = notes.get(name)?.map(|kept| kept.value().to_owned()).unwrap_or_else(new_id);
+                notes.insert(name, kept.as_str())?;
+                Ok(kept)
+            };
+            Ok((found.unwrap_or(FORMAT), kept(ID_NOTE)?, kept(PAGE_KEY_NOTE)?))
         })?;
-        store.id = id;
+        (store.id, store.page_key) = (id, page_key);
         match found {
             FORMAT => Ok(store),
             _ => Err(StoreError::Format { path: store.path, found }),
@@ -160,6 +165,11 @@ impl Store {
     /// Made up when the store was begun. What is published carries it.
     pub fn id(&self) -> &str {
         &self.id
+    }
+
+    /// Made up when the store was begun. The pages of its profiles are chosen by hashes with this key.
+    pub fn page_key(&self) -> &str {
+        &self.page_key
     }
 
     pub fn path(&self) -> &Path {

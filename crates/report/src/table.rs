@@ -18,8 +18,8 @@ pub struct Table {
     has_header: bool,
     /// Columns of numbers, by place.
     right: Vec<usize>,
-    /// Columns that are left out where there is no room, the first first, by the places of each name.
-    spare: Vec<Vec<usize>>,
+    /// Columns that are left out where there is no room, the first first, by place.
+    spare: Vec<usize>,
     /// Columns of text that may be folded, by place; the last one unless named.
     prose: Vec<usize>,
 }
@@ -46,7 +46,7 @@ impl Table {
 
     /// Names the columns that are left out first, in order, where there is no room.
     pub fn spare(mut self, names: &[&str]) -> Self {
-        self.spare = names.iter().map(|name| self.places(&[name])).collect();
+        self.spare = self.places(names);
         self
     }
 
@@ -99,7 +99,7 @@ impl Table {
             while total(&columns) > most
                 && let Some(dropped) = spare.next()
             {
-                columns.retain(|(place, _)| !dropped.contains(place));
+                columns.retain(|(place, _)| place != dropped);
             }
             self.narrow(&mut columns, most, total);
         }

@@ -7,7 +7,7 @@ use headroom_core::cluster::usage::profile_layout::KIND;
 use headroom_core::cluster::usage::{Repository, Root, workload};
 use headroom_core::image::ImageName;
 use headroom_core::timestamp::Timestamp;
-use headroom_usage_profile::definition::NAMESPACE;
+use headroom_usage_profile::custom_resource::NAMESPACE;
 use headroom_usage_profile::{Dropped, Histories, History, Images, Share};
 use serde_json::Value;
 
@@ -62,11 +62,10 @@ impl<'s> HistoryOverlay<'s> {
         }
         let objects = shares.into_iter().flat_map(|(root, images)| {
             let (namespace, dropped) = (NAMESPACE.to_owned(), Dropped::default());
-            Share { namespace, root, collected_at: now, quorum: None, images, dropped }.lay_out()
+            let page_key = String::new();
+            Share { namespace, root, collected_at: now, quorum: None, page_key, images, dropped }.lay_out()
         });
-        // OK because a profile writes itself as JSON.
-        let profiles = objects.filter_map(|object| serde_json::from_str(&object.to_string()).ok()).collect();
-        Self { below, profiles }
+        Self { below, profiles: objects.map(|object| object.to_value()).collect() }
     }
 }
 

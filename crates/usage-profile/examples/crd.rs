@@ -1,7 +1,9 @@
 //! Prints the CustomResourceDefinition of UsageProfiles, for `cargo xtask codegen`.
 
-use headroom_usage_profile::definition::CustomResourceDefinition;
+use headroom_usage_profile::custom_resource::definition;
 
-fn main() {
-    print!("{CustomResourceDefinition}");
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    println!("# Made from crates/usage-profile/src/custom_resource.rs by `cargo xtask codegen`.");
+    print!("{}", serde_saphyr::to_string(&definition()?)?);
+    Ok(())
 }

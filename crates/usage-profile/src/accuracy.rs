@@ -1,20 +1,26 @@
 //! The accuracy of estimates: the estimates of containers compared with their later usage.
 
-use std::fmt;
-
 use headroom_core::amount::Quantity;
-use headroom_core::cluster::usage::{Resource, find_in_usage};
+use headroom_core::cluster::usage::Resource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::serialized::text;
 
 /// The accuracy for one resource of an image's containers in a namespace.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Accuracy {
-    /// The number of compared containers.
+    /// Number of compared containers.
     pub containers: u64,
-    /// The number of containers whose usage exceeded their estimate for more than one part in [`RARELY`] of the time.
+    /// Number of containers whose usage exceeded their estimate for more than a twentieth of the time.
     pub above: u64,
-    /// The sum of their estimates.
+    /// Sum of their estimates.
+    #[serde(with = "text")]
+    #[schemars(with = "String", length(max = 40))]
     pub estimated: Quantity,
-    /// The sum of their average usage.
+    /// Sum of their average usage.
+    #[serde(with = "text")]
+    #[schemars(with = "String", length(max = 40))]
     pub used: Quantity,
 }
 
@@ -45,60 +51,27 @@ impl Accuracy {
             None
         }
     }
-
-    /// Reads the text in a profile; none if a part is missing or no container was compared.
-    pub fn read(text: &str) -> Option<Self> {
-        fn part<T: std::str::FromStr>(text: &str, name: &str) -> Option<T> {
-            find_in_usage(text, name)?.parse().ok()
-        }
-        let [containers, above] = ["containers", "above"].map(|name| part::<u64>(text, name));
-        let [estimated, used] = ["estimated", "used"].map(|name| part::<Quantity>(text, name));
-        let read = Self { containers: containers?, above: above?, estimated: estimated?, used: used? };
-        (read.containers >= read.above.max(1)).then_some(read)
-    }
-}
-
-/// `containers=12 above=1 estimated=1200m used=310m`, in the same form as usage.
-impl fmt::Display for Accuracy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { containers, above, estimated, used } = self;
-        write!(f, "containers={containers} above={above} estimated={estimated} used={used}")
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn accuracy(text: &str) -> Accuracy {
-        Accuracy::read(text).unwrap()
-    }
-
-    #[test]
-    fn an_accuracy_is_read_as_it_was_written() {
-        let text = "containers=12 above=1 estimated=1200m used=310m";
-        assert_eq!(accuracy(text).to_string(), text);
-        for wrong in [
-            "",
-            "containers=1 above=0 estimated=1",
-            "containers=1 above=2 estimated=1 used=1",
-            "containers=0 above=0 estimated=0 used=0",
-        ] {
-            assert_eq!(Accuracy::read(wrong), None, "{wrong}");
-        }
-    }
-
     #[test]
     fn estimates_are_off_if_many_containers_use_more_or_all_use_hardly_anything() {
-        let check = |resource, text: &str, off| assert_eq!(accuracy(text).off(resource), off, "{text}");
+        let check = |resource, (containers, above): (u64, u64), estimated: &str, used: &str, off| {
+            let [estimated, used] = [estimated, used].map(|amount| amount.parse().unwrap());
+            let accuracy = Accuracy { containers, above, estimated, used };
+            assert_eq!(accuracy.off(resource), off, "{accuracy:?}");
+        };
         let (cpu, memory) = (Resource::Cpu, Resource::Memory);
-        check(cpu, "containers=4 above=2 estimated=1 used=500m", None);
-        check(cpu, "containers=4 above=3 estimated=1 used=500m", Some(Off::TooLow));
-        check(memory, "containers=10 above=1 estimated=1Gi used=500Mi", None);
-        check(memory, "containers=10 above=2 estimated=1Gi used=500Mi", Some(Off::TooLow));
-        check(cpu, "containers=9 above=0 estimated=501m used=50m", Some(Off::TooHigh));
-        check(cpu, "containers=9 above=0 estimated=500m used=1m", None);
-        check(cpu, "containers=9 above=0 estimated=1 used=100m", None);
-        check(memory, "containers=1 above=0 estimated=1Gi used=99Mi", Some(Off::TooHigh));
+        check(cpu, (4, 2), "1", "500m", None);
+        check(cpu, (4, 3), "1", "500m", Some(Off::TooLow));
+        check(memory, (10, 1), "1Gi", "500Mi", None);
+        check(memory, (10, 2), "1Gi", "500Mi", Some(Off::TooLow));
+        check(cpu, (9, 0), "501m", "50m", Some(Off::TooHigh));
+        check(cpu, (9, 0), "500m", "1m", None);
+        check(cpu, (9, 0), "1", "100m", None);
+        check(memory, (1, 0), "1Gi", "99Mi", Some(Off::TooHigh));
     }
 }

@@ -11,11 +11,11 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
-use std::fmt::{self, Write};
+use std::io;
 
 use headroom_core::cluster::usage::MAX_OOM_KILLS;
 
-use super::{Histories, History, Share, manifest};
+use super::{Histories, History, Share};
 
 /// Most tags, and most workloads.
 pub(super) const MOST_PARTS: usize = 8;
@@ -67,7 +67,10 @@ impl Histories {
 
     /// The length of the text in bytes.
     pub(super) fn bytes(&self) -> usize {
-        length(|out| manifest::histories(out, self))
+        let mut length = Length(0);
+        // Counting does not fail, and nor do the types.
+        _ = serde_json::to_writer(&mut length, self);
+        length.0
     }
 }
 
@@ -88,20 +91,16 @@ fn keep_newest_oom_kills(history: &mut History) {
     history.oom_kills.truncate(MAX_OOM_KILLS);
 }
 
-/// The number of bytes that `text` writes.
-fn length(text: impl FnOnce(&mut Length) -> fmt::Result) -> usize {
-    let mut length = Length(0);
-    // Counting cannot fail, and the writers return no errors of their own.
-    match text(&mut length) {
-        Ok(()) | Err(fmt::Error) => length.0,
-    }
-}
-
+/// Counts bytes.
 struct Length(usize);
 
-impl Write for Length {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        self.0 += text.len();
+impl io::Write for Length {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 += bytes.len();
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
 }

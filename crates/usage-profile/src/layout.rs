@@ -2,19 +2,18 @@
 //!
 //! For every request, a policy host copies an object as a whole, even if little of it is needed. So a root contains its
 //! entries only while its text is at most [`MOST_BYTES`]. A larger root lists pages, and each entry is in one page: the
-//! entries are halved, and each half again until it fits, first by the hashes of repositories, and if one repository
-//! alone is too large, by the hashes of namespaces ([`Halves`]). The pool of such an image is repeated in each of its
-//! pages, so that a reader in a namespace needs only one page.
+//! entries are halved, and each half again until it fits, by the hashes of repositories, and where one repository alone is
+//! too large, by the hashes of namespaces ([`Halves`]). The pool of such an image is repeated in each of its pages, so that
+//! a reader in a namespace needs only one page.
 
-use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use headroom_core::cluster::usage::profile_layout::{FORK, Halves, MAX_HALVES, NOTHING, PAGE, REPOSITORY_HALVES};
+use headroom_core::cluster::usage::profile_layout::{FORK, FORK_BY_NAMESPACE, Halves, MAX_FORKS, NOTHING, PAGE};
 use headroom_core::cluster::usage::{ProfileKey, ProfileName, Repository};
-use headroom_core::timestamp::Timestamp;
 
 use super::bounds::MOST_BYTES_OF_SHARED_POOL;
-use super::{Content, Histories, ImageHistory, Images, Share, Summary, UsageProfile};
+use super::custom_resource::{Header, Summary};
+use super::{Histories, ImageHistory, Images, Share, UsageProfile, UsageProfileSpec, fair_share};
 
 /// The most bytes of text of an object with entries. With what the API server adds, the objects read for a request stay
 /// below 16 KB each and 20 KB together.
@@ -26,25 +25,26 @@ pub const MOST_NODES: usize = 8_000;
 
 impl Share {
     /// The objects: the pages, then the root. Written in this order, a root never lists a missing page.
-    pub fn lay_out(mut self) -> Vec<UsageProfile> {
-        let entries = std::mem::take(&mut self.images).into_iter().map(|(of, image)| Entry::new(of, image)).collect();
-        let mut laid = Laid::default();
-        laid.lay(entries, &mut String::new());
-        if laid.tree.len() > MOST_NODES {
-            let entries = laid.pages.into_iter().flat_map(|(_, entries)| entries).collect();
-            self.images = images(entries);
-            self.drop_oldest();
-            return self.lay_out();
+    pub fn lay_out(self) -> Vec<UsageProfile> {
+        self.lay_out_within(MOST_NODES)
+    }
+
+    fn lay_out_within(mut self, most_nodes: usize) -> Vec<UsageProfile> {
+        let mut laid = Laid::of(std::mem::take(&mut self.images), &self.page_key);
+        while laid.tree.len() > most_nodes {
+            let weights = laid.weights();
+            let mut images = laid.into_images();
+            self.dropped.own += fair_share::drop_from_heaviest(&mut images, weights, most_nodes);
+            laid = Laid::of(images, &self.page_key);
         }
-        let object = |path: String, summary: Summary, content: Content| UsageProfile {
-            namespace: self.namespace.clone(),
-            name: ProfileName { root: self.root, path },
-            collected_at: self.collected_at,
-            quorum: self.quorum,
-            summary,
-            content,
+        self.dropped.own += laid.dropped;
+        let object = |path: String, summary: Summary, images: Images| {
+            let name = ProfileName { root: self.root, path };
+            let header = Header::new(self.collected_at, self.quorum);
+            UsageProfile::named(&name, &self.namespace, UsageProfileSpec { header, summary, images })
         };
-        let mut whole = Summary { dropped: self.dropped, ..Summary::default() };
+        let (dropped_histories, dropped_tags) = (self.dropped.own, self.dropped.tags);
+        let mut whole = Summary { dropped_histories, dropped_tags, ..Summary::default() };
         let mut last = None;
         let mut objects = Vec::with_capacity(laid.pages.len() + 1);
         let is_one = laid.pages.len() == 1 && laid.tree.len() == 1;
@@ -53,49 +53,29 @@ impl Share {
             for entry in &entries {
                 let oom_killed = usize::from(entry.is_oom_killed());
                 summary.images += 1;
-                summary.own += entry.own.len();
-                summary.oom_killed += oom_killed;
+                summary.histories += entry.own.len();
+                summary.oom_killed_images += oom_killed;
                 // The pages of one image are consecutive.
                 let is_new = last.as_ref() != Some(&entry.repository);
                 whole.images += usize::from(is_new);
-                whole.own += entry.own.len();
-                whole.oom_killed += if is_new { oom_killed } else { 0 };
+                whole.histories += entry.own.len();
+                whole.oom_killed_images += if is_new { oom_killed } else { 0 };
                 last = Some(entry.repository.clone());
             }
-            let content = Content::Images(images(entries));
+            let images = images(entries);
             if is_one {
-                return vec![object(String::new(), whole, content)];
+                return vec![object(String::new(), whole, images)];
             }
-            objects.push(object(path, summary, content));
+            objects.push(object(path, summary, images));
         }
         whole.pages = objects.len();
-        let content = if whole.pages == 0 { Content::Images(Images::new()) } else { Content::Pages(laid.tree) };
-        objects.push(object(String::new(), whole, content));
-        objects
-    }
-
-    /// Drops a quarter of the histories of images in namespaces, the least recently seen.
-    fn drop_oldest(&mut self) {
-        let own =
-            |image: &ImageHistory| -> Vec<Timestamp> { image.own.values().map(|own| own.all.last_seen).collect() };
-        let mut seen: Vec<Timestamp> = self.images.values().flat_map(own).collect();
-        let most = seen.len() - seen.len().div_ceil(4);
-        seen.sort_by_key(|seen| Reverse(*seen));
-        // Of those seen at the same time, the first in the alphabet are kept.
-        let newest_dropped = seen.get(most).copied();
-        let mut room = seen.iter().take(most).filter(|seen| Some(**seen) == newest_dropped).count();
-        for image in self.images.values_mut() {
-            image.own.retain(|_, own| {
-                let stays = match Some(own.all.last_seen) {
-                    seen if seen == newest_dropped => room > 0,
-                    seen => return seen > newest_dropped,
-                };
-                room -= usize::from(stays);
-                stays
-            });
+        let mut root = object(String::new(), whole, Images::new());
+        if whole.pages > 0 {
+            root.spec.header.pages = Some(laid.tree);
+            root.spec.header.page_key = Some(self.page_key);
         }
-        self.images.retain(|_, image| image.pool.is_some() || !image.own.is_empty());
-        self.dropped.own += seen.len() - most;
+        objects.push(root);
+        objects
     }
 }
 
@@ -104,12 +84,17 @@ pub fn paths(pages: &str) -> Vec<String> {
     let (mut paths, mut open) = (Vec::new(), vec![String::new()]);
     for node in pages.bytes() {
         let Some(path) = open.pop() else { return Vec::new() };
-        match node {
-            FORK if path.len() < MAX_HALVES => open.extend([format!("{path}1"), format!("{path}0")]),
-            PAGE => paths.push(path),
-            NOTHING => {}
+        let halves = match node {
+            FORK if path.len() < MAX_FORKS => ["1", "0"],
+            FORK_BY_NAMESPACE if path.len() < 2 * MAX_FORKS => ["b", "a"],
+            PAGE => {
+                paths.push(path);
+                continue;
+            }
+            NOTHING => continue,
             _ => return Vec::new(),
-        }
+        };
+        open.extend(halves.map(|half| format!("{path}{half}")));
     }
     paths
 }
@@ -158,24 +143,24 @@ impl Entry {
         own.chain(&self.pool).any(|histories| !histories.all.oom_kills.is_empty())
     }
 
-    /// Its first and second half at a depth of `forks` in the tree.
-    fn halved(self, forks: usize) -> [Option<Self>; 2] {
-        if forks < REPOSITORY_HALVES {
-            let is_second = Halves::of(&self.place, "").is_second(forks);
-            return if is_second { [None, Some(self)] } else { [Some(self), None] };
+    /// Its part in one half at a fork of this kind after `forks` of the same kind, if it has one there.
+    fn halved(self, fork: u8, forks: usize, page_key: &str) -> [Option<Self>; 2] {
+        let is_second =
+            |namespace: &str| matches!(Halves::of(&self.place, namespace, page_key).half(fork, forks), Some('1' | 'b'));
+        if fork == FORK {
+            return if is_second("") { [None, Some(self)] } else { [Some(self), None] };
         }
-        let Self { repository, place, pool, own, bytes, own_bytes } = self;
-        let half = |own: Vec<((String, Histories), usize)>| {
+        let own = self.own.into_iter().zip(self.own_bytes);
+        let (second, first): (Vec<_>, Vec<_>) = own.partition(|((namespace, _), _)| {
+            matches!(Halves::of(&self.place, namespace, page_key).half(fork, forks), Some('1' | 'b'))
+        });
+        [first, second].map(|own| {
             let (own, own_bytes): (Vec<_>, Vec<_>) = own.into_iter().unzip();
+            let (repository, place, pool) = (self.repository.clone(), self.place.clone(), self.pool.clone());
+            // The pool is for namespaces without a history, too.
             let is_there = pool.is_some() || !own.is_empty();
-            let (repository, place, pool) = (repository.clone(), place.clone(), pool.clone());
-            is_there.then_some(Self { repository, place, pool, own, bytes, own_bytes })
-        };
-        let (second, first) = own
-            .into_iter()
-            .zip(own_bytes)
-            .partition(|((namespace, _), _)| Halves::of(&place, namespace).is_second(forks));
-        [half(first), half(second)]
+            is_there.then_some(Self { repository, place, pool, own, bytes: self.bytes, own_bytes })
+        })
     }
 }
 
@@ -184,32 +169,73 @@ impl Entry {
 struct Laid {
     tree: String,
     pages: Vec<(String, Vec<Entry>)>,
+    /// How many histories have no room in any page.
+    dropped: usize,
 }
 
 impl Laid {
-    fn lay(&mut self, entries: Vec<Entry>, path: &mut String) {
+    fn of(images: Images, page_key: &str) -> Self {
+        let mut laid = Self::default();
+        let entries = images.into_iter().map(|(repository, image)| Entry::new(repository, image)).collect();
+        laid.lay(entries, &mut String::new(), page_key);
+        laid
+    }
+
+    fn lay(&mut self, mut entries: Vec<Entry>, path: &mut String, page_key: &str) {
         if entries.is_empty() {
             self.tree.push(char::from(NOTHING));
             return;
         }
-        let forks = path.len();
-        let fits = entries.iter().map(Entry::all_bytes).sum::<usize>() <= MOST_BYTES - ENVELOPE;
-        if fits || forks == MAX_HALVES {
+        let most = MOST_BYTES - ENVELOPE;
+        let fits = entries.iter().map(Entry::all_bytes).sum::<usize>() <= most;
+        let (fork, names) = if entries.len() > 1 { (FORK, ['0', '1']) } else { (FORK_BY_NAMESPACE, ['a', 'b']) };
+        let forks = path.chars().filter(|half| half.is_ascii_digit() == (fork == FORK)).count();
+        if fits || forks == MAX_FORKS {
+            // Only hashes that agree in every bit leave too much: what has no room is dropped, so that a page can be written.
+            let mut bytes = 0;
+            entries.retain(|entry| {
+                bytes += entry.all_bytes();
+                self.dropped += if bytes > most { entry.own.len() } else { 0 };
+                bytes <= most
+            });
             self.tree.push(char::from(PAGE));
             self.pages.push((path.clone(), entries));
             return;
         }
-        self.tree.push(char::from(FORK));
+        self.tree.push(char::from(fork));
         let (mut first, mut second) = (Vec::new(), Vec::new());
-        for [one, other] in entries.into_iter().map(|entry| entry.halved(forks)) {
+        for [one, other] in entries.into_iter().map(|entry| entry.halved(fork, forks, page_key)) {
             first.extend(one);
             second.extend(other);
         }
-        for (half, name) in [(first, '0'), (second, '1')] {
+        for (half, name) in [first, second].into_iter().zip(names) {
             path.push(name);
-            self.lay(half, path);
+            self.lay(half, path, page_key);
             path.pop();
         }
+    }
+
+    /// How much of the tree each namespace takes: a node that leads to histories of several is divided among them.
+    fn weights(&self) -> BTreeMap<String, u64> {
+        let mut namespaces_at: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+        for (path, entries) in &self.pages {
+            let namespaces = || entries.iter().flat_map(|entry| &entry.own).map(|(namespace, _)| namespace.as_str());
+            for length in 0..=path.len() {
+                let prefix = path.get(..length).unwrap_or_default();
+                namespaces_at.entry(prefix).or_default().extend(namespaces());
+            }
+        }
+        let mut weights = BTreeMap::new();
+        for namespaces in namespaces_at.values() {
+            for namespace in namespaces {
+                *weights.entry((*namespace).to_owned()).or_default() += fair_share::NODE / namespaces.len() as u64;
+            }
+        }
+        weights
+    }
+
+    fn into_images(self) -> Images {
+        images(self.pages.into_iter().flat_map(|(_, entries)| entries).collect())
     }
 }
 
@@ -229,33 +255,38 @@ mod tests {
     use super::super::sample;
     use super::*;
     use headroom_core::cluster::usage::profile_layout::page_of;
+    use headroom_core::cluster::usage::{Root, TagKey};
+    use headroom_core::image::ImageName;
+
+    fn name(object: &UsageProfile) -> String {
+        object.metadata.name.clone().unwrap()
+    }
 
     /// Checks that each image in each namespace is in the object where readers look for it, together with its pool, and
     /// that no object is too long. Returns the objects.
     fn check(share: &Share) -> Vec<UsageProfile> {
         let objects = share.clone().lay_out();
         for object in &objects {
-            let bytes = object.to_string().len();
-            assert!(bytes <= MOST_BYTES, "{} has {bytes} bytes", object.name);
+            let bytes = object.to_value().to_string().len();
+            assert!(bytes <= MOST_BYTES, "{} has {bytes} bytes", name(object));
         }
         let (root, pages) = objects.split_last().unwrap();
-        assert_eq!(root.name, ProfileName::of_root(share.root));
-        let listed = match &root.content {
-            Content::Pages(tree) => paths(tree),
-            Content::Images(_) => Vec::new(),
-        };
-        assert_eq!(listed, pages.iter().map(|page| page.name.path.clone()).collect::<Vec<_>>());
+        assert_eq!(name(root), share.root.to_string());
+        let tree = root.spec.header.pages.as_deref();
+        let name_of = |path: String| ProfileName { root: share.root, path }.to_string();
+        let listed: Vec<_> = tree.map(paths).into_iter().flatten().map(name_of).collect();
+        assert_eq!(listed, pages.iter().map(name).collect::<Vec<_>>());
         for (repository, image) in &share.images {
             for (namespace, own) in &image.own {
-                let holder = match &root.content {
-                    Content::Images(_) => root,
-                    Content::Pages(tree) => {
-                        let path = page_of(tree, Halves::of(&ProfileKey::of(repository.as_str()), namespace)).unwrap();
-                        pages.iter().find(|page| Some(&page.name.path) == path.as_ref()).unwrap()
+                let holder = match tree {
+                    None => root,
+                    Some(tree) => {
+                        let halves = Halves::of(&ProfileKey::of(repository.as_str()), namespace, &share.page_key);
+                        let name_of_page = name_of(page_of(tree, halves).unwrap().unwrap());
+                        pages.iter().find(|page| name(page) == name_of_page).unwrap()
                     }
                 };
-                let Content::Images(images) = &holder.content else { panic!("{} is no page", holder.name) };
-                let found = &images[repository];
+                let found = &holder.spec.images[repository];
                 assert_eq!(found.own.get(namespace), Some(own));
                 assert_eq!(found.pool.as_ref().map(|pool| &pool.all), image.pool.as_ref().map(|pool| &pool.all));
             }
@@ -270,7 +301,7 @@ mod tests {
         let mut empty = sample::share();
         empty.images.clear();
         let objects = check(&empty);
-        assert_eq!(objects[0].content, Content::Images(Images::new()));
+        assert_eq!((objects.len(), &objects[0].spec.images), (1, &Images::new()));
     }
 
     #[test]
@@ -278,9 +309,10 @@ mod tests {
         let share = sample::share_of((0..1_000).map(|number| format!("app-{number}:v1")));
         let objects = check(&share);
         let root = objects.last().unwrap();
-        assert_eq!((root.summary.images, root.summary.own, root.summary.pages), (1_000, 1_000, objects.len() - 1));
-        assert!((60..400).contains(&root.summary.pages), "{}", root.summary.pages);
-        assert!(objects.iter().all(|object| object.name.path.len() < REPOSITORY_HALVES));
+        let Summary { images, histories, pages, .. } = root.spec.summary;
+        assert_eq!((images, histories, pages), (1_000, 1_000, objects.len() - 1));
+        assert!((60..400).contains(&pages), "{pages}");
+        assert!(objects.iter().all(|object| name(object).len() < "usage-26-".len() + 20));
     }
 
     #[test]
@@ -293,9 +325,10 @@ mod tests {
         image.pool = Some(own);
         let objects = check(&share);
         assert!((200..2_000).contains(&objects.len()), "{}", objects.len());
-        assert_eq!(objects.last().unwrap().summary.images, 2);
-        let Content::Pages(tree) = &objects.last().unwrap().content else { panic!("it is one object") };
-        assert!(tree.len() < MOST_NODES, "{}", tree.len());
+        let root = objects.last().unwrap();
+        assert_eq!(root.spec.summary.images, 2);
+        let nodes = root.spec.header.pages.as_ref().unwrap().len();
+        assert!(nodes < MOST_NODES, "{nodes}");
     }
 
     #[test]
@@ -309,24 +342,84 @@ mod tests {
         check(&share);
     }
 
+    /// Adds images that run in a namespace, of which each takes as much room as an image may.
+    fn add_images(share: &mut Share, namespace: &str, images: impl IntoIterator<Item = String>) {
+        let mut largest = Histories::of(sample::history(share.collected_at));
+        largest.tags = (0..8)
+            .filter_map(|tag| Some((TagKey::read(&format!("{tag}"))?, sample::history(share.collected_at))))
+            .collect();
+        largest.all.days += 1;
+        for image in images {
+            let image = ImageName::parse(&image).unwrap();
+            share.images.entry(Repository::of(&image)).or_default().own.insert(namespace.to_owned(), largest.clone());
+        }
+    }
+
+    fn namespaces(objects: &[UsageProfile]) -> BTreeMap<&str, usize> {
+        let mut namespaces = BTreeMap::new();
+        let images = objects.iter().flat_map(|object| object.spec.images.values());
+        images.flat_map(|image| image.own.keys()).for_each(|name| *namespaces.entry(name.as_str()).or_default() += 1);
+        namespaces
+    }
+
     #[test]
-    fn the_oldest_histories_are_dropped_first() {
-        let mut share = sample::share_of((0..100).map(|number| format!("app-{number:03}:v1")));
-        share.drop_oldest();
-        assert_eq!((share.images.len(), share.dropped.own), (75, 25));
-        assert!(!share.images.contains_key(&Repository::of(&sample::image("app-024"))));
-        assert!(share.images.contains_key(&Repository::of(&sample::image("app-025"))));
-        let seen = share.collected_at;
-        let own = share.images.values_mut().flat_map(|image| image.own.values_mut());
-        own.for_each(|own| own.all.last_seen = seen);
-        share.drop_oldest();
-        assert_eq!((share.images.len(), share.dropped.own), (56, 44));
-        assert!(share.images.contains_key(&Repository::of(&sample::image("app-025"))));
+    fn a_namespace_with_too_many_images_drops_its_own_histories_and_no_others() {
+        // Seen earlier than those of the hostile namespace, and later in the alphabet.
+        let mut share = sample::share_of((0..50).map(|number| format!("victim-{number}:v1")));
+        add_images(&mut share, "hostile", (0..300).map(|number| format!("a.example/hostile-{number}:v1")));
+        let objects = share.lay_out_within(400);
+        let root = objects.last().unwrap();
+        assert!(root.spec.header.pages.as_ref().unwrap().len() <= 400);
+        let kept = namespaces(&objects);
+        assert_eq!(kept["shop"], 50);
+        assert!((100..300).contains(&kept["hostile"]), "{kept:?}");
+        assert_eq!(root.spec.summary.dropped_histories, 300 - kept["hostile"]);
+    }
+
+    #[test]
+    fn namespaces_that_agree_on_many_images_share_the_room_with_others() {
+        let mut share = sample::share_of((0..10).map(|number| format!("victim-{number}:v1")));
+        let images = (0..300).map(|number| format!("a.example/hostile-{number}:v1"));
+        for namespace in ["hostile-1", "hostile-2", "hostile-3"] {
+            add_images(&mut share, namespace, images.clone());
+        }
+        for image in share.images.values_mut().filter(|image| image.own.len() > 2) {
+            image.pool = image.own.values().next().cloned();
+        }
+        let objects = share.lay_out_within(400);
+        let kept = namespaces(&objects);
+        assert_eq!(kept["shop"], 10);
+        assert!(["hostile-1", "hostile-2", "hostile-3"].iter().all(|name| (30..300).contains(&kept[name])), "{kept:?}");
+    }
+
+    /// Names that were found to agree in more bits of that hash made the tree 58 forks deep for each pair of them.
+    #[test]
+    fn repositories_that_agree_in_the_hash_of_their_root_are_spread_over_pages() {
+        let root = Root::of("docker.io/library/nginx");
+        let names = (0..).map(|number| format!("a.example/{number}")).filter(|name| Root::of(name) == root);
+        let mut share = sample::share_of([]);
+        add_images(&mut share, "hostile", names.take(200).map(|name| format!("{name}:v1")));
+        let objects = check(&share);
+        assert!(objects.iter().all(|object| name(object).len() < "usage-26-".len() + 24));
+    }
+
+    #[test]
+    fn a_page_is_never_too_large_to_be_written() {
+        // As if all hashes agreed: nothing is left to fork by.
+        let mut share = sample::share_of([]);
+        add_images(&mut share, "hostile", (0..20).map(|number| format!("a.example/{number}:v1")));
+        let entries = share.images.into_iter().map(|(repository, image)| Entry::new(repository, image)).collect();
+        let mut laid = Laid::default();
+        laid.lay(entries, &mut "0".repeat(MAX_FORKS), "");
+        let [(_, page)] = laid.pages.as_slice() else { panic!("{}", laid.tree) };
+        assert!(page.iter().map(Entry::all_bytes).sum::<usize>() <= MOST_BYTES - ENVELOPE);
+        assert_eq!(page.len() + laid.dropped, 20);
     }
 
     #[test]
     fn text_that_is_not_a_list_of_pages_has_no_paths() {
         assert_eq!(paths("//#./##"), ["00", "10", "11"]);
+        assert_eq!(paths("/|#.|##"), ["0a", "1a", "1b"]);
         for broken in ["##", "x", "/x#", &"/".repeat(100)] {
             assert!(paths(broken).is_empty() || broken == "##", "{broken}");
         }

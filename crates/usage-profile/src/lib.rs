@@ -1,6 +1,7 @@
-//! `UsageProfile`s as the collector writes them: the data of one root ([`Share`]), the accuracy of estimates
-//! ([`accuracy`]), what is dropped if there is too much data ([`bounds`]), the layout in objects ([`layout`]), the text
-//! of an object ([`manifest`]) and the CustomResourceDefinition ([`definition`]).
+//! `UsageProfile`s as the collector writes them: the types ([`custom_resource`] has the object and its
+//! CustomResourceDefinition), the accuracy of estimates ([`accuracy`]), what is dropped if there is too much data
+//! ([`bounds`], [`fair_share`]) and the layout in objects ([`layout`]). The policy reads the same fields with
+//! [`headroom_core::cluster::usage::read`], without serde, because it pays for each instruction.
 //!
 //! Like the core, this crate does no I/O.
 
@@ -8,25 +9,30 @@
 
 pub mod accuracy;
 pub mod bounds;
-pub mod definition;
+pub mod custom_resource;
+mod fair_share;
 pub mod layout;
-pub mod manifest;
 pub mod quorum;
 #[cfg(test)]
 mod sample;
+mod serialized;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::fmt;
 
 use headroom_core::amount::Quantity;
-use headroom_core::cluster::usage::{OomKill, Percentile, ProfileName, Repository, Resource, Root, TagKey, Window};
+use headroom_core::cluster::usage::{Percentile, Repository, Resource, Root, TagKey, Window};
 use headroom_core::timestamp::Timestamp;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 pub use accuracy::Accuracy;
 pub use bounds::Dropped;
+pub use custom_resource::{UsageProfile, UsageProfileSpec};
+use serialized::{keyed, optional_text, text};
 
 /// All history of one root, which may be stored in several objects.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Share {
     /// The namespace of the objects.
     pub namespace: String,
@@ -34,6 +40,8 @@ pub struct Share {
     pub collected_at: Timestamp,
     /// The least number of namespaces that agree on each figure of a pool.
     pub quorum: Option<u64>,
+    /// The key of the hashes that decide which page holds an entry. Nobody but readers of profiles should know it.
+    pub page_key: String,
     pub images: Images,
     /// How much was dropped for lack of room, so that users learn why history is missing.
     pub dropped: Dropped,
@@ -41,47 +49,19 @@ pub struct Share {
 
 pub type Images = BTreeMap<Repository, ImageHistory>;
 
-/// One Kubernetes object.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct UsageProfile {
-    pub namespace: String,
-    pub name: ProfileName,
-    pub collected_at: Timestamp,
-    pub quorum: Option<u64>,
-    pub summary: Summary,
-    pub content: Content,
-}
-
-/// The content of an object.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Content {
-    Images(Images),
-    /// For a root whose images are in pages: the list of pages.
-    Pages(String),
-}
-
-/// The columns of `kubectl get usageprofiles`. A root's summary includes its pages.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Summary {
-    pub images: usize,
-    /// Histories of images in namespaces.
-    pub own: usize,
-    pub pages: usize,
-    pub oom_killed: usize,
-    pub dropped: Dropped,
-}
-
 /// The usage history of one image.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ImageHistory {
-    /// For all namespaces together.
+    /// History in all namespaces together, where enough of them agree.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub pool: Option<Histories>,
-    /// For each namespace.
+    /// History by namespace.
+    #[schemars(extend("maxProperties" = 64))]
     pub own: BTreeMap<String, Histories>,
 }
 
 /// The usage history of an image in one namespace, or in all.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Histories {
     /// Set if it differs from the time when the whole object was collected.
     pub collected_at: Option<Timestamp>,
@@ -92,38 +72,159 @@ pub struct Histories {
     /// [`workload::key`](headroom_core::cluster::usage::workload::key).
     pub workloads: BTreeMap<String, History>,
     /// In a namespace: the accuracy of its containers' estimates. Shown to users; no decision depends on it.
-    pub estimates: Vec<(Resource, Accuracy)>,
+    pub estimates: BTreeMap<Resource, Accuracy>,
 }
 
 impl Histories {
     /// Only the history of all tags together.
     pub fn of(all: History) -> Self {
         let (tags, workloads) = (BTreeMap::new(), BTreeMap::new());
-        Self { collected_at: None, all, tags, workloads, estimates: Vec::new() }
+        Self { collected_at: None, all, tags, workloads, estimates: BTreeMap::new() }
+    }
+}
+
+/// [`Histories`] in an object: a tag or workload with the history of all tags together is only named, because most
+/// images run with one tag.
+#[derive(Serialize, Deserialize, JsonSchema)]
+struct WrittenHistories<'h> {
+    /// History of all tags together.
+    all: WrittenAll<'h>,
+    /// Histories by tag or digest, with a comma in place of each dot, except those that `same` names.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("maxProperties" = bounds::MOST_PARTS))]
+    tags: Option<Parts<'h>>,
+    /// In a namespace: histories by `workload/container`, except those that `same` names.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("maxProperties" = bounds::MOST_PARTS))]
+    workloads: Option<Parts<'h>>,
+    /// In a namespace: the accuracy of estimates by resource. Not used for decisions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("maxProperties" = Resource::ALL.len()))]
+    estimates: Option<BTreeMap<Cow<'h, str>, Cow<'h, Accuracy>>>,
+}
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct WrittenAll<'h> {
+    /// When the history was collected, if that was before the whole object.
+    #[serde(skip_serializing_if = "Option::is_none", default, with = "optional_text")]
+    #[schemars(with = "Option<String>", extend("format" = "date-time"))]
+    collected_at: Option<Timestamp>,
+    /// Tags, digests and workloads with the same history.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 2 * bounds::MOST_PARTS), inner(length(max = 320)))]
+    same: Option<Vec<Cow<'h, str>>>,
+    #[serde(flatten)]
+    history: Cow<'h, History>,
+}
+
+type Parts<'h> = BTreeMap<Cow<'h, str>, Cow<'h, History>>;
+
+/// The parts with a history of their own; the keys of the others are added to `same`.
+fn others<'h>(
+    parts: impl Iterator<Item = (&'h str, &'h History)>,
+    all: &History,
+    same: &mut Vec<Cow<'h, str>>,
+) -> Option<Parts<'h>> {
+    let (equal, others): (Vec<_>, Vec<_>) = parts.partition(|(_, part)| *part == all);
+    same.extend(equal.into_iter().map(|(key, _)| Cow::Borrowed(key)));
+    let others = others.into_iter().map(|(key, part)| (Cow::Borrowed(key), Cow::Borrowed(part)));
+    Some(others.collect::<Parts<'h>>()).filter(|others| !others.is_empty())
+}
+
+impl Serialize for Histories {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self { collected_at, all, tags, workloads, estimates } = self;
+        let mut same = Vec::new();
+        let tags = tags.iter().map(|(key, history)| (key.as_str(), history));
+        let tags = others(tags, all, &mut same);
+        let workloads = workloads.iter().map(|(key, history)| (key.as_str(), history));
+        let workloads = others(workloads, all, &mut same);
+        let estimates = estimates.iter().map(|(of, accuracy)| (Cow::Borrowed(of.name()), Cow::Borrowed(accuracy)));
+        let estimates = Some(estimates.collect::<BTreeMap<_, _>>()).filter(|estimates| !estimates.is_empty());
+        let same = Some(same).filter(|same| !same.is_empty());
+        let all = WrittenAll { collected_at: *collected_at, same, history: Cow::Borrowed(all) };
+        WrittenHistories { all, tags, workloads, estimates }.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Histories {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let WrittenHistories { all, tags, workloads, estimates } = WrittenHistories::deserialize(deserializer)?;
+        let WrittenAll { collected_at, same, history: all } = all;
+        let all = all.into_owned();
+        let (same_workloads, same_tags): (Vec<_>, Vec<_>) =
+            same.into_iter().flatten().partition(|key| key.contains('/'));
+        let whole = |same: Vec<Cow<'_, str>>, parts: Option<Parts<'_>>| {
+            let same = same.into_iter().map(|key| (key.into_owned(), all.clone()));
+            let parts = parts.into_iter().flatten().map(|(key, part)| (key.into_owned(), part.into_owned()));
+            same.chain(parts).collect::<BTreeMap<_, _>>()
+        };
+        let tags = whole(same_tags, tags).into_iter().filter_map(|(key, tag)| Some((TagKey::read(&key)?, tag)));
+        let (tags, workloads) = (tags.collect(), whole(same_workloads, workloads));
+        let resource = |name: &str| Resource::ALL.into_iter().find(|resource| resource.name() == name);
+        let estimates = estimates.into_iter().flatten();
+        let estimates = estimates.filter_map(|(of, accuracy)| Some((resource(&of)?, accuracy.into_owned()))).collect();
+        Ok(Self { collected_at, all, tags, workloads, estimates })
+    }
+}
+
+impl JsonSchema for Histories {
+    fn schema_name() -> Cow<'static, str> {
+        Cow::Borrowed("Histories")
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        WrittenHistories::json_schema(generator)
     }
 }
 
 /// The usage history of an image, a tag or a workload.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 pub struct History {
+    /// When a container last ran.
+    #[serde(with = "text")]
+    #[schemars(with = "String", extend("format" = "date-time"))]
     pub last_seen: Timestamp,
-    /// The number of days of the longest window with any usage.
+    /// Number of days in the longest window on which a container ran.
     pub days: u64,
-    /// Newest first.
+    /// Out-of-memory kills of containers, latest first.
+    #[schemars(length(max = headroom_core::cluster::usage::MAX_OOM_KILLS))]
     pub oom_kills: Vec<OomKill>,
+    /// Usage in `7d`, `30d`, and `recent`: 30 days, each with half the weight of the next.
+    #[serde(with = "keyed")]
+    #[schemars(with = "BTreeMap<String, WindowUsage>", extend("maxProperties" = Window::PUBLISHED.len()))]
     pub windows: BTreeMap<Window, WindowUsage>,
 }
 
+/// A container that was killed because its memory ran out.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct OomKill {
+    /// Time of the kill.
+    #[serde(with = "text")]
+    #[schemars(with = "String", extend("format" = "date-time"))]
+    pub at: Timestamp,
+    /// Memory that the container used, or its limit.
+    #[serde(with = "text")]
+    #[schemars(with = "String", length(max = 40))]
+    pub memory: Quantity,
+}
+
 /// Usage within a window.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub struct WindowUsage {
-    /// Distinct pods behind the figures.
+    /// Number of distinct pods.
     pub pods: u64,
-    /// Distinct namespaces behind the figures.
+    /// Number of distinct namespaces.
     pub namespaces: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu: Option<Usage>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub memory: Option<Usage>,
-    /// Set if the source reports it.
+    /// If the source reports it.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub ephemeral_storage: Option<Usage>,
 }
 
@@ -138,29 +239,19 @@ impl WindowUsage {
 }
 
 /// The usage of one resource.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Usage {
-    /// One for each observed minute of a container.
+    /// Number of samples, one for each observed minute of a container.
     pub samples: u64,
-    /// None if namespaces do not agree on any figure.
+    /// The highest amount. Absent in a pool whose namespaces do not agree on any figure.
+    #[serde(skip_serializing_if = "Option::is_none", default, with = "optional_text")]
+    #[schemars(with = "Option<String>", length(max = 40))]
     pub peak: Option<Quantity>,
     pub percentiles: Percentiles,
 }
 
-/// `samples=10080 peak=45m 50=12m 60=13m … 99.9=41m`: one string instead of a field for each figure, because readers
-/// need only little of a profile, and skipping a string is cheap.
-impl fmt::Display for Usage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "samples={}", self.samples)?;
-        if let Some(peak) = &self.peak {
-            write!(f, " peak={peak}")?;
-        }
-        self.percentiles.iter().try_for_each(|(percentile, amount)| write!(f, " {}={amount}", percentile.name()))
-    }
-}
-
 /// The amount of each published percentile; none if namespaces do not agree on it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Percentiles([Option<Quantity>; Percentile::PUBLISHED.len()]);
 
 impl Percentiles {
@@ -175,21 +266,43 @@ impl Percentiles {
     }
 
     pub fn get(&self, percentile: Percentile) -> Option<&Quantity> {
-        self.iter().find(|(published, _)| *published == percentile).map(|(_, amount)| amount)
+        self.0.get(percentile.place()?)?.as_ref()
+    }
+}
+
+/// A list in the order of [`Percentile::PUBLISHED`].
+impl Serialize for Percentiles {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0.iter().map(|amount| amount.as_ref().map(serialized::Text)))
+    }
+}
+
+impl<'de> Deserialize<'de> for Percentiles {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut amounts = Vec::<Option<serialized::Text<Quantity>>>::deserialize(deserializer)?.into_iter();
+        Ok(Self::agreed(|_| amounts.next().flatten().map(|serialized::Text(amount)| amount)))
+    }
+}
+
+impl JsonSchema for Percentiles {
+    fn schema_name() -> Cow<'static, str> {
+        Cow::Borrowed("Percentiles")
     }
 
-    pub fn iter(&self) -> impl Iterator<Item = (Percentile, &Quantity)> {
-        Percentile::PUBLISHED
-            .into_iter()
-            .zip(&self.0)
-            .filter_map(|(percentile, amount)| Some((percentile, amount.as_ref()?)))
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let names = Percentile::PUBLISHED.map(Percentile::name).join(", ");
+        json_schema!({
+            "description": format!("The amounts that were enough for these percentages of the samples: {names}; null where namespaces do not agree."),
+            "type": "array",
+            "maxItems": Percentile::PUBLISHED.len(),
+            "items": {"type": "string", "maxLength": 40, "nullable": true}
+        })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use headroom_core::cluster::usage::find_in_usage;
 
     #[test]
     fn each_percentile_keeps_its_amount() {
@@ -197,20 +310,6 @@ mod tests {
         for percentile in Percentile::PUBLISHED {
             assert_eq!(percentiles.get(percentile), Some(&Quantity::from_milli(percentile.permille().into())));
         }
-    }
-
-    #[test]
-    fn figures_of_a_usage_are_found_in_its_text_by_name() {
-        let percentiles = Percentiles::from_fn(|percentile| Quantity::from_milli(percentile.permille().into()));
-        let text = Usage { samples: 120, peak: Some(Quantity::from_units(2)), percentiles }.to_string();
-        assert_eq!(find_in_usage(&text, "samples"), Some("120"));
-        assert_eq!(find_in_usage(&text, "peak"), Some("2"));
-        for percentile in Percentile::PUBLISHED {
-            let amount = Quantity::from_milli(percentile.permille().into()).to_string();
-            assert_eq!(find_in_usage(&text, percentile.name()), Some(amount.as_str()));
-        }
-        assert_eq!(find_in_usage("99.9=1 9=2 x90=3 90", "90"), None);
-        assert_eq!(find_in_usage("90=", "90"), Some(""));
-        assert_eq!(find_in_usage("", "90"), None);
+        assert_eq!(percentiles.get(Percentile::PEAK), None);
     }
 }

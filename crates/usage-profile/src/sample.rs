@@ -42,6 +42,7 @@ pub fn share_of(images: impl IntoIterator<Item = String>) -> Share {
         root: Root::of("docker.io/library/nginx"),
         collected_at,
         quorum: Some(3),
+        page_key: "0f1e".to_owned(),
         images: Images::new(),
         dropped: Dropped::default(),
     };
@@ -66,7 +67,7 @@ pub fn share() -> Share {
         own.workloads.insert("web/main".to_owned(), own.all.clone());
         own.collected_at = Some(at("2026-11-20T12:00:00Z"));
         let (estimated, used) = (Quantity::from_units(1), Quantity::from_milli(500));
-        own.estimates = vec![(Resource::Cpu, Accuracy { containers: 2, above: 1, estimated, used })];
+        own.estimates = BTreeMap::from([(Resource::Cpu, Accuracy { containers: 2, above: 1, estimated, used })]);
         pool.all.oom_kills = vec![OomKill { at: at("2026-11-19T10:00:00Z"), memory: Quantity::from_bytes(310 << 20) }];
         for tag in pool.tags.values_mut() {
             for window in tag.windows.values_mut() {

@@ -1,9 +1,9 @@
 //! The days of one history merged, window by window.
 
 use headroom_core::amount::Quantity;
-use headroom_core::cluster::usage::{OomKill, Percentile, Resource, Window};
+use headroom_core::cluster::usage::{Percentile, Resource, Window};
 use headroom_core::timestamp::Timestamp;
-use headroom_usage_profile::{History, Percentiles, Usage, WindowUsage};
+use headroom_usage_profile::{History, OomKill, Percentiles, Usage, WindowUsage};
 
 use crate::observed::{Kill, Observed};
 use crate::sketch::Sketch;

@@ -19,7 +19,7 @@ use headroom_kube::cluster_reader::Cluster;
 use headroom_kube::kubeconfig::Chosen;
 use headroom_kube::list_all_namespaces::AtOnce;
 use headroom_report::progress::Progress;
-use headroom_usage_profile::definition::NAMESPACE;
+use headroom_usage_profile::custom_resource::NAMESPACE;
 use serde_json::{Value, json};
 
 use super::manifests::Manifests;

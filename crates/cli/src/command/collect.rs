@@ -27,7 +27,7 @@ use headroom_report::progress::Progress;
 use headroom_sources::cluster_id::ClusterId;
 use headroom_usage::window_merge::DAYS_KEPT;
 use headroom_usage::{DAY, cardinality};
-use headroom_usage_profile::definition::NAMESPACE;
+use headroom_usage_profile::custom_resource::NAMESPACE;
 use tokio::net::TcpListener;
 use tokio::sync::RwLock;
 use tokio_util::sync::CancellationToken;

@@ -34,8 +34,9 @@ pub fn read(image: &str, histories: Node<'_>) -> Result<Vec<Estimates>, Malforme
     let mut all = Vec::new();
     for resource in Resource::ALL {
         let Some(node) = histories.at(&["estimates", resource.name()])? else { continue };
-        let accuracy = Accuracy::read(&node.str()?);
-        let accuracy = accuracy.ok_or_else(|| node.expected("how good estimates were"))?;
+        let accuracy = serde_json::from_str::<Accuracy>(node.text());
+        let accuracy = accuracy.ok().filter(|accuracy| accuracy.containers >= accuracy.above.max(1));
+        let accuracy = accuracy.ok_or_else(|| node.expected("the accuracy of estimates"))?;
         all.push(Estimates::new(image.to_owned(), resource, accuracy));
     }
     Ok(all)

@@ -199,8 +199,9 @@ fn read_image(
         }
         Ok(())
     };
-    let same = node.at(&["all", "same"])?.map(Node::str).transpose()?.unwrap_or_default();
-    let (same_workloads, same_tags): (Vec<&str>, Vec<&str>) = same.split(' ').partition(|key| key.contains('/'));
+    let same = node.get("all")?.map(|all| all.list("same")).transpose()?.into_iter().flatten();
+    let same = same.map(Node::plain_str).collect::<Result<Vec<&str>, _>>()?;
+    let (same_workloads, same_tags): (Vec<&str>, Vec<&str>) = same.into_iter().partition(|key| key.contains('/'));
     let names = |parts| -> Result<Vec<String>, Malformed> {
         let parts = node.get(parts)?.map(Node::fields).transpose()?.into_iter().flatten();
         parts.map(|(key, _)| Ok(key.str()?.into_owned())).collect()
@@ -380,8 +381,7 @@ mod tests {
     use super::*;
 
     fn history(cpu: &str) -> Value {
-        let percentiles = Percentile::PUBLISHED.map(|at| format!(" {}={cpu}", at.name())).concat();
-        let usage = format!("samples=60 peak={cpu}{percentiles}");
+        let usage = json!({"samples": 60, "peak": cpu, "percentiles": Percentile::PUBLISHED.map(|_| cpu)});
         json!({"lastSeen": "2026-11-20T00:00:00Z", "oomKills": [{"at": "2026-11-19T00:00:00Z", "memory": "64Mi"}],
             "windows": {"30d": {"pods": 2, "namespaces": 1, "cpu": usage}}})
     }
@@ -390,7 +390,7 @@ mod tests {
         let histories = json!({"all": history("2"), "tags": tags});
         let entry = json!({"own": {"shop": histories, "lab": histories}, "pool": histories});
         json!({"metadata": {"name": "usage-26", "namespace": "headroom"},
-            "spec": {"header": {"format": 2, "collectedAt": "2026-11-20T00:00:00Z"},
+            "spec": {"header": {"format": 3, "collectedAt": "2026-11-20T00:00:00Z"},
                 "images": {"docker,io/library/nginx": entry}}})
     }
 
@@ -423,7 +423,7 @@ mod tests {
         assert_eq!(names(&one), ["nginx:1.27"], "all tags together are no more than the one");
         assert_eq!(names(&of_shop(&object(json!({"1,27": history("1"), "2": history("1")})), Some(":2"))), ["nginx:2"]);
         let mut same = object(json!({}));
-        same["spec"]["images"]["docker,io/library/nginx"]["own"]["shop"]["all"]["same"] = json!("1,27");
+        same["spec"]["images"]["docker,io/library/nginx"]["own"]["shop"]["all"]["same"] = json!(["1,27"]);
         assert_eq!(names(&of_shop(&same, None)), ["nginx:1.27"]);
     }
 
@@ -431,7 +431,7 @@ mod tests {
     fn of_shop_with(beside: Value, same: &str) -> Usage {
         let mut object = object(json!({"1,27": history("1")}));
         let own = &mut object["spec"]["images"]["docker,io/library/nginx"]["own"]["shop"];
-        own["all"]["same"] = json!(same);
+        own["all"]["same"] = json!(same.split(' ').collect::<Vec<_>>());
         own.as_object_mut().unwrap().extend(beside.as_object().unwrap().clone());
         of_shop(&object, None)
     }
@@ -452,7 +452,10 @@ mod tests {
     #[test]
     fn estimates_are_shown_beside_usage_with_their_slack_and_what_is_off() {
         let usage = of_shop_with(
-            json!({"estimates": {"cpu": "containers=4 above=3 estimated=400m used=1", "memory": "containers=4 above=0 estimated=2Gi used=100Mi"}}),
+            json!({"estimates": {
+                "cpu": {"containers": 4, "above": 3, "estimated": "400m", "used": "1"},
+                "memory": {"containers": 4, "above": 0, "estimated": "2Gi", "used": "100Mi"}
+            }}),
             "web/nginx",
         );
         let text = usage.page(Charset::Ascii).to_string();

@@ -48,10 +48,7 @@ async fn estimates_are_compared_with_usage_of_their_pods() {
 
     let profiles: Vec<Value> = server.profiles.lock().unwrap().values().cloned().collect();
     let shop = &histories(&profiles, NGINX, "shop")["estimates"];
-    let of = |resource: &str, name: &str| {
-        let text = shop[resource].as_str().unwrap();
-        headroom_core::cluster::usage::find_in_usage(text, name).unwrap().to_owned()
-    };
+    let of = |resource: &str, name: &str| figure(&shop[resource], name);
     assert_eq!(["containers", "above", "estimated"].map(|name| of("cpu", name)), ["1", "1", "400m"]);
     assert_eq!(["containers", "above", "estimated"].map(|name| of("memory", name)), ["1", "0", "1Gi"]);
     let used: headroom_core::amount::Quantity = of("cpu", "used").parse().unwrap();

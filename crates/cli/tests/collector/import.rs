@@ -47,8 +47,8 @@ fn line(minute: i64, pod: &str, cpu: &str, memory: &str) -> String {
 #[test]
 fn all_notations_of_a_line_give_the_same_sample() {
     let plain = published_of(&format!("{HEADER}{}", line(0, "web-0", "0.25", "134217728")));
-    assert!(plain.contains(r#""cpu":"samples=1 peak=250m 50=250m "#), "{plain}");
-    assert!(plain.contains(r#""memory":"samples=1 peak=128Mi "#), "{plain}");
+    assert!(plain.contains(r#""cpu":{"samples":1,"peak":"250m","percentiles":["250m","#), "{plain}");
+    assert!(plain.contains(r#""memory":{"samples":1,"peak":"128Mi","#), "{plain}");
     let time = NOW - DAY;
     let others = [
         format!("{HEADER}{}", line(0, "web-0", "250m", "128Mi")),
@@ -69,7 +69,7 @@ fn all_notations_of_a_line_give_the_same_sample() {
 #[test]
 fn missing_values_give_no_samples() {
     let text = published_of(&format!("{HEADER}{}{}", line(0, "web-0", "0.25", ""), line(1, "web-0", "0.25", "NaN")));
-    assert!(text.contains(r#""cpu":"samples=2 "#) && !text.contains("memory\":"), "{text}");
+    assert!(text.contains(r#""cpu":{"samples":2,"#) && !text.contains("memory\":"), "{text}");
 }
 
 #[test]
@@ -155,7 +155,7 @@ fn an_old_file_is_kept_and_does_no_harm() {
     assert_eq!(import(&alone, &old).unwrap().samples, 4);
     alone.expire((NOW / DAY) as u32).unwrap();
     assert_eq!(alone.newest().unwrap(), Some(NOW - 399 * DAY));
-    assert!(published(&alone, NOW - 399 * DAY).contains(r#""cpu":"samples=2 "#));
+    assert!(published(&alone, NOW - 399 * DAY).contains(r#""cpu":{"samples":2,"#));
 }
 
 #[test]
@@ -260,7 +260,10 @@ fn otlp_exports_are_imported_with_the_time_between_their_points() {
     let imported = import(&store, &path).unwrap();
     assert_eq!((imported.samples, imported.without_image), (14, None));
     let text = published(&store, NOW);
-    assert!(text.contains(r#""cpu":"samples=2 peak=250m "#) && text.contains("docker,io/library/nginx"), "{text}");
+    assert!(
+        text.contains(r#""cpu":{"samples":2,"peak":"250m","#) && text.contains("docker,io/library/nginx"),
+        "{text}"
+    );
     // Duplicates in a run count once; and the file may grow by a long line.
     let mut file = fs::OpenOptions::new().append(true).open(&path).unwrap();
     let again = export(0..1, NOW - DAY, 7, "nginx");

@@ -86,8 +86,10 @@ proptest! {
         // quarter.
         let slack = if tenants.len() < 5 { 1.26 } else { 1.01 };
         for (window, usage) in all["windows"].as_object().into_iter().flatten() {
-            for figure in usage["memory"].as_str().unwrap().split(' ').filter(|figure| !figure.starts_with("samples")) {
-                let amount = mebibytes(figure.split_once('=').unwrap().1);
+            let memory = &usage["memory"];
+            let figures = memory["percentiles"].as_array().unwrap().iter().chain(memory.get("peak"));
+            for figure in figures.filter_map(Value::as_str) {
+                let amount = mebibytes(figure);
                 prop_assert!(amount <= most * slack && amount * slack >= least, "{window} {figure}: {least} {most}");
             }
         }
@@ -102,15 +104,15 @@ fn steady(mebibytes: u64) -> Tenant {
     Tenant { pods: 2, days: 3, mebibytes: vec![mebibytes], killed_at: None }
 }
 
-fn p90(all: &Value) -> &str {
-    all["windows"]["7d"]["memory"].as_str().unwrap().split(" 90=").nth(1).unwrap().split(' ').next().unwrap()
+fn p90(all: &Value) -> String {
+    figure(&all["windows"]["7d"]["memory"], "90")
 }
 
 #[test]
 fn a_kill_in_one_namespace_does_not_affect_others() {
     let attacker = Tenant { pods: 200, days: 1, mebibytes: vec![8192], killed_at: Some(8192) };
     let all = pooled(&[steady(50), steady(50), steady(50), attacker], &Pooling::default());
-    assert!(mebibytes(p90(&all)) <= 50.5, "{all}");
+    assert!(mebibytes(&p90(&all)) <= 50.5, "{all}");
     assert_eq!(all["oomKills"], serde_json::json!([]));
     // If enough namespaces have kills, the pool has an amount and time that enough of them reached.
     let killed = |mebibytes| Tenant { killed_at: Some(mebibytes), ..steady(50) };
@@ -122,7 +124,12 @@ fn a_kill_in_one_namespace_does_not_affect_others() {
 fn usage_of_few_namespaces_is_not_published_for_all() {
     assert_eq!(pooled(&[steady(50), steady(50)], &Pooling::default()), Value::Null);
     let all = pooled(&[steady(10), steady(50), steady(900)], &Pooling::default());
-    assert_eq!(all["windows"]["7d"]["memory"], "samples=1080", "{all}");
+    let memory = &all["windows"]["7d"]["memory"];
+    assert_eq!(
+        (figure(memory, "samples"), figure(memory, "peak"), figure(memory, "90")),
+        ("1080".to_owned(), "null".to_owned(), "null".to_owned()),
+        "{all}"
+    );
     assert_eq!((&all["windows"]["7d"]["namespaces"], &all["days"]), (&3.into(), &3.into()));
 }
 
@@ -131,5 +138,5 @@ fn only_chosen_namespaces_are_in_the_pool() {
     let pooling = Pooling { namespaces: vec!["team-0".to_owned(), "team-[12]".to_owned()], ..Pooling::default() };
     assert_eq!(pooled(&[steady(50), steady(50), steady(50)], &pooling), Value::Null);
     let pooling = Pooling { namespaces: vec!["team-*".to_owned()], ..Pooling::default() };
-    assert!(mebibytes(p90(&pooled(&[steady(50), steady(50), steady(50)], &pooling))) > 49.0);
+    assert!(mebibytes(&p90(&pooled(&[steady(50), steady(50), steady(50)], &pooling))) > 49.0);
 }

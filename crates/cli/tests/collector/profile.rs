@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use headroom_collector::profile::Pooling;
 use headroom_collector::store::Store;
-use headroom_core::cluster::usage::{Percentile, find_in_usage};
+use headroom_core::cluster::usage::Percentile;
 use headroom_usage::batch::Gathered;
 use headroom_usage::sample::{Batch, Container, Resource, Sample, Series, Window};
 use serde_json::Value;
@@ -68,12 +68,12 @@ fn check(history: &Value, counts: impl Fn(&Observation) -> bool) {
         };
         assert_eq!(published["pods"], distinct(|one| format!("{}/{}", one.0, one.1)));
         assert_eq!(published["namespaces"], namespaces.len());
-        let memory = published["memory"].as_str().unwrap();
-        assert_eq!(find_in_usage(memory, "samples").unwrap(), within.len().to_string());
+        let memory = &published["memory"];
+        assert_eq!(figure(memory, "samples"), within.len().to_string());
         let peak = within.iter().map(|one| one.4).max().unwrap();
-        assert_eq!(bytes_of(find_in_usage(memory, "peak").unwrap()), peak as f64);
+        assert_eq!(bytes_of(&figure(memory, "peak")), peak as f64);
         for percentile in Percentile::PUBLISHED.map(Percentile::name) {
-            let found = bytes_of(find_in_usage(memory, percentile).unwrap());
+            let found = bytes_of(&figure(memory, percentile));
             let of_namespace = |namespace: &&str| {
                 let its = within.iter().filter(|one| one.0 == *namespace);
                 let weight = |time: i64| {
@@ -140,10 +140,7 @@ fn a_tag_with_a_digest_is_found_by_either_and_counted_once_in_all() {
     }
     store.add_present(always, &gathered, None).unwrap();
     let image = image_of(&store, "shop");
-    let samples = |history: &Value| {
-        let memory = history["windows"]["7d"]["memory"].as_str().unwrap();
-        find_in_usage(memory, "samples").unwrap().to_owned()
-    };
+    let samples = |history: &Value| figure(&history["windows"]["7d"]["memory"], "samples");
     assert_eq!(samples(&image["all"]), "3");
     assert_eq!(samples(&image["tags"]["1,27"]), "2");
     assert_eq!(samples(&image["tags"][digest.as_str()]), "2");
@@ -169,14 +166,14 @@ fn each_container_of_a_workload_has_its_own_history() {
     };
     add(vec![used("web-7d4b9c6f5-x2x4z", "main", 100)], Window { from: 0, to: NOW - 60 });
     let text = published(&store, NOW);
-    let is_only_named = text.contains(r#""same":"1,27 web/main""#) && !text.contains("workloads");
+    let is_only_named = text.contains(r#""same":["1,27","web/main"]"#) && !text.contains("workloads");
     assert!(is_only_named, "equal histories should only be named: {text}");
 
     // Pods of two ReplicaSets, added one after the other, belong to one workload.
     add(vec![used("web-6c8f5d7b94-qwrtz", "main", 100), used("db-0", "main", 900)], Window { from: NOW - 60, to: NOW });
     let image = image_of(&store, "shop");
     let of = |key: &str| image["workloads"][key]["windows"]["7d"].clone();
-    let peak = |window: &Value| find_in_usage(window["memory"].as_str().unwrap(), "peak").unwrap().to_owned();
+    let peak = |window: &Value| figure(&window["memory"], "peak");
     assert_eq!((of("web/main")["pods"].as_u64(), peak(&of("web/main")).as_str()), (Some(2), "100Mi"));
     assert_eq!((of("db/main")["pods"].as_u64(), peak(&of("db/main")).as_str()), (Some(1), "900Mi"));
     assert_eq!(image["all"]["windows"]["7d"]["pods"], 3);

@@ -6,7 +6,7 @@ use headroom_collector::publish::folder::Folder;
 use headroom_collector::publish::manifest::Format;
 use headroom_collector::publish::{Destination, Published, Publisher};
 use headroom_collector::store::Store;
-use headroom_core::cluster::usage::{Root, find_in_usage};
+use headroom_core::cluster::usage::Root;
 use headroom_core::timestamp::Timestamp;
 use headroom_sources::Source;
 use headroom_usage::batch::Gathered;
@@ -39,8 +39,7 @@ fn last_hour() -> (Scripted, Window) {
 fn samples(server: &ApiServer, namespace: &str, image: &str, window: &str) -> u64 {
     let profiles = server.profiles.lock().unwrap();
     let histories = histories(profiles.values(), image, namespace);
-    let usage = histories["all"]["windows"][window]["cpu"].as_str().unwrap();
-    find_in_usage(usage, "samples").unwrap().parse().unwrap()
+    histories["all"]["windows"][window]["cpu"]["samples"].as_u64().unwrap()
 }
 
 /// The published history of `shop`.

@@ -185,5 +185,5 @@ async fn current_usage_is_read_once_per_step() {
     let reads: Vec<i64> = source.reads.lock().unwrap().iter().map(|(_, window)| window.from - NOW).collect();
     assert_eq!(reads, [0, 60, 180]);
     let text = published(&store, NOW + 240);
-    assert!(text.contains(r#""7d":{"pods":1,"namespaces":1,"cpu":"samples=3 "#), "{text}");
+    assert!(text.contains(r#""7d":{"pods":1,"namespaces":1,"cpu":{"samples":3,"#), "{text}");
 }

@@ -6,9 +6,10 @@ use std::path::Path;
 use std::process::Command;
 
 use headroom_core::amount::Quantity;
-use headroom_core::cluster::usage::{Percentile, find_in_usage, profile_layout};
+use headroom_core::cluster::usage::{Percentile, profile_layout};
 use headroom_core::image::ImageName;
 use headroom_usage::sample::{Resource, Window};
+use headroom_usage_profile::Usage;
 use serde_json::Value;
 
 use crate::data::{self, Cluster, percentile};
@@ -80,17 +81,17 @@ fn check(profiles: &[Value], cluster: &Cluster) {
         let tag = name.tag().unwrap().replace('.', ",");
         let entry = of_tag(profiles, &profile_layout::key_of(name.repository()), &tag);
         let name = if resource == Resource::Cpu { "cpu" } else { "memory" };
-        let usage = entry["windows"]["7d"][name].as_str().unwrap();
-        assert_eq!(find_in_usage(usage, "samples").unwrap(), values.len().to_string(), "{image} {name}: {entry}");
-        for percent in Percentile::PUBLISHED.map(Percentile::name) {
-            let found = value(find_in_usage(usage, percent).unwrap());
-            let exact = percentile(&values, percent.parse().unwrap());
+        let usage: Usage = serde_json::from_value(entry["windows"]["7d"][name].clone()).unwrap();
+        assert_eq!(usage.samples, values.len() as u64, "{image} {name}: {entry}");
+        for percent in Percentile::PUBLISHED {
+            let found = value(usage.percentiles.get(percent).unwrap());
+            let exact = percentile(&values, percent.name().parse().unwrap());
             assert!(
                 (found - exact).abs() <= exact * 0.01,
                 "{image} {name}: percentile {percent} is {found}, expected {exact}"
             );
         }
-        let (peak, exact) = (value(find_in_usage(usage, "peak").unwrap()), values[values.len() - 1]);
+        let (peak, exact) = (value(&usage.peak.unwrap()), values[values.len() - 1]);
         assert!((peak - exact).abs() <= exact * 0.01, "{image} {name}: the peak is {peak}, expected {exact}");
         let kills = entry["oomKills"].as_array().map_or(0, Vec::len);
         assert_eq!(kills, usize::from(image.starts_with("postgres")), "{image}: {entry}");
@@ -102,14 +103,13 @@ fn of_tag<'p>(profiles: &'p [Value], image: &str, tag: &str) -> &'p Value {
     let own =
         profiles.iter().map(|profile| &profile["spec"]["images"][image]["own"]["shop"]).find(|own| !own.is_null());
     let own = own.unwrap();
-    if own["all"]["same"].as_str().is_some_and(|same| same.split(' ').any(|same| same == tag)) {
+    if own["all"]["same"].as_array().is_some_and(|same| same.iter().any(|same| same == tag)) {
         return &own["all"];
     }
     &own["tags"][tag]
 }
 
-fn value(amount: &str) -> f64 {
-    let quantity: Quantity = amount.parse().unwrap();
+fn value(quantity: &Quantity) -> f64 {
     quantity.scaled(1_000_000_000, 1).value() as f64 / 1e9
 }
 

@@ -255,7 +255,7 @@ impl ApiServer {
             Scenario::Quota => of_nginx(StatusCode::FORBIDDEN, QUOTA),
             Scenario::Webhook => of_nginx(StatusCode::FORBIDDEN, WEBHOOK),
             Scenario::BrokenWebhook => of_nginx(StatusCode::INTERNAL_SERVER_ERROR, BROKEN_WEBHOOK),
-            Scenario::RefusedPage if name.starts_with(NGINX_ROOT) && name.ends_with("00") => {
+            Scenario::RefusedPage if name.starts_with(NGINX_ROOT) && name.ends_with(['0', 'a']) => {
                 Some(status(StatusCode::FORBIDDEN, "Forbidden", WEBHOOK, json!({})))
             }
             Scenario::Conflict => {

@@ -11,8 +11,8 @@ use headroom_collector::metrics::Metrics;
 use headroom_collector::profile::{self, Collected, Pooling};
 use headroom_collector::read_limits::Pace;
 use headroom_collector::store::Store;
-use headroom_core::cluster::usage::Root;
 use headroom_core::cluster::usage::profile_layout::key_of;
+use headroom_core::cluster::usage::{Percentile, Root};
 use headroom_core::timestamp::Timestamp;
 use headroom_report::progress::Progress;
 use headroom_sources::cluster_id::ClusterId;
@@ -186,7 +186,7 @@ pub async fn collect(source: &Scripted, store: &Store, stop: &CancellationToken)
 /// All profiles as text: equal if and only if the same samples were counted.
 pub fn published(store: &Store, as_of: i64) -> String {
     let texts = texts(store, as_of, &Pooling { quorum: 1, namespaces: Vec::new() });
-    texts.into_iter().filter(|text| !text.contains(r#""images":{}"#)).map(|text| text + "\n").collect()
+    texts.into_iter().filter(|text| text.contains(r#""images":{"#)).map(|text| text + "\n").collect()
 }
 
 /// All objects that would be published.
@@ -198,7 +198,7 @@ fn texts(store: &Store, as_of: i64, pooling: &Pooling) -> Vec<String> {
     let (at, behind) = (Timestamp::from_unix_seconds(as_of).unwrap(), BTreeMap::new());
     let collected = Collected { at, behind: &behind };
     let share = |root| profile::build(store, "headroom", root, &collected, pooling).unwrap();
-    Root::all().flat_map(|root| share(root).lay_out()).map(|object| object.to_string()).collect()
+    Root::all().flat_map(|root| share(root).lay_out()).map(|object| serde_json::to_string(&object).unwrap()).collect()
 }
 
 /// The histories of an image in some objects, in a namespace or in the `pool`, with each tag and workload expanded.
@@ -212,12 +212,19 @@ pub fn histories<'o>(objects: impl IntoIterator<Item = &'o Value>, repository: &
         }
         let mut found = found.clone();
         let same = found["all"]["same"].take();
-        for key in same.as_str().unwrap_or_default().split(' ').filter(|key| !key.is_empty()) {
+        for key in same.as_array().into_iter().flatten().map(|key| key.as_str().unwrap()) {
             found[if key.contains('/') { "workloads" } else { "tags" }][key] = found["all"].clone();
         }
         return found;
     }
     Value::Null
+}
+
+/// A figure of a published usage: `samples`, `peak`, or a percentile such as `99.9`.
+pub fn figure(usage: &Value, name: &str) -> String {
+    let percentile = name.parse::<Percentile>().ok().and_then(Percentile::place);
+    let found = percentile.map_or_else(|| &usage[name], |place| &usage["percentiles"][place]);
+    found.as_str().map_or_else(|| found.to_string(), str::to_owned)
 }
 
 pub fn open(folder: &Path) -> Store {

@@ -12,9 +12,7 @@ use serde_json::Value;
 /// When a profile was collected never matters by itself, nor does when an image was last seen, or how good estimates were:
 /// a profile that is refreshed in time is only a little behind.
 const PASSING: [&str; 3] = ["collectedAt", "lastSeen", "estimates"];
-const COUNTS: [&str; 2] = ["pods", "namespaces"];
-/// The fields that say how much of a resource was used, as one text each.
-const USAGES: [&str; 2] = ["cpu", "memory"];
+const COUNTS: [&str; 3] = ["samples", "pods", "namespaces"];
 
 /// Whether `new` has to replace `old`. Both are whole objects; only their specs are compared.
 pub fn is_due(old: &Value, new: &Value, refresh_seconds: i64) -> bool {
@@ -37,7 +35,6 @@ fn differs(old: &Value, new: &Value) -> bool {
                     None => true,
                     Some(_) if PASSING.contains(&key.as_str()) => false,
                     Some(old) if COUNTS.contains(&key.as_str()) => counts_differ(old.as_u64(), new.as_u64()),
-                    Some(old) if USAGES.contains(&key.as_str()) => usages_differ(old, new),
                     Some(old) => differs(old, new),
                 })
         }
@@ -53,27 +50,15 @@ fn counts_differ(old: Option<u64>, new: Option<u64>) -> bool {
     }
 }
 
-/// By the count of samples, or by anything else.
-fn usages_differ(old: &Value, new: &Value) -> bool {
-    fn parts(usage: &Value) -> Option<(Option<u64>, &str)> {
-        let (samples, amounts) = usage.as_str()?.strip_prefix("samples=")?.split_once(' ')?;
-        Some((samples.parse().ok(), amounts))
-    }
-    match (parts(old), parts(new)) {
-        (Some((old, old_amounts)), Some((new, new_amounts))) => old_amounts != new_amounts || counts_differ(old, new),
-        _ => true,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use serde_json::json;
 
     fn profile(collected_at: &str, samples: u64, pods: u64, p90: &str) -> Value {
-        let cpu = format!("samples={samples} peak=1 90={p90}");
+        let cpu = json!({"samples": samples, "peak": "1", "percentiles": [p90]});
         let all = json!({"lastSeen": collected_at, "oomKills": [], "windows": {"7d": {"pods": pods, "namespaces": 1, "cpu": cpu}}});
-        json!({"spec": {"header": {"format": 2, "collectedAt": collected_at}, "images": {"nginx": {"own": {"shop": {"all": all}}}}}})
+        json!({"spec": {"header": {"format": 3, "collectedAt": collected_at}, "images": {"nginx": {"own": {"shop": {"all": all}}}}}})
     }
 
     #[track_caller]
@@ -96,15 +81,11 @@ mod tests {
         let old = profile("2026-11-21T00:00:00Z", 1000, 5, "100m");
         let with = |used: &str| {
             let mut profile = old.clone();
-            profile["spec"]["images"]["nginx"]["own"]["shop"]["estimates"] = json!({"cpu": used});
+            profile["spec"]["images"]["nginx"]["own"]["shop"]["estimates"] = json!({"cpu": {"used": used}});
             profile
         };
-        check(&old, &with("containers=1 above=0 estimated=1 used=1"), true);
-        check(
-            &with("containers=1 above=0 estimated=1 used=1"),
-            &with("containers=9 above=9 estimated=9 used=9"),
-            false,
-        );
+        check(&old, &with("1"), true);
+        check(&with("1"), &with("9"), false);
     }
 
     #[test]

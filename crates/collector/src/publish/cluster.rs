@@ -16,7 +16,7 @@ use headroom_kube::api_client::{ApiClient, ApiError, ListOptions, segment};
 use headroom_kube::retry::Retry;
 use headroom_kube::{kubeconfig, proxy};
 use headroom_usage::accuracy::Estimates;
-use headroom_usage_profile::definition::ROOT_LABEL;
+use headroom_usage_profile::custom_resource::ROOT_LABEL;
 use kube::Client;
 use serde_json::Value;
 

@@ -3,8 +3,9 @@
 use std::fmt::Write;
 
 use headroom_core::cluster::usage::Root;
-use headroom_usage_profile::definition::ROOT_LABEL;
-use serde_json::{Value, json};
+use headroom_usage_profile::UsageProfile;
+use headroom_usage_profile::custom_resource::ROOT_LABEL;
+use serde_json::Value;
 
 /// Who writes the objects; also the name of the field manager.
 pub const MANAGER: &str = "headroom-collector";
@@ -30,11 +31,11 @@ impl Format {
 const STORE_ANNOTATION: &str = "headroom.dev/store";
 
 /// Marks an object as the collector's, as made of this store, and as a part of a root's.
-pub fn mark(object: &mut Value, store: &str, root: Root) {
-    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
-        metadata.insert("annotations".to_owned(), json!({ STORE_ANNOTATION: store }));
-        metadata.insert("labels".to_owned(), json!({ MANAGER_LABEL: MANAGER, ROOT_LABEL: root.to_string() }));
-    }
+pub fn mark(profile: &mut UsageProfile, store: &str, root: Root) {
+    let owned = |(name, value): (&str, String)| (name.to_owned(), value);
+    profile.metadata.annotations = Some([(STORE_ANNOTATION, store.to_owned())].map(owned).into());
+    let labels = [(MANAGER_LABEL, MANAGER.to_owned()), (ROOT_LABEL, root.to_string())];
+    profile.metadata.labels = Some(labels.map(owned).into());
 }
 
 /// The name of an object.
@@ -120,15 +121,19 @@ fn quoted(text: &mut String, value: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     #[test]
     fn yaml_quotes_whatever_could_be_taken_for_something_else() {
-        let mut object = json!({
+        let object = json!({
             "kind": "UsageProfile",
-            "metadata": {"name": "usage-26"},
+            "metadata": {
+                "annotations": {"headroom.dev/store": "0f1e"},
+                "labels": {"app.kubernetes.io/managed-by": "headroom-collector", "headroom.dev/root": "usage-26"},
+                "name": "usage-26"
+            },
             "spec": {"at": "2026-11-21T00:00:00Z", "n": 1, "percentiles": {"50": "12m", "99.9": "1"}, "kills": [{"memory": "1Gi"}], "tags": {}},
         });
-        mark(&mut object, "0f1e", Root::of("docker.io/library/nginx"));
         assert!(is_collected(&object) && store_of(&object) == Some("0f1e"));
         let expected = r#"---
 kind: "UsageProfile"

@@ -39,9 +39,6 @@ pub enum PublishError {
          collect with that store, or replace what it knows with --replace-other-stores"
     )]
     OtherStore { store: String, lost: Lost },
-    /// A bug of ours: the text of a profile is no JSON.
-    #[error("the profile {object} cannot be read back: {error}")]
-    Unreadable { object: String, error: serde_json::Error },
 }
 
 impl PublishError {
@@ -50,7 +47,7 @@ impl PublishError {
         match self {
             Self::Cluster(error) => error.concerns_all(),
             Self::Folder(_) | Self::Stdout(_) | Self::Store(_) => true,
-            Self::OtherStore { .. } | Self::Unreadable { .. } => false,
+            Self::OtherStore { .. } => false,
         }
     }
 

@@ -1,6 +1,6 @@
 //! `UsageProfile`: the usage history of images, as the collector writes it and the policy reads it.
 //!
-//! [`address`] has the names of objects and keys, [`read`] reads and checks the contents. The collector writes the
+//! [`profile_layout`] has the names of objects and keys, [`read`] reads and checks the contents. The collector writes the
 //! profiles; [`crate::estimate`] uses them.
 //!
 //! An image's entry contains, under its repository, the history of each namespace and of all together (the pool). Each
@@ -25,7 +25,7 @@ pub const MAX_OOM_KILLS: usize = 5;
 pub use profile_layout::{ProfileKey, ProfileName, Repository, Root, TagKey};
 
 /// The version of the format; readers refuse all others.
-pub const FORMAT: u32 = 2;
+pub const FORMAT: u32 = 3;
 
 /// A container that was killed because its memory ran out.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -166,7 +166,12 @@ impl Percentile {
         if self == Self::PEAK { "" } else { "p" }
     }
 
-    /// `90`, `99.9`, `peak`: as in profiles
+    /// The place in [`Self::PUBLISHED`], which is the place in profiles; none for the peak.
+    pub fn place(self) -> Option<usize> {
+        Self::PUBLISHED.iter().position(|published| published.permille == self.permille)
+    }
+
+    /// `90`, `99.9`, `peak`
     pub fn name(self) -> &'static str {
         self.name
     }
@@ -208,18 +213,6 @@ impl FromStr for Percentile {
             _ => return Err(ParsePercentileError),
         };
         Self::PUBLISHED.into_iter().find(|published| published.permille == permille).ok_or(ParsePercentileError)
-    }
-}
-
-/// The value of a name, such as `samples` or `99.9`, in the text of a resource's usage.
-pub fn find_in_usage<'t>(text: &'t str, name: &str) -> Option<&'t str> {
-    let end = |text: &str| text.bytes().position(|byte| byte == b' ');
-    let mut entries = text;
-    loop {
-        if let Some(value) = entries.strip_prefix(name).and_then(|rest| rest.strip_prefix('=')) {
-            return value.get(..end(value).unwrap_or(value.len()));
-        }
-        entries = entries.get(end(entries)? + 1..)?;
     }
 }
 

@@ -1,5 +1,7 @@
 //! Accuracy of estimates, summed over containers.
 
+use std::collections::BTreeMap;
+
 use headroom_core::cluster::usage::Resource;
 use headroom_usage_profile::Accuracy;
 use headroom_usage_profile::accuracy::RARELY;
@@ -48,7 +50,7 @@ impl Sum {
 }
 
 /// As they are published: of the resources that there is anything to say about.
-pub fn published(sums: &Sums) -> Vec<(Resource, Accuracy)> {
+pub fn published(sums: &Sums) -> BTreeMap<Resource, Accuracy> {
     let all = Resource::ALL.into_iter().zip(sums);
     all.filter_map(|(resource, sum)| Some((resource, sum.accuracy(resource)?))).collect()
 }
@@ -75,8 +77,9 @@ mod tests {
         let most = Sum { containers: u64::MAX, above: 0, estimated: u64::MAX, used: 1 };
         let mut sum = most;
         sum.merge(&most);
-        let [(_, cpu), (_, memory)] = published(&[sum, sum, Sum::default()]).try_into().unwrap();
-        assert_eq!((cpu.used.to_string(), memory.used.to_string()), ("2n".to_owned(), "2".to_owned()));
-        assert_eq!(published(&Sums::default()), []);
+        let told = published(&[sum, sum, Sum::default()]);
+        let used: Vec<_> = told.values().map(|accuracy| accuracy.used.to_string()).collect();
+        assert_eq!(used, ["2n", "2"]);
+        assert_eq!(published(&Sums::default()), BTreeMap::new());
     }
 }

@@ -168,11 +168,11 @@ impl Reading<'_> {
         }
         let store = &self.args.store;
         if let Some(url) = &store.prometheus {
-            let reader = self.unless_stopped(self.connect(Http::new(&self.endpoint(Some(url))?)?)).await?;
+            let reader = self.connect(Http::new(&self.endpoint(Some(url))?)?).await?;
             return self.history(reader, url.to_string(), pods).await;
         }
         if let Some(target) = store.service.as_deref().map(service_named).transpose()?.or(chosen) {
-            let reader = self.unless_stopped(async { self.reach(&self.client().await?, &target).await }).await?;
+            let reader = self.reach(&self.client().await?, &target).await?;
             return self.history(reader, format!("service {target}"), pods).await;
         }
         self.of_now(pods).await.map_err(|error| {
@@ -209,34 +209,14 @@ impl Reading<'_> {
     }
 
     async fn connect(&self, http: Http) -> anyhow::Result<Arc<Reader>> {
-        Ok(self.try_to_connect(http).await?)
-    }
-
-    /// Tries once more after an error that may pass.
-    async fn try_to_connect(&self, http: Http) -> Result<Arc<Reader>, SourceError> {
-        let options = || self.options().map_err(|error| SourceError::Permanent(format!("{error:#}")));
-        match Reader::connect(http.clone(), options()?).await {
-            Err(SourceError::Temporary(_)) => {
-                tokio::time::sleep(Duration::from_secs(1)).await;
-                Reader::connect(http, options()?).await
-            }
-            connected => connected,
-        }
-    }
-
-    /// Nothing can be reported of what was read before there is a store to read.
-    async fn unless_stopped<T>(&self, work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
-        tokio::select! {
-            done = work => done,
-            () = self.stop.cancelled() => bail!("interrupted before any usage was read"),
-        }
+        Ok(Reader::connect(http, self.options()?).await?)
     }
 
     /// Connects to the store behind a Service. Who may not use the API server's proxy may be allowed to forward a port.
     async fn reach(&self, client: &kube::Client, target: &port_forward::Target) -> anyhow::Result<Arc<Reader>> {
         let endpoint = self.endpoint(None)?;
         let http = behind_service(client.clone(), target.clone(), &endpoint).await?;
-        let refused = match self.try_to_connect(http).await {
+        let refused = match Reader::connect(http, self.options()?).await {
             Err(SourceError::Permanent(text)) if is_refusal(&text) && !needs_port_forward(&endpoint) => text,
             reader => return Ok(reader?),
         };
@@ -280,16 +260,13 @@ impl Reading<'_> {
         let reading =
             history::read(&reader, self.namespaces, window, pods, concurrency, self.progress, &self.stop).await;
         let is_partial = reading.is_interrupted || !reading.problems.is_empty();
-        if reading.histories.is_empty() && reading.is_interrupted {
-            bail!("interrupted before any usage was read");
-        }
         if reading.histories.is_empty()
             && let Some(problem) = reading.problems.first()
         {
             bail!("nothing was read of {name}: {problem}");
         }
         if reading.is_interrupted {
-            self.notes.push("interrupted: recommendations are based on what was read until then".to_owned());
+            self.notes.push("interrupted: the advice is based on what was read, newest days first".to_owned());
         }
         if reading.strangers > 0 {
             self.notes.push(format!(

@@ -7,6 +7,7 @@
 //! is read of it. Keys contain no dot, because a dot separates the steps of a field mask.
 
 use std::fmt;
+use std::hash::Hasher;
 
 use crate::image::{ImageName, Reference};
 
@@ -55,7 +56,8 @@ impl fmt::Display for Root {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ProfileName {
     pub root: Root,
-    /// The halves chosen on the way to a page, a `0` or `1` for each; empty for the root itself.
+    /// The halves chosen on the way to a page: `0` or `1` by the repository, `a` or `b` by the namespace; empty for the
+    /// root itself.
     pub path: String,
 }
 
@@ -65,7 +67,7 @@ impl ProfileName {
     }
 }
 
-/// `usage-3f`, `usage-3f-0110`
+/// `usage-3f`, `usage-3f-0110`, `usage-3f-0110ab`
 impl fmt::Display for ProfileName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.root)?;
@@ -103,37 +105,41 @@ pub fn key_of(name: &str) -> String {
     name.replace('.', ",")
 }
 
-/// The number of halves that the repository's hash chooses; the namespace's hash chooses the later ones, so that an
-/// image in thousands of namespaces does not have to fit into one page.
-pub const REPOSITORY_HALVES: usize = 26;
-/// The most halves that are chosen.
-pub const MAX_HALVES: usize = REPOSITORY_HALVES + 32;
-
-/// Decides at each fork which half an entry belongs to.
+/// Decides at each fork which half an entry belongs to, by hashes that take a key: whoever does not know a store's key
+/// cannot choose names that meet in one page.
 #[derive(Debug, Clone, Copy)]
-pub struct Halves<'n> {
+pub struct Halves {
     repository: u64,
-    namespace: &'n str,
+    namespace: u64,
 }
 
-impl<'n> Halves<'n> {
-    pub fn of(place: &ProfileKey, namespace: &'n str) -> Self {
-        Self { repository: place.hash, namespace }
+impl Halves {
+    /// The halves of an image in a namespace, by the key in the root's header.
+    pub fn of(place: &ProfileKey, namespace: &str, page_key: &str) -> Self {
+        Self { repository: keyed_hash(page_key, &place.key), namespace: keyed_hash(page_key, namespace) }
     }
 
-    /// True if the entry belongs to the second half, after this many forks.
-    pub fn is_second(self, forks: usize) -> bool {
-        // The lowest bits of the hash chose the root; the highest bits of a product are independent of them.
-        let bit = |hash: u64, forks: usize| (hash.wrapping_mul(0x9e37_79b9_7f4a_7c15) << forks) >> 63 == 1;
-        match forks.checked_sub(REPOSITORY_HALVES) {
-            None => bit(self.repository, forks),
-            Some(forks) => bit(hash(self.namespace), forks % 64),
-        }
+    /// The name of the half that the entry belongs to at a fork of this kind, after `forks` of the same kind; none if
+    /// the hash has no more bits, or if `node` is no fork.
+    pub fn half(self, node: u8, forks: usize) -> Option<char> {
+        let (hash, first, second) = match node {
+            FORK => (self.repository, '0', '1'),
+            FORK_BY_NAMESPACE => (self.namespace, 'a', 'b'),
+            _ => return None,
+        };
+        let bit = MAX_FORKS.checked_sub(forks + 1)?;
+        Some(if hash >> bit & 1 == 1 { second } else { first })
     }
 }
 
-/// A root lists its pages as a tree in prefix order. A fork, followed by its first and its second half:
+/// The most forks of each kind on the way to a page.
+pub const MAX_FORKS: usize = 64;
+
+/// A root lists its pages as a tree in prefix order. A fork by the hash of the repository, followed by its first and its
+/// second half:
 pub const FORK: u8 = b'/';
+/// The same by the hash of the namespace, where only one repository is left.
+pub const FORK_BY_NAMESPACE: u8 = b'|';
 /// A page.
 pub const PAGE: u8 = b'#';
 /// A half without any entries.
@@ -144,22 +150,24 @@ pub const NOTHING: u8 = b'.';
 pub struct NoTree;
 
 /// The path to the page that holds an entry, if the root lists one.
-pub fn page_of(pages: &str, halves: Halves<'_>) -> Result<Option<String>, NoTree> {
+pub fn page_of(pages: &str, halves: Halves) -> Result<Option<String>, NoTree> {
     let mut nodes = pages.bytes();
     let mut path = String::new();
+    let (mut by_repository, mut by_namespace) = (0, 0);
     loop {
-        match nodes.next().ok_or(NoTree)? {
+        let node = nodes.next().ok_or(NoTree)?;
+        let forks = match node {
             NOTHING => return Ok(None),
             PAGE => return Ok(Some(path)),
-            FORK if path.len() < MAX_HALVES => {
-                let is_second = halves.is_second(path.len());
-                if is_second {
-                    skip_one(&mut nodes)?;
-                }
-                path.push(if is_second { '1' } else { '0' });
-            }
-            _ => return Err(NoTree),
+            FORK => &mut by_repository,
+            _ => &mut by_namespace,
+        };
+        let half = halves.half(node, *forks).ok_or(NoTree)?;
+        if matches!(half, '1' | 'b') {
+            skip_one(&mut nodes)?;
         }
+        path.push(half);
+        *forks += 1;
     }
 }
 
@@ -167,12 +175,20 @@ fn skip_one(nodes: &mut impl Iterator<Item = u8>) -> Result<(), NoTree> {
     let mut open = 1_usize;
     while open > 0 {
         match nodes.next() {
-            Some(FORK) => open += 1,
+            Some(FORK | FORK_BY_NAMESPACE) => open += 1,
             Some(PAGE | NOTHING) => open -= 1,
             _ => return Err(NoTree),
         }
     }
     Ok(())
+}
+
+#[expect(deprecated, reason = "SipHash 2-4, fixed for ever; the hasher that replaces it may change, and takes no key")]
+fn keyed_hash(key: &str, text: &str) -> u64 {
+    let mut hasher = std::hash::SipHasher::new();
+    hasher.write(key.as_bytes());
+    hasher.write(text.as_bytes());
+    hasher.finish()
 }
 
 /// FNV-1a with 64 bits: a few instructions per byte, and the same on every platform.
@@ -194,6 +210,13 @@ impl TagKey {
     /// The same for a reference that was kept.
     pub fn of_reference(reference: &Reference) -> impl Iterator<Item = Self> {
         reference.digest().into_iter().chain(reference.tag()).map(|reference| Self(key_of(reference)))
+    }
+
+    /// Reads a key that was written; none for any other text.
+    pub fn read(key: &str) -> Option<Self> {
+        let reference = key.replace(',', ".");
+        let mark = if reference.contains(':') { '@' } else { ':' };
+        Reference::parse(&format!("{mark}{reference}")).map(|_| Self(key.to_owned()))
     }
 
     pub fn as_str(&self) -> &str {
@@ -268,13 +291,14 @@ mod tests {
         let nginx = ProfileKey::of(image("nginx:1.27").repository());
         assert_eq!(nginx.key, "docker,io/library/nginx");
         assert_eq!(nginx.root().to_string(), "usage-26");
-        let path = |namespace| -> String {
-            let halves = Halves::of(&nginx, namespace);
-            (0..MAX_HALVES).map(|forks| if halves.is_second(forks) { '1' } else { '0' }).collect()
+        let path = |namespace, key| -> String {
+            let halves = Halves::of(&nginx, namespace, key);
+            [FORK, FORK_BY_NAMESPACE]
+                .map(|node| (0..8).filter_map(|forks| halves.half(node, forks)).collect::<String>())
+                .concat()
         };
-        assert_eq!(path("shop"), "0111111101010000010100110101001100111011010001001000111111");
-        assert!(path("lab").starts_with("01111111010100000101001101"));
-        assert_ne!(path("lab"), path("shop"));
+        let paths = [path("shop", "0f1e"), path("lab", "0f1e"), path("shop", "other")];
+        assert_eq!(paths, ["00010000baabbaab", "00010000bbbbbaba", "11110010abbbbaba"]);
     }
 
     #[test]
@@ -295,11 +319,12 @@ mod tests {
         for number in 0..6400 {
             let place = ProfileKey::of(&format!("registry.example.com/team/app-{number}"));
             roots[usize::from(place.root().0)] += 1;
-            let taken = |halves: Halves<'_>, from: usize| {
-                (from..from + 6).fold(0, |taken, forks| taken * 2 + usize::from(halves.is_second(forks)))
+            let taken = |halves: Halves, node| {
+                let is_second = |forks| matches!(halves.half(node, forks), Some('1' | 'b'));
+                (0..6).fold(0, |taken, forks| taken * 2 + usize::from(is_second(forks)))
             };
-            by_repository[taken(Halves::of(&place, "shop"), 0)] += 1;
-            by_namespace[taken(Halves::of(&nginx, &format!("team-{number:04}")), REPOSITORY_HALVES)] += 1;
+            by_repository[taken(Halves::of(&place, "shop", "key"), FORK)] += 1;
+            by_namespace[taken(Halves::of(&nginx, &format!("team-{number:04}"), "key"), FORK_BY_NAMESPACE)] += 1;
         }
         for shares in [roots, by_repository, by_namespace] {
             assert!(shares.iter().all(|share| (50..200).contains(share)), "{shares:?}");
@@ -355,14 +380,20 @@ mod tests {
 
     #[test]
     fn a_page_is_found_by_its_path_of_halves() {
-        // nginx belongs to the first half, and then to the second one seven times.
         let place = ProfileKey::of("docker.io/library/nginx");
-        let find = |pages: &str| page_of(pages, Halves::of(&place, "shop"));
+        // The first key by which nginx belongs to the first half and then to the second, and `shop` to the second.
+        let key = (0..).map(|key| key.to_string()).find(|key| {
+            let halves = Halves::of(&place, "shop", key);
+            [halves.half(FORK, 0), halves.half(FORK, 1), halves.half(FORK_BY_NAMESPACE, 0)] == ['0', '1', 'b'].map(Some)
+        });
+        let key = key.unwrap();
+        let find = |pages: &str| page_of(pages, Halves::of(&place, "shop", &key));
         let page = |path: &str| Ok(Some(path.to_owned()));
         assert_eq!(find("/##"), page("0"));
         assert_eq!(find("//##."), page("01"));
-        assert_eq!(find("//./##/#."), page("011"));
-        assert_eq!(find("///##/##/.#"), page("011"));
+        assert_eq!(find("//.|##/#."), page("01b"));
+        assert_eq!(find("|#/##"), page("b0"));
+        assert_eq!(find("//|##|.#|##"), page("01b"));
         assert_eq!(find("/.#"), Ok(None));
         assert_eq!(find("#"), page(""));
         for broken in ["", "/", "//#", "//#x", "x", "/x#"] {

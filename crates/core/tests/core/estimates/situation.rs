@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use headroom_core::Evaluation;
 use headroom_core::cluster::lookup::Lookup;
-use headroom_core::cluster::usage::Root;
+use headroom_core::cluster::usage::{Percentile, Root};
 use headroom_core::timestamp::Timestamp;
 use serde_json::{Value, json};
 
@@ -228,7 +228,7 @@ fn root(mut images: Value, entry: impl Fn(Value) -> Value) -> Value {
 
 /// A profile with this in its spec.
 pub fn object(name: &str, mut spec: Value) -> Value {
-    let header = json!({"format": 2, "collectedAt": "2026-11-21T05:00:00Z", "quorum": 3});
+    let header = json!({"format": 3, "collectedAt": "2026-11-21T05:00:00Z", "quorum": 3});
     spec.as_object_mut().unwrap().entry("header").or_insert(header);
     json!({
         "apiVersion": "headroom.dev/v1alpha1", "kind": "UsageProfile",
@@ -236,12 +236,30 @@ pub fn object(name: &str, mut spec: Value) -> Value {
     })
 }
 
+/// The usage of a resource, from a text such as `samples=60 peak=900m 50=50m 99.9=90m`.
+pub fn usage(figures: &str) -> Value {
+    let mut usage = json!({});
+    for (name, amount) in figures.split(' ').filter_map(|figure| figure.split_once('=')) {
+        match name {
+            "samples" => usage[name] = amount.parse::<Value>().unwrap_or_else(|_| json!(amount)),
+            "peak" => usage[name] = json!(amount),
+            percentile => {
+                let place = percentile.parse::<Percentile>().unwrap().place().unwrap();
+                let mut amounts = usage["percentiles"].as_array().cloned().unwrap_or_default();
+                amounts.resize(amounts.len().max(place + 1), Value::Null);
+                amounts[place] = json!(amount);
+                usage["percentiles"] = json!(amounts);
+            }
+        }
+    }
+    usage
+}
+
 /// The observations of a window: every percentile is this amount.
 pub fn window(samples: u64, cpu: &str, memory: &str) -> Value {
     let usage = |amount: &str| {
-        let names = ["50", "60", "70", "75", "80", "85", "90", "95", "98", "99", "99.9"];
-        let percentiles = names.map(|name| format!("{name}={amount}")).join(" ");
-        json!(format!("samples={samples} peak={amount} {percentiles}"))
+        let percentiles = vec![amount; Percentile::PUBLISHED.len()];
+        json!({"samples": samples, "peak": amount, "percentiles": percentiles})
     };
     json!({"pods": 12, "namespaces": 3, "cpu": usage(cpu), "memory": usage(memory)})
 }

@@ -1,8 +1,9 @@
 //! The effect of each setting, history and bound on an estimate.
 
+use headroom_core::cluster::usage::profile_layout::{Halves, ProfileKey, page_of};
 use serde_json::{Value, json};
 
-use super::situation::{Outcome, Situation, history, object, own, pool, window};
+use super::situation::{Outcome, Situation, history, object, own, pool, usage, window};
 
 /// nginx's key and root, as fixed by `address`.
 const NGINX: &str = "docker,io/library/nginx";
@@ -148,15 +149,15 @@ fn margin_min_and_rounding_are_applied() {
 fn any_published_percentile_can_be_chosen() {
     let mut images = busy("900m", "900Mi");
     let window = &mut images[NGINX]["tags"]["1,27"]["windows"]["7d"];
-    window["cpu"] = json!("samples=60 peak=900m 50=50m 60=900m 90=900m");
-    window["memory"] = json!("samples=60 peak=900Mi 50=900Mi 90=900Mi 99=900Mi 99.9=899Mi");
+    window["cpu"] = usage("samples=60 peak=900m 50=50m 60=900m 90=900m");
+    window["memory"] = usage("samples=60 peak=900Mi 50=900Mi 90=900Mi 99=900Mi 99.9=899Mi");
     check_settings(json!({"percentile": {"cpu": 50, "memory": 99.9}}), images.clone(), "50m", "899Mi");
     check_settings(json!({"percentile": "50"}), images, "50m", "900Mi");
 }
 
-/// The observations of a window: these texts.
+/// The observations of a window: these figures.
 fn observed(cpu: &str, memory: &str) -> Value {
-    let text = |peak: &str, figures: &str| format!("samples=10080 peak={peak} {figures}");
+    let text = |peak: &str, figures: &str| usage(&format!("samples=10080 peak={peak} {figures}"));
     json!({"pods": 12, "namespaces": 4, "cpu": text("9", cpu), "memory": text("9Gi", memory)})
 }
 
@@ -239,7 +240,7 @@ fn a_pool_is_only_used_where_enough_namespaces_agree() {
     check(agreed, "agreed on by 0 namespaces, 3 needed");
     let mut images = with_figures();
     let week = &mut images[NGINX]["tags"]["1,27"]["windows"]["7d"];
-    week["cpu"] = json!("samples=10080");
+    week["cpu"] = usage("samples=10080");
     check(pool(images.clone()), "7d nginx:1.27 in all namespaces: namespaces disagree");
     // A window with too few namespaces is not used, and the others are.
     let month = &mut images[NGINX]["tags"]["1,27"]["windows"]["30d"];
@@ -659,8 +660,8 @@ fn check_broken(change: impl Fn(&mut Value), warning: &str) {
 
 #[test]
 fn broken_stale_and_hostile_history_is_ignored() {
-    check_broken(|p| p["spec"]["header"]["format"] = json!(1), "spec.header.format: expected 2, found `1`");
-    check_broken(|p| p["spec"]["header"]["format"] = json!("2"), "spec.header.format: expected 2, found `\"2\"`");
+    check_broken(|p| p["spec"]["header"]["format"] = json!(1), "spec.header.format: expected 3, found `1`");
+    check_broken(|p| p["spec"]["header"]["format"] = json!("2"), "spec.header.format: expected 3, found `\"2\"`");
     check_broken(|p| p["spec"] = json!({}), "spec: `header` is missing");
     check_broken(|p| p["spec"] = json!([]), "spec: expected an object, found `[]`");
     check_broken(|p| p["spec"]["header"]["collectedAt"] = Value::Null, "spec.header: `collectedAt` is missing");
@@ -686,43 +687,51 @@ fn broken_stale_and_hostile_history_is_ignored() {
     }
     check_broken(|p| p["spec"]["images"] = json!(7), "spec.images: expected an object, found `7`");
     let tag = "spec.images[docker,io/library/nginx].own.shop.tags.1,27";
-    for (usage, problem) in [
-        (json!("samples=60 peak=1 90=-5m"), "impossible value `90=-5m`"),
-        (json!("samples=60 peak=1 90=20E"), "impossible value `90=20E`"),
-        (json!("samples=60 peak=1 90=1e29"), "impossible value `90=1e29`"),
-        (json!("samples=60 peak=1 90=2"), "impossible value `90=2`"),
-        (json!("samples=60 peak=-1 90=1"), "impossible value `peak=-1`"),
-        (json!("samples=-1 peak=1 90=1"), "impossible value `samples=-1`"),
-        (json!("samples=1.5 peak=1 90=1"), "impossible value `samples=1.5`"),
-        (json!("samples=60 peak=1 90="), "`90=`: `` is not a quantity: expected a number such as `500m` or `1.5Gi`"),
-        (json!("samples=60 peak= 90=1"), "`peak=`: `` is not a quantity: expected a number such as `500m` or `1.5Gi`"),
-        (json!("samples=60 peak=1 50=1m 99=2m"), "`90` is missing"),
-        (json!("samples=60 90=1m"), "`peak` is missing"),
-        (json!("peak=1 90=1m"), "`samples` is missing"),
-        (json!(""), "`samples` is missing"),
-        (json!({"samples": 60}), "expected a string without backslashes, found `{\"samples\":60}`"),
-        (json!("samples=60\n"), "expected a string without backslashes, found `\"samples=60\\n\"`"),
+    for (observed, problem) in [
+        (usage("samples=60 peak=1 90=-5m"), ".percentiles[6]: impossible value `\"-5m\"`"),
+        (usage("samples=60 peak=1 90=20E"), ".percentiles[6]: impossible value `\"20E\"`"),
+        (usage("samples=60 peak=1 90=1e29"), ".percentiles[6]: impossible value `\"1e29\"`"),
+        (usage("samples=60 peak=1 90=2"), ".percentiles[6]: impossible value `\"2\"`"),
+        (usage("samples=60 peak=-1 90=1"), ".peak: impossible value `\"-1\"`"),
+        (usage("samples=-1 peak=1 90=1"), ".samples: impossible value `-1`"),
+        (usage("samples=1.5 peak=1 90=1"), ".samples: expected a whole number, found `1.5`"),
+        (
+            usage("samples=60 peak=1 90="),
+            ".percentiles[6]: `` is not a quantity: expected a number such as `500m` or `1.5Gi`",
+        ),
+        (usage("samples=60 peak= 90=1"), ".peak: `` is not a quantity: expected a number such as `500m` or `1.5Gi`"),
+        (usage("samples=60 peak=1 50=1m 99=2m"), ": no p90"),
+        (usage("samples=60 90=1m"), ": no peak"),
+        (usage("peak=1 90=1m"), ": `samples` is missing"),
+        (json!("samples=60"), ": expected an object, found `\"samples=60\"`"),
+        (json!({"samples": 60, "percentiles": 7}), ".percentiles: expected a list, found `7`"),
     ] {
         let mut broken = own(busy("120m", "200Mi"));
         for resource in ["cpu", "memory"] {
-            broken["spec"]["images"][NGINX]["own"]["shop"]["tags"]["1,27"]["windows"]["7d"][resource] = usage.clone();
+            broken["spec"]["images"][NGINX]["own"]["shop"]["tags"]["1,27"]["windows"]["7d"][resource] =
+                observed.clone();
         }
         let situation =
             nginx_pod().with_settings(json!({"estimates": {"wellKnownImages": false}})).with_profile(broken);
         let outcome = situation.judge();
-        assert!(outcome.admitted && outcome.value("web", "requests.cpu").is_empty(), "{usage}: {outcome:#?}");
-        let warning = format!("{tag}.windows.7d.cpu: {problem}");
-        assert!(outcome.warnings[0].ends_with(&warning), "{usage}: {:?}", outcome.warnings);
+        assert!(outcome.admitted && outcome.value("web", "requests.cpu").is_empty(), "{observed}: {outcome:#?}");
+        let warning = format!("{tag}.windows.7d.cpu{problem}");
+        assert!(outcome.warnings[0].ends_with(&warning), "{observed}: {:?}", outcome.warnings);
     }
 }
 
 #[test]
 fn a_root_points_to_the_page_with_the_entry() {
+    // A key by which nginx is in the second half of the first half.
+    let nginx = ProfileKey::of("docker.io/library/nginx");
+    let is_second = |key: &String| page_of("//##.", Halves::of(&nginx, "shop", key)) == Ok(Some("01".to_owned()));
+    let page_key = (0..).map(|key| key.to_string()).find(is_second).unwrap();
     let paged = |pages: &str| {
         nginx_pod().with_profile(object(
             ROOT,
             json!({"header": {
-                "format": 2, "collectedAt": "2026-11-21T05:00:00Z", "quorum": 3, "pages": pages,
+                "format": 3, "collectedAt": "2026-11-21T05:00:00Z", "quorum": 3, "pages": pages,
+                "pageKey": page_key,
             }}),
         ))
     };
@@ -731,7 +740,6 @@ fn a_root_points_to_the_page_with_the_entry() {
         page["metadata"]["name"] = json!(name);
         page
     };
-    // nginx is in the second half of the first half.
     let outcome = paged("//##.").with_profile(page("usage-26-00")).with_profile(page("usage-26-01")).judge();
     check(&outcome, "120m", "200Mi");
     let read: Vec<&str> =
@@ -739,7 +747,7 @@ fn a_root_points_to_the_page_with_the_entry() {
     assert_eq!(read, ["shop", ROOT, "usage-26-01"]);
     // A list of pages in a page is ignored, and a missing page is no history.
     let mut further = page("usage-26-01");
-    further["spec"] = json!({"header": {"format": 2, "collectedAt": "2026-11-21T05:00:00Z", "pages": "/##"}});
+    further["spec"] = json!({"header": {"format": 3, "collectedAt": "2026-11-21T05:00:00Z", "pages": "/##"}});
     for situation in [paged("//##.").with_profile(further), paged("//##."), paged("//#..")] {
         let outcome = situation.judge();
         check(&outcome, "100m", "128Mi");
@@ -757,11 +765,11 @@ fn a_root_points_to_the_page_with_the_entry() {
 fn a_tag_whose_history_is_that_of_all_is_only_named() {
     let mut images = nginx(json!({}), json!({"7d": window(10_080, "120m", "200Mi")}));
     images[NGINX]["tags"].take();
-    images[NGINX]["all"]["same"] = json!("1,26 1,27");
+    images[NGINX]["all"]["same"] = json!(["1,26", "1,27"]);
     let outcome = nginx_pod().with_profile(own(images.clone())).judge();
     check(&outcome, "120m", "200Mi");
     assert!(outcome.warnings[0].contains("7d nginx:1.27 in"), "{:?}", outcome.warnings);
-    images[NGINX]["all"]["same"] = json!("1,2 1,277");
+    images[NGINX]["all"]["same"] = json!(["1,2", "1,277"]);
     check(&nginx_pod().with_profile(own(images)).judge(), "100m", "128Mi");
 }
 
@@ -798,7 +806,7 @@ fn the_usage_of_the_pods_own_workload_comes_first() {
     let explained = outcome.with_profile(own(few)).judge().explained("web", "requests.cpu");
     assert!(explained.ends_with("skipped: 7d workload web in this namespace: 12 samples, 60 needed"), "{explained}");
     let mut same = with_workloads(json!({}));
-    same[NGINX]["all"]["same"] = json!("1,26 web/web");
+    same[NGINX]["all"]["same"] = json!(["1,26", "web/web"]);
     let outcome = nginx_pod().with_profile(own(same)).judge();
     assert!(outcome.explained("web", "requests.cpu").starts_with("900m: p90 of 7d workload web"));
 }

@@ -81,22 +81,21 @@ fn share(root: Root, images: Images) -> Share {
     let collected_at = Timestamp::from_unix_seconds((hour.saturating_sub(HOURS) * HOUR) as i64);
     let collected_at = collected_at.unwrap_or(Timestamp::UNIX_EPOCH);
     let (namespace, dropped) = (NAMESPACE.to_owned(), Dropped::default());
-    let mut share = Share { namespace, root, collected_at, quorum: Some(3), images, dropped };
+    let page_key = "0123456789abcdef".to_owned();
+    let mut share = Share { namespace, root, collected_at, quorum: Some(3), page_key, images, dropped };
     share.bound();
     share
 }
 
 /// The object as the collector writes it and the API server stores it.
 fn manifest(profile: &UsageProfile) -> Value {
-    let mut object: Value = serde_json::from_str(&profile.to_string()).unwrap_or_default();
+    let mut object = profile.to_value();
     let manager = "headroom-collector";
+    let root = profile.metadata.name.as_deref().unwrap_or_default().split('-').take(2).collect::<Vec<_>>().join("-");
     if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
         metadata.extend([
             ("annotations".to_owned(), json!({ "headroom.dev/store": "0123456789abcdef" })),
-            (
-                "labels".to_owned(),
-                json!({ "app.kubernetes.io/managed-by": manager, "headroom.dev/root": profile.name.root.to_string() }),
-            ),
+            ("labels".to_owned(), json!({ "app.kubernetes.io/managed-by": manager, "headroom.dev/root": root })),
             ("creationTimestamp".to_owned(), json!("2026-11-20T00:00:00Z")),
             ("generation".to_owned(), json!(12)),
             ("resourceVersion".to_owned(), json!("123456789")),
