@@ -15,10 +15,8 @@ use serde::Deserialize;
 use self::histogram::{Status, VERSION};
 use super::cluster_id::{self, ClusterId};
 use super::http::Http;
+use super::{Reach, Sink, Source, SourceError, listing};
 use crate::diagnosis::Finding;
-use crate::error::SourceError;
-use crate::listing;
-use crate::source::{Reach, Sink, Source};
 use headroom_kube::api_client::segment;
 
 const NO_AUTOSCALER: &str = "there are no checkpoints: the Vertical Pod Autoscaler is not installed";

@@ -18,7 +18,7 @@ use http::{Request, Uri};
 use tokio::sync::Mutex;
 
 use self::token::{Credentials, Environment, Kept};
-use crate::error::SourceError;
+use crate::SourceError;
 use crate::http::{Authorize, token_header};
 
 /// What is asked for again so many seconds before it ends.

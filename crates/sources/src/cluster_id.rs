@@ -6,8 +6,7 @@ use headroom_core::timestamp::Timestamp;
 use serde::Deserialize;
 
 use super::http::Http;
-use crate::error::SourceError;
-use crate::listing;
+use super::{SourceError, listing};
 
 /// The namespace that every cluster has from its first day to its last.
 pub const KUBE_SYSTEM: &str = "kube-system";

@@ -26,7 +26,7 @@ use headroom_kube::error_chain::innermost;
 use headroom_kube::proxy::{self, Proxies};
 use headroom_kube::secret::Secret;
 
-use crate::error::SourceError;
+use super::SourceError;
 
 /// Longest text of an error answer, or of one that is wanted whole, that is kept.
 const LONGEST_TEXT: usize = 64 << 10;

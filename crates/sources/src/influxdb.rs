@@ -23,9 +23,8 @@ use headroom_usage::sample::{Batch, Container, OomKill, Resource, Series, Window
 use self::images::Images;
 use self::query::{CONTAINER, IMAGE, LIST_MEASUREMENTS, POD, Questions, Schema};
 use super::http::{Endpoint, Http};
-use crate::error::SourceError;
+use super::{Reach, Sink, Source, SourceError};
 use crate::json_stream::{self, Pieces, Shape};
-use crate::source::{Reach, Sink, Source};
 
 /// Points in one portion of an answer: what is in memory at a time.
 const PORTION: &str = "10000";

@@ -6,7 +6,7 @@
 //! left around the pieces (the envelope) is kept and handed back at the end: an answer that was cut off in the middle
 //! leaves an envelope, or a piece, that does not end.
 
-use crate::error::SourceError;
+use super::SourceError;
 
 /// A piece longer than this is refused: no honest answer has one, and memory must stay bounded.
 const LONGEST_PIECE: usize = 32 << 20;

@@ -5,8 +5,6 @@
 //! (`headroom_collector`). A source deals with what is peculiar to its answers: duplicate series of HA pairs, counter
 //! resets, NaN, gaps, label names. Floats end here: a sample is an integer.
 
-pub mod error;
-
 pub mod http;
 
 pub mod cloud_auth;
@@ -18,13 +16,85 @@ pub mod listing;
 pub mod cluster_id;
 pub mod diagnosis;
 
-pub mod source;
-
 pub mod checkpoints;
 pub mod files;
 pub mod influxdb;
 pub mod metrics_api;
 pub mod prometheus;
 
-pub use error::SourceError;
-pub use source::{Reach, Sink, Source};
+use async_trait::async_trait;
+use headroom_usage::sample::{Batch, Window};
+
+use self::cluster_id::ClusterId;
+
+/// How far a source can look back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reach {
+    /// Any window of the past may be asked for, at any time, again if need be, with the same answer: a metrics store.
+    Past,
+    /// Only the present state can be seen: the metrics API, VPA checkpoints. `read` is called once a step with the
+    /// window of that step, and its samples carry a time in that window. What was not looked at is never seen.
+    Present,
+}
+
+/// Why a read failed, in the only three ways that make a difference to the pipeline. The text is for people: lower
+/// case, one line, says what was asked of whom, what came back and what to do.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SourceError {
+    /// Too much was asked for (422, 503 with such a reason, a timeout of the query): ask for half the window.
+    #[error("{0}")]
+    Overloaded(String),
+    /// May work when tried again (connection refused, 5xx, truncated answer): back off, then the same again.
+    #[error("{0}")]
+    Temporary(String),
+    /// Will not work until something is changed (401, 404, unreadable answer, bad name).
+    #[error("{0}")]
+    Permanent(String),
+}
+
+/// Receives what a source has read. Nothing is kept of a read that ends with an error.
+pub type Sink<'a> = &'a mut (dyn FnMut(Batch) + Send);
+
+/// A place that knows what containers used.
+#[async_trait]
+pub trait Source: Send + Sync {
+    /// Which cluster the usage is of, as far as the source can tell.
+    async fn cluster(&self) -> Result<ClusterId, SourceError> {
+        Ok(ClusterId::default())
+    }
+
+    /// Whether it is an API server that is read, so that it can tell its cluster at any time.
+    fn is_api_server(&self) -> bool {
+        false
+    }
+
+    /// The source's own clock (unix seconds): windows are cut by it, so that a skew between its clock and ours cannot
+    /// make a window look final that is not.
+    async fn now(&self) -> Result<i64, SourceError>;
+
+    /// The namespaces with anything to read in this window.
+    async fn namespaces(&self, window: Window) -> Result<Vec<String>, SourceError>;
+
+    /// Reads one namespace's usage in one window. May hand over batches as they arrive.
+    async fn read(&self, namespace: &str, window: Window, sink: Sink<'_>) -> Result<(), SourceError>;
+
+    /// Reads all namespaces in a few calls. False, and nothing read, if the source has to be asked about each namespace,
+    /// or we may not ask about all of them.
+    async fn read_all(&self, _window: Window, _sink: Sink<'_>) -> Result<bool, SourceError> {
+        Ok(false)
+    }
+
+    /// The distance of samples in seconds: the resolution that is asked for.
+    fn step_seconds(&self) -> u32;
+
+    fn reach(&self) -> Reach;
+
+    /// What a source of the present has to know after a restart, so that it tells nothing twice. It is kept with what
+    /// was read, in one commit.
+    fn memory(&self) -> Option<Vec<u8>> {
+        None
+    }
+
+    /// Puts the source back to where it stood with such a memory. One that cannot be read is none.
+    fn remember(&self, _memory: &[u8]) {}
+}

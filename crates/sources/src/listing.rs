@@ -5,8 +5,8 @@ use http::StatusCode;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
+use super::SourceError;
 use super::http::{Answer, Http, refusal};
-use crate::error::SourceError;
 use crate::json_stream::{self, Pieces, Shape};
 
 /// What is around the objects: of a list nothing that matters here, of an error its text.

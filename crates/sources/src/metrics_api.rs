@@ -13,10 +13,8 @@ use serde::{Deserialize, Serialize};
 
 use super::cluster_id::{self, ClusterId};
 use super::http::Http;
+use super::{Reach, Sink, Source, SourceError, listing};
 use crate::diagnosis::Finding;
-use crate::error::SourceError;
-use crate::listing;
-use crate::source::{Reach, Sink, Source};
 
 /// How old a measurement may be: metrics-server measures every 15 s by default, and takes its time.
 const OLDEST_SECONDS: i64 = 120;

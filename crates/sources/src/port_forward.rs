@@ -15,8 +15,8 @@ use kube::api::{Api, ListParams};
 use kube::{Client, Error};
 use tokio::net::{TcpListener, TcpStream};
 
+use super::SourceError;
 use super::http::{Endpoint, Http};
-use crate::error::SourceError;
 
 /// A port of a Service, and the path in front of the API there.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -10,6 +10,7 @@ mod api;
 mod clusters;
 mod diagnose;
 mod images;
+mod jobs;
 mod names;
 mod oom;
 mod probe;
@@ -25,8 +26,7 @@ use headroom_usage::sample::Window;
 use self::api::Api;
 use super::cluster_id::ClusterId;
 use super::http::{Endpoint, Http};
-use crate::error::SourceError;
-use crate::source::{Reach, Sink, Source};
+use super::{Reach, Sink, Source, SourceError};
 
 pub use self::diagnose::diagnose;
 pub use self::names::Overrides;

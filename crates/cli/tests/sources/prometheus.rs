@@ -169,6 +169,62 @@ async fn matchers_select_a_cluster_in_a_shared_store() {
     assert!(Prometheus::connect(&options).await.is_err());
 }
 
+/// The text with jobs: the kubelets' and kube-state-metrics', and an exporter that claims the containers of all namespaces.
+fn with_hostile_exporter(text: &str) -> String {
+    let mut all = String::new();
+    for line in text.lines() {
+        let job = match line.split_once('{') {
+            Some((metric, _)) if metric.starts_with("container_") => {
+                r#"{job="kubelet",metrics_path="/metrics/cadvisor","#
+            }
+            Some(_) => r#"{job="kube-state-metrics","#,
+            None => "{",
+        };
+        let _ = writeln!(all, "{}", line.replacen('{', job, 1));
+    }
+    let forged = |metric: &str| -> String {
+        let is_of_it = |line: &&str| line.starts_with(metric) && line.contains(r#"prometheus_replica="a""#);
+        let forge = |line: &str| {
+            let (series, rest) = line.split_once("} ").unwrap();
+            let value = if metric.contains("info") { "1" } else { "64424509440" };
+            let series =
+                series.replacen('{', r#"{job="evil/exporter","#, 1).replace("image_spec=\"", "image_spec=\"evil/");
+            format!("{series}}} {value} {}\n", rest.split(' ').next_back().unwrap())
+        };
+        text.lines().filter(is_of_it).map(forge).collect()
+    };
+    for metric in ["container_memory_working_set_bytes", "kube_pod_container_info"] {
+        let header = format!("# TYPE {metric} gauge\n");
+        assert!(all.contains(&header));
+        all = all.replace(&header, &(header.clone() + &forged(metric)));
+    }
+    all
+}
+
+#[tokio::test]
+async fn an_exporter_cannot_claim_containers_that_the_kubelets_know() {
+    let cluster = Cluster::until_now(60);
+    let history = with_hostile_exporter(&cluster.open_metrics());
+    let server = PrometheusServer { history, ..PrometheusServer::default() }.start();
+    let mut options = options(server.url());
+    let source = Prometheus::connect(&options).await.unwrap();
+    data::check(&read(&source, shifted(cluster.window), 3600).await, &cluster.expected());
+
+    let http = || Http::new(&options.endpoint).unwrap();
+    let found = diagnose(http(), &options, cluster.window.to).await.unwrap();
+    let found: Vec<_> = found.iter().filter(|finding| finding.subject == "scrape jobs").collect();
+    assert_eq!(found.len(), 2, "{found:?}");
+    let expected = "`container_memory_working_set_bytes` is read from job `kubelet`, and not from `evil/exporter`; ";
+    assert!(found[0].verdict == Verdict::Doubtful && found[0].found.starts_with(expected), "{found:?}");
+
+    // Whoever names the jobs decides.
+    options.matchers = r#"job=~"kubelet|kube-state-metrics|evil/exporter""#.to_owned();
+    let source = Prometheus::connect(&options).await.unwrap();
+    let forged = read(&source, shifted(cluster.window), 3600).await;
+    let peak = forged.series.values().flatten().map(|sample| sample.value).max();
+    assert_eq!(peak, Some(64_424_509_440));
+}
+
 /// The text without the series of kube-state-metrics between two minutes.
 fn without_state(cluster: &Cluster, text: &str, minutes: std::ops::Range<i64>) -> String {
     let away = cluster.window.from + minutes.start * 60..cluster.window.from + minutes.end * 60;

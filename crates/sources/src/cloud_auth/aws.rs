@@ -11,7 +11,7 @@ use serde::Deserialize;
 
 use super::signature::Keys;
 use super::token::{Credentials, Environment, Kept, json, parts, server, text};
-use crate::error::SourceError;
+use crate::SourceError;
 use crate::http::Http;
 
 const ADVICE: &str = "does the role exist, and does it trust this service account or machine?";

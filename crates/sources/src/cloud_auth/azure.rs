@@ -9,7 +9,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
 use serde::{Deserialize, Deserializer};
 
 use super::token::{Credentials, Environment, Kept, json, server};
-use crate::error::SourceError;
+use crate::SourceError;
 use crate::http::Http;
 
 /// The domains of Azure Monitor in the public and the national clouds.

@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use self::file::CredentialsFile;
 use super::token::{Credentials, Environment, Kept, json, server};
-use crate::error::SourceError;
+use crate::SourceError;
 use crate::http::Http;
 
 /// The least that reading metrics takes.

@@ -9,7 +9,7 @@ use http::{HeaderName, HeaderValue, Request, Uri};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use ring::{digest, hmac};
 
-use crate::error::SourceError;
+use crate::SourceError;
 
 const ALGORITHM: &str = "AWS4-HMAC-SHA256";
 /// The path is escaped once more than it is sent.

@@ -6,7 +6,7 @@ use headroom_kube::secret::Secret;
 use serde::de::DeserializeOwned;
 
 use super::signature::Keys;
-use crate::error::SourceError;
+use crate::SourceError;
 use crate::http::{Answer, Endpoint, Http, refusal};
 
 /// A metadata server is near.

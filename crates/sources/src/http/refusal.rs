@@ -2,7 +2,7 @@
 
 use http::StatusCode;
 
-use crate::error::SourceError;
+use crate::SourceError;
 
 /// What an HTTP status says by itself, when the source found nothing more telling in the body.
 pub fn refusal(store: &str, status: StatusCode, said: &str) -> SourceError {

@@ -9,8 +9,7 @@ use http::StatusCode;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use crate::error::SourceError;
-use crate::http as edge;
+use crate::{SourceError, http as edge};
 
 /// One portion of an answer; `Row` is a tuple of the columns.
 #[derive(Debug, Deserialize)]

@@ -8,8 +8,8 @@ use super::answer::Point;
 use super::images::Images;
 use super::query::{CONTAINER, IMAGE, POD};
 use super::{Api, Known, NAME_IT, Options, RESOURCES, no_schema};
+use crate::SourceError;
 use crate::diagnosis::{self, Finding, duration};
-use crate::error::SourceError;
 
 /// Everything `doctor` has to say about an InfluxDB.
 pub async fn diagnose(options: &Options, our_clock: i64) -> Result<Vec<Finding>, SourceError> {

@@ -8,8 +8,7 @@ use http::StatusCode;
 use serde::Deserialize;
 use serde::de::{Deserializer, SeqAccess, Visitor};
 
-use crate::error::SourceError;
-use crate::{http as edge, json_stream};
+use crate::{SourceError, http as edge, json_stream};
 
 /// One series of an answer: a range's (matrix) or a moment's (vector).
 #[derive(Debug, Default, PartialEq, Deserialize)]

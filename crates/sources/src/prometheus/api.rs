@@ -6,8 +6,8 @@ use headroom_usage::sample::Window;
 
 use super::Options;
 use super::answer::{self, Row};
+use crate::SourceError;
 use crate::cloud_auth::Cloud;
-use crate::error::SourceError;
 use crate::http::{Authentication, Http};
 use crate::json_stream::{Pieces, Shape};
 

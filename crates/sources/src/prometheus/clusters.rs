@@ -9,8 +9,8 @@ use super::answer::Row;
 use super::api::Api;
 use super::names::{Place, State};
 use super::query;
+use crate::SourceError;
 use crate::cluster_id::{ClusterId, KUBE_SYSTEM};
-use crate::error::SourceError;
 
 /// What the label with the cluster's name is called.
 pub const LABELS: [&str; 5] = ["cluster", "cluster_name", "k8s_cluster", "k8s_cluster_name", "cluster_id"];

@@ -8,9 +8,9 @@ use super::images::Images;
 use super::probe::{Counted, Probe, labels, probe};
 use super::query::{self, rate_seconds};
 use super::reader::Reader;
+use crate::SourceError;
 use crate::cluster_id::ClusterId;
 use crate::diagnosis::{Finding, clock, duration};
-use crate::error::SourceError;
 use crate::http::{Authentication, Http};
 
 /// How far back the store is asked whether it remembers, in days. 30 is what the policy's longest window needs.
@@ -84,6 +84,32 @@ impl Probe {
         findings
     }
 
+    /// The jobs whose series are not read, and whether they claim the containers of the job that is.
+    async fn contested(&self, api: &Api, options: &Options) -> Result<Vec<Finding>, SourceError> {
+        let metric = if self.memory.containers > 0.0 { &self.memory.name } else { &self.cpu.name.metric };
+        let mut findings = Vec::new();
+        let state = self.state.as_ref().map(|state| (&state.name.info, &state.name.place));
+        let usage = Some((metric, &self.usage));
+        for (jobs, metric) in [(&self.usage_jobs, usage), (&self.state_jobs, state)] {
+            let others: Vec<String> = jobs.others().map(|job| format!("`{}`", job.name)).collect();
+            let Some((metric, place)) = metric.filter(|_| !others.is_empty()) else { continue };
+            let question = query::count_of_contested(metric, place, &options.matchers);
+            let contested = api.number(&question, None).await?.unwrap_or(0.0);
+            let found = format!(
+                "`{metric}` is read from job `{}`, and not from {}; {contested} containers have series of several jobs",
+                jobs.name(),
+                others.join(", ")
+            );
+            let advice = if contested > 0.0 {
+                "an exporter may claim containers that are not its own: set `overrideHonorLabels: true` in the Prometheus resource, or name the right jobs with --matchers 'job=~\"…\"'"
+            } else {
+                "if they scrape other nodes of this cluster, name all jobs with --matchers 'job=~\"…|…\"'"
+            };
+            findings.push(Finding::doubtful("scrape jobs", found, advice));
+        }
+        Ok(findings)
+    }
+
     fn metric(&self, subject: &'static str, metric: &str, containers: f64, option: &str) -> Finding {
         if containers > 0.0 {
             return Finding::good(subject, format!("`{metric}`, {containers} containers"));
@@ -109,6 +135,7 @@ pub async fn diagnose(http: Http, options: &Options, our_clock: i64) -> Result<V
     findings.push(clock(our_clock, api.now().await?));
     let probed = probe(&api, options).await?;
     findings.extend(probed.findings(options.step_seconds));
+    findings.extend(probed.contested(&api, options).await?);
     let Ok(names) = probed.names() else { return Ok(findings) };
     let store = Reader::new(api, names, probed.clusters.id(), options);
     findings.extend(store.tells_kills().await?);
@@ -181,7 +208,8 @@ impl Reader {
     async fn memory_of_the_past(&self, probed: &Probe) -> Result<Finding, SourceError> {
         let now = self.api.now().await?;
         let metric = self.names.memory.as_ref().unwrap_or(&probed.cpu.name.metric);
-        let question = query::count_of_containers(metric, &self.names.usage, None, &self.matchers);
+        let matchers = self.queries().usage_matchers(metric);
+        let question = query::count_of_containers(metric, &self.names.usage, None, &matchers);
         let mut reaches = 0;
         for days in DAYS {
             if self.api.number(&question, Some(now - days * 86_400 + 300)).await?.is_some() {

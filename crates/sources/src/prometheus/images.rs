@@ -107,7 +107,7 @@ mod tests {
 
     fn state() -> State {
         let place = Place { namespace: "namespace".into(), pod: "pod".into(), container: "container".into() };
-        State { info: Overrides::default().info(), place, image: "image_spec".into() }
+        State { info: Overrides::default().info(), place, image: "image_spec".into(), job: None }
     }
 
     fn images(rows: &[(&str, &[i64])]) -> Images {

@@ -52,6 +52,8 @@ pub struct Names {
     /// Of ephemeral storage, where that is wanted.
     pub storage: Option<String>,
     pub usage: Place,
+    /// Matches the series of the job that may say what containers use.
+    pub usage_job: Option<String>,
     /// The label with the image on the usage series themselves.
     pub usage_image: Option<String>,
     /// What kube-state-metrics tells of containers, if it is there.
@@ -77,6 +79,8 @@ pub struct State {
     pub info: String,
     pub place: Place,
     pub image: String,
+    /// Matches the series of kube-state-metrics' job.
+    pub job: Option<String>,
 }
 
 pub const CPU: &str = "container_cpu_usage_seconds_total";

@@ -1,10 +1,11 @@
 //! Finds out what a store calls things, by counting the series of each candidate name. What is missing is not an
 //! error here: `doctor` wants to tell all of it at once.
 
-use crate::error::SourceError;
+use crate::SourceError;
 
 use super::api::Api;
 use super::clusters::{self, Clusters};
+use super::jobs::Jobs;
 use super::names::{Cpu, Names, Overrides, Place, State, Usage};
 use super::{Options, query};
 
@@ -23,7 +24,9 @@ pub(super) struct Probe {
     /// None where it is not wanted.
     pub storage: Option<Counted<String>>,
     pub usage: Place,
+    pub usage_jobs: Jobs,
     pub usage_image: Counted<String>,
+    pub state_jobs: Jobs,
     pub state: Option<Counted<State>>,
     /// How many seconds ago kube-state-metrics was seen.
     pub state_ago: i64,
@@ -83,6 +86,7 @@ pub(super) async fn probe(api: &Api, options: &Options) -> Result<Probe, SourceE
     let usage = usage.ok_or_else(|| SourceError::Permanent("no label names to try".to_owned()))?;
     let metric = if memory.containers > 0.0 { &memory.name } else { &cpu.name.metric };
 
+    let usage_jobs = Jobs::of(api, metric, &usage, matchers, None).await?;
     let mut usage_image = Counted { name: String::new(), containers: 0.0 };
     for name in wanted.usage_images() {
         if usage_image.containers == 0.0 {
@@ -91,6 +95,7 @@ pub(super) async fn probe(api: &Api, options: &Options) -> Result<Probe, SourceE
     }
     let now = api.now().await?;
     let mut state = None;
+    let mut state_jobs = Jobs::default();
     let mut state_ago = 0;
     'found: for ago in [0].into_iter().chain(AWAY) {
         let at = (ago > 0).then_some(now - ago);
@@ -101,7 +106,9 @@ pub(super) async fn probe(api: &Api, options: &Options) -> Result<Probe, SourceE
             for image in wanted.state_images() {
                 let containers = count(&wanted.info(), &place, Some(&image), at).await?;
                 if containers > 0.0 {
-                    state = Some(Counted { name: State { info: wanted.info(), place, image }, containers });
+                    state_jobs = Jobs::of(api, &wanted.info(), &place, matchers, at).await?;
+                    let job = state_jobs.matcher();
+                    state = Some(Counted { name: State { info: wanted.info(), place, image, job }, containers });
                     state_ago = ago;
                     break 'found;
                 }
@@ -125,7 +132,9 @@ pub(super) async fn probe(api: &Api, options: &Options) -> Result<Probe, SourceE
         memory,
         storage,
         usage,
+        usage_jobs,
         usage_image,
+        state_jobs,
         state,
         state_ago,
         now,
@@ -158,6 +167,7 @@ impl Probe {
             memory,
             storage: self.storage.as_ref().and_then(Counted::found).cloned(),
             usage: self.usage.clone(),
+            usage_job: self.usage_jobs.matcher(),
             usage_image: self.usage_image.found().cloned(),
             state: self.state.as_ref().map(|state| state.name.clone()),
             state_away_since: is_away.then_some(self.now - self.state_ago),

@@ -151,14 +151,14 @@ impl Queries<'_> {
     pub fn everywhere(&self, metric: &str) -> String {
         let mut labels = vec![(self.names.usage.namespace.as_str(), "!=", "")];
         labels.extend(containers(&self.names.usage));
-        self.selector(metric, &labels)
+        selector(metric, &labels, &self.usage_matchers(metric))
     }
 
     fn usage_selector(&self, metric: &str, namespaces: &[&str]) -> String {
         let (operator, pattern) = among(namespaces);
         let mut labels = vec![(self.names.usage.namespace.as_str(), operator, pattern.as_str())];
         labels.extend(containers(&self.names.usage));
-        self.selector(metric, &labels)
+        selector(metric, &labels, &self.usage_matchers(metric))
     }
 
     /// The series of one of kube-state-metrics' metrics in these namespaces.
@@ -172,11 +172,12 @@ impl Queries<'_> {
         let (operator, pattern) = among(namespaces);
         let mut labels = vec![(state.place.namespace.as_str(), operator, pattern.as_str())];
         labels.extend(more);
-        self.selector(metric, &labels)
+        selector(metric, &labels, &both(self.matchers, state.job.as_deref()))
     }
 
-    fn selector(&self, metric: &str, labels: &[(&str, &str, &str)]) -> String {
-        selector(metric, labels, self.matchers)
+    /// The user's matchers, and the job whose series count; recording rules and clouds' own metrics have no jobs.
+    pub fn usage_matchers(&self, metric: &str) -> String {
+        both(self.matchers, self.names.usage_job.as_deref().filter(|_| metric.starts_with("container_")))
     }
 
     /// The labels that say which container a series is about.
@@ -193,6 +194,11 @@ impl Queries<'_> {
     fn gauge_milliseconds(&self) -> u64 {
         u64::from(self.step_seconds.max(self.names.scrape_seconds)) * 1000 - 1
     }
+}
+
+fn both(matchers: &str, job: Option<&str>) -> String {
+    let matchers = Some(matchers).filter(|matchers| !matchers.is_empty());
+    matchers.into_iter().chain(job).collect::<Vec<_>>().join(",")
 }
 
 /// Matches these namespaces: several by a regular expression, in which their names have no character that means something.
@@ -238,6 +244,21 @@ pub fn count_of_containers(metric: &str, place: &Place, image: Option<&str>, mat
     format!("count(max by ({namespace}, {pod}, {container}) ({}))", selector(metric, &labels, matchers))
 }
 
+/// The same by further labels.
+pub fn count_of_containers_by(labels: &[&str], metric: &str, place: &Place, matchers: &str) -> String {
+    let (by, Place { namespace, pod, container }) = (labels.join(", "), place);
+    let selector = selector(metric, &containers(place), matchers);
+    format!("count by ({by}) (group by ({by}, {namespace}, {pod}, {container}) ({selector}))")
+}
+
+/// How many containers have series of several jobs.
+pub fn count_of_contested(metric: &str, place: &Place, matchers: &str) -> String {
+    let Place { namespace, pod, container } = place;
+    let selector = selector(metric, &containers(place), matchers);
+    let of_jobs = format!("group by (job, {namespace}, {pod}, {container}) ({selector})");
+    format!("count(count by ({namespace}, {pod}, {container}) ({of_jobs}) > 1)")
+}
+
 /// How many series a metric has.
 pub fn count_of_series(metric: &str, matchers: &str) -> String {
     format!("count({})", selector(metric, &[], matchers))
@@ -275,8 +296,9 @@ mod tests {
             memory: Some(overrides.memory()),
             storage: None,
             usage: plain(),
+            usage_job: None,
             usage_image: Some("image".into()),
-            state: Some(State { info: overrides.info(), place: plain(), image: "image_spec".into() }),
+            state: Some(State { info: overrides.info(), place: plain(), image: "image_spec".into(), job: None }),
             state_away_since: None,
             scrape_seconds,
             metrics_ql: false,

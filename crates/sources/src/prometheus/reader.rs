@@ -15,8 +15,7 @@ use super::names::{Names, State};
 use super::query::Queries;
 use super::{Options, oom};
 use crate::cluster_id::ClusterId;
-use crate::error::SourceError;
-use crate::source::Sink;
+use crate::{Sink, SourceError};
 
 /// How finely a window is searched for namespaces.
 const LISTING_SECONDS: u32 = 300;

@@ -16,8 +16,8 @@ use serde::Deserialize;
 use serde_json::{Value, json as object};
 
 use super::{SCOPE, Token};
+use crate::SourceError;
 use crate::cloud_auth::token::{Credentials, Kept, json, parts, server};
-use crate::error::SourceError;
 use crate::http::{Http, token_header};
 
 const ADVICE: &str = "does the account have the role roles/monitoring.viewer, and are the credentials still good?";

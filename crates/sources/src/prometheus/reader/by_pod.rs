@@ -11,7 +11,7 @@ use headroom_usage::sample::{Resource, Sample, Window};
 use super::super::names::State;
 use super::super::{Options, Prometheus, answer};
 use super::{Killed, Reader};
-use crate::error::SourceError;
+use crate::SourceError;
 use crate::http::Http;
 
 /// How finely counters are read, in seconds.

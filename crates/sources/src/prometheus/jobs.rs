@@ -1,0 +1,133 @@
+//! Which scrape job may say what containers use.
+//!
+//! Where Prometheus honours the labels of what it scrapes (`honorLabels`), an exporter of one namespace can claim the
+//! containers of another, and the larger of two figures would win. So the series of one job count: the job that scrapes
+//! cAdvisor at the kubelets, or kube-state-metrics, or else the job with most containers. Whoever names a job with
+//! `--matchers` decides. An exporter that forges the labels of the job as well is kept out by Prometheus alone, with
+//! `overrideHonorLabels`.
+
+use std::cmp::Reverse;
+
+use super::answer::Row;
+use super::api::Api;
+use super::names::Place;
+use super::query;
+use crate::SourceError;
+
+/// Where the kubelet serves cAdvisor's metrics. The Prometheus operator keeps the path in the label `metrics_path`.
+const CADVISOR: &str = "/metrics/cadvisor";
+/// What the job of kube-state-metrics is usually called.
+const STATE: &str = "kube-state-metrics";
+const JOB: &str = "job";
+const PATH: &str = "metrics_path";
+
+/// A scrape job with series of containers.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Job {
+    pub name: String,
+    path: String,
+    pub containers: f64,
+}
+
+/// The jobs that have series of a metric; the first is the one that counts.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Jobs(Vec<Job>);
+
+impl Jobs {
+    /// Asks the store who has series of a metric. Nobody is asked for if the user has named the job.
+    pub async fn of(
+        api: &Api,
+        metric: &str,
+        place: &Place,
+        matchers: &str,
+        at: Option<i64>,
+    ) -> Result<Self, SourceError> {
+        if names_a_job(matchers) {
+            return Ok(Self::default());
+        }
+        let question = query::count_of_containers_by(&[JOB, PATH], metric, place, matchers);
+        Ok(Self::in_order(metric, api.moment(&question, at).await?.iter().filter_map(job).collect()))
+    }
+
+    fn in_order(metric: &str, mut jobs: Vec<Job>) -> Self {
+        jobs.sort_by(|one, other| {
+            let is_usual = |job: &Job| {
+                let is_state = metric.starts_with("kube_");
+                Reverse(if is_state { job.name.contains(STATE) } else { job.path == CADVISOR })
+            };
+            let by_size = other.containers.total_cmp(&one.containers);
+            is_usual(one).cmp(&is_usual(other)).then(by_size).then_with(|| one.name.cmp(&other.name))
+        });
+        Self(jobs)
+    }
+
+    /// What has to stand in every selector; none if all series are of one job, or the user has named it.
+    pub fn matcher(&self) -> Option<String> {
+        let (first, others) = self.0.split_first()?;
+        if others.is_empty() && first.name.is_empty() {
+            return None;
+        }
+        let quoted = |text: &str| text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+        let mut matcher = format!("{JOB}=\"{}\"", quoted(&first.name));
+        if others.iter().any(|other| other.name == first.name) {
+            matcher.push_str(&format!(",{PATH}=\"{}\"", quoted(&first.path)));
+        }
+        Some(matcher)
+    }
+
+    /// The name of the job that counts.
+    pub fn name(&self) -> &str {
+        self.0.first().map_or("", |job| &job.name)
+    }
+
+    /// Other jobs with series of containers.
+    pub fn others(&self) -> impl Iterator<Item = &Job> {
+        self.0.iter().skip(1).filter(|other| other.name != self.name())
+    }
+}
+
+fn job(row: &Row) -> Option<Job> {
+    let text = |label: &str| row.label(label).to_owned();
+    Some(Job { name: text(JOB), path: text(PATH), containers: row.value()? })
+}
+
+fn names_a_job(matchers: &str) -> bool {
+    let labels = matchers.split(',').filter_map(|matcher| matcher.split(['=', '!']).next());
+    labels.map(str::trim).any(|label| label == JOB)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check_of(metric: &str, jobs: &[(&str, &str, f64)], expected: Option<&str>) {
+        let jobs =
+            jobs.iter().map(|&(name, path, containers)| Job { name: name.into(), path: path.into(), containers });
+        assert_eq!(Jobs::in_order(metric, jobs.collect()).matcher().as_deref(), expected);
+    }
+
+    #[test]
+    fn the_job_of_cadvisor_counts_and_else_the_largest() {
+        let check =
+            |jobs: &[(&str, &str, f64)], expected| check_of("container_memory_working_set_bytes", jobs, expected);
+        check(&[], None);
+        check(&[("", "", 5.0)], None);
+        check(&[("kubelet", "", 5.0)], Some(r#"job="kubelet""#));
+        check(&[("evil/exporter", "", 2.0), ("cadvisor", "", 50.0)], Some(r#"job="cadvisor""#));
+        check(&[("evil/exporter", "/metrics", 900.0), ("kubelet", CADVISOR, 50.0)], Some(r#"job="kubelet""#));
+        check(&[("kubelet", "", 50.0), ("kube-state-metrics", "", 2.0)], Some(r#"job="kubelet""#));
+        let state = [("a", "", 50.0), ("prom-kube-state-metrics", "", 50.0)];
+        check_of("kube_pod_container_info", &state, Some(r#"job="prom-kube-state-metrics""#));
+        let both = [("kubelet", "/metrics/resource", 50.0), ("kubelet", CADVISOR, 50.0)];
+        check(&both, Some(r#"job="kubelet",metrics_path="/metrics/cadvisor""#));
+        check(&[("a\"b", "", 2.0), ("", "", 1.0)], Some(r#"job="a\"b""#));
+        check(&[("exporter", "", 1.0), ("", "", 2.0)], Some(r#"job="""#));
+    }
+
+    #[test]
+    fn a_job_in_the_matchers_is_seen() {
+        assert!(names_a_job(r#"job="a""#) && names_a_job(r#"cluster="x", job=~"a|b""#) && names_a_job(r#"job!="a""#));
+        assert!(!names_a_job("") && !names_a_job(r#"cluster="job""#) && !names_a_job(r#"exported_job="a""#));
+    }
+}
