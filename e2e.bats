@@ -70,7 +70,7 @@ patched() {
   SESSION=pod-create-plain.own evaluate_in_cluster pod-create-plain \
     --settings-json '{"estimates": {"replayTime": "2026-11-21T06:00:00Z"}}'
   allowed
-  says 'nginx: cpu request set to 186m (p80 of 7d nginx:1.25 in this namespace)'
+  says 'container nginx: cpu request set to 186m (usage of nginx:1.25 in this namespace over 7 days)'
   patched '"cpu":"186m"'
   patched '"memory":"451Mi"'
 }

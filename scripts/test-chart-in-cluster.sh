@@ -149,6 +149,30 @@ kubectl -n headroom get lease headroom-collector -o json --as "$collector" \
   | kubectl replace --as "$collector" -f - >/dev/null
 say "installed"
 
+# --- while the policy server is down ------------------------------------------------------------------------
+# The webhook that Kubewarden's controller makes of a policy, with an address where nothing listens.
+with_webhook() {
+  kubectl get clusteradmissionpolicy headroom -o json | jq --arg url "https://127.0.0.1:$(free_port)/validate" '{
+    apiVersion: "admissionregistration.k8s.io/v1", kind: "ValidatingWebhookConfiguration", metadata: {name: "clusterwide-headroom"},
+    webhooks: [{name: "clusterwide-headroom.kubewarden.admission", sideEffects: "None", admissionReviewVersions: ["v1"], timeoutSeconds: 2,
+      failurePolicy: .spec.failurePolicy, rules: .spec.rules, clientConfig: {url: $url},
+      namespaceSelector: {matchLabels: {tried: "yes"}}}]}' | kubectl apply -f - >/dev/null
+  sleep 2 # until the API server has read it
+}
+kubectl create namespace shop >/dev/null
+kubectl label namespace shop tried=yes >/dev/null
+until kubectl -n shop get serviceaccount default >/dev/null 2>&1; do sleep 0.2; done
+with_webhook
+kubectl -n shop run first --image=example/first >/dev/null || fail "in mode monitor, a pod is rejected while the policy server is down"
+
+release upgrade headroom "$chart" --set policies.mode=protect >/dev/null
+with_webhook
+if kubectl -n shop run second --image=example/second >/dev/null 2>"$work/down"; then fail "in mode protect, a pod is admitted while the policy server is down"; fi
+grep -q 'failed calling webhook' "$work/down" || fail "the pod is rejected for another reason: $(cat "$work/down")"
+kubectl delete validatingwebhookconfiguration clusterwide-headroom >/dev/null
+kubectl delete namespace shop --wait=false >/dev/null
+say "requests go on in mode monitor and are rejected in mode protect while the policy server is down"
+
 # --- upgrade ------------------------------------------------------------------------------------------------
 # A volume cannot be changed, and the priority class of the file is not there.
 release upgrade headroom "$chart" -f "$chart/ci/everything.yaml" --set collector.store.size=2Gi --set collector.compareEstimates=false --set collector.store.storageClass= >/dev/null

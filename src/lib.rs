@@ -35,7 +35,7 @@ pub fn validate(payload: &[u8], host: Host<'_>) -> CallResult {
     let fetched = ManuallyDrop::new(FetchedObjects::default());
     let fetch = |lookups: &[Lookup<'_>]| fetch::fetch_all(lookups, host);
     let evaluation = ManuallyDrop::new(evaluate(&request, &settings, &fetched, fetch, clock::now));
-    respond::decide(&evaluation.decision, request.object).map_or_else(reject_malformed, Ok)
+    respond::decide(&evaluation.decision, &request, &settings).map_or_else(reject_malformed, Ok)
 }
 
 /// The request and the settings in a payload.

@@ -1,14 +1,18 @@
 //! Writes a decision as the SDK's `ValidationResponse`.
 
-use headroom_core::Decision;
+use std::borrow::Cow;
+
 use headroom_core::json::{Malformed, write_string};
 use headroom_core::request::Object;
+use headroom_core::verdict::{Violation, announced, cut};
+use headroom_core::{Decision, Request, Settings};
 use kubewarden_policy_sdk::reject_request;
 use wapc_guest::CallResult;
 
 /// The response to an evaluated request. Written as text, because the object is text already: to make it a value of the
 /// SDK's type, and to escape its annotations a byte at a time, takes a tenth of an evaluation's time (`make bench`).
-pub fn decide(decision: &Decision<'_>, object: Option<Object<'_>>) -> Result<Vec<u8>, Malformed> {
+pub fn decide(decision: &Decision<'_>, request: &Request<'_>, settings: &Settings<'_>) -> Result<Vec<u8>, Malformed> {
+    let object = request.object;
     let mut json = String::with_capacity(room(decision, object));
     if decision.is_admitted() {
         json.push_str("{\"accepted\":true");
@@ -28,14 +32,17 @@ pub fn decide(decision: &Decision<'_>, object: Option<Object<'_>>) -> Result<Vec
         }
         json.push('}');
     }
-    if !decision.warnings.is_empty() {
-        json.push_str(",\"warnings\":[");
-        for (index, warning) in decision.warnings.iter().enumerate() {
-            json.push_str(if index > 0 { "," } else { "" });
-            write_string(&mut json, &warning.text);
-        }
-        json.push(']');
+    // Kubewarden admits the request all the same, and says nothing of the reasons.
+    let monitored = decision.violations.iter().filter(|_| settings.is_monitored);
+    let would_be = |violation: &Violation<'_>| Cow::Owned(cut(format!("would be rejected: {violation}")));
+    let warnings = decision.warnings.iter().map(|warning| Cow::Borrowed(warning.text.as_str()));
+    let mut separator = ",\"warnings\":[";
+    for text in monitored.map(would_be).chain(warnings) {
+        json.push_str(separator);
+        write_string(&mut json, &announced(&text, request));
+        separator = ",";
     }
+    json.push_str(if separator == "," { "]" } else { "" });
     json.push('}');
     Ok(json.into_bytes())
 }

@@ -1,5 +1,8 @@
 //! The scenarios: typical cases, one YAML file for each.
 
+use headroom_core::Request;
+use headroom_core::json::Document;
+use headroom_core::verdict::announced;
 use headroom_fixtures::scenario::{self, Expected, Scenario};
 use headroom_testkit::admission::AdmissionRequest;
 use serde_json::Value;
@@ -14,7 +17,11 @@ fn check(scenario: &Scenario, runner: &Runner) {
     assert_eq!(response.accepted, *allowed, "{name}: {response:?}");
     assert_eq!(response.message, *message, "{name}");
     let found = response.warnings.unwrap_or_default();
-    assert_eq!(found, *warnings, "{name}");
+    let text = scenario.request().to_string();
+    let document = Document::read(&text).unwrap();
+    let announced = |read: &Request<'_>| warnings.iter().map(|warning| announced(warning, read)).collect();
+    // A request that cannot be read has no warnings.
+    assert_eq!(found, Request::read(document.root()).as_ref().map_or_else(|_| Vec::new(), announced), "{name}");
     assert!(found.iter().all(|warning| warning.len() <= 256), "{name}: a warning is too long");
     assert!(!unchanged || response.mutated_object.is_none(), "{name}: {:?}", response.mutated_object);
     let object = response.mutated_object.or(request.object).unwrap_or_default();

@@ -376,7 +376,9 @@ fn check_page(chart: &Chart, faults: &mut Faults) -> Result<()> {
     for choice in ["collector.enabled=true", "collector.enabled=false"] {
         let objects = chart.objects("other", &["-f", &file, "--set", choice])?;
         let mut wanted = settings(&objects, "headroom-fill").clone();
-        wanted.as_object_mut().context("settings")?.remove("role");
+        for of_policy in ["role", "mode"] {
+            wanted.as_object_mut().context("settings")?.remove(of_policy);
+        }
         let page = yaml(text(&at(&objects, "ConfigMap", "other", "headroom-page")["data"]["settings.yaml"]))?;
         faults.equal(&format!("settings of the page with {choice}"), page, wanted);
         let pod = &at(&objects, "Deployment", "other", "headroom-page")["spec"]["template"]["spec"];

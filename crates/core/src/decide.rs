@@ -52,7 +52,7 @@ impl<'d> Draft<'d> {
         let mut breaches = None;
         if let Some(pod) = pod {
             let filled = filled(pod, &targets)?;
-            report_estimates(&mut decision, plan.kind, &filled, notes);
+            report_estimates(&mut decision, plan.kind, &filled, notes, settings);
             breaches = filled.breaches;
             pods.new = Some(filled.pod);
         }
@@ -142,14 +142,20 @@ fn report_missing<'d>(decision: &mut Decision<'d>, plan: &Plan, context: &Contex
 }
 
 /// Records every estimate, and warns of problems with the usage history.
-fn report_estimates<'d>(decision: &mut Decision<'d>, kind: RequestKind, filled: &Filled<'d>, notes: &[String]) {
+fn report_estimates<'d>(
+    decision: &mut Decision<'d>,
+    kind: RequestKind,
+    filled: &Filled<'d>,
+    notes: &[String],
+    settings: &Settings<'_>,
+) {
     let whose = match kind {
         // Somebody else chose the template, and was told.
         RequestKind::Scale => return,
         RequestKind::Workload => "its pods: ",
         _ => "",
     };
-    for (index, report) in filled.estimates.reports(whose).into_iter().enumerate() {
+    for (index, report) in filled.estimates.reports(whose, settings.is_monitored).into_iter().enumerate() {
         if report.should_warn {
             decision.warn(|| (Cause::Estimate(index), report.text.clone()));
         }
@@ -176,7 +182,7 @@ fn add_limit_breaches<'d>(
         return;
     }
     for (text, advice) in breaches.by_text() {
-        let text = || format!("{}: {text}; {}", would_be_refused(is_workload), advice.join("; "));
+        let text = || format!("{}: {text}; {}", would_be_rejected(is_workload), advice.join("; "));
         decision.warn(|| (Cause::Limits, text()));
     }
 }
@@ -196,9 +202,9 @@ fn add_quota_breaches<'d>(
     }
     for breach in warning {
         decision.warn(|| {
-            let text = match breach.only_slows() {
+            let text = match breach.names_pods() {
                 true => breach.advice(),
-                false => format!("{}: {}", would_be_refused(is_workload), breach.advice()),
+                false => format!("{}: {}", would_be_rejected(is_workload), breach.advice()),
             };
             (Cause::Quota(Box::new(breach)), text)
         });
@@ -209,6 +215,6 @@ fn of_missing<'d>(missing: &Missing<'d>) -> (Cause<'d>, String) {
     (Cause::MissingContext(missing.clone()), missing.warning())
 }
 
-fn would_be_refused(is_workload: bool) -> &'static str {
-    if is_workload { "its pods would be refused" } else { "would be refused" }
+fn would_be_rejected(is_workload: bool) -> &'static str {
+    if is_workload { "its pods would be rejected" } else { "would be rejected" }
 }

@@ -241,8 +241,8 @@ impl<'d> Estimates<'d> {
     }
 
     /// Describes each estimate in a text that begins with `prefix`.
-    pub fn reports(&self, prefix: &str) -> Vec<Report> {
-        self.estimates.iter().map(|estimate| estimate.report(prefix)).collect()
+    pub fn reports(&self, prefix: &str, is_monitored: bool) -> Vec<Report> {
+        self.estimates.iter().map(|estimate| estimate.report(prefix, is_monitored)).collect()
     }
 }
 
@@ -264,18 +264,23 @@ impl Estimate<'_> {
     /// The origin of the amount.
     fn origin<'d>(&self) -> Origin<'d> {
         let basis = explanation::of(&self.basis, &self.adjustments);
-        Origin::Estimate(Box::new(EstimateOrigin { basis, skipped: explanation::of_rejected(&self.rejected) }))
+        Origin::Estimate(Box::new(EstimateOrigin {
+            basis,
+            skipped: explanation::of_skipped(&self.basis, &self.rejected),
+        }))
     }
 
-    fn report(&self, prefix: &str) -> Report {
+    fn report(&self, prefix: &str, is_monitored: bool) -> Report {
         let Self { container, set, quantity, .. } = self;
         let name = self.target.resource.name();
         // Room for the longest usual text: growing a text costs more than writing it.
         let mut text = String::with_capacity(192);
-        text.extend([prefix, &shortened(container), ": ", name]);
+        text.extend([prefix, "container ", &shortened(container), ": ", name]);
         match set {
             Some(set) => push(&mut text, format_args!(" is set to {set}, estimated at {quantity}")),
-            None if self.only_reported => push(&mut text, format_args!(" request would be set to {quantity}")),
+            None if self.only_reported || is_monitored => {
+                push(&mut text, format_args!(" request would be set to {quantity}"))
+            }
             None => push(&mut text, format_args!(" request set to {quantity}")),
         }
         let full = self.only_reported.then(|| format!("{text} ({})", self.origin()));

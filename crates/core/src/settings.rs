@@ -29,6 +29,8 @@ pub use selector::{LabelSelector, selects_namespace};
 #[derive(Debug, Clone, Default)]
 pub struct Settings<'d> {
     pub role: Role,
+    /// True if Kubewarden drops what the policy decides, so that its texts say "would".
+    pub is_monitored: bool,
     pub server: ServerVersion,
     pub limit_ranges: LimitRangeSettings<'d>,
     pub quotas: QuotaSettings<'d>,
@@ -176,6 +178,7 @@ impl<'d> Settings<'d> {
         if let Some(node) = node.filter(|node| !node.is_null()) {
             let mut reader = Reader::new(node, String::new(), &mut problems);
             settings.role = reader.field("role", Role::read).unwrap_or_default();
+            settings.is_monitored = reader.choice("mode", &[("monitor", true), ("protect", false)], false);
             settings.server = reader.field("kubernetesVersion", ServerVersion::read).unwrap_or_default();
             settings.limit_ranges = LimitRangeSettings::read(&mut reader);
             settings.quotas = QuotaSettings::read(&mut reader);

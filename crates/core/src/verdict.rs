@@ -10,7 +10,7 @@ use crate::json::{Malformed, Node, json_string};
 use crate::limits::Breaches;
 use crate::patch;
 use crate::quota;
-use crate::request::Pod;
+use crate::request::{Pod, Request};
 use crate::truncate::{count_of, shortened};
 
 /// The answer to a request.
@@ -67,8 +67,42 @@ pub enum Cause<'d> {
 }
 
 /// An API server passes on warnings up to this length uncut, and up to `MAX_WARNINGS` bytes in total.
-const MAX_WARNING: usize = 256;
+const MAX_ANNOUNCED: usize = 256;
 const MAX_WARNINGS: usize = 4096;
+/// Begins each warning that a client shows, which does not say otherwise who warns.
+const SPEAKER: &str = "headroom: ";
+const MAX_WARNING: usize = MAX_ANNOUNCED - SPEAKER.len();
+
+/// A text cut to the length of a warning.
+pub fn cut(mut text: String) -> String {
+    if text.len() > MAX_WARNING {
+        let mut end = MAX_WARNING - '…'.len_utf8();
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        text.truncate(end);
+        text.push('…');
+    }
+    text
+}
+
+/// A warning as the API server passes it on: who warns, and the command that explains the decision, if there is room.
+pub fn announced(text: &str, request: &Request<'_>) -> String {
+    let mut line = String::with_capacity(MAX_ANNOUNCED);
+    line.extend([SPEAKER, text]);
+    let is_explained = request.pod_kind().is_some() || request.is("", "persistentvolumeclaims", "");
+    // A name that the API server is still to generate ends with a dash.
+    if is_explained && request.subresource.is_empty() && !request.name.is_empty() && !request.name.ends_with('-') {
+        let kind = request.resource.strip_suffix('s').unwrap_or(&request.resource);
+        let command = [kind, "/", &request.name, " -n ", &request.namespace];
+        const LEAD: &str = "; see kubectl headroom explain ";
+        if line.len() + LEAD.len() + command.iter().map(|part| part.len()).sum::<usize>() <= MAX_ANNOUNCED {
+            line.push_str(LEAD);
+            line.extend(command);
+        }
+    }
+    line
+}
 
 impl<'d> Decision<'d> {
     pub fn refusing(violation: Violation<'d>) -> Self {
@@ -82,21 +116,13 @@ impl<'d> Decision<'d> {
     /// Adds a warning, cut to the length that the API server passes on; it is only built if there is room for it.
     pub(super) fn warn(&mut self, warning: impl FnOnce() -> (Cause<'d>, String)) {
         let used: usize = self.warnings.iter().map(|warning| warning.text.len()).sum();
-        if used + MAX_WARNING > MAX_WARNINGS {
+        if used + MAX_ANNOUNCED > MAX_WARNINGS - self.warnings.len() * (MAX_ANNOUNCED - MAX_WARNING) {
             self.omitted += 1;
             return;
         }
-        let (cause, mut text) = warning();
+        let (cause, text) = warning();
         let is_cut = text.len() > MAX_WARNING;
-        if is_cut {
-            let mut end = MAX_WARNING - '…'.len_utf8();
-            while !text.is_char_boundary(end) {
-                end -= 1;
-            }
-            text.truncate(end);
-            text.push('…');
-        }
-        self.warnings.push(Warning { cause, text, is_cut });
+        self.warnings.push(Warning { cause, text: cut(text), is_cut });
     }
 
     /// Ends the warnings with the number of those that were left out.
@@ -165,7 +191,7 @@ impl Violation<'_> {
     /// The refusal, in Kubernetes' own words where it has any, and then each piece of advice on it.
     pub fn parts(&self) -> Vec<String> {
         let object = |resource: &str, name: &str, is_workload: bool| {
-            let of_pods = if is_workload { "its pods would be refused: " } else { "" };
+            let of_pods = if is_workload { "its pods would be rejected: " } else { "" };
             format!("{resource} \"{}\" is forbidden: {of_pods}", shortened(name))
         };
         match self {
@@ -203,5 +229,30 @@ impl Violation<'_> {
 impl fmt::Display for Violation<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.parts().join("; "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::json::Document;
+
+    #[test]
+    fn a_warning_says_who_speaks_and_what_explains_it() {
+        let check = |kind: &str, resource: &str, name: &str, text: &str, expected: &str| {
+            let request = format!(
+                r#"{{"uid": "1", "operation": "CREATE", "kind": {{"kind": "{kind}", "group": "apps"}}, "resource": {{"group": "apps",
+                "resource": "{resource}"}}, "namespace": "shop", "name": "{name}", "object": {{"metadata": {{"name": "{name}"}}}}}}"#
+            );
+            let document = Document::read(&request).unwrap();
+            assert_eq!(announced(text, &Request::read(document.root()).unwrap()), expected);
+        };
+        let seen = "headroom: low; see kubectl headroom explain deployment/web -n shop";
+        check("Deployment", "deployments", "web", "low", seen);
+        check("Deployment", "deployments", "web-", "low", "headroom: low");
+        check("Widget", "widgets", "web", "low", "headroom: low");
+        let long = "x".repeat(MAX_WARNING);
+        check("Deployment", "deployments", "web", &long, &format!("headroom: {long}"));
+        assert_eq!((cut(long.clone() + "y").len(), cut(long.clone())), (MAX_WARNING, long));
     }
 }

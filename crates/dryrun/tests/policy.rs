@@ -3,6 +3,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may stop on data it cannot read")]
 
+use headroom_core::Request;
+use headroom_core::json::Document;
+use headroom_core::verdict::announced;
 use headroom_dryrun::cluster_reader::{ClusterReader, ReadError};
 use headroom_dryrun::judge;
 use headroom_fixtures::cluster::Cluster;
@@ -28,7 +31,13 @@ fn check(name: &str, request: &Value, settings: &Value, cluster: &Cluster) {
     let field = |name: &str| policy.get(name).filter(|value| !value.is_null()).cloned();
     assert_eq!(Some(json!(dryrun.is_admitted())), field("accepted"), "{name}: {dryrun:?}");
     assert_eq!(json!(dryrun.message()), field("message").unwrap_or_else(|| json!("")), "{name}");
-    let warnings: Vec<&str> = dryrun.warnings.iter().map(|warning| warning.text.as_str()).collect();
+    // What only the policy adds: who speaks, and the command that explains it.
+    let text = request.to_string();
+    let document = Document::read(&text).unwrap();
+    let warnings = Request::read(document.root()).map_or_else(
+        |_| Vec::new(),
+        |request| dryrun.warnings.iter().map(|warning| announced(&warning.text, &request)).collect::<Vec<_>>(),
+    );
     assert_eq!(json!(warnings), field("warnings").unwrap_or_else(|| json!([])), "{name}");
     assert_eq!(dryrun.changed, field("mutated_object"), "{name}");
 }

@@ -8,6 +8,7 @@ use libfuzzer_sys::fuzz_target;
 
 const SETTINGS: [&str; 8] = [
     "role",
+    "mode",
     "kubernetesVersion",
     "limitRanges",
     "quotas",

@@ -9,6 +9,7 @@ use crate::cluster::usage::read::Age;
 use crate::cluster::usage::{Percentile, Window};
 use crate::request::RangeName;
 use crate::settings::{HistoryOwner, Margin};
+use crate::truncate::count_of;
 
 /// The basis of an estimate.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,20 +31,17 @@ pub fn is_of_estimate(reason: &str) -> bool {
 }
 
 impl Basis {
-    /// `p90 of 7d nginx:1.27 in this namespace`, built without `format!`, which costs several times as much.
+    /// `usage of nginx:1.27 in this namespace over 7 days`, built without `format!`, which costs several times as much.
     fn push_brief(&self, text: &mut String) {
         match self {
-            Self::History { percentile, window, key, owner, .. } => {
-                text.extend([
-                    percentile.prefix(),
-                    percentile.name(),
-                    " of ",
-                    &window.name(),
-                    " ",
-                    key,
-                    " ",
-                    owner.place(),
-                ]);
+            Self::History { window, key, owner, .. } => {
+                text.extend(["usage of ", key, " ", owner.place(), " over "]);
+                match *window {
+                    Window::WEEK => text.push_str("7 days"),
+                    Window::MONTH | Window::Recent => text.push_str("30 days"),
+                    // Writing to a string cannot fail.
+                    Window::Days(days) => _ = write!(text, "{}", count_of(days.into(), "day")),
+                }
             }
             Self::WellKnown { .. } => text.push_str(WELL_KNOWN),
         }
@@ -51,12 +49,15 @@ impl Basis {
 
     /// `p90 of 7d nginx:1.27 in this namespace, 10080 samples, 5h old`
     fn push(&self, text: &mut String) {
-        self.push_brief(text);
-        // Writing to a string cannot fail.
-        let _ = match self {
-            Self::History { samples, age, .. } => write!(text, ", {samples} samples, {} old", Age(*age)),
-            Self::WellKnown { source } => write!(text, ": {source}"),
-        };
+        match self {
+            Self::History { percentile, window, key, owner, samples, age } => {
+                let (percentile, prefix) = (percentile.name(), percentile.prefix());
+                text.extend([prefix, percentile, " of ", &window.name(), " ", key, " ", owner.place()]);
+                // Writing to a string cannot fail.
+                let _ = write!(text, ", {samples} samples, {} old", Age(*age));
+            }
+            Self::WellKnown { source } => text.extend([WELL_KNOWN, ": ", source]),
+        }
     }
 }
 
@@ -151,21 +152,32 @@ pub fn push_brief(text: &mut String, basis: &Basis, adjustments: &[Adjustment<'_
         let _ = write!(text, "; {adjustment}");
     }
     if is_without_history(rejected) {
-        text.extend(["; ", NO_HISTORY]);
+        match (basis, rejected.first()) {
+            (Basis::WellKnown { .. }, _) => text.extend(["; ", NO_HISTORY]),
+            (Basis::History { key, .. }, Some(first)) if first.key() != key => {
+                text.extend(["; ", first.key(), " has no history yet"]);
+            }
+            (Basis::History { .. }, _) => {}
+        }
     }
 }
 
-const NO_HISTORY: &str = "no usage history yet";
+const NO_HISTORY: &str = "no usage data yet";
 
 fn is_without_history(rejected: &[RejectedHistory]) -> bool {
     !rejected.is_empty() && rejected.iter().all(RejectedHistory::is_empty)
 }
 
+/// The histories that an estimate could not use.
+pub fn of_skipped(basis: &Basis, rejected: &[RejectedHistory]) -> String {
+    match basis {
+        Basis::WellKnown { .. } if is_without_history(rejected) => NO_HISTORY.to_owned(),
+        _ => of_rejected(rejected),
+    }
+}
+
 /// `skipped: 7d nginx:1.27 in this namespace: 12 samples, 60 needed; …`
 pub fn of_rejected(rejected: &[RejectedHistory]) -> String {
-    if is_without_history(rejected) {
-        return NO_HISTORY.to_owned();
-    }
     if rejected.is_empty() {
         return String::new();
     }

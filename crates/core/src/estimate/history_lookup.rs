@@ -45,6 +45,11 @@ enum Why {
 }
 
 impl RejectedHistory {
+    /// The image or workload whose history was looked for.
+    pub fn key(&self) -> &str {
+        &self.key
+    }
+
     /// True if there was no history.
     pub fn is_empty(&self) -> bool {
         self.why == Why::NoHistory

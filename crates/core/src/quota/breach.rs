@@ -96,6 +96,11 @@ impl<'d> Breach<'d> {
         self.growth().is_some_and(|growth| matches!(growth.course, Course::Slower { .. }))
     }
 
+    /// True if its text says itself what becomes of the pods.
+    pub fn names_pods(&self) -> bool {
+        self.growth().is_some_and(|growth| matches!(growth.course, Course::Fits(_) | Course::Slower { .. }))
+    }
+
     fn growth(&self) -> Option<&Growth> {
         match &self.fault {
             Fault::Exceeded { growth, .. } => growth.as_ref(),
@@ -169,17 +174,16 @@ impl Breach<'_> {
                 format!("no ResourceQuota in this namespace covers {}", names.joined(", "))
             }
             Fault::UncoveredScopes { .. } => "no ResourceQuota in this namespace covers these scopes".to_owned(),
-            Fault::Exceeded { excesses, growth } => {
+            Fault::Exceeded { excesses, .. } => {
                 let excesses: Vec<String> = excesses.iter().map(Excess::text).collect();
-                match growth {
-                    Some(growth) => growth.text(&excesses.join(", ")),
-                    None => excesses.join(", "),
-                }
+                excesses.join(", ")
             }
         };
-        match &self.quota {
-            Some(quota) => format!("{}quota {quota}: {advice}", if self.is_tenant { "tenant " } else { "" }),
-            None => advice,
+        let noun = if self.is_tenant { "tenant quota" } else { "quota" };
+        match (&self.quota, self.growth()) {
+            (Some(quota), Some(growth)) => growth.text(noun, quota, &advice),
+            (Some(quota), None) => format!("{noun} {quota}: {advice}"),
+            (None, _) => advice,
         }
     }
 }
@@ -198,22 +202,25 @@ impl Excess<'_> {
 }
 
 impl Growth {
-    fn text(&self, excesses: &str) -> String {
+    /// `only 4 of 6 replicas fit quota "team": requests.cpu short by 350m (650m available)`
+    fn text(&self, kind: &str, quota: &str, excesses: &str) -> String {
         let Self { wanted, course, noun, assumption, .. } = self;
         let surge_of = |surge: u64| match surge {
             0 => String::new(),
             _ => format!("no room to surge by {}, so ", count_of(surge, "pod")),
         };
         let mut text = match course {
-            Course::Fits(fitting) => format!("{fitting} of {wanted} {noun} fit: {excesses}"),
-            Course::Slower { surge } => format!("{}the rollout will be slower: {excesses}", surge_of(*surge)),
+            Course::Fits(fitting) => format!("only {fitting} of {wanted} {noun} fit {kind} \"{quota}\": {excesses}"),
+            Course::Slower { surge } => {
+                format!("{kind} {quota}: {}the rollout will be slower: {excesses}", surge_of(*surge))
+            }
             Course::Stops { created, of, surge, .. } => {
                 let place = if *surge > 0 {
                     String::new()
                 } else {
                     format!(" after {created} of {}", count_of(*of, "new pod"))
                 };
-                format!("{}the rollout will stop{place}: {excesses}", surge_of(*surge))
+                format!("{kind} {quota}: {}the rollout will stop{place}: {excesses}", surge_of(*surge))
             }
         };
         if let Course::Stops { helps: true, .. } = course {

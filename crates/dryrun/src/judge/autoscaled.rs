@@ -94,7 +94,7 @@ mod tests {
         check(4, &[]);
         check(
             6,
-            &["at maxReplicas 6, deployment.apps/web: its pods would be refused: quota team: 4 of 6 replicas fit: \
+            &["at maxReplicas 6, deployment.apps/web: only 4 of 6 replicas fit quota \"team\": \
                requests.cpu short by 1 (1 available)"],
         );
     }

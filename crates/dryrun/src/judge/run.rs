@@ -74,9 +74,7 @@ impl Run {
         let old = old.and_then(|old| pod(self, &old));
         let forecast = tenant_quotas::forecast(&judgement.request, &new, old.as_ref(), &mut self.cluster)?;
         judgement.pod_charges.extend(forecast.charges);
-        let warning = |parts: &Vec<String>| {
-            Warning::blocking(Topic::Quota, format!("its pods would be refused: {}", parts.join("; ")))
-        };
+        let warning = |parts: &Vec<String>| Warning::blocking(Topic::Quota, parts.join("; "));
         judgement.warnings.extend(forecast.refusals.iter().map(warning));
         Ok(())
     }

@@ -398,7 +398,7 @@ mod tests {
         ]);
         let judgement = run.judge(&deployment(5));
         assert_eq!(judgement.verdict, Judged::PodsBlocked);
-        let text = "its pods would be refused: tenant quota acme: 3 of 5 replicas fit: pods short by 2 (3 available)";
+        let text = "only 3 of 5 replicas fit tenant quota \"acme\": pods short by 2 (3 available)";
         assert!(judgement.warnings.iter().any(|warning| warning.text.starts_with(text)), "{:?}", judgement.warnings);
         // They have taken their part of both by then.
         let text = "exceeded quota: acme, requested: pods=1, used: pods=";

@@ -39,7 +39,7 @@ app.kubernetes.io/name: headroom-ledger
 module: registry://{{ include "headroom.reference" (dict "place" $policies.module "appVersion" .Chart.AppVersion) }}
 mode: {{ $policies.mode }}
 policyServer: {{ $policies.policyServer }}
-failurePolicy: {{ $policies.failurePolicy }}
+failurePolicy: {{ $policies.failurePolicy | default (eq $policies.mode "monitor" | ternary "Ignore" "Fail") }}
 timeoutSeconds: {{ $policies.timeoutSeconds }}
 timeoutEvalSeconds: {{ $policies.timeoutEvalSeconds }}
 {{- with $policies.namespaceSelector }}

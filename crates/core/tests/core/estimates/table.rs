@@ -53,8 +53,8 @@ fn the_percentile_of_the_own_namespace_becomes_the_request_and_nothing_else() {
     assert_eq!(
         outcome.warnings,
         [
-            "web: cpu request set to 120m (p90 of 7d nginx:1.27 in this namespace)",
-            "web: memory request set to 200Mi (p90 of 7d nginx:1.27 in this namespace)",
+            "container web: cpu request set to 120m (usage of nginx:1.27 in this namespace over 7 days)",
+            "container web: memory request set to 200Mi (usage of nginx:1.27 in this namespace over 7 days)",
         ]
     );
     assert_eq!(
@@ -126,10 +126,13 @@ fn a_digest_is_looked_up_before_the_tag() {
 fn an_image_without_history_gets_well_known_requests_or_none() {
     let outcome = nginx_pod().judge();
     check(&outcome, "100m", "128Mi");
-    assert_eq!(outcome.warnings[0], "web: cpu request set to 100m (typical for this image; no usage history yet)");
+    assert_eq!(
+        outcome.warnings[0],
+        "container web: cpu request set to 100m (typical for this image; no usage data yet)"
+    );
     assert_eq!(
         outcome.explained("web", "requests.cpu"),
-        "100m: typical for this image: Bitnami chart, preset nano; no usage history yet"
+        "100m: typical for this image: Bitnami chart, preset nano; no usage data yet"
     );
     check(&nginx_pod().with_settings(json!({"estimates": {"wellKnownImages": false}})).judge(), "", "");
     check(&Situation::of_pod(pod(container("registry.example.com/team/app:v1"))).judge(), "", "");
@@ -292,7 +295,7 @@ fn what_an_author_set_stays_and_is_not_estimated() {
         outcome.annotation("headroom.dev/estimated").unwrap(),
         r#"{"web":{"requests.cpu":"120m: p90 of 7d nginx:1.27 in this namespace, 10080 samples, 1h old","requests.memory":"200Mi: p90 of 7d nginx:1.27 in this namespace, 10080 samples, 1h old"}}"#
     );
-    assert!(outcome.warnings[0].starts_with("web: cpu is set to 7m, estimated at 120m (p90"));
+    assert!(outcome.warnings[0].starts_with("container web: cpu is set to 7m, estimated at 120m (usage of nginx"));
     assert!(!always.judge_again(&outcome).changed);
 }
 
@@ -335,8 +338,34 @@ fn a_dry_run_reports_and_sets_nothing() {
     let situation = nginx_pod().with_profile(own(busy("120m", "200Mi")));
     let outcome = situation.with_settings(json!({"estimates": {"dryRun": true}})).judge();
     assert!(!outcome.changed);
-    assert!(outcome.warnings[0].starts_with("web: cpu request would be set to 120m"));
+    assert!(outcome.warnings[0].starts_with("container web: cpu request would be set to 120m"));
     assert!(outcome.audit["estimates"].contains("would be set to 200Mi"));
+}
+
+#[test]
+fn a_monitored_policy_says_what_it_would_set() {
+    let situation = nginx_pod().with_profile(own(busy("120m", "200Mi")));
+    let outcome = situation.with_settings(json!({"mode": "monitor"})).judge();
+    assert!(outcome.changed && outcome.warnings[0].starts_with("container web: cpu request would be set to 120m"));
+}
+
+#[test]
+fn a_history_that_was_used_is_not_said_to_be_missing() {
+    let mut images = nginx(json!({}), json!({"7d": window(10_080, "120m", "200Mi")}));
+    images[NGINX]["tags"].take();
+    let outcome = nginx_pod()
+        .with_profile(own(images))
+        .with_settings(
+            json!({"estimates": {"history": [{"window": "7d", "match": "tag"}, {"window": "7d", "match": "image"}]}}),
+        )
+        .judge();
+    let expected = "container web: cpu request set to 120m (usage of nginx:* in this namespace over 7 days; nginx:1.27 has no history yet)";
+    assert_eq!(outcome.warnings[0], expected);
+    let explained = outcome.explained("web", "requests.cpu");
+    assert!(
+        explained.contains("skipped: 7d nginx:1.27 in this namespace: none") && !explained.contains("no usage data"),
+        "{explained}"
+    );
 }
 
 #[test]
@@ -511,7 +540,7 @@ fn a_template_is_judged_as_its_pods_would_be_and_changed_only_if_asked() {
     let situation = Situation::of_request(request).with_profile(own(busy("120m", "200Mi")));
     let outcome = situation.judge();
     assert!(!outcome.changed);
-    assert!(outcome.warnings[0].starts_with("its pods: web: cpu request set to 120m"));
+    assert!(outcome.warnings[0].starts_with("its pods: container web: cpu request set to 120m"));
     let outcome = situation.with_settings(json!({"mutateTemplates": true})).judge();
     let container = &outcome.object["spec"]["template"]["spec"]["containers"][0];
     assert_eq!(container["resources"]["requests"], json!({"cpu": "120m", "memory": "200Mi"}));
@@ -768,7 +797,7 @@ fn a_tag_whose_history_is_that_of_all_is_only_named() {
     images[NGINX]["all"]["same"] = json!(["1,26", "1,27"]);
     let outcome = nginx_pod().with_profile(own(images.clone())).judge();
     check(&outcome, "120m", "200Mi");
-    assert!(outcome.warnings[0].contains("7d nginx:1.27 in"), "{:?}", outcome.warnings);
+    assert!(outcome.warnings[0].contains("usage of nginx:1.27 in"), "{:?}", outcome.warnings);
     images[NGINX]["all"]["same"] = json!(["1,2", "1,277"]);
     check(&nginx_pod().with_profile(own(images)).judge(), "100m", "128Mi");
 }

@@ -149,7 +149,7 @@ fn requests_are_admitted_if_quotas_are_off_or_they_are_exempt() {
     assert!(judge(&request, &full, &json!({"exempt": {"namespaces": ["shop"]}})).accepted);
     let warned = judge(&request, &full, &json!({"quotas": {"mode": "warn"}}));
     assert!(warned.accepted);
-    assert_eq!(warned.warnings, ["would be refused: quota team: pods short by 1 (0 available)"]);
+    assert_eq!(warned.warnings, ["would be rejected: quota team: pods short by 1 (0 available)"]);
 }
 
 #[test]

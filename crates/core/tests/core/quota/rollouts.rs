@@ -38,7 +38,7 @@ fn forecast(warnings: &[String]) -> Forecast {
     let of = |text: &String| match () {
         () if text.contains("the rollout will be slower") => Forecast::Slower,
         () if text.contains("the rollout will stop") => Forecast::Stops,
-        () if text.contains(" fit: ") => {
+        () if text.contains(" fit quota ") => {
             let count = text.split(" of ").next().unwrap().rsplit(' ').next().unwrap();
             Forecast::Fits(count.parse().unwrap())
         }

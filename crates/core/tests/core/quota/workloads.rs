@@ -79,11 +79,7 @@ fn replicas_that_do_not_fit_are_reported_when_the_workload_is_created() {
     for kind in ["Deployment", "StatefulSet", "ReplicaSet"] {
         let five = request(&workload(kind, json!({"replicas": 5})), None);
         check(&five, "1500m", &[]);
-        check(
-            &five,
-            "2500m",
-            &["its pods would be refused: quota team: 3 of 5 replicas fit: requests.cpu short by 1 (1500m available)"],
-        );
+        check(&five, "2500m", &["only 3 of 5 replicas fit quota \"team\": requests.cpu short by 1 (1500m available)"]);
     }
     check(&request(&workload("Deployment", json!({"replicas": 0})), None), "4", &[]);
 }
@@ -120,7 +116,7 @@ fn the_surge_is_not_reported_if_the_replicas_do_not_fit() {
     check(
         &renewed,
         "3500m",
-        &["its pods would be refused: quota team: 2 of 4 replicas fit: requests.cpu short by 1600m (500m available)"],
+        &["only 2 of 4 replicas fit quota \"team\": requests.cpu short by 1600m (500m available)"],
     );
 }
 
@@ -132,7 +128,7 @@ fn an_update_is_charged_only_for_additional_pods() {
     check(
         &request(&six, Some(&old)),
         "3",
-        &["its pods would be refused: quota team: 5 of 6 replicas fit: requests.cpu short by 500m (1 available)"],
+        &["only 5 of 6 replicas fit quota \"team\": requests.cpu short by 500m (1 available)"],
     );
     // A request that creates no pods gets no warning, even if the namespace exceeds its quota.
     let mut labelled = old.clone();
@@ -161,7 +157,7 @@ fn a_rollout_needs_room_for_its_surge() {
         &renewed(json!("26%"), json!("24%")),
         "3700m",
         &[
-            "its pods would be refused: quota team: no room to surge by 2 pods, so the rollout will stop: requests.cpu short by 500m (300m available); or set maxSurge 0, maxUnavailable 1",
+            "its pods would be rejected: quota team: no room to surge by 2 pods, so the rollout will stop: requests.cpu short by 500m (300m available); or set maxSurge 0, maxUnavailable 1",
         ],
     );
     check(&renewed(json!(0), json!(1)), "4", &[]);
@@ -185,7 +181,7 @@ fn larger_new_pods_may_use_what_the_old_ones_free() {
     check(
         &request(&recreated, Some(&old)),
         "3",
-        &["its pods would be refused: quota team: 3 of 4 replicas fit: requests.cpu short by 600m (1 available)"],
+        &["only 3 of 4 replicas fit quota \"team\": requests.cpu short by 600m (1 available)"],
     );
 }
 
@@ -198,11 +194,7 @@ fn a_scale_is_checked_with_the_template_of_its_workload() {
         request
     };
     check(&request(2, 4), "3", &[]);
-    check(
-        &request(2, 5),
-        "3",
-        &["its pods would be refused: quota team: 4 of 5 replicas fit: requests.cpu short by 500m (1 available)"],
-    );
+    check(&request(2, 5), "3", &["only 4 of 5 replicas fit quota \"team\": requests.cpu short by 500m (1 available)"]);
     check(&request(5, 2), "4", &[]);
     // A Scale has no labels of its own.
     let exempt = |tier: &str| json!({"exempt": {"labels": {"matchLabels": {"tier": tier}}}});
@@ -217,14 +209,14 @@ fn a_job_needs_room_for_the_pods_that_run_at_the_same_time() {
     check(
         &job(json!({"parallelism": 3, "completions": 9})),
         "3",
-        &["its pods would be refused: quota team: 2 of 3 pods fit: requests.cpu short by 500m (1 available)"],
+        &["only 2 of 3 pods fit quota \"team\": requests.cpu short by 500m (1 available)"],
     );
     check(&job(json!({"parallelism": 9, "suspend": true})), "4", &[]);
     let (suspended, released) = (json!({"parallelism": 2, "suspend": true}), json!({"parallelism": 2}));
     check(
         &request(&workload("Job", released), Some(&workload("Job", suspended))),
         "3500m",
-        &["its pods would be refused: quota team: 1 of 2 pods fit: requests.cpu short by 500m (500m available)"],
+        &["only 1 of 2 pods fit quota \"team\": requests.cpu short by 500m (500m available)"],
     );
 }
 
@@ -234,8 +226,7 @@ fn assumptions_are_stated() {
         let spec = json!({"concurrencyPolicy": policy, "jobTemplate": {"spec": {"parallelism": 2}}});
         request(&workload("CronJob", spec), None)
     };
-    let messages =
-        "its pods would be refused: quota team: 1 of 2 pods fit: requests.cpu short by 500m (500m available)";
+    let messages = "only 1 of 2 pods fit quota \"team\": requests.cpu short by 500m (500m available)";
     check(&cron_job("Forbid"), "3500m", &[messages]);
     check(
         &cron_job("Allow"),
@@ -245,10 +236,8 @@ fn assumptions_are_stated() {
     check(
         &request(&workload("DaemonSet", json!({})), None),
         "4",
-        &[
-            "its pods would be refused: quota team: 0 of 1 pods fit: requests.cpu short by 500m (0 available) (assuming \
-           one node; the number of nodes is not known yet)",
-        ],
+        &["only 0 of 1 pods fit quota \"team\": requests.cpu short by 500m (0 available) (assuming \
+           one node; the number of nodes is not known yet)"],
     );
     let old = with_status(
         workload("DaemonSet", json!({})),
@@ -257,7 +246,7 @@ fn assumptions_are_stated() {
     check(
         &request(&asking_for(workload("DaemonSet", json!({})), "1"), Some(&old)),
         "3",
-        &["its pods would be refused: quota team: 2 of 3 pods fit: requests.cpu short by 500m (1 available)"],
+        &["only 2 of 3 pods fit quota \"team\": requests.cpu short by 500m (1 available)"],
     );
 }
 
@@ -267,11 +256,7 @@ fn owned_workloads_are_judged_with_their_owner() {
     made["metadata"]["ownerReferences"] = json!([{"kind": "Deployment", "controller": true}]);
     let mut request = request(&made, None);
     // Any client can set an owner.
-    check(
-        &request,
-        "4",
-        &["its pods would be refused: quota team: 0 of 9 replicas fit: requests.cpu short by 4500m (0 available)"],
-    );
+    check(&request, "4", &["only 0 of 9 replicas fit quota \"team\": requests.cpu short by 4500m (0 available)"]);
     for user in ["system:serviceaccount:kube-system:deployment-controller", "system:kube-controller-manager"] {
         request["userInfo"] = json!({"username": user});
         check(&request, "4", &[]);
@@ -283,8 +268,8 @@ fn workloads_are_refused_with_enforce() {
     let request = request(&workload("Deployment", json!({"replicas": 5})), None);
     assert_eq!(
         messages(&request, "2500m", &json!({"quotas": {"workloadMode": "enforce"}})),
-        ["deployments.apps \"web\" is forbidden: its pods would be refused: exceeded quota: team, requested: \
-          requests.cpu=2500m, used: requests.cpu=2500m, limited: requests.cpu=4; quota team: 3 of 5 replicas fit: \
+        ["deployments.apps \"web\" is forbidden: its pods would be rejected: exceeded quota: team, requested: \
+          requests.cpu=2500m, used: requests.cpu=2500m, limited: requests.cpu=4; only 3 of 5 replicas fit quota \"team\": \
           requests.cpu short by 1 (1500m available)"]
     );
     for off in [json!({"quotas": {"workloadMode": "off"}}), json!({"quotas": {"mode": "off"}})] {
@@ -299,7 +284,7 @@ fn a_template_without_a_value_that_a_quota_requires_gets_a_warning() {
     check(
         &request(&bare, None),
         "0",
-        &["its pods would be refused: quota team: set requests.cpu in web, or add defaults to a LimitRange"],
+        &["its pods would be rejected: quota team: set requests.cpu in web, or add defaults to a LimitRange"],
     );
 }
 
@@ -368,7 +353,7 @@ fn a_partition_keeps_the_first_pods_of_a_stateful_set() {
     check(
         &renewed(3, 2),
         "3600m",
-        &["its pods would be refused: quota team: 2 of 3 replicas fit: requests.cpu short by 100m (400m available)"],
+        &["only 2 of 3 replicas fit quota \"team\": requests.cpu short by 100m (400m available)"],
     );
     // Of two more pods one, both or none is made from the old template.
     assert!(fits(5, 4, "2500m") && !fits(5, 4, "2501m"));
@@ -383,7 +368,7 @@ fn told(before: (Value, &str), after: (Value, &str), used: &str) -> String {
     let old = with_status(asking_for(workload("Deployment", before.0), before.1), status);
     let messages =
         messages(&request(&asking_for(workload("Deployment", after.0), after.1), Some(&old)), used, &json!({}));
-    messages.join("\n").replace("its pods would be refused: ", "").replace("quota team: ", "")
+    messages.join("\n").replace("its pods would be rejected: ", "").replace("quota team: ", "")
 }
 
 fn rolling(replicas: u32, surge: &str, unavailable: &str) -> Value {
@@ -428,7 +413,7 @@ fn a_rollout_stops_where_old_pods_leave_no_room() {
         &request(&set("500m"), Some(&with_status(set("1"), json!({"replicas": 5})))),
         "5",
         &[
-            "its pods would be refused: quota team: the rollout will stop after 0 of 5 new pods: requests.cpu short by 500m (0 available)",
+            "its pods would be rejected: quota team: the rollout will stop after 0 of 5 new pods: requests.cpu short by 500m (0 available)",
         ],
     );
 }
@@ -457,7 +442,7 @@ fn a_paused_deployment_makes_its_pods_when_it_is_resumed() {
     check(
         &request(&nine, Some(&old)),
         "0",
-        &["its pods would be refused: quota team: 8 of 9 replicas fit: requests.cpu short by 500m (4 available)"],
+        &["only 8 of 9 replicas fit quota \"team\": requests.cpu short by 500m (4 available)"],
     );
     check(&request(&workload("Deployment", paused(99)), Some(&old)), "4", &[]);
     // The template was set while it was paused: none of its pods is of it.
@@ -467,7 +452,7 @@ fn a_paused_deployment_makes_its_pods_when_it_is_resumed() {
     check(
         &request(&resumed, Some(&old)),
         "4",
-        &["its pods would be refused: quota team: no room to surge by 1 pod, so the rollout will stop: requests.cpu \
+        &["its pods would be rejected: quota team: no room to surge by 1 pod, so the rollout will stop: requests.cpu \
            short by 500m (0 available); or set maxSurge 0, maxUnavailable 1 (assuming that its present pods request the same)"],
     );
     // It is scaled with the template of its pods.
@@ -477,7 +462,7 @@ fn a_paused_deployment_makes_its_pods_when_it_is_resumed() {
     check(
         &request(&scaled, Some(&old)),
         "3500m",
-        &["its pods would be refused: quota team: 3 of 4 replicas fit: requests.cpu short by 500m (500m available)"],
+        &["only 3 of 4 replicas fit quota \"team\": requests.cpu short by 500m (500m available)"],
     );
 }
 
@@ -487,7 +472,7 @@ fn an_update_that_may_undo_a_stuck_rollout_is_never_refused() {
     let mut old = asking_for(workload("Deployment", rolling(4, "1", "0")), "2");
     old["status"] = json!({"replicas": 4});
     let undone = request(&workload("Deployment", rolling(4, "1", "0")), Some(&old));
-    let expected = "its pods would be refused: quota team: no room to surge by 1 pod, so the rollout will stop: requests.cpu short by \
+    let expected = "its pods would be rejected: quota team: no room to surge by 1 pod, so the rollout will stop: requests.cpu short by \
                     500m (0 available); or set maxSurge 0, maxUnavailable 1 (unless it returns to the template of its present pods)";
     assert_eq!(messages(&undone, "4", &json!({"quotas": {"workloadMode": "enforce"}})), [expected]);
 }
@@ -533,7 +518,7 @@ fn a_daemon_set_replaces_its_pods_in_place_unless_it_may_surge() {
         &renewed(json!({"maxSurge": "10%", "maxUnavailable": 0}), "400m"),
         "4",
         &[
-            "its pods would be refused: quota team: no room to surge by 1 pod, so the rollout will stop: requests.cpu short by 400m (0 available)",
+            "its pods would be rejected: quota team: no room to surge by 1 pod, so the rollout will stop: requests.cpu short by 400m (0 available)",
         ],
     );
 }
@@ -554,9 +539,9 @@ fn a_scale_counts_the_estimates_of_its_pods() {
     assert_eq!(warnings(2, json!({})), [""; 0]);
     assert_eq!(
         warnings(12, json!({})),
-        ["its pods would be refused: quota q: 10 of 12 replicas fit: requests.cpu short by 200m (900m available)"]
+        ["only 10 of 12 replicas fit quota \"q\": requests.cpu short by 200m (900m available)"]
     );
-    let expected = ["its pods would be refused: quota q: set requests.cpu in a, or add defaults to a LimitRange"];
+    let expected = ["its pods would be rejected: quota q: set requests.cpu in a, or add defaults to a LimitRange"];
     assert_eq!(warnings(2, json!({"estimates": {"mode": "never"}})), expected);
 }
 
@@ -570,10 +555,7 @@ fn defaults_of_limit_ranges_are_counted_even_if_these_are_not_checked() {
     let lists = json!({"ResourceQuota": {"items": [quota]}, "LimitRange": {"items": [range]}});
     let settings = json!({"estimates": {"mode": "never"}, "limitRanges": {"mode": "off"}});
     let answer = answer(&json!({"request": request(&bare, None), "settings": settings}), &lists, None);
-    assert_eq!(
-        answer.warnings,
-        ["its pods would be refused: quota team: 8 of 9 replicas fit: requests.cpu short by 500m (4 available)"]
-    );
+    assert_eq!(answer.warnings, ["only 8 of 9 replicas fit quota \"team\": requests.cpu short by 500m (4 available)"]);
 }
 
 #[test]
@@ -584,6 +566,6 @@ fn limited_resources_are_limited_for_the_pods_of_workloads() {
         let request = request(&workload("Deployment", json!({"replicas": replicas})), None);
         answer(&json!({"request": request, "settings": settings}), &lists, None).warnings
     };
-    assert_eq!(warnings(1), ["its pods would be refused: no ResourceQuota in this namespace covers requests.cpu"]);
+    assert_eq!(warnings(1), ["its pods would be rejected: no ResourceQuota in this namespace covers requests.cpu"]);
     assert_eq!(warnings(0), [""; 0]);
 }
