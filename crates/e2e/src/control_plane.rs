@@ -270,6 +270,9 @@ fn controller_manager_arguments(folder: &Path, files: &Files, port: u16) -> Resu
         // Without the plugin, new pods are only counted by the periodic recount, whose default interval is five
         // minutes.
         "--resource-quota-sync-period=1s".to_owned(),
+        // By default, the controllers send only 20 requests a second.
+        "--kube-api-qps=1000".to_owned(),
+        "--kube-api-burst=1000".to_owned(),
         "--port=0".to_owned(),
         "--bind-address=127.0.0.1".to_owned(),
         format!("--secure-port={}", free_port()?),

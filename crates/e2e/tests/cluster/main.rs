@@ -28,3 +28,4 @@ mod controller_collector;
 mod controller_serve_ui;
 mod differential;
 mod ledger;
+mod workload_forecast;
