@@ -112,7 +112,7 @@ kubectl-headroom: page
 test-page: page
 	scripts/setup-debian.sh chromium
 	$(TARGET)/debug/headroom-playground-examples --outcomes . >$(PAGE)/outcomes.json
-	cd playground/site && PAGE=$(PAGE)/site OUTCOMES=$(PAGE)/outcomes.json SHOTS=$(PAGE)/screenshots PLUGIN=$(abspath $(TARGET))/debug/kubectl-headroom timeout 900 node --test test/page.test.mjs
+	cd playground/site && PAGE=$(PAGE)/site OUTCOMES=$(PAGE)/outcomes.json SHOTS=$(PAGE)/screenshots PICTURES=$(abspath $(PICTURES)) PLUGIN=$(abspath $(TARGET))/debug/kubectl-headroom timeout 900 node --test test/page.test.mjs
 
 # Tests of deployment and release, without publishing anything.
 .PHONY: test-deploy

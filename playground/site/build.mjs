@@ -11,13 +11,9 @@ if (!folder) throw new Error("usage: node build.mjs FOLDER");
 rmSync(folder, { recursive: true, force: true });
 mkdirSync(folder, { recursive: true });
 
-const { metafile } = await build({
-  entryPoints: ["src/main.ts", "src/page.ts", "src/worker.ts"],
+const common = {
   outdir: folder,
   bundle: true,
-  // What main and page share is one file, which index.html names.
-  splitting: true,
-  chunkNames: "shared",
   format: "esm",
   target: ["chrome123", "firefox121", "safari17.5"],
   minify: true,
@@ -25,10 +21,16 @@ const { metafile } = await build({
   legalComments: "none",
   metafile: true,
   logLevel: "warning",
-});
-for (const file of ["index.html", "style.css", "icon.svg"]) cpSync(join("src", file), join(folder, file));
+};
+const built = await Promise.all([
+  // What main and app share is one file, which index.html names.
+  build({ ...common, entryPoints: ["src/main.ts", "src/app.tsx"], splitting: true, chunkNames: "shared" }),
+  build({ ...common, entryPoints: ["src/worker.ts", "src/style.css"] }),
+]);
+cpSync("src/index.html", join(folder, "index.html"));
+cpSync("../../design/logo.svg", join(folder, "icon.svg"));
 for (const file of ["engine_bg.wasm", "examples.json"]) cpSync(join("engine", file), join(folder, file));
-writeFileSync(join(folder, "licences.txt"), licences(Object.keys(metafile.inputs)));
+writeFileSync(join(folder, "licences.txt"), licences(built.flatMap(({ metafile }) => Object.keys(metafile.inputs))));
 
 /** The licences of all packages of npm that are in the page, and after them those of the engine's crates. */
 function licences(inputs) {

@@ -1,52 +1,55 @@
 //! A report as one HTML page that needs nothing else: no network, no other file. Rows stand in the page itself; its script
-//! only sorts and filters them.
+//! only sorts and filters them, and saves them as CSV.
 //!
 //! Names and images are whatever somebody typed, so every text is escaped, and the page's own policy lets no script run but
 //! the one it came with.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use headroom_core::amount::Quantity;
 use headroom_core::cluster::usage::Resource;
+use headroom_core::truncate::count_of;
 use headroom_report::clean::is_hidden;
+use headroom_report::people::{self, Unit};
 
-use super::distribution::Distribution;
+use super::csv;
 use super::quota_effect::QuotaEffect;
-use super::recommendation::NO_USAGE_DATA;
-use super::report::{Report, Total};
+use super::report::{Report, Sum, Total};
+use super::risk::{Kind, Risk};
 use super::table::{self, Flag, short};
 use super::workload::{Container, ResourceAdvice, Workload};
 
-const STYLE: &str = include_str!("html/page.css");
+/// The design that the playground has too, and what only the report needs.
+const STYLE: &str = concat!(
+    include_str!("../../../design/tokens.css"),
+    include_str!("../../../design/components.css"),
+    include_str!("html/page.css")
+);
 const SCRIPT: &str = include_str!("html/page.js");
+const LOGO: &str = include_str!("../../../design/logo.svg");
 
-/// Columns of the main table, and whether they are numbers.
-const COLUMNS: [(&str, bool); 14] = [
-    ("Namespace", false),
-    ("Workload", false),
-    ("Container", false),
-    ("Pods", true),
-    ("CPU now", true),
-    ("Recommended", true),
-    ("CPU saved", true),
-    ("CPU used", true),
-    ("Memory now", true),
-    ("Recommended", true),
-    ("Memory saved", true),
-    ("Memory used", true),
-    ("Evidence", true),
-    ("Flags", false),
+const CPU_AND_MEMORY: [Resource; 2] = [Resource::Cpu, Resource::Memory];
+
+/// Columns of the main table with their classes; those that sort have a name.
+const COLUMNS: [(&str, &str); 7] = [
+    ("Workload", ""),
+    ("CPU request", "number"),
+    ("CPU usage", "usage"),
+    ("Memory request", "number"),
+    ("Memory usage", "usage"),
+    ("Saves", "number"),
+    ("Evidence", "number why"),
 ];
 
-/// The filter of the main table, and what the marks in it mean.
-const CONTROLS: &str = r#"<input id="filter" type="search" placeholder="Filter by name, image or flag" aria-label="Filter">
-<span id="count" class="faint"></span>
-<div class="key">
-<span><svg width="44" height="12"><line class="line" x1="10" x2="40" y1="6" y2="6"/><rect class="range" x="6" y="1" width="22" height="10" rx="2"/></svg>used, p50 to p95, and its peak</span>
-<span><svg width="8" height="14"><line class="now" x1="4" x2="4" y1="0" y2="14"/></svg>request now</span>
-<span><svg width="8" height="14"><line class="advice" x1="4" x2="4" y1="0" y2="14"/></svg>recommended</span>
+/// What the marks in the pictures mean.
+const LEGEND: &str = r#"<div class="legend">
+<span><svg width="32" height="12"><line class="rare" x1="2" x2="30" y1="6" y2="6" stroke="var(--usage)" stroke-width="2"/><rect x="6" y="2" width="12" height="8" rx="2" fill="var(--usage)"/></svg>usage p50 to p95, peak</span>
+<span><svg width="6" height="14"><line x1="3" x2="3" y1="0" y2="14" stroke="var(--text)" stroke-width="3"/></svg>request</span>
+<span><svg width="6" height="14"><line x1="3" x2="3" y1="0" y2="14" stroke="var(--good)" stroke-width="3"/></svg>recommended</span>
+<span><svg width="6" height="14"><line x1="3" x2="3" y1="0" y2="14" stroke="var(--muted)" stroke-width="2" stroke-dasharray="3 2"/></svg>limit</span>
 </div>
 "#;
 
@@ -64,192 +67,188 @@ pub fn text(report: &Report, made_at: &str) -> String {
          <meta name=\"viewport\" content=\"width=device-width\">\n<title>Headroom recommendations</title>\n\
          <style>{STYLE}</style>\n</head>\n<body>\n"
     );
-    head(&mut page, report, made_at);
-    list(&mut page, "Fix first", report.risks.iter().map(ToString::to_string).collect());
-    quotas(&mut page, &report.quotas);
-    namespaces(&mut page, report);
-    containers(&mut page, report);
-    list(&mut page, "Autoscalers", report.scaled());
-    list(&mut page, "Notes", report.all_notes());
-    let _ = write!(page, "<script>{SCRIPT}</script>\n</body>\n</html>\n");
-    page
-}
-
-fn head(page: &mut String, report: &Report, made_at: &str) {
     let partial = if report.source.is_partial { " Some of it could not be read: see the notes." } else { "" };
     let _ = write!(
         page,
-        "<header><h1>Headroom recommendations</h1><p>{}. Made {}.{partial}</p>\
-         <button id=\"look\" type=\"button\">Dark or light</button></header>\n<div class=\"tiles\">\n",
+        "<header class=\"top\"><h1 class=\"brand\">{LOGO}Headroom <span>recommendations</span></h1>\
+         <p class=\"tagline\">{}. Made {}.{partial}</p><nav><button id=\"save\" type=\"button\">Export CSV</button>\
+         <button id=\"look\" class=\"icon\" type=\"button\" title=\"Dark or light\" aria-label=\"Dark or light\">◐</button>\
+         </nav></header>\n<main>\n",
         escaped(&report.source.to_string()),
         escaped(made_at)
     );
-    let total = &report.total;
-    let mut tiles = vec![
-        (short(Resource::Cpu, &total.cpu.saved), "CPU requests saved".to_owned()),
-        (short(Resource::Memory, &total.memory.saved), "memory requests saved".to_owned()),
-        (
-            format!(
-                "{} → {}",
-                short(Resource::Cpu, &total.cpu.requested),
-                short(Resource::Cpu, &total.cpu.recommended)
-            ),
-            "CPU requested and recommended".to_owned(),
-        ),
-        (
-            format!(
-                "{} → {}",
-                short(Resource::Memory, &total.memory.requested),
-                short(Resource::Memory, &total.memory.recommended)
-            ),
-            "memory requested and recommended".to_owned(),
-        ),
-        (
-            format!("{} / {}", total.containers - total.without_advice, total.containers),
-            "containers with advice".to_owned(),
-        ),
-    ];
-    tiles.extend(total.saved_a_month.map(|money| (money.to_string(), "saved per month".to_owned())));
-    for (figure, what) in tiles {
-        let _ = writeln!(page, "<div class=\"tile\"><b>{}</b><span>{}</span></div>", escaped(&figure), escaped(&what));
-    }
-    page.push_str("</div>\n");
-    if !report.headline().is_empty() {
-        let _ = writeln!(page, "<p>{}</p>", escaped(&report.headline()));
-    }
+    stats(&mut page, report);
+    risks(&mut page, &report.risks);
+    containers(&mut page, report);
+    quotas(&mut page, &report.quotas);
+    namespaces(&mut page, report);
+    list(&mut page, "Autoscalers", report.scaled());
+    list(&mut page, "Notes", report.all_notes());
+    let lines: Vec<String> = csv::text(report, true).lines().map(escaped).collect();
+    let _ = write!(
+        page,
+        "</main>\n<pre id=\"csv\" hidden>\n{}\n</pre>\n<script>{SCRIPT}</script>\n</body>\n</html>\n",
+        lines.join("\n")
+    );
+    page
 }
 
-fn quotas(page: &mut String, quotas: &[QuotaEffect]) {
-    if quotas.is_empty() {
-        return;
-    }
-    page.push_str("<h2>Quotas, with all advice taken</h2>\n<div class=\"wide\"><table id=\"quotas\"><thead><tr>");
-    for heading in ["Namespace", "Quota", "Resource", "Used and after", "Used", "After", "Hard"] {
-        let _ = write!(page, "<th>{heading}</th>");
-    }
-    page.push_str("</tr></thead><tbody>\n");
-    for effect in quotas {
-        let share = |amount: &Quantity| percent(amount, &effect.hard);
-        let _ = write!(page, "<tr>");
-        for cell in [&effect.namespace, &effect.quota, &effect.resource] {
-            let _ = write!(page, "<td>{}</td>", escaped(cell));
-        }
-        // Widths are attributes of an image, since the page's policy lets no element style itself.
-        let _ = write!(page, "<td>{}</td>", quota_bar(share(&effect.used), share(&effect.used_after), effect.fits));
-        let way = if effect.fits { "" } else { " class=\"more\"" };
+/// What can be freed, and what is at risk.
+fn stats(page: &mut String, report: &Report) {
+    let total = &report.total;
+    page.push_str("<div class=\"stats\">\n");
+    stat(page, Resource::Cpu, &total.cpu);
+    stat(page, Resource::Memory, &total.memory);
+    if let Some(money) = &total.saved_a_month {
         let _ = writeln!(
             page,
-            "<td>{}</td><td{way}>{}</td><td>{}</td></tr>",
-            escaped(&effect.used.to_string()),
-            escaped(&effect.used_after.to_string()),
-            escaped(&effect.hard.to_string())
+            "<div class=\"card stat\"><b>{money} <small>per month</small></b>\
+             <span>What the freed requests cost, at the given prices</span></div>"
         );
     }
-    page.push_str("</tbody></table></div>\n");
+    let at_risk = BTreeSet::from_iter(report.risks.iter().map(|risk| (&risk.workload, &risk.container))).len();
+    let class = if at_risk > 0 { " bad" } else { "" };
+    let _ = writeln!(
+        page,
+        "<div class=\"card stat{class}\"><b>{at_risk} <small>at risk</small></b><span>of {}: killed, throttled, above \
+         their request, or without one</span></div>\n</div>",
+        count_of(total.containers, "container")
+    );
+    if total.without_usage > 0 {
+        let _ = writeln!(
+            page,
+            "<p class=\"muted\">No usage data for {} of {}: nothing is recommended for them.</p>",
+            total.without_usage,
+            count_of(total.containers, "container")
+        );
+    }
 }
 
-fn quota_bar(used: u64, after: u64, fits: bool) -> String {
-    let (used, after) = (used.min(100) * 2, after.min(100) * 2);
-    let class = if fits { "advice" } else { "advice more" };
+fn stat(page: &mut String, resource: Resource, sum: &Sum) {
+    let amount = |amount: &Quantity| short(resource, amount);
+    let name = if resource == Resource::Cpu { "CPU" } else { "Memory" };
+    let (percent, is_less) = (percent(&sum.recommended, &sum.requested), !sum.saved.is_negative());
+    let (saved, what, change) = if is_less {
+        (amount(&sum.saved), "you can free", format!("−{}%", 100_u64.saturating_sub(percent)))
+    } else {
+        let more = sum.recommended.minus(&sum.requested);
+        (amount(&more), "needed besides", format!("+{}%", percent.saturating_sub(100)))
+    };
+    let class = if is_less { "less" } else { "more" };
+    let _ = writeln!(
+        page,
+        "<div class=\"card stat\"><b>{saved} <small class=\"{class}\">{change}</small></b>\
+         <span>{name} {what}: {} requested → {} recommended</span>{}</div>",
+        amount(&sum.requested),
+        amount(&sum.recommended),
+        gauge(percent.min(100), percent, is_less)
+    );
+}
+
+/// What to fix before anything is saved.
+fn risks(page: &mut String, risks: &[Risk]) {
+    if risks.is_empty() {
+        return;
+    }
+    let _ = writeln!(
+        page,
+        "<section><header><h2>Fix first <small class=\"muted\">{}</small></h2></header><div class=\"card\"><table id=\"risks\">\
+         <thead><tr><th scope=\"col\">Workload</th><th scope=\"col\">Why</th><th scope=\"col\">Fix</th></tr></thead><tbody>",
+        count_of(risks.len() as u64, "finding")
+    );
+    for Risk { workload, container, risk, text, fix } in risks {
+        let (tone, name) = match risk {
+            Kind::OomKilled => ("bad", "OOM-killed"),
+            Kind::Throttled => ("warn", "throttled"),
+            Kind::AboveRequest => ("warn", "above request"),
+            Kind::NoRequest => ("info", "no request"),
+        };
+        let id = id_of(&workload.namespace, &workload.to_string(), container);
+        let _ = writeln!(
+            page,
+            "<tr><th scope=\"row\"><a href=\"#{id}\">{}</a></th><td><span class=\"pill {tone}\">{name}</span> <small>{}</small></td><td>{}</td></tr>",
+            named(&workload.namespace, &workload.name, &[&workload.kind, container]),
+            escaped(text),
+            escaped(fix)
+        );
+    }
+    page.push_str("</tbody></table></div></section>\n");
+}
+
+fn id_of(namespace: &str, object: &str, container: &str) -> String {
+    escaped(&format!("{namespace}/{object}/{container}").replace(char::is_whitespace, "_"))
+}
+
+/// Namespace and name in one cell, with what else is to know below.
+fn named(namespace: &str, name: &str, below: &[&str]) -> String {
+    let below: Vec<String> = below.iter().filter(|text| !text.is_empty()).map(|text| escaped(text)).collect();
     format!(
-        "<svg width=\"200\" height=\"14\" role=\"img\" aria-label=\"quota\"><rect class=\"track\" width=\"200\" height=\"14\" rx=\"3\"/>\
-         <rect class=\"range\" width=\"{used}\" height=\"14\" rx=\"3\"/>\
-         <line class=\"{class}\" x1=\"{after}\" x2=\"{after}\" y1=\"0\" y2=\"14\"/></svg>"
+        "<span class=\"muted\">{} / </span><b>{}</b><small>{}</small>",
+        escaped(namespace),
+        escaped(name),
+        below.join(" · ")
     )
 }
 
-fn percent(amount: &Quantity, whole: &Quantity) -> u64 {
-    let (amount, whole) = (i128::from(amount.milli_value()), i128::from(whole.milli_value()));
-    if whole <= 0 { 100 } else { u64::try_from(amount.max(0) * 100 / whole).unwrap_or(100) }
-}
-
-fn namespaces(page: &mut String, report: &Report) {
-    if report.totals.len() < 2 {
-        return;
-    }
-    page.push_str("<h2>Namespaces</h2>\n<div class=\"wide\"><table id=\"namespaces\"><thead><tr><th>Namespace</th>");
-    let mut headings = vec![
-        "Workloads",
-        "Containers",
-        "Without advice",
-        "CPU requested",
-        "Recommended",
-        "Saved",
-        "Memory requested",
-        "Recommended",
-        "Saved",
-    ];
-    if report.total.saved_a_month.is_some() {
-        headings.push("Saved per month");
-    }
-    for heading in headings {
-        let _ = write!(page, "<th class=\"number\">{heading}</th>");
-    }
-    page.push_str("</tr></thead><tbody>\n");
-    for total in report.totals.iter().chain([&report.total]) {
-        let Total { namespace, workloads, containers, without_advice, cpu, memory, saved_a_month, .. } = total;
-        let name = namespace.as_ref().map_or_else(|| "<b>Total</b>".to_owned(), |name| escaped(name));
-        let _ = write!(page, "<tr><td>{name}</td>");
-        let mut cells = vec![workloads.to_string(), containers.to_string(), without_advice.to_string()];
-        for (resource, sum) in [(Resource::Cpu, cpu), (Resource::Memory, memory)] {
-            cells.extend([&sum.requested, &sum.recommended, &sum.saved].map(|amount| short(resource, amount)));
-        }
-        cells.extend(saved_a_month.map(|money| money.to_string()));
-        for cell in cells {
-            let _ = write!(page, "<td class=\"number\">{}</td>", escaped(&cell));
-        }
-        page.push_str("</tr>\n");
-    }
-    page.push_str("</tbody></table></div>\n");
-}
-
 fn containers(page: &mut String, report: &Report) {
-    page.push_str("<h2>Containers</h2>\n");
-    page.push_str(CONTROLS);
-    page.push_str("<div class=\"wide\"><table id=\"containers\"><thead><tr>");
-    for (heading, is_number) in COLUMNS {
-        let class = if is_number { " class=\"number\"" } else { "" };
-        let _ = write!(page, "<th{class}><button type=\"button\">{heading}</button></th>");
+    let _ = write!(
+        page,
+        "<section><header><h2>Containers <small class=\"muted\">the largest savings first</small></h2><span id=\"count\" class=\"muted\"></span>\
+         <input id=\"filter\" class=\"no-print\" type=\"search\" placeholder=\"Filter by name, image or flag\" aria-label=\"Filter\">\
+         </header><div class=\"card\"><table id=\"containers\"><thead><tr>"
+    );
+    for (heading, class) in COLUMNS {
+        let heading =
+            if class == "usage" { heading.to_owned() } else { format!("<button type=\"button\">{heading}</button>") };
+        let _ = write!(page, "<th scope=\"col\" class=\"{class}\">{heading}</th>");
     }
     page.push_str("</tr></thead><tbody>\n");
     for (row, container) in report.containers() {
-        container_row(page, row, container);
+        container_row(page, report, row, container);
     }
-    page.push_str("</tbody></table></div>\n");
+    page.push_str("</tbody></table>");
+    page.push_str(LEGEND);
+    page.push_str("</div></section>\n");
 }
 
-fn container_row(page: &mut String, of: &Workload, container: &Container) {
+fn container_row(page: &mut String, report: &Report, of: &Workload, container: &Container) {
     let flags: Vec<(Flag, String)> =
         table::flags(of, container).into_iter().map(|flag| (flag, flag.to_string())).collect();
     let all_flags = flags.iter().map(|(_, text)| text.as_str()).collect::<Vec<_>>().join(" ");
     let (namespace, name) = (&of.key.namespace, of.key.to_string());
     let text = [namespace, &name, &container.name, &container.image, &all_flags].map(String::as_str);
-    let _ = write!(page, "<tr data-text=\"{}\">", escaped(&text.join(" ").to_lowercase()));
+    let id = id_of(namespace, &name, &container.name);
+    let _ = write!(page, "<tr id=\"{id}\" data-text=\"{}\">", escaped(&text.join(" ").to_lowercase()));
     let above = [of.managed_by.as_ref().map(|top| format!("managed by {top}")), of.through.clone()];
-    let above: Vec<String> = above.into_iter().flatten().collect();
-    for (cell, beneath) in
-        [(namespace, String::new()), (&name, above.join(", ")), (&container.name, container.image.clone())]
-    {
-        let beneath = if beneath.is_empty() { beneath } else { format!("<small>{}</small>", escaped(&beneath)) };
-        let cell = escaped(cell);
-        let _ = write!(page, "<td data-sort=\"{cell}\">{cell}{beneath}</td>");
+    let mut below =
+        vec![of.key.kind.clone(), container.name.clone(), count_of(of.pods, "pod"), container.image.clone()];
+    below.extend(above.into_iter().flatten());
+    let below: Vec<&str> = below.iter().map(String::as_str).collect();
+    let pills = flags.iter().map(|(flag, text)| {
+        let tone = match flag {
+            Flag::OomKills(_) => "bad",
+            Flag::Throttled(_) | Flag::Restarts(_) => "warn",
+            Flag::NoUsageData | Flag::TooBrief => "",
+            Flag::Autoscaler | Flag::Limit | Flag::QosClass => "info",
+        };
+        format!(" <span class=\"pill {tone}\">{}</span>", escaped(text))
+    });
+    let _ = write!(
+        page,
+        "<th scope=\"row\" data-sort=\"{id}\"><a href=\"#{id}\">{}</a>{}</th>",
+        named(namespace, &of.key.name, &below),
+        pills.collect::<String>()
+    );
+    for resource in CPU_AND_MEMORY {
+        resource_cells(page, container.resource(resource));
     }
-    number(page, i128::from(of.pods), &of.pods.to_string());
-    for resource in [Resource::Cpu, Resource::Memory] {
-        resource_cells(page, of, container.resource(resource));
-    }
+    saved_cell(page, report, of, container);
     let samples = container.evidence.as_ref().map_or(0, |evidence| evidence.samples);
-    let evidence = container.evidence.as_ref().map_or_else(|| NO_USAGE_DATA.to_owned(), ToString::to_string);
-    let _ = write!(page, "<td class=\"number\" data-sort=\"{samples}\">{evidence}");
+    let evidence = container.evidence.as_ref().map_or_else(|| "no usage data".to_owned(), ToString::to_string);
+    let _ = write!(page, "<td class=\"number why\" data-sort=\"{samples}\">{}", escaped(&evidence));
     let reasons: String = container.resources.iter().filter_map(reasons).collect();
     if !reasons.is_empty() {
         let _ = write!(page, "<details><summary>why</summary>{reasons}</details>");
-    }
-    page.push_str("</td>");
-    let _ = write!(page, "<td data-sort=\"{}\">", escaped(&all_flags));
-    for (flag, text) in &flags {
-        let class = if matches!(flag, Flag::OomKills(_)) { "flag bad" } else { "flag" };
-        let _ = write!(page, "<span class=\"{class}\">{}</span>", escaped(text));
     }
     if of.qos != of.qos_after {
         let _ = write!(page, "<small>{} → {}</small>", of.qos, of.qos_after);
@@ -265,79 +264,178 @@ fn reasons(advice: &ResourceAdvice) -> Option<String> {
     (!texts.is_empty()).then(|| format!("<small>{}</small>", escaped(&text)))
 }
 
-/// Request, recommendation, what is saved, and the distribution.
-fn resource_cells(page: &mut String, of: &Workload, advice: Option<&ResourceAdvice>) {
+/// Money where there are prices, and what is freed over all pods.
+fn saved_cell(page: &mut String, report: &Report, of: &Workload, container: &Container) {
+    let saved = CPU_AND_MEMORY.map(|resource| of.saved_by(container, resource));
+    let [cpu, memory] = saved.clone().map(|saved| saved.unwrap_or(Quantity::ZERO));
+    let mut lines: Vec<String> =
+        report.prices.money(&cpu, &memory).map(|money| format!("<b>{money}</b>")).into_iter().collect();
+    for (resource, saved) in CPU_AND_MEMORY.into_iter().zip(&saved) {
+        let Some(saved) = saved.as_ref().filter(|saved| !saved.is_zero()) else { continue };
+        let (class, sign) = if saved.is_negative() { ("more", "+") } else { ("", "") };
+        let amount = short(resource, &if saved.is_negative() { Quantity::ZERO.minus(saved) } else { saved.clone() });
+        lines.push(format!("<small class=\"{class}\">{sign}{amount}</small>"));
+    }
+    let text = if saved.iter().all(Option::is_none) { "–".to_owned() } else { lines.concat() };
+    let _ = write!(page, "<td class=\"number\" data-sort=\"{}\">{text}</td>", report.prices.weight(&cpu, &memory));
+}
+
+/// The request with its recommendation, and the distribution of usage.
+fn resource_cells(page: &mut String, advice: Option<&ResourceAdvice>) {
     let Some(advice) = advice else {
-        return page.push_str(&"<td data-sort=\"-1\" class=\"number faint\">-</td>".repeat(4));
+        return page.push_str("<td data-sort=\"-1\" class=\"number\">–</td><td class=\"usage\"></td>");
     };
-    let sort = |amount: Option<&Quantity>| amount.map_or(-1, |amount| i128::from(amount.milli_value()));
-    let text = |amount: Option<&Quantity>| amount.map_or_else(|| "-".to_owned(), ToString::to_string);
-    let limit = |limit: &Option<Quantity>| limit.as_ref().map(|limit| format!("limit {limit}")).unwrap_or_default();
+    let amount = |amount: &Quantity| in_column(advice.resource, amount);
     let request = advice.request.as_ref().map(|request| &request.value);
-    number_with(page, sort(request), &text(request), &limit(&advice.limit), "");
-    let recommended = advice.recommended.as_ref();
-    let unknown = advice.unknown.as_ref().map(ToString::to_string);
-    let beneath = unknown.unwrap_or_else(|| limit(&advice.recommended_limit));
-    number_with(page, sort(recommended), &text(recommended), &beneath, "");
-    let saved = advice.saved(of.pods);
-    let class = match &saved {
-        Some(saved) if saved.is_positive() => "less",
-        Some(saved) if saved.is_negative() => "more",
-        _ => "faint",
+    let now = request.map_or_else(|| "none".to_owned(), amount);
+    let text = match &advice.recommended {
+        Some(recommended) if request != Some(recommended) => {
+            let class = if request.is_none_or(|request| recommended > request) { "more" } else { "less" };
+            format!("{now} <span class=\"arrow\">→</span> <b class=\"{class}\">{}</b>", amount(recommended))
+        }
+        Some(_) => now,
+        None => format!(
+            "{now}<small>{}</small>",
+            escaped(&advice.unknown.as_ref().map(ToString::to_string).unwrap_or_default())
+        ),
     };
-    let text = saved.as_ref().map_or_else(|| "-".to_owned(), |saved| short(advice.resource, saved));
-    let sorted = saved.as_ref().map_or(0, |saved| i128::from(saved.milli_value()));
-    number_with(page, sorted, &text, "", class);
-    let peak = advice.used.as_ref().map(Distribution::peak);
-    let _ = write!(page, "<td data-sort=\"{}\">{}</td>", sort(peak), distribution(advice));
-}
-
-fn number(page: &mut String, sort: i128, text: &str) {
-    number_with(page, sort, text, "", "");
-}
-
-fn number_with(page: &mut String, sort: i128, text: &str, beneath: &str, class: &str) {
-    let beneath = if beneath.is_empty() { String::new() } else { format!("<small>{}</small>", escaped(beneath)) };
-    let _ = write!(page, "<td class=\"number {class}\" data-sort=\"{sort}\">{}{beneath}</td>", escaped(text));
+    let limit = match (&advice.limit, &advice.recommended_limit) {
+        (limit, Some(recommended)) => {
+            let now = limit.as_ref().map_or_else(|| "none".to_owned(), amount);
+            format!("<small>limit {now} → {}</small>", amount(recommended))
+        }
+        (Some(limit), None) => format!("<small>limit {}</small>", amount(limit)),
+        (None, None) => String::new(),
+    };
+    let sort = request.map_or(-1, |request| i128::from(request.milli_value()));
+    let _ = write!(
+        page,
+        "<td class=\"number\" data-sort=\"{sort}\">{text}{limit}</td><td class=\"usage\">{}</td>",
+        distribution(advice)
+    );
 }
 
 /// From p50 to p95 a box, a line to the peak, and where the request is and should be.
 fn distribution(advice: &ResourceAdvice) -> String {
-    const WIDTH: i128 = 110;
-    let Some(used) = &advice.used else { return "<span class=\"faint\">none</span>".to_owned() };
-    let amount = |amount: &Quantity| i128::from(amount.milli_value());
+    const WIDTH: i128 = 156;
+    let Some(used) = &advice.used else { return "<span class=\"muted\">no usage data</span>".to_owned() };
+    let milli = |amount: &Quantity| i128::from(amount.milli_value());
     let marks = [advice.request.as_ref().map(|request| &request.value), advice.recommended.as_ref()];
     // Namespaces may agree on no other figure.
     let figures = [500, 950].map(|permille| used.percentile(permille).unwrap_or(used.peak()));
-    let most = marks.into_iter().flatten().chain([used.peak()]).map(amount).max().unwrap_or(0).max(1);
-    let at = |value: &Quantity| 2 + amount(value).max(0) * WIDTH / most;
+    let inner = marks.into_iter().flatten().chain([used.peak()]).map(milli).max().unwrap_or(0).max(1);
+    // A limit far above everything else would press the rest into a corner.
+    let limit = advice.limit.as_ref().filter(|limit| milli(limit) <= inner * 3);
+    let most = limit.map_or(inner, |limit| milli(limit).max(inner));
+    let at = |value: &Quantity| 2 + milli(value).max(0) * WIDTH / most;
     let ([p50, p95], peak) = (figures.map(at), at(used.peak()));
     let [typical, high, highest] =
-        [figures[0], figures[1], used.peak()].map(|amount| escaped(&short(advice.resource, amount)));
+        [figures[0], figures[1], used.peak()].map(|amount| in_column(advice.resource, amount));
     let mut svg = format!(
-        "<svg width=\"{}\" height=\"18\" role=\"img\" aria-label=\"p50 {typical}, p95 {high}, peak {highest}\">\
-         <line class=\"line\" x1=\"{p50}\" x2=\"{peak}\" y1=\"9\" y2=\"9\"/>\
-         <rect class=\"range\" x=\"{p50}\" y=\"4\" width=\"{}\" height=\"10\" rx=\"2\"/>",
-        WIDTH + 6,
+        "<svg class=\"spread\" viewBox=\"0 0 160 24\" preserveAspectRatio=\"none\" role=\"img\" aria-label=\"p50 {typical}, p95 {high}, peak {highest}\">\
+         <line class=\"axis\" x1=\"0\" x2=\"160\" y1=\"12\" y2=\"12\"/><line class=\"rare\" x1=\"{p50}\" x2=\"{peak}\" y1=\"12\" y2=\"12\"/>\
+         <rect class=\"usual\" x=\"{p50}\" y=\"8\" width=\"{}\" height=\"8\" rx=\"2\"/>",
         (p95 - p50).max(2)
     );
-    for (mark, class) in marks.into_iter().zip(["now", "advice"]) {
+    let is_raise = matches!(marks, [Some(request), Some(recommended)] if recommended > request);
+    let classes = ["request", if is_raise { "recommended raise" } else { "recommended" }, "limit"];
+    for (mark, class) in marks.into_iter().chain([limit]).zip(classes) {
         if let Some(mark) = mark {
             let x = at(mark);
-            let _ = write!(svg, "<line class=\"{class}\" x1=\"{x}\" x2=\"{x}\" y1=\"0\" y2=\"18\"/>");
+            let _ = write!(svg, "<line class=\"{class}\" x1=\"{x}\" x2=\"{x}\" y1=\"3\" y2=\"21\"/>");
         }
     }
     svg.push_str("</svg>");
     svg + &format!("<small>p95 {high}, peak {highest}</small>")
 }
 
+fn quotas(page: &mut String, quotas: &[QuotaEffect]) {
+    if quotas.is_empty() {
+        return;
+    }
+    page.push_str("<section><header><h2>Quotas <small class=\"muted\">with all recommendations applied</small></h2></header><div class=\"card\"><table id=\"quotas\"><thead><tr>");
+    for (heading, class) in
+        [("Quota", ""), ("Used, and after", "share"), ("Used", "number"), ("After", "number"), ("Hard", "number")]
+    {
+        let _ = write!(page, "<th scope=\"col\" class=\"{class}\">{heading}</th>");
+    }
+    page.push_str("</tr></thead><tbody>\n");
+    for effect in quotas {
+        let [used, after, hard] =
+            [&effect.used, &effect.used_after, &effect.hard].map(|amount| people::amount(&effect.resource, amount));
+        let class = if effect.fits { "" } else { " more" };
+        let _ = writeln!(
+            page,
+            "<tr><th scope=\"row\">{}</th><td class=\"share\">{}</td><td class=\"number\">{used}</td><td class=\"number{class}\">{after}</td><td class=\"number\">{hard}</td></tr>",
+            named(&effect.namespace, &effect.quota, &[&effect.resource]),
+            gauge(percent(&effect.used, &effect.hard), percent(&effect.used_after, &effect.hard), effect.fits)
+        );
+    }
+    page.push_str("</tbody></table></div></section>\n");
+}
+
+/// Widths are attributes of an image, since the page's policy lets no element style itself.
+fn gauge(used: u64, after: u64, fits: bool) -> String {
+    let (used, after) = (used.min(100), after.min(100));
+    let class = if fits { "after" } else { "after more" };
+    format!(
+        "<svg class=\"gauge\" viewBox=\"0 0 100 8\" preserveAspectRatio=\"none\" role=\"img\" aria-label=\"{used}% used, {after}% after\">\
+         <rect class=\"track\" width=\"100\" height=\"8\"/><rect class=\"now\" width=\"{used}\" height=\"8\"/>\
+         <line class=\"{class}\" x1=\"{after}\" x2=\"{after}\" y1=\"0\" y2=\"8\"/></svg>"
+    )
+}
+
+fn percent(amount: &Quantity, whole: &Quantity) -> u64 {
+    let (amount, whole) = (i128::from(amount.milli_value()), i128::from(whole.milli_value()));
+    if whole <= 0 { 100 } else { u64::try_from(amount.max(0) * 100 / whole).unwrap_or(100) }
+}
+
+fn namespaces(page: &mut String, report: &Report) {
+    if report.totals.len() < 2 {
+        return;
+    }
+    page.push_str("<section><header><h2>Namespaces</h2></header><div class=\"card\"><table id=\"namespaces\"><thead><tr><th scope=\"col\">Namespace</th>");
+    let mut headings =
+        vec!["Containers", "Without advice", "CPU requested", "Recommended", "Memory requested", "Recommended"];
+    if report.total.saved_a_month.is_some() {
+        headings.push("Saves per month");
+    }
+    for heading in headings {
+        let _ = write!(page, "<th scope=\"col\" class=\"number\">{heading}</th>");
+    }
+    page.push_str("</tr></thead><tbody>\n");
+    for total in report.totals.iter().chain([&report.total]) {
+        let Total { namespace, containers, without_advice, cpu, memory, saved_a_month, .. } = total;
+        let name = namespace.as_ref().map_or_else(|| "<b>Total</b>".to_owned(), |name| escaped(name));
+        let _ = write!(page, "<tr><th scope=\"row\">{name}</th>");
+        let mut cells = vec![containers.to_string(), without_advice.to_string()];
+        for (resource, sum) in [(Resource::Cpu, cpu), (Resource::Memory, memory)] {
+            cells.extend([&sum.requested, &sum.recommended].map(|amount| in_column(resource, amount)));
+        }
+        cells.extend(saved_a_month.map(|money| money.to_string()));
+        for cell in cells {
+            let _ = write!(page, "<td class=\"number\">{}</td>", escaped(&cell));
+        }
+        page.push_str("</tr>\n");
+    }
+    page.push_str("</tbody></table></div></section>\n");
+}
+
 fn list(page: &mut String, heading: &str, lines: Vec<String>) {
     if lines.is_empty() {
         return;
     }
-    let _ = writeln!(page, "<h2>{heading}</h2>\n<ul>");
+    let _ = writeln!(page, "<section><header><h2>{heading}</h2></header><ul class=\"card\">");
     lines.iter().for_each(|line| page.push_str(&format!("<li>{}</li>\n", escaped(line))));
-    page.push_str("</ul>\n");
+    page.push_str("</ul></section>\n");
+}
+
+/// An amount in a column of its resource: cores without their name, which would be in each row.
+fn in_column(resource: Resource, amount: &Quantity) -> String {
+    match Unit::of(resource.name(), [amount]) {
+        Unit::Cores => Unit::Cores.number(amount),
+        _ => short(resource, amount),
+    }
 }
 
 /// Text in HTML, in an element or in quotes.

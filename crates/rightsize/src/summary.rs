@@ -6,14 +6,18 @@ use serde::Serialize;
 
 use super::distribution::thousandths;
 use super::quota_effect::QuotaEffect;
-use super::report::Report;
+use super::report::{Report, Total};
 use super::risk::Risk;
+use super::table;
 use super::workload::{Container, ResourceAdvice, Workload};
 
 #[derive(Debug, Serialize)]
 pub struct Summary<'a> {
     /// What is at risk, and what nobody has measured; empty if nothing is.
     headline: String,
+    /// Where usage was read.
+    source: String,
+    total: &'a Total,
     /// As in the report.
     risks: &'a [Risk],
     lines: Vec<Line<'a>>,
@@ -34,6 +38,9 @@ struct Line<'a> {
     recommended: Option<Amount>,
     /// Of the image, where neither usage nor the author says anything.
     typical: Option<Amount>,
+    evidence: Option<String>,
+    /// `oom 3`, `hpa`: of the container, on each of its lines.
+    flags: Vec<String>,
     /// Of the request, with its sign.
     change: String,
     /// What was observed, in rising order.
@@ -69,6 +76,8 @@ pub fn of(report: &Report) -> Option<Summary<'_>> {
     let is_of_something = !lines.is_empty();
     is_of_something.then(|| Summary {
         headline: report.headline(),
+        source: report.source.to_string(),
+        total: &report.total,
         risks: &report.risks,
         lines,
         quotas: &report.quotas,
@@ -90,6 +99,8 @@ impl<'a> Line<'a> {
             limit: advice.limit.as_ref().map(amount),
             recommended: advice.recommended.as_ref().map(amount),
             typical: advice.typical.as_ref().map(amount),
+            evidence: container.evidence.as_ref().map(ToString::to_string),
+            flags: table::flags(workload, container).iter().map(ToString::to_string).collect(),
             change: advice.change.as_ref().map_or_else(|| "-".to_owned(), ToString::to_string),
             usage: levels.map(|(at, text, value)| Level { at, text, value }).collect(),
             source: advice.explained(),

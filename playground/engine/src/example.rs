@@ -60,8 +60,10 @@ impl Example {
             panels.into_iter().map(|(panel, objects)| (panel, documents(&objects))).collect();
         panels.insert(Panel::Settings, yaml::write(&settings_of(settings)));
         let namespace = object.pointer("/metadata/namespace").and_then(Value::as_str).unwrap_or("shop").to_owned();
-        let (name, title, group) = (name.to_owned(), title_of(name), group_of(name));
-        Ok(Some(Self { name, title, group, shows: shows.clone(), namespace, panels }))
+        let story = STORIES.iter().find(|(scenario, _)| *scenario == name);
+        let (title, group) =
+            story.map_or_else(|| (title_of(name), group_of(name)), |(_, title)| ((*title).to_owned(), GROUPS[0]));
+        Ok(Some(Self { name: name.to_owned(), title, group, shows: shows.clone(), namespace, panels }))
     }
 
     /// As the page plays it.
@@ -121,7 +123,11 @@ pub fn all(
     for (name, text) in scenarios {
         examples.extend(Example::of_scenario(name, text).map_err(|problem| format!("{name}: {problem}"))?);
     }
-    examples.sort_by_key(|example| GROUPS.iter().position(|group| *group == example.group));
+    let place = |example: &Example| {
+        let story = STORIES.iter().position(|(scenario, _)| *scenario == example.name);
+        (GROUPS.iter().position(|group| *group == example.group), story)
+    };
+    examples.sort_by_key(place);
     Ok(examples)
 }
 
@@ -146,14 +152,24 @@ fn shop(read: &mut impl FnMut(&str) -> Result<String, String>) -> Result<Example
     panels.insert(Panel::Settings, texts(&["settings.yaml"])?);
     Ok(Example {
         name: "shop".to_owned(),
-        title: "A namespace with limits, a quota and usage".to_owned(),
-        group: GROUPS.first().copied().unwrap_or_default(),
-        shows: "A pod above the maximum is refused, a Job's pod is filled in, and a Deployment is told that its quota \
-                has no room for all of its replicas."
+        title: "Tour: three manifests, three outcomes".to_owned(),
+        group: GROUPS[0],
+        shows: "One Pod exceeds the maximum, one gets missing values, and one Deployment doesn't fit its quota."
             .to_owned(),
         namespace: "shop".to_owned(),
         panels,
     })
 }
 
-const GROUPS: [&str; 5] = ["Start here", "LimitRanges", "Quotas", "Estimates", "Settings"];
+/// The scenarios that people meet first, after the shop, in their own words.
+const STORIES: [(&str, &str); 7] = [
+    ("quota-warns-a-deployment", "Quota has no room for a rollout"),
+    ("estimate-from-own-history", "No requests set: fill them from usage"),
+    ("every-breach-at-once", "Every violation at once, with its fix"),
+    ("default-limit-becomes-the-request", "Default limit below the minimum request"),
+    ("deployment-is-warned", "A Deployment whose Pods would be rejected"),
+    ("tenant-quota-warns-a-deployment", "One quota for several namespaces"),
+    ("rule-fills-in", "Your own defaults, without a LimitRange"),
+];
+
+const GROUPS: [&str; 5] = ["Stories", "LimitRanges", "Quotas", "Estimates", "Settings"];

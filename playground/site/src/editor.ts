@@ -9,8 +9,12 @@ import { yaml } from "@codemirror/lang-yaml";
 import { HighlightStyle, bracketMatching, indentOnInput, indentUnit, syntaxHighlighting } from "@codemirror/language";
 import { type Diagnostic, forEachDiagnostic, lintGutter, lintKeymap, setDiagnostics } from "@codemirror/lint";
 import { EditorState, type Extension } from "@codemirror/state";
-import { EditorView, drawSelection, highlightActiveLine, keymap, lineNumbers } from "@codemirror/view";
+import { EditorView, drawSelection, highlightActiveLine, hoverTooltip, keymap, lineNumbers, placeholder } from "@codemirror/view";
 import { tags } from "@lezer/highlight";
+import { bytes, thousandths } from "./amounts.js";
+import type { Edit } from "./explain.js";
+import type { Span } from "./locate.js";
+import { HINTS, LABELS } from "./panels.js";
 import { placeOf, schemaAt } from "./schema.js";
 import type { Panel, Panels } from "./types.js";
 
@@ -20,6 +24,9 @@ export interface Mark {
   line: number;
   severity: "error" | "warning" | "info";
   text: string;
+  /** What of the text it is about; the whole line otherwise. */
+  span?: Span;
+  fix?: { name: string; changes: Edit[] };
 }
 
 const MOST_MARKS = 500;
@@ -33,7 +40,6 @@ export class Editor {
   constructor(
     host: HTMLElement,
     panel: Panel,
-    private readonly labels: Record<Panel, string>,
     private readonly changed: () => void,
   ) {
     this.#panel = panel;
@@ -74,6 +80,11 @@ export class Editor {
     this.#showMarks();
   }
 
+  /** Changes the text as a person would, so that it can be undone. */
+  edit(changes: Edit[]) {
+    this.#view.dispatch({ changes, userEvent: "input.fix" });
+  }
+
   goTo(line: number) {
     const { doc } = this.#view.state;
     const { from } = doc.line(Math.min(Math.max(line, 1), doc.lines));
@@ -86,11 +97,11 @@ export class Editor {
   }
 
   #state(panel: Panel, doc: string): EditorState {
-    return EditorState.create({ doc, extensions: [extensions, completion(panel), this.#names(panel), this.#listener] });
+    return EditorState.create({ doc, extensions: [extensions, completion(panel), hover(panel), placeholder(HINTS[panel]), this.#names(panel), this.#listener] });
   }
 
   #names(panel: Panel): Extension {
-    return EditorView.contentAttributes.of({ "aria-label": `${this.labels[panel]} (YAML)`, "data-panel": panel, tabindex: "0" });
+    return EditorView.contentAttributes.of({ "aria-label": `${LABELS[panel]} (YAML)`, "data-panel": panel, tabindex: "0" });
   }
 
   #listener = EditorView.updateListener.of((update) => {
@@ -100,9 +111,12 @@ export class Editor {
   #showMarks() {
     const { doc } = this.#view.state;
     const marks = (this.#marks.get(this.#panel) ?? []).slice(0, MOST_MARKS);
-    const diagnostics = marks.map(({ line, severity, text }): Diagnostic => {
+    const diagnostics = marks.map(({ line, severity, text, span, fix }): Diagnostic => {
       const at = doc.line(Math.min(Math.max(line, 1), doc.lines));
-      return { from: at.from + (at.text.length - at.text.trimStart().length), to: at.to, severity, message: text };
+      const whole = { from: at.from + (at.text.length - at.text.trimStart().length), to: at.to };
+      const { from, to } = span && span.to <= doc.length ? span : whole;
+      const actions = fix ? [{ name: fix.name, apply: (view: EditorView) => view.dispatch({ changes: fix.changes, userEvent: "input.fix" }) }] : [];
+      return { from, to, severity, message: text, actions };
     });
     // Each setting of marks draws the editor anew.
     if (!isMarked(this.#view.state, diagnostics)) this.#view.dispatch(setDiagnostics(this.#view.state, diagnostics));
@@ -151,27 +165,66 @@ function completion(panel: Panel): Extension {
   return autocompletion({ override: [source], icons: false });
 }
 
+/** What a field is for, and how much a quantity is. */
+function hover(panel: Panel): Extension {
+  return hoverTooltip((view, position) => {
+    const { doc } = view.state;
+    const line = doc.lineAt(position);
+    for (const match of line.text.matchAll(/[^\s:,{}[\]"']+/g)) {
+      const [from, to] = [line.from + match.index, line.from + match.index + match[0].length];
+      if (position < from || position > to) continue;
+      const told = /^\s*["']?:/.test(line.text.slice(to - line.from)) ? fieldAt(panel, view.state, line.number, match[0]) : amountOf(match[0]);
+      if (!told) return null;
+      const dom = document.createElement("div");
+      dom.className = "hover";
+      dom.textContent = told;
+      return { pos: from, end: to, above: true, create: () => ({ dom }) };
+    }
+    return null;
+  });
+}
+
+function fieldAt(panel: Panel, state: EditorState, number: number, field: string): string | undefined {
+  const first = Math.max(1, number - 2_000);
+  const lines: string[] = [];
+  for (let at = first; at <= number; at++) lines.push(state.doc.line(at).text);
+  const fields = schemaAt(panel, placeOf(lines, number - first))?.fields;
+  const info = fields?.[field]?.info;
+  return info && `${field}: ${info}`;
+}
+
+/** `1536Mi` as `1.5 GiB = 1,610,612,736`, `750m` as `0.75`. */
+function amountOf(text: string): string | undefined {
+  const value = /^[0-9.]+([numkMGTPE]|[KMGTPE]i)$/.test(text) ? thousandths(text) : undefined;
+  if (value === undefined) return undefined;
+  const whole = (value / 1000).toLocaleString("en", { maximumFractionDigits: 9 });
+  return /i$/.test(text) ? `${text} = ${bytes(value)} = ${whole} bytes` : `${text} = ${whole}`;
+}
+
 /** Colors are the page's, for light and dark alike. */
 const colors = HighlightStyle.define([
   { tag: [tags.definition(tags.propertyName), tags.propertyName], color: "var(--key)" },
   { tag: [tags.string, tags.content], color: "var(--text)" },
   { tag: [tags.number, tags.bool, tags.null], color: "var(--number)" },
-  { tag: tags.comment, color: "var(--faint)", fontStyle: "italic" },
-  { tag: [tags.separator, tags.punctuation, tags.meta], color: "var(--faint)" },
+  { tag: tags.comment, color: "var(--muted)", fontStyle: "italic" },
+  { tag: [tags.separator, tags.punctuation, tags.meta], color: "var(--muted)" },
 ]);
 
 const theme = EditorView.theme({
-  "&": { height: "100%", color: "var(--text)", backgroundColor: "var(--sheet)", fontSize: "0.875rem" },
-  "&.cm-focused": { outline: "2px solid var(--accent)", outlineOffset: "-2px" },
+  "&": { height: "100%", color: "var(--text)", backgroundColor: "var(--sheet)", fontSize: "var(--small)" },
+  "&.cm-focused": { outline: "none" },
   ".cm-scroller": { fontFamily: "var(--mono)", lineHeight: "1.5" },
   ".cm-content": { caretColor: "var(--text)" },
   ".cm-cursor": { borderLeftColor: "var(--text)" },
-  ".cm-gutters": { backgroundColor: "var(--sheet)", color: "var(--faint)", borderRight: "1px solid var(--line)" },
+  ".cm-gutters": { backgroundColor: "var(--sheet)", color: "var(--muted)", borderRight: "1px solid var(--line)" },
   ".cm-activeLine": { backgroundColor: "var(--active)" },
   "&.cm-focused > .cm-scroller > .cm-selectionLayer .cm-selectionBackground, .cm-selectionBackground": { backgroundColor: "var(--selection)" },
   ".cm-tooltip": { backgroundColor: "var(--raised)", color: "var(--text)", border: "1px solid var(--line)", maxWidth: "40rem" },
   ".cm-tooltip-autocomplete ul li[aria-selected]": { backgroundColor: "var(--accent)", color: "var(--on-accent)" },
-  ".cm-completionInfo": { padding: "0.25rem 0.5rem" },
+  ".cm-completionInfo, .hover": { padding: "4px 8px", fontSize: "var(--small)" },
+  ".cm-placeholder": { color: "var(--muted)" },
+  ".cm-diagnostic": { padding: "8px 12px", fontFamily: "var(--sans)", fontSize: "var(--small)" },
+  ".cm-diagnosticAction": { backgroundColor: "var(--accent)", color: "var(--on-accent)", borderRadius: "var(--radius)", padding: "2px 8px", cursor: "pointer", font: "inherit", fontWeight: "600" },
 });
 
 const extensions: Extension = [

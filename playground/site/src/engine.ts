@@ -1,5 +1,6 @@
 // The engine as the page sees it: asynchronous, one call at a time.
 
+import type { Inspection } from "./inspect.js";
 import type { Answer, Call } from "./worker.js";
 import type { Outcome, Overview, Replay, State, Trial } from "./types.js";
 
@@ -59,6 +60,11 @@ class Engine {
 
   async policy(settings: string): Promise<string> {
     return (await this.#call<string>("policy", { settings })).result;
+  }
+
+  /** What the views show of a snapshot, without the engine. */
+  inspect(snapshot: string): Promise<Timed<Inspection>> {
+    return this.#call("inspect", { snapshot });
   }
 
   /** Opens a snapshot of a cluster, in place of the one before. */

@@ -23,9 +23,43 @@ export type Overview = Omit<Answers.Overview, "advice"> & { advice: Advice | nul
 
 /** What containers should request, as `kubectl headroom snapshot` wrote it: crates/rightsize/src/summary.rs. */
 export interface Advice {
+  /** What is at risk and what nobody has measured, in a sentence. */
+  headline?: string;
+  /** Where usage was read. */
+  source?: string;
+  total?: Total;
+  risks?: Risk[];
   lines: AdviceLine[];
   quotas: AdviceEffect[];
   notes: string[];
+}
+
+/** Sums over all containers with a recommendation. */
+export interface Total {
+  workloads: number;
+  containers: number;
+  withoutAdvice: number;
+  withoutUsage: number;
+  cpu: Sum;
+  memory: Sum;
+  savedAMonth?: string;
+}
+
+export interface Sum {
+  requested: string;
+  recommended: string;
+  saved: string;
+}
+
+/** A container in trouble, and what helps. */
+export interface Risk {
+  namespace: string;
+  kind: string;
+  name: string;
+  container: string;
+  risk: "oomKilled" | "throttled" | "aboveRequest" | "noRequest";
+  text: string;
+  fix: string;
 }
 
 export interface AdviceLine {
@@ -37,6 +71,12 @@ export interface AdviceLine {
   request: Amount | null;
   limit: Amount | null;
   recommended: Amount | null;
+  /** Of the image, where neither usage nor the author says anything. */
+  typical?: Amount | null;
+  /** How long and on how many pods usage was measured. */
+  evidence?: string | null;
+  /** `oom 3`, `throttled 31%`, `hpa` */
+  flags?: string[];
   change: string;
   usage: (Amount & { at: string })[];
   source: string;

@@ -1,9 +1,10 @@
 // Runs the engine beside the page, so that the page answers to its keys however long a judgement takes.
 
 import init, { judge, open, policy, replay, simulate } from "../engine/engine.js";
+import { inspect } from "./inspect.js";
 
 export type Call =
-  | { id: number; name: "judge" | "replay" | "policy" | "open" | "simulate"; input: unknown };
+  | { id: number; name: "judge" | "replay" | "policy" | "open" | "simulate" | "inspect"; input: unknown };
 export type Answer = { id: number; milliseconds: number } & ({ ok: unknown } | { error: string });
 
 const functions = { judge, open, policy, replay, simulate };
@@ -12,12 +13,23 @@ const ready = init({ module_or_path: new URL("engine_bg.wasm", import.meta.url) 
 self.onmessage = async ({ data }: MessageEvent<Call>) => {
   const { id, name, input } = data;
   try {
-    await ready;
     const begin = performance.now();
-    const text = functions[name](JSON.stringify(input));
-    const milliseconds = performance.now() - begin;
-    self.postMessage({ ...JSON.parse(text), id, milliseconds } satisfies Answer);
+    if (name === "inspect") {
+      // The views need no engine, so they do not wait for one.
+      const ok = inspect((input as { snapshot: string }).snapshot);
+      self.postMessage({ ok, id, milliseconds: performance.now() - begin } satisfies Answer);
+      return;
+    }
+    return await ask(id, name, input);
   } catch (error) {
-    self.postMessage({ id, milliseconds: 0, error: String(error) } satisfies Answer);
+    self.postMessage({ id, milliseconds: 0, error: error instanceof Error ? error.message : String(error) } satisfies Answer);
   }
 };
+
+async function ask(id: number, name: keyof typeof functions, input: unknown) {
+  await ready;
+  const begin = performance.now();
+  const text = functions[name](JSON.stringify(input));
+  const milliseconds = performance.now() - begin;
+  self.postMessage({ ...JSON.parse(text), id, milliseconds } satisfies Answer);
+}

@@ -2,6 +2,7 @@
 //   PAGE      the folder of the built page
 //   OUTCOMES  what the engine answers natively to each example (headroom-page-examples --outcomes)
 //   SHOTS     the folder for screenshots; optional
+//   PICTURES  the folder for the pictures of README and book; optional
 //   PLUGIN kubectl-headroom; without it `kubectl headroom ui` is not tested
 
 import assert from "node:assert/strict";
@@ -13,8 +14,9 @@ import { extname, join } from "node:path";
 import { after, afterEach, before, test } from "node:test";
 import { deflateRawSync, gzipSync } from "node:zlib";
 import { chromium } from "playwright-core";
+import { cluster } from "./cluster.mjs";
 
-const { PAGE, OUTCOMES, SHOTS, PLUGIN, CHROMIUM = "/usr/bin/chromium" } = process.env;
+const { PAGE, OUTCOMES, SHOTS, PICTURES, PLUGIN, CHROMIUM = "/usr/bin/chromium" } = process.env;
 const outcomes = JSON.parse(readFileSync(OUTCOMES, "utf8"));
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const TYPES = { ".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".wasm": "application/wasm", ".json": "application/json", ".svg": "image/svg+xml", ".txt": "text/plain" };
@@ -92,15 +94,17 @@ const text = (page) => page.evaluate(() => document.querySelector("#editor").sha
 const status = (page) => page.locator("#status").innerText();
 const pod = (name, resources = "{}") => `apiVersion: v1\nkind: Pod\nmetadata:\n  name: ${name}\nspec:\n  containers:\n  - name: a\n    image: example/a\n    resources: ${resources}\n`;
 
-/** What the page shows, in the shape of what the engine answers. */
+/** What the page shows, in the shape of what the engine answers: what is folded too. */
 const shown = (page) =>
-  page.evaluate(() => {
+  page.evaluate(async () => {
+    for (const fold of document.querySelectorAll("#results details")) fold.open = true;
+    for (let frame = 0; frame < 2; frame++) await new Promise((drawn) => setTimeout(drawn, 8));
     const all = (root, selector) => [...root.querySelectorAll(selector)].map((element) => element.textContent);
     const results = document.querySelector("#results");
     return {
       objects: [...results.querySelectorAll(".object")].map((object) => ({
         object: object.querySelector("h3").textContent,
-        verdict: object.querySelector(".verdict").textContent,
+        verdict: object.dataset.verdict,
         message: all(object, ".message").join(""),
         warnings: all(object, ".warning span"),
         values: [...object.querySelectorAll("tbody tr")].filter((row) => row.cells.length === 4 && row.closest("table").caption).map((row) => row.cells[0].textContent + "=" + row.cells[1].textContent),
@@ -126,7 +130,7 @@ test("every example is judged as the core judges it natively, word for word", as
         verdict: outcome.rows[row].verdict,
         message,
         warnings: story.warnings ?? [],
-        values: (story.containers ?? []).flatMap((container) => container.values.map(({ field, value }) => `${field}=${value ?? "-"}`)),
+        values: (story.containers ?? []).flatMap((container) => container.values.map(({ field, value }) => `${field}=${value ?? "–"}`)),
       })),
       problems: outcome.problems.length,
     };
@@ -143,7 +147,7 @@ test("a link brings everything back", async () => {
   await page.getByRole("tab", { name: "Settings" }).click();
   await paste(page, "estimates:\n  mode: never\n");
   await judged(page);
-  await page.getByRole("button", { name: "Copy link" }).click();
+  await page.getByRole("button", { name: "Share" }).click();
   await page.getByText("Link copied.").waitFor();
   const link = await page.evaluate(() => navigator.clipboard.readText());
   assert.match(link, /#1\.[\w-]+$/);
@@ -241,16 +245,16 @@ test("five megabytes are judged while the page stays awake", async () => {
     requestAnimationFrame(tick);
   });
   await paste(page, large);
-  await page.waitForFunction((count) => document.querySelector("#status").textContent.startsWith(`${count} objects`), count, { timeout: 120_000 });
-  const told = await status(page);
+  await page.waitForFunction((count) => document.querySelector("#status").textContent.startsWith(`${count.toLocaleString("en")} objects`), count, { timeout: 120_000 });
+  const told = await page.locator(".counter").first().getAttribute("title");
   const longest = await page.evaluate(() => Math.max(...window.gaps));
-  console.log(`# ${(large.length / 1024 / 1024).toFixed(1)} MB: ${told} Longest frame ${longest.toFixed(0)} ms`);
+  console.log(`# ${(large.length / 1024 / 1024).toFixed(1)} MB: ${told}. Longest frame ${longest.toFixed(0)} ms`);
   assert.equal(await page.locator(".object").count(), 20);
   await page.getByRole("button", { name: "Next", exact: true }).focus();
   await page.keyboard.press("Enter");
   await page.locator(".object h3").getByText("pod/pod-00020").waitFor({ timeout: 120_000 });
   assert.equal(await page.evaluate(() => document.activeElement.textContent), "Next");
-  await page.getByRole("button", { name: "Copy link" }).click();
+  await page.getByRole("button", { name: "Share" }).click();
   await page.getByText(/Link copied|too large for a link/).waitFor({ timeout: 60_000 });
 });
 
@@ -281,10 +285,10 @@ test("a snapshot shows what other limits would do to everything that runs", asyn
   const page = await open();
   const before = await text(page);
   await page.locator("#snapshot").setInputFiles({ name: "cluster.json", mimeType: "application/json", buffer: Buffer.from(snapshot()) });
-  await page.locator("#status").getByText("500 workloads and pods: 500 the same").waitFor({ timeout: 60_000 });
+  await page.getByRole("link", { name: "What if" }).click();
+  await page.locator("#status .hidden").getByText("500 workloads and pods: 500 the same").waitFor({ timeout: 60_000 });
   const address = page.url();
-  console.log(`# ${await page.locator("#shows").innerText()} ${await status(page)}`);
-  assert.equal(await page.getByRole("tab", { name: "Objects" }).isVisible(), false);
+  assert.equal(await page.getByRole("tab", { name: "Objects" }).count(), 0);
   // Tabs that are not shown are not reached by keys either.
   await page.getByRole("tab", { name: "LimitRanges" }).focus();
   await page.keyboard.press("ArrowLeft");
@@ -295,10 +299,9 @@ test("a snapshot shows what other limits would do to everything that runs", asyn
   await page.locator("#limits summary").first().click();
   assert.match(await page.locator("#limits table").first().innerText(), /limits\.memory\s+1Gi\s+default of LimitRange limits/);
   await paste(page, "apiVersion: v1\nkind: LimitRange\nmetadata: {name: new}\nspec: {limits: [{type: Container, max: {memory: 512Mi}}]}\n");
-  await page.locator("#status").getByText("500 newly refused").waitFor({ timeout: 60_000 });
-  console.log(`# ${await status(page)}`);
+  await page.locator("#status .hidden").getByText("500 newly rejected").waitFor({ timeout: 60_000 });
   // The aim is 200 ms; a busy machine takes several times as long.
-  const took = Number(/Judged in (\d+) ms/.exec(await status(page))[1]);
+  const took = Number(/Evaluated in (\d+) ms/.exec(await page.locator(".counter").first().getAttribute("title"))[1]);
   assert.ok(took < 2_000, `5,650 objects took ${took} ms`);
   assert.equal(await page.locator(".object").count(), 200);
   await page.getByRole("button", { name: "Next", exact: true }).click();
@@ -313,23 +316,26 @@ test("a snapshot shows what other limits would do to everything that runs", asyn
   if (SHOTS) await page.screenshot({ path: join(SHOTS, "snapshot.png") });
   // Without any LimitRange their defaults and bounds are gone.
   await paste(page, "");
-  await page.locator("#status").getByText("500 the same").waitFor({ timeout: 60_000 });
+  await page.locator("#status .hidden").getByText("500 the same").waitFor({ timeout: 60_000 });
   assert.doesNotMatch(await page.locator("#limits").innerText(), /LimitRange limits/);
   // What belongs to a cluster stays out of the address and the storage.
   await page.waitForTimeout(700);
   assert.equal(page.url(), address);
   assert.equal(await page.evaluate(() => localStorage.getItem("headroom.page")), null);
-  await page.getByRole("button", { name: "Close the snapshot" }).click();
+  await page.getByRole("button", { name: "Close snapshot" }).click();
   await judged(page);
   assert.equal(await text(page), before);
 });
 
-test("a file that is no snapshot says so", async () => {
+test("a file of manifests goes into the editor, and one that is no snapshot says so", async () => {
   const page = await open();
-  await page.locator("#snapshot").setInputFiles({ name: "notes.yaml", mimeType: "text/yaml", buffer: Buffer.from("kind: [") });
-  await page.locator("#message").getByText("notes.yaml cannot be opened").waitFor();
-  await judged(page);
-  assert.match(await status(page), /^3 objects/);
+  const choose = (name, text) => page.locator("#snapshot").setInputFiles({ name, mimeType: "text/yaml", buffer: Buffer.from(text) });
+  await choose("deployment.yaml", pod("from-a-file"));
+  await page.locator(".object h3").getByText("pod/from-a-file").waitFor();
+  assert.equal(await page.inputValue("#example"), "");
+  await choose("broken.json", '{"kind": "Snapshot", "items": [');
+  await page.locator("#message").getByText("broken.json cannot be opened").waitFor();
+  assert.deepEqual((await shown(page)).objects.map(({ object }) => object), ["pod/from-a-file"]);
 });
 
 test("kubectl headroom ui shows the cluster and answers nobody else", { skip: !PLUGIN }, async () => {
@@ -346,21 +352,22 @@ test("kubectl headroom ui shows the cluster and answers nobody else", { skip: !P
     page.on("pageerror", (error) => faults.push(String(error)));
     page.on("console", (message) => message.type() === "error" && faults.push(message.text()));
     await page.goto(address);
-    await page.locator("#shows").getByText(/^The cluster: \d+ objects in 1 namespace,/).waitFor();
-    await page.locator("#status").getByText(/^2 workloads and pods/).waitFor();
-    const advice = page.locator("#advice tbody tr").filter({ hasText: "shop/deployment/web" });
-    assert.deepEqual(await advice.locator("th").evaluateAll((heads) => heads.map((head) => head.firstChild.textContent)), ["shop/deployment/web nginx: cpu", "shop/deployment/web nginx: memory"]);
-    assert.match(await advice.first().locator(".bar-cell .source").innerText(), /^p50 69m, .* peak 231m$/);
-    assert.equal(await advice.first().locator(".spread .wanted").count(), 1);
-    await page.evaluate(axe);
-    const { violations } = await page.evaluate(() => globalThis.axe.run(document));
-    assert.deepEqual(violations.map(({ id }) => id), []);
-    if (SHOTS) await page.screenshot({ path: join(SHOTS, "advice.png"), fullPage: true });
+    await page.locator("#shows").getByText(/^\d+ objects in 1 namespace/).waitFor();
+    const row = page.locator(".scroller tr.row").filter({ hasText: "web" });
+    await page.getByRole("link", { name: "Workloads", exact: true }).click();
+    assert.match(await row.locator(".spread title").first().textContent(), /^p50 0.069 cores, .*peak 0.23 cores/);
+    await row.locator("a").click();
+    await page.locator(".details p").getByText(/^p50 0.069/).waitFor();
+    if (SHOTS) await page.screenshot({ path: join(SHOTS, "ui-details.png") });
+    await page.getByRole("link", { name: "What if" }).click();
+    await page.locator("#status .hidden").getByText(/^2 workloads and pods/).waitFor();
     await paste(page, "apiVersion: v1\nkind: LimitRange\nmetadata: {name: new}\nspec: {limits: [{type: Container, max: {memory: 512Mi}}]}\n");
-    await page.locator("#status").getByText("1 newly refused").waitFor();
-    await page.getByRole("button", { name: "Read the cluster again" }).click();
-    await page.locator("#shows").getByText("read at").waitFor();
-    await page.locator("#status").getByText("1 newly refused").waitFor();
+    await page.locator("#status .hidden").getByText("1 newly rejected").waitFor();
+    // What was written stays when the cluster is read again.
+    await page.getByRole("button", { name: "Refresh" }).click();
+    await page.waitForFunction(() => document.querySelector("#refresh").textContent === "Refresh");
+    await page.locator("#status .hidden").getByText("1 newly rejected").waitFor();
+    assert.match(await text(page), /name: new/);
     for (const [path, headers, status] of [
       ["", {}, 200],
       ["cluster.json", { origin: "https://evil.example" }, 403],
@@ -399,7 +406,7 @@ test("a problem of a LimitRange is at its line", async () => {
 
 test("a decision is downloaded as files for kwctl", async () => {
   const page = await open();
-  const [download] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: "Download as kwctl replay" }).first().click()]);
+  const [download] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: "Download for a bug report" }).first().click()]);
   assert.equal(download.suggestedFilename(), "pod-cache.zip");
   const bytes = readFileSync(await download.path());
   assert.equal(bytes.readUInt32LE(0), 0x04034b50);
@@ -408,7 +415,7 @@ test("a decision is downloaded as files for kwctl", async () => {
 
 test("settings are copied as policy manifests", async () => {
   const page = await open();
-  await page.getByRole("button", { name: "Copy as policy manifest" }).click();
+  await page.getByRole("button", { name: "Export policy" }).click();
   await page.getByText("Policy manifest copied.").waitFor();
   const manifest = await page.evaluate(() => navigator.clipboard.readText());
   assert.equal(manifest.match(/^kind: ClusterAdmissionPolicy$/gm).length, 3);
@@ -436,9 +443,9 @@ test("everything is reached by keys", async () => {
   assert.notEqual(await page.evaluate(() => document.activeElement.id), "editor");
 });
 
-for (const [theme, width] of [["light", 1280], ["dark", 1280], ["light", 360], ["dark", 360]]) {
+for (const [theme, width] of [["light", 1440], ["dark", 1440], ["light", 1024], ["dark", 1024], ["light", 390], ["dark", 390]]) {
   test(`nothing hinders anybody: ${theme}, ${width} px`, async () => {
-    const page = await open("/", { viewport: { width, height: 900 }, colorScheme: theme });
+    const page = await open("/", { viewport: { width, height: 900 }, colorScheme: theme, reducedMotion: "reduce" });
     for (const name of ["shop", "wrong-settings", "estimate-from-own-history"]) {
       if (name !== "shop") {
         await page.evaluate(() => delete document.documentElement.dataset.state);
@@ -465,7 +472,7 @@ test("the page is small enough for a slow connection", () => {
   const engine = statSync(join(PAGE, "engine_bg.wasm")).size;
   console.log(`# engine ${engine} bytes, all files ${compressed} compressed`);
   assert.ok(compressed < 700_000, `all files together have ${compressed} bytes`);
-  assert.ok(engine < 1_100_000, `the engine has ${engine} bytes`);
+  assert.ok(engine < 1_200_000, `the engine has ${engine} bytes`);
 });
 
 test("verdicts come at once", async () => {
@@ -500,4 +507,220 @@ test("verdicts come at once", async () => {
   // The aims are 1,000 and 16 ms; a busy machine takes several times as long.
   assert.ok(first < 5_000, `the first verdict took ${first} ms`);
   assert.ok(engine[15] < 150, `a key took ${engine[15]} ms`);
+});
+
+test("a quick fix sets the value at its field, and the verdict follows", async () => {
+  const page = await open("/#example=shop");
+  const card = page.locator('.object[data-object="pod/cache"]');
+  assert.match(await card.locator(".why").first().innerText(), /^Memory limit is too high: container redis sets 2Gi, LimitRange limits allows at most 1Gi\.\s+Lower resources\.limits\.memory to 1Gi or less\. Line 12\./);
+  await page.locator("#editor .cm-lintRange-error").getByText("2Gi").hover();
+  await page.locator("#editor .cm-diagnostic").getByText("Memory limit is too high").waitFor();
+  if (SHOTS) await page.screenshot({ path: join(SHOTS, "quick-fix.png") });
+  await page.locator("#editor .cm-diagnosticAction").click();
+  await page.waitForFunction(() => document.querySelector('.object[data-object="pod/cache"]').dataset.verdict !== "rejected");
+  // The request was above the new limit, so it follows.
+  assert.match(await text(page), /requests: \{memory: 1Gi\}\n\s+limits: \{memory: 1Gi\}/);
+  assert.equal(await page.inputValue("#example"), "");
+  await page.locator("#editor .cm-content").focus();
+  await page.keyboard.press("Control+z");
+  await card.getByRole("button", { name: "Set to 1Gi" }).click();
+  assert.match(await text(page), /limits: \{memory: 1Gi\}/);
+});
+
+test("hovering explains quantities and fields", async () => {
+  const page = await open("/#example=shop");
+  await page.locator("#editor .cm-line").getByText("1536Mi").last().hover();
+  await page.locator("#editor .hover").getByText("1536Mi = 1.5 GiB = 1,610,612,736 bytes").waitFor();
+});
+
+test("an empty page says what to do", async () => {
+  const page = await open();
+  await paste(page, " ");
+  await page.getByRole("heading", { name: "Nothing to evaluate yet" }).waitFor();
+  assert.equal(await page.locator("#editor .cm-lint-marker").count(), 0);
+  if (SHOTS) await page.screenshot({ path: join(SHOTS, "empty.png") });
+  await page.getByRole("button", { name: "Load a story" }).click();
+  await page.locator(".object").first().waitFor();
+});
+
+test("the editor is there before the engine", async () => {
+  const page = await open(null);
+  await page.route("**/engine_bg.wasm", async (route) => {
+    await new Promise((wait) => setTimeout(wait, 1_500));
+    await route.continue();
+  });
+  await page.goto(`${origin}/#example=shop`);
+  await page.locator("#editor .cm-content").getByText("kind: Pod").first().waitFor();
+  assert.equal(await page.locator(".object").count(), 0);
+  assert.match(await status(page), /Loading the engine/);
+  await judged(page);
+});
+
+/** The page as `kubectl headroom ui` serves it, with this answer for the cluster. */
+async function live(answer, options = {}, hash = "") {
+  const page = await open(null, options);
+  await page.route("**/live/**", async (route) => {
+    const { pathname } = new URL(route.request().url());
+    const name = pathname.slice("/live/".length) || "index.html";
+    if (name === "cluster.json") return route.fulfill(answer());
+    const body = readFileSync(join(PAGE, name));
+    return route.fulfill({ contentType: TYPES[extname(name)], body: name === "index.html" ? String(body).replace('<html lang="en">', '<html lang="en" data-live>') : body });
+  });
+  await page.goto(`${origin}/live/${hash}`);
+  await page.waitForFunction(() => document.documentElement.dataset.cluster !== undefined);
+  return page;
+}
+
+const json = (body) => () => ({ contentType: "application/json", body });
+
+for (const [theme, width] of [["light", 1440], ["dark", 1440], ["light", 1024], ["dark", 1024], ["light", 390], ["dark", 390]]) {
+  test(`every view of a cluster hinders nobody: ${theme}, ${width} px`, async () => {
+    const page = await live(json(cluster()), { viewport: { width, height: 900 }, colorScheme: theme, reducedMotion: "reduce" });
+    for (const view of ["overview", "workloads", "workload=shop/deployment/notebook-hub/main", "quotas", "what-if"]) {
+      await page.evaluate((view) => (location.hash = view), view);
+      if (view === "what-if") await judged(page);
+      else await page.locator(".view").waitFor();
+      await page.evaluate(axe);
+      const { violations } = await page.evaluate(() => globalThis.axe.run(document));
+      assert.deepEqual(violations.map(({ id, nodes }) => `${id}: ${nodes.slice(0, 3).map((node) => `${node.target} ${node.failureSummary}`).join(" | ")}`), [], view);
+      assert.equal(await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth), 0, `${view}: the page is wider than the window`);
+      if (SHOTS) await page.screenshot({ path: join(SHOTS, `ui-${view.split("=")[0]}-${theme}-${width}.png`), fullPage: view === "overview" });
+    }
+  });
+}
+
+test("a cluster that cannot be read is a banner and nothing else", async () => {
+  let isReadable = false;
+  const page = await live(() => (isReadable ? json(cluster())() : { status: 502, contentType: "text/plain", body: "cannot list pods: Forbidden; name a namespace that you may read\n" }));
+  const banner = page.getByRole("alert");
+  assert.match(await banner.innerText(), /^The cluster cannot be read\s+cannot list pods: Forbidden/);
+  assert.equal(await page.locator(".object, .stat, table").count(), 0);
+  assert.doesNotMatch(await page.locator("body").innerText(), /shop|cache/);
+  if (SHOTS) await page.screenshot({ path: join(SHOTS, "ui-unreadable.png") });
+  isReadable = true;
+  await page.getByRole("button", { name: "Try again" }).click();
+  await page.locator(".stat").first().waitFor();
+  assert.equal(await banner.count(), 0);
+  isReadable = false;
+  await page.getByRole("button", { name: "Refresh" }).click();
+  await banner.getByText(/^Shown as of/).waitFor();
+  assert.ok((await page.locator(".stat").count()) > 0);
+  // The browser itself reports each answer of 502.
+  faults = faults.filter((fault) => !fault.includes("502"));
+});
+
+test("reading the cluster again keeps search, scroll, selection and focus", async () => {
+  const page = await live(json(cluster(2_000)), {}, "#workloads");
+  await page.getByLabel("Search workloads").fill("app-0");
+  await page.locator(".scroller").evaluate((element) => (element.scrollTop = 5_000));
+  // The rows in sight are drawn after the scrolling.
+  await page.waitForTimeout(200);
+  const row = page.locator(".scroller tr.row a").nth(14);
+  const name = await row.innerText();
+  await row.click();
+  await page.locator(".details").waitFor();
+  const before = await page.locator(".scroller").evaluate((element) => element.scrollTop);
+  await page.getByLabel("Search workloads").focus();
+  const read = await page.locator("#refresh + span").innerText();
+  await page.waitForTimeout(1_100);
+  await page.evaluate(() => document.querySelector("#refresh").click());
+  await page.waitForFunction((read) => document.querySelector("#refresh + span").textContent !== read, read);
+  assert.equal(await page.inputValue("[aria-label='Search workloads']"), "app-0");
+  assert.equal(await page.locator(".scroller").evaluate((element) => element.scrollTop), before);
+  assert.equal(await page.evaluate(() => document.activeElement.ariaLabel), "Search workloads");
+  assert.equal(await page.locator("tr.selected a").innerText(), name);
+});
+
+test("ten thousand workloads are there within a second, and scroll", async () => {
+  const body = cluster(10_000);
+  const page = await live(json(cluster()));
+  await page.evaluate(() => {
+    window.gaps = [];
+    let last = performance.now();
+    const tick = () => {
+      const now = performance.now();
+      window.gaps.push(now - last);
+      last = now;
+      requestAnimationFrame(tick);
+    };
+    requestAnimationFrame(tick);
+  });
+  const took = await page.evaluate(async (body) => {
+    window.fetch = async () => new Response(body);
+    const begin = performance.now();
+    const shown = new Promise((resolve) => {
+      const observer = new MutationObserver(() => {
+        if (!/10,100 objects|10,\d+ objects/.test(document.querySelector("#shows").textContent)) return;
+        observer.disconnect();
+        resolve();
+      });
+      observer.observe(document.querySelector("#app"), { subtree: true, childList: true, characterData: true });
+    });
+    document.querySelector("#refresh").click();
+    await shown;
+    return performance.now() - begin;
+  }, body);
+  await page.getByRole("link", { name: "Workloads", exact: true }).click();
+  await page.evaluate(() => (window.gaps = []));
+  const scroller = page.locator(".scroller");
+  for (let step = 1; step <= 20; step++) {
+    await scroller.evaluate((element, step) => (element.scrollTop = step * 3_000), step);
+    await page.waitForTimeout(20);
+  }
+  const longest = await page.evaluate(() => Math.max(...window.gaps));
+  assert.ok((await page.locator(".scroller tr.row").count()) < 60);
+  await scroller.evaluate((element) => (element.scrollTop = element.scrollHeight));
+  await page.getByText("app-09999", { exact: true }).or(page.locator("tr.row").last()).first().waitFor();
+  console.log(`# ${(body.length / 1024 / 1024).toFixed(1)} MB with 10,000 workloads: overview after ${took.toFixed(0)} ms, longest frame while scrolling ${longest.toFixed(0)} ms`);
+  // The aim is 1,000 ms; a busy machine takes several times as long.
+  assert.ok(took < 4_000, `the overview took ${took} ms`);
+});
+
+test("hostile names are shown and never run in any view", async () => {
+  const hostile = `<img src=x onerror="document.title='run'">`;
+  const page = await live(json(cluster(18, { hostile })));
+  for (const view of ["overview", "workloads", "quotas", "what-if"]) {
+    await page.evaluate((view) => (location.hash = view), view);
+    await page.locator(view === "what-if" ? "#results section" : ".view").first().waitFor();
+    await page.waitForTimeout(100);
+    assert.equal(await page.evaluate(() => document.querySelectorAll("main img, main script").length), 0, view);
+    assert.ok((await page.locator("main").innerText()).includes("onerror"), view);
+  }
+  await page.evaluate(() => (location.hash = "workloads"));
+  await page.locator(".scroller tr.row a").first().click();
+  await page.locator(".details").getByText("onerror").first().waitFor();
+  assert.notEqual(await page.title(), "run");
+});
+
+test("workloads are searched, filtered and sorted, and a patch is copied", async () => {
+  const page = await live(json(cluster()), {}, "#workloads");
+  const names = () => page.locator(".scroller tr.row b").evaluateAll((all) => all.filter((one) => one.closest("th")).map((one) => one.textContent));
+  await page.getByLabel("Filter").selectOption("risk");
+  assert.equal((await names()).length, 4);
+  await page.getByLabel("Filter").selectOption("all");
+  await page.getByLabel("Group by namespace").uncheck();
+  await page.getByRole("button", { name: "Workload", exact: true }).click();
+  assert.equal(await page.locator("th[aria-sort]").getAttribute("aria-sort"), "ascending");
+  assert.equal((await names())[0], "catalog-v2");
+  await page.getByLabel("Search workloads").fill("shop notebook-hub/main");
+  assert.deepEqual(await names(), ["notebook-hub"]);
+  await page.locator(".scroller tr.row a").focus();
+  await page.keyboard.press("Enter");
+  await page.getByRole("button", { name: "Copy patch" }).click();
+  await page.getByText("Patch copied.").waitFor();
+  assert.match(await page.evaluate(() => navigator.clipboard.readText()), /^# kubectl -n shop patch deployment notebook-hub --patch-file patch\.yaml\nspec:\n  template:\n    spec:\n      containers:\n      - name: "main"\n        resources:\n          requests:\n            cpu: "\d+m"\n/);
+  await page.goBack();
+  assert.equal(await page.locator(".details").count(), 0);
+});
+
+test("the pictures of README and book show the page as it is", { skip: !PICTURES }, async () => {
+  const options = { viewport: { width: 1280, height: 800 }, colorScheme: "light" };
+  const take = async (page, name) => {
+    await page.waitForTimeout(300);
+    await page.screenshot({ path: join(PICTURES, `${name}.png`) });
+    await page.context().close();
+  };
+  await take(await open("/#example=shop", options), "playground");
+  await take(await live(json(cluster()), options), "overview");
+  await take(await live(json(cluster()), options, "#workload=shop/deployment/notebook-hub/main"), "workloads");
 });

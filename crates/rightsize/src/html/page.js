@@ -1,8 +1,14 @@
 "use strict";
 const root = document.documentElement;
 document.getElementById("look").addEventListener("click", () => {
-  const isDark = root.dataset.look ? root.dataset.look === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
-  root.dataset.look = isDark ? "light" : "dark";
+  const isDark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+  root.dataset.theme = isDark ? "light" : "dark";
+});
+document.getElementById("save").addEventListener("click", () => {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob([document.getElementById("csv").textContent.trimStart()], { type: "text/csv" }));
+  link.download = "headroom.csv";
+  link.click();
 });
 const table = document.getElementById("containers");
 const body = table.tBodies[0];

@@ -1,0 +1,456 @@
+// The page: its state, what changes it, and its frame. `App.draw` shows the whole state anew; Preact changes what differs, so
+// scroll, focus and selection stay as they are.
+
+import { render } from "preact";
+import { count } from "./amounts.js";
+import { Editor } from "./editor.js";
+import { PAGE, engine, latest } from "./engine.js";
+import { type Finding, edits, lineAt, marksOf } from "./explain.js";
+import type { Inspection } from "./inspect.js";
+import { Located } from "./locate.js";
+import { LABELS, TRIED } from "./panels.js";
+import { type Stray, strays } from "./schema.js";
+import { type Beginning, beginning, filled, isTooLong, keep, pack, putIntoAddress } from "./state.js";
+import { PANELS, type Example, type Outcome, type Overview, type Panel, type Panels, type Row, type State, type Trial } from "./types.js";
+import { Page } from "./view/page.js";
+import { EFFECTS } from "./view/whatif.js";
+import { zip } from "./zip.js";
+
+/** Longer texts are evaluated when the keys rest, shorter ones at each key. */
+const LONG = 100_000;
+const REST = 250;
+/** How long after the last key the address changes. */
+const SETTLED = 500;
+const MINUTE = 60_000;
+
+export const TABS = { overview: "Overview", workloads: "Workloads", quotas: "Quotas", "what-if": "What if" } as const;
+export type Tab = keyof typeof TABS;
+
+export interface Cluster {
+  name: string;
+  /** Which part of the live cluster it is (the query of the page's address); none for a file. */
+  scope: string | undefined;
+  text: string;
+  inspection: Inspection;
+  readAt: Date;
+  /** What could not be read. */
+  missed: string[];
+  /** As the engine has it, once somebody asks what if. */
+  opened?: { overview: Overview; loaded: Panels };
+}
+
+export interface Toast {
+  text: string;
+  tone: "good" | "bad";
+  /** A text to be copied by hand. */
+  field?: string;
+}
+
+export class App {
+  panel: Panel = "objects";
+  namespace = "";
+  example: Example | undefined;
+  from = 0;
+  outcome: Outcome | undefined;
+  trial: Trial | undefined;
+  milliseconds = 0;
+  /** Why there is no verdict. */
+  failure: string | undefined;
+  problems = new Map<Panel, number>();
+  toast: Toast | undefined;
+  theme = storedTheme();
+  /** What a narrow window shows. */
+  pane: "verdict" | "edit" = "verdict";
+
+  tab: Tab = "overview";
+  selected: string | undefined;
+  filter: "risk" | undefined;
+  cluster: Cluster | undefined;
+  /** Why a live cluster is not shown, or not as it is now. */
+  clusterError: string | undefined;
+  isReading = false;
+
+  readonly editor: Editor;
+  readonly host = document.createElement("div");
+  #timer = 0;
+  #settled = 0;
+  #toasted = 0;
+  /** What was in the panels before a snapshot was opened. */
+  #before: State | undefined;
+  /** The fields that no reader knows, by panel; a panel is searched again when its text has changed. */
+  #searched = new Map<Panel, { text: string; found: Stray[] }>();
+
+  constructor(
+    readonly examples: Example[],
+    readonly isLive: boolean,
+  ) {
+    this.host.id = "editor";
+    this.host.setAttribute("role", "tabpanel");
+    this.editor = new Editor(this.host, "objects", () => this.changed());
+    document.documentElement.dataset.theme = this.theme;
+  }
+
+  draw() {
+    render(<Page app={this} />, document.getElementById("app")!);
+  }
+
+  get isCluster(): boolean {
+    return this.isLive || this.cluster !== undefined;
+  }
+
+  state(): State {
+    return { namespace: this.namespace.trim(), panels: filled((panel) => this.editor.text(panel)) };
+  }
+
+  // Verdicts
+
+  #evaluate = latest(async (now: State) => {
+    const { cluster } = this;
+    try {
+      if (cluster) {
+        if (!cluster.opened) return;
+        const { result, milliseconds } = await engine.simulate(now);
+        if (this.cluster !== cluster) return;
+        [this.trial, this.milliseconds, this.failure] = [result, milliseconds, undefined];
+      } else {
+        const { result, milliseconds } = await engine.judge(now, this.from);
+        [this.outcome, this.milliseconds, this.failure] = [result, milliseconds, undefined];
+      }
+    } catch (error) {
+      this.failure = (error as Error).message;
+    }
+    this.#mark();
+    this.draw();
+    document.documentElement.dataset.state = this.failure === undefined ? "judged" : "failed";
+  });
+
+  /** Evaluates the panels after a change. */
+  evaluateSoon() {
+    delete document.documentElement.dataset.state;
+    this.from = 0;
+    const now = this.state();
+    const length = Object.values(now.panels).reduce((sum, text) => sum + text.length, 0);
+    clearTimeout(this.#timer);
+    if (length < LONG) this.#evaluate(now);
+    else this.#timer = window.setTimeout(() => this.#evaluate(this.state()), REST);
+  }
+
+  turnTo = (row: number) => {
+    this.from = row - (row % (this.cluster ? EFFECTS : PAGE));
+    this.#evaluate(this.state());
+  };
+
+  /** The text changed. A cluster's objects are kept neither in the address nor in the browser's storage. */
+  changed() {
+    this.evaluateSoon();
+    clearTimeout(this.#settled);
+    if (this.isCluster) return;
+    if (this.example) {
+      this.example = undefined;
+      this.draw();
+    }
+    this.#settled = window.setTimeout(() => void this.#remember(), SETTLED);
+  }
+
+  async #remember() {
+    const packed = await pack(this.state());
+    if (this.isCluster) return;
+    putIntoAddress(packed);
+    keep(packed);
+  }
+
+  /** Shows what is wrong at its place, and how much of it there is in which panel. */
+  #mark() {
+    const problems = (this.cluster ? this.trial?.problems : this.outcome?.problems) ?? [];
+    const marks = new Map(PANELS.map((panel) => [panel, [] as ReturnType<typeof marksOf>]));
+    for (const { panel, line, text } of problems) marks.get(panel)!.push({ line, severity: "error", text });
+    const objects = this.editor.text("objects");
+    if (!this.cluster && this.outcome && objects.trim() !== "" && objects.length < LONG) marks.get("objects")!.push(...marksOf(this.outcome.rows, this.outcome.details, objects));
+    for (const panel of PANELS) {
+      const text = this.editor.text(panel);
+      if (text !== this.#searched.get(panel)?.text) this.#searched.set(panel, { text, found: text.length < LONG ? strays(panel, text) : [] });
+      marks.get(panel)!.push(...this.#searched.get(panel)!.found.map(({ line, text }) => ({ line: line + 1, severity: "warning" as const, text })));
+      this.problems.set(panel, problems.filter((problem) => problem.panel === panel).length);
+    }
+    this.editor.mark(marks);
+  }
+
+  place = (row: Row, { fix }: Finding): { line: number; mend?: () => void } | undefined => {
+    const text = this.editor.text("objects");
+    if (!fix || text.length >= LONG) return undefined;
+    const located = new Located(text, row.line);
+    const at = located.resource(fix.container, fix.field) ?? located.name(fix.container);
+    if (!at) return undefined;
+    const changes = edits(located, fix, text);
+    const mend = () => {
+      this.choose("objects");
+      this.editor.edit(changes);
+    };
+    return { line: lineAt(text, at.from), ...(changes.length > 0 ? { mend } : {}) };
+  };
+
+  // The editor
+
+  load(wanted: State, panel: Panel = "objects") {
+    this.namespace = wanted.namespace;
+    this.editor.load(wanted.panels);
+    this.choose(panel);
+    clearTimeout(this.#settled);
+    this.evaluateSoon();
+  }
+
+  choose = (panel: Panel) => {
+    this.panel = panel;
+    this.editor.show(panel);
+    this.host.setAttribute("aria-labelledby", `tab-${panel}`);
+    this.draw();
+  };
+
+  goTo = (panel: Panel, line: number) => {
+    this.pane = "edit";
+    this.choose(panel);
+    this.editor.goTo(line);
+  };
+
+  loadExample(example: Example) {
+    this.example = example;
+    history.replaceState(null, "", `#example=${example.name}`);
+    this.load(example);
+  }
+
+  begin({ state, example, problem }: Beginning) {
+    if (problem) this.say(problem, "bad");
+    if (example) return this.loadExample(example);
+    this.example = undefined;
+    this.load(state);
+  }
+
+  // Clusters and files
+
+  /** Opens a file: a list of a cluster's objects as a snapshot, anything else as manifests. */
+  async open(file: File) {
+    const text = await file.text();
+    const isSnapshot = /"kind":\s*"Snapshot"|^kind:\s*List\b/m.test(text) || /^\s*\{\s*"apiVersion":\s*"v1",\s*"kind":\s*"List"|"kind":\s*"List"\s*,?\s*[^]{0,40}\}?\s*$/.test(text);
+    if (!isSnapshot) {
+      if (this.isCluster) this.leave();
+      this.example = undefined;
+      this.namespace = "";
+      this.load({ ...this.state(), panels: { ...this.state().panels, objects: text } });
+      this.#settled = window.setTimeout(() => void this.#remember(), SETTLED);
+      return this.say(`${file.name} opened.`);
+    }
+    this.#before ??= this.state();
+    try {
+      await this.#inspect(file.name, undefined, text, []);
+      this.show("#overview");
+    } catch (error) {
+      this.say(`${file.name} cannot be opened: ${(error as Error).message}`, "bad");
+    }
+  }
+
+  async #inspect(name: string, scope: string | undefined, text: string, missed: string[]) {
+    const { result: inspection, milliseconds } = await engine.inspect(text);
+    const before = this.cluster?.scope === scope ? this.cluster : undefined;
+    this.cluster = { name, scope, text, inspection, readAt: new Date(), missed, ...(before?.opened ? { opened: before.opened } : {}) };
+    this.milliseconds = milliseconds;
+    clearTimeout(this.#settled);
+    if (this.tab === "what-if" || before?.opened) await this.#openInEngine();
+  }
+
+  /** Gives the cluster to the engine, and its objects to the panels: those that were changed stay as they are. */
+  async #openInEngine() {
+    const cluster = this.cluster!;
+    const { result: overview } = await engine.open(cluster.text);
+    if (this.cluster !== cluster) return;
+    const loaded: Panels = { limitRanges: overview.limitRanges, quotas: overview.quotaManifests, settings: overview.settings };
+    const { opened } = cluster;
+    cluster.opened = { overview, loaded };
+    if (opened) for (const panel of TRIED) {
+      if (this.editor.text(panel) === (opened.loaded[panel] ?? "")) this.editor.replace(panel, loaded[panel] ?? "");
+    }
+    if (opened) this.evaluateSoon();
+    else this.load({ namespace: "", panels: loaded }, "limitRanges");
+  }
+
+  /** Reads the live cluster, again if it is shown. */
+  refresh = latest<void>(async () => {
+    const scope = location.search;
+    this.isReading = true;
+    this.draw();
+    try {
+      const response = await fetch(`cluster.json${scope}`, { cache: "no-store" });
+      const text = await response.text();
+      if (!response.ok) throw new Error(text.trim() || `${response.status} ${response.statusText}`);
+      const missed = response.headers.get("x-headroom-missed");
+      if (scope === location.search) {
+        const name = new URLSearchParams(scope).get("namespace");
+        await this.#inspect(name ? `namespace ${name}` : "the cluster", scope, text, missed ? [missed] : []);
+        this.clusterError = undefined;
+      }
+    } catch (error) {
+      const { message } = error as Error;
+      this.clusterError = message === "Failed to fetch" ? "kubectl headroom ui has ended, or cannot be reached" : message;
+      // What another scope showed is not this one's.
+      if (this.cluster && this.cluster.scope !== scope) this.cluster = undefined;
+    }
+    this.isReading = false;
+    this.draw();
+    document.documentElement.dataset.cluster = this.clusterError === undefined ? "shown" : "failed";
+  });
+
+  /** Chooses another namespace of the live cluster; none for what it was started with. */
+  enter(namespace: string) {
+    history.replaceState(null, "", `${location.pathname}${namespace && `?namespace=${encodeURIComponent(namespace)}`}${location.hash}`);
+    this.selected = undefined;
+    void this.refresh();
+  }
+
+  /** Leaves a snapshot for what was written before. */
+  leave = () => {
+    const before = this.#before;
+    [this.cluster, this.trial, this.#before, this.tab, this.selected] = [undefined, undefined, undefined, "overview", undefined];
+    if (before) this.load(before);
+    this.draw();
+  };
+
+  /** Goes to a view: `#workloads`, `#workload=shop/deployment/web/nginx`. Only a live cluster's views are in the address. */
+  show = (hash: string) => {
+    if (this.isLive && location.hash !== hash) history.pushState(null, "", `${location.pathname}${location.search}${hash}`);
+    this.route(hash);
+  };
+
+  route(hash: string) {
+    const [, name = "", value = ""] = /^#([\w-]*)[=?]?(.*)$/s.exec(hash) ?? [];
+    this.tab = name === "workload" ? "workloads" : name in TABS ? (name as Tab) : "overview";
+    this.selected = name === "workload" ? decoded(value) : undefined;
+    this.filter = name === "workloads" && value === "risk" ? "risk" : undefined;
+    this.draw();
+    if (this.tab === "what-if" && this.cluster && !this.cluster.opened) {
+      void this.#openInEngine().catch((error: Error) => {
+        this.failure = error.message;
+        this.draw();
+      });
+    }
+  }
+
+  // The rest
+
+  say(text: string, tone: Toast["tone"] = "good", field?: string) {
+    this.toast = { text, tone, ...(field === undefined ? {} : { field }) };
+    clearTimeout(this.#toasted);
+    if (tone === "good" && field === undefined) this.#toasted = window.setTimeout(this.hush, 6_000);
+    this.draw();
+  }
+
+  hush = () => {
+    this.toast = undefined;
+    this.draw();
+  };
+
+  copy = async (text: string, what: string) => {
+    try {
+      await navigator.clipboard.writeText(text);
+      this.say(`${what} copied.`);
+    } catch {
+      this.say(`The browser does not let the page copy: ${what.toLowerCase()} is below.`, "good", text);
+    }
+  };
+
+  share = async () => {
+    const packed = await pack(this.state());
+    if (isTooLong(packed)) return this.say(`This is too large for a link (${Math.ceil(packed.length / 1024)} KiB when packed).`, "bad");
+    await this.copy(new URL("#" + packed, location.href).href, "Link");
+  };
+
+  exportPolicy = async () => {
+    try {
+      await this.copy(await engine.policy(this.editor.text("settings")), "Policy manifest");
+    } catch (error) {
+      this.say((error as Error).message, "bad");
+    }
+  };
+
+  download = async (row: number) => {
+    try {
+      const { name, files } = await engine.replay(this.state(), row);
+      const address = URL.createObjectURL(zip(files));
+      const link = document.createElement("a");
+      [link.href, link.download] = [address, `${name}.zip`];
+      link.click();
+      setTimeout(() => URL.revokeObjectURL(address), 10_000);
+    } catch (error) {
+      this.say((error as Error).message, "bad");
+    }
+  };
+
+  turnTheme = () => {
+    const isDark = this.theme === "auto" ? matchMedia("(prefers-color-scheme: dark)").matches : this.theme === "dark";
+    this.theme = isDark ? "light" : "dark";
+    document.documentElement.dataset.theme = this.theme;
+    try {
+      localStorage.setItem("headroom.theme", this.theme);
+    } catch {
+      // OK because the theme lasts as long as the page then.
+    }
+    this.draw();
+  };
+
+  /** `158 objects in 5 namespaces` */
+  get extent(): string {
+    const { objects, namespaces } = this.cluster!.inspection;
+    return `${count(objects, "object")} in ${count(namespaces.length, "namespace")}`;
+  }
+
+  label = (panel: Panel) => LABELS[panel];
+}
+
+/** Somebody may have shortened an address. */
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
+function storedTheme(): string {
+  try {
+    const stored = localStorage.getItem("headroom.theme");
+    if (stored === "light" || stored === "dark") return stored;
+  } catch {
+    // OK because the browser's own preference stands then.
+  }
+  return "auto";
+}
+
+/** Begins with what is shown first. */
+export function start(examples: Example[], first: Beginning, isLive: boolean) {
+  const app = new App(examples, isLive);
+  document.getElementById("app")!.replaceChildren();
+  document.addEventListener("dragover", (event) => {
+    if (event.dataTransfer?.types.includes("Files")) event.preventDefault();
+  });
+  document.addEventListener("drop", (event) => {
+    const file = event.dataTransfer?.files[0];
+    if (!file) return;
+    event.preventDefault();
+    void app.open(file);
+  });
+  if (isLive) {
+    app.route(location.hash);
+    window.addEventListener("popstate", () => app.route(location.hash));
+    setInterval(() => {
+      if (!app.isReading && document.visibilityState === "visible") void app.refresh();
+    }, MINUTE);
+    void app.refresh();
+    return;
+  }
+  app.begin(first);
+  window.addEventListener("hashchange", async () => {
+    if (app.isCluster) return;
+    const wanted = await beginning(examples);
+    // What is written is worth more than a link that cannot be read.
+    if (wanted.problem) app.say(wanted.problem, "bad");
+    else app.begin(wanted);
+  });
+}

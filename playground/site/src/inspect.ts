@@ -1,0 +1,126 @@
+// A snapshot of a cluster as the views show it. Nothing is decided here: recommendations and risks were made by
+// `kubectl headroom`, usage of quotas and blocked workloads by Kubernetes.
+
+import { thousandths } from "./amounts.js";
+import type { Advice, AdviceLine } from "./types.js";
+
+export interface Inspection {
+  objects: number;
+  namespaces: string[];
+  /** Null where the snapshot was made without usage, or nothing runs. */
+  advice: Advice | null;
+  workloads: Workload[];
+  quotas: Quota[];
+  blocked: Blocked[];
+}
+
+/** The address of a workload's details. */
+export const linkTo = ({ id }: Workload): string => `#workload=${encodeURI(id)}`;
+
+/** A container with its resources. */
+export interface Workload {
+  /** For links: `shop/deployment/web/nginx`. */
+  id: string;
+  namespace: string;
+  object: string;
+  container: string;
+  pods: number;
+  evidence: string;
+  cpu: AdviceLine | undefined;
+  memory: AdviceLine | undefined;
+  flags: string[];
+  /** What to fix, the worst first. */
+  risks: { text: string; fix: string; risk: string }[];
+  /** Requests that could be freed over all pods, in thousandths; below zero where more is needed. */
+  savedCpu: number;
+  savedMemory: number;
+  /** Both in one figure, as if one core cost as much as 8 GiB. */
+  saved: number;
+}
+
+export interface Quota {
+  kind: "ResourceQuota" | "TenantQuota";
+  /** Empty for a TenantQuota. */
+  namespace: string;
+  name: string;
+  parent: string;
+  amounts: { resource: string; used: number; hard: number }[];
+  /** Of a TenantQuota: the namespaces that it covers, the largest first. */
+  covers: string[];
+}
+
+/** A workload whose pods the API server rejects. */
+export interface Blocked {
+  namespace: string;
+  object: string;
+  message: string;
+  since: string;
+}
+
+type Json = Record<string, any>;
+
+export function inspect(text: string): Inspection {
+  const list = JSON.parse(text) as Json;
+  const items: Json[] = Array.isArray(list?.items) ? list.items : [];
+  const about = items.find((item) => item?.kind === "Snapshot");
+  const advice = (about?.spec?.advice ?? null) as Advice | null;
+  const objects = items.filter((item) => item && item !== about);
+  const namespaces = new Set<string>();
+  for (const { kind, metadata } of objects) {
+    // Usage history stands in a namespace of Headroom's own.
+    if (kind === "UsageProfile") continue;
+    const name = kind === "Namespace" ? metadata?.name : metadata?.namespace;
+    if (typeof name === "string" && name !== "") namespaces.add(name);
+  }
+  return {
+    objects: objects.length,
+    namespaces: [...namespaces].sort(),
+    advice,
+    workloads: advice ? workloadsOf(advice) : [],
+    quotas: objects.filter(({ kind }) => kind === "ResourceQuota" || kind === "TenantQuota").map(quota),
+    blocked: objects.flatMap(blocked),
+  };
+}
+
+function workloadsOf(advice: Advice): Workload[] {
+  const all = new Map<string, Workload>();
+  for (const line of advice.lines) {
+    const id = `${line.namespace}/${line.object}/${line.container}`;
+    let workload = all.get(id);
+    if (!workload) {
+      const { namespace, object, container, pods } = line;
+      workload = { id, namespace, object, container, pods, evidence: line.evidence ?? "", cpu: undefined, memory: undefined, flags: line.flags ?? [], risks: [], savedCpu: 0, savedMemory: 0, saved: 0 };
+      all.set(id, workload);
+    }
+    if (line.resource !== "cpu" && line.resource !== "memory") continue;
+    workload[line.resource] = line;
+    const saved = line.recommended ? ((line.request?.value ?? 0) - line.recommended.value) * line.pods : 0;
+    if (line.resource === "cpu") workload.savedCpu = saved;
+    else workload.savedMemory = saved;
+    workload.saved = workload.savedCpu * 8 * 1024 ** 3 + workload.savedMemory;
+  }
+  for (const { namespace, kind, name, container, risk, text, fix } of advice.risks ?? []) {
+    all.get(`${namespace}/${kind.toLowerCase()}/${name}/${container}`)?.risks.push({ risk, text, fix });
+  }
+  return [...all.values()];
+}
+
+function quota({ kind, metadata, spec, status }: Json): Quota {
+  const hard = (status?.hard ?? spec?.quota?.hard ?? spec?.hard ?? {}) as Json;
+  const amounts = Object.keys(hard).map((resource) => ({ resource, used: thousandths(status?.used?.[resource] ?? "0") ?? 0, hard: thousandths(hard[resource]) ?? 0 }));
+  const covers = ((status?.namespaces ?? []) as Json[]).map(({ name }) => String(name));
+  return { kind, namespace: kind === "TenantQuota" ? "" : (metadata?.namespace ?? ""), name: metadata?.name ?? "", parent: String(spec?.parent ?? ""), amounts, covers };
+}
+
+/** Deployments and ReplicaSets say so themselves; a Deployment speaks for its ReplicaSets. */
+function blocked({ kind, metadata, status }: Json): Blocked[] {
+  const isOwned = (metadata?.ownerReferences ?? []).some((owner: Json) => owner?.kind === "Deployment");
+  if (!Array.isArray(status?.conditions) || isOwned) return [];
+  const failures = status.conditions.filter((condition: Json) => condition?.type === "ReplicaFailure" && condition.status === "True");
+  return failures.map((condition: Json) => ({
+    namespace: String(metadata?.namespace ?? ""),
+    object: `${String(kind).toLowerCase()}/${metadata?.name}`,
+    message: String(condition.message ?? condition.reason ?? ""),
+    since: String(condition.lastTransitionTime ?? ""),
+  }));
+}

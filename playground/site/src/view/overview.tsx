@@ -1,0 +1,180 @@
+// What one opens every morning: what can be freed, what is at risk, what is nearly full or blocked, what is not covered.
+
+import type { ComponentChildren } from "preact";
+import { amount, bytes, cores, count, share, thousandths } from "../amounts.js";
+import { type Inspection, type Quota, type Workload, linkTo } from "../inspect.js";
+import type { Sum } from "../types.js";
+import { Bar, Change, Legend, Named, Pill, Spread } from "./parts.js";
+
+/** So many rows of each list are shown; the views hold the rest. */
+const FEW = 8;
+
+const RISKS: Record<string, { label: string; tone: string }> = {
+  oomKilled: { label: "OOM-killed", tone: "bad" },
+  throttled: { label: "throttled", tone: "warn" },
+  aboveRequest: { label: "above request", tone: "warn" },
+  noRequest: { label: "no request", tone: "info" },
+};
+
+const worst = ({ risks }: Workload) => Math.min(...risks.map(({ risk }) => Object.keys(RISKS).indexOf(risk)));
+
+export const RiskPills = ({ workload }: { workload: Workload }) => (
+  <span class="pills">
+    {workload.risks.map(({ risk, text }) => <span key={risk + text} class={`pill ${RISKS[risk]?.tone ?? ""}`} title={text}>{RISKS[risk]?.label ?? risk}</span>)}
+    {workload.flags.includes("hpa") && <Pill tone="info">HPA</Pill>}
+  </span>
+);
+
+export function nearlyFull(quotas: Quota[]) {
+  const all = quotas.flatMap((quota) => quota.amounts.map((of) => ({ quota, ...of })));
+  return all.filter(({ used, hard }) => used >= hard * 0.8 && used > 0).sort((a, b) => b.used / (b.hard || 1) - a.used / (a.hard || 1));
+}
+
+export function Overview({ inspection, missed, show }: { inspection: Inspection; missed: string[]; show: (hash: string) => void }) {
+  const { advice, workloads, quotas, blocked } = inspection;
+  const total = advice?.total;
+  const risky = workloads.filter(({ risks }) => risks.length > 0).sort((a, b) => worst(a) - worst(b));
+  const inDanger = risky.filter(({ risks }) => risks.some(({ risk }) => risk === "oomKilled" || risk === "throttled"));
+  const savers = workloads.filter(({ saved }) => saved > 0).sort((a, b) => b.saved - a.saved);
+  const full = nearlyFull(quotas);
+  const link = (hash: string, text: ComponentChildren) => <a href={hash} onClick={(event) => { event.preventDefault(); show(hash); }}>{text}</a>;
+  return (
+    <div class="view">
+      <div class="stats">
+        {total && <Freed title="CPU" unit="cores" sum={total.cpu} format={cores} />}
+        {total && <Freed title="Memory" sum={total.memory} format={bytes} />}
+        {total?.savedAMonth && <div class="card stat"><b>{total.savedAMonth} <small>per month</small></b><span>What the freed requests cost, at your prices</span></div>}
+        <div class={`card stat ${inDanger.length > 0 ? "bad" : ""}`}>
+          <b>{risky.length.toLocaleString("en")} <small>at risk</small></b>
+          <span>{risky.length === 0 ? "No container is killed, throttled or without a request" : "Killed, throttled, above their request, or without one: fix these first"}</span>
+        </div>
+        <div class={`card stat ${blocked.length > 0 ? "bad" : ""}`}>
+          <b>{blocked.length.toLocaleString("en")} <small>blocked now</small></b>
+          <span>{blocked.length === 0 ? "Every Deployment can create its Pods" : "Workloads whose Pods the API server rejects"}</span>
+        </div>
+      </div>
+
+      {!advice && <section class="card section empty"><h2>No workloads to size</h2><p>No running workload was found, or its usage could not be read. Quotas and “What if” work all the same.</p></section>}
+
+      {risky.length > 0 && (
+        <Section title="Fix first" note={count(risky.length, "container")} more={risky.length > FEW && link("#workloads?risk", `All ${risky.length}`)}>
+          <table>
+            <thead><tr><th scope="col">Workload</th><th scope="col">Why</th><th scope="col">Fix</th></tr></thead>
+            <tbody>
+              {risky.slice(0, FEW).map((workload) => (
+                <tr key={workload.id}>
+                  <th scope="row">{link(linkTo(workload), <Named {...workload} />)}</th>
+                  <td><RiskPills workload={workload} /><small>{workload.risks.map(({ text }) => text).join("; ")}</small></td>
+                  <td>{workload.risks.map(({ fix }) => <div>{fix}</div>)}</td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </Section>
+      )}
+
+      {blocked.length > 0 && (
+        <Section title="Blocked now" note="the API server rejects their Pods">
+          <table>
+            <thead><tr><th scope="col">Workload</th><th scope="col">Kubernetes says</th><th scope="col" class="number">Since</th></tr></thead>
+            <tbody>{blocked.slice(0, FEW).map(({ namespace, object, message, since }) => <tr key={namespace + object}><th scope="row"><span class="muted">{namespace} / </span><b>{object}</b></th><td class="wrap">{message}</td><td class="number">{ago(since)}</td></tr>)}</tbody>
+          </table>
+        </Section>
+      )}
+
+      <div class="pair">
+        {full.length > 0 && (
+          <Section title="Quotas nearly full" note="80 % and more" more={link("#quotas", "All quotas")}>
+            <table>
+              <thead><tr><th scope="col">Quota</th><th scope="col"><span class="hidden">Share</span></th><th scope="col" class="number">Used</th><th scope="col" class="number">Hard</th></tr></thead>
+              <tbody>
+                {full.slice(0, FEW).map(({ quota, resource, used, hard }) => (
+                  <tr key={`${quota.namespace}/${quota.name}/${resource}`} class={used > hard ? "exceeded" : ""}>
+                    <th scope="row"><span class="muted">{quota.namespace || quota.kind} / </span><b>{quota.name}</b><small>{resource}</small></th>
+                    <td class="bar-cell"><Bar used={used} hard={hard} /><small>{share(used, hard)}</small></td>
+                    <td class="number">{amount(resource, used)}</td>
+                    <td class="number">{amount(resource, hard)}</td>
+                  </tr>
+                ))}
+              </tbody>
+            </table>
+          </Section>
+        )}
+        <Coverage inspection={inspection} missed={missed} />
+      </div>
+
+      {savers.length > 0 && (
+        <Section title="Save most" note={`${count(savers.length, "container")} request more than they need`} more={link("#workloads", "All workloads")}>
+          <table class="savers">
+            <thead><tr><th scope="col">Workload</th><th scope="col" class="number">CPU request</th><th scope="col" class="wide">CPU usage</th><th scope="col" class="number">Memory request</th><th scope="col" class="wide">Memory usage</th><th scope="col" class="number">Frees</th></tr></thead>
+            <tbody>
+              {savers.slice(0, FEW).map((workload) => (
+                <tr key={workload.id}>
+                  <th scope="row"><span class="named">{link(linkTo(workload), <Named {...workload} below={` · ${count(workload.pods, "pod")}`} />)}<RiskPills workload={workload} /></span></th>
+                  <td class="number"><Change line={workload.cpu} /></td>
+                  <td class="wide"><Spread line={workload.cpu} /></td>
+                  <td class="number"><Change line={workload.memory} /></td>
+                  <td class="wide"><Spread line={workload.memory} /></td>
+                  <td class="number"><Frees workload={workload} /></td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+          <Legend />
+        </Section>
+      )}
+    </div>
+  );
+}
+
+/** What is freed over all pods; in red what is needed besides. */
+export const Frees = ({ workload: { savedCpu, savedMemory } }: { workload: Workload }) => (
+  <>
+    {savedCpu !== 0 && <div class={savedCpu > 0 ? "" : "more"}>{savedCpu < 0 && "+"}{cores(Math.abs(savedCpu))} cores</div>}
+    {savedMemory !== 0 && <div class={savedMemory > 0 ? "" : "more"}>{savedMemory < 0 && "+"}{bytes(Math.abs(savedMemory))}</div>}
+    {savedCpu === 0 && savedMemory === 0 && <span class="muted">–</span>}
+  </>
+);
+
+export const Section = ({ title, note, more, children }: { title: string; note?: string; more?: ComponentChildren; children: ComponentChildren }) => (
+  <section class="listed" aria-label={title}>
+    <header><h2>{title} {note && <small>{note}</small>}</h2>{more}</header>
+    <div class="card table" tabIndex={0} role="group" aria-label={`${title}, table`}>{children}</div>
+  </section>
+);
+
+function Freed({ title, unit = "", sum, format }: { title: string; unit?: string; sum: Sum; format: (value: number) => string }) {
+  const [requested, recommended] = [sum.requested, sum.recommended].map((text) => thousandths(text) ?? 0) as [number, number];
+  const saved = requested - recommended;
+  const percent = requested > 0 ? Math.round((saved / requested) * 100) : 0;
+  return (
+    <div class="card stat">
+      <b>{format(Math.abs(saved))} {unit} {percent !== 0 && <small class={saved >= 0 ? "less" : "more"}>{saved >= 0 ? "−" : "+"}{Math.abs(percent)}%</small>}</b>
+      <span>{title} {saved >= 0 ? "you can free" : "needed besides"}: {format(requested)} requested → {format(recommended)} recommended</span>
+      <Bar used={Math.min(requested, recommended)} hard={Math.max(requested, recommended)} />
+    </div>
+  );
+}
+
+function Coverage({ inspection: { advice, workloads }, missed }: { inspection: Inspection; missed: string[] }) {
+  const unmeasured = workloads.filter(({ cpu, memory }) => !cpu?.recommended && !memory?.recommended).length;
+  const brief = workloads.filter(({ evidence }) => evidence.includes("too brief")).length;
+  const facts: ComponentChildren[] = [];
+  if (unmeasured > 0) facts.push(<><b>{unmeasured.toLocaleString("en")}</b> of {count(workloads.length, "container")} without usage data: no recommendation</>);
+  if (brief > 0) facts.push(<><b>{brief.toLocaleString("en")}</b> {brief === 1 ? "container" : "containers"} measured for less than two hours</>);
+  facts.push(...missed.map((text) => <>Could not be read: {text}</>));
+  facts.push(...(advice?.notes ?? []).slice(0, 5).map((note) => <>{note}</>));
+  if (facts.length === 0) return null;
+  return (
+    <section class="listed" aria-label="Not covered">
+      <header><h2>Not covered</h2></header>
+      <ul class="card facts">{facts.map((fact) => <li>{fact}</li>)}</ul>
+    </section>
+  );
+}
+
+function ago(time: string): string {
+  const minutes = (Date.now() - Date.parse(time)) / 60_000;
+  if (!Number.isFinite(minutes)) return "";
+  return minutes < 90 ? `${Math.max(0, Math.round(minutes))} min` : minutes < 60 * 48 ? `${Math.round(minutes / 60)} h` : `${Math.round(minutes / 1440)} d`;
+}

@@ -1,0 +1,88 @@
+// Quotas: how full they are, who uses them, and what fits in what is left. TenantQuotas stand above those of their namespaces.
+
+import { amount, count, share, withUnit } from "../amounts.js";
+import type { Inspection, Quota, Workload } from "../inspect.js";
+import { Bar } from "./parts.js";
+import { Fold, Table } from "./verdicts.js";
+
+export function QuotaView({ inspection: { quotas, workloads } }: { inspection: Inspection }) {
+  if (quotas.length === 0) return <div class="view"><section class="card section empty"><h2>No quotas</h2><p>No ResourceQuota or TenantQuota bounds these namespaces.</p></section></div>;
+  const tenants = quotas.filter(({ kind }) => kind === "TenantQuota");
+  const own = quotas.filter(({ kind }) => kind === "ResourceQuota");
+  const covered = new Set(tenants.flatMap(({ covers }) => covers));
+  const of = (namespaces: string[]) => own.filter(({ namespace }) => namespaces.includes(namespace));
+  const tree = (tenant: Quota) => (
+    <div class="branch" key={tenant.name}>
+      <QuotaCard quota={tenant} workloads={workloads.filter(({ namespace }) => tenant.covers.includes(namespace))} />
+      <div class="children">
+        {tenants.filter(({ parent }) => parent === tenant.name).map(tree)}
+        {of(tenant.covers).map((quota) => <QuotaCard key={`${quota.namespace}/${quota.name}`} quota={quota} workloads={workloads.filter(({ namespace }) => namespace === quota.namespace)} />)}
+      </div>
+    </div>
+  );
+  const names = new Set(tenants.map(({ name }) => name));
+  return (
+    <div class="view quotas">
+      {tenants.filter(({ parent, name }) => !names.has(parent) || parent === name).map(tree)}
+      <div class="grid">
+        {own.filter(({ namespace }) => !covered.has(namespace)).map((quota) => <QuotaCard key={`${quota.namespace}/${quota.name}`} quota={quota} workloads={workloads.filter(({ namespace }) => namespace === quota.namespace)} />)}
+      </div>
+    </div>
+  );
+}
+
+/** The resource of requests that a name of a quota counts. */
+const counted = (resource: string): "cpu" | "memory" | undefined => ({ "requests.cpu": "cpu", cpu: "cpu", "requests.memory": "memory", memory: "memory" })[resource] as "cpu" | "memory" | undefined;
+const requested = (workload: Workload, resource: "cpu" | "memory") => workload[resource]?.request?.value ?? 0;
+
+function QuotaCard({ quota: { kind, namespace, name, amounts, covers }, workloads }: { quota: Quota; workloads: Workload[] }) {
+  const tightest = amounts.reduce((most, { used, hard }) => Math.max(most, hard > 0 ? used / hard : used > 0 ? 2 : 0), 0);
+  const tone = tightest > 1 ? "bad" : tightest >= 0.8 ? "warn" : "good";
+  const users = workloads.map((workload) => ({ workload, cpu: requested(workload, "cpu") * workload.pods, memory: requested(workload, "memory") * workload.pods }));
+  users.sort((a, b) => b.cpu * 8 * 1024 ** 3 + b.memory - (a.cpu * 8 * 1024 ** 3 + a.memory));
+  return (
+    <section class="card section quota" aria-label={`${kind} ${namespace && `${namespace}/`}${name}`}>
+      <header><h2>{namespace && <span class="muted">{namespace} / </span>}{name}</h2><span class={`pill ${tone}`}>{tone === "bad" ? "exceeded" : `${Math.floor(tightest * 100)}% used`}</span></header>
+      <small>{kind}{covers.length > 0 && ` over ${count(covers.length, "namespace")}`}</small>
+      <table>
+        <thead class="hidden"><tr><th scope="col">Resource</th><th scope="col">Share</th><th scope="col">Percent</th><th scope="col">Used of hard</th></tr></thead>
+        <tbody>
+          {amounts.map(({ resource, used, hard }) => (
+            <tr key={resource} class={used > hard ? "exceeded" : ""}>
+              <th scope="row">{resource}</th>
+              <td class="bar-cell"><Bar used={used} hard={hard} /></td>
+              <td class="number">{share(used, hard)}</td>
+              <td class="number">{amount(resource, used)} of {amount(resource, hard)}<small>{withUnit(resource, Math.max(0, hard - used))} left</small></td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+      {users.length > 0 && (
+        <Fold title="Who uses it, and what still fits">
+          <Table heads={["Workload", "CPU", "Memory", "More Pods that fit"]} numbers={1}>
+            {users.slice(0, 10).map(({ workload, cpu, memory }) => (
+              <tr key={workload.id}>
+                <th scope="row">{kind === "TenantQuota" && <span class="muted">{workload.namespace} / </span>}{workload.object}<small>{workload.container} · {count(workload.pods, "pod")}</small></th>
+                <td class="number">{amount("cpu", cpu)}</td>
+                <td class="number">{amount("memory", memory)}</td>
+                <td class="number">{fits(amounts, workload, workloads)}</td>
+              </tr>
+            ))}
+          </Table>
+          {users.length > 10 && <p class="muted">{users.length - 10} more request less.</p>}
+        </Fold>
+      )}
+    </section>
+  );
+}
+
+/** How many more pods like these fit by what all their containers request, as far as the quota counts it. */
+function fits(amounts: Quota["amounts"], { namespace, object }: Workload, workloads: Workload[]): string {
+  const containers = workloads.filter((other) => other.namespace === namespace && other.object === object);
+  const room = amounts.flatMap(({ resource, used, hard }) => {
+    const of = counted(resource);
+    const each = resource === "pods" || resource === "count/pods" ? 1000 : of ? containers.reduce((sum, one) => sum + requested(one, of), 0) : 0;
+    return each > 0 ? [Math.max(0, Math.floor((hard - used) / each))] : [];
+  });
+  return room.length === 0 ? "–" : Math.min(...room).toLocaleString("en");
+}

@@ -1,0 +1,241 @@
+// What becomes of each object: the verdict, why, and what helps.
+
+import type { ComponentChildren } from "preact";
+import { useState } from "preact/hooks";
+import { amount, count, share, thousandths } from "../amounts.js";
+import { PAGE } from "../engine.js";
+import { type Finding, VERDICTS, findings, isFailure } from "../explain.js";
+import { LABELS } from "../panels.js";
+import type { Check, Container, Detail, Level, Outcome, Panel, Part, Problem, Row, Taken, Verdict } from "../types.js";
+import { Bar, Pill, Said } from "./parts.js";
+
+export interface Actions {
+  goTo(panel: Panel, line: number): void;
+  download(row: number): void;
+  /** Shows the objects from this one on. */
+  turnTo(row: number): void;
+  /** The line of a finding's field and, where the text has the value, how to mend it. */
+  place(row: Row, finding: Finding): { line: number; mend?: () => void } | undefined;
+}
+
+/** `3 objects: 1 rejected, 1 changed, 1 admitted` */
+export const summary = (outcome: Outcome): string => {
+  const counts = counted(outcome).map(({ label, number }) => `${number} ${label.toLowerCase()}`);
+  return counts.length === 0 ? "No objects" : `${count(outcome.rows.length, "object")}: ${counts.join(", ")}`;
+};
+
+function counted({ rows }: Outcome) {
+  const counts = new Map<Verdict, number>();
+  for (const { verdict } of rows) counts.set(verdict, (counts.get(verdict) ?? 0) + 1);
+  const verdicts = Object.keys(VERDICTS) as Verdict[];
+  return verdicts.flatMap((verdict) => (counts.has(verdict) ? [{ ...VERDICTS[verdict], number: counts.get(verdict)! }] : []));
+}
+
+export const Counters = ({ outcome, milliseconds }: { outcome: Outcome; milliseconds: number }) => (
+  <>
+    <span class="hidden">{summary(outcome)}. </span>
+    {counted(outcome).map(({ label, tone, number }) => (
+      <span key={label} class="card counter" aria-hidden="true" title={`Evaluated in ${milliseconds.toFixed(1)} ms`}>
+        <b class={`tone-${tone}`}>{number.toLocaleString("en")}</b> {label.toLowerCase()}
+      </span>
+    ))}
+  </>
+);
+
+export function Results({ outcome, from, actions }: { outcome: Outcome; from: number; actions: Actions }) {
+  const { rows, details, problems, quotas } = outcome;
+  const next = rows.findIndex((row, index) => index >= from + PAGE && isFailure(row.verdict));
+  return (
+    <>
+      <Problems problems={problems} actions={actions} />
+      {rows.length > PAGE && <Pages from={from} size={PAGE} all={rows.length} actions={actions} further={["Next failure", next]} />}
+      {details.map((detail) => {
+        const row = rows[detail.row];
+        return row && <ObjectCard key={`${detail.row} ${row.object}`} row={row} detail={detail} actions={actions} />;
+      })}
+      <Quotas levels={quotas} note="before and after these objects" />
+    </>
+  );
+}
+
+export function Problems({ problems, actions }: { problems: Problem[]; actions: Pick<Actions, "goTo"> }) {
+  if (problems.length === 0) return null;
+  return (
+    <section class="card problems" aria-label="Problems in the panels">
+      <h2>{count(problems.length, "problem")} in the input</h2>
+      <ul>
+        {problems.slice(0, 100).map(({ panel, line, text }) => (
+          <li><button type="button" class="plain place" onClick={() => actions.goTo(panel, line)}>{LABELS[panel]}, line {line}</button> {text}</li>
+        ))}
+      </ul>
+    </section>
+  );
+}
+
+/** Buttons to turn pages of so many of all. */
+export function Pages({ from, size, all, actions, further }: { from: number; size: number; all: number; actions: Pick<Actions, "turnTo">; further?: [label: string, row: number] }) {
+  const to = Math.min(from + size, all);
+  const turn = (label: string, row: number) => <button type="button" aria-disabled={row < 0} onClick={() => row >= 0 && actions.turnTo(row)}>{label}</button>;
+  return (
+    <nav class="pages" aria-label="Pages of objects">
+      {turn("Previous", from > 0 ? Math.max(0, from - size) : -1)}
+      <span>{from + 1} to {to} of {all.toLocaleString("en")}</span>
+      {turn("Next", to < all ? to : -1)}
+      {further && turn(...further)}
+    </nav>
+  );
+}
+
+function ObjectCard({ row, detail, actions }: { row: Row; detail: Detail; actions: Actions }) {
+  const { message, story, diff, podDiff, note } = detail;
+  const { label, tone } = VERDICTS[row.verdict];
+  const isWrong = isFailure(row.verdict);
+  const found = isWrong ? findings(detail) : [];
+  return (
+    <article class={`card object tone-${tone}`} data-object={row.object} data-verdict={row.verdict} aria-label={`${row.object}: ${label}`}>
+      <header>
+        <span class={`pill verdict ${tone}`}>{label}</span>
+        <h3>{row.object}</h3>
+        {row.namespace !== "" && <span class="muted">namespace {row.namespace}</span>}
+        {row.isUpdate && <Pill>update</Pill>}
+        <button type="button" class="plain place" onClick={() => actions.goTo("objects", row.line)}>line {row.line}</button>
+      </header>
+      {found.map((finding) => <Why finding={finding} place={actions.place(row, finding)} tone={tone} />)}
+      {found.length === 0 && isWrong && story.reasons?.map((reason) => <div class={`why ${tone}`}><p>{reason}</p></div>)}
+      {message !== "" && <p class="message">{message}</p>}
+      {tone === "info" && <Filled containers={story.containers ?? []} />}
+      {story.warnings?.map((warning) => <p class="why warn warning"><b>Warning </b><span>{warning}</span></p>)}
+      {story.estimates?.map((estimate) => <p class="why info estimate"><b>Estimate </b>{estimate}</p>)}
+      {note !== null && <p class="muted">{note}</p>}
+      <Fold title={isWrong && tone === "bad" ? "What would be stored" : "Object after admission"}><Difference parts={diff} label={`${row.object} after admission`} /></Fold>
+      {podDiff !== null && <Fold title="Resulting Pod"><Difference parts={podDiff} label={`A Pod of ${row.object}`} /></Fold>}
+      {story.containers !== undefined && <Fold title={story.isOfPods ? "Values of each Pod" : "Values"}>{story.containers.map((one) => <Values container={one} />)}</Fold>}
+      {story.inAll !== undefined && <Fold title={story.containers === undefined ? "Bounds of the claim" : "Bounds of the Pod total"}><Totals checks={story.inAll} /></Fold>}
+      {story.quotas !== undefined && <Fold title="Quota usage including this object"><QuotaUsage all={story.quotas} /></Fold>}
+      <p class="actions"><button type="button" class="plain" onClick={() => actions.download(detail.row)}>Download for a bug report</button></p>
+    </article>
+  );
+}
+
+const Why = ({ finding: { headline, words, fix }, place, tone }: { finding: Finding; place: { line: number; mend?: () => void } | undefined; tone: string }) => (
+  <div class={`why ${tone}`}>
+    <p><b>{headline}:</b> <Said words={words} /></p>
+    {fix && (
+      <p class="fix">
+        <span><Said words={fix.words} />{place && ` Line ${place.line}.`}</span>
+        {place?.mend && <button type="button" onClick={place.mend}>Set to {fix.to}</button>}
+      </p>
+    )}
+  </div>
+);
+
+/** The values that admission sets, each with its source. */
+function Filled({ containers }: { containers: Container[] }) {
+  const rows = containers.flatMap(({ name, values }) => values.filter(({ step }) => !["authored", "copied", "unset"].includes(step)).map((field) => ({ name, ...field })));
+  if (rows.length === 0) return null;
+  const isOne = new Set(rows.map(({ name }) => name)).size === 1;
+  return (
+    <ul class="filled">
+      {rows.map(({ name, field, value, reason }) => <li><code>{isOne ? "" : `${name} `}{field}</code> <span class="arrow">→</span> <b>{value ?? "unset"}</b> <span class="muted">{reason}</span></li>)}
+    </ul>
+  );
+}
+
+/** What is folded away is made when it is unfolded: most of it never is, and a key waits for all that is made. */
+export function Fold({ title, isOpen = false, children }: { title: string; isOpen?: boolean; children: ComponentChildren }) {
+  const [isShown, setShown] = useState(isOpen);
+  return <details open={isShown} onToggle={(event) => setShown(event.currentTarget.open)}><summary>{title}</summary>{isShown && children}</details>;
+}
+
+const SIGNS = { same: " ", removed: "-", added: "+" } as const;
+/** Lines of context around a change. */
+const CONTEXT = 3;
+
+function Difference({ parts, label }: { parts: Part[]; label: string }) {
+  const isChanged = parts.some((part) => part.mark !== "same");
+  return (
+    <pre class="difference" tabIndex={0} role="group" aria-label={label}>
+      {parts.map(({ mark, text }, index) => {
+        const lines = text.replace(/\n$/, "").split("\n");
+        const shown = (some: string[]) => some.map((line) => `${SIGNS[mark]} ${line}\n`).join("");
+        if (mark === "added") return <ins>{shown(lines)}</ins>;
+        if (mark === "removed") return <del>{shown(lines)}</del>;
+        const head = index === 0 ? 0 : CONTEXT;
+        const tail = index === parts.length - 1 ? 0 : CONTEXT;
+        if (!isChanged || lines.length <= head + tail + 2) return shown(lines);
+        return <>{shown(lines.slice(0, head))}<span class="muted">{`  … ${count(lines.length - head - tail, "unchanged line")}\n`}</span>{shown(tail > 0 ? lines.slice(-tail) : [])}</>;
+      })}
+    </pre>
+  );
+}
+
+export const Values = ({ container: { name, role, image, values }, caption = `${role} ${name}, image ${image}` }: { container: Container; caption?: string }) => (
+  <Table caption={caption} heads={["Field", "Value", "Source", "Bounds"]}>
+    {values.map(({ field, value, step, reason, checks = [] }) => (
+      <tr class={step === "unset" ? "unset" : ""}>
+        <th scope="row"><code>{field}</code></th>
+        <td>{value ?? "–"}</td>
+        <td>{step === "unset" ? "not set" : reason}</td>
+        <td>{checks.map((check) => <Bound check={check} />)}</td>
+      </tr>
+    ))}
+  </Table>
+);
+
+/** `max 1 met (LimitRange limits)` */
+const Bound = ({ check: { edge, bound, range, holds } }: { check: Check }) => <span class={holds ? "less" : "more"}>{edge} {bound} {holds ? "met" : "not met"} ({range}) </span>;
+
+export const Totals = ({ checks }: { checks: Check[] }) => (
+  <Table heads={["Resource", "Request", "Limit", "Bounds"]}>
+    {checks.map((check) => <tr><th scope="row">{check.resource}</th><td>{check.request ?? "–"}</td><td>{check.limit ?? "–"}</td><td><Bound check={check} /></td></tr>)}
+  </Table>
+);
+
+const QuotaUsage = ({ all }: { all: Taken[] }) => (
+  <Table heads={["Quota", "Used", "Change", "After", "Hard", "Available"]} numbers={1}>
+    {all.map(({ quota, name, before, adds, after, hard, left }) => (
+      <tr class={left.startsWith("-") ? "exceeded" : ""}>
+        <th scope="row">{quota}: {name}</th>
+        {[before, adds, after, hard, left].map((cell) => <td class="number">{cell}</td>)}
+      </tr>
+    ))}
+  </Table>
+);
+
+/** A table that scrolls by itself where it is wider than the page; columns from `numbers` on are numbers. */
+export const Table = ({ caption = "", heads, numbers = Infinity, children }: { caption?: string; heads: string[]; numbers?: number; children: ComponentChildren }) => (
+  <div class="table" tabIndex={0} role="group" aria-label={caption || `${heads[0]} table`}>
+    <table>
+      {caption !== "" && <caption>{caption}</caption>}
+      <thead><tr>{heads.map((head, index) => <th scope="col" class={index >= numbers ? "number" : ""}>{head}</th>)}</tr></thead>
+      <tbody>{children}</tbody>
+    </table>
+  </div>
+);
+
+/** So many rows of a table are shown. */
+const MOST_ROWS = 200;
+
+export function Quotas({ levels, note }: { levels: Level[]; note: string }) {
+  if (levels.length === 0) return null;
+  const namespaces = new Set(levels.map((level) => level.namespace)).size;
+  return (
+    <section class="card section">
+      <h2>Quotas <small>{note}</small></h2>
+      <Table heads={["Quota", "Share", "Percent", "Used", "After", "Hard"]} numbers={2}>
+        {levels.slice(0, MOST_ROWS).map(({ namespace, quota, name, before, after, hard }) => {
+          const [was, is, most] = [before, after, hard].map((text) => thousandths(text) ?? 0) as [number, number, number];
+          return (
+            <tr class={is > most ? "exceeded" : ""}>
+              <th scope="row">{namespaces > 1 && namespace ? `${namespace}/` : ""}{quota}: {name}</th>
+              <td class="bar-cell"><Bar used={was} after={is} hard={most} /></td>
+              <td class="number">{share(is, most)}</td>
+              {[was, is, most].map((value) => <td class="number">{amount(name, value)}</td>)}
+            </tr>
+          );
+        })}
+      </Table>
+      {levels.length > MOST_ROWS && <p class="muted">{levels.length - MOST_ROWS} more are not shown.</p>}
+    </section>
+  );
+}

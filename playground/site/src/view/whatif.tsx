@@ -1,0 +1,92 @@
+// What other LimitRanges, quotas and settings would do to everything that runs: the changes first, then the state they leave.
+
+import { count } from "../amounts.js";
+import type { AdviceEffect, Effect, Limits, Overview, QuotaEffect, Trial } from "../types.js";
+import { type Actions, Fold, Pages, Problems, Quotas, Table, Totals, Values } from "./verdicts.js";
+
+/** So many effects are on a page. */
+export const EFFECTS = 200;
+
+const WORDS = {
+  newlyRefused: { label: "newly rejected", tone: "bad" },
+  notJudged: { label: "not evaluated", tone: "bad" },
+  changed: { label: "changed", tone: "info" },
+  noLongerRefused: { label: "no longer rejected", tone: "good" },
+  stillRefused: { label: "still rejected", tone: "bad" },
+  same: { label: "the same", tone: "" },
+} as const;
+
+/** `500 workloads and pods: 10 newly rejected, 490 the same` */
+export function trialSummary({ report: { summary } }: Trial): string {
+  const told = counts(summary).map(({ number, label }) => `${number} ${label}`);
+  return `${count(summary.objects, "workload")} and pods: ${told.join(", ")}`;
+}
+
+function counts(summary: Trial["report"]["summary"]) {
+  const all = (Object.keys(WORDS) as (keyof typeof WORDS)[]).map((name) => ({ number: summary[name], ...WORDS[name] })).filter(({ number }) => number > 0);
+  const exceeded = summary.quotasNewlyExceeded;
+  return exceeded > 0 ? [...all, { number: exceeded, label: exceeded === 1 ? "quota bound newly exceeded" : "quota bounds newly exceeded", tone: "bad" as const }] : all;
+}
+
+export const TrialCounters = ({ trial, milliseconds }: { trial: Trial; milliseconds: number }) => (
+  <>
+    <span class="hidden">{trialSummary(trial)}. </span>
+    {counts(trial.report.summary).map(({ number, label, tone }) => (
+      <span key={label} class="card counter" aria-hidden="true" title={`Evaluated in ${milliseconds.toFixed(0)} ms`}><b class={`tone-${tone}`}>{number.toLocaleString("en")}</b> {label}</span>
+    ))}
+  </>
+);
+
+export function TrialResults({ trial, overview, from, actions }: { trial: Trial; overview: Overview; from: number; actions: Actions }) {
+  const { report, namespaces, problems } = trial;
+  const { objects, quotas: bounds, requests, notLookedAt = [] } = report;
+  return (
+    <>
+      <Problems problems={problems} actions={actions} />
+      {objects.length === 0 && bounds.length === 0 && <section class="card section empty"><h2>No changes yet</h2><p>Edit LimitRanges, quotas, namespaces or settings to preview the effect on everything that runs. Objects without a namespace apply to every namespace.{overview.settings === "" && " The snapshot names no policy settings, so the defaults are used."}</p></section>}
+      {requests && <p class="muted">Requests of the changed objects: {Object.entries(requests).map(([name, change]) => `${name} ${change.startsWith("-") ? "" : "+"}${change}`).join(", ")}.</p>}
+      {objects.length > EFFECTS && <Pages from={from} size={EFFECTS} all={objects.length} actions={actions} />}
+      {objects.slice(from, from + EFFECTS).map((effect) => <EffectCard key={`${effect.namespace}/${effect.object}`} effect={effect} />)}
+      {bounds.length > 0 && <section class="card section"><h2>Quotas after recreating everything</h2><Table heads={["Quota", "Used", "After recreate", "Hard", "New hard", "Available"]} numbers={1}>{bounds.slice(0, 1000).map((bound) => <BoundRow bound={bound} />)}</Table></section>}
+      {notLookedAt.length > 0 && <section class="card section"><h2>Not evaluated</h2><ul>{notLookedAt.map((text) => <li>{text}</li>)}</ul></section>}
+      <Quotas levels={overview.quotas} note="as they are now" />
+      {overview.advice && overview.advice.quotas.length > 0 && <section class="card section"><h2>Quotas after applying all recommendations</h2><Table heads={["Quota", "Used", "Change", "After", "Hard"]} numbers={1}>{overview.advice.quotas.slice(0, 1000).map((effect) => <AdviceRow effect={effect} />)}</Table></section>}
+      {namespaces.length > 0 && <EffectiveLimits limits={namespaces} all={overview.namespaces} />}
+    </>
+  );
+}
+
+const TONES: Record<string, string> = { "newly refused": "bad", "still refused": "bad", "not judged": "bad", changed: "info", "no longer refused": "good" };
+const LABELS: Record<string, string> = { "newly refused": "newly rejected", "still refused": "still rejected", "not judged": "not evaluated", "no longer refused": "no longer rejected" };
+
+const EffectCard = ({ effect: { object, namespace, running, change, reasons = [], values = [], warnings = [] } }: { effect: Effect }) => (
+  <article class={`card object tone-${TONES[change] ?? ""}`} aria-label={`${namespace} ${object}: ${LABELS[change] ?? change}`}>
+    <header><span class={`pill verdict ${TONES[change] ?? ""}`}>{LABELS[change] ?? change}</span><h3>{object}</h3><span class="muted">namespace {namespace}, {running} running</span></header>
+    {reasons.map((reason) => <p class="message">{reason}</p>)}
+    {warnings.map((warning) => <p class="why warn warning"><b>Warning </b><span>{warning}</span></p>)}
+    {values.length > 0 && <Table heads={["Value", "Now", "Then", "Source"]}>{values.map(({ container, field, now, then, reason }) => <tr><th scope="row">{container}: {field}</th><td>{now ?? "not set"}</td><td>{then ?? "not set"}</td><td>{reason}</td></tr>)}</Table>}
+  </article>
+);
+
+/** What a container that sets nothing gets in each namespace, and the bounds that it must meet. */
+const EffectiveLimits = ({ limits, all }: { limits: Limits[]; all: string[] }) => (
+  <section class="card section" id="limits">
+    <h2>Defaults for a container without resources</h2>
+    {limits.map(({ namespace, story: { reasons = [], containers = [], inAll = [] } }) => (
+      <Fold key={namespace} title={namespace} isOpen={all.length === 1}>
+        {reasons.map((reason) => <p class="message">{reason}</p>)}
+        {containers.map((one) => <Values container={one} caption="A container that sets nothing" />)}
+        {inAll.length > 0 && <Totals checks={inAll} />}
+      </Fold>
+    ))}
+    {all.length > limits.length && <p class="muted">{all.length - limits.length} more namespaces are not shown.</p>}
+  </section>
+);
+
+const AdviceRow = ({ effect: { namespace, quota, resource, used, change, usedAfter, hard, fits } }: { effect: AdviceEffect }) => (
+  <tr class={fits ? "" : "exceeded"}><th scope="row">{namespace}/{quota}: {resource}</th>{[used, change, usedAfter, hard].map((cell) => <td class="number">{cell}</td>)}</tr>
+);
+
+const BoundRow = ({ bound: { namespace, quota, name, used, remade, hard, newHard, left, newlyExceeded } }: { bound: QuotaEffect }) => (
+  <tr class={newlyExceeded ? "exceeded" : ""}><th scope="row">{namespace && `${namespace}/`}{quota}: {name}</th>{[used, remade, hard, newHard, left].map((cell) => <td class="number">{cell ?? "–"}</td>)}</tr>
+);

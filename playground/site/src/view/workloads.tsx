@@ -1,0 +1,186 @@
+// All containers: searched, filtered and sorted, with the details of one. Only the rows in sight are in the page.
+
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import { amount, count } from "../amounts.js";
+import { type Inspection, type Workload, linkTo } from "../inspect.js";
+import type { AdviceLine } from "../types.js";
+import { Frees, RiskPills } from "./overview.js";
+import { Change, Legend, Named, Spread } from "./parts.js";
+import { Fold } from "./verdicts.js";
+
+type Column = "name" | "cpu" | "memory" | "saved";
+type Filter = "all" | "risk" | "saves" | "unmeasured";
+
+/** The rows are alike high, so that those out of sight need not be there. */
+const ROW = 56;
+const GROUP = 32;
+/** So many pixels of rows beyond the window are there. */
+const AHEAD = 600;
+
+type Item = { group: string; size: number; top: number } | { workload: Workload; top: number };
+
+const FILTERS: Record<Filter, { label: string; holds: (workload: Workload) => boolean }> = {
+  all: { label: "All containers", holds: () => true },
+  risk: { label: "At risk", holds: ({ risks }) => risks.length > 0 },
+  saves: { label: "Frees requests", holds: ({ saved }) => saved > 0 },
+  unmeasured: { label: "No usage data", holds: ({ cpu, memory }) => !cpu?.recommended && !memory?.recommended },
+};
+
+const change = (line: AdviceLine | undefined) => (line?.recommended ? Math.abs((line.request?.value ?? 0) - line.recommended.value) : -1);
+const KEYS: Record<Column, (workload: Workload) => number> = { name: () => 0, cpu: ({ cpu, pods }) => change(cpu) * pods, memory: ({ memory, pods }) => change(memory) * pods, saved: ({ saved }) => saved };
+
+export function Workloads({ inspection, selected, filter: first, show, copy }: { inspection: Inspection; selected: string | undefined; filter: Filter | undefined; show: (hash: string) => void; copy: (text: string, what: string) => void }) {
+  const { workloads, namespaces } = inspection;
+  const [search, setSearch] = useState("");
+  const [namespace, setNamespace] = useState("");
+  const [filter, setFilter] = useState<Filter>(first ?? "all");
+  const [order, setOrder] = useState<{ column: Column; isRising: boolean }>({ column: "saved", isRising: false });
+  const [isGrouped, setGrouped] = useState(true);
+  useEffect(() => first && setFilter(first), [first]);
+
+  const { items, height, found } = useMemo(() => {
+    const words = search.toLowerCase().split(/\s+/).filter(Boolean);
+    const found = workloads.filter((workload) => (namespace === "" || workload.namespace === namespace) && FILTERS[filter].holds(workload) && words.every((word) => workload.id.toLowerCase().includes(word) || workload.flags.some((flag) => flag.includes(word))));
+    const key = KEYS[order.column];
+    const sign = order.isRising ? 1 : -1;
+    const compare = (a: Workload, b: Workload) => (order.column === "name" ? sign * (a.id < b.id ? -1 : a.id > b.id ? 1 : 0) : sign * (key(a) - key(b)));
+    found.sort(compare);
+    const groups = new Map<string, Workload[]>();
+    for (const workload of found) {
+      const group = isGrouped ? workload.namespace : "";
+      const of = groups.get(group);
+      if (of) of.push(workload);
+      else groups.set(group, [workload]);
+    }
+    const items: Item[] = [];
+    let height = 0;
+    for (const [group, of] of groups) {
+      if (isGrouped) {
+        items.push({ group, size: of.length, top: height });
+        height += GROUP;
+      }
+      for (const workload of of) {
+        items.push({ workload, top: height });
+        height += ROW;
+      }
+    }
+    return { items, height, found };
+  }, [workloads, search, namespace, filter, order, isGrouped]);
+
+  const scroller = useRef<HTMLDivElement>(null);
+  const [window_, setWindow] = useState({ top: 0, height: 900 });
+  const look = () => {
+    const { scrollTop, clientHeight } = scroller.current!;
+    if (Math.abs(scrollTop - window_.top) > AHEAD / 3 || clientHeight !== window_.height) setWindow({ top: scrollTop, height: clientHeight });
+  };
+  useLayoutEffect(look);
+  const firstIndex = Math.max(0, after(items, window_.top - AHEAD) - 1);
+  const lastIndex = after(items, window_.top + window_.height + AHEAD);
+  const shown = items.slice(firstIndex, lastIndex);
+  const above = shown[0]?.top ?? 0;
+  const below = height - (items[lastIndex]?.top ?? height);
+
+  const chosen = selected === undefined ? undefined : workloads.find(({ id }) => id === selected);
+  const sorted = (column: Column) => (order.column === column ? ({ "aria-sort": order.isRising ? "ascending" : "descending" } as const) : {});
+  const sort = (column: Column) => setOrder({ column, isRising: order.column === column ? !order.isRising : column === "name" });
+  const head = (column: Column, label: string, kind = "") => <th scope="col" class={kind} {...sorted(column)}><button type="button" onClick={() => sort(column)}>{label}</button></th>;
+
+  return (
+    <div class="view workloads">
+      <div class="tools">
+        <input type="search" aria-label="Search workloads" placeholder="Search by name, kind or flag" value={search} onInput={(event) => setSearch(event.currentTarget.value)} />
+        <select aria-label="Namespace" value={namespace} onChange={(event) => setNamespace(event.currentTarget.value)}>
+          <option value="">All namespaces</option>
+          {namespaces.map((name) => <option key={name} value={name}>{name}</option>)}
+        </select>
+        <select aria-label="Filter" value={filter} onChange={(event) => setFilter(event.currentTarget.value as Filter)}>
+          {(Object.keys(FILTERS) as Filter[]).map((name) => <option key={name} value={name}>{FILTERS[name].label}</option>)}
+        </select>
+        <label class="field"><input type="checkbox" checked={isGrouped} onChange={(event) => setGrouped(event.currentTarget.checked)} />Group by namespace</label>
+        <span class="muted" role="status">{count(found.length, "container")}</span>
+        <Legend />
+      </div>
+      <div class={chosen ? "master detailed" : "master"}>
+        <div class="card scroller" ref={scroller} onScroll={look} tabIndex={0} role="group" aria-label="Workloads, table">
+          <table>
+            <thead><tr>{head("name", "Workload")}{head("cpu", "CPU request", "number")}<th scope="col" class="wide">CPU usage</th>{head("memory", "Memory request", "number")}<th scope="col" class="wide">Memory usage</th>{head("saved", "Frees", "number")}</tr></thead>
+            <tbody>
+              {above > 0 && <tr aria-hidden="true" class="gap"><td style={{ height: `${above}px` }} /></tr>}
+              {shown.map((item) =>
+                "group" in item ? (
+                  <tr key={`group ${item.group}`} class="group"><th scope="rowgroup">{item.group} <small>{count(item.size, "container")}</small></th></tr>
+                ) : (
+                  <tr key={item.workload.id} class={item.workload.id === selected ? "row selected" : "row"} onClick={() => show(linkTo(item.workload))}>
+                    <th scope="row"><span class="named">
+                      <a href={linkTo(item.workload)} aria-current={item.workload.id === selected ? "true" : undefined} onClick={(event) => { event.preventDefault(); show(linkTo(item.workload)); event.stopPropagation(); }}><Named {...item.workload} namespace={isGrouped ? "" : item.workload.namespace} below={` · ${count(item.workload.pods, "pod")}`} /></a>
+                      <RiskPills workload={item.workload} />
+                    </span></th>
+                    <td class="number"><Change line={item.workload.cpu} /></td>
+                    <td class="wide"><Spread line={item.workload.cpu} /></td>
+                    <td class="number"><Change line={item.workload.memory} /></td>
+                    <td class="wide"><Spread line={item.workload.memory} /></td>
+                    <td class="number"><Frees workload={item.workload} /></td>
+                  </tr>
+                ),
+              )}
+              {below > 0 && <tr aria-hidden="true" class="gap"><td style={{ height: `${below}px` }} /></tr>}
+            </tbody>
+          </table>
+          {items.length === 0 && <p class="blank">{workloads.length === 0 ? "No workload runs here." : "Nothing matches. Clear the search or choose another filter."}</p>}
+        </div>
+        {chosen && <Details workload={chosen} close={() => show("#workloads")} copy={copy} />}
+      </div>
+    </div>
+  );
+}
+
+/** How many items begin before a place. */
+function after(items: Item[], top: number): number {
+  let [low, high] = [0, items.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (items[middle]!.top < top) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+function Details({ workload, close, copy }: { workload: Workload; close: () => void; copy: (text: string, what: string) => void }) {
+  const { namespace, object, container, pods, evidence, cpu, memory, risks } = workload;
+  const patch = patchOf(workload);
+  return (
+    <aside class="card details" aria-label={`Details of ${object}`}>
+      <header><div><h2>{object}</h2><small>namespace {namespace} · container {container} · {count(pods, "pod")}{evidence !== "" && ` · ${evidence}`}</small></div><button type="button" class="icon" aria-label="Close" onClick={close}>✕</button></header>
+      {risks.map(({ text, fix }) => <div class="why bad"><p><b>{text}</b></p><p class="fix">{fix}</p></div>)}
+      {[cpu, memory].map((line) => line && (
+        <section key={line.resource}>
+          <h3>{line.resource === "cpu" ? "CPU" : "Memory"} <span class="muted"><Change line={line} />{line.resource === "cpu" && " cores"}</span></h3>
+          <Spread line={line} />
+          {line.usage.length > 0 && <p class="muted">{line.usage.map(({ at, value }) => `${at} ${amount(line.resource, value)}`).join(" · ")}{line.limit && ` · limit ${amount(line.resource, line.limit.value)}`}</p>}
+          <p>{line.source}</p>
+        </section>
+      ))}
+      {patch !== "" && (
+        <Fold title="Patch" isOpen>
+          <pre class="difference" tabIndex={0} role="group" aria-label="Patch">{patch}</pre>
+          <button type="button" onClick={() => copy(patch, "Patch")}>Copy patch</button>
+        </Fold>
+      )}
+    </aside>
+  );
+}
+
+const TEMPLATES: Record<string, string[]> = { cronjob: ["spec", "jobTemplate", "spec", "template", "spec"], pod: ["spec"] };
+
+/** The requests as a strategic merge patch; empty where nothing is to be changed. Texts in JSON are YAML. */
+export function patchOf({ namespace, object, container, cpu, memory }: Workload): string {
+  const amounts = [cpu, memory].flatMap((line) => (line?.recommended && line.recommended.text !== line.request?.text ? [[line.resource, line.recommended.text]] : []));
+  if (amounts.length === 0) return "";
+  const [kind, name] = object.split("/", 2) as [string, string];
+  const path = TEMPLATES[kind] ?? ["spec", "template", "spec"];
+  const lines = path.map((step, depth) => `${"  ".repeat(depth)}${step}:`);
+  const indent = "  ".repeat(path.length);
+  lines.push(`${indent}containers:`, `${indent}- name: ${JSON.stringify(container)}`, `${indent}  resources:`, `${indent}    requests:`, ...amounts.map(([resource, text]) => `${indent}      ${resource}: ${JSON.stringify(text)}`));
+  const isPlain = /^[a-z0-9./-]+$/.test(`${namespace}${kind}${name}`);
+  return `${isPlain ? `# kubectl -n ${namespace} patch ${kind} ${name} --patch-file patch.yaml\n` : ""}${lines.join("\n")}\n`;
+}
