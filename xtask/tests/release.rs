@@ -117,7 +117,7 @@ fn the_branch_for_artifact_hub_has_only_its_files_and_keeps_its_history() {
         assert!(link.starts_with("https://") || link.starts_with("oci://"), "a link leads nowhere: {link:.80}");
     }
     assert_eq!(done(copy.path(), "release artifacthub-branch"), "artifacthub: unchanged");
-    change(&copy, "README.md", "# Headroom", "# Headroom, again");
+    change(&copy, "README.md", "**Headroom right-sizes", "**Headroom again right-sizes");
     git(&["commit", "-qam", "Another README"]);
     done(copy.path(), "release artifacthub-branch");
     assert_eq!(git(&["rev-list", "--count", "artifacthub"]), "2");

@@ -116,6 +116,9 @@ mod tests {
                 waiting.extend(std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()));
                 continue;
             }
+            if path.extension().is_none_or(|extension| extension != "md") {
+                continue;
+            }
             for words in commands(&std::fs::read_to_string(&path).unwrap()) {
                 let of_controller = words[0] == "headroom-controller";
                 let program = if of_controller { crate::controller::Cli::command() } else { Cli::command() };

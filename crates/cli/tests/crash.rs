@@ -11,12 +11,14 @@ mod api_server;
 #[expect(dead_code, reason = "this program needs a part of it")]
 mod support;
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use api_server::{ApiServer, kubeconfig};
+use serde_json::Value;
 use support::*;
 use tokio_util::sync::CancellationToken;
 
@@ -98,8 +100,8 @@ fn a_full_disk_is_named_and_overcome() {
 }
 
 /// Two collectors, each with its own store, write the profiles of one cluster; one of them sees only a tenth of the
-/// usage. They are killed at any point, but never write at the same time, and the final profiles are those of the
-/// collector that sees everything.
+/// usage. Each may replace what the other wrote. They are killed at any point, but never write at the same time, and the
+/// final profiles are those of the collector that sees everything.
 fn two_collectors_killed_while_they_publish() {
     const LEASE: Duration = Duration::from_secs(2);
     let folder = tempfile::tempdir().unwrap();
@@ -112,7 +114,17 @@ fn two_collectors_killed_while_they_publish() {
     write_csv(&folder.join("some.csv"), SHARED_IMAGES / 10);
     let start = |context: &str, store: &str, csv: &str| {
         Command::new(env!("CARGO_BIN_EXE_headroom-controller"))
-            .args(["collect", "--refresh", "1s", "--lease", "2s", "--context", context, "--store"])
+            .args([
+                "collect",
+                "--refresh",
+                "1s",
+                "--lease",
+                "2s",
+                "--replace-other-stores",
+                "--context",
+                context,
+                "--store",
+            ])
             .arg(folder.join(store))
             .args(["files", "--buffer", "64Ki"])
             .arg(folder.join(csv))
@@ -149,7 +161,10 @@ fn two_collectors_killed_while_they_publish() {
     for write in writes.iter() {
         assert!(write.holder.ends_with(&format!("_{}", write.store)), "{write:?}");
     }
-    assert!(server.histories() == calm.histories());
+    let histories = |server: &ApiServer| -> BTreeMap<_, _> {
+        server.readable().iter().flat_map(|(name, profile)| by_owner(name, profile)).collect()
+    };
+    assert!(histories(&server) == histories(&calm));
     assert!(server.holder().is_empty());
 }
 
@@ -194,20 +209,33 @@ fn write_csv(path: &Path, images: usize) {
     fs::write(path, text).unwrap();
 }
 
-/// All files in a folder, with their text except for the id of their store.
-fn read_folder(folder: &Path) -> Vec<(String, String)> {
-    let mut files = Vec::new();
+/// The histories in the files of a folder.
+fn read_folder(folder: &Path) -> BTreeMap<String, String> {
+    let mut histories = BTreeMap::new();
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
-        match path.is_dir() {
-            true => files.extend(read_folder(&path)),
-            false => {
-                let text = fs::read_to_string(&path).unwrap();
-                let lines = text.lines().filter(|line| !line.contains("headroom.dev/store"));
-                files.push((path.file_name().unwrap().to_str().unwrap().into(), lines.collect()));
-            }
+        if path.is_dir() {
+            histories.extend(read_folder(&path));
+            continue;
         }
+        let profile: Value = serde_saphyr::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+        histories.extend(by_owner(path.file_stem().unwrap().to_str().unwrap(), &profile));
     }
-    files.sort();
-    files
+    assert!(!histories.is_empty());
+    histories
+}
+
+/// The histories in an object by root, repository and owner, because each store spreads them over pages by a key of its own.
+fn by_owner(name: &str, profile: &Value) -> Vec<(String, String)> {
+    let root: Vec<_> = name.splitn(3, '-').take(2).collect();
+    let fields = |value: &Value| value.as_object().cloned().unwrap_or_default();
+    let mut found = Vec::new();
+    for (repository, image) in fields(&profile["spec"]["images"]) {
+        let place = format!("{} {repository}", root.join("-"));
+        found.extend(image.get("pool").map(|pool| (place.clone(), pool.to_string())));
+        found.extend(
+            fields(&image["own"]).into_iter().map(|(owner, own)| (format!("{place} {owner}"), own.to_string())),
+        );
+    }
+    found
 }

@@ -500,7 +500,7 @@ nginx: memory was estimated too high: less than a tenth was used
         let mut other_format = object(json!({}));
         other_format["spec"]["header"]["format"] = json!(1);
         let usage = of_shop(&other_format, None);
-        let problem = "UsageProfile usage-26: spec.header.format: expected 2, found `1`";
+        let problem = "UsageProfile usage-26: spec.header.format: expected 3, found `1`";
         assert_eq!(usage.problems, [problem]);
         assert!(usage.images.is_empty());
         assert_eq!(

@@ -309,11 +309,20 @@ impl ApiServer {
 
     /// The text of the histories in each object that a reader finds.
     pub fn histories(&self) -> BTreeMap<String, String> {
+        let text = |profile: &Value| format!("{}{}", profile["spec"]["images"], profile["spec"]["header"]["pages"]);
+        self.readable().iter().map(|(name, profile)| (name.clone(), text(profile))).collect()
+    }
+
+    /// The roots, and the pages that they list.
+    pub fn readable(&self) -> Vec<(String, Value)> {
         let profiles = self.profiles.lock().unwrap();
         let listed: Vec<String> = profiles.iter().flat_map(|(name, root)| pages(name, root)).collect();
         let is_read = |name: &String| !is_page(name) || listed.contains(name);
-        let text = |profile: &Value| format!("{}{}", profile["spec"]["images"], profile["spec"]["header"]["pages"]);
-        profiles.iter().filter(|(name, _)| is_read(name)).map(|(name, profile)| (name.clone(), text(profile))).collect()
+        profiles
+            .iter()
+            .filter(|(name, _)| is_read(name))
+            .map(|(name, profile)| (name.clone(), profile.clone()))
+            .collect()
     }
 }
 
