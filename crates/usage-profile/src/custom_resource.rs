@@ -53,6 +53,7 @@ pub const NAMESPACE: &str = "headroom";
 #[schemars(extend("x-kubernetes-map-type" = "atomic"))]
 pub struct UsageProfileSpec {
     pub header: Header,
+    #[serde(default)]
     pub summary: Summary,
     /// Histories of images by repository, with a comma in place of each dot. Absent if they are in pages.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", default, with = "keyed")]
