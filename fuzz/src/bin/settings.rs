@@ -6,7 +6,7 @@ use headroom_core::Settings;
 use headroom_core::json::Document;
 use libfuzzer_sys::fuzz_target;
 
-const SETTINGS: [&str; 8] = [
+const SETTINGS: [&str; 9] = [
     "role",
     "mode",
     "kubernetesVersion",
