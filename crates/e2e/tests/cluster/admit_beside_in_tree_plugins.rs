@@ -81,14 +81,14 @@ async fn applying_a_controller_warns_about_pods_that_would_be_refused() {
     let said = shop.apply(&stateful_set(&shop.namespace, "2Gi"));
     assert!(
         said.contains(
-            "Warning: its pods would be rejected: maximum memory usage per Container is 1Gi, but limit is 2Gi; \
+            "Warning: headroom: its pods would be rejected: maximum memory usage per Container is 1Gi, but limit is 2Gi; \
              container db: lower the memory limit from 2Gi to at most 1Gi (LimitRange limits)"
         ),
         "{said}"
     );
     let said = shop.apply(&deployment(&shop.namespace, 3, json!({})));
     assert!(
-        said.contains("Warning: only 2 of 3 replicas fit quota \"team\": limits.cpu short by 500m (1 available)")
+        said.contains("Warning: headroom: only 2 of 3 replicas fit quota \"team\": limits.cpu short by 500m (1 available)")
             && said.contains("deployment.apps/web created"),
         "{said}"
     );
@@ -103,7 +103,7 @@ async fn applying_a_controller_warns_about_pods_that_would_be_refused() {
         let said = shop.kubectl(&["scale", "deployment/web", &format!("--replicas={replicas}")]);
         assert!(said.contains("deployment.apps/web scaled"), "{said}");
         let warning =
-            format!("Warning: its pods would be rejected: quota team: 2 of {replicas} replicas fit: limits.cpu");
+            format!("Warning: headroom: its pods would be rejected: quota team: 2 of {replicas} replicas fit: limits.cpu");
         if said.contains(&warning) {
             return;
         }
