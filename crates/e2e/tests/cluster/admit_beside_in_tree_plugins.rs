@@ -88,8 +88,9 @@ async fn applying_a_controller_warns_about_pods_that_would_be_refused() {
     );
     let said = shop.apply(&deployment(&shop.namespace, 3, json!({})));
     assert!(
-        said.contains("Warning: headroom: only 2 of 3 replicas fit quota \"team\": limits.cpu short by 500m (1 available)")
-            && said.contains("deployment.apps/web created"),
+        said.contains(
+            "Warning: headroom: only 2 of 3 replicas fit quota \"team\": limits.cpu short by 500m (1 available)"
+        ) && said.contains("deployment.apps/web created"),
         "{said}"
     );
     // The user is warned, and the object is stored unchanged: no defaults in a template that another tool manages.
@@ -102,8 +103,9 @@ async fn applying_a_controller_warns_about_pods_that_would_be_refused() {
     for replicas in 4.. {
         let said = shop.kubectl(&["scale", "deployment/web", &format!("--replicas={replicas}")]);
         assert!(said.contains("deployment.apps/web scaled"), "{said}");
-        let warning =
-            format!("Warning: headroom: its pods would be rejected: quota team: 2 of {replicas} replicas fit: limits.cpu");
+        let warning = format!(
+            "Warning: headroom: its pods would be rejected: quota team: 2 of {replicas} replicas fit: limits.cpu"
+        );
         if said.contains(&warning) {
             return;
         }
