@@ -67,10 +67,9 @@ impl Jobs {
         if others.is_empty() && first.name.is_empty() {
             return None;
         }
-        let quoted = |text: &str| text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
-        let mut matcher = format!("{JOB}=\"{}\"", quoted(&first.name));
+        let mut matcher = format!("{JOB}={}", query::quoted(&first.name));
         if others.iter().any(|other| other.name == first.name) {
-            matcher.push_str(&format!(",{PATH}=\"{}\"", quoted(&first.path)));
+            matcher.push_str(&format!(",{PATH}={}", query::quoted(&first.path)));
         }
         Some(matcher)
     }

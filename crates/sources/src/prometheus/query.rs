@@ -217,13 +217,17 @@ pub fn rate_seconds(step: u32, scrape: u32) -> u32 {
     step.max(scrape.saturating_mul(2))
 }
 
+/// A text as PromQL writes it, with nothing in it that could end it.
+pub fn quoted(text: &str) -> String {
+    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n"))
+}
+
 /// Series of one metric. Also used before the names are known.
 pub fn selector(metric: &str, labels: &[(&str, &str, &str)], matchers: &str) -> String {
     let mut text = format!("{metric}{{");
     let mut separator = "";
     for (label, operator, value) in labels {
-        let value = value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
-        let _ = write!(text, "{separator}{label}{operator}\"{value}\"");
+        let _ = write!(text, "{separator}{label}{operator}{}", quoted(value));
         separator = ",";
     }
     for matcher in names::own_matcher(metric).into_iter().chain((!matchers.is_empty()).then_some(matchers)) {
