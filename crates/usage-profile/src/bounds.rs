@@ -23,6 +23,8 @@ pub(super) const MOST_PARTS: usize = 8;
 pub(super) const MOST_BYTES: usize = 6_000;
 /// For the pool of an image that does not fit into one object otherwise: each of the image's pages repeats the pool.
 pub(super) const MOST_BYTES_OF_SHARED_POOL: usize = 3_500;
+/// The most nodes in a root's list of pages.
+pub const MOST_NODES: usize = 8_000;
 
 /// How many histories were dropped for lack of room.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -14,9 +14,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::bounds::MOST_NODES;
 use super::serialized::{keyed, text};
 use super::{ImageHistory, Images};
-use crate::layout::MOST_NODES;
 
 /// The label with the root of an object, for listing all objects of a root.
 pub const ROOT_LABEL: &str = "headroom.dev/root";

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use headroom_core::cluster::usage::profile_layout::{FORK, FORK_BY_NAMESPACE, Halves, MAX_FORKS, NOTHING, PAGE};
 use headroom_core::cluster::usage::{ProfileKey, ProfileName, Repository};
 
-use super::bounds::MOST_BYTES_OF_SHARED_POOL;
+use super::bounds::{MOST_BYTES_OF_SHARED_POOL, MOST_NODES};
 use super::custom_resource::{Header, Summary};
 use super::{Histories, ImageHistory, Images, Share, UsageProfile, UsageProfileSpec, fair_share};
 
@@ -20,8 +20,6 @@ use super::{Histories, ImageHistory, Images, Share, UsageProfile, UsageProfileSp
 pub const MOST_BYTES: usize = 10_752;
 /// The part of the text besides entries, including the collector's labels and annotations.
 const ENVELOPE: usize = 600;
-/// The most nodes in a root's list of pages.
-pub const MOST_NODES: usize = 8_000;
 
 impl Share {
     /// The objects: the pages, then the root. Written in this order, a root never lists a missing page.
@@ -151,9 +149,7 @@ impl Entry {
             return if is_second("") { [None, Some(self)] } else { [Some(self), None] };
         }
         let own = self.own.into_iter().zip(self.own_bytes);
-        let (second, first): (Vec<_>, Vec<_>) = own.partition(|((namespace, _), _)| {
-            matches!(Halves::of(&self.place, namespace, page_key).half(fork, forks), Some('1' | 'b'))
-        });
+        let (second, first): (Vec<_>, Vec<_>) = own.partition(|((namespace, _), _)| is_second(namespace));
         [first, second].map(|own| {
             let (own, own_bytes): (Vec<_>, Vec<_>) = own.into_iter().unzip();
             let (repository, place, pool) = (self.repository.clone(), self.place.clone(), self.pool.clone());
