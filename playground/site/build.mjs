@@ -23,8 +23,8 @@ const common = {
   logLevel: "warning",
 };
 const built = await Promise.all([
-  // What main and app share is one file, which index.html names.
-  build({ ...common, entryPoints: ["src/main.ts", "src/app.tsx"], splitting: true, chunkNames: "shared" }),
+  // What main and start share is one file, which index.html names.
+  build({ ...common, entryPoints: ["src/main.ts", "src/start.tsx"], splitting: true, chunkNames: "shared" }),
   build({ ...common, entryPoints: ["src/worker.ts", "src/style.css"] }),
 ]);
 cpSync("src/index.html", join(folder, "index.html"));

@@ -12,22 +12,10 @@ import { EditorState, type Extension } from "@codemirror/state";
 import { EditorView, drawSelection, highlightActiveLine, hoverTooltip, keymap, lineNumbers, placeholder } from "@codemirror/view";
 import { tags } from "@lezer/highlight";
 import { bytes, thousandths } from "./amounts.js";
-import type { Edit } from "./explain.js";
-import type { Span } from "./locate.js";
+import type { Edit, Mark } from "./explain.js";
 import { HINTS, LABELS } from "./panels.js";
 import { placeOf, schemaAt } from "./schema.js";
 import type { Panel, Panels } from "./types.js";
-
-/** Something to show at a line of a panel. */
-export interface Mark {
-  /** From 1. */
-  line: number;
-  severity: "error" | "warning" | "info";
-  text: string;
-  /** What of the text it is about; the whole line otherwise. */
-  span?: Span;
-  fix?: { name: string; changes: Edit[] };
-}
 
 const MOST_MARKS = 500;
 

@@ -1,7 +1,6 @@
 // A rejection in plain words with its fix, made of the checks that did not hold. Nothing that was printed is parsed.
 
 import { thousandths, withUnit } from "./amounts.js";
-import type { Mark } from "./editor.js";
 import { Located, type Span } from "./locate.js";
 import type { Check, Detail, Row, Verdict } from "./types.js";
 
@@ -71,6 +70,17 @@ export const isFailure = (verdict: Verdict): boolean => ["bad", "warn"].includes
 /** The changes of a text that a fix makes. */
 export interface Edit extends Span {
   insert: string;
+}
+
+/** Something to show at a line of a panel. */
+export interface Mark {
+  /** From 1. */
+  line: number;
+  severity: "error" | "warning" | "info";
+  text: string;
+  /** The part of the text concerned; the whole line otherwise. */
+  span?: Span;
+  fix?: { name: string; changes: Edit[] };
 }
 
 /** A fix and where it goes; a request above the new limit follows it. */

@@ -8,7 +8,7 @@ import type { Example } from "./types.js";
 const isLive = document.documentElement.dataset.live !== undefined;
 
 try {
-  const page = import("./app.js");
+  const page = import("./start.js");
   let examples: Example[] = [];
   let first: Beginning = { state: { namespace: "", panels: {} } };
   if (!isLive) {

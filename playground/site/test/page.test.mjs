@@ -90,6 +90,21 @@ async function paste(page, text) {
   }, text);
 }
 
+/** Records the time between frames in `gaps`. */
+const watchFrames = (page) =>
+  page.evaluate(() => {
+    window.gaps = [];
+    let last = performance.now();
+    const tick = () => {
+      const now = performance.now();
+      window.gaps.push(now - last);
+      last = now;
+      requestAnimationFrame(tick);
+    };
+    requestAnimationFrame(tick);
+  });
+const longestFrame = (page) => page.evaluate(() => Math.max(...window.gaps));
+
 const text = (page) => page.evaluate(() => document.querySelector("#editor").shadowRoot.querySelector(".cm-content").cmTile?.view?.state.doc.toString() ?? document.querySelector("#editor").shadowRoot.querySelector(".cm-content").innerText);
 const status = (page) => page.locator("#status").innerText();
 const pod = (name, resources = "{}") => `apiVersion: v1\nkind: Pod\nmetadata:\n  name: ${name}\nspec:\n  containers:\n  - name: a\n    image: example/a\n    resources: ${resources}\n`;
@@ -233,21 +248,11 @@ test("five megabytes are judged while the page stays awake", async () => {
   const one = pod("pod-00000", "{requests: {cpu: 100m, memory: 64Mi}, limits: {memory: 128Mi}}") + `  # ${"x".repeat(800)}\n---\n`;
   const count = Math.ceil((5 * 1024 * 1024) / one.length);
   const large = Array.from({ length: count }, (_, index) => one.replace("pod-00000", `pod-${String(index).padStart(5, "0")}`)).join("");
-  await page.evaluate(() => {
-    window.gaps = [];
-    let last = performance.now();
-    const tick = () => {
-      const now = performance.now();
-      window.gaps.push(now - last);
-      last = now;
-      requestAnimationFrame(tick);
-    };
-    requestAnimationFrame(tick);
-  });
+  await watchFrames(page);
   await paste(page, large);
   await page.waitForFunction((count) => document.querySelector("#status").textContent.startsWith(`${count.toLocaleString("en")} objects`), count, { timeout: 120_000 });
   const told = await page.locator(".counter").first().getAttribute("title");
-  const longest = await page.evaluate(() => Math.max(...window.gaps));
+  const longest = await longestFrame(page);
   console.log(`# ${(large.length / 1024 / 1024).toFixed(1)} MB: ${told}. Longest frame ${longest.toFixed(0)} ms`);
   assert.equal(await page.locator(".object").count(), 20);
   await page.getByRole("button", { name: "Next", exact: true }).focus();
@@ -634,17 +639,7 @@ test("reading the cluster again keeps search, scroll, selection and focus", asyn
 test("ten thousand workloads are there within a second, and scroll", async () => {
   const body = cluster(10_000);
   const page = await live(json(cluster()));
-  await page.evaluate(() => {
-    window.gaps = [];
-    let last = performance.now();
-    const tick = () => {
-      const now = performance.now();
-      window.gaps.push(now - last);
-      last = now;
-      requestAnimationFrame(tick);
-    };
-    requestAnimationFrame(tick);
-  });
+  await watchFrames(page);
   const took = await page.evaluate(async (body) => {
     window.fetch = async () => new Response(body);
     const begin = performance.now();
@@ -667,7 +662,7 @@ test("ten thousand workloads are there within a second, and scroll", async () =>
     await scroller.evaluate((element, step) => (element.scrollTop = step * 3_000), step);
     await page.waitForTimeout(20);
   }
-  const longest = await page.evaluate(() => Math.max(...window.gaps));
+  const longest = await longestFrame(page);
   assert.ok((await page.locator(".scroller tr.row").count()) < 60);
   await scroller.evaluate((element) => (element.scrollTop = element.scrollHeight));
   await page.getByText("app-09999", { exact: true }).or(page.locator("tr.row").last()).first().waitFor();

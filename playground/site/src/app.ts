@@ -1,7 +1,5 @@
-// The page: its state, what changes it, and its frame. `App.draw` shows the whole state anew; Preact changes what differs, so
-// scroll, focus and selection stay as they are.
+// The state of the page, and what changes it. `App.draw` shows the whole state again.
 
-import { render } from "preact";
 import { count } from "./amounts.js";
 import { Editor } from "./editor.js";
 import { PAGE, engine, latest } from "./engine.js";
@@ -10,9 +8,8 @@ import type { Inspection } from "./inspect.js";
 import { Located } from "./locate.js";
 import { LABELS, TRIED } from "./panels.js";
 import { type Stray, strays } from "./schema.js";
-import { type Beginning, beginning, filled, isTooLong, keep, pack, putIntoAddress } from "./state.js";
+import { type Beginning, filled, isTooLong, keep, pack, putIntoAddress } from "./state.js";
 import { PANELS, type Example, type Outcome, type Overview, type Panel, type Panels, type Row, type State, type Trial } from "./types.js";
-import { Page } from "./view/page.js";
 import { EFFECTS } from "./view/whatif.js";
 import { zip } from "./zip.js";
 
@@ -21,7 +18,6 @@ const LONG = 100_000;
 const REST = 250;
 /** How long after the last key the address changes. */
 const SETTLED = 500;
-const MINUTE = 60_000;
 
 export const TABS = { overview: "Overview", workloads: "Workloads", quotas: "Quotas", "what-if": "What if" } as const;
 export type Tab = keyof typeof TABS;
@@ -83,6 +79,7 @@ export class App {
   constructor(
     readonly examples: Example[],
     readonly isLive: boolean,
+    private readonly render: (app: App) => void,
   ) {
     this.host.id = "editor";
     this.host.setAttribute("role", "tabpanel");
@@ -91,7 +88,7 @@ export class App {
   }
 
   draw() {
-    render(<Page app={this} />, document.getElementById("app")!);
+    this.render(this);
   }
 
   get isCluster(): boolean {
@@ -421,36 +418,4 @@ function storedTheme(): string {
     // OK because the browser's own preference stands then.
   }
   return "auto";
-}
-
-/** Begins with what is shown first. */
-export function start(examples: Example[], first: Beginning, isLive: boolean) {
-  const app = new App(examples, isLive);
-  document.getElementById("app")!.replaceChildren();
-  document.addEventListener("dragover", (event) => {
-    if (event.dataTransfer?.types.includes("Files")) event.preventDefault();
-  });
-  document.addEventListener("drop", (event) => {
-    const file = event.dataTransfer?.files[0];
-    if (!file) return;
-    event.preventDefault();
-    void app.open(file);
-  });
-  if (isLive) {
-    app.route(location.hash);
-    window.addEventListener("popstate", () => app.route(location.hash));
-    setInterval(() => {
-      if (!app.isReading && document.visibilityState === "visible") void app.refresh();
-    }, MINUTE);
-    void app.refresh();
-    return;
-  }
-  app.begin(first);
-  window.addEventListener("hashchange", async () => {
-    if (app.isCluster) return;
-    const wanted = await beginning(examples);
-    // What is written is worth more than a link that cannot be read.
-    if (wanted.problem) app.say(wanted.problem, "bad");
-    else app.begin(wanted);
-  });
 }
