@@ -387,9 +387,11 @@ fn artifacthub_branch(commit: &str) -> Result<String> {
     let package = show("artifacthub-pkg.yml")?;
     let version = package.lines().find_map(|line| line.strip_prefix("version: ")).context("a version")?;
     // Links of the README lead from elsewhere to the files of this release.
+    let (readme, url) = (show("README.md")?, identity("URL")?);
+    let image = Regex::new(r#"(!\[[^\]]*\]\(|<img src=")([A-Za-z][A-Za-z0-9_./-]*)"#)?;
+    let readme = image.replace_all(&readme, format!("${{1}}{url}/raw/v{version}/$2"));
     let link = Regex::new(r"\]\(([A-Za-z][A-Za-z0-9_./-]*)\)")?;
-    let address = format!("]({}/blob/v{version}/$1)", identity("URL")?);
-    let readme = blob(&format!("{}\n", link.replace_all(&show("README.md")?, address)))?;
+    let readme = blob(&format!("{}\n", link.replace_all(&readme, format!("]({url}/blob/v{version}/$1)"))))?;
     let (package, repository) =
         (blob(&format!("{package}\n"))?, blob(&format!("{}\n", show("artifacthub-repo.yml")?))?);
     // The repository's file at the top, each package in a folder of its own.

@@ -116,6 +116,9 @@ fn the_branch_for_artifact_hub_has_only_its_files_and_keeps_its_history() {
     for link in readme.split("](").skip(1) {
         assert!(link.starts_with("https://") || link.starts_with("oci://"), "a link leads nowhere: {link:.80}");
     }
+    for image in readme.split("<img src=\"").skip(1).chain(readme.split("![").skip(1)) {
+        assert!(image.contains("/raw/v"), "a picture is not shown: {image:.120}");
+    }
     assert_eq!(done(copy.path(), "release artifacthub-branch"), "artifacthub: unchanged");
     change(&copy, "README.md", "**Headroom right-sizes", "**Headroom again right-sizes");
     git(&["commit", "-qam", "Another README"]);
