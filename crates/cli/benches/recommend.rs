@@ -1,9 +1,10 @@
 //! What recommending for a large cluster costs, and whose work it is: `make bench-recommend`.
 //!
-//! Fills a real Prometheus with days of usage, scraped each minute, and lets the real program recommend for the workloads, which it
-//! reads from files; then asks the same store about each workload by itself, as other tools do. Reports wall time, and the processor time and peak memory of both sides. `HEADROOM_BENCH_DAYS` and
-//! `HEADROOM_BENCH_WORKLOADS` change its size; `HEADROOM_BENCH_HOLD=1` leaves Prometheus running until Enter is pressed,
-//! so that another tool can be run on the same data.
+//! Fills a real Prometheus with days of usage, scraped each minute, and lets the real program recommend for the workloads,
+//! which it reads from files; then asks the same store about each workload by itself, as other tools do. Reports wall time,
+//! and the processor time and peak memory of both sides. `HEADROOM_BENCH_DAYS` and `HEADROOM_BENCH_WORKLOADS` change its
+//! size; `HEADROOM_BENCH_HOLD=1` leaves Prometheus running until Enter is pressed, so that another tool can be run on the
+//! same data.
 
 #[path = "../tests/sources/servers.rs"]
 #[expect(

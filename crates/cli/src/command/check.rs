@@ -169,7 +169,7 @@ fn exit(entry: &Entry, fail_on: FailOn) -> Exit {
     if fail_on >= least { Exit::Refused } else { Exit::Fine }
 }
 
-/// What to say if the files of --cluster-dir have nothing for the namespace of objects that set none.
+/// A warning if objects set no namespace and the files of --cluster-dir have nothing for the one assumed.
 fn without_bounds<'m>(
     manifests: impl Iterator<Item = &'m Manifest> + Clone,
     opened: &mut Opened,

@@ -196,7 +196,7 @@ enum Format {
     Helm,
 }
 
-/// What fails a run.
+/// The findings that make the command exit with 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum FailOn {
     Risk,
@@ -469,7 +469,7 @@ fn print(args: &Args, report: &Report) -> anyhow::Result<bool> {
     };
     headroom_report::print(&page)?;
     if matches!(args.output, Format::Csv | Format::Kustomize | Format::Helm) {
-        // What has no place in these formats.
+        // These formats have no place for notes, so they go to standard error.
         let partial = if report.source.is_partial { report.notes.as_slice() } else { &[] };
         let headline = Some(report.headline()).filter(|line| !line.is_empty());
         headline.iter().chain(partial).for_each(|line| complain!("warning: {line}"));

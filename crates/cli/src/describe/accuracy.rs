@@ -105,7 +105,7 @@ fn totals(all: &[Estimates]) -> Vec<Estimates> {
 }
 
 /// A table of all images, and what is off.
-pub fn tell(page: &mut Page, all: &[Estimates]) {
+pub fn describe(page: &mut Page, all: &[Estimates]) {
     if all.is_empty() {
         return;
     }

@@ -343,7 +343,7 @@ impl Usage {
         } else {
             section(&mut page, &heading, table);
         }
-        accuracy::tell(&mut page, &self.estimates);
+        accuracy::describe(&mut page, &self.estimates);
         for problem in &self.problems {
             writeln!(page, "  not usable: {problem}");
         }

@@ -50,7 +50,7 @@ fn of_shop(server: &ApiServer) -> Value {
 const NGINX: &str = "docker.io/library/nginx";
 const JOB: &str = "registry.example/lab/job";
 
-/// What the collector says of the roots that it did not write.
+/// The collector's messages about roots that it left unwritten.
 fn kept(published: &Published) -> Vec<String> {
     published.failed.iter().map(|((_, name), error)| format!("{name}: {error}")).collect()
 }

@@ -30,7 +30,7 @@ pub struct Entry {
     pub warnings: Vec<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<Change>,
-    /// What it adds to quotas if it is admitted, its pods included.
+    /// The amounts that the object and its pods add to quotas if it is admitted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     charges: Vec<Charge>,
     #[serde(skip)]

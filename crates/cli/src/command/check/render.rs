@@ -194,7 +194,7 @@ pub fn page(entries: &[Entry], paint: Paint) -> Page {
     page
 }
 
-/// What there is to say about an object: why it fails, what is filled in, and warnings.
+/// The lines below an object: why it fails, which values are set, and warnings.
 fn details(entry: &Entry, paint: Paint) -> Vec<String> {
     let mut lines: Vec<String> = entry.reasons.iter().flat_map(|reason| reason.lines.clone()).collect();
     for Change { container, field, value, reason } in &entry.changes {

@@ -42,7 +42,7 @@ fn add(page: &mut Page, explanation: &Explanation, paint: Paint) {
             let amounts = amounts.iter().filter_map(|(noun, amount)| Some(format!("{noun} {}", amount.as_ref()?)));
             let amounts: Vec<String> = amounts.collect();
             let amounts = if amounts.is_empty() { "no request or limit".to_owned() } else { amounts.join(", ") };
-            writeln!(page, "  {}: {amounts}; {}", check.resource, told(check, paint));
+            writeln!(page, "  {}: {amounts}; {}", check.resource, bounds_text(check, paint));
         }
     }
     if !explanation.quotas.is_empty() {
@@ -84,7 +84,7 @@ fn add_container(page: &mut Page, container: &Container, paint: Paint) {
         Table::new(&["FIELD", "VALUE", "STEP", "BOUNDS", "SOURCE"]).right(&["VALUE"]).prose(&["BOUNDS", "SOURCE"]);
     for Field { field, value, step, reason, checks } in &container.values {
         let value = value.as_deref().unwrap_or("-");
-        let checks: Vec<String> = checks.iter().map(|check| told(check, paint)).collect();
+        let checks: Vec<String> = checks.iter().map(|check| bounds_text(check, paint)).collect();
         // The reason is at the end, because what an estimate was made of can be long.
         table.row([field.clone(), paint.strong(value), paint.faint(step), checks.join(", "), reason.clone()]);
     }
@@ -94,7 +94,7 @@ fn add_container(page: &mut Page, container: &Container, paint: Paint) {
 }
 
 /// `max 1 met (LimitRange limits)`
-fn told(check: &Check, paint: Paint) -> String {
+fn bounds_text(check: &Check, paint: Paint) -> String {
     let Check { edge, bound, range, holds, .. } = check;
     let verb = if *holds { "met" } else { "not met" };
     let painted = if *holds { paint.good(verb) } else { paint.bad(verb) };
