@@ -103,9 +103,8 @@ async fn applying_a_controller_warns_about_pods_that_would_be_refused() {
     for replicas in 4.. {
         let said = shop.kubectl(&["scale", "deployment/web", &format!("--replicas={replicas}")]);
         assert!(said.contains("deployment.apps/web scaled"), "{said}");
-        let warning = format!(
-            "Warning: headroom: its pods would be rejected: quota team: 2 of {replicas} replicas fit: limits.cpu"
-        );
+        let warning =
+            format!("Warning: headroom: only 2 of {replicas} replicas fit quota \"team\": limits.cpu short by");
         if said.contains(&warning) {
             return;
         }
