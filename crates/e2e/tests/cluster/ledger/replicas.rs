@@ -1,5 +1,6 @@
 //! Two replicas of the ledger for an API server, and helpers of the tests.
 
+use std::io::ErrorKind;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -163,7 +164,7 @@ impl Ledger {
             let client = headroom_kube::proxy::client(config).unwrap();
             let client = watches.map_or(client.clone(), |watches| watches.behind(client));
             let replica = Replica::new(options, client, CancellationToken::new());
-            let listener = TcpListener::bind(address).await.unwrap();
+            let listener = listen_again(address).await;
             assert!(started.send(Arc::clone(&replica)).is_ok());
             replica.serve(listener, None).await.unwrap();
         });
@@ -451,6 +452,19 @@ pub async fn until(what: &str, is_so: impl Fn() -> bool) {
     while !is_so() {
         assert!(Instant::now() < deadline, "not within a minute: {what}");
         tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// Listens at the address of a killed replica, whose runtime closes its listener only a moment after it was told to.
+async fn listen_again(address: SocketAddr) -> TcpListener {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    loop {
+        match TcpListener::bind(address).await {
+            Err(error) if error.kind() == ErrorKind::AddrInUse && Instant::now() < deadline => {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            listener => return listener.unwrap(),
+        }
     }
 }
 
