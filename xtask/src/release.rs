@@ -56,6 +56,7 @@ const VERSIONS: &[(&str, &str)] = &[
     ("deploy/charts/headroom/files/policies.yaml", r"(?m)^  module: registry://\S+:v(\S+)$"),
     (KREW, r"(?m)^  version: v(\S+)$"),
     ("docs/src/tasks/deploy-the-policies.md", r"(?m)^  module: registry://\S+:v(\S+)$"),
+    ("docs/src/tasks/check-in-ci.md", r"(?m)(?:headroom@|rev: )v(\S+)$"),
     ("docs/src/tasks/collect-usage.md", r"releases/download/v([^/\s]+)/"),
 ];
 
@@ -135,6 +136,7 @@ pub fn identity(name: &str) -> Result<String> {
 const REPEATED: &[(&str, &str)] = &[
     (r"github\.com/([\w-]+)/headroom\b", "OWNER"),
     (r"--repo ([\w-]+)/headroom\b", "OWNER"),
+    (r"(?m)^repository=([\w-]+)/headroom$", "OWNER"),
     (r"@([\w-]+)/maintainers\b", "OWNER"),
     (r"repository: ([\w-]+)/(?:policies/headroom|headroom-controller)\b", "OWNER"),
     (r"[\w-]+\.[\w.-]+/([\w-]+)/(?:policies|charts|headroom-controller)\b", "OWNER"),
@@ -147,7 +149,7 @@ const REPEATED: &[(&str, &str)] = &[
 
 fn check_identity() -> Result<()> {
     let known = identities()?;
-    let files = run("git", &["ls-files", "*.md", "*.yaml", "*.yml", "*.toml", "*.txt", ".github/CODEOWNERS"])?;
+    let files = run("git", &["ls-files", "*.md", "*.yaml", "*.yml", "*.toml", "*.txt", "*.sh", ".github/CODEOWNERS"])?;
     let is_searched = |file: &&str| {
         let is_test = ["crates/", "tests/", "conformance/", "test_data/", "playground/", "examples/"];
         !is_test.iter().any(|folder| file.starts_with(folder)) && !file.contains("/charts/headroom/ci/")

@@ -101,9 +101,13 @@ mod tests {
         let text = page.replace("\\\n", " ").replace("kubectl headroom ", "kubectl-headroom ");
         let lines = text.lines().map(|line| line.trim().trim_start_matches("- run: ").trim_start_matches("- "));
         // Behind a pipe it stands, too.
-        let lines = lines.map(|line| line.rsplit_once(" | ").map_or(line, |(_, last)| last).trim_start_matches("./"));
-        let is_ours = |line: &&str| line.starts_with("kubectl-headroom ") || line.starts_with("headroom-controller ");
-        lines.filter(is_ours).map(words).collect()
+        let lines = lines.map(|line| match line.strip_prefix("arguments: ") {
+            // Of the GitHub Action.
+            Some(arguments) => format!("kubectl-headroom check {arguments}"),
+            None => line.rsplit_once(" | ").map_or(line, |(_, last)| last).trim_start_matches("./").to_owned(),
+        });
+        let is_ours = |line: &String| line.starts_with("kubectl-headroom ") || line.starts_with("headroom-controller ");
+        lines.filter(is_ours).map(|line| words(&line)).collect()
     }
 
     #[test]
@@ -131,6 +135,44 @@ mod tests {
             }
         }
         assert!(counts[0] > 20 && counts[1] > 5, "the documentation has commands: {counts:?}");
+    }
+
+    fn file(path: &str) -> serde_json::Value {
+        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path);
+        serde_saphyr::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+    }
+
+    #[track_caller]
+    fn assert_parses(line: &str) {
+        Cli::command().try_get_matches_from(words(line)).unwrap_or_else(|error| panic!("{line}: {error}"));
+    }
+
+    #[test]
+    fn the_plugins_of_k9s_run_our_commands() {
+        // What k9s replaces, by <https://k9scli.io/topics/plugins/>.
+        let known = [("$RESOURCE_NAME", "deployments"), ("$NAMESPACE", "shop"), ("$NAME", "web"), ("$CONTEXT", "a b")];
+        let plugins = file("deploy/k9s/plugins.yaml");
+        let mut keys = std::collections::BTreeSet::new();
+        for (name, plugin) in plugins["plugins"].as_object().unwrap() {
+            assert!(keys.insert(plugin["shortCut"].as_str().unwrap()), "{name}: the key is taken");
+            assert!(plugin["description"].is_string() && plugin["scopes"].is_array(), "{name}");
+            assert_eq!((&plugin["command"], &plugin["args"][0]), (&"sh".into(), &"-c".into()), "{name}");
+            let script = plugin["args"][1].as_str().unwrap();
+            let script = known.iter().fold(script.to_owned(), |script, (from, to)| script.replace(from, to));
+            assert!(!script.contains('$'), "{name}: k9s does not know a name in `{script}`");
+            let (ours, rest) = script.split_once(" 2>&1 ").unwrap();
+            assert_eq!(rest, "| less -RK", "{name}");
+            assert_parses(&ours.replace("kubectl headroom", "kubectl-headroom"));
+        }
+        assert_eq!(keys.len(), 3);
+    }
+
+    #[test]
+    fn the_hook_of_pre_commit_takes_arguments_and_then_files() {
+        let hook = &file(".pre-commit-hooks.yaml")[0];
+        let entry = hook["entry"].as_str().unwrap();
+        assert_parses(&format!("{entry} -n shop --cluster-dir cluster/ deploy/a.yaml deploy/b.yaml"));
+        assert_eq!((&hook["language"], &hook["require_serial"]), (&"system".into(), &true.into()));
     }
 
     #[test]

@@ -6,6 +6,7 @@ mod entry;
 mod render;
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 
 use anyhow::bail;
 use clap::{ArgGroup, ValueEnum};
@@ -47,8 +48,11 @@ error.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, mut_arg("all_namespaces", |argument| argument.hide(true)))]
-#[command(group = ArgGroup::new("given").args(["files", "kustomizations"]).required(true).multiple(true))]
+#[command(group = ArgGroup::new("given").args(["paths", "files", "kustomizations"]).required(true).multiple(true))]
 pub struct Args {
+    /// Files or folders, the same as with -f
+    #[arg(value_name = "PATH")]
+    paths: Vec<PathBuf>,
     #[command(flatten)]
     manifests: Manifests,
     /// Only objects with these labels, such as `app=web,tier!=cache`, as for `kubectl apply -l`
@@ -97,11 +101,12 @@ enum Format {
     Junit,
 }
 
-pub fn run(args: Args) -> anyhow::Result<Exit> {
+pub fn run(mut args: Args) -> anyhow::Result<Exit> {
     if args.target.all_namespaces {
         bail!("--all-namespaces is not supported here: manifests name their namespaces; use -n for those that do not");
     }
     args.target.check_single()?;
+    args.manifests.files.append(&mut args.paths);
     let mut read = args.manifests.read_all();
     if read.is_empty() {
         bail!("nothing to check: the files hold no objects");

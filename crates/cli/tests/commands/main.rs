@@ -18,6 +18,7 @@ mod entry;
 mod estimates;
 mod explain;
 mod gate;
+mod github_action;
 mod given;
 mod hostile;
 mod recommend_from_store;
