@@ -5,15 +5,6 @@
 //! hour, then the last hour. Reports samples a second, the processor time of both sides, and peak memory.
 //! `HEADROOM_BENCH_DAYS` and `HEADROOM_BENCH_CONTAINERS` change its size.
 
-#[path = "../tests/sources/servers.rs"]
-#[expect(
-    dead_code,
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "it is the tests' own, who need more servers and may stop where one is not as it should be"
-)]
-mod servers;
-
 mod measure;
 
 use std::fs;
@@ -22,8 +13,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
+use headroom_fixtures::servers::{PrometheusServer, Server};
 use measure::{Result, processor_seconds_of, setting, usage};
-use servers::{PrometheusServer, Server};
 
 const NAMESPACES: u64 = 10;
 const IMAGES: u64 = 40;

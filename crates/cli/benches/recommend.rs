@@ -6,15 +6,6 @@
 //! size; `HEADROOM_BENCH_HOLD=1` leaves Prometheus running until Enter is pressed, so that another tool can be run on the
 //! same data.
 
-#[path = "../tests/sources/servers.rs"]
-#[expect(
-    dead_code,
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "it is the tests' own, who need more servers and may stop where one is not as it should be"
-)]
-mod servers;
-
 mod measure;
 
 use std::fmt::Write as _;
@@ -24,8 +15,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
+use headroom_fixtures::servers::{self, PrometheusServer, Server};
 use measure::{Result, processor_seconds_of, setting, usage};
-use servers::{PrometheusServer, Server};
 
 const NAMESPACES: u64 = 20;
 const SCRAPE: u64 = 60;

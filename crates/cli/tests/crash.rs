@@ -5,9 +5,10 @@
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic on unexpected data")]
 
-#[path = "support/api_server.rs"]
+#[path = "../../collector/tests/collector/api_server.rs"]
 #[expect(dead_code, reason = "this program needs a part of it")]
 mod api_server;
+#[path = "../../collector/tests/collector/support.rs"]
 #[expect(dead_code, reason = "this program needs a part of it")]
 mod support;
 
@@ -17,7 +18,8 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use api_server::{ApiServer, kubeconfig};
+use api_server::ApiServer;
+use headroom_fixtures::http::kubeconfig;
 use serde_json::Value;
 use support::*;
 use tokio_util::sync::CancellationToken;

@@ -13,6 +13,7 @@ mod check;
 mod cluster;
 mod describe;
 mod describe_conformance;
+mod doctor;
 #[path = "../../../core/tests/core/entry.rs"]
 mod entry;
 mod estimates;
@@ -26,9 +27,6 @@ mod recommendation;
 mod record;
 mod replay;
 mod screens;
-#[path = "../sources/servers.rs"]
-#[expect(dead_code, reason = "the tests of the sources need more servers")]
-mod servers;
 mod simulate;
 #[path = "../../../core/tests/core/estimates/situation.rs"]
 #[expect(dead_code, reason = "the core's own tests use more of it")]

@@ -10,7 +10,7 @@ mod write;
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::servers::{PrometheusServer, Server};
+use headroom_fixtures::servers::{PrometheusServer, Server};
 
 /// The result of a run.
 pub struct Said {

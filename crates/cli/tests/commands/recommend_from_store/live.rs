@@ -7,9 +7,8 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use headroom_fixtures::http::{FakeServer, Reply, body, method_and_target};
+use headroom_fixtures::servers;
 use serde_json::{Value, json};
-
-use crate::servers;
 
 use super::{Said, cluster, here, prometheus};
 

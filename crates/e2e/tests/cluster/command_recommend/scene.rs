@@ -17,11 +17,7 @@ use tempfile::TempDir;
 use crate::guarded_namespace::{Guarded, guard};
 use crate::objects::deployment;
 
-#[path = "../../../../cli/tests/sources/servers.rs"]
-#[expect(dead_code, reason = "the tests of the sources need more servers")]
-mod servers;
-
-use servers::{PrometheusServer, Server};
+use headroom_fixtures::servers::{PrometheusServer, Server};
 
 /// The namespace of Prometheus, and its `--service` there. It is only recognized by its labels, not by its name.
 pub const MONITORING: &str = "monitoring";

@@ -6,6 +6,7 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
+use headroom_fixtures::servers::{PrometheusServer, Server};
 use headroom_sources::diagnosis::Verdict;
 use headroom_sources::http::{Authentication, Endpoint, Http};
 use headroom_sources::prometheus::{Options, Prometheus, diagnose};
@@ -13,7 +14,6 @@ use headroom_sources::{Source, SourceError};
 use headroom_usage::sample::{OomKill, Resource, Window};
 
 use crate::data::{self, Cluster, Read};
-use crate::servers::{PrometheusServer, Server};
 
 pub fn options(url: String) -> Options {
     Options::new(Endpoint::new(url))

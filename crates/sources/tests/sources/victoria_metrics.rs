@@ -1,11 +1,11 @@
 //! Against a real VictoriaMetrics, whose Prometheus API differs in details.
 
+use headroom_fixtures::servers;
 use headroom_sources::prometheus::Prometheus;
 use headroom_usage::sample::Window;
 
 use crate::data::{self, Cluster};
 use crate::prometheus::{options, read};
-use crate::servers;
 
 #[tokio::test]
 async fn readings_match_usage() {

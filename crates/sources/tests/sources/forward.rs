@@ -4,6 +4,7 @@
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
 
+use headroom_fixtures::fake_prometheus::{MATRIX, start as store};
 use headroom_fixtures::http::{Reply, answer, header};
 use headroom_sources::http::{Authentication, Endpoint};
 use headroom_sources::port_forward::{self, Target};
@@ -12,8 +13,6 @@ use headroom_sources::{Source, SourceError};
 use headroom_usage::sample::Window;
 use ring::digest;
 use serde_json::{Value, json};
-
-use crate::faults::{MATRIX, store};
 
 /// An API server with a Service whose only pod forwards to a port of this machine.
 fn api_server(leads_to: u16, is_ready: bool) -> u16 {

@@ -8,12 +8,12 @@ use std::process::Command;
 use headroom_core::amount::Quantity;
 use headroom_core::cluster::usage::{Percentile, profile_layout};
 use headroom_core::image::ImageName;
+use headroom_fixtures::servers::PrometheusServer;
 use headroom_usage::sample::{Resource, Window};
 use headroom_usage_profile::Usage;
 use serde_json::Value;
 
 use crate::data::{self, Cluster, percentile};
-use crate::servers::PrometheusServer;
 
 /// Runs `collect`. Returns the profiles and the log.
 fn collect(url: &str, folder: &Path) -> (Vec<Value>, String) {
@@ -111,31 +111,4 @@ fn of_tag<'p>(profiles: &'p [Value], image: &str, tag: &str) -> &'p Value {
 
 fn value(quantity: &Quantity) -> f64 {
     quantity.scaled(1_000_000_000, 1).value() as f64 / 1e9
-}
-
-#[test]
-fn doctor_has_text_and_json_output() {
-    let cluster = Cluster::until_now(60);
-    let server = PrometheusServer { history: cluster.open_metrics(), ..PrometheusServer::default() }.start();
-    let doctor = |url: &str, more: &[&str]| {
-        Command::new(env!("CARGO_BIN_EXE_kubectl-headroom"))
-            .args(["doctor", "prometheus", url])
-            .args(more)
-            .output()
-            .unwrap()
-    };
-    let diagnosis = doctor(&server.url(), &[]);
-    assert!(diagnosis.status.success());
-    let text = String::from_utf8(diagnosis.stdout).unwrap();
-    assert!(text.starts_with(&format!("prometheus at {}\n", server.url())), "{text}");
-    assert!(text.contains("\n  ok    usage labels     `namespace`, `pod`, `container`\n"), "{text}");
-    let diagnosis = doctor(&server.url(), &["-o", "json"]);
-    let findings: Value = serde_json::from_slice(&diagnosis.stdout).unwrap();
-    assert_eq!(findings["findings"][1]["subject"], "memory metric");
-    assert_eq!(findings["findings"][1]["verdict"], "good");
-
-    let diagnosis = doctor(&format!("http://127.0.0.1:{}", crate::servers::free_port()), &[]);
-    assert_eq!(diagnosis.status.code(), Some(1));
-    let text = String::from_utf8(diagnosis.stdout).unwrap();
-    assert!(text.contains("FAIL  connection  cannot reach"), "{text}");
 }

@@ -2,38 +2,15 @@
 
 use std::time::{Duration, Instant};
 
+use headroom_fixtures::fake_prometheus::{MATRIX, start as store};
 use headroom_fixtures::http::{FakeServer, Reply, answer};
+use headroom_fixtures::servers::free_port;
 use headroom_sources::http::{Authentication, Endpoint, Http};
 use headroom_sources::prometheus::{Options, Prometheus};
 use headroom_sources::{Source, SourceError};
 use headroom_usage::sample::Window;
 
-use crate::servers::free_port;
-
 const WINDOW: Window = Window { from: 6000, to: 9600 };
-
-pub const MATRIX: &str = r#"{"status":"success","data":{"resultType":"matrix","result":[{"metric":{"pod":"p","container":"c","image":"nginx:1.27"},"values":[[6000,"1"],[6060,"2"]]}]}}"#;
-
-/// A store that answers a probe's queries; `range` answers range queries.
-pub fn store(range: impl Fn() -> Reply + Send + Sync + 'static) -> FakeServer {
-    FakeServer::start(move |asked| {
-        let number = |value: &str| {
-            let result = format!(r#"[{{"metric":{{}},"value":[9000,"{value}"]}}]"#);
-            answer(200, &format!(r#"{{"status":"success","data":{{"resultType":"vector","result":{result}}}}}"#))
-        };
-        if asked.contains("/query_range?") {
-            range()
-        } else if asked.contains("vector(time())") {
-            number("13600.25") // an hour ahead of the time below
-        } else if asked.contains("query=now()") {
-            answer(400, r#"{"status":"error","errorType":"bad_data","error":"unknown function"}"#)
-        } else if asked.contains("kube_pod_container_info") || asked.contains("topk") {
-            answer(200, r#"{"status":"success","data":{"resultType":"vector","result":[]}}"#)
-        } else {
-            number("40")
-        }
-    })
-}
 
 async fn connect(fake: &FakeServer) -> Prometheus {
     let mut options = Options::new(Endpoint::new(fake.url()));

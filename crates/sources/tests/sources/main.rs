@@ -1,18 +1,17 @@
 //! The sources against real servers, and against a server that misbehaves.
 //!
-//! The servers are Debian's packages (`scripts/setup-debian.sh test-servers` installs them), started on loopback by `servers`.
+//! The servers are Debian's packages (`scripts/setup-debian.sh test-servers` installs them), started on loopback by
+//! `headroom_fixtures::servers`.
 //! `data` generates their content, and computes the expected readings independently, without any query language.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test may panic on unexpected data")]
 
 mod api_server;
 mod clouds;
-mod collected;
 mod data;
 mod faults;
 mod forward;
 mod influxdb;
 mod network;
 mod prometheus;
-mod servers;
 mod victoria_metrics;

@@ -1,20 +1,14 @@
-//! The connection to a store: proxies, compression, and secrets that must stay secret.
+//! `kubectl headroom doctor`: what it prints, proxies, identities, and secrets that must stay secret.
 
-use std::io::Write as _;
 use std::process::{Command, Output};
 
-use flate2::Compression;
-use flate2::write::GzEncoder;
-use headroom_fixtures::http::{FakeServer, Reply, answer};
-use headroom_sources::Source;
-use headroom_sources::http::Endpoint;
-use headroom_sources::prometheus::{Options, Prometheus};
-use headroom_usage::sample::Window;
-
-use crate::faults::{MATRIX, store};
+use headroom_fixtures::fake_prometheus::{self, MATRIX};
+use headroom_fixtures::http::{FakeServer, Reply, answer, header};
+use headroom_fixtures::servers::free_port;
+use serde_json::Value;
 
 /// Runs `doctor` with these arguments and only this environment.
-pub fn doctor(arguments: &[&str], environment: &[(&str, &str)]) -> Output {
+fn doctor(arguments: &[&str], environment: &[(&str, &str)]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_kubectl-headroom"))
         .arg("doctor")
         .args(arguments)
@@ -25,13 +19,35 @@ pub fn doctor(arguments: &[&str], environment: &[(&str, &str)]) -> Output {
         .unwrap()
 }
 
-pub fn text_of(output: &Output) -> String {
+fn text_of(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+fn store() -> FakeServer {
+    fake_prometheus::start(|| answer(200, MATRIX))
+}
+
+#[test]
+fn it_has_text_and_json_output() {
+    let store = store();
+    let diagnosis = doctor(&["prometheus", &store.url()], &[]);
+    let text = String::from_utf8(diagnosis.stdout).unwrap();
+    assert!(diagnosis.status.success(), "{text}");
+    assert!(text.starts_with(&format!("prometheus at {}\n", store.url())), "{text}");
+    let diagnosis = doctor(&["prometheus", &store.url(), "-o", "json"], &[]);
+    let findings: Value = serde_json::from_slice(&diagnosis.stdout).unwrap();
+    assert_eq!(findings["findings"][1]["subject"], "memory metric");
+    assert_eq!(findings["findings"][1]["verdict"], "good");
+
+    let diagnosis = doctor(&["prometheus", &format!("http://127.0.0.1:{}", free_port())], &[]);
+    assert_eq!(diagnosis.status.code(), Some(1));
+    let text = String::from_utf8(diagnosis.stdout).unwrap();
+    assert!(text.contains("FAIL  connection  cannot reach"), "{text}");
 }
 
 #[test]
 fn a_store_is_reached_through_the_proxy_of_the_environment() {
-    let proxy = store(|| answer(200, MATRIX));
+    let proxy = store();
     let url = format!("ann:se%40cret@127.0.0.1:{}", proxy.port);
     let output = doctor(&["prometheus", "http://store.example:9090"], &[("HTTP_PROXY", &url)]);
     let text = text_of(&output);
@@ -75,28 +91,50 @@ fn a_cluster_is_reached_through_the_proxy_of_its_kubeconfig_or_of_the_environmen
     check("", &[("HTTP_PROXY", &address), ("NO_PROXY", "127.0.0.1")], true);
 }
 
-#[tokio::test]
-async fn answers_are_compressed() {
-    let fake = store(|| {
-        let mut zipped = GzEncoder::new(Vec::new(), Compression::default());
-        zipped.write_all(MATRIX.as_bytes()).unwrap();
-        let body = zipped.finish().unwrap();
-        let head = format!(
-            "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Encoding: gzip\r\nContent-Length: {}\r\n\r\n",
-            body.len()
-        );
-        Reply::Bytes([head.as_bytes(), &body].concat())
+#[test]
+fn an_identity_can_be_set_if_it_does_not_follow_from_the_url() {
+    let metadata = FakeServer::start(|_| answer(200, r#"{"access_token":"t1","expires_in":3600}"#));
+    let store = FakeServer::start(|asked| match header(asked, "authorization") {
+        Some("Bearer t1") => fake_prometheus::reply(asked, || answer(200, MATRIX)),
+        _ => answer(401, "who are you?"),
     });
-    let source = Prometheus::connect(&Options::new(Endpoint::new(fake.url()))).await.unwrap();
-    let mut batches = 0;
-    source.read("shop", Window { from: 6000, to: 9600 }, &mut |_| batches += 1).await.unwrap();
-    assert!(batches > 0);
-    assert!(fake.asked.lock().unwrap().iter().all(|head| head.to_lowercase().contains("accept-encoding: gzip")));
+    let host = format!("127.0.0.1:{}", metadata.port);
+    let environment = [("GCE_METADATA_HOST", host.as_str())];
+    let output = doctor(&["prometheus", &store.url(), "--identity", "google"], &environment);
+    let expected = format!("Google, token of the metadata server at `http://{host}`");
+    assert!(
+        text_of(&output).contains(&expected) && text_of(&output).contains("ok    memory metric"),
+        "{}",
+        text_of(&output)
+    );
+    let output = doctor(&["prometheus", &store.url()], &environment);
+    assert!(text_of(&output).contains("answers 401"), "{}", text_of(&output));
+}
+
+/// Token, organization and bucket reach the store as an InfluxDB 2 expects them.
+#[test]
+fn an_influxdb_2_is_given_token_organization_and_bucket() {
+    let fake = FakeServer::start(|asked| {
+        if asked.starts_with("GET /ping") {
+            let head = "HTTP/1.1 204 No Content\r\nConnection: close\r\nX-Influxdb-Version: v2.7.11\r\n\
+                        Date: Sat, 21 Nov 2026 00:00:00 GMT\r\n\r\n";
+            return Reply::Bytes(head.as_bytes().to_vec());
+        }
+        match header(asked, "authorization") {
+            Some("Token s3cret") => answer(200, r#"{"results":[{"statement_id":0}]}"#),
+            _ => answer(401, r#"{"code":"unauthorized","message":"unauthorized access"}"#),
+        }
+    });
+    let arguments = ["influxdb", &fake.url(), "--org", "team", "--bucket", "metrics"];
+    doctor(&arguments, &[("HEADROOM_TOKEN", "s3cret")]);
+    let asked = fake.asked_for("GET /query?");
+    let is_complete = |head: &String| head.contains("db=metrics") && head.contains("org=team");
+    assert!(!asked.is_empty() && asked.iter().all(is_complete), "{asked:?}");
 }
 
 #[test]
 fn a_password_in_a_url_is_used_and_never_shown() {
-    let fake = store(|| answer(200, MATRIX));
+    let fake = store();
     let place = format!("127.0.0.1:{}", fake.port);
     let output = doctor(&["prometheus", &format!("http://ann:hunter2@{place}")], &[]);
     let text = text_of(&output);

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use headroom_fixtures::fake_prometheus::{self, MATRIX};
 use headroom_fixtures::http::{FakeServer, Reply, answer, header};
 use headroom_sources::SourceError;
 use headroom_sources::cloud_auth::{Cloud, Identity};
@@ -16,24 +17,9 @@ use headroom_sources::prometheus::{Options, Prometheus, diagnose};
 use ring::signature::{RSA_PKCS1_2048_8192_SHA256, RsaKeyPair, UnparsedPublicKey};
 use ring::{digest, hmac};
 
-use crate::faults::MATRIX;
-use crate::network::{doctor, text_of};
-
 /// A store's answer to an authorized request.
-fn metrics(asked: &str) -> Reply {
-    let number = |value: &str| {
-        let result = format!(r#"[{{"metric":{{}},"value":[9000,"{value}"]}}]"#);
-        answer(200, &format!(r#"{{"status":"success","data":{{"resultType":"vector","result":{result}}}}}"#))
-    };
-    if asked.contains("/query_range?") {
-        answer(200, MATRIX)
-    } else if asked.contains("vector") {
-        number("13600.25")
-    } else if asked.contains("kube_pod_container_info") || asked.contains("topk") {
-        answer(200, r#"{"status":"success","data":{"resultType":"vector","result":[]}}"#)
-    } else {
-        number("40")
-    }
+fn authorized(asked: &str) -> Reply {
+    fake_prometheus::reply(asked, || answer(200, MATRIX))
 }
 
 /// The endpoint of a cloud's store in this environment.
@@ -54,7 +40,7 @@ fn store_for_newest(given: &Arc<AtomicUsize>) -> FakeServer {
     FakeServer::start(move |asked| {
         let newest = format!("Bearer t{}", given.load(Ordering::SeqCst));
         match header(asked, "authorization") == Some(newest.as_str()) {
-            true => metrics(asked),
+            true => authorized(asked),
             false => answer(401, "who are you?"),
         }
     })
@@ -108,27 +94,10 @@ async fn google_gives_a_token_that_is_kept_and_renewed() {
     assert_eq!(findings[0].found, format!("Google, token of the metadata server at `http://{host}`"));
 }
 
-#[test]
-fn an_identity_can_be_set_if_it_does_not_follow_from_the_url() {
-    let metadata = FakeServer::start(|_| answer(200, r#"{"access_token":"t1","expires_in":3600}"#));
-    let store = store_for_newest(&Arc::new(AtomicUsize::new(1)));
-    let host = format!("127.0.0.1:{}", metadata.port);
-    let environment = [("GCE_METADATA_HOST", host.as_str())];
-    let output = doctor(&["prometheus", &store.url(), "--identity", "google"], &environment);
-    let expected = format!("Google, token of the metadata server at `http://{host}`");
-    assert!(
-        text_of(&output).contains(&expected) && text_of(&output).contains("ok    memory metric"),
-        "{}",
-        text_of(&output)
-    );
-    let output = doctor(&["prometheus", &store.url()], &environment);
-    assert!(text_of(&output).contains("answers 401"), "{}", text_of(&output));
-}
-
 #[tokio::test]
 async fn errors_of_an_unknown_identity_have_advice() {
     let metadata = FakeServer::start(|_| answer(404, "no service account"));
-    let store = FakeServer::start(metrics);
+    let store = FakeServer::start(authorized);
     let host = format!("127.0.0.1:{}", metadata.port);
     let endpoint = endpoint(Cloud::Google, &store.url(), &[("GCE_METADATA_HOST", &host)]).unwrap();
     let refused = connect(endpoint).await.err();
@@ -164,7 +133,7 @@ async fn google_cloud_monitoring_is_read_without_scraped_metrics() {
         if is_scraped || asked.contains(r#"image!="""#) && !asked.contains("metadata_system_container_image") {
             none()
         } else {
-            metrics(asked)
+            authorized(asked)
         }
     });
     let host = format!("127.0.0.1:{}", metadata.port);
@@ -287,7 +256,7 @@ fn signed_store(session: Option<&'static str>) -> FakeServer {
             hex(&sign(&key, &text))
         );
         match header(asked, "authorization") == Some(expected.as_str()) {
-            true => metrics(target),
+            true => authorized(target),
             false => answer(403, r#"{"message":"The request signature we calculated does not match"}"#),
         }
     })

@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::net::SocketAddr;
-use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -345,15 +344,4 @@ fn check_pages(profiles: &BTreeMap<String, Value>) {
 
 pub fn store_of(profile: &Value) -> String {
     profile["metadata"]["annotations"]["headroom.dev/store"].as_str().unwrap_or_default().to_owned()
-}
-
-/// Writes a kubeconfig with a context for each server; the first is the current one.
-pub fn kubeconfig(path: &Path, servers: &[(&str, SocketAddr)]) {
-    let clusters: Vec<_> =
-        servers.iter().map(|(name, at)| json!({"name": name, "cluster": {"server": format!("http://{at}")}})).collect();
-    let contexts: Vec<_> =
-        servers.iter().map(|(name, _)| json!({"name": name, "context": {"cluster": name, "user": "u"}})).collect();
-    let config = json!({"apiVersion": "v1", "kind": "Config", "current-context": servers[0].0, "clusters": clusters,
-        "contexts": contexts, "users": [{"name": "u", "user": {}}]});
-    std::fs::write(path, config.to_string()).unwrap();
 }

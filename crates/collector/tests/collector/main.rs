@@ -1,0 +1,16 @@
+//! The collector: its pipeline, its files, and publishing.
+
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic on unexpected data")]
+
+mod accuracy;
+mod api_server;
+mod cluster;
+mod import;
+mod lease;
+mod pool;
+mod profile;
+mod store;
+mod support;
+mod two_clusters;
+mod two_stores;
+mod windows;
