@@ -10,6 +10,7 @@ use kube::core::Status;
 use kube::{Client, Error};
 use serde_json::{Value, json};
 
+use crate::api_path::{ApiPath, query_value};
 use crate::error_chain::innermost;
 use crate::retry::Retry;
 
@@ -153,6 +154,16 @@ impl Default for ListOptions<'_> {
     }
 }
 
+/// By whom an object is applied, and how.
+#[derive(Debug, Clone, Copy)]
+pub struct ApplyOptions<'a> {
+    pub manager: &'a str,
+    /// Takes over fields that other managers own.
+    pub force: bool,
+    /// Nothing is stored.
+    pub dry_run: bool,
+}
+
 /// A request that may be sent more than once.
 struct Message<'a> {
     method: Method,
@@ -182,65 +193,79 @@ impl ApiClient {
     }
 
     /// Reads from etcd, not from a cache.
-    pub async fn get(&self, path: &str) -> ApiResult<Value> {
+    pub async fn get(&self, path: &ApiPath) -> ApiResult<Value> {
         self.get_as(path, JSON).await
     }
 
     /// Like [`Self::get`], but leaves out everything except metadata.
-    pub async fn get_metadata(&self, path: &str) -> ApiResult<Value> {
+    pub async fn get_metadata(&self, path: &ApiPath) -> ApiResult<Value> {
         self.get_as(path, METADATA).await
     }
 
-    async fn get_as(&self, path: &str, accept: &str) -> ApiResult<Value> {
-        let message = Message { method: Method::GET, path, body: None, content_type: JSON, accept };
+    async fn get_as(&self, path: &ApiPath, accept: &str) -> ApiResult<Value> {
+        let message = Message { method: Method::GET, path: path.as_str(), body: None, content_type: JSON, accept };
         self.send(&message, self.timeout).await
     }
 
-    pub async fn create(&self, path: &str, object: &Value) -> ApiResult<Value> {
-        self.write(Method::POST, path, object, JSON).await
+    pub async fn create(&self, path: &ApiPath, object: &Value) -> ApiResult<Value> {
+        self.write(Method::POST, path.as_str(), object, JSON).await
     }
 
-    pub async fn replace(&self, path: &str, object: &Value) -> ApiResult<Value> {
-        self.write(Method::PUT, path, object, JSON).await
+    /// Like [`Self::create`], but nothing is stored.
+    pub async fn try_create(&self, path: &ApiPath, object: &Value) -> ApiResult<Value> {
+        self.write(Method::POST, &format!("{path}?dryRun=All"), object, JSON).await
     }
 
-    pub async fn merge(&self, path: &str, patch: &Value) -> ApiResult<Value> {
-        self.write(Method::PATCH, path, patch, "application/merge-patch+json").await
+    pub async fn replace(&self, path: &ApiPath, object: &Value) -> ApiResult<Value> {
+        self.write(Method::PUT, path.as_str(), object, JSON).await
     }
 
-    /// Server-side apply. With `force`, takes over fields that other managers own.
-    pub async fn apply(&self, path: &str, object: &Value, manager: &str, force: bool) -> ApiResult<Value> {
-        let path = format!("{path}?force={force}&fieldManager={manager}");
+    pub async fn merge(&self, path: &ApiPath, patch: &Value) -> ApiResult<Value> {
+        self.write(Method::PATCH, path.as_str(), patch, "application/merge-patch+json").await
+    }
+
+    /// Server-side apply.
+    pub async fn apply(&self, path: &ApiPath, object: &Value, options: ApplyOptions<'_>) -> ApiResult<Value> {
+        let ApplyOptions { manager, force, dry_run } = options;
+        let force = if force { "&force=true" } else { "" };
+        let dry_run = if dry_run { "&dryRun=All" } else { "" };
+        let path = format!("{path}?fieldManager={}{force}{dry_run}", query_value(manager));
         self.write(Method::PATCH, &path, object, "application/apply-patch+yaml").await
     }
 
-    pub async fn delete(&self, path: &str) -> ApiResult<Value> {
-        let message = Message { method: Method::DELETE, path, body: None, content_type: JSON, accept: JSON };
+    pub async fn delete(&self, path: &ApiPath) -> ApiResult<Value> {
+        let message =
+            Message { method: Method::DELETE, path: path.as_str(), body: None, content_type: JSON, accept: JSON };
         self.send(&message, self.timeout).await
     }
 
     /// Deletes an object unless it has changed since it was read.
-    pub async fn delete_unchanged(&self, path: &str, read: &Value) -> ApiResult<Value> {
+    pub async fn delete_unchanged(&self, path: &ApiPath, read: &Value) -> ApiResult<Value> {
         let field = |field: &str| read.pointer("/metadata").and_then(|metadata| metadata.get(field));
         let preconditions = json!({"uid": field("uid"), "resourceVersion": field("resourceVersion")});
         let options = json!({"apiVersion": "meta/v1", "kind": "DeleteOptions", "preconditions": preconditions});
-        self.write(Method::DELETE, path, &options, JSON).await
+        self.write(Method::DELETE, path.as_str(), &options, JSON).await
     }
 
     /// All objects of a collection from etcd, with the revision that they were listed at.
-    pub async fn list(&self, path: &str) -> ApiResult<(u64, Vec<Value>)> {
+    pub async fn list(&self, path: &ApiPath) -> ApiResult<(u64, Vec<Value>)> {
         self.list_as(path, Some).await
     }
 
     /// Like [`Self::list`], but reduces each object by `read` as soon as its page has arrived.
-    pub async fn list_as<T>(&self, path: &str, read: impl Fn(Value) -> Option<T>) -> ApiResult<(u64, Vec<T>)> {
+    pub async fn list_as<T>(&self, path: &ApiPath, read: impl Fn(Value) -> Option<T>) -> ApiResult<(u64, Vec<T>)> {
         let mut items = Vec::new();
         let revision = self.for_each(path, ListOptions::default(), |item| items.extend(read(item))).await?;
         Ok((revision, items))
     }
 
     /// Hands over the objects of a collection page by page. Returns the revision that they were listed at.
-    pub async fn for_each(&self, path: &str, options: ListOptions<'_>, mut each: impl FnMut(Value)) -> ApiResult<u64> {
+    pub async fn for_each(
+        &self,
+        path: &ApiPath,
+        options: ListOptions<'_>,
+        mut each: impl FnMut(Value),
+    ) -> ApiResult<u64> {
         let ListOptions { page_size, label_selector, only_metadata } = options;
         let accept = if only_metadata { METADATA_LIST } else { JSON };
         let labels = match label_selector {
@@ -301,15 +326,6 @@ impl ApiClient {
     }
 }
 
-fn query_value(text: &str) -> String {
-    form_urlencoded::byte_serialize(text.as_bytes()).collect()
-}
-
-/// A name encoded as a path segment.
-pub fn segment(name: &str) -> String {
-    query_value(name).replace('+', "%20")
-}
-
 /// `metadata.resourceVersion` as a number.
 pub fn revision_of(object: &Value) -> Option<u64> {
     object.pointer("/metadata/resourceVersion")?.as_str()?.parse().ok()
@@ -347,10 +363,5 @@ mod tests {
         let causes = json!([{"reason": "NamespaceTerminating", "message": "", "field": ""}]);
         let terminating = error(json!({"code": 403, "message": "no", "details": {"causes": causes}}));
         assert!(terminating.is_namespace_gone() && missing(json!({"kind": "namespaces"})).is_namespace_gone());
-    }
-
-    #[test]
-    fn a_name_becomes_one_segment_of_a_path() {
-        assert_eq!(segment("a b/c"), "a%20b%2Fc");
     }
 }

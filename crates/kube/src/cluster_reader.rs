@@ -16,7 +16,8 @@ use kube::{Error, discovery};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
-use crate::api_client::{ApiClient, ApiError, ListOptions, Missing, segment};
+use crate::api_client::{ApiClient, ApiError, ListOptions, Missing};
+use crate::api_path::ApiPath;
 use crate::kubeconfig::{self, Chosen};
 use crate::proxy;
 
@@ -105,7 +106,7 @@ impl Cluster {
     ) -> Result<Option<Value>, ReadError> {
         let api_kind = self.kind(api_version, kind);
         let what = told(&api_kind.told(name), &api_kind, namespace);
-        let path = format!("{}/{}", path_of(&api_kind, namespace), segment(name));
+        let path = path_of(&api_kind, namespace).at(name);
         let read = async {
             match is_confidential(kind) {
                 true => self.api.get_metadata(&path).await,
@@ -218,15 +219,8 @@ async fn pages(
 }
 
 /// The path of a collection.
-fn path_of(kind: &ApiKind, namespace: Option<&str>) -> String {
-    let resource = ApiResource {
-        group: kind.group.clone(),
-        version: kind.version.clone(),
-        api_version: kind.api_version(),
-        kind: kind.kind.clone(),
-        plural: kind.plural.clone(),
-    };
-    <kube::core::DynamicObject as kube::Resource>::url_path(&resource, namespace)
+fn path_of(kind: &ApiKind, namespace: Option<&str>) -> ApiPath {
+    ApiPath::of_version(&kind.api_version()).collection(namespace, &kind.plural)
 }
 
 fn problem(error: ApiError, what: &str, kind: &ApiKind) -> ReadError {

@@ -17,6 +17,7 @@ use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::api_client::{ApiClient, ApiError, ApiResult};
+use crate::api_path::ApiPath;
 
 /// The longest wait for the API server, with all attempts.
 const MAX_WAIT: Duration = Duration::from_secs(10);
@@ -225,12 +226,12 @@ impl Lease {
         }
     }
 
-    fn path(&self) -> String {
-        format!("/apis/coordination.k8s.io/v1/namespaces/{}/leases", self.namespace)
+    fn path(&self) -> ApiPath {
+        ApiPath::new("/apis/coordination.k8s.io/v1").collection(Some(&self.namespace), "leases")
     }
 
     async fn get(&self) -> LeaseResult<Option<LeaseObject>> {
-        let lease = match self.api.get(&format!("{}/{}", self.path(), self.name)).await {
+        let lease = match self.api.get(&self.path().at(self.name)).await {
             Ok(lease) => serde_json::from_value(lease).map(Some).map_err(|error| ApiError::Other(error.to_string())),
             Err(ApiError::NotFound(_)) => Ok(None),
             Err(error) => Err(error),
@@ -252,7 +253,7 @@ impl Lease {
     async fn replace(&self, mut lease: LeaseObject, holder: Option<&str>) -> ApiResult<()> {
         lease.spec = Some(self.spec(holder, lease.spec.as_ref()));
         let asked = Instant::now();
-        self.api.replace(&format!("{}/{}", self.path(), self.name), &json(&lease)?).await?;
+        self.api.replace(&self.path().at(self.name), &json(&lease)?).await?;
         self.set_renewed(holder.map(|_| asked));
         Ok(())
     }

@@ -11,6 +11,8 @@ pub mod kubeconfig;
 pub mod error_chain;
 pub mod retry;
 
+pub mod api_path;
+
 pub mod api_client;
 pub mod lease;
 pub mod watch;
@@ -23,4 +25,5 @@ pub mod log;
 pub mod metric_registry;
 pub mod signals;
 
+pub use api_path::ApiPath;
 pub use headroom_dryrun::clock;

@@ -13,6 +13,7 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::api_client::{ApiClient, ApiError, revision_of};
+use crate::api_path::ApiPath;
 
 /// An update of a collection, with whole objects or reduced ones.
 #[derive(Debug)]
@@ -38,7 +39,7 @@ const LONG_RETRY_DELAY: Duration = Duration::from_secs(2);
 /// Calls `notify` for each update of a collection until `stop`. `read` reduces an object, or drops it.
 pub async fn follow<T>(
     api: ApiClient,
-    path: String,
+    path: ApiPath,
     stop: CancellationToken,
     read: impl Fn(Value) -> Option<T>,
     notify: impl FnMut(Seen<T>),
@@ -48,7 +49,7 @@ pub async fn follow<T>(
 
 async fn follow_on<T>(
     api: ApiClient,
-    path: String,
+    path: ApiPath,
     read: impl Fn(Value) -> Option<T>,
     mut notify: impl FnMut(Seen<T>),
 ) {
@@ -59,7 +60,7 @@ async fn follow_on<T>(
                 revision
             }
             Err(error) => {
-                tracing::warn!(path, failure = %error, "cannot list");
+                tracing::warn!(%path, failure = %error, "cannot list");
                 // Keep what was seen while the API server is briefly unavailable.
                 if error.is_lasting() {
                     notify(Seen::Lost(error.to_string()));
@@ -83,7 +84,7 @@ enum Ends {
 
 async fn watch<T>(
     api: &ApiClient,
-    path: &str,
+    path: &ApiPath,
     revision: &mut u64,
     read: &impl Fn(Value) -> Option<T>,
     notify: &mut impl FnMut(Seen<T>),
@@ -95,7 +96,7 @@ async fn watch<T>(
         Ok(events) => events,
         Err(kube::Error::Api(status)) if status.code == 410 => return Ends::Gone,
         Err(error) => {
-            tracing::debug!(path, failure = %ApiError::from(error), "cannot watch");
+            tracing::debug!(%path, failure = %ApiError::from(error), "cannot watch");
             return Ends::Early;
         }
     };
@@ -105,7 +106,7 @@ async fn watch<T>(
             Ok(Ok(Some(event))) => event,
             Ok(Ok(None)) | Err(_) => return Ends::Early,
             Ok(Err(error)) => {
-                tracing::debug!(path, failure = %ApiError::from(error), "a watch ended");
+                tracing::debug!(%path, failure = %ApiError::from(error), "a watch ended");
                 return Ends::Early;
             }
         };
@@ -120,7 +121,7 @@ async fn watch<T>(
                 continue;
             }
             WatchEvent::Error(status) => {
-                tracing::debug!(path, %status.message, "a watch ended");
+                tracing::debug!(%path, %status.message, "a watch ended");
                 return if status.code == 410 { Ends::Gone } else { Ends::Early };
             }
         };

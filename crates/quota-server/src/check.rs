@@ -5,11 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use headroom_tenant_quota::tree::trees;
 use headroom_tenant_quota::{Cache, Plan};
 
-use super::objects::{RESOURCE_QUOTAS, TENANT_QUOTAS, ledgers, namespace_of};
+use super::objects::{NAMESPACES, RESOURCE_QUOTAS, TENANT_QUOTAS, ledgers, namespace_of};
 use super::planner::count_from_scratch;
 use super::tenants::{Tenants, by_namespace};
 use crate::ledger_cache::{LedgerCache, View};
 use crate::object_counter::{Collection, stored};
+use headroom_kube::ApiPath;
 use headroom_kube::api_client::ApiClient;
 use headroom_kube::watch::Seen;
 
@@ -31,15 +32,15 @@ impl Report {
 
 /// Reads and counts everything. An error is a message about what could not be read.
 pub async fn check(api: &ApiClient, namespace: &str, exempt: &[String]) -> Result<Report, String> {
-    let list = async |path: &str| {
+    let list = async |path: &ApiPath| {
         let listed = api.list(path).await.map_err(|failure| format!("cannot list {path}: {failure}"))?;
         Ok::<Seen, String>(Seen::Listed(listed.0, listed.1))
     };
     let cache = LedgerCache::new(api.clone(), namespace);
     cache.take(list(&ledgers(namespace)).await?);
     let tenants = Tenants::new(namespace, exempt);
-    tenants.take_quotas(list(TENANT_QUOTAS).await?);
-    tenants.take_namespaces(list("/api/v1/namespaces").await?);
+    tenants.take_quotas(list(&TENANT_QUOTAS).await?);
+    tenants.take_namespaces(list(&NAMESPACES).await?);
     let mut report = Report::default();
     for (ledger, problem) in cache.broken() {
         report.problems.push(format!("ledger {ledger} cannot be read: {problem}"));
@@ -60,7 +61,7 @@ pub async fn check(api: &ApiClient, namespace: &str, exempt: &[String]) -> Resul
     }
     let plain: Vec<(&View, &str)> = views.iter().filter_map(|view| Some((view, namespace_of(&view.ledger)?))).collect();
     if !plain.is_empty() {
-        tenants.take_resource_quotas(list(RESOURCE_QUOTAS).await?);
+        tenants.take_resource_quotas(list(&RESOURCE_QUOTAS).await?);
         let quotas = by_namespace(&tenants.resource_quotas());
         for (view, namespace) in plain {
             let quotas = quotas.get(namespace).map(Vec::as_slice).unwrap_or_default();

@@ -2,7 +2,8 @@
 
 use headroom_core::json::{Document, Malformed};
 use headroom_core::request::Request;
-use headroom_kube::api_client::{ApiClient, ApiError, ApiResult, segment};
+use headroom_kube::ApiPath;
+use headroom_kube::api_client::{ApiClient, ApiError, ApiResult};
 use headroom_tenant_quota::ReservationRequest;
 use headroom_tenant_quota::reservation_request::{DeviceObjects, owner_in};
 use serde_json::{Value, json};
@@ -16,26 +17,24 @@ pub struct Found {
 
 /// Reads the objects for a resource claim in a version of its API.
 pub async fn read(api: &ApiClient, request: &Request<'_>, version: &str) -> ApiResult<Found> {
-    let of_group = format!("/apis/resource.k8s.io/{}", segment(version));
-    let list = async |path: &str| match api.list(path).await {
+    let of_group = ApiPath::new("/apis/resource.k8s.io").at(version);
+    let list = async |path: ApiPath| match api.list(&path).await {
         Ok((_, items)) => Ok(json!({"items": items}).to_string()),
         Err(ApiError::NotFound(_)) => Ok(json!({"items": []}).to_string()),
         Err(failure) => Err(failure),
     };
-    let classes = list(&format!("{of_group}/deviceclasses")).await?;
+    let classes = list(of_group.collection(None, "deviceclasses")).await?;
     let owner = owner_in(request).map_err(|malformed| ApiError::Other(malformed.to_string()))?;
     let Some((name, _)) = owner else { return Ok(Found { classes, pod: None, claims: None }) };
-    let namespace = segment(&request.namespace);
-    let pod = match api.get(&format!("/api/v1/namespaces/{namespace}/pods/{}", segment(&name))).await {
+    let namespace = Some(&*request.namespace);
+    let pod = match api.get(&ApiPath::new("/api/v1").collection(namespace, "pods").at(&name)).await {
         Ok(pod) => Some(pod),
         Err(ApiError::NotFound(_)) => None,
         Err(failure) => return Err(failure),
     };
     let names_its_claim = |pod: &Value| pod.pointer("/status/extendedResourceClaimStatus/resourceClaimName").is_some();
     let claims = match &pod {
-        Some(pod) if !names_its_claim(pod) => {
-            Some(list(&format!("{of_group}/namespaces/{namespace}/resourceclaims")).await?)
-        }
+        Some(pod) if !names_its_claim(pod) => Some(list(of_group.collection(namespace, "resourceclaims")).await?),
         _ => None,
     };
     Ok(Found { classes, pod: pod.map(|pod| pod.to_string()), claims })

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::Replica;
 use crate::random::token;
+use headroom_kube::ApiPath;
 
 /// The namespace of events about cluster-scoped objects.
 const DEFAULT: &str = "default";
@@ -31,7 +32,7 @@ pub async fn record(replica: &Replica, about: (&str, &str, &Value), kind: Kind, 
         "source": {"component": "headroom-ledger"}, "reportingComponent": "headroom-ledger",
         "reportingInstance": replica.identity, "firstTimestamp": now, "lastTimestamp": now, "count": 1,
     });
-    if let Err(failure) = replica.api.create(&format!("/api/v1/namespaces/{home}/events"), &event).await {
+    if let Err(failure) = replica.api.create(&ApiPath::new("/api/v1").collection(Some(home), "events"), &event).await {
         tracing::warn!(name, reason, %failure, "cannot write an event");
     }
 }

@@ -188,7 +188,7 @@ impl LedgerCache {
     /// Reads a ledger from etcd. An error is a message.
     pub async fn load(&self, ledger: &str) -> Result<View, String> {
         let path = objects::ledgers(&self.namespace);
-        let object = self.api.get(&format!("{path}/{ledger}")).await.map_err(|failure| failure.to_string())?;
+        let object = self.api.get(&path.at(ledger)).await.map_err(|failure| failure.to_string())?;
         let Kept::State { revision, state, .. } = objects::read(&object).map_err(|error| error.to_string())? else {
             return Err("the object is a plan, not a ledger's state".to_owned());
         };
@@ -197,7 +197,7 @@ impl LedgerCache {
             return Ok(view);
         }
         let name = objects::plan_name(ledger, number);
-        let object = self.api.get(&format!("{path}/{name}")).await.map_err(|failure| format!("{name}: {failure}"))?;
+        let object = self.api.get(&path.at(&name)).await.map_err(|failure| format!("{name}: {failure}"))?;
         self.store(&object);
         self.add_state(ledger, revision, state).ok_or_else(|| format!("{name} cannot be read"))
     }

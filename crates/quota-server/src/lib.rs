@@ -201,16 +201,16 @@ impl Replica {
         let path = objects::ledgers(&self.options.namespace);
         tokio::spawn(follow(self.api.clone(), path, self.drained.clone(), Some, move |seen| ledgers.take(seen)));
         let tenants = Arc::clone(&self.tenants);
-        let path = objects::TENANT_QUOTAS.to_owned();
+        let path = objects::TENANT_QUOTAS;
         tokio::spawn(follow(self.api.clone(), path, self.drained.clone(), Some, move |seen| tenants.take_quotas(seen)));
         let tenants = Arc::clone(&self.tenants);
-        let path = "/api/v1/namespaces".to_owned();
+        let path = objects::NAMESPACES;
         tokio::spawn(follow(self.api.clone(), path, self.drained.clone(), Some, move |seen| {
             tenants.take_namespaces(seen);
         }));
         if self.options.resource_quotas {
             let tenants = Arc::clone(&self.tenants);
-            let path = objects::RESOURCE_QUOTAS.to_owned();
+            let path = objects::RESOURCE_QUOTAS;
             tokio::spawn(follow(self.api.clone(), path, self.drained.clone(), Some, move |seen| {
                 tenants.take_resource_quotas(seen);
             }));

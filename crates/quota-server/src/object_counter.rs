@@ -18,7 +18,8 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::ledger_cache::View;
-use headroom_kube::api_client::{ApiClient, ApiError, revision_of, segment};
+use headroom_kube::ApiPath;
+use headroom_kube::api_client::{ApiClient, ApiError, revision_of};
 use headroom_kube::watch::{Seen, follow};
 
 /// Counts stored objects while this replica is the leader.
@@ -65,22 +66,21 @@ struct OfKind {
 const LIST_TIMEOUT: Duration = Duration::from_secs(30);
 const RETRY: Duration = Duration::from_millis(200);
 
-/// The API path of a kind.
+/// Where the API server has the objects of a kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Collection {
     /// `/api/v1` or `/apis/apps/v1`
-    pub version: String,
+    pub version: ApiPath,
     pub plural: String,
 }
 
 impl Collection {
-    pub fn all(&self) -> String {
-        format!("{}/{}", self.version, self.plural)
+    pub fn all(&self) -> ApiPath {
+        self.version.collection(None, &self.plural)
     }
 
-    pub fn object(&self, key: &Key) -> String {
-        let (namespace, name) = (segment(&key.namespace), segment(&key.name));
-        format!("{}/namespaces/{namespace}/{}/{name}", self.version, self.plural)
+    pub fn object(&self, key: &Key) -> ApiPath {
+        self.version.collection(Some(&key.namespace), &self.plural).at(&key.name)
     }
 
     /// Finds the version in which a kind such as `pods` or `deployments.apps` is served.
@@ -94,11 +94,11 @@ impl Collection {
             |problem: &str| Unfound { is_lasting: true, is_served: true, problem: format!("{kind}: {problem}") };
         let (plural, group) = kind.split_once('.').unwrap_or((kind, ""));
         let version = if group.is_empty() {
-            "/api/v1".to_owned()
+            ApiPath::of_version("v1")
         } else {
-            let group = api.get(&format!("/apis/{group}")).await.map_err(unfound)?;
+            let group = api.get(&ApiPath::new("/apis").at(group)).await.map_err(unfound)?;
             let preferred = group.pointer("/preferredVersion/groupVersion").and_then(Value::as_str);
-            format!("/apis/{}", preferred.ok_or_else(|| never("no version is served"))?)
+            ApiPath::of_version(preferred.ok_or_else(|| never("no version is served"))?)
         };
         let served = api.get(&version).await.map_err(unfound)?;
         let resources = served.get("resources").and_then(Value::as_array);

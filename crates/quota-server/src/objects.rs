@@ -9,11 +9,13 @@ use serde_json::{Value, json};
 
 use crate::custom_resources::{Amounts, QuotaLedger};
 
+use headroom_kube::ApiPath;
 use headroom_kube::api_client::revision_of;
 
 pub const API_VERSION: &str = "headroom.dev/v1alpha1";
-pub const TENANT_QUOTAS: &str = "/apis/headroom.dev/v1alpha1/tenantquotas";
-pub const RESOURCE_QUOTAS: &str = "/api/v1/resourcequotas";
+pub const TENANT_QUOTAS: ApiPath = ApiPath::new("/apis/headroom.dev/v1alpha1/tenantquotas");
+pub const RESOURCE_QUOTAS: ApiPath = ApiPath::new("/api/v1/resourcequotas");
+pub const NAMESPACES: ApiPath = ApiPath::new("/api/v1/namespaces");
 pub const KIND: &str = "QuotaLedger";
 /// On the object of a state: the number of the active plan.
 pub const PLAN_LABEL: &str = "headroom.dev/plan";
@@ -28,8 +30,8 @@ pub enum Kept {
 }
 
 /// The path of all ledgers.
-pub fn ledgers(namespace: &str) -> String {
-    format!("/apis/headroom.dev/v1alpha1/namespaces/{namespace}/quotaledgers")
+pub fn ledgers(namespace: &str) -> ApiPath {
+    ApiPath::of_version(API_VERSION).collection(Some(namespace), "quotaledgers")
 }
 
 pub fn plan_name(ledger: &str, number: u64) -> String {

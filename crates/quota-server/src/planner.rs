@@ -88,7 +88,7 @@ async fn revise(replica: &Arc<Replica>) {
     for view in replica.ledgers.views() {
         if !plans.iter().any(|(ledger, _)| *ledger == view.ledger) {
             tracing::info!(ledger = view.ledger, "deleting a ledger that has no quotas");
-            let path = format!("{}/{}", objects::ledgers(&replica.options.namespace), view.ledger);
+            let path = objects::ledgers(&replica.options.namespace).at(&view.ledger);
             if let Err(failure) = replica.api.delete(&path).await {
                 tracing::warn!(ledger = view.ledger, %failure, "cannot delete a ledger");
             }
@@ -125,7 +125,7 @@ async fn activate(
     let Some(Counted { state, .. }) = replica.counter.settle(ledger, &plan, &begin) else {
         return Err(ApiError::Other("not everything is counted yet".to_owned()));
     };
-    let path_of_one = format!("{path}/{ledger}");
+    let path_of_one = path.at(ledger);
     let written = if is_broken {
         // The edited content is lost: its claims no longer reserve room, and everything is recounted.
         let revision = revision_of(&replica.api.get(&path_of_one).await?);
@@ -158,7 +158,7 @@ async fn remove_stale(replica: &Replica, replaced: &mut Vec<(Instant, String, u6
     replaced.retain(|(_, ledger, number)| stale.iter().any(|(of, known)| of == ledger && known == number));
     for (_, ledger, number) in replaced.iter().filter(|(since, ..)| since.elapsed() > KEPT) {
         let name = objects::plan_name(ledger, *number);
-        let path = format!("{}/{name}", objects::ledgers(&replica.options.namespace));
+        let path = objects::ledgers(&replica.options.namespace).at(&name);
         if let Err(failure) = replica.api.delete(&path).await {
             tracing::debug!(name, %failure, "cannot delete a plan");
         }

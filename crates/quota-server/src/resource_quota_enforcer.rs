@@ -14,6 +14,7 @@ use tokio::time::Instant;
 use super::Replica;
 use super::event::{self, Kind};
 use super::objects::{namespace_of, to_amounts};
+use headroom_kube::ApiPath;
 use headroom_kube::api_client::{ApiError, revision_of};
 
 /// The result of the last probe for the plugin, and the statuses that the leader has published.
@@ -114,16 +115,16 @@ async fn has_plugin(replica: &Replica) -> Result<bool, ApiError> {
     let metadata = json!({"name": PROBE, "namespace": namespace});
     let quota = json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata,
         "spec": {"hard": {"count/podtemplates": "0"}}});
-    let tries = match replica.api.create(&format!("/api/v1/namespaces/{namespace}/resourcequotas"), &quota).await {
+    let of = |plural: &str| ApiPath::new("/api/v1").collection(Some(namespace), plural);
+    let tries = match replica.api.create(&of("resourcequotas"), &quota).await {
         Ok(_) => TRIES_IF_NEW,
         Err(ApiError::Conflict { .. }) => TRIES,
         Err(failure) => return Err(failure),
     };
     let template = json!({"apiVersion": "v1", "kind": "PodTemplate", "metadata": metadata, "template": {
         "spec": {"containers": [{"name": "probe", "image": "probe"}]}}});
-    let path = format!("/api/v1/namespaces/{namespace}/podtemplates?dryRun=All");
     for _ in 0..tries {
-        match replica.api.create(&path, &template).await {
+        match replica.api.try_create(&of("podtemplates"), &template).await {
             Ok(_) => tokio::time::sleep(BETWEEN_TRIES).await,
             // The quota is exceeded, or has no usage yet.
             Err(ApiError::Refused { message }) if message.contains(&format!("quota: {PROBE}")) => return Ok(true),
@@ -185,7 +186,7 @@ async fn publish_one(
         fields.insert("kind".to_owned(), json!("ResourceQuota"));
         fields.insert("status".to_owned(), wanted.clone());
     }
-    let path = format!("/api/v1/namespaces/{namespace}/resourcequotas/{name}/status");
+    let path = ApiPath::new("/api/v1").collection(Some(namespace), "resourcequotas").at(name).at("status");
     match replica.api.replace(&path, &after).await {
         Ok(written) => {
             let version = revision_of(&written).unwrap_or_default();

@@ -17,13 +17,13 @@ use headroom_tenant_quota::{Plan, Verdict, message};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::objects::namespace_of;
+use super::objects::{NAMESPACES, namespace_of};
 use super::tenants::{labels_of, read_quota};
 use super::writer::Answer;
 use super::{Replica, devices};
 use crate::ledger_cache::View;
 use crate::random::token;
-use headroom_kube::api_client::{ApiError, segment};
+use headroom_kube::api_client::ApiError;
 
 /// Less than the 10 s that the API server waits.
 const REVIEW_TIMEOUT: Duration = Duration::from_secs(7);
@@ -275,7 +275,7 @@ async fn covering(replica: &Arc<Replica>, namespace: &str) -> Result<Vec<View>, 
         let labels = match replica.tenants.labels(namespace) {
             Some(labels) => labels,
             // A new namespace that the watch has not delivered yet.
-            None => match replica.api.get(&format!("/api/v1/namespaces/{}", segment(namespace))).await {
+            None => match replica.api.get(&NAMESPACES.at(namespace)).await {
                 Ok(object) => labels_of(&object),
                 Err(ApiError::NotFound(_)) => {
                     return Err(Reply::Forged(format!("namespace {namespace} does not exist")));

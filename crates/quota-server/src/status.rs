@@ -66,7 +66,7 @@ async fn report_once(replica: &Replica, logged: &mut String) {
         let before = object.get("status").cloned().unwrap_or_default();
         let after = serde_json::to_value(status).unwrap_or_default();
         if let Some(patch) = patch(&before, &after) {
-            let path = format!("{TENANT_QUOTAS}/{name}/status");
+            let path = TENANT_QUOTAS.at(&name).at("status");
             if let Err(failure) = replica.api.merge(&path, &json!({"status": patch})).await {
                 if failure.to_string() != *logged {
                     *logged = failure.to_string();

@@ -3,11 +3,11 @@
 use serde_json::{Value, json};
 
 use super::objects::TENANT_QUOTAS;
-use headroom_kube::api_client::{ApiClient, ApiResult, segment};
+use headroom_kube::api_client::{ApiClient, ApiResult};
 
 /// Sets `spec.suspend`. Returns whether it changed.
 pub async fn suspend(api: &ApiClient, quota: &str, is_suspended: bool) -> ApiResult<bool> {
-    let path = format!("{TENANT_QUOTAS}/{}", segment(quota));
+    let path = TENANT_QUOTAS.at(quota);
     let existing = api.get(&path).await?;
     if existing.pointer("/spec/suspend").and_then(Value::as_bool).unwrap_or_default() == is_suspended {
         return Ok(false);

@@ -17,12 +17,13 @@ use tokio::time::Instant;
 use super::Replica;
 use super::tenants::{Tenants, by_namespace};
 use super::tls::{self, Made};
+use headroom_kube::ApiPath;
 use headroom_kube::api_client::{ApiError, ApiResult};
 
 /// The interval at which changes by others are reverted.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 const CONFIGURATION: &str = "headroom-ledger";
-const CONFIGURATIONS: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
+const CONFIGURATIONS: ApiPath = ApiPath::new("/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations");
 const SECRET: &str = "headroom-ledger-tls";
 /// Kubernetes labels namespaces with their name since 1.21.
 const NAME_LABEL: &str = "kubernetes.io/metadata.name";
@@ -82,7 +83,7 @@ async fn configure_once(replica: &Replica, webhook: &Webhook, matches: bool) -> 
     let plain = plain_quotas(replica);
     let asked = Asked::of(&quotas, &plain, &replica.tenants, matches);
     let webhooks = Value::Array(asked.entries(&client));
-    let path = format!("{CONFIGURATIONS}/{CONFIGURATION}");
+    let path = CONFIGURATIONS.at(CONFIGURATION);
     let object = |existing: Option<&Value>| {
         json!({
             "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
@@ -95,7 +96,7 @@ async fn configure_once(replica: &Replica, webhook: &Webhook, matches: bool) -> 
             tracing::info!("writing the webhook configuration");
             replica.api.replace(&path, &object(Some(&existing))).await.map(|_| ())
         }
-        Err(ApiError::NotFound(_)) => replica.api.create(CONFIGURATIONS, &object(None)).await.map(|_| ()),
+        Err(ApiError::NotFound(_)) => replica.api.create(&CONFIGURATIONS, &object(None)).await.map(|_| ()),
         Err(failure) => Err(failure),
     }
 }
@@ -146,7 +147,7 @@ impl Version {
     /// Returns true if webhooks may have `matchConditions`.
     async fn matches(&mut self, replica: &Replica) -> bool {
         if self.asked.is_none_or(|asked| asked.elapsed() > Self::AGAIN)
-            && let Ok(version) = replica.api.get("/version").await
+            && let Ok(version) = replica.api.get(&ApiPath::new("/version")).await
         {
             (self.matches, self.asked) = (knows_matches(&version), Some(Instant::now()));
         }
@@ -285,8 +286,8 @@ fn rules(nodes: Vec<Node>) -> Value {
     json!(rules)
 }
 
-fn secrets(namespace: &str) -> String {
-    format!("/api/v1/namespaces/{namespace}/secrets")
+fn secrets(namespace: &str) -> ApiPath {
+    ApiPath::new("/api/v1").collection(Some(namespace), "secrets")
 }
 
 /// Reads a Secret's field.
@@ -296,7 +297,7 @@ fn field(secret: &Value, name: &str) -> Option<Vec<u8>> {
 
 /// Uses the certificate in the Secret. Returns whether there is one.
 pub async fn use_certificate(replica: &Replica) -> ApiResult<bool> {
-    let secret = match replica.api.get(&format!("{}/{SECRET}", secrets(&replica.options.namespace))).await {
+    let secret = match replica.api.get(&secrets(&replica.options.namespace).at(SECRET)).await {
         Ok(secret) => secret,
         Err(ApiError::NotFound(_)) => return Ok(false),
         Err(failure) => return Err(failure),
@@ -312,7 +313,7 @@ pub async fn use_certificate(replica: &Replica) -> ApiResult<bool> {
 async fn keep_certificate(replica: &Replica, webhook: &Webhook) -> ApiResult<Vec<u8>> {
     let namespace = &replica.options.namespace;
     let path = secrets(namespace);
-    let existing = match replica.api.get(&format!("{path}/{SECRET}")).await {
+    let existing = match replica.api.get(&path.at(SECRET)).await {
         Ok(existing) => Some(existing),
         Err(ApiError::NotFound(_)) => None,
         Err(failure) => return Err(failure),
@@ -362,7 +363,7 @@ async fn keep_certificate(replica: &Replica, webhook: &Webhook) -> ApiResult<Vec
         "metadata": metadata(SECRET, existing.as_ref(), &annotations),
     });
     let written = match existing {
-        Some(_) => replica.api.replace(&format!("{path}/{SECRET}"), &object).await?,
+        Some(_) => replica.api.replace(&path.at(SECRET), &object).await?,
         None => replica.api.create(&path, &object).await?,
     };
     field(&written, "ca.crt").ok_or_else(|| ApiError::Other(format!("secret {SECRET} has no ca.crt")))

@@ -309,7 +309,7 @@ impl Writer {
         let mut revision = Some(view.revision);
         if state != *view.state {
             let object = objects::write_state(&self.writers.namespace, &self.ledger, &state, Some(view.revision));
-            let path = format!("{}/{}", objects::ledgers(&self.writers.namespace), self.ledger);
+            let path = objects::ledgers(&self.writers.namespace).at(&self.ledger);
             let written = self.writers.api.replace(&path, &object).await?;
             self.round_trip = now.elapsed();
             self.writers.metrics.wrote(self.batch.waiting.len());

@@ -17,8 +17,9 @@ use super::cluster_id::{self, ClusterId};
 use super::http::Http;
 use super::{Reach, Sink, Source, SourceError, listing};
 use crate::diagnosis::Finding;
-use headroom_kube::api_client::segment;
+use headroom_kube::ApiPath;
 
+const AUTOSCALING: ApiPath = ApiPath::new("/apis/autoscaling.k8s.io/v1");
 const NO_AUTOSCALER: &str = "there are no checkpoints: the Vertical Pod Autoscaler is not installed";
 
 /// The autoscaler writes its checkpoints once a minute; a few times an hour is enough for us.
@@ -81,19 +82,18 @@ struct Target {
 
 impl Target {
     /// Where to ask for it; `None` for kinds whose pod template is unknown.
-    fn path(&self, namespace: &str) -> Option<String> {
-        let (api, plural) = match (self.api_version.as_str(), self.kind.as_str()) {
-            ("apps/v1", "Deployment") => ("/apis/apps/v1", "deployments"),
-            ("apps/v1", "StatefulSet") => ("/apis/apps/v1", "statefulsets"),
-            ("apps/v1", "DaemonSet") => ("/apis/apps/v1", "daemonsets"),
-            ("apps/v1", "ReplicaSet") => ("/apis/apps/v1", "replicasets"),
-            ("batch/v1", "Job") => ("/apis/batch/v1", "jobs"),
-            ("batch/v1", "CronJob") => ("/apis/batch/v1", "cronjobs"),
-            ("v1", "ReplicationController") => ("/api/v1", "replicationcontrollers"),
+    fn path(&self, namespace: &str) -> Option<ApiPath> {
+        let plural = match (self.api_version.as_str(), self.kind.as_str()) {
+            ("apps/v1", "Deployment") => "deployments",
+            ("apps/v1", "StatefulSet") => "statefulsets",
+            ("apps/v1", "DaemonSet") => "daemonsets",
+            ("apps/v1", "ReplicaSet") => "replicasets",
+            ("batch/v1", "Job") => "jobs",
+            ("batch/v1", "CronJob") => "cronjobs",
+            ("v1", "ReplicationController") => "replicationcontrollers",
             _ => return None,
         };
-        // A tenant wrote the name.
-        Some(format!("{}/{}", listing::collection(api, Some(namespace), plural), segment(&self.name)))
+        Some(ApiPath::of_version(&self.api_version).collection(Some(namespace), plural).at(&self.name))
     }
 }
 
@@ -195,13 +195,13 @@ impl Checkpoints {
         namespace: Option<&str>,
         each: &mut (dyn FnMut(Checkpoint) + Send),
     ) -> Result<(), SourceError> {
-        let path = listing::collection("/apis/autoscaling.k8s.io/v1", namespace, "verticalpodautoscalercheckpoints");
+        let path = AUTOSCALING.collection(namespace, "verticalpodautoscalercheckpoints");
         listing::list(&self.http, &path, &[("resourceVersion", "0")], NO_AUTOSCALER, each).await
     }
 
     /// The target of each autoscaler of a namespace.
     async fn targets(&self, namespace: &str) -> Result<BTreeMap<String, Target>, SourceError> {
-        let path = listing::collection("/apis/autoscaling.k8s.io/v1", Some(namespace), "verticalpodautoscalers");
+        let path = AUTOSCALING.collection(Some(namespace), "verticalpodautoscalers");
         let mut targets = BTreeMap::new();
         listing::list(&self.http, &path, &[("resourceVersion", "0")], NO_AUTOSCALER, &mut |found: Autoscaler| {
             targets.extend(found.spec.target_ref.map(|target| (found.metadata.name, target)));
@@ -350,14 +350,14 @@ mod tests {
     #[test]
     fn a_target_is_looked_for_where_its_kind_is() {
         let check = |api_version, kind, expected: Option<&str>| {
-            assert_eq!(target(api_version, kind).path("shop").as_deref(), expected);
+            assert_eq!(target(api_version, kind).path("shop").as_ref().map(ApiPath::as_str), expected);
         };
         check("apps/v1", "Deployment", Some("/apis/apps/v1/namespaces/shop/deployments/web"));
         check("batch/v1", "CronJob", Some("/apis/batch/v1/namespaces/shop/cronjobs/web"));
         check("v1", "ReplicationController", Some("/api/v1/namespaces/shop/replicationcontrollers/web"));
         let elsewhere = Target { name: "../../secrets/a?b".into(), ..target("apps/v1", "Deployment") };
         assert_eq!(
-            elsewhere.path("shop").as_deref(),
+            elsewhere.path("shop").as_ref().map(ApiPath::as_str),
             Some("/apis/apps/v1/namespaces/shop/deployments/..%2F..%2Fsecrets%2Fa%3Fb")
         );
         check("argoproj.io/v1alpha1", "Rollout", None);

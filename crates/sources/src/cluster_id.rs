@@ -3,6 +3,7 @@
 use std::fmt;
 
 use headroom_core::timestamp::Timestamp;
+use headroom_kube::ApiPath;
 use serde::Deserialize;
 
 use super::http::Http;
@@ -71,7 +72,7 @@ struct Metadata {
 
 /// The cluster behind an API server.
 pub async fn of_api_server(http: &Http) -> Result<ClusterId, SourceError> {
-    let path = format!("/api/v1/namespaces/{KUBE_SYSTEM}");
+    let path = ApiPath::new("/api/v1/namespaces").at(KUBE_SYSTEM);
     let namespace: Option<Namespace> = listing::get(http, &path).await?;
     let Some(Namespace { metadata }) = namespace else { return Ok(ClusterId::default()) };
     let created = metadata.creation_timestamp.map(jiff::Timestamp::as_second);

@@ -22,6 +22,7 @@ use tokio::time::Instant;
 
 pub use self::refusal::refusal;
 pub use self::url::Url;
+use headroom_kube::ApiPath;
 use headroom_kube::error_chain::innermost;
 use headroom_kube::proxy::{self, Proxies};
 use headroom_kube::secret::Secret;
@@ -218,7 +219,7 @@ impl Http {
     ) -> Result<Self, SourceError> {
         Ok(Self {
             client,
-            prefix: format!("/api/v1/namespaces/{namespace}/services/{service}/proxy"),
+            prefix: ApiPath::new("/api/v1").collection(Some(namespace), "services").at(service).at("proxy").to_string(),
             base: Uri::default(),
             headers: endpoint.header_map()?,
             credentials: Credentials::None,

@@ -1,6 +1,6 @@
 //! Lists of objects from the API server, read object by object, so that memory is bounded by the largest one.
 
-use headroom_kube::api_client::segment;
+use headroom_kube::ApiPath;
 use http::StatusCode;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -16,36 +16,28 @@ struct Around {
     message: String,
 }
 
-/// The path of a collection, in a namespace or in all.
-pub fn collection(api: &'static str, namespace: Option<&str>, plural: &'static str) -> String {
-    match namespace {
-        Some(namespace) => format!("{api}/namespaces/{}/{plural}", segment(namespace)),
-        None => format!("{api}/{plural}"),
-    }
-}
-
 /// Hands over each object of the list at `path`, as far as `Object` wants to know it. `what` is what a missing path
 /// means to people.
 pub async fn list<Object: DeserializeOwned>(
     http: &Http,
-    path: &str,
+    path: &ApiPath,
     parameters: &[(&str, &str)],
     missing: &str,
     each: &mut (dyn FnMut(Object) + Send),
 ) -> Result<(), SourceError> {
-    let answer = http.get(path, parameters).await?;
+    let answer = http.get(path.as_str(), parameters).await?;
     items(http, path, answer, missing, each).await
 }
 
 /// As [`list`]; false if this may not be listed.
 pub async fn list_if_allowed<Object: DeserializeOwned>(
     http: &Http,
-    path: &str,
+    path: &ApiPath,
     parameters: &[(&str, &str)],
     missing: &str,
     each: &mut (dyn FnMut(Object) + Send),
 ) -> Result<bool, SourceError> {
-    let answer = http.get(path, parameters).await?;
+    let answer = http.get(path.as_str(), parameters).await?;
     if answer.status() == StatusCode::FORBIDDEN {
         return Ok(false);
     }
@@ -54,7 +46,7 @@ pub async fn list_if_allowed<Object: DeserializeOwned>(
 
 async fn items<Object: DeserializeOwned>(
     http: &Http,
-    path: &str,
+    path: &ApiPath,
     mut answer: Answer,
     missing: &str,
     each: &mut (dyn FnMut(Object) + Send),
@@ -79,8 +71,8 @@ async fn items<Object: DeserializeOwned>(
 }
 
 /// One object, or `None` if it does not exist.
-pub async fn get<Object: DeserializeOwned>(http: &Http, path: &str) -> Result<Option<Object>, SourceError> {
-    let mut answer = http.get(path, &[]).await?;
+pub async fn get<Object: DeserializeOwned>(http: &Http, path: &ApiPath) -> Result<Option<Object>, SourceError> {
+    let mut answer = http.get(path.as_str(), &[]).await?;
     let status = answer.status();
     if status == StatusCode::NOT_FOUND {
         return Ok(None);
@@ -100,7 +92,7 @@ pub async fn get<Object: DeserializeOwned>(http: &Http, path: &str) -> Result<Op
     Ok(object)
 }
 
-fn read<Object: DeserializeOwned>(http: &Http, path: &str, piece: &[u8]) -> Result<Object, SourceError> {
+fn read<Object: DeserializeOwned>(http: &Http, path: &ApiPath, piece: &[u8]) -> Result<Object, SourceError> {
     serde_json::from_slice(piece).map_err(|error| {
         SourceError::Permanent(format!("`{}`: {path} has an object that cannot be read: {error}", http.name()))
     })

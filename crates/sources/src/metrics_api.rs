@@ -15,6 +15,7 @@ use super::cluster_id::{self, ClusterId};
 use super::http::Http;
 use super::{Reach, Sink, Source, SourceError, listing};
 use crate::diagnosis::Finding;
+use headroom_kube::ApiPath;
 
 /// How old a measurement may be: metrics-server measures every 15 s by default, and takes its time.
 const OLDEST_SECONDS: i64 = 120;
@@ -211,7 +212,7 @@ impl MetricsApi {
     /// By namespace and name. None if they may not be listed.
     async fn metrics(&self, namespace: Option<&str>) -> Result<Option<Measured>, SourceError> {
         let mut metrics = Measured::new();
-        let path = listing::collection("/apis/metrics.k8s.io/v1beta1", namespace, "pods");
+        let path = ApiPath::new("/apis/metrics.k8s.io/v1beta1").collection(namespace, "pods");
         let allowed = listing::list_if_allowed(&self.http, &path, &[], NO_METRICS, &mut |pod: PodMetrics| {
             metrics.entry(pod.metadata.namespace.clone()).or_default().insert(pod.metadata.name.clone(), pod);
         })
@@ -221,7 +222,7 @@ impl MetricsApi {
 
     /// From the API server's cache, which costs its store nothing. False if they may not be listed.
     async fn pods(&self, namespace: Option<&str>, each: &mut (dyn FnMut(Pod) + Send)) -> Result<bool, SourceError> {
-        let path = listing::collection("/api/v1", namespace, "pods");
+        let path = ApiPath::new("/api/v1").collection(namespace, "pods");
         listing::list_if_allowed(&self.http, &path, &[("resourceVersion", "0")], "", each).await
     }
 
@@ -297,7 +298,7 @@ impl Source for MetricsApi {
         let mut names = Vec::new();
         listing::list(
             &self.http,
-            "/api/v1/namespaces",
+            &ApiPath::new("/api/v1/namespaces"),
             &[("resourceVersion", "0")],
             "",
             &mut |namespace: Namespace| {

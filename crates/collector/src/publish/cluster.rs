@@ -12,7 +12,8 @@ use headroom_core::annotations::headroom_annotation;
 use headroom_core::cluster::usage::Root;
 use headroom_core::cluster::usage::profile_layout::{GROUP, VERSION};
 use headroom_core::timestamp::Timestamp;
-use headroom_kube::api_client::{ApiClient, ApiError, ListOptions, segment};
+use headroom_kube::ApiPath;
+use headroom_kube::api_client::{ApiClient, ApiError, ApplyOptions, ListOptions};
 use headroom_kube::retry::Retry;
 use headroom_kube::{kubeconfig, proxy};
 use headroom_usage::accuracy::Estimates;
@@ -63,7 +64,7 @@ impl Cluster {
 
     /// Which cluster this is.
     pub async fn id(&self) -> Result<ClusterId, ClusterError> {
-        let read = self.api.get_metadata(&format!("/api/v1/namespaces/{KUBE_SYSTEM}")).await;
+        let read = self.api.get_metadata(&ApiPath::new("/api/v1/namespaces").at(KUBE_SYSTEM)).await;
         let namespace = read.map_err(|error| ClusterError::of(error, "get", "namespace kube-system", ""))?;
         let uid = Some(metadata(&namespace, "uid").to_owned()).filter(|uid| !uid.is_empty());
         Ok(ClusterId { address: self.address.clone(), uid, created: created(&namespace) })
@@ -81,7 +82,7 @@ impl Cluster {
                 estimates.add(namespace, name, created(&pod).unwrap_or(0), annotation);
             }
         };
-        let listed = self.api.for_each("/api/v1/pods", options, add).await;
+        let listed = self.api.for_each(&ApiPath::new("/api/v1/pods"), options, add).await;
         listed.map_err(|error| ClusterError::of(error, "list", "pods", ""))?;
         Ok(estimates)
     }
@@ -99,7 +100,8 @@ impl Cluster {
 
     /// Writes a profile.
     pub async fn apply(&self, namespace: &str, name: &str, object: &Value) -> Result<Written, ClusterError> {
-        match self.api.apply(&path(namespace, name), object, MANAGER, self.force).await {
+        let options = ApplyOptions { manager: MANAGER, force: self.force, dry_run: false };
+        match self.api.apply(&profiles(namespace).at(name), object, options).await {
             Ok(_) => Ok(Written::Written),
             Err(error) if error.is_namespace_gone() => {
                 Err(ClusterError::NoNamespace { namespace: namespace.to_owned() })
@@ -110,19 +112,15 @@ impl Cluster {
 
     /// Deletes a profile, unless it has changed since it was read.
     pub async fn delete(&self, namespace: &str, name: &str, object: &Value) -> Result<(), ClusterError> {
-        match self.api.delete_unchanged(&path(namespace, name), object).await {
+        match self.api.delete_unchanged(&profiles(namespace).at(name), object).await {
             Ok(_) | Err(ApiError::NotFound(_)) => Ok(()),
             Err(error) => Err(ClusterError::of(error, "delete", PROFILES, &format!("{namespace}/{name}"))),
         }
     }
 }
 
-fn profiles(namespace: &str) -> String {
-    format!("/apis/{GROUP}/{VERSION}/namespaces/{}/{PROFILES}", segment(namespace))
-}
-
-fn path(namespace: &str, name: &str) -> String {
-    format!("{}/{}", profiles(namespace), segment(name))
+fn profiles(namespace: &str) -> ApiPath {
+    ApiPath::new("/apis").at(GROUP).at(VERSION).collection(Some(namespace), PROFILES)
 }
 
 /// When an object was created, in Unix seconds.

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use api_server::ApiServer;
 use headroom_kube::api_client::ApiClient;
+use headroom_quota_server::objects::TENANT_QUOTAS;
 use headroom_quota_server::suspend::suspend;
 use headroom_quota_server::{Options, Replica, review, tls};
 use serde_json::{Value, json};
@@ -344,7 +345,7 @@ async fn a_quota_is_suspended_only_once() {
     let api = ApiClient::new(server.client());
     for (is_suspended, is_new) in [(false, false), (true, true), (true, false), (false, true)] {
         assert_eq!(suspend(&api, "team", is_suspended).await, Ok(is_new));
-        let spec = api.get("/apis/headroom.dev/v1alpha1/tenantquotas/team").await.unwrap()["spec"].clone();
+        let spec = api.get(&TENANT_QUOTAS.at("team")).await.unwrap()["spec"].clone();
         assert_eq!(spec.get("suspend"), is_suspended.then_some(&json!(true)));
         assert_eq!(spec["quota"], quota["spec"]["quota"]);
     }

@@ -6,21 +6,24 @@
 use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail};
 use headroom_core::truncate::count_of;
+use headroom_kube::ApiPath;
+use headroom_kube::api_client::{ApiClient, ApiError, ApiResult, ApplyOptions};
 use headroom_report::{Exit, ask, complain};
 use headroom_rightsize::patches::Patch;
 use headroom_rightsize::report::Report;
-use kube::api::{Api, ApiResource, DynamicObject, PatchParams};
-use kube::core::GroupVersionKind;
-use kube::{Client, Error};
+use kube::Client;
 use serde_json::Value;
 
 use crate::command::cluster_args::Target;
 
 /// Whom the API server knows as the owner of what is set.
 const MANAGER: &str = "kubectl-headroom";
+/// The API server itself gives up on a request after a minute.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Changing the cluster")]
@@ -42,7 +45,7 @@ pub struct Patching {
 /// An object with its patch.
 struct PatchedObject {
     patch: Patch,
-    api: Api<DynamicObject>,
+    path: ApiPath,
 }
 
 pub async fn run(args: &Patching, report: &Report, client: Client, kubectl: &str) -> anyhow::Result<Exit> {
@@ -50,18 +53,19 @@ pub async fn run(args: &Patching, report: &Report, client: Client, kubectl: &str
         bail!("`{}` exists already: choose another file with --rollback", args.rollback.display());
     }
     let patches = report.lasting_changes().into_iter().flat_map(|change| change.patches());
-    let changes: Vec<PatchedObject> = patches.map(|patch| PatchedObject { api: api(&patch, &client), patch }).collect();
+    let changes: Vec<PatchedObject> = patches.map(PatchedObject::of).collect();
     if changes.is_empty() {
         complain!("nothing to change: the workloads request what is recommended, or cannot be patched");
         return Ok(Exit::Fine);
     }
+    let api = ApiClient::new(client).with_timeout(REQUEST_TIMEOUT);
     let mut rollback = Vec::new();
     let mut refused = 0;
     for change in &changes {
-        let before = change.api.get(&change.patch.name).await;
+        let before = api.get(&change.path).await;
         let before = before.map_err(|error| anyhow!("{}: {}", change.patch, worded(&error)))?;
-        rollback.push(command(kubectl, &change.patch, &change.patch.put_back(&serde_json::to_value(&before)?)));
-        if let Err(error) = change.apply(args, true).await {
+        rollback.push(command(kubectl, &change.patch, &change.patch.put_back(&before)));
+        if let Err(error) = change.apply(&api, args, true).await {
             complain!("error: {}: {}", change.patch, worded(&error));
             refused += 1;
         }
@@ -77,7 +81,7 @@ pub async fn run(args: &Patching, report: &Report, client: Client, kubectl: &str
     keep(&args.rollback, &rollback)?;
     complain!("wrote {0}: `sh {0}` puts back what is set now", args.rollback.display());
     for (done, change) in changes.iter().enumerate() {
-        if let Err(error) = change.apply(args, false).await {
+        if let Err(error) = change.apply(&api, args, false).await {
             complain!("error: {}: {}", change.patch, worded(&error));
             complain!("{done} of {} changes were made, the others were not", changes.len());
             return Ok(Exit::Refused);
@@ -88,27 +92,21 @@ pub async fn run(args: &Patching, report: &Report, client: Client, kubectl: &str
 }
 
 impl PatchedObject {
-    async fn apply(&self, args: &Patching, dry_run: bool) -> Result<(), Error> {
-        let mut params = PatchParams::apply(MANAGER);
-        params.force = args.force_conflicts;
-        params.dry_run = dry_run;
-        self.api.patch(&self.patch.name, &params, &kube::api::Patch::Apply(&self.patch.body)).await.map(|_| ())
+    fn of(patch: Patch) -> Self {
+        let kind = &patch.kind;
+        let objects = ApiPath::of_version(&kind.api_version()).collection(Some(&patch.namespace), &kind.plural);
+        Self { path: objects.at(&patch.name), patch }
+    }
+
+    async fn apply(&self, api: &ApiClient, args: &Patching, dry_run: bool) -> ApiResult<()> {
+        let options = ApplyOptions { manager: MANAGER, force: args.force_conflicts, dry_run };
+        api.apply(&self.path, &self.patch.body, options).await.map(|_| ())
     }
 }
 
-fn api(patch: &Patch, client: &Client) -> Api<DynamicObject> {
-    let kind = &patch.kind;
-    let gvk = GroupVersionKind::gvk(&kind.group, &kind.version, &kind.kind);
-    let resource = ApiResource::from_gvk_with_plural(&gvk, &kind.plural);
-    Api::namespaced_with(client.clone(), &patch.namespace, &resource)
-}
-
-fn worded(error: &Error) -> String {
+fn worded(error: &ApiError) -> String {
     match error {
-        Error::Api(status) if status.code == 409 => {
-            format!("{}; --force-conflicts takes the fields over", status.message)
-        }
-        Error::Api(status) => status.message.clone(),
+        ApiError::Conflict { message } => format!("{message}; --force-conflicts takes the fields over"),
         error => error.to_string(),
     }
 }

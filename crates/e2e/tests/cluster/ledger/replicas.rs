@@ -12,10 +12,12 @@ use futures::{StreamExt, TryStreamExt};
 use headroom_e2e::certificate::Authority;
 use headroom_e2e::cluster::{Cluster, create, resource};
 use headroom_e2e::control_plane::{Controllers, InTreePlugins};
+use headroom_kube::ApiPath;
 use headroom_kube::api_client::ApiClient;
 use headroom_kube::clock;
 use headroom_kube::kubeconfig::Chosen;
 use headroom_kube::watch::{Seen, follow};
+use headroom_quota_server::objects::ledgers;
 use headroom_quota_server::{Options, Replica};
 use headroom_testkit::built::workspace_file;
 use http::{Request, Response};
@@ -340,7 +342,7 @@ impl Ledger {
         let began = Instant::now();
         loop {
             let stored = self.stored().await;
-            let path = format!("/apis/headroom.dev/v1alpha1/namespaces/{HOME}/quotaledgers/payments");
+            let path = ledgers(HOME).at("payments");
             let state = ApiClient::new(self.client.clone()).get(&path).await.unwrap();
             let used = state["used"][0].as_str().unwrap().to_owned();
             let is_counted = used.split(' ').any(|word| word == format!("pods={stored}"));
@@ -364,7 +366,7 @@ impl Ledger {
         let mut there = std::collections::BTreeSet::new();
         let uid = |object: &Value| object["metadata"]["uid"].as_str().unwrap().to_owned();
         let client = ApiClient::new(client.clone());
-        tokio::spawn(follow(client, "/api/v1/pods".to_owned(), stop.clone(), Some, move |seen| {
+        tokio::spawn(follow(client, ApiPath::new("/api/v1/pods"), stop.clone(), Some, move |seen| {
             match seen {
                 Seen::Listed(_, objects) => there = objects.iter().map(uid).collect(),
                 Seen::Stored(object) => _ = there.insert(uid(&object)),
