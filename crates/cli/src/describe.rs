@@ -9,6 +9,7 @@ pub mod quotas;
 pub mod tenant_quotas;
 pub mod usage;
 
+use headroom_core::nearest::nearest;
 use headroom_report::{Page, Table};
 
 /// A heading and the table below it, set off from what is above.
@@ -18,9 +19,13 @@ fn section(page: &mut Page, heading: &str, table: Table) {
     page.table(table);
 }
 
-/// Says that there is no such object, and which there are.
+/// Says that there is no such object, and which was meant, or which there are.
 pub fn not_there<'n>(kind: &str, name: &str, namespace: &str, there: impl Iterator<Item = &'n str>) -> String {
-    let names: Vec<String> = there.map(|name| format!("`{name}`")).collect();
-    let others = if names.is_empty() { "there is none".to_owned() } else { format!("there is {}", names.join(", ")) };
-    format!("there is no {kind} `{name}` in namespace `{namespace}`; {others}")
+    let names: Vec<&str> = there.collect();
+    let problem = format!("{} \"{name}\" not found in namespace \"{namespace}\"", kind.to_lowercase());
+    match nearest(name, names.iter().copied()) {
+        Some(meant) => format!("{problem}; did you mean {meant}?"),
+        None if names.is_empty() => format!("{problem}; there is none"),
+        None => format!("{problem}; there is {}", names.join(", ")),
+    }
 }

@@ -2,7 +2,7 @@
 //! to say; here it is only found and read.
 
 use std::fs;
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -11,7 +11,7 @@ pub use headroom_dryrun::manifest::{Malformed, Manifest, Origin, documents, read
 /// Why manifests cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ManifestError {
-    #[error("cannot read `{}`: {cause}", .path.display())]
+    #[error("{}", unreadable(.path, .cause))]
     Unreadable { path: PathBuf, cause: std::io::Error },
     #[error("`{}` holds no manifests: expected files that end in .yaml, .yml or .json", .path.display())]
     NoManifests { path: PathBuf },
@@ -27,6 +27,15 @@ pub enum ManifestError {
     HelmChart { folder: PathBuf },
     #[error(transparent)]
     Malformed(#[from] Malformed),
+}
+
+/// Says that a file cannot be read.
+pub fn unreadable(path: &Path, cause: &std::io::Error) -> String {
+    match cause.kind() {
+        ErrorKind::NotFound => format!("`{}` does not exist", path.display()),
+        ErrorKind::IsADirectory => format!("`{}` is a folder, expected a file", path.display()),
+        _ => format!("cannot read `{}`: {cause}", path.display()),
+    }
 }
 
 impl ManifestError {

@@ -194,6 +194,10 @@ impl<S: ClusterReader + ?Sized> ClusterReader for Box<S> {
     fn kind(&mut self, api_version: &str, kind: &str) -> ApiKind {
         self.as_mut().kind(api_version, kind)
     }
+
+    fn release(&mut self) -> Option<u16> {
+        self.as_mut().release()
+    }
 }
 
 /// An object as the host passes it on: only what was asked for, and without the API server's bookkeeping.

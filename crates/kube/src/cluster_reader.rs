@@ -9,7 +9,7 @@ use std::time::Duration;
 use futures::stream::{self, StreamExt as _};
 use headroom_core::cluster::usage::profile_layout::GROUP;
 use headroom_dryrun::cluster_reader::{ClusterReader, List, ReadError};
-use headroom_dryrun::kinds::ApiKind;
+use headroom_dryrun::kinds::{ApiKind, lifecycle};
 use kube::api::ApiResource;
 use kube::core::GroupVersionKind;
 use kube::{Error, discovery};
@@ -27,11 +27,18 @@ const PAGE_SIZE: u32 = 500;
 const CONCURRENCY: usize = 8;
 /// The API server itself gives up on a request after a minute.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
+const VERSION: ApiPath = ApiPath::new("/version");
+/// For the first request: an API server that does not answer is told soon.
+const GREETING_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A cluster and what was read of it.
 pub struct Cluster {
     runtime: Runtime,
     api: ApiClient,
+    /// The address of the API server.
+    server: String,
+    /// The minor version of the API server; none until it has said so.
+    release: Option<u16>,
     lists: BTreeMap<Query, Result<Vec<Value>, ReadError>>,
     objects: BTreeMap<(Query, String), Result<Option<Value>, ReadError>>,
     kinds: BTreeMap<(String, String), ApiKind>,
@@ -47,14 +54,39 @@ impl Cluster {
             .enable_all()
             .build()
             .map_err(|error| format!("cannot start: {error}"))?;
-        let (client, namespace) = runtime.block_on(async {
+        let (client, namespace, server) = runtime.block_on(async {
             let config = kubeconfig::config(chosen).await?;
             let namespace = config.default_namespace.clone();
-            Ok::<_, String>((proxy::client(config).map_err(|error| error.to_string())?, namespace))
+            let url = &config.cluster_url;
+            let scheme = url.scheme_str().unwrap_or("https");
+            let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
+            // Without a user and a password, which a URL may have.
+            let server = format!("{scheme}://{}{port}", url.host().unwrap_or_default());
+            Ok::<_, String>((proxy::client(config).map_err(|error| error.to_string())?, namespace, server))
         })?;
         let api = ApiClient::new(client).with_timeout(REQUEST_TIMEOUT);
-        let cluster = Self { runtime, api, lists: BTreeMap::new(), objects: BTreeMap::new(), kinds: BTreeMap::new() };
-        Ok((cluster, namespace))
+        let (lists, objects, kinds) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        Ok((Self { runtime, api, server, release: None, lists, objects, kinds }, namespace))
+    }
+
+    /// Asks the API server for its version. So there is one error, and not one for each read, if it does not answer or
+    /// does not accept the credentials. Whoever may not ask for the version may still read.
+    pub fn greet(&mut self) -> Result<(), String> {
+        let api = self.api.clone().with_timeout(GREETING_TIMEOUT);
+        let server = &self.server;
+        match self.runtime.block_on(api.get(&VERSION)) {
+            Ok(version) => {
+                let field = |name: &str| version.get(name).and_then(Value::as_str).unwrap_or_default();
+                self.release = lifecycle::minor(&format!("{}.{}", field("major"), field("minor")));
+                Ok(())
+            }
+            Err(ApiError::Unreachable { cause }) => Err(format!("cannot reach the API server {server}: {cause}")),
+            Err(error @ ApiError::TimedOut(_)) => Err(format!("cannot reach the API server {server}: {error}")),
+            Err(ApiError::Unauthenticated { message }) => Err(format!(
+                "the API server {server} does not accept the credentials ({message}): they may have expired, so log in again"
+            )),
+            Err(_) => Ok(()),
+        }
     }
 
     fn list_anew(&mut self, api_version: &str, kind: &str, namespace: Option<&str>) -> Result<Vec<Value>, ReadError> {
@@ -177,6 +209,10 @@ impl ClusterReader for Cluster {
         let answer = self.get_anew(api_version, kind, namespace, name);
         self.objects.insert(query, answer.clone());
         answer
+    }
+
+    fn release(&mut self) -> Option<u16> {
+        self.release
     }
 
     /// Kinds that are not Kubernetes' own are looked up: their plural cannot be derived.

@@ -1,5 +1,6 @@
 //! The cluster we talk to: that of the kubeconfig, or the one we run in.
 
+use std::io::ErrorKind;
 use std::path::PathBuf;
 
 use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig, KubeconfigError};
@@ -66,9 +67,9 @@ pub async fn config(chosen: &Chosen) -> Result<Config, String> {
             }
             config
         }
-        Err(error) if chosen.kubeconfig.is_some() || options.context.is_some() => return Err(told(&error)),
+        Err(error) if chosen.kubeconfig.is_some() || options.context.is_some() => return Err(worded(&error, chosen)),
         // A pod in a cluster needs no kubeconfig.
-        Err(error) => Config::incluster().map_err(|_| format!("{}, and not running in a pod", told(&error)))?,
+        Err(error) => Config::incluster().map_err(|_| format!("{}, and this is not a pod", worded(&error, chosen)))?,
     };
     // Who asks decides what is tried again, and how often.
     config.default_retry = false;
@@ -82,7 +83,21 @@ pub async fn config(chosen: &Chosen) -> Result<Config, String> {
     Ok(config)
 }
 
-/// The error with the user's text in backticks, as everywhere else.
-fn told(error: &KubeconfigError) -> String {
-    error.to_string().replace("'\"", "`").replace("\"'", "`")
+/// The error with the user's text in backticks, as everywhere else, and with the contexts that there are.
+fn worded(error: &KubeconfigError, chosen: &Chosen) -> String {
+    match error {
+        KubeconfigError::ReadConfig(cause, path) if cause.kind() == ErrorKind::NotFound => {
+            format!("`{}` does not exist", path.display())
+        }
+        KubeconfigError::LoadContext(name) => {
+            let read = chosen.kubeconfig.as_ref().map_or_else(Kubeconfig::read, Kubeconfig::read_from);
+            let there: Vec<String> =
+                read.into_iter().flat_map(|read| read.contexts).map(|context| context.name).collect();
+            match there.is_empty() {
+                true => format!("the kubeconfig has no context `{name}`"),
+                false => format!("the kubeconfig has no context `{name}`; it has {}", there.join(", ")),
+            }
+        }
+        error => error.to_string().replace("'\"", "`").replace("\"'", "`"),
+    }
 }

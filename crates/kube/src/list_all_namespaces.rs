@@ -76,6 +76,10 @@ impl<S: ClusterReader> ClusterReader for AtOnce<S> {
         self.below.get(api_version, kind, namespace, name)
     }
 
+    fn release(&mut self) -> Option<u16> {
+        self.below.release()
+    }
+
     fn kind(&mut self, api_version: &str, kind: &str) -> ApiKind {
         self.below.kind(api_version, kind)
     }

@@ -17,7 +17,7 @@ use headroom_dryrun::manifest::Manifest;
 use headroom_report::{Exit, Page, Paint, complain, github, junit, sarif};
 
 use super::cluster_args::{Opened, Target};
-use super::manifests::Manifests;
+use super::manifests::{self, Manifests};
 use crate::selector::Selector;
 use entry::Entry;
 
@@ -118,8 +118,7 @@ pub fn run(mut args: Args) -> anyhow::Result<Exit> {
         }
     }
     if read.iter().all(Result::is_err) {
-        let problems = read.iter().filter_map(|read| Some(read.as_ref().err()?.to_string()));
-        bail!("{}", problems.collect::<Vec<_>>().join("\nerror: "));
+        manifests::all(read.iter().map(Result::as_ref))?;
     }
     if let Some(namespace) = args.target.namespaces.first() {
         read.iter().flatten().try_for_each(|manifest| is_of(manifest, namespace))?;

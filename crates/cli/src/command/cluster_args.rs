@@ -9,26 +9,29 @@ use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::{anyhow, bail};
+use headroom_core::nearest::nearest;
 use headroom_dryrun::cluster_reader::{ClusterReader, Folder, List, Overlay, ReadError};
 use headroom_dryrun::judge::Run;
-use headroom_dryrun::kinds::ApiKind;
+use headroom_dryrun::kinds::{ApiKind, metadata};
 use headroom_dryrun::manifest::Manifest;
 use headroom_dryrun::settings;
 use headroom_kube::cluster_reader::Cluster;
 use headroom_kube::kubeconfig::Chosen;
 use headroom_kube::list_all_namespaces::AtOnce;
+use headroom_report::complain;
 use headroom_report::progress::Progress;
 use headroom_usage_profile::custom_resource::NAMESPACE;
 use serde_json::{Value, json};
 
 use super::manifests::Manifests;
+use super::rbac_hint::advised;
 use crate::manifest;
 
 #[derive(Debug, Clone, Default, clap::Args)]
-#[command(next_help_heading = "Where to look")]
+#[command(next_help_heading = "Cluster options")]
 pub struct Target {
-    /// Namespace, also used for manifests without one; where objects are listed, several may be given
+    /// Namespace, also for manifests that set none; commands that list objects accept several, separated by commas
     #[arg(short, long = "namespace", value_name = "NAMESPACE", value_delimiter = ',')]
     pub namespaces: Vec<String>,
     /// All namespaces
@@ -67,7 +70,7 @@ impl Objects {
             bail!("--all-namespaces is not supported here; use -n");
         }
         target.check_single()?;
-        Ok(self.manifests.read()?)
+        self.manifests.read()
     }
 }
 
@@ -75,9 +78,69 @@ impl Objects {
 pub fn find(run: &mut Run, name: &str, namespace: &str) -> anyhow::Result<Value> {
     let (kind, name) = named(name)?;
     let found = run.cluster.get(&kind.api_version(), &kind.kind, Some(namespace), &name);
-    found.map_err(|problem| anyhow!(problem))?.ok_or_else(|| {
-        anyhow!("{} is not in namespace {namespace}: look with -n elsewhere, or give a file with -f", kind.told(&name))
-    })
+    found
+        .map_err(|problem| anyhow!(advised(problem, false)))?
+        .ok_or_else(|| anyhow!(not_found(&kind, &name, namespace, &mut run.cluster)))
+}
+
+/// At most this many names are offered.
+const MAX_OFFERED: usize = 5;
+
+/// Says that there is no such object, and what may have been meant: another kind, another name, or another namespace.
+pub fn not_found(kind: &ApiKind, name: &str, namespace: &str, cluster: &mut Overlay) -> String {
+    const OWNERS: [(&str, &str); 7] = [
+        ("apps/v1", "Deployment"),
+        ("apps/v1", "StatefulSet"),
+        ("apps/v1", "DaemonSet"),
+        ("batch/v1", "CronJob"),
+        ("batch/v1", "Job"),
+        ("apps/v1", "ReplicaSet"),
+        ("v1", "Pod"),
+    ];
+    let typed = |kind: &str, name: &str| format!("{}/{name}", kind.to_lowercase());
+    let problem = format!("{} \"{name}\" not found in namespace \"{namespace}\"", kind.kind.to_lowercase());
+    // Errors of these reads would only distract.
+    let namesake = OWNERS
+        .iter()
+        .filter(|(_, other)| *other != kind.kind)
+        .find(|(api_version, other)| matches!(cluster.get(api_version, other, Some(namespace), name), Ok(Some(_))));
+    if let Some((_, other)) = namesake {
+        return format!("{problem}; did you mean {}?", typed(other, name));
+    }
+    let listed = cluster.list(&kind.api_version(), &kind.kind, Some(namespace)).unwrap_or_default();
+    let names: Vec<&str> = listed.iter().map(|object| metadata(object, "name")).collect();
+    if let Some(meant) = nearest(name, names.iter().copied()) {
+        return format!("{problem}; did you mean {}?", typed(&kind.kind, meant));
+    }
+    let offered: Vec<String> = names.iter().take(MAX_OFFERED).map(|name| typed(&kind.kind, name)).collect();
+    match elsewhere(&Scope::In(vec![namespace.to_owned()]), cluster) {
+        Some(advice) => format!("{problem}: {advice}"),
+        None if offered.is_empty() => problem,
+        None if offered.len() < names.len() => format!("{problem}; there is {}, …", offered.join(", ")),
+        None => format!("{problem}; there is {}", offered.join(", ")),
+    }
+}
+
+/// Where nothing was found: says that a namespace does not exist, or that the files have nothing in it, and which there are.
+pub fn elsewhere(scope: &Scope, cluster: &mut Overlay) -> Option<String> {
+    let Scope::In(namespaces) = scope else { return None };
+    let known = cluster.namespaces();
+    let unknown = namespaces.iter().find(|namespace| !known.is_empty() && !known.contains(*namespace))?;
+    if let Some(meant) = nearest(unknown, known.iter().map(String::as_str)) {
+        return Some(format!("there is no namespace \"{unknown}\"; did you mean -n {meant}?"));
+    }
+    let mut found: Vec<&str> = known.iter().map(String::as_str).take(MAX_OFFERED).collect();
+    if known.len() > MAX_OFFERED {
+        found.push("…");
+    }
+    Some(format!("there is no namespace \"{unknown}\"; pass -n (found: {})", found.join(", ")))
+}
+
+/// Where nothing was found, warns of namespaces that do not exist.
+pub fn warn_if_elsewhere(scope: &Scope, cluster: &mut Overlay) {
+    if let Some(advice) = elsewhere(scope, cluster) {
+        complain!("warning: {advice}");
+    }
 }
 
 /// Where objects are listed.
@@ -146,8 +209,20 @@ const DEFAULT_NAMESPACE: &str = "default";
 impl Target {
     /// Finds the surroundings and reads the settings.
     pub fn open(&self) -> anyhow::Result<Opened> {
+        self.opened(true)
+    }
+
+    /// Reports wrong arguments, without asking the cluster.
+    pub fn check(&self) -> anyhow::Result<()> {
+        self.opened(false).map(|_| ())
+    }
+
+    fn opened(&self, greets: bool) -> anyhow::Result<Opened> {
         let settings = self.settings.as_deref().map_or_else(|| Ok(json!({})), read_settings)?;
-        let cluster = if self.wants_cluster() { Some(self.connect()?) } else { None };
+        let mut cluster = if self.wants_cluster() { Some(self.connect()?) } else { None };
+        if let (Some((cluster, _)), true) = (&mut cluster, greets) {
+            cluster.greet().map_err(|problem| anyhow!(problem))?;
+        }
         let of_cluster = cluster.as_ref().map(|(_, namespace)| namespace.clone());
         let namespace = self.namespaces.first().cloned().or(of_cluster).unwrap_or_else(|| DEFAULT_NAMESPACE.to_owned());
         let scope = match self.namespaces.as_slice() {
@@ -179,10 +254,13 @@ impl Target {
 
     fn connect(&self) -> anyhow::Result<(Cluster, String)> {
         Cluster::connect(&self.cluster).map_err(|problem| {
-            anyhow!(
-                "no cluster to read from: {problem}; give a kubeconfig, files with --cluster-dir, or --offline to go by \
-                 the settings alone"
-            )
+            let advice = match self.cluster.context.is_some() || self.cluster.kubeconfig.is_some() {
+                true => "",
+                false => {
+                    "; set KUBECONFIG, pass --cluster-dir to use files, or --offline to use the policy's settings only"
+                }
+            };
+            anyhow!("no cluster: {problem}{advice}")
         })
     }
 }
@@ -212,7 +290,8 @@ pub fn profiles_namespace(settings: &Value) -> String {
 
 /// Reads settings from a file of their own, or from the policy object that has them.
 pub fn read_settings(path: &Path) -> anyhow::Result<Value> {
-    let text = fs::read_to_string(path).with_context(|| format!("cannot read the settings `{}`", path.display()))?;
+    let text = fs::read_to_string(path)
+        .map_err(|cause| anyhow!("cannot read the settings: {}", manifest::unreadable(path, &cause)))?;
     let settings = settings::in_text(path, &text).map_err(|problem| anyhow!(problem))?;
     settings::check(&settings).map_err(|problem| anyhow!("`{}`: {problem}", path.display()))?;
     Ok(settings)
@@ -235,6 +314,9 @@ pub fn is_kind(word: &str) -> bool {
 
 /// What is asked for on the command line as kubectl names it: `pod/db-0`, `deployment/web`, or a pod's bare name.
 pub fn named(text: &str) -> anyhow::Result<(ApiKind, String)> {
+    if [".yaml", ".yml", ".json"].iter().any(|ending| text.ends_with(ending)) {
+        bail!("`{text}` is the name of a file: pass it with -f");
+    }
     let (kind, name) = text.split_once('/').unwrap_or(("pod", text));
     let kind = kind.split('.').next().unwrap_or_default().to_lowercase();
     let (api_version, kind) = match kind.as_str() {

@@ -20,7 +20,7 @@ use headroom_rightsize::evaluate_with_history as evaluate;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::cluster_args::{Opened, Scope, Target, profiles_namespace};
+use super::cluster_args::{Opened, Scope, Target, profiles_namespace, warn_if_elsewhere};
 use super::rbac_hint;
 use crate::describe::limits::{self, Limits};
 use crate::describe::not_there;
@@ -214,6 +214,9 @@ fn describe_limits(args: LimitsArgs) -> anyhow::Result<Exit> {
     let mut opened = args.target.open()?;
     let mut told: Vec<Limits> = Vec::new();
     let ranges = list(&mut opened, "v1", "LimitRange")?;
+    if ranges.is_empty() {
+        warn_if_elsewhere(&opened.scope, &mut opened.cluster);
+    }
     for namespace in namespaces(&ranges, &opened) {
         let request = limits::empty_pod(&namespace, &args.container, &args.image);
         let limits = evaluate::with_decision(
@@ -238,6 +241,9 @@ fn describe_limits(args: LimitsArgs) -> anyhow::Result<Exit> {
 fn describe_quota(args: QuotaArgs) -> anyhow::Result<Exit> {
     let mut opened = args.target.open()?;
     let mut quotas = list(&mut opened, "v1", "ResourceQuota")?;
+    if quotas.is_empty() {
+        warn_if_elsewhere(&opened.scope, &mut opened.cluster);
+    }
     if let Some(selector) = &args.selector {
         quotas.retain(|quota| selector.matches(quota));
     }
@@ -272,7 +278,7 @@ fn describe_usage(args: UsageArgs) -> anyhow::Result<Exit> {
     let profiles = opened.cluster.list(API_VERSION, KIND, Some(&profiles_namespace(&opened.settings)));
     let profiles = profiles.map_err(|problem| match problem.is_unknown_kind() {
         true => anyhow!(
-            "the cluster does not know the kind {KIND}: install the Helm chart or a release's manifests.yaml, and run `headroom-controller collect`"
+            "the kind {KIND} is not installed in the cluster: install the Helm chart or a release's manifests.yaml, and run `headroom-controller collect`"
         ),
         false => anyhow!(rbac_hint::advised(problem, opened.scope.is_all())),
     })?;
@@ -291,9 +297,12 @@ fn describe_usage(args: UsageArgs) -> anyhow::Result<Exit> {
         })?;
     }
     let told = told.finish();
+    if told.is_empty() && args.image.is_none() {
+        warn_if_elsewhere(&opened.scope, &mut opened.cluster);
+    }
     let nothing = match &args.image {
         Some(image) => format!("No usage history for images named `{image}`."),
-        None => "No usage is known here: run `headroom-controller collect`, and `kubectl headroom doctor` if it finds \
+        None => "No usage history here: run `headroom-controller collect`, and `kubectl headroom doctor` if it finds \
                  nothing."
             .to_owned(),
     };

@@ -1,5 +1,6 @@
 //! Manifests as they are typed: `-f`, `-k` and `-R`, as kubectl has them.
 
+use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
@@ -20,14 +21,31 @@ pub struct Manifests {
     pub recursive: bool,
 }
 
+/// Several errors, which are printed one a line.
+#[derive(Debug, thiserror::Error)]
+#[error("{}", .0.join("; "))]
+pub struct Problems(pub Vec<String>);
+
+/// All values, or all errors.
+pub fn all<T, E: fmt::Display>(results: impl IntoIterator<Item = Result<T, E>>) -> anyhow::Result<Vec<T>> {
+    let (mut values, mut problems) = (Vec::new(), Vec::new());
+    for result in results {
+        match result {
+            Ok(value) => values.push(value),
+            Err(problem) => problems.push(problem.to_string()),
+        }
+    }
+    if problems.is_empty() { Ok(values) } else { Err(Problems(problems).into()) }
+}
+
 impl Manifests {
     pub fn is_given(&self) -> bool {
         !self.files.is_empty() || !self.kustomizations.is_empty()
     }
 
-    /// Those of files first. The error is the first problem.
-    pub fn read(&self) -> Result<Vec<Manifest>, ManifestError> {
-        self.read_all().into_iter().collect()
+    /// Those of files first. The error is all problems.
+    pub fn read(&self) -> anyhow::Result<Vec<Manifest>> {
+        all(self.read_all())
     }
 
     /// The same, with each problem in place of what cannot be read.

@@ -9,6 +9,9 @@ pub fn advised(error: ReadError, all_namespaces: bool) -> String {
         _ if resource == "usageprofiles" => {
             "usage history is in the collector's namespace: bind this account to the Role headroom-pool-reader there"
         }
+        _ if resource == "tenantquotas" => {
+            "bind this account to the ClusterRole headroom-tenants by a ClusterRoleBinding"
+        }
         true => {
             "-A needs permission to list in all namespaces: bind this account to the ClusterRole headroom-reader by a \
              ClusterRoleBinding, or look at one namespace with -n"

@@ -20,8 +20,8 @@ use headroom_report::progress::Progress;
 use headroom_report::{Exit, Page, Paint};
 use serde_json::{Value, json};
 
-use super::cluster_args::{Opened, Scope, Target, read_settings};
-use super::manifests::Manifests;
+use super::cluster_args::{Opened, Scope, Target, read_settings, warn_if_elsewhere};
+use super::manifests::{self, Manifests};
 use crate::selector::Selector;
 
 const EXAMPLES: &str = "\
@@ -70,7 +70,7 @@ enum Format {
 
 pub fn run(args: Args) -> anyhow::Result<Exit> {
     let changes = args.manifests.read()?;
-    changes.iter().try_for_each(check)?;
+    manifests::all(changes.iter().map(check))?;
     let mut opened = args.target.open()?;
     let then = opened.settings.clone();
     let now = match (&args.current_settings, &args.target.settings) {
@@ -94,6 +94,9 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
         }
     }
     let effects = simulation.end(&then.to_string(), &mut cluster);
+    if effects.subjects.is_empty() {
+        warn_if_elsewhere(&scope, &mut cluster);
+    }
     headroom_report::print(&match args.output {
         Format::Table => render::page(&effects, Paint::for_stdout()),
         Format::Json => Page::json(&report::report(&effects))?,

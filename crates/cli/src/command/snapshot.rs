@@ -18,7 +18,7 @@ use headroom_report::{Exit, Page, complain};
 use headroom_rightsize::summary;
 use serde_json::{Value, json};
 
-use super::cluster_args::{Scope, Target, profiles_namespace};
+use super::cluster_args::{Scope, Target, elsewhere, profiles_namespace};
 use super::recommend;
 
 const EXAMPLES: &str = "\
@@ -74,6 +74,9 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
         bail!("nothing could be read, so nothing was written: {problem}");
     }
     let text = snapshot.text()?;
+    if let Some(advice) = &snapshot.elsewhere {
+        complain!("warning: the snapshot is empty: {advice}");
+    }
     if args.output.as_os_str() == "-" {
         headroom_report::print(&Page::ours(text))?;
     } else {
@@ -127,6 +130,9 @@ pub fn take(target: &Target) -> anyhow::Result<Snapshot> {
             (_, scope) => snapshot.take(scope.list(&mut opened.cluster, api_version, kind)),
         }
     }
+    if snapshot.items.is_empty() && snapshot.missed.is_empty() {
+        snapshot.elsewhere = elsewhere(&opened.scope, &mut opened.cluster);
+    }
     // OK because what cannot be listed for it was missed above.
     let report = recommend::on_all(&mut opened, &Progress::for_people()).ok();
     let (api_version, kind) = SNAPSHOT;
@@ -163,6 +169,8 @@ pub struct Snapshot {
     pub missed: Vec<String>,
     /// The same of what is for administrators.
     notes: Vec<String>,
+    /// Why it is empty, if a namespace does not exist.
+    pub elsewhere: Option<String>,
     redaction: Redaction,
 }
 

@@ -97,7 +97,7 @@ pub(super) fn serve(
         None => Site::embedded()?,
     };
     // Wrong arguments are reported before a browser is opened.
-    target.open()?;
+    target.check()?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let ended = runtime.block_on(async {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
@@ -130,6 +130,9 @@ fn taken(target: &Target, asked: Asked) -> anyhow::Result<Taken> {
     let mut snapshot = snapshot::take(&target)?;
     if let Some(first) = snapshot.missed.first_mut() {
         first.push_str(hint);
+    }
+    if let Some(advice) = snapshot.elsewhere {
+        bail!("{advice}");
     }
     match snapshot.missed.first() {
         Some(problem) if snapshot.items.is_empty() => bail!("{problem}"),

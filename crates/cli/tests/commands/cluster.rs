@@ -96,7 +96,8 @@ fn manifests_are_judged_in_the_namespace_of_the_kubeconfig() {
     assert_eq!((said.code, said.err.as_str()), (1, ""));
     assert!(said.out.contains("rejected   pod/a    shop"), "{}", said.out);
     // Without TenantQuotas in the cluster, permissions in the one namespace are sufficient.
-    let asked = ["/api/v1/namespaces/shop/pods/a", RANGES, QUOTAS, TENANT_QUOTAS, "/apis/headroom.dev/v1alpha1"];
+    let asked =
+        ["/version", "/api/v1/namespaces/shop/pods/a", RANGES, QUOTAS, TENANT_QUOTAS, "/apis/headroom.dev/v1alpha1"];
     assert_eq!(live.asked(), asked);
     let said = live.headroom(&["check", "-f", "app.yaml", "--context", "lab"]);
     assert!(said.out.contains("pod/a    lab"), "{}{}", said.out, said.err);
@@ -173,20 +174,18 @@ fn an_unreachable_cluster_is_reported() {
         .unwrap();
     let said = live.headroom(&["explain", "a"]);
     assert_eq!(said.code, 2);
-    assert_eq!(
-        said.err,
-        "error: cannot read pod/a in namespace shop: the API server cannot be reached: Connection refused (os error 111)\n"
-    );
+    assert_eq!(said.err, "error: cannot reach the API server http://127.0.0.1:1: Connection refused (os error 111)\n");
     // What was taken of it before is kept.
     fs::write(live.folder.path().join("shop.json"), "taken before").unwrap();
     let said = live.headroom(&["snapshot", "-o", "shop.json"]);
-    let expected = "error: nothing could be read, so nothing was written: cannot read namespace/shop: the API server cannot be \
-                    reached: Connection refused";
+    let expected = "error: cannot reach the API server http://127.0.0.1:1: Connection refused";
     assert!(said.code == 2 && said.err.starts_with(expected), "{}", said.err);
     assert_eq!(fs::read_to_string(live.folder.path().join("shop.json")).unwrap(), "taken before");
     let said = live.headroom(&["explain", "a", "--context", "gone"]);
     assert!(
-        said.code == 2 && said.err.contains("no cluster to read from") && said.err.contains("gone"),
+        said.code == 2
+            && said.err.contains("no cluster: the kubeconfig has no context `gone`; it has here, lab")
+            && said.err.contains("gone"),
         "{}",
         said.err
     );

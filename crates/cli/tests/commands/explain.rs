@@ -71,7 +71,8 @@ fn totals_of_pods_and_claims_have_bounds_too() {
 #[test]
 fn missing_objects_are_reported() {
     let said = headroom(&root(), &["explain", "gone", "-n", "shop", "--cluster-dir", "examples/shop/cluster"]);
-    let expected = "error: pod/gone is not in namespace shop: look with -n elsewhere, or give a file with -f\n";
+    let expected = "error: pod \"gone\" not found in namespace \"shop\"; there is pod/db-0, pod/web-7d4b9c6f5-2xkqv, \
+                    pod/web-7d4b9c6f5-9jzrt\n";
     assert_eq!((said.code, said.err.as_str()), (2, expected));
     let said = headroom(&root(), &["explain", "node/a", "--offline"]);
     assert_eq!(said.code, 2);

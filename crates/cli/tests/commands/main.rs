@@ -16,6 +16,7 @@ mod describe_conformance;
 mod doctor;
 #[path = "../../../core/tests/core/entry.rs"]
 mod entry;
+mod errors;
 mod estimates;
 mod explain;
 mod gate;

@@ -4,7 +4,7 @@
 //! defaults that derive from its bounds, an object without a namespace goes into the one that is asked about. The status
 //! of a quota is another matter, because it needs all the objects around: see `quota_status`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use headroom_core::amount::ResourceList;
@@ -55,6 +55,15 @@ impl Folder {
 
     pub fn is_empty(&self) -> bool {
         self.objects.is_empty()
+    }
+
+    /// The namespaces of the objects, and the Namespaces among them.
+    pub fn namespaces(&self) -> BTreeSet<&str> {
+        let names = self.objects.keys().map(|(_, kind, namespace, name)| match kind.as_str() {
+            "Namespace" => name.as_str(),
+            _ => namespace.as_str(),
+        });
+        names.filter(|name| !name.is_empty()).collect()
     }
 }
 

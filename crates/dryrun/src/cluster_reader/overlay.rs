@@ -3,7 +3,7 @@
 //! An object of the files overrides the one below; everything else below is visible. A quota from
 //! a file is counted when it is first read, unless it says itself what is used of it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use headroom_core::cluster::lookup::HostCall;
 use headroom_core::json::Malformed;
@@ -44,6 +44,14 @@ impl Overlay {
     pub fn replace_all(&mut self, api_version: &str, kind: &str) {
         self.answers.retain(|asked, _| asked.0 != kind);
         self.replaced.push((api_version.to_owned(), kind.to_owned()));
+    }
+
+    /// The namespaces that are known: those of the objects put here, and those of the cluster if they may be listed.
+    pub fn namespaces(&mut self) -> BTreeSet<String> {
+        let mut names: BTreeSet<String> = self.top.namespaces().into_iter().map(str::to_owned).collect();
+        let listed = self.bottom.as_mut().and_then(|bottom| bottom.list("v1", "Namespace", None).ok());
+        names.extend(listed.into_iter().flatten().map(|namespace| metadata(&namespace, "name").to_owned()));
+        names
     }
 
     fn below(&mut self, api_version: &str, kind: &str) -> Option<&mut Box<dyn ClusterReader>> {

@@ -305,8 +305,7 @@ impl Reason {
 
     /// The reason and each piece of advice on it, for a person without access to the policy server.
     pub fn lines(&self) -> Vec<&str> {
-        const ADVICE: &str =
-            "it cannot be evaluated without: ask for permission to read it, or provide it with --cluster-dir";
+        const ADVICE: &str = "not evaluated without it: if permission is missing, bind the ClusterRole headroom-reader; or pass --cluster-dir";
         match &self.problem {
             Some(problem) => vec![problem, ADVICE],
             None => self.parts.iter().map(String::as_str).collect(),

@@ -43,7 +43,7 @@ pub fn problems_of_bounds(object: &Value) -> Vec<String> {
     let text = object.to_string();
     // OK because what serde_json wrote can be read.
     let Ok(document) = Document::read(&text) else { return Vec::new() };
-    let texts = |problems: Vec<Problem>| problems.iter().map(ToString::to_string).collect();
+    let texts = |problems: Vec<Problem>| -> Vec<String> { problems.iter().map(ToString::to_string).collect() };
     let read = match ApiKind::of(object).qualified().as_str() {
         "limitranges" => LimitRange::read(document.root()).map(|mut range| {
             range.imply_defaults();
@@ -53,8 +53,24 @@ pub fn problems_of_bounds(object: &Value) -> Vec<String> {
         "tenantquotas.headroom.dev" => TenantQuota::read(document.root()).map(|quota| texts(quota.problems())),
         _ => Ok(Vec::new()),
     };
-    read.unwrap_or_else(|malformed| vec![malformed.to_string()])
+    let mut problems = Problems::default();
+    match ApiKind::of(object).qualified().as_str() {
+        "limitranges" => {
+            let items = object.pointer("/spec/limits").and_then(Value::as_array);
+            for (index, item) in items.into_iter().flatten().enumerate() {
+                problems.of_fields(Some(item), &format!("spec.limits[{index}]"), &LIMIT_RANGE_ITEM);
+            }
+        }
+        "resourcequotas" => problems.of_fields(object.get("spec"), "spec", &["hard", "scopeSelector", "scopes"]),
+        _ => {}
+    }
+    let mut texts = problems.texts();
+    texts.extend(read.unwrap_or_else(|malformed| vec![malformed.to_string()]));
+    texts
 }
+
+/// The fields of an item of a LimitRange.
+const LIMIT_RANGE_ITEM: [&str; 6] = ["default", "defaultRequest", "max", "maxLimitRequestRatio", "min", "type"];
 
 #[derive(Default)]
 struct Problems {

@@ -196,7 +196,12 @@ pub fn page(entries: &[Entry], paint: Paint) -> Page {
 
 /// The lines below an object: why it fails, which values are set, and warnings.
 fn details(entry: &Entry, paint: Paint) -> Vec<String> {
-    let mut lines: Vec<String> = entry.reasons.iter().flat_map(|reason| reason.lines.clone()).collect();
+    let mut lines: Vec<String> = Vec::new();
+    for line in entry.reasons.iter().flat_map(|reason| &reason.lines) {
+        // Advice that several reasons share is given once, after the last of them.
+        lines.retain(|before| before != line);
+        lines.push(line.clone());
+    }
     for Change { container, field, value, reason } in &entry.changes {
         lines.push(format!("{container}: {field} {}, {reason}", paint.fresh(value)));
     }

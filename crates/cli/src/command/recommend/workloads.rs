@@ -5,16 +5,15 @@ use anyhow::{anyhow, bail};
 use headroom_core::image::ImageName;
 use headroom_dryrun::cluster_reader::ClusterReader;
 use headroom_dryrun::cluster_reader::folder::in_namespace;
-use headroom_dryrun::kinds::{ApiKind, metadata};
+use headroom_dryrun::kinds::ApiKind;
 use headroom_report::progress::Progress;
 use headroom_rightsize::inventory::{Entry, Inventory, makes_pods};
 use headroom_rightsize::owners::{Owner, WorkloadRef};
 use serde_json::Value;
 
 use super::Args;
-use crate::command::cluster_args::{Opened, is_kind, named, one_by_one};
+use crate::command::cluster_args::{Opened, elsewhere, is_kind, named, not_found, one_by_one};
 use crate::command::rbac_hint;
-use crate::describe::not_there;
 
 /// Rules and autoscalers that every evaluation reads.
 const RULES: [(&str, &str); 3] =
@@ -42,7 +41,9 @@ pub fn read(args: &Args, opened: &mut Opened, progress: &Progress) -> anyhow::Re
         bail!("no workloads found in the manifests");
     }
     if inventory.entries.is_empty() {
-        bail!("no workloads found in {}: choose another namespace with -n, or all with -A", opened.scope);
+        let advice = elsewhere(&opened.scope, &mut opened.cluster);
+        let advice = advice.unwrap_or_else(|| "choose another namespace with -n, or all with -A".to_owned());
+        bail!("no workloads found in {}: {advice}", opened.scope);
     }
     inventory.renumber();
     Ok(inventory)
@@ -86,11 +87,9 @@ fn keep_named(args: &Args, opened: &mut Opened, inventory: &mut Inventory) -> an
 fn object(opened: &mut Opened, kind: &ApiKind, name: &str) -> anyhow::Result<Value> {
     let (api_version, namespace) = (kind.api_version(), opened.namespace.as_str());
     let found = opened.cluster.get(&api_version, &kind.kind, Some(namespace), name);
-    found.map_err(|problem| anyhow!(rbac_hint::advised(problem, false)))?.ok_or_else(|| {
-        // The names help after a typing error; an error of listing them would only distract.
-        let all = opened.cluster.list(&api_version, &kind.kind, Some(namespace)).unwrap_or_default();
-        anyhow!(not_there(&kind.kind, name, namespace, all.iter().map(|object| metadata(object, "name"))))
-    })
+    found
+        .map_err(|problem| anyhow!(rbac_hint::advised(problem, false)))?
+        .ok_or_else(|| anyhow!(not_found(kind, name, namespace, &mut opened.cluster)))
 }
 
 fn of_files(args: &Args, opened: &mut Opened) -> anyhow::Result<Inventory> {

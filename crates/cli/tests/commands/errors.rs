@@ -1,0 +1,205 @@
+//! Errors as a user meets them: one line for one cause, with what to do.
+
+use std::fmt::Write as _;
+use std::fs;
+
+use headroom_fixtures::http::{FakeServer, answer};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::support::*;
+
+/// A LimitRange with an unknown field, a wrong quota, and a document that is no YAML.
+const BAD: &str = "apiVersion: v1\nkind: LimitRange\nmetadata: {name: a}\nspec: {limits: [{type: Container, maximum: {cpu: 1}}]}\n\
+    ---\napiVersion: v1\nkind: ResourceQuota\nmetadata: {name: b}\nspec: {hard: {cpu: x}}\n\
+    ---\napiVersion: v1\nkind: Pod\nmetadata: {name: c}\n";
+
+/// Commands and what they answer, as at a terminal.
+#[track_caller]
+fn transcript(folder: &TempDir, name: &str, commands: &[&str]) {
+    let mut text = String::new();
+    for command in commands {
+        let arguments: Vec<&str> = command.split(' ').filter(|word| !word.is_empty()).collect();
+        let Said { code, out, err } = headroom(folder.path(), &arguments);
+        let place = folder.path().to_str().unwrap();
+        let said = (err + &out).replace(place, "~");
+        writeln!(text, "$ kubectl headroom {command}\n{said}exit code {code}\n").unwrap();
+    }
+    snapshot(name, &text);
+}
+
+fn shop() -> TempDir {
+    let folder = folder(&[("empty.yaml", ""), ("bad.yaml", BAD), ("broken.yaml", &format!("{BAD}---\nfoo: [\n"))]);
+    let files = ["cluster/namespace.yaml", "cluster/running.yaml", "app/web.yaml", "tighter.yaml"];
+    for file in files {
+        let to = folder.path().join(file);
+        fs::create_dir_all(to.parent().unwrap()).unwrap();
+        fs::copy(root().join("examples/shop").join(file), to).unwrap();
+    }
+    folder
+}
+
+#[test]
+fn no_cluster_and_wrong_files() {
+    transcript(
+        &shop(),
+        "errors-files.txt",
+        &[
+            "check app/web.yaml --kubeconfig nofile",
+            "explain missing.yaml --offline",
+            "check -f missing.yaml --offline",
+            "check empty.yaml --offline",
+            "check app --cluster-dir missing",
+            "check app --cluster-dir cluster --settings missing.yaml",
+            "check app --cluster-dir cluster --settings app/web.yaml",
+            "simulate -f bad.yaml -n shop --cluster-dir cluster",
+            "explain -f broken.yaml --cluster-dir cluster",
+            "simulate -f empty.yaml --cluster-dir cluster",
+        ],
+    );
+    let folder = shop();
+    let said = program(folder.path()).env_remove("KUBECONFIG").args(["check", "app"]).output().unwrap();
+    let expected = format!(
+        "error: no cluster: `{}` does not exist, and this is not a pod; set KUBECONFIG, pass --cluster-dir to use files, or \
+         --offline to use the policy's settings only\n",
+        folder.path().join(".kube/config").display()
+    );
+    assert_eq!((said.status.code(), String::from_utf8(said.stderr).unwrap()), (Some(2), expected));
+}
+
+#[test]
+fn wrong_names_and_namespaces() {
+    let cluster = "--cluster-dir cluster";
+    let commands = [
+        "explain web -n shop",
+        "recommend web -n shop",
+        "explain deployment/wep -n shop",
+        "explain nosuch -n shop",
+        "explain foo/web -n shop",
+        "explain db-0 -n shp",
+        "describe limits",
+        "describe quota -n shp",
+        "describe quota tem -n shop",
+        "describe usage",
+        "recommend",
+        "recommend -n shp",
+        "snapshot -o x.json",
+        "simulate -f tighter.yaml -n nosuch",
+    ];
+    let commands = commands.map(|command| format!("{command} {cluster}"));
+    transcript(&shop(), "errors-names.txt", &commands.each_ref().map(String::as_str));
+}
+
+/// A folder with a kubeconfig for a server that answers each path.
+fn live(respond: impl Fn(&str) -> (u16, Value) + Send + Sync + 'static) -> (FakeServer, TempDir) {
+    let server = FakeServer::start(move |head| {
+        let path = head.split(' ').nth(1).unwrap().split('?').next().unwrap();
+        let (code, body) = respond(path);
+        answer(code, &body.to_string())
+    });
+    let kubeconfig = json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "here",
+        "clusters": [{"name": "fake", "cluster": {"server": server.url()}}],
+        "users": [{"name": "ann", "user": {}}],
+        "contexts": [{"name": "here", "context": {"cluster": "fake", "user": "ann", "namespace": "shop"}}],
+    });
+    let folder = shop();
+    fs::write(folder.path().join("kubeconfig"), kubeconfig.to_string()).unwrap();
+    (server, folder)
+}
+
+fn status(code: u16, reason: &str, message: &str) -> (u16, Value) {
+    (
+        code,
+        json!({"kind": "Status", "status": "Failure", "code": code, "reason": reason, "message": message, "details": {"name": "x"}}),
+    )
+}
+
+/// All commands that read a cluster.
+const READING: [&str; 9] = [
+    "check app cluster",
+    "explain web",
+    "recommend",
+    "describe quota",
+    "describe limits",
+    "describe usage",
+    "describe tenantquota",
+    "simulate -f tighter.yaml",
+    "snapshot -A -o x.json",
+];
+
+#[track_caller]
+fn assert_one_line(folder: &TempDir, expected: &str) {
+    for command in READING {
+        let arguments: Vec<&str> = command.split(' ').chain(["--kubeconfig", "kubeconfig"]).collect();
+        let Said { code, out, err } = headroom(folder.path(), &arguments);
+        assert_eq!((code, out.as_str(), err.as_str()), (2, "", expected), "{command}");
+    }
+}
+
+#[test]
+fn an_api_server_that_does_not_know_the_user_is_one_line() {
+    let (server, folder) = live(|_| status(401, "Unauthorized", "Unauthorized"));
+    assert_one_line(
+        &folder,
+        &format!(
+            "error: the API server {} does not accept the credentials (Unauthorized): they may have expired, so log in again\n",
+            server.url()
+        ),
+    );
+}
+
+#[test]
+fn an_api_server_that_cannot_be_reached_is_one_line() {
+    let (server, folder) = live(|_| status(404, "NotFound", "not found"));
+    let path = folder.path().join("kubeconfig");
+    let kubeconfig = fs::read_to_string(&path).unwrap().replace(&server.url(), "https://127.0.0.1:1");
+    fs::write(path, kubeconfig).unwrap();
+    assert_one_line(
+        &folder,
+        "error: cannot reach the API server https://127.0.0.1:1: Connection refused (os error 111)\n",
+    );
+}
+
+#[test]
+fn a_live_check_uses_the_release_of_the_cluster() {
+    let autoscaler = "apiVersion: autoscaling/v2beta2\nkind: HorizontalPodAutoscaler\nmetadata: {name: a, namespace: shop}\n\
+                      spec: {maxReplicas: 2, scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: web}}\n";
+    for (minor, code) in [("25", 0), ("26+", 1)] {
+        let (_server, folder) = live(move |path| match path {
+            "/version" => (200, json!({"major": "1", "minor": minor})),
+            _ if path.ends_with("/a") || path.ends_with("/web") => status(404, "NotFound", "not found"),
+            _ => (200, json!({"kind": "List", "items": []})),
+        });
+        fs::write(folder.path().join("hpa.yaml"), autoscaler).unwrap();
+        let check = |more: &[&str]| {
+            headroom(folder.path(), &[&["check", "hpa.yaml", "--kubeconfig", "kubeconfig"], more].concat())
+        };
+        let said = check(&[]);
+        assert_eq!(said.code, code, "{minor}: {}{}", said.out, said.err);
+        // The settings have precedence.
+        fs::write(folder.path().join("settings.yaml"), "kubernetesVersion: \"1.30\"\n").unwrap();
+        assert_eq!(check(&["--settings", "settings.yaml"]).code, 1);
+    }
+}
+
+#[test]
+fn a_wrong_namespace_of_a_cluster_is_named_with_the_nearest() {
+    let (_server, folder) = live(|path| match path {
+        "/api/v1/namespaces" => {
+            (200, json!({"kind": "List", "items": [{"metadata": {"name": "shop"}}, {"metadata": {"name": "lab"}}]}))
+        }
+        _ if path.ends_with("/web") => status(404, "NotFound", "not found"),
+        _ => (200, json!({"kind": "List", "items": []})),
+    });
+    transcript(
+        &folder,
+        "errors-live.txt",
+        &[
+            "describe quota -n shp --kubeconfig kubeconfig",
+            "explain web -n shp --kubeconfig kubeconfig",
+            "explain web --kubeconfig kubeconfig",
+            "explain web --kubeconfig kubeconfig --context gone",
+        ],
+    );
+}
