@@ -91,17 +91,11 @@ impl From<ReadError> for String {
 /// Reads objects of a cluster, live or recorded.
 pub trait ClusterReader {
     /// All objects of a kind, in a namespace or in all.
-    fn list(&mut self, api_version: &str, kind: &str, namespace: Option<&str>) -> Result<Vec<Value>, ReadError>;
+    fn list(&mut self, list: List<'_>) -> Result<Vec<Value>, ReadError>;
 
     /// Hands over all objects of a kind one by one, for those who keep little of each: they are not remembered.
-    fn visit(
-        &mut self,
-        api_version: &str,
-        kind: &str,
-        namespace: Option<&str>,
-        each: &mut dyn FnMut(Value),
-    ) -> Result<(), ReadError> {
-        self.list(api_version, kind, namespace)?.into_iter().for_each(each);
+    fn visit(&mut self, list: List<'_>, each: &mut dyn FnMut(Value)) -> Result<(), ReadError> {
+        self.list(list)?.into_iter().for_each(each);
         Ok(())
     }
 
@@ -112,14 +106,8 @@ pub trait ClusterReader {
     }
 
     /// One object; none if it is not there. The namespace is none for kinds that live in none.
-    fn get(
-        &mut self,
-        api_version: &str,
-        kind: &str,
-        namespace: Option<&str>,
-        name: &str,
-    ) -> Result<Option<Value>, ReadError> {
-        let objects = self.list(api_version, kind, namespace)?;
+    fn get(&mut self, list: List<'_>, name: &str) -> Result<Option<Value>, ReadError> {
+        let objects = self.list(list)?;
         Ok(objects.into_iter().find(|object| metadata(object, "name") == name))
     }
 
@@ -142,9 +130,10 @@ pub trait ClusterReader {
 /// The answer to a host call out of lists and objects.
 fn answer<S: ClusterReader + ?Sized>(cluster: &mut S, call: &HostCall<'_>) -> Result<Vec<u8>, ReadError> {
     let HostCall { api_version, kind, namespace, .. } = *call;
+    let list = (api_version, kind, namespace);
     let answer = match &call.name {
         Some(name) => {
-            let found = cluster.get(api_version, kind, namespace, name)?;
+            let found = cluster.get(list, name)?;
             let not_found = || ReadError::NotFound {
                 api_version: api_version.to_owned(),
                 kind: kind.to_owned(),
@@ -154,7 +143,7 @@ fn answer<S: ClusterReader + ?Sized>(cluster: &mut S, call: &HostCall<'_>) -> Re
             as_the_host_tells(found.ok_or_else(not_found)?, call)
         }
         None => {
-            let objects = cluster.list(api_version, kind, namespace)?;
+            let objects = cluster.list(list)?;
             let items: Vec<Value> = objects.into_iter().map(|object| as_the_host_tells(object, call)).collect();
             json!({"apiVersion": api_version, "kind": format!("{kind}List"), "metadata": {}, "items": items})
         }
@@ -163,32 +152,20 @@ fn answer<S: ClusterReader + ?Sized>(cluster: &mut S, call: &HostCall<'_>) -> Re
 }
 
 impl<S: ClusterReader + ?Sized> ClusterReader for Box<S> {
-    fn list(&mut self, api_version: &str, kind: &str, namespace: Option<&str>) -> Result<Vec<Value>, ReadError> {
-        self.as_mut().list(api_version, kind, namespace)
+    fn list(&mut self, list: List<'_>) -> Result<Vec<Value>, ReadError> {
+        self.as_mut().list(list)
     }
 
-    fn visit(
-        &mut self,
-        api_version: &str,
-        kind: &str,
-        namespace: Option<&str>,
-        each: &mut dyn FnMut(Value),
-    ) -> Result<(), ReadError> {
-        self.as_mut().visit(api_version, kind, namespace, each)
+    fn visit(&mut self, list: List<'_>, each: &mut dyn FnMut(Value)) -> Result<(), ReadError> {
+        self.as_mut().visit(list, each)
     }
 
     fn prefetch(&mut self, lists: &[List<'_>], done: &mut dyn FnMut()) {
         self.as_mut().prefetch(lists, done);
     }
 
-    fn get(
-        &mut self,
-        api_version: &str,
-        kind: &str,
-        namespace: Option<&str>,
-        name: &str,
-    ) -> Result<Option<Value>, ReadError> {
-        self.as_mut().get(api_version, kind, namespace, name)
+    fn get(&mut self, list: List<'_>, name: &str) -> Result<Option<Value>, ReadError> {
+        self.as_mut().get(list, name)
     }
 
     fn kind(&mut self, api_version: &str, kind: &str) -> ApiKind {

@@ -22,8 +22,8 @@ pub fn put(mut object: Value, cluster: &mut Overlay) -> Result<(), String> {
     let kind = object.get("kind").and_then(Value::as_str).unwrap_or_default();
     let (namespace, name) = (metadata(&object, "namespace"), metadata(&object, "name"));
     let there = match kind {
-        "ResourceQuota" => Some((cluster.get("v1", kind, Some(namespace), name)?, "/spec/hard")),
-        kind if kind == TENANT_QUOTA.1 => Some((cluster.get(TENANT_QUOTA.0, kind, None, name)?, "/spec/quota/hard")),
+        "ResourceQuota" => Some((cluster.get(("v1", kind, Some(namespace)), name)?, "/spec/hard")),
+        kind if kind == TENANT_QUOTA.1 => Some((cluster.get((TENANT_QUOTA.0, kind, None), name)?, "/spec/quota/hard")),
         _ => None,
     };
     if let Some((there, hard)) = there {

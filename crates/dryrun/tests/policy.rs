@@ -6,7 +6,7 @@
 use headroom_core::Request;
 use headroom_core::json::Document;
 use headroom_core::verdict::announced;
-use headroom_dryrun::cluster_reader::{ClusterReader, ReadError};
+use headroom_dryrun::cluster_reader::{ClusterReader, List, ReadError};
 use headroom_dryrun::judge;
 use headroom_fixtures::cluster::Cluster;
 use headroom_fixtures::host_call::answering;
@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 struct Unchanged(Cluster);
 
 impl ClusterReader for Unchanged {
-    fn list(&mut self, api_version: &str, kind: &str, namespace: Option<&str>) -> Result<Vec<Value>, ReadError> {
+    fn list(&mut self, (api_version, kind, namespace): List<'_>) -> Result<Vec<Value>, ReadError> {
         Ok(self.0.list(api_version, kind, namespace)?)
     }
 }

@@ -89,22 +89,16 @@ impl Cluster {
         }
     }
 
-    fn list_anew(&mut self, api_version: &str, kind: &str, namespace: Option<&str>) -> Result<Vec<Value>, ReadError> {
+    fn list_anew(&mut self, list: List<'_>) -> Result<Vec<Value>, ReadError> {
         let mut objects = Vec::new();
-        self.pages(api_version, kind, namespace, &mut |object| objects.push(object))?;
+        self.pages(list, &mut |object| objects.push(object))?;
         Ok(objects)
     }
 
     /// Hands over objects page by page.
-    fn pages(
-        &mut self,
-        api_version: &str,
-        kind: &str,
-        namespace: Option<&str>,
-        each: &mut dyn FnMut(Value),
-    ) -> Result<(), ReadError> {
-        let resource = self.kind(api_version, kind);
-        self.runtime.block_on(pages(&self.api, &resource, (api_version, kind, namespace), each))
+    fn pages(&mut self, list: List<'_>, each: &mut dyn FnMut(Value)) -> Result<(), ReadError> {
+        let resource = self.kind(list.0, list.1);
+        self.runtime.block_on(pages(&self.api, &resource, list, each))
     }
 
     /// Whoever may not read a kind of ours is told so whether or not the cluster has it, so that has to be asked for.
@@ -129,13 +123,7 @@ impl Cluster {
         self.runtime.block_on(asked).ok()
     }
 
-    fn get_anew(
-        &mut self,
-        api_version: &str,
-        kind: &str,
-        namespace: Option<&str>,
-        name: &str,
-    ) -> Result<Option<Value>, ReadError> {
+    fn get_anew(&mut self, (api_version, kind, namespace): List<'_>, name: &str) -> Result<Option<Value>, ReadError> {
         let api_kind = self.kind(api_version, kind);
         let what = told(&api_kind.told(name), &api_kind, namespace);
         let path = path_of(&api_kind, namespace).at(name);
@@ -154,28 +142,22 @@ impl Cluster {
 }
 
 impl ClusterReader for Cluster {
-    fn list(&mut self, api_version: &str, kind: &str, namespace: Option<&str>) -> Result<Vec<Value>, ReadError> {
-        let query = query(api_version, kind, namespace);
+    fn list(&mut self, list: List<'_>) -> Result<Vec<Value>, ReadError> {
+        let query = query(list);
         if let Some(known) = self.lists.get(&query) {
             return known.clone();
         }
-        let answer = self.list_anew(api_version, kind, namespace);
-        let answer = self.or_unknown(answer, api_version, kind);
+        let answer = self.list_anew(list);
+        let answer = self.or_unknown(answer, list.0, list.1);
         self.lists.insert(query, answer.clone());
         answer
     }
 
-    fn visit(
-        &mut self,
-        api_version: &str,
-        kind: &str,
-        namespace: Option<&str>,
-        each: &mut dyn FnMut(Value),
-    ) -> Result<(), ReadError> {
+    fn visit(&mut self, list: List<'_>, each: &mut dyn FnMut(Value)) -> Result<(), ReadError> {
         // Whoever read it ahead did so for this.
-        match self.lists.remove(&query(api_version, kind, namespace)) {
+        match self.lists.remove(&query(list)) {
             Some(known) => known.map(|objects| objects.into_iter().for_each(each)),
-            None => self.pages(api_version, kind, namespace, each),
+            None => self.pages(list, each),
         }
     }
 
@@ -185,7 +167,7 @@ impl ClusterReader for Cluster {
         let reads = lists.iter().zip(kinds).map(|(list, resource)| async move {
             let mut objects = Vec::new();
             let read = pages(api, &resource, *list, &mut |object| objects.push(object)).await;
-            (query(list.0, list.1, list.2), read.map(|()| objects))
+            (query(*list), read.map(|()| objects))
         });
         let answers: Vec<_> =
             self.runtime.block_on(stream::iter(reads).buffer_unordered(CONCURRENCY).inspect(|_| done()).collect());
@@ -195,18 +177,12 @@ impl ClusterReader for Cluster {
         }
     }
 
-    fn get(
-        &mut self,
-        api_version: &str,
-        kind: &str,
-        namespace: Option<&str>,
-        name: &str,
-    ) -> Result<Option<Value>, ReadError> {
-        let query = (query(api_version, kind, namespace), name.to_owned());
+    fn get(&mut self, list: List<'_>, name: &str) -> Result<Option<Value>, ReadError> {
+        let query = (query(list), name.to_owned());
         if let Some(known) = self.objects.get(&query) {
             return known.clone();
         }
-        let answer = self.get_anew(api_version, kind, namespace, name);
+        let answer = self.get_anew(list, name);
         self.objects.insert(query, answer.clone());
         answer
     }
@@ -275,7 +251,7 @@ fn unknown_kind(api_version: &str, kind: &str) -> ReadError {
     ReadError::UnknownKind { api_version: api_version.to_owned(), kind: kind.to_owned() }
 }
 
-fn query(api_version: &str, kind: &str, namespace: Option<&str>) -> Query {
+fn query((api_version, kind, namespace): List<'_>) -> Query {
     (api_version.to_owned(), kind.to_owned(), namespace.map(str::to_owned))
 }
 

@@ -21,59 +21,48 @@ impl<S: ClusterReader> AtOnce<S> {
         Self { below, lists: HashMap::new() }
     }
 
-    fn all(&mut self, api_version: &str, kind: &str) -> &Listed {
+    fn all(&mut self, (api_version, kind, _): List<'_>) -> &Listed {
         let below = &mut self.below;
         self.lists.entry((api_version.to_owned(), kind.to_owned())).or_insert_with(|| {
             let mut listed: BTreeMap<String, Vec<Value>> = BTreeMap::new();
             let mut add = |object: Value| {
                 listed.entry(metadata(&object, "namespace").to_owned()).or_default().push(object);
             };
-            below.visit(api_version, kind, None, &mut add)?;
+            below.visit((api_version, kind, None), &mut add)?;
             Ok(listed)
         })
     }
 }
 
 impl<S: ClusterReader> ClusterReader for AtOnce<S> {
-    fn list(&mut self, api_version: &str, kind: &str, namespace: Option<&str>) -> Result<Vec<Value>, ReadError> {
-        match (self.all(api_version, kind), namespace) {
+    fn list(&mut self, list: List<'_>) -> Result<Vec<Value>, ReadError> {
+        match (self.all(list), list.2) {
             (Ok(listed), Some(namespace)) => Ok(listed.get(namespace).cloned().unwrap_or_default()),
             (Ok(listed), None) => Ok(listed.values().flatten().cloned().collect()),
-            (Err(_), Some(_)) => self.below.list(api_version, kind, namespace),
+            (Err(_), Some(_)) => self.below.list(list),
             (Err(problem), None) => Err(problem.clone()),
         }
     }
 
-    fn visit(
-        &mut self,
-        api_version: &str,
-        kind: &str,
-        namespace: Option<&str>,
-        each: &mut dyn FnMut(Value),
-    ) -> Result<(), ReadError> {
-        self.below.visit(api_version, kind, namespace, each)
+    fn visit(&mut self, list: List<'_>, each: &mut dyn FnMut(Value)) -> Result<(), ReadError> {
+        self.below.visit(list, each)
     }
 
     fn prefetch(&mut self, lists: &[List<'_>], done: &mut dyn FnMut()) {
         self.below.prefetch(lists, done);
     }
 
-    fn get(
-        &mut self,
-        api_version: &str,
-        kind: &str,
-        namespace: Option<&str>,
-        name: &str,
-    ) -> Result<Option<Value>, ReadError> {
+    fn get(&mut self, list: List<'_>, name: &str) -> Result<Option<Value>, ReadError> {
+        let (api_version, kind, namespace) = list;
         let is_known = self.lists.contains_key(&(api_version.to_owned(), kind.to_owned()));
         // Single objects are few, but each namespace is looked at.
         if (is_known || kind == "Namespace")
-            && let Ok(listed) = self.all(api_version, kind)
+            && let Ok(listed) = self.all(list)
         {
             let within = listed.get(namespace.unwrap_or_default()).map(Vec::as_slice).unwrap_or_default();
             return Ok(within.iter().find(|object| metadata(object, "name") == name).cloned());
         }
-        self.below.get(api_version, kind, namespace, name)
+        self.below.get(list, name)
     }
 
     fn release(&mut self) -> Option<u16> {
@@ -97,7 +86,7 @@ mod tests {
     }
 
     impl ClusterReader for Counted {
-        fn list(&mut self, _: &str, kind: &str, namespace: Option<&str>) -> Result<Vec<Value>, ReadError> {
+        fn list(&mut self, (_, kind, namespace): List<'_>) -> Result<Vec<Value>, ReadError> {
             self.asked.push(format!("{kind} {}", namespace.unwrap_or("*")));
             if namespace.is_none() && self.refuses_all {
                 return Err(ReadError::Failed("forbidden".to_owned()));
@@ -112,11 +101,11 @@ mod tests {
     fn check(refuses_all: bool, expected: &[&str]) {
         let mut around = AtOnce::new(Counted { asked: Vec::new(), refuses_all });
         for namespace in ["a", "b", "a"] {
-            let found = around.list("v1", "LimitRange", Some(namespace)).unwrap();
+            let found = around.list(("v1", "LimitRange", Some(namespace))).unwrap();
             assert_eq!(found.len(), 1);
             assert_eq!(metadata(&found[0], "namespace"), namespace);
         }
-        assert_eq!(around.list("v1", "LimitRange", Some("c")).unwrap().len(), 0);
+        assert_eq!(around.list(("v1", "LimitRange", Some("c"))).unwrap().len(), 0);
         assert_eq!(around.below.asked, expected);
     }
 

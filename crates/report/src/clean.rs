@@ -24,6 +24,15 @@ pub fn visible(text: &str) -> Cow<'_, str> {
     Cow::Owned(text.chars().map(|character| if is_hidden(character) { '\u{fffd}' } else { character }).collect())
 }
 
+/// The text as a cell of a Markdown table: nothing in it ends the cell, is markup, or mentions an account.
+pub fn markdown_cell(text: &str) -> String {
+    let mut cell = clean(&text.replace(['\n', '\r'], " ")).replace('\\', "\\\\").replace('&', "&amp;");
+    for (special, escaped) in [("<", "&lt;"), ("|", "\\|"), ("`", "\\`"), ("@", "&#64;")] {
+        cell = cell.replace(special, escaped);
+    }
+    cell
+}
+
 /// True for a line that a CI runner obeys: it looks for `##[` and `##vso[` anywhere, and for `::` where a line begins.
 pub fn is_command(line: &str) -> bool {
     line.trim_start().starts_with("::") || line.contains("##[") || line.contains("##vso[")
@@ -51,5 +60,10 @@ mod tests {
         check("\n::stop-commands::x", "\u{fffd}::stop-commands::x");
         check("x ##[error]y ##vso[task]", "x #\u{fffd}[error]y #\u{fffd}vso[task]");
         check("std::vec", "std::vec");
+    }
+
+    #[test]
+    fn no_markdown_cell_ends_early_is_markup_or_mentions_an_account() {
+        assert_eq!(markdown_cell("a|b\n<c> `d` & @e"), "a\\|b &lt;c> \\`d\\` &amp; &#64;e");
     }
 }

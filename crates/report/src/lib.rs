@@ -22,7 +22,7 @@ pub mod progress;
 
 use headroom_dryrun::manifest::Origin;
 
-pub use clean::clean;
+pub use clean::{clean, markdown_cell};
 pub use color::Paint;
 pub use page::{Page, ask, json, print};
 pub use table::Table;

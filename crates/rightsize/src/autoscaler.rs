@@ -63,7 +63,7 @@ const VERSIONS: [&str; 2] = ["autoscaling/v2", "autoscaling/v2beta2"];
 /// Those of a namespace, or of all, by the first version that the cluster serves.
 pub fn list(cluster: &mut dyn ClusterReader, namespace: Option<&str>) -> Result<Vec<Value>, ReadError> {
     for version in VERSIONS {
-        match cluster.list(version, "HorizontalPodAutoscaler", namespace) {
+        match cluster.list((version, "HorizontalPodAutoscaler", namespace)) {
             Err(error) if error.is_unknown_kind() => {}
             listed => return listed,
         }

@@ -11,7 +11,7 @@ use headroom_usage_profile::custom_resource::NAMESPACE;
 use headroom_usage_profile::{Dropped, Histories, History, Images, Share};
 use serde_json::Value;
 
-use headroom_dryrun::cluster_reader::{ClusterReader, ReadError};
+use headroom_dryrun::cluster_reader::{ClusterReader, List, ReadError};
 use headroom_dryrun::kinds::ApiKind;
 
 /// A container with a history.
@@ -70,25 +70,19 @@ impl<'s> HistoryOverlay<'s> {
 }
 
 impl ClusterReader for HistoryOverlay<'_> {
-    fn list(&mut self, api_version: &str, kind: &str, namespace: Option<&str>) -> Result<Vec<Value>, ReadError> {
-        if kind == KIND {
+    fn list(&mut self, list: List<'_>) -> Result<Vec<Value>, ReadError> {
+        if list.1 == KIND {
             return Ok(self.profiles.clone());
         }
-        self.below.list(api_version, kind, namespace)
+        self.below.list(list)
     }
 
-    fn get(
-        &mut self,
-        api_version: &str,
-        kind: &str,
-        namespace: Option<&str>,
-        name: &str,
-    ) -> Result<Option<Value>, ReadError> {
-        if kind == KIND {
+    fn get(&mut self, list: List<'_>, name: &str) -> Result<Option<Value>, ReadError> {
+        if list.1 == KIND {
             let is_asked = |profile: &&Value| profile.pointer("/metadata/name").and_then(Value::as_str) == Some(name);
             return Ok(self.profiles.iter().find(is_asked).cloned());
         }
-        self.below.get(api_version, kind, namespace, name)
+        self.below.get(list, name)
     }
 
     fn kind(&mut self, api_version: &str, kind: &str) -> ApiKind {

@@ -111,11 +111,11 @@ impl Inventory {
         for namespace in namespaces {
             for (api_version, kind) in TEMPLATES {
                 let add = &mut |object| classifier.add_template(kind, object);
-                let read = cluster.visit(api_version, kind, *namespace, add);
+                let read = cluster.visit((api_version, kind, *namespace), add);
                 // An old cluster has none of a kind that it does not know.
                 problems.extend(read.err().filter(|error| !error.is_unknown_kind()).map(&advised));
             }
-            let read = cluster.visit("v1", "Pod", *namespace, &mut |object| classifier.add_pod(object));
+            let read = cluster.visit(("v1", "Pod", *namespace), &mut |object| classifier.add_pod(object));
             problems.extend(read.err().map(&advised));
         }
         if problems.len() >= (TEMPLATES.len() + 1) * namespaces.len() {

@@ -1,7 +1,7 @@
 //! A report as Markdown: a table for a pull request or a wiki.
 
 use headroom_core::cluster::usage::Resource;
-use headroom_report::clean;
+use headroom_report::markdown_cell;
 
 use super::report::Report;
 use super::table::{self, short};
@@ -13,7 +13,7 @@ pub fn text(report: &Report) -> String {
     }
     if !report.risks.is_empty() {
         text.push_str("**Fix first:**\n\n");
-        report.risks.iter().for_each(|risk| text.push_str(&format!("- {}\n", escaped(&risk.to_string()))));
+        report.risks.iter().for_each(|risk| text.push_str(&format!("- {}\n", markdown_cell(&risk.to_string()))));
         text.push('\n');
     }
     text.push_str(
@@ -48,7 +48,7 @@ pub fn text(report: &Report) -> String {
             format!("{}, {}", saved(Resource::Cpu), saved(Resource::Memory)),
             flags.join(", "),
         ];
-        text.push_str(&format!("| {} |\n", cells.map(|cell| escaped(&cell)).join(" | ")));
+        text.push_str(&format!("| {} |\n", cells.map(|cell| markdown_cell(&cell)).join(" | ")));
     }
     let total = &report.total;
     text.push_str(&format!(
@@ -61,22 +61,6 @@ pub fn text(report: &Report) -> String {
     if !notes.is_empty() {
         text.push('\n');
     }
-    notes.iter().for_each(|note| text.push_str(&format!("- {}\n", escaped(note))));
+    notes.iter().for_each(|note| text.push_str(&format!("- {}\n", markdown_cell(note))));
     text
-}
-
-/// Nothing in a cell may end it, or be markup.
-fn escaped(text: &str) -> String {
-    let text = text.replace('\\', "\\\\").replace('|', "\\|").replace('<', "&lt;").replace('`', "\\`");
-    clean(&text.replace(['\n', '\r'], " ")).into_owned()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn no_cell_ends_early_or_is_markup() {
-        assert_eq!(escaped("a|b\n<c> `d`"), "a\\|b &lt;c> \\`d\\`");
-    }
 }

@@ -276,7 +276,7 @@ pub type Levels = BTreeMap<(String, String), BTreeMap<String, (Quantity, Quantit
 pub fn levels(around: &mut Overlay) -> Levels {
     let mut all = Levels::new();
     // OK because a quota that cannot be counted is told of by every judgement that needs it.
-    for quota in around.list("v1", "ResourceQuota", None).unwrap_or_default() {
+    for quota in around.list(("v1", "ResourceQuota", None)).unwrap_or_default() {
         let amounts = |field: &str| quota.pointer(field).and_then(Value::as_object).cloned().unwrap_or_default();
         let used = amounts("/status/used");
         let named = amounts("/status/hard").into_iter().filter_map(|(name, hard)| {

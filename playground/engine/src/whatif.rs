@@ -92,8 +92,8 @@ impl Cluster {
         let subjects = Subjects::find(&mut around, None, &|_| true, &settings.to_string());
         let simulation = Simulation::begin(subjects, &settings.to_string(), &mut around);
         let full = levels(&mut around);
-        let of_tenants = around.list(TENANT_QUOTA.0, TENANT_QUOTA.1, None).unwrap_or_default();
-        let mut list = |kind: &str| around.list("v1", kind, None).unwrap_or_default();
+        let of_tenants = around.list((TENANT_QUOTA.0, TENANT_QUOTA.1, None)).unwrap_or_default();
+        let mut list = |kind: &str| around.list(("v1", kind, None)).unwrap_or_default();
         let there = list("Namespace");
         let names = there.iter().map(|namespace| metadata(namespace, "name").to_owned());
         let namespaces: BTreeSet<String> = names.chain(simulation.namespaces()).collect();

@@ -197,7 +197,7 @@ fn without_bounds<'m>(
     let mut bounded: BTreeSet<String> = of_files.collect();
     for kind in BOUNDS {
         // OK because files can be listed.
-        let objects = opened.cluster.list("v1", kind, None).unwrap_or_default();
+        let objects = opened.cluster.list(("v1", kind, None)).unwrap_or_default();
         bounded.extend(objects.iter().map(|object| metadata(object, "namespace").to_owned()));
     }
     if count == 0 || bounded.is_empty() || bounded.contains(&opened.namespace) {

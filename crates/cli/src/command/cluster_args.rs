@@ -77,7 +77,7 @@ impl Objects {
 /// An object that is there, by what was typed.
 pub fn find(run: &mut Run, name: &str, namespace: &str) -> anyhow::Result<Value> {
     let (kind, name) = named(name)?;
-    let found = run.cluster.get(&kind.api_version(), &kind.kind, Some(namespace), &name);
+    let found = run.cluster.get((&kind.api_version(), &kind.kind, Some(namespace)), &name);
     found
         .map_err(|problem| anyhow!(advised(problem, false)))?
         .ok_or_else(|| anyhow!(not_found(&kind, &name, namespace, &mut run.cluster)))
@@ -103,11 +103,11 @@ pub fn not_found(kind: &ApiKind, name: &str, namespace: &str, cluster: &mut Over
     let namesake = OWNERS
         .iter()
         .filter(|(_, other)| *other != kind.kind)
-        .find(|(api_version, other)| matches!(cluster.get(api_version, other, Some(namespace), name), Ok(Some(_))));
+        .find(|(api_version, other)| matches!(cluster.get((api_version, other, Some(namespace)), name), Ok(Some(_))));
     if let Some((_, other)) = namesake {
         return format!("{problem}; did you mean {}?", typed(other, name));
     }
-    let listed = cluster.list(&kind.api_version(), &kind.kind, Some(namespace)).unwrap_or_default();
+    let listed = cluster.list((&kind.api_version(), &kind.kind, Some(namespace))).unwrap_or_default();
     let names: Vec<&str> = listed.iter().map(|object| metadata(object, "name")).collect();
     if let Some(meant) = nearest(name, names.iter().copied()) {
         return format!("{problem}; did you mean {}?", typed(&kind.kind, meant));
@@ -169,7 +169,7 @@ impl Scope {
     ) -> Result<Vec<Value>, ReadError> {
         let mut objects = Vec::new();
         for namespace in self.parts() {
-            objects.extend(cluster.list(api_version, kind, namespace)?);
+            objects.extend(cluster.list((api_version, kind, namespace))?);
         }
         Ok(objects)
     }

@@ -176,7 +176,7 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
 
 fn describe_tenant_quota(args: TenantQuotaArgs) -> anyhow::Result<Exit> {
     let mut opened = args.target.open()?;
-    let listed = opened.cluster.list("headroom.dev/v1alpha1", "TenantQuota", None);
+    let listed = opened.cluster.list(("headroom.dev/v1alpha1", "TenantQuota", None));
     let mut objects = listed.map_err(|problem| anyhow!(rbac_hint::advised(problem, true)))?;
     let is_wanted = |object: &Value| {
         args.name.as_ref().is_none_or(|name| metadata(object, "name") == name)
@@ -275,7 +275,7 @@ fn describe_quota(args: QuotaArgs) -> anyhow::Result<Exit> {
 
 fn describe_usage(args: UsageArgs) -> anyhow::Result<Exit> {
     let mut opened = args.target.open()?;
-    let profiles = opened.cluster.list(API_VERSION, KIND, Some(&profiles_namespace(&opened.settings)));
+    let profiles = opened.cluster.list((API_VERSION, KIND, Some(&profiles_namespace(&opened.settings))));
     let profiles = profiles.map_err(|problem| match problem.is_unknown_kind() {
         true => anyhow!(
             "the kind {KIND} is not installed in the cluster: install the Helm chart or a release's manifests.yaml, and run `headroom-controller collect`"
@@ -353,7 +353,7 @@ fn quotas_of(asked: &Asked<'_>, quotas: &[&Value], around: &mut dyn ClusterReade
     let mut counted: Vec<String> = Vec::new();
     let mut texts: Vec<(String, String, String)> = Vec::new();
     for (qualified, kind) in kinds {
-        match around.list(&kind.api_version(), &kind.kind, Some(asked.namespace)) {
+        match around.list((&kind.api_version(), &kind.kind, Some(asked.namespace))) {
             Ok(objects) => {
                 for object in objects {
                     texts.push((qualified.clone(), owner_of(&object), object.to_string()));

@@ -326,13 +326,13 @@ fn has_profiles(opened: &mut Opened, inventory: &Inventory) -> bool {
     roots.sort();
     roots.dedup();
     for root in roots {
-        match opened.cluster.get(API_VERSION, KIND, Some(&namespace), &root) {
+        match opened.cluster.get((API_VERSION, KIND, Some(&namespace)), &root) {
             Ok(Some(profile)) if profile.get("spec").is_some() => return true,
             Ok(_) => {}
             Err(error) if error.is_unknown_kind() => return false,
             // For a forbidden object the API server answers 403 even if it does not serve the kind; a list tells that.
             Err(_) => {
-                let listed = opened.cluster.list(API_VERSION, KIND, Some(&namespace));
+                let listed = opened.cluster.list((API_VERSION, KIND, Some(&namespace)));
                 return !listed.is_err_and(|error| error.is_unknown_kind());
             }
         }

@@ -109,18 +109,18 @@ pub fn take(target: &Target) -> anyhow::Result<Snapshot> {
         match (kind, &opened.scope) {
             ("Namespace", Scope::In(names)) => {
                 for name in names {
-                    let found = opened.cluster.get(api_version, kind, None, name);
+                    let found = opened.cluster.get((api_version, kind, None), name);
                     snapshot.take(found.map(|found| found.into_iter().collect()));
                 }
             }
             (KIND, Scope::In(namespaces)) => {
-                let profiles = opened.cluster.list(api_version, kind, Some(&profiles_namespace(&opened.settings)));
+                let profiles = opened.cluster.list((api_version, kind, Some(&profiles_namespace(&opened.settings))));
                 snapshot
                     .take(profiles.map(|profiles| profiles.into_iter().map(|it| only_of(it, namespaces)).collect()));
             }
             (_, scope) if OF_ADMINISTRATORS.contains(&(api_version, kind)) => {
                 let is_of_all = scope.is_all();
-                match opened.cluster.list(api_version, kind, None) {
+                match opened.cluster.list((api_version, kind, None)) {
                     Ok(found) if is_of_all => snapshot.take(Ok(found)),
                     Ok(found) => snapshot.take(Ok(found.into_iter().map(without_other_namespaces).collect())),
                     Err(error) if error.is_unknown_kind() => {}

@@ -12,7 +12,7 @@ use headroom_core::cluster::limit_range::LimitRange;
 use headroom_core::json::{Document, Malformed};
 use serde_json::{Map, Value, json};
 
-use super::{ClusterReader, ReadError};
+use super::{ClusterReader, List, ReadError};
 use crate::kinds::{ApiKind, metadata};
 use crate::manifest::{Manifest, Origin};
 
@@ -68,7 +68,7 @@ impl Folder {
 }
 
 impl Folder {
-    fn objects(&self, api_version: &str, kind: &str, namespace: Option<&str>) -> Vec<Value> {
+    fn objects(&self, (api_version, kind, namespace): List<'_>) -> Vec<Value> {
         let group = ApiKind::new(api_version, kind).group;
         let first = (group, kind.to_owned(), namespace.unwrap_or_default().to_owned(), String::new());
         let is_asked_for = |identity: &Identity| {
@@ -78,7 +78,7 @@ impl Folder {
         from_first.take_while(|(identity, _)| is_asked_for(identity)).map(|(_, object)| object.clone()).collect()
     }
 
-    fn object(&self, api_version: &str, kind: &str, namespace: Option<&str>, name: &str) -> Option<Value> {
+    fn object(&self, (api_version, kind, namespace): List<'_>, name: &str) -> Option<Value> {
         let group = ApiKind::new(api_version, kind).group;
         let identity = (group, kind.to_owned(), namespace.unwrap_or_default().to_owned(), name.to_owned());
         self.objects.get(&identity).cloned()
@@ -86,35 +86,23 @@ impl Folder {
 }
 
 impl ClusterReader for Folder {
-    fn list(&mut self, api_version: &str, kind: &str, namespace: Option<&str>) -> Result<Vec<Value>, ReadError> {
-        Ok(self.objects(api_version, kind, namespace))
+    fn list(&mut self, list: List<'_>) -> Result<Vec<Value>, ReadError> {
+        Ok(self.objects(list))
     }
 
-    fn get(
-        &mut self,
-        api_version: &str,
-        kind: &str,
-        namespace: Option<&str>,
-        name: &str,
-    ) -> Result<Option<Value>, ReadError> {
-        Ok(self.object(api_version, kind, namespace, name))
+    fn get(&mut self, list: List<'_>, name: &str) -> Result<Option<Value>, ReadError> {
+        Ok(self.object(list, name))
     }
 }
 
 /// A folder that several look at.
 impl ClusterReader for Rc<Folder> {
-    fn list(&mut self, api_version: &str, kind: &str, namespace: Option<&str>) -> Result<Vec<Value>, ReadError> {
-        Ok(self.objects(api_version, kind, namespace))
+    fn list(&mut self, list: List<'_>) -> Result<Vec<Value>, ReadError> {
+        Ok(self.objects(list))
     }
 
-    fn get(
-        &mut self,
-        api_version: &str,
-        kind: &str,
-        namespace: Option<&str>,
-        name: &str,
-    ) -> Result<Option<Value>, ReadError> {
-        Ok(self.object(api_version, kind, namespace, name))
+    fn get(&mut self, list: List<'_>, name: &str) -> Result<Option<Value>, ReadError> {
+        Ok(self.object(list, name))
     }
 }
 
@@ -170,7 +158,7 @@ mod tests {
             {"type": "Container", "max": {"cpu": "1", "memory": "1Gi"}, "default": {"cpu": "500m"}, "min": {"memory": "64Mi"}},
             {"type": "Pod", "max": {"cpu": "2"}}]}});
         folder.put(in_namespace(range, "shop")).unwrap();
-        let found = folder.list("v1", "LimitRange", Some("shop")).unwrap().remove(0);
+        let found = folder.list(("v1", "LimitRange", Some("shop"))).unwrap().remove(0);
         assert_eq!(
             found["spec"]["limits"],
             json!([
@@ -191,10 +179,10 @@ mod tests {
         ] {
             folder.put(in_namespace(object, "shop")).unwrap();
         }
-        assert_eq!(folder.list("v1", "Pod", Some("shop")).unwrap().len(), 1);
-        assert_eq!(folder.list("v1", "Pod", None).unwrap().len(), 2);
-        assert_eq!(folder.list("apps/v1", "Pod", None).unwrap(), Vec::<Value>::new());
-        assert!(folder.get("v1", "Namespace", None, "lab").unwrap().is_some());
-        assert!(folder.get("v1", "Pod", Some("lab"), "b").unwrap().is_none());
+        assert_eq!(folder.list(("v1", "Pod", Some("shop"))).unwrap().len(), 1);
+        assert_eq!(folder.list(("v1", "Pod", None)).unwrap().len(), 2);
+        assert_eq!(folder.list(("apps/v1", "Pod", None)).unwrap(), Vec::<Value>::new());
+        assert!(folder.get(("v1", "Namespace", None), "lab").unwrap().is_some());
+        assert!(folder.get(("v1", "Pod", Some("lab")), "b").unwrap().is_none());
     }
 }

@@ -49,28 +49,23 @@ impl Overlay {
     /// The namespaces that are known: those of the objects put here, and those of the cluster if they may be listed.
     pub fn namespaces(&mut self) -> BTreeSet<String> {
         let mut names: BTreeSet<String> = self.top.namespaces().into_iter().map(str::to_owned).collect();
-        let listed = self.bottom.as_mut().and_then(|bottom| bottom.list("v1", "Namespace", None).ok());
+        let listed = self.bottom.as_mut().and_then(|bottom| bottom.list(("v1", "Namespace", None)).ok());
         names.extend(listed.into_iter().flatten().map(|namespace| metadata(&namespace, "name").to_owned()));
         names
     }
 
-    fn below(&mut self, api_version: &str, kind: &str) -> Option<&mut Box<dyn ClusterReader>> {
+    fn below(&mut self, (api_version, kind, _): List<'_>) -> Option<&mut Box<dyn ClusterReader>> {
         let is_replaced = |other: &(String, String)| (other.0.as_str(), other.1.as_str()) == (api_version, kind);
         if self.replaced.iter().any(is_replaced) { None } else { self.bottom.as_mut() }
     }
 }
 
 impl ClusterReader for Overlay {
-    fn list(&mut self, api_version: &str, kind: &str, namespace: Option<&str>) -> Result<Vec<Value>, ReadError> {
-        let mut objects = Uncounted(self).list(api_version, kind, namespace)?;
-        if (api_version, kind) == QUOTA {
+    fn list(&mut self, list: List<'_>) -> Result<Vec<Value>, ReadError> {
+        let mut objects = Uncounted(self).list(list)?;
+        if (list.0, list.1) == QUOTA {
             // Only a file's quotas: one in the cluster without a status is one that refuses everything until it has one.
-            for quota in self
-                .top
-                .list(api_version, kind, namespace)?
-                .into_iter()
-                .filter(|quota| !quota_status::is_counted(quota))
-            {
+            for quota in self.top.list(list)?.into_iter().filter(|quota| !quota_status::is_counted(quota)) {
                 let mut counted = quota;
                 quota_status::count(&mut counted, &mut Uncounted(self))?;
                 if let Some(listed) = objects.iter_mut().find(|listed| is_same(listed, &counted)) {
@@ -82,18 +77,12 @@ impl ClusterReader for Overlay {
         Ok(objects)
     }
 
-    fn visit(
-        &mut self,
-        api_version: &str,
-        kind: &str,
-        namespace: Option<&str>,
-        each: &mut dyn FnMut(Value),
-    ) -> Result<(), ReadError> {
-        let is_below = self.top.list(api_version, kind, namespace)?.is_empty();
-        match self.below(api_version, kind) {
-            Some(bottom) if is_below => bottom.visit(api_version, kind, namespace, each),
+    fn visit(&mut self, list: List<'_>, each: &mut dyn FnMut(Value)) -> Result<(), ReadError> {
+        let is_below = self.top.list(list)?.is_empty();
+        match self.below(list) {
+            Some(bottom) if is_below => bottom.visit(list, each),
             _ => {
-                self.list(api_version, kind, namespace)?.into_iter().for_each(each);
+                self.list(list)?.into_iter().for_each(each);
                 Ok(())
             }
         }
@@ -105,19 +94,13 @@ impl ClusterReader for Overlay {
         }
     }
 
-    fn get(
-        &mut self,
-        api_version: &str,
-        kind: &str,
-        namespace: Option<&str>,
-        name: &str,
-    ) -> Result<Option<Value>, ReadError> {
-        if (api_version, kind) == QUOTA {
-            let quotas = self.list(api_version, kind, namespace)?;
+    fn get(&mut self, list: List<'_>, name: &str) -> Result<Option<Value>, ReadError> {
+        if (list.0, list.1) == QUOTA {
+            let quotas = self.list(list)?;
             return Ok(quotas.into_iter().find(|quota| metadata(quota, "name") == name));
         }
-        match (self.top.get(api_version, kind, namespace, name)?, self.below(api_version, kind)) {
-            (None, Some(bottom)) => bottom.get(api_version, kind, namespace, name),
+        match (self.top.get(list, name)?, self.below(list)) {
+            (None, Some(bottom)) => bottom.get(list, name),
             (found, _) => Ok(found),
         }
     }
@@ -154,10 +137,10 @@ impl ClusterReader for Overlay {
 struct Uncounted<'o>(&'o mut Overlay);
 
 impl ClusterReader for Uncounted<'_> {
-    fn list(&mut self, api_version: &str, kind: &str, namespace: Option<&str>) -> Result<Vec<Value>, ReadError> {
-        let above = self.0.top.list(api_version, kind, namespace)?;
-        let below = match self.0.below(api_version, kind) {
-            Some(bottom) => bottom.list(api_version, kind, namespace)?,
+    fn list(&mut self, list: List<'_>) -> Result<Vec<Value>, ReadError> {
+        let above = self.0.top.list(list)?;
+        let below = match self.0.below(list) {
+            Some(bottom) => bottom.list(list)?,
             None => Vec::new(),
         };
         let seen =
@@ -198,7 +181,7 @@ mod tests {
         let below = folder(vec![pod("a", "1"), pod("b", "1")]);
         let mut overlay = Overlay::new(folder(vec![pod("b", "2"), pod("c", "3")]), Some(Box::new(below)));
         let told: Vec<String> = overlay
-            .list("v1", "Pod", Some("shop"))
+            .list(("v1", "Pod", Some("shop")))
             .unwrap()
             .iter()
             .map(|pod| {
@@ -208,8 +191,8 @@ mod tests {
             .collect();
         assert_eq!(told, ["a1", "b2", "c3"]);
         let cpu = |pod: Value| pod.pointer("/spec/containers/0/resources/requests/cpu").cloned();
-        assert_eq!(overlay.get("v1", "Pod", Some("shop"), "b").unwrap().and_then(cpu), Some(json!("2")));
-        assert_eq!(overlay.get("v1", "Pod", Some("shop"), "a").unwrap().and_then(cpu), Some(json!("1")));
+        assert_eq!(overlay.get(("v1", "Pod", Some("shop")), "b").unwrap().and_then(cpu), Some(json!("2")));
+        assert_eq!(overlay.get(("v1", "Pod", Some("shop")), "a").unwrap().and_then(cpu), Some(json!("1")));
     }
 
     #[test]
@@ -219,13 +202,13 @@ mod tests {
         overlay.put(in_namespace(quota("new", json!({})), "shop")).unwrap();
         overlay.replace_all("v1", "ResourceQuota");
         let mut names = |kind: &str| -> Vec<Value> {
-            let listed = overlay.list("v1", kind, Some("shop")).unwrap();
+            let listed = overlay.list(("v1", kind, Some("shop"))).unwrap();
             listed.iter().map(|object| object["metadata"]["name"].clone()).collect()
         };
         assert_eq!((names("ResourceQuota"), names("Pod")), (vec![json!("new")], vec![json!("a")]));
-        assert_eq!(overlay.get("v1", "ResourceQuota", Some("shop"), "old").unwrap(), None);
+        assert_eq!(overlay.get(("v1", "ResourceQuota", Some("shop")), "old").unwrap(), None);
         overlay.replace_all("v1", "Pod");
-        assert_eq!(overlay.get("v1", "Pod", Some("shop"), "a").unwrap(), None);
+        assert_eq!(overlay.get(("v1", "Pod", Some("shop")), "a").unwrap(), None);
     }
 
     #[test]
@@ -234,7 +217,7 @@ mod tests {
         let below = folder(vec![pod("a", "1"), pod("b", "500m")]);
         let mut overlay =
             Overlay::new(folder(vec![quota("new", json!({})), quota("old", counted.clone())]), Some(Box::new(below)));
-        let quotas = overlay.list("v1", "ResourceQuota", Some("shop")).unwrap();
+        let quotas = overlay.list(("v1", "ResourceQuota", Some("shop"))).unwrap();
         let status =
             |name: &str| quotas.iter().find(|quota| quota["metadata"]["name"] == name).unwrap()["status"].clone();
         assert_eq!(status("old"), counted);
@@ -245,7 +228,7 @@ mod tests {
         );
         // What comes later is charged, not counted again.
         overlay.put(in_namespace(pod("c", "1"), "shop")).unwrap();
-        let again = overlay.get("v1", "ResourceQuota", Some("shop"), "new").unwrap().unwrap();
+        let again = overlay.get(("v1", "ResourceQuota", Some("shop")), "new").unwrap().unwrap();
         assert_eq!(again["status"], status("new"));
     }
 
@@ -266,6 +249,6 @@ mod tests {
     fn a_quota_of_the_cluster_without_a_status_stays_without_one() {
         let below = folder(vec![quota("fresh", json!({}))]);
         let mut overlay = Overlay::new(Folder::default(), Some(Box::new(below)));
-        assert_eq!(overlay.list("v1", "ResourceQuota", Some("shop")).unwrap()[0]["status"], json!({}));
+        assert_eq!(overlay.list(("v1", "ResourceQuota", Some("shop"))).unwrap()[0]["status"], json!({}));
     }
 }

@@ -31,7 +31,7 @@ pub fn count(quota: &mut Value, cluster: &mut dyn ClusterReader) -> Result<(), R
     }
     let mut texts: Vec<(String, String)> = Vec::new();
     for (qualified, kind) in kinds {
-        let objects = cluster.list(&kind.api_version(), &kind.kind, Some(&namespace))?;
+        let objects = cluster.list((&kind.api_version(), &kind.kind, Some(&namespace)))?;
         texts.extend(objects.iter().map(|object| (qualified.clone(), object.to_string())));
     }
     let text = quota.to_string();

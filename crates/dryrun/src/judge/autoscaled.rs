@@ -29,7 +29,7 @@ pub fn judge_target(autoscaler: &Value, settings: &str, cluster: &mut dyn Cluste
     };
     let namespace = metadata(autoscaler, "namespace");
     let kind = cluster.kind(api_version, kind);
-    let target = match cluster.get(api_version, &kind.kind, Some(namespace), name) {
+    let target = match cluster.get((api_version, &kind.kind, Some(namespace)), name) {
         Ok(Some(target)) => target,
         Ok(None) => {
             let problem = format!("maxReplicas is not checked against the quotas: there is no {}", kind.told(name));

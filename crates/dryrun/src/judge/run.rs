@@ -201,7 +201,7 @@ impl Run {
             return (None, None);
         }
         let namespace = kind.is_namespaced.then(|| metadata(object, "namespace"));
-        match self.cluster.get(&kind.api_version(), &kind.kind, namespace, name) {
+        match self.cluster.get((&kind.api_version(), &kind.kind, namespace), name) {
             Ok(there) => (there, None),
             // A kind that the cluster does not know has no objects yet.
             Err(error) if error.is_unknown_kind() => (None, None),
@@ -261,7 +261,7 @@ impl Run {
             true => (tenant_quotas::TENANT_QUOTA, None),
             false => (("v1", "ResourceQuota"), Some(namespace)),
         };
-        let quota = self.cluster.get(api_version, kind, namespace, &charge.quota)?;
+        let quota = self.cluster.get((api_version, kind, namespace), &charge.quota)?;
         let Some(mut quota) = quota else { return Ok(()) };
         let used = quota.pointer_mut("/status/used").and_then(Value::as_object_mut);
         for (name, level) in used.into_iter().flatten() {

@@ -38,7 +38,7 @@ pub struct Outcome {
 
 /// Tells whether there are TenantQuotas that may be read; those without a status are counted.
 pub fn prepare(cluster: &mut Overlay) -> Result<bool, String> {
-    let quotas = match cluster.list(TENANT_QUOTA.0, TENANT_QUOTA.1, None) {
+    let quotas = match cluster.list((TENANT_QUOTA.0, TENANT_QUOTA.1, None)) {
         Ok(quotas) => quotas,
         Err(error) if error.is_unknown_kind() => Vec::new(),
         Err(problem) => return Err(format!("TenantQuotas are not checked: {problem}")),
@@ -60,7 +60,7 @@ pub fn prepare(cluster: &mut Overlay) -> Result<bool, String> {
 fn count(objects: &[Value], cluster: &mut Overlay) -> Result<Vec<Option<Value>>, String> {
     let quotas = read(objects)?;
     let mut namespaces = std::collections::BTreeMap::new();
-    let listed = cluster.list("v1", "Namespace", None)?;
+    let listed = cluster.list(("v1", "Namespace", None))?;
     let named = quotas.iter().flat_map(|quota| quota.names.iter().cloned());
     for name in listed.iter().map(|namespace| metadata(namespace, "name").to_owned()).chain(named) {
         let labels = labels(&name, cluster)?;
@@ -78,7 +78,7 @@ fn count(objects: &[Value], cluster: &mut Overlay) -> Result<Vec<Option<Value>>,
             let namespaces = if kind.is_namespaced { plan.namespaces.keys().cloned().collect() } else { everywhere };
             for namespace in namespaces {
                 let within = kind.is_namespaced.then_some(namespace.as_str());
-                let objects = match cluster.list(&kind.api_version(), &kind.kind, within) {
+                let objects = match cluster.list((&kind.api_version(), &kind.kind, within)) {
                     Err(error) if error.is_unknown_kind() => Vec::new(),
                     objects => objects?,
                 };
@@ -130,7 +130,7 @@ fn covering(namespace: &str, objects: &[Value]) -> Result<Vec<TenantQuota>, Stri
 
 /// The labels of a namespace; a namespace without an object has only its name.
 fn labels(namespace: &str, cluster: &mut Overlay) -> Result<Labels, String> {
-    let object = cluster.get("v1", "Namespace", None, namespace)?.unwrap_or_default();
+    let object = cluster.get(("v1", "Namespace", None), namespace)?.unwrap_or_default();
     let labels = object.pointer("/metadata/labels").and_then(Value::as_object);
     let text = |(name, value): (&String, &Value)| Some((name.clone(), value.as_str()?.to_owned()));
     let mut labels: Labels = labels.into_iter().flatten().filter_map(text).collect();
@@ -153,7 +153,7 @@ fn judge_if(request: &Value, object: &Value, cluster: &mut Overlay, may_exceed: 
     if namespace.is_empty() {
         return Ok(Outcome::default());
     }
-    let objects = match cluster.list(TENANT_QUOTA.0, TENANT_QUOTA.1, None) {
+    let objects = match cluster.list((TENANT_QUOTA.0, TENANT_QUOTA.1, None)) {
         Ok(objects) if objects.is_empty() => return Ok(Outcome::default()),
         Err(error) if error.is_unknown_kind() => return Ok(Outcome::default()),
         objects => objects?,
@@ -187,14 +187,14 @@ fn charge_devices(
     reservation: &mut ReservationRequest,
     cluster: &mut Overlay,
 ) -> Result<(), String> {
-    let mut list = |kind: &str, namespace: Option<&str>| match cluster.list("resource.k8s.io/v1", kind, namespace) {
+    let mut list = |kind: &str, namespace: Option<&str>| match cluster.list(("resource.k8s.io/v1", kind, namespace)) {
         Err(error) if error.is_unknown_kind() => Ok(json!({"items": []}).to_string()),
         objects => objects.map(|objects| json!({"items": objects}).to_string()),
     };
     let classes = list("DeviceClass", None)?;
     let claims = list("ResourceClaim", Some(&request.namespace))?;
     let pod = match owner_in(request).map_err(|malformed| malformed.to_string())? {
-        Some((name, _)) => cluster.get("v1", "Pod", Some(&request.namespace), &name)?.map(|pod| pod.to_string()),
+        Some((name, _)) => cluster.get(("v1", "Pod", Some(&request.namespace)), &name)?.map(|pod| pod.to_string()),
         None => None,
     };
     let syntax = |error: SyntaxError| error.to_string();
@@ -208,7 +208,7 @@ fn charge_devices(
 /// Checks the pods of a workload: `new` is one as it would be made, `old` one as it was made before.
 pub fn forecast(request: &Value, new: &Value, old: Option<&Value>, cluster: &mut Overlay) -> Result<Outcome, String> {
     let namespace = request.get("namespace").and_then(Value::as_str).unwrap_or_default();
-    let objects = cluster.list(TENANT_QUOTA.0, TENANT_QUOTA.1, None)?;
+    let objects = cluster.list((TENANT_QUOTA.0, TENANT_QUOTA.1, None))?;
     let quotas = bounding(namespace, &objects, cluster)?;
     let (request, new, old) = (request.to_string(), new.to_string(), old.map(Value::to_string));
     forecast_by(&quotas, &request, &new, old.as_deref())

@@ -144,13 +144,13 @@ impl Simulation {
         let mut all = BTreeMap::new();
         if tenant_quotas::prepare(cluster) == Ok(true) {
             let (api_version, kind) = TENANT_QUOTA;
-            for quota in cluster.list(api_version, kind, None).unwrap_or_default() {
+            for quota in cluster.list((api_version, kind, None)).unwrap_or_default() {
                 all.insert((String::new(), metadata(&quota, "name").to_owned()), levels_of(&quota));
             }
         }
         for namespace in self.namespaces() {
             // What cannot be read was told of the subjects already.
-            for quota in cluster.list("v1", "ResourceQuota", Some(&namespace)).unwrap_or_default() {
+            for quota in cluster.list(("v1", "ResourceQuota", Some(&namespace))).unwrap_or_default() {
                 all.insert((namespace.clone(), metadata(&quota, "name").to_owned()), levels_of(&quota));
             }
         }

@@ -6,7 +6,7 @@ use headroom_core::annotations::OURS;
 use headroom_core::annotations::limit_ranger::LIMIT_RANGER;
 use serde_json::{Value, json};
 
-use crate::cluster_reader::ClusterReader;
+use crate::cluster_reader::{ClusterReader, List};
 use crate::judge::{self, ContainerValues, SetBy, request};
 use crate::kinds::{ApiKind, metadata};
 
@@ -80,7 +80,7 @@ impl Subjects {
         let mut owners: BTreeMap<Owner, Owner> = BTreeMap::new();
         let mut workloads: Vec<Value> = Vec::new();
         for (api_version, kind) in WORKLOADS {
-            for workload in self.list(cluster, api_version, kind, namespace) {
+            for workload in self.list(cluster, (api_version, kind, namespace)) {
                 match owner_of(&workload) {
                     Some(owner) => {
                         owners.insert(key(&workload), owner);
@@ -91,7 +91,7 @@ impl Subjects {
         }
         let mut pods: BTreeMap<Owner, u64> = BTreeMap::new();
         let known: Vec<Owner> = workloads.iter().map(key).collect();
-        for pod in self.list(cluster, "v1", "Pod", namespace) {
+        for pod in self.list(cluster, ("v1", "Pod", namespace)) {
             if has_ended(&pod) {
                 continue;
             }
@@ -107,18 +107,12 @@ impl Subjects {
             let count = pods.get(&key(&workload)).copied().unwrap_or(0);
             self.found.extend(Subject::of_workload(&workload, count));
         }
-        let claims = self.list(cluster, "v1", "PersistentVolumeClaim", namespace);
+        let claims = self.list(cluster, ("v1", "PersistentVolumeClaim", namespace));
         self.found.extend(claims.into_iter().filter(is_wanted).map(|claim| Subject::of(claim.clone(), &claim, 1)));
     }
 
-    fn list(
-        &mut self,
-        cluster: &mut dyn ClusterReader,
-        api_version: &str,
-        kind: &str,
-        namespace: Option<&str>,
-    ) -> Vec<Value> {
-        cluster.list(api_version, kind, namespace).unwrap_or_else(|error| {
+    fn list(&mut self, cluster: &mut dyn ClusterReader, list: List<'_>) -> Vec<Value> {
+        cluster.list(list).unwrap_or_else(|error| {
             if !error.is_unknown_kind() {
                 self.missed.push(error.to_string());
             }

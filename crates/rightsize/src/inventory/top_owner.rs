@@ -61,7 +61,7 @@ impl TopOwners {
         if self.refused.contains(&kind) {
             return None;
         }
-        match cluster.get(api_version, &key.kind, Some(&key.namespace), &key.name) {
+        match cluster.get((api_version, &key.kind, Some(&key.namespace)), &key.name) {
             Ok(object) => object,
             Err(error) => {
                 self.refused.insert(kind);

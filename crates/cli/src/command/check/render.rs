@@ -5,7 +5,7 @@ use std::fmt;
 
 use headroom_dryrun::judge::Verdict;
 use headroom_report::junit::Case;
-use headroom_report::{Finding, Level, Page, Paint, Rule, Table};
+use headroom_report::{Finding, Level, Page, Paint, Rule, Table, markdown_cell};
 use serde::Serialize;
 
 use super::entry::{Change, Entry};
@@ -213,10 +213,6 @@ fn details(entry: &Entry, paint: Paint) -> Vec<String> {
 
 /// The sum, and a table of the objects that have something to say.
 pub fn markdown(entries: &[Entry]) -> String {
-    let cell = |text: &str| {
-        let text: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-        text.replace('&', "&amp;").replace('<', "&lt;").replace('|', "\\|").replace('`', "\\`").replace('@', "&#64;")
-    };
     let mut text = format!("**{}**\n", Summary::of(entries));
     let groups = groups(entries, |entry| details(entry, Paint::OFF));
     let mut speaking = groups.iter().filter(|group| !group.details.is_empty()).peekable();
@@ -225,12 +221,22 @@ pub fn markdown(entries: &[Entry]) -> String {
     }
     for group in speaking {
         let Group { first: Entry { verdict, object, origin, .. }, details, .. } = group;
-        let why =
-            details.iter().cloned().chain(group.others()).map(|line| cell(&line)).collect::<Vec<_>>().join("<br>");
-        text.push_str(&format!("| {} | {}<br>{} | {why} |\n", verdict.name(), cell(object), cell(&origin.to_string())));
+        let why = details
+            .iter()
+            .cloned()
+            .chain(group.others())
+            .map(|line| markdown_cell(&line))
+            .collect::<Vec<_>>()
+            .join("<br>");
+        text.push_str(&format!(
+            "| {} | {}<br>{} | {why} |\n",
+            verdict.name(),
+            markdown_cell(object),
+            markdown_cell(&origin.to_string())
+        ));
     }
     match not_checked(entries) {
-        Some(note) => format!("{text}\n{}\n", cell(&note)),
+        Some(note) => format!("{text}\n{}\n", markdown_cell(&note)),
         None => text,
     }
 }

@@ -89,13 +89,13 @@ struct Services {
 impl Services {
     /// Searches all Services, or those of the namespaces where stores usually are. None where there is no cluster.
     fn find(opened: &mut Opened, namespaces: &[String]) -> Self {
-        let refused = match opened.cluster.list("v1", "Service", None) {
+        let refused = match opened.cluster.list(("v1", "Service", None)) {
             Ok(services) => return Self { candidates: discover::candidates(&services), refused: None },
             Err(refused) => refused,
         };
         let mut places: Vec<&str> = USUAL_NAMESPACES.to_vec();
         places.extend(namespaces.iter().map(String::as_str));
-        let of_place = |place: &str| opened.cluster.list("v1", "Service", Some(place)).unwrap_or_default();
+        let of_place = |place: &str| opened.cluster.list(("v1", "Service", Some(place))).unwrap_or_default();
         let services: Vec<Value> = places.into_iter().flat_map(of_place).collect();
         Self { candidates: discover::candidates(&services), refused: Some(refused.to_string()) }
     }

@@ -86,7 +86,7 @@ fn keep_named(args: &Args, opened: &mut Opened, inventory: &mut Inventory) -> an
 
 fn object(opened: &mut Opened, kind: &ApiKind, name: &str) -> anyhow::Result<Value> {
     let (api_version, namespace) = (kind.api_version(), opened.namespace.as_str());
-    let found = opened.cluster.get(&api_version, &kind.kind, Some(namespace), name);
+    let found = opened.cluster.get((&api_version, &kind.kind, Some(namespace)), name);
     found
         .map_err(|problem| anyhow!(rbac_hint::advised(problem, false)))?
         .ok_or_else(|| anyhow!(not_found(kind, name, namespace, &mut opened.cluster)))
@@ -105,7 +105,7 @@ fn of_files(args: &Args, opened: &mut Opened) -> anyhow::Result<Inventory> {
             let entry = Entry::of_cluster(object);
             let WorkloadRef { namespace, kind, name } = &entry.key;
             // Where that cannot be known, the quotas have to bear the worst.
-            let exists = matches!(opened.cluster.get(&entry.api_version, kind, Some(namespace), name), Ok(Some(_)));
+            let exists = matches!(opened.cluster.get((&entry.api_version, kind, Some(namespace)), name), Ok(Some(_)));
             inventory.entries.push(Entry { origin: Some(manifest.origin), exists, ..entry });
         }
     }
