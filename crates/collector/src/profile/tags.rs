@@ -1,5 +1,6 @@
 //! Which tags of a repository are worth their memory. A profile keeps the few that were seen last; a repository of a CI
-//! system has tens of thousands, each with sketches of its own.
+//! system has tens of thousands, each with sketches of its own. For the pool of all namespaces each of them names, in turn,
+//! the tag that it used last: a namespace with many tags takes no place from others.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -44,8 +45,7 @@ impl Wanted {
 pub struct NewestTags {
     oldest: u32,
     repository: String,
-    in_all: Moments,
-    in_each: BTreeMap<String, Moments>,
+    namespaces: BTreeMap<String, Moments>,
     wanted: Wanted,
     dropped: usize,
 }
@@ -56,8 +56,7 @@ type Moments = BTreeMap<TagKey, i64>;
 impl NewestTags {
     pub fn new(today: u32) -> Self {
         let oldest = today.saturating_sub(Window::MONTH.days().into());
-        let (in_all, in_each) = (Moments::new(), BTreeMap::new());
-        Self { oldest, repository: String::new(), in_all, in_each, wanted: Wanted::default(), dropped: 0 }
+        Self { oldest, repository: String::new(), namespaces: BTreeMap::new(), wanted: Wanted::default(), dropped: 0 }
     }
 
     pub fn add(&mut self, seen: Seen<'_>) {
@@ -73,11 +72,9 @@ impl NewestTags {
         // OK because only names that were read before are stored.
         let Ok(name) = ImageName::parse(&name) else { return };
         for tag in TagKey::of(&name) {
-            let in_namespace = self.in_each.entry(seen.namespace.to_owned()).or_default();
-            for moments in [&mut self.in_all, in_namespace] {
-                let last_seen = moments.entry(tag.clone()).or_insert(seen.last_seen);
-                *last_seen = seen.last_seen.max(*last_seen);
-            }
+            let moments = self.namespaces.entry(seen.namespace.to_owned()).or_default();
+            let last_seen = moments.entry(tag).or_insert(seen.last_seen);
+            *last_seen = seen.last_seen.max(*last_seen);
         }
     }
 
@@ -89,27 +86,34 @@ impl NewestTags {
 
     fn close_repository(&mut self) {
         let repository = std::mem::take(&mut self.repository);
-        if let Some(tags) = newest(std::mem::take(&mut self.in_all), MOST_TAGS) {
-            self.wanted.of_pool.insert(repository.clone(), tags);
-        }
-        for (namespace, moments) in std::mem::take(&mut self.in_each) {
-            self.dropped += moments.len().saturating_sub(MOST_TAGS_IN_NAMESPACE);
-            if let Some(tags) = newest(moments, MOST_TAGS_IN_NAMESPACE) {
+        // By its place among the tags of a namespace, and then by age.
+        let mut of_pool: BTreeMap<TagKey, (usize, Reverse<i64>)> = BTreeMap::new();
+        for (namespace, moments) in std::mem::take(&mut self.namespaces) {
+            let tags = newest_first(moments);
+            for (place, (last_seen, tag)) in tags.iter().enumerate() {
+                let best = of_pool.entry(tag.clone()).or_insert((place, *last_seen));
+                *best = (place, *last_seen).min(*best);
+            }
+            if let Some(beyond) = tags.len().checked_sub(MOST_TAGS_IN_NAMESPACE).filter(|beyond| *beyond > 0) {
+                self.dropped += beyond;
+                let tags = tags.into_iter().take(MOST_TAGS_IN_NAMESPACE).map(|(_, tag)| tag).collect();
                 self.wanted.of_namespaces.entry(repository.clone()).or_default().insert(namespace, tags);
             }
+        }
+        if of_pool.len() > MOST_TAGS {
+            let mut tags: Vec<_> = of_pool.into_iter().map(|(tag, best)| (best, tag)).collect();
+            tags.sort();
+            let tags = tags.into_iter().take(MOST_TAGS).map(|(_, tag)| tag).collect();
+            self.wanted.of_pool.insert(repository, tags);
         }
     }
 }
 
-/// None if there are no more than that. Of two seen at the same moment, the one later in the alphabet goes, as in a
-/// profile.
-fn newest(moments: Moments, most: usize) -> Option<Tags> {
-    if moments.len() <= most {
-        return None;
-    }
+/// Of two seen at the same moment, the one earlier in the alphabet is first, as in a profile.
+fn newest_first(moments: Moments) -> Vec<(Reverse<i64>, TagKey)> {
     let mut tags: Vec<_> = moments.into_iter().map(|(tag, last_seen)| (Reverse(last_seen), tag)).collect();
     tags.sort();
-    Some(tags.into_iter().take(most).map(|(_, tag)| tag).collect())
+    tags
 }
 
 #[cfg(test)]
@@ -131,8 +135,27 @@ mod tests {
         let key = |image: &str| TagKey::of(&ImageName::parse(image).unwrap()).next().unwrap();
         let of_pool = |image: &str| wanted.is_wanted_of_pool(image.split(':').next().unwrap(), &key(image));
         assert!(of_pool("a/few:0") && of_pool("a/old:1"));
-        assert!(of_pool("a/many:0999") && of_pool("a/many:0936") && !of_pool("a/many:0935"));
+        assert!(of_pool("a/many:0999") && of_pool("a/many:0936") && !of_pool("a/many:0937") && of_pool("a/many:0007"));
         let of = |namespace, image: &str| wanted.is_wanted_of(image.split(':').next().unwrap(), namespace, &key(image));
         assert!(of("shop", "a/many:0988") && !of("shop", "a/many:0987") && of("lab", "a/many:0007"));
+    }
+
+    #[test]
+    fn a_namespace_with_many_tags_takes_no_place_in_the_pool_from_others() {
+        let mut newest = NewestTags::new(100);
+        let mut add = |namespace, tag: &str, last_seen| {
+            let reference = format!(":{tag}");
+            newest.add(Seen { repository: "a/nginx", reference: &reference, namespace, day: 90, last_seen });
+        };
+        (0..1000).for_each(|tag| add("ci", &format!("ci-{tag}"), 1_000 + tag));
+        for namespace in ["shop", "lab"] {
+            (0..20).for_each(|tag| add(namespace, &format!("{namespace}-{tag:02}"), tag));
+        }
+        let (wanted, _) = newest.close();
+        let is_wanted = |tag: &str| wanted.is_wanted_of_pool("a/nginx", &TagKey::read(tag).unwrap());
+        for namespace in ["shop", "lab"] {
+            assert!((0..20).all(|tag| is_wanted(&format!("{namespace}-{tag:02}"))), "{namespace}");
+        }
+        assert!(is_wanted("ci-976") && !is_wanted("ci-975"));
     }
 }
