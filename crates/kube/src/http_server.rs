@@ -1,6 +1,6 @@
 //! The one HTTP server of our programs. Whoever connects, it takes a bounded amount of memory and time: it limits
-//! connections and the bytes of all requests together, and gives up on clients that are slow to send. Work for a client that
-//! has disconnected ends, because its future is dropped.
+//! connections and the bytes of all requests together, and gives up on clients that are slow to send or stop to read. Work for
+//! a client that has disconnected ends, because its future is dropped.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -15,6 +15,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_io_timeout::TimeoutStream;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -27,7 +28,8 @@ pub struct Limits {
     pub body: usize,
     /// The bytes of the bodies of all requests that are being read or answered.
     pub bodies: usize,
-    /// How long a client may take over its handshake, over the headers of its first request, and over a body.
+    /// How long a client may take over its handshake, over the headers of its first request, over a body, and without
+    /// reading any of its answer.
     pub patience: Duration,
     /// How long a connection may be kept for another request.
     pub idle: Duration,
@@ -126,11 +128,13 @@ async fn answer_requests<R>(
             Ok::<_, Infallible>(response)
         }
     });
+    let mut stream = TimeoutStream::new(stream);
+    stream.set_write_timeout(Some(limits.patience));
     let connection = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(limits.idle)
         .max_buf_size(READ_BUFFER)
-        .serve_connection(TokioIo::new(stream), service);
+        .serve_connection(TokioIo::new(Box::pin(stream)), service);
     let mut connection = std::pin::pin!(connection);
     let mut first_request = std::pin::pin!(tokio::time::sleep(limits.patience));
     let (mut is_checked, mut is_stopping) = (false, false);
@@ -203,7 +207,10 @@ mod tests {
         idle: Duration::from_secs(5),
     };
 
-    /// A server that answers with the request's body, and never on `/hang`.
+    /// More than the system keeps for a connection.
+    const LONG: usize = 64 << 20;
+
+    /// A server that answers with the request's body, never on `/hang`, and at length on `/long`.
     async fn start(ended: Arc<Semaphore>) -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -214,7 +221,11 @@ mod tests {
                     let _at_end = AtEnd(ended);
                     std::future::pending::<()>().await;
                 }
-                Response::new(Full::new(request.into_body()))
+                let answer = match request.uri().path() {
+                    "/long" => vec![b'x'; LONG].into(),
+                    _ => request.into_body(),
+                };
+                Response::new(Full::new(answer))
             }
         };
         let plain = |stream| std::future::ready(Some(stream));
@@ -267,6 +278,30 @@ mod tests {
         assert!(end(next).await.ends_with("ten bytes!"));
         assert_eq!(end(silent).await, "");
         assert!(end(half).await.starts_with("HTTP/1.1 408 "));
+    }
+
+    #[tokio::test]
+    async fn clients_that_do_not_read_are_given_up_and_slow_ones_get_all() {
+        let address = start(Arc::new(Semaphore::new(0))).await;
+        let long = "GET /long HTTP/1.1\r\nConnection: close\r\n\r\n";
+        // Both take all connections.
+        let (one, other) = (send(address, long).await, send(address, long).await);
+        let next = send(address, &post("ten bytes!", 10)).await;
+        assert!(end(next).await.ends_with("ten bytes!"));
+        tokio::time::sleep(2 * LIMITS.patience).await;
+        for silent in [one, other] {
+            assert!(end(silent).await.len() < LONG);
+        }
+        let mut slow = send(address, long).await;
+        let (mut part, mut received) = (vec![0; 256 << 10], 0);
+        loop {
+            match slow.read(&mut part).await.unwrap() {
+                0 => break,
+                bytes => received += bytes,
+            }
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        assert!(received > LONG);
     }
 
     #[tokio::test]

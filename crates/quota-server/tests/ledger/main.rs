@@ -15,6 +15,7 @@ use headroom_kube::api_client::ApiClient;
 use headroom_quota_server::objects::TENANT_QUOTAS;
 use headroom_quota_server::suspend::suspend;
 use headroom_quota_server::{Options, Replica, review, tls};
+use headroom_tenant_quota::tree::{MAX_LEVELS, MAX_QUOTAS};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -322,6 +323,42 @@ async fn no_request_makes_a_ledger_too_large_to_be_written() {
     let second = create(&replica, &pod("shop", "second", "second")).await;
     assert_eq!(second["allowed"], true, "{second}");
     assert!(server.ledger().to_string().len() < 4096);
+    kill(&replica);
+}
+
+/// Whoever may write TenantQuotas cannot make a tree that no plan holds, or one of others too large for theirs.
+#[tokio::test]
+async fn a_quota_that_makes_its_tree_too_large_is_refused() {
+    const GROUP: &str = "/apis/headroom.dev/v1alpha1";
+    let made = tls::make(&["127.0.0.1".to_owned()], 1).unwrap();
+    let server = ApiServer::calm();
+    let quota = |name: &str, parent: Option<&str>| {
+        json!({"apiVersion": "headroom.dev/v1alpha1", "kind": "TenantQuota", "metadata": {"name": name},
+            "spec": {"parent": parent, "quota": {"hard": {"pods": "1"}}}})
+    };
+    server.put(GROUP, None, quota("wide", None), "tenantquotas");
+    (1..MAX_QUOTAS).for_each(|at| server.put(GROUP, None, quota(&format!("w{at}"), Some("wide")), "tenantquotas"));
+    server.put(GROUP, None, quota("d1", None), "tenantquotas");
+    for level in 2..=MAX_LEVELS {
+        server.put(GROUP, None, quota(&format!("d{level}"), Some(&format!("d{}", level - 1))), "tenantquotas");
+    }
+    let replica = replica(&server, &made);
+    let known = || json!(replica.tenants.quotas().0.len());
+    until(known, |known| *known == json!(MAX_QUOTAS + MAX_LEVELS)).await;
+    let check = async |name: &str, parent: Option<&str>, expected: Option<&str>| {
+        let resource = json!({"group": "headroom.dev", "version": "v1alpha1", "resource": "tenantquotas"});
+        let review = json!({"request": {"uid": "review", "operation": "CREATE", "name": name, "resource": resource,
+            "kind": {"kind": "TenantQuota"}, "userInfo": {"username": "ann"}, "object": quota(name, parent)}});
+        let answer = review::answer(&replica, review.to_string().as_bytes()).await.unwrap();
+        assert_eq!(answer["response"]["status"]["message"].as_str(), expected, "{answer}");
+        assert_eq!(answer["response"]["allowed"], expected.is_none());
+    };
+    check("alone", None, None).await;
+    check("x", Some("wide"), Some("spec.parent: quota x: the tree of wide already has 64 quotas")).await;
+    // By its name it would be before others.
+    check("a", Some("w1"), Some("spec.parent: quota w9: the tree of wide already has 64 quotas")).await;
+    let deep = "spec.parent: quota d9: a tree has at most 8 levels, and below d8 it would have more";
+    check("d9", Some("d8"), Some(deep)).await;
     kill(&replica);
 }
 
