@@ -121,7 +121,8 @@ impl Import<'_> {
             self.metrics.alive(clock::now());
             imported.stopped = self.stop.is_cancelled();
             let is_end = read == 0 || imported.stopped;
-            if is_end || gathered.bytes() > self.buffer {
+            if is_end || gathered.bytes() + lines.bytes() > self.buffer {
+                lines.finish(&mut gathered);
                 for image in &gathered.unreadable {
                     tracing::warn!(image, "not an image name, so no request can be matched with it: left out");
                 }
@@ -133,7 +134,6 @@ impl Import<'_> {
                     settled = position;
                 }
                 gathered = Gathered::default();
-                lines.forget();
             }
             if is_end {
                 self.progress.end();

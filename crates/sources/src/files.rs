@@ -29,6 +29,7 @@ pub use self::diagnose::diagnose;
 use headroom_usage::batch::{Gathered, PlaceId, RowId};
 use headroom_usage::observed::Kill;
 use headroom_usage::sample::Resource;
+use headroom_usage::sketch::Sketch;
 use headroom_usage::{cardinality, day_of};
 
 use self::otlp::Point;
@@ -192,7 +193,7 @@ struct Record<'a> {
 }
 
 /// What is known of a container that was met before.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 struct Met {
     /// None if its image has no readable name.
     place: Option<PlaceId>,
@@ -200,8 +201,19 @@ struct Met {
     container: u32,
     /// Where the samples of a day are summed up.
     row: Option<(u32, RowId)>,
+    /// Its CPU usage on that day, for how busy the pod was.
+    cpu: Sketch,
     /// Times of the last sample of each resource, where the distance of two samples is the period of one.
     last: [Option<i64>; Resource::ALL.len()],
+}
+
+impl Met {
+    fn finish_day(&mut self, gathered: &mut Gathered) {
+        let cpu = std::mem::take(&mut self.cpu);
+        if let Some(observed) = self.row.and_then(|(_, row)| gathered.observed(row)) {
+            observed.add_busy_pod(self.pod, cpu.percentile(950), cpu.seconds());
+        }
+    }
 }
 
 /// What was found of one container at one time.
@@ -267,11 +279,17 @@ impl<'a> Lines<'a> {
         self.without_image.as_deref()
     }
 
-    /// Forgets what was met, because it was told of something gathered that is no more.
-    pub fn forget(&mut self) {
-        self.met.clear();
+    /// Adds what is only known at the end, and forgets what was met, because it was told of something gathered that is to
+    /// be no more.
+    pub fn finish(&mut self, gathered: &mut Gathered) {
+        self.met.drain(..).for_each(|mut met| met.finish_day(gathered));
         self.met_as.clear();
         self.last.0.clear();
+    }
+
+    /// Memory held beside what was gathered, roughly.
+    pub fn bytes(&self) -> usize {
+        self.met.iter().map(|met| met.cpu.bytes()).sum()
     }
 
     /// Reads whole lines. An error says where in the text its line begins; lines before it have been gathered.
@@ -377,22 +395,27 @@ impl<'a> Lines<'a> {
     }
 
     fn count(&mut self, met: usize, time: i64, amounts: Amounts, seconds: u64, gathered: &mut Gathered) {
-        let Some(Met { place: Some(place), pod, container, row, .. }) = self.met.get_mut(met) else { return };
+        let Some(met) = self.met.get_mut(met) else { return };
+        let Some(place) = met.place else { return };
         let Amounts { cpu, memory, ephemeral_storage, killed_at } = amounts;
         let used = [(Resource::Cpu, cpu), (Resource::Memory, memory), (Resource::EphemeralStorage, ephemeral_storage)];
         let day = day_of(time);
-        let (id, is_new) = match row {
-            Some((same, id)) if *same == day => (*id, false),
+        let (id, is_new) = match met.row {
+            Some((same, id)) if same == day => (id, false),
             _ => {
-                let id = gathered.row(*place, day);
-                *row = Some((day, id));
+                met.finish_day(gathered);
+                let id = gathered.row(place, day);
+                met.row = Some((day, id));
                 (id, true)
             }
         };
+        if let Some(amount) = cpu {
+            met.cpu.add(amount, seconds);
+        }
         gathered.samples += used.iter().filter(|(_, amount)| amount.is_some()).count() as u64;
         let Some(observed) = gathered.observed(id) else { return };
         if is_new {
-            observed.pods.add(*pod);
+            observed.pods.add(met.pod);
         }
         for (resource, amount) in used {
             if let Some(amount) = amount {
@@ -400,7 +423,7 @@ impl<'a> Lines<'a> {
             }
         }
         if let Some(memory) = killed_at {
-            observed.add_kill(Kill { at: time, memory, of: *container });
+            observed.add_kill(Kill { at: time, memory, of: met.container });
         }
     }
 
@@ -428,7 +451,14 @@ impl<'a> Lines<'a> {
                 let container = text(Column::Container, container)?;
                 let place = gathered.place(namespace, text(Column::Image, image)?);
                 let (of, pod) = (cardinality::hash(pod, container), cardinality::hash(namespace, pod));
-                self.met.push(Met { place, pod, container: of, row: None, last: Default::default() });
+                self.met.push(Met {
+                    place,
+                    pod,
+                    container: of,
+                    row: None,
+                    cpu: Sketch::default(),
+                    last: Default::default(),
+                });
                 self.met_as.insert(self.name.as_slice().into(), self.met.len() - 1);
                 self.met.len() - 1
             }

@@ -247,6 +247,11 @@ pub struct Usage {
     #[serde(skip_serializing_if = "Option::is_none", default, with = "optional_text")]
     #[schemars(with = "Option<String>", length(max = 40))]
     pub peak: Option<Quantity>,
+    /// Of CPU: the greatest p95 of a single pod on a day. Absent if that is no more than the p95 of all pods, and in a pool
+    /// whose namespaces do not agree on it.
+    #[serde(skip_serializing_if = "Option::is_none", default, with = "optional_text")]
+    #[schemars(with = "Option<String>", length(max = 40))]
+    pub busiest: Option<Quantity>,
     pub percentiles: Percentiles,
 }
 

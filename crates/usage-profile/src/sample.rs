@@ -24,11 +24,13 @@ pub fn history(last_seen: Timestamp) -> History {
         samples: 120,
         percentiles: Percentiles::from_fn(|percentile| Quantity::from_milli(percentile.permille().into())),
         peak: Some(Quantity::from_units(1)),
+        busiest: Some(Quantity::from_milli(960)),
     };
     let memory = Usage {
         samples: 120,
         percentiles: Percentiles::from_fn(|percentile| Quantity::from_bytes(u64::from(percentile.permille()) << 20)),
         peak: Some(Quantity::from_bytes(1 << 30)),
+        busiest: None,
     };
     let usage = WindowUsage { pods: 2, namespaces: 1, cpu: Some(cpu), memory: Some(memory), ephemeral_storage: None };
     History { last_seen, days: 2, oom_kills: Vec::new(), windows: BTreeMap::from([(Window::WEEK, usage)]) }

@@ -204,36 +204,27 @@ impl Gathered {
         let container = &series.container;
         let Some(place) = self.place(&container.namespace, &container.image) else { return };
         let pod = cardinality::hash(&container.namespace, &container.pod);
-        let mut current: Option<(u32, RowId)> = None;
-        let mut of_workload: Option<(u32, Observed)> = None;
-        for sample in &series.samples {
-            if !window.contains(sample.time) {
-                self.outside += 1;
-                continue;
-            }
-            let day = day_of(sample.time);
-            let row = match current {
-                Some((same, row)) if same == day => row,
-                _ => self.row(place, day),
-            };
-            let is_new = current.is_none_or(|(before, _)| before != day);
-            current = Some((day, row));
-            self.samples += 1;
-            let of_workload = of_workload.get_or_insert_with(|| (0, Observed::default()));
-            if is_new {
-                let finished = std::mem::replace(of_workload, (day, Observed::default()));
-                self.add_of_workload(place, container, finished);
-            }
-            let Some(observed) = self.observed(row) else { continue };
-            for observed in [observed, &mut of_workload.1] {
-                observed.add(series.resource, sample.time, sample.value, series.step_seconds.into());
-                if is_new {
-                    observed.pods.add(pod);
+        for samples in series.samples.chunk_by(|one, next| day_of(one.time) == day_of(next.time)) {
+            let (mut of_pod, before) = (Observed::default(), self.samples);
+            for sample in samples {
+                if window.contains(sample.time) {
+                    self.samples += 1;
+                    of_pod.add(series.resource, sample.time, sample.value, series.step_seconds.into());
+                } else {
+                    self.outside += 1;
                 }
             }
-        }
-        if let Some(finished) = of_workload {
-            self.add_of_workload(place, container, finished);
+            if self.samples == before {
+                continue;
+            }
+            of_pod.pods.add(pod);
+            of_pod.add_busy_pod(pod, of_pod.cpu.percentile(950), of_pod.cpu.seconds());
+            let day = samples.first().map_or(0, |sample| day_of(sample.time));
+            let row = self.row(place, day);
+            if let Some(observed) = self.observed(row) {
+                observed.merge(&of_pod);
+            }
+            self.add_of_workload(place, container, (day, of_pod));
         }
     }
 

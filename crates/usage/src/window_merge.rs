@@ -21,6 +21,9 @@ pub struct OpenHistory {
     recent: Recent,
     /// A bit for each day on which anything was observed, today's the lowest.
     days: u64,
+    /// What the busiest pod of a day used (see [`Observed::busiest`]): the greatest of the week, and of the month.
+    busiest_of_week: u64,
+    busiest_of_month: u64,
 }
 
 #[derive(Debug, Default)]
@@ -44,9 +47,12 @@ impl OpenHistory {
         if age > DAYS_KEPT {
             return;
         }
+        let busiest = observed.busiest().unwrap_or_default();
         if age <= 7 {
             self.week.merge(observed);
+            self.busiest_of_week = self.busiest_of_week.max(busiest);
         }
+        self.busiest_of_month = self.busiest_of_month.max(busiest);
         self.month.merge(observed);
         let weight = 1_u64 << DAYS_KEPT.saturating_sub(age);
         self.recent.cpu.merge_weighted(&observed.cpu, weight);
@@ -87,6 +93,16 @@ impl OpenHistory {
         }
     }
 
+    /// What the busiest pod used of CPU: the greatest p95 of one pod on one day. 0 if no day had several pods, and of
+    /// `recent`, in which days weigh unequally.
+    pub fn busiest(&self, window: Window) -> u64 {
+        match window {
+            Window::WEEK => self.busiest_of_week,
+            Window::MONTH => self.busiest_of_month,
+            _ => 0,
+        }
+    }
+
     fn window_usage(&self, window: Window) -> WindowUsage {
         let usage = |resource| {
             let sketch = self.sketch(window, resource);
@@ -95,6 +111,7 @@ impl OpenHistory {
                 samples: self.samples(window, resource),
                 percentiles: Percentiles::agreed(|_| Some(quantity(amounts.next()?, resource))),
                 peak: Some(quantity(sketch.peak(), resource)),
+                busiest: if resource == Resource::Cpu { self.published_busiest(window) } else { None },
             })
         };
         WindowUsage {
@@ -106,6 +123,13 @@ impl OpenHistory {
         }
     }
 
+    /// Only where it says more than the percentiles: where the pods are alike, it takes no room.
+    fn published_busiest(&self, window: Window) -> Option<Quantity> {
+        let p95_of_all = self.sketch(window, Resource::Cpu).percentile(950);
+        let busiest = self.busiest(window);
+        (busiest > p95_of_all).then(|| quantity(busiest, Resource::Cpu))
+    }
+
     /// Minutes observed.
     pub fn samples(&self, window: Window, resource: Resource) -> u64 {
         // A container that lived for less than a minute was observed all the same.
@@ -114,7 +138,9 @@ impl OpenHistory {
 
     pub fn write(&self) -> Vec<u8> {
         let mut out = Vec::new();
-        varint::write(&mut out, self.days);
+        for number in [self.days, self.busiest_of_week, self.busiest_of_month] {
+            varint::write(&mut out, number);
+        }
         self.recent.cpu.write(&mut out);
         self.recent.memory.write(&mut out);
         self.recent.ephemeral_storage.write(&mut out);
@@ -128,12 +154,14 @@ impl OpenHistory {
     }
 
     pub fn read(mut rest: &[u8]) -> Result<Self, Damaged> {
-        let days = varint::read(&mut rest)?;
+        let mut number = || varint::read(&mut rest);
+        let (days, busiest_of_week, busiest_of_month) = (number()?, number()?, number()?);
         let mut sketch = || Sketch::read(&mut rest);
         let recent = Recent { cpu: sketch()?, memory: sketch()?, ephemeral_storage: sketch()? };
         let length = usize::try_from(varint::read(&mut rest)?).map_err(|_| Damaged)?;
         let (week, month) = rest.split_at_checked(length).ok_or(Damaged)?;
-        Ok(Self { week: Observed::read(week)?, month: Observed::read(month)?, recent, days })
+        let (week, month) = (Observed::read(week)?, Observed::read(month)?);
+        Ok(Self { week, month, recent, days, busiest_of_week, busiest_of_month })
     }
 }
 
@@ -205,7 +233,13 @@ mod tests {
     #[test]
     fn what_is_put_away_comes_back() {
         let mut open = OpenHistory::default();
-        (0..12).for_each(|age| open.add_observed(age, &day(u64::from(age) << 20)));
+        (0..12).for_each(|age| {
+            let mut day = day(u64::from(age) << 20);
+            (0..2).for_each(|pod| day.pods.add(pod));
+            day.add_busy_pod(1, u64::from(age) << 22, 86_400);
+            open.add_observed(age, &day);
+        });
+        assert_eq!((open.busiest(Window::WEEK), open.busiest(Window::MONTH)), (7 << 22, 11 << 22));
         let back = OpenHistory::read(&open.write()).unwrap();
         assert_eq!(back.history(), open.history());
         assert!(OpenHistory::read(&[1, 2, 3]).is_err());

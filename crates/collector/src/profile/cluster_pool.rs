@@ -99,6 +99,8 @@ struct WindowVotes {
 struct UsageVotes {
     samples: u64,
     peaks: Vec<u64>,
+    /// Of a namespace whose pods are alike, or that has one only, the p95 of all.
+    busiest: Vec<u64>,
     percentiles: [Vec<u64>; Percentile::PUBLISHED.len()],
 }
 
@@ -165,6 +167,9 @@ impl UsageVotes {
         self.samples += one.samples(window, resource);
         self.peaks.push(sketch.peak());
         let amounts = sketch.percentiles(Percentile::PUBLISHED.map(Percentile::permille));
+        if resource == Resource::Cpu {
+            self.busiest.push(one.busiest(window).max(sketch.percentile(950)));
+        }
         self.percentiles.iter_mut().zip(amounts).for_each(|(votes, amount)| votes.push(amount));
     }
 
@@ -182,6 +187,8 @@ impl UsageVotes {
         // Where peaks differ widely, what is agreed on below them stands for them.
         let peak = agreed(&mut self.peaks, permille, quorum).max(highest);
         let peak = peak.map(|peak| quantity(peak, resource));
-        Some(Usage { samples: self.samples, percentiles, peak })
+        let busiest = agreed(&mut self.busiest, permille, quorum).map(|busiest| quantity(busiest, resource));
+        let busiest = busiest.filter(|busiest| percentiles.get(Percentile::P95).is_some_and(|p95| busiest > p95));
+        Some(Usage { samples: self.samples, percentiles, peak, busiest })
     }
 }

@@ -134,6 +134,7 @@ pub struct Percentile {
 impl Percentile {
     pub const P80: Self = Self::of(800, "80");
     pub const P90: Self = Self::of(900, "90");
+    pub const P95: Self = Self::of(950, "95");
     pub const P98: Self = Self::of(980, "98");
     pub const P99_9: Self = Self::of(999, "99.9");
     /// The highest amount.
@@ -146,7 +147,7 @@ impl Percentile {
         Self::P80,
         Self::of(850, "85"),
         Self::P90,
-        Self::of(950, "95"),
+        Self::P95,
         Self::P98,
         Self::of(990, "99"),
         Self::P99_9,

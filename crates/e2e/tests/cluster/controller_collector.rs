@@ -262,8 +262,13 @@ fn share(images: usize, namespaces: usize, of: &str) -> Share {
         let usage = WindowUsage {
             pods: 9,
             namespaces: 4,
-            cpu: Some(Usage { samples: 10_000, percentiles: cpu, peak: Some(Quantity::from_units(4)) }),
-            memory: Some(Usage { samples: 10_000, percentiles: memory, peak: Some(Quantity::from_bytes(9 << 30)) }),
+            cpu: Some(Usage { samples: 10_000, percentiles: cpu, peak: Some(Quantity::from_units(4)), busiest: None }),
+            memory: Some(Usage {
+                samples: 10_000,
+                percentiles: memory,
+                peak: Some(Quantity::from_bytes(9 << 30)),
+                busiest: None,
+            }),
             ephemeral_storage: None,
         };
         let windows = BTreeMap::from([(Window::WEEK, usage.clone()), (Window::MONTH, usage)]);

@@ -60,8 +60,8 @@ fn read(path: &Path, step_seconds: u32, our_clock: i64, findings: &mut Vec<Findi
             return Ok(());
         }
         if gathered.bytes() > MOST_BYTES {
+            lines.finish(&mut gathered);
             contents.take(&std::mem::take(&mut gathered));
-            lines.forget();
         }
         next_line(&mut file, format.longest_line(), &mut line)?;
         number += 1;

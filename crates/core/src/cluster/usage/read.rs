@@ -271,9 +271,19 @@ impl<'d> Observed<'d> {
         Ok(self.amount(Percentile::PEAK)?.0)
     }
 
+    /// The greatest p95 of a single pod on a day; none if no pod stands out.
+    pub fn busiest(&self) -> Result<Option<Quantity>, Unusable> {
+        let Some(node) = self.usage.get("busiest")? else { return Ok(None) };
+        self.below_peak(read_quantity(node)?, node).map(Some)
+    }
+
     /// The amount that was enough for this percentage of the samples.
     pub fn percentile(&self, percentile: Percentile) -> Result<Quantity, Unusable> {
         let (found, node) = self.amount(percentile)?;
+        self.below_peak(found, node)
+    }
+
+    fn below_peak(&self, found: Quantity, node: Node<'d>) -> Result<Quantity, Unusable> {
         let peak = self.peak()?;
         // The first comparison costs much less, and nearly always decides.
         if found > peak && found > peak.scaled(100 + SKETCH_ERROR_PERCENT, 100) {

@@ -142,7 +142,12 @@ fn history() -> History {
     let usage = |unit: fn(u64) -> Quantity| {
         let mut amounts = PERCENTILES.iter();
         let percentile = |_: Percentile| amounts.next().map(|amount| unit(u64::from(*amount)));
-        Some(Usage { samples: 10_080, peak: Some(unit(190)), percentiles: Percentiles::agreed(percentile) })
+        Some(Usage {
+            samples: 10_080,
+            peak: Some(unit(190)),
+            percentiles: Percentiles::agreed(percentile),
+            busiest: None,
+        })
     };
     let cpu = usage(|amount| Quantity::from_milli(i64::try_from(amount).unwrap_or_default()));
     let memory = usage(|amount| Quantity::from_bytes(amount << 20));
