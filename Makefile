@@ -30,7 +30,7 @@ help:
 	@echo "make bench              fuel, time, page faults and size, AGAINST=other.wasm: beside another module;  make budgets: only the budgets"
 	@echo "make fuzz               coverage-guided random inputs, FUZZ_SECONDS=60 in total"
 	@echo "make bench-collect      cost of collecting a month of usage from files"
-	@echo "make bench-recommend    cost of recommending for 1,000 workloads with a real Prometheus"
+	@echo "make bench-recommend    cost and quality of recommendations for 600 workloads with a real Prometheus"
 	@echo "make bench-estimates    accuracy of estimates on recorded usage: TRACES=folder"
 	@echo "make bench-ledger       latency and throughput of the ledger at a real API server"
 	@echo "make fmt lint clean"

@@ -8,13 +8,13 @@
 mod measure;
 
 use std::fs;
-use std::io::Write as _;
+use std::io::{self, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use headroom_fixtures::servers::{PrometheusServer, Server};
-use measure::{Result, processor_seconds_of, setting, usage};
+use measure::{Result, processor_seconds_of, setting};
 
 const NAMESPACES: u64 = 10;
 const IMAGES: u64 = 40;
@@ -109,4 +109,38 @@ fn samples(folder: &Path) -> Result<u64> {
         }
     }
     Ok(samples)
+}
+
+/// CPU and memory of so many containers at some times, a minute apart, as OpenMetrics text.
+fn usage(
+    out: &mut impl Write,
+    containers: u64,
+    labels: impl Fn(u64) -> String,
+    times: impl Iterator<Item = u64> + Clone,
+) -> io::Result<()> {
+    let mut random = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut next = move || {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        random % 1000
+    };
+    writeln!(out, "# TYPE container_cpu_usage_seconds counter")?;
+    for number in 0..containers {
+        let (mut milliseconds, labels) = (0, labels(number));
+        for time in times.clone() {
+            let (seconds, rest) = (milliseconds / 1000, milliseconds % 1000);
+            writeln!(out, "container_cpu_usage_seconds_total{{{labels}}} {seconds}.{rest:03} {time}")?;
+            milliseconds += (5 << (number % 8)) * 60 * (500 + next()) / 1000;
+        }
+    }
+    writeln!(out, "# TYPE container_memory_working_set_bytes gauge")?;
+    for number in 0..containers {
+        let labels = labels(number);
+        for time in times.clone() {
+            let bytes = (20 + number % 400) * 1024 * (900 + next() / 5);
+            writeln!(out, "container_memory_working_set_bytes{{{labels}}} {bytes} {time}")?;
+        }
+    }
+    Ok(())
 }

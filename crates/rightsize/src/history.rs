@@ -18,7 +18,7 @@ use headroom_usage::sketch::Sketch;
 use headroom_usage::window_merge::OpenHistory;
 
 pub use instant::read as read_instant;
-pub use read::{Reading, add_owners, read};
+pub use read::{Reading, read};
 
 /// The usage of one container of a workload.
 #[derive(Debug, Default)]
@@ -77,10 +77,10 @@ impl Histories {
         self.containers.entry((workload, container.to_owned())).or_default().lacks_kill_limit = is_lost;
     }
 
-    fn add(&mut self, part: Part, today: u32) {
+    fn add(&mut self, part: Part) {
         for ((workload, container), days) in part.usage {
-            for (day, observed) in days {
-                self.observe(workload, &container, today.saturating_sub(day), &observed);
+            for (age, observed) in days {
+                self.observe(workload, &container, age, &observed);
             }
         }
         for (container, counted) in part.throttling {
@@ -105,7 +105,8 @@ struct Part {
 }
 
 impl Part {
-    fn day(&mut self, workload: usize, container: &str, day: u32) -> &mut Observed {
-        self.usage.entry((workload, container.to_owned())).or_default().entry(day).or_default()
+    /// What a container used on a day that is so many days ago.
+    fn day(&mut self, workload: usize, container: &str, age: u32) -> &mut Observed {
+        self.usage.entry((workload, container.to_owned())).or_default().entry(age).or_default()
     }
 }

@@ -90,7 +90,7 @@ impl Prometheus {
 
     async fn probe(&self) -> Result<Arc<Reader>, SourceError> {
         let probed = probe::probe(&self.api, &self.options).await?;
-        let reader = Arc::new(Reader::new(self.api.clone(), probed.names()?, probed.clusters.id(), &self.options));
+        let reader = Arc::new(Reader::new(self.api.clone(), &probed, &self.options)?);
         *self.reader.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), reader.clone()));
         Ok(reader)
     }

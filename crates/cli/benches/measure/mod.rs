@@ -1,8 +1,7 @@
-//! What the benchmarks have in common: their sizes, usage that is made up, and what a run of the program costs.
+//! What the benchmarks have in common: their sizes, and what a run of the program costs.
 
 use std::error::Error;
 use std::fs;
-use std::io::{self, Write};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -60,38 +59,4 @@ pub fn high_water_mark(process: u32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
     let mark = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     mark.and_then(|mark| mark.split_whitespace().next()).and_then(|kib| kib.parse().ok()).unwrap_or_default()
-}
-
-/// CPU and memory of so many containers at some times, a minute apart, as OpenMetrics text.
-pub fn usage(
-    out: &mut impl Write,
-    containers: u64,
-    labels: impl Fn(u64) -> String,
-    times: impl Iterator<Item = u64> + Clone,
-) -> io::Result<()> {
-    let mut random = 0x9e37_79b9_7f4a_7c15_u64;
-    let mut next = move || {
-        random ^= random << 13;
-        random ^= random >> 7;
-        random ^= random << 17;
-        random % 1000
-    };
-    writeln!(out, "# TYPE container_cpu_usage_seconds counter")?;
-    for number in 0..containers {
-        let (mut milliseconds, labels) = (0, labels(number));
-        for time in times.clone() {
-            let (seconds, rest) = (milliseconds / 1000, milliseconds % 1000);
-            writeln!(out, "container_cpu_usage_seconds_total{{{labels}}} {seconds}.{rest:03} {time}")?;
-            milliseconds += (5 << (number % 8)) * 60 * (500 + next()) / 1000;
-        }
-    }
-    writeln!(out, "# TYPE container_memory_working_set_bytes gauge")?;
-    for number in 0..containers {
-        let labels = labels(number);
-        for time in times.clone() {
-            let bytes = (20 + number % 400) * 1024 * (900 + next() / 5);
-            writeln!(out, "container_memory_working_set_bytes{{{labels}}} {bytes} {time}")?;
-        }
-    }
-    Ok(())
 }

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use headroom_fixtures::api_server::kubeconfig;
+use headroom_fixtures::http::kubeconfig;
 
 use crate::api_server::ApiServer;
 use crate::support::*;
@@ -34,9 +34,7 @@ fn each_cluster_has_its_own_store() {
     let addresses: [SocketAddr; 2] = runtime.block_on(async { [prod.listen().await, staging.listen().await] });
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    let urls = addresses.map(|address| format!("http://{address}"));
-    let contexts = [("prod", urls[0].as_str(), "default"), ("staging", &urls[1], "default")];
-    fs::write(folder.join("kubeconfig"), kubeconfig(&contexts)).unwrap();
+    kubeconfig(&folder.join("kubeconfig"), &[("prod", addresses[0]), ("staging", addresses[1])]);
     csv(&folder.join("prod.csv"), "shop");
     csv(&folder.join("staging.csv"), "lab");
     for (context, file) in [("prod", "prod.csv"), ("staging", "staging.csv"), ("prod", "prod.csv")] {

@@ -1,9 +1,9 @@
 //! Reads a source of current usage once: the metrics API.
 
 use headroom_sources::{Source, SourceError};
+use headroom_usage::cardinality;
 use headroom_usage::observed::Kill;
 use headroom_usage::sample::{Batch, Window};
-use headroom_usage::{cardinality, day_of};
 
 use super::{Histories, Part};
 use crate::owners::Pods;
@@ -19,7 +19,7 @@ pub async fn read(source: &dyn Source, namespaces: Option<&[String]>, pods: &Pod
             let place = &series.container;
             let Some(workload) = pods.of_pod(&place.namespace, &place.pod) else { return };
             for sample in &series.samples {
-                let observed = part.day(workload, &place.name, day_of(sample.time));
+                let observed = part.day(workload, &place.name, 0);
                 observed.pods.add(cardinality::hash(&place.namespace, &place.pod));
                 observed.add(series.resource, sample.time, sample.value, series.step_seconds.into());
             }
@@ -28,7 +28,7 @@ pub async fn read(source: &dyn Source, namespaces: Option<&[String]>, pods: &Pod
             let place = &kill.container;
             if let Some(workload) = pods.of_pod(&place.namespace, &place.pod) {
                 let of = cardinality::hash(&place.pod, &place.name);
-                let observed = part.day(workload, &place.name, day_of(kill.at));
+                let observed = part.day(workload, &place.name, 0);
                 observed.add_kill(Kill { at: kill.at, memory: kill.memory, of });
             }
         }),
@@ -49,6 +49,6 @@ pub async fn read(source: &dyn Source, namespaces: Option<&[String]>, pods: &Pod
         }
     }
     let mut histories = Histories::default();
-    histories.add(part, day_of(from));
+    histories.add(part);
     Ok(histories)
 }

@@ -3,17 +3,17 @@
 //! A query counts as a whole or not at all; one that cannot be read is named, and what else was read stays. Whoever
 //! interrupts the reading has what was read until then.
 
-use std::collections::VecDeque;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use headroom_report::progress::Progress;
 use headroom_sources::SourceError;
 use headroom_sources::prometheus::Reader;
-use headroom_sources::prometheus::reader::Killed;
-use headroom_usage::observed::Kill;
-use headroom_usage::sample::Window;
-use headroom_usage::{cardinality, day_of};
+use headroom_sources::prometheus::reader::{ContainerRef, Killed, Lives};
+use headroom_usage::observed::{Kill, Observed};
+use headroom_usage::sample::{Resource, Window};
+use headroom_usage::{DAY, cardinality};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -35,22 +35,60 @@ pub struct Reading {
     pub is_interrupted: bool,
 }
 
-/// Adds the owners of pods that are gone by now. A problem is one line.
-pub async fn add_owners(store: &Reader, namespaces: &[String], window: Window, owners: &mut Owners) -> Vec<String> {
-    let mut problems = Vec::new();
+/// What is known before any usage is read.
+#[derive(Debug, Default)]
+struct Surroundings {
+    /// None if the store does not tell how long containers were seen: then usage is read sample by sample.
+    lives: Option<Lives>,
+    /// Namespaces with kills.
+    killed: BTreeSet<String>,
+}
+
+/// Asks whose the pods are that are gone by now, and how long each container was seen.
+async fn surroundings(
+    store: &Reader,
+    namespaces: &[String],
+    window: Window,
+    owners: &mut Owners,
+    problems: &mut Vec<String>,
+) -> Surroundings {
+    let mut found = Surroundings { lives: Some(Lives::default()), killed: BTreeSet::new() };
+    // Up to now, for who made a pod may have been told only since the last whole step.
+    let until_now = Window { to: window.to + i64::from(store.step_seconds), ..window };
     for namespaces in namespaces.chunks(MAX_NAMESPACES) {
-        match store.owners(namespaces, window).await {
-            Ok(all) => all.into_iter().for_each(|made| {
-                let (kind, name) = made.object;
-                owners.add(WorkloadRef::new(&made.namespace, kind, &name), &made.owner.0, &made.owner.1);
-            }),
+        match patiently(|| store.objects(namespaces, until_now)).await {
+            Ok(objects) => {
+                for made in objects.made {
+                    let (kind, name) = made.object;
+                    owners.add(WorkloadRef::new(&made.namespace, kind, &name), &made.owner.0, &made.owner.1);
+                }
+                found.killed.extend(objects.killed);
+            }
             Err(error) => problems.push(format!(
-                "the owners of deleted pods are unknown, so these pods are assigned by their names: {error}"
+                "the owners of deleted pods are unknown, so these pods are assigned by their names, and out-of-memory kills \
+                 are unknown: {error}"
             )),
+        }
+        match (patiently(|| store.lives(namespaces, window)).await, &mut found.lives) {
+            (Ok(lives), Some(all)) => all.extend(lives),
+            (Err(error), _) => {
+                tracing::debug!(%error, "the lives of containers are unknown");
+                found.lives = None;
+            }
+            (Ok(_), None) => {}
         }
     }
     problems.truncate(1);
-    problems
+    found
+}
+
+/// What is the same for all queries of a reading.
+struct Shared {
+    store: Arc<Reader>,
+    pods: Pods,
+    lives: Lives,
+    /// The end of the window.
+    to: i64,
 }
 
 /// Reads a window of these namespaces.
@@ -58,25 +96,27 @@ pub async fn read(
     store: &Arc<Reader>,
     namespaces: &[String],
     window: Window,
-    pods: Pods,
+    mut pods: Pods,
     concurrency: usize,
     progress: &Progress,
     stop: &CancellationToken,
 ) -> Reading {
     let mut reading = Reading::default();
-    let mut queries = tokio::select! {
-        queries = plan(store, namespaces, window, &mut reading.problems) => queries,
-        () = stop.cancelled() => VecDeque::new(),
+    let found = tokio::select! {
+        found = surroundings(store, namespaces, window, &mut pods.owners, &mut reading.problems) => found,
+        () = stop.cancelled() => return Reading { is_interrupted: true, ..Reading::default() },
     };
+    let mut queries = plan(store, namespaces, window, found.lives.as_ref(), &found.killed);
     progress.begin(queries.len() as u64, "Reading usage");
-    let (pods, today) = (Arc::new(pods), day_of(window.to - 1));
+    let lives = found.lives.unwrap_or_default();
+    let shared = Arc::new(Shared { store: Arc::clone(store), pods, lives, to: window.to });
     let mut strangers = cardinality::Distinct::default();
     let mut running: JoinSet<(Query, Result<Part, SourceError>)> = JoinSet::new();
     loop {
         while running.len() < concurrency.max(1)
             && let Some(query) = queries.pop_front()
         {
-            running.spawn(read_patiently(Arc::clone(store), Arc::clone(&pods), query));
+            running.spawn(read_patiently(Arc::clone(&shared), query));
         }
         let next = tokio::select! {
             next = running.join_next() => next,
@@ -87,12 +127,18 @@ pub async fn read(
         match (read, query.halves(store.step_seconds.into())) {
             (Ok(part), _) => {
                 strangers.merge(&part.strangers);
-                reading.histories.add(part, today);
+                reading.histories.add(part);
                 progress.advance(1);
             }
             (Err(SourceError::Overloaded(_)), Some(halves)) => {
                 progress.lengthen(1);
                 halves.into_iter().rev().for_each(|half| queries.push_front(half));
+            }
+            (Err(SourceError::Permanent(reason)), _) if matches!(query.question, Question::Digest(_)) => {
+                tracing::debug!(reason, "the store makes no percentiles: reading all samples");
+                progress.lengthen(1);
+                queries.iter_mut().for_each(|query| *query = query.by_samples());
+                queries.push_front(query.by_samples());
             }
             (Err(error), _) => {
                 reading.problems.push(format!("not read: {query}: {error}"));
@@ -106,66 +152,110 @@ pub async fn read(
     reading
 }
 
-async fn read_patiently(store: Arc<Reader>, pods: Arc<Pods>, query: Query) -> (Query, Result<Part, SourceError>) {
+/// Asks again a few times where that may help.
+async fn patiently<T, F: Future<Output = Result<T, SourceError>>>(ask: impl Fn() -> F) -> Result<T, SourceError> {
     let mut waits = RETRY_DELAYS.into_iter();
     loop {
-        let read = read_query(&store, &pods, &query).await;
-        match (&read, waits.next()) {
+        match (ask().await, waits.next()) {
             (Err(SourceError::Temporary(reason)), Some(wait)) => {
                 tracing::debug!(reason, "trying again");
                 tokio::time::sleep(wait).await;
             }
-            _ => return (query, read),
+            (asked, _) => return asked,
         }
     }
 }
 
-async fn read_query(store: &Reader, pods: &Pods, query: &Query) -> Result<Part, SourceError> {
-    let (mut part, window) = (Part::default(), query.window);
-    let step = u64::from(store.step_seconds);
-    match query.question {
-        Question::Usage(resource) => {
-            store
-                .usage(&query.namespaces, resource, window, &mut |place, samples| {
-                    let hash = cardinality::hash(&place.namespace, &place.pod);
-                    let Some(workload) = pods.of_pod(&place.namespace, &place.pod) else {
-                        return part.strangers.add(hash);
-                    };
-                    // A day at a time, so that the day is looked for once.
-                    let mut samples = samples.filter(|sample| window.contains(sample.time)).peekable();
-                    while let Some(first) = samples.peek() {
-                        let day = day_of(first.time);
-                        let observed = part.day(workload, &place.container, day);
-                        observed.pods.add(hash);
-                        while let Some(sample) = samples.next_if(|sample| day_of(sample.time) == day) {
-                            observed.add(resource, sample.time, sample.value, step);
-                        }
-                    }
-                })
-                .await?;
-        }
-        Question::Throttling => {
-            for (place, counted) in store.throttling(&query.namespaces, window).await? {
-                if let Some(workload) = pods.of_pod(&place.namespace, &place.pod) {
-                    let sum = part.throttling.entry((workload, place.container)).or_default();
-                    sum.periods += counted.periods;
-                    sum.throttled += counted.throttled;
-                }
-            }
-        }
-        Question::Kills => {
-            for namespace in &query.namespaces {
-                for Killed { container: of, at, memory, is_limit } in store.kills(namespace, window).await? {
-                    if let Some(workload) = pods.of_pod(&of.namespace, &of.pod) {
-                        let observed = part.day(workload, &of.container, day_of(at));
-                        observed.add_kill(Kill { at, memory, of: cardinality::hash(&of.pod, &of.container) });
-                        if !is_limit {
-                            part.killed_at_unknown_limit.insert((workload, of.container));
-                        }
-                    }
-                }
-            }
-        }
+async fn read_patiently(shared: Arc<Shared>, query: Query) -> (Query, Result<Part, SourceError>) {
+    let read = patiently(|| shared.read(&query)).await;
+    (query, read)
+}
+
+impl Shared {
+    /// How many days ago a moment of the window is. The last day counts as yesterday, for all of it is known.
+    fn age(&self, at: i64) -> u32 {
+        u32::try_from((self.to - 1 - at).max(0).div_euclid(DAY) + 1).unwrap_or(u32::MAX)
     }
-    Ok(part)
+
+    async fn read(&self, query: &Query) -> Result<Part, SourceError> {
+        let (store, mut part, Query { namespaces, window, .. }) = (&self.store, Part::default(), query);
+        match query.question {
+            Question::Digest(resource) => {
+                let end = window.to;
+                store
+                    .digests(namespaces, resource, *window, &mut |place, digest| {
+                        let Some((pod, observed)) = self.observed(&mut part, &place, end - 1) else { return };
+                        let life = self.lives.on(&place, end);
+                        let seconds = life.map_or(store.step_seconds.into(), |life| life.seconds);
+                        let (seconds, at) = (seconds.min(window.seconds().max(0) as u64), end - 1);
+                        let mean = life.and_then(|life| life.mean_cpu).filter(|_| resource == Resource::Cpu);
+                        if resource == Resource::Cpu
+                            && let Some(p95) = mean.or(digest.percentile(950))
+                        {
+                            observed.add_busy_pod(pod, p95, seconds);
+                        }
+                        match mean {
+                            Some(mean) => observed.add(resource, at, mean, seconds),
+                            None => digest.spread(seconds, &mut |amount, seconds| {
+                                observed.add(resource, at, amount, seconds);
+                            }),
+                        }
+                    })
+                    .await?;
+            }
+            Question::Usage(resource) => {
+                let step = u64::from(store.step_seconds);
+                store
+                    .usage(namespaces, resource, *window, &mut |place, samples| {
+                        // A day at a time, so that the day is looked for once.
+                        let mut samples = samples.filter(|sample| window.contains(sample.time)).peekable();
+                        while let Some(first) = samples.peek() {
+                            let (age, mut of_pod) = (self.age(first.time), Observed::default());
+                            let Some((pod, observed)) = self.observed(&mut part, &place, first.time) else { return };
+                            while let Some(sample) = samples.next_if(|sample| self.age(sample.time) == age) {
+                                of_pod.add(resource, sample.time, sample.value, step);
+                            }
+                            of_pod.add_busy_pod(pod, of_pod.cpu.percentile(950), of_pod.cpu.seconds());
+                            observed.merge(&of_pod);
+                        }
+                    })
+                    .await?;
+            }
+            Question::Throttling => {
+                for (place, counted) in store.throttling(namespaces, *window).await? {
+                    if let Some(workload) = self.pods.of_pod(&place.namespace, &place.pod) {
+                        let sum = part.throttling.entry((workload, place.container)).or_default();
+                        sum.periods += counted.periods;
+                        sum.throttled += counted.throttled;
+                    }
+                }
+            }
+            Question::Kills => {
+                for namespace in namespaces {
+                    for Killed { container: of, at, memory, is_limit } in store.kills(namespace, *window).await? {
+                        if let Some(workload) = self.pods.of_pod(&of.namespace, &of.pod) {
+                            let observed = part.day(workload, &of.container, self.age(at));
+                            observed.add_kill(Kill { at, memory, of: cardinality::hash(&of.pod, &of.container) });
+                            if !is_limit {
+                                part.killed_at_unknown_limit.insert((workload, of.container));
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        Ok(part)
+    }
+
+    /// The pod, and where to keep what its container used at a moment; none if its workload is gone.
+    fn observed<'p>(&self, part: &'p mut Part, place: &ContainerRef, at: i64) -> Option<(u32, &'p mut Observed)> {
+        let hash = cardinality::hash(&place.namespace, &place.pod);
+        let Some(workload) = self.pods.of_pod(&place.namespace, &place.pod) else {
+            part.strangers.add(hash);
+            return None;
+        };
+        let observed = part.day(workload, &place.container, self.age(at));
+        observed.pods.add(hash);
+        Some((hash, observed))
+    }
 }

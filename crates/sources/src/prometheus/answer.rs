@@ -11,7 +11,7 @@ use serde::de::{Deserializer, SeqAccess, Visitor};
 use crate::{SourceError, http as edge, json_stream};
 
 /// One series of an answer: a range's (matrix) or a moment's (vector).
-#[derive(Debug, Default, PartialEq, Deserialize)]
+#[derive(Debug, Default, Clone, PartialEq, Deserialize)]
 pub struct Row {
     #[serde(default)]
     metric: BTreeMap<String, String>,
@@ -23,10 +23,10 @@ pub struct Row {
 
 /// Finite values with their time in unix seconds. NaN and infinities are no samples: they are what is left when a
 /// quotient had nothing to divide, or a stale marker that an exporter wrote itself.
-#[derive(Debug, Default, PartialEq)]
+#[derive(Debug, Default, Clone, PartialEq)]
 struct Points(Vec<(i64, f64)>);
 
-#[derive(Debug, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 struct Pair(i64, f64);
 
 impl Row {
@@ -35,8 +35,11 @@ impl Row {
         self.metric.get(name).map_or("", String::as_str)
     }
 
-    pub fn labels(&self) -> &BTreeMap<String, String> {
-        &self.metric
+    /// The labels that select the series itself, without those of a question or of the answer's name.
+    pub fn labels_of_series(&self) -> BTreeMap<String, String> {
+        let mut labels = self.metric.clone();
+        labels.retain(|label, _| label != super::api::NUMBER && label != "__name__");
+        labels
     }
 
     pub fn points(&self) -> &[(i64, f64)] {

@@ -6,6 +6,7 @@ use headroom_usage::sample::Window;
 
 use super::Options;
 use super::answer::{self, Row};
+use super::query;
 use crate::SourceError;
 use crate::cloud_auth::Cloud;
 use crate::http::{Authentication, Http};
@@ -13,6 +14,9 @@ use crate::json_stream::{Pieces, Shape};
 
 /// Prometheus refuses to answer with more points than this in one series.
 const MOST_POINTS: i64 = 11_000;
+
+/// The label that tells which of several questions a row answers.
+pub const NUMBER: &str = "headroom_question";
 
 /// The two questions of the API.
 #[derive(Clone)]
@@ -74,9 +78,40 @@ impl Api {
         Ok(self.moment(question, at).await?.first().and_then(Row::value))
     }
 
+    /// Several questions about one moment in one query: the rows of each. Where the store cannot take them together, each is
+    /// asked by itself, and one that the store does not understand has no rows.
+    pub async fn moments(&self, questions: &[String], at: Option<i64>) -> Result<Vec<Vec<Row>>, SourceError> {
+        let numbered = questions.iter().enumerate();
+        let parts: Vec<String> = numbered
+            .map(|(number, text)| format!("label_replace({text}, \"{NUMBER}\", \"{number}\", \"\", \"\")"))
+            .collect();
+        let together = self.moment(&parts.join(" or "), at).await;
+        if let Ok(rows) = &together
+            && !rows.is_empty()
+            && rows.iter().all(|row| !row.label(NUMBER).is_empty())
+        {
+            let of = |number: usize| rows.iter().filter(move |row| row.label(NUMBER) == number.to_string());
+            return Ok((0..questions.len()).map(|number| of(number).cloned().collect()).collect());
+        }
+        if let Err(error @ SourceError::Temporary(_)) = together {
+            return Err(error);
+        }
+        let mut found = Vec::new();
+        for question in questions {
+            found.push(match self.moment(question, at).await {
+                Err(SourceError::Permanent(_)) => None,
+                asked => Some(asked?),
+            });
+        }
+        if found.iter().all(Option::is_none) {
+            together?;
+        }
+        Ok(found.into_iter().map(Option::unwrap_or_default).collect())
+    }
+
     /// The store's clock, in whole unix seconds.
     pub async fn now(&self) -> Result<i64, SourceError> {
-        let time = self.number("vector(time())", None).await?;
+        let time = self.number(query::NOW, None).await?;
         time.map(|time| time.floor() as i64)
             .ok_or_else(|| SourceError::Permanent(format!("`{}` does not report its time", self.http.name())))
     }
@@ -93,16 +128,17 @@ impl Api {
         self.pieces(path, parameters, Shape::ArrayAt(2, "result"), &mut |piece| each(answer::row(piece)?)).await
     }
 
-    /// The labels of every series that a selector matches within a window: told from the store's index, so without
-    /// reading a sample.
+    /// The labels of every series that any of these selectors matches within a window: told from the store's index, so
+    /// without reading a sample.
     pub async fn series(
         &self,
-        selector: &str,
+        selectors: &[String],
         window: Window,
         each: &mut (dyn FnMut(BTreeMap<String, String>) + Send),
     ) -> Result<(), SourceError> {
         let (start, end) = (window.from.to_string(), window.to.to_string());
-        let parameters = vec![("match[]", selector), ("start", start.as_str()), ("end", end.as_str())];
+        let mut parameters: Vec<_> = selectors.iter().map(|selector| ("match[]", selector.as_str())).collect();
+        parameters.extend([("start", start.as_str()), ("end", end.as_str())]);
         self.pieces("/api/v1/series", parameters, Shape::ArrayAt(1, "data"), &mut |piece| {
             each(answer::labels(piece)?);
             Ok(())

@@ -6,10 +6,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::answer::Row;
-use super::api::Api;
 use super::names::{Place, State};
 use super::query;
-use crate::SourceError;
 use crate::cluster_id::{ClusterId, KUBE_SYSTEM};
 
 /// What the label with the cluster's name is called.
@@ -27,6 +25,14 @@ pub struct Clusters {
 }
 
 impl Clusters {
+    /// The clusters in the answers to [`created`] and [`by_label`].
+    pub fn among(created: &[Row], by_label: &[Row]) -> Self {
+        let mut clusters = Self::default();
+        clusters.take_created(created);
+        clusters.take_labels(by_label);
+        clusters
+    }
+
     pub fn id(&self) -> ClusterId {
         let created = self.created.first().copied().filter(|_| self.created.len() == 1);
         ClusterId { created, ..ClusterId::default() }
@@ -68,21 +74,14 @@ impl Clusters {
     }
 }
 
-/// Asks kube-state-metrics, where it is, as of when it was seen, and the usage series.
-pub async fn find(
-    api: &Api,
-    state: Option<(&State, Option<i64>)>,
-    metric: &str,
-    usage: &Place,
-    matchers: &str,
-) -> Result<Clusters, SourceError> {
-    let mut clusters = Clusters::default();
-    if let Some((state, at)) = state {
-        let of_kube_system = [(state.place.namespace.as_str(), "=", KUBE_SYSTEM)];
-        clusters.take_created(&api.moment(&query::selector(query::CREATED, &of_kube_system, matchers), at).await?);
-    }
-    clusters.take_labels(&api.moment(&query::count_by(&LABELS, metric, usage, matchers), None).await?);
-    Ok(clusters)
+/// Asks when kube-system was created.
+pub fn created(state: &State, matchers: &str) -> String {
+    query::selector(query::CREATED, &[(state.place.namespace.as_str(), "=", KUBE_SYSTEM)], matchers)
+}
+
+/// Asks how many series have which cluster's name.
+pub fn by_label(metric: &str, usage: &Place, matchers: &str) -> String {
+    query::count_by(&LABELS, metric, usage, matchers)
 }
 
 #[cfg(test)]

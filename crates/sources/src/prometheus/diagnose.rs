@@ -136,8 +136,7 @@ pub async fn diagnose(http: Http, options: &Options, our_clock: i64) -> Result<V
     let probed = probe(&api, options).await?;
     findings.extend(probed.findings(options.step_seconds));
     findings.extend(probed.contested(&api, options).await?);
-    let Ok(names) = probed.names() else { return Ok(findings) };
-    let store = Reader::new(api, names, probed.clusters.id(), options);
+    let Ok(store) = Reader::new(api, &probed, options) else { return Ok(findings) };
     findings.extend(store.tells_kills().await?);
     findings.push(store.matched().await?);
     findings.push(store.memory_of_the_past(&probed).await?);

@@ -9,10 +9,8 @@
 use std::cmp::Reverse;
 
 use super::answer::Row;
-use super::api::Api;
 use super::names::Place;
 use super::query;
-use crate::SourceError;
 
 /// Where the kubelet serves cAdvisor's metrics. The Prometheus operator keeps the path in the label `metrics_path`.
 const CADVISOR: &str = "/metrics/cadvisor";
@@ -34,19 +32,17 @@ pub struct Job {
 pub struct Jobs(Vec<Job>);
 
 impl Jobs {
-    /// Asks the store who has series of a metric. Nobody is asked for if the user has named the job.
-    pub async fn of(
-        api: &Api,
-        metric: &str,
-        place: &Place,
-        matchers: &str,
-        at: Option<i64>,
-    ) -> Result<Self, SourceError> {
+    /// Asks who has series of a metric.
+    pub fn question(metric: &str, place: &Place, matchers: &str) -> String {
+        query::count_of_containers_by(&[JOB, PATH], metric, place, matchers)
+    }
+
+    /// The jobs in the answer. Nobody is looked for if the user has named the job.
+    pub fn among(metric: &str, rows: &[Row], matchers: &str) -> Self {
         if names_a_job(matchers) {
-            return Ok(Self::default());
+            return Self::default();
         }
-        let question = query::count_of_containers_by(&[JOB, PATH], metric, place, matchers);
-        Ok(Self::in_order(metric, api.moment(&question, at).await?.iter().filter_map(job).collect()))
+        Self::in_order(metric, rows.iter().filter_map(job).collect())
     }
 
     fn in_order(metric: &str, mut jobs: Vec<Job>) -> Self {

@@ -3,6 +3,7 @@
 
 use crate::SourceError;
 
+use super::answer::Row;
 use super::api::Api;
 use super::clusters::{self, Clusters};
 use super::jobs::Jobs;
@@ -30,7 +31,7 @@ pub(super) struct Probe {
     pub state: Option<Counted<State>>,
     /// How many seconds ago kube-state-metrics was seen.
     pub state_ago: i64,
-    now: i64,
+    pub now: i64,
     pub clusters: Clusters,
     /// The distance of two samples in the store, if it can be told.
     pub scrape_seconds: Option<u32>,
@@ -50,79 +51,112 @@ impl<T> Counted<T> {
     }
 }
 
-/// Asks the store for each name in turn until one has series.
+/// Asks in three queries: what the store has of each candidate name, then what depends on the names, then how far apart samples
+/// are. More are needed only where kube-state-metrics is away.
 pub(super) async fn probe(api: &Api, options: &Options) -> Result<Probe, SourceError> {
     let (wanted, matchers) = (&options.names, options.matchers.as_str());
-    let count = async |metric: &str, place: &Place, image: Option<&str>, at: Option<i64>| {
-        let question = query::count_of_containers(metric, place, image, matchers);
-        Ok::<f64, SourceError>(api.number(&question, at).await?.unwrap_or(0.0))
-    };
+    let count =
+        |metric: &str, place: &Place, image: Option<&str>| query::count_of_containers(metric, place, image, matchers);
+    let usages: Vec<(Usage, Place)> = wanted
+        .usages(api.is_google)
+        .into_iter()
+        .flat_map(|usage| usage.places.clone().into_iter().map(move |place| (usage.clone(), place)))
+        .collect();
+    let states: Vec<(Place, String)> = wanted
+        .state_places()
+        .into_iter()
+        .flat_map(|place| wanted.state_images().into_iter().map(move |image| (place.clone(), image)))
+        .collect();
+    let of_states =
+        || states.iter().map(|(place, image)| count(&wanted.info(), place, Some(image))).collect::<Vec<String>>();
 
-    let mut memory = Counted { name: wanted.memory(), containers: 0.0 };
-    let mut cpu = Counted { name: wanted.cpu(), containers: 0.0 };
-    let mut storage = None;
-    let mut usage = None;
-    'names: for Usage { cpu: cpu_name, memory: memory_name, storage: storage_name, places } in
-        wanted.usages(api.is_google)
-    {
-        for place in places {
-            let counted =
-                (count(&memory_name, &place, None, None).await?, count(&cpu_name.metric, &place, None, None).await?);
-            let is_found = counted.0 + counted.1 > 0.0;
-            if is_found && options.ephemeral_storage {
-                let containers = count(&storage_name, &place, None, None).await?;
-                storage = Some(Counted { name: storage_name.clone(), containers });
-            }
-            if usage.is_none() || is_found {
-                usage = Some(place);
-            }
-            if is_found {
-                memory = Counted { name: memory_name, containers: counted.0 };
-                cpu = Counted { name: cpu_name, containers: counted.1 };
-                break 'names;
-            }
-        }
+    let mut questions = vec![query::NOW.to_owned(), query::METRICS_QL.to_owned()];
+    for (usage, place) in &usages {
+        questions.extend([&usage.memory, &usage.cpu.metric].map(|metric| count(metric, place, None)));
+        questions.extend(options.ephemeral_storage.then(|| count(&usage.storage, place, None)));
     }
-    let usage = usage.ok_or_else(|| SourceError::Permanent("no label names to try".to_owned()))?;
+    questions.extend(of_states());
+    let mut numbers = api.moments(&questions, None).await?.into_iter().map(|rows| number(&rows));
+    let mut next = || numbers.next().flatten();
+    let now = next().map(|time| time.floor() as i64);
+    let now = now.ok_or_else(|| SourceError::Permanent(format!("`{}` does not report its time", api.http.name())))?;
+    let metrics_ql = next().is_some();
+    let mut found: Vec<(Usage, Place, [f64; 2], Option<f64>)> = Vec::new();
+    for (usage, place) in usages {
+        let counted = [next(), next()].map(Option::unwrap_or_default);
+        let storage = options.ephemeral_storage.then(|| next().unwrap_or_default());
+        found.push((usage, place, counted, storage));
+    }
+    let is_there = |counted: &[f64; 2]| counted.iter().any(|containers| *containers > 0.0);
+    // The first says how they are usually called, where there are none.
+    let chosen = found.iter().position(|(.., counted, _)| is_there(counted)).unwrap_or(0);
+    let Some((names, usage, counted, storage)) = found.into_iter().nth(chosen) else {
+        return Err(SourceError::Permanent("no label names to try".to_owned()));
+    };
+    let [memory, cpu] = counted;
+    let storage = storage.filter(|_| is_there(&counted)).map(|containers| Counted { name: names.storage, containers });
+    let memory = Counted { name: names.memory, containers: memory };
+    let cpu = Counted { name: names.cpu, containers: cpu };
     let metric = if memory.containers > 0.0 { &memory.name } else { &cpu.name.metric };
-
-    let usage_jobs = Jobs::of(api, metric, &usage, matchers, None).await?;
-    let mut usage_image = Counted { name: String::new(), containers: 0.0 };
-    for name in wanted.usage_images() {
-        if usage_image.containers == 0.0 {
-            usage_image = Counted { containers: count(metric, &usage, Some(&name), None).await?, name };
-        }
-    }
-    let now = api.now().await?;
-    let mut state = None;
-    let mut state_jobs = Jobs::default();
-    let mut state_ago = 0;
-    'found: for ago in [0].into_iter().chain(AWAY) {
-        let at = (ago > 0).then_some(now - ago);
-        if ago > 0 && api.number(&query::count_of_series(&wanted.info(), matchers), at).await?.unwrap_or(0.0) == 0.0 {
-            continue;
-        }
-        for place in wanted.state_places() {
-            for image in wanted.state_images() {
-                let containers = count(&wanted.info(), &place, Some(&image), at).await?;
-                if containers > 0.0 {
-                    state_jobs = Jobs::of(api, &wanted.info(), &place, matchers, at).await?;
-                    let job = state_jobs.matcher();
-                    state = Some(Counted { name: State { info: wanted.info(), place, image, job }, containers });
-                    state_ago = ago;
-                    break 'found;
-                }
-            }
-        }
-    }
-    let at = (state_ago > 0).then_some(now - state_ago);
-    let clusters = clusters::find(api, state.as_ref().map(|state| (&state.name, at)), metric, &usage, matchers).await?;
-    let scrape_seconds = scrape_seconds(api, metric, &usage, matchers).await?;
-    let metrics_ql = match api.number(query::METRICS_QL, None).await {
-        Ok(time) => time.is_some(),
-        Err(SourceError::Temporary(text)) => return Err(SourceError::Temporary(text)),
-        Err(_) => false, // whatever status it is refused with
+    let counted: Vec<f64> = states.iter().map(|_| next().unwrap_or_default()).collect();
+    let of = |counted: &[f64]| -> Option<Counted<State>> {
+        let both = states.iter().zip(counted);
+        let ((place, image), containers) = both.into_iter().find(|(_, containers)| **containers > 0.0)?;
+        let name = State { info: wanted.info(), place: place.clone(), image: image.clone(), job: None };
+        Some(Counted { name, containers: *containers })
     };
+    let (mut state, mut state_ago) = (of(&counted), 0);
+    for ago in AWAY {
+        if state.is_some() {
+            break;
+        }
+        let rows = api.moments(&of_states(), Some(now - ago)).await?;
+        let counted: Vec<f64> = rows.iter().map(|rows| number(rows).unwrap_or_default()).collect();
+        (state, state_ago) = (of(&counted), ago);
+    }
+    if state.is_none() {
+        state_ago = 0;
+    }
+
+    let images = wanted.usage_images();
+    let mut questions = vec![Jobs::question(metric, &usage, matchers), query::steadiest(metric, &usage, matchers)];
+    questions.push(clusters::by_label(metric, &usage, matchers));
+    questions.extend(images.iter().map(|image| count(metric, &usage, Some(image))));
+    let mut of_state = Vec::new();
+    if let Some(state) = &state {
+        of_state.push(Jobs::question(&state.name.info, &state.name.place, matchers));
+        of_state.push(clusters::created(&state.name, matchers));
+    }
+    // What kube-state-metrics told is asked about when it told it.
+    let at = (state_ago > 0).then_some(now - state_ago);
+    if at.is_none() {
+        questions.append(&mut of_state);
+    }
+    let mut rows = api.moments(&questions, None).await?;
+    if at.is_some() {
+        rows.extend(api.moments(&of_state, at).await?);
+    }
+    let mut rows = rows.into_iter();
+    let mut next = || rows.next().unwrap_or_default();
+    let usage_jobs = Jobs::among(metric, &next(), matchers);
+    let steadiest = next();
+    let by_label = next();
+    let mut usage_image = Counted { name: String::new(), containers: 0.0 };
+    for name in images {
+        let containers = number(&next()).unwrap_or_default();
+        if usage_image.containers == 0.0 {
+            usage_image = Counted { containers, name };
+        }
+    }
+    let mut state_jobs = Jobs::default();
+    let mut created = Vec::new();
+    if let Some(state) = &mut state {
+        state_jobs = Jobs::among(&state.name.info, &next(), matchers);
+        state.name.job = state_jobs.matcher();
+        created = next();
+    }
+    let clusters = Clusters::among(&created, &by_label);
+    let scrape_seconds = scrape_seconds(api, metric, &steadiest).await?;
     let store = api.http.name().to_owned();
     let wanted = wanted.clone();
     Ok(Probe {
@@ -142,6 +176,11 @@ pub(super) async fn probe(api: &Api, options: &Options) -> Result<Probe, SourceE
         scrape_seconds,
         metrics_ql,
     })
+}
+
+/// The single number of an answer, if there is one.
+fn number(rows: &[Row]) -> Option<f64> {
+    rows.first().and_then(Row::value)
 }
 
 impl Probe {
@@ -182,11 +221,10 @@ impl Probe {
     }
 }
 
-/// The distance of a series' samples, if the store shows them.
-async fn scrape_seconds(api: &Api, metric: &str, place: &Place, matchers: &str) -> Result<Option<u32>, SourceError> {
-    let steadiest = api.moment(&query::steadiest(metric, place, matchers), None).await?;
+/// The distance of the samples of the series that was there longest, if the store shows them.
+async fn scrape_seconds(api: &Api, metric: &str, steadiest: &[Row]) -> Result<Option<u32>, SourceError> {
     let Some(series) = steadiest.first() else { return Ok(None) };
-    match api.moment(&query::stored_samples(metric, series.labels()), None).await {
+    match api.moment(&query::stored_samples(metric, &series.labels_of_series()), None).await {
         Ok(stored) => Ok(stored.first().and_then(|row| usual_distance(row.points()))),
         Err(SourceError::Temporary(text)) => Err(SourceError::Temporary(text)),
         Err(_) => Ok(None), // not every store shows what it stores

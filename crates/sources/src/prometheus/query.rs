@@ -62,16 +62,56 @@ impl Queries<'_> {
         format!("max by ({by}) (max_over_time({selector}[{}ms]))", self.gauge_milliseconds())
     }
 
-    /// A counter of cAdvisor's as it stands.
-    pub fn counter(&self, namespaces: &[&str], metric: &str) -> String {
-        format!("max by ({}) ({})", self.usage_labels(false), self.usage_selector(metric, namespaces))
+    /// Percentiles of the usage of each container over a span, made in the store: in millionths of a core, or bytes. The
+    /// first is the answer for the moment `first`, each next one for the second after it.
+    pub fn digest(
+        &self,
+        namespaces: &[&str],
+        resource: Resource,
+        permilles: &[u16],
+        first: i64,
+        seconds: i64,
+    ) -> Option<String> {
+        let usage = self.usage(namespaces, resource, false)?;
+        let mut rank = String::new();
+        let mut before = 0;
+        for (moment, permille) in (first..).zip(permilles) {
+            let separator = if rank.is_empty() { "" } else { " + " };
+            let _ = write!(rank, "{separator}{} * (time() >= bool {moment})", permille.saturating_sub(before));
+            before = *permille;
+        }
+        let scale = if resource == Resource::Cpu { "1e6 * " } else { "" };
+        let step = self.step_seconds;
+        Some(format!("ceil({scale}quantile_over_time(({rank}) / 1000, ({usage})[{seconds}s:{step}s]))"))
     }
 
-    /// How many containers each of these namespaces has.
-    pub fn containers(&self, namespaces: &[&str], metric: &str) -> String {
-        let Place { namespace, .. } = &self.names.usage;
-        let selector = self.usage_selector(metric, namespaces);
-        format!("count by ({namespace}) (group by ({}) ({selector}))", self.usage_labels(false))
+    /// By how much a counter of cAdvisor's rose in a day.
+    pub fn rise(&self, namespaces: &[&str], metric: &str) -> String {
+        self.of_containers(&format!("increase({}[1d])", self.usage_selector(metric, namespaces)))
+    }
+
+    /// How many samples each container has in a day.
+    pub fn lives(&self, namespaces: &[&str]) -> Option<String> {
+        let metric = self.names.memory.as_ref().or(self.names.cpu.as_ref().map(|cpu| &cpu.metric))?;
+        Some(self.of_containers(&format!("count_over_time({}[1d])", self.usage_selector(metric, namespaces))))
+    }
+
+    /// What containers with at most so many samples in a day used of the CPU on average while they ran, in cores.
+    pub fn brief_lives(&self, namespaces: &[&str], most_samples: i64) -> Option<String> {
+        let cpu = self.names.cpu.as_ref()?;
+        let day = format!("{}[1d]", self.usage_selector(&cpu.metric, namespaces));
+        let mean = if cpu.is_rate {
+            format!("avg_over_time({day})")
+        } else {
+            let scrape = self.names.scrape_seconds;
+            format!("(max_over_time({day}) - min_over_time({day})) / ((count_over_time({day}) - 1) * {scrape})")
+        };
+        Some(format!("max by ({}) ({mean} and count_over_time({day}) <= {most_samples})", self.usage_labels(false)))
+    }
+
+    /// One number for each container: the sum over its lives, which differ in what their cgroup is called, of one scraper.
+    fn of_containers(&self, of_series: &str) -> String {
+        format!("max by ({}) (sum without (id, name) ({of_series}))", self.usage_labels(false))
     }
 
     /// The image of each container and init container, while it is known.
@@ -263,18 +303,16 @@ pub fn count_of_contested(metric: &str, place: &Place, matchers: &str) -> String
     format!("count(count by ({namespace}, {pod}, {container}) ({of_jobs}) > 1)")
 }
 
-/// How many series a metric has.
-pub fn count_of_series(metric: &str, matchers: &str) -> String {
-    format!("count({})", selector(metric, &[], matchers))
-}
-
 /// How many series of containers a metric has, by some labels.
 pub fn count_by(labels: &[&str], metric: &str, place: &Place, matchers: &str) -> String {
     format!("count by ({}) ({})", labels.join(", "), selector(metric, &containers(place), matchers))
 }
 
-/// A question that only VictoriaMetrics understands.
-pub const METRICS_QL: &str = "now()";
+/// The store's clock.
+pub const NOW: &str = "vector(time())";
+
+/// Answered with a number by VictoriaMetrics alone, to which a sample that is no number is none.
+pub const METRICS_QL: &str = "absent(vector(NaN))";
 
 /// The series of a container that was there longest in the last ten minutes.
 pub fn steadiest(metric: &str, place: &Place, matchers: &str) -> String {
@@ -356,6 +394,31 @@ mod tests {
     }
 
     #[test]
+    fn percentiles_are_made_in_the_store_one_a_second() {
+        check(
+            &names(60),
+            "",
+            |queries| queries.digest(&["shop"], Resource::Memory, &[0, 500, 1000], 86_101, 86_400).unwrap(),
+            r#"ceil(quantile_over_time((0 * (time() >= bool 86101) + 500 * (time() >= bool 86102) + 500 * (time() >= bool 86103)) / 1000, (max by (namespace, pod, container) (max_over_time(container_memory_working_set_bytes{namespace="shop",pod!="",container!="",container!="POD"}[59999ms])))[86400s:60s]))"#,
+        );
+    }
+
+    #[test]
+    fn brief_lives_are_averaged_over_their_own_length() {
+        let selector =
+            r#"container_cpu_usage_seconds_total{namespace="shop",pod!="",container!="",container!="POD"}[1d]"#;
+        check(
+            &names(30),
+            "",
+            |queries| queries.brief_lives(&["shop"], 20).unwrap(),
+            &format!(
+                "max by (namespace, pod, container) ((max_over_time({selector}) - min_over_time({selector})) / \
+                 ((count_over_time({selector}) - 1) * 30) and count_over_time({selector}) <= 20)"
+            ),
+        );
+    }
+
+    #[test]
     fn many_namespaces_are_asked_about_at_once() {
         let all = ["shop", "pay-2"];
         let names = names(30);
@@ -368,8 +431,8 @@ mod tests {
         check(
             &names,
             "",
-            |queries| queries.containers(&all, "m"),
-            r#"count by (namespace) (group by (namespace, pod, container) (m{namespace=~"shop|pay-2",pod!="",container!="",container!="POD"}))"#,
+            |queries| queries.rise(&all, "m"),
+            r#"max by (namespace, pod, container) (sum without (id, name) (increase(m{namespace=~"shop|pay-2",pod!="",container!="",container!="POD"}[1d])))"#,
         );
         let state = names.state.clone().unwrap();
         check(

@@ -2,16 +2,19 @@
 //! usage by workload.
 
 mod by_pod;
+mod digest;
 
 use std::collections::BTreeSet;
 
 use headroom_usage::sample::{Batch, Container, OomKill, Resource, Series, Window};
 
-pub use by_pod::{ContainerRef, Throttling};
+pub use by_pod::{ContainerRef, Lives, Objects, Throttling};
+pub use digest::Digest;
 
 use super::api::{Api, EachRow};
 use super::images::{self, Images};
 use super::names::{Names, State};
+use super::probe::Probe;
 use super::query::Queries;
 use super::{Options, oom};
 use crate::cluster_id::ClusterId;
@@ -33,6 +36,8 @@ pub struct Reader {
     pub step_seconds: u32,
     /// As far as the store can tell.
     pub cluster: ClusterId,
+    /// The store's clock when it was asked what it calls things.
+    pub probed_at: i64,
 }
 
 /// A container that was killed because its memory ran out.
@@ -57,9 +62,11 @@ pub struct Notes {
 }
 
 impl Reader {
-    pub fn new(api: Api, names: Names, cluster: ClusterId, options: &Options) -> Self {
+    /// Fails if there is nothing to read.
+    pub(super) fn new(api: Api, probed: &Probe, options: &Options) -> Result<Self, SourceError> {
         let (matchers, step_seconds) = (options.matchers.clone(), options.step_seconds.max(1));
-        Self { api, names, matchers, step_seconds, cluster }
+        let (names, cluster, probed_at) = (probed.names()?, probed.clusters.id(), probed.now);
+        Ok(Self { api, names, matchers, step_seconds, cluster, probed_at })
     }
 
     pub fn queries(&self) -> Queries<'_> {
@@ -245,8 +252,13 @@ impl Reader {
             return Ok(Vec::new());
         }
         let limits = timelines(queries.memory_limits(namespace, state, &pods)).await?;
+        let limit_of = |pod: &str, container: &str, at: i64| {
+            // The limit of before: a Deployment that was given more has other pods by now.
+            limits.before(pod, container, at).or_else(|| limits.peak(pod, container, at, oom::LOOK_BACK_SECONDS))
+        };
+        let lacks_limit = kills.iter().any(|(pod, container, at)| limit_of(pod, container, *at).is_none());
         let mut used = oom::Timelines::default();
-        if let Some(question) = queries.usage(&[namespace], Resource::Memory, false) {
+        if let Some(question) = queries.usage(&[namespace], Resource::Memory, false).filter(|_| lacks_limit) {
             let usage = State { place: self.names.usage.clone(), ..state.clone() };
             self.range(&question, wide, &mut |row| {
                 used.add(&row, &usage);
@@ -257,10 +269,7 @@ impl Reader {
         Ok(kills
             .into_iter()
             .filter_map(|(pod, container, at)| {
-                // The limit of before: a Deployment that was given more has other pods by now.
-                let limit = limits
-                    .before(pod, container, at)
-                    .or_else(|| limits.peak(pod, container, at, oom::LOOK_BACK_SECONDS));
+                let limit = limit_of(pod, container, at);
                 let memory = limit.or_else(|| used.peak(pod, container, at, oom::LOOK_BACK_SECONDS))?;
                 let [namespace, pod, container] = [namespace, pod, container].map(str::to_owned);
                 let container = ContainerRef { namespace, pod, container };

@@ -9,9 +9,10 @@ use std::time::{Duration, Instant};
 use headroom_fixtures::servers::{PrometheusServer, Server};
 use headroom_sources::diagnosis::Verdict;
 use headroom_sources::http::{Authentication, Endpoint, Http};
-use headroom_sources::prometheus::{Options, Prometheus, diagnose};
+use headroom_sources::prometheus::reader::ContainerRef;
+use headroom_sources::prometheus::{Options, Prometheus, Reader, diagnose};
 use headroom_sources::{Source, SourceError};
-use headroom_usage::sample::{OomKill, Resource, Window};
+use headroom_usage::sample::{OomKill, Resource, Sample, Window};
 
 use crate::data::{self, Cluster, Read};
 
@@ -76,6 +77,39 @@ fn check_kills(cluster: &Cluster, kills: &[OomKill]) {
         .collect();
     found.sort_by_key(|kill| kill.2);
     assert_eq!(found, expected);
+}
+
+/// The percentiles that a store makes, against those of the samples that it gives.
+pub async fn check_digests(url: String, span: Window) {
+    let http = Http::new(&Endpoint::new(url.clone())).unwrap();
+    let reader = Reader::connect(http, Options { step_seconds: 60, ..options(url) }).await.unwrap();
+    let namespaces = ["shop".to_owned()];
+    for resource in [Resource::Cpu, Resource::Memory] {
+        let mut samples: BTreeMap<ContainerRef, Vec<u64>> = BTreeMap::new();
+        let mut take = |of, found: &mut dyn Iterator<Item = Sample>| {
+            samples.insert(of, found.map(|sample| sample.value).collect());
+        };
+        reader.usage(&namespaces, resource, span, &mut take).await.unwrap();
+        let mut digests = BTreeMap::new();
+        reader.digests(&namespaces, resource, span, &mut |of, digest| drop(digests.insert(of, digest))).await.unwrap();
+        assert!(!samples.is_empty() && samples.keys().eq(digests.keys()), "{samples:?} {digests:?}");
+        for (of, mut samples) in samples {
+            samples.sort_unstable();
+            for (permille, found) in &digests[&of].0 {
+                // Prometheus interpolates between two samples.
+                let place = usize::from(*permille) * (samples.len() - 1);
+                let (low, high) = (samples[place / 1000], samples[place.div_ceil(1000)]);
+                assert!(low <= found + 1_000 && *found <= high + 1_000, "{of:?} p{permille}: {found} of {low}..{high}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn percentiles_made_in_the_store_match_its_samples() {
+    let cluster = Cluster::until_now(360);
+    let server = start(&cluster);
+    check_digests(server.url(), shifted(cluster.window)).await;
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use headroom_sources::prometheus::Prometheus;
 use headroom_usage::sample::Window;
 
 use crate::data::{self, Cluster};
-use crate::prometheus::{options, read};
+use crate::prometheus::{check_digests, options, read};
 
 #[tokio::test]
 async fn readings_match_usage() {
@@ -17,4 +17,6 @@ async fn readings_match_usage() {
     data::check(&found, &cluster.expected());
     assert_eq!(found.kills.len(), 2);
     data::check(&read(&source, span, 31 * 60).await, &cluster.expected());
+    // It answers nothing about the last half minute.
+    check_digests(server.url(), Window { to: span.to - 120, ..span }).await;
 }

@@ -39,6 +39,8 @@ pub struct Found {
 const MAX_LISTED: usize = 9;
 /// A greater difference of clocks is reported, in seconds.
 const SKEW: u64 = 120;
+/// The last seconds, which a store may not show yet.
+const UNSETTLED: i64 = 30;
 const DAY: i64 = 86_400;
 
 pub fn read(
@@ -234,8 +236,8 @@ impl Reading<'_> {
     }
 
     /// Reads the history of all workloads.
-    async fn history(&mut self, reader: Arc<Reader>, name: String, mut pods: Pods) -> anyhow::Result<Found> {
-        let now = reader.now().await?;
+    async fn history(&mut self, reader: Arc<Reader>, name: String, pods: Pods) -> anyhow::Result<Found> {
+        let now = reader.probed_at;
         let skew = now.abs_diff(clock::now());
         if self.as_of.is_none() && skew > SKEW {
             self.notes.push(format!(
@@ -243,7 +245,9 @@ impl Reading<'_> {
             ));
         }
         let step = i64::from(reader.step_seconds);
-        let to = now.div_euclid(step) * step;
+        // VictoriaMetrics answers nothing about the last half minute, and others not all of it.
+        let settled = if self.as_of.is_some() { now } else { now - UNSETTLED };
+        let to = settled.div_euclid(step) * step;
         let from = (to - i64::from(self.args.store.days) * DAY).div_euclid(step) * step;
         let window = Window { from, to };
         if !reader.knows_state() {
@@ -253,9 +257,6 @@ impl Reading<'_> {
                     .to_owned(),
             );
         }
-        // Up to now, for who made a pod may have been told only since the last whole step.
-        let until_now = Window { to: now + 1, ..window };
-        let problems = history::add_owners(&reader, self.namespaces, until_now, &mut pods.owners).await;
         let concurrency = usize::from(self.args.store.concurrency);
         let reading =
             history::read(&reader, self.namespaces, window, pods, concurrency, self.progress, &self.stop).await;
@@ -281,7 +282,6 @@ impl Reading<'_> {
                     .to_owned(),
             );
         }
-        self.notes.extend(problems);
         self.notes.extend(reading.problems);
         let moment = |at: i64| jiff::Timestamp::from_second(at).ok().map(|at| at.to_string());
         let source = Source {

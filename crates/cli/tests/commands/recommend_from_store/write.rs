@@ -16,15 +16,15 @@ fn manifests_get_the_recommended_requests_and_nothing_else_changes() {
         folder.path().display()
     );
     let said = recommend(&arguments);
-    assert_eq!((said.code, said.err), (0, format!("wrote {}\n", manifest.display())));
+    assert_eq!((said.exit, said.err), (0, format!("wrote {}\n", manifest.display())));
     let (before, after) =
         (fs::read_to_string(here().join("world/shop.yaml")).unwrap(), fs::read_to_string(&manifest).unwrap());
     let changed: Vec<(&str, &str)> =
         before.lines().zip(after.lines()).filter(|(before, after)| before != after).collect();
     assert_eq!(before.lines().count(), after.lines().count());
     assert_eq!(changed.len(), 4, "{changed:?}");
-    assert!(changed[1].1.contains("{cpu: 83m, memory: 450Mi}"), "{changed:?}");
-    assert!(changed[2].1.contains("{requests: {cpu: 49m, memory: 367Mi}, limits: {memory: 367Mi}}"), "{changed:?}");
+    assert!(changed[1].1.contains("{cpu: 84m, memory: 466Mi}"), "{changed:?}");
+    assert!(changed[2].1.contains("{requests: {cpu: 50m, memory: 380Mi}, limits: {memory: 380Mi}}"), "{changed:?}");
     // The Deployment's autoscaler has a utilization target, which changes with the request.
     assert!(changed[3].1.contains("averageUtilization: 2"), "{changed:?}");
     // From the written manifests nothing more is recommended.
@@ -33,7 +33,7 @@ fn manifests_get_the_recommended_requests_and_nothing_else_changes() {
         folder.path().display(),
         server.url()
     ));
-    assert_eq!((said.code, said.err.as_str()), (0, "nothing to write: the manifests already have these values\n"));
+    assert_eq!((said.exit, said.err.as_str()), (0, "nothing to write: the manifests already have these values\n"));
 }
 
 #[test]
@@ -49,7 +49,7 @@ fn an_autoscaler_that_is_not_in_the_manifests_is_named() {
         server.url(),
         manifest.display()
     ));
-    assert_eq!(said.code, 0, "{}", said.err);
+    assert_eq!(said.exit, 0, "{}", said.err);
     assert!(
         said.err.contains("warning: not in the manifests: HorizontalPodAutoscaler web scales at 70% of the cpu"),
         "{}",
@@ -79,8 +79,8 @@ fn patches_and_values_have_requests_and_limits() {
     assert_eq!(
         said.out,
         "apiVersion: apps/v1\nkind: StatefulSet\nmetadata:\n  name: db\n  namespace: shop\nspec:\n  template:\n    spec:\n      \
-         containers:\n      - name: postgres\n        resources:\n          limits:\n            memory: 367Mi\n          \
-         requests:\n            cpu: 49m\n            memory: 367Mi\n"
+         containers:\n      - name: postgres\n        resources:\n          limits:\n            memory: 380Mi\n          \
+         requests:\n            cpu: 50m\n            memory: 380Mi\n"
     );
     let said = recommend(&format!(
         "-l app=db -n shop --cluster-dir world -o helm --values-path {{name}}.resources --prometheus {}",
@@ -88,6 +88,6 @@ fn patches_and_values_have_requests_and_limits() {
     ));
     assert_eq!(
         said.out,
-        "db:\n  resources:\n    limits:\n      memory: 367Mi\n    requests:\n      cpu: 49m\n      memory: 367Mi\n"
+        "db:\n  resources:\n    limits:\n      memory: 380Mi\n    requests:\n      cpu: 50m\n      memory: 380Mi\n"
     );
 }

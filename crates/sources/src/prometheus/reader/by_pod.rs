@@ -3,9 +3,10 @@
 //! Images are not asked for: who keeps usage by workload has the images from the cluster. Many namespaces are asked about at
 //! once, because most are small.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
+use headroom_usage::DAY;
 use headroom_usage::sample::{Resource, Sample, Window};
 
 use super::super::names::State;
@@ -14,13 +15,17 @@ use super::{Killed, Reader};
 use crate::SourceError;
 use crate::http::Http;
 
-/// How finely counters are read, in seconds.
-const COUNTING_SECONDS: u32 = 3_600;
-/// How finely containers are counted.
-const DAY_SECONDS: u32 = 86_400;
+/// A life of fewer steps is shorter than what CPU is averaged over, so it is averaged over itself.
+const BRIEF_STEPS: i64 = 2;
 
 const THROTTLED: &str = "container_cpu_cfs_throttled_periods_total";
 const PERIODS: &str = "container_cpu_cfs_periods_total";
+/// Tell of containers that were killed for want of memory.
+const KILLED: [&str; 3] = [
+    "kube_pod_container_status_last_terminated_reason",
+    "kube_pod_init_container_status_last_terminated_reason",
+    "kube_pod_container_status_terminated_reason",
+];
 
 /// A container of a pod.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -39,6 +44,39 @@ pub struct Made {
     pub owner: (String, String),
 }
 
+/// What kube-state-metrics tells of objects.
+#[derive(Debug, Default)]
+pub struct Objects {
+    pub made: Vec<Made>,
+    /// The namespaces in which something may have been killed for want of memory: the others need not be asked about.
+    pub killed: BTreeSet<String>,
+}
+
+/// For how long containers were seen.
+#[derive(Debug, Default)]
+pub struct Lives {
+    /// By the end of the day.
+    pub days: HashMap<ContainerRef, BTreeMap<i64, Life>>,
+}
+
+/// What a container was on one day.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Life {
+    pub seconds: u64,
+    /// The CPU that it used on average, in nanocores, if it was there too briefly for a distribution.
+    pub mean_cpu: Option<u64>,
+}
+
+impl Lives {
+    pub fn on(&self, container: &ContainerRef, end_of_day: i64) -> Option<Life> {
+        self.days.get(container)?.get(&end_of_day).copied()
+    }
+
+    pub fn extend(&mut self, other: Self) {
+        self.days.extend(other.days);
+    }
+}
+
 /// How often a container could have run, and how often it had to wait for its CPU limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Throttling {
@@ -50,11 +88,6 @@ impl Reader {
     /// Asks at once what the store calls things. Fails if it has neither CPU nor memory of any container.
     pub async fn connect(http: Http, options: Options) -> Result<Arc<Self>, SourceError> {
         Prometheus::new(http, options).probe().await
-    }
-
-    /// The store's own clock.
-    pub async fn now(&self) -> Result<i64, SourceError> {
-        self.api.now().await
     }
 
     pub fn knows(&self, resource: Resource) -> bool {
@@ -70,29 +103,53 @@ impl Reader {
         self.names.state.is_some()
     }
 
-    /// The most containers that each namespace had on any day of a window, counted once a day.
-    pub async fn containers(
-        &self,
-        namespaces: &[String],
-        window: Window,
-    ) -> Result<BTreeMap<String, u64>, SourceError> {
-        let names = &self.names;
-        let metric = names.memory.as_ref().or(names.cpu.as_ref().map(|cpu| &cpu.metric));
-        let mut found: BTreeMap<String, u64> = BTreeMap::new();
-        let Some(metric) = metric else { return Ok(found) };
-        let question = self.queries().containers(&texts(namespaces), metric);
-        // Whole days before the end, and the end itself, which a window leaves to the next one.
-        let step = i64::from(DAY_SECONDS);
-        let days = window.seconds().div_euclid(step).max(0);
-        let daily = Window { from: window.to - days * step, to: window.to + step };
-        self.api
-            .range(&question, daily, DAY_SECONDS, &mut |row| {
-                let most = row.points().iter().map(|(_, count)| *count as u64).max().unwrap_or(0);
-                found.insert(row.label(&names.usage.namespace).to_owned(), most);
-                Ok(())
+    /// For how many seconds of each day each container was seen. The days are those before the end of the window, which holds
+    /// a whole number of them.
+    pub async fn lives(&self, namespaces: &[String], window: Window) -> Result<Lives, SourceError> {
+        let mut lives = Lives::default();
+        let namespaces = texts(namespaces);
+        let Some(question) = self.queries().lives(&namespaces) else { return Ok(lives) };
+        let scrape = i64::from(self.names.scrape_seconds);
+        let brief_seconds = BRIEF_STEPS * i64::from(self.step_seconds);
+        let mut has_brief = false;
+        self.daily(&question, window, &mut |container, end, samples| {
+            let seconds = (samples as i64).saturating_mul(scrape).clamp(1, DAY);
+            has_brief |= seconds < brief_seconds;
+            lives.days.entry(container).or_default().insert(end, Life { seconds: seconds as u64, mean_cpu: None });
+        })
+        .await?;
+        let most_samples = brief_seconds.div_euclid(scrape);
+        if let Some(question) = self.queries().brief_lives(&namespaces, most_samples).filter(|_| has_brief) {
+            self.daily(&question, window, &mut |container, end, cores| {
+                let life = lives.days.get_mut(&container).and_then(|days| days.get_mut(&end));
+                if let Some(life) = life.filter(|life| (life.seconds as i64) < brief_seconds) {
+                    life.mean_cpu = Some((cores.max(0.0) * 1e9).round() as u64);
+                }
             })
             .await?;
-        Ok(found)
+        }
+        Ok(lives)
+    }
+
+    /// Asks about each day of a window, newest last, and hands over each number with the end of its day.
+    async fn daily(
+        &self,
+        question: &str,
+        window: Window,
+        each: &mut (dyn FnMut(ContainerRef, i64, f64) + Send),
+    ) -> Result<(), SourceError> {
+        // As in each window, the last step looks back on what is before the end.
+        let back = i64::from(self.step_seconds);
+        let days = (window.seconds() + DAY - 1).div_euclid(DAY).max(1);
+        let ends = Window { from: window.to - (days - 1) * DAY - back, to: window.to + DAY - back };
+        let day = u32::try_from(DAY).unwrap_or(u32::MAX);
+        self.api
+            .range(question, ends, day, &mut |row| {
+                let container = self.container(&row);
+                row.points().iter().for_each(|(time, number)| each(container.clone(), time + back, *number));
+                Ok(())
+            })
+            .await
     }
 
     /// Hands over what each container used of a resource. Series come one at a time, and nothing counts of a read that
@@ -120,60 +177,45 @@ impl Reader {
     ) -> Result<BTreeMap<ContainerRef, Throttling>, SourceError> {
         let mut found: BTreeMap<ContainerRef, Throttling> = BTreeMap::new();
         for metric in [PERIODS, THROTTLED] {
-            let question = self.queries().counter(&texts(namespaces), metric);
-            let mut count = |row: answer::Row| {
-                let counted = found.entry(self.container(&row)).or_default();
-                let rise = rise(row.points());
+            let question = self.queries().rise(&texts(namespaces), metric);
+            self.daily(&question, window, &mut |container, _, rise| {
+                let counted = found.entry(container).or_default();
+                let rise = rise.round().max(0.0) as u64;
                 match metric {
-                    PERIODS => counted.periods = rise,
-                    _ => counted.throttled = rise,
+                    PERIODS => counted.periods += rise,
+                    _ => counted.throttled += rise,
                 }
-                Ok(())
-            };
-            self.api.range(&question, window, COUNTING_SECONDS, &mut count).await?;
+            })
+            .await?;
         }
         found.retain(|_, counted| counted.periods > 0);
         Ok(found)
     }
 
-    /// Who made which pod, ReplicaSet and Job within a window.
-    pub async fn owners(&self, namespaces: &[String], window: Window) -> Result<Vec<Made>, SourceError> {
-        let Some(state) = &self.names.state else { return Ok(Vec::new()) };
-        let mut found = Vec::new();
-        for (metric, kind, label) in [
+    /// What kube-state-metrics tells of the objects of these namespaces within a window.
+    pub async fn objects(&self, namespaces: &[String], window: Window) -> Result<Objects, SourceError> {
+        let Some(state) = &self.names.state else { return Ok(Objects::default()) };
+        let owners = [
             ("kube_pod_owner", "Pod", state.place.pod.as_str()),
             ("kube_replicaset_owner", "ReplicaSet", "replicaset"),
             ("kube_job_owner", "Job", "job_name"),
-        ] {
-            let is_named = [("owner_name", "!=", ""), ("owner_name", "!=", "<none>")];
-            let selector = self.queries().state_selector(state, metric, &texts(namespaces), &is_named);
-            let mut add = |labels: BTreeMap<String, String>| found.extend(made(state, kind, label, &labels));
-            self.api.series(&selector, window, &mut add).await?;
-        }
+        ];
+        let (queries, namespaces) = (self.queries(), texts(namespaces));
+        let is_named = [("owner_name", "!=", ""), ("owner_name", "!=", "<none>")];
+        let of_owners = owners.map(|(metric, ..)| queries.state_selector(state, metric, &namespaces, &is_named));
+        let is_killed = [("reason", "=", "OOMKilled")];
+        let of_kills = KILLED.map(|metric| queries.state_selector(state, metric, &namespaces, &is_killed));
+        let selectors: Vec<String> = of_owners.into_iter().chain(of_kills).collect();
+        let mut found = Objects::default();
+        let mut add = |mut labels: BTreeMap<String, String>| {
+            let metric = labels.remove("__name__").unwrap_or_default();
+            match owners.iter().find(|(of, ..)| *of == metric) {
+                Some((_, kind, label)) => found.made.extend(made(state, kind, label, &labels)),
+                None => found.killed.extend(labels.remove(&state.place.namespace)),
+            }
+        };
+        self.api.series(&selectors, window, &mut add).await?;
         Ok(found)
-    }
-
-    /// The namespaces in which something may have been killed for want of memory: the others need not be asked about.
-    pub async fn namespaces_with_kills(
-        &self,
-        namespaces: &[String],
-        window: Window,
-    ) -> Result<Vec<String>, SourceError> {
-        let Some(state) = &self.names.state else { return Ok(Vec::new()) };
-        let mut found = BTreeSet::new();
-        for metric in [
-            "kube_pod_container_status_last_terminated_reason",
-            "kube_pod_init_container_status_last_terminated_reason",
-            "kube_pod_container_status_terminated_reason",
-        ] {
-            let is_killed = [("reason", "=", "OOMKilled")];
-            let selector = self.queries().state_selector(state, metric, &texts(namespaces), &is_killed);
-            let mut add = |mut labels: BTreeMap<String, String>| {
-                found.extend(labels.remove(&state.place.namespace));
-            };
-            self.api.series(&selector, window, &mut add).await?;
-        }
-        Ok(found.into_iter().collect())
     }
 
     /// The containers of a namespace that were killed because their memory ran out.
@@ -184,14 +226,14 @@ impl Reader {
         }
     }
 
-    fn container(&self, row: &answer::Row) -> ContainerRef {
+    pub(super) fn container(&self, row: &answer::Row) -> ContainerRef {
         let usage = &self.names.usage;
         let text = |label: &str| row.label(label).to_owned();
         ContainerRef { namespace: text(&usage.namespace), pod: text(&usage.pod), container: text(&usage.container) }
     }
 }
 
-fn texts(namespaces: &[String]) -> Vec<&str> {
+pub(super) fn texts(namespaces: &[String]) -> Vec<&str> {
     namespaces.iter().map(String::as_str).collect()
 }
 
@@ -202,32 +244,4 @@ fn made(state: &State, kind: &'static str, label: &str, labels: &BTreeMap<String
         object: (kind, text(label)?),
         owner: (text("owner_kind")?, text("owner_name")?),
     })
-}
-
-/// By how much a counter rose; where it fell, it had been started again from nothing.
-fn rise(points: &[(i64, f64)]) -> u64 {
-    let mut before = points.first().map_or(0.0, |(_, value)| *value);
-    let mut risen = 0.0;
-    for (_, value) in points {
-        risen += if *value < before { *value } else { value - before };
-        before = *value;
-    }
-    risen.round() as u64
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_counter_that_starts_again_goes_on_rising() {
-        let check = |values: &[f64], expected| {
-            let points: Vec<_> = values.iter().map(|value| (0, *value)).collect();
-            assert_eq!(rise(&points), expected, "{values:?}");
-        };
-        check(&[], 0);
-        check(&[100.0], 0);
-        check(&[100.0, 150.0, 150.0], 50);
-        check(&[100.0, 150.0, 20.0, 30.0], 80);
-    }
 }

@@ -1,0 +1,110 @@
+//! Usage as percentiles that the store makes, a day at a time: a few dozen numbers in the place of hundreds of samples.
+//!
+//! Each percentile is the answer for another second after the same span, so one query evaluates the span once and gives all
+//! of them. Stores that do not follow are read sample by sample.
+
+use headroom_usage::sample::{Resource, Window};
+
+use super::by_pod::texts;
+use super::{ContainerRef, Reader};
+use crate::SourceError;
+
+/// The percentiles that rules and reports ask for most are known exactly; what lies between two of them is interpolated.
+const CPU: [u16; 13] = [0, 250, 500, 600, 700, 750, 800, 850, 900, 950, 980, 990, 1000];
+/// Memory is decided by its upper end.
+const BYTES: [u16; 8] = [0, 250, 500, 750, 900, 950, 990, 1000];
+
+/// A distribution by its percentiles: permille and amount (nanocores or bytes), both rising.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Digest(pub Vec<(u16, u64)>);
+
+impl Reader {
+    /// True if steps are long enough to tell the percentiles apart by their seconds.
+    pub fn can_digest(&self) -> bool {
+        self.step_seconds as usize > CPU.len()
+    }
+
+    /// Hands over what each container used of a resource.
+    pub async fn digests(
+        &self,
+        namespaces: &[String],
+        resource: Resource,
+        window: Window,
+        each: &mut (dyn FnMut(ContainerRef, Digest) + Send),
+    ) -> Result<(), SourceError> {
+        let permilles: &[u16] = if resource == Resource::Cpu { &CPU } else { &BYTES };
+        let unit = if resource == Resource::Cpu { 1e3 } else { 1.0 };
+        // A window leaves its end to the next one. A second later, and both ends of the span lie between two steps.
+        let first = window.to - i64::from(self.step_seconds) + 1;
+        let question = self.queries().digest(&texts(namespaces), resource, permilles, first, window.seconds());
+        let Some(question) = question else { return Ok(()) };
+        let moments = Window { from: first, to: first + permilles.len() as i64 };
+        self.api
+            .range(&question, moments, 1, &mut |row| {
+                let amount = |permille: u16, moment: i64| {
+                    let (_, value) = row.points().iter().find(|(time, _)| *time == moment)?;
+                    Some((permille, (value.max(0.0) * unit).round() as u64))
+                };
+                let known = permilles.iter().zip(first..).filter_map(|(permille, moment)| amount(*permille, moment));
+                each(self.container(&row), Digest(known.collect()));
+                Ok(())
+            })
+            .await
+    }
+}
+
+impl Digest {
+    /// As amounts with the seconds for which they were used, of so many seconds in all. Between two percentiles amounts rise
+    /// in equal parts, and the highest of a part stands for it, so that each known percentile comes out as it is.
+    pub fn spread(&self, seconds: u64, each: &mut dyn FnMut(u64, u64)) {
+        const PARTS: u64 = 4;
+        let mut told = 0;
+        for pair in self.0.windows(2) {
+            let [(before, low), (permille, high)] = *pair else { continue };
+            let width = u64::from(permille.saturating_sub(before));
+            for part in 1..=PARTS {
+                let until = seconds * (u64::from(before) * PARTS + width * part) / (1000 * PARTS);
+                let amount =
+                    low + high.saturating_sub(low) / PARTS * part + high.saturating_sub(low) % PARTS * part / PARTS;
+                if until > told {
+                    each(amount, until - told);
+                    told = until;
+                }
+            }
+        }
+    }
+
+    /// A known percentile.
+    pub fn percentile(&self, permille: u16) -> Option<u64> {
+        self.0.iter().find(|(known, _)| *known == permille).map(|(_, amount)| *amount)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use headroom_usage::sketch::Sketch;
+
+    use super::*;
+
+    #[test]
+    fn known_percentiles_come_out_as_they_are() {
+        let digest = Digest(vec![(0, 10), (500, 50), (950, 100), (1000, 120)]);
+        let mut sketch = Sketch::default();
+        digest.spread(86_400, &mut |amount, seconds| sketch.add(amount, seconds));
+        assert_eq!((sketch.seconds(), sketch.peak()), (86_400, 120));
+        assert_eq!([500, 950, 1000].map(|permille| sketch.percentile(permille)), [50, 100, 120]);
+        // In between in equal parts: 50, 62, 75, 87, 100.
+        assert_eq!(sketch.percentile(725), 75);
+    }
+
+    #[test]
+    fn every_second_is_counted_once() {
+        let check = |seconds| {
+            let mut told = 0;
+            let digest = Digest(CPU.map(|permille| (permille, u64::from(permille))).into());
+            digest.spread(seconds, &mut |_, seconds| told += seconds);
+            assert_eq!(told, seconds);
+        };
+        [0, 1, 60, 300, 86_399].into_iter().for_each(check);
+    }
+}
