@@ -19,7 +19,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use api_server::ApiServer;
-use headroom_fixtures::http::kubeconfig;
+use headroom_fixtures::api_server::kubeconfig;
 use serde_json::Value;
 use support::*;
 use tokio_util::sync::CancellationToken;
@@ -111,7 +111,9 @@ fn two_collectors_killed_while_they_publish() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let (server, calm) = (ApiServer::new("1"), ApiServer::new("1"));
     let addresses = runtime.block_on(async { [server.listen().await, calm.listen().await] });
-    kubeconfig(&folder.join("kubeconfig"), &[("server", addresses[0]), ("calm", addresses[1])]);
+    let [url, url_of_calm] = addresses.map(|address| format!("http://{address}"));
+    let contexts = [("server", url.as_str(), "default"), ("calm", &url_of_calm, "default")];
+    fs::write(folder.join("kubeconfig"), kubeconfig(&contexts)).unwrap();
     write_csv(&folder.join("all.csv"), SHARED_IMAGES);
     write_csv(&folder.join("some.csv"), SHARED_IMAGES / 10);
     let start = |context: &str, store: &str, csv: &str| {

@@ -4,7 +4,9 @@ use headroom_core::request::{Requirement, Role};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::judge::{Charge, ContainerValues, Edge, HeldAgainst, Judgement, ResourceValue, SetBy, Verdict, request};
+use crate::judge::{
+    Charge, ContainerValues, Edge, HeldAgainst, Judgement, Measured, ResourceValue, SetBy, Verdict, request,
+};
 
 #[derive(Debug, Serialize)]
 #[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema))]
@@ -51,6 +53,9 @@ pub struct Field {
     /// `authored`, `estimated`, `defaulted`, `repaired`, …
     pub step: &'static str,
     pub reason: String,
+    /// Of an estimate: the usage that it is made from, in rising order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub usage: Vec<Measured>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub checks: Vec<Check>,
 }
@@ -130,6 +135,7 @@ impl Container {
                     value: Some(value.quantity.clone()),
                     step: if is_copied { "copied" } else { step(value.set_by) },
                     reason: if is_copied { COPIED.to_owned() } else { value.reason.clone() },
+                    usage: value.usage.clone(),
                     checks: checks(&value.resource),
                 });
             }
@@ -139,6 +145,7 @@ impl Container {
                     value: None,
                     step: "unset",
                     reason: "unset".to_owned(),
+                    usage: Vec::new(),
                     checks: checks(resource),
                 });
             }

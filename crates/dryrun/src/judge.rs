@@ -7,6 +7,7 @@ mod autoscaled;
 mod bounds;
 mod judgement;
 mod kubectl_apply;
+mod measured;
 mod pod_templates;
 pub mod request;
 mod run;
@@ -27,8 +28,8 @@ use crate::cluster_reader::{ClusterReader, ReadError};
 
 pub use bounds::{Edge, HeldAgainst};
 pub use judgement::{
-    Amount, Call, Charge, ContainerValues, Exchange, Judgement, Operation, Reason, ResourceValue, SetBy, Topic,
-    Verdict, Warning,
+    Amount, Call, Charge, ContainerValues, Exchange, Judgement, Measured, Operation, Reason, ResourceValue, SetBy,
+    Topic, Verdict, Warning,
 };
 pub use pod_templates::{PodTemplate, PodsAt};
 pub use run::Run;
@@ -69,6 +70,9 @@ fn decide_on(
     let fetch = |lookups: &[Lookup<'_>]| fetch(lookups, cluster, &settings, judgement);
     let Evaluation { decision, context } = evaluate(&request, &settings, &fetched, fetch, now);
     judgement.take(&decision, changed(&decision, &request)?);
+    if let (Some(pod), Some(values)) = (&decision.pod, &mut judgement.pod) {
+        measured::add(values, pod, &request, &context, &settings);
+    }
     if settings.limit_ranges.mode != Mode::Off {
         let held = held_against(&request, &decision, &context, &settings);
         judgement.held_against = held.map_err(|malformed| malformed.to_string())?;

@@ -51,3 +51,10 @@ export function share(part: number, whole: number): string {
 
 /** `1 pod`, `2 pods` */
 export const count = (number: number, noun: string): string => `${number.toLocaleString("en")} ${noun}${number === 1 ? "" : "s"}`;
+
+/** `88 of 160 GiB`: a unit that both share stands once. */
+export function ofHard(resource: string, used: number, hard: number): string {
+  const [some, all] = [amount(resource, used), amount(resource, hard)];
+  const unit = / \w+$/.exec(all)?.[0];
+  return `${unit && some.endsWith(unit) ? some.slice(0, -unit.length) : some} of ${all}`;
+}

@@ -74,6 +74,8 @@ export interface Field {
   reason: string;
   /** `authored`, `estimated`, `defaulted`, `repaired`, … */
   step: string;
+  /** Of an estimate: the usage that it is made from, in rising order. */
+  usage?: Measured[];
   value?: string;
 }
 
@@ -103,6 +105,13 @@ export interface Limits {
 }
 
 export type Mark = "same" | "removed" | "added";
+
+/** What was enough for a share of the samples, as a UsageProfile has it. */
+export interface Measured {
+  amount: string;
+  /** `p95`, `peak` */
+  at: string;
+}
 
 export interface Outcome {
   /** The stories of those that were asked for. */

@@ -476,8 +476,8 @@ test("the page is small enough for a slow connection", () => {
   const compressed = files.reduce((sum, bytes) => sum + gzipSync(bytes).length, 0);
   const engine = statSync(join(PAGE, "engine_bg.wasm")).size;
   console.log(`# engine ${engine} bytes, all files ${compressed} compressed`);
-  assert.ok(compressed < 700_000, `all files together have ${compressed} bytes`);
-  assert.ok(engine < 1_200_000, `the engine has ${engine} bytes`);
+  assert.ok(compressed < 680_000, `all files together have ${compressed} bytes`);
+  assert.ok(engine < 1_100_000, `the engine has ${engine} bytes`);
 });
 
 test("verdicts come at once", async () => {
@@ -536,6 +536,14 @@ test("hovering explains quantities and fields", async () => {
   const page = await open("/#example=shop");
   await page.locator("#editor .cm-line").getByText("1536Mi").last().hover();
   await page.locator("#editor .hover").getByText("1536Mi = 1.5 GiB = 1,610,612,736 bytes").waitFor();
+});
+
+test("an estimate is drawn with the usage that it is made from", async () => {
+  const page = await open("/#example=estimate-from-own-history");
+  const drawn = page.locator('.object[data-object="pod/web"] .drawn');
+  assert.equal(await drawn.count(), 2);
+  assert.match(await drawn.first().innerText(), /^p50 0\.12 · .*peak 0\.18$/);
+  assert.match(await drawn.first().locator("svg").getAttribute("aria-label"), /^cpu: p50 .*peak .* cores, request 0\.22 cores$/);
 });
 
 test("an empty page says what to do", async () => {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 
+use headroom_fixtures::api_server::{kubeconfig, list, not_found, status};
 use headroom_fixtures::http::{FakeServer, answer};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -22,10 +23,6 @@ const TENANT_QUOTAS: &str = "/apis/headroom.dev/v1alpha1/tenantquotas";
 /// Without estimates, so that no history is read.
 const SETTINGS: &str = "estimates: {mode: never}\n";
 
-fn list(items: Value) -> Value {
-    json!({"kind": "List", "apiVersion": "v1", "metadata": {"resourceVersion": "7"}, "items": items})
-}
-
 fn limits() -> Value {
     json!({"metadata": {"name": "limits", "namespace": "shop"}, "spec": {"limits": [
         {"type": "Container", "max": {"memory": "1Gi"}, "default": {"memory": "1Gi"}, "defaultRequest": {"memory": "1Gi"}}]}})
@@ -42,33 +39,17 @@ impl Live {
         let answers: BTreeMap<String, Value> = serde_json::from_value(answers).unwrap();
         let server = FakeServer::start(move |head| {
             let target = head.split(' ').nth(1).unwrap();
-            match answers.get(target.split('?').next().unwrap()) {
-                Some(Value::Null) => answer(
-                    403,
-                    &json!({"kind": "Status", "status": "Failure", "code": 403, "reason": "Forbidden",
-                    "message": "User \"ann\" cannot list it"})
-                    .to_string(),
-                ),
-                Some(found) => answer(200, &found.to_string()),
-                None => answer(
-                    404,
-                    &json!({"kind": "Status", "status": "Failure", "code": 404, "reason": "NotFound",
-                    "message": "not found", "details": {"name": "x"}})
-                    .to_string(),
-                ),
-            }
+            let (code, object) = match answers.get(target.split('?').next().unwrap()) {
+                Some(Value::Null) => status(403, "User \"ann\" cannot list it"),
+                Some(found) => (200, found.clone()),
+                None => not_found("x"),
+            };
+            answer(code, &object.to_string())
         });
-        let kubeconfig = json!({
-            "apiVersion": "v1", "kind": "Config", "current-context": "here",
-            "clusters": [{"name": "fake", "cluster": {"server": server.url()}}],
-            "users": [{"name": "ann", "user": {}}],
-            "contexts": [
-                {"name": "here", "context": {"cluster": "fake", "user": "ann", "namespace": "shop"}},
-                {"name": "lab", "context": {"cluster": "fake", "user": "ann", "namespace": "lab"}},
-            ],
-        });
+        let url = server.url();
+        let kubeconfig = kubeconfig(&[("here", &url, "shop"), ("lab", &url, "lab")]);
         let app = pod("a", "{limits: {memory: 2Gi}}").replace(", namespace: shop", "");
-        let files = [("kubeconfig", kubeconfig.to_string()), ("app.yaml", app), ("settings.yaml", SETTINGS.to_owned())];
+        let files = [("kubeconfig", kubeconfig), ("app.yaml", app), ("settings.yaml", SETTINGS.to_owned())];
         let folder = folder(&files.each_ref().map(|(name, text)| (*name, text.as_str())));
         Self { server, folder }
     }

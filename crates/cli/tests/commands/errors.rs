@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::fs;
 
+use headroom_fixtures::api_server::{kubeconfig, not_found, status};
 use headroom_fixtures::http::{FakeServer, answer};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -97,22 +98,9 @@ fn live(respond: impl Fn(&str) -> (u16, Value) + Send + Sync + 'static) -> (Fake
         let (code, body) = respond(path);
         answer(code, &body.to_string())
     });
-    let kubeconfig = json!({
-        "apiVersion": "v1", "kind": "Config", "current-context": "here",
-        "clusters": [{"name": "fake", "cluster": {"server": server.url()}}],
-        "users": [{"name": "ann", "user": {}}],
-        "contexts": [{"name": "here", "context": {"cluster": "fake", "user": "ann", "namespace": "shop"}}],
-    });
     let folder = shop();
-    fs::write(folder.path().join("kubeconfig"), kubeconfig.to_string()).unwrap();
+    fs::write(folder.path().join("kubeconfig"), kubeconfig(&[("here", &server.url(), "shop")])).unwrap();
     (server, folder)
-}
-
-fn status(code: u16, reason: &str, message: &str) -> (u16, Value) {
-    (
-        code,
-        json!({"kind": "Status", "status": "Failure", "code": code, "reason": reason, "message": message, "details": {"name": "x"}}),
-    )
 }
 
 /// All commands that read a cluster.
@@ -139,7 +127,7 @@ fn assert_one_line(folder: &TempDir, expected: &str) {
 
 #[test]
 fn an_api_server_that_does_not_know_the_user_is_one_line() {
-    let (server, folder) = live(|_| status(401, "Unauthorized", "Unauthorized"));
+    let (server, folder) = live(|_| status(401, "Unauthorized"));
     assert_one_line(
         &folder,
         &format!(
@@ -151,7 +139,7 @@ fn an_api_server_that_does_not_know_the_user_is_one_line() {
 
 #[test]
 fn an_api_server_that_cannot_be_reached_is_one_line() {
-    let (server, folder) = live(|_| status(404, "NotFound", "not found"));
+    let (server, folder) = live(|_| not_found("x"));
     let path = folder.path().join("kubeconfig");
     let kubeconfig = fs::read_to_string(&path).unwrap().replace(&server.url(), "https://127.0.0.1:1");
     fs::write(path, kubeconfig).unwrap();
@@ -168,7 +156,7 @@ fn a_live_check_uses_the_release_of_the_cluster() {
     for (minor, code) in [("25", 0), ("26+", 1)] {
         let (_server, folder) = live(move |path| match path {
             "/version" => (200, json!({"major": "1", "minor": minor})),
-            _ if path.ends_with("/a") || path.ends_with("/web") => status(404, "NotFound", "not found"),
+            _ if path.ends_with("/a") || path.ends_with("/web") => not_found("x"),
             _ => (200, json!({"kind": "List", "items": []})),
         });
         fs::write(folder.path().join("hpa.yaml"), autoscaler).unwrap();
@@ -189,7 +177,7 @@ fn a_wrong_namespace_of_a_cluster_is_named_with_the_nearest() {
         "/api/v1/namespaces" => {
             (200, json!({"kind": "List", "items": [{"metadata": {"name": "shop"}}, {"metadata": {"name": "lab"}}]}))
         }
-        _ if path.ends_with("/web") => status(404, "NotFound", "not found"),
+        _ if path.ends_with("/web") => not_found("x"),
         _ => (200, json!({"kind": "List", "items": []})),
     });
     transcript(

@@ -71,8 +71,7 @@ fn step(folder: &Path, inputs: &[(&str, &str)]) -> Said {
         .envs(inputs.iter().copied())
         .output()
         .unwrap();
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    Said { code: output.status.code().unwrap(), out: text(output.stdout), err: text(output.stderr) }
+    output.into()
 }
 
 fn read(folder: &Path, name: &str) -> String {

@@ -22,9 +22,7 @@ fn with_kubectl(script: &str) -> tempfile::TempDir {
 
 fn check_kustomization(folder: &Path, path: &str, more: &[&str]) -> Said {
     let arguments = [&["check", "-k", "prod", "--cluster-dir", "limits"], more].concat();
-    let output = program(folder).args(arguments).env("PATH", path).output().unwrap();
-    let [out, err] = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
-    Said { code: output.status.code().unwrap(), out, err }
+    said(program(folder).args(arguments).env("PATH", path))
 }
 
 #[test]

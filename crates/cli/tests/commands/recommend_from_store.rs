@@ -8,16 +8,10 @@ mod reports;
 mod write;
 
 use std::path::PathBuf;
-use std::process::Command;
 
 use headroom_fixtures::servers::{PrometheusServer, Server};
 
-/// The result of a run.
-pub struct Said {
-    pub exit: i32,
-    pub out: String,
-    pub err: String,
-}
+use crate::support::{Said, program, said};
 
 pub fn here() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/commands/recommend_from_store")
@@ -33,13 +27,6 @@ pub fn recommend(arguments: &str) -> Said {
 }
 
 pub fn run(command_name: &str, arguments: &str) -> Said {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-headroom"));
-    command.current_dir(here()).env("KUBECONFIG", "/dev/null").env("LC_ALL", "C.UTF-8");
-    let output =
-        command.args([command_name, "--settings", "moment.yaml"]).args(arguments.split_whitespace()).output().unwrap();
-    Said {
-        exit: output.status.code().unwrap(),
-        out: String::from_utf8(output.stdout).unwrap(),
-        err: String::from_utf8(output.stderr).unwrap(),
-    }
+    let mut command = program(&here());
+    said(command.args([command_name, "--settings", "moment.yaml"]).args(arguments.split_whitespace()))
 }

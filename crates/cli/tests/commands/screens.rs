@@ -1,7 +1,7 @@
 //! Screens of the commands at 80, 120 and 200 columns: nothing is wider than the terminal.
 
-use crate::describe::program::{program, said};
-use crate::support::snapshot;
+use crate::describe::program::program;
+use crate::support::{said, snapshot};
 
 #[test]
 fn every_command_fits_the_terminal() {

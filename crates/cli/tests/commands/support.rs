@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 
 use expect_test::expect_file;
 use tempfile::TempDir;
@@ -32,29 +32,35 @@ pub struct Said {
     pub err: String,
 }
 
+impl From<Output> for Said {
+    fn from(output: Output) -> Self {
+        let [out, err] = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
+        Self { code: output.status.code().unwrap(), out, err }
+    }
+}
+
+pub fn said(command: &mut Command) -> Said {
+    command.output().unwrap().into()
+}
+
 /// Runs the program in a folder, with empty standard input. Without a cluster, unless the arguments name one.
 pub fn headroom(folder: &Path, arguments: &[&str]) -> Said {
-    headroom_reading(folder, arguments, "")
+    said(program(folder).args(arguments))
 }
 
 pub fn headroom_reading(folder: &Path, arguments: &[&str], input: &str) -> Said {
-    let mut child = program(folder)
-        .args(arguments)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut command = program(folder);
+    let command = command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
     // Errors are ignored: a program that does not read its input has closed it.
     let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
-    let output = child.wait_with_output().unwrap();
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    Said { code: output.status.code().unwrap(), out: text(output.stdout), err: text(output.stderr) }
+    child.wait_with_output().unwrap().into()
 }
 
 pub fn program(folder: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-headroom"));
     command.current_dir(folder).env("KUBECONFIG", "/dev/null").env("HOME", folder).env_remove("NO_COLOR");
+    command.env("LC_ALL", "C.UTF-8");
     for inside_a_cluster in ["KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"] {
         command.env_remove(inside_a_cluster);
     }

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use headroom_fixtures::http::kubeconfig;
+use headroom_fixtures::api_server::kubeconfig;
 
 use crate::api_server::ApiServer;
 use crate::support::*;
@@ -34,7 +34,9 @@ fn each_cluster_has_its_own_store() {
     let addresses: [SocketAddr; 2] = runtime.block_on(async { [prod.listen().await, staging.listen().await] });
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    kubeconfig(&folder.join("kubeconfig"), &[("prod", addresses[0]), ("staging", addresses[1])]);
+    let urls = addresses.map(|address| format!("http://{address}"));
+    let contexts = [("prod", urls[0].as_str(), "default"), ("staging", &urls[1], "default")];
+    fs::write(folder.join("kubeconfig"), kubeconfig(&contexts)).unwrap();
     csv(&folder.join("prod.csv"), "shop");
     csv(&folder.join("staging.csv"), "lab");
     for (context, file) in [("prod", "prod.csv"), ("staging", "staging.csv"), ("prod", "prod.csv")] {

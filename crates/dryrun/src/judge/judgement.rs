@@ -182,6 +182,17 @@ pub struct ResourceValue {
     pub reason: String,
     /// True if it was decided now.
     pub is_new: bool,
+    /// Of an estimate: the usage that it is made from, in rising order.
+    pub usage: Vec<Measured>,
+}
+
+/// What was enough for a share of the samples, as a UsageProfile has it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema))]
+pub struct Measured {
+    /// `p95`, `peak`
+    pub at: String,
+    pub amount: String,
 }
 
 /// The origin of a value.
@@ -406,6 +417,7 @@ fn values_of(pod: &Pod<'_>) -> Vec<ContainerValues> {
                     set_by: SetBy::of(&value.origin),
                     reason: value.origin.to_string(),
                     is_new: value.origin.is_new(),
+                    usage: Vec::new(),
                 });
             }
         }

@@ -58,7 +58,7 @@ export function Overview({ inspection, missed, show }: { inspection: Inspection;
 
       {risky.length > 0 && (
         <Section title="Fix first" note={count(risky.length, "container")} more={risky.length > FEW && link("#workloads?risk", `All ${risky.length}`)}>
-          <table>
+          <table class="stack">
             <thead><tr><th scope="col">Workload</th><th scope="col">Why</th><th scope="col">Fix</th></tr></thead>
             <tbody>
               {risky.slice(0, FEW).map((workload) => (
@@ -75,9 +75,9 @@ export function Overview({ inspection, missed, show }: { inspection: Inspection;
 
       {blocked.length > 0 && (
         <Section title="Blocked now" note="the API server rejects their Pods">
-          <table>
+          <table class="stack">
             <thead><tr><th scope="col">Workload</th><th scope="col">Kubernetes says</th><th scope="col" class="number">Since</th></tr></thead>
-            <tbody>{blocked.slice(0, FEW).map(({ namespace, object, message, since }) => <tr key={namespace + object}><th scope="row"><span class="muted">{namespace} / </span><b>{object}</b></th><td class="wrap">{message}</td><td class="number">{ago(since)}</td></tr>)}</tbody>
+            <tbody>{blocked.slice(0, FEW).map(({ namespace, object, message, since }) => <tr key={namespace + object}><th scope="row"><span class="muted">{namespace} / </span><b>{object}</b></th><td class="wrap">{message}</td><td class="number" data-label="Since">{ago(since)}</td></tr>)}</tbody>
           </table>
         </Section>
       )}
@@ -105,17 +105,17 @@ export function Overview({ inspection, missed, show }: { inspection: Inspection;
 
       {savers.length > 0 && (
         <Section title="Save most" note={`${count(savers.length, "container")} request more than they need`} more={link("#workloads", "All workloads")}>
-          <table class="savers">
+          <table class="savers stack">
             <thead><tr><th scope="col">Workload</th><th scope="col" class="number">CPU request</th><th scope="col" class="wide">CPU usage</th><th scope="col" class="number">Memory request</th><th scope="col" class="wide">Memory usage</th><th scope="col" class="number">Frees</th></tr></thead>
             <tbody>
               {savers.slice(0, FEW).map((workload) => (
                 <tr key={workload.id}>
                   <th scope="row"><span class="named">{link(linkTo(workload), <Named {...workload} below={` · ${count(workload.pods, "pod")}`} />)}<RiskPills workload={workload} /></span></th>
-                  <td class="number"><Change line={workload.cpu} /></td>
+                  <td class="number" data-label="CPU request"><Change line={workload.cpu} /></td>
                   <td class="wide"><Spread line={workload.cpu} /></td>
-                  <td class="number"><Change line={workload.memory} /></td>
+                  <td class="number" data-label="Memory request"><Change line={workload.memory} /></td>
                   <td class="wide"><Spread line={workload.memory} /></td>
-                  <td class="number"><Frees workload={workload} /></td>
+                  <td class="number" data-label="Frees"><Frees workload={workload} /></td>
                 </tr>
               ))}
             </tbody>
@@ -164,10 +164,10 @@ function Coverage({ inspection: { advice, workloads }, missed }: { inspection: I
   if (brief > 0) facts.push(<><b>{brief.toLocaleString("en")}</b> {brief === 1 ? "container" : "containers"} measured for less than two hours</>);
   facts.push(...missed.map((text) => <>Could not be read: {text}</>));
   facts.push(...(advice?.notes ?? []).slice(0, 5).map((note) => <>{note}</>));
-  if (facts.length === 0) return null;
+  if (facts.length === 0) facts.push("Everything that runs has usage data, and everything could be read");
   return (
-    <section class="listed" aria-label="Not covered">
-      <header><h2>Not covered</h2></header>
+    <section class="listed" aria-label="Coverage and notes">
+      <header><h2>Coverage and notes</h2></header>
       <ul class="card facts">{facts.map((fact) => <li>{fact}</li>)}</ul>
     </section>
   );

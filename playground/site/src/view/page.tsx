@@ -157,7 +157,7 @@ function Columns({ app, panels, ready, children }: { app: App; panels: readonly 
   const pane = (name: App["pane"], label: string) => <button type="button" aria-pressed={app.pane === name} onClick={() => { app.pane = name; app.draw(); }}>{label}</button>;
   return (
     <div class="columns" data-pane={app.pane}>
-      <div class="panes" role="group" aria-label="Part of the page">{pane("verdict", "Verdict")}{pane("edit", "Edit")}</div>
+      <div class="panes" role="group" aria-label="Part of the page">{pane("verdict", app.isCluster ? "Effect" : "Verdict")}{pane("edit", "Edit")}</div>
       <section class="card input" aria-label="Input">
         <PanelTabs app={app} panels={panels} />
         <EditorHost app={app} />

@@ -32,25 +32,28 @@ export function Bar({ used, after = used, hard, label }: { used: number; after?:
 }
 
 /** Usage from its median to its p95, and on to its peak, with what is requested, limited and recommended. */
-export function Spread({ line }: { line: AdviceLine | undefined }) {
+/** `isRequest`: what is recommended is set as the request already. */
+export function Spread({ line, isRequest = false }: { line: Pick<AdviceLine, "resource" | "request" | "limit" | "recommended"> & { usage: { at: string; value: number }[] } | undefined; isRequest?: boolean }) {
   if (!line || line.usage.length === 0) return <span class="muted">no usage data</span>;
   const at = (label: string) => line.usage.find((level) => level.at === label)?.value ?? 0;
   const peak = at("peak");
+  // A history need not have every percentile.
+  const usual = at("p95") || at("p90") || at("p80");
   const marks = [line.request, line.recommended].flatMap((mark) => (mark ? [mark.value] : []));
   const inner = Math.max(peak, ...marks);
   // A limit far above everything else would press the rest into a corner.
   const limit = line.limit && line.limit.value <= inner * 3 ? line.limit.value : undefined;
   const most = Math.max(inner, limit ?? 0) || 1;
   const x = (value: number) => 2 + (value / most) * 156;
-  const isRaise = line.recommended && line.recommended.value > (line.request?.value ?? 0);
-  const told = [...line.usage.map((level) => `${level.at} ${withUnit(line.resource, level.value)}`), line.request && `request ${withUnit(line.resource, line.request.value)}`, line.limit && `limit ${withUnit(line.resource, line.limit.value)}`, line.recommended && `recommended ${withUnit(line.resource, line.recommended.value)}`];
+  const isRaise = !isRequest && line.recommended && line.recommended.value > (line.request?.value ?? 0);
+  const told = [...line.usage.map((level) => `${level.at} ${withUnit(line.resource, level.value)}`), line.request && `request ${withUnit(line.resource, line.request.value)}`, line.limit && `limit ${withUnit(line.resource, line.limit.value)}`, line.recommended && `${isRequest ? "request" : "recommended"} ${withUnit(line.resource, line.recommended.value)}`];
   const label = told.filter(Boolean).join(", ");
   return (
     <svg class="spread" viewBox="0 0 160 24" preserveAspectRatio="none" role="img" aria-label={`${line.resource}: ${label}`}>
       <title>{label}</title>
       <line class="axis" x1="0" x2="160" y1="12" y2="12" />
       <line class="rare" x1={x(at("p50"))} x2={x(peak)} y1="12" y2="12" />
-      <rect class="usual" x={x(at("p50"))} y="8" width={Math.max(2, x(at("p95")) - x(at("p50")))} height="8" rx="2" />
+      <rect class="usual" x={x(at("p50"))} y="8" width={Math.max(2, x(usual) - x(at("p50")))} height="8" rx="2" />
       {limit !== undefined && <line class="limit" x1={x(limit)} x2={x(limit)} y1="2" y2="22" />}
       {line.request && <line class="request" x1={x(line.request.value)} x2={x(line.request.value)} y1="3" y2="21" />}
       {line.recommended && <line class={`recommended ${isRaise ? "raise" : ""}`} x1={x(line.recommended.value)} x2={x(line.recommended.value)} y1="3" y2="21" />}
@@ -58,11 +61,11 @@ export function Spread({ line }: { line: AdviceLine | undefined }) {
   );
 }
 
-export const Legend = () => (
+export const Legend = ({ recommended = "recommended" }: { recommended?: string }) => (
   <div class="legend">
     <span><svg width="32" height="12" aria-hidden="true"><line x1="2" x2="30" y1="6" y2="6" stroke="var(--usage)" stroke-width="2" /><rect x="6" y="2" width="12" height="8" rx="2" fill="var(--usage)" /></svg>usage p50 to p95, peak</span>
-    <span><svg width="6" height="14" aria-hidden="true"><line x1="3" x2="3" y1="0" y2="14" stroke="var(--text)" stroke-width="3" /></svg>request</span>
-    <span><svg width="6" height="14" aria-hidden="true"><line x1="3" x2="3" y1="0" y2="14" stroke="var(--good)" stroke-width="3" /></svg>recommended</span>
+    {recommended === "recommended" && <span><svg width="6" height="14" aria-hidden="true"><line x1="3" x2="3" y1="0" y2="14" stroke="var(--text)" stroke-width="3" /></svg>request</span>}
+    <span><svg width="6" height="14" aria-hidden="true"><line x1="3" x2="3" y1="0" y2="14" stroke="var(--good)" stroke-width="3" /></svg>{recommended}</span>
     <span><svg width="6" height="14" aria-hidden="true"><line x1="3" x2="3" y1="0" y2="14" stroke="var(--muted)" stroke-width="2" stroke-dasharray="3 2" /></svg>limit</span>
   </div>
 );

@@ -1,14 +1,15 @@
 // Quotas: how full they are, who uses them, and what fits in what is left. TenantQuotas stand above those of their namespaces.
 
-import { amount, count, share, withUnit } from "../amounts.js";
+import { amount, count, ofHard, share, withUnit } from "../amounts.js";
 import type { Inspection, Quota, Workload } from "../inspect.js";
 import { Bar } from "./parts.js";
 import { Fold, Table } from "./verdicts.js";
 
 export function QuotaView({ inspection: { quotas, workloads } }: { inspection: Inspection }) {
   if (quotas.length === 0) return <div class="view"><section class="card section empty"><h2>No quotas</h2><p>No ResourceQuota or TenantQuota bounds these namespaces.</p></section></div>;
-  const tenants = quotas.filter(({ kind }) => kind === "TenantQuota");
-  const own = quotas.filter(({ kind }) => kind === "ResourceQuota");
+  const fullest = [...quotas].sort((a, b) => fullness(b) - fullness(a));
+  const tenants = fullest.filter(({ kind }) => kind === "TenantQuota");
+  const own = fullest.filter(({ kind }) => kind === "ResourceQuota");
   const covered = new Set(tenants.flatMap(({ covers }) => covers));
   const of = (namespaces: string[]) => own.filter(({ namespace }) => namespaces.includes(namespace));
   const tree = (tenant: Quota) => (
@@ -35,8 +36,11 @@ export function QuotaView({ inspection: { quotas, workloads } }: { inspection: I
 const counted = (resource: string): "cpu" | "memory" | undefined => ({ "requests.cpu": "cpu", cpu: "cpu", "requests.memory": "memory", memory: "memory" })[resource] as "cpu" | "memory" | undefined;
 const requested = (workload: Workload, resource: "cpu" | "memory") => workload[resource]?.request?.value ?? 0;
 
+/** The largest used share of any of its resources. */
+const fullness = ({ amounts }: Pick<Quota, "amounts">) => amounts.reduce((most, { used, hard }) => Math.max(most, hard > 0 ? used / hard : used > 0 ? 2 : 0), 0);
+
 function QuotaCard({ quota: { kind, namespace, name, amounts, covers }, workloads }: { quota: Quota; workloads: Workload[] }) {
-  const tightest = amounts.reduce((most, { used, hard }) => Math.max(most, hard > 0 ? used / hard : used > 0 ? 2 : 0), 0);
+  const tightest = fullness({ amounts });
   const tone = tightest > 1 ? "bad" : tightest >= 0.8 ? "warn" : "good";
   const users = workloads.map((workload) => ({ workload, cpu: requested(workload, "cpu") * workload.pods, memory: requested(workload, "memory") * workload.pods }));
   users.sort((a, b) => b.cpu * 8 * 1024 ** 3 + b.memory - (a.cpu * 8 * 1024 ** 3 + a.memory));
@@ -52,7 +56,7 @@ function QuotaCard({ quota: { kind, namespace, name, amounts, covers }, workload
               <th scope="row">{resource}</th>
               <td class="bar-cell"><Bar used={used} hard={hard} /></td>
               <td class="number">{share(used, hard)}</td>
-              <td class="number">{amount(resource, used)} of {amount(resource, hard)}<small>{withUnit(resource, Math.max(0, hard - used))} left</small></td>
+              <td class="number">{ofHard(resource, used, hard)}<small>{withUnit(resource, Math.max(0, hard - used))} left</small></td>
             </tr>
           ))}
         </tbody>

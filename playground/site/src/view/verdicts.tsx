@@ -2,12 +2,12 @@
 
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
-import { amount, count, share, thousandths } from "../amounts.js";
+import { amount, count, ofHard, share, thousandths } from "../amounts.js";
 import { PAGE } from "../engine.js";
 import { type Finding, VERDICTS, findings, isFailure } from "../explain.js";
 import { LABELS } from "../panels.js";
-import type { Check, Container, Detail, Level, Outcome, Panel, Part, Problem, Row, Taken, Verdict } from "../types.js";
-import { Bar, Pill, Said } from "./parts.js";
+import type { Check, Container, Detail, Level, Measured, Outcome, Panel, Part, Problem, Row, Taken, Verdict } from "../types.js";
+import { Bar, Legend, Pill, Said, Spread } from "./parts.js";
 
 export interface Actions {
   goTo(panel: Panel, line: number): void;
@@ -51,7 +51,7 @@ export function Results({ outcome, from, actions }: { outcome: Outcome; from: nu
       {rows.length > PAGE && <Pages from={from} size={PAGE} all={rows.length} actions={actions} further={["Next failure", next]} />}
       {details.map((detail) => {
         const row = rows[detail.row];
-        return row && <ObjectCard key={`${detail.row} ${row.object}`} row={row} detail={detail} actions={actions} />;
+        return row && <ObjectCard key={`${detail.row} ${row.object}`} row={row} detail={detail} isOfInput={row.verdict === "error" && problems.length > 0} actions={actions} />;
       })}
       <Quotas levels={quotas} note="before and after these objects" />
     </>
@@ -86,7 +86,8 @@ export function Pages({ from, size, all, actions, further }: { from: number; siz
   );
 }
 
-function ObjectCard({ row, detail, actions }: { row: Row; detail: Detail; actions: Actions }) {
+/** `isOfInput`: why there is no verdict is said above, once for all. */
+function ObjectCard({ row, detail, isOfInput, actions }: { row: Row; detail: Detail; isOfInput: boolean; actions: Actions }) {
   const { message, story, diff, podDiff, note } = detail;
   const { label, tone } = VERDICTS[row.verdict];
   const isWrong = isFailure(row.verdict);
@@ -100,9 +101,10 @@ function ObjectCard({ row, detail, actions }: { row: Row; detail: Detail; action
         {row.isUpdate && <Pill>update</Pill>}
         <button type="button" class="plain place" onClick={() => actions.goTo("objects", row.line)}>line {row.line}</button>
       </header>
+      {isOfInput && <p class="muted">Not evaluated: fix the problems above first.</p>}
       {found.map((finding) => <Why finding={finding} place={actions.place(row, finding)} tone={tone} />)}
-      {found.length === 0 && isWrong && story.reasons?.map((reason) => <div class={`why ${tone}`}><p>{reason}</p></div>)}
-      {message !== "" && <p class="message">{message}</p>}
+      {found.length === 0 && isWrong && !isOfInput && story.reasons?.map((reason) => <div class={`why ${tone}`}><p>{reason}</p></div>)}
+      {message !== "" && (isOfInput ? <Fold title="What the policy answers"><p class="message">{message}</p></Fold> : <p class="message">{message}</p>)}
       {tone === "info" && <Filled containers={story.containers ?? []} />}
       {story.warnings?.map((warning) => <p class="why warn warning"><b>Warning </b><span>{warning}</span></p>)}
       {story.estimates?.map((estimate) => <p class="why info estimate"><b>Estimate </b>{estimate}</p>)}
@@ -131,13 +133,33 @@ const Why = ({ finding: { headline, words, fix }, place, tone }: { finding: Find
 
 /** The values that admission sets, each with its source. */
 function Filled({ containers }: { containers: Container[] }) {
-  const rows = containers.flatMap(({ name, values }) => values.filter(({ step }) => !["authored", "copied", "unset"].includes(step)).map((field) => ({ name, ...field })));
+  const rows = containers.flatMap(({ name, values }) => values.filter(({ step }) => !["authored", "copied", "unset"].includes(step)).map((field) => ({ name, limit: values.find((other) => other.field === field.field.replace("requests.", "limits."))?.value, ...field })));
   if (rows.length === 0) return null;
   const isOne = new Set(rows.map(({ name }) => name)).size === 1;
   return (
-    <ul class="filled">
-      {rows.map(({ name, field, value, reason }) => <li><code>{isOne ? "" : `${name} `}{field}</code> <span class="arrow">→</span> <b>{value ?? "unset"}</b> <span class="muted">{reason}</span></li>)}
-    </ul>
+    <>
+      <ul class="filled">
+        {rows.map(({ name, field, value, reason, usage, limit }) => (
+          <li>
+            <code>{isOne ? "" : `${name} `}{field}</code> <span class="arrow">→</span> <b>{value ?? "unset"}</b> <span class="muted">{reason}</span>
+            {usage && <Drawn resource={field.replace("requests.", "")} usage={usage} request={value} limit={limit} />}
+          </li>
+        ))}
+      </ul>
+      {rows.some(({ usage }) => usage) && <Legend recommended="request" />}
+    </>
+  );
+}
+
+/** The usage that a request was estimated from. */
+function Drawn({ resource, usage, request, limit }: { resource: string; usage: Measured[]; request: string | undefined; limit: string | undefined }) {
+  const levels = usage.map(({ at, amount }) => ({ at, value: thousandths(amount) ?? 0 }));
+  const mark = (text: string | undefined) => (text === undefined ? null : { text, value: thousandths(text) ?? 0 });
+  return (
+    <div class="drawn">
+      <Spread line={{ resource, usage: levels, request: null, limit: mark(limit), recommended: mark(request) }} isRequest />
+      <span class="muted">{levels.filter(({ at }) => levels.length <= 4 || ["p50", "p95", "peak"].includes(at)).map(({ at, value }) => `${at} ${amount(resource, value)}`).join(" · ")}</span>
+    </div>
   );
 }
 
@@ -219,10 +241,11 @@ const MOST_ROWS = 200;
 export function Quotas({ levels, note }: { levels: Level[]; note: string }) {
   if (levels.length === 0) return null;
   const namespaces = new Set(levels.map((level) => level.namespace)).size;
+  const isChanged = levels.some(({ before, after }) => before !== after);
   return (
     <section class="card section">
       <h2>Quotas <small>{note}</small></h2>
-      <Table heads={["Quota", "Share", "Percent", "Used", "After", "Hard"]} numbers={2}>
+      <Table heads={["Quota", "Share", "Percent", ...(isChanged ? ["Used", "After", "Hard"] : ["Used"])]} numbers={2}>
         {levels.slice(0, MOST_ROWS).map(({ namespace, quota, name, before, after, hard }) => {
           const [was, is, most] = [before, after, hard].map((text) => thousandths(text) ?? 0) as [number, number, number];
           return (
@@ -230,7 +253,7 @@ export function Quotas({ levels, note }: { levels: Level[]; note: string }) {
               <th scope="row">{namespaces > 1 && namespace ? `${namespace}/` : ""}{quota}: {name}</th>
               <td class="bar-cell"><Bar used={was} after={is} hard={most} /></td>
               <td class="number">{share(is, most)}</td>
-              {[was, is, most].map((value) => <td class="number">{amount(name, value)}</td>)}
+              {(isChanged ? [was, is, most].map((value) => amount(name, value)) : [ofHard(name, was, most)]).map((text) => <td class="number">{text}</td>)}
             </tr>
           );
         })}

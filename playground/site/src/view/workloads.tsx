@@ -115,9 +115,9 @@ export function Workloads({ inspection, selected, filter: first, show, copy }: {
                       <a href={linkTo(item.workload)} aria-current={item.workload.id === selected ? "true" : undefined} onClick={(event) => { event.preventDefault(); show(linkTo(item.workload)); event.stopPropagation(); }}><Named {...item.workload} namespace={isGrouped ? "" : item.workload.namespace} below={` · ${count(item.workload.pods, "pod")}`} /></a>
                       <RiskPills workload={item.workload} />
                     </span></th>
-                    <td class="number"><Change line={item.workload.cpu} /></td>
+                    <td class="number" data-label="CPU"><Change line={item.workload.cpu} /></td>
                     <td class="wide"><Spread line={item.workload.cpu} /></td>
-                    <td class="number"><Change line={item.workload.memory} /></td>
+                    <td class="number" data-label="Memory"><Change line={item.workload.memory} /></td>
                     <td class="wide"><Spread line={item.workload.memory} /></td>
                     <td class="number"><Frees workload={item.workload} /></td>
                   </tr>
@@ -162,7 +162,7 @@ function Details({ workload, close, copy }: { workload: Workload; close: () => v
       ))}
       {patch !== "" && (
         <Fold title="Patch" isOpen>
-          <pre class="difference" tabIndex={0} role="group" aria-label="Patch">{patch}</pre>
+          <pre class="difference patch" tabIndex={0} role="group" aria-label="Patch">{patch}</pre>
           <button type="button" onClick={() => copy(patch, "Patch")}>Copy patch</button>
         </Fold>
       )}

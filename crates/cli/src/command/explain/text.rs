@@ -82,7 +82,7 @@ fn headline(explanation: &Explanation, paint: Paint) -> String {
 fn add_container(page: &mut Page, container: &Container, paint: Paint) {
     let mut table =
         Table::new(&["FIELD", "VALUE", "STEP", "BOUNDS", "SOURCE"]).right(&["VALUE"]).prose(&["BOUNDS", "SOURCE"]);
-    for Field { field, value, step, reason, checks } in &container.values {
+    for Field { field, value, step, reason, checks, usage: _ } in &container.values {
         let value = value.as_deref().unwrap_or("-");
         let checks: Vec<String> = checks.iter().map(|check| bounds_text(check, paint)).collect();
         // The reason is at the end, because what an estimate was made of can be long.

@@ -1,14 +1,16 @@
 //! A live cluster, played by a fake API server: the requests, the permissions they need, and the errors if it refuses.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
+use headroom_fixtures::api_server::{self, Objects, status};
 use headroom_fixtures::http::{FakeServer, answer, method_and_target};
 use serde_json::{Value, json};
 
-use super::program::{Said, here, program, said};
+use super::program::{here, program};
+use crate::support::{Said, said};
 
 /// An API server with the objects of the test's files.
 struct ApiServer {
@@ -27,20 +29,6 @@ fn documents(path: &str) -> Vec<Value> {
     read.into_iter().flat_map(items).collect()
 }
 
-fn plural(kind: &str) -> String {
-    match kind {
-        "Deployment" | "ReplicaSet" | "StatefulSet" | "Service" | "Pod" | "LimitRange" | "ResourceQuota"
-        | "UsageProfile" => {
-            format!("{}s", kind.to_lowercase())
-        }
-        other => panic!("no plural of {other}"),
-    }
-}
-
-fn status(code: u16, message: &str, name: &str) -> (u16, Value) {
-    (code, json!({"kind": "Status", "status": "Failure", "code": code, "message": message, "details": {"name": name}}))
-}
-
 impl ApiServer {
     /// `refuses` returns whether a path is forbidden.
     fn start(refuses: impl Fn(&str) -> bool + Send + Sync + 'static) -> Self {
@@ -56,52 +44,28 @@ impl ApiServer {
 
     /// With these objects in addition to those of `world`.
     fn of(mut objects: Vec<Value>, refuses: impl Fn(&str) -> bool + Send + Sync + 'static) -> Self {
-        let mut lists: BTreeMap<String, Vec<Value>> = BTreeMap::new();
         for file in ["world/limits.yaml", "world/quota.yaml", "world/objects.json"] {
             objects.extend(documents(file));
         }
-        for object in objects {
-            let api = object["apiVersion"].as_str().unwrap();
-            let prefix = if api == "v1" { "/api/v1".to_owned() } else { format!("/apis/{api}") };
-            let plural = plural(object["kind"].as_str().unwrap());
-            let namespace = if plural == "usageprofiles" { "headroom" } else { "shop" };
-            lists.entry(format!("{prefix}/namespaces/{namespace}/{plural}")).or_default().push(object.clone());
-            lists.entry(format!("{prefix}/{plural}")).or_default().push(object);
-        }
+        let objects = Objects::new(objects);
         let server = FakeServer::start_raw(move |request| {
             let path = method_and_target(request).1.split('?').next().unwrap();
             let (code, object) = if refuses(path) {
                 let resource = path.rsplit('/').next().unwrap();
                 let message = format!("{resource} is forbidden: User \"eve\" cannot list resource \"{resource}\"");
-                status(403, &message, "")
+                status(403, &message)
             } else if path == "/apis/headroom.dev/v1alpha1" {
                 let kind =
                     json!({"name": "usageprofiles", "kind": "UsageProfile", "namespaced": true, "verbs": ["list"]});
                 (200, json!({"kind": "APIResourceList", "groupVersion": "headroom.dev/v1alpha1", "resources": [kind]}))
-            } else if let Some(items) = lists.get(path) {
-                (200, json!({"kind": "List", "metadata": {"resourceVersion": "7"}, "items": items}))
             } else {
-                let (list, name) = path.rsplit_once('/').unwrap();
-                let found = lists.get(list).and_then(|list| list.iter().find(|one| one["metadata"]["name"] == name));
-                match found {
-                    Some(object) => (200, object.clone()),
-                    None if lists.contains_key(list) => status(404, &format!("{name} not found"), name),
-                    // Kubernetes' own kinds are served even if there are no objects.
-                    None if !path.contains("headroom.dev") => (200, json!({"kind": "List", "items": []})),
-                    None => status(404, "the server could not find the requested resource", ""),
-                }
+                objects.answer(path)
             };
             answer(code, &object.to_string())
         });
         let folder = tempfile::tempdir().unwrap();
         let kubeconfig = folder.path().join("config");
-        let config = json!({
-            "apiVersion": "v1", "kind": "Config", "current-context": "test",
-            "clusters": [{"name": "test", "cluster": {"server": server.url()}}],
-            "users": [{"name": "eve", "user": {}}],
-            "contexts": [{"name": "test", "context": {"cluster": "test", "user": "eve", "namespace": "shop"}}],
-        });
-        fs::write(&kubeconfig, config.to_string()).unwrap();
+        fs::write(&kubeconfig, api_server::kubeconfig(&[("test", &server.url(), "shop")])).unwrap();
         Self { server, kubeconfig, _folder: folder }
     }
 
@@ -163,7 +127,7 @@ fn a_cluster_and_its_objects_in_files_give_the_same_output() {
             "--settings",
             "settings.yaml",
         ]));
-        assert_eq!((live.exit, live.err.as_str()), (0, ""), "{question}");
+        assert_eq!((live.code, live.err.as_str()), (0, ""), "{question}");
         assert_eq!(live.out, files.out, "{question}");
     }
 }
@@ -181,7 +145,7 @@ fn the_role_for_one_namespace_is_sufficient_and_no_secret_is_read() {
     let server = ApiServer::start(move |path| !allows(if is_of_pool(path) { &allowing.1 } else { &allowing.0 }, path));
     for question in ["describe limits", "describe quota", "describe usage", "recommend deployment/web", "recommend"] {
         let said = server.run(question);
-        assert_eq!(said.exit, 0, "{question}: {}", said.err);
+        assert_eq!(said.code, 0, "{question}: {}", said.err);
     }
     let asked = server.asked();
     assert!(asked.len() >= 10, "{asked:?}");
@@ -195,9 +159,9 @@ fn the_role_for_one_namespace_is_sufficient_and_no_secret_is_read() {
     let allowing = role.clone();
     let server = ApiServer::start(move |path| !allows(&allowing, path) || is_of_pool(path));
     let said = server.run("recommend deployment/web");
-    assert!(said.exit == 0 && said.out.contains("not taken into account: cannot read"), "{}{}", said.out, said.err);
+    assert!(said.code == 0 && said.out.contains("not taken into account: cannot read"), "{}{}", said.out, said.err);
     let said = server.run("describe usage");
-    assert!(said.exit == 2 && said.err.ends_with(NO_HISTORY), "{}", said.err);
+    assert!(said.code == 2 && said.err.ends_with(NO_HISTORY), "{}", said.err);
 }
 
 #[test]
@@ -208,7 +172,7 @@ fn all_namespaces_need_the_cluster_role_and_it_is_sufficient() {
     let server = ApiServer::start(move |path| !allows(&allowing, path));
     for question in ["describe limits -A", "describe quota -A", "describe usage -A", "recommend -A", "snapshot -A"] {
         let said = server.run(question);
-        assert_eq!(said.exit, 0, "{question}: {}", said.err);
+        assert_eq!(said.code, 0, "{question}: {}", said.err);
     }
     assert!(server.asked().contains("/api/v1/resourcequotas") && server.asked().contains("/api/v1/namespaces"));
     for devices in ["deviceclasses", "resourceclaims"] {
@@ -218,7 +182,7 @@ fn all_namespaces_need_the_cluster_role_and_it_is_sufficient() {
     let refusing = ApiServer::start(|path| !path.contains("/namespaces/shop"));
     for question in ["describe limits -A", "describe quota -A", "describe usage -A", "recommend -A"] {
         let said = refusing.run(question);
-        assert_eq!(said.exit, 2, "{question}");
+        assert_eq!(said.code, 2, "{question}");
         let advice = "; -A needs permission to list in all namespaces: bind this account to the ClusterRole headroom-reader \
                       by a ClusterRoleBinding, or look at one namespace with -n\n";
         let advice = if question.contains("usage") { NO_HISTORY } else { advice };
@@ -230,7 +194,7 @@ fn all_namespaces_need_the_cluster_role_and_it_is_sufficient() {
 fn a_whole_cluster_is_listed_once_and_not_namespace_by_namespace() {
     for (question, kind) in [("recommend -A", "limitranges"), ("describe quota -A", "pods")] {
         let server = ApiServer::start(|_| false);
-        assert_eq!(server.run(question).exit, 0);
+        assert_eq!(server.run(question).code, 0);
         let asked = server.server.asked.lock().unwrap();
         let lists: Vec<&String> = asked.iter().filter(|head| head.contains(&format!("/{kind}?"))).collect();
         assert!(lists.len() == 1 && lists[0].contains(&format!(" /api/v1/{kind}?")), "{question}: {asked:?}");
@@ -241,11 +205,11 @@ fn a_whole_cluster_is_listed_once_and_not_namespace_by_namespace() {
 fn forbidden_kinds_are_named_with_the_role_that_allows_them() {
     let server = ApiServer::start(|path| path.ends_with("/resourcequotas"));
     let said = server.run("describe quota");
-    assert_eq!(said.exit, 2);
+    assert_eq!(said.code, 2);
     assert!(said.err.ends_with("; bind this account to the ClusterRole headroom-reader\n"), "{}", said.err);
     // Recommendations still work without quotas, and say what is missing.
     let said = server.run("recommend deployment/web");
-    assert_eq!(said.exit, 0);
+    assert_eq!(said.code, 0);
     assert!(
         said.out.contains("  not taken into account: cannot read resourcequotas in namespace shop"),
         "{}",
@@ -254,7 +218,7 @@ fn forbidden_kinds_are_named_with_the_role_that_allows_them() {
 
     let server = ApiServer::start(|path| path.ends_with("/pods"));
     let said = server.run("describe quota");
-    assert_eq!(said.exit, 0);
+    assert_eq!(said.code, 0);
     assert!(said.out.contains("Note: pods are not recounted: cannot read pods in namespace shop"), "{}", said.out);
     assert!(!said.out.contains("The status of quota"), "{}", said.out);
 }
@@ -263,7 +227,7 @@ fn forbidden_kinds_are_named_with_the_role_that_allows_them() {
 fn a_missing_kind_is_reported() {
     let server = ApiServer::of(Vec::new(), |_| false);
     let said = server.run("describe usage");
-    assert_eq!(said.exit, 2);
+    assert_eq!(said.code, 2);
     assert_eq!(
         said.err,
         "error: the kind UsageProfile is not installed in the cluster: install the Helm chart or a release's manifests.yaml, and run `headroom-controller collect`\n"

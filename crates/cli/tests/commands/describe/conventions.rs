@@ -6,7 +6,8 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use super::program::{here, program, run, said};
+use super::program::{here, program, run};
+use crate::support::said;
 
 fn workspace(path: &str) -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
@@ -43,7 +44,7 @@ fn every_commands_help_has_examples() {
 fn usage_errors_exit_with_2() {
     for arguments in ["", "recomend", "describe", "recommend -o xml", "describe quota --top many", "completion tcsh"] {
         let said = run(arguments);
-        assert_eq!(said.exit, 2, "{arguments}");
+        assert_eq!(said.code, 2, "{arguments}");
         assert!(said.err.contains("--help") || said.err.contains("Usage:"), "{arguments}: {}", said.err);
     }
 }
@@ -57,7 +58,7 @@ fn a_command_that_moved_to_the_controller_is_named() {
         ("ui --behind-proxy --port 8081 -A", "headroom-controller serve-ui"),
     ] {
         let said = run(before);
-        assert_eq!((said.exit, said.err.lines().count()), (2, 1), "{before}: {}", said.err);
+        assert_eq!((said.code, said.err.lines().count()), (2, 1), "{before}: {}", said.err);
         assert!(said.err.contains(&format!("is now `{now}`")), "{before}: {}", said.err);
     }
 }
@@ -66,7 +67,7 @@ fn a_command_that_moved_to_the_controller_is_named() {
 #[track_caller]
 fn check_script(shell: &str, program_of: &str, check: &[&str]) {
     let script = run(&format!("completion {shell}"));
-    assert_eq!(script.exit, 0);
+    assert_eq!(script.code, 0);
     for word in ["recommend", "describe", "--cluster-dir", "kustomize"] {
         assert!(script.out.contains(word), "{shell} completes {word}");
     }

@@ -4,8 +4,8 @@ use std::fs;
 
 use serde_json::Value;
 
-use super::program::{Said, run};
-use crate::support::snapshot;
+use super::program::run;
+use crate::support::{Said, snapshot};
 
 /// Files instead of a cluster.
 const WORLD: &str = "-n shop --cluster-dir world --cluster-dir profiles";
@@ -13,8 +13,8 @@ const AS_OF: &str = "--settings settings.yaml";
 
 #[track_caller]
 fn check(name: &str, arguments: &str) {
-    let Said { exit, out, err } = run(arguments);
-    let said = format!("$ kubectl headroom {arguments}\n# exit code {exit}\n{out}{err}");
+    let Said { code, out, err } = run(arguments);
+    let said = format!("$ kubectl headroom {arguments}\n# exit code {code}\n{out}{err}");
     snapshot(&format!("describe/{name}"), &said);
 }
 
@@ -112,10 +112,10 @@ fn what_nobody_measured_is_left_alone() {
     let said = run(&format!("recommend -f {path} --offline"));
     snapshot("describe/recommend-unmeasured.txt", &said.out.replace(&path.to_string(), "db.yaml"));
     let said = run(&format!("recommend -f {path} --offline --write"));
-    assert_eq!((said.exit, fs::read_to_string(&file).unwrap().as_str()), (0, manifest));
+    assert_eq!((said.code, fs::read_to_string(&file).unwrap().as_str()), (0, manifest));
     for (output, expected) in [("kustomize", ""), ("helm", "{}\n")] {
         let said = run(&format!("recommend -f {path} --offline -o {output}"));
-        assert_eq!((said.exit, said.out.as_str()), (0, expected));
+        assert_eq!((said.code, said.out.as_str()), (0, expected));
         assert!(said.err.contains("no usage data for 2 of 2 containers"), "{}", said.err);
     }
     let report: Value = serde_json::from_str(&run(&format!("recommend -f {path} --offline -o json")).out).unwrap();
@@ -141,13 +141,13 @@ fn the_distribution_is_drawn_into_a_file() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("plot.svg");
     let said = run(&format!("recommend sts/db {WORLD} {AS_OF} --plot {}", file.display()));
-    assert_eq!(said.exit, 0, "{}", said.err);
+    assert_eq!(said.code, 0, "{}", said.err);
     let svg = fs::read_to_string(&file).unwrap();
     for text in ["cpu of statefulset/db postgres", "memory of statefulset/db postgres", "recommended 658m", "now 500m"]
     {
         assert!(svg.contains(text), "{text} in {svg}");
     }
     let said = run(&format!("recommend pod/debug {WORLD} {AS_OF} --plot {}", file.display()));
-    assert_eq!(said.exit, 2);
+    assert_eq!(said.code, 2);
     assert!(said.err.starts_with("error: there is no history to draw into `"), "{}", said.err);
 }

@@ -3,7 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-use super::program::{Said, here, program, said};
+use super::program::{here, program};
+use crate::support::{Said, said};
 
 const MANIFEST: &str = "\
 # The shop's front
@@ -71,12 +72,12 @@ fn requests_are_written_and_nothing_else_changes() {
     let file = folder.path().join("web.yaml");
     fs::write(&file, MANIFEST).unwrap();
     let first = recommend(folder.path(), &["-f", "web.yaml"]);
-    assert_eq!((first.exit, first.err.as_str()), (0, "wrote web.yaml\n"));
+    assert_eq!((first.code, first.err.as_str()), (0, "wrote web.yaml\n"));
     assert_eq!(fs::read_to_string(&file).unwrap(), WRITTEN);
 
     let changed = fs::metadata(&file).unwrap().modified().unwrap();
     let again = recommend(folder.path(), &["-f", "."]);
-    assert_eq!((again.exit, again.err.as_str()), (0, "nothing to write: the manifests already have these values\n"));
+    assert_eq!((again.code, again.err.as_str()), (0, "nothing to write: the manifests already have these values\n"));
     assert_eq!(fs::read_to_string(&file).unwrap(), WRITTEN);
     assert_eq!(fs::metadata(&file).unwrap().modified().unwrap(), changed, "the unchanged file was written");
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "a temporary file was left");
@@ -89,7 +90,7 @@ fn a_file_that_cannot_be_edited_is_unchanged_and_the_others_are_written() {
     fs::write(folder.path().join("a.yaml"), &shared).unwrap();
     fs::write(folder.path().join("b.yaml"), MANIFEST.replace("name: web,", "name: other,")).unwrap();
     let said = recommend(folder.path(), &["-f", "a.yaml", "b.yaml"]);
-    assert_eq!(said.exit, 1);
+    assert_eq!(said.code, 1);
     assert_eq!(
         said.err,
         "error: `a.yaml` not changed: line 14: has an anchor, so an edit would change other places \
@@ -120,7 +121,7 @@ fn the_target_of_an_autoscaler_is_written_with_the_request() {
     let alone = |text: &str| text.replace("        - name: own\n          image: example.com/own:1\n", "") + AUTOSCALER;
     fs::write(&file, alone(MANIFEST)).unwrap();
     let said = recommend(folder.path(), &["-f", "web.yaml"]);
-    assert_eq!((said.exit, said.err.as_str()), (0, "wrote web.yaml\n"));
+    assert_eq!((said.code, said.err.as_str()), (0, "wrote web.yaml\n"));
     assert!(
         said.out.contains("HorizontalPodAutoscaler web scales at 60% of the cpu request: set the target to 388%"),
         "{}",
@@ -140,7 +141,7 @@ fn each_of_two_files_with_the_same_object_gets_its_requests() {
     fs::write(folder.path().join("a.yaml"), MANIFEST).unwrap();
     fs::write(folder.path().join("b.yaml"), other.replace("nginx:1.27", "nobody/knows:1")).unwrap();
     let said = recommend(folder.path(), &["-f", "."]);
-    assert_eq!((said.exit, said.err.as_str()), (0, "wrote ./a.yaml\n"), "{}", said.out);
+    assert_eq!((said.code, said.err.as_str()), (0, "wrote ./a.yaml\n"), "{}", said.out);
     assert_eq!(fs::read_to_string(folder.path().join("a.yaml")).unwrap(), WRITTEN);
 }
 
@@ -148,9 +149,9 @@ fn each_of_two_files_with_the_same_object_gets_its_requests() {
 fn only_files_can_be_written() {
     let folder = tempfile::tempdir().unwrap();
     let said = recommend(folder.path(), &["-f", "-"]);
-    assert_eq!(said.exit, 2);
+    assert_eq!(said.code, 2);
     assert_eq!(said.err, "error: --write needs files, not standard input\n");
     let said = recommend(folder.path(), &[]);
-    assert_eq!(said.exit, 2);
+    assert_eq!(said.code, 2);
     assert!(said.err.contains("--filename"), "{}", said.err);
 }

@@ -1,16 +1,16 @@
 //! A live cluster, played by a fake API server: how the store is found and reached, errors without permission, and how
 //! recommendations are applied.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
-use std::process::Command;
 
+use headroom_fixtures::api_server::{self, Objects, status};
 use headroom_fixtures::http::{FakeServer, Reply, body, method_and_target};
 use headroom_fixtures::servers;
 use serde_json::{Value, json};
 
-use super::{Said, cluster, here, prometheus};
+use super::{cluster, here, prometheus};
+use crate::support::{Said, program, said};
 
 /// How the API server behaves.
 #[derive(Default, Clone)]
@@ -37,10 +37,6 @@ fn documents() -> Vec<Value> {
     serde_saphyr::from_multiple(&fs::read_to_string(here().join("world/shop.yaml")).unwrap()).unwrap()
 }
 
-fn status(code: u16, message: &str) -> (u16, String) {
-    (code, json!({"kind": "Status", "status": "Failure", "code": code, "message": message}).to_string())
-}
-
 fn metrics() -> Value {
     let now = jiff::Timestamp::now().to_string();
     let usage = json!([{"name": "front", "usage": {"cpu": "200m", "memory": "200Mi"}}]);
@@ -50,7 +46,6 @@ fn metrics() -> Value {
 
 impl ApiServer {
     fn start(rules: Rules) -> Self {
-        let mut lists: BTreeMap<String, Vec<Value>> = BTreeMap::new();
         let mut objects = documents();
         for object in &mut objects {
             // Containers in the metrics API need the pod's spec.
@@ -66,18 +61,10 @@ impl ApiServer {
             objects.push(json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "thanos-query",
                 "namespace": "evil"}, "spec": {"ports": [{"name": "http", "port": 9090}], "selector": {"a": "b"}}}));
         }
-        for object in objects {
-            let api = object["apiVersion"].as_str().unwrap();
-            let prefix = if api == "v1" { "/api/v1".to_owned() } else { format!("/apis/{api}") };
-            let plural = format!("{}s", object["kind"].as_str().unwrap().to_lowercase());
-            if let Some(namespace) = object["metadata"]["namespace"].as_str() {
-                lists.entry(format!("{prefix}/namespaces/{namespace}/{plural}")).or_default().push(object.clone());
-            }
-            lists.entry(format!("{prefix}/{plural}")).or_default().push(object);
-        }
+        let objects = Objects::new(objects);
         let server = FakeServer::start_raw(move |request| {
             let (method, target) = method_and_target(request);
-            let (code, answer) = answer(&rules, &lists, method, target);
+            let (code, answer) = respond(&rules, &objects, method, target);
             let head = format!(
                 "HTTP/1.1 {code} Status\r\nConnection: close\r\nDate: {}\r\nContent-Type: application/json\r\n\
                  Content-Length: {}\r\n\r\n",
@@ -88,11 +75,7 @@ impl ApiServer {
         });
         let folder = tempfile::tempdir().unwrap();
         let kubeconfig = folder.path().join("kubeconfig");
-        let config = json!({"apiVersion": "v1", "kind": "Config", "current-context": "test",
-            "clusters": [{"name": "test", "cluster": {"server": server.url()}}],
-            "contexts": [{"name": "test", "context": {"cluster": "test", "user": "test", "namespace": "shop"}}],
-            "users": [{"name": "test", "user": {}}]});
-        fs::write(&kubeconfig, config.to_string()).unwrap();
+        fs::write(&kubeconfig, api_server::kubeconfig(&[("test", &server.url(), "shop")])).unwrap();
         Self { kubeconfig, folder, server }
     }
 
@@ -111,15 +94,9 @@ impl ApiServer {
     }
 
     fn run(&self, arguments: &str, token: Option<&str>) -> Said {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-headroom"));
-        command.current_dir(self.folder.path()).env("KUBECONFIG", &self.kubeconfig).env("LC_ALL", "C.UTF-8");
-        command.envs(token.map(|token| ("HEADROOM_TOKEN", token)));
-        let output = command.arg("recommend").args(arguments.split_whitespace()).output().unwrap();
-        Said {
-            exit: output.status.code().unwrap(),
-            out: String::from_utf8(output.stdout).unwrap(),
-            err: String::from_utf8(output.stderr).unwrap(),
-        }
+        let mut command = program(self.folder.path());
+        command.env("KUBECONFIG", &self.kubeconfig).envs(token.map(|token| ("HEADROOM_TOKEN", token)));
+        said(command.arg("recommend").args(arguments.split_whitespace()))
     }
 
     /// The method, target and body of each request.
@@ -132,31 +109,23 @@ impl ApiServer {
     }
 }
 
-fn answer(rules: &Rules, lists: &BTreeMap<String, Vec<Value>>, method: &str, target: &str) -> (u16, String) {
+fn respond(rules: &Rules, objects: &Objects, method: &str, target: &str) -> (u16, String) {
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
-    if rules.forbidden.iter().any(|part| path.contains(part)) {
-        return status(403, &format!("{path} is forbidden: User \"eve\" cannot do that"));
-    }
-    if let Some((_, rest)) = target.split_once("/services/prometheus-k8s:9090/proxy") {
+    if let Some((_, rest)) = target.split_once("/services/prometheus-k8s:9090/proxy")
+        && !rules.forbidden.iter().any(|part| path.contains(part))
+    {
         return servers::request(rules.prometheus.unwrap(), method, rest, b"").unwrap();
     }
-    if path.ends_with("metrics.k8s.io/v1beta1/namespaces/shop/pods") {
-        return if rules.has_metrics_api { (200, metrics().to_string()) } else { status(404, "not found") };
-    }
-    if let Some(items) = lists.get(path) {
-        return (200, json!({"kind": "List", "metadata": {"resourceVersion": "7"}, "items": items}).to_string());
-    }
-    let (list, name) = path.rsplit_once('/').unwrap();
-    let found = lists.get(list).and_then(|list| list.iter().find(|one| one["metadata"]["name"] == name));
-    match (method, found) {
-        ("PATCH", Some(_)) if rules.conflicts && !query.contains("force=true") => {
-            status(409, "Apply failed with 1 conflict: conflict with \"helm\": .spec.template")
-        }
-        (_, Some(object)) => (200, object.to_string()),
-        // Kubernetes' own kinds are served even if there are no objects.
-        (_, None) if !path.contains("argoproj") => (200, json!({"kind": "List", "items": []}).to_string()),
-        _ => status(404, "the server could not find the requested resource"),
-    }
+    let (code, object) = if rules.forbidden.iter().any(|part| path.contains(part)) {
+        status(403, &format!("{path} is forbidden: User \"eve\" cannot do that"))
+    } else if path.ends_with("metrics.k8s.io/v1beta1/namespaces/shop/pods") {
+        if rules.has_metrics_api { (200, metrics()) } else { status(404, "not found") }
+    } else if rules.conflicts && method == "PATCH" && !query.contains("force=true") {
+        status(409, "Apply failed with 1 conflict: conflict with \"helm\": .spec.template")
+    } else {
+        objects.answer(path)
+    };
+    (code, object.to_string())
 }
 
 const STORE: &str = "--service monitoring/prometheus-k8s:9090";
@@ -167,7 +136,7 @@ fn a_named_store_is_read_through_the_api_server() {
     let server = ApiServer::start(Rules { prometheus: Some(store.port), has_service: true, ..Rules::default() });
     for arguments in ["-o json", "-A -o json"] {
         let said = server.recommend(&format!("{STORE} {arguments}"));
-        assert_eq!(said.exit, 0, "{}", said.err);
+        assert_eq!(said.code, 0, "{}", said.err);
         let report: Value = serde_json::from_str(&said.out).unwrap();
         assert_eq!(report["source"]["name"], "service monitoring/prometheus-k8s:9090");
         assert_eq!(report["total"]["withoutAdvice"], 2, "{report}");
@@ -183,7 +152,7 @@ fn nothing_is_sent_to_a_service_that_only_looks_like_a_store() {
     let found = "evil/thanos-query:9090 (Thanos), monitoring/prometheus-k8s:9090 (Prometheus)";
     let check = |arguments: &str, token: Option<&str>, expected: String| {
         let said = server.recommend_with(arguments, token);
-        assert_eq!((said.exit, said.err.as_str(), said.out.as_str()), (2, expected.as_str(), ""), "{arguments}");
+        assert_eq!((said.code, said.err.as_str(), said.out.as_str()), (2, expected.as_str(), ""), "{arguments}");
     };
     check(
         "",
@@ -216,12 +185,12 @@ fn missing_permissions_to_reach_the_store_are_named() {
     let rules = Rules { prometheus: Some(store.port), has_service: true, ..Rules::default() };
     let server = ApiServer::start(Rules { forbidden: vec!["/proxy", "portforward"], ..rules.clone() });
     let said = server.recommend(STORE);
-    assert_eq!(said.exit, 2);
+    assert_eq!(said.code, 2);
     assert!(said.err.contains("bind it to the Role headroom-metrics there"), "{}", said.err);
     // Without permission to list Services in all namespaces, the usual namespaces are searched.
     let server = ApiServer::start(Rules { forbidden: vec!["/api/v1/services"], ..rules });
     let said = server.recommend("-o json");
-    assert_eq!(said.exit, 2);
+    assert_eq!(said.code, 2);
     assert!(said.err.contains("that you trust with --service monitoring/prometheus-k8s:9090"), "{}", said.err);
 }
 
@@ -229,15 +198,15 @@ fn missing_permissions_to_reach_the_store_are_named() {
 fn without_a_store_output_says_that_the_metrics_api_has_no_history() {
     let server = ApiServer::start(Rules { has_metrics_api: true, ..Rules::default() });
     let said = server.recommend_now("deployment/web --container front");
-    assert_eq!(said.exit, 0, "{}", said.err);
+    assert_eq!(said.code, 0, "{}", said.err);
     assert!(said.out.contains("no history: the metrics API has one current sample per container"), "{}", said.out);
     assert!(said.out.contains("1min, 1 pod: too brief"), "{}", said.out);
     // Too little to write.
     let said = server.recommend_now("deployment/web --container front -o kustomize");
-    assert_eq!((said.exit, said.out.as_str()), (0, ""), "{}", said.err);
+    assert_eq!((said.code, said.out.as_str()), (0, ""), "{}", said.err);
     let server = ApiServer::start(Rules::default());
     let said = server.recommend("");
-    assert_eq!(said.exit, 2);
+    assert_eq!(said.code, 2);
     assert!(
         said.err.starts_with(
             "error: no Service of the cluster looks like a metrics store; name the store with --service \
@@ -259,7 +228,7 @@ fn recommendations_are_applied_after_a_dry_run_and_can_be_rolled_back() {
     };
     // There is no terminal for a confirmation, so the patch is only tried.
     let said = server.recommend(&format!("{STORE} statefulset/db --patch --no-headers"));
-    assert_eq!(said.exit, 0, "{}", said.err);
+    assert_eq!(said.code, 0, "{}", said.err);
     assert!(
         said.err.contains("1 object would be changed, and the API server would accept that: give --yes"),
         "{}",
@@ -276,7 +245,7 @@ fn recommendations_are_applied_after_a_dry_run_and_can_be_rolled_back() {
     assert!(!rollback.exists());
 
     let said = server.recommend(&format!("{STORE} statefulset/db --patch --yes --no-headers"));
-    assert_eq!(said.exit, 0, "{}", said.err);
+    assert_eq!(said.code, 0, "{}", said.err);
     let made = patches(&server);
     assert_eq!(made.len(), 3);
     assert!(!made[2].0.contains("dryRun") && !made[2].0.contains("force"), "{}", made[2].0);
@@ -290,12 +259,12 @@ fn recommendations_are_applied_after_a_dry_run_and_can_be_rolled_back() {
     assert_eq!(text.lines().last(), Some(command.as_str()));
     // The rollback file of an earlier run is never overwritten.
     let said = server.recommend(&format!("{STORE} statefulset/db --patch --yes"));
-    assert_eq!(said.exit, 2);
+    assert_eq!(said.code, 2);
     assert!(said.err.contains("exists already: choose another file with --rollback"), "{}", said.err);
 
     let server = ApiServer::start(Rules { conflicts: true, ..rules });
     let said = server.recommend(&format!("{STORE} --patch --yes --no-headers"));
-    assert_eq!(said.exit, 1);
+    assert_eq!(said.code, 1);
     assert!(
         said.err.contains("conflict with \"helm\": .spec.template; --force-conflicts takes the fields over"),
         "{}",

@@ -23,7 +23,7 @@ fn opened(page: &Path) -> String {
 fn page(url: &str, world: &str) -> String {
     let said =
         recommend(&format!("-n shop --cluster-dir {world} -o html --price-cpu 23 --price-memory 3 --prometheus {url}"));
-    assert_eq!(said.exit, 0, "{}", said.err);
+    assert_eq!(said.code, 0, "{}", said.err);
     said.out
 }
 

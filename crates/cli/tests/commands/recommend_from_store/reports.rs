@@ -1,7 +1,7 @@
 //! Snapshots of every output.
 
-use super::{Said, cluster, prometheus, recommend, run};
-use crate::support::snapshot;
+use super::{cluster, prometheus, recommend, run};
+use crate::support::{Said, snapshot};
 
 /// Replaces text that differs in every run.
 fn steady(text: &str, url: &str) -> String {
@@ -35,8 +35,8 @@ fn steady(text: &str, url: &str) -> String {
 
 #[track_caller]
 fn check(name: &str, arguments: &str, url: &str) {
-    let Said { exit, out, err } = recommend(&format!("{arguments} --prometheus {url}"));
-    let said = format!("$ kubectl headroom recommend {arguments}\n# exit code {exit}\n{out}{err}");
+    let Said { code, out, err } = recommend(&format!("{arguments} --prometheus {url}"));
+    let said = format!("$ kubectl headroom recommend {arguments}\n# exit code {code}\n{out}{err}");
     let said = steady(&said, url);
     snapshot(&format!("recommend_from_store/{name}"), &said);
 }
@@ -72,11 +72,11 @@ fn without_kube_state_metrics_workloads_are_derived_from_pod_names() {
 fn the_error_for_a_store_without_usage_has_advice() {
     let server = prometheus("# TYPE up gauge\nup 1 1795219200\n# EOF\n".to_owned());
     check("no-usage.txt", "-n shop --cluster-dir world", &server.url());
-    let Said { exit, err, .. } = recommend("-n shop --cluster-dir world --prometheus http://127.0.0.1:9");
-    assert_eq!(exit, 2);
+    let Said { code, err, .. } = recommend("-n shop --cluster-dir world --prometheus http://127.0.0.1:9");
+    assert_eq!(code, 2);
     assert!(err.contains("cannot reach `http://127.0.0.1:9"), "{err}");
-    let Said { exit, err, .. } = recommend("-n shop --cluster-dir world --from prometheus");
-    assert_eq!(exit, 2);
+    let Said { code, err, .. } = recommend("-n shop --cluster-dir world --from prometheus");
+    assert_eq!(code, 2);
     assert!(err.contains("name the store with --service NAMESPACE/SERVICE:PORT or --prometheus URL"), "{err}");
 }
 
@@ -85,7 +85,7 @@ fn scan_is_an_alias_that_says_so() {
     let server = prometheus(cluster::history(true));
     let arguments = format!("-n shop --cluster-dir world --prometheus {} --no-headers", server.url());
     let [now, before] = ["recommend", "scan"].map(|command| run(command, &arguments));
-    assert_eq!((before.exit, &before.out), (now.exit, &now.out));
+    assert_eq!((before.code, &before.out), (now.code, &now.out));
     assert_eq!(before.err, "`kubectl headroom scan` is now `kubectl headroom recommend --from prometheus`\n");
 }
 
@@ -95,7 +95,7 @@ fn manifests_are_compared_with_what_their_workloads_used() {
     let of_files = |arguments: &str| {
         let arguments = format!("-n shop --cluster-dir world --prometheus {} --no-headers {arguments}", server.url());
         let said = recommend(&arguments);
-        assert_eq!(said.exit, 0, "{}", said.err);
+        assert_eq!(said.code, 0, "{}", said.err);
         said.out
     };
     assert_eq!(of_files("-f world/shop.yaml -l app=db"), of_files("statefulset/db"));

@@ -16,7 +16,7 @@ fn manifests_get_the_recommended_requests_and_nothing_else_changes() {
         folder.path().display()
     );
     let said = recommend(&arguments);
-    assert_eq!((said.exit, said.err), (0, format!("wrote {}\n", manifest.display())));
+    assert_eq!((said.code, said.err), (0, format!("wrote {}\n", manifest.display())));
     let (before, after) =
         (fs::read_to_string(here().join("world/shop.yaml")).unwrap(), fs::read_to_string(&manifest).unwrap());
     let changed: Vec<(&str, &str)> =
@@ -33,7 +33,7 @@ fn manifests_get_the_recommended_requests_and_nothing_else_changes() {
         folder.path().display(),
         server.url()
     ));
-    assert_eq!((said.exit, said.err.as_str()), (0, "nothing to write: the manifests already have these values\n"));
+    assert_eq!((said.code, said.err.as_str()), (0, "nothing to write: the manifests already have these values\n"));
 }
 
 #[test]
@@ -49,7 +49,7 @@ fn an_autoscaler_that_is_not_in_the_manifests_is_named() {
         server.url(),
         manifest.display()
     ));
-    assert_eq!(said.exit, 0, "{}", said.err);
+    assert_eq!(said.code, 0, "{}", said.err);
     assert!(
         said.err.contains("warning: not in the manifests: HorizontalPodAutoscaler web scales at 70% of the cpu"),
         "{}",
