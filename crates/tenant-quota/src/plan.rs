@@ -74,11 +74,11 @@ impl Plan {
     }
 
     /// The plan of the ResourceQuotas of one namespace.
-    pub fn of_namespace(namespace: &str, quotas: &[ResourceQuota<'static>]) -> Self {
+    pub fn of_namespace(namespace: &str, quotas: &[ResourceQuota<'_>]) -> Self {
         let nodes = quotas.iter().map(|quota| Node {
-            quota: quota.name.clone().into_owned(),
+            quota: quota.name.to_string(),
             hard: hard(quota),
-            requirements: quota.requirements().map(|requirement| requirement.into_owned()).collect(),
+            requirements: quota.requirements().map(|requirement| requirement.into_owned().detached()).collect(),
             ..Node::default()
         });
         let nodes: Vec<Node> = nodes.collect();
@@ -173,8 +173,8 @@ impl Plan {
 }
 
 /// The bounds, lowered to amounts that can be read back. No cluster has as much as [`encoding::max_amount`].
-fn hard(quota: &ResourceQuota<'static>) -> ResourceList<'static> {
-    let bounds = quota.spec_hard.iter().map(|(name, hard)| (name.clone(), encoding::capped(hard.clone())));
+fn hard(quota: &ResourceQuota<'_>) -> ResourceList<'static> {
+    let bounds = quota.spec_hard.iter().map(|(name, hard)| (name.to_string().into(), encoding::capped(hard.clone())));
     ResourceList::in_order(bounds)
 }
 

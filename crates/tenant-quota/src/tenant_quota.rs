@@ -105,9 +105,7 @@ pub fn read_spec(spec: Node<'_>) -> Result<ResourceQuota<'static>, Malformed> {
     }
     if let Some(selector) = spec.get("scopeSelector")? {
         for expression in selector.list("matchExpressions")? {
-            let ScopeRequirement { scope, operator, values } = ScopeRequirement::read(expression)?;
-            let values = values.into_iter().map(owned).collect();
-            quota.selector.push(ScopeRequirement { scope: owned(scope), operator: owned(operator), values });
+            quota.selector.push(ScopeRequirement::read(expression)?.detached());
         }
     }
     Ok(quota)

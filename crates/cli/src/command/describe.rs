@@ -9,6 +9,7 @@ use headroom_core::cluster::usage::profile_layout::{API_VERSION, KIND};
 use headroom_core::cluster::usage::{ParseWindowError, Window};
 use headroom_core::json::{Document, Malformed};
 use headroom_core::quota::Kind;
+use headroom_core::quota::charged_names::{RESOURCE_CLAIMS, kinds_charged_under};
 use headroom_core::quota::stored::Stored;
 use headroom_core::timestamp::Timestamp;
 use headroom_dryrun::cluster_reader::ClusterReader;
@@ -17,6 +18,9 @@ use headroom_report::draw::Charset;
 use headroom_report::progress::Progress;
 use headroom_report::{Exit, Page, Paint};
 use headroom_rightsize::evaluate_with_history as evaluate;
+use headroom_tenant_quota::cache::Stored as Counted;
+use headroom_tenant_quota::devices::{DEVICE_CLASSES, Link};
+use headroom_tenant_quota::{Cache, Footprint, Key};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -249,7 +253,8 @@ fn describe_quota(args: QuotaArgs) -> anyhow::Result<Exit> {
     }
     let mut told = Vec::new();
     let (counted, _) = kinds_of(&quotas.iter().collect::<Vec<_>>());
-    let counted: Vec<(String, String)> = counted.into_values().map(|kind| (kind.api_version(), kind.kind)).collect();
+    let counted = counted.into_values().filter(|kind| kind.is_namespaced);
+    let counted: Vec<(String, String)> = counted.map(|kind| (kind.api_version(), kind.kind)).collect();
     let counted: Vec<(&str, &str)> = counted.iter().map(|(version, kind)| (version.as_str(), kind.as_str())).collect();
     opened.prefetch(&counted, &Progress::for_people());
     for namespace in namespaces(&quotas, &opened) {
@@ -318,27 +323,24 @@ struct Asked<'a> {
     now: Option<Timestamp>,
 }
 
-/// The kinds that are charged to quotas, pods among them in any case, and names under which nothing can be counted.
+/// The kinds that are charged to quotas or decide what is charged, pods among them in any case, and names under which
+/// nothing can be counted.
 fn kinds_of<'q>(quotas: &[&'q Value]) -> (BTreeMap<String, ApiKind>, BTreeSet<&'q str>) {
     let mut kinds: BTreeMap<String, ApiKind> = BTreeMap::new();
-    let pods = ApiKind::new("v1", "Pod");
-    kinds.insert(pods.qualified(), pods);
+    let mut add = |qualified: &str| match ApiKind::counted(qualified) {
+        // Their contents would have to be read to count them.
+        Some(kind) if kind.kind != "Secret" => _ = kinds.insert(qualified.to_owned(), kind),
+        _ => {}
+    };
+    add("pods");
     let names = quotas.iter().filter_map(|quota| quota.pointer("/spec/hard")?.as_object()).flat_map(|hard| hard.keys());
-    let mut uncounted: BTreeSet<&'q str> = BTreeSet::new();
-    for name in names {
-        match ApiKind::charged_under(name) {
-            // Their contents would have to be read to count them.
-            Some(kind) if kind.kind == "Secret" => {
-                uncounted.insert(name);
-            }
-            Some(kind) => {
-                kinds.insert(kind.qualified(), kind);
-            }
-            None => {
-                uncounted.insert(name);
-            }
-        }
+    let names: BTreeSet<&'q str> = names.map(String::as_str).collect();
+    names.iter().flat_map(|name| kinds_charged_under(name)).for_each(&mut add);
+    if names.iter().any(|name| kinds_charged_under(name).any(|kind| kind == RESOURCE_CLAIMS)) {
+        add(DEVICE_CLASSES);
     }
+    let is_counted = |name: &&str| kinds_charged_under(name).next().is_some_and(|kind| kinds.contains_key(kind));
+    let uncounted = names.into_iter().filter(|name| !is_counted(name)).collect();
     (kinds, uncounted)
 }
 
@@ -350,56 +352,68 @@ fn quotas_of(asked: &Asked<'_>, quotas: &[&Value], around: &mut dyn ClusterReade
         let names: Vec<&str> = uncounted.into_iter().collect();
         notes.push(format!("not recounted: {}", names.join(", ")));
     }
-    let mut counted: Vec<String> = Vec::new();
-    let mut texts: Vec<(String, String, String)> = Vec::new();
+    let mut cache = Cache::default();
+    let mut objects = Vec::new();
     for (qualified, kind) in kinds {
-        match around.list((&kind.api_version(), &kind.kind, Some(asked.namespace))) {
-            Ok(objects) => {
-                for object in objects {
-                    texts.push((qualified.clone(), owner_of(&object), object.to_string()));
-                }
-                counted.push(qualified);
+        match around.list((&kind.api_version(), &kind.kind, kind.is_namespaced.then_some(asked.namespace))) {
+            Ok(listed) => {
+                cache.advance(&qualified, 1);
+                objects.extend(listed.into_iter().map(|object| (qualified.clone(), object)));
             }
+            // Before Kubernetes 1.34 devices are charged for pods alone.
+            Err(problem) if problem.is_unknown_kind() && is_of_devices(&qualified) => cache.advance(&qualified, 1),
             Err(problem) => notes.push(format!("{qualified} are not recounted: {problem}")),
         }
     }
-    let mut told = read_quotas(asked, quotas, &texts, &counted).map_err(|malformed| malformed.to_string())?;
+    let mut told = read_quotas(asked, quotas, &objects, cache).map_err(|malformed| malformed.to_string())?;
     told.notes = notes;
     Ok(told)
+}
+
+fn is_of_devices(kind: &str) -> bool {
+    matches!(kind, RESOURCE_CLAIMS | DEVICE_CLASSES)
 }
 
 fn read_quotas(
     asked: &Asked<'_>,
     quotas: &[&Value],
-    objects: &[(String, String, String)],
-    counted: &[String],
+    objects: &[(String, Value)],
+    mut cache: Cache,
 ) -> Result<Quotas, Malformed> {
     let quota_texts: Vec<String> = quotas.iter().map(ToString::to_string).collect();
     let quota_documents = quota_texts.iter().map(|text| read(text)).collect::<Result<Vec<_>, _>>()?;
     let mut quotas =
         quota_documents.iter().map(|document| ResourceQuota::read(document.root())).collect::<Result<Vec<_>, _>>()?;
     quotas.sort_by(|one, other| one.name.cmp(&other.name));
-    let object_documents: Vec<(&str, &str, Document<'_>)> = objects
-        .iter()
-        .map(|(kind, owner, text)| Ok((kind.as_str(), owner.as_str(), read(text)?)))
-        .collect::<Result<_, Malformed>>()?;
-    let stored = object_documents
-        .iter()
-        .map(|(kind, _, document)| Stored::read(Kind::from_qualified(kind), document.root()))
-        .collect::<Result<Vec<_>, _>>()?;
-    let owners = object_documents.iter().map(|(_, owner, _)| (*owner).to_owned());
-    let owned: Vec<Owned<'_, '_>> =
-        owners.zip(&stored).map(|(owner, stored)| Owned { owner, object: stored.object() }).collect();
-    let is_counted = |name: &str| counted.iter().any(|kind| Kind::from_qualified(kind).charged_under(name).is_some());
+    let texts: Vec<String> = objects.iter().map(|(_, object)| object.to_string()).collect();
+    let documents = texts.iter().map(|text| read(text)).collect::<Result<Vec<_>, _>>()?;
+    let mut read_objects = Vec::new();
+    for ((kind, object), document) in objects.iter().zip(&documents) {
+        let key = Key::new(kind, asked.namespace, metadata(object, "name"));
+        let footprint = Footprint::of_stored(kind, document.root(), asked.now)?.into();
+        let link = Link::read(kind, document.root())?.map(Box::new);
+        let uid = metadata(object, "uid").to_owned();
+        cache.put(key.clone(), Counted { uid, version: 1, footprint, ends: None, link });
+        if kind != DEVICE_CLASSES {
+            let stored = Stored::read(Kind::from_qualified(kind), document.root())?;
+            read_objects.push((key, owner_of(object), stored));
+        }
+    }
+    let owned = read_objects.iter().map(|(key, owner, stored)| Owned {
+        owner: owner.clone(),
+        object: stored.object(),
+        footprint: cache.counted_of(key, &[]).unwrap_or_default(),
+    });
+    let owned: Vec<Owned<'_, '_>> = owned.collect();
     let inventory = Inventory {
         namespace: asked.namespace,
         quotas: &quotas,
         objects: &owned,
-        counted: &is_counted,
+        cache: &cache,
         now: asked.now,
         most_consumers: asked.top,
     };
-    inventory.quotas()
+    Ok(inventory.quotas())
 }
 
 fn read(text: &str) -> Result<Document<'_>, Malformed> {

@@ -1,18 +1,20 @@
 //! What is left of each quota, who uses most of it, who asks for nothing, and whether the status is true.
 //!
-//! Usage is measured and counted by the core, as a quota controller does it; here it is attributed to owners and laid
-//! side by side.
+//! Usage is counted as the quota server does it, the devices of resource claims with their pods; here it is attributed to
+//! owners and laid side by side.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use headroom_core::amount::{Quantity, ResourceList};
 use headroom_core::cluster::resource_quota::ResourceQuota;
-use headroom_core::json::Malformed;
-use headroom_core::quota::{Charged, Object, Usage, recount, scope};
+use headroom_core::quota::{Charged, Object, Usage};
 use headroom_core::request::Requirement;
 use headroom_core::timestamp::Timestamp;
 use headroom_report::draw::{self, Charset};
 use headroom_report::{Page, Paint, Table};
+use headroom_tenant_quota::plan::Node;
+use headroom_tenant_quota::{Cache, Footprint, Plan};
 
 use super::kubectl;
 use serde::Serialize;
@@ -24,6 +26,8 @@ use super::section;
 pub struct Owned<'a, 'd> {
     pub owner: String,
     pub object: Object<'a, 'd>,
+    /// What is counted of it.
+    pub footprint: Arc<Footprint>,
 }
 
 /// All quotas of a namespace.
@@ -97,27 +101,28 @@ pub struct Inventory<'a, 'd> {
     pub namespace: &'a str,
     pub quotas: &'a [ResourceQuota<'d>],
     pub objects: &'a [Owned<'a, 'd>],
-    /// Names of quotas whose objects were all listed.
-    pub counted: &'a dyn Fn(&str) -> bool,
+    /// The objects of all kinds that could be listed.
+    pub cache: &'a Cache,
     pub now: Option<Timestamp>,
     /// How many consumers are told of each name.
     pub most_consumers: usize,
 }
 
 impl Inventory<'_, '_> {
-    pub fn quotas(&self) -> Result<Quotas, Malformed> {
-        Ok(Quotas {
+    pub fn quotas(&self) -> Quotas {
+        let plan = Plan::of_namespace(self.namespace, self.quotas);
+        let recounted = self.cache.count(&plan);
+        let quotas = self.quotas.iter().zip(&plan.nodes).zip(&recounted);
+        Quotas {
             namespace: self.namespace.to_owned(),
-            quotas: self.quotas.iter().map(|quota| self.quota(quota)).collect::<Result<_, _>>()?,
+            quotas: quotas.map(|((quota, node), recounted)| self.quota(quota, node, recounted)).collect(),
             without_resources: self.without_resources(),
             notes: Vec::new(),
-        })
+        }
     }
 
-    fn quota(&self, quota: &ResourceQuota<'_>) -> Result<Quota, Malformed> {
-        let objects: Vec<Object<'_, '_>> = self.objects.iter().map(|owned| owned.object).collect();
-        let recounted = recount::used(quota, &objects, self.counted, self.now)?;
-        let consumption = self.consumption(quota)?;
+    fn quota(&self, quota: &ResourceQuota<'_>, node: &Node, recounted: &ResourceList<'_>) -> Quota {
+        let consumption = self.consumption(node);
         let levels = quota.hard.iter().map(|(name, hard)| {
             let used = quota.used.get(name).cloned().unwrap_or(Quantity::ZERO);
             let free = if used < *hard { hard.minus(&used) } else { Quantity::ZERO.plus(&hard.minus(hard)) };
@@ -133,31 +138,28 @@ impl Inventory<'_, '_> {
                 parts: (thousandths(&used), thousandths(hard)),
             }
         });
-        Ok(Quota { name: quota.name.to_string(), as_kubectl: kubectl::quota(quota), resources: levels.collect() })
+        Quota { name: quota.name.to_string(), as_kubectl: kubectl::quota(quota), resources: levels.collect() }
     }
 
     /// What each owner uses of a quota, and with how many objects.
-    fn consumption(&self, quota: &ResourceQuota<'_>) -> Result<BTreeMap<&str, Consumption<'_>>, Malformed> {
-        let mut owners: BTreeMap<&str, Consumption<'_>> = BTreeMap::new();
-        for Owned { owner, object } in self.objects {
-            let is_bounded = quota.hard.names().any(|name| object.kind.charged_under(name).is_some());
-            if !is_bounded || !scope::matches_all(object, quota)? {
-                continue;
-            }
-            let usage = Usage::of(object, self.now)?.list(object.kind);
+    fn consumption(&self, node: &Node) -> BTreeMap<&str, Consumption> {
+        let mut owners: BTreeMap<&str, Consumption> = BTreeMap::new();
+        for Owned { owner, footprint, .. } in
+            self.objects.iter().filter(|owned| owned.footprint.matches(&node.requirements))
+        {
             let consumption = owners.entry(owner).or_default();
-            for (name, amount) in usage.iter() {
+            for (name, amount) in footprint.amounts.iter() {
                 consumption.amounts.add(name, amount);
                 if amount.is_positive() {
                     *consumption.objects.entry(name.to_string()).or_default() += 1;
                 }
             }
         }
-        Ok(owners)
+        owners
     }
 
-    fn consumers(&self, owners: &BTreeMap<&str, Consumption<'_>>, name: &str, hard: &Quantity) -> Vec<Consumer> {
-        let amount_of = |consumption: &Consumption<'_>| consumption.amounts.get(name).cloned();
+    fn consumers(&self, owners: &BTreeMap<&str, Consumption>, name: &str, hard: &Quantity) -> Vec<Consumer> {
+        let amount_of = |consumption: &Consumption| consumption.amounts.get(name).cloned();
         let mut all: Vec<(&str, Quantity, u64)> = owners
             .iter()
             .filter_map(|(owner, consumption)| {
@@ -193,7 +195,7 @@ impl Inventory<'_, '_> {
             }
         }
         let mut unset: BTreeMap<(&str, String, Vec<String>), u64> = BTreeMap::new();
-        for Owned { owner, object } in self.objects {
+        for Owned { owner, object, .. } in self.objects {
             let Some(pod) = object.pod else { continue };
             // What has ended asks for nothing any more.
             if Usage::of(object, self.now).is_ok_and(|usage| usage.amount(Charged::LivePod).is_none()) {
@@ -221,8 +223,8 @@ impl Inventory<'_, '_> {
 }
 
 #[derive(Debug, Default)]
-struct Consumption<'d> {
-    amounts: ResourceList<'d>,
+struct Consumption {
+    amounts: ResourceList<'static>,
     objects: BTreeMap<String, u64>,
 }
 
@@ -343,6 +345,8 @@ impl Quota {
 mod tests {
     use headroom_core::json::Document;
     use headroom_core::request::{self, Pod};
+    use headroom_tenant_quota::Key;
+    use headroom_tenant_quota::cache::Stored;
     use serde_json::{Value, json};
 
     use super::*;
@@ -355,22 +359,26 @@ mod tests {
         let documents: Vec<Document<'_>> = texts.iter().map(|text| Document::read(text).unwrap()).collect();
         let templates: Vec<Pod<'_>> =
             documents.iter().map(|document| Pod::read(document.root(), None).unwrap()).collect();
-        let owned: Vec<Owned<'_, '_>> = templates
-            .iter()
-            .map(|pod| Owned {
-                owner: "deployment/web".to_owned(),
-                object: Object::of_pod(pod, request::Object::stored(pod.node).unwrap()),
-            })
-            .collect();
+        let mut cache = Cache::default();
+        cache.advance("pods", 1);
+        let mut owned = Vec::new();
+        for (at, pod) in templates.iter().enumerate() {
+            let object = Object::of_pod(pod, request::Object::stored(pod.node).unwrap());
+            let footprint = Arc::new(Footprint::of(&object, None).unwrap());
+            let stored =
+                Stored { uid: at.to_string(), version: 1, footprint: Arc::clone(&footprint), ends: None, link: None };
+            cache.put(Key::new("pods", "shop", &at.to_string()), stored);
+            owned.push(Owned { owner: "deployment/web".to_owned(), object, footprint });
+        }
         let inventory = Inventory {
             namespace: "shop",
             quotas: &quotas,
             objects: &owned,
-            counted: &|name| name != "services",
+            cache: &cache,
             now: None,
             most_consumers: 1,
         };
-        inventory.quotas().unwrap()
+        inventory.quotas()
     }
 
     fn quota(scopes: Value, hard: Value, used: Value) -> Value {

@@ -91,6 +91,13 @@ impl<'d> ScopeRequirement<'d> {
         Self { scope, operator: Cow::Borrowed("Exists"), values: Vec::new() }
     }
 
+    /// The same without borrowed text.
+    pub fn detached(self) -> ScopeRequirement<'static> {
+        let owned = |text: Cow<'d, str>| Cow::Owned(text.into_owned());
+        let values = self.values.into_iter().map(owned).collect();
+        ScopeRequirement { scope: owned(self.scope), operator: owned(self.operator), values }
+    }
+
     /// Reads an expression of a scope selector.
     pub fn read(node: Node<'d>) -> Result<Self, Malformed> {
         Ok(Self {

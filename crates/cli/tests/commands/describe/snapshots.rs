@@ -37,6 +37,7 @@ fn quotas_are_described_with_available_amounts_consumers_and_drift() {
     check("quota-json.txt", &format!("describe quota team {WORLD} {AS_OF} -o json"));
     check("quota-top.txt", &format!("describe resourcequota {WORLD} {AS_OF} --top 1"));
     check("quota-missing.txt", &format!("describe quota nope {WORLD} {AS_OF}"));
+    check("quota-devices.txt", "describe quota -n lab --cluster-dir devices");
     check("quota-nowhere.txt", &format!("describe quota -n empty --cluster-dir world {AS_OF}"));
 }
 
