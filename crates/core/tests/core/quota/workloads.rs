@@ -419,6 +419,75 @@ fn a_rollout_stops_where_old_pods_leave_no_room() {
 }
 
 #[test]
+fn several_pods_that_are_replaced_at_once_make_room_together() {
+    let stops =
+        |pods| format!("the rollout will stop after 0 of {pods} new pods: requests.cpu short by 500m (0 available)");
+    // The quota was lowered to 4: one pod that goes leaves no room for its successor, two do for both of theirs.
+    let deployment =
+        |unavailable| told((rolling(5, "0", unavailable), "1"), (rolling(5, "0", unavailable), "500m"), "5");
+    assert_eq!((deployment("1"), deployment("2")), (stops(5), String::new()));
+    for (kind, status) in [
+        ("DaemonSet", json!({"desiredNumberScheduled": 4, "currentNumberScheduled": 4})),
+        ("StatefulSet", json!({"replicas": 4})),
+    ] {
+        let renewed = |unavailable: Value| {
+            let spec = json!({"replicas": 4, "updateStrategy": {"rollingUpdate": {"maxUnavailable": unavailable}}});
+            let (old, new) = (asking_for(workload(kind, spec.clone()), "1"), workload(kind, spec));
+            messages(&request(&new, Some(&with_status(old, status.clone()))), "5", &json!({})).join("\n")
+        };
+        assert!(renewed(json!(1)).ends_with(&stops(4)), "{kind}: {}", renewed(json!(1)));
+        assert_eq!((renewed(json!(2)), renewed(json!("50%"))), (String::new(), String::new()), "{kind}");
+    }
+    // More than two thirds are more than half: the next batch is smaller.
+    let set = |cpu| {
+        asking_for(
+            workload("StatefulSet", json!({"replicas": 4, "updateStrategy": {"rollingUpdate": {"maxUnavailable": 3}}})),
+            cpu,
+        )
+    };
+    let larger = request(&set("1100m"), Some(&with_status(set("1"), json!({"replicas": 4}))));
+    check(&larger, "4", &["only 3 of 4 replicas fit quota \"team\": requests.cpu short by 400m (0 available)"]);
+}
+
+#[test]
+fn a_quota_counts_the_pods_of_the_template_that_it_covers() {
+    let fitting = |scope: &str, used: u32, is_larger: bool, replicas: (u32, u32)| {
+        let quota = json!({"metadata": {"name": "team"}, "spec": {"scopes": [scope], "hard": {"pods": "4"}},
+            "status": {"hard": {"pods": "4"}, "used": {"pods": used.to_string()}}});
+        let unset = |replicas| {
+            let mut unset = workload("Deployment", json!({"replicas": replicas}));
+            *unset.pointer_mut("/spec/template/spec/containers/0/resources").unwrap() = json!({});
+            unset
+        };
+        let set = |replicas| workload("Deployment", json!({"replicas": replicas}));
+        let (old, new) =
+            if is_larger { (unset(replicas.0), set(replicas.1)) } else { (set(replicas.0), unset(replicas.1)) };
+        let request = request(&new, Some(&with_status(old, json!({"replicas": replicas.0}))));
+        let settings = json!({"estimates": {"mode": "never"}});
+        let answer = answer(
+            &json!({"request": request, "settings": settings}),
+            &json!({"ResourceQuota": {"items": [quota]}}),
+            None,
+        );
+        answer.warnings.join("\n")
+    };
+    // Only the new pods are counted, and the old ones that go make no room.
+    assert_eq!(fitting("NotBestEffort", 0, true, (4, 4)), "");
+    assert_eq!(
+        fitting("NotBestEffort", 2, true, (4, 4)),
+        "only 2 of 4 replicas fit quota \"team\": pods short by 2 (2 available)"
+    );
+    assert_eq!(
+        fitting("BestEffort", 1, false, (4, 4)),
+        "only 3 of 4 replicas fit quota \"team\": pods short by 1 (3 available)"
+    );
+    // Only the old ones are counted: none comes.
+    assert_eq!(fitting("BestEffort", 4, true, (4, 4)), "");
+    assert_eq!(fitting("NotBestEffort", 4, false, (4, 4)), "");
+    assert_eq!(fitting("NotBestEffort", 9, false, (4, 2)), "");
+}
+
+#[test]
 fn what_helps_is_said_only_if_it_helps() {
     let renewed = |cpu: &str| told((rolling(3, "1", "0"), "1"), (rolling(3, "1", "0"), cpu), "4");
     assert_eq!(
