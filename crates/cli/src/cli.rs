@@ -38,7 +38,7 @@ enum Command {
     /// Write a snapshot of the cluster to a file, without Secrets, for the playground or --cluster-dir
     Snapshot(command::snapshot::Args),
     /// Serve the playground on loopback, with the live cluster behind it
-    Ui(command::ui::Args),
+    Ui(Box<command::ui::Args>),
     #[command(hide = true, disable_help_flag = true)]
     Collect(command::Moved),
     /// Recount TenantQuotas, suspend them, and resume them
@@ -64,7 +64,7 @@ pub fn main() -> ExitCode {
         Command::Record(args) => answered(command::record::run(args)),
         Command::Simulate(args) => answered(command::simulate::run(args)),
         Command::Snapshot(args) => answered(command::snapshot::run(args)),
-        Command::Ui(args) => answered(command::ui::run(args)),
+        Command::Ui(args) => answered(command::ui::run(*args)),
         Command::Collect(_) => answered(Err(moved("kubectl headroom collect", "headroom-controller collect"))),
         Command::Ledger(args) => answered(command::ledger::run(args)),
         Command::Doctor(args) => done(command::doctor::run(args)),

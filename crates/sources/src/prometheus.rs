@@ -28,6 +28,7 @@ use super::cluster_id::ClusterId;
 use super::http::{Endpoint, Http};
 use super::{Reach, Sink, Source, SourceError};
 
+pub use self::answer::Row;
 pub use self::diagnose::diagnose;
 pub use self::names::Overrides;
 pub use self::reader::Reader;

@@ -49,6 +49,15 @@ export function share(part: number, whole: number): string {
   return percent >= 1000 ? `${Math.floor(percent / 100)} ×` : `${Math.floor(percent)}%`;
 }
 
+/** When a quota is full if its usage goes on to grow as it did: `full in 12 days`. */
+export function forecast({ used, hard, perDay }: { used: number; hard: number; perDay?: number }): string {
+  if (used >= hard) return used > 0 ? "full now" : "";
+  if (perDay === undefined) return "no trend yet";
+  const days = (hard - used) / perDay;
+  if (!(perDay > 0) || days > 180) return perDay < 0 ? "shrinking" : "steady";
+  return days < 1.5 ? "full within a day" : `full in ${Math.round(days)} days`;
+}
+
 /** `1 pod`, `2 pods` */
 export const count = (number: number, noun: string): string => `${number.toLocaleString("en")} ${noun}${number === 1 ? "" : "s"}`;
 

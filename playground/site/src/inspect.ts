@@ -44,9 +44,18 @@ export interface Quota {
   namespace: string;
   name: string;
   parent: string;
-  amounts: { resource: string; used: number; hard: number }[];
+  amounts: Level[];
   /** Of a TenantQuota: the namespaces that it covers, the largest first. */
   covers: string[];
+}
+
+/** How full a quota is of one resource, in thousandths. */
+export interface Level {
+  resource: string;
+  used: number;
+  hard: number;
+  /** How much `used` grows in a day; undefined where nobody knows. */
+  perDay?: number;
 }
 
 /** A workload whose pods the API server rejects. */
@@ -65,6 +74,8 @@ export function inspect(text: string): Inspection {
   const about = items.find((item) => item?.kind === "Snapshot");
   const advice = (about?.spec?.advice ?? null) as Advice | null;
   const objects = items.filter((item) => item && item !== about);
+  const trends = new Map<string, number>();
+  for (const { namespace, quota, resource, perDay } of about?.spec?.trends ?? []) trends.set(`${namespace}/${quota}/${resource}`, perDay);
   const namespaces = new Set<string>();
   for (const { kind, metadata } of objects) {
     // Usage history stands in a namespace of Headroom's own.
@@ -77,7 +88,7 @@ export function inspect(text: string): Inspection {
     namespaces: [...namespaces].sort(),
     advice,
     workloads: advice ? workloadsOf(advice) : [],
-    quotas: objects.filter(({ kind }) => kind === "ResourceQuota" || kind === "TenantQuota").map(quota),
+    quotas: objects.filter(({ kind }) => kind === "ResourceQuota" || kind === "TenantQuota").map((object) => quota(object, trends)),
     blocked: objects.flatMap(blocked),
   };
 }
@@ -105,9 +116,12 @@ function workloadsOf(advice: Advice): Workload[] {
   return [...all.values()];
 }
 
-function quota({ kind, metadata, spec, status }: Json): Quota {
+function quota({ kind, metadata, spec, status }: Json, trends: Map<string, number>): Quota {
   const hard = (status?.hard ?? spec?.quota?.hard ?? spec?.hard ?? {}) as Json;
-  const amounts = Object.keys(hard).map((resource) => ({ resource, used: thousandths(status?.used?.[resource] ?? "0") ?? 0, hard: thousandths(hard[resource]) ?? 0 }));
+  const amounts = Object.keys(hard).map((resource): Level => {
+    const perDay = trends.get(`${metadata?.namespace}/${metadata?.name}/${resource}`);
+    return { resource, used: thousandths(status?.used?.[resource] ?? "0") ?? 0, hard: thousandths(hard[resource]) ?? 0, ...(perDay === undefined ? {} : { perDay }) };
+  });
   const covers = ((status?.namespaces ?? []) as Json[]).map(({ name }) => String(name));
   return { kind, namespace: kind === "TenantQuota" ? "" : (metadata?.namespace ?? ""), name: metadata?.name ?? "", parent: String(spec?.parent ?? ""), amounts, covers };
 }

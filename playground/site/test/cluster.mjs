@@ -57,8 +57,10 @@ export function cluster(count = 18, { hostile } = {}) {
   const mebibytes = (value) => `${value}Mi`;
   const milli = (value) => `${value}m`;
   const sum = ([requested, recommended], text) => ({ requested: text(requested), recommended: text(recommended), saved: text(requested - recommended) });
-  const total = { workloads: count, containers: count, withoutAdvice: Math.floor(count / 11), withoutUsage: Math.floor(count / 11), cpu: sum(sums.cpu, milli), memory: sum(sums.memory, mebibytes) };
+  // The first teams have a trend; the others are too young for one.
+  const trends = teams.slice(0, 3).map((namespace, index) => ({ namespace, quota: hostile ?? "team", resource: "requests.cpu", perDay: [120, -40, 900][index] }));
+  const total = { workloads: count, containers: count, withoutAdvice: Math.floor(count / 11), withoutUsage: Math.floor(count / 11), savedAMonth: "1240.50", cpu: sum(sums.cpu, milli), memory: sum(sums.memory, mebibytes) };
   const advice = { headline: "", source: "Usage from Prometheus, 9 to 23 November 2026", total, risks, lines, quotas: [], notes: [`HorizontalPodAutoscaler ${hostile ?? "gateway"}: set its CPU target to 235% or expect 6 to 20 Pods`] };
-  items.push({ apiVersion: "headroom.dev/v1alpha1", kind: "Snapshot", metadata: { name: "snapshot" }, spec: { settings: { estimates: { mode: "never" } }, advice } });
+  items.push({ apiVersion: "headroom.dev/v1alpha1", kind: "Snapshot", metadata: { name: "snapshot" }, spec: { settings: { estimates: { mode: "never" } }, advice, trends } });
   return JSON.stringify({ apiVersion: "v1", kind: "List", metadata: {}, items });
 }

@@ -695,6 +695,17 @@ test("hostile names are shown and never run in any view", async () => {
   assert.notEqual(await page.title(), "run");
 });
 
+test("a quota says when it is full by its trend, and that it has none yet", async () => {
+  const page = await live(json(cluster()));
+  const rows = await page.getByRole("region", { name: "Quotas nearly full" }).locator("tbody tr").allInnerTexts();
+  const of = (quota) => rows.find((row) => row.startsWith(quota)).replaceAll(/\s+/g, " ");
+  assert.match(of("payments / team"), /16\.2 of 20 full in 32 days$/);
+  assert.match(of("shop / team"), /shrinking$/);
+  assert.match(of("ml / team"), /no trend yet$/);
+  await page.getByRole("link", { name: "All quotas" }).click();
+  await page.getByRole("region", { name: "ResourceQuota payments/team" }).getByText("full in 32 days").waitFor();
+});
+
 test("workloads are searched, filtered and sorted, and a patch is copied", async () => {
   const page = await live(json(cluster()), {}, "#workloads");
   const names = () => page.locator(".scroller tr.row b").evaluateAll((all) => all.filter((one) => one.closest("th")).map((one) => one.textContent));

@@ -32,6 +32,7 @@ use headroom_sources::http::Url;
 use serde_json::{Value, json};
 
 use self::store::Found;
+pub use self::store::Trend;
 use super::cluster_args::{Opened, Target, profiles_namespace};
 use super::manifests::Manifests;
 use super::rbac_hint;
@@ -68,12 +69,6 @@ pub struct Args {
     /// Sort workloads by
     #[arg(long, value_enum, default_value_t = Order::Waste)]
     sort_by: Order,
-    /// Price of a core for a month
-    #[arg(long, value_name = "PRICE")]
-    price_cpu: Option<Price>,
-    /// Price of a GiB of memory for a month
-    #[arg(long, value_name = "PRICE")]
-    price_memory: Option<Price>,
     /// Exit with 1 if a request is missing, or off its recommendation by more than this
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     fail_above: Option<u64>,
@@ -92,13 +87,37 @@ pub struct Args {
     #[command(flatten)]
     patch: apply::Patching,
     #[command(flatten)]
+    usage: UsageArgs,
+    #[command(flatten)]
+    target: Target,
+}
+
+/// What requests cost.
+#[derive(Debug, Clone, Copy, Default, clap::Args)]
+#[command(next_help_heading = "Prices")]
+pub struct Costs {
+    /// Price of a core for a month
+    #[arg(long, value_name = "PRICE")]
+    price_cpu: Option<Price>,
+    /// Price of a GiB of memory for a month
+    #[arg(long, value_name = "PRICE")]
+    price_memory: Option<Price>,
+}
+
+/// Where usage is read from, as whom, and what it costs.
+#[derive(Debug, clap::Args)]
+pub struct UsageArgs {
+    #[command(flatten)]
+    costs: Costs,
+    /// The trends of quotas too.
+    #[arg(skip)]
+    wants_trends: bool,
+    #[command(flatten)]
     store: Store,
     #[command(flatten)]
     access: Access,
     #[command(flatten)]
     names: Names,
-    #[command(flatten)]
-    target: Target,
 }
 
 /// Where usage is read from, and how much.
@@ -212,8 +231,8 @@ fn percent(text: &str) -> Result<u64, String> {
 /// `kubectl headroom scan`, as this command was called where it reads a metrics store.
 pub fn run_as_scan(mut args: Args) -> anyhow::Result<Exit> {
     complain!("`kubectl headroom scan` is now `kubectl headroom recommend --from prometheus`");
-    if !args.store.metrics_api {
-        args.store.from.get_or_insert(From::Prometheus);
+    if !args.usage.store.metrics_api {
+        args.usage.store.from.get_or_insert(From::Prometheus);
     }
     run(args)
 }
@@ -229,7 +248,8 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
         From::Prometheus | From::MetricsApi => {
             workloads::check_readable(&args, &mut opened, &mut inventory)?;
             let pods = std::mem::take(&mut inventory.pods);
-            Some(store::read(&args, from, &mut opened, &inventory.namespaces(), pods, &progress)?)
+            let namespaces = inventory.namespaces();
+            Some(store::read(&args.usage, &args.target, from, &mut opened, &namespaces, pods, &progress)?)
         }
     };
     let report = recommend(&args, &mut opened, inventory, found, &progress)?;
@@ -260,18 +280,102 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
     Ok(exit)
 }
 
-/// The recommendations for everything that runs, from UsageProfiles. A workload that cannot be evaluated becomes a note.
-pub fn on_all(opened: &mut Opened, progress: &Progress) -> anyhow::Result<Report> {
+/// What is advised on everything that runs.
+pub struct Advised {
+    pub report: Report,
+    /// How the usage of quotas grows, as far as a metrics store knows.
+    pub trends: Vec<Trend>,
+    /// False if it was made of UsageProfiles, which are read at once.
+    pub is_of_store: bool,
+}
+
+/// The recommendations for everything that runs: from UsageProfiles, or from the source in `usage`. A workload that cannot be
+/// evaluated becomes a note.
+pub fn on_all(
+    opened: &mut Opened,
+    target: &Target,
+    usage: Option<&UsageArgs>,
+    progress: &Progress,
+) -> anyhow::Result<Advised> {
     let all_namespaces = opened.scope.is_all();
     let advised = |problem| rbac_hint::advised(problem, all_namespaces);
     let inventory = Inventory::read(&mut opened.cluster, &opened.scope.parts(), advised);
-    let inventory = inventory.map_err(|problem| anyhow!(problem))?;
-    let mut run = Run { inventory, usage: Usage::Profiles, containers: &[], notes: Vec::new() };
+    let mut inventory = inventory.map_err(|problem| anyhow!(problem))?;
+    let mut found = None;
+    if let Some(usage) = usage {
+        let from = usage.source(opened, &inventory, target.wants_cluster())?;
+        if from != From::Profiles {
+            let pods = std::mem::take(&mut inventory.pods);
+            found = Some(store::read(usage, target, from, opened, &inventory.namespaces(), pods, progress)?);
+        }
+    }
+    let (source, histories, mut notes, trends) = match found {
+        Some(Found { source, histories, notes, trends }) => (source, Some(histories), notes, trends),
+        None => (profiles(opened), None, Vec::new(), Vec::new()),
+    };
+    let read = histories.as_ref().map_or(Usage::Profiles, Usage::Read);
+    let mut run = Run { inventory, usage: read, containers: &[], notes: Vec::new() };
     let settings = opened.settings.clone();
     let (workloads, effects) = run.evaluate(opened, &settings, progress)?;
-    let notes = run.all_notes(all_namespaces).collect();
-    let (source, quotas) = (profiles(opened), quota_effect::together(effects));
-    Ok(Report::new(source, workloads, quotas, notes, Prices::default(), Order::Name))
+    notes.extend(run.all_notes(all_namespaces));
+    let prices = usage.map(|usage| usage.costs.prices()).unwrap_or_default();
+    let report = Report::new(source, workloads, quota_effect::together(effects), notes, prices, Order::Name);
+    Ok(Advised { report, trends, is_of_store: histories.is_some() })
+}
+
+impl Costs {
+    fn prices(self) -> Prices {
+        Prices { cpu: self.price_cpu, memory: self.price_memory }
+    }
+}
+
+impl UsageArgs {
+    /// The source that is asked for.
+    fn named(&self) -> anyhow::Result<Option<From>> {
+        let store = &self.store;
+        let names_store = store.prometheus.is_some() || store.service.is_some();
+        match store.from {
+            Some(from) if names_store && from != From::Prometheus => {
+                bail!("--prometheus and --service name a metrics store: leave them out, or choose --from prometheus")
+            }
+            Some(from) => Ok(Some(from)),
+            None if store.metrics_api => Ok(Some(From::MetricsApi)),
+            None => Ok(names_store.then_some(From::Prometheus)),
+        }
+    }
+
+    /// The source that is asked for, or else the history that was collected for these images, or else the metrics store.
+    fn source(&self, opened: &mut Opened, inventory: &Inventory, is_of_cluster: bool) -> anyhow::Result<From> {
+        Ok(match self.named()? {
+            Some(from) => from,
+            None if !is_of_cluster || has_profiles(opened, inventory) => From::Profiles,
+            None => From::Prometheus,
+        })
+    }
+
+    /// Settles for the whole run of a program where usage is read from, so that a person is asked once. Where no store is chosen,
+    /// UsageProfiles are all there is.
+    pub fn settle(&mut self, target: &Target) -> anyhow::Result<()> {
+        self.wants_trends = true;
+        if self.named()?.is_some() || !target.wants_cluster() {
+            return Ok(());
+        }
+        let mut opened = target.open()?;
+        // What cannot be listed is reported where it is shown.
+        let inventory = Inventory::read(&mut opened.cluster, &opened.scope.parts(), |problem| problem.to_string());
+        let Ok(inventory) = inventory else { return Ok(()) };
+        self.store.from = Some(From::Profiles);
+        if !has_profiles(&mut opened, &inventory) {
+            match store::chosen(&self.access, &mut opened, &inventory.namespaces()) {
+                Ok(Some(service)) => {
+                    (self.store.service, self.store.from) = (Some(service.to_string()), Some(From::Prometheus));
+                }
+                Ok(None) => {}
+                Err(problem) => complain!("note: {problem:#}"),
+            }
+        }
+        Ok(())
+    }
 }
 
 impl Args {
@@ -293,21 +397,9 @@ impl Args {
         Ok(())
     }
 
-    /// The source that is asked for, or else the history that was collected for these images, or else the metrics store.
     fn source(&self, opened: &mut Opened, inventory: &Inventory) -> anyhow::Result<From> {
-        let store = &self.store;
-        let names_store = store.prometheus.is_some() || store.service.is_some();
-        let from = match store.from {
-            Some(from) if names_store && from != From::Prometheus => {
-                bail!("--prometheus and --service name a metrics store: leave them out, or choose --from prometheus")
-            }
-            Some(from) => from,
-            None if store.metrics_api => From::MetricsApi,
-            None if names_store => From::Prometheus,
-            None if !self.image.is_empty() || !self.target.wants_cluster() => From::Profiles,
-            None if has_profiles(opened, inventory) => From::Profiles,
-            None => From::Prometheus,
-        };
+        let is_of_cluster = self.image.is_empty() && self.target.wants_cluster();
+        let from = self.usage.source(opened, inventory, is_of_cluster)?;
         if from != From::Profiles && !self.image.is_empty() {
             bail!("--image needs --from profiles: usage in a metrics store is read by workload");
         }
@@ -354,11 +446,11 @@ fn recommend(
 ) -> anyhow::Result<Report> {
     let mut settings = opened.settings.clone();
     let estimates = settings.as_object_mut().map(|settings| settings.entry("estimates").or_insert_with(|| json!({})));
-    if let Some(Value::Object(estimates)) = estimates.filter(|_| args.names.ephemeral_storage) {
+    if let Some(Value::Object(estimates)) = estimates.filter(|_| args.usage.names.ephemeral_storage) {
         estimates.entry("resources").or_insert_with(|| json!(Resource::ALL.map(Resource::name)));
     }
     let (source, histories, mut notes) = match found {
-        Some(Found { source, histories, notes }) => (source, Some(histories), notes),
+        Some(Found { source, histories, notes, .. }) => (source, Some(histories), notes),
         None => (profiles(opened), None, Vec::new()),
     };
     let usage = histories.as_ref().map_or(Usage::Profiles, Usage::Read);
@@ -366,7 +458,7 @@ fn recommend(
     let (workloads, effects) = run.evaluate(opened, &settings, progress)?;
     notes.extend(without_advice(&workloads, histories.as_ref()));
     notes.extend(run.all_notes(args.target.all_namespaces));
-    let prices = Prices { cpu: args.price_cpu, memory: args.price_memory };
+    let prices = args.usage.costs.prices();
     Ok(Report::new(source, workloads, quota_effect::together(effects), notes, prices, args.sort_by))
 }
 

@@ -39,7 +39,7 @@ pub struct Args {
 pub fn run(args: Args) -> anyhow::Result<()> {
     let Args { port, namespaces, all_namespaces, settings, site } = args;
     let target = Target { namespaces, all_namespaces, settings, ..Target::default() };
-    ui::serve(site.as_deref(), port, target, |address| {
+    ui::serve(site.as_deref(), port, target, None, |address| {
         headroom_report::print(&Page::ours(format!("Serving the users of a proxy on http://{address}/\n")))?;
         Ok(Visitors::OfProxy)
     })

@@ -16,10 +16,11 @@ use headroom_dryrun::recording::redact::Redaction;
 use headroom_report::progress::Progress;
 use headroom_report::{Exit, Page, complain};
 use headroom_rightsize::summary;
+use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::cluster_args::{Scope, Target, elsewhere, profiles_namespace};
-use super::recommend;
+use super::cluster_args::{Opened, Scope, Target, elsewhere, profiles_namespace};
+use super::recommend::{self, Advised, Trend, UsageArgs};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -68,7 +69,8 @@ const KINDS: [(&str, &str); 18] = [
 ];
 
 pub fn run(args: Args) -> anyhow::Result<Exit> {
-    let snapshot = take(&args.target)?;
+    // OK because what cannot be listed for it was missed already.
+    let snapshot = take(&args.target, |opened| Ok(advice(opened, &args.target, None).unwrap_or_default().0))?;
     if let ([], [problem, ..]) = (&*snapshot.items, &*snapshot.missed) {
         // An earlier snapshot in that file is worth more than an empty one.
         bail!("nothing could be read, so nothing was written: {problem}");
@@ -95,8 +97,21 @@ const DEVICE_CLASS: (&str, &str) = ("resource.k8s.io/v1", "DeviceClass");
 /// Kinds in no namespace that are for administrators: other users' snapshots are complete without.
 const OF_ADMINISTRATORS: [(&str, &str); 2] = [TENANT_QUOTA, DEVICE_CLASS];
 
-/// A snapshot of what is there now. What may not be read is left out.
-pub fn take(target: &Target) -> anyhow::Result<Snapshot> {
+/// What containers should request, and the trends of quotas, as the page reads them.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Advice {
+    advice: Value,
+    trends: Vec<Trend>,
+}
+
+/// Advice on everything that runs, and whether it is of a metrics store, which should not be read too often.
+pub fn advice(opened: &mut Opened, target: &Target, usage: Option<&UsageArgs>) -> anyhow::Result<(Advice, bool)> {
+    let Advised { report, trends, is_of_store } = recommend::on_all(opened, target, usage, &Progress::for_people())?;
+    Ok((Advice { advice: json!(summary::of(&report)), trends }, is_of_store))
+}
+
+/// A snapshot of what is there now, with advice on it. What may not be read is left out.
+pub fn take(target: &Target, advise: impl FnOnce(&mut Opened) -> anyhow::Result<Advice>) -> anyhow::Result<Snapshot> {
     let mut opened = target.open()?;
     // Of some namespaces, those are read otherwise.
     let is_listed = |kind: (&str, &str)| {
@@ -133,11 +148,13 @@ pub fn take(target: &Target) -> anyhow::Result<Snapshot> {
     if snapshot.items.is_empty() && snapshot.missed.is_empty() {
         snapshot.elsewhere = elsewhere(&opened.scope, &mut opened.cluster);
     }
-    // OK because what cannot be listed for it was missed above.
-    let report = recommend::on_all(&mut opened, &Progress::for_people()).ok();
+    let advice = advise(&mut opened).unwrap_or_else(|problem| {
+        snapshot.missed.push(format!("no recommendations: {problem:#}"));
+        Advice::default()
+    });
     let (api_version, kind) = SNAPSHOT;
     snapshot.about = json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": "snapshot"},
-        "spec": {"settings": opened.settings, "advice": report.as_ref().and_then(summary::of)}});
+        "spec": {"settings": opened.settings, "advice": advice.advice, "trends": advice.trends}});
     Ok(snapshot)
 }
 

@@ -6,10 +6,12 @@
 pub(super) mod server;
 pub(super) mod site;
 
+use std::collections::BTreeMap;
 use std::io::{IsTerminal as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow, bail};
 use headroom_kube::signals;
@@ -19,7 +21,9 @@ use tempfile::NamedTempFile;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use super::cluster_args::Target;
+use super::cluster_args::{Opened, Target};
+use super::recommend::UsageArgs;
+use super::snapshot::Advice;
 use super::{moved, snapshot};
 use server::{Asked, Key, Server, Taken, Visitors};
 use site::Site;
@@ -31,6 +35,9 @@ Examples:
 
   # The whole cluster, by the settings of the policy that is deployed
   kubectl headroom ui -A --settings cluster-admission-policy.yaml
+
+  # Usage of two weeks from your Prometheus, and what it costs
+  kubectl headroom ui -A --service monitoring/prometheus:9090 --price-cpu 23 --price-memory 3
 
   # A snapshot, without a cluster
   kubectl headroom ui --cluster-dir cluster.json
@@ -52,17 +59,30 @@ pub struct Args {
     #[arg(long, hide = true)]
     behind_proxy: bool,
     #[command(flatten)]
+    usage: UsageArgs,
+    #[command(flatten)]
     target: Target,
 }
 
-pub fn run(args: Args) -> anyhow::Result<Exit> {
+/// A metrics store is read again after so long; what runs, each minute.
+const USAGE_AGE: Duration = Duration::from_secs(600);
+
+/// Where usage is read from, and what was advised by it lately, by namespace.
+pub(super) struct Sizing {
+    usage: UsageArgs,
+    last: Mutex<BTreeMap<Option<String>, (Instant, Advice)>>,
+}
+
+pub fn run(mut args: Args) -> anyhow::Result<Exit> {
     if args.behind_proxy {
         bail!(moved("kubectl headroom ui --behind-proxy", "headroom-controller serve-ui"));
     }
+    args.usage.settle(&args.target)?;
+    let sizing = Sizing { usage: args.usage, last: Mutex::default() };
     let key = Key::new(random()?);
     // Deleted in the end.
     let mut way = None;
-    serve(args.site.as_deref(), args.port.unwrap_or(0), args.target, |address| {
+    serve(args.site.as_deref(), args.port.unwrap_or(0), args.target, Some(sizing), |address| {
         let url = format!("http://{address}/{}/", key.text());
         headroom_report::print(&Page::ours(format!("Open {url} in a browser; Ctrl-C ends it.\n")))?;
         if !args.no_open && std::io::stdout().is_terminal() {
@@ -90,6 +110,7 @@ pub(super) fn serve(
     site: Option<&Path>,
     port: u16,
     target: Target,
+    sizing: Option<Sizing>,
     announce: impl FnOnce(SocketAddr) -> anyhow::Result<Visitors>,
 ) -> anyhow::Result<()> {
     let site = match site {
@@ -105,7 +126,7 @@ pub(super) fn serve(
         let visitors = announce(listener.local_addr()?)?;
         let stop = CancellationToken::new();
         signals::cancel(stop.clone())?;
-        let take = move |asked| taken(&target, asked).map_err(|error| format!("{error:#}"));
+        let take = move |asked| taken(&target, sizing.as_ref(), asked).map_err(|error| format!("{error:#}"));
         let server = Arc::new(Server::new(site, visitors, Box::new(take)));
         tokio::select! {
             () = server::serve(listener, server) => Ok(()),
@@ -117,7 +138,7 @@ pub(super) fn serve(
     ended
 }
 
-fn taken(target: &Target, asked: Asked) -> anyhow::Result<Taken> {
+fn taken(target: &Target, sizing: Option<&Sizing>, asked: Asked) -> anyhow::Result<Taken> {
     let mut target = target.clone();
     let hint = match asked.namespace {
         None => "; name a namespace that you may read, above or as ?namespace=NAME in the address",
@@ -127,7 +148,12 @@ fn taken(target: &Target, asked: Asked) -> anyhow::Result<Taken> {
         (target.namespaces, target.all_namespaces) = (vec![namespace], false);
     }
     target.cluster.token = asked.token;
-    let mut snapshot = snapshot::take(&target)?;
+    let advise = |opened: &mut Opened| match sizing {
+        Some(sizing) => sizing.advice(opened, &target),
+        // OK because what cannot be listed for it was missed already.
+        None => Ok(snapshot::advice(opened, &target, None).unwrap_or_default().0),
+    };
+    let mut snapshot = snapshot::take(&target, advise)?;
     if let Some(first) = snapshot.missed.first_mut() {
         first.push_str(hint);
     }
@@ -137,6 +163,21 @@ fn taken(target: &Target, asked: Asked) -> anyhow::Result<Taken> {
     match snapshot.missed.first() {
         Some(problem) if snapshot.items.is_empty() => bail!("{problem}"),
         _ => Ok(Taken { text: snapshot.text()?, missed: snapshot.missed }),
+    }
+}
+
+impl Sizing {
+    fn advice(&self, opened: &mut Opened, target: &Target) -> anyhow::Result<Advice> {
+        let scope = (!target.all_namespaces).then(|| target.namespaces.join(","));
+        let last = || self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, advice)) = last().get(&scope).filter(|(at, _)| at.elapsed() < USAGE_AGE) {
+            return Ok(advice.clone());
+        }
+        let (advice, is_of_store) = snapshot::advice(opened, target, Some(&self.usage))?;
+        if is_of_store {
+            last().insert(scope, (Instant::now(), advice.clone()));
+        }
+        Ok(advice)
     }
 }
 

@@ -5,6 +5,7 @@ mod cluster;
 mod live;
 mod page;
 mod reports;
+mod ui;
 mod write;
 
 use std::path::PathBuf;

@@ -1,7 +1,7 @@
 // What one opens every morning: what can be freed, what is at risk, what is nearly full or blocked, what is not covered.
 
 import type { ComponentChildren } from "preact";
-import { amount, bytes, cores, count, share, thousandths } from "../amounts.js";
+import { bytes, cores, count, forecast, ofHard, share, thousandths } from "../amounts.js";
 import { type Inspection, type Quota, type Workload, linkTo } from "../inspect.js";
 import type { Sum } from "../types.js";
 import { Bar, Change, Legend, Named, Pill, Spread } from "./parts.js";
@@ -43,7 +43,7 @@ export function Overview({ inspection, missed, show }: { inspection: Inspection;
       <div class="stats">
         {total && <Freed title="CPU" unit="cores" sum={total.cpu} format={cores} />}
         {total && <Freed title="Memory" sum={total.memory} format={bytes} />}
-        {total?.savedAMonth && <div class="card stat"><b>{total.savedAMonth} <small>per month</small></b><span>What the freed requests cost, at your prices</span></div>}
+        {total?.savedAMonth && <div class="card stat"><b>{money(total.savedAMonth)} <small>per month</small></b><span>What the freed requests cost, at your prices</span></div>}
         <div class={`card stat ${inDanger.length > 0 ? "bad" : ""}`}>
           <b>{risky.length.toLocaleString("en")} <small>at risk</small></b>
           <span>{risky.length === 0 ? "No container is killed, throttled or without a request" : "Killed, throttled, above their request, or without one: fix these first"}</span>
@@ -85,15 +85,15 @@ export function Overview({ inspection, missed, show }: { inspection: Inspection;
       <div class="pair">
         {full.length > 0 && (
           <Section title="Quotas nearly full" note="80 % and more" more={link("#quotas", "All quotas")}>
-            <table>
-              <thead><tr><th scope="col">Quota</th><th scope="col"><span class="hidden">Share</span></th><th scope="col" class="number">Used</th><th scope="col" class="number">Hard</th></tr></thead>
+            <table class="stack">
+              <thead><tr><th scope="col">Quota</th><th scope="col"><span class="hidden">Share</span></th><th scope="col" class="number">Used</th><th scope="col" class="number">By its trend</th></tr></thead>
               <tbody>
-                {full.slice(0, FEW).map(({ quota, resource, used, hard }) => (
+                {full.slice(0, FEW).map(({ quota, resource, used, hard, perDay }) => (
                   <tr key={`${quota.namespace}/${quota.name}/${resource}`} class={used > hard ? "exceeded" : ""}>
                     <th scope="row"><span class="muted">{quota.namespace || quota.kind} / </span><b>{quota.name}</b><small>{resource}</small></th>
                     <td class="bar-cell"><Bar used={used} hard={hard} /><small>{share(used, hard)}</small></td>
-                    <td class="number">{amount(resource, used)}</td>
-                    <td class="number">{amount(resource, hard)}</td>
+                    <td class="number" data-label="Used">{ofHard(resource, used, hard)}</td>
+                    <td class="number" data-label="By its trend">{forecast({ used, hard, ...(perDay === undefined ? {} : { perDay }) })}</td>
                   </tr>
                 ))}
               </tbody>
@@ -172,6 +172,9 @@ function Coverage({ inspection: { advice, workloads }, missed }: { inspection: I
     </section>
   );
 }
+
+/** `1,240`; with its decimals where they matter. */
+const money = (amount: string) => Number(amount).toLocaleString("en", { maximumFractionDigits: Math.abs(Number(amount)) < 100 ? 2 : 0 });
 
 function ago(time: string): string {
   const minutes = (Date.now() - Date.parse(time)) / 60_000;

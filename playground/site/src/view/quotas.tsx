@@ -1,6 +1,6 @@
 // Quotas: how full they are, who uses them, and what fits in what is left. TenantQuotas stand above those of their namespaces.
 
-import { amount, count, ofHard, share, withUnit } from "../amounts.js";
+import { amount, count, forecast, ofHard, share, withUnit } from "../amounts.js";
 import type { Inspection, Quota, Workload } from "../inspect.js";
 import { Bar } from "./parts.js";
 import { Fold, Table } from "./verdicts.js";
@@ -51,12 +51,12 @@ function QuotaCard({ quota: { kind, namespace, name, amounts, covers }, workload
       <table>
         <thead class="hidden"><tr><th scope="col">Resource</th><th scope="col">Share</th><th scope="col">Percent</th><th scope="col">Used of hard</th></tr></thead>
         <tbody>
-          {amounts.map(({ resource, used, hard }) => (
+          {amounts.map(({ resource, used, hard, perDay }) => (
             <tr key={resource} class={used > hard ? "exceeded" : ""}>
               <th scope="row">{resource}</th>
               <td class="bar-cell"><Bar used={used} hard={hard} /></td>
               <td class="number">{share(used, hard)}</td>
-              <td class="number">{ofHard(resource, used, hard)}<small>{withUnit(resource, Math.max(0, hard - used))} left</small></td>
+              <td class="number">{ofHard(resource, used, hard)}<small>{withUnit(resource, Math.max(0, hard - used))} left</small>{perDay !== undefined && <small>{forecast({ used, hard, perDay })}</small>}</td>
             </tr>
           ))}
         </tbody>

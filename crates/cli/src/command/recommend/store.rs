@@ -18,13 +18,14 @@ use headroom_rightsize::history::{self, Histories};
 use headroom_rightsize::owners::Pods;
 use headroom_rightsize::report::Source;
 use headroom_sources::http::{Endpoint, Http, Url};
-use headroom_sources::prometheus::{Options, Reader};
+use headroom_sources::prometheus::{Options, Reader, Row};
 use headroom_sources::{SourceError, metrics_api, port_forward};
 use headroom_usage::sample::Window;
+use serde::Serialize;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use super::{Args, From};
+use super::{From, UsageArgs};
 use crate::command::cluster_args::{Opened, Target};
 use crate::command::source::{Access, behind_service, needs_port_forward, service_named};
 
@@ -33,6 +34,18 @@ pub struct Found {
     pub histories: Histories,
     pub source: Source,
     pub notes: Vec<String>,
+    pub trends: Vec<Trend>,
+}
+
+/// How the usage of a ResourceQuota grew lately.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Trend {
+    pub namespace: String,
+    pub quota: String,
+    pub resource: String,
+    /// In thousandths; less than nothing where it shrinks.
+    pub per_day: i64,
 }
 
 /// More candidates than this are not listed.
@@ -44,7 +57,8 @@ const UNSETTLED: i64 = 30;
 const DAY: i64 = 86_400;
 
 pub fn read(
-    args: &Args,
+    usage: &UsageArgs,
+    target: &Target,
     from: From,
     opened: &mut Opened,
     namespaces: &[String],
@@ -52,21 +66,30 @@ pub fn read(
     progress: &Progress,
 ) -> anyhow::Result<Found> {
     // Before the runtime, since the surroundings have their own.
-    let is_named = args.store.prometheus.is_some() || args.store.service.is_some() || from == From::MetricsApi;
+    let is_named = usage.store.prometheus.is_some() || usage.store.service.is_some() || from == From::MetricsApi;
     let services = if is_named { Services::default() } else { Services::find(opened, namespaces) };
-    let service = services.chosen(&args.access)?;
+    let service = services.chosen(&usage.access)?;
     let refused = services.refused;
     let as_of = evaluate::replayed_at(&opened.settings).map(Timestamp::unix_seconds);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start")?;
     let found = runtime.block_on(async {
         let stop = CancellationToken::new();
         tokio::spawn(interrupted(stop.clone()));
-        let mut store = Reading { args, from, namespaces, as_of, progress, stop, notes: Vec::new() };
+        let mut store = Reading { usage, target, from, namespaces, as_of, progress, stop, notes: Vec::new() };
         store.read(service, refused, pods).await
     });
     // What is still on its way is not waited for.
     runtime.shutdown_background();
     found
+}
+
+/// The store that a person chooses among the Services that look like one; none if there are none.
+pub fn chosen(
+    access: &Access,
+    opened: &mut Opened,
+    namespaces: &[String],
+) -> anyhow::Result<Option<port_forward::Target>> {
+    Services::find(opened, namespaces).chosen(access)
 }
 
 /// The first Ctrl-C ends the reading, and the report is made of what was read; the second ends everything.
@@ -148,7 +171,8 @@ fn one_of<'a>(candidates: impl Iterator<Item = &'a Candidate> + Clone) -> anyhow
 }
 
 struct Reading<'a> {
-    args: &'a Args,
+    usage: &'a UsageArgs,
+    target: &'a Target,
     from: From,
     namespaces: &'a [String],
     /// The moment that the settings put in the place of the clock.
@@ -168,7 +192,7 @@ impl Reading<'_> {
         if self.from == From::MetricsApi {
             return self.of_now(pods).await;
         }
-        let store = &self.args.store;
+        let store = &self.usage.store;
         if let Some(url) = &store.prometheus {
             let reader = self.connect(Http::new(&self.endpoint(Some(url))?)?).await?;
             return self.history(reader, url.to_string(), pods).await;
@@ -190,15 +214,15 @@ impl Reading<'_> {
     }
 
     fn endpoint(&self, url: Option<&Url>) -> anyhow::Result<Endpoint> {
-        self.args.access.endpoint(url.cloned().unwrap_or_else(|| Url::from("")))
+        self.usage.access.endpoint(url.cloned().unwrap_or_else(|| Url::from("")))
     }
 
     fn options(&self) -> anyhow::Result<Options> {
-        let store = &self.args.store;
+        let store = &self.usage.store;
         Ok(Options {
             endpoint: self.endpoint(store.prometheus.as_ref())?,
-            names: self.args.names.overrides(),
-            ephemeral_storage: self.args.names.ephemeral_storage,
+            names: self.usage.names.overrides(),
+            ephemeral_storage: self.usage.names.ephemeral_storage,
             matchers: store.matchers.clone(),
             step_seconds: u32::try_from(store.step)?,
             accept_partial: store.accept_partial,
@@ -207,7 +231,7 @@ impl Reading<'_> {
     }
 
     async fn client(&self) -> anyhow::Result<kube::Client> {
-        client(&self.args.target).await
+        client(self.target).await
     }
 
     async fn connect(&self, http: Http) -> anyhow::Result<Arc<Reader>> {
@@ -248,7 +272,7 @@ impl Reading<'_> {
         // VictoriaMetrics answers nothing about the last half minute, and others not all of it.
         let settled = if self.as_of.is_some() { now } else { now - UNSETTLED };
         let to = settled.div_euclid(step) * step;
-        let from = (to - i64::from(self.args.store.days) * DAY).div_euclid(step) * step;
+        let from = (to - i64::from(self.usage.store.days) * DAY).div_euclid(step) * step;
         let window = Window { from, to };
         if !reader.knows_state() {
             self.notes.push(
@@ -257,7 +281,7 @@ impl Reading<'_> {
                     .to_owned(),
             );
         }
-        let concurrency = usize::from(self.args.store.concurrency);
+        let concurrency = usize::from(self.usage.store.concurrency);
         let reading =
             history::read(&reader, self.namespaces, window, pods, concurrency, self.progress, &self.stop).await;
         let is_partial = reading.is_interrupted || !reading.problems.is_empty();
@@ -291,14 +315,40 @@ impl Reading<'_> {
             step_seconds: Some(reader.step_seconds),
             is_partial,
         };
-        Ok(Found { histories: reading.histories, source, notes: std::mem::take(&mut self.notes) })
+        let trends = if self.usage.wants_trends { self.trends(&reader).await } else { Vec::new() };
+        Ok(Found { histories: reading.histories, source, notes: std::mem::take(&mut self.notes), trends })
+    }
+
+    /// How the quotas' usage grew within a week, by the slope of its regression line. A quota younger than a day has no trend.
+    async fn trends(&mut self, reader: &Reader) -> Vec<Trend> {
+        let matchers = if reader.matchers.is_empty() { String::new() } else { format!(",{}", reader.matchers) };
+        let used = format!("kube_resourcequota{{type=\"used\"{matchers}}}");
+        let question = format!("deriv({used}[7d]) and {used} offset 1d");
+        let rows = match reader.api.moment(&question, None).await {
+            Ok(rows) => rows,
+            Err(problem) => {
+                self.notes.push(format!("no trends of quotas: {problem}"));
+                return Vec::new();
+            }
+        };
+        let named = |row: &Row, label: &str| {
+            let exported = row.label(&format!("exported_{label}"));
+            if exported.is_empty() { row.label(label).to_owned() } else { exported.to_owned() }
+        };
+        let trend = |row: Row| {
+            let a_day = row.value()? * DAY as f64 * 1_000.0;
+            let (quota, resource) = (row.label("resourcequota").to_owned(), row.label("resource").to_owned());
+            Some(Trend { namespace: named(&row, "namespace"), quota, resource, per_day: a_day.round() as i64 })
+        };
+        let is_shown = |trend: &Trend| self.namespaces.contains(&trend.namespace);
+        rows.into_iter().filter_map(trend).filter(is_shown).collect()
     }
 
     /// One look at the metrics API.
     async fn of_now(&mut self, pods: Pods) -> anyhow::Result<Found> {
         let http = Http::api_server(self.client().await?, Duration::from_secs(60));
         let source = metrics_api::MetricsApi::new(http, 60);
-        let all = self.args.target.all_namespaces;
+        let all = self.target.all_namespaces;
         let histories = history::read_instant(&source, (!all).then_some(self.namespaces), &pods).await?;
         self.notes.push(
             "no history: the metrics API has one current sample per container, too little to base requests on; name a \
@@ -306,7 +356,7 @@ impl Reading<'_> {
                 .to_owned(),
         );
         let source = Source { name: "the metrics API".to_owned(), ..Source::default() };
-        Ok(Found { histories, source, notes: std::mem::take(&mut self.notes) })
+        Ok(Found { histories, source, notes: std::mem::take(&mut self.notes), trends: Vec::new() })
     }
 }
 

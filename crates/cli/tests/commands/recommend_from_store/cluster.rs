@@ -114,6 +114,15 @@ fn state(text: &mut String, from: i64, to: i64, times: &dyn Fn((i64, i64)) -> Ve
         let restarts = i64::from(time >= killed);
         let _ = writeln!(text, "kube_pod_container_status_restarts_total{{{db}}} {restarts} {time}");
     }
+    // CPU grows by half a core a day, and memory is counted since this morning.
+    text.push_str("# TYPE kube_resourcequota gauge\n");
+    for (resource, span, growth) in [("requests.cpu", (0, 100), 0.5), ("requests.memory", (80, 100), MEBI)] {
+        let quota = format!(r#"namespace="shop",resourcequota="team",resource="{resource}",type="used""#);
+        for time in times(span) {
+            let used = 2.5 + growth * (time - from) as f64 / 86_400.0;
+            let _ = writeln!(text, "kube_resourcequota{{{quota}}} {used} {time}");
+        }
+    }
     text.push_str("# TYPE kube_pod_container_resource_limits gauge\n");
     for time in times((0, 100)) {
         let _ = writeln!(text, r#"kube_pod_container_resource_limits{{{db},resource="memory"}} 268435456 {time}"#);

@@ -1,0 +1,66 @@
+//! The UI with a metrics store: recommendations, prices, and the trends of quotas.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::process::{Child, Command, Stdio};
+
+use serde_json::{Value, json};
+
+use super::{cluster, here, prometheus};
+
+/// Ends the program with the test.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// What the page reads of the cluster.
+fn shown(arguments: &str) -> Value {
+    let site = tempfile::tempdir().unwrap();
+    std::fs::write(site.path().join("index.html"), "<html lang=\"en\">").unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-headroom"));
+    command.current_dir(here()).env("KUBECONFIG", "/dev/null").stdout(Stdio::piped());
+    command.args(["ui", "--no-open", "--settings", "moment.yaml", "-n", "shop", "--cluster-dir", "world", "--site"]);
+    let mut running = Running(command.arg(site.path()).args(arguments.split_whitespace()).spawn().unwrap());
+    let mut line = String::new();
+    BufReader::new(running.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let (_, url) = line.split_once("http://").unwrap();
+    let (host, path) = url.split_whitespace().next().unwrap().split_once('/').unwrap();
+    let mut stream = TcpStream::connect(host).unwrap();
+    write!(stream, "GET /{path}cluster.json HTTP/1.0\r\nHost: {host}\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    assert!(head.contains(" 200 "), "{answer}");
+    let list: Value = serde_json::from_str(body).unwrap();
+    list["items"].as_array().unwrap().last().unwrap()["spec"].clone()
+}
+
+#[test]
+fn the_ui_sizes_from_a_metrics_store_with_prices_and_trends() {
+    let server = prometheus(cluster::history(true));
+    let shown = shown(&format!("--prometheus {} --price-cpu 23", server.url()));
+    let source = shown["advice"]["source"].as_str().unwrap();
+    assert!(source.starts_with(&format!("Usage from {}", server.url())), "{source}");
+    assert!(shown["advice"]["total"]["savedAMonth"].is_string(), "{}", shown["advice"]["total"]);
+    // Memory is younger than a day.
+    let trend = json!([{"namespace": "shop", "quota": "team", "resource": "requests.cpu", "perDay": 500}]);
+    assert_eq!(shown["trends"], trend);
+}
+
+#[test]
+fn without_a_store_the_ui_sizes_from_what_was_collected() {
+    let shown = shown("");
+    assert_eq!(shown["advice"]["source"], "Usage from UsageProfiles in namespace headroom");
+    assert_eq!(shown["trends"], json!([]));
+}
+
+#[test]
+fn a_store_that_does_not_answer_is_reported_beside_what_runs() {
+    let shown = shown("--prometheus http://127.0.0.1:9");
+    assert_eq!(shown["advice"], Value::Null);
+}
