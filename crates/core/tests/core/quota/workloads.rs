@@ -450,6 +450,17 @@ fn several_pods_that_are_replaced_at_once_make_room_together() {
 }
 
 #[test]
+fn pods_of_an_earlier_surge_leave_less_room_for_the_next() {
+    // 5 of 4 replicas: one more of the two may come before an old one goes.
+    let old = with_status(workload("Deployment", rolling(4, "2", "0")), json!({"replicas": 5}));
+    let renewed =
+        |unavailable| request(&asking_for(workload("Deployment", rolling(4, "2", unavailable)), "400m"), Some(&old));
+    let slower = "quota team: no room to surge by 1 pod, so the rollout will be slower: requests.cpu short by 400m (0 available)";
+    check(&renewed("0"), "4", &[slower]);
+    check(&renewed("0"), "3600m", &[]);
+}
+
+#[test]
 fn a_quota_counts_the_pods_of_the_template_that_it_covers() {
     let fitting = |scope: &str, used: u32, is_larger: bool, replicas: (u32, u32)| {
         let quota = json!({"metadata": {"name": "team"}, "spec": {"scopes": [scope], "hard": {"pods": "4"}},
