@@ -10,6 +10,9 @@ use serde::de::{Deserializer, SeqAccess, Visitor};
 
 use crate::{SourceError, http as edge, json_stream};
 
+/// The label that tells which of several questions a row answers.
+pub const NUMBER: &str = "headroom_question";
+
 /// One series of an answer: a range's (matrix) or a moment's (vector).
 #[derive(Debug, Default, Clone, PartialEq, Deserialize)]
 pub struct Row {
@@ -38,7 +41,7 @@ impl Row {
     /// The labels that select the series itself, without those of a question or of the answer's name.
     pub fn labels_of_series(&self) -> BTreeMap<String, String> {
         let mut labels = self.metric.clone();
-        labels.retain(|label, _| label != super::api::NUMBER && label != "__name__");
+        labels.retain(|label, _| label != NUMBER && label != "__name__");
         labels
     }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use headroom_usage::sample::Window;
 
 use super::Options;
-use super::answer::{self, Row};
+use super::answer::{self, NUMBER, Row};
 use super::query;
 use crate::SourceError;
 use crate::cloud_auth::Cloud;
@@ -14,9 +14,6 @@ use crate::json_stream::{Pieces, Shape};
 
 /// Prometheus refuses to answer with more points than this in one series.
 const MOST_POINTS: i64 = 11_000;
-
-/// The label that tells which of several questions a row answers.
-pub const NUMBER: &str = "headroom_question";
 
 /// The two questions of the API.
 #[derive(Clone)]
