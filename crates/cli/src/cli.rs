@@ -13,31 +13,31 @@ use crate::command::{self, answered, done, moved};
 struct Cli {
     #[command(subcommand)]
     command: Command,
-    /// Use colours: on a terminal unless NO_COLOR is set, always, or never
+    /// Use colors: on a terminal unless NO_COLOR is set, always, or never
     #[arg(long, global = true, value_enum, value_name = "WHEN", default_value_t)]
     color: Choice,
 }
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Judge manifests before they are applied: what would be admitted, changed or refused, and why
+    /// Check manifests before they are applied: what would be admitted, changed or rejected, and why
     Check(command::check::Args),
     /// Explain an admission decision field by field: source, bounds, quota usage
     Explain(command::explain::Args),
-    /// Recommend requests from what containers have used, by collected history or the cluster's metrics store
+    /// Recommend requests for running workloads, based on collected history or your existing metrics store
     Recommend(Box<command::recommend::Args>),
     /// The name of `recommend` for one release, where it reads a metrics store
     #[command(hide = true)]
     Scan(Box<command::recommend::Args>),
     /// Show effective limits, quota usage and recorded usage
     Describe(command::describe::Args),
-    /// Record a decision as files that kwctl replays without the cluster, for bug reports
+    /// Record a decision as files for bug reports, which kwctl replays without the cluster
     Record(command::record::Args),
-    /// Try out settings, LimitRanges or quotas on everything that runs
+    /// Preview the effect of settings, LimitRanges or quotas on running workloads
     Simulate(command::simulate::Args),
-    /// Write a snapshot of the cluster to a file, without Secrets, for the playground or --cluster-dir
+    /// Write a snapshot of the cluster to a file, without Secrets, for the UI or --cluster-dir
     Snapshot(command::snapshot::Args),
-    /// Serve the playground on loopback, with the live cluster behind it
+    /// Open a web UI for the cluster in your browser
     Ui(Box<command::ui::Args>),
     #[command(hide = true, disable_help_flag = true)]
     Collect(command::Moved),

@@ -170,7 +170,8 @@ pub fn estimate<'d>(
     let floor = chosen_by.min.of(resource);
     let mut quantity = in_usual_suffixes(quantity, resource);
     if quantity < *floor {
-        adjustments.push(Adjustment { from: quantity, reason: Reason::Floor });
+        let from = quantity.rounded_up_to_multiple_of(&rounding(resource));
+        adjustments.push(Adjustment { from, reason: Reason::Floor });
         quantity = in_usual_suffixes(floor.clone(), resource);
     }
     let rounding = rounding(resource);

@@ -36,7 +36,7 @@ pub struct TenantQuotaSpec {
     /// Name of the parent TenantQuota, which is charged too.
     #[schemars(length(max = 253))]
     pub parent: Option<String>,
-    /// If true, usage is counted but nothing is refused.
+    /// If true, usage is counted but nothing is rejected.
     pub suspend: Option<bool>,
     /// The namespaces that the quota covers, by name or by label. With neither, only its children are charged.
     pub namespaces: Option<Namespaces>,

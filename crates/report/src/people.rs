@@ -78,6 +78,19 @@ pub fn amount(resource: &str, amount: &Quantity) -> String {
     format!("{} {}", unit.number(amount), unit.name()).trim_end().to_owned()
 }
 
+/// Amounts of one resource in one unit; what is no amount, such as `unknown`, stays.
+pub fn row<const N: usize>(resource: &str, texts: [&str; N]) -> [String; N] {
+    let amounts = texts.map(|text| text.parse::<Quantity>());
+    let unit = Unit::of(resource, amounts.iter().flatten());
+    let mut row = texts.map(str::to_owned);
+    for (cell, amount) in row.iter_mut().zip(amounts) {
+        if let Ok(amount) = amount {
+            *cell = format!("{} {}", unit.number(&amount), unit.name()).trim_end().to_owned();
+        }
+    }
+    row
+}
+
 /// Like [`amount`], with a plus where it is more than nothing.
 pub fn change(resource: &str, by: &Quantity) -> String {
     format!("{}{}", if by.is_positive() { "+" } else { "" }, amount(resource, by))
@@ -114,5 +127,7 @@ mod tests {
         let all = ["2Gi", "0", "512Mi"].map(|text| text.parse::<Quantity>().unwrap());
         assert_eq!(Unit::of("memory", &all), Unit::MiB);
         assert_eq!(Unit::of("memory", all.iter().take(2)), Unit::GiB);
+        let row = row("limits.memory", ["2477927694336m", "512Mi", "-", "unknown"]);
+        assert_eq!(row, ["2363 MiB", "512 MiB", "-", "unknown"]);
     }
 }

@@ -69,7 +69,7 @@ fn a_lower_maximum_refuses_and_a_smaller_quota_overflows() {
     let range = "apiVersion: v1\nkind: LimitRange\nmetadata: {name: limits, namespace: team-1}\nspec: {limits: [{type: Container, max: {memory: 512Mi}}]}\n";
     let quota = "apiVersion: v1\nkind: ResourceQuota\nmetadata: {name: team, namespace: team-0}\nspec: {hard: {requests.cpu: 8, pods: 120}}\n";
     let trial = trial(&cluster, &[(Panel::LimitRanges, range), (Panel::Quotas, quota)]);
-    assert_eq!(trial["report"]["summary"]["newlyRefused"], 10, "{trial:#}");
+    assert_eq!(trial["report"]["summary"]["newlyRejected"], 10, "{trial:#}");
     let quota = &trial["report"]["quotas"][0];
     assert_eq!(
         (&quota["namespace"], &quota["name"], &quota["newHard"]),
@@ -124,7 +124,7 @@ fn requests_that_change_are_summed() {
 fn an_object_without_a_namespace_is_tried_everywhere() {
     let (cluster, _) = open(snapshot(3));
     let range = "apiVersion: v1\nkind: LimitRange\nmetadata: {name: new}\nspec: {limits: [{type: Container, max: {memory: 512Mi}}]}\n";
-    assert_eq!(trial(&cluster, &[(Panel::LimitRanges, range)])["report"]["summary"]["newlyRefused"], 30);
+    assert_eq!(trial(&cluster, &[(Panel::LimitRanges, range)])["report"]["summary"]["newlyRejected"], 30);
 }
 
 #[test]

@@ -192,13 +192,13 @@ export interface Row {
 
 export interface Summary {
   changed: number;
-  newlyRefused: number;
-  noLongerRefused: number;
-  notJudged: number;
+  newlyRejected: number;
+  noLongerRejected: number;
+  notEvaluated: number;
   objects: number;
   quotasNewlyExceeded: number;
   same: number;
-  stillRefused: number;
+  stillRejected: number;
 }
 
 export interface Taken {

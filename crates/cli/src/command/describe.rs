@@ -40,32 +40,32 @@ pub struct Args {
 
 #[derive(Debug, Subcommand)]
 enum What {
-    /// Effective limits, from LimitRanges and the policy's rules: what a container gets, and what it may have
+    /// Effective limits from LimitRanges and the policy's rules: defaults and bounds for a container
     #[command(visible_aliases = ["limitrange", "limitranges"], after_help = LIMITS_EXAMPLES)]
     Limits(LimitsArgs),
     /// Quota usage, top consumers, and whether the quota's status is accurate
     #[command(visible_aliases = ["quotas", "resourcequota", "resourcequotas"], after_help = QUOTA_EXAMPLES)]
     Quota(QuotaArgs),
-    /// What is left of TenantQuotas and of their ancestors, and who uses most
+    /// Available amounts of TenantQuotas and their ancestors, and top consumers
     #[command(name = "tenantquota", visible_aliases = ["tenantquotas", "tq"], after_help = TENANT_QUOTA_EXAMPLES)]
     TenantQuota(TenantQuotaArgs),
-    /// What images have used before, as the policy estimates from it
+    /// Show the usage history that estimates are based on
     #[command(visible_aliases = ["usageprofile", "usageprofiles"], after_help = USAGE_EXAMPLES)]
     Usage(UsageArgs),
 }
 
 const LIMITS_EXAMPLES: &str = "Examples:
-  # What a container gets in this namespace, and what it may have
+  # Defaults and bounds for a container in this namespace
   kubectl headroom describe limits
 
-  # The same with estimates for an image, by the policy's own settings
+  # The same with estimates for an image, with the settings of your policy
   kubectl headroom describe limits -n shop --image nginx:1.27 --settings policy.yaml
 
   # From files instead of a cluster
   kubectl headroom describe limits --cluster-dir manifests/";
 
 const QUOTA_EXAMPLES: &str = "Examples:
-  # What is left in this namespace, and who uses most
+  # Available amounts and top consumers in this namespace
   kubectl headroom describe quota
 
   # One quota of another namespace, as JSON
@@ -75,14 +75,14 @@ const QUOTA_EXAMPLES: &str = "Examples:
   kubectl headroom describe quota -A";
 
 const TENANT_QUOTA_EXAMPLES: &str = "Examples:
-  # What is left of one quota, and which of its ancestors has less
+  # One quota, and the ancestor with the least available
   kubectl headroom describe tenantquota payments
 
   # All quotas, each below its parent
   kubectl headroom describe tenantquota --tree";
 
 const USAGE_EXAMPLES: &str = "Examples:
-  # What the images of this namespace have used in a week
+  # Usage of the images in this namespace over a week
   kubectl headroom describe usage
 
   # One image, with its distribution over a month
@@ -114,7 +114,7 @@ struct QuotaArgs {
     /// Only quotas with these labels, such as `team=a,tier!=free`
     #[arg(short = 'l', long, value_name = "SELECTOR", conflicts_with = "name")]
     selector: Option<Selector>,
-    /// How many of the biggest consumers are shown of each resource
+    /// Number of top consumers to show for each resource
     #[arg(long, value_name = "NUMBER", default_value_t = 3)]
     top: usize,
     #[command(flatten)]
@@ -133,7 +133,7 @@ struct TenantQuotaArgs {
     /// Show all quotas as a tree, one per line
     #[arg(long, conflicts_with_all = ["name", "selector"])]
     tree: bool,
-    /// How many of the biggest consumers are shown of each resource
+    /// Number of top consumers to show for each resource
     #[arg(long, value_name = "NUMBER", default_value_t = 3)]
     top: usize,
     #[command(flatten)]

@@ -50,7 +50,7 @@ pub struct Args {
     /// Namespaces that are never charged, beside kube-system, kube-public, kube-node-lease and the ledger's own
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     exempt_namespaces: Vec<String>,
-    /// Groups whose members are charged, and never refused
+    /// Groups whose members are charged but never rejected
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     exempt_groups: Vec<String>,
     /// Certificate authorities in PEM: only callers that show a certificate of one of them are answered. Unless given, anybody who reaches the port
@@ -65,7 +65,7 @@ pub struct Args {
     /// Leave out of refusals which namespaces use most
     #[arg(long)]
     hide_names: bool,
-    /// How long to answer reviews after being told to stop
+    /// How long to go on answering reviews after a signal to stop
     #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = seconds)]
     drain: i64,
     /// Context of the kubeconfig

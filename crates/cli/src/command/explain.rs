@@ -23,7 +23,7 @@ Examples:
   # What the pods of a Deployment get
   kubectl headroom explain deployment/web -n shop
 
-  # A manifest that nobody has applied yet
+  # A manifest before it is applied
   kubectl headroom explain -f pod.yaml --cluster-dir cluster/
 
 Exit codes: 0 if it is admitted, 1 if it is rejected, invalid or has its pods blocked, 2 on error.";

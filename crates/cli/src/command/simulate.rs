@@ -35,7 +35,7 @@ Examples:
   # The policy with other settings, before they are rolled out
   kubectl headroom simulate -A --current-settings policy.yaml --settings new-policy.yaml
 
-Exit codes: 0 nothing gets worse, 1 something would newly be refused or a quota exceeded, 2 not everything \
+Exit codes: 0 nothing gets worse, 1 something would newly be rejected or a quota exceeded, 2 not everything \
 could be looked at.";
 
 /// What the manifests are.
@@ -150,9 +150,9 @@ fn placed(object: Value, default: &str, scope: &Scope, everywhere: &[String]) ->
 }
 
 fn exit(effects: &Effects) -> Exit {
-    if !effects.missed.is_empty() || effects.count(Change::NotJudged) > 0 {
+    if !effects.missed.is_empty() || effects.count(Change::NotEvaluated) > 0 {
         Exit::NotJudged
-    } else if effects.count(Change::NewlyRefused) > 0 || effects.quotas.iter().any(|quota| quota.is_newly_exceeded) {
+    } else if effects.count(Change::NewlyRejected) > 0 || effects.quotas.iter().any(|quota| quota.is_newly_exceeded) {
         Exit::Refused
     } else {
         Exit::Fine

@@ -12,7 +12,7 @@ use headroom_core::quota::{Charged, Object, Usage};
 use headroom_core::request::Requirement;
 use headroom_core::timestamp::Timestamp;
 use headroom_report::draw::{self, Charset};
-use headroom_report::{Page, Paint, Table};
+use headroom_report::{Page, Paint, Table, people};
 use headroom_tenant_quota::plan::Node;
 use headroom_tenant_quota::{Cache, Footprint, Plan};
 
@@ -243,7 +243,7 @@ fn thousandths(amount: &Quantity) -> u64 {
     u64::try_from(amount.milli_value()).unwrap_or(0)
 }
 
-const GAUGE_COLUMNS: usize = 20;
+const GAUGE_COLUMNS: usize = 12;
 /// In percent.
 const ALMOST_FULL: u64 = 80;
 
@@ -287,8 +287,9 @@ impl Quotas {
 
 impl Quota {
     fn usage(&self, page: &mut Page, charset: Charset, paint: Paint) {
-        let mut table =
-            Table::new(&["RESOURCE", "USED", "HARD", "AVAILABLE", "", ""]).right(&["USED", "HARD", "AVAILABLE"]);
+        let mut table = Table::new(&["RESOURCE", "USED", "HARD", "AVAILABLE", "FULL", ""])
+            .right(&["USED", "HARD", "AVAILABLE", "FULL"])
+            .spare(&[""]);
         for level in &self.resources {
             let share = level.percent.map_or_else(|| "-".to_owned(), |percent| format!("{percent}%"));
             let (part, whole) = level.parts;
@@ -298,8 +299,8 @@ impl Quota {
                 Some(100..) => paint.bad(&gauge),
                 _ => paint.good(&gauge),
             };
-            let plain = [&level.resource, &level.used, &level.hard, &level.free].map(String::clone);
-            table.row(plain.into_iter().chain([share, painted]));
+            let [used, hard, free] = people::row(&level.resource, [&level.used, &level.hard, &level.free]);
+            table.row([level.resource.clone(), used, hard, free, share, painted]);
         }
         section(page, &format!("Usage of quota {}:", self.name), table);
     }
@@ -313,7 +314,8 @@ impl Quota {
                 is_empty = false;
                 let share = consumer.percent.map_or_else(|| "-".to_owned(), |percent| format!("{percent}%"));
                 let Consumer { owner, objects, amount, .. } = consumer;
-                table.row([level.resource.clone(), owner.clone(), objects.to_string(), amount.clone(), share]);
+                let [amount] = people::row(&level.resource, [amount]);
+                table.row([level.resource.clone(), owner.clone(), objects.to_string(), amount, share]);
             }
         }
         if !is_empty {

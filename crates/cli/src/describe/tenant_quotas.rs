@@ -8,10 +8,10 @@ use serde_json::Value;
 
 use headroom_quota_server::tenants::read_quota;
 use headroom_report::draw::{Charset, gauge};
-use headroom_report::{Page, Table};
+use headroom_report::{Page, Table, people};
 
 /// Width of a gauge in columns.
-const GAUGE: usize = 20;
+const GAUGE: usize = 12;
 
 /// All TenantQuotas with their status.
 pub struct Quotas(BTreeMap<String, Quota>);
@@ -60,9 +60,11 @@ impl Quotas {
             }
         }
         page.gap();
-        let mut table = Table::new(&["RESOURCE", "USED", "RESERVED", "HARD", "AVAILABLE", "", "TIGHTEST ANCESTOR"]);
+        let mut table = Table::new(&["RESOURCE", "USED", "RESERVED", "HARD", "AVAILABLE", "", "TIGHTEST ANCESTOR"])
+            .right(&["USED", "RESERVED", "HARD", "AVAILABLE"])
+            .spare(&["", "RESERVED", "TIGHTEST ANCESTOR"]);
         for (name, hard) in quota.hard.iter() {
-            let text_of = |amount: Option<&Quantity>| amount.map_or("unknown".to_owned(), ToString::to_string);
+            let unknown = || "unknown".to_owned();
             let reserved = quota.reserved.get(name).cloned().unwrap_or(Quantity::ZERO);
             let held = quota.held(name);
             let gauge = held.as_ref().map(|held| {
@@ -70,15 +72,12 @@ impl Quotas {
                 let percent = part.saturating_mul(100).checked_div(whole).unwrap_or(100);
                 format!("{percent}% {}", gauge(part, whole, GAUGE, charset))
             });
-            table.row([
-                name.to_string(),
-                text_of(quota.used.get(name)),
-                reserved.to_string(),
-                hard.to_string(),
-                quota.available(name).map_or("unknown".to_owned(), |free| free.to_string()),
-                gauge.unwrap_or_default(),
-                self.tightest_ancestor(quota, name).unwrap_or_default(),
-            ]);
+            let used = quota.used.get(name).map_or_else(unknown, ToString::to_string);
+            let free = quota.available(name).map_or_else(unknown, |free| free.to_string());
+            let exact = [used, reserved.to_string(), hard.to_string(), free];
+            let [used, reserved, hard, free] = people::row(name, exact.each_ref().map(String::as_str));
+            let ancestor = self.tightest_ancestor(quota, name).unwrap_or_default();
+            table.row([name.to_string(), used, reserved, hard, free, gauge.unwrap_or_default(), ancestor]);
         }
         page.table(table);
         for (title, field) in [("Top namespaces", "namespaces"), ("Children", "children")] {
@@ -120,7 +119,9 @@ impl Quotas {
         let Some(quota) = self.0.get(name).filter(|_| shown.insert(name)) else { return };
         let count = quota.object.pointer("/status/namespaceCount").and_then(Value::as_u64);
         let held = quota.hard.iter().map(|(name, hard)| {
-            format!("{name} {}/{hard}", quota.held(name).map_or("unknown".to_owned(), |held| held.to_string()))
+            let held = quota.held(name).map_or("unknown".to_owned(), |held| held.to_string());
+            let [held, hard] = people::row(name, [&held, &hard.to_string()]);
+            format!("{name} {held} of {hard}")
         });
         table.row([
             format!("{}{name}", "  ".repeat(level)),
@@ -144,7 +145,8 @@ impl Quotas {
             if let (Some(free), Some(hard)) = (ancestor.available(name), ancestor.hard.get(name))
                 && free < least
             {
-                tightest = Some(format!("{}: {free} of {hard} available", ancestor.spec.name));
+                let [shown, hard] = people::row(name, [&free.to_string(), &hard.to_string()]);
+                tightest = Some(format!("{}: {shown} of {hard} available", ancestor.spec.name));
                 least = free;
             }
             above = ancestor.spec.parent.as_deref();
@@ -158,8 +160,10 @@ impl Quotas {
         let over = quota.hard.iter().filter_map(|(name, hard)| {
             let given = children().filter_map(|child| child.hard.get(name));
             let given = given.fold(Quantity::ZERO, |sum, hard| sum.plus(hard));
-            (given > *hard)
-                .then(|| format!("children have {name} {given} in total, {} more than this quota", given.minus(hard)))
+            (given > *hard).then(|| {
+                let over = people::amount(name, &given.minus(hard));
+                format!("children have {name} {} in total, {over} more than this quota", people::amount(name, &given))
+            })
         });
         over.collect()
     }
@@ -178,7 +182,7 @@ impl Quota {
     }
 
     fn consumers(&self, field: &str, top: usize) -> Table {
-        let mut table = Table::new(&["RESOURCE", "NAME", "AMOUNT", "SHARE"]);
+        let mut table = Table::new(&["RESOURCE", "NAME", "AMOUNT", "SHARE"]).right(&["AMOUNT", "SHARE"]);
         let consumers = self.object.pointer(&format!("/status/{field}")).and_then(Value::as_array);
         for (name, _) in self.hard.iter() {
             let amount = |consumer: &Value| {
@@ -190,7 +194,7 @@ impl Quota {
             for (consumer, amount) in consumers.into_iter().take(top) {
                 let used = self.used.get(name).map(thousandths).unwrap_or_default();
                 let share = thousandths(&amount).saturating_mul(100).checked_div(used).unwrap_or_default();
-                table.row([name.to_string(), consumer, amount.to_string(), format!("{share}%")]);
+                table.row([name.to_string(), consumer, people::amount(name, &amount), format!("{share}%")]);
             }
         }
         table

@@ -203,7 +203,7 @@ fn a_simulation_reports_kinds_that_cannot_be_listed() {
     let said = live.headroom(&["simulate", "-f", "new.yaml"]);
     assert_eq!(said.code, 2);
     assert!(
-        said.out.contains("not looked at: cannot read pods in namespace shop: User \"ann\" cannot list it"),
+        said.out.contains("not read: cannot read pods in namespace shop: User \"ann\" cannot list it"),
         "{}",
         said.out
     );

@@ -89,12 +89,12 @@ fn settings_are_simulated_in_all_namespaces() {
     let files = [("cluster/all.yaml", cluster.as_str()), ("new.yaml", rule)];
     let (code, outcome) = report(&["-A", "--settings", "new.yaml", "--cluster-dir", "cluster"], &files);
     assert_eq!(
-        (code, &outcome["summary"]["newlyRefused"], &outcome["objects"][0]["namespace"]),
+        (code, &outcome["summary"]["newlyRejected"], &outcome["objects"][0]["namespace"]),
         (1, &1.into(), &"lab".into())
     );
     let arguments = ["-A", "--settings", "old.yaml", "--current-settings", "new.yaml", "--cluster-dir", "cluster"];
     let (code, outcome) = report(&arguments, &[&files[..], &[("old.yaml", "{}")]].concat());
-    assert_eq!((code, &outcome["summary"]["noLongerRefused"]), (0, &1.into()));
+    assert_eq!((code, &outcome["summary"]["noLongerRejected"]), (0, &1.into()));
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn a_limit_range_without_a_namespace_is_simulated_in_each() {
     let range = limit_range("limits", "max: {memory: 1Gi}").replace(", namespace: shop", "");
     let files = [("cluster/all.yaml", cluster.as_str()), ("new.yaml", &range)];
     let (_, outcome) = report(&["-A", "-f", "new.yaml", "--cluster-dir", "cluster"], &files);
-    assert_eq!(outcome["summary"]["newlyRefused"], 2);
+    assert_eq!(outcome["summary"]["newlyRejected"], 2);
 }
 
 #[test]

@@ -26,16 +26,17 @@ impl HistoryEstimate {
         let settings = &settings.estimates;
         let (figure, window, amount) = largest_figure(chosen, resource, settings)?;
         let mut quantity = in_usual_suffixes(amount, resource);
+        // Texts have amounts that are easy to read.
+        let readable = |quantity: Quantity| quantity.rounded_up_to_multiple_of(&rounding(resource));
         let margin = settings.margin.of(resource);
         if !margin.is_zero() {
             let raised = margin.added_to(&quantity);
-            let from = quantity.rounded_up_to_multiple_of(&rounding(resource));
-            adjustments.push(Adjustment { from, reason: Reason::Margin(margin.clone()) });
+            adjustments.push(Adjustment { from: readable(quantity), reason: Reason::Margin(margin.clone()) });
             quantity = raised;
         }
         let mut raise = |quantity: &mut Quantity, to: Quantity, reason: Reason<'static>| {
             if to > *quantity {
-                adjustments.push(Adjustment { from: std::mem::replace(quantity, to), reason });
+                adjustments.push(Adjustment { from: readable(std::mem::replace(quantity, to)), reason });
             }
         };
         let by_percent = |quantity: &Quantity, percent: u64| {
@@ -58,7 +59,8 @@ impl HistoryEstimate {
         {
             let kills = chosen.history.oom_kills(chosen.collected_at)?;
             if let Some(raised) = oom::raise(&quantity, &kills, &chosen.observed.peak()?, now) {
-                let reason = Reason::OomKill { memory: raised.killed_at, age: raised.age };
+                let memory = readable(in_usual_suffixes(raised.killed_at, resource));
+                let reason = Reason::OomKill { memory, age: raised.age };
                 raise(&mut quantity, raised.to, reason);
             }
         }

@@ -67,12 +67,12 @@ pub struct Effect {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Change {
-    NewlyRefused,
-    NotJudged,
+    NewlyRejected,
+    NotEvaluated,
     /// Admitted before and after, with other values.
     Changed,
-    NoLongerRefused,
-    StillRefused,
+    NoLongerRejected,
+    StillRejected,
     Same,
 }
 
@@ -253,16 +253,16 @@ impl Effect {
     fn of(subject: &Subject, now: &Judgement, then: &Judgement) -> Self {
         let values = value_changes(now, then);
         let change = match (now.verdict, then.verdict) {
-            (Verdict::Error, _) | (_, Verdict::Error) => Change::NotJudged,
-            (Verdict::Rejected, Verdict::Rejected) => Change::StillRefused,
-            (_, Verdict::Rejected) => Change::NewlyRefused,
-            (Verdict::Rejected, _) => Change::NoLongerRefused,
+            (Verdict::Error, _) | (_, Verdict::Error) => Change::NotEvaluated,
+            (Verdict::Rejected, Verdict::Rejected) => Change::StillRejected,
+            (_, Verdict::Rejected) => Change::NewlyRejected,
+            (Verdict::Rejected, _) => Change::NoLongerRejected,
             _ if values.is_empty() => Change::Same,
             _ => Change::Changed,
         };
         let told = match change {
-            Change::NotJudged if now.verdict == Verdict::Error => &now.reasons,
-            Change::NoLongerRefused => &now.reasons,
+            Change::NotEvaluated if now.verdict == Verdict::Error => &now.reasons,
+            Change::NoLongerRejected => &now.reasons,
             _ => &then.reasons,
         };
         let is_new = |warning: &&Warning| !now.warnings.contains(warning);
@@ -311,7 +311,7 @@ fn value_changes(now: &Judgement, then: &Judgement) -> Vec<ValueChange> {
         field: key.1.clone(),
         now: now.get(key).map(|(value, _)| value.clone()),
         then: then.get(key).map(|(value, _)| value.clone()),
-        reason: then.get(key).map_or_else(|| "then unset".to_owned(), |(_, reason)| reason.clone()),
+        reason: then.get(key).map_or_else(|| "no longer set".to_owned(), |(_, reason)| reason.clone()),
     });
     changes.collect()
 }

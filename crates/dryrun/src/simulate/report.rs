@@ -26,11 +26,11 @@ pub struct Report {
 #[serde(rename_all = "camelCase")]
 struct Summary {
     objects: usize,
-    newly_refused: usize,
+    newly_rejected: usize,
     changed: usize,
-    no_longer_refused: usize,
-    still_refused: usize,
-    not_judged: usize,
+    no_longer_rejected: usize,
+    still_rejected: usize,
+    not_evaluated: usize,
     same: usize,
     quotas_newly_exceeded: usize,
 }
@@ -78,11 +78,11 @@ struct Quota {
 impl Change {
     pub fn told(self) -> &'static str {
         match self {
-            Self::NewlyRefused => "newly refused",
-            Self::NotJudged => "not judged",
+            Self::NewlyRejected => "newly rejected",
+            Self::NotEvaluated => "not evaluated",
             Self::Changed => "changed",
-            Self::NoLongerRefused => "no longer refused",
-            Self::StillRefused => "still refused",
+            Self::NoLongerRejected => "no longer rejected",
+            Self::StillRejected => "still rejected",
             Self::Same => "the same",
         }
     }
@@ -92,11 +92,11 @@ pub fn report(effects: &Effects) -> Report {
     Report {
         summary: Summary {
             objects: effects.subjects.len(),
-            newly_refused: effects.count(Change::NewlyRefused),
+            newly_rejected: effects.count(Change::NewlyRejected),
             changed: effects.count(Change::Changed),
-            no_longer_refused: effects.count(Change::NoLongerRefused),
-            still_refused: effects.count(Change::StillRefused),
-            not_judged: effects.count(Change::NotJudged),
+            no_longer_rejected: effects.count(Change::NoLongerRejected),
+            still_rejected: effects.count(Change::StillRejected),
+            not_evaluated: effects.count(Change::NotEvaluated),
             same: effects.count(Change::Same),
             quotas_newly_exceeded: effects.quotas.iter().filter(|quota| quota.is_newly_exceeded).count(),
         },

@@ -8,11 +8,11 @@ import { type Actions, Fold, Pages, Problems, Quotas, Table, Totals, Values } fr
 export const EFFECTS = 200;
 
 const WORDS = {
-  newlyRefused: { label: "newly rejected", tone: "bad" },
-  notJudged: { label: "not evaluated", tone: "bad" },
+  newlyRejected: { label: "newly rejected", tone: "bad" },
+  notEvaluated: { label: "not evaluated", tone: "bad" },
   changed: { label: "changed", tone: "info" },
-  noLongerRefused: { label: "no longer rejected", tone: "good" },
-  stillRefused: { label: "still rejected", tone: "bad" },
+  noLongerRejected: { label: "no longer rejected", tone: "good" },
+  stillRejected: { label: "still rejected", tone: "bad" },
   same: { label: "the same", tone: "" },
 } as const;
 
@@ -56,12 +56,11 @@ export function TrialResults({ trial, overview, from, actions }: { trial: Trial;
   );
 }
 
-const TONES: Record<string, string> = { "newly refused": "bad", "still refused": "bad", "not judged": "bad", changed: "info", "no longer refused": "good" };
-const LABELS: Record<string, string> = { "newly refused": "newly rejected", "still refused": "still rejected", "not judged": "not evaluated", "no longer refused": "no longer rejected" };
+const TONES: Record<string, string> = { "newly rejected": "bad", "still rejected": "bad", "not evaluated": "bad", changed: "info", "no longer rejected": "good" };
 
 const EffectCard = ({ effect: { object, namespace, running, change, reasons = [], values = [], warnings = [] } }: { effect: Effect }) => (
-  <article class={`card object tone-${TONES[change] ?? ""}`} aria-label={`${namespace} ${object}: ${LABELS[change] ?? change}`}>
-    <header><span class={`pill verdict ${TONES[change] ?? ""}`}>{LABELS[change] ?? change}</span><h3>{object}</h3><span class="muted">namespace {namespace}, {running} running</span></header>
+  <article class={`card object tone-${TONES[change] ?? ""}`} aria-label={`${namespace} ${object}: ${change}`}>
+    <header><span class={`pill verdict ${TONES[change] ?? ""}`}>{change}</span><h3>{object}</h3><span class="muted">namespace {namespace}, {running} running</span></header>
     {reasons.map((reason) => <p class="message">{reason}</p>)}
     {warnings.map((warning) => <p class="why warn warning"><b>Warning </b><span>{warning}</span></p>)}
     {values.length > 0 && <Table heads={["Value", "Now", "Then", "Source"]}>{values.map(({ container, field, now, then, reason }) => <tr><th scope="row">{container}: {field}</th><td>{now ?? "not set"}</td><td>{then ?? "not set"}</td><td>{reason}</td></tr>)}</Table>}

@@ -3,7 +3,7 @@
 use headroom_dryrun::explanation::{Check, Container, Explanation, Field, Taken};
 use headroom_dryrun::judge::Verdict;
 
-use headroom_report::{Page, Paint, Table};
+use headroom_report::{Page, Paint, Table, people};
 
 /// The explanations, one after the other.
 pub fn page(explanations: &[Explanation], paint: Paint) -> Page {
@@ -52,9 +52,10 @@ fn add(page: &mut Page, explanation: &Explanation, paint: Paint) {
             .spare(&["USED", "CHANGE"]);
         for taken in &explanation.quotas {
             let Taken { quota, name, before, adds, after, hard, left } = taken;
-            let change = if adds.starts_with('-') { adds.clone() } else { format!("+{adds}") };
-            let left = if left.starts_with('-') { paint.bad(left) } else { left.clone() };
-            table.row([quota, name, before, &change, after, hard, &left].map(String::clone));
+            let [before, adds, after, hard, left] = people::row(name, [before, adds, after, hard, left]);
+            let change = if adds.starts_with('-') { adds } else { format!("+{adds}") };
+            let left = if left.starts_with('-') { paint.bad(&left) } else { left };
+            table.row([quota.clone(), name.clone(), before, change, after, hard, left]);
         }
         writeln!(page, "\n{}", paint.strong(&format!("Quota usage including {noun}")));
         page.indented(table, 2);

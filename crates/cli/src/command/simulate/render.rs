@@ -3,7 +3,7 @@
 use headroom_dryrun::judge::Reason;
 use headroom_dryrun::simulate::report::worth_telling;
 use headroom_dryrun::simulate::{Change, Effect, Effects, QuotaEffect, ValueChange};
-use headroom_report::{Page, Paint, Table};
+use headroom_report::{Page, Paint, Table, people};
 
 use headroom_rightsize::amounts::signed;
 
@@ -11,7 +11,7 @@ pub fn page(effects: &Effects, paint: Paint) -> Page {
     let mut page = Page::new();
     writeln!(page, "{}", summary(effects));
     for missed in &effects.missed {
-        writeln!(page, "{} {missed}", paint.bad("not looked at:"));
+        writeln!(page, "{} {missed}", paint.bad("not read:"));
     }
     let told = worth_telling(effects);
     if !told.is_empty() {
@@ -28,14 +28,14 @@ pub fn page(effects: &Effects, paint: Paint) -> Page {
     page
 }
 
-/// `12 objects: 1 newly refused, 2 changed, 9 the same`
+/// `12 objects: 1 newly rejected, 2 changed, 9 the same`
 fn summary(effects: &Effects) -> String {
     const ORDER: [Change; 6] = [
-        Change::NewlyRefused,
+        Change::NewlyRejected,
         Change::Changed,
-        Change::NoLongerRefused,
-        Change::StillRefused,
-        Change::NotJudged,
+        Change::NoLongerRejected,
+        Change::StillRejected,
+        Change::NotEvaluated,
         Change::Same,
     ];
     let counts = ORDER.map(|change| (effects.count(change), change));
@@ -44,7 +44,7 @@ fn summary(effects: &Effects) -> String {
         .filter(|(count, _)| *count > 0)
         .map(|(count, change)| format!("{count} {}", change.told()))
         .collect();
-    let told = if told.is_empty() { "nothing runs here".to_owned() } else { told.join(", ") };
+    let told = if told.is_empty() { "no workloads here".to_owned() } else { told.join(", ") };
     let noun = if effects.subjects.len() == 1 { "object" } else { "objects" };
     let exceeded: Vec<String> = effects
         .quotas
@@ -65,21 +65,21 @@ fn requests(effects: &Effects) -> String {
 }
 
 fn objects(told: &[&Effect], paint: Paint) -> Table {
-    let mut table = Table::new(&["THEN", "OBJECT", "NAMESPACE", "RUNNING"]);
+    let mut table = Table::new(&["RESULT", "OBJECT", "NAMESPACE", "RUNNING"]);
     for effect in told {
         let then = effect.change.told();
         let painted = match effect.change {
-            Change::NewlyRefused | Change::NotJudged | Change::StillRefused => paint.bad(then),
-            Change::NoLongerRefused | Change::Same => paint.good(then),
+            Change::NewlyRejected | Change::NotEvaluated | Change::StillRejected => paint.bad(then),
+            Change::NoLongerRejected | Change::Same => paint.good(then),
             Change::Changed => paint.fresh(then),
         };
         table.row([painted, effect.told.clone(), effect.namespace.clone(), effect.count.to_string()]);
         for reason in effect.reasons.iter().flat_map(Reason::lines) {
-            let was = if effect.change == Change::NoLongerRefused { "was: " } else { "" };
+            let was = if effect.change == Change::NoLongerRejected { "was: " } else { "" };
             table.detail(&format!("{was}{reason}"));
         }
         for ValueChange { container, field, now, then, reason } in &effect.values {
-            let [now, then] = [now, then].map(|value| value.as_deref().unwrap_or("none"));
+            let [now, then] = [now, then].map(|value| value.as_deref().unwrap_or("not set"));
             table.detail(&format!("{container}: {field} {now} -> {}, {reason}", paint.fresh(then)));
         }
         for warning in &effect.warnings {
@@ -94,19 +94,14 @@ fn quotas(quotas: &[QuotaEffect], paint: Paint) -> Table {
         .right(&["USED", "AFTER RECREATE", "HARD", "NEW HARD", "AVAILABLE"])
         .spare(&["USED", "HARD"]);
     for quota in quotas {
-        let or_none = |value: &Option<String>| value.clone().unwrap_or_else(|| "-".to_owned());
-        let left = or_none(&quota.left);
+        fn or_none(value: &Option<String>) -> &str {
+            value.as_deref().unwrap_or("-")
+        }
+        let amounts =
+            [&quota.used, &quota.remade, or_none(&quota.hard), or_none(&quota.new_hard), or_none(&quota.left)];
+        let [used, remade, hard, new_hard, left] = people::row(&quota.name, amounts);
         let left = if left.len() > 1 && left.starts_with('-') { paint.bad(&left) } else { left };
-        let cells = [
-            quota.told(),
-            quota.name.clone(),
-            quota.used.clone(),
-            quota.remade.clone(),
-            or_none(&quota.hard),
-            or_none(&quota.new_hard),
-            left,
-        ];
-        table.row(cells);
+        table.row([quota.told(), quota.name.clone(), used, remade, hard, new_hard, left]);
     }
     table
 }

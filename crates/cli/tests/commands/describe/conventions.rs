@@ -100,7 +100,7 @@ fn kubectl_completes_the_plugin() {
         said(Command::new("sh").arg(&script).args(words).env("PATH", path).current_dir(here())).out
     };
     let all = asked(&[""]);
-    assert!(all.contains("recommend\tRecommend requests from what containers have used, by collected history or the cluster's metrics store\n"), "{all}");
+    assert!(all.contains("recommend\tRecommend requests for running workloads, based on collected history or your existing metrics store\n"), "{all}");
     assert!(!all.contains("__complete"), "{all}");
     assert!(all.ends_with(":4\n"), "{all}");
     assert_eq!(asked(&["recommend", "-o", "ku"]), "kustomize\tA patch for each workload\n:4\n");
@@ -123,13 +123,13 @@ fn on_a_terminal(arguments: &str, variables: &[(&str, &str)]) -> String {
 fn colours_and_unicode_are_only_used_on_terminals_that_support_them() {
     const QUOTA: &str = "describe quota -n shop --cluster-dir world --settings settings.yaml";
     let shown = on_a_terminal(QUOTA, &[]);
-    assert!(shown.contains("\u{1b}[32m█████░"), "{shown}");
+    assert!(shown.contains("\u{1b}[32m██████░"), "{shown}");
     let plain = on_a_terminal(QUOTA, &[("NO_COLOR", "1")]);
-    assert!(plain.contains("█████░") && !plain.contains('\u{1b}'), "{plain}");
+    assert!(plain.contains("██████░") && !plain.contains('\u{1b}'), "{plain}");
     let ascii = on_a_terminal(QUOTA, &[("LC_ALL", "C"), ("NO_COLOR", "1")]);
-    assert!(ascii.contains("[#####...") && ascii.is_ascii(), "{ascii}");
+    assert!(ascii.contains("[######...") && ascii.is_ascii(), "{ascii}");
     let piped = run(QUOTA);
-    assert!(piped.out.contains("[#####...") && piped.out.is_ascii(), "{}", piped.out);
+    assert!(piped.out.contains("[######...") && piped.out.is_ascii(), "{}", piped.out);
 }
 
 fn read(text: &str) -> Value {

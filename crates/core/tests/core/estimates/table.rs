@@ -276,6 +276,10 @@ fn an_out_of_memory_kill_raises_memory_and_is_reported() {
         outcome.warnings
     );
     // A kill after the collection cannot have been collected, and is ignored.
+    // Amounts in the text are rounded, whatever unit the history has.
+    images[NGINX]["tags"]["1,27"]["oomKills"][0]["memory"] = json!("325058559500m");
+    let exact = nginx_pod().with_profile(own(images.clone())).judge();
+    assert!(exact.warnings[1].contains("for an out-of-memory kill at 310Mi 2h ago"), "{:?}", exact.warnings);
     images[NGINX]["tags"]["1,27"]["oomKills"][0]["at"] = json!("2036-11-21T04:00:00Z");
     check_settings(json!({}), images, "100m", "300Mi");
 }
