@@ -274,6 +274,7 @@ pub enum Flag {
     OomKills(u64),
     Throttled(u64),
     Restarts(u64),
+    PodsDiffer,
     Limit,
     Autoscaler,
     QosClass,
@@ -287,6 +288,7 @@ impl fmt::Display for Flag {
             Self::OomKills(kills) => write!(f, "oom {kills}"),
             Self::Throttled(percent) => write!(f, "throttled {percent}%"),
             Self::Restarts(restarts) => write!(f, "restarts {restarts}"),
+            Self::PodsDiffer => f.write_str("pods differ"),
             Self::Limit => f.write_str("limit"),
             Self::Autoscaler => f.write_str("hpa"),
             Self::QosClass => f.write_str("qos"),
@@ -303,6 +305,7 @@ pub fn flags(of: &Workload, container: &Container) -> Vec<Flag> {
         (container.oom_kills > 0).then_some(Flag::OomKills(container.oom_kills)),
         throttled.map(Flag::Throttled),
         (container.restarts > 0).then_some(Flag::Restarts(container.restarts)),
+        container.has_pods_that_differ().then_some(Flag::PodsDiffer),
         has_limit.then_some(Flag::Limit),
         (!of.autoscalers.is_empty()).then_some(Flag::Autoscaler),
         (of.qos != of.qos_after).then_some(Flag::QosClass),
@@ -320,6 +323,11 @@ fn flags_explained(report: &Report) -> Vec<String> {
             all.iter().any(is_throttled),
             "throttled: CPU usage is what the limit allowed, not what was wanted: raise or remove the CPU limit, then \
              look again",
+        ),
+        (
+            all.contains(&Flag::PodsDiffer),
+            "pods differ: the busiest pod uses far more CPU than the others, and all get a request for it: split the \
+             workload, spread its load, or resize that pod in place",
         ),
         (all.contains(&Flag::Limit), "limit: a new memory limit is recommended beside the request: see -o wide"),
         (all.contains(&Flag::QosClass), "qos: the pod's QoS class would change: see -o wide"),

@@ -4,6 +4,7 @@ use std::fmt;
 
 use headroom_core::amount::Quantity;
 use headroom_core::cluster::usage::{Resource, Window};
+use headroom_core::estimate::Adjustment;
 use headroom_core::truncate::count_of;
 use serde::{Serialize, Serializer};
 
@@ -245,6 +246,12 @@ impl Container {
     /// True if there is too little usage to write what is recommended.
     pub fn is_too_brief(&self) -> bool {
         self.evidence.is_some_and(|evidence| evidence.is_too_brief)
+    }
+
+    /// True if one pod uses far more CPU than the others.
+    pub fn has_pods_that_differ(&self) -> bool {
+        let reason = self.resource(Resource::Cpu).and_then(|cpu| cpu.reason.as_ref());
+        reason.is_some_and(|reason| reason.adjustments.iter().any(Adjustment::is_for_pods_that_differ))
     }
 
     /// Whether its CPU usage shows less than it wanted.

@@ -25,10 +25,10 @@ fn requests_are_judged_by_later_usage() {
     let judged = Judged::of(&pods, &[&yardstick, &twice], Resource::Cpu);
     // Computed by hand: one of eight amounts is above 2, by 3 of the 12 used in total.
     let expected = "
-set cpu: 2 of 3 pods have a request
-                     asked     time>     pods>     peak>      use>   typical  as risky      +use
-vpa                   1.33     12.50     50.00     50.00     25.00      1.50      50.0     100.0
-twice                 2.67     12.50     50.00     50.00      8.33      3.00      50.0     100.0
+set cpu: 2 of 3 pods have a request; headroom has none for 1 of 2 images
+                     asked     time>     pods>  busiest>     peak>      use>   typical  as risky      +use
+vpa                   1.33     12.50     50.00    100.00     50.00     25.00      1.50      50.0     100.0
+twice                 2.67     12.50     50.00    100.00     50.00      8.33      3.00      50.0     100.0
 ";
     assert_eq!(table::text("set", Resource::Cpu, &judged), expected);
 }

@@ -87,6 +87,10 @@ pub enum Reason<'d> {
         percent: u64,
         pods: u64,
     },
+    /// The busiest pod used more than the estimate from all pods together.
+    BusiestPod {
+        used: Quantity,
+    },
     OomKill {
         memory: Quantity,
         age: Duration,
@@ -101,10 +105,19 @@ pub enum Reason<'d> {
     Quota,
 }
 
-impl Reason<'_> {
+impl Adjustment<'_> {
+    /// True if the busiest pod uses so much more than all pods together that one request hardly suits them all.
+    pub fn is_for_pods_that_differ(&self) -> bool {
+        matches!(&self.reason, Reason::BusiestPod { used } if *used > self.from.scaled(3, 2))
+    }
+
     /// True if a bound or an event is the reason, instead of arithmetic that always applies.
     fn is_external(&self) -> bool {
-        !matches!(self, Self::Margin(_) | Self::ShortHistory { .. } | Self::FewPods { .. } | Self::Floor)
+        match self.reason {
+            Reason::Margin(_) | Reason::ShortHistory { .. } | Reason::FewPods { .. } | Reason::Floor => false,
+            Reason::BusiestPod { .. } => self.is_for_pods_that_differ(),
+            _ => true,
+        }
     }
 }
 
@@ -117,6 +130,7 @@ impl fmt::Display for Adjustment<'_> {
             Reason::ShortHistory { percent, days } => write!(f, "+{percent}% for {days} days of history"),
             Reason::FewPods { percent, pods: 1 } => write!(f, "+{percent}% for 1 pod"),
             Reason::FewPods { percent, pods } => write!(f, "+{percent}% for {pods} pods"),
+            Reason::BusiestPod { used } => write!(f, "raised from {from} for the busiest pod, which used {used}"),
             Reason::OomKill { memory, age } => {
                 write!(f, "raised from {from} for an out-of-memory kill at {memory} {} ago", Age(*age))
             }
@@ -147,7 +161,7 @@ pub fn of(basis: &Basis, adjustments: &[Adjustment<'_>]) -> String {
 /// are for the annotation.
 pub fn push_brief(text: &mut String, basis: &Basis, adjustments: &[Adjustment<'_>], rejected: &[RejectedHistory]) {
     basis.push_brief(text);
-    for adjustment in adjustments.iter().filter(|adjustment| adjustment.reason.is_external()) {
+    for adjustment in adjustments.iter().filter(|adjustment| adjustment.is_external()) {
         // Writing to a string cannot fail.
         let _ = write!(text, "; {adjustment}");
     }

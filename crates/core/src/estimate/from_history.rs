@@ -1,5 +1,7 @@
 //! The amount from a history: the largest of the chosen figures, and what is added to it.
 
+use std::borrow::Cow;
+
 use super::explanation::{Adjustment, Basis, Reason};
 use super::{history_lookup, in_usual_suffixes, oom, rounding};
 use crate::amount::Quantity;
@@ -39,6 +41,19 @@ impl HistoryEstimate {
                 adjustments.push(Adjustment { from: readable(std::mem::replace(quantity, to)), reason });
             }
         };
+        // All pods of a workload get the same request, and the percentiles of all together hide one hot pod among many.
+        // Whoever chooses a percentile chooses it for all together.
+        if matches!(settings.percentile.of(resource), Cow::Borrowed(_))
+            && let Some(used) = chosen.observed.busiest()?
+        {
+            let rounded =
+                |amount: Quantity| in_usual_suffixes(amount, resource).rounded_up_to_multiple_of(&rounding(resource));
+            let used = rounded(used);
+            if used > quantity {
+                quantity = rounded(quantity);
+                raise(&mut quantity, used.clone(), Reason::BusiestPod { used });
+            }
+        }
         let by_percent = |quantity: &Quantity, percent: u64| {
             if percent == 0 { quantity.clone() } else { quantity.scaled(100 + percent, 100) }
         };

@@ -1,5 +1,7 @@
 //! Accuracy of requests, judged by later usage.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use super::requests::Requests;
 use super::traces::{Resource, Used};
 
@@ -8,6 +10,9 @@ use super::traces::{Resource, Used};
 pub struct Judged {
     pub pods: usize,
     pub all_pods: usize,
+    /// Images at a time, and those of them for which we have no request.
+    pub images: usize,
+    pub images_without: usize,
     pub columns: Vec<(String, Figures)>,
 }
 
@@ -19,6 +24,8 @@ pub struct Figures {
     pub time_above: f64,
     /// The share of pods above it for more than a twentieth of their time, in percent.
     pub pods_above: f64,
+    /// The share of images whose busiest pod is above it for more than a tenth of its time, in percent.
+    pub busiest_above: f64,
     /// The share of pods whose peak is more than a fifth above it, in percent.
     pub peaks_above: f64,
     /// The share of usage above the request, in percent.
@@ -34,6 +41,8 @@ pub struct Figures {
 
 /// The amounts that one pod used, sorted.
 struct Pod {
+    /// Its image and the time of the request.
+    of: (String, String),
     amounts: Vec<f64>,
     /// Prefix sums of the amounts.
     sums: Vec<f64>,
@@ -52,34 +61,39 @@ struct Risk {
 }
 
 impl Judged {
-    /// The first of the columns is the yardstick.
+    /// The first of the columns is the yardstick, the last ours.
     pub fn of(used: &[Used], columns: &[&Requests], resource: Resource) -> Self {
         let mut pods = Vec::new();
         let mut requests: Vec<Vec<f64>> = columns.iter().map(|_| Vec::new()).collect();
         for one in used {
             let wanted = columns.iter().map(|column| column.of(&one.moment, &one.image, resource));
             let Some(wanted) = wanted.collect::<Option<Vec<f64>>>() else { continue };
-            pods.push(Pod::of(&one.amounts));
+            pods.push(Pod::of(one));
             requests.iter_mut().zip(wanted).for_each(|(requests, wanted)| requests.push(wanted));
         }
         let judged: Vec<Column<'_>> = requests.into_iter().map(|requests| Column { pods: &pods, requests }).collect();
         let figures = judged.first().map(|yardstick| judged.iter().map(|column| column.figures(yardstick)));
         let names = columns.iter().map(|column| column.name.clone());
-        let columns = figures.into_iter().flatten().zip(names).map(|(figures, name)| (name, figures)).collect();
-        Self { pods: pods.len(), all_pods: used.len(), columns }
+        let judged_columns = figures.into_iter().flatten().zip(names).map(|(figures, name)| (name, figures)).collect();
+        let images: BTreeSet<(&str, &str)> = used.iter().map(|one| (one.moment.as_str(), one.image.as_str())).collect();
+        let ours = |(moment, image): &&(&str, &str)| {
+            columns.last().is_some_and(|ours| ours.of(moment, image, resource).is_none())
+        };
+        let images_without = images.iter().filter(ours).count();
+        Self { pods: pods.len(), all_pods: used.len(), images: images.len(), images_without, columns: judged_columns }
     }
 }
 
 impl Pod {
-    fn of(amounts: &[f64]) -> Self {
-        let mut amounts = amounts.to_vec();
+    fn of(used: &Used) -> Self {
+        let mut amounts = used.amounts.clone();
         amounts.sort_by(f64::total_cmp);
         let mut sum = 0.0;
         let sums = std::iter::once(0.0).chain(amounts.iter().map(|amount| {
             sum += amount;
             sum
         }));
-        Self { sums: sums.collect(), amounts }
+        Self { of: (used.moment.clone(), used.image.clone()), sums: sums.collect(), amounts }
     }
 
     fn count(&self) -> f64 {
@@ -116,6 +130,7 @@ impl Column<'_> {
             asked: self.asked(),
             time_above: risk.time,
             pods_above: risk.pods,
+            busiest_above: self.busiest_above(),
             peaks_above: 100.0 * peaks / count,
             use_above: risk.used,
             typical: median(&typical),
@@ -126,6 +141,14 @@ impl Column<'_> {
 
     fn each(&self) -> impl Iterator<Item = (&Pod, f64)> {
         self.pods.iter().zip(self.requests.iter().copied())
+    }
+
+    fn busiest_above(&self) -> f64 {
+        let mut is_above: BTreeMap<&(String, String), bool> = BTreeMap::new();
+        for (pod, request) in self.each() {
+            *is_above.entry(&pod.of).or_default() |= pod.above(request).0 > 0.1 * pod.count();
+        }
+        100.0 * is_above.values().filter(|is_above| **is_above).count() as f64 / is_above.len() as f64
     }
 
     fn asked(&self) -> f64 {

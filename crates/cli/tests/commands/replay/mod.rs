@@ -6,6 +6,7 @@
 //! each image; and `requests/NAME.json` with the requests of other recommenders, by time and image. One of those is
 //! `vpa`, with which all are compared.
 
+pub mod built;
 pub mod judge;
 pub mod product;
 pub mod requests;
@@ -13,11 +14,12 @@ pub mod table;
 pub mod traces;
 
 use std::error::Error;
+use std::fs;
 use std::path::Path;
 
 use judge::Judged;
 use requests::Requests;
-use traces::Traces;
+use traces::{Set, Traces};
 
 pub type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
@@ -32,14 +34,24 @@ pub fn run(folder: &Path) -> Result<String> {
     all.swap(0, yardstick.ok_or("requests/vpa.json is missing: all are compared with it")?);
     let mut text = String::new();
     for set in &traces.sets {
-        let estimated = product::estimate(set, &folder.join("pods").join(format!("{}.yaml", set.name)))?;
-        let ours = Requests { name: OURS.to_owned(), by_moment: estimated };
-        let columns: Vec<&Requests> = all.iter().chain([&ours]).collect();
-        for resource in traces::Resource::ALL {
-            let used = set.used_after(resource)?;
-            let judged = Judged::of(&used, &columns, resource);
-            text.push_str(&table::text(&set.name, resource, &judged));
+        text.push_str(&judge(set, &folder.join("pods").join(format!("{}.yaml", set.name)), &all)?);
+        for set in built::of(set)? {
+            let pods = tempfile::NamedTempFile::new()?;
+            fs::write(pods.path(), built::pods(&set)?)?;
+            text.push_str(&judge(&set, pods.path(), &[])?);
         }
+    }
+    Ok(text)
+}
+
+/// The tables of one set.
+fn judge(set: &Set, pods: &Path, others: &[Requests]) -> Result<String> {
+    let mut text = String::new();
+    let ours = Requests { name: OURS.to_owned(), by_moment: product::estimate(set, pods)? };
+    let columns: Vec<&Requests> = others.iter().chain([&ours]).collect();
+    for resource in traces::Resource::ALL {
+        let used = set.used_after(resource)?;
+        text.push_str(&table::text(&set.name, resource, &Judged::of(&used, &columns, resource)));
     }
     Ok(text)
 }

@@ -3,15 +3,20 @@
 use super::judge::{Figures, Judged};
 use super::traces::Resource;
 
-const HEADS: [&str; 8] = ["asked", "time>", "pods>", "peak>", "use>", "typical", "as risky", "+use"];
+const HEADS: [&str; 9] = ["asked", "time>", "pods>", "busiest>", "peak>", "use>", "typical", "as risky", "+use"];
 
 /// Empty if no pod can be judged.
 pub fn text(set: &str, resource: Resource, judged: &Judged) -> String {
-    let Judged { pods, all_pods, columns } = judged;
+    let Judged { pods, all_pods, images, images_without, columns } = judged;
     if *pods == 0 {
         return String::new();
     }
-    let mut text = format!("\n{set} {}: {pods} of {all_pods} pods have a request\n{:16}", resource.name(), "");
+    let mut text = format!(
+        "\n{set} {}: {pods} of {all_pods} pods have a request; headroom has none for \
+         {images_without} of {images} images\n{:16}",
+        resource.name(),
+        ""
+    );
     HEADS.iter().for_each(|head| text.push_str(&format!("{head:>10}")));
     text.push('\n');
     for (name, figures) in columns {
@@ -21,8 +26,8 @@ pub fn text(set: &str, resource: Resource, judged: &Judged) -> String {
 }
 
 fn cells(figures: &Figures) -> String {
-    let Figures { asked, time_above, pods_above, peaks_above, use_above, typical, .. } = figures;
-    let plain = [asked, time_above, pods_above, peaks_above, use_above, typical];
+    let Figures { asked, time_above, pods_above, busiest_above, peaks_above, use_above, typical, .. } = figures;
+    let plain = [asked, time_above, pods_above, busiest_above, peaks_above, use_above, typical];
     let mut text: String = plain.iter().map(|figure| format!("{figure:10.2}")).collect();
     for percent in [figures.as_risky, figures.as_risky_with_use] {
         match percent {

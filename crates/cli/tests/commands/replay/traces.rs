@@ -8,6 +8,7 @@ use std::process::Command;
 use headroom_core::timestamp::Timestamp;
 
 use super::Result;
+use super::built::Build;
 
 const DAY: i64 = 86_400;
 
@@ -47,11 +48,14 @@ pub struct Set {
     pub files: Vec<Recording>,
 }
 
+#[derive(Clone)]
 pub struct Recording {
     pub path: PathBuf,
     /// The day in its name, `2026-11-01`.
     pub day: String,
     begins: i64,
+    /// What the set is built from it, if it is not as it was recorded.
+    pub built: Option<Build>,
 }
 
 /// The usage of a pod after its request was made.
@@ -87,7 +91,7 @@ impl Set {
             let day = file.strip_suffix(".gz").unwrap_or(&file).strip_suffix(".csv").map(str::to_owned);
             if let Some(day) = day {
                 let begins = midnight(&day)?.unix_seconds();
-                files.push(Recording { path, day, begins });
+                files.push(Recording { path, day, begins, built: None });
             }
         }
         files.sort_by_key(|file| file.begins);
@@ -96,7 +100,7 @@ impl Set {
 
     /// How long a request is judged: a week if the set's machines run on, else its first day.
     fn horizon(&self) -> i64 {
-        if self.name == "bitbrains" { 7 * DAY } else { DAY }
+        if self.name.starts_with("bitbrains") { 7 * DAY } else { DAY }
     }
 
     /// The seconds between lines, from the first two lines of a pod.
@@ -136,12 +140,22 @@ impl Set {
 }
 
 impl Recording {
+    /// What is built from it.
+    pub fn built(&self, build: Build) -> Self {
+        Self { built: Some(build), ..self.clone() }
+    }
+
     /// The start time, in the format of requests.
     pub fn moment(&self) -> String {
         format!("{}T00:00:00Z", self.day)
     }
 
     pub fn lines(&self) -> Result<String> {
+        let recorded = self.recorded()?;
+        Ok(self.built.map_or(recorded.clone(), |build| build(&recorded)))
+    }
+
+    fn recorded(&self) -> Result<String> {
         if self.path.extension().is_none_or(|extension| extension != "gz") {
             return Ok(fs::read_to_string(&self.path)?);
         }
@@ -158,7 +172,7 @@ fn midnight(day: &str) -> Result<Timestamp> {
     moment.map_err(|error| format!("the name of `{day}.csv` is not a day: {error}").into())
 }
 
-fn time(fields: &[&str]) -> Result<i64> {
+pub fn time(fields: &[&str]) -> Result<i64> {
     let text = fields.first().copied().unwrap_or_default();
     let seconds: f64 = text.parse().map_err(|_| format!("`{text}` is no time in seconds"))?;
     Ok(seconds as i64)

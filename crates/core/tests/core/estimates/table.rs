@@ -922,3 +922,29 @@ fn an_estimate_beyond_what_a_quota_has_left_is_kept_or_shrunk() {
     situation.quotas[0]["status"]["used"]["requests.cpu"] = json!("1885m");
     assert!(!situation.judge().admitted);
 }
+
+#[test]
+fn the_busiest_pod_counts_where_it_uses_more_than_the_estimate_from_all() {
+    let situation = |busiest: &str| {
+        let mut images = with_figures();
+        images[NGINX]["tags"]["1,27"]["windows"]["7d"]["cpu"]["busiest"] = json!(busiest);
+        nginx_pod().with_profile(own(images))
+    };
+    let estimated = |busiest: &str| {
+        let outcome = situation(busiest).with_real_settings(json!({})).judge();
+        (outcome.explained("web", "requests.cpu"), outcome.warnings[0].clone())
+    };
+    assert!(estimated("120m").0.ends_with("; 90m + 10% + 25m"));
+    let (reason, warning) = estimated("150m");
+    assert!(
+        reason.starts_with("150m: ") && reason.ends_with("; raised from 124m for the busiest pod, which used 150m")
+    );
+    assert!(!warning.contains("busiest"), "{warning}");
+    let (reason, warning) = estimated("954123u");
+    assert!(reason.starts_with("955m: "), "{reason}");
+    assert!(warning.contains("; raised from 124m for the busiest pod, which used 955m"), "{warning}");
+    assert!(!estimated("10").0.contains("of recent"), "above the peak it cannot be");
+    // Whoever chooses a percentile chooses it for all pods together.
+    let chosen = situation("954m").with_settings(json!({"estimates": {"percentile": {"cpu": "p90 of 7d"}}}));
+    assert_eq!(chosen.judge().value("web", "requests.cpu"), "300m");
+}
