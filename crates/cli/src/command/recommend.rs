@@ -2,6 +2,7 @@
 //! or applies what they should request. The recommendations are `crate::rightsize`'s.
 
 mod apply;
+mod rule;
 mod store;
 mod workloads;
 mod write;
@@ -86,6 +87,8 @@ pub struct Args {
     write: Option<Vec<PathBuf>>,
     #[command(flatten)]
     patch: apply::Patching,
+    #[command(flatten)]
+    rule: rule::Rule,
     #[command(flatten)]
     usage: UsageArgs,
     #[command(flatten)]
@@ -240,6 +243,7 @@ pub fn run_as_scan(mut args: Args) -> anyhow::Result<Exit> {
 pub fn run(args: Args) -> anyhow::Result<Exit> {
     args.check_write()?;
     let mut opened = args.target.open()?;
+    args.rule.apply(&mut opened.settings)?;
     let progress = Progress::for_people();
     let mut inventory = workloads::read(&args, &mut opened, &progress)?;
     let from = args.source(&mut opened, &inventory)?;
@@ -609,6 +613,8 @@ mod tests {
             "deployment/web -f a.yaml",
             "-k a --write",
             "--image a -l app=a",
+            "--cpu-percentile p42",
+            "--memory-margin much",
         ] {
             assert!(parse(wrong).is_err(), "{wrong}");
         }

@@ -52,6 +52,8 @@ pub struct Trend {
 const MAX_LISTED: usize = 9;
 /// A greater difference of clocks is reported, in seconds.
 const SKEW: u64 = 120;
+/// After so long a store is asked again that had a bad moment.
+const BAD_MOMENT: Duration = Duration::from_secs(1);
 /// The last seconds, which a store may not show yet.
 const UNSETTLED: i64 = 30;
 const DAY: i64 = 86_400;
@@ -235,20 +237,37 @@ impl Reading<'_> {
     }
 
     async fn connect(&self, http: Http) -> anyhow::Result<Arc<Reader>> {
-        Ok(Reader::connect(http, self.options()?).await?)
+        Ok(self.probe(http, self.options()?).await?)
+    }
+
+    /// Asks the store what it calls things, and once more if it has a bad moment. Ctrl-C ends that.
+    async fn probe(&self, http: Http, options: Options) -> Result<Arc<Reader>, SourceError> {
+        let probing = async {
+            match Reader::connect(http.clone(), options.clone()).await {
+                Err(SourceError::Temporary(_)) => {
+                    tokio::time::sleep(BAD_MOMENT).await;
+                    Reader::connect(http, options).await
+                }
+                reader => reader,
+            }
+        };
+        tokio::select! {
+            reader = probing => reader,
+            () = self.stop.cancelled() => Err(SourceError::Permanent("interrupted before any usage was read".to_owned())),
+        }
     }
 
     /// Connects to the store behind a Service. Who may not use the API server's proxy may be allowed to forward a port.
     async fn reach(&self, client: &kube::Client, target: &port_forward::Target) -> anyhow::Result<Arc<Reader>> {
         let endpoint = self.endpoint(None)?;
         let http = behind_service(client.clone(), target.clone(), &endpoint).await?;
-        let refused = match Reader::connect(http, self.options()?).await {
+        let refused = match self.probe(http, self.options()?).await {
             Err(SourceError::Permanent(text)) if is_refusal(&text) && !needs_port_forward(&endpoint) => text,
             reader => return Ok(reader?),
         };
         let forwarded = async {
             let http = port_forward::http(client.clone(), target.clone(), &endpoint).await?;
-            Reader::connect(http, self.options()?).await.map_err(anyhow::Error::from)
+            self.probe(http, self.options()?).await.map_err(anyhow::Error::from)
         };
         forwarded.await.map_err(|error| {
             anyhow!(
@@ -289,6 +308,9 @@ impl Reading<'_> {
             && let Some(problem) = reading.problems.first()
         {
             bail!("nothing was read of {name}: {problem}");
+        }
+        if reading.histories.is_empty() && reading.is_interrupted {
+            bail!("interrupted before any usage was read");
         }
         if reading.is_interrupted {
             self.notes.push("interrupted: the advice is based on what was read, newest days first".to_owned());

@@ -1,5 +1,10 @@
 //! Snapshots of every output.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use headroom_fixtures::http::{FakeServer, answer, method_and_target};
+use headroom_fixtures::servers;
+
 use super::{cluster, prometheus, recommend, run};
 use crate::support::{Said, snapshot};
 
@@ -99,4 +104,32 @@ fn manifests_are_compared_with_what_their_workloads_used() {
         said.out
     };
     assert_eq!(of_files("-f world/shop.yaml -l app=db"), of_files("statefulset/db"));
+}
+
+/// A proxy that answers the first request with 503.
+#[test]
+fn a_store_that_has_one_bad_moment_is_read_all_the_same() {
+    let store = prometheus(cluster::history(true));
+    let port = store.port;
+    let had_bad_moment = AtomicBool::new(false);
+    let server = FakeServer::start_raw(move |request| {
+        let (method, target) = method_and_target(request);
+        if !had_bad_moment.swap(true, Ordering::Relaxed) {
+            return answer(503, "");
+        }
+        let (code, text) = servers::request(port, method, target, b"").unwrap();
+        answer(code, &text)
+    });
+    let said = recommend(&format!("-n shop --cluster-dir world --no-headers --prometheus {}", server.url()));
+    assert_eq!((said.code, said.err.as_str()), (0, ""), "{}", said.out);
+}
+
+#[test]
+fn flags_change_the_rule_for_one_run() {
+    let server = prometheus(cluster::history(true));
+    let arguments =
+        "statefulset/db -n shop --cluster-dir world --memory-percentile peak --memory-margin 0% --min-cpu 300m";
+    let Said { code, out, err } = recommend(&format!("{arguments} --prometheus {}", server.url()));
+    assert_eq!((code, err.as_str()), (0, ""));
+    assert!(out.contains("memory: peak of 30d workload db") && out.contains("0.10 -> 0.30"), "{out}");
 }
