@@ -213,6 +213,7 @@ fn thousandths(amount: &Quantity) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use expect_test::expect;
     use serde_json::json;
 
     fn quotas() -> Quotas {
@@ -232,36 +233,33 @@ mod tests {
 
     #[test]
     fn a_quota_is_described_with_its_ancestors_and_consumers() {
-        assert_eq!(
-            quotas().describe("payments", 3, Charset::Ascii).unwrap().to_string(),
-            "Name:        payments\n\
-             Parent:      acme\n\
-             Namespaces:  1\n\
-             Ready:       False: cannot count pods: forbidden\n\
-             \n\
-             RESOURCE       USED     RESERVED   HARD   AVAILABLE                                TIGHTEST ANCESTOR\n\
-             requests.cpu   61200m   500m       400    338300m     15% [###.................]   acme: 12 of 300 available\n\
-             \n\
-             Top namespaces:\n\
-             RESOURCE       NAME   AMOUNT   SHARE\n\
-             requests.cpu   shop   61200m   100%\n"
-        );
+        expect![[r#"
+            Name:        payments
+            Parent:      acme
+            Namespaces:  1
+            Ready:       False: cannot count pods: forbidden
+
+            RESOURCE             USED     RESERVED        HARD   AVAILABLE                        TIGHTEST ANCESTOR
+            requests.cpu   61.2 cores   0.50 cores   400 cores   338 cores   15% [##..........]   acme: 12.0 cores of 300 cores available
+
+            Top namespaces:
+            RESOURCE       NAME       AMOUNT   SHARE
+            requests.cpu   shop   61.2 cores    100%
+        "#]].assert_eq(&quotas().describe("payments", 3, Charset::Ascii).unwrap().to_string());
         let acme = quotas().describe("acme", 3, Charset::Ascii).unwrap().to_string();
-        assert!(acme.contains("Children:\nRESOURCE       NAME       AMOUNT   SHARE\n"), "{acme}");
-        assert!(
-            acme.ends_with("Warning: children have requests.cpu 400 in total, 100 more than this quota\n"),
-            "{acme}"
-        );
+        assert!(acme.contains("Children:\nRESOURCE       NAME"), "{acme}");
+        let warning = "Warning: children have requests.cpu 400 cores in total, 100 cores more than this quota\n";
+        assert!(acme.ends_with(warning), "{acme}");
         assert!(quotas().describe("nobody", 3, Charset::Ascii).is_none());
     }
 
     #[test]
     fn quotas_are_listed_below_their_parents() {
-        assert_eq!(
-            quotas().tree().to_string(),
-            "TENANT QUOTA   NAMESPACES   HELD\n\
-             acme           0            pods 3/10, requests.cpu 288/300\n  \
-               payments     1            requests.cpu 61700m/400\n"
-        );
+        expect![[r#"
+            TENANT QUOTA   NAMESPACES   HELD
+            acme           0            pods 3 of 10, requests.cpu 288 cores of 300 cores
+              payments     1            requests.cpu 61.7 cores of 400 cores
+        "#]]
+        .assert_eq(&quotas().tree().to_string());
     }
 }
