@@ -4,7 +4,7 @@
 use headroom_testkit::built::workspace_file;
 use serde_json::{Value, json};
 
-use crate::command_recommend::scene::{STORE, Scene};
+use crate::command_recommend::scene::{STORE, Scene, settings};
 use crate::guarded_namespace::resources;
 use crate::objects::pod;
 
@@ -13,7 +13,9 @@ use crate::objects::pod;
 async fn the_next_pod_gets_the_recommended_requests() {
     let scene = Scene::start().await;
     let shop = scene.shop.namespace.as_str();
-    let said = scene.run(&["recommend", "-n", shop, "-o", "json", "--step", "1m", "--service", STORE]);
+    let file = scene.file("settings.yaml", &settings().to_string());
+    let said =
+        scene.run(&["recommend", "-n", shop, "-o", "json", "--step", "1m", "--service", STORE, "--settings", &file]);
     assert_eq!(said.exit, 0, "{}", said.err);
     let report: Value = serde_json::from_str(&said.out).unwrap();
     assert_eq!(report["source"]["name"], "service monitoring/metrics:9090");

@@ -68,7 +68,7 @@ impl Scene {
         ];
         let arguments = arguments.each_ref().map(String::as_str);
         let cluster = Cluster::start_with(InTreePlugins::On, Controllers::On, &arguments).await.unwrap();
-        let shop = guard(cluster, Deployment::mutating(json!({"estimates": {"mode": "ifNotSet"}}))).await;
+        let shop = guard(cluster, Deployment::mutating(settings())).await;
         let asked = serde_json::from_str(ASKED).unwrap();
         shop.create(deployment(&shop.namespace, 2, asked)).await.unwrap();
         let pods = pods(&shop, 2).await;
@@ -99,6 +99,13 @@ impl Scene {
         command.current_dir(self.folder.path()).env("KUBECONFIG", self.shop.cluster.kubeconfig_file().unwrap());
         command.env("LC_ALL", "C.UTF-8");
         command
+    }
+
+    /// Writes a file for a program, and returns its path.
+    pub fn file(&self, name: &str, content: &str) -> String {
+        let path = self.folder.path().join(name);
+        std::fs::write(&path, content).unwrap();
+        path.display().to_string()
     }
 
     pub fn kubectl(&self, arguments: &[&str]) -> String {
@@ -155,6 +162,12 @@ impl Scene {
         let text = |event: &Value, field: &str| event[field].as_str().unwrap_or_default().to_owned();
         by_us.map(|event| Asked { verb: text(&event, "verb"), uri: text(&event, "requestURI") }).collect()
     }
+}
+
+/// The policy's. Nothing is added for a short history, because the days of a store end now, and those of collected history at
+/// midnight, so that two days of usage may lie in three.
+pub fn settings() -> Value {
+    json!({"estimates": {"mode": "ifNotSet", "shortHistoryMargin": {"cpu": "0%", "memory": "0%"}}})
 }
 
 fn said(command: &mut Command) -> Said {
