@@ -80,13 +80,6 @@ impl Cluster {
         Ok(path)
     }
 
-    /// A kubeconfig file with which a program acts as `user`.
-    pub fn kubeconfig_file_as(&self, user: &str) -> Result<PathBuf> {
-        let path = self.folder.path().join(format!("{}.kubeconfig", user.replace(':', "-")));
-        write_kubeconfig(&impersonating(&self.kubeconfig, user), &path)?;
-        Ok(path)
-    }
-
     /// Creates a namespace with a unique name that starts with `prefix`.
     pub async fn new_namespace(&self, prefix: &str) -> Result<String> {
         let namespaces: Api<DynamicObject> = Api::all_with(self.client().await?, &resource("v1", "Namespace"));

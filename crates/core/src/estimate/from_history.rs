@@ -1,7 +1,5 @@
 //! The amount from a history: the largest of the chosen figures, and what is added to it.
 
-use std::borrow::Cow;
-
 use super::explanation::{Adjustment, Basis, Reason};
 use super::{history_lookup, in_usual_suffixes, oom, rounding};
 use crate::amount::Quantity;
@@ -43,7 +41,7 @@ impl HistoryEstimate {
         };
         // All pods of a workload get the same request, and the percentiles of all together hide one hot pod among many.
         // Whoever chooses a percentile chooses it for all together.
-        if matches!(settings.percentile.of(resource), Cow::Borrowed(_))
+        if settings.has_default_percentile(resource)
             && let Some(used) = chosen.observed.busiest()?
         {
             let rounded =

@@ -210,6 +210,13 @@ impl<T> PerResource<T> {
 const DAY: Duration = Duration::from_secs(86_400);
 const HOUR: Duration = Duration::from_secs(3_600);
 
+impl EstimateSettings<'_> {
+    /// True if nobody chose a percentile for this resource.
+    pub fn has_default_percentile(&self, resource: Resource) -> bool {
+        matches!(self.percentile.of(resource), Cow::Borrowed(_))
+    }
+}
+
 impl Default for EstimateSettings<'_> {
     fn default() -> Self {
         Self {
