@@ -79,7 +79,7 @@ fn main() -> Result<()> {
         println!("Prometheus is at {} until Enter is pressed", server.url());
         std::io::stdin().read_line(&mut String::new())?;
     }
-    check(&passed, &workloads, days)
+    check(&passed, &own, &workloads, days)
 }
 
 impl Judgement {
@@ -102,7 +102,7 @@ impl Judgement {
 }
 
 /// What has to hold at any size.
-fn check(passed: &Passed, workloads: &[Workload], days: u64) -> Result<()> {
+fn check(passed: &Passed, own: &Judgement, workloads: &[Workload], days: u64) -> Result<()> {
     let pods: usize = workloads.iter().map(|of| of.pods.len()).sum();
     let most = MOST_BYTES * pods as u64 * days + 200_000;
     if passed.bytes > most {
@@ -110,6 +110,9 @@ fn check(passed: &Passed, workloads: &[Workload], days: u64) -> Result<()> {
     }
     if passed.before_usage() > MOST_PROBING {
         return Err(format!("{} queries before the first usage", passed.before_usage()).into());
+    }
+    if own.starved.len() * 100 > workloads.len() {
+        return Err("the busiest pod of more than 1% of the workloads is starved".into());
     }
     Ok(())
 }
