@@ -70,7 +70,7 @@ fn main() -> Result<()> {
     );
     let own = truth::judge(&workloads, |of| ours.get(&of.name).copied().unwrap_or_default());
     let krr = truth::judge(&workloads, |of| {
-        // What only one of them advises on is in neither sum.
+        // Workloads for which only one of the two has a recommendation are in neither sum.
         let advised = ours.get(&of.name).is_some_and(|(cpu, _)| cpu.is_some());
         if advised { of.krr() } else { (None, None) }
     });
@@ -101,7 +101,7 @@ impl Judgement {
     }
 }
 
-/// What has to hold at any size.
+/// Checks that hold at any size of the bench.
 fn check(passed: &Passed, own: &Judgement, workloads: &[Workload], days: u64) -> Result<()> {
     let pods: usize = workloads.iter().map(|of| of.pods.len()).sum();
     let most = MOST_BYTES * pods as u64 * days + 200_000;
@@ -122,7 +122,7 @@ const SAMPLE: usize = 50;
 const AT_A_TIME: usize = 10;
 
 /// What the same store takes for questions about each workload by itself, in the form in which KRR asks them: who made the
-/// pods, then percentile, peak and number of samples with a point each 75 s. Measured for some, and told for all.
+/// pods, then percentile, peak and number of samples with a point each 75 s. Measured for a sample, and scaled to all workloads.
 fn by_workload(server: &Server, workloads: &[Workload], days: u64) -> Result<()> {
     let plain: Vec<_> = workloads.iter().enumerate().filter(|(_, of)| of.kind == "Deployment").collect();
     let sample = SAMPLE.min(plain.len());

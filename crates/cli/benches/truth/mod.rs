@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
-/// What a pod uses in a minute: thousandths of a core, and MiB at its end.
+/// A pod's usage in one minute: CPU in thousandths of a core, and memory in MiB at the end of the minute.
 type Minute = (f64, f64);
 
 /// A container of a workload, and all pods that it has had.
@@ -23,7 +23,7 @@ pub struct Pod {
     pub usage: Vec<Minute>,
 }
 
-/// What somebody recommends: thousandths of a core, and bytes.
+/// A recommendation: CPU in thousandths of a core, and memory in bytes.
 pub type Advice = (Option<f64>, Option<f64>);
 
 /// How good the advice for all workloads is.
@@ -39,7 +39,7 @@ pub struct Judgement {
     pub without: Vec<String>,
 }
 
-/// What pods are judged by: those of a Job run one after the other, all others side by side.
+/// How pods run: those of a Job one after the other, all others at the same time.
 impl Workload {
     fn is_job(&self) -> bool {
         self.kind == "CronJob"
@@ -123,7 +123,7 @@ impl Random {
     }
 }
 
-/// The workloads over a window of so many minutes, with so many plain ones. Moments are told in fourteenths of the window,
+/// The workloads over a window of so many minutes, with so many plain ones. Times are given in fourteenths of the window,
 /// so that a small window has everything, too.
 pub fn world(minutes: usize, plain: usize) -> Vec<Workload> {
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
@@ -337,7 +337,7 @@ pub fn objects(workloads: &[Workload], minutes: usize) -> String {
     text
 }
 
-/// What a report in JSON recommends, by the name of the workload.
+/// The recommendations of a JSON report, by workload name.
 pub fn advice(report: &serde_json::Value) -> BTreeMap<String, Advice> {
     let list =
         |value: &serde_json::Value, key: &str| value.get(key).and_then(|of| of.as_array()).cloned().unwrap_or_default();

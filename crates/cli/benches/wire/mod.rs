@@ -7,12 +7,12 @@ use std::thread;
 
 use super::measure::Result;
 
-/// What has passed so far.
+/// The traffic so far.
 #[derive(Debug, Default, Clone)]
 pub struct Passed {
     /// The requests, path and query as they were sent.
     pub queries: Vec<String>,
-    /// Of the answers, as they are compressed.
+    /// Compressed size of the responses.
     pub bytes: u64,
 }
 
