@@ -137,6 +137,7 @@ may no create leases -n headroom --as "$collector"
 may no list usageprofiles.headroom.dev -A --as "$collector"
 # For the comparison of estimates with use, which is on by default.
 may yes list pods -A --as "$collector"
+may yes list namespaces --as "$collector"
 may no get pods -A --as "$collector"
 may no get secrets -n headroom --as "$collector"
 server=system:serviceaccount:kubewarden:policy-server

@@ -15,6 +15,7 @@ use headroom_sources::{Reach, Source};
 use headroom_usage::accuracy::Estimates;
 use headroom_usage::window_merge::DAYS_KEPT;
 use headroom_usage::{DAY, day_of};
+use headroom_usage_profile::RestrictedNamespaces;
 use tokio::sync::RwLock;
 use tokio_util::sync::CancellationToken;
 
@@ -261,14 +262,34 @@ impl Rounds {
         Ok(Outcome::default())
     }
 
+    /// The namespaces that may ask for fewer estimates. If they are unknown, policies look at each Namespace.
+    async fn restricted_namespaces(&self) -> Option<RestrictedNamespaces> {
+        let Destination::Cluster(cluster) = &self.destination else { return None };
+        let listed = cluster.restricted_namespaces().await;
+        listed
+            .map_err(|error| tracing::info!(%error, "policies read each Namespace to see if it turns estimates off"))
+            .ok()
+    }
+
     async fn publish(&self) -> Result<(), RoundError> {
         self.take_turn().await?;
         // By the clock and by what was read, and never by a moment given by hand.
         tokio::task::block_in_place(|| self.store.expire(day_of(clock::now())))?;
+        let restricted = self.restricted_namespaces().await;
+        let restricted = restricted.as_ref();
         let Self { store, destination, namespace, pooling, refresh, replace_other_stores, lease, metrics, .. } = self;
         let (refresh, replace_other_stores, lease) = (*refresh, *replace_other_stores, lease.as_ref());
-        let publisher =
-            Publisher { store, destination, namespace, pooling, refresh, replace_other_stores, lease, metrics };
+        let publisher = Publisher {
+            store,
+            destination,
+            namespace,
+            pooling,
+            restricted,
+            refresh,
+            replace_other_stores,
+            lease,
+            metrics,
+        };
         let published = publisher.publish(self.as_of()?).await?;
         let (written, unchanged, deleted, bytes) =
             (published.written, published.unchanged, published.deleted, published.bytes);

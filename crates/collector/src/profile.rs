@@ -22,7 +22,7 @@ use headroom_usage::batch::WorkloadPlace;
 use headroom_usage::day_of;
 use headroom_usage::varint::Damaged;
 use headroom_usage::window_merge::OpenHistory;
-use headroom_usage_profile::{Dropped, Histories, History, ImageHistory, Images, Share};
+use headroom_usage_profile::{Dropped, Histories, History, ImageHistory, Images, RestrictedNamespaces, Share};
 
 use self::cluster_pool::{Gathering, InNamespaces};
 use self::tags::{NewestTags, Wanted};
@@ -54,6 +54,8 @@ impl Pooling {
 pub struct Collected<'a> {
     pub at: Timestamp,
     pub behind: &'a BTreeMap<String, Timestamp>,
+    /// The namespaces that may ask for fewer estimates; none if they are unknown.
+    pub restricted: Option<&'a RestrictedNamespaces>,
 }
 
 /// All that the store knows of a root's images, to be published in a namespace.
@@ -88,6 +90,7 @@ pub fn build(
         quorum: Some(pooling.quorum),
         page_key: store.page_key().to_owned(),
         images,
+        restricted: collected.restricted.cloned(),
         dropped: Dropped { tags: dropped, ..Dropped::default() },
     };
     share.bound();

@@ -22,7 +22,7 @@ use std::io::Write;
 use headroom_core::cluster::usage::{ProfileName, Root};
 use headroom_core::timestamp::Timestamp;
 use headroom_usage::accuracy::{Sums, published};
-use headroom_usage_profile::{Share, UsageProfile, layout};
+use headroom_usage_profile::{RestrictedNamespaces, Share, UsageProfile, layout};
 use serde_json::Value;
 
 use self::cluster::ClusterError;
@@ -56,6 +56,8 @@ pub struct Publisher<'a> {
     /// Where the profiles stand.
     pub namespace: &'a str,
     pub pooling: &'a Pooling,
+    /// The namespaces that may ask for fewer estimates; none if they are unknown.
+    pub restricted: Option<&'a RestrictedNamespaces>,
     /// How many seconds a profile may stay as it is although it was collected anew.
     pub refresh: i64,
     /// Replace histories of other stores that this store does not have.
@@ -104,7 +106,7 @@ impl Publisher<'_> {
         self.tell_accuracy()?;
         let mut published = Published::default();
         let behind = self.behind(as_of)?;
-        let collected = Collected { at: as_of, behind: &behind };
+        let collected = Collected { at: as_of, behind: &behind, restricted: self.restricted };
         for root in Root::all() {
             self.metrics.alive(clock::now());
             let there = match self.destination.list(self.namespace, root).await {

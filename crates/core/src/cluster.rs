@@ -41,6 +41,8 @@ pub struct Context<'d> {
     pub namespace: Option<Node<'d>>,
     /// The entries of the wanted images in the profiles that were found, each image once.
     pub usage: Vec<Found<'d>>,
+    /// When each of the roots was collected that say that the namespace does not ask for fewer estimates.
+    pub unrestricted_at: Vec<Timestamp>,
     /// Empty if they were not requested.
     pub autoscalers: Vec<Autoscaler<'d>>,
     /// For the extended resources of a claim's devices; none if they were not requested or could not be read.
@@ -118,6 +120,9 @@ impl<'d> Context<'d> {
             Lookup::Autoscalers { .. } => self.autoscalers = Autoscaler::read_list(node)?,
             Lookup::UsageProfile { name, places, of, .. } => {
                 let profile = Profile::read(node);
+                if let (Ok(root), true) = (&profile, name.path.is_empty()) {
+                    self.unrestricted_at.extend(root.unrestricted_at(of));
+                }
                 self.usage.retain(|known| !places.contains(&known.place));
                 self.usage.extend(places.iter().map(|place| Found::read(place, name, of, &profile)));
             }

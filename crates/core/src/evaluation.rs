@@ -1,8 +1,8 @@
 //! The entry point: evaluates one request, from its plan to the decision.
 //!
 //! ```text
-//! plan -> objects -> ranges, origins, targets -> namespace -> roots, pages of history -> fill, bounds -> quotas -> decision
-//!                                                                                        fresh quotas <-^
+//! plan -> objects -> ranges, origins, targets -> roots of history -> namespace? -> pages -> fill, bounds -> quotas -> decision
+//!                                                                                           fresh quotas <-^
 //! ```
 //!
 //! Objects are read in phases, because a later phase depends on what an earlier one has found. Only needed objects are
@@ -117,13 +117,18 @@ fn decide<'d>(
     }
     let mut notes = Vec::new();
     let mut subject = Subject::of(&plan, pod, request, &reader.context, settings, &mut notes)?;
-    if !subject.targets.is_empty() && !reader.context.asked_for_namespace {
+    let mut history = history_of(request, &subject);
+    let roots = history.roots(request, settings);
+    reader.read(&roots);
+    let is_unrestricted = estimate_targets::is_unrestricted(roots.len(), &reader.context, &settings.estimates);
+    if !subject.targets.is_empty() && !is_unrestricted && !reader.context.asked_for_namespace {
         reader.read(&[namespace(request)]);
     }
+    let possible = subject.targets.len();
     subject.targets = estimate_targets::restrict_by_namespace(subject.targets, reader.context.namespace, &mut notes)?;
-    let containers = subject.targets.iter().map(|target| target.container);
-    let history = HistoryLookups::of(request, subject.pod.as_ref(), containers);
-    reader.read(&history.roots(request, settings));
+    if subject.targets.len() < possible {
+        history = history_of(request, &subject);
+    }
     reader.read(&history.pages(request, settings, &reader.context));
     let draft = Draft::of(request, &plan, subject, &reader.context, settings, &notes)?;
     let charges = charge::charge(request, &plan, &draft.pods, &reader.context, settings)?;
@@ -134,6 +139,12 @@ fn decide<'d>(
     reader.read(&fresh_quotas);
     let charges = charge::charge(request, &plan, &draft.pods, &reader.context, settings)?;
     Ok(draft.with_stale_quotas(&reader.context).finish(request, &plan, charges))
+}
+
+/// The history of the images whose containers get estimates.
+fn history_of<'d>(request: &'d Request<'d>, subject: &Subject<'d>) -> HistoryLookups<'d> {
+    let containers = subject.targets.iter().map(|target| target.container);
+    HistoryLookups::of(request, subject.pod.as_ref(), containers)
 }
 
 fn namespace<'d>(request: &'d Request<'d>) -> Lookup<'d> {

@@ -8,7 +8,7 @@ use headroom_core::cluster::usage::{Repository, Root, workload};
 use headroom_core::image::ImageName;
 use headroom_core::timestamp::Timestamp;
 use headroom_usage_profile::custom_resource::NAMESPACE;
-use headroom_usage_profile::{Dropped, Histories, History, Images, Share};
+use headroom_usage_profile::{Histories, History, Images, Share};
 use serde_json::Value;
 
 use headroom_dryrun::cluster_reader::{ClusterReader, List, ReadError};
@@ -60,11 +60,9 @@ impl<'s> HistoryOverlay<'s> {
             }
             own.workloads.insert(workload::key(workload, name), history);
         }
-        let objects = shares.into_iter().flat_map(|(root, images)| {
-            let (namespace, dropped) = (NAMESPACE.to_owned(), Dropped::default());
-            let page_key = String::new();
-            Share { namespace, root, collected_at: now, quorum: None, page_key, images, dropped }.lay_out()
-        });
+        let objects = shares
+            .into_iter()
+            .flat_map(|(root, images)| Share { images, ..Share::empty(NAMESPACE, root, now, "") }.lay_out());
         Self { below, profiles: objects.map(|object| object.to_value()).collect() }
     }
 }

@@ -25,6 +25,8 @@ pub(super) const MOST_BYTES: usize = 6_000;
 pub(super) const MOST_BYTES_OF_SHARED_POOL: usize = 3_500;
 /// The most nodes in a root's list of pages.
 pub const MOST_NODES: usize = 8_000;
+/// The longest list of namespaces that ask for fewer estimates: some 60 names. It is read for every pod.
+pub const MOST_BYTES_OF_RESTRICTED: usize = 1_024;
 
 /// How many histories were dropped for lack of room.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -14,7 +14,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::bounds::MOST_NODES;
+use super::bounds::{MOST_BYTES_OF_RESTRICTED, MOST_NODES};
 use super::serialized::{keyed, text};
 use super::{ImageHistory, Images};
 
@@ -83,11 +83,16 @@ pub struct Header {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub page_key: Option<String>,
+    /// In a root: the namespaces with the label or annotation `headroom.dev/estimates`, separated by spaces, or `*` if there
+    /// are too many to list. Readers look at these Namespaces, and at every Namespace if this is absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = MOST_BYTES_OF_RESTRICTED))]
+    pub restricted_namespaces: Option<String>,
 }
 
 impl Header {
     pub fn new(collected_at: Timestamp, quorum: Option<u64>) -> Self {
-        Self { format: FORMAT, collected_at, quorum, pages: None, page_key: None }
+        Self { format: FORMAT, collected_at, quorum, pages: None, page_key: None, restricted_namespaces: None }
     }
 }
 

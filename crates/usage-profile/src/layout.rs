@@ -13,7 +13,7 @@ use headroom_core::cluster::usage::{ProfileKey, ProfileName, Repository};
 
 use super::bounds::{MOST_BYTES_OF_SHARED_POOL, MOST_NODES};
 use super::custom_resource::{Header, Summary};
-use super::{Histories, ImageHistory, Images, Share, UsageProfile, UsageProfileSpec, fair_share};
+use super::{Histories, ImageHistory, Images, RestrictedNamespaces, Share, UsageProfile, UsageProfileSpec, fair_share};
 
 /// The most bytes of text of an object with entries. With what the API server adds, the objects read for a request stay
 /// below 16 KB each and 20 KB together.
@@ -43,6 +43,7 @@ impl Share {
         };
         let (dropped_histories, dropped_tags) = (self.dropped.own, self.dropped.tags);
         let mut whole = Summary { dropped_histories, dropped_tags, ..Summary::default() };
+        let restricted = self.restricted.take().map(|RestrictedNamespaces(names)| names);
         let mut last = None;
         let mut objects = Vec::with_capacity(laid.pages.len() + 1);
         let is_one = laid.pages.len() == 1 && laid.tree.len() == 1;
@@ -62,12 +63,15 @@ impl Share {
             }
             let images = images(entries);
             if is_one {
-                return vec![object(String::new(), whole, images)];
+                let mut root = object(String::new(), whole, images);
+                root.spec.header.restricted_namespaces = restricted;
+                return vec![root];
             }
             objects.push(object(path, summary, images));
         }
         whole.pages = objects.len();
         let mut root = object(String::new(), whole, Images::new());
+        root.spec.header.restricted_namespaces = restricted;
         if whole.pages > 0 {
             root.spec.header.pages = Some(laid.tree);
             root.spec.header.page_key = Some(self.page_key);

@@ -21,6 +21,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use headroom_core::amount::Quantity;
+use headroom_core::cluster::usage::profile_layout::ANY_NAMESPACE;
 use headroom_core::cluster::usage::{Percentile, Repository, Resource, Root, TagKey, Window};
 use headroom_core::timestamp::Timestamp;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -43,11 +44,35 @@ pub struct Share {
     /// The key of the hashes that decide which page holds an entry. Nobody but readers of profiles should know it.
     pub page_key: String,
     pub images: Images,
+    /// The namespaces that may ask for fewer estimates; none if they are unknown.
+    pub restricted: Option<RestrictedNamespaces>,
     /// How much was dropped for lack of room, so that users learn why history is missing.
     pub dropped: Dropped,
 }
 
+impl Share {
+    /// A root without any history.
+    pub fn empty(namespace: &str, root: Root, collected_at: Timestamp, page_key: &str) -> Self {
+        let (namespace, page_key) = (namespace.to_owned(), page_key.to_owned());
+        let (images, dropped) = (Images::new(), Dropped::default());
+        Self { namespace, root, collected_at, quorum: None, page_key, images, restricted: None, dropped }
+    }
+}
+
 pub type Images = BTreeMap<Repository, ImageHistory>;
+
+/// The namespaces that may ask for fewer estimates, as a root lists them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RestrictedNamespaces(String);
+
+impl RestrictedNamespaces {
+    /// All of them, in their order. If there are too many to list, readers look at each Namespace.
+    pub fn of<'n>(names: impl IntoIterator<Item = &'n str>) -> Self {
+        let names = names.into_iter().collect::<Vec<_>>().join(" ");
+        let is_listed = names.len() <= bounds::MOST_BYTES_OF_RESTRICTED;
+        Self(if is_listed { names } else { ANY_NAMESPACE.to_owned() })
+    }
+}
 
 /// The usage history of one image.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

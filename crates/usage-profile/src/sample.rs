@@ -8,7 +8,8 @@ use headroom_core::image::ImageName;
 use headroom_core::timestamp::Timestamp;
 
 use super::{
-    Accuracy, Dropped, Histories, History, Images, OomKill, Percentiles, Share, Usage, UsageProfile, WindowUsage,
+    Accuracy, Dropped, Histories, History, Images, OomKill, Percentiles, RestrictedNamespaces, Share, Usage,
+    UsageProfile, WindowUsage,
 };
 
 pub fn at(text: &str) -> Timestamp {
@@ -46,6 +47,7 @@ pub fn share_of(images: impl IntoIterator<Item = String>) -> Share {
         quorum: Some(3),
         page_key: "0f1e".to_owned(),
         images: Images::new(),
+        restricted: Some(RestrictedNamespaces::of(["lab", "staging"])),
         dropped: Dropped::default(),
     };
     for (seconds, text) in (0..).zip(images) {

@@ -5,18 +5,20 @@
 
 pub(super) mod error;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use headroom_core::annotations::headroom_annotation;
 use headroom_core::cluster::usage::Root;
 use headroom_core::cluster::usage::profile_layout::{GROUP, VERSION};
+use headroom_core::plan::estimate_targets;
 use headroom_core::timestamp::Timestamp;
 use headroom_kube::ApiPath;
 use headroom_kube::api_client::{ApiClient, ApiError, ApplyOptions, ListOptions};
 use headroom_kube::retry::Retry;
 use headroom_kube::{kubeconfig, proxy};
 use headroom_usage::accuracy::Estimates;
+use headroom_usage_profile::RestrictedNamespaces;
 use headroom_usage_profile::custom_resource::ROOT_LABEL;
 use kube::Client;
 use serde_json::Value;
@@ -35,8 +37,8 @@ const ATTEMPTS: u32 = 4;
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(45);
 /// The resource that errors name.
 const PROFILES: &str = "usageprofiles";
-/// Pods in a page, of which only the metadata is read: a few kilobytes each.
-const PODS_PAGE_SIZE: u32 = 500;
+/// Pods or Namespaces in a page, of which only the metadata is read: a few kilobytes each.
+const PAGE_SIZE: u32 = 500;
 
 pub struct Cluster {
     pub api: ApiClient,
@@ -73,7 +75,7 @@ impl Cluster {
     /// The estimates in the annotations of all pods.
     pub async fn estimates(&self) -> Result<Estimates, ClusterError> {
         let mut estimates = Estimates::default();
-        let options = ListOptions { page_size: PODS_PAGE_SIZE, only_metadata: true, ..ListOptions::default() };
+        let options = ListOptions { page_size: PAGE_SIZE, only_metadata: true, ..ListOptions::default() };
         let add = |pod: Value| {
             let annotations = pod.pointer("/metadata/annotations");
             let annotation = annotations.and_then(|all| all.get(headroom_annotation::NAME)?.as_str());
@@ -85,6 +87,21 @@ impl Cluster {
         let listed = self.api.for_each(&ApiPath::new("/api/v1/pods"), options, add).await;
         listed.map_err(|error| ClusterError::of(error, "list", "pods", ""))?;
         Ok(estimates)
+    }
+
+    /// The namespaces that may ask for fewer estimates by a label or an annotation.
+    pub async fn restricted_namespaces(&self) -> Result<RestrictedNamespaces, ClusterError> {
+        let mut restricted = BTreeSet::new();
+        let options = ListOptions { page_size: PAGE_SIZE, only_metadata: true, ..ListOptions::default() };
+        let add = |namespace: Value| {
+            let chooses = |field| namespace.pointer(&format!("/metadata/{field}"))?.get(estimate_targets::CHOICE);
+            if ["labels", "annotations"].into_iter().any(|field| chooses(field).is_some()) {
+                restricted.insert(metadata(&namespace, "name").to_owned());
+            }
+        };
+        let listed = self.api.for_each(&ApiPath::new("/api/v1/namespaces"), options, add).await;
+        listed.map_err(|error| ClusterError::of(error, "list", "namespaces", ""))?;
+        Ok(RestrictedNamespaces::of(restricted.iter().map(String::as_str)))
     }
 
     /// The objects of a root, the root itself and its pages, by their names.

@@ -39,6 +39,8 @@ pub enum Scenario {
     NoNamespace,
     /// Pods may not be listed.
     NoPods,
+    /// Namespaces may not be listed.
+    NoNamespaces,
 }
 
 /// nginx's root.
@@ -68,6 +70,8 @@ pub struct ApiServer {
     pub profiles: Mutex<BTreeMap<String, Value>>,
     /// Metadata of pods.
     pub pods: Mutex<Vec<Value>>,
+    /// Metadata of Namespaces.
+    pub namespaces: Mutex<Vec<Value>>,
     pub lease: Mutex<Option<Value>>,
     pub writes: Mutex<Vec<Write>>,
     /// Method, path and query of each request.
@@ -96,6 +100,7 @@ impl ApiServer {
             uid: uid.to_owned(),
             profiles: Mutex::default(),
             pods: Mutex::default(),
+            namespaces: Mutex::default(),
             lease: Mutex::default(),
             writes: Mutex::default(),
             requests: Mutex::default(),
@@ -156,6 +161,16 @@ impl ApiServer {
         }
         if path == "/api/v1/pods" {
             return self.pods(request);
+        }
+        if path == "/api/v1/namespaces" {
+            assert!(request.headers["accept"].to_str().unwrap().contains("as=PartialObjectMetadataList"));
+            if scenario == Scenario::NoNamespaces {
+                return status(StatusCode::FORBIDDEN, "Forbidden", "namespaces is forbidden", json!({}));
+            }
+            let items: Vec<_> =
+                self.namespaces.lock().unwrap().iter().map(|metadata| json!({"metadata": metadata})).collect();
+            let list = json!({"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": {}, "items": items});
+            return (StatusCode::OK, list);
         }
         if let Some(path) = path.strip_prefix("/apis/coordination.k8s.io/v1/namespaces/") {
             return self.lease(&request.method, path, body);

@@ -1,5 +1,6 @@
 //! Writing to a cluster, against an in-memory API server: the requests, and the errors if it refuses.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -19,7 +20,7 @@ use headroom_usage::sample::{Batch, Container, Resource, Sample, Series, Window}
 
 use crate::api_server::{ApiServer, NGINX_ROOT, Scenario};
 use crate::support::*;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::RwLock;
 use tokio_util::sync::CancellationToken;
 
@@ -107,6 +108,7 @@ async fn publish_as(
         destination: &destination,
         namespace: "headroom",
         pooling: &Pooling { quorum: 1, namespaces: Vec::new() },
+        restricted: None,
         refresh: 6 * HOUR,
         replace_other_stores,
         lease,
@@ -284,4 +286,36 @@ async fn errors_for_all_profiles_are_reported_once_with_advice() {
         let error = publish(&store, server.start().await, NOW).await.unwrap_err();
         assert_eq!(error.to_string(), expected);
     }
+}
+
+/// The list in each root after a round.
+async fn restricted(server: &Arc<ApiServer>) -> BTreeSet<String> {
+    let folder = tempfile::tempdir().unwrap();
+    rounds(server, folder.path(), Scripted::new(three_workloads())).await.once().await.unwrap();
+    let profiles = server.profiles.lock().unwrap();
+    let list = |profile: &Value| profile["spec"]["header"]["restrictedNamespaces"].to_string();
+    profiles.values().map(list).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_root_lists_the_namespaces_that_may_ask_for_fewer_estimates() {
+    let server = ApiServer::new("1");
+    let chosen = |text: &str| json!({"headroom.dev/estimates": text});
+    *server.namespaces.lock().unwrap() = vec![
+        json!({"name": "shop", "labels": {"team": "a"}}),
+        json!({"name": "lab", "labels": chosen("never")}),
+        json!({"name": "batch", "annotations": chosen("of")}),
+    ];
+    assert_eq!(restricted(&server).await, [r#""batch lab""#.to_owned()].into());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn too_many_restricted_namespaces_and_unknown_ones_are_not_listed() {
+    let server = ApiServer::new("1");
+    let of = |number| json!({"name": format!("team-{number}"), "labels": {"headroom.dev/estimates": "never"}});
+    *server.namespaces.lock().unwrap() = (0..1_000).map(of).collect();
+    assert_eq!(restricted(&server).await, [r#""*""#.to_owned()].into());
+    let server = ApiServer::new("1");
+    *server.scenario.lock().unwrap() = Scenario::NoNamespaces;
+    assert_eq!(restricted(&server).await, ["null".to_owned()].into());
 }

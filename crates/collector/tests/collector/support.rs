@@ -196,7 +196,7 @@ pub fn objects(store: &Store, as_of: i64, pooling: &Pooling) -> Vec<Value> {
 
 fn texts(store: &Store, as_of: i64, pooling: &Pooling) -> Vec<String> {
     let (at, behind) = (Timestamp::from_unix_seconds(as_of).unwrap(), BTreeMap::new());
-    let collected = Collected { at, behind: &behind };
+    let collected = Collected { at, behind: &behind, restricted: None };
     let share = |root| profile::build(store, "headroom", root, &collected, pooling).unwrap();
     Root::all().flat_map(|root| share(root).lay_out()).map(|object| serde_json::to_string(&object).unwrap()).collect()
 }

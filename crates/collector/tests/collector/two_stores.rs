@@ -201,6 +201,7 @@ async fn files_of_profiles_are_treated_like_a_cluster() {
                 destination: &destination,
                 namespace: "headroom",
                 pooling: &Pooling { quorum: 1, namespaces: Vec::new() },
+                restricted: None,
                 refresh,
                 replace_other_stores: false,
                 lease: None,

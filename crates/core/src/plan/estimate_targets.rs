@@ -1,14 +1,19 @@
 //! Selects the estimates to make for a pod: which containers, and which resources.
 
 use std::borrow::Cow;
+use std::time::Duration;
 
 use crate::annotations::limit_ranger::LIMIT_RANGER;
+use crate::cluster::Context;
 use crate::cluster::usage::Resource;
+use crate::cluster::usage::read::age;
+use crate::image::ImageName;
 use crate::json::{Malformed, Node};
 use crate::request::pod::ContainerIndex;
 use crate::request::{Container, Origin, Pod, Requirement};
 use crate::settings::{EstimateMode, EstimateSettings};
 use crate::truncate::shortened;
+use crate::well_known;
 
 /// A label or an annotation of a namespace, or an annotation of a pod, that asks for fewer estimates than the settings.
 pub const CHOICE: &str = "headroom.dev/estimates";
@@ -26,6 +31,20 @@ pub struct EstimateTarget {
 /// The mode that a pod's annotation asks for.
 pub fn chosen_by_pod(pod: &Pod<'_>, notes: &mut Vec<String>) -> Result<EstimateMode, Malformed> {
     Ok(chosen("the pod", pod.annotation(CHOICE)?, notes))
+}
+
+/// A list of restricted namespaces that is older is not believed, because its collector no longer runs. More than a
+/// collector's `--refresh`, after which it writes what has not changed.
+const MAX_AGE_OF_RESTRICTIONS: Duration = Duration::from_secs(24 * 3_600);
+
+/// Tells whether each of these roots says that the namespace does not ask for fewer estimates. Otherwise the Namespace
+/// has to be read: it may ask for fewer, or the collector does not know, or does not run.
+pub fn is_unrestricted(roots: usize, context: &Context<'_>, settings: &EstimateSettings<'_>) -> bool {
+    let Some(now) = settings.replay_time.or(context.now) else { return false };
+    let mut collected = context.unrestricted_at.iter();
+    roots > 0
+        && context.unrestricted_at.len() == roots
+        && collected.all(|collected_at| age(*collected_at, now, MAX_AGE_OF_RESTRICTIONS).is_ok())
 }
 
 /// The targets that remain in a namespace that asks for fewer by a label or an annotation.
@@ -87,6 +106,10 @@ pub fn all(
         by_name.as_ref().and_then(first) == Some(place)
     };
     for (index, container) in pod.containers.iter().enumerate() {
+        // Without history, only the table of well-known images can give an estimate.
+        if settings.history.is_empty() && !is_well_known(container) {
+            continue;
+        }
         for (resource, is_wanted) in Resource::ALL.into_iter().zip(wanted) {
             let set_by = if is_wanted { SetBy::of(container, resource) } else { SetBy::Us };
             match set_by {
@@ -105,6 +128,10 @@ pub fn all(
         }
     }
     targets
+}
+
+fn is_well_known(container: &Container<'_>) -> bool {
+    ImageName::parse(&container.image).is_ok_and(|image| well_known::requests(image.repository()).is_some())
 }
 
 /// A limit, because an estimate costs far more than parsing a container.

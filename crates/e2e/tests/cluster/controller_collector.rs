@@ -299,6 +299,7 @@ fn share(images: usize, namespaces: usize, of: &str) -> Share {
         quorum: Some(3),
         page_key: "0123456789abcdef".to_owned(),
         images: of_images,
+        restricted: None,
         dropped: Dropped::default(),
     };
     share.bound();

@@ -145,6 +145,9 @@ pub const PAGE: u8 = b'#';
 /// A half without any entries.
 pub const NOTHING: u8 = b'.';
 
+/// In a root's list of namespaces that ask for fewer estimates: there are too many to list.
+pub const ANY_NAMESPACE: &str = "*";
+
 /// A list of pages that is not a tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NoTree;

@@ -7,7 +7,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::profile_layout::{Halves, ProfileKey, ProfileName, TagKey, page_of};
+use super::profile_layout::{ANY_NAMESPACE, Halves, ProfileKey, ProfileName, TagKey, page_of};
 use super::{FORMAT, OomKill, Percentile, Resource, Window};
 use crate::amount::{Quantity, read_quantity};
 use crate::json::{Malformed, Node};
@@ -86,6 +86,8 @@ struct Header<'d> {
     pages: Option<Node<'d>>,
     /// The key of the hashes that decide on pages.
     page_key: Option<Node<'d>>,
+    /// In a root: the namespaces that may ask for fewer estimates; none if the collector does not know them.
+    restricted: Option<Node<'d>>,
 }
 
 impl<'d> Profile<'d> {
@@ -99,13 +101,22 @@ impl<'d> Profile<'d> {
         }
         let collected_at = moment(required(header, "collectedAt")?)?;
         let quorum = if header.get("quorum")?.is_some() { count(header, "quorum")? } else { 0 };
-        let header = Header { collected_at, quorum, pages: header.get("pages")?, page_key: header.get("pageKey")? };
+        let (pages, page_key) = (header.get("pages")?, header.get("pageKey")?);
+        let restricted = header.get("restrictedNamespaces")?;
+        let header = Header { collected_at, quorum, pages, page_key, restricted };
         Ok(Self { header: Some(header), images: spec.get("images")? })
     }
 
     /// The images, by their keys.
     pub fn images(self) -> Option<Node<'d>> {
         self.images
+    }
+
+    /// When it was found that this namespace does not ask for fewer estimates; none if it may do so.
+    pub fn unrestricted_at(self, namespace: &str) -> Option<Timestamp> {
+        let Header { collected_at, restricted, .. } = self.header?;
+        let mut names = restricted?.plain_str().ok()?.split(' ');
+        (!names.any(|name| name == namespace || name == ANY_NAMESPACE)).then_some(collected_at)
     }
 
     /// The entry at this place, with the history of this namespace.
@@ -162,15 +173,7 @@ impl<'d> Histories<'d> {
 
     /// The age of the histories; an error if it is more than `most`.
     pub fn age(&self, now: Timestamp, most: Duration) -> Result<Duration, Unusable> {
-        let collected_at = self.collected_at;
-        match now.since(collected_at) {
-            Some(age) if age > most => Err(Unusable::TooOld { collected_at, most }),
-            Some(age) => Ok(age),
-            None if collected_at.since(now).is_some_and(|ahead| ahead > CLOCK_SKEW) => {
-                Err(Unusable::FromTheFuture { collected_at })
-            }
-            None => Ok(Duration::ZERO),
-        }
+        age(self.collected_at, now, most)
     }
 
     /// The history of all tags together.
@@ -302,6 +305,18 @@ impl<'d> Observed<'d> {
     fn figure(&self, percentile: Percentile) -> Result<Option<Node<'d>>, Malformed> {
         let Some(place) = percentile.place() else { return self.usage.get("peak") };
         Ok(self.usage.list("percentiles")?.nth(place).and_then(Node::present))
+    }
+}
+
+/// The age of what was collected at a time; an error if it is more than `most`.
+pub fn age(collected_at: Timestamp, now: Timestamp, most: Duration) -> Result<Duration, Unusable> {
+    match now.since(collected_at) {
+        Some(age) if age > most => Err(Unusable::TooOld { collected_at, most }),
+        Some(age) => Ok(age),
+        None if collected_at.since(now).is_some_and(|ahead| ahead > CLOCK_SKEW) => {
+            Err(Unusable::FromTheFuture { collected_at })
+        }
+        None => Ok(Duration::ZERO),
     }
 }
 

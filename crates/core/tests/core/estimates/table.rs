@@ -379,7 +379,7 @@ fn namespaces_and_pods_may_ask_for_fewer_estimates_but_not_for_more() {
         let mut without = situation.clone();
         without.namespace = json!({"metadata": {field: {"headroom.dev/estimates": "never"}}});
         let outcome = without.judge();
-        assert!(!outcome.changed && outcome.profiles_read() == 0, "{field}: {:?}", outcome.reads);
+        assert!(!outcome.changed, "{field}: {:?}", outcome.reads);
     }
     let mut without = situation.clone();
     without.request["object"]["metadata"]["annotations"] = json!({"headroom.dev/estimates": "never"});
@@ -396,6 +396,48 @@ fn namespaces_and_pods_may_ask_for_fewer_estimates_but_not_for_more() {
         outcome.warnings[2],
         "`headroom.dev/estimates: off` of the namespace is ignored: expected one of `ifNotSet`, `always`, `never`"
     );
+}
+
+#[test]
+fn the_namespace_is_read_unless_its_root_says_that_it_asks_for_nothing() {
+    let judge = |header: Value, namespace: Value| {
+        let mut profile = own(busy("120m", "200Mi"));
+        profile["spec"]["header"].as_object_mut().unwrap().extend(header.as_object().unwrap().clone());
+        let mut situation = nginx_pod().with_profile(profile);
+        situation.namespace = json!({"metadata": {"labels": namespace}});
+        let outcome = situation.judge();
+        (outcome.reads.iter().any(|(kind, _, _)| kind == "Namespace"), outcome.changed)
+    };
+    let listed = |names: &str| json!({"restrictedNamespaces": names});
+    for other in ["", "lab", "shopping web-shop"] {
+        assert_eq!(judge(listed(other), json!({})), (false, true), "{other}");
+    }
+    let never = json!({"headroom.dev/estimates": "never"});
+    // Listed, too many to list, of an older collector, unreadable, and of a collector that stopped a day ago.
+    for unknown in [
+        listed("lab shop"),
+        listed("*"),
+        json!({}),
+        json!({"restrictedNamespaces": 1}),
+        json!({"restrictedNamespaces": "", "collectedAt": "2026-11-20T05:59:59Z"}),
+        json!({"restrictedNamespaces": "", "collectedAt": "2026-11-22T06:00:00Z"}),
+    ] {
+        assert_eq!(judge(unknown.clone(), never.clone()), (true, false), "{unknown}");
+        assert!(judge(unknown, json!({})).0);
+    }
+}
+
+#[test]
+fn without_history_the_namespace_is_read_only_for_images_of_the_table() {
+    let judge = |image: &str| {
+        let settings = json!({"estimates": {"history": [], "scope": "namespace"}});
+        let mut situation = Situation::of_pod(pod(container(image))).with_settings(settings);
+        situation.namespace = json!({"metadata": {"labels": {"headroom.dev/estimates": "never"}}});
+        situation.judge()
+    };
+    assert!(judge("registry.example.com/shop/api:1").read_no_more_than_usual());
+    let outcome = judge("nginx:1.27");
+    assert!(!outcome.changed && !outcome.read_no_more_than_usual(), "{:?}", outcome.reads);
 }
 
 #[test]
@@ -777,7 +819,7 @@ fn a_root_points_to_the_page_with_the_entry() {
     check(&outcome, "120m", "200Mi");
     let read: Vec<&str> =
         outcome.reads.iter().map(|(_, _, name)| name.as_str()).filter(|name| !name.is_empty()).collect();
-    assert_eq!(read, ["shop", ROOT, "usage-26-01"]);
+    assert_eq!(read, [ROOT, "shop", "usage-26-01"]);
     // A list of pages in a page is ignored, and a missing page is no history.
     let mut further = page("usage-26-01");
     further["spec"] = json!({"header": {"format": 3, "collectedAt": "2026-11-21T05:00:00Z", "pages": "/##"}});

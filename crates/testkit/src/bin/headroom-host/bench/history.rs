@@ -9,7 +9,8 @@ use headroom_core::cluster::usage::{Percentile, Repository, Root, TagKey, Window
 use headroom_core::image::ImageName;
 use headroom_core::timestamp::Timestamp;
 use headroom_usage_profile::{
-    Dropped, Histories, History, ImageHistory, Images, Percentiles, Share, Usage, UsageProfile, WindowUsage,
+    Histories, History, ImageHistory, Images, Percentiles, RestrictedNamespaces, Share, Usage, UsageProfile,
+    WindowUsage,
 };
 use serde_json::{Value, json};
 
@@ -80,9 +81,9 @@ fn share(root: Root, images: Images) -> Share {
     let hour = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs() / HOUR;
     let collected_at = Timestamp::from_unix_seconds((hour.saturating_sub(HOURS) * HOUR) as i64);
     let collected_at = collected_at.unwrap_or(Timestamp::UNIX_EPOCH);
-    let (namespace, dropped) = (NAMESPACE.to_owned(), Dropped::default());
-    let page_key = "0123456789abcdef".to_owned();
-    let mut share = Share { namespace, root, collected_at, quorum: Some(3), page_key, images, dropped };
+    let empty = Share::empty(NAMESPACE, root, collected_at, "0123456789abcdef");
+    let restricted = Some(RestrictedNamespaces::of(["lab", "staging"]));
+    let mut share = Share { quorum: Some(3), images, restricted, ..empty };
     share.bound();
     share
 }
