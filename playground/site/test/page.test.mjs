@@ -597,6 +597,7 @@ for (const [theme, width] of [["light", 1440], ["dark", 1440], ["light", 1024], 
       const { violations } = await page.evaluate(() => globalThis.axe.run(document));
       assert.deepEqual(violations.map(({ id, nodes }) => `${id}: ${nodes.slice(0, 3).map((node) => `${node.target} ${node.failureSummary}`).join(" | ")}`), [], view);
       assert.equal(await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth), 0, `${view}: the page is wider than the window`);
+      assert.deepEqual(await page.locator(".listed .table, .scroller tr.row td.number").evaluateAll((all) => all.filter((cell) => cell.scrollWidth > cell.clientWidth + 1).map((cell) => cell.innerText.slice(0, 60))), [], `${view}: cut off`);
       if (SHOTS) await page.screenshot({ path: join(SHOTS, `ui-${view.split("=")[0]}-${theme}-${width}.png`), fullPage: view === "overview" });
     }
   });
