@@ -8,8 +8,6 @@
     reason = "text of others is printed by headroom_report, which cleans it"
 )]
 
-pub mod selector;
-
 pub mod manifest;
 
 pub mod describe;

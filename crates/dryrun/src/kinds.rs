@@ -7,6 +7,7 @@ pub mod lifecycle;
 
 use headroom_core::cluster::usage::profile_layout::GROUP;
 use headroom_core::quota::Kind;
+use headroom_tenant_quota::label_selector::Labels;
 use serde_json::Value;
 
 /// A kind of object.
@@ -152,6 +153,12 @@ fn plural(kind: &str) -> String {
 /// A text in an object's metadata, empty if it is not there.
 pub fn metadata<'o>(object: &'o Value, field: &str) -> &'o str {
     object.get("metadata").and_then(|metadata| metadata.get(field)).and_then(Value::as_str).unwrap_or_default()
+}
+
+pub fn labels_of(object: &Value) -> Labels {
+    let labels = object.pointer("/metadata/labels").and_then(Value::as_object);
+    let text = |(name, value): (&String, &Value)| Some((name.clone(), value.as_str()?.to_owned()));
+    labels.into_iter().flatten().filter_map(text).collect()
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use std::time::Duration;
 use headroom_core::json::{Document, Node};
 use headroom_core::quota::charged_names::RESOURCE_CLAIMS;
 use headroom_core::request::Request;
+use headroom_dryrun::kinds::labels_of;
 use headroom_tenant_quota::ledger::{OpenLedger, Refusal};
 use headroom_tenant_quota::reservation_request::{self, RequestError, ReservationRequest};
 use headroom_tenant_quota::state::Key;
@@ -18,7 +19,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::objects::{NAMESPACES, namespace_of};
-use super::tenants::{labels_of, read_quota};
+use super::tenants::read_quota;
 use super::writer::Answer;
 use super::{Replica, devices};
 use crate::ledger_cache::View;

@@ -6,9 +6,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use headroom_core::amount::Quantity;
 use headroom_core::cluster::resource_quota::ResourceQuota;
 use headroom_core::json::Document;
-use headroom_dryrun::kinds::metadata;
+use headroom_dryrun::kinds::{labels_of, metadata};
+use headroom_tenant_quota::label_selector::Labels;
 use headroom_tenant_quota::message::Consumers;
-use headroom_tenant_quota::selector::Labels;
 use headroom_tenant_quota::tenant_quota::{NEVER_CHARGED, TenantQuota, read_spec};
 use serde_json::Value;
 use tokio::sync::watch;
@@ -213,10 +213,4 @@ pub fn by_namespace(objects: &BTreeMap<(String, String), Value>) -> BTreeMap<Str
         }
     }
     quotas
-}
-
-pub fn labels_of(object: &Value) -> Labels {
-    let labels = object.pointer("/metadata/labels").and_then(Value::as_object);
-    let text = |(name, value): (&String, &Value)| Some((name.clone(), value.as_str()?.to_owned()));
-    labels.into_iter().flatten().filter_map(text).collect()
 }

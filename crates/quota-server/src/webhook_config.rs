@@ -7,8 +7,8 @@ use std::time::Duration;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use headroom_core::cluster::resource_quota::ResourceQuota;
+use headroom_tenant_quota::label_selector::Requirement;
 use headroom_tenant_quota::plan::{Node, Plan, is_charged_on_update};
-use headroom_tenant_quota::selector::Requirement;
 use headroom_tenant_quota::tenant_quota::TenantQuota;
 use headroom_tenant_quota::tree::trees;
 use serde_json::{Value, json};
@@ -191,7 +191,7 @@ impl<'a> Asked<'a> {
     ) -> Self {
         let mut asked =
             Self { tenants, selectors: BTreeMap::new(), names: BTreeSet::new(), rules: Value::Null, matches };
-        let expression = |Requirement { key, operator, values }: &Requirement| json!({"key": key, "operator": operator, "values": values});
+        let expression = |Requirement { key, operator, values }: &Requirement| json!({"key": key, "operator": operator.to_string(), "values": values});
         let mut nodes = Vec::new();
         for tree in trees(quotas).0 {
             for (at, (quota, _)) in tree.quotas.iter().enumerate() {

@@ -14,7 +14,7 @@
 pub mod encoding;
 
 pub mod devices;
-pub mod selector;
+pub mod label_selector;
 pub mod tenant_quota;
 pub mod tree;
 

@@ -12,7 +12,7 @@ use headroom_core::quota::{Breach, Fault, Kind, Measure};
 
 use crate::devices::{self, DEVICE_CLASSES};
 use crate::encoding::{self, Unreadable};
-use crate::selector::Labels;
+use crate::label_selector::Labels;
 use crate::tree::Tree;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

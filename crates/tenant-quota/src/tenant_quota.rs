@@ -5,7 +5,7 @@ use headroom_core::cluster::resource_quota::{ResourceQuota, validate};
 pub use headroom_core::cluster::tenant_quota::NEVER_CHARGED;
 use headroom_core::json::{Malformed, Node};
 
-use crate::selector::{Labels, Selector};
+use crate::label_selector::{LabelSelector, Labels};
 
 /// A TenantQuota as written by its author.
 #[derive(Debug, Clone, Default)]
@@ -18,7 +18,7 @@ pub struct TenantQuota {
     pub parent: Option<String>,
     /// Namespaces by name and by label. With neither, only children are charged.
     pub names: Vec<String>,
-    pub selector: Option<Selector>,
+    pub selector: Option<LabelSelector>,
     /// Usage is counted, but nothing is refused.
     pub is_suspended: bool,
     /// `spec.quota`: the same fields as a ResourceQuota's spec.
@@ -44,7 +44,7 @@ impl TenantQuota {
         if let Some(namespaces) = spec.get("namespaces")? {
             let names = namespaces.list("names")?.map(|name| Ok(name.str()?.into_owned()));
             quota.names = names.collect::<Result<_, Malformed>>()?;
-            quota.selector = namespaces.get("selector")?.map(Selector::read).transpose()?;
+            quota.selector = namespaces.get("selector")?.map(LabelSelector::read).transpose()?;
         }
         quota.is_suspended = spec.get("suspend")?.map(Node::bool).transpose()?.unwrap_or_default();
         if let Some(of_spec) = spec.get("quota")? {

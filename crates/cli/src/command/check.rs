@@ -5,6 +5,7 @@
 mod entry;
 mod render;
 
+use headroom_tenant_quota::label_selector::LabelSelector;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
@@ -12,13 +13,12 @@ use anyhow::bail;
 use clap::{ArgGroup, ValueEnum};
 use headroom_dryrun::cluster_reader::ClusterReader;
 use headroom_dryrun::judge::{PodsAt, Verdict};
-use headroom_dryrun::kinds::{ApiKind, metadata};
+use headroom_dryrun::kinds::{ApiKind, labels_of, metadata};
 use headroom_dryrun::manifest::Manifest;
 use headroom_report::{Exit, Page, Paint, complain, github, junit, sarif};
 
 use super::cluster_args::{Opened, Target};
 use super::manifests::{self, Manifests};
-use crate::selector::Selector;
 use entry::Entry;
 
 const EXAMPLES: &str = "\
@@ -57,7 +57,7 @@ pub struct Args {
     manifests: Manifests,
     /// Only objects with these labels, such as `app=web,tier!=cache`, as for `kubectl apply -l`
     #[arg(short = 'l', long, value_name = "SELECTOR")]
-    selector: Option<Selector>,
+    selector: Option<LabelSelector>,
     /// Output format
     #[arg(short, long, value_enum, default_value_t = Format::Table)]
     output: Format,
@@ -112,7 +112,7 @@ pub fn run(mut args: Args) -> anyhow::Result<Exit> {
         bail!("nothing to check: the files hold no objects");
     }
     if let Some(selector) = &args.selector {
-        read.retain(|read| read.as_ref().map_or(true, |manifest| selector.matches(&manifest.object)));
+        read.retain(|read| read.as_ref().map_or(true, |manifest| selector.matches(&labels_of(&manifest.object))));
         if read.is_empty() {
             bail!("nothing to check: no object in the files has these labels");
         }

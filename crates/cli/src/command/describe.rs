@@ -1,5 +1,6 @@
 //! `kubectl headroom describe`: reads what is asked about, and prints it. What is said is `crate::describe`'s.
 
+use headroom_tenant_quota::label_selector::LabelSelector;
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{anyhow, bail};
@@ -13,7 +14,7 @@ use headroom_core::quota::charged_names::{RESOURCE_CLAIMS, kinds_charged_under};
 use headroom_core::quota::stored::Stored;
 use headroom_core::timestamp::Timestamp;
 use headroom_dryrun::cluster_reader::ClusterReader;
-use headroom_dryrun::kinds::{ApiKind, metadata};
+use headroom_dryrun::kinds::{ApiKind, labels_of, metadata};
 use headroom_report::draw::Charset;
 use headroom_report::progress::Progress;
 use headroom_report::{Exit, Page, Paint};
@@ -30,7 +31,6 @@ use crate::describe::limits::{self, Limits};
 use crate::describe::not_there;
 use crate::describe::quotas::{Inventory, Owned, Quotas};
 use crate::describe::usage::{self, Selection};
-use crate::selector::Selector;
 
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -113,7 +113,7 @@ struct QuotaArgs {
     name: Option<String>,
     /// Only quotas with these labels, such as `team=a,tier!=free`
     #[arg(short = 'l', long, value_name = "SELECTOR", conflicts_with = "name")]
-    selector: Option<Selector>,
+    selector: Option<LabelSelector>,
     /// Number of top consumers to show for each resource
     #[arg(long, value_name = "NUMBER", default_value_t = 3)]
     top: usize,
@@ -129,7 +129,7 @@ struct TenantQuotaArgs {
     name: Option<String>,
     /// Only quotas with these labels, such as `team=a,tier!=free`
     #[arg(short = 'l', long, value_name = "SELECTOR", conflicts_with = "name")]
-    selector: Option<Selector>,
+    selector: Option<LabelSelector>,
     /// Show all quotas as a tree, one per line
     #[arg(long, conflicts_with_all = ["name", "selector"])]
     tree: bool,
@@ -184,7 +184,7 @@ fn describe_tenant_quota(args: TenantQuotaArgs) -> anyhow::Result<Exit> {
     let mut objects = listed.map_err(|problem| anyhow!(rbac_hint::advised(problem, true)))?;
     let is_wanted = |object: &Value| {
         args.name.as_ref().is_none_or(|name| metadata(object, "name") == name)
-            && args.selector.as_ref().is_none_or(|selector| selector.matches(object))
+            && args.selector.as_ref().is_none_or(|selector| selector.matches(&labels_of(object)))
     };
     let wanted: BTreeSet<String> =
         objects.iter().filter(|object| is_wanted(object)).map(|object| metadata(object, "name").to_owned()).collect();
@@ -249,7 +249,7 @@ fn describe_quota(args: QuotaArgs) -> anyhow::Result<Exit> {
         warn_if_elsewhere(&opened.scope, &mut opened.cluster);
     }
     if let Some(selector) = &args.selector {
-        quotas.retain(|quota| selector.matches(quota));
+        quotas.retain(|quota| selector.matches(&labels_of(quota)));
     }
     let mut told = Vec::new();
     let (counted, _) = kinds_of(&quotas.iter().collect::<Vec<_>>());

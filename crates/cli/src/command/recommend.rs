@@ -7,6 +7,7 @@ mod store;
 mod workloads;
 mod write;
 
+use headroom_tenant_quota::label_selector::LabelSelector;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, anyhow, bail};
@@ -39,7 +40,6 @@ use super::manifests::Manifests;
 use super::rbac_hint;
 use super::source::{Access, Names};
 use crate::manifest;
-use crate::selector::Selector;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -51,7 +51,7 @@ pub struct Args {
     manifests: Manifests,
     /// Only workloads with these labels, such as `app=web,tier!=cache`
     #[arg(short = 'l', long, value_name = "SELECTOR", conflicts_with = "image")]
-    selector: Option<Selector>,
+    selector: Option<LabelSelector>,
     /// Only workloads of these kinds, such as `Deployment,Rollout`
     #[arg(long, value_name = "KIND", value_delimiter = ',')]
     kind: Vec<String>,

@@ -6,6 +6,7 @@
 
 mod render;
 
+use headroom_tenant_quota::label_selector::LabelSelector;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
@@ -13,7 +14,7 @@ use anyhow::{anyhow, bail};
 use clap::{ArgGroup, ValueEnum};
 use headroom_dryrun::cluster_reader::folder::in_namespace;
 use headroom_dryrun::judge;
-use headroom_dryrun::kinds::metadata;
+use headroom_dryrun::kinds::{labels_of, metadata};
 use headroom_dryrun::manifest::Manifest;
 use headroom_dryrun::simulate::{Change, Effects, Simulation, Subjects, put, report};
 use headroom_report::progress::Progress;
@@ -22,7 +23,6 @@ use serde_json::{Value, json};
 
 use super::cluster_args::{Opened, Scope, Target, read_settings, warn_if_elsewhere};
 use super::manifests::{self, Manifests};
-use crate::selector::Selector;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -50,7 +50,7 @@ pub struct Args {
     manifests: Manifests,
     /// Only workloads, pods and claims with these labels, such as `app=web,tier!=cache`
     #[arg(short = 'l', long, value_name = "SELECTOR")]
-    selector: Option<Selector>,
+    selector: Option<LabelSelector>,
     /// The policy's current settings, if they differ from --settings
     #[arg(long, value_name = "FILE")]
     current_settings: Option<PathBuf>,
@@ -84,7 +84,7 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
         opened.prefetch(&headroom_dryrun::simulate::KINDS, &Progress::for_people());
     }
     let Opened { mut cluster, namespace, scope, .. } = opened;
-    let is_wanted = |object: &Value| args.selector.as_ref().is_none_or(|selector| selector.matches(object));
+    let is_wanted = |object: &Value| args.selector.as_ref().is_none_or(|selector| selector.matches(&labels_of(object)));
     let subjects = Subjects::find(&mut cluster, namespaces.as_deref(), &is_wanted, &now.to_string());
     let simulation = Simulation::begin(subjects, &now.to_string(), &mut cluster);
     let everywhere = simulation.namespaces();

@@ -11,9 +11,9 @@ use headroom_core::request::{Pod, Request};
 use headroom_core::timestamp::Timestamp;
 use headroom_tenant_quota::cache::Stored;
 use headroom_tenant_quota::devices::Link;
+use headroom_tenant_quota::label_selector::Labels;
 use headroom_tenant_quota::message::{self, Consumers};
 use headroom_tenant_quota::reservation_request::{self, DeviceObjects, ReservationRequest, owner_in};
-use headroom_tenant_quota::selector::Labels;
 use headroom_tenant_quota::tenant_quota::{NEVER_CHARGED, TenantQuota};
 use headroom_tenant_quota::tree::trees;
 use headroom_tenant_quota::{Cache, Footprint, Key, OpenLedger, Plan, State, Verdict};
@@ -24,7 +24,7 @@ use super::request;
 use crate::clock;
 use crate::cluster_reader::folder::amounts;
 use crate::cluster_reader::{ClusterReader, Overlay};
-use crate::kinds::{ApiKind, metadata};
+use crate::kinds::{ApiKind, labels_of, metadata};
 
 pub const TENANT_QUOTA: (&str, &str) = ("headroom.dev/v1alpha1", "TenantQuota");
 
@@ -131,9 +131,7 @@ fn covering(namespace: &str, objects: &[Value]) -> Result<Vec<TenantQuota>, Stri
 /// The labels of a namespace; a namespace without an object has only its name.
 fn labels(namespace: &str, cluster: &mut Overlay) -> Result<Labels, String> {
     let object = cluster.get(("v1", "Namespace", None), namespace)?.unwrap_or_default();
-    let labels = object.pointer("/metadata/labels").and_then(Value::as_object);
-    let text = |(name, value): (&String, &Value)| Some((name.clone(), value.as_str()?.to_owned()));
-    let mut labels: Labels = labels.into_iter().flatten().filter_map(text).collect();
+    let mut labels = labels_of(&object);
     labels.entry("kubernetes.io/metadata.name".to_owned()).or_insert_with(|| namespace.to_owned());
     Ok(labels)
 }

@@ -5,7 +5,7 @@ use anyhow::{anyhow, bail};
 use headroom_core::image::ImageName;
 use headroom_dryrun::cluster_reader::ClusterReader;
 use headroom_dryrun::cluster_reader::folder::in_namespace;
-use headroom_dryrun::kinds::ApiKind;
+use headroom_dryrun::kinds::{ApiKind, labels_of};
 use headroom_report::progress::Progress;
 use headroom_rightsize::inventory::{Entry, Inventory, makes_pods};
 use headroom_rightsize::owners::{Owner, WorkloadRef};
@@ -35,7 +35,7 @@ pub fn read(args: &Args, opened: &mut Opened, progress: &Progress) -> anyhow::Re
     inventory.entries.retain(|entry| {
         let is_of_kind = |kind: &String| kind.eq_ignore_ascii_case(&entry.key.kind);
         (args.kind.is_empty() || args.kind.iter().any(is_of_kind))
-            && args.selector.as_ref().is_none_or(|selector| selector.matches(&entry.object))
+            && args.selector.as_ref().is_none_or(|selector| selector.matches(&labels_of(&entry.object)))
     });
     if inventory.entries.is_empty() && args.is_of_files() {
         bail!("no workloads found in the manifests");
