@@ -136,6 +136,7 @@ impl Percentile {
     pub const P90: Self = Self::of(900, "90");
     pub const P95: Self = Self::of(950, "95");
     pub const P98: Self = Self::of(980, "98");
+    pub const P99: Self = Self::of(990, "99");
     pub const P99_9: Self = Self::of(999, "99.9");
     /// The highest amount.
     pub const PEAK: Self = Self::of(1000, "peak");
@@ -149,7 +150,7 @@ impl Percentile {
         Self::P90,
         Self::P95,
         Self::P98,
-        Self::of(990, "99"),
+        Self::P99,
         Self::P99_9,
     ];
 

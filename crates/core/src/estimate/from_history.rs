@@ -4,7 +4,7 @@ use super::explanation::{Adjustment, Basis, Reason};
 use super::{history_lookup, in_usual_suffixes, oom, rounding};
 use crate::amount::Quantity;
 use crate::cluster::Context;
-use crate::cluster::usage::read::Unusable;
+use crate::cluster::usage::read::{Observed, Unusable};
 use crate::cluster::usage::{Percentile, Resource, Window};
 use crate::settings::{EstimateSettings, HistoryOwner, Settings};
 
@@ -39,17 +39,28 @@ impl HistoryEstimate {
                 adjustments.push(Adjustment { from: readable(std::mem::replace(quantity, to)), reason });
             }
         };
-        // All pods of a workload get the same request, and the percentiles of all together hide one hot pod among many.
-        // Whoever chooses a percentile chooses it for all together.
-        if settings.has_default_percentile(resource)
-            && let Some(used) = chosen.observed.busiest()?
-        {
+        // Whoever chooses a percentile chooses it for all pods and all the time together.
+        if settings.has_default_percentile(resource) {
             let rounded =
                 |amount: Quantity| in_usual_suffixes(amount, resource).rounded_up_to_multiple_of(&rounding(resource));
-            let used = rounded(used);
-            if used > quantity {
+            let used = match resource {
+                // All pods of a workload get the same request, and the percentiles of all together hide one hot pod among many.
+                Resource::Cpu => chosen.observed.busiest()?.map(rounded),
+                // A peak of minutes is in no percentile, and one far above the request ends in an out-of-memory kill.
+                Resource::Memory => {
+                    let week = observed_in(Window::WEEK, Percentile::PEAK, chosen, resource, settings)?;
+                    let peak = week.map(|week| week.peak()).transpose()?;
+                    peak.filter(|peak| *peak > quantity.scaled(2, 1)).map(rounded)
+                }
+                Resource::EphemeralStorage => None,
+            };
+            if let Some(used) = used.filter(|used| *used > quantity) {
                 quantity = rounded(quantity);
-                raise(&mut quantity, used.clone(), Reason::BusiestPod { used });
+                let reason = match resource {
+                    Resource::Cpu => Reason::BusiestPod { used: used.clone() },
+                    _ => Reason::PeakOfWeek { used: used.clone() },
+                };
+                raise(&mut quantity, used, reason);
             }
         }
         let by_percent = |quantity: &Quantity, percent: u64| {
@@ -100,12 +111,7 @@ fn largest_figure(
     let mut largest: Option<(Percentile, Window, Quantity)> = None;
     for figure in figures.iter() {
         let window = figure.window.unwrap_or(chosen.window);
-        let observed =
-            if window == chosen.window { Some(chosen.observed) } else { chosen.history.observed(window, resource)? };
-        let Some(observed) = observed else { continue };
-        if !history_lookup::is_usable(&observed, figure.percentile, chosen.owner, settings)? {
-            continue;
-        }
+        let Some(observed) = observed_in(window, figure.percentile, chosen, resource, settings)? else { continue };
         let amount = observed.percentile(figure.percentile)?;
         if largest.as_ref().is_none_or(|(_, _, known)| amount > *known) {
             largest = Some((figure.percentile, window, amount));
@@ -118,4 +124,19 @@ fn largest_figure(
             Ok((percentile, chosen.window, chosen.observed.percentile(percentile)?))
         }
     }
+}
+
+/// What was observed in a window, if this percentile of it may be used.
+fn observed_in<'d>(
+    window: Window,
+    percentile: Percentile,
+    chosen: &history_lookup::Chosen<'d>,
+    resource: Resource,
+    settings: &EstimateSettings<'_>,
+) -> Result<Option<Observed<'d>>, Unusable> {
+    let observed =
+        if window == chosen.window { Some(chosen.observed) } else { chosen.history.observed(window, resource)? };
+    let Some(observed) = observed else { return Ok(None) };
+    let is_usable = history_lookup::is_usable(&observed, percentile, chosen.owner, settings)?;
+    Ok(is_usable.then_some(observed))
 }

@@ -110,9 +110,9 @@ const fn figure(percentile: Percentile, window: Window) -> PercentileChoice {
 /// A container's recent usual load, and that of a week, so that a weekend does not hide the load of office hours.
 const CPU_FIGURES: &[PercentileChoice] =
     &[figure(Percentile::P90, Window::Recent), figure(Percentile::P80, Window::WEEK)];
-/// All but ten minutes of a week; and peaks of a month that lasted longer, such as at its beginning.
+/// All but minutes of recent days; and peaks of a month that lasted hours, such as at its beginning.
 const MEMORY_FIGURES: &[PercentileChoice] =
-    &[figure(Percentile::P99_9, Window::WEEK), figure(Percentile::P98, Window::MONTH)];
+    &[figure(Percentile::P99_9, Window::Recent), figure(Percentile::P99, Window::MONTH)];
 
 /// Logs and scratch files grow until they are rotated, so the peak counts.
 const STORAGE_FIGURES: &[PercentileChoice] =

@@ -161,16 +161,16 @@ fn any_published_percentile_can_be_chosen() {
 /// The observations of a window: these figures.
 fn observed(cpu: &str, memory: &str) -> Value {
     let text = |peak: &str, figures: &str| usage(&format!("samples=10080 peak={peak} {figures}"));
-    json!({"pods": 12, "namespaces": 4, "cpu": text("9", cpu), "memory": text("9Gi", memory)})
+    json!({"pods": 12, "namespaces": 4, "cpu": text("9", cpu), "memory": text("1Gi", memory)})
 }
 
 /// Three windows with a different value for each figure that the defaults use.
 fn with_figures() -> Value {
     nginx(
         json!({
-            "recent": observed("80=60m 90=90m", "98=500Mi 99.9=500Mi"),
-            "7d": observed("80=70m 90=300m", "98=100Mi 99.9=200Mi"),
-            "30d": observed("80=200m 90=400m", "98=150Mi 99.9=900Mi"),
+            "recent": observed("80=60m 90=90m", "99=700Mi 99.9=500Mi"),
+            "7d": observed("80=70m 90=300m", "99=300Mi 99.9=900Mi"),
+            "30d": observed("80=200m 90=400m", "99=450Mi 99.9=900Mi"),
         }),
         json!({}),
     )
@@ -186,16 +186,17 @@ fn check_defaults(images: &Value, cpu: &str, memory: &str) {
 #[test]
 fn the_largest_of_the_default_figures_decides_and_gets_a_margin() {
     let mut images = with_figures();
-    check_defaults(&images, "124m: p90 of recent", "284Mi: p99.9 of 7d");
+    check_defaults(&images, "124m: p90 of recent", "614Mi: p99.9 of recent");
     let windows = |images: &mut Value| images[NGINX]["tags"]["1,27"]["windows"].take();
     let mut of_tag = windows(&mut images);
-    of_tag["7d"] = observed("80=100m 90=300m", "98=100Mi 99.9=120Mi");
+    of_tag["7d"] = observed("80=100m 90=300m", "99=300Mi 99.9=900Mi");
+    of_tag["30d"] = observed("80=200m 90=400m", "99=600Mi 99.9=900Mi");
     images[NGINX]["tags"]["1,27"]["windows"] = of_tag;
-    check_defaults(&images, "135m: p80 of 7d", "229Mi: p98 of 30d");
+    check_defaults(&images, "135m: p80 of 7d", "724Mi: p99 of 30d");
     let outcome = nginx_pod().with_real_settings(json!({})).with_profile(own(images)).judge();
     assert_eq!(
         outcome.explained("web", "requests.memory"),
-        "229Mi: p98 of 30d nginx:1.27 in this namespace, 10080 samples, 1h old; 150Mi + 10% + 64Mi"
+        "724Mi: p99 of 30d nginx:1.27 in this namespace, 10080 samples, 1h old; 600Mi + 10% + 64Mi"
     );
 }
 
@@ -203,17 +204,17 @@ fn the_largest_of_the_default_figures_decides_and_gets_a_margin() {
 fn a_short_history_raises_the_estimate() {
     let mut images = with_figures();
     for (days, cpu, memory) in
-        [(1, "137m", "355Mi"), (2, "131m", "319Mi"), (10, "126m", "290Mi"), (26, "124m", "284Mi")]
+        [(1, "137m", "768Mi"), (2, "131m", "688Mi"), (10, "126m", "627Mi"), (26, "124m", "614Mi")]
     {
         images[NGINX]["tags"]["1,27"]["days"] = json!(days);
-        check_defaults(&images, &format!("{cpu}: p90 of recent"), &format!("{memory}: p99.9 of 7d"));
+        check_defaults(&images, &format!("{cpu}: p90 of recent"), &format!("{memory}: p99.9 of recent"));
     }
     images[NGINX]["tags"]["1,27"]["days"] = json!(2);
     let outcome = nginx_pod().with_real_settings(json!({})).with_profile(own(images.clone())).judge();
     assert!(outcome.explained("web", "requests.cpu").ends_with("; 90m + 10% + 25m; +5% for 2 days of history"));
     images[NGINX]["tags"]["1,27"]["days"] = json!(1);
-    let settings = json!({"percentile": {"cpu": "p90 of recent", "memory": 98}, "shortHistoryMargin": {"cpu": "50%"}});
-    check_settings(settings, images, "135m", "125Mi");
+    let settings = json!({"percentile": {"cpu": "p90 of recent", "memory": 99}, "shortHistoryMargin": {"cpu": "50%"}});
+    check_settings(settings, images, "135m", "375Mi");
 }
 
 #[test]
@@ -223,10 +224,10 @@ fn a_pool_of_few_pods_raises_the_estimate() {
         let situation = nginx_pod().with_real_settings(json!({"estimates": {"pool": small_sample_margin}}));
         check(&situation.with_profile(pool(images.clone())).judge(), cpu, memory);
     };
-    check(&images, json!({}), "134m", "307Mi");
-    check(&images, json!({"smallSampleMargin": 0}), "124m", "284Mi");
+    check(&images, json!({}), "134m", "664Mi");
+    check(&images, json!({"smallSampleMargin": 0}), "124m", "614Mi");
     images[NGINX]["tags"]["1,27"]["windows"]["7d"]["pods"] = json!(500);
-    check(&images, json!({}), "124m", "284Mi");
+    check(&images, json!({}), "124m", "614Mi");
 }
 
 #[test]
@@ -248,17 +249,18 @@ fn a_pool_is_only_used_where_enough_namespaces_agree() {
     // A window with too few namespaces is not used, and the others are.
     let month = &mut images[NGINX]["tags"]["1,27"]["windows"]["30d"];
     month["namespaces"] = json!(2);
+    month["memory"] = usage("samples=10080 peak=1Gi 99=900Mi");
     let situation = nginx_pod().with_real_settings(json!({})).with_profile(pool(images));
     let explained = situation.judge().explained("web", "requests.memory");
-    assert!(explained.starts_with("307Mi: p99.9 of 7d"), "{explained}");
+    assert!(explained.starts_with("664Mi: p99.9 of recent"), "{explained}");
 }
 
 #[test]
 fn figures_are_chosen_by_window() {
     let of =
         |percentile: Value, cpu, memory| check_settings(json!({"percentile": percentile}), with_figures(), cpu, memory);
-    of(json!({"cpu": "p90 of 30d", "memory": "p98 of 30d"}), "400m", "150Mi");
-    of(json!({"cpu": "90", "memory": "peak"}), "300m", "9Gi");
+    of(json!({"cpu": "p90 of 30d", "memory": "p99 of 30d"}), "400m", "450Mi");
+    of(json!({"cpu": "90", "memory": "peak"}), "300m", "1Gi");
     // If no configured window has samples, the window of the step is used.
     let only_month = nginx(json!({"30d": observed("90=40m", "90=40Mi")}), json!({}));
     check_settings(json!({"percentile": "p90 of 7d"}), only_month, "40m", "40Mi");
@@ -989,4 +991,25 @@ fn the_busiest_pod_counts_where_it_uses_more_than_the_estimate_from_all() {
     // Whoever chooses a percentile chooses it for all pods together.
     let chosen = situation("954m").with_settings(json!({"estimates": {"percentile": {"cpu": "p90 of 7d"}}}));
     assert_eq!(chosen.judge().value("web", "requests.cpu"), "300m");
+}
+
+#[test]
+fn memory_is_at_least_the_weeks_peak_where_that_is_far_above_the_estimate() {
+    let situation = |of: fn(Value) -> Value, peak: Value| {
+        let mut images = with_figures();
+        images[NGINX]["tags"]["1,27"]["windows"]["7d"]["memory"]["peak"] = peak;
+        nginx_pod().with_profile(of(images))
+    };
+    let estimated = |of: fn(Value) -> Value, peak: Value| {
+        let outcome = situation(of, peak).with_real_settings(json!({})).judge();
+        (outcome.explained("web", "requests.memory"), outcome.warnings[1].clone())
+    };
+    // Twice the estimate of 614Mi is 1228Mi.
+    assert!(estimated(own, json!("1200Mi")).0.ends_with("; 500Mi + 10% + 64Mi"));
+    let (reason, warning) = estimated(own, json!("2000000000"));
+    assert!(reason.starts_with("1908Mi: ") && reason.ends_with("; raised from 614Mi for the peak of the week, 1908Mi"));
+    assert!(warning.contains("; raised from 614Mi for the peak of the week, 1908Mi"), "{warning}");
+    let chosen = json!({"estimates": {"percentile": {"memory": "p99.9 of recent"}}});
+    assert_eq!(situation(own, json!("2Gi")).with_settings(chosen).judge().value("web", "requests.memory"), "500Mi");
+    assert!(estimated(pool, json!("2Gi")).0.contains("; raised from 614Mi for the peak of the week, 2Gi; "));
 }
