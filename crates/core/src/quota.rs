@@ -12,7 +12,6 @@ pub mod charged_names;
 mod limited_resources;
 mod near_limit;
 mod pods;
-pub mod recount;
 mod required_values;
 mod room;
 pub mod scope;

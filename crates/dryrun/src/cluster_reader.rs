@@ -6,7 +6,7 @@
 pub mod folder;
 mod masks;
 pub mod overlay;
-mod quota_status;
+pub(crate) mod quota_status;
 
 use std::fmt;
 

@@ -6,7 +6,6 @@
 pub mod lifecycle;
 
 use headroom_core::cluster::usage::profile_layout::GROUP;
-use headroom_core::quota::Kind;
 use headroom_tenant_quota::label_selector::Labels;
 use serde_json::Value;
 
@@ -57,12 +56,11 @@ const CLUSTER_WIDE: [&str; 27] = [
 ];
 
 /// Kubernetes' own kinds that quotas count, with the version that every cluster serves.
-const COUNTED: [(&str, &str); 22] = [
+const COUNTED: [(&str, &str); 21] = [
     ("v1", "ConfigMap"),
     ("v1", "Endpoints"),
     ("v1", "LimitRange"),
     ("v1", "PersistentVolumeClaim"),
-    ("v1", "Pod"),
     ("v1", "Pod"),
     ("v1", "ReplicationController"),
     ("v1", "ResourceQuota"),
@@ -98,13 +96,6 @@ impl ApiKind {
     pub fn of(object: &Value) -> Self {
         let text = |field: &str| object.get(field).and_then(Value::as_str).unwrap_or_default();
         Self::new(text("apiVersion"), text("kind"))
-    }
-
-    /// The kind whose objects are charged under a name of a quota, such as `requests.cpu` or `count/deployments.apps`,
-    /// if it is one of Kubernetes' own.
-    pub fn charged_under(name: &str) -> Option<Self> {
-        let mut kinds = COUNTED.iter().map(|(api_version, kind)| Self::new(api_version, kind));
-        kinds.find(|kind| Kind::from_qualified(&kind.qualified()).charged_under(name).is_some())
     }
 
     /// The kind of a qualified name such as `deployments.apps`, if quotas count it or need it to count others.
@@ -164,24 +155,6 @@ pub fn labels_of(object: &Value) -> Labels {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn names_of_quotas_lead_to_the_kinds_they_count() {
-        let check = |name: &str, expected: Option<&str>| {
-            assert_eq!(ApiKind::charged_under(name).map(|kind| kind.qualified()).as_deref(), expected, "{name}");
-        };
-        check("requests.cpu", Some("pods"));
-        check("pods", Some("pods"));
-        check("requests.nvidia.com/gpu", Some("pods"));
-        check("services.loadbalancers", Some("services"));
-        check("count/services", Some("services"));
-        check("gold.storageclass.storage.k8s.io/requests.storage", Some("persistentvolumeclaims"));
-        check("requests.storage", Some("persistentvolumeclaims"));
-        check("count/deployments.apps", Some("deployments.apps"));
-        check("count/widgets.example.com", None);
-        check("secrets", Some("secrets"));
-        check("gpu.deviceclass.resource.k8s.io/devices", Some("resourceclaims.resource.k8s.io"));
-    }
 
     #[test]
     fn objects_are_named_as_kubectl_does() {

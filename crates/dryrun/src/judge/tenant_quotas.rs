@@ -9,22 +9,20 @@ use headroom_core::quota::{Bounds, workload};
 use headroom_core::request::rollout::rollout;
 use headroom_core::request::{Pod, Request};
 use headroom_core::timestamp::Timestamp;
-use headroom_tenant_quota::cache::Stored;
-use headroom_tenant_quota::devices::Link;
 use headroom_tenant_quota::label_selector::Labels;
 use headroom_tenant_quota::message::{self, Consumers};
 use headroom_tenant_quota::reservation_request::{self, DeviceObjects, ReservationRequest, owner_in};
 use headroom_tenant_quota::tenant_quota::{NEVER_CHARGED, TenantQuota};
 use headroom_tenant_quota::tree::trees;
-use headroom_tenant_quota::{Cache, Footprint, Key, OpenLedger, Plan, State, Verdict};
+use headroom_tenant_quota::{OpenLedger, Plan, State, Verdict};
 use serde_json::{Value, json};
 
 use super::judgement::{Amount, Charge};
 use super::request;
 use crate::clock;
 use crate::cluster_reader::folder::amounts;
-use crate::cluster_reader::{ClusterReader, Overlay};
-use crate::kinds::{ApiKind, labels_of, metadata};
+use crate::cluster_reader::{ClusterReader, Overlay, quota_status};
+use crate::kinds::{labels_of, metadata};
 
 pub const TENANT_QUOTA: (&str, &str) = ("headroom.dev/v1alpha1", "TenantQuota");
 
@@ -67,34 +65,11 @@ fn count(objects: &[Value], cluster: &mut Overlay) -> Result<Vec<Option<Value>>,
         namespaces.insert(name, labels);
     }
     namespaces.retain(|name, _| !NEVER_CHARGED.contains(&name.as_str()));
-    let now = Timestamp::from_unix_seconds(clock::now());
     let mut statuses = vec![None; objects.len()];
     for tree in trees(&quotas).0 {
         let plan = Plan::of_tree(&tree, &namespaces);
-        let mut cache = Cache::default();
-        for (qualified, kind) in plan.watched_kinds().iter().filter_map(|name| Some((name, ApiKind::counted(name)?))) {
-            cache.advance(qualified, 1);
-            let everywhere = vec![String::new()];
-            let namespaces = if kind.is_namespaced { plan.namespaces.keys().cloned().collect() } else { everywhere };
-            for namespace in namespaces {
-                let within = kind.is_namespaced.then_some(namespace.as_str());
-                let objects = match cluster.list((&kind.api_version(), &kind.kind, within)) {
-                    Err(error) if error.is_unknown_kind() => Vec::new(),
-                    objects => objects?,
-                };
-                for object in objects {
-                    let text = object.to_string();
-                    let document = Document::read(&text).map_err(|error| error.to_string())?;
-                    let wrong = |malformed: Malformed| malformed.to_string();
-                    let footprint = Footprint::of_stored(qualified, document.root(), now).map_err(wrong)?.into();
-                    let link = Link::read(qualified, document.root()).map_err(wrong)?.map(Box::new);
-                    let key = Key::new(qualified, &namespace, metadata(&object, "name"));
-                    let uid = metadata(&object, "uid").to_owned();
-                    cache.put(key, Stored { uid, version: 1, footprint, ends: None, link });
-                }
-            }
-        }
-        for ((quota, _), used) in tree.quotas.iter().zip(cache.count(&plan)) {
+        let used = quota_status::cache(&plan, cluster)?.count(&plan);
+        for ((quota, _), used) in tree.quotas.iter().zip(used) {
             let at = objects.iter().position(|object| metadata(object, "name") == quota.name);
             if let Some(status) = at.and_then(|at| statuses.get_mut(at)) {
                 *status = Some(json!({"hard": amounts(&quota.quota.spec_hard), "used": amounts(&used)}));

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use headroom_core::amount::ResourceList;
 use headroom_core::cluster::resource_quota::{ResourceQuota, ScopeRequirement, validate};
 use headroom_core::json::Document;
-use headroom_core::quota::{DeviceContext, Kind, Measure, Object, Usage, charged_names, recount, scope};
+use headroom_core::quota::{DeviceContext, Kind, Measure, Object, Usage, scope};
 use headroom_core::request::{self, Pod};
 use headroom_fixtures::conformance::{Check, cases};
 use serde_json::{Map, Value, json};
@@ -117,28 +117,6 @@ fn objects_match_the_scopes_that_they_match_upstream() {
             matched
         });
         assert_eq!(matched, expect.matched, "{}", case.name);
-    }
-}
-
-#[test]
-fn quotas_are_recounted_as_the_controller_recounts_them() {
-    for case in cases("quota") {
-        let Check::Recalculate { input, expect } = &case.check else { continue };
-        let texts: Vec<String> = input.objects.iter().map(Value::to_string).collect();
-        let documents: Vec<Document<'_>> = texts.iter().map(|text| Document::read(text).unwrap()).collect();
-        let sources = documents.iter().map(|document| request::Object::stored(document.root()).unwrap());
-        let pods: Vec<(Pod<'_>, request::Object<'_>)> =
-            sources.map(|source| (Pod::read(source.node, source.status).unwrap(), source)).collect();
-        let objects: Vec<Object<'_, '_>> = pods.iter().map(|(pod, source)| Object::of_pod(pod, *source)).collect();
-        for quota in &input.resource_quotas {
-            let text = quota.to_string();
-            let document = Document::read(&text).unwrap();
-            let quota = ResourceQuota::read(document.root()).unwrap();
-            let used = recount::used(&quota, &objects, charged_names::is_known, None).unwrap();
-            let expected = &expect.quotas[quota.name.as_ref()];
-            assert_amounts(&case.name, &to_json(&quota.spec_hard), &expected.hard);
-            assert_amounts(&case.name, &to_json(&used), &expected.used);
-        }
     }
 }
 
