@@ -1,17 +1,17 @@
-//! Judges one request natively, and checks properties that must hold for every request.
+//! Evaluates one request natively, and checks properties that must hold for every request.
 
 use headroom_core::cluster::lookup::Lookup;
 use headroom_core::json::{Document, Node};
 use headroom_core::timestamp::Timestamp;
 use headroom_core::{FetchedObjects, Request, Settings, evaluate};
 
-/// Judges a request. `cluster` has the host's answer for each kind that can be read; other reads fail.
+/// Evaluates a request. `cluster` has the host's answer for each kind that can be read; other reads fail.
 ///
 /// If a request is admitted with a change, the changed request must be admitted without another change.
-pub fn judge(request: &str, settings: Node<'_>, cluster: Node<'_>) {
+pub fn evaluate(request: &str, settings: Node<'_>, cluster: Node<'_>) {
     if let Outcome::Changed(changed) = outcome(request, settings, cluster) {
         let again = outcome(&changed, settings, cluster);
-        assert_eq!(again, Outcome::Unchanged, "when judging our own output:\n{request}\n{changed}");
+        assert_eq!(again, Outcome::Unchanged, "when evaluating our own output:\n{request}\n{changed}");
     }
 }
 

@@ -11,7 +11,7 @@ use crate::runner::Runner;
 fn check(runner: &Runner, case: &Case) {
     let Some((input, expect)) = case.admission() else { return };
     let request = AdmissionRequest::from_value(input.request()).unwrap();
-    let response = runner.judge(&request, &case.upstream_settings(), &mut input.cluster());
+    let response = runner.evaluate(&request, &case.upstream_settings(), &mut input.cluster());
     expect.check(&case.name, response.accepted, response.message.as_deref().unwrap_or_default());
     if response.accepted {
         check_object(&case.name, expect, response, &request);

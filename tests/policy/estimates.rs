@@ -129,7 +129,7 @@ fn check(runner: &Runner, case: &Case) {
     let (name, (input, expect)) = (&case.name, case.admission().unwrap());
     let (settings, request) = (settings(input), AdmissionRequest::from_value(input.request()).unwrap());
     let mut cluster = profiles(input).into_iter().fold(input.cluster(), Cluster::with);
-    let response = runner.judge(&request, &settings, &mut cluster);
+    let response = runner.evaluate(&request, &settings, &mut cluster);
     assert!(response.accepted, "{name}: {response:?}");
     if expect.annotations.as_ref().is_some_and(Map::is_empty) {
         assert_eq!(response.mutated_object, None, "{name}");
@@ -142,8 +142,8 @@ fn check(runner: &Runner, case: &Case) {
     // A pipeline case expects the state before LimitRange defaults.
     assert_containers(name, &with_bytes(object.clone()), expect, matches!(case.check, Check::Admit { .. }));
     let again = AdmissionRequest { object: Some(object), ..request };
-    let again = runner.judge(&again, &settings, &mut cluster);
-    assert_eq!(again.mutated_object, None, "{name}: judging again changes nothing");
+    let again = runner.evaluate(&again, &settings, &mut cluster);
+    assert_eq!(again.mutated_object, None, "{name}: evaluating again changes nothing");
 }
 
 #[test]

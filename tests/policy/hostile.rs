@@ -65,8 +65,8 @@ fn cluster(ranges: Value) -> Cluster {
 fn check(runner: &Runner, cases: u32) {
     let config = Config { cases, failure_persistence: None, ..Config::default() };
     let strategy = (payload(), prop_oneof![Just(json!([])), junk()]);
-    let judged = TestRunner::new(config).run(&strategy, |(payload, ranges)| {
-        let response = runner.judge_payload(&payload, &mut cluster(ranges));
+    let evaluated = TestRunner::new(config).run(&strategy, |(payload, ranges)| {
+        let response = runner.evaluate_payload(&payload, &mut cluster(ranges));
         let response: Value =
             serde_json::from_slice(&response).map_err(|error| TestCaseError::fail(error.to_string()))?;
         if response["accepted"] == false {
@@ -74,7 +74,7 @@ fn check(runner: &Runner, cases: u32) {
         }
         Ok(())
     });
-    judged.unwrap();
+    evaluated.unwrap();
 }
 
 #[test]
@@ -94,7 +94,7 @@ fn message(runner: &Runner, pod: &str) -> String {
     payload["request"]["object"] = json!("the pod");
     let payload = payload.to_string().replace(r#""the pod""#, pod);
     let bounds = json!([{"type": "Container", "max": {"cpu": "1"}}]);
-    let response = runner.judge_payload(payload.as_bytes(), &mut cluster(bounds));
+    let response = runner.evaluate_payload(payload.as_bytes(), &mut cluster(bounds));
     serde_json::from_slice::<Value>(&response).unwrap()["message"].as_str().unwrap_or("admitted").to_owned()
 }
 

@@ -1,4 +1,4 @@
-//! Tests of the policy as a host runs it: a payload in, a response out. All requests are judged natively; some tests
+//! Tests of the policy as a host runs it: a payload in, a response out. All requests are evaluated natively; some tests
 //! also use the built wasm in a real waPC host, and both must agree.
 
 #![expect(

@@ -65,10 +65,10 @@ fn ranges() -> impl Strategy<Value = Vec<Value>> {
     (0..4_usize).prop_flat_map(|count| (0..count).map(range).collect::<Vec<_>>())
 }
 
-fn judge(pod: &Value, ranges: &[Value]) -> ValidationResponse {
+fn evaluate(pod: &Value, ranges: &[Value]) -> ValidationResponse {
     let mut cluster = ranges.iter().cloned().fold(Cluster::new(), Cluster::with);
     let request: AdmissionRequest = request_for("CREATE", pod, None, "");
-    Runner::Native.judge(&request, &json!({}), &mut cluster)
+    Runner::Native.evaluate(&request, &json!({}), &mut cluster)
 }
 
 /// Checks that every value of the author is kept.
@@ -103,7 +103,7 @@ fn without_max(range: &Value) -> Value {
 proptest! {
     #[test]
     fn the_authors_values_are_neither_changed_nor_lost(pod in pod(), ranges in ranges()) {
-        let response = judge(&pod, &ranges);
+        let response = evaluate(&pod, &ranges);
         if let Some(after) = response.mutated_object {
             assert_keeps(&pod, &after)?;
         }
@@ -111,9 +111,9 @@ proptest! {
 
     #[test]
     fn deciding_again_on_our_own_output_changes_nothing(pod in pod(), ranges in ranges()) {
-        let first = judge(&pod, &ranges);
+        let first = evaluate(&pod, &ranges);
         if let Some(after) = first.mutated_object {
-            let second = judge(&after, &ranges);
+            let second = evaluate(&after, &ranges);
             prop_assert!(second.accepted, "{:?}", second.message);
             prop_assert_eq!(second.mutated_object, None);
         }
@@ -123,14 +123,14 @@ proptest! {
     fn the_order_in_which_ranges_are_listed_does_not_matter(pod in pod(), ranges in ranges()) {
         let mut reversed = ranges.clone();
         reversed.reverse();
-        prop_assert_eq!(judge(&pod, &ranges), judge(&pod, &reversed));
+        prop_assert_eq!(evaluate(&pod, &ranges), evaluate(&pod, &reversed));
     }
 
     #[test]
     fn without_a_maximum_nothing_is_refused_that_was_admitted(pod in pod(), ranges in ranges()) {
-        if judge(&pod, &ranges).accepted {
+        if evaluate(&pod, &ranges).accepted {
             let looser: Vec<Value> = ranges.iter().map(without_max).collect();
-            let response = judge(&pod, &looser);
+            let response = evaluate(&pod, &looser);
             prop_assert!(response.accepted, "{:?}", response.message);
         }
     }

@@ -35,12 +35,12 @@ fn shop() -> Cluster {
         )
 }
 
-/// Judges the pod for this user.
-fn judge(runner: &Runner, user: &str, settings: &Value, host: &mut dyn HostCalls) -> ValidationResponse {
+/// Evaluates the pod for this user.
+fn evaluate(runner: &Runner, user: &str, settings: &Value, host: &mut dyn HostCalls) -> ValidationResponse {
     let payload = request_for("CREATE", &pod(), None, "").payload(settings);
     let mut payload: Value = serde_json::from_slice(&payload).unwrap();
     payload["request"]["userInfo"]["username"] = json!(user);
-    serde_json::from_slice(&runner.judge_payload(payload.to_string().as_bytes(), host)).unwrap()
+    serde_json::from_slice(&runner.evaluate_payload(payload.to_string().as_bytes(), host)).unwrap()
 }
 
 #[test]
@@ -54,7 +54,7 @@ fn nothing_is_read_for_a_request_that_is_exempt() {
         Runner::both().iter().flat_map(|runner| exemptions.iter().map(move |exempt| (runner, exempt)))
     {
         let mut cluster = shop();
-        let response = judge(runner, "ann", &json!({"exempt": exempt}), &mut cluster);
+        let response = evaluate(runner, "ann", &json!({"exempt": exempt}), &mut cluster);
         assert!(response.accepted && response.warnings.is_none() && response.mutated_object.is_none(), "{exempt}");
         assert_eq!(cluster.calls(), [], "{exempt}");
     }
@@ -65,7 +65,7 @@ fn only_the_namespace_is_read_if_its_labels_exempt_it() {
     for runner in Runner::both() {
         let mut cluster = shop();
         let settings = json!({"exempt": {"namespaceLabels": {"matchLabels": {"tier": "free"}}}});
-        assert!(judge(&runner, "ann", &settings, &mut cluster).accepted);
+        assert!(evaluate(&runner, "ann", &settings, &mut cluster).accepted);
         let kinds: Vec<&str> = cluster.calls().iter().map(CallbackRequest::kind).collect();
         assert_eq!(kinds, ["Namespace"]);
     }
@@ -77,7 +77,7 @@ fn a_pod_is_exempt_by_its_own_service_account_and_not_by_its_creators() {
     for runner in Runner::both() {
         let is_admitted = |pattern: &str| {
             let settings = json!({"exempt": {"serviceAccounts": [pattern]}});
-            judge(&runner, controller, &settings, &mut shop()).accepted
+            evaluate(&runner, controller, &settings, &mut shop()).accepted
         };
         assert!(is_admitted("shop/*"));
         assert!(!is_admitted("kube-system/*"));
@@ -104,11 +104,11 @@ impl HostCalls for StaleWatch {
 fn a_quota_that_was_deleted_meanwhile_refuses_nothing() {
     let settings = json!({"limitRanges": {"mode": "off"}, "quotas": {"freshness": "live"}});
     for runner in Runner::both() {
-        let judge = |fresh| judge(&runner, "ann", &settings, &mut StaleWatch { watch: shop(), fresh });
-        let gone = judge("Cannot find v1/ResourceQuota named 'team' inside of namespace 'Some(\"shop\")'");
+        let evaluate = |fresh| evaluate(&runner, "ann", &settings, &mut StaleWatch { watch: shop(), fresh });
+        let gone = evaluate("Cannot find v1/ResourceQuota named 'team' inside of namespace 'Some(\"shop\")'");
         assert!(gone.accepted, "{gone:?}");
         // After any other failure, the usage from the watch is used.
-        let unreadable = judge("the API server does not answer");
+        let unreadable = evaluate("the API server does not answer");
         assert!(!unreadable.accepted, "{unreadable:?}");
     }
 }

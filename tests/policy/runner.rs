@@ -8,7 +8,7 @@ use headroom_testkit::host::PolicyHost;
 use headroom_testkit::host_call::{HostCalls, answering};
 use serde_json::Value;
 
-/// Where a request is judged.
+/// Where a request is evaluated.
 pub enum Runner {
     Native,
     Wasm(Box<PolicyHost>, Access),
@@ -25,12 +25,17 @@ impl Runner {
         Self::Wasm(Box::new(host), access)
     }
 
-    pub fn judge(&self, request: &AdmissionRequest, settings: &Value, host: &mut dyn HostCalls) -> ValidationResponse {
-        serde_json::from_slice(&self.judge_payload(&request.payload(settings), host)).unwrap()
+    pub fn evaluate(
+        &self,
+        request: &AdmissionRequest,
+        settings: &Value,
+        host: &mut dyn HostCalls,
+    ) -> ValidationResponse {
+        serde_json::from_slice(&self.evaluate_payload(&request.payload(settings), host)).unwrap()
     }
 
-    /// Judges any bytes.
-    pub fn judge_payload(&self, payload: &[u8], host: &mut dyn HostCalls) -> Vec<u8> {
+    /// Evaluates any bytes.
+    pub fn evaluate_payload(&self, payload: &[u8], host: &mut dyn HostCalls) -> Vec<u8> {
         match self {
             Self::Native => headroom_policy::validate(payload, &mut answering(host)).unwrap(),
             Self::Wasm(policy, access) => policy.call("validate", payload, access, host).response.unwrap(),

@@ -12,7 +12,7 @@ use crate::runner::Runner;
 fn check(scenario: &Scenario, runner: &Runner) {
     let name = &scenario.name;
     let request = AdmissionRequest::from_value(scenario.request()).unwrap();
-    let response = runner.judge(&request, &scenario.settings(), &mut scenario.cluster());
+    let response = runner.evaluate(&request, &scenario.settings(), &mut scenario.cluster());
     let Expected { allowed, message, warnings, resources, annotations, unchanged } = &scenario.expect;
     assert_eq!(response.accepted, *allowed, "{name}: {response:?}");
     assert_eq!(response.message, *message, "{name}");

@@ -63,7 +63,7 @@ pub fn answered(answer: anyhow::Result<Exit>) -> ExitCode {
             Some(problems) => problems.0.iter().for_each(|problem| complain!("error: {problem}")),
             None => complain!("error: {error:#}"),
         }
-        Exit::NotJudged
+        Exit::Error
     });
     ExitCode::from(exit as u8)
 }

@@ -75,7 +75,7 @@ enum Reading {
 }
 
 impl Run<'_> {
-    /// Which cluster the source is of; none if told to stop.
+    /// Which cluster the source is of; none if stopped.
     pub async fn cluster(&self) -> Result<Option<ClusterId>, RunError> {
         Ok(self.asked(|| self.source.cluster()).await?)
     }
@@ -122,7 +122,7 @@ impl Run<'_> {
         if self.store.planned()?.is_some_and(|planned| planned > from) {
             return Ok(outcome);
         }
-        // Not only after a restart: what could not be stored has not been told.
+        // Not only after a restart: what could not be stored has not been reported.
         if let Some(memory) = self.store.memory()? {
             self.source.remember(&memory);
         }
@@ -142,7 +142,7 @@ impl Run<'_> {
             return Ok(stopped(outcome));
         }
         let outcome = outcome.unless_nothing_was_read()?;
-        self.told(&seen);
+        self.report(&seen);
         self.store.add_present(window, &seen, self.source.memory().as_deref())?;
         self.metrics.planned_up_to(window.to);
         Ok(outcome)
@@ -233,7 +233,7 @@ impl Run<'_> {
                 Ok(gathered) => {
                     failures = 0;
                     span.succeeded();
-                    self.told(&gathered);
+                    self.report(&gathered);
                     // Writing waits for the disk; other pieces are read meanwhile.
                     tokio::task::block_in_place(|| self.store.settle(&piece, window.to, &gathered))?;
                     piece.window.from = window.to;
@@ -284,7 +284,7 @@ impl Run<'_> {
         })
     }
 
-    /// Asks until there is an answer or no hope; None if told to stop.
+    /// Asks until there is an answer or no hope; none if stopped.
     async fn asked<T, F>(&self, question: impl Fn() -> F) -> Result<Option<T>, SourceError>
     where
         F: Future<Output = Result<T, SourceError>>,
@@ -316,7 +316,7 @@ impl Run<'_> {
         }
     }
 
-    /// False if told to stop meanwhile.
+    /// False if stopped meanwhile.
     async fn waited(&self, failures: u32, error: &SourceError) -> bool {
         let wait = self.pace.retry().wait_before(failures);
         tracing::warn!(%error, wait_seconds = wait.as_secs_f32(), "trying again");
@@ -331,7 +331,7 @@ impl Run<'_> {
         outcome.unread.insert(namespace.to_owned(), error);
     }
 
-    fn told(&self, gathered: &Gathered) {
+    fn report(&self, gathered: &Gathered) {
         self.metrics.gathered(gathered);
         for image in &gathered.unreadable {
             tracing::warn!(image, "not an image name, so no request can be matched with it: left out");

@@ -116,7 +116,7 @@ fn report_missing<'d>(decision: &mut Decision<'d>, plan: &Plan, context: &Contex
     for missing in &context.missing {
         let modes: &[Mode] = match missing.lookup {
             Lookup::LimitRanges { .. } if plan.limits != Mode::Off => &[plan.limits],
-            // These fill in values that are only counted, or that another policy judges.
+            // These fill in values that are only counted, or that another policy evaluates.
             Lookup::LimitRanges { .. } | Lookup::Scaled { .. } => &[plan.pods],
             Lookup::Quotas { .. } => &[plan.quotas, plan.pods],
             Lookup::Namespace { .. } if settings.selects_by_namespace_labels() => {

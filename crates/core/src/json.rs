@@ -150,7 +150,7 @@ impl<'d> Node<'d> {
         let document = self.document;
         let text = &*document.text;
         let (first, end) = (self.index.wrapping_add(1), entry.next(self.index));
-        // Written without the iterator, because most of a judgement's lookups happen here.
+        // Written without the iterator, because most of an evaluation's lookups happen here.
         let inside = document.table.get(first as usize..end as usize).unwrap_or_default();
         let mut rest = inside;
         let mut found = None;

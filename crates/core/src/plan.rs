@@ -47,7 +47,7 @@ impl Plan {
     ) -> Result<Option<(Self, Option<Pod<'d>>)>, Malformed> {
         let Some(kind) = RequestKind::of(request)? else { return Ok(None) };
         let role = settings.role;
-        let judges = role != Role::Mutate;
+        let evaluates = role != Role::Mutate;
         let is_workload = matches!(kind, RequestKind::Workload | RequestKind::Scale);
         let pods = if is_workload && !request.is_audit { settings.quotas.of_workloads() } else { Mode::Off };
         let may_keep_pods = kind == RequestKind::Workload && request.old().is_some();
@@ -65,7 +65,7 @@ impl Plan {
         let mut plan = Self {
             kind,
             limits,
-            quotas: if judges && kind.is_counted(request) { settings.quotas.mode } else { Mode::Off },
+            quotas: if evaluates && kind.is_counted(request) { settings.quotas.mode } else { Mode::Off },
             pods: if has_rollout { pods } else { Mode::Off },
             rollout: rollout.filter(|_| has_rollout),
             // The API server fills in pods, too, whether this policy checks LimitRanges or not.
@@ -121,11 +121,11 @@ impl Plan {
             }
             // This policy changes nothing, and the other one has already given the warnings.
             Role::Validate if is_workload => {
-                let judged = |mode| if mode == Mode::Enforce { Mode::Enforce } else { Mode::Off };
-                (self.limits, self.pods) = (judged(self.limits), judged(self.pods));
-                let judges = self.limits != Mode::Off || self.pods != Mode::Off;
-                self.is_defaulted &= judges;
-                self.is_estimated &= judges;
+                let evaluated = |mode| if mode == Mode::Enforce { Mode::Enforce } else { Mode::Off };
+                (self.limits, self.pods) = (evaluated(self.limits), evaluated(self.pods));
+                let evaluates = self.limits != Mode::Off || self.pods != Mode::Off;
+                self.is_defaulted &= evaluates;
+                self.is_estimated &= evaluates;
             }
             Role::Validate => {
                 self.is_defaulted &= self.kind == RequestKind::Resize;
@@ -135,9 +135,9 @@ impl Plan {
     }
 
     fn is_off(&self) -> bool {
-        let judges = [self.limits, self.quotas, self.pods].iter().any(|mode| *mode != Mode::Off);
+        let evaluates = [self.limits, self.quotas, self.pods].iter().any(|mode| *mode != Mode::Off);
         // An estimate may be reported even if it is not written.
-        !(judges || self.is_estimated || self.may_change && self.is_defaulted)
+        !(evaluates || self.is_estimated || self.may_change && self.is_defaulted)
     }
 
     pub fn needs_limit_ranges(&self) -> bool {
@@ -149,7 +149,7 @@ impl Plan {
         self.quotas != Mode::Off || self.pods != Mode::Off || shrinks && self.is_estimated
     }
 
-    /// Only for the pods of workloads. The ledger judges the object itself, because it knows more than it publishes.
+    /// Only for the pods of workloads. The ledger evaluates the object itself, because it knows more than it publishes.
     pub fn needs_tenant_quotas(&self, settings: &Settings<'_>) -> bool {
         settings.quotas.tenant_quotas && self.pods != Mode::Off
     }

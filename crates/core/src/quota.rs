@@ -1,4 +1,4 @@
-//! Judges a request against the namespace's ResourceQuotas as Kubernetes' own admission does, and reports what is
+//! Evaluates a request against the namespace's ResourceQuotas as Kubernetes' own admission does, and reports what is
 //! missing and what would fit.
 //!
 //! Only a quota's status counts: `status.hard` for the bounds, `status.used` for the usage. A quota applies to an
@@ -110,7 +110,7 @@ pub struct Outcome<'d> {
     pub charges: Vec<Charge<'d>>,
 }
 
-/// Judges one object.
+/// Evaluates one object.
 pub fn check<'d>(
     object: &Object<'_, 'd>,
     change: &Change<'_, 'd>,

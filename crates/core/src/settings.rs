@@ -43,7 +43,7 @@ pub struct Settings<'d> {
 /// The part of the work that a policy does.
 ///
 /// Only after mutating admission is an object as it will be stored. So the safest deployment is two policies of one
-/// module: a mutating one fills in values, and a validating one judges the result.
+/// module: a mutating one fills in values, and a validating one evaluates the result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Role {
     /// A single policy: it anticipates how the API server will complete the object.
@@ -51,7 +51,7 @@ pub enum Role {
     Both,
     /// It fills in values and warns the authors of workloads; it refuses nothing.
     Mutate,
-    /// It judges the object as it is, and changes nothing.
+    /// It evaluates the object as it is, and changes nothing.
     Validate,
 }
 
@@ -62,7 +62,7 @@ impl Role {
             "mutate" => Ok(Self::Mutate),
             "validate" => Ok(Self::Validate),
             "fill" => Err(node.error("`fill` is now `mutate`")),
-            "judge" => Err(node.error("`judge` is now `validate`")),
+            "evaluate" => Err(node.error("`evaluate` is now `validate`")),
             _ => Err(node.expected("`both`, `mutate`, `validate`")),
         }
     }
@@ -141,7 +141,7 @@ pub enum OnMissingContext {
     Warn,
 }
 
-/// `exempt`: objects that are not judged.
+/// `exempt`: objects that are not evaluated.
 #[derive(Debug, Clone, Default)]
 pub struct Exempt<'d> {
     pub namespaces: Vec<Cow<'d, str>>,

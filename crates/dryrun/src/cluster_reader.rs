@@ -140,11 +140,11 @@ fn answer<S: ClusterReader + ?Sized>(cluster: &mut S, call: &HostCall<'_>) -> Re
                 namespace: namespace.map(str::to_owned),
                 name: name.to_string(),
             };
-            as_the_host_tells(found.ok_or_else(not_found)?, call)
+            as_the_host_returns(found.ok_or_else(not_found)?, call)
         }
         None => {
             let objects = cluster.list(list)?;
-            let items: Vec<Value> = objects.into_iter().map(|object| as_the_host_tells(object, call)).collect();
+            let items: Vec<Value> = objects.into_iter().map(|object| as_the_host_returns(object, call)).collect();
             json!({"apiVersion": api_version, "kind": format!("{kind}List"), "metadata": {}, "items": items})
         }
     };
@@ -178,7 +178,7 @@ impl<S: ClusterReader + ?Sized> ClusterReader for Box<S> {
 }
 
 /// An object as the host passes it on: only what was asked for, and without the API server's bookkeeping.
-fn as_the_host_tells(mut object: Value, call: &HostCall<'_>) -> Value {
+fn as_the_host_returns(mut object: Value, call: &HostCall<'_>) -> Value {
     without_bookkeeping(&mut object);
     masks::prune(&mut object, &call.field_masks);
     object

@@ -4,8 +4,8 @@ use headroom_core::request::{Requirement, Role};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::judge::{
-    Charge, ContainerValues, Edge, HeldAgainst, Judgement, Measured, ResourceValue, SetBy, Verdict, request,
+use crate::evaluate::{
+    Charge, CheckedBound, ContainerValues, Edge, Evaluation, Measured, ResourceValue, SetBy, Verdict, request,
 };
 
 #[derive(Debug, Serialize)]
@@ -91,44 +91,44 @@ pub struct Taken {
 const EXPECTED: [&str; 2] = ["cpu", "memory"];
 
 impl Explanation {
-    /// Explains a judgement; that of a workload with the judgement of a pod that it makes. `object` is as its author wrote
+    /// Explains an evaluation; that of a workload with the evaluation of a pod that it makes. `object` is as its author wrote
     /// it.
-    pub fn of(judgement: &Judgement, pod: Option<&Judgement>, object: &Value) -> Self {
-        let of_pod = pod.unwrap_or(judgement);
+    pub fn of(evaluation: &Evaluation, pod: Option<&Evaluation>, object: &Value) -> Self {
+        let of_pod = pod.unwrap_or(evaluation);
         let template = pod.map_or(object, |pod| pod.request.get("object").unwrap_or(object));
         let written = if pod.is_some() { request::pod_of(object) } else { None };
         let written = written.as_ref().unwrap_or(template);
         let containers = of_pod.pod.iter().flatten();
         Self {
-            object: judgement.told(),
-            namespace: judgement.namespace.clone(),
-            verdict: judgement.verdict,
+            object: evaluation.object_name(),
+            namespace: evaluation.namespace.clone(),
+            verdict: evaluation.verdict,
             is_of_pods: pod.is_some(),
-            reasons: judgement.reasons.iter().map(ToString::to_string).collect(),
-            warnings: judgement.warnings.iter().map(ToString::to_string).collect(),
-            estimates: judgement.estimates.clone(),
-            containers: containers.map(|container| Container::of(container, &of_pod.held_against, written)).collect(),
-            in_all: of_pod.held_against.iter().filter(|held| held.container.is_none()).map(Check::of).collect(),
-            quotas: judgement.charges.iter().chain(&judgement.pod_charges).flat_map(Taken::all).collect(),
+            reasons: evaluation.reasons.iter().map(ToString::to_string).collect(),
+            warnings: evaluation.warnings.iter().map(ToString::to_string).collect(),
+            estimates: evaluation.estimates.clone(),
+            containers: containers.map(|container| Container::of(container, &of_pod.checked_bounds, written)).collect(),
+            in_all: of_pod.checked_bounds.iter().filter(|bound| bound.container.is_none()).map(Check::of).collect(),
+            quotas: evaluation.charges.iter().chain(&evaluation.pod_charges).flat_map(Taken::all).collect(),
         }
     }
 }
 
 impl Container {
-    fn of(container: &ContainerValues, held: &[HeldAgainst], written: &Value) -> Self {
+    fn of(container: &ContainerValues, bounds: &[CheckedBound], written: &Value) -> Self {
         let mut values = Vec::new();
         for requirement in [Requirement::Request, Requirement::Limit] {
-            let of_bound: Vec<&ResourceValue> =
+            let with_requirement: Vec<&ResourceValue> =
                 container.values.iter().filter(|value| value.requirement == requirement).collect();
             let checks = |resource: &str| -> Vec<Check> {
-                let is_about = |held: &&HeldAgainst| {
-                    held.container.as_deref() == Some(container.name.as_str())
-                        && held.resource == resource
-                        && (held.edge == Edge::Min) == (requirement == Requirement::Request)
+                let is_about = |bound: &&CheckedBound| {
+                    bound.container.as_deref() == Some(container.name.as_str())
+                        && bound.resource == resource
+                        && (bound.edge == Edge::Min) == (requirement == Requirement::Request)
                 };
-                held.iter().filter(is_about).map(Check::of).collect()
+                bounds.iter().filter(is_about).map(Check::of).collect()
             };
-            for value in &of_bound {
+            for value in &with_requirement {
                 let is_copied = value.set_by == SetBy::Author && !is_written(written, container, value);
                 values.push(Field {
                     field: format!("{}.{}", requirement.field(), value.resource),
@@ -139,7 +139,9 @@ impl Container {
                     checks: checks(&value.resource),
                 });
             }
-            for resource in EXPECTED.iter().filter(|name| !of_bound.iter().any(|value| value.resource == **name)) {
+            for resource in
+                EXPECTED.iter().filter(|name| !with_requirement.iter().any(|value| value.resource == **name))
+            {
                 values.push(Field {
                     field: format!("{}.{resource}", requirement.field()),
                     value: None,
@@ -186,15 +188,15 @@ fn step(set_by: SetBy) -> &'static str {
 }
 
 impl Check {
-    fn of(held: &HeldAgainst) -> Self {
+    fn of(bound: &CheckedBound) -> Self {
         Self {
-            resource: held.resource.clone(),
-            edge: held.edge.told(),
-            bound: held.bound.clone(),
-            range: held.range.clone(),
-            request: held.request.clone(),
-            limit: held.limit.clone(),
-            holds: held.holds,
+            resource: bound.resource.clone(),
+            edge: bound.edge.name(),
+            bound: bound.bound.clone(),
+            range: bound.range.clone(),
+            request: bound.request.clone(),
+            limit: bound.limit.clone(),
+            holds: bound.holds,
         }
     }
 }

@@ -119,7 +119,7 @@ impl ApiKind {
     }
 
     /// The name of an object of the kind, as kubectl prints it: `pod/db-0`, `deployment.apps/web`.
-    pub fn told(&self, name: &str) -> String {
+    pub fn object_name(&self, name: &str) -> String {
         let kind = self.kind.to_lowercase();
         if self.group.is_empty() { format!("{kind}/{name}") } else { format!("{kind}.{}/{name}", self.group) }
     }
@@ -158,8 +158,8 @@ mod tests {
 
     #[test]
     fn objects_are_named_as_kubectl_does() {
-        assert_eq!(ApiKind::new("v1", "Pod").told("db-0"), "pod/db-0");
-        assert_eq!(ApiKind::new("apps/v1", "Deployment").told("web"), "deployment.apps/web");
+        assert_eq!(ApiKind::new("v1", "Pod").object_name("db-0"), "pod/db-0");
+        assert_eq!(ApiKind::new("apps/v1", "Deployment").object_name("web"), "deployment.apps/web");
         assert_eq!(ApiKind::new("networking.k8s.io/v1", "NetworkPolicy").plural, "networkpolicies");
         assert!(!ApiKind::new("v1", "Namespace").is_namespaced);
     }

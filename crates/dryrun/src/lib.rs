@@ -1,4 +1,4 @@
-//! Judges manifests by the policy's own core without applying them, and explains the decisions.
+//! Evaluates manifests by the policy's own core without applying them, and explains the decisions.
 //!
 //! `kubectl headroom` uses it at a terminal, the playground in a browser. So it opens no file and no connection: objects
 //! arrive as text or as values, and a live cluster is one more implementation of [`cluster_reader::ClusterReader`].
@@ -14,7 +14,7 @@ pub mod kinds;
 pub mod manifest;
 pub mod settings;
 
-pub mod judge;
+pub mod evaluate;
 
 pub mod explanation;
 pub mod recording;

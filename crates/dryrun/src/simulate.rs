@@ -1,7 +1,7 @@
 //! Simulates the effect of other settings, LimitRanges or quotas on everything that runs.
 //!
 //! Nothing that runs is touched by them; what they change is how it would be made again. So each workload is looked at
-//! through a pod that it would make, and each pod of no known workload as its author wrote it: judged once as things are,
+//! through a pod that it would make, and each pod of no known workload as its author wrote it: evaluated once as things are,
 //! and once as they would be. Whether there is room in a quota for all of it is told of the quotas, in sum.
 
 mod effect;
@@ -14,7 +14,7 @@ pub use effect::{Change, Effect, Effects, QuotaEffect, Simulation, ValueChange};
 pub use subjects::{KINDS, Subject, Subjects};
 
 use crate::cluster_reader::{ClusterReader, Overlay};
-use crate::judge::tenant_quotas::TENANT_QUOTA;
+use crate::evaluate::tenant_quotas::TENANT_QUOTA;
 use crate::kinds::metadata;
 
 /// Puts a change where it would be. A quota that is there keeps its usage; a new one is counted.

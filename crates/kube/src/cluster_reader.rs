@@ -28,7 +28,7 @@ const CONCURRENCY: usize = 8;
 /// The API server itself gives up on a request after a minute.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 const VERSION: ApiPath = ApiPath::new("/version");
-/// For the first request: an API server that does not answer is told soon.
+/// For the first request: an API server that does not answer is reported soon.
 const GREETING_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A cluster and what was read of it.
@@ -101,7 +101,7 @@ impl Cluster {
         self.runtime.block_on(pages(&self.api, &resource, list, each))
     }
 
-    /// Whoever may not read a kind of ours is told so whether or not the cluster has it, so that has to be asked for.
+    /// Whoever may not read a kind of ours gets the same answer whether or not the cluster has it, so that has to be asked for.
     fn or_unknown<T>(&self, answer: Result<T, ReadError>, api_version: &str, kind: &str) -> Result<T, ReadError> {
         let resource = ApiKind::new(api_version, kind);
         if resource.group != GROUP || !answer.as_ref().is_err_and(|error| !error.is_unknown_kind()) {
@@ -125,7 +125,7 @@ impl Cluster {
 
     fn get_anew(&mut self, (api_version, kind, namespace): List<'_>, name: &str) -> Result<Option<Value>, ReadError> {
         let api_kind = self.kind(api_version, kind);
-        let what = told(&api_kind.told(name), &api_kind, namespace);
+        let what = in_scope(&api_kind.object_name(name), &api_kind, namespace);
         let path = path_of(&api_kind, namespace).at(name);
         let read = async {
             match is_confidential(kind) {
@@ -226,7 +226,7 @@ async fn pages(
     let options = ListOptions { page_size: PAGE_SIZE, only_metadata, ..ListOptions::default() };
     let listed =
         api.for_each(&path_of(resource, namespace), options, |item| each(typed(item, api_version, kind))).await;
-    let what = || told(&resource.qualified(), resource, namespace);
+    let what = || in_scope(&resource.qualified(), resource, namespace);
     listed.map(|_| ()).map_err(|error| problem(error, &what(), resource))
 }
 
@@ -269,7 +269,7 @@ fn typed(mut object: Value, api_version: &str, kind: &str) -> Value {
     object
 }
 
-fn told(what: &str, kind: &ApiKind, namespace: Option<&str>) -> String {
+fn in_scope(what: &str, kind: &ApiKind, namespace: Option<&str>) -> String {
     match namespace {
         Some(namespace) => format!("{what} in namespace {namespace}"),
         None if kind.is_namespaced => format!("{what} in all namespaces"),

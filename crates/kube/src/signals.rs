@@ -1,13 +1,13 @@
-//! Being told to stop, by whatever the operating system has for that.
+//! Stop signals of the operating system.
 
 use anyhow::Context as _;
 use tokio_util::sync::CancellationToken;
 
 /// Cancels what runs at the first signal; a second one changes nothing.
 pub fn cancel(stop: CancellationToken) -> anyhow::Result<()> {
-    let told = told_to_stop()?;
+    let signal = stop_signal()?;
     tokio::spawn(async move {
-        told.await;
+        signal.await;
         tracing::info!("received a stop signal");
         stop.cancel();
     });
@@ -16,7 +16,7 @@ pub fn cancel(stop: CancellationToken) -> anyhow::Result<()> {
 
 /// SIGTERM, as Kubernetes stops a pod, or SIGINT, as a terminal does. Both are listened for from now on.
 #[cfg(unix)]
-fn told_to_stop() -> anyhow::Result<impl Future<Output = ()>> {
+fn stop_signal() -> anyhow::Result<impl Future<Output = ()>> {
     use tokio::signal::unix::{SignalKind, signal};
     let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
@@ -30,7 +30,7 @@ fn told_to_stop() -> anyhow::Result<impl Future<Output = ()>> {
 
 /// Ctrl+C, a closed console, or the end of a Windows container. All are listened for from now on.
 #[cfg(windows)]
-fn told_to_stop() -> anyhow::Result<impl Future<Output = ()>> {
+fn stop_signal() -> anyhow::Result<impl Future<Output = ()>> {
     use tokio::signal::windows::{ctrl_c, ctrl_close, ctrl_shutdown};
     let mut interrupt = ctrl_c().context("cannot listen for Ctrl+C")?;
     let mut close = ctrl_close().context("cannot listen for the console's end")?;

@@ -1,4 +1,4 @@
-//! One task for each ledger: judges all waiting requests against one copy of the state, and writes it once.
+//! One task for each ledger: evaluates all waiting requests against one copy of the state, and writes it once.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -232,7 +232,7 @@ impl Writer {
         true
     }
 
-    /// Judges and writes until all waiting requests are answered or parked.
+    /// Evaluates and writes until all waiting requests are answered or parked.
     async fn round(&mut self) {
         let mut view = match self.writers.ledgers.view(&self.ledger) {
             Some(view) => Ok(view),

@@ -29,13 +29,13 @@ pub fn report(suite: &str, cases: &[Case]) -> String {
         escaped(suite)
     );
     for case in cases {
-        xml.push_str(&told(case));
+        xml.push_str(&case_xml(case));
     }
     xml.push_str("  </testsuite>\n</testsuites>\n");
     xml
 }
 
-fn told(case: &Case) -> String {
+fn case_xml(case: &Case) -> String {
     let head = format!("    <testcase classname=\"{}\" name=\"{}\"", escaped(&case.group), escaped(&case.name));
     if case.findings.is_empty() && !case.is_skipped {
         return head + "/>\n";
@@ -55,14 +55,14 @@ fn told(case: &Case) -> String {
             escaped(&finding.text)
         ));
     }
-    let told: Vec<&str> = case
+    let notes: Vec<&str> = case
         .findings
         .iter()
         .filter(|finding| finding.level != Level::Error)
         .map(|finding| finding.text.as_str())
         .collect();
-    if !told.is_empty() {
-        xml.push_str(&format!("      <system-out>{}</system-out>\n", escaped(&told.join("\n"))));
+    if !notes.is_empty() {
+        xml.push_str(&format!("      <system-out>{}</system-out>\n", escaped(&notes.join("\n"))));
     }
     xml.push_str("    </testcase>\n");
     xml

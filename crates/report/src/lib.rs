@@ -1,5 +1,5 @@
 //! Results in the forms that people and their tools read: tables for terminals, JSON and YAML for programs, and what code
-//! hosts show beside a change (SARIF, GitHub annotations, JUnit). What is told is the commands' business.
+//! hosts show beside a change (SARIF, GitHub annotations, JUnit). What they contain is the commands' business.
 //!
 //! Modules in reading order.
 
@@ -61,8 +61,8 @@ pub enum Exit {
     Fine = 0,
     /// Something is refused.
     Refused = 1,
-    /// Something could not be judged, or the question was not understood.
-    NotJudged = 2,
+    /// Something could not be evaluated, or the question was not understood.
+    Error = 2,
 }
 
 /// A file's place as a link: relative where it was given so, with `/` and percent escapes.

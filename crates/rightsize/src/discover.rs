@@ -191,8 +191,8 @@ mod tests {
     }
 
     fn check(services: &[Value], expected: &[&str]) {
-        let told: Vec<String> = candidates(services).iter().map(Candidate::to_string).collect();
-        assert_eq!(told, expected);
+        let found: Vec<String> = candidates(services).iter().map(Candidate::to_string).collect();
+        assert_eq!(found, expected);
     }
 
     #[test]

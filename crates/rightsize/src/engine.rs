@@ -32,7 +32,7 @@ use super::reason::Reason;
 use super::recommendation::{self, Measurements, Recommendation, Why};
 use super::workload::{Container, CurrentRequest, Evidence, ResourceAdvice, SetBy, Workload};
 use headroom_dryrun::cluster_reader::{ClusterReader, ReadError};
-use headroom_dryrun::judge::request as review;
+use headroom_dryrun::evaluate::request as review;
 use headroom_dryrun::kinds::{ApiKind, metadata};
 
 /// What the recommendations of all workloads have in common.

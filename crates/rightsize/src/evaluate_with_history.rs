@@ -1,6 +1,6 @@
-//! Reads everything that is known about the pod of a request, for questions other than a judgement.
+//! Reads everything that is known about the pod of a request, for questions other than an evaluation.
 //!
-//! A judgement reads only what the policy would read, see `judge`; a question also wants the history of images whose
+//! An evaluation reads only what the policy would read, see `evaluate`; a question also wants the history of images whose
 //! containers need no estimate.
 
 use headroom_core::cluster::lookup::{Lookup, Missing};
@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::recommendation;
 use headroom_dryrun::cluster_reader::{ClusterReader, ReadError};
-use headroom_dryrun::judge;
+use headroom_dryrun::evaluate;
 use headroom_kube::clock;
 
 /// Hands a request, the cluster's objects, and the settings to `answer`; returns the answer, and what could not be read for
@@ -83,7 +83,8 @@ pub fn with_decision<T>(
     let request = Request::read(document.root()).map_err(|malformed| malformed.to_string())?;
     let settings = Settings::read(Some(settings.root())).map_err(|error| error.to_string())?;
     let fetched = FetchedObjects::default();
-    let read = |lookups: &[Lookup<'_>]| lookups.iter().map(|lookup| judge::read(lookup, around, &settings)).collect();
+    let read =
+        |lookups: &[Lookup<'_>]| lookups.iter().map(|lookup| evaluate::read(lookup, around, &settings)).collect();
     let now = || Timestamp::from_unix_seconds(clock::now());
     let Evaluation { decision, context } = evaluate(&request, &settings, &fetched, read, now);
     answer(&request, &decision, &context, &settings).map_err(|malformed| malformed.to_string())

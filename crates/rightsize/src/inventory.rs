@@ -15,7 +15,7 @@ pub use self::running::Running;
 use super::autoscaler;
 use super::owners::{Pods, WorkloadRef};
 use headroom_dryrun::cluster_reader::{ClusterReader, ReadError};
-use headroom_dryrun::judge::request;
+use headroom_dryrun::evaluate::request;
 use headroom_dryrun::kinds::{ApiKind, metadata};
 
 /// A workload whose containers get recommendations.

@@ -22,34 +22,34 @@ const OLDEST_SECONDS: i64 = 120;
 
 const NO_METRICS: &str = "there is no metrics API: install metrics-server, or read from a metrics store";
 
-/// Kills that were told: pod (its uid), container and time.
-type ToldKills = BTreeSet<(String, String, i64)>;
+/// Kills that were reported: pod (its uid), container and time.
+type ReportedKills = BTreeSet<(String, String, i64)>;
 
 /// The metrics API of a cluster.
 pub struct MetricsApi {
     http: Http,
     step_seconds: u32,
-    told: Mutex<Told>,
+    reported: Mutex<Reported>,
 }
 
-/// What was told already: the API repeats itself until there is something new.
+/// What was reported already: the API repeats itself until there is something new.
 #[derive(Clone, Default, Serialize, Deserialize)]
-struct Told {
+struct Reported {
     /// Time of each pod's last measurement, by namespace.
     measurements: HashMap<String, HashMap<String, i64>>,
     /// By namespace.
-    kills: HashMap<String, ToldKills>,
+    kills: HashMap<String, ReportedKills>,
 }
 
-/// One look: what it finds that was not told before, and what has been told afterwards.
+/// One look: what it finds that was not reported before, and what has been reported afterwards.
 struct Look<'a> {
     window: Window,
     step_seconds: u32,
-    before: &'a Told,
-    after: Told,
+    before: &'a Reported,
+    after: Reported,
 }
 
-/// What a pod's containers use, as the metrics API tells it.
+/// What a pod's containers use, as the metrics API reports it.
 #[derive(Debug, Deserialize)]
 pub struct PodMetrics {
     metadata: Metadata,
@@ -155,7 +155,7 @@ impl Pod {
 
 /// The samples of one measurement. None for containers that no pod of the list has: their pod is gone.
 pub fn join(namespace: &str, metrics: &PodMetrics, pod: &Pod, window: Window, step_seconds: u32) -> Vec<Series> {
-    // A measurement was made a little before it is told, and what is told in a window counts there.
+    // A measurement was made a little before it is reported, and what is reported in a window counts there.
     let time = metrics.timestamp.as_second().clamp(window.from, window.to - 1);
     let mut all = Vec::new();
     for measured in &metrics.containers {
@@ -201,12 +201,12 @@ pub fn kills(pod: &Pod, used: impl Fn(&str) -> Option<u64>) -> Vec<(&str, i64, u
 
 impl MetricsApi {
     pub fn new(http: Http, step_seconds: u32) -> Self {
-        Self { http, step_seconds: step_seconds.max(1), told: Mutex::default() }
+        Self { http, step_seconds: step_seconds.max(1), reported: Mutex::default() }
     }
 
-    fn told(&self) -> std::sync::MutexGuard<'_, Told> {
-        // Nobody panics while holding it, and half of what was told is still true.
-        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    fn reported(&self) -> std::sync::MutexGuard<'_, Reported> {
+        // Nobody panics while holding it, and half of what was reported is still true.
+        self.reported.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// By namespace and name. None if they may not be listed.
@@ -227,10 +227,15 @@ impl MetricsApi {
     }
 
     /// Looks at one namespace, or at all. None if that is not allowed.
-    async fn look(&self, namespace: Option<&str>, window: Window, sink: Sink<'_>) -> Result<Option<Told>, SourceError> {
+    async fn look(
+        &self,
+        namespace: Option<&str>,
+        window: Window,
+        sink: Sink<'_>,
+    ) -> Result<Option<Reported>, SourceError> {
         let Some(metrics) = self.metrics(namespace).await? else { return Ok(None) };
-        let before = self.told().clone();
-        let mut look = Look { window, step_seconds: self.step_seconds, before: &before, after: Told::default() };
+        let before = self.reported().clone();
+        let mut look = Look { window, step_seconds: self.step_seconds, before: &before, after: Reported::default() };
         let allowed = self
             .pods(namespace, &mut |pod| {
                 let measured = metrics.get(&pod.metadata.namespace).and_then(|pods| pods.get(&pod.metadata.name));
@@ -241,7 +246,7 @@ impl MetricsApi {
     }
 }
 
-/// What the metrics API tells, by namespace and pod.
+/// What the metrics API reports, by namespace and pod.
 type Measured = HashMap<String, HashMap<String, PodMetrics>>;
 
 impl Look<'_> {
@@ -250,8 +255,8 @@ impl Look<'_> {
         let oldest = self.window.from - OLDEST_SECONDS;
         if let Some(metrics) = metrics {
             let at = metrics.timestamp.as_second();
-            let told = self.before.measurements.get(namespace).and_then(|pods| pods.get(name));
-            if told != Some(&at) && at >= oldest {
+            let reported = self.before.measurements.get(namespace).and_then(|pods| pods.get(name));
+            if reported != Some(&at) && at >= oldest {
                 sink(Batch::Usage(join(namespace, metrics, pod, self.window, self.step_seconds)));
             }
             self.after.measurements.entry(namespace.clone()).or_default().insert(name.clone(), at);
@@ -260,10 +265,10 @@ impl Look<'_> {
             let measured = metrics?.containers.iter().find(|measured| measured.name == container)?;
             amount(measured.usage.get("memory")?, Resource::Memory)
         };
-        let told = self.before.kills.get(namespace);
+        let reported = self.before.kills.get(namespace);
         for (container, at, memory) in kills(pod, used) {
             let key = (uid.clone(), container.to_owned(), at);
-            if at >= oldest && !told.is_some_and(|told| told.contains(&key)) {
+            if at >= oldest && !reported.is_some_and(|reported| reported.contains(&key)) {
                 let image = pod.container(container).map(|container| container.image.clone()).unwrap_or_default();
                 let container =
                     Container { namespace: namespace.clone(), pod: name.clone(), name: container.to_owned(), image };
@@ -316,15 +321,15 @@ impl Source for MetricsApi {
                  permissions of the Helm chart with collector.source.type=metrics-api"
             )));
         };
-        let mut told = self.told();
-        told.measurements.insert(namespace.to_owned(), after.measurements.remove(namespace).unwrap_or_default());
-        told.kills.insert(namespace.to_owned(), after.kills.remove(namespace).unwrap_or_default());
+        let mut reported = self.reported();
+        reported.measurements.insert(namespace.to_owned(), after.measurements.remove(namespace).unwrap_or_default());
+        reported.kills.insert(namespace.to_owned(), after.kills.remove(namespace).unwrap_or_default());
         Ok(())
     }
 
     async fn read_all(&self, window: Window, sink: Sink<'_>) -> Result<bool, SourceError> {
         let Some(after) = self.look(None, window, sink).await? else { return Ok(false) };
-        *self.told() = after;
+        *self.reported() = after;
         Ok(true)
     }
 
@@ -337,11 +342,11 @@ impl Source for MetricsApi {
     }
 
     fn memory(&self) -> Option<Vec<u8>> {
-        serde_json::to_vec(&*self.told()).ok()
+        serde_json::to_vec(&*self.reported()).ok()
     }
 
     fn remember(&self, memory: &[u8]) {
-        *self.told() = serde_json::from_slice(memory).unwrap_or_default();
+        *self.reported() = serde_json::from_slice(memory).unwrap_or_default();
     }
 }
 
@@ -430,11 +435,11 @@ mod tests {
     fn measurements_get_the_image_of_the_pods_spec() {
         let (metrics, pod) = (serde_json::from_str(METRICS).unwrap(), serde_json::from_str(POD).unwrap());
         let series = join("shop", &metrics, &pod, Window { from: 600, to: 660 }, 60);
-        let told: Vec<_> =
+        let reported: Vec<_> =
             series.iter().map(|series| (series.container.image.as_str(), series.resource, series.samples[0])).collect();
         let sample = |value| Sample { time: 600, value };
         assert_eq!(
-            told,
+            reported,
             [
                 ("nginx:1.27", Resource::Cpu, sample(12_345_678)),
                 ("nginx:1.27", Resource::Memory, sample(1_263_616)),

@@ -21,21 +21,21 @@ pub fn open(input: &str) -> String {
     })
 }
 
-/// Judges everything in the open snapshot as the panels would have it: `Play` in, `Trial` out.
+/// Evaluates everything in the open snapshot as the panels would have it: `Play` in, `Trial` out.
 #[wasm_bindgen]
 pub fn simulate(input: &str) -> String {
     call(input, |play: play::Play| {
         CLUSTER.with_borrow(|cluster| match cluster {
-            Some(cluster) => Ok(cluster.judge(&play)),
+            Some(cluster) => Ok(cluster.evaluate(&play)),
             None => Err("no snapshot is open".to_owned()),
         })
     })
 }
 
-/// Judges what is in the panels: `Play` in, `Outcome` out.
+/// Evaluates what is in the panels: `Play` in, `Outcome` out.
 #[wasm_bindgen]
-pub fn judge(input: &str) -> String {
-    call(input, |play: play::Play| Ok(play.judge()))
+pub fn evaluate(input: &str) -> String {
+    call(input, |play: play::Play| Ok(play.evaluate()))
 }
 
 /// The files by which kwctl decides again what was decided about one of the objects.

@@ -112,8 +112,8 @@ mod tests {
             };
             part.text.lines().map(|line| format!("{sign}{line}\n")).collect::<String>()
         };
-        let told: String = between(&before, &after).iter().map(marked).collect();
-        assert_eq!(told, expected);
+        let shown: String = between(&before, &after).iter().map(marked).collect();
+        assert_eq!(shown, expected);
     }
 
     #[test]

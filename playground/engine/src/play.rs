@@ -1,4 +1,4 @@
-//! What is in the panels, judged: objects in order, as `kubectl apply` would send them.
+//! What is in the panels, evaluated: objects in order, as `kubectl apply` would send them.
 
 use std::cell::LazyCell;
 use std::collections::BTreeMap;
@@ -7,8 +7,8 @@ use std::path::Path;
 use headroom_core::amount::Quantity;
 use headroom_dryrun::cluster_reader::folder::in_namespace;
 use headroom_dryrun::cluster_reader::{ClusterReader, Folder, Overlay};
+use headroom_dryrun::evaluate::{self, Evaluation, Run, Verdict, request};
 use headroom_dryrun::explanation::Explanation;
-use headroom_dryrun::judge::{self, Judgement, Run, Verdict, request};
 use headroom_dryrun::kinds::metadata;
 use headroom_dryrun::manifest::{self, Malformed, Manifest, yaml_spans};
 use headroom_dryrun::settings;
@@ -36,7 +36,7 @@ pub struct Play {
 #[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub enum Panel {
-    /// What is judged.
+    /// What is evaluated.
     Objects,
     LimitRanges,
     Quotas,
@@ -121,7 +121,7 @@ pub struct Problem {
     pub text: String,
 }
 
-/// Everything that is judged in, and what of it cannot be used.
+/// The cluster and settings of an evaluation, and what of them cannot be used.
 pub struct Scene {
     pub manifests: Vec<Manifest>,
     pub run: Run,
@@ -132,18 +132,18 @@ pub struct Scene {
 const DEFAULT_NAMESPACE: &str = "default";
 
 impl Play {
-    pub fn judge(&self) -> Outcome {
+    pub fn evaluate(&self) -> Outcome {
         let Scene { manifests, mut run, problems, .. } = self.scene();
         let levels_before = levels(&mut run.cluster);
         let mut outcome = Outcome { rows: Vec::new(), details: Vec::new(), quotas: Vec::new(), problems };
         for (row, Manifest { origin, object }) in manifests.iter().enumerate() {
             let is_wanted = row >= self.from && row - self.from < self.count;
-            // The pod first: what is judged leaves itself behind.
+            // The pod first: what is evaluated leaves itself behind.
             let pod = if is_wanted { run.preview_pod_of(object) } else { None };
-            let judgement = run.judge(object);
-            outcome.rows.push(Row::of(&judgement, origin.line));
+            let evaluation = run.evaluate(object);
+            outcome.rows.push(Row::of(&evaluation, origin.line));
             if is_wanted {
-                outcome.details.push(Detail::of(row, &judgement, pod.as_ref(), object, self.namespace()));
+                outcome.details.push(Detail::of(row, &evaluation, pod.as_ref(), object, self.namespace()));
             }
         }
         outcome.quotas = quotas(&levels_before, &levels(&mut run.cluster));
@@ -178,7 +178,7 @@ impl Play {
         let manifests = self.read(panel, problems);
         let documents = LazyCell::new(|| yaml_spans::documents(self.text(panel)).unwrap_or_default());
         for Manifest { origin, object } in &manifests {
-            for text in judge::problems_of_bounds(object) {
+            for text in evaluate::problems_of_bounds(object) {
                 problems.push(Problem { panel, line: place::of_field(&documents, origin.line, &text), text });
             }
         }
@@ -203,7 +203,7 @@ impl Play {
         match settings::in_text(Path::new("settings"), text) {
             Ok(settings) => {
                 if let Err(wrong) = settings::check(&settings) {
-                    wrong.problems().iter().for_each(|told| note(place::of_setting(text, told), told.clone()));
+                    wrong.problems().iter().for_each(|problem| note(place::of_setting(text, problem), problem.clone()));
                 }
                 settings
             }
@@ -216,22 +216,22 @@ impl Play {
 }
 
 impl Row {
-    fn of(judgement: &Judgement, line: usize) -> Self {
+    fn of(evaluation: &Evaluation, line: usize) -> Self {
         Self {
-            object: judgement.told(),
-            namespace: judgement.namespace.clone(),
-            verdict: judgement.verdict,
-            is_update: judgement.operation == headroom_dryrun::judge::Operation::Update,
+            object: evaluation.object_name(),
+            namespace: evaluation.namespace.clone(),
+            verdict: evaluation.verdict,
+            is_update: evaluation.operation == headroom_dryrun::evaluate::Operation::Update,
             line,
-            warnings: judgement.warnings.len(),
+            warnings: evaluation.warnings.len(),
         }
     }
 }
 
 impl Detail {
-    fn of(row: usize, judgement: &Judgement, pod: Option<&Judgement>, object: &Value, namespace: &str) -> Self {
-        let sent = judgement.request.get("object").unwrap_or(object);
-        let is_update = judgement.operation == headroom_dryrun::judge::Operation::Update;
+    fn of(row: usize, evaluation: &Evaluation, pod: Option<&Evaluation>, object: &Value, namespace: &str) -> Self {
+        let sent = evaluation.request.get("object").unwrap_or(object);
+        let is_update = evaluation.operation == headroom_dryrun::evaluate::Operation::Update;
         let written = if is_update { sent.clone() } else { in_namespace(object.clone(), namespace) };
         let pod_diff = pod.filter(|pod| pod.verdict == Verdict::Changed).map(|pod| {
             let made = request::pod_of(object).unwrap_or_default();
@@ -239,19 +239,19 @@ impl Detail {
         });
         Self {
             row,
-            message: judgement.message(),
-            story: Explanation::of(judgement, pod, object),
-            diff: diff::between(&written, judgement.outcome()),
+            message: evaluation.message(),
+            story: Explanation::of(evaluation, pod, object),
+            diff: diff::between(&written, evaluation.outcome()),
             pod_diff,
-            note: note(judgement),
+            note: note(evaluation),
         }
     }
 }
 
 /// What surprises of an object that is admitted because nothing bounds its kind.
-fn note(judgement: &Judgement) -> Option<String> {
-    let kind = &judgement.kind;
-    let is_bounded = request::pod_of(judgement.outcome()).is_some()
+fn note(evaluation: &Evaluation) -> Option<String> {
+    let kind = &evaluation.kind;
+    let is_bounded = request::pod_of(evaluation.outcome()).is_some()
         || matches!(
             kind.qualified().as_str(),
             "pods" | "services" | "persistentvolumeclaims" | "resourceclaims.resource.k8s.io"
@@ -275,7 +275,7 @@ pub type Levels = BTreeMap<(String, String), BTreeMap<String, (Quantity, Quantit
 /// Bound and usage under each name of each quota.
 pub fn levels(around: &mut Overlay) -> Levels {
     let mut all = Levels::new();
-    // OK because a quota that cannot be counted is told of by every judgement that needs it.
+    // OK because a quota that cannot be counted is reported by every evaluation that needs it.
     for quota in around.list(("v1", "ResourceQuota", None)).unwrap_or_default() {
         let amounts = |field: &str| quota.pointer(field).and_then(Value::as_object).cloned().unwrap_or_default();
         let used = amounts("/status/used");

@@ -16,7 +16,7 @@ pub struct Wanted {
 const POLICIES: &str = include_str!("../../../deploy/charts/headroom/files/policies.yaml");
 
 impl Wanted {
-    /// One policy that fills in, one that judges, and one for subresources, as they are deployed. Settings that choose
+    /// One policy that fills in, one that validates, and one for subresources, as they are deployed. Settings that choose
     /// one of these roles are for the one policy that has it.
     pub fn manifest(&self) -> Result<String, String> {
         let wanted = settings::in_text(std::path::Path::new("settings"), &self.settings)?;
@@ -43,7 +43,7 @@ fn merged(own: &Value, wanted: &Map<String, Value>) -> Map<String, Value> {
     settings.remove("role");
     if let Some(role) = own.get("role") {
         settings.insert("role".to_owned(), role.clone());
-        // A policy that only judges refuses to be told to change templates.
+        // A validating policy does not accept the setting that changes templates.
         if *role == json!("validate") {
             settings.remove("mutateTemplates");
         }

@@ -33,16 +33,16 @@ pub struct File {
 impl Wanted {
     pub fn files(&self) -> Result<Files, String> {
         let Scene { manifests, mut run, settings, .. } = self.play.scene();
-        // Each object is judged in what those before it leave behind.
-        let mut judgement = None;
+        // Each object is evaluated in what those before it leave behind.
+        let mut evaluation = None;
         for manifest in manifests.iter().take(self.row.saturating_add(1)) {
-            judgement = Some(run.judge(&manifest.object));
+            evaluation = Some(run.evaluate(&manifest.object));
         }
-        let judgement = judgement.filter(|_| self.row < manifests.len()).ok_or("there is no such object")?;
-        let name = file_name(&judgement);
+        let evaluation = evaluation.filter(|_| self.row < manifests.len()).ok_or("there is no such object")?;
+        let name = file_name(&evaluation);
         let mut files = vec![
-            File { name: format!("{name}.request.json"), text: text(&judgement.request) },
-            File { name: format!("{name}.session.yml"), text: session::text(&judgement.exchanges) },
+            File { name: format!("{name}.request.json"), text: text(&evaluation.request) },
+            File { name: format!("{name}.session.yml"), text: session::text(&evaluation.exchanges) },
         ];
         let mut command = format!(
             "kwctl run --allow-context-aware -r {name}.request.json \\\n  \
@@ -54,8 +54,8 @@ impl Wanted {
         }
         let script = format!(
             "#!/bin/sh\n# {}: {}\n{command} annotated-policy.wasm\n",
-            judgement.told().replace('\n', " "),
-            judgement.verdict.name()
+            evaluation.object_name().replace('\n', " "),
+            evaluation.verdict.name()
         );
         files.push(File { name: "replay.sh".to_owned(), text: script });
         Ok(Files { name, files })

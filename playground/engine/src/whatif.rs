@@ -6,9 +6,9 @@ use std::rc::Rc;
 
 use headroom_dryrun::cluster_reader::folder::in_namespace;
 use headroom_dryrun::cluster_reader::{ClusterReader, Folder, Overlay};
+use headroom_dryrun::evaluate::tenant_quotas::TENANT_QUOTA;
+use headroom_dryrun::evaluate::{self, request};
 use headroom_dryrun::explanation::Explanation;
-use headroom_dryrun::judge::tenant_quotas::TENANT_QUOTA;
-use headroom_dryrun::judge::{self, request};
 use headroom_dryrun::kinds::{ApiKind, SNAPSHOT, metadata};
 use headroom_dryrun::manifest::{self, Manifest, yaml};
 use headroom_dryrun::settings;
@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 
 use crate::play::{Level, Panel, Play, Problem, levels, quotas};
 
-/// A snapshot that was opened, and everything in it judged as things are.
+/// A snapshot that was opened, and everything in it evaluated as things are.
 pub struct Cluster {
     objects: Rc<Folder>,
     /// Those that are there, and those in which something is.
@@ -42,7 +42,7 @@ pub struct Overview {
     pub objects: usize,
     pub namespaces: Vec<String>,
     pub quotas: Vec<Level>,
-    /// As panels, to be changed. Everything is judged now by these settings; by the defaults if there are none.
+    /// As panels, to be changed. Everything is evaluated now by these settings; by the defaults if there are none.
     pub limit_ranges: String,
     pub quota_manifests: String,
     pub settings: String,
@@ -110,8 +110,8 @@ impl Cluster {
         Ok((Self { objects: folder, namespaces, simulation }, overview))
     }
 
-    /// Judges everything as the panels would have it.
-    pub fn judge(&self, play: &Play) -> Trial {
+    /// Evaluates everything as the panels would have it.
+    pub fn evaluate(&self, play: &Play) -> Trial {
         let mut problems = Vec::new();
         let settings = play.settings(&mut problems);
         let mut around = Overlay::new(Folder::default(), Some(Box::new(Rc::clone(&self.objects))));
@@ -147,8 +147,8 @@ impl Limits {
         let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "any", "namespace": namespace},
             "spec": {"containers": [{"name": "any", "image": "any"}]}});
         // As one that is counted already: quotas are shown by themselves.
-        let judgement = judge::judge(request::audit(pod.clone(), &ApiKind::of(&pod)), settings, around);
-        Self { namespace: namespace.to_owned(), story: Explanation::of(&judgement, None, &pod) }
+        let evaluation = evaluate::evaluate(request::audit(pod.clone(), &ApiKind::of(&pod)), settings, around);
+        Self { namespace: namespace.to_owned(), story: Explanation::of(&evaluation, None, &pod) }
     }
 }
 

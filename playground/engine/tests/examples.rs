@@ -32,11 +32,11 @@ fn examples() -> Vec<Example> {
 }
 
 #[test]
-fn every_example_can_be_judged_and_only_one_has_a_problem() {
+fn every_example_can_be_evaluated_and_only_one_has_a_problem() {
     let examples = examples();
     assert!(examples.len() > 25, "there are examples");
     for example in examples {
-        let outcome = serde_json::to_value(example.play().judge()).unwrap();
+        let outcome = serde_json::to_value(example.play().evaluate()).unwrap();
         assert!(outcome["details"][0].is_object(), "{}: {outcome:#}", example.name);
         let is_wrong = example.name == "wrong-settings";
         assert_eq!(outcome["problems"] == json!([]), !is_wrong, "{}: {}", example.name, outcome["problems"]);
@@ -48,7 +48,7 @@ fn the_shop_shows_a_refusal_a_change_and_a_warning() {
     let examples = examples();
     let shop = examples.first().unwrap();
     assert_eq!(shop.name, "shop");
-    let outcome = serde_json::to_value(shop.play().judge()).unwrap();
+    let outcome = serde_json::to_value(shop.play().evaluate()).unwrap();
     let verdicts: Vec<&Value> = outcome["rows"].as_array().unwrap().iter().map(|row| &row["verdict"]).collect();
     assert_eq!(verdicts, ["rejected", "changed", "pods blocked"], "{outcome:#}");
     assert_eq!(outcome["problems"], json!([]));
@@ -58,13 +58,13 @@ fn the_shop_shows_a_refusal_a_change_and_a_warning() {
 
 fn play(panels: &[(Panel, &str)]) -> Value {
     let panels = panels.iter().map(|(panel, text)| (*panel, (*text).to_owned())).collect();
-    serde_json::to_value(Play { panels, namespace: "shop".to_owned(), from: 0, count: 10 }.judge()).unwrap()
+    serde_json::to_value(Play { panels, namespace: "shop".to_owned(), from: 0, count: 10 }.evaluate()).unwrap()
 }
 
 const POD: &str = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: [{name: a, image: a}]}\n";
 
 #[test]
-fn what_can_be_read_is_judged_and_the_rest_is_a_problem_at_its_line() {
+fn what_can_be_read_is_evaluated_and_the_rest_is_a_problem_at_its_line() {
     let outcome = play(&[
         (Panel::Objects, &format!("{POD}---\nkind: [\n")),
         (Panel::LimitRanges, "apiVersion: v1\nkind: LimitRange\nspec: {limits: 3}\n"),
@@ -90,7 +90,7 @@ fn a_limit_range_that_the_api_server_would_refuse_is_a_problem() {
 }
 
 #[test]
-fn several_namespaces_are_judged_each_by_its_own_limits() {
+fn several_namespaces_are_evaluated_each_by_its_own_limits() {
     let range = |namespace: &str, max: &str| {
         format!(
             "apiVersion: v1\nkind: LimitRange\nmetadata: {{name: a, namespace: {namespace}}}\nspec: {{limits: [{{type: Container, max: {{cpu: {max}}}}}]}}\n"
@@ -130,7 +130,7 @@ fn what_is_there_already_makes_an_update() {
 fn only_the_details_that_were_asked_for_are_told() {
     let pods: Vec<String> = (0..30).map(|index| POD.replace("name: a}\n", &format!("name: a{index}}}\n"))).collect();
     let panels = BTreeMap::from([(Panel::Objects, pods.join("---\n"))]);
-    let outcome = Play { panels, namespace: String::new(), from: 10, count: 5 }.judge();
+    let outcome = Play { panels, namespace: String::new(), from: 10, count: 5 }.evaluate();
     let details: Vec<usize> = outcome.details.iter().map(|detail| detail.row).collect();
     assert_eq!((outcome.rows.len(), details), (30, vec![10, 11, 12, 13, 14]));
     assert_eq!(outcome.rows[0].namespace, "default");

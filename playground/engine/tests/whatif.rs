@@ -47,7 +47,7 @@ fn open(snapshot: String) -> (Cluster, Value) {
 fn trial(cluster: &Cluster, panels: &[(Panel, &str)]) -> Value {
     let mut panels: BTreeMap<Panel, String> = panels.iter().map(|(panel, text)| (*panel, (*text).to_owned())).collect();
     panels.entry(Panel::Settings).or_insert_with(|| "estimates: {mode: never}".to_owned());
-    serde_json::to_value(cluster.judge(&Play { panels, ..Play::default() })).unwrap()
+    serde_json::to_value(cluster.evaluate(&Play { panels, ..Play::default() })).unwrap()
 }
 
 #[test]
@@ -145,5 +145,5 @@ fn how_long_five_thousand_objects_take() {
     let opened = begin.elapsed();
     let begin = Instant::now();
     trial(&cluster, &[]);
-    println!("{} objects: opened in {opened:?}, judged again in {:?}", overview["objects"], begin.elapsed());
+    println!("{} objects: opened in {opened:?}, evaluated again in {:?}", overview["objects"], begin.elapsed());
 }

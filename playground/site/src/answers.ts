@@ -127,7 +127,7 @@ export interface Outcome {
 export interface Overview {
   /** As `kubectl headroom snapshot` wrote it, by the settings and LimitRanges of then. */
   advice: unknown;
-  /** As panels, to be changed. Everything is judged now by these settings; by the defaults if there are none. */
+  /** As panels, to be changed. Everything is evaluated now by these settings; by the defaults if there are none. */
   limitRanges: string;
   namespaces: string[];
   objects: number;

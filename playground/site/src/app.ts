@@ -110,7 +110,7 @@ export class App {
         if (this.cluster !== cluster) return;
         [this.trial, this.milliseconds, this.failure] = [result, milliseconds, undefined];
       } else {
-        const { result, milliseconds } = await engine.judge(now, this.from);
+        const { result, milliseconds } = await engine.evaluate(now, this.from);
         [this.outcome, this.milliseconds, this.failure] = [result, milliseconds, undefined];
       }
     } catch (error) {
@@ -118,7 +118,7 @@ export class App {
     }
     this.#mark();
     this.draw();
-    document.documentElement.dataset.state = this.failure === undefined ? "judged" : "failed";
+    document.documentElement.dataset.state = this.failure === undefined ? "evaluated" : "failed";
   });
 
   /** Evaluates the panels after a change. */

@@ -38,17 +38,17 @@ class Engine {
     };
   }
 
-  /** Judges the objects, with the details of a page of them. */
-  judge(state: State, from: number): Promise<Timed<Outcome>> {
+  /** Evaluates the objects, with the details of a page of them. */
+  evaluate(state: State, from: number): Promise<Timed<Outcome>> {
     const play = { ...state, from, count: PAGE };
     const early = this.#early;
     this.#early = undefined;
-    return early?.question === JSON.stringify(play) ? early.answer : this.#call("judge", play);
+    return early?.question === JSON.stringify(play) ? early.answer : this.#call("evaluate", play);
   }
 
-  /** Judges what the page is about to ask for. */
-  judgeEarly(state: State) {
-    const answer = this.judge(state, 0);
+  /** Evaluates what the page is about to ask for. */
+  evaluateEarly(state: State) {
+    const answer = this.evaluate(state, 0);
     // OK because who asks for it is told.
     answer.catch(() => {});
     this.#early = { question: JSON.stringify({ ...state, from: 0, count: PAGE }), answer };
@@ -72,7 +72,7 @@ class Engine {
     return this.#call("open", { snapshot });
   }
 
-  /** Judges everything in the open snapshot as the panels would have it. */
+  /** Evaluates everything in the open snapshot as the panels would have it. */
   simulate(state: State): Promise<Timed<Trial>> {
     return this.#call("simulate", { ...state, from: 0, count: 0 });
   }

@@ -16,7 +16,7 @@ try {
     if (!response.ok) throw new Error(`examples.json: ${response.status} ${response.statusText}`);
     examples = (await response.json()) as Example[];
     first = await beginning(examples);
-    engine.judgeEarly(first.state);
+    engine.evaluateEarly(first.state);
   }
   (await page).start(examples, first, isLive);
 } catch (error) {

@@ -1,13 +1,13 @@
-// Runs the engine beside the page, so that the page answers to its keys however long a judgement takes.
+// Runs the engine beside the page, so that the page answers to its keys however long an evaluation takes.
 
-import init, { judge, open, policy, replay, simulate } from "../engine/engine.js";
+import init, { evaluate, open, policy, replay, simulate } from "../engine/engine.js";
 import { inspect } from "./inspect.js";
 
 export type Call =
-  | { id: number; name: "judge" | "replay" | "policy" | "open" | "simulate" | "inspect"; input: unknown };
+  | { id: number; name: "evaluate" | "replay" | "policy" | "open" | "simulate" | "inspect"; input: unknown };
 export type Answer = { id: number; milliseconds: number } & ({ ok: unknown } | { error: string });
 
-const functions = { judge, open, policy, replay, simulate };
+const functions = { evaluate, open, policy, replay, simulate };
 const ready = init({ module_or_path: new URL("engine_bg.wasm", import.meta.url) });
 
 self.onmessage = async ({ data }: MessageEvent<Call>) => {

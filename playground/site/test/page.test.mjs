@@ -68,14 +68,14 @@ async function open(path = "/", options = {}) {
   page.on("dialog", (dialog) => faults.push(`dialog: ${dialog.message()}`));
   if (path !== null) {
     await page.goto(origin + path);
-    await judged(page);
+    await evaluated(page);
   }
   return page;
 }
 
-async function judged(page) {
-  await page.waitForFunction(() => ["judged", "failed"].includes(document.documentElement.dataset.state), undefined, { polling: 5 });
-  assert.equal(await page.evaluate(() => document.documentElement.dataset.state), "judged", await status(page));
+async function evaluated(page) {
+  await page.waitForFunction(() => ["evaluated", "failed"].includes(document.documentElement.dataset.state), undefined, { polling: 5 });
+  assert.equal(await page.evaluate(() => document.documentElement.dataset.state), "evaluated", await status(page));
 }
 
 /** Puts a text into the open panel, as if it was pasted over everything. */
@@ -128,7 +128,7 @@ const shown = (page) =>
     };
   });
 
-test("every example is judged as the core judges it natively, word for word", async () => {
+test("every example is evaluated as the core evaluates it natively, word for word", async () => {
   const page = await open("/#example=shop");
   const names = await page.locator("#example option").evaluateAll((options) => options.map((option) => option.value).filter(Boolean));
   assert.deepEqual([...names].sort(), Object.keys(outcomes).sort());
@@ -136,7 +136,7 @@ test("every example is judged as the core judges it natively, word for word", as
     if (name !== "shop") {
       await page.evaluate(() => delete document.documentElement.dataset.state);
       await page.selectOption("#example", name);
-      await judged(page);
+      await evaluated(page);
     }
     const outcome = outcomes[name];
     const expected = {
@@ -161,7 +161,7 @@ test("a link brings everything back", async () => {
   await page.fill("#namespace", "lab");
   await page.getByRole("tab", { name: "Settings" }).click();
   await paste(page, "estimates:\n  mode: never\n");
-  await judged(page);
+  await evaluated(page);
   await page.getByRole("button", { name: "Share" }).click();
   await page.getByText("Link copied.").waitFor();
   const link = await page.evaluate(() => navigator.clipboard.readText());
@@ -179,7 +179,7 @@ test("what was written is there again after a reload", async () => {
   await page.waitForFunction(() => location.hash.startsWith("#1."));
   await page.goto(`${origin}/icon.svg`);
   await page.goto(origin);
-  await judged(page);
+  await evaluated(page);
   assert.deepEqual((await shown(page)).objects.map(({ object }) => object), ["pod/kept"]);
 });
 
@@ -203,11 +203,11 @@ test("a link that is none says so and leaves the page working", async () => {
   }
 });
 
-test("broken YAML is a problem at its line, and what stands before it is judged", async () => {
+test("broken YAML is a problem at its line, and what stands before it is evaluated", async () => {
   const page = await open();
   await paste(page, `${pod("first")}---\nkind: Pod\nmetadata: {name: [\n`);
   await page.locator(".problems").waitFor();
-  await judged(page);
+  await evaluated(page);
   assert.deepEqual((await shown(page)).objects.map(({ object }) => object), ["pod/first"]);
   const place = page.locator(".problems .place").first();
   assert.match(await place.innerText(), /^Objects, line 1[0-9]$/);
@@ -230,7 +230,7 @@ test("hostile names are shown and never run", async () => {
   const object = { apiVersion: "v1", kind: "Pod", metadata: { name: hostile, namespace: hostile, annotations: { [hostile]: hostile } }, spec: { containers: [{ name: hostile, image: hostile, resources: { requests: { [hostile]: hostile, cpu: hostile } } }] } };
   await paste(page, JSON.stringify(object));
   await page.locator(".object h3").getByText("<img").waitFor();
-  await judged(page);
+  await evaluated(page);
   assert.equal(await page.evaluate(() => document.querySelectorAll("#results img, #results script").length), 0);
   assert.notEqual(await page.title(), "run");
   assert.ok((await shown(page)).objects[0].object.includes("onerror"));
@@ -243,7 +243,7 @@ test("the page goes on without a network", async () => {
   await page.locator(".object h3").getByText("pod/offline").waitFor();
 });
 
-test("five megabytes are judged while the page stays awake", async () => {
+test("five megabytes are evaluated while the page stays awake", async () => {
   const page = await open();
   const one = pod("pod-00000", "{requests: {cpu: 100m, memory: 64Mi}, limits: {memory: 128Mi}}") + `  # ${"x".repeat(800)}\n---\n`;
   const count = Math.ceil((5 * 1024 * 1024) / one.length);
@@ -328,7 +328,7 @@ test("a snapshot shows what other limits would do to everything that runs", asyn
   assert.equal(page.url(), address);
   assert.equal(await page.evaluate(() => localStorage.getItem("headroom.page")), null);
   await page.getByRole("button", { name: "Close snapshot" }).click();
-  await judged(page);
+  await evaluated(page);
   assert.equal(await text(page), before);
 });
 
@@ -391,7 +391,7 @@ test("completion and stray fields know the schema", async () => {
   const page = await open();
   await page.getByRole("tab", { name: "LimitRanges" }).click();
   await paste(page, "apiVersion: v1\nkind: LimitRange\nmetadata:\n  name: a\nspec:\n  limits:\n  - type: Container\n    maximum:\n      cpu: 1\n    ");
-  await judged(page);
+  await evaluated(page);
   await page.locator("#editor .cm-content").focus();
   await page.keyboard.press("Control+End");
   await page.keyboard.type("defa");
@@ -455,7 +455,7 @@ for (const [theme, width] of [["light", 1440], ["dark", 1440], ["light", 1024], 
       if (name !== "shop") {
         await page.evaluate(() => delete document.documentElement.dataset.state);
         await page.selectOption("#example", name);
-        await judged(page);
+        await evaluated(page);
       }
       await page.evaluate(axe);
       const { violations } = await page.evaluate(() => globalThis.axe.run(document, { runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"] }));
@@ -484,7 +484,7 @@ test("verdicts come at once", async () => {
   const page = await open(null);
   const begin = performance.now();
   await page.goto(origin);
-  await judged(page);
+  await evaluated(page);
   const first = performance.now() - begin;
   const engine = [];
   await page.locator("#editor .cm-content").focus();
@@ -494,7 +494,7 @@ test("verdicts come at once", async () => {
       delete document.documentElement.dataset.state;
       window.pressed = performance.now();
       new MutationObserver((_, observer) => {
-        if (document.documentElement.dataset.state !== "judged") return;
+        if (document.documentElement.dataset.state !== "evaluated") return;
         window.took = performance.now() - window.pressed;
         observer.disconnect();
       }).observe(document.documentElement, { attributes: true });
@@ -504,7 +504,7 @@ test("verdicts come at once", async () => {
       window.pressed = performance.now();
       content.dispatchEvent(new ClipboardEvent("paste", { clipboardData: data, bubbles: true, cancelable: true }));
     });
-    await page.waitForFunction(() => window.took !== undefined && document.documentElement.dataset.state === "judged", undefined, { polling: 5 });
+    await page.waitForFunction(() => window.took !== undefined && document.documentElement.dataset.state === "evaluated", undefined, { polling: 5 });
     engine.push(await page.evaluate(() => window.took));
   }
   engine.sort((a, b) => a - b);
@@ -566,7 +566,7 @@ test("the editor is there before the engine", async () => {
   await page.locator("#editor .cm-content").getByText("kind: Pod").first().waitFor();
   assert.equal(await page.locator(".object").count(), 0);
   assert.match(await status(page), /Loading the engine/);
-  await judged(page);
+  await evaluated(page);
 });
 
 /** The page as `kubectl headroom ui` serves it, with this answer for the cluster. */
@@ -591,7 +591,7 @@ for (const [theme, width] of [["light", 1440], ["dark", 1440], ["light", 1024], 
     const page = await live(json(cluster()), { viewport: { width, height: 900 }, colorScheme: theme, reducedMotion: "reduce" });
     for (const view of ["overview", "workloads", "workload=shop/deployment/notebook-hub/main", "quotas", "what-if"]) {
       await page.evaluate((view) => (location.hash = view), view);
-      if (view === "what-if") await judged(page);
+      if (view === "what-if") await evaluated(page);
       else await page.locator(".view").waitFor();
       await page.evaluate(axe);
       const { violations } = await page.evaluate(() => globalThis.axe.run(document));

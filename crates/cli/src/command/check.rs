@@ -1,6 +1,6 @@
 //! `kubectl headroom check`: what would be admitted, changed or rejected if these manifests were applied in their order.
 //!
-//! [`headroom_dryrun::judge::Run`] evaluates them; here they are read, and the verdicts become outputs and an exit code.
+//! [`headroom_dryrun::evaluate::Run`] evaluates them; here they are read, and the verdicts become outputs and an exit code.
 
 mod entry;
 mod render;
@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use anyhow::bail;
 use clap::{ArgGroup, ValueEnum};
 use headroom_dryrun::cluster_reader::ClusterReader;
-use headroom_dryrun::judge::{PodsAt, Verdict};
+use headroom_dryrun::evaluate::{PodsAt, Verdict};
 use headroom_dryrun::kinds::{ApiKind, labels_of, metadata};
 use headroom_dryrun::manifest::Manifest;
 use headroom_report::{Exit, Page, Paint, complain, github, junit, sarif};
@@ -131,7 +131,7 @@ pub fn run(mut args: Args) -> anyhow::Result<Exit> {
     let mut run = opened.into_run();
     run.pods_at = args.pods_at;
     let entry = |read: Result<Manifest, _>| match read {
-        Ok(Manifest { origin, object }) => Entry::of(origin, &run.judge(&object)),
+        Ok(Manifest { origin, object }) => Entry::of(origin, &run.evaluate(&object)),
         Err(problem) => Entry::of_problem(problem),
     };
     let entries: Vec<Entry> = read.into_iter().map(entry).collect();
@@ -163,7 +163,7 @@ fn page(entries: &[Entry], format: Format) -> anyhow::Result<Page> {
 
 fn exit(entry: &Entry, fail_on: FailOn) -> Exit {
     let least = match entry.verdict {
-        Verdict::Error => return Exit::NotJudged,
+        Verdict::Error => return Exit::Error,
         Verdict::Rejected | Verdict::Invalid => FailOn::Rejected,
         Verdict::PodsBlocked => FailOn::PodsBlocked,
         _ if !entry.warnings.is_empty() => FailOn::Warning,

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{anyhow, bail};
 use headroom_core::nearest::nearest;
 use headroom_dryrun::cluster_reader::{ClusterReader, Folder, List, Overlay, ReadError};
-use headroom_dryrun::judge::Run;
+use headroom_dryrun::evaluate::Run;
 use headroom_dryrun::kinds::{ApiKind, metadata};
 use headroom_dryrun::manifest::Manifest;
 use headroom_dryrun::settings;

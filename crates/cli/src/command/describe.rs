@@ -200,14 +200,14 @@ fn describe_tenant_quota(args: TenantQuotaArgs) -> anyhow::Result<Exit> {
         Format::Yaml => headroom_report::print(&Page::yaml(&Items { items: &objects })?)?,
         Format::Table => {
             let quotas = crate::describe::tenant_quotas::Quotas::read(objects).map_err(|problem| anyhow!(problem))?;
-            let told: Vec<Page> = quotas
+            let pages: Vec<Page> = quotas
                 .names()
                 .filter(|name| wanted.contains(*name))
                 .filter_map(|name| quotas.describe(name, args.top, Charset::of_stdout()))
                 .collect();
             headroom_report::print(&match args.tree {
                 true => quotas.tree(),
-                false => one_by_one(told, "There are no TenantQuotas."),
+                false => one_by_one(pages, "There are no TenantQuotas."),
             })?;
         }
     }
@@ -216,7 +216,7 @@ fn describe_tenant_quota(args: TenantQuotaArgs) -> anyhow::Result<Exit> {
 
 fn describe_limits(args: LimitsArgs) -> anyhow::Result<Exit> {
     let mut opened = args.target.open()?;
-    let mut told: Vec<Limits> = Vec::new();
+    let mut found: Vec<Limits> = Vec::new();
     let ranges = list(&mut opened, "v1", "LimitRange")?;
     if ranges.is_empty() {
         warn_if_elsewhere(&opened.scope, &mut opened.cluster);
@@ -237,9 +237,9 @@ fn describe_limits(args: LimitsArgs) -> anyhow::Result<Exit> {
         if let Some(name) = &args.name {
             limits.show_only(name).map_err(|problem| anyhow!(problem))?;
         }
-        told.push(limits);
+        found.push(limits);
     }
-    print(&told, args.output.output, "No LimitRanges.", Limits::page)
+    print(&found, args.output.output, "No LimitRanges.", Limits::page)
 }
 
 fn describe_quota(args: QuotaArgs) -> anyhow::Result<Exit> {
@@ -251,7 +251,7 @@ fn describe_quota(args: QuotaArgs) -> anyhow::Result<Exit> {
     if let Some(selector) = &args.selector {
         quotas.retain(|quota| selector.matches(&labels_of(quota)));
     }
-    let mut told = Vec::new();
+    let mut found = Vec::new();
     let (counted, _) = kinds_of(&quotas.iter().collect::<Vec<_>>());
     let counted = counted.into_values().filter(|kind| kind.is_namespaced);
     let counted: Vec<(String, String)> = counted.map(|kind| (kind.api_version(), kind.kind)).collect();
@@ -272,10 +272,10 @@ fn describe_quota(args: QuotaArgs) -> anyhow::Result<Exit> {
             bail!(not_there("ResourceQuota", name, &namespace, all.map(|quota| metadata(quota, "name"))));
         }
         let asked = Asked { namespace: &namespace, top: args.top, now: evaluate::now(&opened.settings) };
-        told.push(quotas_of(&asked, &wanted, &mut opened.cluster).map_err(|problem| anyhow!(problem))?);
+        found.push(quotas_of(&asked, &wanted, &mut opened.cluster).map_err(|problem| anyhow!(problem))?);
     }
     let (charset, paint) = (Charset::of_stdout(), Paint::for_stdout());
-    print(&told, args.output.output, "No ResourceQuotas.", |quotas| quotas.page(charset, paint))
+    print(&found, args.output.output, "No ResourceQuotas.", |quotas| quotas.page(charset, paint))
 }
 
 fn describe_usage(args: UsageArgs) -> anyhow::Result<Exit> {
@@ -293,16 +293,16 @@ fn describe_usage(args: UsageArgs) -> anyhow::Result<Exit> {
     };
     let selection = Selection { namespaces, image: args.image.as_deref(), window: args.window };
     let now = evaluate::now(&opened.settings).ok_or_else(|| anyhow!("the clock cannot be read"))?;
-    let mut told = usage::Told::new(selection, now);
+    let mut found = usage::Found::new(selection, now);
     for object in &profiles {
         let text = object.to_string();
         let document = Document::read(&text).map_err(|error| anyhow!(error.to_string()))?;
-        told.add(document.root()).map_err(|malformed| {
+        found.add(document.root()).map_err(|malformed| {
             anyhow!("UsageProfile `{}/{}`: {malformed}", metadata(object, "namespace"), metadata(object, "name"))
         })?;
     }
-    let told = told.finish();
-    if told.is_empty() && args.image.is_none() {
+    let found = found.finish();
+    if found.is_empty() && args.image.is_none() {
         warn_if_elsewhere(&opened.scope, &mut opened.cluster);
     }
     let nothing = match &args.image {
@@ -312,10 +312,10 @@ fn describe_usage(args: UsageArgs) -> anyhow::Result<Exit> {
             .to_owned(),
     };
     let charset = Charset::of_stdout();
-    print(&told, args.output.output, &nothing, |usage| usage.page(charset))
+    print(&found, args.output.output, &nothing, |usage| usage.page(charset))
 }
 
-/// What is to be told of quotas.
+/// A question about the quotas of a namespace.
 struct Asked<'a> {
     namespace: &'a str,
     /// How many consumers of each resource.
@@ -365,9 +365,9 @@ fn quotas_of(asked: &Asked<'_>, quotas: &[&Value], around: &mut dyn ClusterReade
             Err(problem) => notes.push(format!("{qualified} are not recounted: {problem}")),
         }
     }
-    let mut told = read_quotas(asked, quotas, &objects, cache).map_err(|malformed| malformed.to_string())?;
-    told.notes = notes;
-    Ok(told)
+    let mut found = read_quotas(asked, quotas, &objects, cache).map_err(|malformed| malformed.to_string())?;
+    found.notes = notes;
+    Ok(found)
 }
 
 fn is_of_devices(kind: &str) -> bool {
@@ -460,11 +460,11 @@ struct Items<'t, T> {
     items: &'t [T],
 }
 
-fn print<T: Serialize>(told: &[T], format: Format, nothing: &str, page: impl Fn(&T) -> Page) -> anyhow::Result<Exit> {
+fn print<T: Serialize>(found: &[T], format: Format, nothing: &str, page: impl Fn(&T) -> Page) -> anyhow::Result<Exit> {
     headroom_report::print(&match format {
-        Format::Table => one_by_one(told.iter().map(page).collect(), nothing),
-        Format::Json => Page::json(&Items { items: told })?,
-        Format::Yaml => Page::yaml(&Items { items: told })?,
+        Format::Table => one_by_one(found.iter().map(page).collect(), nothing),
+        Format::Json => Page::json(&Items { items: found })?,
+        Format::Yaml => Page::yaml(&Items { items: found })?,
     })?;
     Ok(Exit::Fine)
 }

@@ -7,7 +7,7 @@ mod text;
 
 use anyhow::bail;
 use clap::ValueEnum;
-use headroom_dryrun::judge::{Judgement, Verdict};
+use headroom_dryrun::evaluate::{Evaluation, Verdict};
 use headroom_report::{Exit, Page, Paint};
 use serde_json::Value;
 
@@ -57,18 +57,18 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
     let mut run = opened.into_run();
     let mut explanations = Vec::new();
     let mut exit = Exit::Fine;
-    let mut tell = |judgement: &Judgement, pod: Option<&Judgement>, object: &Value| {
-        exit = exit.max(match judgement.verdict {
+    let mut tell = |evaluation: &Evaluation, pod: Option<&Evaluation>, object: &Value| {
+        exit = exit.max(match evaluation.verdict {
             Verdict::NotChecked | Verdict::Admitted | Verdict::Changed => Exit::Fine,
             Verdict::PodsBlocked | Verdict::Rejected | Verdict::Invalid => Exit::Refused,
-            Verdict::Error => Exit::NotJudged,
+            Verdict::Error => Exit::Error,
         });
-        explanations.push(Explanation::of(judgement, pod, object));
+        explanations.push(Explanation::of(evaluation, pod, object));
     };
     for manifest in &manifests {
-        // The pod first: what is judged leaves itself behind.
+        // The pod first: what is evaluated leaves itself behind.
         let pod = run.preview_pod_of(&manifest.object);
-        tell(&run.judge(&manifest.object), pod.as_ref(), &manifest.object);
+        tell(&run.evaluate(&manifest.object), pod.as_ref(), &manifest.object);
     }
     for name in &one_by_one(&args.objects.names, is_kind) {
         let object = find(&mut run, name, &namespace)?;

@@ -257,7 +257,7 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
         }
     };
     let report = recommend(&args, &mut opened, inventory, found, &progress)?;
-    let exit_at_best = if report.source.is_partial { Exit::NotJudged } else { Exit::Fine };
+    let exit_at_best = if report.source.is_partial { Exit::Error } else { Exit::Fine };
     if let Some(file) = &args.plot {
         let Some(picture) = picture::svg(&report) else {
             bail!("there is no history to draw into `{}`", file.display());

@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use headroom_dryrun::judge::Judgement;
+use headroom_dryrun::evaluate::Evaluation;
 use headroom_dryrun::recording::redact::Redaction;
 use headroom_dryrun::recording::{file_name, session};
 use headroom_report::{Exit, Page};
@@ -48,8 +48,8 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
     let mut redaction = Redaction::default();
     let mut page = Page::new();
     for manifest in manifests {
-        let judgement = run.judge_redacted(&manifest.object, |object| redaction.redact(object));
-        write(&mut page, &args.to, &judgement, &settings)?;
+        let evaluation = run.evaluate_redacted(&manifest.object, |object| redaction.redact(object));
+        write(&mut page, &args.to, &evaluation, &settings)?;
     }
     for name in &one_by_one(&args.objects.names, is_kind) {
         let mut object = find(&mut run, name, &namespace)?;
@@ -63,16 +63,16 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
     Ok(Exit::Fine)
 }
 
-/// Writes the recording of a judgement, and says what was written and how to replay it.
-fn write(page: &mut Page, folder: &Path, judgement: &Judgement, settings: &Value) -> anyhow::Result<()> {
-    let name = file_name(judgement);
+/// Writes the recording of an evaluation, and says what was written and how to replay it.
+fn write(page: &mut Page, folder: &Path, evaluation: &Evaluation, settings: &Value) -> anyhow::Result<()> {
+    let name = file_name(evaluation);
     let write = |ending: &str, text: &str| -> anyhow::Result<PathBuf> {
         let path = folder.join(format!("{name}.{ending}"));
         fs::write(&path, text).with_context(|| format!("cannot write `{}`", path.display()))?;
         Ok(path)
     };
-    let request = write("request.json", &headroom_report::json(&judgement.request)?)?;
-    let session = write("session.yml", &session::text(&judgement.exchanges))?;
+    let request = write("request.json", &headroom_report::json(&evaluation.request)?)?;
+    let session = write("session.yml", &session::text(&evaluation.exchanges))?;
     let mut command = format!(
         "kwctl run --allow-context-aware -r {} \\\n    --replay-host-capabilities-interactions {}",
         request.display(),
@@ -82,15 +82,15 @@ fn write(page: &mut Page, folder: &Path, judgement: &Judgement, settings: &Value
         let settings = write("settings.json", &headroom_report::json(settings)?)?;
         command.push_str(&format!(" --settings-path {}", settings.display()));
     }
-    let read = judgement.exchanges.len();
+    let read = evaluation.exchanges.len();
     writeln!(
         page,
         "{}: {}; recorded with {read} cluster {}",
-        judgement.told(),
-        judgement.verdict.name(),
+        evaluation.object_name(),
+        evaluation.verdict.name(),
         if read == 1 { "read" } else { "reads" }
     );
-    for reason in &judgement.reasons {
+    for reason in &evaluation.reasons {
         reason.lines().iter().for_each(|line| writeln!(page, "  {line}"));
     }
     writeln!(page, "replay it:");

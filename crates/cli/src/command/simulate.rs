@@ -1,7 +1,7 @@
 //! `kubectl headroom simulate`: what other settings, LimitRanges or quotas would do to everything that runs.
 //!
 //! Nothing that runs is touched by them; what they change is how it would be made again. So each workload is looked at
-//! through a pod that it would make, and each pod of no known workload as its author wrote it: judged once as things are,
+//! through a pod that it would make, and each pod of no known workload as its author wrote it: evaluated once as things are,
 //! and once as they would be. Whether there is room in a quota for all of it is told of the quotas, in sum.
 
 mod render;
@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use anyhow::{anyhow, bail};
 use clap::{ArgGroup, ValueEnum};
 use headroom_dryrun::cluster_reader::folder::in_namespace;
-use headroom_dryrun::judge;
+use headroom_dryrun::evaluate;
 use headroom_dryrun::kinds::{labels_of, metadata};
 use headroom_dryrun::manifest::Manifest;
 use headroom_dryrun::simulate::{Change, Effects, Simulation, Subjects, put, report};
@@ -114,7 +114,7 @@ fn check(manifest: &Manifest) -> anyhow::Result<()> {
             "{origin}: {kind} is not supported: simulate takes LimitRanges, ResourceQuotas and Namespaces; use `check` for other kinds"
         );
     }
-    match judge::problems_of_bounds(object).as_slice() {
+    match evaluate::problems_of_bounds(object).as_slice() {
         [] => Ok(()),
         problems => bail!("{origin}: the {kind} is invalid: {}", problems.join(", ")),
     }
@@ -151,7 +151,7 @@ fn placed(object: Value, default: &str, scope: &Scope, everywhere: &[String]) ->
 
 fn exit(effects: &Effects) -> Exit {
     if !effects.missed.is_empty() || effects.count(Change::NotEvaluated) > 0 {
-        Exit::NotJudged
+        Exit::Error
     } else if effects.count(Change::NewlyRejected) > 0 || effects.quotas.iter().any(|quota| quota.is_newly_exceeded) {
         Exit::Refused
     } else {

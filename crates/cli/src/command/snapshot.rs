@@ -10,7 +10,7 @@ use anyhow::{Context, bail};
 use headroom_core::cluster::usage::profile_layout::{API_VERSION, KIND};
 use headroom_core::truncate::count_of;
 use headroom_dryrun::cluster_reader::{ClusterReader, ReadError};
-use headroom_dryrun::judge::tenant_quotas::TENANT_QUOTA;
+use headroom_dryrun::evaluate::tenant_quotas::TENANT_QUOTA;
 use headroom_dryrun::kinds::SNAPSHOT;
 use headroom_dryrun::recording::redact::Redaction;
 use headroom_report::progress::Progress;
@@ -89,7 +89,7 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
     }
     snapshot.missed.iter().for_each(|problem| complain!("warning: {problem}; the snapshot is without them"));
     snapshot.notes.iter().for_each(|problem| complain!("note: {problem}; the snapshot is without them"));
-    Ok(if snapshot.missed.is_empty() { Exit::Fine } else { Exit::NotJudged })
+    Ok(if snapshot.missed.is_empty() { Exit::Fine } else { Exit::Error })
 }
 
 const DEVICE_CLASS: (&str, &str) = ("resource.k8s.io/v1", "DeviceClass");

@@ -120,7 +120,7 @@ pub fn limits<'d>(
             .filter(|warning| !is_estimate(warning))
             .map(|warning| warning.text.clone())
             .collect(),
-        bounds: bounds.into_iter().map(|bound| bound.told).collect(),
+        bounds: bounds.into_iter().map(|bound| bound.effective).collect(),
         notes,
     })
 }
@@ -145,7 +145,7 @@ fn defaults(container: &Container<'_>) -> Vec<Default> {
 /// A bound in words and as an amount.
 struct Tightest {
     amount: Quantity,
-    told: EffectiveBound,
+    effective: EffectiveBound,
 }
 
 const BOUNDS: [&str; 3] = ["min", "max", "maxLimitRequestRatio"];
@@ -167,7 +167,7 @@ fn effective_bounds(ranges: &[Range<'_>], container: Option<&Container<'_>>) -> 
         let kind = [CONTAINER, POD, CLAIM].iter().position(|kind| *kind == bound.kind);
         (kind, bound.resource.clone(), BOUNDS.iter().position(|name| *name == bound.bound))
     };
-    all.sort_by_key(|tightest| place(&tightest.told));
+    all.sort_by_key(|tightest| place(&tightest.effective));
     all
 }
 
@@ -178,16 +178,16 @@ fn tighten(all: &mut Vec<Tightest>, range: &Range<'_>, item: &Item<'_>, bound: &
         _ => &item.max_ratio,
     };
     for (resource, amount) in list.iter() {
-        let told = EffectiveBound {
+        let effective = EffectiveBound {
             kind: item.kind.to_string(),
             resource: resource.to_string(),
             bound,
             value: amount.to_string(),
             from: range.name().to_string(),
         };
-        let found = Tightest { amount: amount.clone(), told };
+        let found = Tightest { amount: amount.clone(), effective };
         let is_same = |have: &&mut Tightest| {
-            let (have, found) = (&have.told, &found.told);
+            let (have, found) = (&have.effective, &found.effective);
             (&have.kind, &have.resource, have.bound) == (&found.kind, &found.resource, found.bound)
         };
         match all.iter_mut().find(is_same) {
@@ -204,20 +204,21 @@ fn tighten(all: &mut Vec<Tightest>, range: &Range<'_>, item: &Item<'_>, bound: &
 
 /// A minimum above the maximum: nothing can be admitted.
 fn contradictions(bounds: &[Tightest]) -> Vec<String> {
-    let mut told = Vec::new();
-    for min in bounds.iter().filter(|bound| bound.told.bound == "min") {
+    let mut found = Vec::new();
+    for min in bounds.iter().filter(|bound| bound.effective.bound == "min") {
         let is_its_max = |max: &&Tightest| {
-            (&max.told.kind, &max.told.resource, max.told.bound) == (&min.told.kind, &min.told.resource, "max")
+            (&max.effective.kind, &max.effective.resource, max.effective.bound)
+                == (&min.effective.kind, &min.effective.resource, "max")
         };
         if let Some(max) = bounds.iter().find(is_its_max).filter(|max| max.amount < min.amount) {
-            let (min, max) = (&min.told, &max.told);
-            told.push(format!(
+            let (min, max) = (&min.effective, &max.effective);
+            found.push(format!(
                 "no {} can be admitted that asks for {}: the min of {} is {}, and the max of {} is {}",
                 min.kind, min.resource, min.from, min.value, max.from, max.value
             ));
         }
     }
-    told
+    found
 }
 
 /// Rules of the settings that are not about this container, because they choose others.

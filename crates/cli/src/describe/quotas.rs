@@ -104,7 +104,7 @@ pub struct Inventory<'a, 'd> {
     /// The objects of all kinds that could be listed.
     pub cache: &'a Cache,
     pub now: Option<Timestamp>,
-    /// How many consumers are told of each name.
+    /// How many consumers are listed for each name.
     pub most_consumers: usize,
 }
 
@@ -168,13 +168,13 @@ impl Inventory<'_, '_> {
             })
             .collect();
         all.sort_by(|one, other| other.1.cmp(&one.1).then(one.0.cmp(other.0)));
-        let told = all.into_iter().take(self.most_consumers).map(|(owner, amount, objects)| Consumer {
+        let found = all.into_iter().take(self.most_consumers).map(|(owner, amount, objects)| Consumer {
             owner: owner.to_owned(),
             objects,
             percent: percent(&amount, hard),
             amount: amount.to_string(),
         });
-        told.collect()
+        found.collect()
     }
 
     /// Containers of live pods without what a quota of the namespace counts, or without requests if there is no quota.
@@ -212,13 +212,13 @@ impl Inventory<'_, '_> {
                 }
             }
         }
-        let told = unset.into_iter().map(|((owner, container, missing), pods)| Unset {
+        let found = unset.into_iter().map(|((owner, container, missing), pods)| Unset {
             owner: owner.to_owned(),
             container,
             missing,
             pods,
         });
-        told.collect()
+        found.collect()
     }
 }
 
@@ -395,33 +395,33 @@ mod tests {
 
     #[test]
     fn what_has_ended_uses_nothing_and_leaves_nothing_open() {
-        let told = described(
+        let found = described(
             quota(json!([]), json!({"pods": "4"}), json!({"pods": "1"})),
             &[pod(json!({}), "Succeeded"), pod(json!({"cpu": "1", "memory": "1Gi"}), "Running")],
         );
-        let level = &told.quotas[0].resources[0];
+        let level = &found.quotas[0].resources[0];
         assert_eq!((level.recounted.as_deref(), level.consumers[0].objects), (None, 1));
-        assert_eq!(told.without_resources, []);
+        assert_eq!(found.without_resources, []);
     }
 
     #[test]
-    fn a_quota_is_told_of_the_pods_that_its_scopes_are_about() {
+    fn a_quota_lists_the_pods_that_its_scopes_are_about() {
         let hard = json!({"pods": "2"});
-        let told = described(
+        let found = described(
             quota(json!(["BestEffort"]), hard, json!({"pods": "0"})),
             &[pod(json!({}), "Running"), pod(json!({"cpu": "1"}), "Running")],
         );
-        let level = &told.quotas[0].resources[0];
+        let level = &found.quotas[0].resources[0];
         assert_eq!((level.recounted.as_deref(), level.consumers[0].amount.as_str()), (Some("1"), "1"));
-        assert_eq!(told.without_resources[0].missing, ["requests.cpu", "requests.memory"]);
+        assert_eq!(found.without_resources[0].missing, ["requests.cpu", "requests.memory"]);
     }
 
     #[test]
     fn bounds_of_nothing_and_levels_above_the_bound_are_shown_as_they_are() {
         let hard = json!({"pods": "0", "requests.memory": "1Gi", "services": "1"});
         let used = json!({"pods": "0", "requests.memory": "3Gi", "services": "7"});
-        let told = described(quota(json!([]), hard, used), &[pod(json!({"memory": "3Gi"}), "Running")]);
-        let levels: Vec<(&str, &str, Option<u64>, Option<&str>)> = told.quotas[0]
+        let found = described(quota(json!([]), hard, used), &[pod(json!({"memory": "3Gi"}), "Running")]);
+        let levels: Vec<(&str, &str, Option<u64>, Option<&str>)> = found.quotas[0]
             .resources
             .iter()
             .map(|level| (level.resource.as_str(), level.free.as_str(), level.percent, level.recounted.as_deref()))

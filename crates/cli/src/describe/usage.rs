@@ -70,16 +70,16 @@ pub struct Selection<'s> {
     pub window: Window,
 }
 
-/// What profiles hold, by namespace; that of all together is last.
+/// The content of profiles, by namespace; that of all together is last.
 #[derive(Debug)]
-pub struct Told<'s> {
+pub struct Found<'s> {
     pub selection: Selection<'s>,
     pub now: Timestamp,
     own: BTreeMap<String, Usage>,
     together: Usage,
 }
 
-impl<'s> Told<'s> {
+impl<'s> Found<'s> {
     pub fn new(selection: Selection<'s>, now: Timestamp) -> Self {
         Self { selection, now, own: BTreeMap::new(), together: Usage::default() }
     }
@@ -120,23 +120,23 @@ impl<'s> Told<'s> {
     }
 
     pub fn finish(mut self) -> Vec<Usage> {
-        let mut told = Vec::new();
+        let mut found = Vec::new();
         for (namespace, usage) in self.own {
-            told.push(Usage { namespace: Some(namespace), ..usage });
+            found.push(Usage { namespace: Some(namespace), ..usage });
         }
         // Each page of an image repeats what is known of all namespaces.
         self.together.images.sort_by(|one, other| one.image.cmp(&other.image));
         self.together.images.dedup_by(|one, other| one.image == other.image);
-        told.push(self.together);
-        for usage in &mut told {
+        found.push(self.together);
+        for usage in &mut found {
             usage.images.sort_by(|one, other| (&one.image, &one.workload).cmp(&(&other.image, &other.workload)));
             usage.estimates.sort_by(|one, other| one.place().cmp(&other.place()));
         }
-        told.retain(|usage| !usage.images.is_empty() || !usage.problems.is_empty());
-        told
+        found.retain(|usage| !usage.images.is_empty() || !usage.problems.is_empty());
+        found
     }
 
-    /// Where to tell of an object that cannot be read.
+    /// Where to report an object that cannot be read.
     fn concerned(&mut self) -> &mut Usage {
         match self.selection.namespaces {
             Some([namespace, ..]) => self.own.entry(namespace.clone()).or_default(),
@@ -398,12 +398,12 @@ mod tests {
         let now = "2027-11-20T00:00:00Z".parse().unwrap();
         let namespaces = namespace.map(|namespace| [namespace.to_owned()]);
         let namespaces = namespaces.as_ref().map(<[String; 1]>::as_slice);
-        let mut told = Told::new(Selection { namespaces, image, window: Window::WEEK }, now);
+        let mut found = Found::new(Selection { namespaces, image, window: Window::WEEK }, now);
         for object in objects {
             let text = object.to_string();
-            told.add(Document::read(&text).unwrap().root()).unwrap();
+            found.add(Document::read(&text).unwrap().root()).unwrap();
         }
-        told.finish()
+        found.finish()
     }
 
     fn of_shop(object: &Value, image: Option<&str>) -> Usage {
@@ -481,8 +481,8 @@ nginx: memory was estimated too high: less than a tenth was used
     #[test]
     fn each_namespace_is_told_by_itself_and_what_pages_repeat_once() {
         let page = object(json!({"1,27": history("1")}));
-        let told = read(&[page.clone(), page], None, None);
-        let rows: Vec<_> = told.iter().map(|usage| (usage.namespace.as_deref(), usage.images.len())).collect();
+        let found = read(&[page.clone(), page], None, None);
+        let rows: Vec<_> = found.iter().map(|usage| (usage.namespace.as_deref(), usage.images.len())).collect();
         assert_eq!(rows, [(Some("lab"), 2), (Some("shop"), 2), (None, 1)]);
     }
 

@@ -26,7 +26,7 @@ fn verdicts(files: &[(&str, &str)], arguments: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn each_object_is_judged_after_those_before_it() {
+fn each_object_is_evaluated_after_those_before_it() {
     let pods =
         [pod("a", "{requests: {cpu: 600m}}"), pod("b", "{requests: {cpu: 600m}}"), pod("c", "{requests: {cpu: 400m}}")];
     let quota = quota("team", "{requests.cpu: 1}");
@@ -74,7 +74,7 @@ fn a_new_quota_counts_the_pods_of_workloads_before_it() {
 }
 
 #[test]
-fn existing_objects_are_judged_as_updates() {
+fn existing_objects_are_evaluated_as_updates() {
     let workload = |replicas: u32| {
         format!(
             "apiVersion: apps/v1\nkind: Deployment\nmetadata: {{name: web, namespace: shop}}\nspec: {{replicas: {replicas}, \

@@ -69,7 +69,7 @@ impl Live {
 }
 
 #[test]
-fn manifests_are_judged_in_the_namespace_of_the_kubeconfig() {
+fn manifests_are_evaluated_in_the_namespace_of_the_kubeconfig() {
     let live = Live::start(
         json!({RANGES: list(json!([limits()])), QUOTAS: list(json!([team("1")])), TENANT_QUOTAS: Value::Null}),
     );

@@ -1,7 +1,7 @@
 //! Our annotation, with each value we set and its source: `{"web":{"limits.cpu":"500m: default of LimitRange
 //! limits"}}`.
 //!
-//! It is for people, and for ourselves: when we judge the same object again, it distinguishes our values from the
+//! It is for people, and for ourselves: when we evaluate the same object again, it distinguishes our values from the
 //! author's.
 
 use std::borrow::Cow;
@@ -176,7 +176,7 @@ fn push_value(
     });
 }
 
-/// Marks the values that we set when we judged this pod before: those that still equal the annotation.
+/// Marks the values that we set when we evaluated this pod before: those that still equal the annotation.
 pub fn mark(pod: &mut Pod<'_>) -> Result<(), Malformed> {
     let Some(text) = text_of(pod)? else { return Ok(()) };
     let index = ContainerIndex::of(&pod.containers);

@@ -23,9 +23,9 @@ pub fn mark<'d>(pod: &mut Pod<'d>, ranges: Option<&[Range<'d>]>) -> Result<(), M
     let Some(clauses) = text.strip_prefix(PREFIX) else { return Ok(()) };
     let index = ContainerIndex::of(&pod.containers);
     let defaults = ranges.map(|ranges| defaults(pod, ranges));
-    // If we judged the pod before, these values are ours, or we left them as they were: they are not replaced.
-    let is_judged = pod.annotation(headroom_annotation::NAME)?.is_some();
-    let origin = if is_judged { Origin::Earlier("".into()) } else { Origin::LimitRanger };
+    // If we evaluated the pod before, these values are ours, or we left them as they were: they are not replaced.
+    let is_evaluated = pod.annotation(headroom_annotation::NAME)?.is_some();
+    let origin = if is_evaluated { Origin::Earlier("".into()) } else { Origin::LimitRanger };
     for clause in clauses.split("; ") {
         mark_clause(pod, &index, clause, defaults.as_deref(), &origin);
     }

@@ -1,6 +1,6 @@
 //! TenantQuotas: bounds over several namespaces, as `headroom-controller enforce-quotas` publishes them.
 //!
-//! The ledger enforces them, and knows more than it publishes. So here they are used only to judge the pods that a
+//! The ledger enforces them, and knows more than it publishes. So here they are used only to evaluate the pods that a
 //! workload would create.
 
 use std::borrow::Cow;

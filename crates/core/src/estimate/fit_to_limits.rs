@@ -45,7 +45,7 @@ impl<'d> Estimates<'d> {
     }
 
     /// Shrinks estimates so that the pod's requests fit into what the quotas have left (`free`), but not below `floor`.
-    /// If that is not enough, nothing changes, and the quota judges the estimates as they are.
+    /// If that is not enough, nothing changes, and the quota evaluates the estimates as they are.
     pub fn fit_to_quota(&mut self, filled: &Pod<'d>, free: &ResourceList<'_>, floor: &PerResource<Quantity>) -> bool {
         let mut changed = false;
         for resource in Resource::ALL {
@@ -62,7 +62,7 @@ impl<'d> Estimates<'d> {
         self.estimates.iter().any(|estimate| estimate.is_part_of(subject, resource, pod))
     }
 
-    /// Drops estimates; then the ranges judge the pod without them.
+    /// Drops estimates; then the ranges evaluate the pod without them.
     fn withdraw(&mut self, breach: &Breach<'d>, pod: &Pod<'d>) -> bool {
         let resource = breach.resource.as_ref();
         let before = self.estimates.len();

@@ -143,7 +143,7 @@ enum SetBy {
     /// Not set, or set by LimitRanger, whose values may be replaced.
     Replaceable,
     Author,
-    /// When we judged this pod before.
+    /// When we evaluated this pod before.
     Us,
 }
 

@@ -1,7 +1,7 @@
 //! The admission request, and which parts of it are trusted.
 //!
 //! A client can send any fields in an object. The API server resets some of them, but only after mutating admission,
-//! and the in-tree plugins judge the result. So this file decides, by operation and subresource, which parts of the
+//! and the in-tree plugins evaluate the result. So this file decides, by operation and subresource, which parts of the
 //! text are trusted, and all other code sees the object as in-tree admission will see it: [`Object`]. An object that
 //! the API server has reset already does not change here.
 
@@ -37,7 +37,7 @@ pub struct Request<'d> {
 #[derive(Debug, Clone, Copy)]
 pub enum Operation<'d> {
     Create,
-    /// The API server always sends the old object; a request without one is judged as Kubernetes judges it.
+    /// The API server always sends the old object; a request without one is evaluated as Kubernetes evaluates it.
     Update {
         old: Option<Object<'d>>,
     },
@@ -109,7 +109,7 @@ impl<'d> Object<'d> {
         if path.is_empty() {
             return Pod::read(self.node, self.status).map(Some);
         }
-        // The API server refuses an object without its template, so there is no pod to judge.
+        // The API server refuses an object without its template, so there is no pod to evaluate.
         self.node.at(path)?.map(|template| Pod::read(template, None)).transpose()
     }
 }

@@ -14,7 +14,7 @@ pub enum Origin<'d> {
     AuthorsLimit,
     /// The API server's own LimitRanger, before our webhook was called. May be replaced.
     LimitRanger,
-    /// This policy, in an earlier judgement of the object; with the reason given then.
+    /// This policy, in an earlier evaluation of the object; with the reason given then.
     Earlier(Cow<'d, str>),
     /// The image's usage history: the history used, and the ones skipped (omitted in `{:#}`).
     Estimate(Box<EstimateOrigin>),

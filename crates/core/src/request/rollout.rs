@@ -19,7 +19,7 @@ const EQUAL_PODS: &str = "assuming that its present pods request the same";
 const UNDO: &str = "unless it returns to the template of its present pods";
 
 /// Reads what a request does to the pods of a workload; none if it creates no new ones. The ReplicaSets of a Deployment
-/// and the Jobs of a CronJob were judged with their owner, and are not judged again.
+/// and the Jobs of a CronJob were evaluated with their owner, and are not evaluated again.
 pub fn rollout(request: &Request<'_>) -> Result<Option<Rollout>, Malformed> {
     let (Some(kind), Some(object)) = (request.pod_kind(), &request.object) else { return Ok(None) };
     let old = match &request.operation {
@@ -304,7 +304,7 @@ fn pods_at_once(
     }
 }
 
-/// True if the object's controller is a Deployment or a CronJob, which was judged itself.
+/// True if the object's controller is a Deployment or a CronJob, which was evaluated itself.
 fn is_owned_by_workload(object: Node<'_>) -> Result<bool, Malformed> {
     Ok(matches!(controller_of(object)?.as_deref(), Some("Deployment" | "CronJob")))
 }

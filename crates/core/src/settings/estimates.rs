@@ -35,7 +35,7 @@ pub struct EstimateSettings<'d> {
     /// The namespace in which the collector stores the history.
     pub namespace: Cow<'d, str>,
     pub pool: PoolSettings,
-    /// True if an estimate above what a quota has left shrinks to that. Otherwise the quota judges it.
+    /// True if an estimate above what a quota has left shrinks to that. Otherwise the quota evaluates it.
     pub shrink_to_quota: bool,
     /// Do not estimate resources that a HorizontalPodAutoscaler scales the owner by.
     pub exclude_autoscaled: bool,

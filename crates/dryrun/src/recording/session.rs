@@ -5,7 +5,7 @@
 
 use serde_json::json;
 
-use crate::judge::{Call, Exchange};
+use crate::evaluate::{Call, Exchange};
 
 /// What a policy of another version reads may be something else, in another order.
 const HEAD: &str = concat!(

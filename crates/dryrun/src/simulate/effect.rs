@@ -9,8 +9,8 @@ use serde_json::Value;
 
 use super::subjects::{Subject, Subjects};
 use crate::cluster_reader::{ClusterReader, Overlay};
-use crate::judge::tenant_quotas::{self, TENANT_QUOTA};
-use crate::judge::{self, Judgement, Reason, Verdict, Warning, request};
+use crate::evaluate::tenant_quotas::{self, TENANT_QUOTA};
+use crate::evaluate::{self, Evaluation, Reason, Verdict, Warning, request};
 use crate::kinds::{ApiKind, metadata};
 
 /// A simulation of which the first half is done: things as they are.
@@ -34,9 +34,9 @@ struct Level {
 
 const UNBOUNDED: Level = Level { hard: None, used: Quantity::ZERO };
 
-/// A subject judged.
+/// A subject evaluated.
 struct Looked {
-    judgement: Judgement,
+    evaluation: Evaluation,
     /// The amounts that one adds to quotas, by quota and resource.
     adds: BTreeMap<(QuotaName, String), Quantity>,
 }
@@ -54,7 +54,7 @@ pub struct Effects {
 /// The change for one subject.
 #[derive(Debug)]
 pub struct Effect {
-    pub told: String,
+    pub name: String,
     pub namespace: String,
     pub count: u64,
     pub change: Change,
@@ -129,9 +129,9 @@ impl Simulation {
         let quotas = self.levels(cluster);
         let mut effects = Effects { missed: self.subjects.missed.clone(), ..Effects::default() };
         for ((subject, now), then) in self.subjects.found.iter().zip(&self.now).zip(&then) {
-            let effect = Effect::of(subject, &now.judgement, &then.judgement);
+            let effect = Effect::of(subject, &now.evaluation, &then.evaluation);
             if effect.change == Change::Changed {
-                effects.charge_requests(&now.judgement, &then.judgement, subject.count);
+                effects.charge_requests(&now.evaluation, &then.evaluation, subject.count);
             }
             effects.subjects.push(effect);
         }
@@ -149,7 +149,7 @@ impl Simulation {
             }
         }
         for namespace in self.namespaces() {
-            // What cannot be read was told of the subjects already.
+            // What cannot be read is reported with the subjects already.
             for quota in cluster.list(("v1", "ResourceQuota", Some(&namespace))).unwrap_or_default() {
                 all.insert((namespace.clone(), metadata(&quota, "name").to_owned()), levels_of(&quota));
             }
@@ -213,10 +213,11 @@ impl Simulation {
 fn look(subject: &Subject, settings: &str, cluster: &mut Overlay) -> Looked {
     let kind = ApiKind::of(&subject.object);
     // As an object that is already counted, so that no quota refuses it: quotas are reported as a sum.
-    let judgement = judge::judge(request::audit(subject.object.clone(), &kind), settings, cluster);
-    let made = judge::judge(request::create(subject.object.clone(), &kind, &subject.namespace), settings, cluster);
+    let evaluation = evaluate::evaluate(request::audit(subject.object.clone(), &kind), settings, cluster);
+    let made =
+        evaluate::evaluate(request::create(subject.object.clone(), &kind, &subject.namespace), settings, cluster);
     let mut adds = BTreeMap::new();
-    // What cannot be read of them was told when they were listed.
+    // What cannot be read of them was reported when they were listed.
     let of_tenants = tenant_quotas::charges(&made.request, made.outcome(), cluster).unwrap_or_default();
     for charge in made.charges.iter().chain(&of_tenants) {
         let namespace = if charge.is_tenant { String::new() } else { subject.namespace.clone() };
@@ -226,7 +227,7 @@ fn look(subject: &Subject, settings: &str, cluster: &mut Overlay) -> Looked {
             }
         }
     }
-    Looked { judgement, adds }
+    Looked { evaluation, adds }
 }
 
 fn levels_of(quota: &Value) -> Levels {
@@ -250,7 +251,7 @@ fn amount(value: &Value) -> Option<Quantity> {
 }
 
 impl Effect {
-    fn of(subject: &Subject, now: &Judgement, then: &Judgement) -> Self {
+    fn of(subject: &Subject, now: &Evaluation, then: &Evaluation) -> Self {
         let values = value_changes(now, then);
         let change = match (now.verdict, then.verdict) {
             (Verdict::Error, _) | (_, Verdict::Error) => Change::NotEvaluated,
@@ -260,18 +261,18 @@ impl Effect {
             _ if values.is_empty() => Change::Same,
             _ => Change::Changed,
         };
-        let told = match change {
+        let reasons = match change {
             Change::NotEvaluated if now.verdict == Verdict::Error => &now.reasons,
             Change::NoLongerRejected => &now.reasons,
             _ => &then.reasons,
         };
         let is_new = |warning: &&Warning| !now.warnings.contains(warning);
         Self {
-            told: subject.told.clone(),
+            name: subject.name.clone(),
             namespace: subject.namespace.clone(),
             count: subject.count,
             change,
-            reasons: told.clone(),
+            reasons: reasons.clone(),
             values: if change == Change::Changed { values } else { Vec::new() },
             warnings: then.warnings.iter().filter(is_new).cloned().collect(),
         }
@@ -289,10 +290,10 @@ fn requests(object: &Value) -> BTreeMap<String, Quantity> {
 }
 
 /// The values that differ, as they stand in the pods.
-fn value_changes(now: &Judgement, then: &Judgement) -> Vec<ValueChange> {
+fn value_changes(now: &Evaluation, then: &Evaluation) -> Vec<ValueChange> {
     type Values = BTreeMap<(String, String), (String, String)>;
-    let values = |judgement: &Judgement| -> Values {
-        let containers = judgement.pod.iter().flatten();
+    let values = |evaluation: &Evaluation| -> Values {
+        let containers = evaluation.pod.iter().flatten();
         let all = containers.flat_map(|container| {
             let name = format!("{} {}", container.role.noun(), container.name);
             container.values.iter().map(move |value| {
@@ -318,7 +319,7 @@ fn value_changes(now: &Judgement, then: &Judgement) -> Vec<ValueChange> {
 
 impl QuotaEffect {
     /// `shop/team`, or `tenant quota payments`.
-    pub fn told(&self) -> String {
+    pub fn quota_name(&self) -> String {
         match self.namespace.as_str() {
             "" => format!("tenant quota {}", self.quota),
             namespace => format!("{namespace}/{}", self.quota),
@@ -327,7 +328,7 @@ impl QuotaEffect {
 }
 
 impl Effects {
-    fn charge_requests(&mut self, now: &Judgement, then: &Judgement, count: u64) {
+    fn charge_requests(&mut self, now: &Evaluation, then: &Evaluation, count: u64) {
         for (name, more) in requests(then.outcome()) {
             let sum = self.requests.entry(name).or_insert(Quantity::ZERO);
             *sum = sum.plus(&more.times_count(count));

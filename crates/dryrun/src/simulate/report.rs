@@ -76,7 +76,7 @@ struct Quota {
 }
 
 impl Change {
-    pub fn told(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Self::NewlyRejected => "newly rejected",
             Self::NotEvaluated => "not evaluated",
@@ -100,7 +100,7 @@ pub fn report(effects: &Effects) -> Report {
             same: effects.count(Change::Same),
             quotas_newly_exceeded: effects.quotas.iter().filter(|quota| quota.is_newly_exceeded).count(),
         },
-        objects: worth_telling(effects).into_iter().map(Object::of).collect(),
+        objects: worth_showing(effects).into_iter().map(Object::of).collect(),
         quotas: effects.quotas.iter().map(Quota::of).collect(),
         requests: effects.requests.iter().map(|(name, change)| (name.clone(), change.to_string())).collect(),
         not_looked_at: effects.missed.clone(),
@@ -108,11 +108,11 @@ pub fn report(effects: &Effects) -> Report {
 }
 
 /// The effects with a change or a warning, the worst first.
-pub fn worth_telling(effects: &Effects) -> Vec<&Effect> {
+pub fn worth_showing(effects: &Effects) -> Vec<&Effect> {
     let is_worth = |effect: &&Effect| effect.change != Change::Same || !effect.warnings.is_empty();
-    let mut told: Vec<&Effect> = effects.subjects.iter().filter(is_worth).collect();
-    told.sort_by_key(|effect| effect.change);
-    told
+    let mut found: Vec<&Effect> = effects.subjects.iter().filter(is_worth).collect();
+    found.sort_by_key(|effect| effect.change);
+    found
 }
 
 impl Object {
@@ -125,10 +125,10 @@ impl Object {
             reason: change.reason.clone(),
         };
         Self {
-            object: effect.told.clone(),
+            object: effect.name.clone(),
             namespace: effect.namespace.clone(),
             running: effect.count,
-            change: effect.change.told(),
+            change: effect.change.name(),
             reasons: effect.reasons.iter().map(ToString::to_string).collect(),
             values: effect.values.iter().map(value).collect(),
             warnings: effect.warnings.iter().map(ToString::to_string).collect(),

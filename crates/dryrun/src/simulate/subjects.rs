@@ -7,7 +7,7 @@ use headroom_core::annotations::limit_ranger::LIMIT_RANGER;
 use serde_json::{Value, json};
 
 use crate::cluster_reader::{ClusterReader, List};
-use crate::judge::{self, ContainerValues, SetBy, request};
+use crate::evaluate::{self, ContainerValues, SetBy, request};
 use crate::kinds::{ApiKind, metadata};
 
 /// Everything to look at, and what could not be.
@@ -22,7 +22,7 @@ pub struct Subjects {
 #[derive(Debug)]
 pub struct Subject {
     /// `deployment.apps/web`
-    pub told: String,
+    pub name: String,
     pub namespace: String,
     /// The number that runs.
     pub count: u64,
@@ -66,7 +66,7 @@ impl Subjects {
                 each.for_each(|namespace| subjects.look_into(Some(namespace), cluster, is_wanted, settings));
             }
         }
-        subjects.found.sort_by(|a, b| (&a.namespace, &a.told).cmp(&(&b.namespace, &b.told)));
+        subjects.found.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
         subjects
     }
 
@@ -123,20 +123,20 @@ impl Subjects {
 
 impl Subject {
     fn of(object: Value, of: &Value, count: u64) -> Self {
-        let told = ApiKind::of(of).told(metadata(of, "name"));
-        Self { told, namespace: metadata(of, "namespace").to_owned(), count, object }
+        let name = ApiKind::of(of).object_name(metadata(of, "name"));
+        Self { name, namespace: metadata(of, "namespace").to_owned(), count, object }
     }
 
     fn of_workload(workload: &Value, count: u64) -> Option<Self> {
         Some(Self::of(request::pod_of(workload)?, workload, count))
     }
 
-    /// A pod without what LimitRanger and we put in, as far as that can be told.
+    /// A pod without what LimitRanger and we put in, as far as they can be recognized.
     fn of_pod(pod: Value, cluster: &mut dyn ClusterReader, settings: &str) -> Self {
         let kind = ApiKind::new("v1", "Pod");
-        let judgement = judge::judge(request::audit(pod.clone(), &kind), settings, cluster);
+        let evaluation = evaluate::evaluate(request::audit(pod.clone(), &kind), settings, cluster);
         let mut written = pod.clone();
-        if let Some(containers) = &judgement.pod {
+        if let Some(containers) = &evaluation.pod {
             containers.iter().for_each(|container| take_back(&mut written, container));
             if let Some(Value::Object(annotations)) = written.pointer_mut("/metadata/annotations") {
                 annotations.retain(|name, _| name != LIMIT_RANGER && !name.starts_with(OURS));

@@ -1,5 +1,5 @@
 //! The policies of the Helm chart: a mutating policy that fills in and warns, and a validating one of the same
-//! module that judges objects before they are stored. The plugins are off, so that every refusal is ours.
+//! module that evaluates objects before they are stored. The plugins are off, so that every refusal is ours.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -84,9 +84,9 @@ fn refused_by(id: &str) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "starts a control plane: make e2e-cluster"]
-async fn injected_containers_are_judged_too() {
+async fn injected_containers_are_evaluated_too() {
     let policies = chart_policies::policies();
-    let judge = chart_policies::judge(&policies);
+    let evaluate = chart_policies::evaluate(&policies);
     let shop = shop(policies, json!({"requests.cpu": "500m"})).await;
     let namespace = &shop.namespace;
     let item = json!({"max": {"cpu": "1"}, "default": {"cpu": "300m", "memory": "64Mi"}});
@@ -96,7 +96,7 @@ async fn injected_containers_are_judged_too() {
     // The mutating policy has accepted the pod: the sidecar was injected later.
     let check = async |resources: Value, reason: &str| {
         let refusal = shop.refusal(with_sidecar(namespace, "greedy", resources)).await;
-        assert!(refusal.contains(&refused_by(&judge)), "{refusal}");
+        assert!(refusal.contains(&refused_by(&evaluate)), "{refusal}");
         assert!(refusal.contains(reason), "without {reason}: {refusal}");
     };
     check(
@@ -173,8 +173,8 @@ async fn forged_fields_do_not_help_against_the_pair() {
 async fn forged_fields_do_not_help_against_a_validating_policy_alone() {
     let policies: BTreeMap<_, _> =
         chart_policies::policies().into_iter().filter(|(_, policy)| !policy.mutating).collect();
-    let judge = chart_policies::judge(&policies);
-    check_forgeries(policies, &refused_by(&judge)).await;
+    let evaluate = chart_policies::evaluate(&policies);
+    check_forgeries(policies, &refused_by(&evaluate)).await;
 }
 
 /// A request to resize a pod's only container. This API server has no such subresource, so the pod is not in the
@@ -196,7 +196,7 @@ fn resize(namespace: &str, before: &Value, after: &Value) -> Value {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "starts a control plane: make e2e-cluster"]
-async fn a_resize_is_judged_and_never_changed() {
+async fn a_resize_is_evaluated_and_never_changed() {
     let policies = chart_policies::policies();
     let id = policies.iter().find(|(_, policy)| policy.is_about("pods/resize")).unwrap().0.clone();
     let shop = shop(policies, json!({"requests.cpu": "500m"})).await;

@@ -13,10 +13,10 @@ pub fn policies() -> BTreeMap<String, Deployment> {
         .collect()
 }
 
-/// The name of the validating policy that judges pods before they are stored.
-pub fn judge(policies: &BTreeMap<String, Deployment>) -> String {
-    let judge = policies.iter().find(|(_, policy)| !policy.mutating && policy.is_about("pods"));
-    judge.unwrap().0.clone()
+/// The name of the validating policy that evaluates pods before they are stored.
+pub fn evaluate(policies: &BTreeMap<String, Deployment>) -> String {
+    let evaluate = policies.iter().find(|(_, policy)| !policy.mutating && policy.is_about("pods"));
+    evaluate.unwrap().0.clone()
 }
 
 /// The policy objects among some YAML documents.

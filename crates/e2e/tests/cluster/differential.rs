@@ -97,15 +97,15 @@ fn alone() -> BTreeMap<String, Deployment> {
     BTreeMap::from([(ID.to_owned(), without_estimates(deployment))])
 }
 
-/// The policies of the Helm chart: one fills in, the others judge. With rules for further counted kinds, as the
+/// The policies of the Helm chart: one fills in, the others evaluate. With rules for further counted kinds, as the
 /// documentation recommends.
 fn paired() -> BTreeMap<String, Deployment> {
     let mut policies: BTreeMap<_, _> =
         chart_policies::policies().into_iter().map(|(id, policy)| (id, without_estimates(policy))).collect();
-    let judge = chart_policies::judge(&policies);
+    let evaluate = chart_policies::evaluate(&policies);
     let config_maps =
         json!({"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]});
-    let rules = policies.get_mut(&judge).and_then(|policy| policy.rules.as_mut()).and_then(Value::as_array_mut);
+    let rules = policies.get_mut(&evaluate).and_then(|policy| policy.rules.as_mut()).and_then(Value::as_array_mut);
     rules.unwrap().push(config_maps);
     policies
 }
@@ -156,7 +156,7 @@ async fn headroom_decides_as_the_plugins_do() {
     };
     let (theirs, (unforged, alone, paired), with_plugins) =
         tokio::join!(kubernetes.ask_all(&cases), ours, with_plugins.ask_all(&cases));
-    println!("and judged after {:?}", began.elapsed());
+    println!("and evaluated after {:?}", began.elapsed());
 
     let departures = Departure::all();
     let mut comparison = Comparison::new(&departures);

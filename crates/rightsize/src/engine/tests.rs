@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::workload::Workload;
 use headroom_dryrun::cluster_reader::{Folder, Overlay};
-use headroom_dryrun::judge::{Verdict, judge};
+use headroom_dryrun::evaluate::{Verdict, evaluate};
 use headroom_usage::observed::{Kill, Observed};
 
 /// 2026-11-22T12:00:00Z
@@ -81,11 +81,11 @@ fn admitted(workload: &Entry, row: &Workload, used: &[(&str, Observed)], around:
     let mut overlay = HistoryOverlay::with(around, "shop", now, "web", published);
     let kind = ApiKind::new("v1", "Pod");
     let settings = json!({"estimates": {"replayTime": now.to_string()}}).to_string();
-    let judgement = judge(review::create(pod, &kind, "shop"), &settings, &mut overlay);
-    if judgement.verdict == Verdict::Rejected {
+    let evaluation = evaluate(review::create(pod, &kind, "shop"), &settings, &mut overlay);
+    if evaluation.verdict == Verdict::Rejected {
         return None;
     }
-    let changed = judgement.changed.unwrap_or(judgement.request["object"].clone());
+    let changed = evaluation.changed.unwrap_or(evaluation.request["object"].clone());
     let containers = changed["spec"]["containers"].as_array().unwrap();
     Some(containers.iter().map(|container| container["resources"]["requests"].clone()).collect())
 }

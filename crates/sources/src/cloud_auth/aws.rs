@@ -39,10 +39,10 @@ enum ContainerToken {
     Text(Secret),
 }
 
-/// As containers and machines are told.
+/// The answer to containers and to machines.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct Told {
+struct Answer {
     access_key_id: String,
     secret_access_key: String,
     token: String,
@@ -113,14 +113,14 @@ impl Account {
                     headers.insert(AUTHORIZATION, header(token.trim(), http)?);
                 }
                 let answer = http.send(Method::GET, path, &[], headers, Vec::new()).await?;
-                Ok(json::<Told>(http, answer, ADVICE).await?.kept())
+                Ok(json::<Answer>(http, answer, ADVICE).await?.kept())
             }
             Way::Machine { metadata } => machine(metadata).await,
         }
     }
 }
 
-impl Told {
+impl Answer {
     fn kept(self) -> Kept {
         let Self { access_key_id: id, secret_access_key, token, expiration } = self;
         let keys = Keys { id, secret: secret_access_key.into(), session: Some(token.into()) };
@@ -137,7 +137,7 @@ pub fn region_of(host: &str) -> Option<String> {
     labels.next().map(str::to_owned)
 }
 
-/// Where a container is told to look for its role.
+/// Where the environment says a container gets its role.
 fn container(named: &dyn Fn(&str) -> Option<String>) -> Result<Option<Way>, SourceError> {
     let url = named("AWS_CONTAINER_CREDENTIALS_FULL_URI")
         .or_else(|| named("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI").map(|path| format!("http://169.254.170.2{path}")));
@@ -161,7 +161,7 @@ async fn machine(metadata: &Http) -> Result<Kept, SourceError> {
     let get = async |path: &str| metadata.send(Method::GET, path, &[], headers.clone(), Vec::new()).await;
     let roles = text(metadata, get(ROLES).await?, "does the machine have a role?").await?;
     let role = roles.lines().next().unwrap_or_default().trim();
-    Ok(json::<Told>(metadata, get(&format!("{ROLES}{role}")).await?, ADVICE).await?.kept())
+    Ok(json::<Answer>(metadata, get(&format!("{ROLES}{role}")).await?, ADVICE).await?.kept())
 }
 
 fn read(file: &PathBuf) -> Result<String, SourceError> {

@@ -45,7 +45,7 @@ pub async fn diagnose(options: &Options, our_clock: i64) -> Result<Vec<Finding>,
     })
     .await?;
     if !schema.has_images_on_usage() {
-        named = told_by_inventory(&api, &known, &seen, window).await?;
+        named = named_by_inventory(&api, &known, &seen, window).await?;
     }
     findings.push(matched(&known, &seen, &named));
     intervals.sort_unstable();
@@ -63,7 +63,7 @@ pub async fn diagnose(options: &Options, our_clock: i64) -> Result<Vec<Finding>,
 type Names = BTreeSet<[String; 3]>;
 
 /// Those containers whose image the inventory tells.
-async fn told_by_inventory(api: &Api, known: &Known, seen: &Names, window: Window) -> Result<Names, SourceError> {
+async fn named_by_inventory(api: &Api, known: &Known, seen: &Names, window: Window) -> Result<Names, SourceError> {
     let namespaces: BTreeSet<_> = seen.iter().map(|[namespace, ..]| namespace).collect();
     let mut named = Names::new();
     for namespace in namespaces {
@@ -77,15 +77,15 @@ async fn told_by_inventory(api: &Api, known: &Known, seen: &Names, window: Windo
 }
 
 fn matched(known: &Known, seen: &Names, named: &Names) -> Finding {
-    let told = format!("{} of {} containers in the last 10 minutes", named.len(), seen.len());
+    let found = format!("{} of {} containers in the last 10 minutes", named.len(), seen.len());
     let writer = known.schema.writer();
     match seen.difference(named).next() {
         None if seen.is_empty() => {
-            Finding::bad("matched images", told, format!("check that {writer} is running and writes to this database"))
+            Finding::bad("matched images", found, format!("check that {writer} is running and writes to this database"))
         }
-        None => Finding::good("matched images", told),
+        None => Finding::good("matched images", found),
         Some([namespace, pod, container]) => {
-            let found = format!("{told}; none for `{container}` of `{namespace}/{pod}`");
+            let found = format!("{found}; none for `{container}` of `{namespace}/{pod}`");
             let advice = match known.schema.has_images_on_usage() {
                 true => format!("their points have no tag `{IMAGE}`, so their usage is left out"),
                 false => "let Telegraf's input `kube_inventory` write pods into the same database, since its input \

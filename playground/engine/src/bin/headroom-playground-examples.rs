@@ -32,7 +32,7 @@ fn run() -> Result<(), String> {
     let scenarios = scenarios(root)?;
     let examples = all(&scenarios, read)?;
     let text = if wants_outcomes {
-        let outcome = |example: &Example| (example.name.clone(), example.play().judge());
+        let outcome = |example: &Example| (example.name.clone(), example.play().evaluate());
         serde_json::to_string(&examples.iter().map(outcome).collect::<BTreeMap<_, _>>())
     } else {
         serde_json::to_string(&examples)

@@ -1,6 +1,6 @@
 //! The result for one object, or for one document that cannot be read, as all outputs show it.
 
-use headroom_dryrun::judge::{Judgement, Operation, Topic, Verdict};
+use headroom_dryrun::evaluate::{Evaluation, Operation, Topic, Verdict};
 use headroom_dryrun::manifest::Origin;
 use serde::Serialize;
 
@@ -71,17 +71,17 @@ fn name_of<S: serde::Serializer>(verdict: &Verdict, serializer: S) -> Result<S::
 }
 
 impl Entry {
-    pub fn of(origin: Origin, judgement: &Judgement) -> Self {
-        let reasons = judgement
+    pub fn of(origin: Origin, evaluation: &Evaluation) -> Self {
+        let reasons = evaluation
             .reasons
             .iter()
             .map(|reason| Reason::new(reason.topic, reason.lines().into_iter().map(str::to_owned).collect()));
-        let blocked = judgement
+        let blocked = evaluation
             .warnings
             .iter()
             .filter_map(|warning| Some(Reason::new(warning.blocks_pods?, vec![warning.to_string()])));
-        let warnings = judgement.warnings.iter().filter(|warning| warning.blocks_pods.is_none());
-        let charged = judgement.charges.iter().chain(&judgement.pod_charges).filter(|_| judgement.is_admitted());
+        let warnings = evaluation.warnings.iter().filter(|warning| warning.blocks_pods.is_none());
+        let charged = evaluation.charges.iter().chain(&evaluation.pod_charges).filter(|_| evaluation.is_admitted());
         let charges = charged.flat_map(|charge| {
             charge.added.iter().map(|amount| Charge {
                 quota: charge.quota.clone(),
@@ -91,22 +91,22 @@ impl Entry {
             })
         });
         Self {
-            api_version: judgement.kind.api_version(),
-            kind: judgement.kind.kind.clone(),
-            namespace: judgement.namespace.clone(),
-            name: judgement.name.clone(),
+            api_version: evaluation.kind.api_version(),
+            kind: evaluation.kind.kind.clone(),
+            namespace: evaluation.namespace.clone(),
+            name: evaluation.name.clone(),
             file: origin.file.display().to_string(),
             line: origin.line,
-            operation: Some(match judgement.operation {
+            operation: Some(match evaluation.operation {
                 Operation::Create => "create",
                 Operation::Update => "update",
             }),
-            verdict: judgement.verdict,
+            verdict: evaluation.verdict,
             reasons: reasons.chain(blocked).collect(),
             warnings: warnings.map(ToString::to_string).collect(),
-            changes: changes(judgement),
+            changes: changes(evaluation),
             charges: charges.collect(),
-            object: judgement.told(),
+            object: evaluation.object_name(),
             origin,
         }
     }
@@ -149,11 +149,11 @@ impl Reason {
 }
 
 /// The values that are filled in, if the object is changed.
-fn changes(judgement: &Judgement) -> Vec<Change> {
-    if judgement.changed.is_none() {
+fn changes(evaluation: &Evaluation) -> Vec<Change> {
+    if evaluation.changed.is_none() {
         return Vec::new();
     }
-    let containers = judgement.pod.iter().flatten();
+    let containers = evaluation.pod.iter().flatten();
     let changes = containers.flat_map(|container| {
         let name = format!("{} {}", container.role.noun(), container.name);
         container.values.iter().filter(|value| value.is_new).map(move |value| Change {

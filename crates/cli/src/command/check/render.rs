@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use headroom_dryrun::judge::Verdict;
+use headroom_dryrun::evaluate::Verdict;
 use headroom_report::junit::Case;
 use headroom_report::{Finding, Level, Page, Paint, Rule, Table, markdown_cell};
 use serde::Serialize;

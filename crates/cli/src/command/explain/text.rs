@@ -1,7 +1,7 @@
 //! Stories at a terminal.
 
+use headroom_dryrun::evaluate::Verdict;
 use headroom_dryrun::explanation::{Check, Container, Explanation, Field, Taken};
-use headroom_dryrun::judge::Verdict;
 
 use headroom_report::{Page, Paint, Table, people};
 

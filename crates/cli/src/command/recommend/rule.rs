@@ -105,9 +105,9 @@ mod tests {
             "min": {"cpu": "10m"}}});
         assert_eq!(settings, expected);
         // Twice is once too often, and so is a percentile for all resources.
-        let told = rule.apply(&mut settings).unwrap_err().to_string();
+        let found = rule.apply(&mut settings).unwrap_err().to_string();
         assert_eq!(
-            told,
+            found,
             "--cpu-percentile and estimates.percentile in the settings say the same: leave one of them out"
         );
         assert!(rule.apply(&mut json!({"estimates": {"percentile": "p90 of 7d"}})).is_err());

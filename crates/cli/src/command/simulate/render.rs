@@ -1,7 +1,7 @@
 //! A simulation's outcome at a terminal: the sum first.
 
-use headroom_dryrun::judge::Reason;
-use headroom_dryrun::simulate::report::worth_telling;
+use headroom_dryrun::evaluate::Reason;
+use headroom_dryrun::simulate::report::worth_showing;
 use headroom_dryrun::simulate::{Change, Effect, Effects, QuotaEffect, ValueChange};
 use headroom_report::{Page, Paint, Table, people};
 
@@ -13,10 +13,10 @@ pub fn page(effects: &Effects, paint: Paint) -> Page {
     for missed in &effects.missed {
         writeln!(page, "{} {missed}", paint.bad("not read:"));
     }
-    let told = worth_telling(effects);
-    if !told.is_empty() {
+    let shown = worth_showing(effects);
+    if !shown.is_empty() {
         page.gap();
-        page.table(objects(&told, paint));
+        page.table(objects(&shown, paint));
     }
     if !effects.requests.is_empty() {
         writeln!(page, "\nRequests of the changed objects: {}", requests(effects));
@@ -39,41 +39,41 @@ fn summary(effects: &Effects) -> String {
         Change::Same,
     ];
     let counts = ORDER.map(|change| (effects.count(change), change));
-    let told: Vec<String> = counts
+    let shown: Vec<String> = counts
         .iter()
         .filter(|(count, _)| *count > 0)
-        .map(|(count, change)| format!("{count} {}", change.told()))
+        .map(|(count, change)| format!("{count} {}", change.name()))
         .collect();
-    let told = if told.is_empty() { "no workloads here".to_owned() } else { told.join(", ") };
+    let shown = if shown.is_empty() { "no workloads here".to_owned() } else { shown.join(", ") };
     let noun = if effects.subjects.len() == 1 { "object" } else { "objects" };
     let exceeded: Vec<String> = effects
         .quotas
         .iter()
         .filter(|quota| quota.is_newly_exceeded)
-        .map(|quota| format!("{} {}", quota.told(), quota.name))
+        .map(|quota| format!("{} {}", quota.quota_name(), quota.name))
         .collect();
     let exceeded =
         if exceeded.is_empty() { String::new() } else { format!("; quota exceeded: {}", exceeded.join(", ")) };
-    format!("{} {noun} if recreated: {told}{exceeded}", effects.subjects.len())
+    format!("{} {noun} if recreated: {shown}{exceeded}", effects.subjects.len())
 }
 
 /// `cpu -1500m, memory +2Gi`
 fn requests(effects: &Effects) -> String {
-    let told: Vec<String> =
+    let shown: Vec<String> =
         effects.requests.iter().map(|(name, change)| format!("{name} {}", signed(change))).collect();
-    told.join(", ")
+    shown.join(", ")
 }
 
-fn objects(told: &[&Effect], paint: Paint) -> Table {
+fn objects(shown: &[&Effect], paint: Paint) -> Table {
     let mut table = Table::new(&["RESULT", "OBJECT", "NAMESPACE", "RUNNING"]);
-    for effect in told {
-        let then = effect.change.told();
+    for effect in shown {
+        let then = effect.change.name();
         let painted = match effect.change {
             Change::NewlyRejected | Change::NotEvaluated | Change::StillRejected => paint.bad(then),
             Change::NoLongerRejected | Change::Same => paint.good(then),
             Change::Changed => paint.fresh(then),
         };
-        table.row([painted, effect.told.clone(), effect.namespace.clone(), effect.count.to_string()]);
+        table.row([painted, effect.name.clone(), effect.namespace.clone(), effect.count.to_string()]);
         for reason in effect.reasons.iter().flat_map(Reason::lines) {
             let was = if effect.change == Change::NoLongerRejected { "was: " } else { "" };
             table.detail(&format!("{was}{reason}"));
@@ -101,7 +101,7 @@ fn quotas(quotas: &[QuotaEffect], paint: Paint) -> Table {
             [&quota.used, &quota.remade, or_none(&quota.hard), or_none(&quota.new_hard), or_none(&quota.left)];
         let [used, remade, hard, new_hard, left] = people::row(&quota.name, amounts);
         let left = if left.len() > 1 && left.starts_with('-') { paint.bad(&left) } else { left };
-        table.row([quota.told(), quota.name.clone(), used, remade, hard, new_hard, left]);
+        table.row([quota.quota_name(), quota.name.clone(), used, remade, hard, new_hard, left]);
     }
     table
 }

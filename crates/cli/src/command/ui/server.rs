@@ -122,7 +122,7 @@ async fn respond(server: Arc<Server>, request: Parts) -> Response<Full<Bytes>> {
     for (name, value) in HEADERS {
         headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
     }
-    if let Some(value) = told(&missed) {
+    if let Some(value) = missed_header(&missed) {
         headers.insert(HeaderName::from_static("x-headroom-missed"), value);
     }
     response
@@ -131,7 +131,7 @@ async fn respond(server: Arc<Server>, request: Parts) -> Response<Full<Bytes>> {
 const TEXT: &str = "text/plain; charset=utf-8";
 
 /// What could not be read, as a header may hold it: the page shows it beside what was read.
-fn told(missed: &[String]) -> Option<HeaderValue> {
+fn missed_header(missed: &[String]) -> Option<HeaderValue> {
     let first = missed.first()?;
     let more = if missed.len() > 1 { format!(" (and {} more)", missed.len() - 1) } else { String::new() };
     let text: String = first.chars().filter(|c| c.is_ascii() && !c.is_ascii_control()).take(300).collect();
@@ -358,8 +358,8 @@ mod tests {
 
     #[test]
     fn what_could_not_be_read_fits_a_header() {
-        assert_eq!(told(&[]), None);
+        assert_eq!(missed_header(&[]), None);
         let missed = ["cannot list pods:\r\nX: é".to_owned(), "other".to_owned()];
-        assert_eq!(told(&missed).unwrap(), "cannot list pods:X:  (and 1 more)");
+        assert_eq!(missed_header(&missed).unwrap(), "cannot list pods:X:  (and 1 more)");
     }
 }

@@ -1,4 +1,4 @@
-//! One row of the bench: a request, its cluster, and the cost of judging it.
+//! One row of the bench: a request, its cluster, and the cost of evaluating it.
 
 use std::{
     cmp::Reverse,
@@ -47,7 +47,7 @@ pub fn in_namespace(namespace: &str, objects: impl IntoIterator<Item = Value>) -
     cluster
 }
 
-/// The cost of judging a case, and the policy's response.
+/// The cost of evaluating a case, and the policy's response.
 pub struct Cost {
     pub fuel: u64,
     pub out_of_fuel: bool,

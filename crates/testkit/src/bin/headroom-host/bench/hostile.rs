@@ -1,4 +1,4 @@
-//! Hostile requests, and the budget for judging them.
+//! Hostile requests, and the budget for evaluating them.
 //!
 //! A user who may create an object can fill a request with anything, up to the API server's limit of 3 MB. The cost
 //! must depend on the size alone. Every row is large enough to reveal a quadratic cost.

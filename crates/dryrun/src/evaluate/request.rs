@@ -54,7 +54,7 @@ fn request(object: Value, old: Option<Value>, kind: &ApiKind, namespace: &str) -
         "dryRun": true,
         "options": {"apiVersion": "meta.k8s.io/v1", "kind": options},
     });
-    // `json!` would copy the objects, which is a third of a judgement.
+    // `json!` would copy the objects, which is a third of an evaluation.
     if let Value::Object(fields) = &mut request {
         fields.insert("object".to_owned(), object);
         fields.insert("oldObject".to_owned(), old.unwrap_or_default());

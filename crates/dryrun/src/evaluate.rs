@@ -1,11 +1,11 @@
-//! Judges one object by the same core and in the same order as the policy: it makes the request that the API server would
+//! Evaluates one object by the same core and in the same order as the policy: it makes the request that the API server would
 //! send, reads the objects that the core asks for, and keeps the decision as owned data.
 //!
 //! A [`ClusterReader`] supplies the objects; the commands render the result.
 
 mod autoscaled;
 mod bounds;
-mod judgement;
+mod evaluation;
 mod kubectl_apply;
 mod measured;
 mod pod_templates;
@@ -20,31 +20,31 @@ use headroom_core::limit_rules;
 use headroom_core::settings::Mode;
 use headroom_core::timestamp::Timestamp;
 use headroom_core::verdict::Violation;
-use headroom_core::{Context, Decision, Evaluation, FetchedObjects, Request, Settings, evaluate};
+use headroom_core::{Context, Decision, FetchedObjects, Request, Settings};
 use serde_json::{Value, json};
 
 use crate::clock;
 use crate::cluster_reader::{ClusterReader, ReadError};
 
-pub use bounds::{Edge, HeldAgainst};
-pub use judgement::{
-    Amount, Call, Charge, ContainerValues, Exchange, Judgement, Measured, Operation, Reason, ResourceValue, SetBy,
+pub use bounds::{CheckedBound, Edge};
+pub use evaluation::{
+    Amount, Call, Charge, ContainerValues, Evaluation, Exchange, Measured, Operation, Reason, ResourceValue, SetBy,
     Topic, Verdict, Warning,
 };
 pub use pod_templates::{PodTemplate, PodsAt};
 pub use run::Run;
 pub use validation::problems_of_bounds;
 
-/// Judges a request with the objects of a cluster. `settings` is the JSON of valid settings.
-pub fn judge(request: Value, settings: &str, cluster: &mut dyn ClusterReader) -> Judgement {
+/// Evaluates a request with the objects of a cluster. `settings` is the JSON of valid settings.
+pub fn evaluate(request: Value, settings: &str, cluster: &mut dyn ClusterReader) -> Evaluation {
     // In its envelope as the policy gets it, so that places in it are told alike.
     let text = format!("{{\"request\":{request}}}");
-    let mut judgement = Judgement::of(request);
-    if let Err(problem) = decide_on(&text, settings, cluster, &mut judgement) {
-        judgement.verdict = Verdict::Error;
-        judgement.reasons = vec![Reason::new(Topic::MissingContext, vec![problem])];
+    let mut evaluation = Evaluation::of(request);
+    if let Err(problem) = decide_on(&text, settings, cluster, &mut evaluation) {
+        evaluation.verdict = Verdict::Error;
+        evaluation.reasons = vec![Reason::new(Topic::MissingContext, vec![problem])];
     }
-    judgement
+    evaluation
 }
 
 /// The policy's own way, with what surrounds the object in place of the host.
@@ -52,14 +52,14 @@ fn decide_on(
     text: &str,
     settings: &str,
     cluster: &mut dyn ClusterReader,
-    judgement: &mut Judgement,
+    evaluation: &mut Evaluation,
 ) -> Result<(), String> {
     let document = Document::read(text).map_err(|error| error.to_string())?;
     let request = document.root().get("request").transpose().unwrap_or_else(|| Ok(document.root()));
     let request = match request.and_then(Request::read) {
         Ok(request) => request,
         Err(malformed) => {
-            judgement.take(&Decision::refusing(Violation::Unreadable(malformed)), None);
+            evaluation.take(&Decision::refusing(Violation::Unreadable(malformed)), None);
             return Ok(());
         }
     };
@@ -67,32 +67,33 @@ fn decide_on(
     let settings = Settings::read(Some(settings_document.root())).map_err(|error| error.to_string())?;
     let fetched = FetchedObjects::default();
     let now = || Timestamp::from_unix_seconds(clock::now());
-    let fetch = |lookups: &[Lookup<'_>]| fetch(lookups, cluster, &settings, judgement);
-    let Evaluation { decision, context } = evaluate(&request, &settings, &fetched, fetch, now);
-    judgement.take(&decision, changed(&decision, &request)?);
-    if let (Some(pod), Some(values)) = (&decision.pod, &mut judgement.pod) {
+    let fetch = |lookups: &[Lookup<'_>]| fetch(lookups, cluster, &settings, evaluation);
+    let headroom_core::Evaluation { decision, context } =
+        headroom_core::evaluate(&request, &settings, &fetched, fetch, now);
+    evaluation.take(&decision, changed(&decision, &request)?);
+    if let (Some(pod), Some(values)) = (&decision.pod, &mut evaluation.pod) {
         measured::add(values, pod, &request, &context, &settings);
     }
     if settings.limit_ranges.mode != Mode::Off {
-        let held = held_against(&request, &decision, &context, &settings);
-        judgement.held_against = held.map_err(|malformed| malformed.to_string())?;
+        let bounds = checked_bounds(&request, &decision, &context, &settings);
+        evaluation.checked_bounds = bounds.map_err(|malformed| malformed.to_string())?;
     }
     Ok(())
 }
 
-/// The bounds that the request's pod or claim was held against.
-fn held_against<'d>(
+/// The bounds that the request's pod or claim was checked against.
+fn checked_bounds<'d>(
     request: &Request<'d>,
     decision: &Decision<'d>,
     context: &Context<'d>,
     settings: &'d Settings<'d>,
-) -> Result<Vec<HeldAgainst>, Malformed> {
+) -> Result<Vec<CheckedBound>, Malformed> {
     match (&decision.pod, request.object) {
         (Some(pod), _) => {
             let ranges = limit_rules::applicable(request, Some(pod), context, settings)?;
             Ok(bounds::of_pod(pod, &ranges))
         }
-        // What cannot be read was refused for that, and is held against nothing.
+        // What cannot be read was refused for that, and is checked against nothing.
         (None, Some(claim)) if request.is("", "persistentvolumeclaims", "") && !is_unreadable(decision) => {
             bounds::of_claim(&claim, &limit_rules::applicable(request, None, context, settings)?)
         }
@@ -117,12 +118,12 @@ fn fetch(
     lookups: &[Lookup<'_>],
     cluster: &mut dyn ClusterReader,
     settings: &Settings<'_>,
-    judgement: &mut Judgement,
+    evaluation: &mut Evaluation,
 ) -> Vec<Result<Vec<u8>, String>> {
     let mut answers = Vec::new();
     for lookup in lookups {
         let answer = read(lookup, cluster, settings);
-        judgement.exchanges.push(Exchange::new(&lookup.call(), &answer));
+        evaluation.exchanges.push(Exchange::new(&lookup.call(), &answer));
         answers.push(answer);
     }
     answers

@@ -1,8 +1,8 @@
-//! Judges objects one after the other, as `kubectl apply` would send them.
+//! Evaluates objects one after the other, as `kubectl apply` would send them.
 //!
 //! An admitted object exists for the objects after it, and is charged to the quotas; so are the pods that a workload will
 //! make. LimitRanges, ResourceQuotas and Namespaces count for what comes after them, and a new quota
-//! starts with what is there by then. An object that is there already is judged as the update that `kubectl apply` would
+//! starts with what is there by then. An object that is there already is evaluated as the update that `kubectl apply` would
 //! make of it.
 
 use headroom_core::amount::Quantity;
@@ -10,9 +10,9 @@ use headroom_core::request::kinds::PodKind;
 use serde_json::{Value, json};
 
 use super::autoscaled::Autoscaled;
-use super::judgement::{Charge, Judgement, Operation, Reason, Topic, Verdict, Warning};
+use super::evaluation::{Charge, Evaluation, Operation, Reason, Topic, Verdict, Warning};
 use super::pod_templates::{self, PodsAt};
-use super::{autoscaled, judge, kubectl_apply, request, tenant_quotas, validation};
+use super::{autoscaled, evaluate, kubectl_apply, request, tenant_quotas, validation};
 use crate::cluster_reader::folder::in_namespace;
 use crate::cluster_reader::{ClusterReader, Overlay};
 use crate::kinds::{ApiKind, lifecycle, metadata};
@@ -43,7 +43,7 @@ impl Run {
     }
 
     /// Adds what TenantQuotas say to a request that everybody else admits.
-    fn ask_tenants(&mut self, judgement: &mut Judgement) -> Result<(), String> {
+    fn ask_tenants(&mut self, evaluation: &mut Evaluation) -> Result<(), String> {
         let has_tenants = match self.has_tenants {
             Some(known) => known,
             None => {
@@ -53,51 +53,51 @@ impl Run {
                 found?
             }
         };
-        if !judgement.is_admitted() || !has_tenants {
+        if !evaluation.is_admitted() || !has_tenants {
             return Ok(());
         }
-        let object = judgement.outcome().clone();
-        let outcome = tenant_quotas::judge(&judgement.request, &object, &mut self.cluster)?;
-        judgement.charges.extend(outcome.charges);
+        let object = evaluation.outcome().clone();
+        let outcome = tenant_quotas::evaluate(&evaluation.request, &object, &mut self.cluster)?;
+        evaluation.charges.extend(outcome.charges);
         if !outcome.refusals.is_empty() {
-            judgement.reasons.extend(outcome.refusals.into_iter().map(|parts| Reason::new(Topic::Quota, parts)));
+            evaluation.reasons.extend(outcome.refusals.into_iter().map(|parts| Reason::new(Topic::Quota, parts)));
             return Ok(());
         }
-        if judgement.pod_charges.iter().any(|charge| charge.is_tenant) {
+        if evaluation.pod_charges.iter().any(|charge| charge.is_tenant) {
             // The policy has told already: its settings want it to.
             return Ok(());
         }
         // As its pods would be made, now and before.
         let pod = |run: &mut Self, workload: &Value| run.preview_pod_of(workload).map(|pod| pod.outcome().clone());
         let Some(new) = pod(self, &object) else { return Ok(()) };
-        let old = judgement.request.get("oldObject").filter(|old| old.is_object()).cloned();
+        let old = evaluation.request.get("oldObject").filter(|old| old.is_object()).cloned();
         let old = old.and_then(|old| pod(self, &old));
-        let forecast = tenant_quotas::forecast(&judgement.request, &new, old.as_ref(), &mut self.cluster)?;
-        judgement.pod_charges.extend(forecast.charges);
+        let forecast = tenant_quotas::forecast(&evaluation.request, &new, old.as_ref(), &mut self.cluster)?;
+        evaluation.pod_charges.extend(forecast.charges);
         let warning = |parts: &Vec<String>| Warning::blocking(Topic::Quota, parts.join("; "));
-        judgement.warnings.extend(forecast.refusals.iter().map(warning));
+        evaluation.warnings.extend(forecast.refusals.iter().map(warning));
         Ok(())
     }
 
-    /// Judges an object, and commits it if it is admitted.
-    pub fn judge(&mut self, object: &Value) -> Judgement {
-        self.judge_redacted(object, |_| {})
+    /// Evaluates an object, and commits it if it is admitted.
+    pub fn evaluate(&mut self, object: &Value) -> Evaluation {
+        self.evaluate_redacted(object, |_| {})
     }
 
     /// The same, with something taken out of the object first, and of the one that is there already.
-    pub fn judge_redacted(&mut self, object: &Value, redact: impl FnMut(&mut Value)) -> Judgement {
-        let mut judgement = self.preview(object, redact);
-        if judgement.is_admitted()
-            && let Err(problem) = self.commit(&judgement)
+    pub fn evaluate_redacted(&mut self, object: &Value, redact: impl FnMut(&mut Value)) -> Evaluation {
+        let mut evaluation = self.preview(object, redact);
+        if evaluation.is_admitted()
+            && let Err(problem) = self.commit(&evaluation)
         {
-            judgement.verdict = Verdict::Error;
-            judgement.reasons.push(Reason::missing_context(problem));
+            evaluation.verdict = Verdict::Error;
+            evaluation.reasons.push(Reason::missing_context(problem));
         }
-        judgement
+        evaluation
     }
 
-    /// Judges an object without committing it.
-    fn preview(&mut self, object: &Value, mut redact: impl FnMut(&mut Value)) -> Judgement {
+    /// Evaluates an object without committing it.
+    fn preview(&mut self, object: &Value, mut redact: impl FnMut(&mut Value)) -> Evaluation {
         let api_version = object.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
         let kind = self.cluster.kind(api_version, object.get("kind").and_then(Value::as_str).unwrap_or_default());
         let object = if kind.is_namespaced { in_namespace(object.clone(), &self.namespace) } else { object.clone() };
@@ -115,46 +115,46 @@ impl Run {
                 request::create(object, &kind, &self.namespace)
             }
         };
-        let mut judgement = judge(request, &self.settings, &mut self.cluster);
-        judgement.warnings.extend(note.map(Warning::from));
-        if let Err(problem) = self.ask_tenants(&mut judgement) {
-            judgement.warnings.push(problem.into());
+        let mut evaluation = evaluate(request, &self.settings, &mut self.cluster);
+        evaluation.warnings.extend(note.map(Warning::from));
+        if let Err(problem) = self.ask_tenants(&mut evaluation) {
+            evaluation.warnings.push(problem.into());
         }
-        let object = judgement.outcome().clone();
-        let mut is_checked = is_bounded(&kind) || !judgement.charges.is_empty();
+        let object = evaluation.outcome().clone();
+        let mut is_checked = is_bounded(&kind) || !evaluation.charges.is_empty();
         let templates = pod_templates::of(&object, &self.pods_at);
-        for request in self.requests_for_pods(&judgement) {
+        for request in self.requests_for_pods(&evaluation) {
             is_checked = true;
-            let of_pods = judge(request, &self.settings, &mut self.cluster);
+            let of_pods = evaluate(request, &self.settings, &mut self.cluster);
             let refusals = of_pods.reasons.iter().map(|reason| Warning::blocking(reason.topic, reason.to_string()));
-            judgement.warnings.extend(refusals.chain(of_pods.warnings));
-            judgement.pod_charges.extend(of_pods.pod_charges);
+            evaluation.warnings.extend(refusals.chain(of_pods.warnings));
+            evaluation.pod_charges.extend(of_pods.pod_charges);
         }
         if autoscaled::is_autoscaler(&kind) {
-            match autoscaled::judge_target(&object, &self.settings, &mut self.cluster) {
+            match autoscaled::evaluate_target(&object, &self.settings, &mut self.cluster) {
                 Autoscaled::Checked(warnings) => {
                     is_checked = true;
-                    judgement.warnings.extend(warnings.into_iter().map(Warning::from));
+                    evaluation.warnings.extend(warnings.into_iter().map(Warning::from));
                 }
-                Autoscaled::NotChecked(why) => judgement.warnings.extend(why.map(Warning::from)),
+                Autoscaled::NotChecked(why) => evaluation.warnings.extend(why.map(Warning::from)),
             }
         }
         let problems = validation::problems(&object, self.release, &templates);
         if !problems.is_empty() {
             // What the core could not read is among the problems, in Kubernetes' words.
-            judgement.reasons.retain(|reason| reason.topic != Topic::Invalid);
-            judgement.reasons.insert(0, Reason::new(Topic::Invalid, problems));
+            evaluation.reasons.retain(|reason| reason.topic != Topic::Invalid);
+            evaluation.reasons.insert(0, Reason::new(Topic::Invalid, problems));
         }
-        judgement.decide();
-        if !is_checked && judgement.verdict == Verdict::Admitted {
-            judgement.verdict = Verdict::NotChecked;
+        evaluation.decide();
+        if !is_checked && evaluation.verdict == Verdict::Admitted {
+            evaluation.verdict = Verdict::NotChecked;
         }
-        judgement
+        evaluation
     }
 
     /// The requests for ReplicaSets in place of a custom resource that creates pods.
-    fn requests_for_pods(&self, judgement: &Judgement) -> Vec<Value> {
-        let (object, old) = (judgement.outcome(), judgement.request.get("oldObject").unwrap_or(&Value::Null));
+    fn requests_for_pods(&self, evaluation: &Evaluation) -> Vec<Value> {
+        let (object, old) = (evaluation.outcome(), evaluation.request.get("oldObject").unwrap_or(&Value::Null));
         let before = pod_templates::of(old, &self.pods_at);
         let kind = ApiKind::new("apps/v1", "ReplicaSet");
         let request = |pods: &pod_templates::PodTemplate| {
@@ -167,31 +167,31 @@ impl Run {
         pod_templates::of(object, &self.pods_at).iter().map(request).collect()
     }
 
-    /// Judges an object that is there already as if it were made again, in the place that it leaves in the quotas.
-    pub fn preview_as_new(&mut self, object: &Value) -> Judgement {
+    /// Evaluates an object that is there already as if it were made again, in the place that it leaves in the quotas.
+    pub fn preview_as_new(&mut self, object: &Value) -> Evaluation {
         let kind = ApiKind::of(object);
         let request = request::create(object.clone(), &kind, &self.namespace);
-        let counted = judge(request.clone(), &self.settings, &mut self.cluster);
+        let counted = evaluate(request.clone(), &self.settings, &mut self.cluster);
         for charge in counted.charges.iter().chain(&counted.pod_charges) {
             // OK because a quota that cannot be read now could not be read for the charge either.
             let _ = self.charge(&counted.namespace, charge, Quantity::minus);
         }
-        let judgement = judge(request, &self.settings, &mut self.cluster);
+        let evaluation = evaluate(request, &self.settings, &mut self.cluster);
         for charge in counted.charges.iter().chain(&counted.pod_charges) {
             let _ = self.charge(&counted.namespace, charge, Quantity::plus);
         }
-        judgement
+        evaluation
     }
 
-    /// A pod as a workload would make it, judged; none if the object makes no pods of its own.
-    pub fn preview_pod_of(&mut self, workload: &Value) -> Option<Judgement> {
+    /// A pod as a workload would make it, evaluated; none if the object makes no pods of its own.
+    pub fn preview_pod_of(&mut self, workload: &Value) -> Option<Evaluation> {
         let of_custom_resource = || {
             let pods = pod_templates::of(workload, &self.pods_at).into_iter().next()?;
             request::pod_of(&pod_templates::replica_set(workload, &pods))
         };
         let pod = request::pod_of(workload).or_else(of_custom_resource)?;
         let kind = ApiKind::of(&pod);
-        Some(judge(request::create(pod, &kind, &self.namespace), &self.settings, &mut self.cluster))
+        Some(evaluate(request::create(pod, &kind, &self.namespace), &self.settings, &mut self.cluster))
     }
 
     /// The object of that name, if it is there already; and what to say if that cannot be known.
@@ -205,23 +205,23 @@ impl Run {
             Ok(there) => (there, None),
             // A kind that the cluster does not know has no objects yet.
             Err(error) if error.is_unknown_kind() => (None, None),
-            Err(problem) => (None, Some(format!("judged as a new object, because {problem}"))),
+            Err(problem) => (None, Some(format!("evaluated as a new object, because {problem}"))),
         }
     }
 
-    fn commit(&mut self, judgement: &Judgement) -> Result<(), String> {
-        for charge in judgement.charges.iter().chain(&judgement.pod_charges) {
-            self.charge(&judgement.namespace, charge, Quantity::plus)?;
+    fn commit(&mut self, evaluation: &Evaluation) -> Result<(), String> {
+        for charge in evaluation.charges.iter().chain(&evaluation.pod_charges) {
+            self.charge(&evaluation.namespace, charge, Quantity::plus)?;
         }
-        if request::pod_of(judgement.outcome()).is_some() {
-            self.workloads.push(judgement.request.clone());
+        if request::pod_of(evaluation.outcome()).is_some() {
+            self.workloads.push(evaluation.request.clone());
         }
-        self.workloads.extend(self.requests_for_pods(judgement));
-        let mut object = judgement.outcome().clone();
-        let is_quota = judgement.kind.kind == "ResourceQuota" && judgement.kind.group.is_empty();
+        self.workloads.extend(self.requests_for_pods(evaluation));
+        let mut object = evaluation.outcome().clone();
+        let is_quota = evaluation.kind.kind == "ResourceQuota" && evaluation.kind.group.is_empty();
         if is_quota {
-            let there = judgement.request.pointer("/oldObject/status/used").cloned();
-            let used = there.filter(|_| judgement.operation == Operation::Update);
+            let there = evaluation.request.pointer("/oldObject/status/used").cloned();
+            let used = there.filter(|_| evaluation.operation == Operation::Update);
             let status = used.map(|used| json!({"hard": object.pointer("/spec/hard"), "used": used}));
             if let Value::Object(fields) = &mut object {
                 fields.insert("status".to_owned(), status.unwrap_or_else(|| json!({})));
@@ -231,8 +231,8 @@ impl Run {
             self.has_tenants = None;
         }
         self.cluster.put(object).map_err(|malformed| malformed.to_string())?;
-        if is_quota && judgement.operation == Operation::Create {
-            self.charge_pods_to(&judgement.namespace, &judgement.name)?;
+        if is_quota && evaluation.operation == Operation::Create {
+            self.charge_pods_to(&evaluation.namespace, &evaluation.name)?;
         }
         Ok(())
     }
@@ -241,8 +241,8 @@ impl Run {
     fn charge_pods_to(&mut self, namespace: &str, quota: &str) -> Result<(), String> {
         for request in self.workloads.clone() {
             if request.get("namespace").and_then(Value::as_str) == Some(namespace) {
-                let judgement = judge(request, &self.settings, &mut self.cluster);
-                for charge in judgement.pod_charges.iter().filter(|charge| charge.quota == quota) {
+                let evaluation = evaluate(request, &self.settings, &mut self.cluster);
+                for charge in evaluation.pod_charges.iter().filter(|charge| charge.quota == quota) {
                     self.charge(namespace, charge, Quantity::plus)?;
                 }
             }

@@ -10,35 +10,35 @@ use headroom_core::verdict::{self, Cause, Decision, Violation};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::bounds::HeldAgainst;
+use super::bounds::CheckedBound;
 use super::request;
 use crate::kinds::{ApiKind, metadata};
 
-/// The judgement of one object.
+/// The evaluation of one object.
 #[derive(Debug, Clone)]
-pub struct Judgement {
+pub struct Evaluation {
     pub kind: ApiKind,
     /// Empty for kinds that live in none.
     pub namespace: String,
     /// Its own name, or what its name is to be generated from.
     pub name: String,
     pub operation: Operation,
-    /// The request that was judged, as the API server would send it.
+    /// The request that was evaluated, as the API server would send it.
     pub request: Value,
     /// The host calls for it, in order.
     pub exchanges: Vec<Exchange>,
     pub verdict: Verdict,
-    /// The reasons for a refusal, or for not judging it, in the policy's words; each stands alone.
+    /// The reasons for a refusal, or for not evaluating it, in the policy's words; each stands alone.
     pub reasons: Vec<Reason>,
     pub warnings: Vec<Warning>,
     /// The estimates that no warning shows in full, whether set or only reported.
     pub estimates: Vec<String>,
     /// The object as it would be stored, if it is changed.
     pub changed: Option<Value>,
-    /// The pod's values after the judgement, and who set each; none if the pod would not be touched.
+    /// The pod's values after the evaluation, and who set each; none if the pod would not be touched.
     pub pod: Option<Vec<ContainerValues>>,
-    /// The bounds that the pod was held against.
-    pub held_against: Vec<HeldAgainst>,
+    /// The bounds that the pod was checked against.
+    pub checked_bounds: Vec<CheckedBound>,
     /// The object's charges to quotas.
     pub charges: Vec<Charge>,
     /// The most that the pods of a workload add to quotas.
@@ -202,15 +202,15 @@ pub enum SetBy {
     /// The API server, which copies an author's limit into the missing request.
     AuthorsLimit,
     LimitRanger,
-    /// The policy, when it judged the object before.
+    /// The policy, when it evaluated the object before.
     Earlier,
     Estimate,
     Default,
     Repaired,
 }
 
-impl Judgement {
-    /// A judgement that has yet to be made.
+impl Evaluation {
+    /// An evaluation that has yet to be made.
     pub(super) fn of(request: Value) -> Self {
         let text = |field: &str| request.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
         let object = request.get("object").unwrap_or(&Value::Null);
@@ -235,7 +235,7 @@ impl Judgement {
             estimates: Vec::new(),
             changed: None,
             pod: None,
-            held_against: Vec::new(),
+            checked_bounds: Vec::new(),
             charges: Vec::new(),
             pod_charges: Vec::new(),
         }
@@ -270,8 +270,8 @@ impl Judgement {
     }
 
     /// The object's name as kubectl prints it: `deployment.apps/web`.
-    pub fn told(&self) -> String {
-        self.kind.told(&self.name)
+    pub fn object_name(&self) -> String {
+        self.kind.object_name(&self.name)
     }
 
     pub fn is_admitted(&self) -> bool {

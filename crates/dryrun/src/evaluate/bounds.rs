@@ -10,9 +10,9 @@ use headroom_core::limits::{self, BoundTarget, Breach, Fault};
 use headroom_core::request::{Container, Object, pod_totals};
 use headroom_core::request::{Pod, Requirement};
 
-/// A bound that a container or a pod was held against.
+/// A bound that a container or a pod was checked against.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HeldAgainst {
+pub struct CheckedBound {
     /// None for the pod in total, and for a claim.
     pub container: Option<String>,
     pub resource: String,
@@ -35,7 +35,7 @@ pub enum Edge {
 }
 
 impl Edge {
-    pub fn told(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Self::Min => "min",
             Self::Max => "max",
@@ -52,28 +52,28 @@ impl Edge {
     }
 }
 
-/// Everything that the pod is held against, in the order of the ranges.
-pub fn of_pod(pod: &Pod<'_>, ranges: &[Range<'_>]) -> Vec<HeldAgainst> {
+/// Everything that the pod is checked against, in the order of the ranges.
+pub fn of_pod(pod: &Pod<'_>, ranges: &[Range<'_>]) -> Vec<CheckedBound> {
     let breaches = limits::check_pod(pod, None, ranges);
-    let mut held = Vec::new();
+    let mut checked = Vec::new();
     for range in ranges {
         for item in range.items() {
             match item.kind.as_ref() {
                 CONTAINER => {
                     for container in pod.containers.iter().filter(|container| range.applies_to(container)) {
-                        held.extend(of_container(container, range, item, &breaches.first));
+                        checked.extend(of_container(container, range, item, &breaches.first));
                     }
                 }
-                POD => held.extend(of_total(pod, range, item, &breaches.first)),
+                POD => checked.extend(of_total(pod, range, item, &breaches.first)),
                 _ => {}
             }
         }
     }
-    held
+    checked
 }
 
-/// Everything that a claim's storage is held against.
-pub fn of_claim<'d>(claim: &Object<'d>, ranges: &[Range<'d>]) -> Result<Vec<HeldAgainst>, Malformed> {
+/// Everything that a claim's storage is checked against.
+pub fn of_claim<'d>(claim: &Object<'d>, ranges: &[Range<'d>]) -> Result<Vec<CheckedBound>, Malformed> {
     let breaches = limits::check_claim(claim, None, ranges)?;
     let requests = match claim.spec_at(&["resources", "requests"])? {
         Some(requests) => ResourceList::read(requests)?,
@@ -82,15 +82,15 @@ pub fn of_claim<'d>(claim: &Object<'d>, ranges: &[Range<'d>]) -> Result<Vec<Held
     let amount = |requirement, resource: &str| {
         (requirement == Requirement::Request).then(|| requests.get(resource).cloned()).flatten()
     };
-    let mut held = Vec::new();
+    let mut checked = Vec::new();
     for range in ranges {
         for item in range.items().iter().filter(|item| item.kind == CLAIM) {
-            held.extend(each(item, range, &BoundTarget::Claim, amount, &breaches.first));
+            checked.extend(each(item, range, &BoundTarget::Claim, amount, &breaches.first));
         }
     }
     // A claim has no limit, so a ratio says nothing of it.
-    held.retain(|held| held.edge != Edge::Ratio);
-    Ok(held)
+    checked.retain(|bound| bound.edge != Edge::Ratio);
+    Ok(checked)
 }
 
 fn of_container(
@@ -98,13 +98,13 @@ fn of_container(
     range: &Range<'_>,
     item: &Item<'_>,
     breaches: &[Breach<'_>],
-) -> Vec<HeldAgainst> {
+) -> Vec<CheckedBound> {
     let amount = |requirement, resource: &str| container.resources.quantity(requirement, resource).cloned();
     let subject = BoundTarget::Container(container.name.clone());
     each(item, range, &subject, amount, breaches)
 }
 
-fn of_total(pod: &Pod<'_>, range: &Range<'_>, item: &Item<'_>, breaches: &[Breach<'_>]) -> Vec<HeldAgainst> {
+fn of_total(pod: &Pod<'_>, range: &Range<'_>, item: &Item<'_>, breaches: &[Breach<'_>]) -> Vec<CheckedBound> {
     let requests = pod_totals::as_limit_ranges_see_it(pod, Requirement::Request);
     let limits = pod_totals::as_limit_ranges_see_it(pod, Requirement::Limit);
     let amount = |requirement, resource: &str| match requirement {
@@ -120,8 +120,8 @@ fn each(
     subject: &BoundTarget<'_>,
     amount: impl Fn(Requirement, &str) -> Option<Quantity>,
     breaches: &[Breach<'_>],
-) -> Vec<HeldAgainst> {
-    let mut held = Vec::new();
+) -> Vec<CheckedBound> {
+    let mut checked = Vec::new();
     for (edge, list) in [(Edge::Min, &item.min), (Edge::Max, &item.max), (Edge::Ratio, &item.max_ratio)] {
         for (resource, bound) in list.iter() {
             let is_broken = breaches.iter().any(|breach| {
@@ -131,8 +131,8 @@ fn each(
                     && breach.range == range.name()
                     && Edge::of(&breach.fault) == edge
             });
-            let told = |requirement| amount(requirement, resource).map(|quantity| quantity.to_string());
-            held.push(HeldAgainst {
+            let amount_of = |requirement| amount(requirement, resource).map(|quantity| quantity.to_string());
+            checked.push(CheckedBound {
                 container: match subject {
                     BoundTarget::Container(name) => Some(name.to_string()),
                     BoundTarget::Pod | BoundTarget::Claim => None,
@@ -141,11 +141,11 @@ fn each(
                 edge,
                 bound: bound.to_string(),
                 range: range.name().to_string(),
-                request: told(Requirement::Request),
-                limit: told(Requirement::Limit),
+                request: amount_of(Requirement::Request),
+                limit: amount_of(Requirement::Limit),
                 holds: !is_broken,
             });
         }
     }
-    held
+    checked
 }

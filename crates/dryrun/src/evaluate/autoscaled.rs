@@ -1,9 +1,9 @@
-//! Judges the target of a HorizontalPodAutoscaler as if it were scaled to `maxReplicas`.
+//! Evaluates the target of a HorizontalPodAutoscaler as if it were scaled to `maxReplicas`.
 
 use serde_json::{Value, json};
 
-use super::judgement::Reason;
-use super::{judge, request};
+use super::evaluation::Reason;
+use super::{evaluate, request};
 use crate::cluster_reader::ClusterReader;
 use crate::kinds::{ApiKind, metadata};
 
@@ -20,7 +20,7 @@ pub enum Autoscaled {
     NotChecked(Option<String>),
 }
 
-pub fn judge_target(autoscaler: &Value, settings: &str, cluster: &mut dyn ClusterReader) -> Autoscaled {
+pub fn evaluate_target(autoscaler: &Value, settings: &str, cluster: &mut dyn ClusterReader) -> Autoscaled {
     let text = |path: &str| autoscaler.pointer(path).and_then(Value::as_str).unwrap_or_default();
     let (api_version, kind, name) =
         (text("/spec/scaleTargetRef/apiVersion"), text("/spec/scaleTargetRef/kind"), text("/spec/scaleTargetRef/name"));
@@ -32,7 +32,8 @@ pub fn judge_target(autoscaler: &Value, settings: &str, cluster: &mut dyn Cluste
     let target = match cluster.get((api_version, &kind.kind, Some(namespace)), name) {
         Ok(Some(target)) => target,
         Ok(None) => {
-            let problem = format!("maxReplicas is not checked against the quotas: there is no {}", kind.told(name));
+            let problem =
+                format!("maxReplicas is not checked against the quotas: there is no {}", kind.object_name(name));
             return Autoscaled::NotChecked(Some(problem));
         }
         Err(problem) => {
@@ -51,15 +52,17 @@ pub fn judge_target(autoscaler: &Value, settings: &str, cluster: &mut dyn Cluste
         spec.insert("replicas".to_owned(), json!(most));
     }
     let mut warned = |request: Value| {
-        let judgement = judge(request, settings, cluster);
-        let reasons = judgement.reasons.iter().map(Reason::text);
-        reasons.chain(judgement.warnings.into_iter().map(|warning| warning.text)).collect::<Vec<String>>()
+        let evaluation = evaluate(request, settings, cluster);
+        let reasons = evaluation.reasons.iter().map(Reason::text);
+        reasons.chain(evaluation.warnings.into_iter().map(|warning| warning.text)).collect::<Vec<String>>()
     };
-    // As a new object, because an update that changes nothing is not judged.
+    // As a new object, because an update that changes nothing is not evaluated.
     let before = warned(request::create(target.clone(), &kind, namespace));
     let at_most = warned(request::update(scaled, target, &kind, namespace));
     let new = at_most.into_iter().filter(|warning| !before.contains(warning));
-    Autoscaled::Checked(new.map(|warning| format!("at maxReplicas {most}, {}: {warning}", kind.told(name))).collect())
+    Autoscaled::Checked(
+        new.map(|warning| format!("at maxReplicas {most}, {}: {warning}", kind.object_name(name))).collect(),
+    )
 }
 
 #[cfg(test)]
@@ -85,11 +88,11 @@ mod tests {
             "metadata": {"name": "web", "namespace": "shop"},
             "spec": {"scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}, "maxReplicas": most}});
         let expected = expected.iter().map(|warning| (*warning).to_owned()).collect();
-        assert_eq!(judge_target(&autoscaler, "{}", &mut cluster), Autoscaled::Checked(expected));
+        assert_eq!(evaluate_target(&autoscaler, "{}", &mut cluster), Autoscaled::Checked(expected));
     }
 
     #[test]
-    fn the_largest_number_of_replicas_is_held_against_the_quotas() {
+    fn the_largest_number_of_replicas_is_checked_against_the_quotas() {
         check(2, &[]);
         check(4, &[]);
         check(

@@ -1,4 +1,4 @@
-//! TenantQuotas, judged by the ledger's own functions: what it would say to a request, by what its status says is used.
+//! TenantQuotas, evaluated by the ledger's own functions: what it would say to a request, by what its status says is used.
 //! Without a status, as in files, the objects around are counted.
 
 use headroom_core::amount::{Quantity, ResourceList};
@@ -17,7 +17,7 @@ use headroom_tenant_quota::tree::trees;
 use headroom_tenant_quota::{OpenLedger, Plan, State, Verdict};
 use serde_json::{Value, json};
 
-use super::judgement::{Amount, Charge};
+use super::evaluation::{Amount, Charge};
 use super::request;
 use crate::clock;
 use crate::cluster_reader::folder::amounts;
@@ -112,16 +112,16 @@ fn labels(namespace: &str, cluster: &mut Overlay) -> Result<Labels, String> {
 }
 
 /// Decides like the quota server on a request whose object admission changes to `object`. Needs [`prepare`] first.
-pub fn judge(request: &Value, object: &Value, cluster: &mut Overlay) -> Result<Outcome, String> {
-    judge_if(request, object, cluster, false)
+pub fn evaluate(request: &Value, object: &Value, cluster: &mut Overlay) -> Result<Outcome, String> {
+    evaluate_if(request, object, cluster, false)
 }
 
 /// The charges of a request to TenantQuotas, whether there is room for it or not.
 pub fn charges(request: &Value, object: &Value, cluster: &mut Overlay) -> Result<Vec<Charge>, String> {
-    Ok(judge_if(request, object, cluster, true)?.charges)
+    Ok(evaluate_if(request, object, cluster, true)?.charges)
 }
 
-fn judge_if(request: &Value, object: &Value, cluster: &mut Overlay, may_exceed: bool) -> Result<Outcome, String> {
+fn evaluate_if(request: &Value, object: &Value, cluster: &mut Overlay, may_exceed: bool) -> Result<Outcome, String> {
     let namespace = request.get("namespace").and_then(Value::as_str).unwrap_or_default().to_owned();
     if namespace.is_empty() {
         return Ok(Outcome::default());
@@ -320,7 +320,7 @@ fn list(amounts: Option<&Value>) -> ResourceList<'static> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Judgement, Run, Verdict as Judged};
+    use super::super::{Evaluation, Run, Verdict};
     use super::*;
     use crate::cluster_reader::folder::{Folder, in_namespace};
 
@@ -346,8 +346,8 @@ mod tests {
         Run::new(Overlay::new(folder, None), &json!({"estimates": {"mode": "never"}}), "shop")
     }
 
-    fn told(judgement: &Judgement) -> (Judged, Vec<String>) {
-        (judgement.verdict, judgement.reasons.iter().map(|reason| reason.text()).collect())
+    fn outcome(evaluation: &Evaluation) -> (Verdict, Vec<String>) {
+        (evaluation.verdict, evaluation.reasons.iter().map(|reason| reason.text()).collect())
     }
 
     #[test]
@@ -355,12 +355,12 @@ mod tests {
         let status = json!({"hard": {"pods": "4"}, "used": {"pods": "2"}, "reserved": {"pods": "1"},
             "namespaces": [{"name": "web", "used": {"pods": "2"}}]});
         let mut run = run(vec![tenant_quota("payments", None, "4", status)]);
-        assert_eq!(told(&run.judge(&pod("shop", "a"))), (Judged::Admitted, Vec::new()));
+        assert_eq!(outcome(&run.evaluate(&pod("shop", "a"))), (Verdict::Admitted, Vec::new()));
         let text = "pods \"b\" is forbidden: exceeded quota: payments, requested: pods=1, used: pods=4, limited: pods=4; tenant \
             quota payments: pods short by 1 (0 available); top namespaces: web 2";
-        assert_eq!(told(&run.judge(&pod("web", "b"))), (Judged::Rejected, vec![text.to_owned()]));
-        assert_eq!(told(&run.judge(&pod("other", "c"))), (Judged::Admitted, Vec::new()));
-        assert_eq!(told(&run.judge(&pod("kube-system", "d"))), (Judged::Admitted, Vec::new()));
+        assert_eq!(outcome(&run.evaluate(&pod("web", "b"))), (Verdict::Rejected, vec![text.to_owned()]));
+        assert_eq!(outcome(&run.evaluate(&pod("other", "c"))), (Verdict::Admitted, Vec::new()));
+        assert_eq!(outcome(&run.evaluate(&pod("kube-system", "d"))), (Verdict::Admitted, Vec::new()));
     }
 
     #[test]
@@ -369,32 +369,32 @@ mod tests {
             tenant_quota("acme", None, "5", json!({"used": {"pods": "2"}})),
             tenant_quota("payments", Some("acme"), "9", json!({"used": {"pods": "2"}})),
         ]);
-        let judgement = run.judge(&deployment(5));
-        assert_eq!(judgement.verdict, Judged::PodsBlocked);
+        let evaluation = run.evaluate(&deployment(5));
+        assert_eq!(evaluation.verdict, Verdict::PodsBlocked);
         let text = "only 3 of 5 replicas fit tenant quota \"acme\": pods short by 2 (3 available)";
-        assert!(judgement.warnings.iter().any(|warning| warning.text.starts_with(text)), "{:?}", judgement.warnings);
+        assert!(evaluation.warnings.iter().any(|warning| warning.text.starts_with(text)), "{:?}", evaluation.warnings);
         // They have taken their part of both by then.
         let text = "exceeded quota: acme, requested: pods=1, used: pods=";
-        let (verdict, reasons) = told(&run.judge(&pod("web", "a")));
-        assert!(verdict == Judged::Rejected && reasons[0].contains(text), "{reasons:?}");
+        let (verdict, reasons) = outcome(&run.evaluate(&pod("web", "a")));
+        assert!(verdict == Verdict::Rejected && reasons[0].contains(text), "{reasons:?}");
     }
 
     #[test]
-    fn namespaces_that_the_ledger_exempts_are_not_judged() {
+    fn namespaces_that_the_ledger_exempts_are_not_evaluated() {
         let status = json!({"hard": {"pods": "1"}, "used": {"pods": "1"}, "exemptNamespaces": ["web"]});
         let mut quota = tenant_quota("payments", None, "1", status);
         quota["spec"]["namespaces"] = json!({"selector": {}});
         let mut run = run(vec![quota]);
-        assert_eq!(told(&run.judge(&pod("shop", "a"))).0, Judged::Rejected);
+        assert_eq!(outcome(&run.evaluate(&pod("shop", "a"))).0, Verdict::Rejected);
         for namespace in ["web", "kube-public"] {
-            assert_eq!(told(&run.judge(&pod(namespace, "a"))), (Judged::Admitted, Vec::new()));
+            assert_eq!(outcome(&run.evaluate(&pod(namespace, "a"))), (Verdict::Admitted, Vec::new()));
             let mut deployment = deployment(5);
             deployment["metadata"]["namespace"] = json!(namespace);
-            let judgement = run.judge(&deployment);
+            let evaluation = run.evaluate(&deployment);
             assert!(
-                !judgement.warnings.iter().any(|warning| warning.text.contains("payments")),
+                !evaluation.warnings.iter().any(|warning| warning.text.contains("payments")),
                 "{:?}",
-                judgement.warnings
+                evaluation.warnings
             );
         }
     }
@@ -402,16 +402,16 @@ mod tests {
     #[test]
     fn a_quota_that_nobody_has_counted_is_counted_and_a_suspended_one_refuses_nothing() {
         let mut run = run(vec![tenant_quota("payments", None, "2", Value::Null), pod("shop", "a"), pod("web", "b")]);
-        let (verdict, reasons) = told(&run.judge(&pod("shop", "c")));
-        assert_eq!(verdict, Judged::Rejected);
+        let (verdict, reasons) = outcome(&run.evaluate(&pod("shop", "c")));
+        assert_eq!(verdict, Verdict::Rejected);
         assert!(reasons[0].contains("used: pods=2, limited: pods=2"), "{reasons:?}");
         let mut suspended = tenant_quota("payments", None, "2", Value::Null);
         suspended["spec"]["suspend"] = json!(true);
-        assert_eq!(run.judge(&suspended).verdict, Judged::Admitted);
-        assert_eq!(told(&run.judge(&pod("shop", "c"))), (Judged::Admitted, Vec::new()));
+        assert_eq!(run.evaluate(&suspended).verdict, Verdict::Admitted);
+        assert_eq!(outcome(&run.evaluate(&pod("shop", "c"))), (Verdict::Admitted, Vec::new()));
         let wrong = tenant_quota("wrong", Some("wrong"), "1.5", Value::Null);
-        let (verdict, reasons) = told(&run.judge(&wrong));
-        assert_eq!(verdict, Judged::Invalid);
+        let (verdict, reasons) = outcome(&run.evaluate(&wrong));
+        assert_eq!(verdict, Verdict::Invalid);
         assert!(reasons[0].contains("spec.parent: must not be the quota itself"), "{reasons:?}");
     }
 }
