@@ -8,7 +8,7 @@ use headroom_core::{FetchedObjects, Request, Settings, evaluate};
 /// Evaluates a request. `cluster` has the host's answer for each kind that can be read; other reads fail.
 ///
 /// If a request is admitted with a change, the changed request must be admitted without another change.
-pub fn evaluate(request: &str, settings: Node<'_>, cluster: Node<'_>) {
+pub fn check_request(request: &str, settings: Node<'_>, cluster: Node<'_>) {
     if let Outcome::Changed(changed) = outcome(request, settings, cluster) {
         let again = outcome(&changed, settings, cluster);
         assert_eq!(again, Outcome::Unchanged, "when evaluating our own output:\n{request}\n{changed}");

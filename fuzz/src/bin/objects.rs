@@ -12,7 +12,7 @@ fuzz_target!(|bytes: &[u8]| {
     let Ok((request, settings, cluster)) = review(&mut bytes) else { return };
     let documents = [&settings, &cluster].map(|value| value.to_string());
     let [settings, cluster] = documents.each_ref().map(|text| Document::read(text).expect("made well formed"));
-    headroom_fuzz::evaluate(&request.to_string(), settings.root(), cluster.root());
+    headroom_fuzz::check_request(&request.to_string(), settings.root(), cluster.root());
 });
 
 const AMOUNTS: &[&str] =
