@@ -93,7 +93,7 @@ fn checked_bounds<'d>(
             let ranges = limit_rules::applicable(request, Some(pod), context, settings)?;
             Ok(bounds::of_pod(pod, &ranges))
         }
-        // What cannot be read was refused for that, and is checked against nothing.
+        // An object that cannot be read is already rejected, so its bounds are not checked.
         (None, Some(claim)) if request.is("", "persistentvolumeclaims", "") && !is_unreadable(decision) => {
             bounds::of_claim(&claim, &limit_rules::applicable(request, None, context, settings)?)
         }

@@ -32,7 +32,7 @@ pub struct MetricsApi {
     reported: Mutex<Reported>,
 }
 
-/// What was reported already: the API repeats itself until there is something new.
+/// Samples that were already reported: the API repeats a sample until there is a new one.
 #[derive(Clone, Default, Serialize, Deserialize)]
 struct Reported {
     /// Time of each pod's last measurement, by namespace.

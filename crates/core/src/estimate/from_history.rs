@@ -126,7 +126,7 @@ fn largest_figure(
     }
 }
 
-/// What was observed in a window, if this percentile of it may be used.
+/// The usage in a window, if this percentile of it may be used.
 fn observed_in<'d>(
     window: Window,
     percentile: Percentile,

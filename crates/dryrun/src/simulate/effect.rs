@@ -149,7 +149,7 @@ impl Simulation {
             }
         }
         for namespace in self.namespaces() {
-            // What cannot be read is reported with the subjects already.
+            // Objects that cannot be read are already reported with the subjects.
             for quota in cluster.list(("v1", "ResourceQuota", Some(&namespace))).unwrap_or_default() {
                 all.insert((namespace.clone(), metadata(&quota, "name").to_owned()), levels_of(&quota));
             }
@@ -217,7 +217,7 @@ fn look(subject: &Subject, settings: &str, cluster: &mut Overlay) -> Looked {
     let made =
         evaluate::evaluate(request::create(subject.object.clone(), &kind, &subject.namespace), settings, cluster);
     let mut adds = BTreeMap::new();
-    // What cannot be read of them was reported when they were listed.
+    // Read errors were already reported when the objects were listed.
     let of_tenants = tenant_quotas::charges(&made.request, made.outcome(), cluster).unwrap_or_default();
     for charge in made.charges.iter().chain(&of_tenants) {
         let namespace = if charge.is_tenant { String::new() } else { subject.namespace.clone() };

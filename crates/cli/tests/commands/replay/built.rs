@@ -117,7 +117,7 @@ fn weekly(text: &str) -> String {
     scaled(text, |time| if (time.div_euclid(DAY) + 3) % 7 >= 5 { 0.05 } else { 1.0 })
 }
 
-/// Of each hour only the first ten minutes, as a pod of its own.
+/// Keeps the first ten minutes of each hour, each as a separate pod.
 fn jobs(text: &str) -> String {
     rewritten(text, |line| {
         let fields: Vec<&str> = line.iter().map(String::as_str).collect();

@@ -54,7 +54,7 @@ pub struct Recording {
     /// The day in its name, `2026-11-01`.
     pub day: String,
     begins: i64,
-    /// What the set is built from it, if it is not as it was recorded.
+    /// How the set is derived from the recording; none if it is used as recorded.
     pub built: Option<Build>,
 }
 
@@ -140,7 +140,7 @@ impl Set {
 }
 
 impl Recording {
-    /// What is built from it.
+    /// The set that `build` derives from the recording.
     pub fn built(&self, build: Build) -> Self {
         Self { built: Some(build), ..self.clone() }
     }
