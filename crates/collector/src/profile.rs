@@ -15,7 +15,6 @@ use std::collections::BTreeMap;
 
 use headroom_core::cluster::usage::{Repository, Root, TagKey};
 use headroom_core::glob;
-use headroom_core::image::ImageName;
 use headroom_core::timestamp::Timestamp;
 use headroom_usage::accuracy::published;
 use headroom_usage::batch::WorkloadPlace;
@@ -77,9 +76,7 @@ pub fn build(
     let images = builder.finish().and_then(|images| workloads.finish_into(images));
     let mut images = images.map_err(|damaged| store.damaged(damaged))?;
     for ((repository, namespace), sums) in accuracy::of_root(store, root)? {
-        let Ok(image) = ImageName::parse(&repository) else { continue };
-        let image = images.get_mut(&Repository::of(&image));
-        if let Some(own) = image.and_then(|image| image.own.get_mut(&namespace)) {
+        if let Some(own) = images.get_mut(&repository).and_then(|image| image.own.get_mut(&namespace)) {
             own.estimates = published(&sums);
         }
     }
@@ -110,7 +107,6 @@ struct Builder<'a> {
 }
 
 struct OpenImage {
-    name: String,
     repository: Repository,
     all: Gathering,
     tags: BTreeMap<TagKey, Gathering>,
@@ -124,28 +120,24 @@ impl Builder<'_> {
     }
 
     fn try_add(&mut self, day: &StoredDay) -> Result<(), Damaged> {
-        if self.open.as_ref().is_none_or(|open| open.name != day.place.repository) {
+        if self.open.as_ref().is_none_or(|open| open.repository != day.place.repository) {
             self.close()?;
         }
-        let name = day.place.image();
-        // OK because only names that were read before are stored.
-        let Ok(image) = ImageName::parse(&name) else { return Ok(()) };
         let open = self.open.get_or_insert_with(|| OpenImage {
-            name: day.place.repository.clone(),
-            repository: Repository::of(&image),
+            repository: day.place.repository.clone(),
             all: Gathering::default(),
             tags: BTreeMap::new(),
         });
         let age = self.today.saturating_sub(day.day);
         open.all.add(age, day)?;
-        for tag in TagKey::of(&image).filter(|tag| self.tags.is_wanted(&day.place, tag)) {
+        for tag in TagKey::of_reference(&day.place.reference).filter(|tag| self.tags.is_wanted(&day.place, tag)) {
             open.tags.entry(tag).or_default().add(age, day)?;
         }
         Ok(())
     }
 
     fn close(&mut self) -> Result<(), Damaged> {
-        let Some(OpenImage { name, repository, all, tags }) = self.open.take() else { return Ok(()) };
+        let Some(OpenImage { repository, all, tags }) = self.open.take() else { return Ok(()) };
         let InNamespaces { together, each } = all.close(self.pooling)?;
         // Nothing within the longest window is no history.
         if each.is_empty() {
@@ -160,12 +152,12 @@ impl Builder<'_> {
         for (key, tag) in tags {
             let InNamespaces { together, each } = tag.close(self.pooling)?;
             if let (Some(pool), Some(together)) = (&mut image.pool, together)
-                && self.tags.is_wanted_of_pool(&name, &key)
+                && self.tags.is_wanted_of_pool(&repository, &key)
             {
                 pool.tags.insert(key.clone(), together);
             }
             for (namespace, history) in each {
-                if self.tags.is_wanted_of(&name, &namespace, &key)
+                if self.tags.is_wanted_of(&repository, &namespace, &key)
                     && let Some(own) = image.own.get_mut(&namespace)
                 {
                     own.tags.insert(key.clone(), history);
@@ -226,8 +218,7 @@ impl Workloads {
     fn finish_into(mut self, mut images: Images) -> Result<Images, Damaged> {
         self.close();
         for (place, history) in self.closed {
-            let Ok(image) = ImageName::parse(&place.repository) else { continue };
-            let image = images.get_mut(&Repository::of(&image));
+            let image = images.get_mut(&place.repository);
             if let Some(own) = image.and_then(|image| image.own.get_mut(&place.namespace)) {
                 own.workloads.insert(place.workload, history);
             }

@@ -11,6 +11,7 @@ use headroom_core::amount::Quantity;
 use headroom_core::annotations::headroom_annotation;
 use headroom_core::cluster::usage::read::is_possible;
 use headroom_core::estimate::is_of_estimate;
+use headroom_core::image::Repository;
 use headroom_core::request::Requirement;
 
 use crate::sample::{self, Container, Resource, Series, Window};
@@ -88,8 +89,7 @@ fn amount(resource: &str, value: &str) -> Option<(Resource, u64)> {
 /// Whose container it is that was compared.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ComparedPlace {
-    /// In full form.
-    pub repository: String,
+    pub repository: Repository,
     pub namespace: String,
     pub pod: String,
     pub container: String,

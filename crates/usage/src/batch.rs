@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use headroom_core::cluster::usage::workload;
-use headroom_core::image::ImageName;
+use headroom_core::image::{ImageName, Reference, Repository};
 
 use crate::accuracy::{ComparedPlace, Comparison, Estimates};
 use crate::observed::{Kill, Observed};
@@ -16,10 +16,8 @@ use crate::{cardinality, day_of};
 /// An image in a namespace.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Place {
-    /// In full form: `docker.io/library/nginx`.
-    pub repository: String,
-    /// What distinguishes images of one repository, with its mark: `:1.27`, `@sha256:…`, or both.
-    pub reference: String,
+    pub repository: Repository,
+    pub reference: Reference,
     pub namespace: String,
 }
 
@@ -27,13 +25,8 @@ impl Place {
     /// None if no container runtime would read this as an image's name.
     pub fn of(namespace: &str, image: &str) -> Option<Self> {
         let name = ImageName::parse(image).ok()?;
-        let tag = name.tag().map(|tag| format!(":{tag}"));
-        let digest = name.digest().map(|digest| format!("@{digest}"));
-        Some(Self {
-            repository: name.repository().to_owned(),
-            reference: [tag, digest].into_iter().flatten().collect(),
-            namespace: namespace.to_owned(),
-        })
+        let namespace = namespace.to_owned();
+        Some(Self { repository: Repository::of(&name), reference: name.reference(), namespace })
     }
 
     /// The image's name in full.
@@ -45,8 +38,7 @@ impl Place {
 /// An image in a container of a workload.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct WorkloadPlace {
-    /// In full form.
-    pub repository: String,
+    pub repository: Repository,
     pub namespace: String,
     /// By [`workload::key`].
     pub workload: String,
@@ -333,7 +325,7 @@ mod tests {
     fn a_tag_and_a_digest_are_one_reference() {
         let digest = format!("sha256:{}", "a".repeat(64));
         let place = Place::of("shop", &format!("redis:7@{digest}")).unwrap();
-        assert_eq!(place.reference, format!(":7@{digest}"));
+        assert_eq!(place.reference.to_string(), format!(":7@{digest}"));
         assert_eq!(Place::of("shop", &place.image()), Some(place));
     }
 

@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 
 use headroom_core::cluster::usage::{Resource, Root};
+use headroom_core::image::Repository;
 use headroom_usage::accuracy::Sums;
 
 use crate::store::{Store, StoreError};
 
 /// The accuracy of estimates for the images of a root, by repository and namespace.
-pub fn of_root(store: &Store, root: Root) -> Result<BTreeMap<(String, String), Sums>, StoreError> {
+pub fn of_root(store: &Store, root: Root) -> Result<BTreeMap<(Repository, String), Sums>, StoreError> {
     let mut all: BTreeMap<_, Sums> = BTreeMap::new();
     store.visit_compared(root, |place, comparison| {
         let sums = all.entry((place.repository, place.namespace)).or_default();

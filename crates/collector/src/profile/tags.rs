@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use headroom_core::cluster::usage::{TagKey, Window};
-use headroom_core::image::ImageName;
+use headroom_core::image::Repository;
 use headroom_usage::batch::Place;
 
 use crate::store::Seen;
@@ -21,8 +21,8 @@ type Tags = BTreeSet<TagKey>;
 /// The tags to look at, of each repository with too many of them.
 #[derive(Debug, Default)]
 pub struct Wanted {
-    of_pool: BTreeMap<String, Tags>,
-    of_namespaces: BTreeMap<String, BTreeMap<String, Tags>>,
+    of_pool: BTreeMap<Repository, Tags>,
+    of_namespaces: BTreeMap<Repository, BTreeMap<String, Tags>>,
 }
 
 impl Wanted {
@@ -30,11 +30,11 @@ impl Wanted {
         self.is_wanted_of_pool(&place.repository, tag) || self.is_wanted_of(&place.repository, &place.namespace, tag)
     }
 
-    pub fn is_wanted_of_pool(&self, repository: &str, tag: &TagKey) -> bool {
+    pub fn is_wanted_of_pool(&self, repository: &Repository, tag: &TagKey) -> bool {
         self.of_pool.get(repository).is_none_or(|tags| tags.contains(tag))
     }
 
-    pub fn is_wanted_of(&self, repository: &str, namespace: &str, tag: &TagKey) -> bool {
+    pub fn is_wanted_of(&self, repository: &Repository, namespace: &str, tag: &TagKey) -> bool {
         let tags = self.of_namespaces.get(repository).and_then(|namespaces| namespaces.get(namespace));
         tags.is_none_or(|tags| tags.contains(tag))
     }
@@ -44,7 +44,7 @@ impl Wanted {
 #[derive(Debug)]
 pub struct NewestTags {
     oldest: u32,
-    repository: String,
+    repository: Option<Repository>,
     namespaces: BTreeMap<String, Moments>,
     wanted: Wanted,
     dropped: usize,
@@ -56,25 +56,22 @@ type Moments = BTreeMap<TagKey, i64>;
 impl NewestTags {
     pub fn new(today: u32) -> Self {
         let oldest = today.saturating_sub(Window::MONTH.days().into());
-        Self { oldest, repository: String::new(), namespaces: BTreeMap::new(), wanted: Wanted::default(), dropped: 0 }
+        Self { oldest, repository: None, namespaces: BTreeMap::new(), wanted: Wanted::default(), dropped: 0 }
     }
 
-    pub fn add(&mut self, seen: Seen<'_>) {
-        if self.repository != seen.repository {
+    pub fn add(&mut self, Seen { place, day, last_seen }: Seen) {
+        if self.repository.as_ref() != Some(&place.repository) {
             self.close_repository();
-            seen.repository.clone_into(&mut self.repository);
+            self.repository = Some(place.repository);
         }
         // Nothing within the longest window is no history.
-        if seen.day < self.oldest {
+        if day < self.oldest {
             return;
         }
-        let name = format!("{}{}", seen.repository, seen.reference);
-        // OK because only names that were read before are stored.
-        let Ok(name) = ImageName::parse(&name) else { return };
-        for tag in TagKey::of(&name) {
-            let moments = self.namespaces.entry(seen.namespace.to_owned()).or_default();
-            let last_seen = moments.entry(tag).or_insert(seen.last_seen);
-            *last_seen = seen.last_seen.max(*last_seen);
+        let moments = self.namespaces.entry(place.namespace).or_default();
+        for tag in TagKey::of_reference(&place.reference) {
+            let newest = moments.entry(tag).or_insert(last_seen);
+            *newest = last_seen.max(*newest);
         }
     }
 
@@ -85,7 +82,7 @@ impl NewestTags {
     }
 
     fn close_repository(&mut self) {
-        let repository = std::mem::take(&mut self.repository);
+        let Some(repository) = self.repository.take() else { return };
         // By its place among the tags of a namespace, and then by age.
         let mut of_pool: BTreeMap<TagKey, (usize, Reverse<i64>)> = BTreeMap::new();
         for (namespace, moments) in std::mem::take(&mut self.namespaces) {
@@ -118,25 +115,35 @@ fn newest_first(moments: Moments) -> Vec<(Reverse<i64>, TagKey)> {
 
 #[cfg(test)]
 mod tests {
+    use headroom_core::image::ImageName;
+
     use super::*;
+
+    fn seen(image: &str, namespace: &str, day: u32, last_seen: i64) -> Seen {
+        Seen { place: Place::of(namespace, image).unwrap(), day, last_seen }
+    }
+
+    fn repository(image: &str) -> Repository {
+        Repository::of(&ImageName::parse(image).unwrap())
+    }
 
     #[test]
     fn of_too_many_tags_those_seen_last_are_wanted() {
         let mut newest = NewestTags::new(100);
-        let few: Vec<_> = (0..3).map(|tag| ("a/few".to_owned(), format!(":{tag}"), 1)).collect();
-        let many = (0..1000).map(|tag| ("a/many".to_owned(), format!(":{tag:04}"), i64::from(tag / 2)));
-        for (repository, reference, last_seen) in few.into_iter().chain(many) {
-            let namespace = if reference == ":0007" { "lab" } else { "shop" };
-            newest.add(Seen { repository: &repository, reference: &reference, namespace, day: 90, last_seen });
+        let few = (0..3).map(|tag| (format!("a/few:{tag}"), 1));
+        let many = (0..1000).map(|tag| (format!("a/many:{tag:04}"), i64::from(tag / 2)));
+        for (image, last_seen) in few.chain(many) {
+            let namespace = if image == "a/many:0007" { "lab" } else { "shop" };
+            newest.add(seen(&image, namespace, 90, last_seen));
         }
-        newest.add(Seen { repository: "a/old", reference: ":1", namespace: "shop", day: 69, last_seen: 1 });
+        newest.add(seen("a/old:1", "shop", 69, 1));
         let (wanted, dropped) = newest.close();
         assert_eq!(dropped, 999 - MOST_TAGS_IN_NAMESPACE);
         let key = |image: &str| TagKey::of(&ImageName::parse(image).unwrap()).next().unwrap();
-        let of_pool = |image: &str| wanted.is_wanted_of_pool(image.split(':').next().unwrap(), &key(image));
+        let of_pool = |image: &str| wanted.is_wanted_of_pool(&repository(image), &key(image));
         assert!(of_pool("a/few:0") && of_pool("a/old:1"));
         assert!(of_pool("a/many:0999") && of_pool("a/many:0936") && !of_pool("a/many:0937") && of_pool("a/many:0007"));
-        let of = |namespace, image: &str| wanted.is_wanted_of(image.split(':').next().unwrap(), namespace, &key(image));
+        let of = |namespace, image: &str| wanted.is_wanted_of(&repository(image), namespace, &key(image));
         assert!(of("shop", "a/many:0988") && !of("shop", "a/many:0987") && of("lab", "a/many:0007"));
     }
 
@@ -144,15 +151,14 @@ mod tests {
     fn a_namespace_with_many_tags_takes_no_place_in_the_pool_from_others() {
         let mut newest = NewestTags::new(100);
         let mut add = |namespace, tag: &str, last_seen| {
-            let reference = format!(":{tag}");
-            newest.add(Seen { repository: "a/nginx", reference: &reference, namespace, day: 90, last_seen });
+            newest.add(seen(&format!("a/nginx:{tag}"), namespace, 90, last_seen));
         };
         (0..1000).for_each(|tag| add("ci", &format!("ci-{tag}"), 1_000 + tag));
         for namespace in ["shop", "lab"] {
             (0..20).for_each(|tag| add(namespace, &format!("{namespace}-{tag:02}"), tag));
         }
         let (wanted, _) = newest.close();
-        let is_wanted = |tag: &str| wanted.is_wanted_of_pool("a/nginx", &TagKey::read(tag).unwrap());
+        let is_wanted = |tag: &str| wanted.is_wanted_of_pool(&repository("a/nginx"), &TagKey::read(tag).unwrap());
         for namespace in ["shop", "lab"] {
             assert!((0..20).all(|tag| is_wanted(&format!("{namespace}-{tag:02}"))), "{namespace}");
         }

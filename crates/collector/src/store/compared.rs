@@ -1,6 +1,7 @@
 //! How good estimates were, container by container, for as long as it is of interest.
 
 use headroom_core::cluster::usage::Root;
+use headroom_core::image::Repository;
 use headroom_usage::accuracy::{ComparedPlace, Comparison};
 use headroom_usage::batch::Gathered;
 use redb::{ReadableTable, WriteTransaction};
@@ -23,8 +24,8 @@ impl Store {
             for entry in txn.open_table(COMPARED)?.range(rows)? {
                 let (key, row) = entry?;
                 let (_, repository, namespace, pod, container) = key.value();
-                let [repository, namespace, pod, container] =
-                    [repository, namespace, pod, container].map(str::to_owned);
+                let Some(repository) = Repository::from_full(repository) else { continue };
+                let [namespace, pod, container] = [namespace, pod, container].map(str::to_owned);
                 visit(ComparedPlace { repository, namespace, pod, container }, Comparison::read(row.value())?);
             }
             Ok(())
@@ -38,8 +39,8 @@ pub(super) fn add(txn: &WriteTransaction, gathered: &Gathered) -> Result<(), Tro
     let mut row = Vec::new();
     for (place, comparison) in gathered.compared() {
         let ComparedPlace { repository, namespace, pod, container } = place;
-        let key =
-            (Root::of(repository).number(), repository.as_str(), namespace.as_str(), pod.as_str(), container.as_str());
+        let repository = repository.as_str();
+        let key = (Root::of(repository).number(), repository, namespace.as_str(), pod.as_str(), container.as_str());
         let known = table.get(key)?.map(|known| Comparison::read(known.value())).transpose()?;
         let mut whole = known.unwrap_or_default();
         whole.merge(comparison);

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use headroom_core::cluster::usage::Root;
+use headroom_core::image::{Reference, Repository};
 use headroom_usage::batch::{Gathered, Place, WorkloadPlace};
 use headroom_usage::observed::Observed;
 use headroom_usage::varint::Damaged;
@@ -27,11 +28,9 @@ pub struct WorkloadDay {
 }
 
 /// When an image was seen last on a day.
-#[derive(Debug, Clone, Copy)]
-pub struct Seen<'k> {
-    pub repository: &'k str,
-    pub reference: &'k str,
-    pub namespace: &'k str,
+#[derive(Debug)]
+pub struct Seen {
+    pub place: Place,
     pub day: u32,
     pub last_seen: i64,
 }
@@ -59,7 +58,12 @@ impl Store {
 
     /// Visits what is known of a root's images, a repository after the other.
     pub fn visit_root(&self, root: Root, mut visit: impl FnMut(StoredDay)) -> Result<(), StoreError> {
-        self.read(|txn| each_day(txn, root, &mut |key, row| whole(key, row).map(&mut visit)))
+        self.read(|txn| {
+            each_day(txn, root, &mut |place, day, row| {
+                visit(StoredDay { place, day, observed: Observed::read(row)? });
+                Ok(())
+            })
+        })
     }
 
     /// Visits what is known of the workloads that run a root's images, the days of one after the other.
@@ -70,7 +74,8 @@ impl Store {
             for entry in txn.open_table(WORKLOADS)?.range(rows)? {
                 let (key, row) = entry?;
                 let (_, repository, namespace, workload, day) = key.value();
-                let [repository, namespace, workload] = [repository, namespace, workload].map(str::to_owned);
+                let Some(repository) = Repository::from_full(repository) else { continue };
+                let [namespace, workload] = [namespace, workload].map(str::to_owned);
                 let place = WorkloadPlace { repository, namespace, workload };
                 visit(WorkloadDay { place, day, observed: Observed::read(row.value())? });
             }
@@ -79,8 +84,13 @@ impl Store {
     }
 
     /// Visits when each day's images of a root were seen last, in the same order and at less cost.
-    pub fn visit_root_moments(&self, root: Root, mut visit: impl FnMut(Seen<'_>)) -> Result<(), StoreError> {
-        self.read(|txn| each_day(txn, root, &mut |key, row| seen(key, row).map(&mut visit)))
+    pub fn visit_root_moments(&self, root: Root, mut visit: impl FnMut(Seen)) -> Result<(), StoreError> {
+        self.read(|txn| {
+            each_day(txn, root, &mut |place, day, row| {
+                visit(Seen { place, day, last_seen: Observed::read_last_seen(row)? });
+                Ok(())
+            })
+        })
     }
 }
 
@@ -94,8 +104,8 @@ pub(super) fn add(txn: &WriteTransaction, gathered: &Gathered) -> Result<(), Tro
     let mut text = Vec::new();
     for (place, row) in gathered.rows() {
         let Place { repository, reference, namespace } = place;
-        let key =
-            (Root::of(repository).number(), repository.as_str(), reference.as_str(), namespace.as_str(), row.day, "");
+        let (repository, reference) = (repository.as_str(), reference.to_string());
+        let key = (Root::of(repository).number(), repository, reference.as_str(), namespace.as_str(), row.day, "");
         newest = newest.max(row.observed.last_seen);
         let known = days.get(key)?.map(|known| Observed::read(known.value())).transpose()?;
         text.clear();
@@ -107,12 +117,13 @@ pub(super) fn add(txn: &WriteTransaction, gathered: &Gathered) -> Result<(), Tro
             }
         }
         days.insert(key, text.as_slice())?;
-        places.insert((namespace.as_str(), repository.as_str(), reference.as_str()), ())?;
+        places.insert((namespace.as_str(), repository, reference.as_str()), ())?;
     }
     let mut workloads = txn.open_table(WORKLOADS)?;
     for (place, day, observed) in gathered.workloads() {
         let WorkloadPlace { repository, namespace, workload } = place;
-        let key = (Root::of(repository).number(), repository.as_str(), namespace.as_str(), workload.as_str(), day);
+        let repository = repository.as_str();
+        let key = (Root::of(repository).number(), repository, namespace.as_str(), workload.as_str(), day);
         let known = workloads.get(key)?.map(|known| Observed::read(known.value())).transpose()?;
         let mut whole = known.unwrap_or_default();
         whole.merge(observed);
@@ -123,18 +134,10 @@ pub(super) fn add(txn: &WriteTransaction, gathered: &Gathered) -> Result<(), Tro
     let mut subjects = txn.open_table(SUBJECTS)?;
     for new in &gathered.replacements {
         let Place { repository, reference, namespace } = &new.place;
-        let subject = new.subject.as_str();
-        let key = (
-            Root::of(repository).number(),
-            repository.as_str(),
-            reference.as_str(),
-            namespace.as_str(),
-            new.day,
-            subject,
-        );
+        let (repository, reference, subject) = (repository.as_str(), reference.to_string(), new.subject.as_str());
+        let key = (Root::of(repository).number(), repository, reference.as_str(), namespace.as_str(), new.day, subject);
         {
-            let before =
-                subjects.insert((namespace.as_str(), subject), (repository.as_str(), reference.as_str(), new.day))?;
+            let before = subjects.insert((namespace.as_str(), subject), (repository, reference.as_str(), new.day))?;
             if let Some(before) = before {
                 let (repository, reference, day) = before.value();
                 days.remove((Root::of(repository).number(), repository, reference, namespace.as_str(), day, subject))?;
@@ -144,31 +147,25 @@ pub(super) fn add(txn: &WriteTransaction, gathered: &Gathered) -> Result<(), Tro
         text.clear();
         new.observed.write(&mut text);
         days.insert(key, text.as_slice())?;
-        places.insert((namespace.as_str(), repository.as_str(), reference.as_str()), ())?;
+        places.insert((namespace.as_str(), repository, reference.as_str()), ())?;
     }
     facts.insert(NEWEST_FACT, newest)?;
     Ok(())
 }
 
 type KeyText<'a> = (u8, &'a str, &'a str, &'a str, u32, &'a str);
-type EachRow<'a> = dyn FnMut(KeyText<'_>, &[u8]) -> Result<(), Damaged> + 'a;
+type EachRow<'a> = dyn FnMut(Place, u32, &[u8]) -> Result<(), Damaged> + 'a;
 
+/// Leaves out rows of images whose names can no longer be read: no admission request can be matched with them.
 fn each_day(txn: &ReadTransaction, root: Root, each: &mut EachRow<'_>) -> Result<(), Trouble> {
     let number = root.number();
     let rows: Range<KeyText<'_>> = (number, "", "", "", 0, "")..(number + 1, "", "", "", 0, "");
     for entry in txn.open_table(DAYS)?.range(rows)? {
         let (key, observed) = entry?;
-        each(key.value(), observed.value())?;
+        let (_, repository, reference, namespace, day, _) = key.value();
+        if let (Some(repository), Some(reference)) = (Repository::from_full(repository), Reference::parse(reference)) {
+            each(Place { repository, reference, namespace: namespace.to_owned() }, day, observed.value())?;
+        }
     }
     Ok(())
-}
-
-fn whole((_, repository, reference, namespace, day, _): KeyText<'_>, row: &[u8]) -> Result<StoredDay, Damaged> {
-    let place =
-        Place { repository: repository.to_owned(), reference: reference.to_owned(), namespace: namespace.to_owned() };
-    Ok(StoredDay { place, day, observed: Observed::read(row)? })
-}
-
-fn seen<'k>((_, repository, reference, namespace, day, _): KeyText<'k>, row: &[u8]) -> Result<Seen<'k>, Damaged> {
-    Ok(Seen { repository, reference, namespace, day, last_seen: Observed::read_last_seen(row)? })
 }
