@@ -242,7 +242,7 @@ impl Run<'_> {
                     let seconds = span.seconds();
                     tracing::warn!(namespace = piece.namespace, seconds, reason, "asking for less at a time");
                 }
-                Err(error @ SourceError::Permanent(_)) => return Ok(Reading::Unread(error)),
+                Err(error) if error.is_permanent() => return Ok(Reading::Unread(error)),
                 Err(error) => {
                     failures += 1;
                     if failures >= self.pace.attempts || !self.waited(failures, &error).await {
@@ -302,7 +302,7 @@ impl Run<'_> {
             self.metrics.alive(clock::now());
             match answer {
                 Ok(answer) => return Ok(Some(answer)),
-                Err(error @ SourceError::Permanent(_)) => return Err(error),
+                Err(error) if error.is_permanent() => return Err(error),
                 Err(error) => {
                     failures += 1;
                     if failures >= self.pace.attempts {

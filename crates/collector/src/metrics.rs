@@ -118,7 +118,7 @@ impl Metrics {
             None => "done",
             Some(SourceError::Overloaded(_)) => "overloaded",
             Some(SourceError::Temporary(_)) => "temporary",
-            Some(SourceError::Permanent(_)) => "permanent",
+            Some(_) => "permanent",
         };
         count(&self.reads, result);
     }

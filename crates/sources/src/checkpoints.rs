@@ -308,9 +308,9 @@ pub async fn diagnose(http: Http, our_clock: i64) -> Result<Vec<Finding>, Source
     let now = source.now().await?;
     let mut findings = vec![crate::diagnosis::clock(our_clock, now)];
     let namespaces = match source.namespaces(Window { from: now, to: now }).await {
-        Err(SourceError::Permanent(text)) => {
+        Err(error) if error.is_permanent() => {
             let advice = "install the Vertical Pod Autoscaler, or read from a metrics store";
-            findings.push(Finding::bad("checkpoints", text, advice));
+            findings.push(Finding::bad("checkpoints", error.to_string(), advice));
             return Ok(findings);
         }
         other => other?,

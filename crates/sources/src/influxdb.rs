@@ -198,7 +198,7 @@ impl Api {
                 .await;
             match listed {
                 // One of the usual names.
-                Err(error) if self.databases.len() > 1 && answer::is_no_database(&error) => {}
+                Err(SourceError::NoDatabase(_)) if self.databases.len() > 1 => {}
                 listed => listed?,
             }
             let has = |schema: &Schema| RESOURCES.iter().any(|&resource| found.contains(schema.measurement(resource)));

@@ -37,7 +37,7 @@ pub enum Reach {
     Present,
 }
 
-/// Why a read failed, in the only three ways that make a difference to the pipeline. The text is for people: lower
+/// Why a read failed, in the ways that make a difference to those who read. The text is for people: lower
 /// case, one line, says what was asked of whom, what came back and what to do.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SourceError {
@@ -47,9 +47,22 @@ pub enum SourceError {
     /// May work when tried again (connection refused, 5xx, truncated answer): back off, then the same again.
     #[error("{0}")]
     Temporary(String),
-    /// Will not work until something is changed (401, 404, unreadable answer, bad name).
+    /// Will not work until somebody is given access, or other credentials are (401, 403).
+    #[error("{0}")]
+    Forbidden(String),
+    /// The source does not have the database that was asked about; another may be asked about.
+    #[error("{0}")]
+    NoDatabase(String),
+    /// Will not work until something else is changed (404, unreadable answer, bad name).
     #[error("{0}")]
     Permanent(String),
+}
+
+impl SourceError {
+    /// Whether the same read would fail again.
+    pub fn is_permanent(&self) -> bool {
+        !matches!(self, Self::Overloaded(_) | Self::Temporary(_))
+    }
 }
 
 /// Receives what a source has read. Nothing is kept of a read that ends with an error.

@@ -358,9 +358,9 @@ pub async fn diagnose(http: Http, our_clock: i64) -> Result<Vec<Finding>, Source
     let mut findings = vec![crate::diagnosis::clock(our_clock, now)];
     let (mut matched, mut pods, mut ages) = (0_usize, 0_usize, Vec::new());
     let mut listed = match source.metrics(None).await {
-        Err(SourceError::Permanent(text)) => {
+        Err(error) if error.is_permanent() => {
             let advice = "install metrics-server, and allow `list` on `pods.metrics.k8s.io`";
-            findings.push(Finding::bad("metrics API", text, advice));
+            findings.push(Finding::bad("metrics API", error.to_string(), advice));
             return Ok(findings);
         }
         other => other?.map(|all| vec![(None, all)]).unwrap_or_default(),

@@ -2,7 +2,9 @@
 //! or applies what they should request. The recommendations are `crate::rightsize`'s.
 
 mod apply;
+mod quota_trends;
 mod rule;
+mod services;
 mod store;
 mod workloads;
 mod write;
@@ -33,8 +35,9 @@ use headroom_rightsize::{
 use headroom_sources::http::Url;
 use serde_json::{Value, json};
 
+pub use self::quota_trends::Trend;
+use self::services::Services;
 use self::store::Found;
-pub use self::store::Trend;
 use super::cluster_args::{Opened, Target, profiles_namespace};
 use super::manifests::Manifests;
 use super::rbac_hint;
@@ -370,7 +373,7 @@ impl UsageArgs {
         let Ok(inventory) = inventory else { return Ok(()) };
         self.store.from = Some(From::Profiles);
         if !has_profiles(&mut opened, &inventory) {
-            match store::chosen(&self.access, &mut opened, &inventory.namespaces()) {
+            match Services::find(&mut opened, &inventory.namespaces()).chosen(&self.access) {
                 Ok(Some(service)) => {
                     (self.store.service, self.store.from) = (Some(service.to_string()), Some(From::Prometheus));
                 }

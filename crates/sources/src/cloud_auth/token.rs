@@ -55,7 +55,9 @@ pub async fn text(http: &Http, answer: Answer, advice: &str) -> Result<String, S
         return Ok(text);
     }
     Err(match refusal(http.name(), status, &said(&text)) {
-        SourceError::Permanent(what) => SourceError::Permanent(format!("{what}; {advice}")),
+        SourceError::Forbidden(what) | SourceError::Permanent(what) => {
+            SourceError::Permanent(format!("{what}; {advice}"))
+        }
         other => other,
     })
 }

@@ -8,7 +8,7 @@ use crate::SourceError;
 pub fn refusal(store: &str, status: StatusCode, said: &str) -> SourceError {
     let text = |advice: &str| format!("`{store}` answers {}{}{advice}", status.as_u16(), quoted(said));
     match status.as_u16() {
-        401 | 403 => SourceError::Permanent(text(": check the token, user or tenant, and what they may read")),
+        401 | 403 => SourceError::Forbidden(text(": check the token, user or tenant, and what they may read")),
         404 => SourceError::Permanent(text(": check the URL, and the path in front of the API")),
         300..=399 => SourceError::Permanent(text(": a redirection; give the URL it leads to")),
         408 | 413 | 422 | 504 => SourceError::Overloaded(text("")),
@@ -40,7 +40,7 @@ mod tests {
         check(
             401,
             "Unauthorized\n",
-            SourceError::Permanent(
+            SourceError::Forbidden(
                 "`http://p` answers 401: `Unauthorized`: check the token, user or tenant, and what they may read"
                     .into(),
             ),

@@ -101,13 +101,8 @@ pub fn refusal(store: &str, status: StatusCode, body: &str) -> SourceError {
     }
 }
 
-const NO_DATABASE: &str =
+const NAME_THE_DATABASE: &str =
     "name it with --database, or --bucket of an InfluxDB 2, which needs a DBRP mapping where it is older than 2.3";
-
-/// Whether an error says that the database is not there.
-pub fn is_no_database(error: &SourceError) -> bool {
-    matches!(error, SourceError::Permanent(text) if text.ends_with(NO_DATABASE))
-}
 
 fn failure(store: &str, error: &str) -> SourceError {
     let text = format!("`{store}` answers: `{}`", error.lines().next().unwrap_or_default());
@@ -117,7 +112,7 @@ fn failure(store: &str, error: &str) -> SourceError {
         // "max-select-point limit exceeed", "max-select-series limit exceeded", "query-timeout limit exceeded"
         SourceError::Overloaded(text)
     } else if error.contains("database not found") {
-        SourceError::Permanent(format!("{text}: {NO_DATABASE}"))
+        SourceError::NoDatabase(format!("{text}: {NAME_THE_DATABASE}"))
     } else if error.contains("engine: cache maximum memory size") || error.contains("shutting down") {
         SourceError::Temporary(text)
     } else {
@@ -159,7 +154,7 @@ mod tests {
         let says = |error: &str| format!("`i` answers: `{error}`");
         check(
             "database not found: k8s",
-            SourceError::Permanent(format!("{}: {NO_DATABASE}", says("database not found: k8s"))),
+            SourceError::NoDatabase(format!("{}: {NAME_THE_DATABASE}", says("database not found: k8s"))),
         );
         let point = "max-select-point limit exceeed: (11/10)";
         check(point, SourceError::Overloaded(says(point)));
@@ -172,7 +167,7 @@ mod tests {
         let body = r#"{"error":"authorization failed"}"#;
         assert_eq!(
             refusal("i", StatusCode::UNAUTHORIZED, body),
-            SourceError::Permanent(
+            SourceError::Forbidden(
                 "`i` answers 401: `authorization failed`: check the token, user or tenant, and what they may read"
                     .into()
             )

@@ -96,7 +96,7 @@ impl Api {
         let mut found = Vec::new();
         for question in questions {
             found.push(match self.moment(question, at).await {
-                Err(SourceError::Permanent(_)) => None,
+                Err(error) if error.is_permanent() => None,
                 asked => Some(asked?),
             });
         }

@@ -280,7 +280,7 @@ async fn amazon_requests_are_signed_with_keys_in_the_environment() {
     check_amazon(&signed_store(Some("se+ss/ion==")), &session).await.unwrap();
     let refused = check_amazon(&signed_store(None), &[keys[0], ("AWS_SECRET_ACCESS_KEY", "other")]).await;
     assert!(
-        matches!(&refused, Err(SourceError::Permanent(text)) if text.contains("signature") && !text.contains("other")),
+        matches!(&refused, Err(SourceError::Forbidden(text)) if text.contains("signature") && !text.contains("other")),
         "{refused:?}"
     );
 }

@@ -129,7 +129,7 @@ async fn a_required_password_is_sent() {
     fill(&server, "&u=admin&p=open+sesame", &line_protocol(&cluster, Schema::Measurements));
     let mut options = Options::new(Endpoint::new(server.url()));
     let refused = InfluxDb::connect(&options).await.err();
-    assert!(matches!(&refused, Some(SourceError::Permanent(text)) if text.contains("answers 401")), "{refused:?}");
+    assert!(matches!(&refused, Some(SourceError::Forbidden(text)) if text.contains("answers 401")), "{refused:?}");
     options.endpoint.authentication = Authentication::Basic { user: "admin".into(), password: "open sesame".into() };
     let source = InfluxDb::connect(&options).await.unwrap();
     data::check(&read(&source, cluster.window, 3600).await, &expected(&cluster));
@@ -140,7 +140,7 @@ async fn a_missing_database_or_one_not_from_heapster_is_reported() {
     let server = servers::influxdb(false, 0);
     let mut options = Options::new(Endpoint::new(server.url()));
     let refused = |error: Option<SourceError>| match error {
-        Some(SourceError::Permanent(text)) => text,
+        Some(SourceError::NoDatabase(text) | SourceError::Permanent(text)) => text,
         other => panic!("{other:?}"),
     };
     options.database = Some("other".to_owned());
@@ -339,7 +339,7 @@ async fn an_influxdb_2_is_given_token_organization_and_bucket() {
 
     options.endpoint.authentication = Authentication::None;
     let refused = InfluxDb::connect(&options).await.err();
-    assert!(matches!(&refused, Some(SourceError::Permanent(text)) if text.contains("unauthorized")), "{refused:?}");
+    assert!(matches!(&refused, Some(SourceError::Forbidden(text)) if text.contains("unauthorized")), "{refused:?}");
 }
 
 #[tokio::test]

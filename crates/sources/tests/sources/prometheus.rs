@@ -520,14 +520,14 @@ async fn tls_with_a_private_authority_and_basic_auth() {
     let mut endpoint = Endpoint::new(format!("https://localhost:{}", server.port));
     endpoint.ca_file = Some(path("cert.pem"));
     let refused = Prometheus::connect(&Options::new(endpoint.clone())).await.err();
-    assert!(matches!(&refused, Some(SourceError::Permanent(text)) if text.contains("401")), "{refused:?}");
+    assert!(matches!(&refused, Some(SourceError::Forbidden(text)) if text.contains("401")), "{refused:?}");
     endpoint.authentication = Authentication::Basic { user: "reader".into(), password: "open sesame".into() };
     let source = Prometheus::connect(&Options::new(endpoint.clone())).await.unwrap();
     data::check(&read(&source, shifted(cluster.window), 3600).await, &cluster.expected());
     endpoint.ca_file = None;
     let refused = Prometheus::connect(&Options::new(endpoint)).await.err();
     assert!(
-        matches!(&refused, Some(SourceError::Temporary(text) | SourceError::Permanent(text)) if text.contains("certificate")),
+        matches!(&refused, Some(SourceError::Temporary(text) | SourceError::Forbidden(text)) if text.contains("certificate")),
         "{refused:?}"
     );
 }

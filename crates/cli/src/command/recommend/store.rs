@@ -1,33 +1,30 @@
 //! Reads the metrics store that is named on the command line, or that a person chooses among the Services that look like one.
-//! Nothing is sent to any other, since anybody may call a Service so. Where there is none, the metrics API is read.
+//! Where there is none, the metrics API is read.
 
-use std::io::IsTerminal as _;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail};
 use headroom_core::timestamp::Timestamp;
 use headroom_core::truncate::count_of;
-use headroom_dryrun::cluster_reader::ClusterReader;
 use headroom_kube::{clock, kubeconfig, proxy};
+use headroom_report::complain;
 use headroom_report::progress::Progress;
-use headroom_report::{ask, complain};
-use headroom_rightsize::discover::{self, Candidate, USUAL_NAMESPACES};
 use headroom_rightsize::evaluate_with_history as evaluate;
 use headroom_rightsize::history::{self, Histories};
 use headroom_rightsize::owners::Pods;
 use headroom_rightsize::report::Source;
 use headroom_sources::http::{Endpoint, Http, Url};
-use headroom_sources::prometheus::{Options, Reader, Row};
+use headroom_sources::prometheus::{Options, Reader};
 use headroom_sources::{SourceError, metrics_api, port_forward};
 use headroom_usage::sample::Window;
-use serde::Serialize;
-use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
+use super::quota_trends::{self, Trend};
+use super::services::Services;
 use super::{From, UsageArgs};
 use crate::command::cluster_args::{Opened, Target};
-use crate::command::source::{Access, behind_service, needs_port_forward, service_named};
+use crate::command::source::{behind_service, needs_port_forward, service_named};
 
 /// What was found and read.
 pub struct Found {
@@ -37,19 +34,6 @@ pub struct Found {
     pub trends: Vec<Trend>,
 }
 
-/// How the usage of a ResourceQuota grew lately.
-#[derive(Debug, Clone, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Trend {
-    pub namespace: String,
-    pub quota: String,
-    pub resource: String,
-    /// In thousandths; less than nothing where it shrinks.
-    pub per_day: i64,
-}
-
-/// More candidates than this are not listed.
-const MAX_LISTED: usize = 9;
 /// A greater difference of clocks is reported, in seconds.
 const SKEW: u64 = 120;
 /// After so long a store is asked again that had a bad moment.
@@ -85,15 +69,6 @@ pub fn read(
     found
 }
 
-/// The store that a person chooses among the Services that look like one; none if there are none.
-pub fn chosen(
-    access: &Access,
-    opened: &mut Opened,
-    namespaces: &[String],
-) -> anyhow::Result<Option<port_forward::Target>> {
-    Services::find(opened, namespaces).chosen(access)
-}
-
 /// The first Ctrl-C ends the reading, and the report is made of what was read; the second ends everything.
 async fn interrupted(stop: CancellationToken) {
     if tokio::signal::ctrl_c().await.is_ok() {
@@ -103,73 +78,6 @@ async fn interrupted(stop: CancellationToken) {
             std::process::exit(130);
         }
     }
-}
-
-/// The Services that look like a store.
-#[derive(Default)]
-struct Services {
-    candidates: Vec<Candidate>,
-    /// Why some may have been missed.
-    refused: Option<String>,
-}
-
-impl Services {
-    /// Searches all Services, or those of the namespaces where stores usually are. None where there is no cluster.
-    fn find(opened: &mut Opened, namespaces: &[String]) -> Self {
-        let refused = match opened.cluster.list(("v1", "Service", None)) {
-            Ok(services) => return Self { candidates: discover::candidates(&services), refused: None },
-            Err(refused) => refused,
-        };
-        let mut places: Vec<&str> = USUAL_NAMESPACES.to_vec();
-        places.extend(namespaces.iter().map(String::as_str));
-        let of_place = |place: &str| opened.cluster.list(("v1", "Service", Some(place))).unwrap_or_default();
-        let services: Vec<Value> = places.into_iter().flat_map(of_place).collect();
-        Self { candidates: discover::candidates(&services), refused: Some(refused.to_string()) }
-    }
-
-    /// The one that a person chooses; none if there are none.
-    fn chosen(&self, access: &Access) -> anyhow::Result<Option<port_forward::Target>> {
-        let listed = self.candidates.iter().take(MAX_LISTED);
-        let found = listed.clone().map(Candidate::to_string).collect::<Vec<_>>().join(", ");
-        let flag = match self.candidates.as_slice() {
-            [] => return Ok(None),
-            [only] => format!("--service {}", only.target),
-            _ => "--service NAMESPACE/SERVICE:PORT".to_owned(),
-        };
-        if access.has_credentials() {
-            bail!(
-                "tokens, passwords and headers are sent only to a store that you name: add {flag} (found: {found}) or \
-                 --prometheus URL"
-            );
-        }
-        let Some(Candidate { target, wants_token, .. }) = one_of(listed)? else {
-            bail!(
-                "found {found}, but anyone who can create a Service can give it such a name: name the store that you trust \
-                 with {flag}, or use --metrics-api"
-            );
-        };
-        if *wants_token {
-            bail!(
-                "{target} requires a token: run HEADROOM_TOKEN=$(oc whoami -t) kubectl headroom recommend --service {target} \
-                 --insecure-skip-tls-verify, or pass --ca-file with the cluster's service CA"
-            );
-        }
-        complain!("using --service {target}");
-        Ok(Some(target.clone()))
-    }
-}
-
-/// The candidate that a person chooses.
-fn one_of<'a>(candidates: impl Iterator<Item = &'a Candidate> + Clone) -> anyhow::Result<Option<&'a Candidate>> {
-    if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
-        return Ok(None);
-    }
-    complain!("Which of these is your metrics store? Anyone who can create a Service can give it such a name.");
-    for (number, candidate) in candidates.clone().enumerate() {
-        complain!("  {}  {candidate}", number + 1);
-    }
-    let number = ask("Number, or Enter for none:")?.and_then(|answer| answer.parse::<usize>().ok());
-    Ok(number.and_then(|number| number.checked_sub(1)).and_then(|number| candidates.clone().nth(number)))
 }
 
 struct Reading<'a> {
@@ -262,7 +170,7 @@ impl Reading<'_> {
         let endpoint = self.endpoint(None)?;
         let http = behind_service(client.clone(), target.clone(), &endpoint).await?;
         let refused = match self.probe(http, self.options()?).await {
-            Err(SourceError::Permanent(text)) if is_refusal(&text) && !needs_port_forward(&endpoint) => text,
+            Err(SourceError::Forbidden(text)) if !needs_port_forward(&endpoint) => text,
             reader => return Ok(reader?),
         };
         let forwarded = async {
@@ -337,33 +245,14 @@ impl Reading<'_> {
             step_seconds: Some(reader.step_seconds),
             is_partial,
         };
-        let trends = if self.usage.wants_trends { self.trends(&reader).await } else { Vec::new() };
-        Ok(Found { histories: reading.histories, source, notes: std::mem::take(&mut self.notes), trends })
-    }
-
-    /// How the quotas' usage grew within a week, by the slope of its regression line. A quota younger than a day has no trend.
-    async fn trends(&mut self, reader: &Reader) -> Vec<Trend> {
-        let matchers = if reader.matchers.is_empty() { String::new() } else { format!(",{}", reader.matchers) };
-        let used = format!("kube_resourcequota{{type=\"used\"{matchers}}}");
-        let question = format!("deriv({used}[7d]) and {used} offset 1d");
-        let rows = match reader.api.moment(&question, None).await {
-            Ok(rows) => rows,
-            Err(problem) => {
-                self.notes.push(format!("no trends of quotas: {problem}"));
-                return Vec::new();
+        let mut trends = Vec::new();
+        if self.usage.wants_trends {
+            match quota_trends::read(&reader, self.namespaces).await {
+                Ok(read) => trends = read,
+                Err(problem) => self.notes.push(format!("no trends of quotas: {problem}")),
             }
-        };
-        let named = |row: &Row, label: &str| {
-            let exported = row.label(&format!("exported_{label}"));
-            if exported.is_empty() { row.label(label).to_owned() } else { exported.to_owned() }
-        };
-        let trend = |row: Row| {
-            let a_day = row.value()? * DAY as f64 * 1_000.0;
-            let (quota, resource) = (row.label("resourcequota").to_owned(), row.label("resource").to_owned());
-            Some(Trend { namespace: named(&row, "namespace"), quota, resource, per_day: a_day.round() as i64 })
-        };
-        let is_shown = |trend: &Trend| self.namespaces.contains(&trend.namespace);
-        rows.into_iter().filter_map(trend).filter(is_shown).collect()
+        }
+        Ok(Found { histories: reading.histories, source, notes: std::mem::take(&mut self.notes), trends })
     }
 
     /// One look at the metrics API.
@@ -390,9 +279,4 @@ pub async fn client(target: &Target) -> anyhow::Result<kube::Client> {
     let config = kubeconfig::config(&target.cluster).await;
     let client = config.and_then(|config| proxy::client(config).map_err(|error| error.to_string()));
     client.map_err(|problem| anyhow!("the cluster cannot be reached: {problem}"))
-}
-
-/// Whether the API server says that it is not allowed.
-fn is_refusal(text: &str) -> bool {
-    text.contains("answers 403") || text.contains("answers 401")
 }

@@ -1,0 +1,84 @@
+//! Finds the Services that look like a metrics store, and lets a person choose one. Nothing is sent to any that was not
+//! chosen, since anybody may give a Service such a name.
+
+use std::io::IsTerminal as _;
+
+use anyhow::bail;
+use headroom_dryrun::cluster_reader::ClusterReader as _;
+use headroom_report::{ask, complain};
+use headroom_rightsize::discover::{self, Candidate, USUAL_NAMESPACES};
+use headroom_sources::port_forward;
+use serde_json::Value;
+
+use crate::command::cluster_args::Opened;
+use crate::command::source::Access;
+
+/// More candidates than this are not listed.
+const MAX_LISTED: usize = 9;
+
+/// The Services that look like a store.
+#[derive(Default)]
+pub struct Services {
+    candidates: Vec<Candidate>,
+    /// Why some may have been missed.
+    pub refused: Option<String>,
+}
+
+impl Services {
+    /// Searches all Services, or those of the namespaces where stores usually are. None where there is no cluster.
+    pub fn find(opened: &mut Opened, namespaces: &[String]) -> Self {
+        let refused = match opened.cluster.list(("v1", "Service", None)) {
+            Ok(services) => return Self { candidates: discover::candidates(&services), refused: None },
+            Err(refused) => refused,
+        };
+        let mut places: Vec<&str> = USUAL_NAMESPACES.to_vec();
+        places.extend(namespaces.iter().map(String::as_str));
+        let of_place = |place: &str| opened.cluster.list(("v1", "Service", Some(place))).unwrap_or_default();
+        let services: Vec<Value> = places.into_iter().flat_map(of_place).collect();
+        Self { candidates: discover::candidates(&services), refused: Some(refused.to_string()) }
+    }
+
+    /// The one that a person chooses; none if there are none.
+    pub fn chosen(&self, access: &Access) -> anyhow::Result<Option<port_forward::Target>> {
+        let listed = self.candidates.iter().take(MAX_LISTED);
+        let found = listed.clone().map(Candidate::to_string).collect::<Vec<_>>().join(", ");
+        let flag = match self.candidates.as_slice() {
+            [] => return Ok(None),
+            [only] => format!("--service {}", only.target),
+            _ => "--service NAMESPACE/SERVICE:PORT".to_owned(),
+        };
+        if access.has_credentials() {
+            bail!(
+                "tokens, passwords and headers are sent only to a store that you name: add {flag} (found: {found}) or \
+                 --prometheus URL"
+            );
+        }
+        let Some(Candidate { target, wants_token, .. }) = one_of(listed)? else {
+            bail!(
+                "found {found}, but anyone who can create a Service can give it such a name: name the store that you trust \
+                 with {flag}, or use --metrics-api"
+            );
+        };
+        if *wants_token {
+            bail!(
+                "{target} requires a token: run HEADROOM_TOKEN=$(oc whoami -t) kubectl headroom recommend --service {target} \
+                 --insecure-skip-tls-verify, or pass --ca-file with the cluster's service CA"
+            );
+        }
+        complain!("using --service {target}");
+        Ok(Some(target.clone()))
+    }
+}
+
+/// The candidate that a person chooses.
+fn one_of<'a>(candidates: impl Iterator<Item = &'a Candidate> + Clone) -> anyhow::Result<Option<&'a Candidate>> {
+    if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
+        return Ok(None);
+    }
+    complain!("Which of these is your metrics store? Anyone who can create a Service can give it such a name.");
+    for (number, candidate) in candidates.clone().enumerate() {
+        complain!("  {}  {candidate}", number + 1);
+    }
+    let number = ask("Number, or Enter for none:")?.and_then(|answer| answer.parse::<usize>().ok());
+    Ok(number.and_then(|number| number.checked_sub(1)).and_then(|number| candidates.clone().nth(number)))
+}
