@@ -1,31 +1,64 @@
 //! Screens of the commands at 80, 120 and 200 columns: nothing is wider than the terminal.
 
-use crate::describe::program::program;
-use crate::support::{said, snapshot};
+use std::path::Path;
+
+use headroom_fixtures::fake_prometheus::{self, MATRIX};
+use headroom_fixtures::http::answer;
+
+use crate::describe::program::here;
+use crate::support::{program, root, said, snapshot};
+
+/// Runs a command at each width, and compares what it prints with the kept screens. An empty screen shows nothing, so it fails.
+#[track_caller]
+fn check(name: &str, folder: &Path, command: &str, code: i32, kept: impl Fn(&str) -> String) {
+    for width in [80, 120, 200] {
+        let said = said(program(folder).args(command.split_whitespace()).env("COLUMNS", width.to_string()));
+        assert_eq!(said.code, code, "{name}: {}{}", said.out, said.err);
+        let screen = kept(&said.out);
+        assert!(!screen.trim().is_empty(), "{name}: nothing on the screen");
+        snapshot(&format!("screens/{name}-{width}.txt"), &screen);
+        // A wide table is as wide as it is, and so is kubectl's own.
+        let is_wide = ["recommend-wide", "limits"].contains(&name);
+        let widest = said.out.lines().map(|line| line.chars().count()).max().unwrap_or(0);
+        assert!(is_wide || widest <= width, "{name} at {width}: {widest}\n{}", said.out);
+    }
+}
 
 #[test]
-fn every_command_fits_the_terminal() {
+fn commands_that_read_a_cluster_fit_the_terminal() {
     const WORLD: &str = "-n shop --cluster-dir world --cluster-dir profiles --settings settings.yaml";
-    for (name, command) in [
-        ("check", "check -f new.yaml"),
-        ("explain", "explain -f new.yaml"),
-        ("recommend", "recommend"),
-        ("recommend-wide", "recommend -o wide"),
-        ("quota", "describe quota"),
-        ("limits", "describe limits"),
-        ("tenantquota", "describe tenantquota payments --cluster-dir tenants"),
-        ("tenantquotas", "describe tenantquota --tree --cluster-dir tenants"),
-        ("usage", "describe usage"),
-        ("simulate", "simulate -f world"),
+    for (name, command, code) in [
+        ("check", "check -f new.yaml", 1),
+        ("explain", "explain -f new.yaml", 1),
+        ("recommend", "recommend", 0),
+        ("recommend-wide", "recommend -o wide", 0),
+        ("quota", "describe quota", 0),
+        ("limits", "describe limits", 0),
+        ("tenantquota", "describe tenantquota payments --cluster-dir tenants", 0),
+        ("tenantquotas", "describe tenantquota --tree --cluster-dir tenants", 0),
+        ("usage", "describe usage", 0),
     ] {
-        for width in [80, 120, 200] {
-            let arguments = format!("{command} {WORLD}");
-            let said = said(program().args(arguments.split_whitespace()).env("COLUMNS", width.to_string()));
-            snapshot(&format!("screens/{name}-{width}.txt"), &said.out);
-            // A wide table is as wide as it is, and so is kubectl's own.
-            let is_wide = ["recommend-wide", "limits"].contains(&name);
-            let widest = said.out.lines().map(|line| line.chars().count()).max().unwrap_or(0);
-            assert!(is_wide || widest <= width, "{name} at {width}: {widest}\n{}", said.out);
-        }
+        check(name, &here(), &format!("{command} {WORLD}"), code, str::to_owned);
     }
+    let shop = "--cluster-dir examples/shop/cluster";
+    check("simulate", &root(), &format!("simulate -f examples/shop/tighter.yaml {shop}"), 1, str::to_owned);
+}
+
+#[test]
+fn the_other_commands_fit_the_terminal() {
+    let version = |out: &str| out.replace(env!("CARGO_PKG_VERSION"), "VERSION");
+    check("version", &here(), "--version", 0, version);
+
+    let folder = tempfile::tempdir().unwrap();
+    let world = here().join("world");
+    let command = format!("snapshot -n shop --cluster-dir {} -o cluster.json", world.display());
+    check("snapshot", folder.path(), &command, 0, str::to_owned);
+
+    // Its clock is that of another decade, so the seconds between have ten digits.
+    let store = fake_prometheus::start(|| answer(200, MATRIX));
+    let constant = |out: &str| {
+        let clock = out.find(" s behind ours").expect(out);
+        out.replace(&store.url(), "http://store:9090").replace(&out[clock - 10..clock], "1234567890")
+    };
+    check("doctor", &here(), &format!("doctor prometheus {}", store.url()), 0, constant);
 }
