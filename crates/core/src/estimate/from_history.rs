@@ -63,16 +63,19 @@ impl HistoryEstimate {
                 raise(&mut quantity, used, reason);
             }
         }
+        let is_pool = chosen.owner == HistoryOwner::AllNamespaces;
         let by_percent = |quantity: &Quantity, percent: u64| {
             if percent == 0 { quantity.clone() } else { quantity.scaled(100 + percent, 100) }
         };
         if let Some(days) = chosen.history.days()? {
+            // Few days say less about namespaces that were not seen at all.
+            let share = if is_pool { 2 } else { 1 };
             // Whole percents, so that the reported percentage is exact.
-            let percent = settings.short_history_margin.of(resource) / days.max(1);
+            let percent = share * settings.short_history_margin.of(resource) / days.max(1);
             let raised = by_percent(&quantity, percent);
             raise(&mut quantity, raised, Reason::ShortHistory { percent, days });
         }
-        if chosen.owner == HistoryOwner::AllNamespaces {
+        if is_pool {
             let pods = chosen.observed.pods()?;
             let percent = settings.pool.small_sample_margin / pods.max(1);
             let raised = by_percent(&quantity, percent);

@@ -22,7 +22,7 @@ pub struct EstimateSettings<'d> {
     pub percentile: PerResource<Cow<'static, [PercentileChoice]>>,
     /// The amount that is added to the figure.
     pub margin: PerResource<Margin>,
-    /// Percents that are added for a history of one day; half of them for two days, and so on.
+    /// Percents that are added for a history of one day; half of them for two days, and so on. In the pool twice as many.
     pub short_history_margin: PerResource<u64>,
     /// The least estimate.
     pub min: PerResource<Quantity>,
@@ -234,7 +234,7 @@ impl Default for EstimateSettings<'_> {
                 memory: Margin { percent: 10, amount: Quantity::from_bytes(64 << 20) },
                 ephemeral_storage: Margin { percent: 10, amount: Quantity::from_bytes(64 << 20) },
             },
-            short_history_margin: PerResource { cpu: 10, memory: 25, ephemeral_storage: 25 },
+            short_history_margin: PerResource { cpu: 5, memory: 10, ephemeral_storage: 10 },
             min: PerResource {
                 cpu: Quantity::from_milli(10),
                 memory: Quantity::from_bytes(32 << 20),

@@ -166,8 +166,8 @@ fn a_memory_limit_follows_the_peak_where_there_is_one_and_a_cpu_limit_never() {
         .iter()
         .map(|row| row.resources.iter().map(|row| row.recommended_limit.as_ref().map(ToString::to_string)).collect())
         .collect();
-    // The request, 1000Mi + 10% + 64Mi and a quarter for one day of history, which the limit must not cut.
-    assert_eq!(limits, [vec![None, Some("1455Mi".to_owned())], vec![None, None]]);
+    // The request, 1000Mi + 10% + 64Mi and a tenth for one day of history, which the limit must not cut.
+    assert_eq!(limits, [vec![None, Some("1281Mi".to_owned())], vec![None, None]]);
     assert_eq!((row.qos, row.qos_after), ("Burstable", "Burstable"));
 }
 

@@ -23,8 +23,8 @@ fn manifests_get_the_recommended_requests_and_nothing_else_changes() {
         before.lines().zip(after.lines()).filter(|(before, after)| before != after).collect();
     assert_eq!(before.lines().count(), after.lines().count());
     assert_eq!(changed.len(), 4, "{changed:?}");
-    assert!(changed[1].1.contains("{cpu: 84m, memory: 466Mi}"), "{changed:?}");
-    assert!(changed[2].1.contains("{requests: {cpu: 50m, memory: 380Mi}, limits: {memory: 380Mi}}"), "{changed:?}");
+    assert!(changed[1].1.contains("{cpu: 82m, memory: 437Mi}"), "{changed:?}");
+    assert!(changed[2].1.contains("{requests: {cpu: 48m, memory: 356Mi}, limits: {memory: 356Mi}}"), "{changed:?}");
     // The Deployment's autoscaler has a utilization target, which changes with the request.
     assert!(changed[3].1.contains("averageUtilization: 2"), "{changed:?}");
     // From the written manifests nothing more is recommended.
@@ -79,8 +79,8 @@ fn patches_and_values_have_requests_and_limits() {
     assert_eq!(
         said.out,
         "apiVersion: apps/v1\nkind: StatefulSet\nmetadata:\n  name: db\n  namespace: shop\nspec:\n  template:\n    spec:\n      \
-         containers:\n      - name: postgres\n        resources:\n          limits:\n            memory: 380Mi\n          \
-         requests:\n            cpu: 50m\n            memory: 380Mi\n"
+         containers:\n      - name: postgres\n        resources:\n          limits:\n            memory: 356Mi\n          \
+         requests:\n            cpu: 48m\n            memory: 356Mi\n"
     );
     let said = recommend(&format!(
         "-l app=db -n shop --cluster-dir world -o helm --values-path {{name}}.resources --prometheus {}",
@@ -88,6 +88,6 @@ fn patches_and_values_have_requests_and_limits() {
     ));
     assert_eq!(
         said.out,
-        "db:\n  resources:\n    limits:\n      memory: 380Mi\n    requests:\n      cpu: 50m\n      memory: 380Mi\n"
+        "db:\n  resources:\n    limits:\n      memory: 356Mi\n    requests:\n      cpu: 48m\n      memory: 356Mi\n"
     );
 }

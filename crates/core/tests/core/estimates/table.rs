@@ -204,17 +204,17 @@ fn the_largest_of_the_default_figures_decides_and_gets_a_margin() {
 fn a_short_history_raises_the_estimate() {
     let mut images = with_figures();
     for (days, cpu, memory) in
-        [(1, "137m", "768Mi"), (2, "131m", "688Mi"), (10, "126m", "627Mi"), (26, "124m", "614Mi")]
+        [(1, "131m", "676Mi"), (2, "127m", "645Mi"), (5, "126m", "627Mi"), (10, "124m", "621Mi"), (11, "124m", "614Mi")]
     {
         images[NGINX]["tags"]["1,27"]["days"] = json!(days);
         check_defaults(&images, &format!("{cpu}: p90 of recent"), &format!("{memory}: p99.9 of recent"));
     }
     images[NGINX]["tags"]["1,27"]["days"] = json!(2);
     let outcome = nginx_pod().with_real_settings(json!({})).with_profile(own(images.clone())).judge();
-    assert!(outcome.explained("web", "requests.cpu").ends_with("; 90m + 10% + 25m; +5% for 2 days of history"));
+    assert!(outcome.explained("web", "requests.cpu").ends_with("; 90m + 10% + 25m; +2% for 2 days of history"));
     images[NGINX]["tags"]["1,27"]["days"] = json!(1);
     let settings = json!({"percentile": {"cpu": "p90 of recent", "memory": 99}, "shortHistoryMargin": {"cpu": "50%"}});
-    check_settings(settings, images, "135m", "375Mi");
+    check_settings(settings, images, "135m", "330Mi");
 }
 
 #[test]
@@ -226,6 +226,10 @@ fn a_pool_of_few_pods_raises_the_estimate() {
     };
     check(&images, json!({}), "134m", "664Mi");
     check(&images, json!({"smallSampleMargin": 0}), "124m", "614Mi");
+    // Few days count for twice as much in the pool.
+    images[NGINX]["tags"]["1,27"]["days"] = json!(1);
+    check(&images, json!({"smallSampleMargin": 0}), "137m", "737Mi");
+    images[NGINX]["tags"]["1,27"]["days"].take();
     images[NGINX]["tags"]["1,27"]["windows"]["7d"]["pods"] = json!(500);
     check(&images, json!({}), "124m", "614Mi");
 }
