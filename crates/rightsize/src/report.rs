@@ -131,14 +131,27 @@ impl Report {
     pub fn headline(&self) -> String {
         let all = count_of(self.total.containers, "container");
         let at_risk = BTreeSet::from_iter(self.risks.iter().map(|risk| (&risk.workload, &risk.container))).len();
-        let brief = self.containers().filter(|(_, container)| container.is_too_brief()).count();
+        let at_risk = (at_risk > 0).then(|| format!("{at_risk} of {all} at risk"));
+        at_risk.into_iter().chain(self.left_alone()).collect::<Vec<_>>().join("; ")
+    }
+
+    /// The containers that no output changes, counted by the reason.
+    pub fn left_alone(&self) -> Vec<String> {
+        let all = count_of(self.total.containers, "container");
         let counts = [
-            (at_risk as u64, format!("{at_risk} of {all} at risk")),
             (self.total.without_usage, format!("no usage data for {} of {all}", self.total.without_usage)),
-            (brief as u64, format!("measured for less than two hours, so not written: {brief} of {all}")),
+            (self.brief(), format!("measured for less than two hours, so not written: {} of {all}", self.brief())),
         ];
-        let parts: Vec<String> = counts.into_iter().filter(|(count, _)| *count > 0).map(|(_, text)| text).collect();
-        parts.join("; ")
+        counts.into_iter().filter(|(count, _)| *count > 0).map(|(_, text)| text).collect()
+    }
+
+    /// True if all containers are left alone.
+    pub fn writes_nothing(&self) -> bool {
+        self.containers().all(|(_, container)| container.is_without_usage() || container.is_too_brief())
+    }
+
+    fn brief(&self) -> u64 {
+        self.containers().filter(|(_, container)| container.is_too_brief()).count() as u64
     }
 
     /// Each container with its workload.

@@ -11,6 +11,7 @@ use std::path::PathBuf;
 
 use anyhow::bail;
 use clap::{ArgGroup, ValueEnum};
+use headroom_core::truncate::count_of;
 use headroom_dryrun::cluster_reader::ClusterReader;
 use headroom_dryrun::evaluate::{PodsAt, Verdict};
 use headroom_dryrun::kinds::{ApiKind, labels_of, metadata};
@@ -38,7 +39,7 @@ Examples:
 
 Verdicts: `rejected` by a LimitRange, a quota or the policy; `invalid` for the API server; `pods blocked`: stored, but not \
 all of its pods can be created; `changed`: admitted with values filled in; `admitted`; `not checked`: a kind that \
-Headroom does not evaluate; `error`: could not be evaluated.
+Headroom does not evaluate, or no namespace to check it in; `error`: could not be evaluated.
 
 Objects are evaluated in order, each against the quota left by those before it. LimitRanges, ResourceQuotas and \
 Namespaces among them apply to what comes after. Existing objects are evaluated as updates.
@@ -78,7 +79,7 @@ enum FailOn {
     Never,
     /// Objects that are rejected or invalid
     Rejected,
-    /// Also objects whose pods would be rejected
+    /// Also objects whose pods would be rejected, and those without a namespace to check them in
     PodsBlocked,
     /// Also objects with warnings
     Warning,
@@ -128,15 +129,20 @@ pub fn run(mut args: Args) -> anyhow::Result<Exit> {
     if let Some(warning) = &warning {
         complain!("warning: {warning}");
     }
+    let is_misplaced = warning.is_some() && args.target.namespaces.is_empty();
     let mut run = opened.into_run();
     run.pods_at = args.pods_at;
     let entry = |read: Result<Manifest, _>| match read {
+        Ok(Manifest { origin, object }) if is_misplaced && sets_no_namespace(&object) => {
+            Entry::of(origin, &run.evaluate(&object)).unless_admitted()
+        }
         Ok(Manifest { origin, object }) => Entry::of(origin, &run.evaluate(&object)),
         Err(problem) => Entry::of_problem(problem),
     };
     let entries: Vec<Entry> = read.into_iter().map(entry).collect();
     headroom_report::print(&page(&entries, args.output)?)?;
-    let of_warning = if warning.is_some() && args.fail_on >= FailOn::Warning { Exit::Refused } else { Exit::Fine };
+    let least = if is_misplaced { FailOn::PodsBlocked } else { FailOn::Warning };
+    let of_warning = if warning.is_some() && args.fail_on >= least { Exit::Refused } else { Exit::Fine };
     Ok(entries.iter().map(|entry| exit(entry, args.fail_on)).max().unwrap_or(Exit::Fine).max(of_warning))
 }
 
@@ -182,10 +188,7 @@ fn without_bounds<'m>(
     if target.cluster_dir.is_empty() || target.wants_cluster() {
         return None;
     }
-    let sets_none = |manifest: &&Manifest| {
-        ApiKind::of(&manifest.object).is_namespaced && metadata(&manifest.object, "namespace").is_empty()
-    };
-    let (count, all) = (manifests.clone().filter(sets_none).count(), manifests.clone().count());
+    let count = manifests.clone().filter(|manifest| sets_no_namespace(&manifest.object)).count() as u64;
     let is_bound = |object: &&serde_json::Value| {
         object.get("kind").and_then(serde_json::Value::as_str).is_some_and(|kind| BOUNDS.contains(&kind))
     };
@@ -204,11 +207,16 @@ fn without_bounds<'m>(
         return None;
     }
     let found = bounded.into_iter().collect::<Vec<_>>().join(", ");
+    let set = if count == 1 { "sets" } else { "set" };
     Some(format!(
-        "{count} of {all} objects set no namespace and are checked in \"{}\", which has no LimitRange or ResourceQuota in \
-         --cluster-dir (found: {found}); pass -n",
+        "{} {set} no namespace, and \"{}\" has no LimitRange or ResourceQuota in --cluster-dir (found: {found}); pass -n",
+        count_of(count, "object"),
         opened.namespace
     ))
+}
+
+fn sets_no_namespace(object: &serde_json::Value) -> bool {
+    ApiKind::of(object).is_namespaced && metadata(object, "namespace").is_empty()
 }
 
 /// The kinds that bound a namespace.

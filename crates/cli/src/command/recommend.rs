@@ -274,7 +274,7 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
             [] => args.manifests.read()?,
             paths => manifest::read(paths, args.manifests.recursive, &mut std::io::empty())?,
         };
-        return Ok(write::all(&manifests, &opened.namespace, &report.changes())?.max(exit));
+        return Ok(write::all(&manifests, &opened.namespace, &report)?.max(exit));
     }
     if args.patch.patch {
         let runtime = tokio::runtime::Runtime::new().context("cannot start")?;

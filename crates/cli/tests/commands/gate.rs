@@ -73,6 +73,9 @@ fn kinds_that_no_api_server_knows_are_invalid() {
     let old = object("extensions/v1beta1", "Deployment", &format!("spec: {{{}}}", template("{limits: {memory: 1Gi}}")));
     let said = check(&old, &[], &["invalid web"], 1);
     assert!(said.contains("it was removed in Kubernetes 1.16: use apps/v1"), "{said}");
+    let above = old.replace("1Gi", "2Gi");
+    let said = check(&above, &[], &["invalid web"], 1);
+    assert!(!said.contains("maximum memory"), "there would be no pods: {said}");
 }
 
 #[test]
@@ -81,6 +84,8 @@ fn misspelt_fields_and_resources_are_invalid() {
         check(&pod("web", "{request: {cpu: 1}, limits: {memmory: 128Mi, memory: 1Gi}}"), &[], &["invalid web"], 1);
     assert!(said.contains("unknown field \"spec.containers[0].resources.request\"; did you mean requests?"), "{said}");
     assert!(said.contains("limits[memmory]: Invalid value") && said.contains("did you mean memory?"), "{said}");
+    // It would not be stored, so nothing is filled in.
+    assert!(!said.contains("copied from the limit") && !said.contains("warning:"), "{said}");
 }
 
 #[test]
@@ -134,13 +139,15 @@ fn kinds_that_nobody_looks_at_are_not_green() {
 #[test]
 fn a_namespace_that_the_files_do_not_have_is_named() {
     let text = pod("web", "{limits: {memory: 2Gi}}").replace(", namespace: shop", "");
-    let said = check(&text, &[], &["admitted web"], 0);
-    let warning = "1 of 1 objects set no namespace and are checked in \"default\", which has no LimitRange or ResourceQuota in \
-                   --cluster-dir (found: shop); pass -n";
+    let said = check(&text, &[], &["not checked web"], 1);
+    let warning = "warning: 1 object sets no namespace, and \"default\" has no LimitRange or ResourceQuota in --cluster-dir (found: \
+                   shop); pass -n\n";
     assert!(said.contains(warning), "{said}");
+    check(&text, &["--fail-on", "rejected"], &["not checked web"], 0);
+    check(&text, &["-n", "default"], &["admitted web"], 0);
     let said = check(&text, &["-n", "shop"], &["rejected web"], 1);
     assert!(!said.contains("set no namespace"), "{said}");
-    check(&text, &["--fail-on", "warning"], &["admitted web"], 1);
+    check(&text, &["-n", "default", "--fail-on", "warning"], &["admitted web"], 1);
 }
 
 #[test]

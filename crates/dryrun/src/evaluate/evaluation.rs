@@ -269,6 +269,17 @@ impl Evaluation {
         };
     }
 
+    /// Drops what would follow from storing the object, for one that the API server does not store.
+    pub(super) fn forget_outcome(&mut self) {
+        self.warnings.clear();
+        self.estimates.clear();
+        self.changed = None;
+        self.pod = None;
+        self.checked_bounds.clear();
+        self.charges.clear();
+        self.pod_charges.clear();
+    }
+
     /// The object's name as kubectl prints it: `deployment.apps/web`.
     pub fn object_name(&self) -> String {
         self.kind.object_name(&self.name)

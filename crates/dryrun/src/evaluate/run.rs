@@ -144,6 +144,7 @@ impl Run {
             // What the core could not read is among the problems, in Kubernetes' words.
             evaluation.reasons.retain(|reason| reason.topic != Topic::Invalid);
             evaluation.reasons.insert(0, Reason::new(Topic::Invalid, problems));
+            evaluation.forget_outcome();
         }
         evaluation.decide();
         if !is_checked && evaluation.verdict == Verdict::Admitted {

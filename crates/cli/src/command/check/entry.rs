@@ -111,6 +111,20 @@ impl Entry {
         }
     }
 
+    /// The same, but not checked where nothing was found against the object.
+    pub fn unless_admitted(self) -> Self {
+        match self.verdict {
+            Verdict::Admitted | Verdict::Changed => Self {
+                verdict: Verdict::NotChecked,
+                warnings: Vec::new(),
+                changes: Vec::new(),
+                charges: Vec::new(),
+                ..self
+            },
+            _ => self,
+        }
+    }
+
     pub fn of_problem(problem: ManifestError) -> Self {
         let (origin, problem) = problem.with_place();
         Self {

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+use headroom_core::truncate::count_of;
 use headroom_dryrun::evaluate::Verdict;
 use headroom_report::junit::Case;
 use headroom_report::{Finding, Level, Page, Paint, Rule, Table, markdown_cell};
@@ -111,21 +112,26 @@ impl Summary {
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let counts =
-            VERDICTS.iter().map(|verdict| (self.count(*verdict), verdict.name())).filter(|(count, _)| *count > 0);
+            VERDICTS.iter().map(|verdict| (self.count(*verdict), counted(*verdict))).filter(|(count, _)| *count > 0);
         let counts: Vec<String> = counts.map(|(count, verdict)| format!("{count} {verdict}")).collect();
-        let noun = if self.objects == 1 { "object" } else { "objects" };
-        write!(f, "{} {noun}: {}", self.objects, counts.join(", "))?;
+        write!(f, "{}: {}", count_of(self.objects as u64, "object"), counts.join(", "))?;
         if self.warned > 0 { write!(f, "; {} with warnings", self.warned) } else { Ok(()) }
     }
 }
 
-/// `2 of 5 objects were not checked: ConfigMap, ServiceAccount`; none if all were.
+/// A verdict behind a number.
+fn counted(verdict: Verdict) -> &'static str {
+    if verdict == Verdict::PodsBlocked { "with pods blocked" } else { verdict.name() }
+}
+
+/// `not checked: 2 of 5 objects (ConfigMap, ServiceAccount)`; none if all were.
 pub fn not_checked(entries: &[Entry]) -> Option<String> {
     let kinds: Vec<&str> =
         entries.iter().filter(|entry| entry.verdict == Verdict::NotChecked).map(|entry| entry.kind.as_str()).collect();
     let names: BTreeSet<&str> = kinds.iter().copied().collect();
     let names = names.into_iter().collect::<Vec<_>>().join(", ");
-    (!kinds.is_empty()).then(|| format!("{} of {} objects were not checked: {names}", kinds.len(), entries.len()))
+    let all = count_of(entries.len() as u64, "object");
+    (!kinds.is_empty()).then(|| format!("not checked: {} of {all} ({names})", kinds.len()))
 }
 
 /// Entries with the same verdict for the same reasons, the first one in front.

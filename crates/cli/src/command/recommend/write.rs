@@ -12,6 +12,7 @@ use headroom_report::complain;
 
 use headroom_rightsize::edit::{self, EditError};
 use headroom_rightsize::patches::RecommendedChange;
+use headroom_rightsize::report::Report;
 
 /// What is to be edited in a file.
 #[derive(Default)]
@@ -22,12 +23,15 @@ struct Edits {
 
 /// Writes all that is not written yet, and says so on standard error. What cannot be edited leaves its file alone. The
 /// namespace is that of manifests that name none.
-pub fn all(manifests: &[Manifest], namespace: &str, changes: &[RecommendedChange]) -> anyhow::Result<Exit> {
+pub fn all(manifests: &[Manifest], namespace: &str, report: &Report) -> anyhow::Result<Exit> {
+    let changes = report.changes();
     let mut files: BTreeMap<PathBuf, Edits> = BTreeMap::new();
     let mut edited: Vec<&RecommendedChange> = Vec::new();
+    let mut is_here = changes.is_empty();
     for manifest in manifests {
         let object = in_namespace(manifest.object.clone(), namespace);
         for change in changes.iter().filter(|change| change.is_of(&object, &manifest.origin.file)) {
+            is_here = true;
             let edits = change.edits(&manifest.object);
             if !edits.is_empty() {
                 edited.push(change);
@@ -50,7 +54,22 @@ pub fn all(manifests: &[Manifest], namespace: &str, changes: &[RecommendedChange
         let missing = change.autoscalers.iter().filter(|scaled| names.contains(&scaled.name.as_str()));
         missing.for_each(|scaled| complain!("warning: not in the manifests: {scaled}"));
     }
-    write(files)
+    let exit = write(files)?;
+    if exit == Written::Nothing {
+        complain!("nothing to write: {}", why_nothing(report, is_here));
+    }
+    Ok(if exit == Written::Refused { Exit::Refused } else { Exit::Fine })
+}
+
+/// Why no file was changed; `is_here` is false if the manifests have none of the workloads to change.
+fn why_nothing(report: &Report, is_here: bool) -> String {
+    let left_alone = report.left_alone().join("; ");
+    match () {
+        () if !is_here => "no workload with a recommendation is in the manifests".to_owned(),
+        () if report.writes_nothing() => left_alone,
+        () if left_alone.is_empty() => "the manifests already have these values".to_owned(),
+        () => format!("the manifests already have these values; {left_alone}"),
+    }
 }
 
 fn add<T: PartialEq>(list: &mut Vec<T>, item: T) {
@@ -59,28 +78,36 @@ fn add<T: PartialEq>(list: &mut Vec<T>, item: T) {
     }
 }
 
-fn write(files: BTreeMap<PathBuf, Edits>) -> anyhow::Result<Exit> {
-    let mut exit = Exit::Fine;
-    let mut written = 0;
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Written {
+    Nothing,
+    Something,
+    Refused,
+}
+
+fn write(files: BTreeMap<PathBuf, Edits>) -> anyhow::Result<Written> {
+    let mut outcome = Written::Nothing;
     for (file, edits) in files {
         let text = fs::read_to_string(&file).with_context(|| format!("cannot read `{}`", file.display()))?;
         match edits.made_in(&text) {
             Ok(None) => {}
-            Ok(Some(edited)) => {
-                replace(&file, &edited).with_context(|| format!("cannot write `{}`", file.display()))?;
-                complain!("wrote {}", file.display());
-                written += 1;
-            }
+            Ok(Some(edited)) => match replace(&file, &edited) {
+                Ok(()) => {
+                    complain!("wrote {}", file.display());
+                    outcome = outcome.max(Written::Something);
+                }
+                Err(cause) => {
+                    complain!("error: cannot write `{}`: {cause}", file.display());
+                    outcome = Written::Refused;
+                }
+            },
             Err(refused) => {
                 complain!("error: `{}` not changed: {refused}", file.display());
-                exit = Exit::Refused;
+                outcome = Written::Refused;
             }
         }
     }
-    if written == 0 && exit == Exit::Fine {
-        complain!("nothing to write: the manifests already have these values");
-    }
-    Ok(exit)
+    Ok(outcome)
 }
 
 impl Edits {

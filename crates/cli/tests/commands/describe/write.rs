@@ -77,10 +77,42 @@ fn requests_are_written_and_nothing_else_changes() {
 
     let changed = fs::metadata(&file).unwrap().modified().unwrap();
     let again = recommend(folder.path(), &["-f", "."]);
-    assert_eq!((again.code, again.err.as_str()), (0, "nothing to write: the manifests already have these values\n"));
+    let expected = "nothing to write: the manifests already have these values; no usage data for 1 of 2 containers\n";
+    assert_eq!((again.code, again.err.as_str()), (0, expected));
     assert_eq!(fs::read_to_string(&file).unwrap(), WRITTEN);
     assert_eq!(fs::metadata(&file).unwrap().modified().unwrap(), changed, "the unchanged file was written");
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "a temporary file was left");
+}
+
+#[test]
+fn nothing_is_written_for_a_stated_reason() {
+    let folder = tempfile::tempdir().unwrap();
+    let unknown = MANIFEST.replace("nginx:1.27", "example.com/other:1");
+    fs::write(folder.path().join("unknown.yaml"), &unknown).unwrap();
+    let said = recommend(folder.path(), &["-f", "unknown.yaml"]);
+    assert_eq!((said.code, said.err.as_str()), (0, "nothing to write: no usage data for 2 of 2 containers\n"));
+    assert_eq!(fs::read_to_string(folder.path().join("unknown.yaml")).unwrap(), unknown);
+
+    fs::write(folder.path().join("service.yaml"), "apiVersion: v1\nkind: Service\nmetadata: {name: web}\n").unwrap();
+    let said = recommend(folder.path(), &["service.yaml"]);
+    assert_eq!(
+        (said.code, said.err.as_str()),
+        (0, "nothing to write: no workload with a recommendation is in the manifests\n")
+    );
+}
+
+#[test]
+fn a_file_that_cannot_be_written_is_named_and_the_others_are_written() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["a.yaml", "b.yaml"] {
+        fs::write(folder.path().join(name), MANIFEST.replace("name: web,", &format!("name: {}-web,", &name[..1])))
+            .unwrap();
+    }
+    // In the way of the file that replaces it.
+    fs::create_dir(folder.path().join("a.headroom-unfinished")).unwrap();
+    let said = recommend(folder.path(), &["-f", "a.yaml", "b.yaml"]);
+    assert_eq!(said.code, 1);
+    assert_eq!(said.err, "error: cannot write `a.yaml`: Is a directory (os error 21)\nwrote b.yaml\n");
 }
 
 #[test]
