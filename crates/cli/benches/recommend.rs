@@ -114,6 +114,9 @@ fn check(passed: &Passed, own: &Judgement, workloads: &[Workload], days: u64) ->
     if own.starved.len() * 100 > workloads.len() {
         return Err("the busiest pod of more than 1% of the workloads is starved".into());
     }
+    if !own.below_peak.is_empty() {
+        return Err(format!("less memory than the peak is recommended for {}", own.below_peak.join(", ")).into());
+    }
     Ok(())
 }
 

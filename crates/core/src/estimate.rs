@@ -29,7 +29,7 @@ use crate::cluster::usage::{Resource, workload};
 use crate::image::ImageName;
 use crate::json::{Malformed, Node};
 use crate::limit_rules::Range;
-use crate::plan::EstimateTarget;
+use crate::plan::{EstimateTarget, Purpose};
 use crate::request::{Container, EstimateOrigin, Origin, Pod, Request, Value};
 use crate::settings::Settings;
 use crate::truncate::shortened;
@@ -146,7 +146,7 @@ pub fn estimate<'d>(
     let (chosen, rejected) = sources.choose(resource, chosen_by, notes);
     let mut adjustments = Vec::new();
     let from_history = chosen.and_then(|chosen| {
-        let estimate = HistoryEstimate::of(&chosen, resource, context, settings, &mut adjustments);
+        let estimate = HistoryEstimate::of(&chosen, target, context, settings, &mut adjustments);
         estimate
             .map_err(|unusable| {
                 adjustments.clear();
@@ -177,7 +177,8 @@ pub fn estimate<'d>(
     let rounding = rounding(resource);
     quantity = quantity.rounded_up_to_multiple_of(&rounding);
     let mut least = Quantity::ZERO;
-    if !target.for_comparison {
+    let is_compared = target.purpose == Purpose::Comparison;
+    if !is_compared {
         let repairs = settings.limit_ranges.raise_default_limits;
         let capped = caps::fit(quantity, container, resource, ranges, repairs, &rounding);
         (quantity, least) = (capped.quantity, capped.least);
@@ -187,9 +188,9 @@ pub fn estimate<'d>(
         notes.push(format!("no {} estimate for {}: it is out of range", resource.name(), shortened(&container.name)));
         return None;
     }
-    let only_reported = target.for_comparison || chosen_by.dry_run;
+    let only_reported = is_compared || chosen_by.dry_run;
     let amount = |requirement| container.resources.quantity(requirement, resource.name());
-    let set = amount(Requirement::Request).or(amount(Requirement::Limit)).filter(|_| target.for_comparison).cloned();
+    let set = amount(Requirement::Request).or(amount(Requirement::Limit)).filter(|_| is_compared).cloned();
     let container = container.name.clone();
     Some(Estimate { target, container, set, quantity, least, basis, adjustments, rejected, only_reported })
 }
@@ -231,10 +232,10 @@ impl<'d> Estimates<'d> {
     pub fn apply(&self, pod: &mut Pod<'d>) {
         for estimate in &self.estimates {
             let Some(container) = pod.containers.get_mut(estimate.target.container) else { continue };
-            let values = match (estimate.only_reported, estimate.target.for_comparison) {
+            let values = match (estimate.only_reported, estimate.target.purpose) {
                 (false, _) => &mut container.resources.requests,
-                (true, true) => &mut container.reported,
-                (true, false) => continue,
+                (true, Purpose::Comparison) => &mut container.reported,
+                (true, _) => continue,
             };
             let value = Value { quantity: estimate.quantity.clone(), origin: estimate.origin() };
             values.set(estimate.target.resource.name().into(), value);

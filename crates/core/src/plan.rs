@@ -17,7 +17,7 @@ use crate::request::rollout;
 use crate::request::{Pod, Request};
 use crate::settings::{EstimateMode, Mode, Role, Settings};
 
-pub use estimate_targets::EstimateTarget;
+pub use estimate_targets::{EstimateTarget, Purpose};
 pub use request_kind::RequestKind;
 
 /// The plan for one request.

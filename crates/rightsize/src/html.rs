@@ -227,7 +227,7 @@ fn container_row(page: &mut String, report: &Report, of: &Workload, container: &
     let pills = flags.iter().map(|(flag, text)| {
         let tone = match flag {
             Flag::OomKills(_) => "bad",
-            Flag::Throttled(_) | Flag::Restarts(_) | Flag::PodsDiffer => "warn",
+            Flag::Throttled(_) | Flag::Restarts(_) | Flag::PodsDiffer | Flag::BelowPeak => "warn",
             Flag::NoUsageData | Flag::TooBrief => "",
             Flag::Autoscaler | Flag::Limit | Flag::QosClass => "info",
         };

@@ -1,8 +1,8 @@
 //! Recommended requests for a pod's containers from their usage history, regardless of the requests they have.
 //!
-//! The steps, caps and texts are the same as at admission, so recommendations and admission never differ: origins,
-//! estimates, defaults, and changes to satisfy LimitRanges. The differences: every container is estimated, nothing is
-//! refused, and the author's limit is a bound too, because a request above it would be refused.
+//! The steps, caps and texts are the same as at admission: origins, estimates, defaults, and changes to satisfy LimitRanges.
+//! The differences: every container is estimated, nothing is refused, memory covers every peak of the workload's own history,
+//! and the author's limit is a bound too, because a request above it would be refused.
 
 use std::fmt;
 
@@ -18,7 +18,7 @@ use headroom_core::fill::Filling;
 use headroom_core::image::{ImageName, ParseImageNameError};
 use headroom_core::json::Malformed;
 use headroom_core::limit_rules::{self, Range};
-use headroom_core::plan::{EstimateTarget, estimate_targets};
+use headroom_core::plan::{EstimateTarget, Purpose, estimate_targets};
 use headroom_core::request::Pod;
 use headroom_core::settings::{EstimateSettings, Mode};
 use headroom_core::{Context, Request, Settings, limits};
@@ -230,7 +230,7 @@ fn for_all<'d>(
                 unknown(Why::ScaledByAutoscaler);
                 continue;
             }
-            let target = EstimateTarget { container: index, resource, for_comparison: false };
+            let target = EstimateTarget { container: index, resource, purpose: Purpose::Manifest };
             let made = estimate::estimate(target, container, &image, &sources, ranges, context, settings, &mut notes);
             let Some(mut made) = made else {
                 unknown(no_usable_history(&sources, resource, estimate_settings));

@@ -275,6 +275,7 @@ pub enum Flag {
     Throttled(u64),
     Restarts(u64),
     PodsDiffer,
+    BelowPeak,
     Limit,
     Autoscaler,
     QosClass,
@@ -289,6 +290,7 @@ impl fmt::Display for Flag {
             Self::Throttled(percent) => write!(f, "throttled {percent}%"),
             Self::Restarts(restarts) => write!(f, "restarts {restarts}"),
             Self::PodsDiffer => f.write_str("pods differ"),
+            Self::BelowPeak => f.write_str("below peak"),
             Self::Limit => f.write_str("limit"),
             Self::Autoscaler => f.write_str("hpa"),
             Self::QosClass => f.write_str("qos"),
@@ -306,6 +308,7 @@ pub fn flags(of: &Workload, container: &Container) -> Vec<Flag> {
         throttled.map(Flag::Throttled),
         (container.restarts > 0).then_some(Flag::Restarts(container.restarts)),
         container.has_pods_that_differ().then_some(Flag::PodsDiffer),
+        container.is_below_peak().then_some(Flag::BelowPeak),
         has_limit.then_some(Flag::Limit),
         (!of.autoscalers.is_empty()).then_some(Flag::Autoscaler),
         (of.qos != of.qos_after).then_some(Flag::QosClass),
@@ -328,6 +331,11 @@ fn flags_explained(report: &Report) -> Vec<String> {
             all.contains(&Flag::PodsDiffer),
             "pods differ: the busiest pod uses far more CPU than the others, and all get a request for it: split the \
              workload, spread its load, or resize that pod in place",
+        ),
+        (
+            all.contains(&Flag::BelowPeak),
+            "below peak: the recommended memory is below a peak of its usage, for the last reason under Reasons (-o wide): \
+             raise that bound or percentile, or give the pod a memory limit above the peak",
         ),
         (all.contains(&Flag::Limit), "limit: a new memory limit is recommended beside the request: see -o wide"),
         (all.contains(&Flag::QosClass), "qos: the pod's QoS class would change: see -o wide"),

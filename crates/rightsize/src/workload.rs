@@ -117,7 +117,7 @@ pub struct CurrentRequest {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SetBy {
     Author,
-    /// The same estimate as the recommendation.
+    /// An estimate at admission.
     Estimate,
     /// The typical request of the image, since no usage is known.
     Typical,
@@ -129,7 +129,7 @@ impl fmt::Display for SetBy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Author => f.write_str("author"),
-            Self::Estimate => f.write_str("the same estimate at admission"),
+            Self::Estimate => f.write_str("estimated at admission"),
             Self::Typical => f.write_str("typical for this image, set at admission"),
             Self::Other(text) => f.write_str(text),
         }
@@ -252,6 +252,13 @@ impl Container {
     pub fn has_pods_that_differ(&self) -> bool {
         let reason = self.resource(Resource::Cpu).and_then(|cpu| cpu.reason.as_ref());
         reason.is_some_and(|reason| reason.adjustments.iter().any(Adjustment::is_for_pods_that_differ))
+    }
+
+    /// True if less memory is recommended than it used at its peak, as a bound or a chosen percentile has it.
+    pub fn is_below_peak(&self) -> bool {
+        let memory = self.resource(Resource::Memory);
+        memory
+            .is_some_and(|of| of.recommended.as_ref().zip(of.used.as_ref()).is_some_and(|(to, used)| to < used.peak()))
     }
 
     /// Whether its CPU usage shows less than it wanted.

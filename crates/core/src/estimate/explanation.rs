@@ -91,9 +91,10 @@ pub enum Reason<'d> {
     BusiestPod {
         used: Quantity,
     },
-    /// The peak of the week is far above the estimate.
-    PeakOfWeek {
+    /// The peak of a window is above the estimate.
+    Peak {
         used: Quantity,
+        window: Window,
     },
     OomKill {
         memory: Quantity,
@@ -135,7 +136,7 @@ impl fmt::Display for Adjustment<'_> {
             Reason::FewPods { percent, pods: 1 } => write!(f, "+{percent}% for 1 pod"),
             Reason::FewPods { percent, pods } => write!(f, "+{percent}% for {pods} pods"),
             Reason::BusiestPod { used } => write!(f, "raised from {from} for the busiest pod, which used {used}"),
-            Reason::PeakOfWeek { used } => write!(f, "raised from {from} for the peak of the week, {used}"),
+            Reason::Peak { used, window } => write!(f, "raised from {from} for the peak of {window}, {used}"),
             Reason::OomKill { memory, age } => {
                 write!(f, "raised from {from} for an out-of-memory kill at {memory} {} ago", Age(*age))
             }

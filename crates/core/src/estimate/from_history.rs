@@ -6,6 +6,7 @@ use crate::amount::Quantity;
 use crate::cluster::Context;
 use crate::cluster::usage::read::{Observed, Unusable};
 use crate::cluster::usage::{Percentile, Resource, Window};
+use crate::plan::{EstimateTarget, Purpose};
 use crate::settings::{EstimateSettings, HistoryOwner, Settings};
 
 /// An amount from the history.
@@ -18,12 +19,14 @@ impl HistoryEstimate {
     /// The largest of the figures, with the margins and what out-of-memory kills add.
     pub fn of(
         chosen: &history_lookup::Chosen<'_>,
-        resource: Resource,
+        target: EstimateTarget,
         context: &Context<'_>,
         settings: &Settings<'_>,
         adjustments: &mut Vec<Adjustment<'_>>,
     ) -> Result<Self, Unusable> {
         let settings = &settings.estimates;
+        let resource = target.resource;
+        let is_pool = chosen.owner == HistoryOwner::AllNamespaces;
         let (figure, window, amount) = largest_figure(chosen, resource, settings)?;
         let mut quantity = in_usual_suffixes(amount, resource);
         // Texts have amounts that are easy to read.
@@ -45,25 +48,24 @@ impl HistoryEstimate {
                 |amount: Quantity| in_usual_suffixes(amount, resource).rounded_up_to_multiple_of(&rounding(resource));
             let used = match resource {
                 // All pods of a workload get the same request, and the percentiles of all together hide one hot pod among many.
-                Resource::Cpu => chosen.observed.busiest()?.map(rounded),
-                // A peak of minutes is in no percentile, and one far above the request ends in an out-of-memory kill.
+                Resource::Cpu => {
+                    let used = chosen.observed.busiest()?.map(rounded);
+                    used.map(|used| (used.clone(), Reason::BusiestPod { used }))
+                }
                 Resource::Memory => {
-                    let week = observed_in(Window::WEEK, Percentile::PEAK, chosen, resource, settings)?;
-                    let peak = week.map(|week| week.peak()).transpose()?;
-                    peak.filter(|peak| *peak > quantity.scaled(2, 1)).map(rounded)
+                    let (window, most) = peak_to_cover(target.purpose, is_pool);
+                    let observed = observed_in(window, Percentile::PEAK, chosen, resource, settings)?;
+                    let peak = observed.map(|observed| observed.peak()).transpose()?;
+                    let used = peak.filter(|peak| *peak > quantity.scaled(most, 1)).map(rounded);
+                    used.map(|used| (used.clone(), Reason::Peak { used, window }))
                 }
                 Resource::EphemeralStorage => None,
             };
-            if let Some(used) = used.filter(|used| *used > quantity) {
+            if let Some((used, reason)) = used.filter(|(used, _)| *used > quantity) {
                 quantity = rounded(quantity);
-                let reason = match resource {
-                    Resource::Cpu => Reason::BusiestPod { used: used.clone() },
-                    _ => Reason::PeakOfWeek { used: used.clone() },
-                };
                 raise(&mut quantity, used, reason);
             }
         }
-        let is_pool = chosen.owner == HistoryOwner::AllNamespaces;
         let by_percent = |quantity: &Quantity, percent: u64| {
             if percent == 0 { quantity.clone() } else { quantity.scaled(100 + percent, 100) }
         };
@@ -100,6 +102,16 @@ impl HistoryEstimate {
             age: chosen.age,
         };
         Ok(Self { quantity, basis })
+    }
+}
+
+/// The window whose peak of memory a request covers, if that is more than so many times the estimate. A peak of minutes is in
+/// no percentile, and one far above the request ends in an out-of-memory kill. What is written into a manifest stays there
+/// for weeks, so it covers every peak of its history.
+const fn peak_to_cover(purpose: Purpose, is_pool: bool) -> (Window, u64) {
+    match purpose {
+        Purpose::Manifest if !is_pool => (Window::MONTH, 1),
+        _ => (Window::WEEK, 2),
     }
 }
 

@@ -24,8 +24,18 @@ pub struct EstimateTarget {
     /// The container's place in the pod.
     pub container: usize,
     pub resource: Resource,
-    /// Only to report, because the author set a value.
-    pub for_comparison: bool,
+    pub purpose: Purpose,
+}
+
+/// What an estimate is made for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// To be set in this pod.
+    Pod,
+    /// Only to be reported, because the author set a value.
+    Comparison,
+    /// To be written into a manifest, where it stays for weeks.
+    Manifest,
 }
 
 /// The mode that a pod's annotation asks for.
@@ -58,7 +68,12 @@ pub fn restrict_by_namespace(
         let choice = namespace.map(|namespace| namespace.at(&["metadata", field, CHOICE])).transpose()?.flatten();
         mode = mode.min(chosen("the namespace", choice.map(Node::str).transpose()?, notes));
     }
-    targets.retain(|target| mode >= if target.for_comparison { EstimateMode::Always } else { EstimateMode::IfNotSet });
+    targets.retain(|target| {
+        mode >= match target.purpose {
+            Purpose::Comparison => EstimateMode::Always,
+            Purpose::Pod | Purpose::Manifest => EstimateMode::IfNotSet,
+        }
+    });
     Ok(targets)
 }
 
@@ -114,10 +129,10 @@ pub fn all(
             let set_by = if is_wanted { SetBy::of(container, resource) } else { SetBy::Us };
             match set_by {
                 SetBy::Replaceable => {
-                    targets.push(EstimateTarget { container: index, resource, for_comparison: false })
+                    targets.push(EstimateTarget { container: index, resource, purpose: Purpose::Pod })
                 }
                 SetBy::Author if is_first(index, container) => {
-                    targets.push(EstimateTarget { container: index, resource, for_comparison: true });
+                    targets.push(EstimateTarget { container: index, resource, purpose: Purpose::Comparison });
                 }
                 SetBy::Author | SetBy::Us => {}
             }

@@ -153,6 +153,26 @@ fn containers_with_one_image_get_advice_of_their_own() {
 }
 
 #[test]
+fn memory_covers_every_peak_of_its_history_unless_a_bound_forbids_it() {
+    let workload = workload(json!([{"name": "a", "image": "example.com/a:1"}]));
+    let mut usage = observed(100, 400, None);
+    usage.add(Resource::Memory, NOW - 600, 400 * MEBI, 80_000);
+    usage.add(Resource::Memory, NOW - 600, 900 * MEBI, 60);
+    let used = [("a", usage)];
+    let memory = |range: Value| {
+        let container = advised(&workload, &used, &mut around(&[limits(range)])).containers.remove(0);
+        let memory = container.resource(Resource::Memory).unwrap();
+        let reason = memory.explained().split("; ").last().unwrap().to_owned();
+        (memory.recommended.as_ref().unwrap().to_string(), container.is_below_peak(), reason)
+    };
+    let (amount, is_below, reason) = memory(json!({"type": "Container"}));
+    assert_eq!((amount.as_str(), is_below), ("990Mi", false), "{reason}");
+    let (amount, is_below, reason) = memory(json!({"type": "Container", "max": {"memory": "800Mi"}}));
+    assert_eq!((amount.as_str(), is_below), ("800Mi", true));
+    assert!(reason.ends_with("to the max of LimitRange limits"), "{reason}");
+}
+
+#[test]
 fn a_memory_limit_follows_the_peak_where_there_is_one_and_a_cpu_limit_never() {
     let workload = workload(json!([
         {"name": "a", "image": "example.com/a:1",

@@ -13,6 +13,9 @@ pub type Build = fn(&str) -> String;
 const BUILDS: [(&str, Build); 5] =
     [("differ", differ), ("alike", alike), ("growth", growth), ("weekly", weekly), ("jobs", jobs)];
 const DAY: i64 = 86_400;
+/// Columns.
+const CPU: usize = 5;
+const MEMORY: usize = 6;
 /// So many machines are the replicas of one image.
 const REPLICAS: usize = 8;
 
@@ -108,13 +111,13 @@ fn growth(text: &str) -> String {
     let first = fields(text).next().and_then(|line| time(&line).ok()).unwrap_or_default();
     // The recordings begin in different months: growth is counted from a fixed day.
     let days = |time: i64| (time.max(first) % (64 * DAY)) as f64 / DAY as f64;
-    scaled(text, move |time| 1.02_f64.powf(days(time)))
+    scaled(text, &[CPU, MEMORY], move |time| 1.02_f64.powf(days(time)))
 }
 
-/// Next to nothing happens at weekends.
+/// Next to nothing happens at weekends; memory stays in use.
 fn weekly(text: &str) -> String {
     // 1970 began on a Thursday.
-    scaled(text, |time| if (time.div_euclid(DAY) + 3) % 7 >= 5 { 0.05 } else { 1.0 })
+    scaled(text, &[CPU], |time| if (time.div_euclid(DAY) + 3) % 7 >= 5 { 0.05 } else { 1.0 })
 }
 
 /// Keeps the first ten minutes of each hour, each as a separate pod.
@@ -127,14 +130,14 @@ fn jobs(text: &str) -> String {
     })
 }
 
-fn scaled(text: &str, by: impl Fn(i64) -> f64) -> String {
+fn scaled(text: &str, columns: &[usize], by: impl Fn(i64) -> f64) -> String {
     rewritten(text, |line| {
         let fields: Vec<&str> = line.iter().map(String::as_str).collect();
         let by = by(time(&fields).unwrap_or_default());
-        let amounts = [5, 6].map(|column| fields.get(column).and_then(|amount| amount.parse::<f64>().ok()));
-        let [cpu, memory] = amounts.map(|amount| amount.map(|amount| amount * by));
-        set_field(line, 5, cpu.map(|cpu| format!("{cpu:.4}")).unwrap_or_default())
-            && set_field(line, 6, memory.map(|memory| format!("{memory:.0}")).unwrap_or_default())
+        let scaled = |column: &usize| Some((*column, fields.get(*column)?.parse::<f64>().ok()? * by));
+        let scaled: Vec<(usize, f64)> = columns.iter().filter_map(scaled).collect();
+        let text = |column, amount| if column == CPU { format!("{amount:.4}") } else { format!("{amount:.0}") };
+        scaled.into_iter().all(|(column, amount)| set_field(line, column, text(column, amount)))
     })
 }
 

@@ -17,14 +17,16 @@ use std::error::Error;
 use std::fs;
 use std::path::Path;
 
+use headroom_rightsize::memory_limit;
+
 use judge::Judged;
+use product::Ours;
 use requests::Requests;
-use traces::{Set, Traces};
+use traces::{Resource, Set, Traces, Used};
 
 pub type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 const YARDSTICK: &str = "vpa";
-const OURS: &str = "headroom";
 
 /// The judged tables of all sets in the folder.
 pub fn run(folder: &Path) -> Result<String> {
@@ -47,11 +49,31 @@ pub fn run(folder: &Path) -> Result<String> {
 /// The tables of one set.
 fn judge(set: &Set, pods: &Path, others: &[Requests]) -> Result<String> {
     let mut text = String::new();
-    let ours = Requests { name: OURS.to_owned(), by_moment: product::estimate(set, pods)? };
-    let columns: Vec<&Requests> = others.iter().chain([&ours]).collect();
-    for resource in traces::Resource::ALL {
+    let ours = product::estimate(set, pods)?;
+    let columns: Vec<&Requests> = others.iter().chain([&ours.admission, &ours.manifests]).collect();
+    for resource in Resource::ALL {
         let used = set.used_after(resource)?;
         text.push_str(&table::text(&set.name, resource, &Judged::of(&used, &columns, resource)));
+        if resource == Resource::Memory {
+            text.push_str(&killed(&used, &ours));
+        }
     }
     Ok(text)
+}
+
+/// How many pods would be killed for memory at the limit that `recommend` sets where the author has one.
+fn killed(used: &[Used], ours: &Ours) -> String {
+    let of = |requests: &Requests, one: &Used| requests.of(&one.moment, &one.image, Resource::Memory);
+    let limits = used.iter().filter_map(|one| {
+        let limit = memory_limit::of_usage(of(&ours.peaks, one)? as u64, None).value() as f64;
+        Some((one, limit.max(of(&ours.manifests, one)?)))
+    });
+    let limited: Vec<(&Used, f64)> = limits.collect();
+    let peak = |one: &Used| one.amounts.iter().copied().fold(0.0, f64::max);
+    let killed = limited.iter().filter(|(one, limit)| peak(one) > *limit).count();
+    if limited.is_empty() {
+        String::new()
+    } else {
+        format!("killed at the recommended limit: {killed} of {} pods\n", limited.len())
+    }
 }

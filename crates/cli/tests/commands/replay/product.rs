@@ -5,15 +5,27 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use super::Result;
-use super::requests::{ByMoment, recommended};
+use serde_json::Value;
+
+use super::requests::{ByMoment, Requests, in_report};
 use super::traces::Set;
 
-/// The estimates at the start of each of the set's recordings except the first.
-pub fn estimate(set: &Set, pods: &Path) -> Result<ByMoment> {
+/// What the programs make of the usage before the start of each of a set's recordings except the first.
+pub struct Ours {
+    /// The estimates at admission.
+    pub admission: Requests,
+    /// What is recommended to be written into manifests.
+    pub manifests: Requests,
+    /// The peaks of usage that are known, by which memory limits are recommended.
+    pub peaks: Requests,
+}
+
+pub fn estimate(set: &Set, pods: &Path) -> Result<Ours> {
     let work = tempfile::tempdir()?;
     let step = format!("{}s", set.step()?);
     let mut known = Vec::new();
-    let mut by_moment = ByMoment::new();
+    let named = |name: &str| Requests { name: name.to_owned(), by_moment: ByMoment::new() };
+    let mut ours = Ours { admission: named("headroom"), manifests: named("recommend"), peaks: named("peaks") };
     for file in &set.files {
         let moment = file.moment();
         if !known.is_empty() {
@@ -31,14 +43,24 @@ pub fn estimate(set: &Set, pods: &Path) -> Result<ByMoment> {
             // Without history of any image, the output is empty.
             let recommendation = recommend.output()?.stdout;
             if !recommendation.is_empty() {
-                by_moment.insert(moment, recommended(&serde_json::from_slice(&recommendation)?)?);
+                let report = serde_json::from_slice(&recommendation)?;
+                ours.admission.by_moment.insert(moment.clone(), in_report(&report, admitted)?);
+                let recommended = in_report(&report, |of| of.get("recommended")?.as_str())?;
+                ours.manifests.by_moment.insert(moment.clone(), recommended);
+                ours.peaks.by_moment.insert(moment, in_report(&report, |of| of.pointer("/used/peak")?.as_str())?);
             }
         }
         let csv = work.path().join(format!("{}.csv", file.day));
         fs::write(&csv, file.lines()?)?;
         known.push(csv);
     }
-    Ok(by_moment)
+    Ok(ours)
+}
+
+/// The estimate that admission sets. What is typical for an image is none.
+fn admitted(resource: &Value) -> Option<&str> {
+    let request = resource.get("request").filter(|of| of.get("from") == Some(&"estimated at admission".into()))?;
+    request.get("value")?.as_str()
 }
 
 fn succeeded(output: Output) -> Result<()> {

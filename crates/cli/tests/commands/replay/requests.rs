@@ -54,16 +54,19 @@ pub fn of_others(folder: &Path) -> Result<Vec<Requests>> {
     Ok(all)
 }
 
-/// The requests in the output of `recommend -o json`, by image.
-pub fn recommended(json: &Value) -> Result<BTreeMap<String, BTreeMap<String, f64>>> {
+/// Amounts of resources in the output of `recommend -o json`, by image.
+pub fn in_report(
+    json: &Value,
+    amount_of: impl Fn(&Value) -> Option<&str>,
+) -> Result<BTreeMap<String, BTreeMap<String, f64>>> {
     let mut images: BTreeMap<String, BTreeMap<String, f64>> = BTreeMap::new();
     let list = |value: &Value, name: &str| value.get(name).and_then(Value::as_array).cloned().unwrap_or_default();
     for container in list(json, "workloads").iter().flat_map(|workload| list(workload, "containers")) {
         let Some(image) = container.get("image").and_then(Value::as_str) else { continue };
         for resource in list(&container, "resources") {
-            let text = |name| resource.get(name).and_then(Value::as_str);
-            if let (Some(name), Some(recommended)) = (text("resource"), text("recommended")) {
-                images.entry(image.to_owned()).or_default().insert(name.to_owned(), amount(recommended)?);
+            let name = resource.get("resource").and_then(Value::as_str);
+            if let (Some(name), Some(text)) = (name, amount_of(&resource)) {
+                images.entry(image.to_owned()).or_default().insert(name.to_owned(), amount(text)?);
             }
         }
     }

@@ -1011,9 +1011,9 @@ fn memory_is_at_least_the_weeks_peak_where_that_is_far_above_the_estimate() {
     // Twice the estimate of 614Mi is 1228Mi.
     assert!(estimated(own, json!("1200Mi")).0.ends_with("; 500Mi + 10% + 64Mi"));
     let (reason, warning) = estimated(own, json!("2000000000"));
-    assert!(reason.starts_with("1908Mi: ") && reason.ends_with("; raised from 614Mi for the peak of the week, 1908Mi"));
-    assert!(warning.contains("; raised from 614Mi for the peak of the week, 1908Mi"), "{warning}");
+    assert!(reason.starts_with("1908Mi: ") && reason.ends_with("; raised from 614Mi for the peak of 7d, 1908Mi"));
+    assert!(warning.contains("; raised from 614Mi for the peak of 7d, 1908Mi"), "{warning}");
     let chosen = json!({"estimates": {"percentile": {"memory": "p99.9 of recent"}}});
     assert_eq!(situation(own, json!("2Gi")).with_settings(chosen).judge().value("web", "requests.memory"), "500Mi");
-    assert!(estimated(pool, json!("2Gi")).0.contains("; raised from 614Mi for the peak of the week, 2Gi; "));
+    assert!(estimated(pool, json!("2Gi")).0.contains("; raised from 614Mi for the peak of 7d, 2Gi; "));
 }
