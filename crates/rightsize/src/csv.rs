@@ -1,12 +1,14 @@
-//! A report as CSV, for spreadsheets: one row a container and resource, amounts as Kubernetes writes them.
+//! A report as CSV, for spreadsheets: one row a container and resource, amounts as plain numbers of cores or bytes.
 
 use headroom_core::amount::Quantity;
+use headroom_core::cluster::usage::Resource;
 use headroom_report::clean::visible;
 
 use super::report::Report;
+use super::table;
 use super::workload::{Container, ResourceAdvice, Workload};
 
-const COLUMNS: [&str; 24] = [
+const COLUMNS: [&str; 27] = [
     "namespace",
     "kind",
     "name",
@@ -14,6 +16,7 @@ const COLUMNS: [&str; 24] = [
     "init",
     "pods",
     "resource",
+    "unit",
     "request",
     "limit",
     "recommended",
@@ -31,6 +34,8 @@ const COLUMNS: [&str; 24] = [
     "qos",
     "qos_after",
     "image",
+    "flags",
+    "autoscalers",
 ];
 
 /// As RFC 4180 has it.
@@ -45,8 +50,15 @@ pub fn text(report: &Report, has_header: bool) -> String {
     text
 }
 
-fn cells(of: &Workload, container: &Container, advice: &ResourceAdvice) -> [String; 24] {
-    let amount = |amount: Option<&Quantity>| amount.map(ToString::to_string).unwrap_or_default();
+fn cells(of: &Workload, container: &Container, advice: &ResourceAdvice) -> [String; 27] {
+    let is_cpu = advice.resource == Resource::Cpu;
+    let plain = |amount: &Quantity| match is_cpu {
+        true => (amount.milli_value() as f64 / 1_000.0).to_string(),
+        false => amount.value().to_string(),
+    };
+    let amount = |amount: Option<&Quantity>| amount.map(plain).unwrap_or_default();
+    let flags: Vec<String> = table::flags(of, container).iter().map(ToString::to_string).collect();
+    let autoscalers: Vec<String> = of.autoscalers.iter().map(ToString::to_string).collect();
     let number = |number: Option<u64>| number.map(|number| number.to_string()).unwrap_or_default();
     let used = advice.used.as_ref();
     let [p50, p95, p99] = [500, 950, 990].map(|permille| amount(used.and_then(|used| used.percentile(permille))));
@@ -58,6 +70,7 @@ fn cells(of: &Workload, container: &Container, advice: &ResourceAdvice) -> [Stri
         container.is_init.to_string(),
         of.pods.to_string(),
         advice.resource.name().to_owned(),
+        if is_cpu { "cores" } else { "bytes" }.to_owned(),
         amount(advice.request.as_ref().map(|request| &request.value)),
         amount(advice.limit.as_ref()),
         amount(advice.recommended.as_ref()),
@@ -75,6 +88,8 @@ fn cells(of: &Workload, container: &Container, advice: &ResourceAdvice) -> [Stri
         of.qos.to_owned(),
         of.qos_after.to_owned(),
         container.image.clone(),
+        flags.join(", "),
+        autoscalers.join("; "),
     ]
 }
 

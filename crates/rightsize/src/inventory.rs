@@ -44,6 +44,8 @@ pub struct Inventory {
     /// HorizontalPodAutoscalers as they stand.
     pub autoscalers: Vec<Value>,
     pub notes: Vec<String>,
+    /// True if some kinds could not be read, as the notes say.
+    pub is_partial: bool,
 }
 
 /// Kinds with a template, in the order in which they are listed.
@@ -56,6 +58,9 @@ pub const TEMPLATES: [(&str, &str); 7] = [
     ("apps/v1", "ReplicaSet"),
     ("batch/v1", "Job"),
 ];
+
+/// Kubernetes 1.20 serves CronJobs under this version only.
+const CRON_JOBS_BEFORE_1_21: &str = "batch/v1beta1";
 
 /// Whether objects of a kind are pods, or make them by a template whose place is known.
 pub fn makes_pods(kind: &ApiKind) -> bool {
@@ -111,7 +116,10 @@ impl Inventory {
         for namespace in namespaces {
             for (api_version, kind) in TEMPLATES {
                 let add = &mut |object| classifier.add_template(kind, object);
-                let read = cluster.visit((api_version, kind, *namespace), add);
+                let mut read = cluster.visit((api_version, kind, *namespace), add);
+                if kind == "CronJob" && read.as_ref().is_err_and(ReadError::is_unknown_kind) {
+                    read = cluster.visit((CRON_JOBS_BEFORE_1_21, kind, *namespace), add);
+                }
                 // An old cluster has none of a kind that it does not know.
                 problems.extend(read.err().filter(|error| !error.is_unknown_kind()).map(&advised));
             }
@@ -122,6 +130,7 @@ impl Inventory {
             return Err(problems.swap_remove(0));
         }
         let mut inventory = classifier.finish(cluster);
+        inventory.is_partial = !problems.is_empty();
         inventory.notes.splice(0..0, problems);
         for namespace in namespaces {
             inventory.add_autoscalers(cluster, *namespace, &advised);
@@ -140,6 +149,7 @@ impl Inventory {
             Ok(autoscalers) => self.autoscalers.extend(autoscalers),
             Err(error) => {
                 self.notes.push(advised(error.context("HorizontalPodAutoscalers are not looked at")));
+                self.is_partial = true;
             }
         }
     }
@@ -162,7 +172,7 @@ impl Inventory {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use headroom_dryrun::cluster_reader::{Folder, Overlay};
+    use headroom_dryrun::cluster_reader::{Folder, List, Overlay};
     fn owned(kind: &str, api: &str, name: &str, owner: Option<(&str, &str, &str)>, more: Value) -> Value {
         let owners: Vec<Value> = owner
             .into_iter()
@@ -181,6 +191,29 @@ mod tests {
         objects.into_iter().for_each(|object| folder.put(object).unwrap());
         let mut around = Overlay::new(folder, None);
         Inventory::read(&mut around, &[Some("shop")], |error| error.to_string()).unwrap()
+    }
+
+    /// A cluster of Kubernetes 1.20.
+    struct Old(Overlay);
+
+    impl ClusterReader for Old {
+        fn list(&mut self, list: List<'_>) -> Result<Vec<Value>, ReadError> {
+            if list.0 == "batch/v1" && list.1 == "CronJob" {
+                return Err(ReadError::UnknownKind { api_version: list.0.to_owned(), kind: list.1.to_owned() });
+            }
+            self.0.list(list)
+        }
+    }
+
+    #[test]
+    fn cron_jobs_of_old_clusters_are_found() {
+        let mut folder = Folder::default();
+        folder.put(owned("CronJob", "batch/v1beta1", "night", None, json!({}))).unwrap();
+        let mut cluster = Old(Overlay::new(folder, None));
+        let inventory = Inventory::read(&mut cluster, &[Some("shop")], |error| error.to_string()).unwrap();
+        assert_eq!(inventory.entries.len(), 1, "{inventory:?}");
+        assert_eq!(inventory.entries[0].api_version, "batch/v1beta1");
+        assert!(!inventory.is_partial);
     }
 
     #[test]

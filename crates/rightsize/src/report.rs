@@ -132,7 +132,8 @@ impl Report {
         let all = count_of(self.total.containers, "container");
         let at_risk = BTreeSet::from_iter(self.risks.iter().map(|risk| (&risk.workload, &risk.container))).len();
         let at_risk = (at_risk > 0).then(|| format!("{at_risk} of {all} at risk"));
-        at_risk.into_iter().chain(self.left_alone()).collect::<Vec<_>>().join("; ")
+        let partial = self.source.is_partial.then(|| "not everything could be read (see the notes)".to_owned());
+        at_risk.into_iter().chain(self.left_alone()).chain(partial).collect::<Vec<_>>().join("; ")
     }
 
     /// The containers that no output changes, counted by the reason.

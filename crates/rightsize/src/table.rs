@@ -300,6 +300,33 @@ impl fmt::Display for Flag {
     }
 }
 
+impl Flag {
+    /// What it means; none if it says so itself.
+    fn explained(self) -> Option<&'static str> {
+        Some(match self {
+            Self::NoUsageData => return None,
+            Self::OomKills(_) => "oom: killed for memory so many times",
+            Self::Throttled(_) => {
+                "throttled: CPU usage was capped by the limit in so many of its periods: raise or remove the limit, then \
+                 run this again"
+            }
+            Self::Restarts(_) => "restarts: of its pods that run now",
+            Self::PodsDiffer => {
+                "pods differ: the busiest pod uses far more CPU than the others, and all get a request for it: split the \
+                 workload, spread its load, or resize that pod in place"
+            }
+            Self::BelowPeak => {
+                "below peak: the recommended memory is below a peak of its usage, for the last reason under Reasons (-o wide): \
+                 raise that bound or percentile, or give the pod a memory limit above the peak"
+            }
+            Self::Limit => "limit: a new memory limit is recommended beside the request: see -o wide",
+            Self::Autoscaler => "hpa: an autoscaler would scale differently: see Autoscalers",
+            Self::QosClass => "qos: the pod's QoS class would change: see -o wide",
+            Self::TooBrief => "too brief: measured for less than two hours: shown, but written nowhere",
+        })
+    }
+}
+
 pub fn flags(of: &Workload, container: &Container) -> Vec<Flag> {
     let has_limit = container.resource(Resource::Memory).is_some_and(|memory| memory.recommended_limit.is_some());
     let throttled = container.throttled_percent.filter(|_| container.is_much_throttled());
@@ -320,28 +347,10 @@ pub fn flags(of: &Workload, container: &Container) -> Vec<Flag> {
 
 fn flags_explained(report: &Report) -> Vec<String> {
     let all: Vec<Flag> = report.containers().flat_map(|(of, container)| flags(of, container)).collect();
-    let is_throttled = |flag: &Flag| matches!(flag, Flag::Throttled(_));
-    let explained = [
-        (
-            all.iter().any(is_throttled),
-            "throttled: CPU usage is what the limit allowed, not what was wanted: raise or remove the CPU limit, then \
-             look again",
-        ),
-        (
-            all.contains(&Flag::PodsDiffer),
-            "pods differ: the busiest pod uses far more CPU than the others, and all get a request for it: split the \
-             workload, spread its load, or resize that pod in place",
-        ),
-        (
-            all.contains(&Flag::BelowPeak),
-            "below peak: the recommended memory is below a peak of its usage, for the last reason under Reasons (-o wide): \
-             raise that bound or percentile, or give the pod a memory limit above the peak",
-        ),
-        (all.contains(&Flag::Limit), "limit: a new memory limit is recommended beside the request: see -o wide"),
-        (all.contains(&Flag::QosClass), "qos: the pod's QoS class would change: see -o wide"),
-        (all.contains(&Flag::TooBrief), "too brief: measured for less than two hours: shown, but written nowhere"),
-    ];
-    explained.into_iter().filter(|(is_used, _)| *is_used).map(|(_, text)| text.to_owned()).collect()
+    let mut explained: Vec<&str> = all.into_iter().filter_map(Flag::explained).collect();
+    explained.sort_unstable();
+    explained.dedup();
+    explained.into_iter().map(str::to_owned).collect()
 }
 
 fn wide(of: &Workload, container: &Container, units: &Units, charset: Charset) -> [String; 13] {

@@ -10,6 +10,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{anyhow, bail};
+use headroom_core::glob;
 use headroom_core::nearest::nearest;
 use headroom_dryrun::cluster_reader::{ClusterReader, Folder, List, Overlay, ReadError};
 use headroom_dryrun::evaluate::Run;
@@ -31,7 +32,8 @@ use crate::manifest;
 #[derive(Debug, Clone, Default, clap::Args)]
 #[command(next_help_heading = "Cluster options")]
 pub struct Target {
-    /// Namespace, also for manifests that set none; commands that list objects accept several, separated by commas
+    /// Namespace, also for manifests that set none; commands that list objects accept several, separated by commas, and
+    /// patterns such as `team-*`
     #[arg(short, long = "namespace", value_name = "NAMESPACE", value_delimiter = ',')]
     pub namespaces: Vec<String>,
     /// All namespaces
@@ -203,6 +205,29 @@ pub struct Opened {
     pub settings: Value,
 }
 
+/// No name of a namespace has an asterisk.
+fn is_pattern(namespace: &str) -> bool {
+    namespace.contains('*')
+}
+
+/// The namespaces with these names, or that these patterns match, in order.
+fn matching(names: &[String], cluster: &mut Overlay) -> anyhow::Result<Vec<String>> {
+    cluster.list(("v1", "Namespace", None)).map_err(|problem| anyhow!(advised(problem, true)))?;
+    let known = cluster.namespaces();
+    let mut found = BTreeSet::new();
+    for name in names {
+        let before = found.len();
+        match is_pattern(name) {
+            true => found.extend(known.iter().filter(|known| glob::matches(name, known)).cloned()),
+            false => found.extend([name.clone()]),
+        }
+        if found.len() == before && is_pattern(name) {
+            bail!("no namespace matches `{name}`, where `*` stands for any characters");
+        }
+    }
+    Ok(found.into_iter().collect())
+}
+
 /// Where no kubeconfig says otherwise.
 const DEFAULT_NAMESPACE: &str = "default";
 
@@ -224,24 +249,30 @@ impl Target {
             cluster.greet().map_err(|problem| anyhow!(problem))?;
         }
         let of_cluster = cluster.as_ref().map(|(_, namespace)| namespace.clone());
-        let namespace = self.namespaces.first().cloned().or(of_cluster).unwrap_or_else(|| DEFAULT_NAMESPACE.to_owned());
-        let scope = match self.namespaces.as_slice() {
-            _ if self.all_namespaces => Scope::All,
-            [] => Scope::In(vec![namespace.clone()]),
-            several => Scope::In(several.iter().cloned().collect::<BTreeSet<_>>().into_iter().collect()),
-        };
+        let named = self.namespaces.iter().find(|name| !is_pattern(name)).cloned();
+        let namespace = named.or(of_cluster).unwrap_or_else(|| DEFAULT_NAMESPACE.to_owned());
         let files = manifest::read(&self.cluster_dir, true, &mut std::io::stdin())?;
         let top = Folder::of(files, &namespace)?;
         let bottom = cluster.map(|(cluster, _)| -> Box<dyn ClusterReader> {
             if self.all_namespaces { Box::new(AtOnce::new(cluster)) } else { Box::new(cluster) }
         });
-        Ok(Opened { cluster: Overlay::new(top, bottom), namespace, scope, settings })
+        let mut cluster = Overlay::new(top, bottom);
+        let scope = match self.namespaces.as_slice() {
+            _ if self.all_namespaces => Scope::All,
+            [] => Scope::In(vec![namespace.clone()]),
+            names if greets && names.iter().any(|name| is_pattern(name)) => Scope::In(matching(names, &mut cluster)?),
+            several => Scope::In(several.iter().cloned().collect::<BTreeSet<_>>().into_iter().collect()),
+        };
+        Ok(Opened { cluster, namespace, scope, settings })
     }
 
     /// For what is about objects of one namespace.
     pub fn check_single(&self) -> anyhow::Result<()> {
         match self.namespaces.as_slice() {
             [_, _, ..] => bail!("several namespaces are not supported here; give one with -n"),
+            [pattern] if is_pattern(pattern) => {
+                bail!("a pattern such as `{pattern}` is not supported here; give one namespace with -n")
+            }
             _ => Ok(()),
         }
     }

@@ -245,6 +245,9 @@ pub fn run_as_scan(mut args: Args) -> anyhow::Result<Exit> {
 
 pub fn run(args: Args) -> anyhow::Result<Exit> {
     args.check_write()?;
+    if args.is_of_files() {
+        args.target.check_single()?;
+    }
     let mut opened = args.target.open()?;
     args.rule.apply(&mut opened.settings)?;
     let progress = Progress::for_people();
@@ -316,7 +319,7 @@ pub fn on_all(
             found = Some(store::read(usage, target, from, opened, &inventory.namespaces(), pods, progress)?);
         }
     }
-    let (source, histories, mut notes, trends) = match found {
+    let (mut source, histories, mut notes, trends) = match found {
         Some(Found { source, histories, notes, trends }) => (source, Some(histories), notes, trends),
         None => (profiles(opened), None, Vec::new(), Vec::new()),
     };
@@ -324,6 +327,7 @@ pub fn on_all(
     let mut run = Run { inventory, usage: read, containers: &[], notes: Vec::new() };
     let settings = opened.settings.clone();
     let (workloads, effects) = run.evaluate(opened, &settings, progress)?;
+    source.is_partial |= run.is_partial();
     notes.extend(run.all_notes(all_namespaces));
     let prices = usage.map(|usage| usage.costs.prices()).unwrap_or_default();
     let report = Report::new(source, workloads, quota_effect::together(effects), notes, prices, Order::Name);
@@ -456,13 +460,14 @@ fn recommend(
     if let Some(Value::Object(estimates)) = estimates.filter(|_| args.usage.names.ephemeral_storage) {
         estimates.entry("resources").or_insert_with(|| json!(Resource::ALL.map(Resource::name)));
     }
-    let (source, histories, mut notes) = match found {
+    let (mut source, histories, mut notes) = match found {
         Some(Found { source, histories, notes, .. }) => (source, Some(histories), notes),
         None => (profiles(opened), None, Vec::new()),
     };
     let usage = histories.as_ref().map_or(Usage::Profiles, Usage::Read);
     let mut run = Run { inventory, usage, containers: &args.container, notes: Vec::new() };
     let (workloads, effects) = run.evaluate(opened, &settings, progress)?;
+    source.is_partial |= run.is_partial();
     notes.extend(without_advice(&workloads, histories.as_ref()));
     notes.extend(run.all_notes(args.target.all_namespaces));
     let prices = args.usage.costs.prices();
@@ -507,6 +512,11 @@ impl Run<'_> {
         }
         progress.end();
         Ok((workloads, effects))
+    }
+
+    /// True if something that the recommendations depend on could not be read.
+    fn is_partial(&self) -> bool {
+        self.inventory.is_partial || !self.notes.is_empty()
     }
 
     fn all_notes(self, all_namespaces: bool) -> impl Iterator<Item = String> {

@@ -120,6 +120,13 @@ fn a_simulation_can_select_labels_and_several_namespaces() {
     assert_eq!(simulate(&["-n", "pay", "-n", "shop", "-l", "app=web"]), ["pod/c", "pod/a"]);
     assert_eq!(simulate(&["-A", "-l", "app=web"]), ["pod/d", "pod/c", "pod/a"]);
     assert_eq!(simulate(&["-n", "shop"]), ["pod/a", "pod/b"]);
+    // A pattern selects namespaces, too.
+    assert_eq!(simulate(&["-n", "*p*"]), ["pod/c", "pod/a", "pod/b"]);
+    assert_eq!(simulate(&["-n", "pa*,other"]), ["pod/d", "pod/c"]);
+    let folder = folder(&files);
+    let said = headroom(folder.path(), &["simulate", "-f", "new.yaml", "--cluster-dir", "cluster", "-n", "team-.*"]);
+    let expected = "error: no namespace matches `team-.*`, where `*` stands for any characters\n";
+    assert_eq!((said.code, said.err.as_str()), (2, expected));
 }
 
 #[test]
@@ -129,5 +136,7 @@ fn several_namespaces_are_refused_where_one_is_required() {
         let said = headroom(folder.path(), &[&command[..], &["a.yaml", "--offline", "-n", "a,b"]].concat());
         assert_eq!(said.code, 2);
         assert_eq!(said.err, "error: several namespaces are not supported here; give one with -n\n");
+        let said = headroom(folder.path(), &[&command[..], &["a.yaml", "--offline", "-n", "a*"]].concat());
+        assert_eq!(said.err, "error: a pattern such as `a*` is not supported here; give one namespace with -n\n");
     }
 }

@@ -93,7 +93,7 @@ impl Classifier {
         let notes = [top_owners.problem, finished(self.ended), scaled_to_zero(self.scaled_to_zero)];
         let pods = Pods { owners: self.owners, ..Pods::default() };
         let notes = notes.into_iter().flatten().collect();
-        let mut inventory = Inventory { entries, pods, autoscalers: Vec::new(), notes };
+        let mut inventory = Inventory { entries, pods, notes, ..Inventory::default() };
         inventory.renumber();
         for ((namespace, pod), running) in self.running {
             let entry = inventory.pods.of_pod(&namespace, &pod).and_then(|number| inventory.entries.get_mut(number));

@@ -221,7 +221,7 @@ impl Reading<'_> {
             bail!("interrupted before any usage was read");
         }
         if reading.is_interrupted {
-            self.notes.push("interrupted: the advice is based on what was read, newest days first".to_owned());
+            self.notes.push("interrupted: the recommendations are based on what was read until then".to_owned());
         }
         if reading.strangers > 0 {
             self.notes.push(format!(

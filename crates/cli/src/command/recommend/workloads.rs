@@ -93,7 +93,6 @@ fn object(opened: &mut Opened, kind: &ApiKind, name: &str) -> anyhow::Result<Val
 }
 
 fn of_files(args: &Args, opened: &mut Opened) -> anyhow::Result<Inventory> {
-    args.target.check_single()?;
     let mut inventory = Inventory::default();
     for manifest in args.manifests.read()? {
         let kind = ApiKind::of(&manifest.object);

@@ -1,12 +1,15 @@
 //! Snapshots of every output.
 
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
-use headroom_fixtures::http::{FakeServer, answer, method_and_target};
+use headroom_fixtures::http::{FakeServer, Reply, answer, method_and_target};
 use headroom_fixtures::servers;
+use serde_json::Value;
 
-use super::{cluster, prometheus, recommend, run};
-use crate::support::{Said, snapshot};
+use super::{cluster, here, prometheus, recommend, run};
+use crate::support::{Said, program, snapshot};
 
 /// Replaces text that differs in every run.
 fn steady(text: &str, url: &str) -> String {
@@ -104,6 +107,57 @@ fn manifests_are_compared_with_what_their_workloads_used() {
         said.out
     };
     assert_eq!(of_files("-f world/shop.yaml -l app=db"), of_files("statefulset/db"));
+}
+
+/// Where a part of the usage cannot be read, every output says so, and the exit code, too.
+#[test]
+fn a_partial_reading_is_named_in_every_output() {
+    let store = prometheus(cluster::history(true));
+    let port = store.port;
+    let server = FakeServer::start_raw(move |request| {
+        let (method, target) = method_and_target(request);
+        if target.contains("/query_range") && target.contains("container_memory_working_set_bytes") {
+            return answer(422, r#"{"status":"error","errorType":"execution","error":"out of order"}"#);
+        }
+        let (code, text) = servers::request(port, method, target, b"").unwrap();
+        answer(code, &text)
+    });
+    for form in ["table", "json", "csv", "markdown", "html", "kustomize", "helm"] {
+        let arguments = format!("-n shop --cluster-dir world -o {form} --prometheus {}", server.url());
+        let Said { code, out, err } = recommend(&arguments);
+        assert_eq!(code, 2, "{form}: {err}");
+        assert!((out.clone() + &err).contains("not read: memory"), "{form}: {out}{err}");
+        let is_first = out.lines().next().is_some_and(|line| line.contains("not everything could be read"));
+        assert!(is_first || form != "table", "{out}");
+    }
+}
+
+#[test]
+fn an_interrupt_before_any_usage_was_read_is_an_error() {
+    let server = FakeServer::start_raw(|_| Reply::Stall(Vec::new()));
+    let mut command = program(&here());
+    command.args(["recommend", "-n", "shop", "--cluster-dir", "world", "--prometheus", &server.url()]);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    while server.asked_for("").is_empty() {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(killed.success());
+    let said = Said::from(child.wait_with_output().unwrap());
+    assert_eq!((said.code, said.out.as_str()), (2, ""), "{}", said.err);
+    assert!(said.err.ends_with("interrupted before any usage was read\n"), "{}", said.err);
+}
+
+#[test]
+fn a_change_is_the_way_from_the_request_that_applies() {
+    let server = prometheus(cluster::history(true));
+    let arguments = format!("-n shop --cluster-dir world -o json --prometheus {}", server.url());
+    let report: Value = serde_json::from_str(&recommend(&arguments).out).unwrap();
+    let canary = report["workloads"].as_array().unwrap().iter().find(|workload| workload["name"] == "canary").unwrap();
+    let [cpu, memory] = [0, 1].map(|index| canary["containers"][0]["resources"][index].clone());
+    // The manifest sets neither; a LimitRange does.
+    assert_eq!((&cpu["request"]["value"], &memory["request"]["value"]), (&"10m".into(), &"1Gi".into()));
+    assert_eq!((&cpu["change"]["amount"], &memory["change"]["amount"]), (&"+132m".into(), &"-820Mi".into()));
 }
 
 /// A proxy that answers the first request with 503.
