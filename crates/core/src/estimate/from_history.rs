@@ -1,13 +1,16 @@
 //! The amount from a history: the largest of the chosen figures, and what is added to it.
 
+use std::borrow::Cow;
+
 use super::explanation::{Adjustment, Basis, Reason};
+use super::history_lookup::Chosen;
 use super::{history_lookup, in_usual_suffixes, oom, rounding};
 use crate::amount::Quantity;
 use crate::cluster::Context;
 use crate::cluster::usage::read::{Observed, Unusable};
 use crate::cluster::usage::{Percentile, Resource, Window};
 use crate::plan::{EstimateTarget, Purpose};
-use crate::settings::{EstimateSettings, HistoryOwner, Settings};
+use crate::settings::{EstimateSettings, HistoryOwner, KNOWN_DAYS, Margin, Settings};
 
 /// An amount from the history.
 pub struct HistoryEstimate {
@@ -18,7 +21,7 @@ pub struct HistoryEstimate {
 impl HistoryEstimate {
     /// The largest of the figures, with the margins and what out-of-memory kills add.
     pub fn of(
-        chosen: &history_lookup::Chosen<'_>,
+        chosen: &Chosen<'_>,
         target: EstimateTarget,
         context: &Context<'_>,
         settings: &Settings<'_>,
@@ -27,15 +30,22 @@ impl HistoryEstimate {
         let settings = &settings.estimates;
         let resource = target.resource;
         let is_pool = chosen.owner == HistoryOwner::AllNamespaces;
-        let (figure, window, amount) = largest_figure(chosen, resource, settings)?;
-        let mut quantity = in_usual_suffixes(amount, resource);
+        let days = chosen.history.days()?;
+        let mut windows = Windows::of(chosen, settings);
+        let mut figure = windows.largest_figure()?;
+        let mut margin = Cow::Borrowed(settings.margin.of(resource));
+        let mut quantity = margin.added_to(&figure.amount);
+        if let Some((most, smaller)) = windows.bound(days)? {
+            let bound = smaller.added_to(&most.amount);
+            if bound < quantity {
+                (figure, margin, quantity) = (most, Cow::Owned(smaller), bound);
+            }
+        }
         // Texts have amounts that are easy to read.
         let readable = |quantity: Quantity| quantity.rounded_up_to_multiple_of(&rounding(resource));
-        let margin = settings.margin.of(resource);
+        let Figure { percentile, window, amount } = figure;
         if !margin.is_zero() {
-            let raised = margin.added_to(&quantity);
-            adjustments.push(Adjustment { from: readable(quantity), reason: Reason::Margin(margin.clone()) });
-            quantity = raised;
+            adjustments.push(Adjustment { from: readable(amount), reason: Reason::Margin(margin.into_owned()) });
         }
         let mut raise = |quantity: &mut Quantity, to: Quantity, reason: Reason<'static>| {
             if to > *quantity {
@@ -54,7 +64,7 @@ impl HistoryEstimate {
                 }
                 Resource::Memory => {
                     let (window, most) = peak_to_cover(target.purpose, is_pool);
-                    let observed = observed_in(window, Percentile::PEAK, chosen, resource, settings)?;
+                    let observed = windows.with(window, Percentile::PEAK)?;
                     let peak = observed.map(|observed| observed.peak()).transpose()?;
                     let used = peak.filter(|peak| *peak > quantity.scaled(most, 1)).map(rounded);
                     used.map(|used| (used.clone(), Reason::Peak { used, window }))
@@ -69,7 +79,7 @@ impl HistoryEstimate {
         let by_percent = |quantity: &Quantity, percent: u64| {
             if percent == 0 { quantity.clone() } else { quantity.scaled(100 + percent, 100) }
         };
-        if let Some(days) = chosen.history.days()? {
+        if let Some(days) = days {
             // Few days say less about namespaces that were not seen at all.
             let share = if is_pool { 2 } else { 1 };
             // Whole percents, so that the reported percentage is exact.
@@ -94,7 +104,7 @@ impl HistoryEstimate {
             }
         }
         let basis = Basis::History {
-            percentile: figure,
+            percentile,
             window,
             key: chosen.key.clone(),
             owner: chosen.owner,
@@ -115,43 +125,74 @@ const fn peak_to_cover(purpose: Purpose, is_pool: bool) -> (Window, u64) {
     }
 }
 
-/// The largest of the figures that the settings choose and whose windows have samples. If no window has, the percentile
-/// of the first figure in the window of the step.
-fn largest_figure(
-    chosen: &history_lookup::Chosen<'_>,
-    resource: Resource,
-    settings: &EstimateSettings<'_>,
-) -> Result<(Percentile, Window, Quantity), Unusable> {
-    let figures = settings.percentile.of(resource);
-    let mut largest: Option<(Percentile, Window, Quantity)> = None;
-    for figure in figures.iter() {
-        let window = figure.window.unwrap_or(chosen.window);
-        let Some(observed) = observed_in(window, figure.percentile, chosen, resource, settings)? else { continue };
-        let amount = observed.percentile(figure.percentile)?;
-        if largest.as_ref().is_none_or(|(_, _, known)| amount > *known) {
-            largest = Some((figure.percentile, window, amount));
-        }
-    }
-    match (largest, figures.first()) {
-        (Some(largest), _) => Ok(largest),
-        (None, first) => {
-            let percentile = first.map_or(Percentile::P90, |figure| figure.percentile);
-            Ok((percentile, chosen.window, chosen.observed.percentile(percentile)?))
-        }
-    }
+/// What was enough at a percentile of a window.
+struct Figure {
+    percentile: Percentile,
+    window: Window,
+    amount: Quantity,
 }
 
-/// The usage in a window, if this percentile of it may be used.
-fn observed_in<'d>(
-    window: Window,
-    percentile: Percentile,
-    chosen: &history_lookup::Chosen<'d>,
-    resource: Resource,
-    settings: &EstimateSettings<'_>,
-) -> Result<Option<Observed<'d>>, Unusable> {
-    let observed =
-        if window == chosen.window { Some(chosen.observed) } else { chosen.history.observed(window, resource)? };
-    let Some(observed) = observed else { return Ok(None) };
-    let is_usable = history_lookup::is_usable(&observed, percentile, chosen.owner, settings)?;
-    Ok(is_usable.then_some(observed))
+/// The windows of a history. Each is looked up once, because that costs as much as reading two of its figures.
+struct Windows<'a, 'd> {
+    chosen: &'a Chosen<'d>,
+    settings: &'a EstimateSettings<'a>,
+    found: Vec<(Window, Option<Observed<'d>>)>,
+}
+
+impl<'a, 'd> Windows<'a, 'd> {
+    fn of(chosen: &'a Chosen<'d>, settings: &'a EstimateSettings<'a>) -> Self {
+        let mut found = Vec::with_capacity(Window::PUBLISHED.len());
+        found.push((chosen.window, Some(chosen.observed)));
+        Self { chosen, settings, found }
+    }
+
+    fn get(&mut self, window: Window) -> Result<Option<Observed<'d>>, Unusable> {
+        if let Some((_, found)) = self.found.iter().find(|(known, _)| *known == window) {
+            return Ok(*found);
+        }
+        let found = self.chosen.history.observed(window, self.chosen.observed.resource)?;
+        self.found.push((window, found));
+        Ok(found)
+    }
+
+    /// The usage in a window, if this percentile of it may be used.
+    fn with(&mut self, window: Window, percentile: Percentile) -> Result<Option<Observed<'d>>, Unusable> {
+        let Some(observed) = self.get(window)? else { return Ok(None) };
+        let is_usable = history_lookup::is_usable(&observed, percentile, self.chosen.owner, self.settings)?;
+        Ok(is_usable.then_some(observed))
+    }
+
+    /// The largest of the figures that the settings choose and whose windows have samples. If no window has, the percentile
+    /// of the first figure in the window of the step.
+    fn largest_figure(&mut self) -> Result<Figure, Unusable> {
+        let Chosen { window: of_step, observed, .. } = self.chosen;
+        let resource = observed.resource;
+        let figures = self.settings.percentile.of(resource);
+        let mut largest: Option<Figure> = None;
+        for choice in figures.iter() {
+            let (percentile, window) = (choice.percentile, choice.window.unwrap_or(*of_step));
+            let Some(observed) = self.with(window, percentile)? else { continue };
+            let amount = in_usual_suffixes(observed.percentile(percentile)?, resource);
+            if largest.as_ref().is_none_or(|known| amount > known.amount) {
+                largest = Some(Figure { percentile, window, amount });
+            }
+        }
+        if let Some(largest) = largest {
+            return Ok(largest);
+        }
+        let percentile = figures.first().map_or(Percentile::P90, |choice| choice.percentile);
+        let amount = in_usual_suffixes(observed.percentile(percentile)?, resource);
+        Ok(Figure { percentile, window: *of_step, amount })
+    }
+
+    /// A figure of the container's own history, if that is long enough to bound what is estimated from it.
+    fn bound(&mut self, days: Option<u64>) -> Result<Option<(Figure, Margin)>, Unusable> {
+        let resource = self.chosen.observed.resource;
+        let is_known = self.chosen.owner == HistoryOwner::OwnNamespace && days.is_some_and(|days| days >= KNOWN_DAYS);
+        let Some((choice, margin)) = self.settings.bound(resource).filter(|_| is_known) else { return Ok(None) };
+        let (percentile, window) = (choice.percentile, choice.window.unwrap_or(self.chosen.window));
+        let Some(observed) = self.get(window)? else { return Ok(None) };
+        let amount = observed.known(percentile)?.map(|amount| in_usual_suffixes(amount, resource));
+        Ok(amount.map(|amount| (Figure { percentile, window, amount }, margin)))
+    }
 }

@@ -215,6 +215,29 @@ impl EstimateSettings<'_> {
     pub fn has_default_percentile(&self, resource: Resource) -> bool {
         matches!(self.percentile.of(resource), Cow::Borrowed(_))
     }
+
+    /// The figure, and an addition to it, above which nothing is estimated from [`KNOWN_DAYS`] or more. None where somebody
+    /// chose a percentile or a margin, and for storage, of which too little was recorded.
+    pub fn bound(&self, resource: Resource) -> Option<(PercentileChoice, Margin)> {
+        let (figure, percent, amount) = match resource {
+            Resource::Cpu => (figure(Percentile::P99, Window::Recent), 0, Quantity::ZERO),
+            Resource::Memory => (figure(Percentile::PEAK, Window::MONTH), 10, Quantity::from_bytes(16 << 20)),
+            Resource::EphemeralStorage => return None,
+        };
+        let is_default = self.has_default_percentile(resource) && *self.margin.of(resource) == default_margin(resource);
+        is_default.then_some((figure, Margin { percent, amount }))
+    }
+}
+
+/// After so many days of its own history, it is known what a container uses.
+pub const KNOWN_DAYS: u64 = 7;
+
+fn default_margin(resource: Resource) -> Margin {
+    let amount = match resource {
+        Resource::Cpu => Quantity::from_milli(25),
+        Resource::Memory | Resource::EphemeralStorage => Quantity::from_bytes(64 << 20),
+    };
+    Margin { percent: 10, amount }
 }
 
 impl Default for EstimateSettings<'_> {
@@ -230,9 +253,9 @@ impl Default for EstimateSettings<'_> {
                 ephemeral_storage: Cow::Borrowed(STORAGE_FIGURES),
             },
             margin: PerResource {
-                cpu: Margin { percent: 10, amount: Quantity::from_milli(25) },
-                memory: Margin { percent: 10, amount: Quantity::from_bytes(64 << 20) },
-                ephemeral_storage: Margin { percent: 10, amount: Quantity::from_bytes(64 << 20) },
+                cpu: default_margin(Resource::Cpu),
+                memory: default_margin(Resource::Memory),
+                ephemeral_storage: default_margin(Resource::EphemeralStorage),
             },
             short_history_margin: PerResource { cpu: 5, memory: 10, ephemeral_storage: 10 },
             min: PerResource {

@@ -224,7 +224,7 @@ impl<'d> HistoryNode<'d> {
 
     /// The number of days with observations; none if the profile does not contain it.
     pub fn days(self) -> Result<Option<u64>, Unusable> {
-        if self.0.get("days")?.is_none() { Ok(None) } else { count(self.0, "days").map(Some) }
+        self.0.get("days")?.map(whole).transpose()
     }
 
     /// The out-of-memory kills before the collection.
@@ -286,6 +286,11 @@ impl<'d> Observed<'d> {
         self.below_peak(found, node)
     }
 
+    /// The same if it exists, whether or not it is above the peak.
+    pub fn known(&self, percentile: Percentile) -> Result<Option<Quantity>, Unusable> {
+        self.figure(percentile)?.map(|node| self.possible(node)).transpose()
+    }
+
     fn below_peak(&self, found: Quantity, node: Node<'d>) -> Result<Quantity, Unusable> {
         let peak = self.peak()?;
         // The first comparison costs much less, and nearly always decides.
@@ -297,8 +302,12 @@ impl<'d> Observed<'d> {
 
     fn amount(&self, percentile: Percentile) -> Result<(Quantity, Node<'d>), Unusable> {
         let node = self.figure(percentile)?.ok_or_else(|| self.usage.error(format!("no {percentile}")))?;
+        Ok((self.possible(node)?, node))
+    }
+
+    fn possible(&self, node: Node<'d>) -> Result<Quantity, Unusable> {
         let amount = read_quantity(node)?;
-        if is_possible(&amount, self.resource) { Ok((amount, node)) } else { Err(impossible(node)) }
+        if is_possible(&amount, self.resource) { Ok(amount) } else { Err(impossible(node)) }
     }
 
     /// Percentiles are a list in a fixed order, because names would take a tenth more of the time to read a request.
@@ -329,7 +338,10 @@ fn moment(node: Node<'_>) -> Result<Timestamp, Unusable> {
 }
 
 fn count(node: Node<'_>, name: &str) -> Result<u64, Unusable> {
-    let node = required(node, name)?;
+    whole(required(node, name)?)
+}
+
+fn whole(node: Node<'_>) -> Result<u64, Unusable> {
     u64::try_from(node.integer()?).map_err(|_| impossible(node))
 }
 

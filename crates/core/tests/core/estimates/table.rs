@@ -218,6 +218,47 @@ fn a_short_history_raises_the_estimate() {
 }
 
 #[test]
+fn a_week_of_its_own_history_bounds_the_estimate_by_what_was_used() {
+    let images = |days: u64| {
+        let mut images = with_figures();
+        let tag = &mut images[NGINX]["tags"]["1,27"];
+        tag["days"] = json!(days);
+        tag["windows"]["recent"]["cpu"] = usage("samples=10080 peak=9 80=60m 90=90m 99=100m");
+        tag["windows"]["30d"] = observed("80=70m 90=90m", "99=450Mi 99.9=500Mi");
+        tag["windows"]["30d"]["memory"]["peak"] = json!("510Mi");
+        images
+    };
+    let check = |settings: Value, profile: Value, cpu: &str, memory: &str| {
+        check(&nginx_pod().with_real_settings(settings).with_profile(profile).judge(), cpu, memory);
+    };
+    let short = json!({"shortHistoryMargin": {"cpu": 0, "memory": 0}, "pool": {"smallSampleMargin": 0}});
+    let with = |name: &str, value: Value| {
+        let mut settings = short.clone();
+        settings[name] = value;
+        json!({"estimates": settings})
+    };
+    let default = json!({"estimates": short});
+    check(default.clone(), own(images(6)), "124m", "614Mi");
+    check(default.clone(), own(images(7)), "100m", "577Mi");
+    // Other namespaces are not known that well, and whoever chooses a rule gets that rule.
+    check(default.clone(), pool(images(30)), "124m", "614Mi");
+    check(with("margin", json!({"cpu": "20%"})), own(images(30)), "108m", "577Mi");
+    check(with("percentile", json!({"memory": "p99 of 30d"})), own(images(30)), "100m", "559Mi");
+    // The busiest pod still counts.
+    let mut busy = images(30);
+    busy[NGINX]["tags"]["1,27"]["windows"]["7d"]["cpu"]["busiest"] = json!("110m");
+    check(default.clone(), own(busy), "110m", "577Mi");
+    let outcome = nginx_pod().with_real_settings(default).with_profile(own(images(30))).judge();
+    assert_eq!(
+        [outcome.explained("web", "requests.cpu"), outcome.explained("web", "requests.memory")],
+        [
+            "100m: p99 of recent nginx:1.27 in this namespace, 10080 samples, 1h old",
+            "577Mi: peak of 30d nginx:1.27 in this namespace, 10080 samples, 1h old; 510Mi + 10% + 16Mi"
+        ]
+    );
+}
+
+#[test]
 fn a_pool_of_few_pods_raises_the_estimate() {
     let mut images = with_figures();
     let check = |images: &Value, small_sample_margin: Value, cpu, memory| {
