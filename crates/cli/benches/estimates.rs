@@ -1,8 +1,8 @@
 //! How good estimates are: `make bench-estimates TRACES=folder`.
 //!
-//! The program collects recorded usage, and recommends requests at moments of the past; what was used afterwards judges
+//! The program collects recorded usage, and recommends requests at moments of the past; what was used afterwards measures
 //! them, beside what others would have requested. What a folder of traces has to hold, and what the columns mean, say
-//! `tests/commands/replay` and its `judge`.
+//! `tests/commands/replay` and its `accuracy`.
 
 use std::path::Path;
 

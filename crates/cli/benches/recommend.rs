@@ -19,7 +19,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use headroom_fixtures::servers::{self, PrometheusServer, Server};
 use measure::{Result, processor_seconds_of, setting};
-use truth::{Judgement, Workload};
+use truth::{Accuracy, Workload};
 use wire::{Passed, Wire};
 
 /// A recommendation may move so many bytes for each container and day.
@@ -68,13 +68,13 @@ fn main() -> Result<()> {
         "\n{:24}{:>8}{:>12}{:>12}{:>10}{:>10}{:>10}",
         "", "starved", "below peak", "no advice", "cores", "GiB", ""
     );
-    let own = truth::judge(&workloads, |of| ours.get(&of.name).copied().unwrap_or_default());
-    let krr = truth::judge(&workloads, |of| {
+    let own = truth::accuracy(&workloads, |of| ours.get(&of.name).copied().unwrap_or_default());
+    let krr = truth::accuracy(&workloads, |of| {
         // Workloads for which only one of the two has a recommendation are in neither sum.
         let advised = ours.get(&of.name).is_some_and(|(cpu, _)| cpu.is_some());
         if advised { of.krr() } else { (None, None) }
     });
-    [("headroom", &own), ("krr simple", &krr)].iter().for_each(|(name, judged)| judged.print(name));
+    [("headroom", &own), ("krr simple", &krr)].iter().for_each(|(name, accuracy)| accuracy.print(name));
     if std::env::var_os("HEADROOM_BENCH_HOLD").is_some() {
         println!("Prometheus is at {} until Enter is pressed", server.url());
         std::io::stdin().read_line(&mut String::new())?;
@@ -82,7 +82,7 @@ fn main() -> Result<()> {
     check(&passed, &own, &workloads, days)
 }
 
-impl Judgement {
+impl Accuracy {
     fn print(&self, name: &str) {
         let Self { starved, below_peak, without, cores, gibibytes } = self;
         println!(
@@ -102,7 +102,7 @@ impl Judgement {
 }
 
 /// Checks that hold at any size of the bench.
-fn check(passed: &Passed, own: &Judgement, workloads: &[Workload], days: u64) -> Result<()> {
+fn check(passed: &Passed, own: &Accuracy, workloads: &[Workload], days: u64) -> Result<()> {
     let pods: usize = workloads.iter().map(|of| of.pods.len()).sum();
     let most = MOST_BYTES * pods as u64 * days + 200_000;
     if passed.bytes > most {

@@ -28,7 +28,7 @@ pub type Advice = (Option<f64>, Option<f64>);
 
 /// How good the advice for all workloads is.
 #[derive(Debug, Default)]
-pub struct Judgement {
+pub struct Accuracy {
     /// Workloads whose busiest pod is above its CPU in more than a tenth of its minutes, with that share.
     pub starved: Vec<(String, u64)>,
     /// Workloads with less memory than they used.
@@ -86,8 +86,8 @@ fn percentile(amounts: &[f64], part: f64) -> f64 {
     sorted.get(rank.max(1) - 1).copied().unwrap_or_default()
 }
 
-pub fn judge(workloads: &[Workload], advice: impl Fn(&Workload) -> Advice) -> Judgement {
-    let mut found = Judgement::default();
+pub fn accuracy(workloads: &[Workload], advice: impl Fn(&Workload) -> Advice) -> Accuracy {
+    let mut found = Accuracy::default();
     for workload in workloads {
         let (cpu, memory) = advice(workload);
         if cpu.is_none() && memory.is_none() {

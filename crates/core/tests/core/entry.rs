@@ -3,10 +3,10 @@
 use headroom_core::cluster::lookup::Lookup;
 use headroom_core::json::Document;
 use headroom_core::timestamp::Timestamp;
-use headroom_core::{Evaluation, FetchedObjects, Request, Settings, evaluate};
+use headroom_core::{Evaluation, FetchedObjects, Request, Settings};
 
 /// Evaluates a request and passes the decision to `then`, with the objects that were read for it.
-pub fn judge<T>(
+pub fn evaluate<T>(
     request: &str,
     settings: &str,
     now: Option<Timestamp>,
@@ -18,5 +18,5 @@ pub fn judge<T>(
     let settings = Settings::read(Some(documents[1].root())).unwrap();
     let fetched = FetchedObjects::default();
     let read = |lookups: &[Lookup<'_>]| lookups.iter().map(|lookup| read(lookup).map(String::into_bytes)).collect();
-    then(&request, &evaluate(&request, &settings, &fetched, read, || now))
+    then(&request, &headroom_core::evaluate(&request, &settings, &fetched, read, || now))
 }

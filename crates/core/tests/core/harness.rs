@@ -22,7 +22,7 @@ pub struct Answer {
     pub pods_add: Vec<(String, String, String)>,
 }
 
-/// Judges a payload with the host's answers: lists by kind, and under `Fresh` the quotas of a second read.
+/// Evaluates a payload with the host's answers: lists by kind, and under `Fresh` the quotas of a second read.
 pub fn answer(payload: &Value, lists: &Value, now: Option<Timestamp>) -> Answer {
     let settings = match &payload["settings"] {
         Value::Null => json!({}),
@@ -36,7 +36,7 @@ pub fn answer(payload: &Value, lists: &Value, now: Option<Timestamp>) -> Answer 
         answer_of(lookup, lists)
     };
     let (request, settings) = (payload["request"].to_string(), settings.to_string());
-    let mut answer = entry::judge(&request, &settings, now, read, |request, Evaluation { decision, context }| {
+    let mut answer = entry::evaluate(&request, &settings, now, read, |request, Evaluation { decision, context }| {
         let mut used = Map::new();
         for charge in decision.charges.iter().filter(|_| decision.is_admitted()) {
             let quotas = context.quotas.as_deref().unwrap_or_default();

@@ -1,7 +1,7 @@
 //! Fields that the API server resets do not affect the outcome, whatever a client writes into them: not the verdict,
 //! the messages, the charges or the values.
 //!
-//! Each request is judged as an honest client would send it, and with some such fields forged. `request/review.rs`
+//! Each request is evaluated as an honest client would send it, and with some such fields forged. `request/review.rs`
 //! decides which fields are trusted; the forgeries here are independent of it.
 
 mod forgeries;
@@ -40,7 +40,7 @@ fn a_forged_field_changes_nothing() {
     });
     let [admitted, refused] = [Cell::new(0), Cell::new(0)];
     let config = Config { cases: CASES, failure_persistence: None, max_shrink_iters: 300, ..Config::default() };
-    let judged = TestRunner::new(config).run(
+    let evaluated = TestRunner::new(config).run(
         &(sent, rules::settings(), rules::cluster()),
         |((honest, forgeries), settings, cluster)| {
             let expected = outcome(&honest, &settings, &cluster);
@@ -51,7 +51,7 @@ fn a_forged_field_changes_nothing() {
             Ok(())
         },
     );
-    judged.unwrap();
+    evaluated.unwrap();
     // If all requests were admitted, or all refused, the test would prove nothing.
     let [admitted, refused] = [admitted, refused].map(Cell::into_inner);
     assert!(admitted.min(refused) > CASES / 5, "{admitted} admitted, {refused} refused");

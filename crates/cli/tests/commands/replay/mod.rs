@@ -6,8 +6,8 @@
 //! each image; and `requests/NAME.json` with the requests of other recommenders, by time and image. One of those is
 //! `vpa`, with which all are compared.
 
+pub mod accuracy;
 pub mod built;
-pub mod judge;
 pub mod product;
 pub mod requests;
 pub mod table;
@@ -19,7 +19,7 @@ use std::path::Path;
 
 use headroom_rightsize::memory_limit;
 
-use judge::Judged;
+use accuracy::Accuracy;
 use product::Ours;
 use requests::Requests;
 use traces::{Resource, Set, Traces, Used};
@@ -28,7 +28,7 @@ pub type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 const YARDSTICK: &str = "vpa";
 
-/// The judged tables of all sets in the folder.
+/// The tables of all sets in the folder.
 pub fn run(folder: &Path) -> Result<String> {
     let traces = Traces::open(folder)?;
     let mut all = requests::of_others(&folder.join("requests"))?;
@@ -36,24 +36,24 @@ pub fn run(folder: &Path) -> Result<String> {
     all.swap(0, yardstick.ok_or("requests/vpa.json is missing: all are compared with it")?);
     let mut text = String::new();
     for set in &traces.sets {
-        text.push_str(&judge(set, &folder.join("pods").join(format!("{}.yaml", set.name)), &all)?);
+        text.push_str(&measured(set, &folder.join("pods").join(format!("{}.yaml", set.name)), &all)?);
         for set in built::of(set)? {
             let pods = tempfile::NamedTempFile::new()?;
             fs::write(pods.path(), built::pods(&set)?)?;
-            text.push_str(&judge(&set, pods.path(), &[])?);
+            text.push_str(&measured(&set, pods.path(), &[])?);
         }
     }
     Ok(text)
 }
 
 /// The tables of one set.
-fn judge(set: &Set, pods: &Path, others: &[Requests]) -> Result<String> {
+fn measured(set: &Set, pods: &Path, others: &[Requests]) -> Result<String> {
     let mut text = String::new();
     let ours = product::estimate(set, pods)?;
     let columns: Vec<&Requests> = others.iter().chain([&ours.admission, &ours.manifests]).collect();
     for resource in Resource::ALL {
         let used = set.used_after(resource)?;
-        text.push_str(&table::text(&set.name, resource, &Judged::of(&used, &columns, resource)));
+        text.push_str(&table::text(&set.name, resource, &Accuracy::of(&used, &columns, resource)));
         if resource == Resource::Memory {
             text.push_str(&killed(&used, &ours));
         }

@@ -1,13 +1,13 @@
 //! The figures as a table.
 
-use super::judge::{Figures, Judged};
+use super::accuracy::{Accuracy, Figures};
 use super::traces::Resource;
 
 const HEADS: [&str; 9] = ["asked", "time>", "pods>", "busiest>", "peak>", "use>", "typical", "as risky", "+use"];
 
-/// Empty if no pod can be judged.
-pub fn text(set: &str, resource: Resource, judged: &Judged) -> String {
-    let Judged { pods, all_pods, images, images_without, columns } = judged;
+/// Empty if no pod can be compared.
+pub fn text(set: &str, resource: Resource, measured: &Accuracy) -> String {
+    let Accuracy { pods, all_pods, images, images_without, columns } = measured;
     if *pods == 0 {
         return String::new();
     }

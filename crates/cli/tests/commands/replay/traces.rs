@@ -98,7 +98,7 @@ impl Set {
         Ok(Self { name, files })
     }
 
-    /// How long a request is judged: a week if the set's machines run on, else its first day.
+    /// How long a request is compared: a week if the set's machines run on, else its first day.
     fn horizon(&self) -> i64 {
         if self.name.starts_with("bitbrains") { 7 * DAY } else { DAY }
     }
@@ -124,8 +124,9 @@ impl Set {
                 let (Some(image), Some(amount)) = (fields.get(4), fields.get(resource.column())) else { continue };
                 let Ok(amount) = amount.parse::<f64>() else { continue };
                 let (time, whose) = (time(&fields)?, fields.get(1..5).unwrap_or_default().join(","));
-                let is_judged = |moment: &&&Recording| (moment.begins..moment.begins + self.horizon()).contains(&time);
-                for moment in moments.iter().filter(is_judged) {
+                let is_compared =
+                    |moment: &&&Recording| (moment.begins..moment.begins + self.horizon()).contains(&time);
+                for moment in moments.iter().filter(is_compared) {
                     let used = pods.entry((moment.begins, whose.clone())).or_insert_with(|| Used {
                         moment: moment.moment(),
                         image: (*image).to_owned(),

@@ -80,7 +80,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1_000))]
 
     #[test]
-    fn no_estimate_causes_a_refusal_and_judging_again_changes_nothing(
+    fn no_estimate_causes_a_refusal_and_evaluating_again_changes_nothing(
         (main, init) in containers(),
         of_container in item("Container"),
         of_pod in item("Pod"),
@@ -94,12 +94,12 @@ proptest! {
             .with_limits(json!([of_container, of_pod]))
             .with_limits(json!([second]))
             .with_profile(own(nginx(window(100, &format!("{cpu}m"), "1Mi"))));
-        let outcome = situation.judge();
-        if without_estimates(&situation).judge().admitted {
+        let outcome = situation.evaluate();
+        if without_estimates(&situation).evaluate().admitted {
             prop_assert!(outcome.admitted, "{}", outcome.message);
         }
         if outcome.admitted {
-            let again = situation.judge_again(&outcome);
+            let again = situation.evaluate_again(&outcome);
             prop_assert!(again.admitted, "{}", again.message);
             prop_assert!(!again.changed, "{} became {}", outcome.object, again.object);
         }
@@ -111,7 +111,7 @@ proptest! {
     ) {
         let pod = json!({"metadata": {}, "spec": {"containers": [{"name": "web", "image": "nginx:1.27"}]}});
         let estimate = |amount: String, samples| -> i64 {
-            let outcome = Situation::of_pod(pod.clone()).with_profile(own(nginx(window(samples, &amount, "1Mi")))).judge();
+            let outcome = Situation::of_pod(pod.clone()).with_profile(own(nginx(window(samples, &amount, "1Mi")))).evaluate();
             let request = outcome.value("web", "requests.cpu");
             request.parse::<headroom_core::amount::Quantity>().unwrap().milli_value()
         };
@@ -140,7 +140,7 @@ proptest! {
             profile["metadata"] = json!({"name": "usage-26", "namespace": "headroom"});
         }
         let pod = json!({"metadata": {}, "spec": {"containers": [{"name": "web", "image": "nginx:1.27"}]}});
-        let outcome = Situation::of_pod(pod).with_profile(profile).judge();
+        let outcome = Situation::of_pod(pod).with_profile(profile).evaluate();
         prop_assert!(outcome.admitted, "{}", outcome.message);
     }
 }

@@ -1,4 +1,4 @@
-//! A request and a cluster as JSON, judged through the same entry point as in every shell.
+//! A request and a cluster as JSON, evaluated through the same entry point as in every shell.
 
 use std::collections::BTreeMap;
 
@@ -92,7 +92,7 @@ impl Situation {
         self
     }
 
-    pub fn judge(&self) -> Outcome {
+    pub fn evaluate(&self) -> Outcome {
         let mut reads = Vec::new();
         let read = |lookup: &Lookup<'_>| {
             let call = lookup.call();
@@ -103,7 +103,7 @@ impl Situation {
         };
         let now = Some(NOW.parse::<Timestamp>().unwrap());
         let (request, settings) = (self.request.to_string(), self.settings.to_string());
-        let mut outcome = entry::judge(&request, &settings, now, read, |request, Evaluation { decision, .. }| {
+        let mut outcome = entry::evaluate(&request, &settings, now, read, |request, Evaluation { decision, .. }| {
             let changed = request.object.and_then(|object| decision.changed_object(object.node).unwrap());
             let object = match &changed {
                 Some(text) => serde_json::from_str(text).unwrap(),
@@ -124,11 +124,11 @@ impl Situation {
         outcome
     }
 
-    /// Judges the resulting object of an earlier judgement.
-    pub fn judge_again(&self, outcome: &Outcome) -> Outcome {
+    /// Evaluates the resulting object of an earlier evaluation.
+    pub fn evaluate_again(&self, outcome: &Outcome) -> Outcome {
         let mut again = self.clone();
         again.request["object"] = outcome.object.clone();
-        again.judge()
+        again.evaluate()
     }
 
     pub fn answer(&self, kind: &str, namespace: &str, name: &str) -> Result<String, String> {

@@ -42,12 +42,12 @@ fn check(outcome: &Outcome, cpu: &str, memory: &str) {
 #[track_caller]
 fn check_settings(settings: Value, images: Value, cpu: &str, memory: &str) {
     let situation = nginx_pod().with_settings(json!({"estimates": settings})).with_profile(own(images));
-    check(&situation.judge(), cpu, memory);
+    check(&situation.evaluate(), cpu, memory);
 }
 
 #[test]
 fn the_percentile_of_the_own_namespace_becomes_the_request_and_nothing_else() {
-    let outcome = nginx_pod().with_profile(own(busy("120m", "200Mi"))).judge();
+    let outcome = nginx_pod().with_profile(own(busy("120m", "200Mi"))).evaluate();
     check(&outcome, "120m", "200Mi");
     assert_eq!(outcome.object["spec"]["containers"][0]["resources"]["limits"], Value::Null);
     assert_eq!(
@@ -68,7 +68,7 @@ fn the_percentile_of_the_own_namespace_becomes_the_request_and_nothing_else() {
 #[test]
 fn the_first_step_with_enough_samples_decides_and_skipped_ones_are_listed() {
     let tag = json!({"7d": window(12, "1", "1Gi"), "30d": window(59, "2", "2Gi")});
-    let outcome = nginx_pod().with_profile(own(nginx(tag, json!({"30d": window(71, "150m", "100Mi")})))).judge();
+    let outcome = nginx_pod().with_profile(own(nginx(tag, json!({"30d": window(71, "150m", "100Mi")})))).evaluate();
     check(&outcome, "150m", "100Mi");
     assert_eq!(
         outcome.explained("web", "requests.cpu"),
@@ -86,11 +86,11 @@ fn the_scope_decides_whose_history_counts() {
     for (scope, cpu, memory, reads) in
         [("namespaceFirst", "100m", "100Mi", 1), ("namespace", "100m", "100Mi", 1), ("cluster", "300m", "300Mi", 1)]
     {
-        let outcome = both().with_settings(json!({"estimates": {"scope": scope}})).judge();
+        let outcome = both().with_settings(json!({"estimates": {"scope": scope}})).evaluate();
         check(&outcome, cpu, memory);
         assert_eq!(outcome.profiles_read(), reads, "{scope}");
     }
-    check(&nginx_pod().with_profile(pool(busy("300m", "300Mi"))).judge(), "300m", "300Mi");
+    check(&nginx_pod().with_profile(pool(busy("300m", "300Mi"))).evaluate(), "300m", "300Mi");
 }
 
 #[test]
@@ -101,11 +101,11 @@ fn pooled_history_needs_several_namespaces_and_pods() {
         window["pods"] = json!(pods);
         window["namespaces"] = json!(namespaces);
         let situation = nginx_pod().with_profile(pool(images));
-        let outcome = situation.clone().with_settings(json!({"estimates": {"wellKnownImages": false}})).judge();
+        let outcome = situation.clone().with_settings(json!({"estimates": {"wellKnownImages": false}})).evaluate();
         assert!(!outcome.changed);
-        assert!(situation.judge().explained("web", "requests.cpu").contains(why), "{why}");
+        assert!(situation.evaluate().explained("web", "requests.cpu").contains(why), "{why}");
         let fewer = json!({"estimates": {"pool": {"minNamespaces": 2, "minPods": 4}}});
-        check(&situation.with_settings(fewer).judge(), "300m", "300Mi");
+        check(&situation.with_settings(fewer).evaluate(), "300m", "300Mi");
     }
 }
 
@@ -114,17 +114,17 @@ fn a_digest_is_looked_up_before_the_tag() {
     let digest = format!("sha256:{}", "a".repeat(64));
     let image = format!("nginx:1.27@{digest}");
     let situation = Situation::of_pod(pod(container(&image)));
-    check(&situation.clone().with_profile(own(busy("120m", "200Mi"))).judge(), "120m", "200Mi");
+    check(&situation.clone().with_profile(own(busy("120m", "200Mi"))).evaluate(), "120m", "200Mi");
     let mut images = busy("120m", "200Mi");
     images[NGINX]["tags"][&digest] = history(json!({"7d": window(60, "70m", "70Mi")}));
-    let outcome = situation.with_profile(own(images)).judge();
+    let outcome = situation.with_profile(own(images)).evaluate();
     check(&outcome, "70m", "70Mi");
     assert!(outcome.warnings[0].contains("nginx@sha256:aaaaaaaaaaaa in"), "{:?}", outcome.warnings);
 }
 
 #[test]
 fn an_image_without_history_gets_well_known_requests_or_none() {
-    let outcome = nginx_pod().judge();
+    let outcome = nginx_pod().evaluate();
     check(&outcome, "100m", "128Mi");
     assert_eq!(
         outcome.warnings[0],
@@ -134,9 +134,9 @@ fn an_image_without_history_gets_well_known_requests_or_none() {
         outcome.explained("web", "requests.cpu"),
         "100m: typical for this image: Bitnami chart, preset nano; no usage data yet"
     );
-    check(&nginx_pod().with_settings(json!({"estimates": {"wellKnownImages": false}})).judge(), "", "");
-    check(&Situation::of_pod(pod(container("registry.example.com/team/app:v1"))).judge(), "", "");
-    check(&Situation::of_pod(pod(container("NOT an image"))).judge(), "", "");
+    check(&nginx_pod().with_settings(json!({"estimates": {"wellKnownImages": false}})).evaluate(), "", "");
+    check(&Situation::of_pod(pod(container("registry.example.com/team/app:v1"))).evaluate(), "", "");
+    check(&Situation::of_pod(pod(container("NOT an image"))).evaluate(), "", "");
 }
 
 #[test]
@@ -178,7 +178,7 @@ fn with_figures() -> Value {
 
 #[track_caller]
 fn check_defaults(images: &Value, cpu: &str, memory: &str) {
-    let outcome = nginx_pod().with_real_settings(json!({})).with_profile(own(images.clone())).judge();
+    let outcome = nginx_pod().with_real_settings(json!({})).with_profile(own(images.clone())).evaluate();
     let explained = |place| outcome.explained("web", place).split(" nginx").next().unwrap().to_owned();
     assert_eq!((explained("requests.cpu"), explained("requests.memory")), (cpu.to_owned(), memory.to_owned()));
 }
@@ -193,7 +193,7 @@ fn the_largest_of_the_default_figures_decides_and_gets_a_margin() {
     of_tag["30d"] = observed("80=200m 90=400m", "99=600Mi 99.9=900Mi");
     images[NGINX]["tags"]["1,27"]["windows"] = of_tag;
     check_defaults(&images, "135m: p80 of 7d", "724Mi: p99 of 30d");
-    let outcome = nginx_pod().with_real_settings(json!({})).with_profile(own(images)).judge();
+    let outcome = nginx_pod().with_real_settings(json!({})).with_profile(own(images)).evaluate();
     assert_eq!(
         outcome.explained("web", "requests.memory"),
         "724Mi: p99 of 30d nginx:1.27 in this namespace, 10080 samples, 1h old; 600Mi + 10% + 64Mi"
@@ -210,7 +210,7 @@ fn a_short_history_raises_the_estimate() {
         check_defaults(&images, &format!("{cpu}: p90 of recent"), &format!("{memory}: p99.9 of recent"));
     }
     images[NGINX]["tags"]["1,27"]["days"] = json!(2);
-    let outcome = nginx_pod().with_real_settings(json!({})).with_profile(own(images.clone())).judge();
+    let outcome = nginx_pod().with_real_settings(json!({})).with_profile(own(images.clone())).evaluate();
     assert!(outcome.explained("web", "requests.cpu").ends_with("; 90m + 10% + 25m; +2% for 2 days of history"));
     images[NGINX]["tags"]["1,27"]["days"] = json!(1);
     let settings = json!({"percentile": {"cpu": "p90 of recent", "memory": 99}, "shortHistoryMargin": {"cpu": "50%"}});
@@ -229,7 +229,7 @@ fn a_week_of_its_own_history_bounds_the_estimate_by_what_was_used() {
         images
     };
     let check = |settings: Value, profile: Value, cpu: &str, memory: &str| {
-        check(&nginx_pod().with_real_settings(settings).with_profile(profile).judge(), cpu, memory);
+        check(&nginx_pod().with_real_settings(settings).with_profile(profile).evaluate(), cpu, memory);
     };
     let short = json!({"shortHistoryMargin": {"cpu": 0, "memory": 0}, "pool": {"smallSampleMargin": 0}});
     let with = |name: &str, value: Value| {
@@ -248,7 +248,7 @@ fn a_week_of_its_own_history_bounds_the_estimate_by_what_was_used() {
     let mut busy = images(30);
     busy[NGINX]["tags"]["1,27"]["windows"]["7d"]["cpu"]["busiest"] = json!("110m");
     check(default.clone(), own(busy), "110m", "577Mi");
-    let outcome = nginx_pod().with_real_settings(default).with_profile(own(images(30))).judge();
+    let outcome = nginx_pod().with_real_settings(default).with_profile(own(images(30))).evaluate();
     assert_eq!(
         [outcome.explained("web", "requests.cpu"), outcome.explained("web", "requests.memory")],
         [
@@ -263,7 +263,7 @@ fn a_pool_of_few_pods_raises_the_estimate() {
     let mut images = with_figures();
     let check = |images: &Value, small_sample_margin: Value, cpu, memory| {
         let situation = nginx_pod().with_real_settings(json!({"estimates": {"pool": small_sample_margin}}));
-        check(&situation.with_profile(pool(images.clone())).judge(), cpu, memory);
+        check(&situation.with_profile(pool(images.clone())).evaluate(), cpu, memory);
     };
     check(&images, json!({}), "134m", "664Mi");
     check(&images, json!({"smallSampleMargin": 0}), "124m", "614Mi");
@@ -279,7 +279,7 @@ fn a_pool_of_few_pods_raises_the_estimate() {
 fn a_pool_is_only_used_where_enough_namespaces_agree() {
     let check = |profile: Value, why: &str| {
         let situation = nginx_pod().with_real_settings(json!({})).with_profile(profile);
-        let explained = situation.judge().explained("web", "requests.cpu");
+        let explained = situation.evaluate().explained("web", "requests.cpu");
         assert!(explained.contains(why), "{explained}");
     };
     let mut agreed = pool(with_figures());
@@ -296,7 +296,7 @@ fn a_pool_is_only_used_where_enough_namespaces_agree() {
     month["namespaces"] = json!(2);
     month["memory"] = usage("samples=10080 peak=1Gi 99=900Mi");
     let situation = nginx_pod().with_real_settings(json!({})).with_profile(pool(images));
-    let explained = situation.judge().explained("web", "requests.memory");
+    let explained = situation.evaluate().explained("web", "requests.memory");
     assert!(explained.starts_with("664Mi: p99.9 of recent"), "{explained}");
 }
 
@@ -315,7 +315,7 @@ fn figures_are_chosen_by_window() {
 fn an_out_of_memory_kill_raises_memory_and_is_reported() {
     let mut images = busy("100m", "300Mi");
     images[NGINX]["tags"]["1,27"]["oomKills"] = json!([{"at": "2026-11-21T04:00:00Z", "memory": "310Mi"}]);
-    let outcome = nginx_pod().with_profile(own(images.clone())).judge();
+    let outcome = nginx_pod().with_profile(own(images.clone())).evaluate();
     check(&outcome, "100m", "410Mi");
     assert!(
         outcome.warnings[1].contains("raised from 300Mi for an out-of-memory kill at 310Mi 2h ago"),
@@ -325,7 +325,7 @@ fn an_out_of_memory_kill_raises_memory_and_is_reported() {
     // A kill after the collection cannot have been collected, and is ignored.
     // Amounts in the text are rounded, whatever unit the history has.
     images[NGINX]["tags"]["1,27"]["oomKills"][0]["memory"] = json!("325058559500m");
-    let exact = nginx_pod().with_profile(own(images.clone())).judge();
+    let exact = nginx_pod().with_profile(own(images.clone())).evaluate();
     assert!(exact.warnings[1].contains("for an out-of-memory kill at 310Mi 2h ago"), "{:?}", exact.warnings);
     images[NGINX]["tags"]["1,27"]["oomKills"][0]["at"] = json!("2036-11-21T04:00:00Z");
     check_settings(json!({}), images, "100m", "300Mi");
@@ -336,18 +336,18 @@ fn what_an_author_set_stays_and_is_not_estimated() {
     let resources = json!({"requests": {"cpu": "7m"}, "limits": {"memory": "9Mi"}});
     let containers = json!([{"name": "web", "image": "nginx:1.27", "resources": resources}]);
     let situation = Situation::of_pod(pod(containers)).with_profile(own(busy("120m", "200Mi")));
-    let outcome = situation.judge();
+    let outcome = situation.evaluate();
     check(&outcome, "7m", "");
     assert!(!outcome.changed && outcome.read_no_more_than_usual(), "{:?}", outcome.reads);
     let always = situation.with_settings(json!({"estimates": {"mode": "always"}}));
-    let outcome = always.judge();
+    let outcome = always.evaluate();
     check(&outcome, "7m", "");
     assert_eq!(
         outcome.annotation("headroom.dev/estimated").unwrap(),
         r#"{"web":{"requests.cpu":"120m: p90 of 7d nginx:1.27 in this namespace, 10080 samples, 1h old","requests.memory":"200Mi: p90 of 7d nginx:1.27 in this namespace, 10080 samples, 1h old"}}"#
     );
     assert!(outcome.warnings[0].starts_with("container web: cpu is set to 7m, estimated at 120m (usage of nginx"));
-    assert!(!always.judge_again(&outcome).changed);
+    assert!(!always.evaluate_again(&outcome).changed);
 }
 
 /// Found by the fuzzer. The API server refuses such a pod, but only after our webhook.
@@ -355,9 +355,9 @@ fn what_an_author_set_stays_and_is_not_estimated() {
 fn two_containers_of_one_name_are_not_estimated_again() {
     let twin = json!({"name": "web", "image": "nginx:1.27"});
     let situation = Situation::of_pod(pod(json!([twin, twin]))).with_settings(json!({"estimates": {"mode": "always"}}));
-    let outcome = situation.judge();
+    let outcome = situation.evaluate();
     assert!(outcome.changed);
-    assert!(!situation.judge_again(&outcome).changed);
+    assert!(!situation.evaluate_again(&outcome).changed);
 }
 
 /// Found by the fuzzer: such a request looks like the API server's copy of a default limit.
@@ -368,9 +368,9 @@ fn a_request_that_equals_a_default_limit_of_ours_stays_its_authors() {
     let situation =
         Situation::of_pod(pod(containers)).with_limits(json!([{"type": "Container", "default": {"memory": "1Gi"}}]));
     let situation = situation.with_settings(json!({"estimates": {"mode": "always"}}));
-    let outcome = situation.judge();
+    let outcome = situation.evaluate();
     assert_eq!(outcome.value("web", "limits.memory"), "1Gi");
-    let again = situation.judge_again(&outcome);
+    let again = situation.evaluate_again(&outcome);
     assert!(!again.changed, "{}", again.object);
 }
 
@@ -379,7 +379,7 @@ fn an_estimate_close_to_the_authors_value_gives_no_warning() {
     let containers =
         json!([{"name": "web", "image": "nginx:1.27", "resources": {"requests": {"cpu": "100m", "memory": "241Mi"}}}]);
     let situation = Situation::of_pod(pod(containers)).with_profile(own(busy("120m", "200Mi")));
-    let outcome = situation.with_settings(json!({"estimates": {"mode": "always"}})).judge();
+    let outcome = situation.with_settings(json!({"estimates": {"mode": "always"}})).evaluate();
     assert_eq!(outcome.warnings.len(), 1, "{:?}", outcome.warnings);
     assert!(outcome.warnings[0].contains("memory is set to 241Mi"));
 }
@@ -387,7 +387,7 @@ fn an_estimate_close_to_the_authors_value_gives_no_warning() {
 #[test]
 fn a_dry_run_reports_and_sets_nothing() {
     let situation = nginx_pod().with_profile(own(busy("120m", "200Mi")));
-    let outcome = situation.with_settings(json!({"estimates": {"dryRun": true}})).judge();
+    let outcome = situation.with_settings(json!({"estimates": {"dryRun": true}})).evaluate();
     assert!(!outcome.changed);
     assert!(outcome.warnings[0].starts_with("container web: cpu request would be set to 120m"));
     assert!(outcome.audit["estimates"].contains("would be set to 200Mi"));
@@ -396,7 +396,7 @@ fn a_dry_run_reports_and_sets_nothing() {
 #[test]
 fn a_monitored_policy_says_what_it_would_set() {
     let situation = nginx_pod().with_profile(own(busy("120m", "200Mi")));
-    let outcome = situation.with_settings(json!({"mode": "monitor"})).judge();
+    let outcome = situation.with_settings(json!({"mode": "monitor"})).evaluate();
     assert!(outcome.changed && outcome.warnings[0].starts_with("container web: cpu request would be set to 120m"));
 }
 
@@ -409,7 +409,7 @@ fn a_history_that_was_used_is_not_said_to_be_missing() {
         .with_settings(
             json!({"estimates": {"history": [{"window": "7d", "match": "tag"}, {"window": "7d", "match": "image"}]}}),
         )
-        .judge();
+        .evaluate();
     let expected = "container web: cpu request set to 120m (usage of nginx:* in this namespace over 7 days; nginx:1.27 has no history yet)";
     assert_eq!(outcome.warnings[0], expected);
     let explained = outcome.explained("web", "requests.cpu");
@@ -425,19 +425,19 @@ fn namespaces_and_pods_may_ask_for_fewer_estimates_but_not_for_more() {
     for field in ["labels", "annotations"] {
         let mut without = situation.clone();
         without.namespace = json!({"metadata": {field: {"headroom.dev/estimates": "never"}}});
-        let outcome = without.judge();
+        let outcome = without.evaluate();
         assert!(!outcome.changed, "{field}: {:?}", outcome.reads);
     }
     let mut without = situation.clone();
     without.request["object"]["metadata"]["annotations"] = json!({"headroom.dev/estimates": "never"});
-    assert!(without.judge().read_no_more_than_usual());
+    assert!(without.evaluate().read_no_more_than_usual());
     let mut never = situation.clone().with_settings(json!({"estimates": {"mode": "never"}}));
     never.namespace = json!({"metadata": {"labels": {"headroom.dev/estimates": "always"}}});
-    let outcome = never.judge();
+    let outcome = never.evaluate();
     assert!(!outcome.changed && outcome.profiles_read() == 0, "{:?}", outcome.reads);
     let mut mistyped = situation;
     mistyped.namespace = json!({"metadata": {"labels": {"headroom.dev/estimates": "off"}}});
-    let outcome = mistyped.judge();
+    let outcome = mistyped.evaluate();
     check(&outcome, "120m", "200Mi");
     assert_eq!(
         outcome.warnings[2],
@@ -447,17 +447,17 @@ fn namespaces_and_pods_may_ask_for_fewer_estimates_but_not_for_more() {
 
 #[test]
 fn the_namespace_is_read_unless_its_root_says_that_it_asks_for_nothing() {
-    let judge = |header: Value, namespace: Value| {
+    let evaluate = |header: Value, namespace: Value| {
         let mut profile = own(busy("120m", "200Mi"));
         profile["spec"]["header"].as_object_mut().unwrap().extend(header.as_object().unwrap().clone());
         let mut situation = nginx_pod().with_profile(profile);
         situation.namespace = json!({"metadata": {"labels": namespace}});
-        let outcome = situation.judge();
+        let outcome = situation.evaluate();
         (outcome.reads.iter().any(|(kind, _, _)| kind == "Namespace"), outcome.changed)
     };
     let listed = |names: &str| json!({"restrictedNamespaces": names});
     for other in ["", "lab", "shopping web-shop"] {
-        assert_eq!(judge(listed(other), json!({})), (false, true), "{other}");
+        assert_eq!(evaluate(listed(other), json!({})), (false, true), "{other}");
     }
     let never = json!({"headroom.dev/estimates": "never"});
     // Listed, too many to list, of an older collector, unreadable, and of a collector that stopped a day ago.
@@ -469,21 +469,21 @@ fn the_namespace_is_read_unless_its_root_says_that_it_asks_for_nothing() {
         json!({"restrictedNamespaces": "", "collectedAt": "2026-11-20T05:59:59Z"}),
         json!({"restrictedNamespaces": "", "collectedAt": "2026-11-22T06:00:00Z"}),
     ] {
-        assert_eq!(judge(unknown.clone(), never.clone()), (true, false), "{unknown}");
-        assert!(judge(unknown, json!({})).0);
+        assert_eq!(evaluate(unknown.clone(), never.clone()), (true, false), "{unknown}");
+        assert!(evaluate(unknown, json!({})).0);
     }
 }
 
 #[test]
 fn without_history_the_namespace_is_read_only_for_images_of_the_table() {
-    let judge = |image: &str| {
+    let evaluate = |image: &str| {
         let settings = json!({"estimates": {"history": [], "scope": "namespace"}});
         let mut situation = Situation::of_pod(pod(container(image))).with_settings(settings);
         situation.namespace = json!({"metadata": {"labels": {"headroom.dev/estimates": "never"}}});
-        situation.judge()
+        situation.evaluate()
     };
-    assert!(judge("registry.example.com/shop/api:1").read_no_more_than_usual());
-    let outcome = judge("nginx:1.27");
+    assert!(evaluate("registry.example.com/shop/api:1").read_no_more_than_usual());
+    let outcome = evaluate("nginx:1.27");
     assert!(!outcome.changed && !outcome.read_no_more_than_usual(), "{:?}", outcome.reads);
 }
 
@@ -494,7 +494,7 @@ fn init_containers_and_sidecars_are_estimated_too() {
         {"name": "prepare", "image": "nginx:1.27"},
         {"name": "proxy", "image": "nginx:1.27", "restartPolicy": "Always"},
     ]);
-    let outcome = situation.judge();
+    let outcome = situation.evaluate();
     for container in ["web", "prepare", "proxy"] {
         assert_eq!(outcome.value(container, "requests.cpu"), "120m", "{container}");
     }
@@ -507,7 +507,7 @@ fn each_root_is_read_once() {
     let images = ["nginx:1.27", "nginx:1.28", "redis:7", "postgres:17"];
     let containers: Vec<Value> =
         images.iter().enumerate().map(|(n, image)| json!({"name": format!("c{n}"), "image": image})).collect();
-    let outcome = Situation::of_pod(pod(json!(containers))).judge();
+    let outcome = Situation::of_pod(pod(json!(containers))).evaluate();
     assert_eq!(outcome.profiles_read(), 3, "{:?}", outcome.reads);
 }
 
@@ -515,7 +515,7 @@ fn each_root_is_read_once() {
 fn a_container_range_bounds_the_estimate_and_is_named() {
     let range = json!([{"type": "Container", "min": {"cpu": "200m"}, "max": {"memory": "1Gi"}, "default": {"memory": "1Gi", "cpu": "4"}}]);
     let situation = nginx_pod().with_limits(range).with_profile(own(busy("50m", "4Gi")));
-    let outcome = situation.judge();
+    let outcome = situation.evaluate();
     check(&outcome, "200m", "1Gi");
     assert!(
         outcome.warnings[0].contains("; raised from 50m to the min of LimitRange limits-0"),
@@ -527,13 +527,13 @@ fn a_container_range_bounds_the_estimate_and_is_named() {
         "{:?}",
         outcome.warnings
     );
-    assert!(!situation.judge_again(&outcome).changed);
+    assert!(!situation.evaluate_again(&outcome).changed);
 }
 
 #[test]
 fn the_ratio_to_the_default_limit_is_kept() {
     let range = json!([{"type": "Container", "default": {"cpu": "500m"}, "defaultRequest": {"cpu": "250m"}, "maxLimitRequestRatio": {"cpu": "4"}}]);
-    let outcome = nginx_pod().with_limits(range).with_profile(own(busy("50m", "100Mi"))).judge();
+    let outcome = nginx_pod().with_limits(range).with_profile(own(busy("50m", "100Mi"))).evaluate();
     check(&outcome, "125m", "100Mi");
     assert_eq!(outcome.value("web", "limits.cpu"), "500m");
 }
@@ -542,10 +542,10 @@ fn the_ratio_to_the_default_limit_is_kept() {
 fn a_default_limit_below_the_estimate_is_raised_or_without_repair_the_estimate_is_lowered() {
     let range = json!([{"type": "Container", "default": {"cpu": "100m"}, "defaultRequest": {"cpu": "50m"}}]);
     let situation = nginx_pod().with_limits(range).with_profile(own(busy("700m", "100Mi")));
-    let outcome = situation.judge();
+    let outcome = situation.evaluate();
     check(&outcome, "700m", "100Mi");
     assert_eq!(outcome.value("web", "limits.cpu"), "700m");
-    let outcome = situation.with_settings(json!({"limitRanges": {"raiseDefaultLimits": false}})).judge();
+    let outcome = situation.with_settings(json!({"limitRanges": {"raiseDefaultLimits": false}})).evaluate();
     check(&outcome, "100m", "100Mi");
     assert_eq!(outcome.value("web", "limits.cpu"), "100m");
 }
@@ -557,17 +557,17 @@ fn values_set_by_limit_ranger_are_replaced_and_its_limit_is_raised() {
     let mut object = pod(json!([{"name": "web", "image": "nginx:1.27", "resources": resources}]));
     object["metadata"]["annotations"] = json!({"kubernetes.io/limit-ranger": "LimitRanger plugin set: cpu, memory request for container web; cpu, memory limit for container web"});
     let situation = Situation::of_pod(object).with_limits(range).with_profile(own(busy("30m", "200Mi")));
-    let outcome = situation.judge();
+    let outcome = situation.evaluate();
     check(&outcome, "30m", "200Mi");
     assert_eq!(outcome.value("web", "limits.cpu"), "100m");
     assert_eq!(outcome.value("web", "limits.memory"), "200Mi");
-    let again = situation.judge_again(&outcome);
+    let again = situation.evaluate_again(&outcome);
     assert!(!again.changed && again.admitted);
     // Without any history LimitRanger's values stay.
     let mut cold = situation;
     cold.profiles.clear();
     cold = cold.with_settings(json!({"estimates": {"wellKnownImages": false}}));
-    let outcome = cold.judge();
+    let outcome = cold.evaluate();
     assert!(!outcome.changed);
     check(&outcome, "100m", "64Mi");
 }
@@ -584,7 +584,7 @@ fn a_pod_maximum_shrinks_estimates_and_not_what_authors_set() {
         {"type": "Container", "default": {"cpu": "100m"}, "defaultRequest": {"cpu": "100m"}},
     ]);
     let situation = Situation::of_pod(pod(containers)).with_limits(range).with_profile(own(busy("500m", "100Mi")));
-    let outcome = situation.judge();
+    let outcome = situation.evaluate();
     check(&outcome, "300m", "100Mi");
     assert_eq!(outcome.value("more", "requests.cpu"), "300m");
     assert_eq!(outcome.value("own", "requests.cpu"), "400m");
@@ -593,7 +593,7 @@ fn a_pod_maximum_shrinks_estimates_and_not_what_authors_set() {
         "{:?}",
         outcome.warnings
     );
-    assert!(!situation.judge_again(&outcome).changed);
+    assert!(!situation.evaluate_again(&outcome).changed);
 }
 
 #[test]
@@ -603,7 +603,7 @@ fn an_estimate_that_would_break_a_bound_is_dropped() {
         {"type": "Pod", "min": {"cpu": "400m"}},
         {"type": "Container", "defaultRequest": {"cpu": "400m"}},
     ]);
-    let outcome = nginx_pod().with_limits(range).with_profile(own(busy("50m", "100Mi"))).judge();
+    let outcome = nginx_pod().with_limits(range).with_profile(own(busy("50m", "100Mi"))).evaluate();
     check(&outcome, "400m", "100Mi");
     assert!(
         outcome.warnings.iter().any(|warning| warning.starts_with("pod total: cpu estimate dropped: minimum cpu")),
@@ -616,13 +616,13 @@ fn an_estimate_that_would_break_a_bound_is_dropped() {
 fn with_limit_ranges_off_they_still_bound_estimates() {
     let range = json!([{"type": "Container", "max": {"cpu": "100m"}, "default": {"cpu": "100m"}}]);
     let situation = nginx_pod().with_limits(range).with_profile(own(busy("700m", "100Mi")));
-    let outcome = situation.with_settings(json!({"limitRanges": {"mode": "off"}})).judge();
+    let outcome = situation.with_settings(json!({"limitRanges": {"mode": "off"}})).evaluate();
     check(&outcome, "100m", "100Mi");
     assert_eq!(outcome.value("web", "limits.cpu"), "");
 }
 
 #[test]
-fn a_template_is_judged_as_its_pods_would_be_and_changed_only_if_asked() {
+fn a_template_is_evaluated_as_its_pods_would_be_and_changed_only_if_asked() {
     let template = pod(container("nginx:1.27"));
     let request = json!({
         "uid": "1", "operation": "CREATE", "namespace": "shop", "name": "web",
@@ -631,16 +631,16 @@ fn a_template_is_judged_as_its_pods_would_be_and_changed_only_if_asked() {
         "object": {"metadata": {"name": "web"}, "spec": {"template": template}},
     });
     let situation = Situation::of_request(request).with_profile(own(busy("120m", "200Mi")));
-    let outcome = situation.judge();
+    let outcome = situation.evaluate();
     assert!(!outcome.changed);
     assert!(outcome.warnings[0].starts_with("its pods: container web: cpu request set to 120m"));
-    let outcome = situation.with_settings(json!({"mutateTemplates": true})).judge();
+    let outcome = situation.with_settings(json!({"mutateTemplates": true})).evaluate();
     let container = &outcome.object["spec"]["template"]["spec"]["containers"][0];
     assert_eq!(container["resources"]["requests"], json!({"cpu": "120m", "memory": "200Mi"}));
 }
 
 #[test]
-fn a_cut_explanation_is_kept_when_the_pod_is_judged_again() {
+fn a_cut_explanation_is_kept_when_the_pod_is_evaluated_again() {
     let amounts = json!({"cpu": "100m", "memory": "1Gi", "ephemeral-storage": "1Gi", "example.com/gpu": "1"});
     let range = json!([{"type": "Container", "defaultRequest": amounts, "default": amounts}]);
     let containers: Vec<_> =
@@ -654,9 +654,9 @@ fn storage_is_estimated_if_the_settings_include_it() {
     let mut usage = window(10_080, "120m", "200Mi");
     usage["ephemeral-storage"] = window(10_080, "1", "1Gi")["memory"].take();
     let situation = nginx_pod().with_profile(own(nginx(json!({"7d": usage}), json!({}))));
-    assert_eq!(situation.judge().value("web", "requests.ephemeral-storage"), "");
+    assert_eq!(situation.evaluate().value("web", "requests.ephemeral-storage"), "");
     let all = json!({"estimates": {"resources": ["cpu", "memory", "ephemeral-storage"]}});
-    let outcome = situation.with_settings(all).judge();
+    let outcome = situation.with_settings(all).evaluate();
     assert_eq!(outcome.value("web", "requests.ephemeral-storage"), "1191Mi", "{:#?}", outcome.warnings);
 }
 
@@ -666,15 +666,15 @@ fn an_estimate_equal_to_limit_rangers_limit_is_kept_when_the_history_changes() {
     object["metadata"]["annotations"] =
         json!({"kubernetes.io/limit-ranger": "LimitRanger plugin set: cpu limit for container web"});
     object["spec"]["containers"][0]["resources"] = json!({"limits": {"cpu": "100m"}});
-    let judge = |object: Value, cpu: &str| {
+    let evaluate = |object: Value, cpu: &str| {
         let range = json!([{"type": "Container", "default": {"cpu": "100m"}, "max": {"cpu": "100m"}}]);
         let mut situation = nginx_pod().with_limits(range).with_profile(own(busy(cpu, "200Mi")));
         situation.request["object"] = object;
-        situation.judge()
+        situation.evaluate()
     };
-    let first = judge(object, "500m");
+    let first = evaluate(object, "500m");
     assert_eq!(first.value("web", "requests.cpu"), "100m", "{:#?}", first.warnings);
-    let again = judge(first.object.clone(), "50m");
+    let again = evaluate(first.object.clone(), "50m");
     assert!(!again.changed, "{}", again.object);
 }
 
@@ -705,20 +705,20 @@ fn six_of_nginx() -> Situation {
     Situation::of_pod(json!({"metadata": {"name": "web"}, "spec": {"containers": containers}}))
 }
 
-/// A pod with more values of ours than the annotation can explain is not changed when it is judged again.
+/// A pod with more values of ours than the annotation can explain is not changed when it is evaluated again.
 #[track_caller]
 fn check_cut(situation: &Situation) {
-    let first = situation.judge();
+    let first = situation.evaluate();
     let annotation = &first.object["metadata"]["annotations"]["headroom.dev/resources"];
     assert!(annotation.as_str().unwrap().contains("more values set"), "{annotation}");
-    let again = situation.judge_again(&first);
+    let again = situation.evaluate_again(&first);
     assert!(!again.changed, "{}", again.object);
 }
 
 #[test]
 fn a_template_derived_by_a_controller_is_not_changed() {
     let owner = json!([{"apiVersion": "argoproj.io/v1alpha1", "kind": "Rollout", "name": "web", "controller": true}]);
-    let judge = |user: &str| {
+    let evaluate = |user: &str| {
         let request = json!({
             "uid": "1", "operation": "CREATE", "namespace": "shop", "name": "web-1", "userInfo": {"username": user},
             "kind": {"group": "apps", "version": "v1", "kind": "ReplicaSet"},
@@ -726,11 +726,11 @@ fn a_template_derived_by_a_controller_is_not_changed() {
             "object": {"metadata": {"name": "web-1", "ownerReferences": owner}, "spec": {"template": pod(container("nginx:1.27"))}},
         });
         let situation = Situation::of_request(request).with_profile(own(busy("120m", "200Mi")));
-        situation.with_settings(json!({"mutateTemplates": true})).judge().changed
+        situation.with_settings(json!({"mutateTemplates": true})).evaluate().changed
     };
-    assert!(!judge("system:serviceaccount:kube-system:deployment-controller"));
-    assert!(!judge("system:serviceaccount:argo-rollouts:argo-rollouts"));
-    assert!(judge("jane"));
+    assert!(!evaluate("system:serviceaccount:kube-system:deployment-controller"));
+    assert!(!evaluate("system:serviceaccount:argo-rollouts:argo-rollouts"));
+    assert!(evaluate("jane"));
 }
 
 #[test]
@@ -746,11 +746,11 @@ fn a_resource_that_an_autoscaler_scales_by_is_not_estimated() {
         }})
     };
     situation.autoscalers = vec![scaler("web", "Utilization")];
-    let outcome = situation.judge();
+    let outcome = situation.evaluate();
     check(&outcome, "120m", "200Mi");
     assert!(outcome.reads.iter().all(|(kind, _, _)| kind != "HorizontalPodAutoscaler"));
     situation = situation.with_settings(json!({"estimates": {"excludeAutoscaled": true}}));
-    let outcome = situation.judge();
+    let outcome = situation.evaluate();
     check(&outcome, "", "200Mi");
     assert!(
         outcome
@@ -761,10 +761,10 @@ fn a_resource_that_an_autoscaler_scales_by_is_not_estimated() {
         [scaler("web", "AverageValue"), scaler("web-7b89ff4ccb", "Utilization"), scaler("other", "Utilization")]
     {
         situation.autoscalers = vec![other];
-        check(&situation.judge(), "120m", "200Mi");
+        check(&situation.evaluate(), "120m", "200Mi");
     }
     situation.failing = [("HorizontalPodAutoscaler", "forbidden")].into();
-    let outcome = situation.judge();
+    let outcome = situation.evaluate();
     check(&outcome, "120m", "200Mi");
     assert!(outcome.warnings[0].starts_with("cannot list HorizontalPodAutoscaler in namespace `shop`"));
 }
@@ -775,7 +775,7 @@ fn check_broken(change: impl Fn(&mut Value), warning: &str) {
     let mut broken = own(busy("120m", "200Mi"));
     change(&mut broken);
     let situation = nginx_pod().with_settings(json!({"estimates": {"wellKnownImages": false}})).with_profile(broken);
-    let outcome = situation.judge();
+    let outcome = situation.evaluate();
     assert!(outcome.admitted && outcome.value("web", "requests.cpu").is_empty(), "{outcome:#?}");
     assert_eq!(outcome.warnings, [format!("usage history in UsageProfile {ROOT} ignored: {warning}")]);
 }
@@ -835,7 +835,7 @@ fn broken_stale_and_hostile_history_is_ignored() {
         }
         let situation =
             nginx_pod().with_settings(json!({"estimates": {"wellKnownImages": false}})).with_profile(broken);
-        let outcome = situation.judge();
+        let outcome = situation.evaluate();
         assert!(outcome.admitted && outcome.value("web", "requests.cpu").is_empty(), "{observed}: {outcome:#?}");
         let warning = format!("{tag}.windows.7d.cpu{problem}");
         assert!(outcome.warnings[0].ends_with(&warning), "{observed}: {:?}", outcome.warnings);
@@ -862,7 +862,7 @@ fn a_root_points_to_the_page_with_the_entry() {
         page["metadata"]["name"] = json!(name);
         page
     };
-    let outcome = paged("//##.").with_profile(page("usage-26-00")).with_profile(page("usage-26-01")).judge();
+    let outcome = paged("//##.").with_profile(page("usage-26-00")).with_profile(page("usage-26-01")).evaluate();
     check(&outcome, "120m", "200Mi");
     let read: Vec<&str> =
         outcome.reads.iter().map(|(_, _, name)| name.as_str()).filter(|name| !name.is_empty()).collect();
@@ -871,14 +871,14 @@ fn a_root_points_to_the_page_with_the_entry() {
     let mut further = page("usage-26-01");
     further["spec"] = json!({"header": {"format": 3, "collectedAt": "2026-11-21T05:00:00Z", "pages": "/##"}});
     for situation in [paged("//##.").with_profile(further), paged("//##."), paged("//#..")] {
-        let outcome = situation.judge();
+        let outcome = situation.evaluate();
         check(&outcome, "100m", "128Mi");
         assert!(outcome.profiles_read() <= 2 && outcome.warnings.len() == 2, "{outcome:#?}");
     }
     // An empty root is no history, and gives no warning.
     let mut empty = object(ROOT, json!({}));
     empty.as_object_mut().unwrap().remove("spec");
-    let outcome = nginx_pod().with_profile(empty).judge();
+    let outcome = nginx_pod().with_profile(empty).evaluate();
     check(&outcome, "100m", "128Mi");
     assert_eq!((outcome.profiles_read(), outcome.warnings.len()), (1, 2));
 }
@@ -888,11 +888,11 @@ fn a_tag_whose_history_is_that_of_all_is_only_named() {
     let mut images = nginx(json!({}), json!({"7d": window(10_080, "120m", "200Mi")}));
     images[NGINX]["tags"].take();
     images[NGINX]["all"]["same"] = json!(["1,26", "1,27"]);
-    let outcome = nginx_pod().with_profile(own(images.clone())).judge();
+    let outcome = nginx_pod().with_profile(own(images.clone())).evaluate();
     check(&outcome, "120m", "200Mi");
     assert!(outcome.warnings[0].contains("usage of nginx:1.27 in"), "{:?}", outcome.warnings);
     images[NGINX]["all"]["same"] = json!(["1,2", "1,277"]);
-    check(&nginx_pod().with_profile(own(images)).judge(), "100m", "128Mi");
+    check(&nginx_pod().with_profile(own(images)).evaluate(), "100m", "128Mi");
 }
 
 /// The entry of nginx with the history of these workloads' containers.
@@ -910,7 +910,7 @@ fn the_usage_of_the_pods_own_workload_comes_first() {
     for name in ["front-7d4b9c6f5-x2x4z", "front-0", "front"] {
         let mut pod = pod(container("nginx:1.27"));
         pod["metadata"]["name"] = json!(name);
-        let outcome = Situation::of_pod(pod.clone()).with_profile(own(images.clone())).judge();
+        let outcome = Situation::of_pod(pod.clone()).with_profile(own(images.clone())).evaluate();
         check(&outcome, "120m", "200Mi");
         assert_eq!(
             outcome.explained("web", "requests.cpu"),
@@ -918,18 +918,18 @@ fn the_usage_of_the_pods_own_workload_comes_first() {
         );
         assert_eq!(outcome.profiles_read(), 1);
         pod["metadata"] = json!({"generateName": "front-7d4b9c6f5-"});
-        check(&Situation::of_pod(pod).with_profile(own(images.clone())).judge(), "120m", "200Mi");
+        check(&Situation::of_pod(pod).with_profile(own(images.clone())).evaluate(), "120m", "200Mi");
     }
     // Too little history of the workload is reported; a missing one is not.
     let few = with_workloads(json!({"web/web": history(json!({"7d": window(12, "1", "1Gi")}))}));
     let outcome = nginx_pod().with_settings(json!({"estimates": {"history": [
         {"window": "7d", "match": "workload"}, {"window": "7d", "match": "image"},
     ]}}));
-    let explained = outcome.with_profile(own(few)).judge().explained("web", "requests.cpu");
+    let explained = outcome.with_profile(own(few)).evaluate().explained("web", "requests.cpu");
     assert!(explained.ends_with("skipped: 7d workload web in this namespace: 12 samples, 60 needed"), "{explained}");
     let mut same = with_workloads(json!({}));
     same[NGINX]["all"]["same"] = json!(["1,26", "web/web"]);
-    let outcome = nginx_pod().with_profile(own(same)).judge();
+    let outcome = nginx_pod().with_profile(own(same)).evaluate();
     assert!(outcome.explained("web", "requests.cpu").starts_with("900m: p90 of 7d workload web"));
 }
 
@@ -938,7 +938,7 @@ fn workload_history_is_used_only_in_its_namespace() {
     let images = with_workloads(json!({"web/web": history(json!({"7d": window(10_080, "120m", "200Mi")}))}));
     let steps = json!([{"window": "7d", "match": "workload"}]);
     let settings = json!({"estimates": {"history": steps, "scope": "cluster", "wellKnownImages": false}});
-    let outcome = nginx_pod().with_profile(own(images)).with_settings(settings).judge();
+    let outcome = nginx_pod().with_profile(own(images)).with_settings(settings).evaluate();
     assert!(!outcome.changed, "{outcome:#?}");
 }
 
@@ -947,15 +947,15 @@ fn history_is_read_only_if_needed() {
     for settings in
         [json!({"estimates": {"history": [], "scope": "namespace"}}), json!({"estimates": {"mode": "never"}})]
     {
-        let outcome = nginx_pod().with_profile(own(busy("120m", "200Mi"))).with_settings(settings).judge();
+        let outcome = nginx_pod().with_profile(own(busy("120m", "200Mi"))).with_settings(settings).evaluate();
         assert_eq!(outcome.profiles_read(), 0);
     }
     let mut whole = container("nginx:1.27");
     whole[0]["resources"] = json!({"requests": {"cpu": "1", "memory": "1Gi"}});
-    let outcome = Situation::of_pod(pod(whole)).with_profile(own(busy("120m", "200Mi"))).judge();
+    let outcome = Situation::of_pod(pod(whole)).with_profile(own(busy("120m", "200Mi"))).evaluate();
     assert!(outcome.read_no_more_than_usual(), "{:?}", outcome.reads);
     let exempt = json!({"exempt": {"serviceAccounts": ["shop/default"]}});
-    let outcome = nginx_pod().with_profile(own(busy("120m", "200Mi"))).with_settings(exempt).judge();
+    let outcome = nginx_pod().with_profile(own(busy("120m", "200Mi"))).with_settings(exempt).evaluate();
     assert!(outcome.reads.is_empty(), "{:?}", outcome.reads);
 }
 
@@ -963,7 +963,7 @@ fn history_is_read_only_if_needed() {
 fn an_unreadable_profile_gives_a_warning_and_a_missing_one_does_not() {
     let mut situation = nginx_pod();
     situation.failing = [("UsageProfile", "not granted")].into();
-    let outcome = situation.judge();
+    let outcome = situation.evaluate();
     check(&outcome, "100m", "128Mi");
     assert!(
         outcome.warnings[0].starts_with("cannot get UsageProfile `usage-26`, so usage history is ignored (check `contextAwareResources` and RBAC): not granted")
@@ -973,19 +973,19 @@ fn an_unreadable_profile_gives_a_warning_and_a_missing_one_does_not() {
         "error finding resource headroom.dev/v1alpha1 / UsageProfile: 404 page not found",
     ] {
         situation.failing = [("UsageProfile", absent)].into();
-        let outcome = situation.judge();
+        let outcome = situation.evaluate();
         check(&outcome, "100m", "128Mi");
         assert_eq!(outcome.warnings.len(), 2, "{:?}", outcome.warnings);
     }
     situation.failing = [("Namespace", "forbidden")].into();
-    check(&situation.judge(), "100m", "128Mi");
+    check(&situation.evaluate(), "100m", "128Mi");
 }
 
 #[test]
 fn without_the_ranges_nothing_is_estimated() {
     let mut situation = nginx_pod().with_settings(json!({"onMissingContext": "warn"}));
     situation.failing = [("LimitRange", "forbidden")].into();
-    let outcome = situation.judge();
+    let outcome = situation.evaluate();
     assert!(outcome.admitted && !outcome.changed && outcome.profiles_read() == 0);
 }
 
@@ -999,17 +999,17 @@ fn an_estimate_beyond_what_a_quota_has_left_is_kept_or_shrunk() {
         "metadata": {"name": "compute", "namespace": "shop"},
         "status": {"hard": {"requests.cpu": "2", "memory": "1Gi"}, "used": {"requests.cpu": "1300m", "memory": "0"}},
     })];
-    let outcome = situation.judge();
+    let outcome = situation.evaluate();
     assert!(!outcome.admitted && outcome.message.contains("exceeded quota: compute"), "{}", outcome.message);
     let mut situation = situation.with_settings(json!({"estimates": {"shrinkToQuota": true}}));
-    let outcome = situation.judge();
+    let outcome = situation.evaluate();
     check(&outcome, "300m", "100Mi");
     assert_eq!(outcome.value("more", "requests.cpu"), "300m");
     assert!(outcome.warnings[0].contains("; lowered from 500m to what the quota has left"), "{:?}", outcome.warnings);
-    assert!(!situation.judge_again(&outcome).changed);
+    assert!(!situation.evaluate_again(&outcome).changed);
     // Estimates do not shrink below the floor, so the quota refuses.
     situation.quotas[0]["status"]["used"]["requests.cpu"] = json!("1885m");
-    assert!(!situation.judge().admitted);
+    assert!(!situation.evaluate().admitted);
 }
 
 #[test]
@@ -1020,7 +1020,7 @@ fn the_busiest_pod_counts_where_it_uses_more_than_the_estimate_from_all() {
         nginx_pod().with_profile(own(images))
     };
     let estimated = |busiest: &str| {
-        let outcome = situation(busiest).with_real_settings(json!({})).judge();
+        let outcome = situation(busiest).with_real_settings(json!({})).evaluate();
         (outcome.explained("web", "requests.cpu"), outcome.warnings[0].clone())
     };
     assert!(estimated("120m").0.ends_with("; 90m + 10% + 25m"));
@@ -1035,7 +1035,7 @@ fn the_busiest_pod_counts_where_it_uses_more_than_the_estimate_from_all() {
     assert!(!estimated("10").0.contains("of recent"), "above the peak it cannot be");
     // Whoever chooses a percentile chooses it for all pods together.
     let chosen = situation("954m").with_settings(json!({"estimates": {"percentile": {"cpu": "p90 of 7d"}}}));
-    assert_eq!(chosen.judge().value("web", "requests.cpu"), "300m");
+    assert_eq!(chosen.evaluate().value("web", "requests.cpu"), "300m");
 }
 
 #[test]
@@ -1046,7 +1046,7 @@ fn memory_is_at_least_the_weeks_peak_where_that_is_far_above_the_estimate() {
         nginx_pod().with_profile(of(images))
     };
     let estimated = |of: fn(Value) -> Value, peak: Value| {
-        let outcome = situation(of, peak).with_real_settings(json!({})).judge();
+        let outcome = situation(of, peak).with_real_settings(json!({})).evaluate();
         (outcome.explained("web", "requests.memory"), outcome.warnings[1].clone())
     };
     // Twice the estimate of 614Mi is 1228Mi.
@@ -1055,6 +1055,6 @@ fn memory_is_at_least_the_weeks_peak_where_that_is_far_above_the_estimate() {
     assert!(reason.starts_with("1908Mi: ") && reason.ends_with("; raised from 614Mi for the peak of 7d, 1908Mi"));
     assert!(warning.contains("; raised from 614Mi for the peak of 7d, 1908Mi"), "{warning}");
     let chosen = json!({"estimates": {"percentile": {"memory": "p99.9 of recent"}}});
-    assert_eq!(situation(own, json!("2Gi")).with_settings(chosen).judge().value("web", "requests.memory"), "500Mi");
+    assert_eq!(situation(own, json!("2Gi")).with_settings(chosen).evaluate().value("web", "requests.memory"), "500Mi");
     assert!(estimated(pool, json!("2Gi")).0.contains("; raised from 614Mi for the peak of 7d, 2Gi; "));
 }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::harness::{Answer, answer};
 
-fn judge(request: &Value, quotas: &[Value], settings: &Value) -> Answer {
+fn evaluate(request: &Value, quotas: &[Value], settings: &Value) -> Answer {
     let payload = json!({"request": request, "settings": settings});
     answer(&payload, &json!({"ResourceQuota": {"items": quotas}}), None)
 }
@@ -32,7 +32,7 @@ fn sums_beyond_the_largest_amount_are_refused_by_every_bound() {
     let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [container("a"), container("b")]}});
     let request = of_pods("CREATE", &pod, None);
     let team = quota(json!({}), json!({"requests.cpu": MAX}), json!({"requests.cpu": "0"}));
-    let refused = judge(&request, &[team], &json!({}));
+    let refused = evaluate(&request, &[team], &json!({}));
     let text = format!("exceeded quota: team, requested: requests.cpu=>{MAX}, used: requests.cpu=0, limited: ");
     assert!(!refused.accepted && refused.message.contains(&text), "{}", refused.message);
     // Nothing is known of the growth of such a sum, so it is never taken for none.
@@ -40,16 +40,16 @@ fn sums_beyond_the_largest_amount_are_refused_by_every_bound() {
     let mut resize = of_pods("UPDATE", &old, Some(&old));
     resize["subResource"] = json!("resize");
     let full = quota(json!({}), json!({"requests.cpu": "1"}), json!({"requests.cpu": "0"}));
-    assert!(!judge(&resize, &[full], &json!({})).accepted);
+    assert!(!evaluate(&resize, &[full], &json!({})).accepted);
     let rules = json!([{"name": "pods", "limits": [{"type": "Pod", "max": {"cpu": MAX}}]}]);
-    let refused = judge(&request, &[], &json!({"limitRanges": {"rules": rules}}));
+    let refused = evaluate(&request, &[], &json!({"limitRanges": {"rules": rules}}));
     assert!(!refused.accepted && refused.message.contains("maximum cpu usage per Pod is"), "{}", refused.message);
-    assert!(judge(&request, &[], &json!({})).accepted);
+    assert!(evaluate(&request, &[], &json!({})).accepted);
 }
 
 #[test]
 fn an_amount_beyond_the_largest_is_refused_with_its_place() {
-    let refused = judge(&of_pods("CREATE", &pod("1e30"), None), &[], &json!({}));
+    let refused = evaluate(&of_pods("CREATE", &pod("1e30"), None), &[], &json!({}));
     let text = "object.spec.containers[0].resources.requests.cpu: `1e30` is not a quantity: it must be from -170141";
     assert!(!refused.accepted && refused.message.contains(text), "{}", refused.message);
 }
@@ -58,9 +58,9 @@ fn an_amount_beyond_the_largest_is_refused_with_its_place() {
 fn the_audit_scanner_does_not_charge_a_stored_pod_again() {
     let full = quota(json!({}), json!({"requests.cpu": "1"}), json!({"requests.cpu": "1"}));
     let mut request = of_pods("CREATE", &pod("500m"), None);
-    assert!(!judge(&request, std::slice::from_ref(&full), &json!({})).accepted);
+    assert!(!evaluate(&request, std::slice::from_ref(&full), &json!({})).accepted);
     request["uid"] = json!("42");
-    let audited = judge(&request, std::slice::from_ref(&full), &json!({}));
+    let audited = evaluate(&request, std::slice::from_ref(&full), &json!({}));
     assert!(audited.accepted, "{}", audited.message);
     assert!(audited.used.is_empty());
 }
@@ -70,7 +70,7 @@ fn the_audit_scanner_still_reports_missing_values_of_a_pod() {
     let limits = quota(json!({}), json!({"limits.cpu": "1"}), json!({"limits.cpu": "1"}));
     let mut request = of_pods("CREATE", &pod("500m"), None);
     request["uid"] = json!("42");
-    let audited = judge(&request, &[limits], &json!({}));
+    let audited = evaluate(&request, &[limits], &json!({}));
     assert!(audited.message.contains("failed quota: team: must specify limits.cpu for: c"), "{}", audited.message);
 }
 
@@ -83,7 +83,7 @@ fn the_audit_scanner_sees_a_pod_as_it_is_stored() {
         pod["status"] = json!({"qosClass": class});
         let mut request = of_pods("CREATE", &pod, None);
         request["uid"] = json!("42");
-        judge(&request, std::slice::from_ref(&limits), &json!({})).message
+        evaluate(&request, std::slice::from_ref(&limits), &json!({})).message
     };
     assert!(message("Burstable").contains("must specify limits.cpu"));
     assert_eq!(message("BestEffort"), "");
@@ -93,11 +93,11 @@ fn the_audit_scanner_sees_a_pod_as_it_is_stored() {
 fn requests_are_admitted_if_quotas_are_off_or_they_are_exempt() {
     let full = [quota(json!({}), json!({"pods": "1"}), json!({"pods": "1"}))];
     let request = of_pods("CREATE", &pod("1"), None);
-    assert!(!judge(&request, &full, &json!({})).accepted);
-    assert!(!judge(&request, &full, &json!({"limitRanges": {"mode": "off"}})).accepted);
-    assert!(judge(&request, &full, &json!({"quotas": {"mode": "off"}})).accepted);
-    assert!(judge(&request, &full, &json!({"exempt": {"namespaces": ["shop"]}})).accepted);
-    let warned = judge(&request, &full, &json!({"quotas": {"mode": "warn"}}));
+    assert!(!evaluate(&request, &full, &json!({})).accepted);
+    assert!(!evaluate(&request, &full, &json!({"limitRanges": {"mode": "off"}})).accepted);
+    assert!(evaluate(&request, &full, &json!({"quotas": {"mode": "off"}})).accepted);
+    assert!(evaluate(&request, &full, &json!({"exempt": {"namespaces": ["shop"]}})).accepted);
+    let warned = evaluate(&request, &full, &json!({"quotas": {"mode": "warn"}}));
     assert!(warned.accepted);
     assert_eq!(warned.warnings, ["would be rejected: quota team: pods short by 1 (0 available)"]);
 }
@@ -106,9 +106,9 @@ fn requests_are_admitted_if_quotas_are_off_or_they_are_exempt() {
 fn the_audit_scanner_is_not_refused_for_uncovered_resources() {
     let settings = json!({"quotas": {"limitedResources": [{"resource": "pods", "matchContains": ["requests.cpu"]}]}});
     let mut request = of_pods("CREATE", &pod("500m"), None);
-    assert!(!judge(&request, &[], &settings).accepted);
+    assert!(!evaluate(&request, &[], &settings).accepted);
     request["uid"] = json!("42");
-    assert!(judge(&request, &[], &settings).accepted);
+    assert!(evaluate(&request, &[], &settings).accepted);
 }
 
 #[test]

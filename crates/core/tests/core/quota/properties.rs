@@ -51,7 +51,7 @@ fn resize(object: &Value, old: &Value) -> Value {
     })
 }
 
-fn judge(request: &Value, quotas: &[Value]) -> Answer {
+fn evaluate(request: &Value, quotas: &[Value]) -> Answer {
     answer(&json!({"request": request}), &json!({"ResourceQuota": {"items": quotas}}), None)
 }
 
@@ -106,7 +106,7 @@ proptest! {
     ) {
         let mut quota = ample();
         let mut charge = |request: &Value| {
-            let answer = judge(request, std::slice::from_ref(&quota));
+            let answer = evaluate(request, std::slice::from_ref(&quota));
             assert!(answer.accepted, "{}", answer.message);
             if let Some(used) = answer.used.get("q") {
                 quota["status"]["used"] = used.clone();
@@ -147,8 +147,8 @@ proptest! {
             *hard = json!(format!("{}{unit}", digits + more));
         }
         let request = create(&pod);
-        if judge(&request, &[quota]).accepted {
-            let answer = judge(&request, &[larger]);
+        if evaluate(&request, &[quota]).accepted {
+            let answer = evaluate(&request, &[larger]);
             prop_assert!(answer.accepted, "{}", answer.message);
         }
     }
@@ -159,16 +159,16 @@ proptest! {
             .prop_map(|(a, b, c)| vec![a, b, c]).prop_flat_map(|quotas| (Just(quotas.clone()), Just(quotas).prop_shuffle())),
     ) {
         let request = create(&pod);
-        let (one, other) = (judge(&request, &quotas), judge(&request, &shuffled));
+        let (one, other) = (evaluate(&request, &quotas), evaluate(&request, &shuffled));
         prop_assert_eq!((one.accepted, one.message, one.used), (other.accepted, other.message, other.used));
     }
 
     #[test]
     fn every_quota_that_refuses_is_named(pod in pods(), quotas in (quotas(0), quotas(1)).prop_map(|(a, b)| [a, b])) {
         let request = create(&pod);
-        let together = judge(&request, &quotas);
+        let together = evaluate(&request, &quotas);
         for quota in &quotas {
-            let refuses = !judge(&request, std::slice::from_ref(quota)).accepted;
+            let refuses = !evaluate(&request, std::slice::from_ref(quota)).accepted;
             let name = quota["metadata"]["name"].as_str().unwrap();
             prop_assert_eq!(together.message.contains(&format!("; quota {name}: ")), refuses, "{}", together.message);
         }
@@ -176,6 +176,6 @@ proptest! {
 
     #[test]
     fn no_quota_makes_the_decision_panic(quotas in prop::collection::vec(any_json(), 0..4), pod in pods()) {
-        judge(&create(&pod), &quotas);
+        evaluate(&create(&pod), &quotas);
     }
 }

@@ -251,7 +251,7 @@ fn assumptions_are_stated() {
 }
 
 #[test]
-fn owned_workloads_are_judged_with_their_owner() {
+fn owned_workloads_are_evaluated_with_their_owner() {
     let mut made = workload("ReplicaSet", json!({"replicas": 9}));
     made["metadata"]["ownerReferences"] = json!([{"kind": "Deployment", "controller": true}]);
     let mut request = request(&made, None);

@@ -1,4 +1,4 @@
-//! Accuracy of requests, judged by later usage.
+//! Accuracy of requests, compared with later usage.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use super::traces::{Resource, Used};
 
 /// The figures of each column of requests, for the pods with a request in every column.
 #[derive(Debug)]
-pub struct Judged {
+pub struct Accuracy {
     pub pods: usize,
     pub all_pods: usize,
     /// Images at a time, and those of them for which we have no request.
@@ -60,7 +60,7 @@ struct Risk {
     used: f64,
 }
 
-impl Judged {
+impl Accuracy {
     /// The first of the columns is the yardstick, the last ours.
     pub fn of(used: &[Used], columns: &[&Requests], resource: Resource) -> Self {
         let mut pods = Vec::new();
@@ -71,16 +71,16 @@ impl Judged {
             pods.push(Pod::of(one));
             requests.iter_mut().zip(wanted).for_each(|(requests, wanted)| requests.push(wanted));
         }
-        let judged: Vec<Column<'_>> = requests.into_iter().map(|requests| Column { pods: &pods, requests }).collect();
-        let figures = judged.first().map(|yardstick| judged.iter().map(|column| column.figures(yardstick)));
+        let measured: Vec<Column<'_>> = requests.into_iter().map(|requests| Column { pods: &pods, requests }).collect();
+        let figures = measured.first().map(|yardstick| measured.iter().map(|column| column.figures(yardstick)));
         let names = columns.iter().map(|column| column.name.clone());
-        let judged_columns = figures.into_iter().flatten().zip(names).map(|(figures, name)| (name, figures)).collect();
+        let compared = figures.into_iter().flatten().zip(names).map(|(figures, name)| (name, figures)).collect();
         let images: BTreeSet<(&str, &str)> = used.iter().map(|one| (one.moment.as_str(), one.image.as_str())).collect();
         let ours = |(moment, image): &&(&str, &str)| {
             columns.last().is_some_and(|ours| ours.of(moment, image, resource).is_none())
         };
         let images_without = images.iter().filter(ours).count();
-        Self { pods: pods.len(), all_pods: used.len(), images: images.len(), images_without, columns: judged_columns }
+        Self { pods: pods.len(), all_pods: used.len(), images: images.len(), images_without, columns: compared }
     }
 }
 
