@@ -44,8 +44,8 @@ impl Chosen {
 }
 
 /// A client of the cluster. The text of an error says what was looked for.
-pub async fn client(context: Option<String>) -> Result<Client, String> {
-    proxy::client(config(&Chosen::of_context(context)).await?).map_err(|error| error.to_string())
+pub async fn client(chosen: &Chosen) -> Result<Client, String> {
+    proxy::client(config(chosen).await?).map_err(|error| error.to_string())
 }
 
 /// How to reach the cluster, and which namespace to use there.

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use headroom_kube::{clock, kubeconfig, log, signals};
+use headroom_kube::kubeconfig::{self, Chosen};
+use headroom_kube::{clock, log, signals};
 use headroom_quota_server::webhook_config::Webhook;
 use headroom_quota_server::{Options, Replica};
 use tokio::net::TcpListener;
@@ -93,7 +94,7 @@ impl Args {
                 "--request-lifetime must be at least {SHORTEST_LIFETIME}s: claims of requests under way would be released"
             );
         }
-        let client = kubeconfig::client(self.context.clone()).await.map_err(anyhow::Error::msg)?;
+        let client = kubeconfig::client(&Chosen::of_context(self.context.clone())).await.map_err(anyhow::Error::msg)?;
         let reviews =
             TcpListener::bind(self.listen).await.with_context(|| format!("cannot listen at {}", self.listen))?;
         let status = TcpListener::bind(self.listen_status)

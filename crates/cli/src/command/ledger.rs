@@ -1,11 +1,10 @@
 //! `kubectl headroom ledger`: looks after the ledgers that `headroom-controller enforce-quotas` writes.
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use clap::Subcommand;
 use clap::builder::NonEmptyStringValueParser;
 use headroom_kube::api_client::{ApiClient, ApiError};
 use headroom_kube::kubeconfig::{self, Chosen};
-use headroom_kube::proxy;
 use headroom_quota_server::check::check;
 use headroom_quota_server::suspend::suspend;
 use headroom_report::{Exit, Page, Table};
@@ -55,9 +54,8 @@ struct Check {
     /// Namespaces that are never charged, as given to `headroom-controller enforce-quotas`
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     exempt_namespaces: Vec<String>,
-    /// Context of the kubeconfig
-    #[arg(long)]
-    context: Option<String>,
+    #[command(flatten)]
+    cluster: Chosen,
 }
 
 pub fn run(args: Args) -> anyhow::Result<Exit> {
@@ -73,7 +71,7 @@ impl Check {
     fn run(self) -> anyhow::Result<Exit> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
         let report = runtime.block_on(async {
-            let client = kubeconfig::client(self.context.clone()).await?;
+            let client = kubeconfig::client(&self.cluster).await.map_err(|problem| format!("no cluster: {problem}"))?;
             check(&ApiClient::new(client), &self.namespace, &self.exempt_namespaces).await
         });
         let report = report.map_err(anyhow::Error::msg)?;
@@ -101,8 +99,9 @@ impl Suspension {
     fn run(self, is_suspended: bool) -> anyhow::Result<Exit> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
         runtime.block_on(async {
-            let config = kubeconfig::config(&self.cluster).await.map_err(anyhow::Error::msg)?;
-            let api = ApiClient::new(proxy::client(config)?);
+            let api = ApiClient::new(
+                kubeconfig::client(&self.cluster).await.map_err(|problem| anyhow!("no cluster: {problem}"))?,
+            );
             for quota in &self.quotas {
                 let outcome = match suspend(&api, quota, is_suspended).await {
                     Ok(false) => "unchanged",

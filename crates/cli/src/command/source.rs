@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
 use clap::{Args, Subcommand};
-use headroom_kube::kubeconfig;
+use headroom_kube::kubeconfig::{self, Chosen};
 use headroom_kube::secret::Secret;
 
 use headroom_sources::cloud_auth::{Cloud, Identity};
@@ -222,7 +222,11 @@ impl Place {
             }
         };
         let findings = findings.unwrap_or_else(|error| {
-            vec![Finding::bad("connection", error.to_string(), "make this work first; nothing else could be looked at")]
+            vec![Finding::bad(
+                "connection",
+                error.to_string(),
+                "fix the connection first; the remaining checks were skipped",
+            )]
         });
         Ok(Examination { source: format!("{kind} at {place}"), findings })
     }
@@ -251,7 +255,7 @@ impl PrometheusArgs {
     async fn http(&self, context: Option<String>, options: &prometheus::Options) -> anyhow::Result<Http> {
         let Some(service) = &self.service else { return Ok(Http::new(&options.endpoint)?) };
         let target = service_named(service)?;
-        let client = kubeconfig::client(context).await.map_err(no_cluster)?;
+        let client = kubeconfig::client(&Chosen::of_context(context)).await.map_err(no_cluster)?;
         Ok(behind_service(client, target, &options.endpoint).await?)
     }
 }
@@ -383,12 +387,12 @@ impl Access {
 }
 
 async fn api_server(context: Option<String>) -> anyhow::Result<Http> {
-    let client = kubeconfig::client(context).await.map_err(no_cluster)?;
+    let client = kubeconfig::client(&Chosen::of_context(context)).await.map_err(no_cluster)?;
     Ok(Http::api_server(client, Duration::from_secs(60)))
 }
 
 fn no_cluster(message: String) -> anyhow::Error {
-    anyhow!("no cluster to read from: {message}")
+    anyhow!("no cluster: {message}")
 }
 
 /// What is wrong is said without the header's value, which may be as good as a password.

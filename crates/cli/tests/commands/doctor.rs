@@ -43,6 +43,7 @@ fn it_has_text_and_json_output() {
     assert_eq!(diagnosis.status.code(), Some(1));
     let text = String::from_utf8(diagnosis.stdout).unwrap();
     assert!(text.contains("FAIL  connection  cannot reach"), "{text}");
+    assert!(text.contains("-> fix the connection first; the remaining checks were skipped"), "{text}");
 }
 
 #[test]

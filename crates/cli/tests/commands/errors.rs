@@ -47,6 +47,9 @@ fn no_cluster_and_wrong_files() {
         "errors-files.txt",
         &[
             "check app/web.yaml --kubeconfig nofile",
+            "ledger check --kubeconfig nofile",
+            "ledger suspend payments --kubeconfig nofile",
+            "doctor metrics-api",
             "explain missing.yaml --offline",
             "check -f missing.yaml --offline",
             "check empty.yaml --offline",

@@ -37,6 +37,36 @@ const OWNERS: [(&str, &str, &str); 4] = [
     ("gone-0", "StatefulSet", "gone"),
 ];
 
+/// Out-of-memory kills of a container, six hours after each other, the first a day ago.
+struct Kills {
+    pod: &'static str,
+    container: &'static str,
+    count: i64,
+    /// In mebibytes.
+    limit: f64,
+    span: (i64, i64),
+}
+
+const KILLS: [Kills; 2] = [
+    Kills { pod: "db-0", container: "postgres", count: 1, limit: 256.0, span: (0, 100) },
+    Kills { pod: "canary-7c9bfd5f4d-qqqqq", container: "canary", count: 2, limit: 128.0, span: (40, 100) },
+];
+
+impl Kills {
+    fn labels(&self) -> String {
+        format!(r#"namespace="shop",pod="{}",container="{}""#, self.pod, self.container)
+    }
+
+    fn first(&self, to: i64) -> i64 {
+        to - 86_400
+    }
+
+    /// How many there were by then.
+    fn until(&self, time: i64, to: i64) -> i64 {
+        (0..self.count).filter(|kill| time >= self.first(to) + kill * 6 * 3_600).count() as i64
+    }
+}
+
 /// OpenMetrics text.
 pub fn history(with_state: bool) -> String {
     let (from, to) = (NOW - 2 * 86_400, NOW);
@@ -101,18 +131,22 @@ fn state(text: &mut String, from: i64, to: i64, times: &dyn Fn((i64, i64)) -> Ve
         text,
         r#"kube_replicaset_owner{{namespace="shop",replicaset="web-5d8f7c6b5",owner_kind="Deployment",owner_name="web"}} 1 {from}"#
     );
-    // The database is killed once, a day ago.
-    let killed = to - 86_400;
     text.push_str("# TYPE kube_pod_container_status_last_terminated_reason gauge\n");
-    let db = r#"namespace="shop",pod="db-0",container="postgres""#;
-    for time in (killed..=to).step_by(STEP as usize) {
-        let _ =
-            writeln!(text, r#"kube_pod_container_status_last_terminated_reason{{{db},reason="OOMKilled"}} 1 {time}"#);
+    for kills in &KILLS {
+        for time in (kills.first(to)..=to).step_by(STEP as usize) {
+            let of = kills.labels();
+            let _ = writeln!(
+                text,
+                r#"kube_pod_container_status_last_terminated_reason{{{of},reason="OOMKilled"}} 1 {time}"#
+            );
+        }
     }
     text.push_str("# TYPE kube_pod_container_status_restarts counter\n");
-    for time in times((0, 100)) {
-        let restarts = i64::from(time >= killed);
-        let _ = writeln!(text, "kube_pod_container_status_restarts_total{{{db}}} {restarts} {time}");
+    for kills in &KILLS {
+        for time in times(kills.span) {
+            let (of, restarts) = (kills.labels(), kills.until(time, to));
+            let _ = writeln!(text, "kube_pod_container_status_restarts_total{{{of}}} {restarts} {time}");
+        }
     }
     // CPU grows by half a core a day, and memory is counted since this morning.
     text.push_str("# TYPE kube_resourcequota gauge\n");
@@ -124,7 +158,10 @@ fn state(text: &mut String, from: i64, to: i64, times: &dyn Fn((i64, i64)) -> Ve
         }
     }
     text.push_str("# TYPE kube_pod_container_resource_limits gauge\n");
-    for time in times((0, 100)) {
-        let _ = writeln!(text, r#"kube_pod_container_resource_limits{{{db},resource="memory"}} 268435456 {time}"#);
+    for kills in &KILLS {
+        for time in times(kills.span) {
+            let (of, limit) = (kills.labels(), kills.limit * MEBI);
+            let _ = writeln!(text, r#"kube_pod_container_resource_limits{{{of},resource="memory"}} {limit} {time}"#);
+        }
     }
 }

@@ -157,7 +157,7 @@ fn a_change_is_the_way_from_the_request_that_applies() {
     let [cpu, memory] = [0, 1].map(|index| canary["containers"][0]["resources"][index].clone());
     // The manifest sets neither; a LimitRange does.
     assert_eq!((&cpu["request"]["value"], &memory["request"]["value"]), (&"10m".into(), &"1Gi".into()));
-    assert_eq!((&cpu["change"]["amount"], &memory["change"]["amount"]), (&"+132m".into(), &"-820Mi".into()));
+    assert_eq!((&cpu["change"]["amount"], &memory["change"]["amount"]), (&"+132m".into(), &"-796Mi".into()));
 }
 
 /// A proxy that answers the first request with 503.
