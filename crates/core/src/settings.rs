@@ -17,8 +17,8 @@ use crate::json::{Malformed, Node};
 use crate::truncate::on_one_line;
 
 pub use estimates::{
-    EstimateMode, EstimateSettings, HistoryMatch, HistoryOwner, HistoryScope, KNOWN_DAYS, Margin, PerResource,
-    PercentileChoice, Step,
+    EstimateMode, EstimateSettings, HistoryMatch, HistoryOwner, HistoryScope, Margin, PerResource, PercentileChoice,
+    Step,
 };
 pub use quotas::{Freshness, LimitedResource, QuotaSettings};
 pub use reader::Reader;

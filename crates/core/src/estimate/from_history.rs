@@ -10,7 +10,7 @@ use crate::cluster::Context;
 use crate::cluster::usage::read::{Observed, Unusable};
 use crate::cluster::usage::{Percentile, Resource, Window};
 use crate::plan::{EstimateTarget, Purpose};
-use crate::settings::{EstimateSettings, HistoryOwner, KNOWN_DAYS, Margin, Settings};
+use crate::settings::{EstimateSettings, HistoryOwner, Margin, Settings};
 
 /// An amount from the history.
 pub struct HistoryEstimate {
@@ -35,7 +35,7 @@ impl HistoryEstimate {
         let mut figure = windows.largest_figure()?;
         let mut margin = Cow::Borrowed(settings.margin.of(resource));
         let mut quantity = margin.added_to(&figure.amount);
-        if let Some((most, smaller)) = windows.bound(days)? {
+        if let Some((most, smaller)) = windows.bound(target.purpose, days)? {
             let bound = smaller.added_to(&most.amount);
             if bound < quantity {
                 (figure, margin, quantity) = (most, Cow::Owned(smaller), bound);
@@ -125,6 +125,25 @@ const fn peak_to_cover(purpose: Purpose, is_pool: bool) -> (Window, u64) {
     }
 }
 
+/// After so many days of its own history, it is known what a container uses.
+const KNOWN_DAYS: u64 = 7;
+
+/// The figure of such a history, and an addition to it, above which nothing is estimated: margins are for what was not seen.
+/// None for storage, of which too little was recorded.
+const fn bound(resource: Resource, purpose: Purpose) -> Option<(Percentile, Window, Margin)> {
+    const NOTHING: Margin = Margin { percent: 0, amount: Quantity::ZERO };
+    match (resource, purpose) {
+        (Resource::Cpu, Purpose::Manifest) => Some((Percentile::P99, Window::MONTH, NOTHING)),
+        // Usage that grows, or that pauses at weekends, is above p99 of what was more often.
+        (Resource::Cpu, _) => Some((Percentile::P99_9, Window::Recent, NOTHING)),
+        (Resource::Memory, _) => {
+            let some = Margin { percent: 10, amount: Quantity::from_bytes(16 << 20) };
+            Some((Percentile::PEAK, Window::MONTH, some))
+        }
+        (Resource::EphemeralStorage, _) => None,
+    }
+}
+
 /// What was enough at a percentile of a window.
 struct Figure {
     percentile: Percentile,
@@ -186,11 +205,13 @@ impl<'a, 'd> Windows<'a, 'd> {
     }
 
     /// A figure of the container's own history, if that is long enough to bound what is estimated from it.
-    fn bound(&mut self, days: Option<u64>) -> Result<Option<(Figure, Margin)>, Unusable> {
+    fn bound(&mut self, purpose: Purpose, days: Option<u64>) -> Result<Option<(Figure, Margin)>, Unusable> {
         let resource = self.chosen.observed.resource;
         let is_known = self.chosen.owner == HistoryOwner::OwnNamespace && days.is_some_and(|days| days >= KNOWN_DAYS);
-        let Some((choice, margin)) = self.settings.bound(resource).filter(|_| is_known) else { return Ok(None) };
-        let (percentile, window) = (choice.percentile, choice.window.unwrap_or(self.chosen.window));
+        if !is_known || !self.settings.has_default_rule(resource) {
+            return Ok(None);
+        }
+        let Some((percentile, window, margin)) = bound(resource, purpose) else { return Ok(None) };
         let Some(observed) = self.get(window)? else { return Ok(None) };
         let amount = observed.known(percentile)?.map(|amount| in_usual_suffixes(amount, resource));
         Ok(amount.map(|amount| (Figure { percentile, window, amount }, margin)))

@@ -216,21 +216,11 @@ impl EstimateSettings<'_> {
         matches!(self.percentile.of(resource), Cow::Borrowed(_))
     }
 
-    /// The figure, and an addition to it, above which nothing is estimated from [`KNOWN_DAYS`] or more. None where somebody
-    /// chose a percentile or a margin, and for storage, of which too little was recorded.
-    pub fn bound(&self, resource: Resource) -> Option<(PercentileChoice, Margin)> {
-        let (figure, percent, amount) = match resource {
-            Resource::Cpu => (figure(Percentile::P99, Window::Recent), 0, Quantity::ZERO),
-            Resource::Memory => (figure(Percentile::PEAK, Window::MONTH), 10, Quantity::from_bytes(16 << 20)),
-            Resource::EphemeralStorage => return None,
-        };
-        let is_default = self.has_default_percentile(resource) && *self.margin.of(resource) == default_margin(resource);
-        is_default.then_some((figure, Margin { percent, amount }))
+    /// True if nobody chose a margin for this resource, either.
+    pub fn has_default_rule(&self, resource: Resource) -> bool {
+        self.has_default_percentile(resource) && *self.margin.of(resource) == default_margin(resource)
     }
 }
-
-/// After so many days of its own history, it is known what a container uses.
-pub const KNOWN_DAYS: u64 = 7;
 
 fn default_margin(resource: Resource) -> Margin {
     let amount = match resource {

@@ -223,7 +223,7 @@ fn a_week_of_its_own_history_bounds_the_estimate_by_what_was_used() {
         let mut images = with_figures();
         let tag = &mut images[NGINX]["tags"]["1,27"];
         tag["days"] = json!(days);
-        tag["windows"]["recent"]["cpu"] = usage("samples=10080 peak=9 80=60m 90=90m 99=100m");
+        tag["windows"]["recent"]["cpu"] = usage("samples=10080 peak=9 80=60m 90=90m 99=95m 99.9=100m");
         tag["windows"]["30d"] = observed("80=70m 90=90m", "99=450Mi 99.9=500Mi");
         tag["windows"]["30d"]["memory"]["peak"] = json!("510Mi");
         images
@@ -252,7 +252,7 @@ fn a_week_of_its_own_history_bounds_the_estimate_by_what_was_used() {
     assert_eq!(
         [outcome.explained("web", "requests.cpu"), outcome.explained("web", "requests.memory")],
         [
-            "100m: p99 of recent nginx:1.27 in this namespace, 10080 samples, 1h old",
+            "100m: p99.9 of recent nginx:1.27 in this namespace, 10080 samples, 1h old",
             "577Mi: peak of 30d nginx:1.27 in this namespace, 10080 samples, 1h old; 510Mi + 10% + 16Mi"
         ]
     );
