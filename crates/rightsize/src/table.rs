@@ -447,7 +447,7 @@ fn quotas(page: &mut Page, report: &Report, paint: Paint) {
         let [namespace, quota, resource] = [&effect.namespace, &effect.quota, name].map(String::clone);
         table.row([namespace, quota, resource, used, people::change(name, &effect.change), after, hard, warning]);
     }
-    writeln!(page, "\nQuotas, with all advice taken:");
+    writeln!(page, "\nQuotas after applying all recommendations:");
     page.table(table);
 }
 

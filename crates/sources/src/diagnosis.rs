@@ -61,8 +61,8 @@ impl Examination {
 pub fn clock(ours: i64, theirs: i64) -> Finding {
     let (skew, found) = match theirs - ours {
         0 => (0, "the same as here".to_owned()),
-        ahead if ahead > 0 => (ahead, format!("{ahead} s ahead of ours")),
-        behind => (-behind, format!("{} s behind ours", -behind)),
+        ahead if ahead > 0 => (ahead, format!("{ahead} s ahead of this machine")),
+        behind => (-behind, format!("{} s behind this machine", -behind)),
     };
     if skew <= 30 {
         Finding::good("clock", found)
@@ -70,7 +70,7 @@ pub fn clock(ours: i64, theirs: i64) -> Finding {
         Finding::doubtful(
             "clock",
             found,
-            "keep both clocks by NTP; until then the newest samples come late or look early",
+            "synchronize both clocks with NTP; until then the newest samples are missing or in the future",
         )
     }
 }
@@ -108,7 +108,7 @@ mod tests {
     #[test]
     fn a_clock_may_be_a_little_off() {
         assert_eq!(clock(100, 100).found, "the same as here");
-        assert_eq!(clock(100, 75), Finding::good("clock", "25 s behind ours"));
+        assert_eq!(clock(100, 75), Finding::good("clock", "25 s behind this machine"));
         assert_eq!(clock(100, 200).verdict, Verdict::Doubtful);
     }
 

@@ -71,7 +71,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         Format::Json => Page::json(&examination)?,
     })?;
     if examination.verdict() == Verdict::Bad {
-        bail!("nothing can be collected from here yet");
+        bail!("usage cannot be collected from this source yet");
     }
     Ok(())
 }

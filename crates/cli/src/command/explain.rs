@@ -17,7 +17,7 @@ use super::cluster_args::{Objects, Target, find, is_kind, one_by_one};
 
 const EXAMPLES: &str = "\
 Examples:
-  # A pod that is there
+  # A running pod
   kubectl headroom explain db-0 -n shop
 
   # What the pods of a Deployment get

@@ -27,7 +27,7 @@ const EXAMPLES: &str = "Examples:
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Count everything anew by live lists, and compare with the ledgers; exits with 1 on a difference
+    /// Recount everything from live lists and compare with the ledgers; exits with 1 on a difference
     Check(Check),
     /// Stop enforcing TenantQuotas; their usage is still counted
     Suspend(Suspension),

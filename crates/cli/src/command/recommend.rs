@@ -47,7 +47,7 @@ use crate::manifest;
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// Workloads such as `deployment/web`, `rollout canary` or `pod/db-0`; everything that runs in the namespace unless given
+    /// Workloads such as `deployment/web`, `rollout canary` or `pod/db-0`; all running workloads of the namespace unless given
     #[arg(value_name = "KIND/NAME", conflicts_with_all = ["files", "kustomizations"])]
     objects: Vec<String>,
     #[command(flatten)]
@@ -58,7 +58,7 @@ pub struct Args {
     /// Only workloads of these kinds, such as `Deployment,Rollout`
     #[arg(long, value_name = "KIND", value_delimiter = ',')]
     kind: Vec<String>,
-    /// Only containers with such a name; `*` stands for anything
+    /// Only containers whose name matches; `*` stands for any characters
     #[arg(long, value_name = "PATTERN", value_delimiter = ',')]
     container: Vec<String>,
     /// Recommend for a container of this image that does not exist yet
@@ -85,7 +85,7 @@ pub struct Args {
     /// Draw the distributions into an SVG file
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
-    /// Set what is recommended in manifests: those of -f, or these files and folders; everything else is left unchanged
+    /// Write the recommendations into manifests: those of -f, or these files and folders. Nothing else in them changes
     #[arg(long, value_name = "PATH", num_args = 0.., conflicts_with = "kustomizations")]
     write: Option<Vec<PathBuf>>,
     #[command(flatten)]
@@ -133,7 +133,7 @@ struct Store {
     /// Source of usage; UsageProfiles where the collector has published some, else the metrics store unless given
     #[arg(long, value_enum, value_name = "SOURCE")]
     from: Option<From>,
-    /// URL of Prometheus, or of anything that speaks its API
+    /// URL of Prometheus, or of a store with the same API
     #[arg(long, value_name = "URL", conflicts_with_all = ["service", "metrics_api"])]
     prometheus: Option<Url>,
     /// The store's Service as NAMESPACE/SERVICE:PORT (https:SERVICE:PORT for TLS), reached through the API server
@@ -164,7 +164,7 @@ struct Store {
 enum From {
     /// The history that `headroom-controller collect` has published, by image and workload
     Profiles,
-    /// A store that speaks Prometheus' API, named by --service or --prometheus or chosen on a terminal
+    /// A store with Prometheus' API, named by --service or --prometheus or chosen on a terminal
     Prometheus,
     /// One current sample per container, from metrics-server
     MetricsApi,
@@ -174,10 +174,10 @@ const EXAMPLES: &str = "Examples:
   # What the containers of a Deployment should request, and why
   kubectl headroom recommend deployment/web
 
-  # The whole cluster as a page to send around, with what it would save
+  # The whole cluster as an HTML report, with the savings
   kubectl headroom recommend -A -o html --price-cpu 23 --price-memory 3 > report.html
 
-  # Two weeks of usage from your Prometheus, in the cluster or elsewhere, whether or not the collector runs
+  # From two weeks of usage in your Prometheus, in the cluster or elsewhere
   kubectl headroom recommend -A --service monitoring/prometheus:9090
   kubectl headroom recommend -A --prometheus https://prometheus.example --token-file token
 
@@ -196,8 +196,7 @@ const EXAMPLES: &str = "Examples:
   # A gate: fail if a request of the shop is off by more than half
   kubectl headroom recommend -n shop -l app=shop --fail-above 50 -o junit > report.xml
 
-Without --patch nothing in the cluster is changed. A memory limit is only recommended from a metrics store and where there \
-is one, and a CPU limit never.
+Without --patch, nothing in the cluster changes. A new memory limit is recommended only where there is one, a CPU limit never.
 
 Exit codes: 0 done, 1 a request is off by more than --fail-above, or something was not written or patched, 2 not everything \
 could be read.";
@@ -504,7 +503,7 @@ impl Run<'_> {
                 }
                 (Err(problem), Some(origin)) => bail!("{origin}: {problem}"),
                 (Err(problem), None) => {
-                    let problem = format!("no advice on {} {}: {problem}", entry.key.namespace, entry.key);
+                    let problem = format!("no recommendation for {} {}: {problem}", entry.key.namespace, entry.key);
                     self.notes.push(ReadError::Failed(problem));
                 }
             }

@@ -18,14 +18,13 @@ use super::cluster_args::{Objects, Target, find, is_kind, one_by_one};
 
 const EXAMPLES: &str = "\
 Examples:
-  # A pod that is there, for a bug report
+  # A running pod, for a bug report
   kubectl headroom record db-0 -n shop --settings cluster-admission-policy.yaml
 
-  # What a manifest would meet in the cluster
+  # A manifest, evaluated against the cluster
   kubectl headroom record -f app.yaml --to report/
 
-The recording leaves out the values of environment variables, annotations, Secrets and ConfigMaps. Look at it before you \
-show it to others all the same.";
+The recording leaves out the values of environment variables, annotations, Secrets and ConfigMaps. Review it before you share it.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, mut_arg("all_namespaces", |argument| argument.hide(true)))]

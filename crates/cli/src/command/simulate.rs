@@ -35,8 +35,8 @@ Examples:
   # The policy with other settings, before they are rolled out
   kubectl headroom simulate -A --current-settings policy.yaml --settings new-policy.yaml
 
-Exit codes: 0 nothing gets worse, 1 something would newly be rejected or a quota exceeded, 2 not everything \
-could be looked at.";
+Exit codes: 0 nothing gets worse, 1 something would be newly rejected or a quota newly exceeded, 2 not everything could be \
+read.";
 
 /// What the manifests are.
 const CHANGES: &str =

@@ -24,10 +24,10 @@ use super::recommend::{self, Advised, Trend, UsageArgs};
 
 const EXAMPLES: &str = "\
 Examples:
-  # The whole cluster, to be opened in the page
+  # The whole cluster, for the UI
   kubectl headroom snapshot -A -o cluster.json
 
-  # One namespace, and a question about it later
+  # One namespace, to check manifests against later
   kubectl headroom snapshot -n shop -o shop.json
   kubectl headroom check -f app/ --cluster-dir shop.json
 

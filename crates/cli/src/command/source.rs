@@ -18,11 +18,11 @@ use headroom_sources::{Source, SourceError, checkpoints, influxdb, metrics_api, 
 /// A place that knows what containers used.
 #[derive(Debug, Subcommand)]
 pub enum Place {
-    /// Prometheus, or anything that speaks its API: Thanos, VictoriaMetrics, Mimir, and what Google, Amazon and Azure run
+    /// Prometheus, or a store with the same API: Thanos, VictoriaMetrics, Mimir, and those of Google, Amazon and Azure
     Prometheus(Box<PrometheusArgs>),
     /// InfluxDB 1, 2 or 3 with the data of Telegraf (inputs kubernetes and kube_inventory) or of Heapster
     Influxdb(Box<InfluxDbArgs>),
-    /// The metrics API (metrics-server), looked at each minute; for clusters that keep no metrics
+    /// The metrics API (metrics-server), sampled each minute; for clusters without a metrics store
     MetricsApi,
     /// The checkpoints of the Vertical Pod Autoscaler
     Checkpoints,
@@ -33,8 +33,8 @@ pub struct PrometheusArgs {
     /// Such as http://prometheus.monitoring:9090, with the path in front of the API if there is one
     #[arg(required_unless_present = "service")]
     url: Option<Url>,
-    /// Reach it through the API server instead: NAMESPACE/SERVICE:PORT (https:SERVICE:PORT for TLS). With a token, user or
-    /// certificate authority by a port-forward, else by the API server's proxy
+    /// Reach it through the API server instead: NAMESPACE/SERVICE:PORT (https:SERVICE:PORT for TLS); by a port-forward with a
+    /// token, user or certificate authority, else by the API server's proxy
     #[arg(long, value_name = "SERVICE", conflicts_with = "url")]
     service: Option<String>,
     /// Query step
@@ -148,7 +148,7 @@ pub(super) struct Access {
     /// Additional header, as `Name: value`; may be repeated
     #[arg(long, value_name = "HEADER")]
     header: Vec<Secret>,
-    /// Identity of this machine or workload to use; known by the URL for the stores that a cloud runs
+    /// Cloud identity of this machine or workload; detected by the URL for stores that a cloud runs
     #[arg(long, value_enum, value_name = "CLOUD", conflicts_with_all = ["token_file", "token", "user"])]
     identity: Option<Cloud>,
     /// Tenant of a store with several, sent as X-Scope-OrgID

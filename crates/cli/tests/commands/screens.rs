@@ -57,7 +57,7 @@ fn the_other_commands_fit_the_terminal() {
     // Its clock is that of another decade, so the seconds between have ten digits.
     let store = fake_prometheus::start(|| answer(200, MATRIX));
     let constant = |out: &str| {
-        let clock = out.find(" s behind ours").expect(out);
+        let clock = out.find(" s behind this machine").expect(out);
         out.replace(&store.url(), "http://store:9090").replace(&out[clock - 10..clock], "1234567890")
     };
     check("doctor", &here(), &format!("doctor prometheus {}", store.url()), 0, constant);

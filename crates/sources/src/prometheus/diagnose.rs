@@ -54,7 +54,7 @@ impl Probe {
             None if self.usage_image.containers > 0.0 => Finding::doubtful(
                 "image",
                 format!("only the label `{}` of the usage series, {} containers", self.usage_image.name, self.usage_image.containers),
-                "scrape kube-state-metrics: it tells the image as pods name it, init containers' too, and OOM kills",
+                "scrape kube-state-metrics: it has the image as pods name it, also of init containers, and OOM kills",
             ),
             None => Finding::bad(
                 "image",
@@ -74,7 +74,7 @@ impl Probe {
                     Finding::doubtful(
                         "sample interval",
                         format!("{scrape} s; cpu is averaged over {rate} s"),
-                        format!("scrape the kubelets every {} s or oftener to see cpu peaks of {step} s", step / 2),
+                        format!("scrape the kubelets at least every {} s to capture CPU peaks of {step} s", step / 2),
                     )
                 } else {
                     Finding::good("sample interval", format!("{scrape} s; cpu is averaged over {rate} s"))

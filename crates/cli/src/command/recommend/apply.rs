@@ -28,16 +28,16 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Changing the cluster")]
 pub struct Patching {
-    /// Set the recommended requests and memory limits in the cluster, by server-side apply; asks before it does
+    /// Set the recommended requests and memory limits in the cluster, by server-side apply, after a dry run and a confirmation
     #[arg(long, conflicts_with_all = ["fail_above", "write"])]
     pub patch: bool,
     /// Do not ask
     #[arg(long, requires = "patch")]
     yes: bool,
-    /// Take fields over from whoever manages them, such as Helm or kubectl
+    /// Take over fields from their managers, such as Helm or kubectl
     #[arg(long, requires = "patch")]
     force_conflicts: bool,
-    /// Script that puts back what was set before
+    /// Script that restores the previous values
     #[arg(long, value_name = "FILE", default_value = "headroom-rollback.sh", requires = "patch")]
     rollback: PathBuf,
 }
