@@ -168,3 +168,14 @@ fn what_cannot_be_checked_is_in_the_summary() {
     let summary = read(folder.path(), "summary");
     assert!(summary.contains("**Nothing was checked**") && summary.contains("missing.yaml"), "{summary}");
 }
+
+/// GitHub's reader ends a key at a colon with a space, also in the middle of a text without quotes; ours does not mind.
+#[test]
+fn texts_of_the_action_with_a_colon_are_quoted() {
+    for file in ["action.yml", ".pre-commit-hooks.yaml", "deploy/k9s/plugins.yaml"] {
+        for line in fs::read_to_string(root().join(file)).unwrap().lines() {
+            let value = line.split_once(": ").map_or("", |(_, value)| value);
+            assert!(value.starts_with(['"', '\'', '{', '[', '#']) || !value.contains(": "), "{file}: {line}");
+        }
+    }
+}
