@@ -43,7 +43,7 @@ impl fmt::Display for LimitBelowRequest<'_> {
         write!(
             f,
             "container {container}: the default {resource} limit of {limit} is below the request of {request}, which \
-             the API server refuses; set a {resource} limit of at least {request}"
+             the API server rejects; set a {resource} limit of at least {request}"
         )
     }
 }
