@@ -82,6 +82,7 @@ pub fn text(report: &Report, made_at: &str) -> String {
     containers(&mut page, report);
     quotas(&mut page, &report.quotas);
     namespaces(&mut page, report);
+    list(&mut page, "Flags", table::flags_explained(report));
     list(&mut page, "Autoscalers", report.scaled());
     list(&mut page, "Notes", report.all_notes());
     let lines: Vec<String> = csv::text(report, true).lines().map(escaped).collect();

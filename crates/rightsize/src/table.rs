@@ -345,7 +345,8 @@ pub fn flags(of: &Workload, container: &Container) -> Vec<Flag> {
     flags.into_iter().flatten().collect()
 }
 
-fn flags_explained(report: &Report) -> Vec<String> {
+/// A line for each kind of flag in a report.
+pub fn flags_explained(report: &Report) -> Vec<String> {
     let all: Vec<Flag> = report.containers().flat_map(|(of, container)| flags(of, container)).collect();
     let mut explained: Vec<&str> = all.into_iter().filter_map(Flag::explained).collect();
     explained.sort_unstable();

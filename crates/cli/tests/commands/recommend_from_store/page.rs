@@ -11,6 +11,7 @@ fn opened(page: &Path) -> String {
     let profile = tempfile::tempdir().unwrap();
     let output = Command::new("chromium")
         .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--virtual-time-budget=2000"])
+        .arg("--allow-file-access-from-files")
         .arg(format!("--user-data-dir={}", profile.path().display()))
         .arg("--dump-dom")
         .arg(format!("file://{}", page.display()))
@@ -66,6 +67,33 @@ fn the_page_sorts_and_filters_in_a_browser() {
         "front worker postgres night new canary; night new front worker canary postgres; postgres canary worker front new \
          night; front postgres new night canary worker; postgres; dark; namespace"
     );
+}
+
+#[test]
+fn the_page_fits_the_window_and_explains_its_flags() {
+    let server = prometheus(cluster::history(true));
+    let html = page(&server.url(), "world");
+    assert!(html.contains("<h2>Flags</h2>") && html.contains("throttled: CPU usage was capped by the limit"), "{html}");
+    // Each in place of the browser's own, which is 800 pixels wide.
+    let policy = html.lines().find(|line| line.contains("Content-Security-Policy")).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let inner = folder.path().join("inner.html");
+    fs::write(&inner, html.replace(policy, "")).unwrap();
+    let outer = folder.path().join("outer.html");
+    let frames =
+        "<iframe src=inner.html width=1440 height=400></iframe><iframe src=inner.html width=420 height=400></iframe>\
+        <script>onload = () => {
+            const widths = Array.from(document.querySelectorAll('iframe')).map(({ contentWindow: page }) => {
+                const root = page.document.documentElement;
+                return root.scrollWidth - root.clientWidth;
+            });
+            const page = document.querySelector('iframe').contentWindow;
+            const head = page.document.querySelector('#containers thead th');
+            page.scrollTo(0, page.scrollY + head.getBoundingClientRect().top + 60);
+            document.title = [...widths, head.getBoundingClientRect().top].join(' ');
+        }</script>";
+    fs::write(&outer, format!("<!doctype html><title>none</title>{frames}")).unwrap();
+    assert_eq!(title(&opened(&outer)), "0 0 0", "wider than 1440, than 420, and where the header row is");
 }
 
 #[test]
