@@ -133,7 +133,11 @@ const KNOWN_DAYS: u64 = 7;
 const fn bound(resource: Resource, purpose: Purpose) -> Option<(Percentile, Window, Margin)> {
     const NOTHING: Margin = Margin { percent: 0, amount: Quantity::ZERO };
     match (resource, purpose) {
-        (Resource::Cpu, Purpose::Manifest) => Some((Percentile::P99, Window::MONTH, NOTHING)),
+        // Minutes of steady usage differ more than the steps of five minutes that are read.
+        (Resource::Cpu, Purpose::Manifest) => {
+            let little = Margin { percent: 0, amount: Quantity::from_milli(2) };
+            Some((Percentile::P99, Window::MONTH, little))
+        }
         // Usage that grows, or that pauses at weekends, is above p99 of what was more often.
         (Resource::Cpu, _) => Some((Percentile::P99_9, Window::Recent, NOTHING)),
         (Resource::Memory, _) => {
