@@ -238,6 +238,7 @@ impl Asked<'_> {
         let containers = &now.containers;
         let is_wanted = |container: &&Container| {
             self.engine.wants(&container.name)
+                && !container.is_too_brief()
                 && (matches!(self.engine.usage, Usage::Read(_)) || container.killed_at.is_some())
         };
         let limit = |container| Some(container).filter(is_wanted).and_then(limit_of_usage);
@@ -280,7 +281,7 @@ impl Asked<'_> {
             }
             Usage::Read(_) => self.take_advice_from(usage, object, now, &mut advised, cluster)?,
         }
-        self.withdraw_unwanted(&mut advised);
+        self.withdraw(&mut advised);
         let after = self.with_all_written(object, now, &advised, cluster)?;
         Ok((advised, after))
     }
@@ -319,9 +320,18 @@ impl Asked<'_> {
         Ok(())
     }
 
-    fn withdraw_unwanted(&self, containers: &mut [Container]) {
-        for container in containers.iter_mut().filter(|container| !self.engine.wants(&container.name)) {
-            container.resources.iter_mut().for_each(ResourceAdvice::withdraw);
+    /// Takes back what is not wanted, and what is made from too little usage.
+    fn withdraw(&self, containers: &mut [Container]) {
+        for container in containers {
+            let minutes = container.evidence.filter(|evidence| evidence.is_too_brief).map(|evidence| evidence.samples);
+            for advice in &mut container.resources {
+                if let Some(minutes) = minutes.filter(|_| advice.recommended.is_some()) {
+                    advice.withdraw();
+                    advice.unknown = Some(Why::TooLittleData { minutes });
+                } else if !self.engine.wants(&container.name) {
+                    advice.withdraw();
+                }
+            }
         }
     }
 

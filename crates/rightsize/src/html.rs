@@ -229,7 +229,7 @@ fn container_row(page: &mut String, report: &Report, of: &Workload, container: &
         let tone = match flag {
             Flag::OomKills(_) => "bad",
             Flag::Throttled(_) | Flag::Restarts(_) | Flag::PodsDiffer | Flag::BelowPeak => "warn",
-            Flag::NoUsageData | Flag::TooBrief => "",
+            Flag::NoUsageData | Flag::TooBrief(_) => "",
             Flag::Autoscaler | Flag::Limit | Flag::QosClass => "info",
         };
         format!(" <span class=\"pill {tone}\">{}</span>", escaped(text))

@@ -81,11 +81,8 @@ impl Report {
 }
 
 impl ContainerChange {
-    /// None if there is nothing to set, or too little is known to set it.
+    /// None if there is nothing to set.
     fn of(container: &Container) -> Option<Self> {
-        if container.is_too_brief() {
-            return None;
-        }
         let resources = container.resources.iter();
         let limits = resources.clone().filter_map(|of| Some((of.resource.name(), of.recommended_limit.clone()?)));
         let requests = resources.filter_map(|of| Some((of.resource.name(), of.to_write()?.clone())));

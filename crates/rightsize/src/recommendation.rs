@@ -165,6 +165,9 @@ pub struct Unknown {
 /// What a report says of a container that nobody has measured.
 pub const NO_USAGE_DATA: &str = "no usage data";
 
+/// What a report says of a container of which less is known than two hours.
+pub const TOO_LITTLE_DATA: &str = "too little data";
+
 /// The reason that nothing is recommended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Why {
@@ -176,6 +179,10 @@ pub enum Why {
     ScaledByAutoscaler,
     /// The histories that were looked at.
     NoUsageData(Vec<RejectedHistory>),
+    /// The minutes that were observed, of all pods.
+    TooLittleData {
+        minutes: u64,
+    },
     /// Every amount would be refused.
     NoAmountFits,
 }
@@ -190,6 +197,7 @@ impl fmt::Display for Why {
             }
             Self::NoUsageData(skipped) if skipped.iter().all(RejectedHistory::is_empty) => f.write_str(NO_USAGE_DATA),
             Self::NoUsageData(skipped) => write!(f, "{NO_USAGE_DATA} ({})", of_rejected(skipped)),
+            Self::TooLittleData { minutes } => write!(f, "{TOO_LITTLE_DATA} ({minutes} min)"),
             Self::NoAmountFits => f.write_str("no amount satisfies the LimitRanges; see the notes"),
         }
     }

@@ -141,7 +141,7 @@ impl Report {
         let all = count_of(self.total.containers, "container");
         let counts = [
             (self.total.without_usage, format!("no usage data for {} of {all}", self.total.without_usage)),
-            (self.brief(), format!("measured for less than two hours, so not written: {} of {all}", self.brief())),
+            (self.brief(), format!("too little data (less than two hours) for {} of {all}", self.brief())),
         ];
         counts.into_iter().filter(|(count, _)| *count > 0).map(|(_, text)| text).collect()
     }

@@ -9,7 +9,7 @@ use headroom_report::draw::Charset;
 use headroom_report::people::{self, Unit};
 use headroom_report::{Page, Paint, Table};
 
-use super::recommendation::NO_USAGE_DATA;
+use super::recommendation::{NO_USAGE_DATA, TOO_LITTLE_DATA};
 use super::report::{Report, Total};
 use super::workload::{Container, ResourceAdvice, SetBy, Workload};
 
@@ -280,7 +280,7 @@ pub enum Flag {
     Autoscaler,
     QosClass,
     NoUsageData,
-    TooBrief,
+    TooBrief(u64),
 }
 
 impl fmt::Display for Flag {
@@ -295,7 +295,7 @@ impl fmt::Display for Flag {
             Self::Autoscaler => f.write_str("hpa"),
             Self::QosClass => f.write_str("qos"),
             Self::NoUsageData => f.write_str(NO_USAGE_DATA),
-            Self::TooBrief => f.write_str("too brief"),
+            Self::TooBrief(minutes) => write!(f, "{TOO_LITTLE_DATA} ({minutes} min)"),
         }
     }
 }
@@ -322,7 +322,9 @@ impl Flag {
             Self::Limit => "limit: a new memory limit is recommended beside the request: see -o wide",
             Self::Autoscaler => "hpa: an autoscaler would scale differently: see Autoscalers",
             Self::QosClass => "qos: the pod's QoS class would change: see -o wide",
-            Self::TooBrief => "too brief: measured for less than two hours: shown, but written nowhere",
+            Self::TooBrief(_) => {
+                "too little data: measured for less than two hours, of which later peaks are not known"
+            }
         })
     }
 }
@@ -340,7 +342,7 @@ pub fn flags(of: &Workload, container: &Container) -> Vec<Flag> {
         (!of.autoscalers.is_empty()).then_some(Flag::Autoscaler),
         (of.qos != of.qos_after).then_some(Flag::QosClass),
         container.is_without_usage().then_some(Flag::NoUsageData),
-        container.is_too_brief().then_some(Flag::TooBrief),
+        container.evidence.filter(|of| of.is_too_brief).map(|of| Flag::TooBrief(of.samples)),
     ];
     flags.into_iter().flatten().collect()
 }

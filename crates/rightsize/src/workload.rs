@@ -155,11 +155,12 @@ pub struct Evidence {
     pub samples: u64,
     /// Different ones, of which most may be gone.
     pub pods: u64,
-    /// Too little to be written anywhere.
+    /// Too little to recommend anything.
     pub is_too_brief: bool,
 }
 
-/// Minutes of usage that a recommendation needs to be written.
+/// Minutes of usage that a recommendation needs. On recordings half as many peaks of the following day are above what the
+/// first two hours show as above what the first ten minutes show.
 const ENOUGH_MINUTES: u64 = 120;
 
 impl Evidence {
@@ -174,13 +175,14 @@ impl Evidence {
     }
 }
 
-/// `14d, 3 pods`, or minutes where there are less than two hours of them
+/// `14d, 3 pods`, and of one day the hours or minutes of all pods together: `4h, 1 pod`
 impl fmt::Display for Evidence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let pods = count_of(self.pods, "pod");
-        match self.is_too_brief {
-            true => write!(f, "{}min, {pods}: too brief", self.samples),
-            false => write!(f, "{}d, {pods}", self.days),
+        match self.samples {
+            minutes if self.is_too_brief => write!(f, "{minutes}min, {pods}"),
+            minutes @ ..1_440 if self.days == 1 => write!(f, "{}h, {pods}", minutes / 60),
+            _ => write!(f, "{}d, {pods}", self.days),
         }
     }
 }

@@ -16,8 +16,8 @@ const MEBI: u64 = 1 << 20;
 fn observed(cpu_milli: u64, memory_mebi: u64, kill: Option<u64>) -> Observed {
     let mut observed = Observed::default();
     observed.pods.add(1);
-    observed.add(Resource::Cpu, NOW - 600, cpu_milli * 1_000_000, 3_600);
-    observed.add(Resource::Memory, NOW - 600, memory_mebi * MEBI, 3_600);
+    observed.add(Resource::Cpu, NOW - 600, cpu_milli * 1_000_000, 7_200);
+    observed.add(Resource::Memory, NOW - 600, memory_mebi * MEBI, 7_200);
     if let Some(memory) = kill {
         observed.add_kill(Kill { at: NOW - 3_000, memory: memory * MEBI, of: 1 });
     }
@@ -150,6 +150,22 @@ fn containers_with_one_image_get_advice_of_their_own() {
         row.containers.iter().map(|row| row.resource(Resource::Cpu).unwrap().recommended.clone()).collect();
     assert!(cpu[0] < cpu[1], "{cpu:?}");
     assert_eq!(cpu[2], None, "{cpu:?}");
+}
+
+#[test]
+fn of_less_than_two_hours_nothing_is_recommended() {
+    let workload = workload(json!([
+        {"name": "a", "image": "example.com/a:1", "resources": {"limits": {"memory": "2Gi"}}},
+    ]));
+    let mut usage = Observed::default();
+    usage.pods.add(1);
+    usage.add(Resource::Cpu, NOW - 600, 1_000_000, 1_200);
+    usage.add(Resource::Memory, NOW - 600, MEBI, 1_200);
+    let mut row = advised(&workload, &[("a", usage)], &mut around(&[]));
+    let container = row.containers.remove(0);
+    assert!(container.resources.iter().all(|of| of.recommended.is_none() && of.recommended_limit.is_none()));
+    assert_eq!(container.resource(Resource::Cpu).unwrap().explained(), "no recommendation: too little data (20 min)");
+    assert_eq!(container.evidence.unwrap().to_string(), "20min, 1 pod");
 }
 
 #[test]
