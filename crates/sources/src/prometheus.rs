@@ -16,6 +16,7 @@ mod oom;
 mod probe;
 mod query;
 pub mod reader;
+mod selector;
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -32,6 +33,7 @@ pub use self::answer::Row;
 pub use self::diagnose::diagnose;
 pub use self::names::Overrides;
 pub use self::reader::Reader;
+pub use self::selector::Matchers;
 
 /// How to use a store that speaks Prometheus' API.
 #[derive(Clone)]
@@ -39,7 +41,7 @@ pub struct Options {
     pub endpoint: Endpoint,
     pub names: Overrides,
     /// Put into every selector, such as `cluster="prod"`, which is needed where several clusters share a store.
-    pub matchers: String,
+    pub matchers: Matchers,
     pub step_seconds: u32,
     /// Read ephemeral storage too, where the store has it.
     pub ephemeral_storage: bool,
@@ -54,7 +56,7 @@ impl Options {
         Self {
             endpoint,
             names: Overrides::default(),
-            matchers: String::new(),
+            matchers: Matchers::default(),
             step_seconds: 60,
             ephemeral_storage: false,
             accept_partial: false,

@@ -33,6 +33,7 @@ use headroom_rightsize::{
     csv, evaluate_with_history as evaluate, findings, html, markdown, patches, picture, quota_effect,
 };
 use headroom_sources::http::Url;
+use headroom_sources::prometheus::Matchers;
 use serde_json::{Value, json};
 
 pub use self::quota_trends::Trend;
@@ -150,7 +151,7 @@ struct Store {
     step: i64,
     /// Matchers for every query, such as 'cluster="prod"', where several clusters share a store
     #[arg(long, default_value = "")]
-    matchers: String,
+    matchers: Matchers,
     /// Accept partial responses
     #[arg(long)]
     accept_partial: bool,

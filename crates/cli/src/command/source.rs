@@ -13,6 +13,7 @@ use headroom_sources::cloud_auth::{Cloud, Identity};
 use headroom_sources::diagnosis::{Examination, Finding};
 use headroom_sources::http::{Authentication, Endpoint, Http, Url};
 use headroom_sources::port_forward::{self, Target};
+use headroom_sources::prometheus::Matchers;
 use headroom_sources::{Source, SourceError, checkpoints, influxdb, metrics_api, prometheus};
 
 /// A place that knows what containers used.
@@ -42,7 +43,7 @@ pub struct PrometheusArgs {
     step: i64,
     /// Matchers for every query, such as 'cluster="prod"', where several clusters share a store
     #[arg(long, default_value = "")]
-    matchers: String,
+    matchers: Matchers,
     /// Accept partial responses; gaps are never backfilled
     #[arg(long)]
     accept_partial: bool,

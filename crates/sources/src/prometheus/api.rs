@@ -6,7 +6,8 @@ use headroom_usage::sample::Window;
 
 use super::Options;
 use super::answer::{self, NUMBER, Row};
-use super::query;
+use super::query::{self, Question};
+use super::selector::Selector;
 use crate::SourceError;
 use crate::cloud_auth::Cloud;
 use crate::http::{Authentication, Http};
@@ -38,7 +39,7 @@ impl Api {
     /// Asks about each step of a window.
     pub async fn range(
         &self,
-        question: &str,
+        question: &Question,
         window: Window,
         step_seconds: u32,
         each: &mut EachRow<'_>,
@@ -58,7 +59,7 @@ impl Api {
     }
 
     /// Asks about one moment, now if none is given.
-    pub async fn moment(&self, question: &str, at: Option<i64>) -> Result<Vec<Row>, SourceError> {
+    pub async fn moment(&self, question: &Question, at: Option<i64>) -> Result<Vec<Row>, SourceError> {
         let mut rows = Vec::new();
         let time = at.or(self.as_of).map(|at| at.to_string());
         let moment: Vec<_> = time.iter().map(|time| ("time", time.as_str())).collect();
@@ -71,18 +72,14 @@ impl Api {
     }
 
     /// The single number that answers a question, if there is one.
-    pub async fn number(&self, question: &str, at: Option<i64>) -> Result<Option<f64>, SourceError> {
+    pub async fn number(&self, question: &Question, at: Option<i64>) -> Result<Option<f64>, SourceError> {
         Ok(self.moment(question, at).await?.first().and_then(Row::value))
     }
 
     /// Several questions about one moment in one query: the rows of each. Where the store cannot take them together, each is
     /// asked by itself, and one that the store does not understand has no rows.
-    pub async fn moments(&self, questions: &[String], at: Option<i64>) -> Result<Vec<Vec<Row>>, SourceError> {
-        let numbered = questions.iter().enumerate();
-        let parts: Vec<String> = numbered
-            .map(|(number, text)| format!("label_replace({text}, \"{NUMBER}\", \"{number}\", \"\", \"\")"))
-            .collect();
-        let together = self.moment(&parts.join(" or "), at).await;
+    pub async fn moments(&self, questions: &[Question], at: Option<i64>) -> Result<Vec<Vec<Row>>, SourceError> {
+        let together = self.moment(&query::numbered(questions), at).await;
         if let Ok(rows) = &together
             && !rows.is_empty()
             && rows.iter().all(|row| !row.label(NUMBER).is_empty())
@@ -108,7 +105,7 @@ impl Api {
 
     /// The store's clock, in whole unix seconds.
     pub async fn now(&self) -> Result<i64, SourceError> {
-        let time = self.number(query::NOW, None).await?;
+        let time = self.number(&query::now(), None).await?;
         time.map(|time| time.floor() as i64)
             .ok_or_else(|| SourceError::Permanent(format!("`{}` does not report its time", self.http.name())))
     }
@@ -116,11 +113,11 @@ impl Api {
     async fn ask(
         &self,
         path: &str,
-        question: &str,
+        question: &Question,
         moments: &[(&str, &str)],
         each: &mut EachRow<'_>,
     ) -> Result<(), SourceError> {
-        let mut parameters = vec![("query", question)];
+        let mut parameters = vec![("query", question.as_str())];
         parameters.extend(moments);
         self.pieces(path, parameters, Shape::ArrayAt(2, "result"), &mut |piece| each(answer::row(piece)?)).await
     }
@@ -129,7 +126,7 @@ impl Api {
     /// without reading a sample.
     pub async fn series(
         &self,
-        selectors: &[String],
+        selectors: &[Selector],
         window: Window,
         each: &mut (dyn FnMut(BTreeMap<String, String>) + Send),
     ) -> Result<(), SourceError> {

@@ -7,7 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::answer::Row;
 use super::names::{Place, State};
-use super::query;
+use super::query::{self, Question};
+use super::selector::{Match, Matchers};
 use crate::cluster_id::{ClusterId, KUBE_SYSTEM};
 
 /// What the label with the cluster's name is called.
@@ -75,12 +76,12 @@ impl Clusters {
 }
 
 /// Asks when kube-system was created.
-pub fn created(state: &State, matchers: &str) -> String {
-    query::selector(query::CREATED, &[(state.place.namespace.as_str(), "=", KUBE_SYSTEM)], matchers)
+pub fn created(state: &State, matchers: &Matchers) -> Question {
+    query::series(query::CREATED, &[(&state.place.namespace, Match::Is(KUBE_SYSTEM))], matchers)
 }
 
 /// Asks how many series have which cluster's name.
-pub fn by_label(metric: &str, usage: &Place, matchers: &str) -> String {
+pub fn by_label(metric: &str, usage: &Place, matchers: &Matchers) -> Question {
     query::count_by(&LABELS, metric, usage, matchers)
 }
 

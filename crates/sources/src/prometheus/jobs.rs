@@ -10,7 +10,8 @@ use std::cmp::Reverse;
 
 use super::answer::Row;
 use super::names::Place;
-use super::query;
+use super::query::{self, Question};
+use super::selector::{Match, Matchers};
 
 /// Where the kubelet serves cAdvisor's metrics. The Prometheus operator keeps the path in the label `metrics_path`.
 const CADVISOR: &str = "/metrics/cadvisor";
@@ -33,13 +34,13 @@ pub struct Jobs(Vec<Job>);
 
 impl Jobs {
     /// Asks who has series of a metric.
-    pub fn question(metric: &str, place: &Place, matchers: &str) -> String {
+    pub fn question(metric: &str, place: &Place, matchers: &Matchers) -> Question {
         query::count_of_containers_by(&[JOB, PATH], metric, place, matchers)
     }
 
     /// The jobs in the answer. Nobody is looked for if the user has named the job.
-    pub fn among(metric: &str, rows: &[Row], matchers: &str) -> Self {
-        if names_a_job(matchers) {
+    pub fn among(metric: &str, rows: &[Row], matchers: &Matchers) -> Self {
+        if matchers.name(JOB) {
             return Self::default();
         }
         Self::in_order(metric, rows.iter().filter_map(job).collect())
@@ -57,17 +58,18 @@ impl Jobs {
         Self(jobs)
     }
 
-    /// What has to stand in every selector; none if all series are of one job, or the user has named it.
-    pub fn matcher(&self) -> Option<String> {
-        let (first, others) = self.0.split_first()?;
-        if others.is_empty() && first.name.is_empty() {
-            return None;
+    /// What has to stand in every selector; nothing if all series are of one job, or the user has named it.
+    pub fn matchers(&self) -> Matchers {
+        let all = Matchers::default();
+        match self.0.split_first() {
+            None => all,
+            Some((first, [])) if first.name.is_empty() => all,
+            Some((first, others)) => {
+                let all = all.and(JOB, Match::Is(&first.name));
+                let is_shared = others.iter().any(|other| other.name == first.name);
+                if is_shared { all.and(PATH, Match::Is(&first.path)) } else { all }
+            }
         }
-        let mut matcher = format!("{JOB}={}", query::quoted(&first.name));
-        if others.iter().any(|other| other.name == first.name) {
-            matcher.push_str(&format!(",{PATH}={}", query::quoted(&first.path)));
-        }
-        Some(matcher)
     }
 
     /// The name of the job that counts.
@@ -86,43 +88,32 @@ fn job(row: &Row) -> Option<Job> {
     Some(Job { name: text(JOB), path: text(PATH), containers: row.value()? })
 }
 
-fn names_a_job(matchers: &str) -> bool {
-    let labels = matchers.split(',').filter_map(|matcher| matcher.split(['=', '!']).next());
-    labels.map(str::trim).any(|label| label == JOB)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[track_caller]
-    fn check_of(metric: &str, jobs: &[(&str, &str, f64)], expected: Option<&str>) {
+    fn check_of(metric: &str, jobs: &[(&str, &str, f64)], expected: &str) {
         let jobs =
             jobs.iter().map(|&(name, path, containers)| Job { name: name.into(), path: path.into(), containers });
-        assert_eq!(Jobs::in_order(metric, jobs.collect()).matcher().as_deref(), expected);
+        assert_eq!(Jobs::in_order(metric, jobs.collect()).matchers().to_string(), expected);
     }
 
     #[test]
     fn the_job_of_cadvisor_counts_and_else_the_largest() {
         let check =
             |jobs: &[(&str, &str, f64)], expected| check_of("container_memory_working_set_bytes", jobs, expected);
-        check(&[], None);
-        check(&[("", "", 5.0)], None);
-        check(&[("kubelet", "", 5.0)], Some(r#"job="kubelet""#));
-        check(&[("evil/exporter", "", 2.0), ("cadvisor", "", 50.0)], Some(r#"job="cadvisor""#));
-        check(&[("evil/exporter", "/metrics", 900.0), ("kubelet", CADVISOR, 50.0)], Some(r#"job="kubelet""#));
-        check(&[("kubelet", "", 50.0), ("kube-state-metrics", "", 2.0)], Some(r#"job="kubelet""#));
+        check(&[], "");
+        check(&[("", "", 5.0)], "");
+        check(&[("kubelet", "", 5.0)], r#"job="kubelet""#);
+        check(&[("evil/exporter", "", 2.0), ("cadvisor", "", 50.0)], r#"job="cadvisor""#);
+        check(&[("evil/exporter", "/metrics", 900.0), ("kubelet", CADVISOR, 50.0)], r#"job="kubelet""#);
+        check(&[("kubelet", "", 50.0), ("kube-state-metrics", "", 2.0)], r#"job="kubelet""#);
         let state = [("a", "", 50.0), ("prom-kube-state-metrics", "", 50.0)];
-        check_of("kube_pod_container_info", &state, Some(r#"job="prom-kube-state-metrics""#));
+        check_of("kube_pod_container_info", &state, r#"job="prom-kube-state-metrics""#);
         let both = [("kubelet", "/metrics/resource", 50.0), ("kubelet", CADVISOR, 50.0)];
-        check(&both, Some(r#"job="kubelet",metrics_path="/metrics/cadvisor""#));
-        check(&[("a\"b", "", 2.0), ("", "", 1.0)], Some(r#"job="a\"b""#));
-        check(&[("exporter", "", 1.0), ("", "", 2.0)], Some(r#"job="""#));
-    }
-
-    #[test]
-    fn a_job_in_the_matchers_is_seen() {
-        assert!(names_a_job(r#"job="a""#) && names_a_job(r#"cluster="x", job=~"a|b""#) && names_a_job(r#"job!="a""#));
-        assert!(!names_a_job("") && !names_a_job(r#"cluster="job""#) && !names_a_job(r#"exported_job="a""#));
+        check(&both, r#"job="kubelet",metrics_path="/metrics/cadvisor""#);
+        check(&[("a\"b", "", 2.0), ("", "", 1.0)], r#"job="a\"b""#);
+        check(&[("exporter", "", 1.0), ("", "", 2.0)], r#"job="""#);
     }
 }

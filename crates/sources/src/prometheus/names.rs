@@ -4,6 +4,8 @@
 //! labels moved aside by a scrape without `honor_labels`, recording rules), and any name can be set by hand. Which of
 //! the candidates a store really has is found by asking it: see `probe`.
 
+use super::selector::{Match, Matchers};
+
 /// Names set by hand; `None` is probed.
 #[derive(Debug, Clone, Default)]
 pub struct Overrides {
@@ -53,7 +55,7 @@ pub struct Names {
     pub storage: Option<String>,
     pub usage: Place,
     /// Matches the series of the job that may say what containers use.
-    pub usage_job: Option<String>,
+    pub usage_job: Matchers,
     /// The label with the image on the usage series themselves.
     pub usage_image: Option<String>,
     /// What kube-state-metrics tells of containers, if it is there.
@@ -80,7 +82,7 @@ pub struct State {
     pub place: Place,
     pub image: String,
     /// Matches the series of kube-state-metrics' job.
-    pub job: Option<String>,
+    pub job: Matchers,
 }
 
 pub const CPU: &str = "container_cpu_usage_seconds_total";
@@ -90,16 +92,16 @@ const STORAGE: &str = "container_fs_usage_bytes";
 const GOOGLE_CPU: &str = "kubernetes_io:container_cpu_core_usage_time";
 const GOOGLE_MEMORY: &str = "kubernetes_io:container_memory_used_bytes";
 const GOOGLE_STORAGE: &str = "kubernetes_io:container_ephemeral_storage_used_bytes";
-/// The part of it that the kernel cannot take back: the working set.
-const GOOGLE_WORKING_SET: &str = r#"memory_type="non-evictable""#;
 /// Google adds to each series what it knows of the container.
 const GOOGLE_IMAGE: &str = "metadata_system_container_image";
 pub const INFO: &str = "kube_pod_container_info";
 pub const INIT_INFO: &str = "kube_pod_init_container_info";
 
-/// What has to stand in every selector of a metric, because it has a series for each part of what is measured.
-pub fn own_matcher(metric: &str) -> Option<&'static str> {
-    (metric == GOOGLE_MEMORY).then_some(GOOGLE_WORKING_SET)
+/// What has to stand in every selector of a metric, because it has a series for each part of what is measured: of Google's
+/// memory, the part that the kernel cannot take back, which is the working set.
+pub fn own_matchers(metric: &str) -> Matchers {
+    let all = Matchers::default();
+    if metric == GOOGLE_MEMORY { all.and("memory_type", Match::Is("non-evictable")) } else { all }
 }
 
 /// Names of usage metrics that go together, and how they may be labelled.

@@ -3,12 +3,14 @@
 
 use crate::SourceError;
 
+use super::Options;
 use super::answer::Row;
 use super::api::Api;
 use super::clusters::{self, Clusters};
 use super::jobs::Jobs;
 use super::names::{Cpu, Names, Overrides, Place, State, Usage};
-use super::{Options, query};
+use super::query::{self, Question};
+use super::selector::Matchers;
 
 /// How long ago kube-state-metrics may have been seen last to be taken as there, in seconds. It comes and goes.
 const AWAY: [i64; 4] = [900, 3_600, 6 * 3_600, 86_400];
@@ -54,7 +56,7 @@ impl<T> Counted<T> {
 /// Asks in three queries: what the store has of each candidate name, then what depends on the names, then how far apart samples
 /// are. More are needed only where kube-state-metrics is away.
 pub(super) async fn probe(api: &Api, options: &Options) -> Result<Probe, SourceError> {
-    let (wanted, matchers) = (&options.names, options.matchers.as_str());
+    let (wanted, matchers) = (&options.names, &options.matchers);
     let count =
         |metric: &str, place: &Place, image: Option<&str>| query::count_of_containers(metric, place, image, matchers);
     let usages: Vec<(Usage, Place)> = wanted
@@ -68,9 +70,9 @@ pub(super) async fn probe(api: &Api, options: &Options) -> Result<Probe, SourceE
         .flat_map(|place| wanted.state_images().into_iter().map(move |image| (place.clone(), image)))
         .collect();
     let of_states =
-        || states.iter().map(|(place, image)| count(&wanted.info(), place, Some(image))).collect::<Vec<String>>();
+        || states.iter().map(|(place, image)| count(&wanted.info(), place, Some(image))).collect::<Vec<Question>>();
 
-    let mut questions = vec![query::NOW.to_owned(), query::METRICS_QL.to_owned()];
+    let mut questions = vec![query::now(), query::is_metrics_ql()];
     for (usage, place) in &usages {
         questions.extend([&usage.memory, &usage.cpu.metric].map(|metric| count(metric, place, None)));
         questions.extend(options.ephemeral_storage.then(|| count(&usage.storage, place, None)));
@@ -102,7 +104,7 @@ pub(super) async fn probe(api: &Api, options: &Options) -> Result<Probe, SourceE
     let of = |counted: &[f64]| -> Option<Counted<State>> {
         let both = states.iter().zip(counted);
         let ((place, image), containers) = both.into_iter().find(|(_, containers)| **containers > 0.0)?;
-        let name = State { info: wanted.info(), place: place.clone(), image: image.clone(), job: None };
+        let name = State { info: wanted.info(), place: place.clone(), image: image.clone(), job: Matchers::default() };
         Some(Counted { name, containers: *containers })
     };
     let (mut state, mut state_ago) = (of(&counted), 0);
@@ -152,7 +154,7 @@ pub(super) async fn probe(api: &Api, options: &Options) -> Result<Probe, SourceE
     let mut created = Vec::new();
     if let Some(state) = &mut state {
         state_jobs = Jobs::among(&state.name.info, &next(), matchers);
-        state.name.job = state_jobs.matcher();
+        state.name.job = state_jobs.matchers();
         created = next();
     }
     let clusters = Clusters::among(&created, &by_label);
@@ -206,7 +208,7 @@ impl Probe {
             memory,
             storage: self.storage.as_ref().and_then(Counted::found).cloned(),
             usage: self.usage.clone(),
-            usage_job: self.usage_jobs.matcher(),
+            usage_job: self.usage_jobs.matchers(),
             usage_image: self.usage_image.found().cloned(),
             state: self.state.as_ref().map(|state| state.name.clone()),
             state_away_since: is_away.then_some(self.now - self.state_ago),

@@ -9,7 +9,9 @@ use std::fmt::Write as _;
 
 use headroom_usage::sample::Resource;
 
-use super::names::{self, Cpu, INIT_INFO, Names, Place, State};
+use super::answer::NUMBER;
+use super::names::{Cpu, INIT_INFO, Names, Place, State};
+use super::selector::{Match, Matchers, PRESENT, Selector};
 
 /// Tells when a namespace was created.
 pub const CREATED: &str = "kube_namespace_created";
@@ -17,18 +19,39 @@ pub const CREATED: &str = "kube_namespace_created";
 /// Tells how often a container was started again.
 pub const RESTARTS: &str = "kube_pod_container_status_restarts_total";
 
+/// PromQL that was built here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Question(String);
+
+impl Question {
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Several questions in one, whose answers are told apart by their number.
+pub fn numbered(questions: &[Question]) -> Question {
+    let numbered = questions.iter().enumerate();
+    let parts = numbered
+        .map(|(number, question)| format!("label_replace({}, \"{NUMBER}\", \"{number}\", \"\", \"\")", question.0));
+    Question(parts.collect::<Vec<_>>().join(" or "))
+}
+
 /// Builds questions for one store.
 #[derive(Debug, Clone, Copy)]
 pub struct Queries<'a> {
     pub names: &'a Names,
-    /// Matchers that are put into every selector, such as `cluster="prod"`.
-    pub matchers: &'a str,
+    pub matchers: &'a Matchers,
     pub step_seconds: u32,
 }
 
 impl Queries<'_> {
     /// The usage of each container of these namespaces within each step; none if the store does not have the resource.
-    pub fn usage(&self, namespaces: &[&str], resource: Resource, with_image: bool) -> Option<String> {
+    pub fn usage(&self, namespaces: &[&str], resource: Resource, with_image: bool) -> Option<Question> {
+        self.usage_text(namespaces, resource, with_image).map(Question)
+    }
+
+    fn usage_text(&self, namespaces: &[&str], resource: Resource, with_image: bool) -> Option<String> {
         let by = self.usage_labels(with_image);
         let selector = |metric: &String| self.usage_selector(metric, namespaces);
         match resource {
@@ -45,7 +68,7 @@ impl Queries<'_> {
 
     /// CPU in cores, averaged over [`rate_seconds`]. `max by` leaves one series of an HA pair; `rate` sees counter
     /// resets, and gives nothing where the counter was not scraped.
-    fn cpu(&self, selector: &str, cpu: &Cpu, by: &str) -> String {
+    fn cpu(&self, selector: &Selector, cpu: &Cpu, by: &str) -> String {
         if cpu.is_rate {
             format!("max by ({by}) (last_over_time({selector}[{}ms]))", self.gauge_milliseconds())
         } else {
@@ -58,7 +81,7 @@ impl Queries<'_> {
     }
 
     /// The peak of bytes within each step.
-    fn peak(&self, selector: &str, by: &str) -> String {
+    fn peak(&self, selector: &Selector, by: &str) -> String {
         format!("max by ({by}) (max_over_time({selector}[{}ms]))", self.gauge_milliseconds())
     }
 
@@ -71,8 +94,8 @@ impl Queries<'_> {
         permilles: &[u16],
         first: i64,
         seconds: i64,
-    ) -> Option<String> {
-        let usage = self.usage(namespaces, resource, false)?;
+    ) -> Option<Question> {
+        let usage = self.usage_text(namespaces, resource, false)?;
         let mut rank = String::new();
         let mut before = 0;
         for (moment, permille) in (first..).zip(permilles) {
@@ -82,22 +105,22 @@ impl Queries<'_> {
         }
         let scale = if resource == Resource::Cpu { "1e6 * " } else { "" };
         let step = self.step_seconds;
-        Some(format!("ceil({scale}quantile_over_time(({rank}) / 1000, ({usage})[{seconds}s:{step}s]))"))
+        Some(Question(format!("ceil({scale}quantile_over_time(({rank}) / 1000, ({usage})[{seconds}s:{step}s]))")))
     }
 
     /// By how much a counter of cAdvisor's rose in a day.
-    pub fn rise(&self, namespaces: &[&str], metric: &str) -> String {
+    pub fn rise(&self, namespaces: &[&str], metric: &str) -> Question {
         self.of_containers(&format!("increase({}[1d])", self.usage_selector(metric, namespaces)))
     }
 
     /// How many samples each container has in a day.
-    pub fn lives(&self, namespaces: &[&str]) -> Option<String> {
+    pub fn lives(&self, namespaces: &[&str]) -> Option<Question> {
         let metric = self.names.memory.as_ref().or(self.names.cpu.as_ref().map(|cpu| &cpu.metric))?;
         Some(self.of_containers(&format!("count_over_time({}[1d])", self.usage_selector(metric, namespaces))))
     }
 
     /// What containers with at most so many samples in a day used of the CPU on average while they ran, in cores.
-    pub fn brief_lives(&self, namespaces: &[&str], most_samples: i64) -> Option<String> {
+    pub fn brief_lives(&self, namespaces: &[&str], most_samples: i64) -> Option<Question> {
         let cpu = self.names.cpu.as_ref()?;
         let day = format!("{}[1d]", self.usage_selector(&cpu.metric, namespaces));
         let mean = if cpu.is_rate {
@@ -106,99 +129,117 @@ impl Queries<'_> {
             let scrape = self.names.scrape_seconds;
             format!("(max_over_time({day}) - min_over_time({day})) / ((count_over_time({day}) - 1) * {scrape})")
         };
-        Some(format!("max by ({}) ({mean} and count_over_time({day}) <= {most_samples})", self.usage_labels(false)))
+        let by = self.usage_labels(false);
+        Some(Question(format!("max by ({by}) ({mean} and count_over_time({day}) <= {most_samples})")))
     }
 
     /// One number for each container: the sum over its lives, which differ in what their cgroup is called, of one scraper.
-    fn of_containers(&self, of_series: &str) -> String {
-        format!("max by ({}) (sum without (id, name) ({of_series}))", self.usage_labels(false))
+    fn of_containers(&self, of_series: &str) -> Question {
+        Question(format!("max by ({}) (sum without (id, name) ({of_series}))", self.usage_labels(false)))
     }
 
     /// The image of each container and init container, while it is known.
-    pub fn images(&self, namespace: &str, state: &State) -> String {
+    pub fn images(&self, namespace: &str, state: &State) -> Question {
         let Place { pod, container, .. } = &state.place;
         let part = |metric: &str| {
-            let selector = self.state_selector(state, metric, &[namespace], &[(&state.image, "!=", "")]);
+            let selector = self.state_selector(state, metric, &[namespace], &[(&state.image, PRESENT)]);
             format!("max by ({pod}, {container}, {}) ({selector})", state.image)
         };
-        format!("{} or {}", part(&state.info), part(INIT_INFO))
+        Question(format!("{} or {}", part(&state.info), part(INIT_INFO)))
     }
 
     /// Containers while their last end was for want of memory; they have been started again since.
-    pub fn killed_and_restarted(&self, namespace: &str, state: &State) -> String {
+    pub fn killed_and_restarted(&self, namespace: &str, state: &State) -> Question {
         let Place { pod, container, .. } = &state.place;
         let part = |metric: &str| {
-            let selector = self.state_selector(state, metric, &[namespace], &[("reason", "=", "OOMKilled")]);
+            let selector = self.state_selector(state, metric, &[namespace], &[("reason", Match::Is("OOMKilled"))]);
             format!("max by ({pod}, {container}) ({selector} == 1)")
         };
-        format!(
+        Question(format!(
             "{} or {}",
             part("kube_pod_container_status_last_terminated_reason"),
             part("kube_pod_init_container_status_last_terminated_reason")
-        )
+        ))
     }
 
     /// Containers that ended for want of memory in pods that failed for good: those are not started again, so no
     /// restart will tell of them.
-    pub fn killed_for_good(&self, namespace: &str, state: &State) -> String {
+    pub fn killed_for_good(&self, namespace: &str, state: &State) -> Question {
         let Place { pod, container, .. } = &state.place;
         let reason = self.state_selector(
             state,
             "kube_pod_container_status_terminated_reason",
             &[namespace],
-            &[("reason", "=", "OOMKilled")],
+            &[("reason", Match::Is("OOMKilled"))],
         );
-        let failed = self.state_selector(state, "kube_pod_status_phase", &[namespace], &[("phase", "=", "Failed")]);
-        format!("max by ({pod}, {container}) ({reason} == 1) and on ({pod}) max by ({pod}) ({failed} == 1)")
+        let failed =
+            self.state_selector(state, "kube_pod_status_phase", &[namespace], &[("phase", Match::Is("Failed"))]);
+        Question(format!("max by ({pod}, {container}) ({reason} == 1) and on ({pod}) max by ({pod}) ({failed} == 1)"))
     }
 
     /// How often the containers of these pods were started again.
-    pub fn restarts(&self, namespace: &str, state: &State, pods: &str) -> String {
-        self.restarts_by(namespace, state, pods, |selector| selector)
+    pub fn restarts(&self, namespace: &str, state: &State, pods: Match<'_>) -> Question {
+        self.restarts_by(namespace, state, pods, |selector| selector.to_string())
     }
 
     /// How often they had been started again when that was told last, in so many seconds.
-    pub fn restarts_before(&self, namespace: &str, state: &State, pods: &str, seconds: i64) -> String {
+    pub fn restarts_before(&self, namespace: &str, state: &State, pods: Match<'_>, seconds: i64) -> Question {
         self.restarts_by(namespace, state, pods, |selector| format!("last_over_time({selector}[{seconds}s])"))
     }
 
-    fn restarts_by(&self, namespace: &str, state: &State, pods: &str, over: impl Fn(String) -> String) -> String {
+    fn restarts_by(
+        &self,
+        namespace: &str,
+        state: &State,
+        pods: Match<'_>,
+        over: impl Fn(Selector) -> String,
+    ) -> Question {
         let Place { pod, container, .. } = &state.place;
         let part = |metric: &str| {
-            let selector = over(self.state_selector(state, metric, &[namespace], &[(pod, "=~", pods)]));
+            let selector = over(self.state_selector(state, metric, &[namespace], &[(pod, pods)]));
             format!("max by ({pod}, {container}) ({selector})")
         };
-        format!("{} or {}", part(RESTARTS), part("kube_pod_init_container_status_restarts_total"))
+        Question(format!("{} or {}", part(RESTARTS), part("kube_pod_init_container_status_restarts_total")))
     }
 
     /// The memory limits of these pods' containers.
-    pub fn memory_limits(&self, namespace: &str, state: &State, pods: &str) -> String {
+    pub fn memory_limits(&self, namespace: &str, state: &State, pods: Match<'_>) -> Question {
         let Place { pod, container, .. } = &state.place;
         let part = |metric: &str| {
             let selector =
-                self.state_selector(state, metric, &[namespace], &[("resource", "=", "memory"), (pod, "=~", pods)]);
+                self.state_selector(state, metric, &[namespace], &[("resource", Match::Is("memory")), (pod, pods)]);
             format!("max by ({pod}, {container}) ({selector})")
         };
-        format!("{} or {}", part("kube_pod_container_resource_limits"), part("kube_pod_init_container_resource_limits"))
+        let [of_main, of_init] =
+            ["kube_pod_container_resource_limits", "kube_pod_init_container_resource_limits"].map(part);
+        Question(format!("{of_main} or {of_init}"))
     }
 
     /// How many containers have a count of restarts, without which no kill can be told.
-    pub fn count_of_restarts(&self, state: &State) -> String {
+    pub fn count_of_restarts(&self, state: &State) -> Question {
         count_of_containers(RESTARTS, &state.place, None, self.matchers)
     }
 
-    /// All containers of all namespaces in a usage metric, for counting and for listing namespaces.
-    pub fn everywhere(&self, metric: &str) -> String {
-        let mut labels = vec![(self.names.usage.namespace.as_str(), "!=", "")];
+    /// The namespaces with containers in a usage metric within some seconds.
+    pub fn namespaces(&self, metric: &str, seconds: u32) -> Question {
+        let namespace = self.names.usage.namespace.as_str();
+        let mut labels = vec![(namespace, PRESENT)];
         labels.extend(containers(&self.names.usage));
-        selector(metric, &labels, &self.usage_matchers(metric))
+        let series = Selector::of(metric, &labels, &self.usage_matchers(metric));
+        Question(format!("group by ({namespace}) (last_over_time({series}[{seconds}s]))"))
     }
 
-    fn usage_selector(&self, metric: &str, namespaces: &[&str]) -> String {
-        let (operator, pattern) = among(namespaces);
-        let mut labels = vec![(self.names.usage.namespace.as_str(), operator, pattern.as_str())];
+    /// How the usage of ResourceQuotas grew a second within a week, by the slope of its regression line. A quota younger than
+    /// a day has no answer.
+    pub fn quota_growth(&self) -> Question {
+        let used = Selector::of("kube_resourcequota", &[("type", Match::Is("used"))], self.matchers);
+        Question(format!("deriv({used}[7d]) and {used} offset 1d"))
+    }
+
+    fn usage_selector(&self, metric: &str, namespaces: &[&str]) -> Selector {
+        let mut labels = vec![(self.names.usage.namespace.as_str(), Match::OneOf(namespaces))];
         labels.extend(containers(&self.names.usage));
-        selector(metric, &labels, &self.usage_matchers(metric))
+        Selector::of(metric, &labels, &self.usage_matchers(metric))
     }
 
     /// The series of one of kube-state-metrics' metrics in these namespaces.
@@ -207,17 +248,17 @@ impl Queries<'_> {
         state: &State,
         metric: &str,
         namespaces: &[&str],
-        more: &[(&str, &str, &str)],
-    ) -> String {
-        let (operator, pattern) = among(namespaces);
-        let mut labels = vec![(state.place.namespace.as_str(), operator, pattern.as_str())];
+        more: &[(&str, Match<'_>)],
+    ) -> Selector {
+        let mut labels = vec![(state.place.namespace.as_str(), Match::OneOf(namespaces))];
         labels.extend(more);
-        selector(metric, &labels, &both(self.matchers, state.job.as_deref()))
+        Selector::of(metric, &labels, &self.matchers.clone().and_all(&state.job))
     }
 
     /// The user's matchers, and the job whose series count; recording rules and clouds' own metrics have no jobs.
-    pub fn usage_matchers(&self, metric: &str) -> String {
-        both(self.matchers, self.names.usage_job.as_deref().filter(|_| metric.starts_with("container_")))
+    pub fn usage_matchers(&self, metric: &str) -> Matchers {
+        let all = self.matchers.clone();
+        if metric.starts_with("container_") { all.and_all(&self.names.usage_job) } else { all }
     }
 
     /// The labels that say which container a series is about.
@@ -236,19 +277,9 @@ impl Queries<'_> {
     }
 }
 
-fn both(matchers: &str, job: Option<&str>) -> String {
-    let matchers = Some(matchers).filter(|matchers| !matchers.is_empty());
-    matchers.into_iter().chain(job).collect::<Vec<_>>().join(",")
-}
-
-/// Matches these namespaces: several by a regular expression, in which their names have no character that means something.
-fn among(namespaces: &[&str]) -> (&'static str, String) {
-    (if namespaces.len() == 1 { "=" } else { "=~" }, namespaces.join("|"))
-}
-
 /// What tells a container's series from those of pods, cgroups and pause containers.
-fn containers(place: &Place) -> [(&str, &str, &str); 3] {
-    [(&place.pod, "!=", ""), (&place.container, "!=", ""), (&place.container, "!=", "POD")]
+fn containers(place: &Place) -> [(&str, Match<'static>); 3] {
+    [(&place.pod, PRESENT), (&place.container, PRESENT), (&place.container, Match::IsNot("POD"))]
 }
 
 /// Over how many seconds CPU is averaged: the step, or what it takes for two scrapes to fall in. Longer would bear a
@@ -257,72 +288,60 @@ pub fn rate_seconds(step: u32, scrape: u32) -> u32 {
     step.max(scrape.saturating_mul(2))
 }
 
-/// A text as PromQL writes it, with nothing in it that could end it.
-pub fn quoted(text: &str) -> String {
-    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n"))
-}
-
-/// Series of one metric. Also used before the names are known.
-pub fn selector(metric: &str, labels: &[(&str, &str, &str)], matchers: &str) -> String {
-    let mut text = format!("{metric}{{");
-    let mut separator = "";
-    for (label, operator, value) in labels {
-        let _ = write!(text, "{separator}{label}{operator}{}", quoted(value));
-        separator = ",";
-    }
-    for matcher in names::own_matcher(metric).into_iter().chain((!matchers.is_empty()).then_some(matchers)) {
-        text.push_str(separator);
-        text.push_str(matcher);
-        separator = ",";
-    }
-    text.push('}');
-    text
-}
-
 /// How many containers a metric tells of under these labels; asked before the names are known.
-pub fn count_of_containers(metric: &str, place: &Place, image: Option<&str>, matchers: &str) -> String {
-    let mut labels = vec![(place.namespace.as_str(), "!=", "")];
+pub fn count_of_containers(metric: &str, place: &Place, image: Option<&str>, matchers: &Matchers) -> Question {
+    let mut labels = vec![(place.namespace.as_str(), PRESENT)];
     labels.extend(containers(place));
-    labels.extend(image.map(|image| (image, "!=", "")));
+    labels.extend(image.map(|image| (image, PRESENT)));
     let Place { namespace, pod, container } = place;
-    format!("count(max by ({namespace}, {pod}, {container}) ({}))", selector(metric, &labels, matchers))
+    let series = Selector::of(metric, &labels, matchers);
+    Question(format!("count(max by ({namespace}, {pod}, {container}) ({series}))"))
 }
 
 /// The same by further labels.
-pub fn count_of_containers_by(labels: &[&str], metric: &str, place: &Place, matchers: &str) -> String {
+pub fn count_of_containers_by(labels: &[&str], metric: &str, place: &Place, matchers: &Matchers) -> Question {
     let (by, Place { namespace, pod, container }) = (labels.join(", "), place);
-    let selector = selector(metric, &containers(place), matchers);
-    format!("count by ({by}) (group by ({by}, {namespace}, {pod}, {container}) ({selector}))")
+    let series = Selector::of(metric, &containers(place), matchers);
+    Question(format!("count by ({by}) (group by ({by}, {namespace}, {pod}, {container}) ({series}))"))
 }
 
 /// How many containers have series of several jobs.
-pub fn count_of_contested(metric: &str, place: &Place, matchers: &str) -> String {
+pub fn count_of_contested(metric: &str, place: &Place, matchers: &Matchers) -> Question {
     let Place { namespace, pod, container } = place;
-    let selector = selector(metric, &containers(place), matchers);
-    let of_jobs = format!("group by (job, {namespace}, {pod}, {container}) ({selector})");
-    format!("count(count by ({namespace}, {pod}, {container}) ({of_jobs}) > 1)")
+    let series = Selector::of(metric, &containers(place), matchers);
+    let of_jobs = format!("group by (job, {namespace}, {pod}, {container}) ({series})");
+    Question(format!("count(count by ({namespace}, {pod}, {container}) ({of_jobs}) > 1)"))
 }
 
 /// How many series of containers a metric has, by some labels.
-pub fn count_by(labels: &[&str], metric: &str, place: &Place, matchers: &str) -> String {
-    format!("count by ({}) ({})", labels.join(", "), selector(metric, &containers(place), matchers))
+pub fn count_by(labels: &[&str], metric: &str, place: &Place, matchers: &Matchers) -> Question {
+    Question(format!("count by ({}) ({})", labels.join(", "), Selector::of(metric, &containers(place), matchers)))
 }
 
 /// The store's clock.
-pub const NOW: &str = "vector(time())";
+pub fn now() -> Question {
+    Question("vector(time())".to_owned())
+}
 
 /// Answered with a number by VictoriaMetrics alone, to which a sample that is no number is none.
-pub const METRICS_QL: &str = "absent(vector(NaN))";
+pub fn is_metrics_ql() -> Question {
+    Question("absent(vector(NaN))".to_owned())
+}
+
+/// The series of a metric as they are now.
+pub fn series(metric: &str, labels: &[(&str, Match<'_>)], matchers: &Matchers) -> Question {
+    Question(Selector::of(metric, labels, matchers).to_string())
+}
 
 /// The series of a container that was there longest in the last ten minutes.
-pub fn steadiest(metric: &str, place: &Place, matchers: &str) -> String {
-    format!("topk(1, count_over_time({}[10m]))", selector(metric, &containers(place), matchers))
+pub fn steadiest(metric: &str, place: &Place, matchers: &Matchers) -> Question {
+    Question(format!("topk(1, count_over_time({}[10m]))", Selector::of(metric, &containers(place), matchers)))
 }
 
 /// The samples of one series in the last ten minutes, as they are stored.
-pub fn stored_samples(metric: &str, labels: &BTreeMap<String, String>) -> String {
-    let labels: Vec<_> = labels.iter().map(|(label, value)| (label.as_str(), "=", value.as_str())).collect();
-    format!("{}[10m]", selector(metric, &labels, ""))
+pub fn stored_samples(metric: &str, labels: &BTreeMap<String, String>) -> Question {
+    let labels: Vec<_> = labels.iter().map(|(label, value)| (label.as_str(), Match::Is(value))).collect();
+    Question(format!("{}[10m]", Selector::of(metric, &labels, &Matchers::default())))
 }
 
 #[cfg(test)]
@@ -338,17 +357,23 @@ mod tests {
             memory: Some(overrides.memory()),
             storage: None,
             usage: plain(),
-            usage_job: None,
+            usage_job: Matchers::default(),
             usage_image: Some("image".into()),
-            state: Some(State { info: overrides.info(), place: plain(), image: "image_spec".into(), job: None }),
+            state: Some(State {
+                info: overrides.info(),
+                place: plain(),
+                image: "image_spec".into(),
+                job: Matchers::default(),
+            }),
             state_away_since: None,
             scrape_seconds,
             metrics_ql: false,
         }
     }
 
-    fn check(names: &Names, matchers: &str, ask: impl Fn(&Queries) -> String, expected: &str) {
-        assert_eq!(ask(&Queries { names, matchers, step_seconds: 60 }), expected);
+    fn check(names: &Names, matchers: &str, ask: impl Fn(&Queries) -> Question, expected: &str) {
+        let matchers = &Matchers::from(matchers.to_owned());
+        assert_eq!(ask(&Queries { names, matchers, step_seconds: 60 }).as_str(), expected);
     }
 
     #[test]
@@ -434,13 +459,11 @@ mod tests {
             |queries| queries.rise(&all, "m"),
             r#"max by (namespace, pod, container) (sum without (id, name) (increase(m{namespace=~"shop|pay-2",pod!="",container!="",container!="POD"}[1d])))"#,
         );
-        let state = names.state.clone().unwrap();
-        check(
-            &names,
-            "",
-            |queries| queries.state_selector(&state, "kube_pod_owner", &all, &[("owner_kind", "!=", "")]),
-            r#"kube_pod_owner{namespace=~"shop|pay-2",owner_kind!=""}"#,
-        );
+        let (matchers, step_seconds) = (&Matchers::default(), 60);
+        let owned = [("owner_kind", PRESENT)];
+        let queries = Queries { names: &names, matchers, step_seconds };
+        let owners = queries.state_selector(names.state.as_ref().unwrap(), "kube_pod_owner", &all, &owned);
+        assert_eq!(owners.as_str(), r#"kube_pod_owner{namespace=~"shop|pay-2",owner_kind!=""}"#);
     }
 
     #[test]
@@ -463,16 +486,6 @@ mod tests {
             "",
             |queries| queries.images("shop", &state),
             r#"max by (pod, container, image_spec) (kube_pod_container_info{namespace="shop",image_spec!=""}) or max by (pod, container, image_spec) (kube_pod_init_container_info{namespace="shop",image_spec!=""})"#,
-        );
-    }
-
-    #[test]
-    fn label_values_are_quoted() {
-        assert_eq!(selector("m", &[("a", "=", "x\"\\\n")], ""), r#"m{a="x\"\\\n"}"#);
-        assert_eq!(selector("m", &[], r#"c="d""#), r#"m{c="d"}"#);
-        assert_eq!(
-            selector("kubernetes_io:container_memory_used_bytes", &[("a", "!=", "")], r#"c="d""#),
-            r#"kubernetes_io:container_memory_used_bytes{a!="",memory_type="non-evictable",c="d"}"#
         );
     }
 }

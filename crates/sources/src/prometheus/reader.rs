@@ -15,7 +15,8 @@ use super::api::{Api, EachRow};
 use super::images::{self, Images};
 use super::names::{Names, State};
 use super::probe::Probe;
-use super::query::Queries;
+use super::query::{Queries, Question};
+use super::selector::{Match, Matchers, PRESENT};
 use super::{Options, oom};
 use crate::cluster_id::ClusterId;
 use crate::{Sink, SourceError};
@@ -25,6 +26,8 @@ const LISTING_SECONDS: u32 = 300;
 
 /// How long before a window an image is looked for that is missing within it.
 const BEFORE_SECONDS: i64 = 6 * 3_600;
+/// More pods than this are not named one by one.
+const MOST_NAMED_PODS: usize = 50;
 /// For so long after a window an image may be told that belongs into it.
 const LATER_SECONDS: i64 = 600;
 
@@ -32,7 +35,7 @@ const LATER_SECONDS: i64 = 600;
 pub struct Reader {
     pub api: Api,
     pub names: Names,
-    pub matchers: String,
+    pub matchers: Matchers,
     pub step_seconds: u32,
     /// As far as the store can tell.
     pub cluster: ClusterId,
@@ -173,8 +176,7 @@ impl Reader {
         let label = &self.names.usage.namespace;
         let metric = self.names.memory.as_ref().or(self.names.cpu.as_ref().map(|cpu| &cpu.metric));
         let Some(metric) = metric else { return Ok(()) };
-        let question =
-            format!("group by ({label}) (last_over_time({}[{LISTING_SECONDS}s]))", self.queries().everywhere(metric));
+        let question = self.queries().namespaces(metric, LISTING_SECONDS);
         // Each step looks back, so all are one later than what they look at.
         let step = i64::from(LISTING_SECONDS);
         let steps = (window.seconds() + step - 1).div_euclid(step);
@@ -218,7 +220,7 @@ impl Reader {
         let step = i64::from(self.step_seconds);
         let look_back = oom::LOOK_BACK_SECONDS.div_euclid(step).max(1) * step;
         let wide = Window { from: window.from - look_back, to: window.to };
-        let timelines = async |question: String| {
+        let timelines = async |question: Question| {
             let mut found = oom::Timelines::default();
             self.range(&question, wide, &mut |row| {
                 found.add(&row, state);
@@ -235,10 +237,14 @@ impl Reader {
         if states.killed_and_restarted.is_empty() && states.killed_for_good.is_empty() {
             return Ok(Vec::new());
         }
-        let pods = pod_pattern(states.killed_and_restarted.pods().chain(states.killed_for_good.pods()));
-        states.restarts = timelines(queries.restarts(namespace, state, &pods)).await?;
+        let killed = states.killed_and_restarted.pods().chain(states.killed_for_good.pods());
+        let pods: BTreeSet<String> = killed.map(str::to_owned).collect();
+        let pods: Vec<&str> = pods.iter().map(String::as_str).collect();
+        // Any, if there are too many to name.
+        let pods = if pods.len() > MOST_NAMED_PODS { PRESENT } else { Match::OneOf(&pods) };
+        states.restarts = timelines(queries.restarts(namespace, state, pods)).await?;
         if states.lacks_restarts(window) {
-            let question = queries.restarts_before(namespace, state, &pods, oom::AWAY_SECONDS);
+            let question = queries.restarts_before(namespace, state, pods, oom::AWAY_SECONDS);
             // The step before the first.
             let at = Window { from: wide.from - step, to: wide.from };
             let mut add = |row| {
@@ -251,7 +257,7 @@ impl Reader {
         if kills.is_empty() {
             return Ok(Vec::new());
         }
-        let limits = timelines(queries.memory_limits(namespace, state, &pods)).await?;
+        let limits = timelines(queries.memory_limits(namespace, state, pods)).await?;
         let limit_of = |pod: &str, container: &str, at: i64| {
             // The limit of before: a Deployment that was given more has other pods by now.
             limits.before(pod, container, at).or_else(|| limits.peak(pod, container, at, oom::LOOK_BACK_SECONDS))
@@ -295,7 +301,7 @@ impl Reader {
     }
 
     /// Asks a question about each step of a window.
-    async fn range(&self, question: &str, window: Window, each: &mut EachRow<'_>) -> Result<(), SourceError> {
+    async fn range(&self, question: &Question, window: Window, each: &mut EachRow<'_>) -> Result<(), SourceError> {
         self.api.range(question, window, self.step_seconds, each).await
     }
 }
@@ -309,10 +315,4 @@ fn unless_too_much(asked: Result<(), SourceError>) -> Result<(), SourceError> {
         }
         asked => asked,
     }
-}
-
-/// A regular expression for these pods' names, or for any if there are too many to name.
-fn pod_pattern<'a>(pods: impl Iterator<Item = &'a str>) -> String {
-    let pods: BTreeSet<_> = pods.map(|pod| pod.replace('.', "\\.")).collect();
-    if pods.len() > 50 { ".+".to_owned() } else { pods.into_iter().collect::<Vec<_>>().join("|") }
 }

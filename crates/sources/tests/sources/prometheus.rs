@@ -10,7 +10,7 @@ use headroom_fixtures::servers::{PrometheusServer, Server};
 use headroom_sources::diagnosis::Verdict;
 use headroom_sources::http::{Authentication, Endpoint, Http};
 use headroom_sources::prometheus::reader::ContainerRef;
-use headroom_sources::prometheus::{Options, Prometheus, Reader, diagnose};
+use headroom_sources::prometheus::{Matchers, Options, Prometheus, Reader, diagnose};
 use headroom_sources::{Source, SourceError};
 use headroom_usage::sample::{OomKill, Resource, Sample, Window};
 
@@ -196,10 +196,10 @@ async fn matchers_select_a_cluster_in_a_shared_store() {
     let history = text.replace(r#"prometheus_replica="b""#, r#"cluster="b""#);
     let server = PrometheusServer { history, ..PrometheusServer::default() }.start();
     let mut options = options(server.url());
-    options.matchers = r#"cluster="a""#.to_owned();
+    options.matchers = Matchers::from(r#"cluster="a""#.to_owned());
     let source = Prometheus::connect(&options).await.unwrap();
     data::check(&read(&source, shifted(cluster.window), 3600).await, &cluster.expected());
-    options.matchers = r#"cluster="c""#.to_owned();
+    options.matchers = Matchers::from(r#"cluster="c""#.to_owned());
     assert!(Prometheus::connect(&options).await.is_err());
 }
 
@@ -252,7 +252,7 @@ async fn an_exporter_cannot_claim_containers_that_the_kubelets_know() {
     assert!(found[0].verdict == Verdict::Doubtful && found[0].found.starts_with(expected), "{found:?}");
 
     // Whoever names the jobs decides.
-    options.matchers = r#"job=~"kubelet|kube-state-metrics|evil/exporter""#.to_owned();
+    options.matchers = Matchers::from(r#"job=~"kubelet|kube-state-metrics|evil/exporter""#.to_owned());
     let source = Prometheus::connect(&options).await.unwrap();
     let forged = read(&source, shifted(cluster.window), 3600).await;
     let peak = forged.series.values().flatten().map(|sample| sample.value).max();
@@ -527,7 +527,7 @@ async fn tls_with_a_private_authority_and_basic_auth() {
     endpoint.ca_file = None;
     let refused = Prometheus::connect(&Options::new(endpoint)).await.err();
     assert!(
-        matches!(&refused, Some(SourceError::Temporary(text) | SourceError::Forbidden(text)) if text.contains("certificate")),
+        matches!(&refused, Some(SourceError::Temporary(text) | SourceError::Permanent(text)) if text.contains("certificate")),
         "{refused:?}"
     );
 }

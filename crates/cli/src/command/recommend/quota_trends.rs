@@ -20,9 +20,7 @@ const SECONDS_A_DAY: f64 = 86_400.0;
 /// Reads how the usage of ResourceQuotas grew within a week, by the slope of its regression line. A quota younger than a day
 /// has no trend.
 pub async fn read(reader: &Reader, namespaces: &[String]) -> Result<Vec<Trend>, SourceError> {
-    let matchers = if reader.matchers.is_empty() { String::new() } else { format!(",{}", reader.matchers) };
-    let used = format!("kube_resourcequota{{type=\"used\"{matchers}}}");
-    let rows = reader.api.moment(&format!("deriv({used}[7d]) and {used} offset 1d"), None).await?;
+    let rows = reader.api.moment(&reader.queries().quota_growth(), None).await?;
     let named = |row: &Row, label: &str| {
         let exported = row.label(&format!("exported_{label}"));
         if exported.is_empty() { row.label(label).to_owned() } else { exported.to_owned() }

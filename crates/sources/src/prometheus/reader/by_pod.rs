@@ -10,6 +10,8 @@ use headroom_usage::DAY;
 use headroom_usage::sample::{Resource, Sample, Window};
 
 use super::super::names::State;
+use super::super::query::Question;
+use super::super::selector::{Match, PRESENT, Selector};
 use super::super::{Options, Prometheus, answer};
 use super::{Killed, Reader};
 use crate::SourceError;
@@ -134,7 +136,7 @@ impl Reader {
     /// Asks about each day of a window, newest last, and hands over each number with the end of its day.
     async fn daily(
         &self,
-        question: &str,
+        question: &Question,
         window: Window,
         each: &mut (dyn FnMut(ContainerRef, i64, f64) + Send),
     ) -> Result<(), SourceError> {
@@ -201,11 +203,11 @@ impl Reader {
             ("kube_job_owner", "Job", "job_name"),
         ];
         let (queries, namespaces) = (self.queries(), texts(namespaces));
-        let is_named = [("owner_name", "!=", ""), ("owner_name", "!=", "<none>")];
+        let is_named = [("owner_name", PRESENT), ("owner_name", Match::IsNot("<none>"))];
         let of_owners = owners.map(|(metric, ..)| queries.state_selector(state, metric, &namespaces, &is_named));
-        let is_killed = [("reason", "=", "OOMKilled")];
+        let is_killed = [("reason", Match::Is("OOMKilled"))];
         let of_kills = KILLED.map(|metric| queries.state_selector(state, metric, &namespaces, &is_killed));
-        let selectors: Vec<String> = of_owners.into_iter().chain(of_kills).collect();
+        let selectors: Vec<Selector> = of_owners.into_iter().chain(of_kills).collect();
         let mut found = Objects::default();
         let mut add = |mut labels: BTreeMap<String, String>| {
             let metric = labels.remove("__name__").unwrap_or_default();
