@@ -162,10 +162,10 @@ pub struct Unknown {
     pub why: Why,
 }
 
-/// What a report says of a container that nobody has measured.
+/// Reported for a container without usage.
 pub const NO_USAGE_DATA: &str = "no usage data";
 
-/// What a report says of a container of which less is known than two hours.
+/// Reported for a container with less than two hours of usage.
 pub const TOO_LITTLE_DATA: &str = "too little data";
 
 /// The reason that nothing is recommended.

@@ -301,7 +301,7 @@ impl fmt::Display for Flag {
 }
 
 impl Flag {
-    /// What it means; none if it says so itself.
+    /// A line that explains the flag; none for a flag that needs no explanation.
     fn explained(self) -> Option<&'static str> {
         Some(match self {
             Self::NoUsageData => return None,

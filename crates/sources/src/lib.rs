@@ -59,7 +59,7 @@ pub enum SourceError {
 }
 
 impl SourceError {
-    /// Whether the same read would fail again.
+    /// True if the same read would fail again.
     pub fn is_permanent(&self) -> bool {
         !matches!(self, Self::Overloaded(_) | Self::Temporary(_))
     }

@@ -133,10 +133,10 @@ pub fn run(mut args: Args) -> anyhow::Result<Exit> {
     let mut run = opened.into_run();
     run.pods_at = args.pods_at;
     let entry = |read: Result<Manifest, _>| match read {
-        Ok(Manifest { origin, object }) if is_misplaced && sets_no_namespace(&object) => {
-            Entry::of(origin, &run.evaluate(&object)).unless_admitted()
+        Ok(Manifest { origin, object }) => {
+            let entry = Entry::of(origin, &run.evaluate(&object));
+            if is_misplaced && sets_no_namespace(&object) { entry.unless_admitted() } else { entry }
         }
-        Ok(Manifest { origin, object }) => Entry::of(origin, &run.evaluate(&object)),
         Err(problem) => Entry::of_problem(problem),
     };
     let entries: Vec<Entry> = read.into_iter().map(entry).collect();

@@ -148,7 +148,7 @@ const fn bound(resource: Resource, purpose: Purpose) -> Option<(Percentile, Wind
     }
 }
 
-/// What was enough at a percentile of a window.
+/// A percentile of the usage in a window.
 struct Figure {
     percentile: Percentile,
     window: Window,

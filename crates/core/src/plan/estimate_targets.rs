@@ -27,7 +27,7 @@ pub struct EstimateTarget {
     pub purpose: Purpose,
 }
 
-/// What an estimate is made for.
+/// The use that is made of an estimate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
     /// To be set in this pod.

@@ -40,7 +40,7 @@ impl Jobs {
 
     /// The jobs in the answer. Nobody is looked for if the user has named the job.
     pub fn among(metric: &str, rows: &[Row], matchers: &Matchers) -> Self {
-        if matchers.name(JOB) {
+        if matchers.mentions(JOB) {
             return Self::default();
         }
         Self::in_order(metric, rows.iter().filter_map(job).collect())
@@ -58,7 +58,7 @@ impl Jobs {
         Self(jobs)
     }
 
-    /// What has to stand in every selector; nothing if all series are of one job, or the user has named it.
+    /// The matchers for every selector; empty if all series are of one job, or the user has named it.
     pub fn matchers(&self) -> Matchers {
         let all = Matchers::default();
         match self.0.split_first() {

@@ -97,8 +97,8 @@ const GOOGLE_IMAGE: &str = "metadata_system_container_image";
 pub const INFO: &str = "kube_pod_container_info";
 pub const INIT_INFO: &str = "kube_pod_init_container_info";
 
-/// What has to stand in every selector of a metric, because it has a series for each part of what is measured: of Google's
-/// memory, the part that the kernel cannot take back, which is the working set.
+/// The matchers for every selector of a metric that has several series for a container: of Google's memory, the part that
+/// the kernel cannot take back counts, which is the working set.
 pub fn own_matchers(metric: &str) -> Matchers {
     let all = Matchers::default();
     if metric == GOOGLE_MEMORY { all.and("memory_type", Match::Is("non-evictable")) } else { all }

@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use headroom_usage::sample::Resource;
 
 use super::answer::NUMBER;
-use super::names::{Cpu, INIT_INFO, Names, Place, State};
+use super::names::{self, Cpu, INIT_INFO, Names, Place, State};
 use super::selector::{Match, Matchers, PRESENT, Selector};
 
 /// Tells when a namespace was created.
@@ -225,21 +225,21 @@ impl Queries<'_> {
         let namespace = self.names.usage.namespace.as_str();
         let mut labels = vec![(namespace, PRESENT)];
         labels.extend(containers(&self.names.usage));
-        let series = Selector::of(metric, &labels, &self.usage_matchers(metric));
+        let series = selector(metric, &labels, &self.usage_matchers(metric));
         Question(format!("group by ({namespace}) (last_over_time({series}[{seconds}s]))"))
     }
 
     /// How the usage of ResourceQuotas grew a second within a week, by the slope of its regression line. A quota younger than
     /// a day has no answer.
     pub fn quota_growth(&self) -> Question {
-        let used = Selector::of("kube_resourcequota", &[("type", Match::Is("used"))], self.matchers);
+        let used = selector("kube_resourcequota", &[("type", Match::Is("used"))], self.matchers);
         Question(format!("deriv({used}[7d]) and {used} offset 1d"))
     }
 
     fn usage_selector(&self, metric: &str, namespaces: &[&str]) -> Selector {
         let mut labels = vec![(self.names.usage.namespace.as_str(), Match::OneOf(namespaces))];
         labels.extend(containers(&self.names.usage));
-        Selector::of(metric, &labels, &self.usage_matchers(metric))
+        selector(metric, &labels, &self.usage_matchers(metric))
     }
 
     /// The series of one of kube-state-metrics' metrics in these namespaces.
@@ -252,7 +252,7 @@ impl Queries<'_> {
     ) -> Selector {
         let mut labels = vec![(state.place.namespace.as_str(), Match::OneOf(namespaces))];
         labels.extend(more);
-        Selector::of(metric, &labels, &self.matchers.clone().and_all(&state.job))
+        selector(metric, &labels, &self.matchers.clone().and_all(&state.job))
     }
 
     /// The user's matchers, and the job whose series count; recording rules and clouds' own metrics have no jobs.
@@ -288,34 +288,39 @@ pub fn rate_seconds(step: u32, scrape: u32) -> u32 {
     step.max(scrape.saturating_mul(2))
 }
 
+/// Series of one metric. Also used before the names are known.
+fn selector(metric: &str, labels: &[(&str, Match<'_>)], matchers: &Matchers) -> Selector {
+    Selector::of(metric, labels, &names::own_matchers(metric).and_all(matchers))
+}
+
 /// How many containers a metric tells of under these labels; asked before the names are known.
 pub fn count_of_containers(metric: &str, place: &Place, image: Option<&str>, matchers: &Matchers) -> Question {
     let mut labels = vec![(place.namespace.as_str(), PRESENT)];
     labels.extend(containers(place));
     labels.extend(image.map(|image| (image, PRESENT)));
     let Place { namespace, pod, container } = place;
-    let series = Selector::of(metric, &labels, matchers);
+    let series = selector(metric, &labels, matchers);
     Question(format!("count(max by ({namespace}, {pod}, {container}) ({series}))"))
 }
 
 /// The same by further labels.
 pub fn count_of_containers_by(labels: &[&str], metric: &str, place: &Place, matchers: &Matchers) -> Question {
     let (by, Place { namespace, pod, container }) = (labels.join(", "), place);
-    let series = Selector::of(metric, &containers(place), matchers);
+    let series = selector(metric, &containers(place), matchers);
     Question(format!("count by ({by}) (group by ({by}, {namespace}, {pod}, {container}) ({series}))"))
 }
 
 /// How many containers have series of several jobs.
 pub fn count_of_contested(metric: &str, place: &Place, matchers: &Matchers) -> Question {
     let Place { namespace, pod, container } = place;
-    let series = Selector::of(metric, &containers(place), matchers);
+    let series = selector(metric, &containers(place), matchers);
     let of_jobs = format!("group by (job, {namespace}, {pod}, {container}) ({series})");
     Question(format!("count(count by ({namespace}, {pod}, {container}) ({of_jobs}) > 1)"))
 }
 
 /// How many series of containers a metric has, by some labels.
 pub fn count_by(labels: &[&str], metric: &str, place: &Place, matchers: &Matchers) -> Question {
-    Question(format!("count by ({}) ({})", labels.join(", "), Selector::of(metric, &containers(place), matchers)))
+    Question(format!("count by ({}) ({})", labels.join(", "), selector(metric, &containers(place), matchers)))
 }
 
 /// The store's clock.
@@ -330,18 +335,18 @@ pub fn is_metrics_ql() -> Question {
 
 /// The series of a metric as they are now.
 pub fn series(metric: &str, labels: &[(&str, Match<'_>)], matchers: &Matchers) -> Question {
-    Question(Selector::of(metric, labels, matchers).to_string())
+    Question(selector(metric, labels, matchers).to_string())
 }
 
 /// The series of a container that was there longest in the last ten minutes.
 pub fn steadiest(metric: &str, place: &Place, matchers: &Matchers) -> Question {
-    Question(format!("topk(1, count_over_time({}[10m]))", Selector::of(metric, &containers(place), matchers)))
+    Question(format!("topk(1, count_over_time({}[10m]))", selector(metric, &containers(place), matchers)))
 }
 
 /// The samples of one series in the last ten minutes, as they are stored.
 pub fn stored_samples(metric: &str, labels: &BTreeMap<String, String>) -> Question {
     let labels: Vec<_> = labels.iter().map(|(label, value)| (label.as_str(), Match::Is(value))).collect();
-    Question(format!("{}[10m]", Selector::of(metric, &labels, &Matchers::default())))
+    Question(format!("{}[10m]", selector(metric, &labels, &Matchers::default())))
 }
 
 #[cfg(test)]
@@ -486,6 +491,15 @@ mod tests {
             "",
             |queries| queries.images("shop", &state),
             r#"max by (pod, container, image_spec) (kube_pod_container_info{namespace="shop",image_spec!=""}) or max by (pod, container, image_spec) (kube_pod_init_container_info{namespace="shop",image_spec!=""})"#,
+        );
+    }
+
+    #[test]
+    fn of_googles_memory_the_working_set_is_read() {
+        let matchers = Matchers::from(r#"c="d""#.to_owned());
+        assert_eq!(
+            selector("kubernetes_io:container_memory_used_bytes", &[("a", PRESENT)], &matchers).as_str(),
+            r#"kubernetes_io:container_memory_used_bytes{a!="",memory_type="non-evictable",c="d"}"#
         );
     }
 }

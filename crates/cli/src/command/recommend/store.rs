@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context as _, anyhow, bail};
 use headroom_core::timestamp::Timestamp;
 use headroom_core::truncate::count_of;
-use headroom_kube::{clock, kubeconfig, proxy};
+use headroom_kube::{clock, kubeconfig};
 use headroom_report::complain;
 use headroom_report::progress::Progress;
 use headroom_rightsize::evaluate_with_history as evaluate;
@@ -276,7 +276,5 @@ pub async fn client(target: &Target) -> anyhow::Result<kube::Client> {
     if target.offline {
         bail!("--offline reaches no cluster: name the store with --prometheus URL");
     }
-    let config = kubeconfig::config(&target.cluster).await;
-    let client = config.and_then(|config| proxy::client(config).map_err(|error| error.to_string()));
-    client.map_err(|problem| anyhow!("the cluster cannot be reached: {problem}"))
+    kubeconfig::client(&target.cluster).await.map_err(|problem| anyhow!("the cluster cannot be reached: {problem}"))
 }

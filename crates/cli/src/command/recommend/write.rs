@@ -64,11 +64,14 @@ pub fn all(manifests: &[Manifest], namespace: &str, report: &Report) -> anyhow::
 /// Why no file was changed; `is_here` is false if the manifests have none of the workloads to change.
 fn why_nothing(report: &Report, is_here: bool) -> String {
     let left_alone = report.left_alone().join("; ");
-    match () {
-        () if !is_here => "no workload with a recommendation is in the manifests".to_owned(),
-        () if report.writes_nothing() => left_alone,
-        () if left_alone.is_empty() => "the manifests already have these values".to_owned(),
-        () => format!("the manifests already have these values; {left_alone}"),
+    if !is_here {
+        "no workload with a recommendation is in the manifests".to_owned()
+    } else if report.writes_nothing() {
+        left_alone
+    } else if left_alone.is_empty() {
+        "the manifests already have these values".to_owned()
+    } else {
+        format!("the manifests already have these values; {left_alone}")
     }
 }
 

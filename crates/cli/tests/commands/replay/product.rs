@@ -10,11 +10,11 @@ use serde_json::Value;
 use super::requests::{ByMoment, Requests, in_report};
 use super::traces::Set;
 
-/// What the programs make of the usage before the start of each of a set's recordings except the first.
+/// The programs' amounts at the start of each of a set's recordings except the first, from the usage before it.
 pub struct Ours {
     /// The estimates at admission.
     pub admission: Requests,
-    /// What is recommended to be written into manifests.
+    /// The recommended requests, as for manifests.
     pub manifests: Requests,
     /// The peaks of usage that are known, by which memory limits are recommended.
     pub peaks: Requests,
