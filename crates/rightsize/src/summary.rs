@@ -26,6 +26,7 @@ pub struct Summary<'a> {
 }
 
 #[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
 struct Line<'a> {
     namespace: &'a str,
     /// `deployment/web`
@@ -39,6 +40,7 @@ struct Line<'a> {
     /// Of the image, where neither usage nor the author says anything.
     typical: Option<Amount>,
     evidence: Option<String>,
+    too_brief: bool,
     /// `oom 3`, `hpa`: of the container, on each of its lines.
     flags: Vec<String>,
     /// Of the request, with its sign.
@@ -100,6 +102,7 @@ impl<'a> Line<'a> {
             recommended: advice.recommended.as_ref().map(amount),
             typical: advice.typical.as_ref().map(amount),
             evidence: container.evidence.as_ref().map(ToString::to_string),
+            too_brief: container.is_too_brief(),
             flags: table::flags(workload, container).iter().map(ToString::to_string).collect(),
             change: advice.change.as_ref().map_or_else(|| "-".to_owned(), ToString::to_string),
             usage: levels.map(|(at, text, value)| Level { at, text, value }).collect(),

@@ -26,6 +26,7 @@ export interface Workload {
   container: string;
   pods: number;
   evidence: string;
+  tooBrief: boolean;
   cpu: AdviceLine | undefined;
   memory: AdviceLine | undefined;
   flags: string[];
@@ -100,7 +101,7 @@ function workloadsOf(advice: Advice): Workload[] {
     let workload = all.get(id);
     if (!workload) {
       const { namespace, object, container, pods } = line;
-      workload = { id, namespace, object, container, pods, evidence: line.evidence ?? "", cpu: undefined, memory: undefined, flags: line.flags ?? [], risks: [], savedCpu: 0, savedMemory: 0, saved: 0 };
+      workload = { id, namespace, object, container, pods, evidence: line.evidence ?? "", tooBrief: line.tooBrief ?? false, cpu: undefined, memory: undefined, flags: line.flags ?? [], risks: [], savedCpu: 0, savedMemory: 0, saved: 0 };
       all.set(id, workload);
     }
     if (line.resource !== "cpu" && line.resource !== "memory") continue;

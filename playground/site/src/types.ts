@@ -75,6 +75,8 @@ export interface AdviceLine {
   typical?: Amount | null;
   /** How long and on how many pods usage was measured. */
   evidence?: string | null;
+  /** Too little usage was measured to recommend anything. */
+  tooBrief?: boolean;
   /** `oom 3`, `throttled 31%`, `hpa` */
   flags?: string[];
   change: string;

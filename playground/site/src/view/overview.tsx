@@ -157,9 +157,8 @@ function Freed({ title, unit = "", sum, format }: { title: string; unit?: string
 }
 
 function Coverage({ inspection: { advice, workloads }, missed }: { inspection: Inspection; missed: string[] }) {
-  const isBrief = ({ evidence }: { evidence: string }) => /^\d+min/.test(evidence);
-  const brief = workloads.filter(isBrief).length;
-  const unmeasured = workloads.filter((of) => !of.cpu?.recommended && !of.memory?.recommended && !isBrief(of)).length;
+  const brief = workloads.filter(({ tooBrief }) => tooBrief).length;
+  const unmeasured = workloads.filter((of) => !of.cpu?.recommended && !of.memory?.recommended && !of.tooBrief).length;
   const facts: ComponentChildren[] = [];
   if (unmeasured > 0) facts.push(<><b>{unmeasured.toLocaleString("en")}</b> of {count(workloads.length, "container")} without usage data: no recommendation</>);
   if (brief > 0) facts.push(<><b>{brief.toLocaleString("en")}</b> {brief === 1 ? "container" : "containers"} measured for less than two hours</>);
