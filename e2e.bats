@@ -68,7 +68,7 @@ patched() {
 @test "context: a pod without resources gets what its image has used in its namespace" {
   # A moment soon after the history of test_data/usage was collected.
   SESSION=pod-create-plain.own evaluate_in_cluster pod-create-plain \
-    --settings-json '{"estimates": {"replayTime": "2026-11-21T06:00:00Z"}}'
+    --settings-json '{"estimates": {"namespace": "headroom", "replayTime": "2026-11-21T06:00:00Z"}}'
   allowed
   says 'container nginx: cpu request set to 186m (usage of nginx:1.25 in this namespace over 7 days)'
   patched '"cpu":"186m"'

@@ -9,7 +9,7 @@ clusters=()
 for file in test_data/context/* test_data/demo/*; do clusters+=(--cluster "$file"); done
 
 # The moment at which histories are read, so that they do not age.
-now='{"estimates": {"replayTime": "2026-11-21T06:00:00Z"}}'
+now='{"estimates": {"namespace": "headroom", "replayTime": "2026-11-21T06:00:00Z"}}'
 
 record() {
   local session=test_data/sessions/$1.yml request=test_data/requests/$2.json

@@ -35,6 +35,7 @@ fn settings(input: &Admission) -> Value {
         history.push(step("30d", "image", &json!(1), "cluster"));
     }
     let mut settings = json!({"estimates": {
+        "namespace": "headroom",
         "replayTime": "2026-11-21T06:00:00Z",
         "history": history,
         "percentile": chosen["percentile"],

@@ -39,7 +39,7 @@ fn the_policy_has_protocol_v1_and_accepts_empty_settings() {
 fn the_interpreter_answers_as_the_compiler_does() {
     let (compiled, access) = policy().unwrap();
     let interpreted = PolicyHost::interpreted(&fs::read(workspace_file("policy.wasm")).unwrap()).unwrap();
-    let settings = json!({"estimates": {"replayTime": "2026-11-21T06:00:00Z"}});
+    let settings = json!({"estimates": {"namespace": "headroom", "replayTime": "2026-11-21T06:00:00Z"}});
     let mut count = 0;
     for entry in fs::read_dir(workspace_file("test_data/requests")).unwrap() {
         let path = entry.unwrap().path();

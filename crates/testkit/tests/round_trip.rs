@@ -139,7 +139,7 @@ async fn the_policy_estimates_from_collected_usage() {
     let mut cluster = collect(folder.path()).await;
     let (host, access) = built::policy().unwrap();
     let settings = json!({"estimates": {
-        "mode": "ifNotSet", "replayTime": "2026-11-21T01:00:00Z", "percentile": 90, "margin": {"cpu": 0, "memory": 0},
+        "namespace": "headroom", "replayTime": "2026-11-21T01:00:00Z", "percentile": 90, "margin": {"cpu": 0, "memory": 0},
         "shortHistoryMargin": {"cpu": 0, "memory": 0}, "pool": {"smallSampleMargin": 0},
     }});
     for (namespace, image, whose, samples) in [

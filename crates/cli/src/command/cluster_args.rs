@@ -228,6 +228,11 @@ fn matching(names: &[String], cluster: &mut Overlay) -> anyhow::Result<Vec<Strin
     Ok(found.into_iter().collect())
 }
 
+/// The settings that the chart gives to the policy if nothing is chosen: with the history of the collector that it installs.
+pub fn default_settings() -> Value {
+    json!({"estimates": {"namespace": NAMESPACE}})
+}
+
 /// Where no kubeconfig says otherwise.
 const DEFAULT_NAMESPACE: &str = "default";
 
@@ -243,7 +248,7 @@ impl Target {
     }
 
     fn opened(&self, greets: bool) -> anyhow::Result<Opened> {
-        let settings = self.settings.as_deref().map_or_else(|| Ok(json!({})), read_settings)?;
+        let settings = self.settings.as_deref().map_or_else(|| Ok(default_settings()), read_settings)?;
         let mut cluster = if self.wants_cluster() { Some(self.connect()?) } else { None };
         if let (Some((cluster, _)), true) = (&mut cluster, greets) {
             cluster.greet().map_err(|problem| anyhow!(problem))?;

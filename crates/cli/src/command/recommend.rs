@@ -474,6 +474,17 @@ fn recommend(
     Ok(Report::new(source, workloads, quota_effect::together(effects), notes, prices, args.sort_by))
 }
 
+/// The settings with a namespace of profiles, so that there are recommendations even where the policy reads no history.
+fn with_history(settings: &Value) -> Value {
+    let mut settings = settings.clone();
+    let namespace = profiles_namespace(&settings);
+    let estimates = settings.as_object_mut().map(|settings| settings.entry("estimates").or_insert_with(|| json!({})));
+    if let Some(Value::Object(estimates)) = estimates {
+        estimates.entry("namespace").or_insert_with(|| json!(namespace));
+    }
+    settings
+}
+
 /// One run over an inventory.
 struct Run<'a> {
     inventory: Inventory,
@@ -490,6 +501,7 @@ impl Run<'_> {
         settings: &Value,
         progress: &Progress,
     ) -> anyhow::Result<(Vec<Workload>, Vec<quota_effect::QuotaEffect>)> {
+        let settings = &with_history(settings);
         let now = evaluate::now(settings).ok_or_else(|| anyhow!("this machine's clock is not set"))?;
         let Inventory { entries, autoscalers, .. } = &self.inventory;
         let engine = Engine { usage: self.usage, autoscalers, settings, now, containers: self.containers };

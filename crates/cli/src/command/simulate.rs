@@ -19,9 +19,9 @@ use headroom_dryrun::manifest::Manifest;
 use headroom_dryrun::simulate::{Change, Effects, Simulation, Subjects, put, report};
 use headroom_report::progress::Progress;
 use headroom_report::{Exit, Page, Paint};
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::cluster_args::{Opened, Scope, Target, read_settings, warn_if_elsewhere};
+use super::cluster_args::{Opened, Scope, Target, default_settings, read_settings, warn_if_elsewhere};
 use super::manifests::{self, Manifests};
 
 const EXAMPLES: &str = "\
@@ -75,8 +75,8 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
     let then = opened.settings.clone();
     let now = match (&args.current_settings, &args.target.settings) {
         (Some(path), _) => read_settings(path)?,
-        // Without files it is the settings that are tried out, against those that a policy has when nothing is said.
-        (None, Some(_)) if !args.manifests.is_given() => json!({}),
+        // Without files it is the settings that are tried out, against those of the chart when nothing is said.
+        (None, Some(_)) if !args.manifests.is_given() => default_settings(),
         (None, _) => then.clone(),
     };
     let namespaces = namespaces(&args, &opened, &changes);

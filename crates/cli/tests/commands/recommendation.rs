@@ -21,7 +21,7 @@ fn pod(resources: Value) -> Situation {
     let containers = json!([{"name": "web", "image": "nginx:1.27", "resources": resources}]);
     let mut situation = Situation::of_pod(json!({"metadata": {"name": "web"}, "spec": {"containers": containers}}))
         .with_profile(known());
-    situation.settings = json!({});
+    situation.settings = json!({"estimates": {"namespace": "headroom"}});
     situation
 }
 
@@ -72,7 +72,7 @@ fn the_authors_requests_do_not_matter() {
     assert_eq!(advice(&pod(json!({}))), [CPU, MEMORY]);
     assert_eq!(advice(&pod(json!({"requests": {"cpu": "2", "memory": "4Gi"}}))), [CPU, MEMORY]);
     let mut settings_off = pod(json!({"requests": {"cpu": "2"}}));
-    settings_off.settings = json!({"estimates": {"mode": "never"}});
+    settings_off.settings = json!({"estimates": {"mode": "never", "namespace": "headroom"}});
     assert_eq!(advice(&settings_off), [CPU, MEMORY]);
 }
 

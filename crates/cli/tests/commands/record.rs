@@ -76,7 +76,7 @@ fn nothing_confidential_is_recorded_or_printed() {
     }
     let written: Vec<_> =
         fs::read_dir(folder.path().join("report")).unwrap().map(|entry| entry.unwrap().path()).collect();
-    assert_eq!(written.len(), 4);
+    assert_eq!(written.len(), 6);
     for file in written {
         assert!(!fs::read_to_string(&file).unwrap().contains(SECRET), "{}", file.display());
     }

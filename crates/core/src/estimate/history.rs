@@ -10,7 +10,7 @@ use crate::cluster::usage::profile_layout::{HEADER_MASK, Parts, ProfileKey, Prof
 use crate::cluster::usage::workload;
 use crate::image::ImageName;
 use crate::request::{Pod, Request};
-use crate::settings::{HistoryMatch, HistoryOwner, Settings};
+use crate::settings::{EstimateSettings, HistoryMatch, HistoryOwner, Settings};
 
 /// The images of containers that need an estimate.
 #[derive(Debug, Default)]
@@ -50,7 +50,7 @@ impl<'d> HistoryLookups<'d> {
     }
 
     /// The roots to read.
-    pub fn roots(&self, request: &'d Request<'d>, settings: &Settings<'d>) -> Vec<Lookup<'d>> {
+    pub fn roots(&self, request: &'d Request<'d>, settings: &'d Settings<'d>) -> Vec<Lookup<'d>> {
         self.lookups(request, settings, |place| Some(ProfileName::of_root(place.root())))
     }
 
@@ -68,12 +68,13 @@ impl<'d> HistoryLookups<'d> {
         name: impl Fn(&Rc<ProfileKey>) -> Option<ProfileName>,
     ) -> Vec<Lookup<'d>> {
         let mut lookups = Vec::new();
-        if settings.estimates.history.is_empty() {
+        let estimates = &settings.estimates;
+        let Some(namespace) = estimates.namespace.as_ref().filter(|_| !estimates.history.is_empty()) else {
             return lookups;
-        }
+        };
         for image in &self.0 {
             if let Some(name) = name(&image.place) {
-                add(&mut lookups, image, name, request, settings);
+                add(&mut lookups, image, name, namespace.clone(), request, estimates);
             }
         }
         lookups
@@ -85,10 +86,10 @@ fn add<'d>(
     lookups: &mut Vec<Lookup<'d>>,
     image: &ImageLookup<'d>,
     name: ProfileName,
+    namespace: Cow<'d, str>,
     request: &'d Request<'d>,
-    settings: &Settings<'d>,
+    chosen_by: &EstimateSettings<'d>,
 ) {
-    let chosen_by = &settings.estimates;
     let is_by = |matching| chosen_by.history.iter().any(|step| step.matching == matching);
     let tags: Vec<TagKey> = if is_by(HistoryMatch::Tag) { TagKey::of(&image.name).collect() } else { Vec::new() };
     let workloads: &[String] = if is_by(HistoryMatch::Workload) { &image.workloads } else { &[] };
@@ -115,7 +116,7 @@ fn add<'d>(
             field_masks.push(HEADER_MASK.to_owned());
             lookups.push(Lookup::UsageProfile {
                 name,
-                namespace: chosen_by.namespace.clone(),
+                namespace,
                 places: vec![Rc::clone(&image.place)],
                 of: &request.namespace,
                 field_masks,

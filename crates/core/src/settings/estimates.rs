@@ -26,14 +26,15 @@ pub struct EstimateSettings<'d> {
     pub short_history_margin: PerResource<u64>,
     /// The least estimate.
     pub min: PerResource<Quantity>,
-    /// The first step with enough samples decides.
+    /// The first step with enough samples decides. Empty without a `namespace`.
     pub history: Cow<'static, [Step]>,
     pub scope: HistoryScope,
     pub well_known_images: bool,
     /// Older profiles are not used.
     pub max_age: Duration,
-    /// The namespace in which the collector stores the history.
-    pub namespace: Cow<'d, str>,
+    /// The namespace in which the collector stores the history. None if there is no collector; then nothing is read,
+    /// because a policy host asks the API server every time for an object that does not exist.
+    pub namespace: Option<Cow<'d, str>>,
     pub pool: PoolSettings,
     /// True if an estimate above what a quota has left shrinks to that. Otherwise the quota evaluates it.
     pub shrink_to_quota: bool,
@@ -253,11 +254,11 @@ impl Default for EstimateSettings<'_> {
                 memory: Quantity::from_bytes(32 << 20),
                 ephemeral_storage: Quantity::from_bytes(32 << 20),
             },
-            history: Cow::Borrowed(DEFAULT_HISTORY),
+            history: Cow::Borrowed(&[]),
             scope: HistoryScope::NamespaceFirst,
             well_known_images: true,
             max_age: 15 * DAY,
-            namespace: Cow::Borrowed("headroom"),
+            namespace: None,
             pool: PoolSettings { min_namespaces: 3, min_pods: 5, small_sample_margin: 100 },
             shrink_to_quota: false,
             exclude_autoscaled: false,
@@ -274,7 +275,7 @@ impl<'d> EstimateSettings<'d> {
         let has_history = !section.lacks("history");
         let history = section.sections("history", Step::read);
         let pool = PoolSettings::read(&mut section);
-        let read = Self {
+        let mut read = Self {
             mode: section.choice("mode", EstimateMode::WORDS, default.mode),
             dry_run: section.flag("dryRun", default.dry_run),
             resources: section.field("resources", read_resources).unwrap_or(default.resources),
@@ -286,23 +287,26 @@ impl<'d> EstimateSettings<'d> {
                 read_percent,
             ),
             min: section.per_resource("min", default.min, read_amount),
-            history: if has_history { Cow::Owned(history) } else { default.history },
+            history: if has_history { Cow::Owned(history) } else { Cow::Borrowed(DEFAULT_HISTORY) },
             scope: section.choice("scope", SCOPES, default.scope),
             well_known_images: section.flag("wellKnownImages", default.well_known_images),
             max_age: section.field("maxAge", read_duration).unwrap_or(default.max_age),
-            namespace: section.string("namespace").unwrap_or(default.namespace),
+            namespace: section.string("namespace"),
             pool: pool.clone().unwrap_or(default.pool),
             shrink_to_quota: section.flag("shrinkToQuota", default.shrink_to_quota),
             exclude_autoscaled: section.flag("excludeAutoscaled", default.exclude_autoscaled),
             replay_time: section.field("replayTime", read_moment),
         };
-        read.contradictions(&mut section, pool.is_some());
+        read.contradictions(&mut section, has_history, pool.is_some());
+        if read.namespace.is_none() {
+            read.history = default.history;
+        }
         section.finish();
         read
     }
 
     /// Reports choices that contradict each other.
-    fn contradictions(&self, section: &mut Reader<'_, '_>, pool_is_set: bool) {
+    fn contradictions(&self, section: &mut Reader<'_, '_>, history_is_set: bool, pool_is_set: bool) {
         if self.mode == EstimateMode::Never && self.dry_run {
             section.problem("dryRun", "has no effect, because `mode` is `never`: remove one of them");
         }
@@ -312,8 +316,18 @@ impl<'d> EstimateSettings<'d> {
         if self.history.is_empty() && !self.well_known_images {
             section.problem("history", "is empty and `wellKnownImages` is off: choose `mode: never` instead");
         }
-        if self.namespace.is_empty() {
-            section.problem("namespace", "is empty: name the namespace that the collector runs in");
+        match self.namespace.as_deref() {
+            Some("") => section.problem("namespace", "is empty: name the namespace that the collector runs in"),
+            None if history_is_set && !self.history.is_empty() => {
+                section
+                    .problem("history", "has no effect without `namespace`, the namespace that the collector runs in");
+            }
+            None if self.mode != EstimateMode::Never && !self.history.is_empty() && !self.well_known_images => {
+                let problem = "is not set and `wellKnownImages` is off, so nothing would be estimated: name the namespace \
+                               that the collector runs in, or choose `mode: never`";
+                section.problem("namespace", problem);
+            }
+            _ => {}
         }
         if pool_is_set && !self.reads(HistoryOwner::AllNamespaces) {
             section.problem("pool", "has no effect, because every step uses only the history of the pod's namespace");

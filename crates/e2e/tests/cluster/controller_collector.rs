@@ -165,7 +165,7 @@ async fn inject_sidecars(shop: &Guarded) -> WebhookServer {
 async fn pods_get_estimates_from_collected_usage_and_reinvocation_changes_nothing() {
     let cluster = Cluster::start(InTreePlugins::On, Controllers::Off).await.unwrap();
     let folder = tempfile::tempdir().unwrap();
-    let estimating = json!({"estimates": {"mode": "ifNotSet"}});
+    let estimating = json!({"estimates": {"namespace": "headroom"}});
     let deployment = Deployment { reinvoked: true, ..Deployment::mutating(estimating) };
     let collector = cluster.client_as(COLLECTOR).await.unwrap();
 
@@ -312,7 +312,7 @@ async fn pages_are_accepted_and_read_at_once_and_larger_objects_are_refused() {
     let cluster = Cluster::start(InTreePlugins::Off, Controllers::Off).await.unwrap();
     install_definition(&cluster).await;
     kubectl(&cluster, &["create", "namespace", "headroom"]);
-    let shop = guard(cluster, Deployment::mutating(json!({"estimates": {"mode": "ifNotSet"}}))).await;
+    let shop = guard(cluster, Deployment::mutating(json!({"estimates": {"namespace": "headroom"}}))).await;
     let empty = create(&shop.client, pod(&shop.namespace, "early", json!({}))).await.unwrap();
     assert!(resources(&empty)["requests"]["cpu"].is_null(), "{}", empty.data);
 

@@ -45,7 +45,7 @@ fn advised(workload: &Entry, used: &[(&str, Observed)], around: &mut Overlay) ->
     let mut histories = Histories::default();
     used.iter().for_each(|(container, observed)| histories.observe(0, container, 0, observed));
     let now = Timestamp::from_unix_seconds(NOW).unwrap();
-    let settings = json!({"estimates": {"replayTime": now.to_string()}});
+    let settings = json!({"estimates": {"namespace": "headroom", "replayTime": now.to_string()}});
     let usage = Usage::Read(&histories);
     let engine = Engine { usage, autoscalers: &[], settings: &settings, now, containers: &[] };
     engine.recommend(0, workload, around, &mut Vec::new()).unwrap().unwrap().0
@@ -80,7 +80,7 @@ fn admitted(workload: &Entry, row: &Workload, used: &[(&str, Observed)], around:
     let now = Timestamp::from_unix_seconds(NOW).unwrap();
     let mut overlay = HistoryOverlay::with(around, "shop", now, "web", published);
     let kind = ApiKind::new("v1", "Pod");
-    let settings = json!({"estimates": {"replayTime": now.to_string()}}).to_string();
+    let settings = json!({"estimates": {"namespace": "headroom", "replayTime": now.to_string()}}).to_string();
     let evaluation = evaluate(review::create(pod, &kind, "shop"), &settings, &mut overlay);
     if evaluation.verdict == Verdict::Rejected {
         return None;
@@ -216,7 +216,7 @@ fn the_limit_of_a_killed_container_never_falls() {
         histories.observe(0, "a", 0, &observed(100, 200, Some(killed_at)));
         histories.lose_kill_limit(0, "a", !is_limit_known);
         let now = Timestamp::from_unix_seconds(NOW).unwrap();
-        let settings = json!({"estimates": {"replayTime": now.to_string()}});
+        let settings = json!({"estimates": {"namespace": "headroom", "replayTime": now.to_string()}});
         let engine =
             Engine { usage: Usage::Read(&histories), autoscalers: &[], settings: &settings, now, containers: &[] };
         let row = engine.recommend(0, &workload, &mut around(&[]), &mut Vec::new()).unwrap().unwrap().0;
@@ -243,7 +243,7 @@ fn a_killed_container_gets_a_higher_limit_from_usage_profiles_too() {
         let history = histories.get(0, "a").and_then(|usage| usage.usage.history()).unwrap();
         let published = history_overlay::Container { name: "a", image: "example.com/a:1", history, is_asked: false };
         let now = Timestamp::from_unix_seconds(NOW).unwrap();
-        let settings = json!({"estimates": {"replayTime": now.to_string()}});
+        let settings = json!({"estimates": {"namespace": "headroom", "replayTime": now.to_string()}});
         let mut around = around(&[]);
         let mut cluster = HistoryOverlay::with(&mut around, "shop", now, "web", [published]);
         let engine = Engine { usage: Usage::Profiles, autoscalers: &[], settings: &settings, now, containers: &[] };

@@ -76,19 +76,12 @@ mutating policy would.
 {{- end }}
 
 {{/*
-The policy's estimates, with what the release knows: that there is no collector whose history could be read (each read
-would go to the API server), or where it keeps that, if not in the default namespace `headroom`. The policy refuses
-settings of a pool that it never reads, and estimates that are made of nothing.
+The policy's estimates, with the namespace in which the release's collector keeps history. Without it the policy reads none.
 */}}
 {{- define "headroom.estimates" -}}
 {{- $estimates := deepCopy (.Values.policies.settings.estimates | default dict) -}}
-{{- $isFree := not (or (hasKey $estimates "history") (hasKey $estimates "namespace")) -}}
-{{- if .Values.collector.enabled -}}
-{{- if and $isFree (ne .Release.Namespace "headroom") -}}
+{{- if and .Values.collector.enabled (not (hasKey $estimates "namespace")) -}}
 {{- $_ := set $estimates "namespace" .Release.Namespace -}}
-{{- end -}}
-{{- else if and $isFree (not (hasKey $estimates "pool")) (dig "wellKnownImages" true $estimates) -}}
-{{- $_ := set $estimates "history" list -}}
 {{- end -}}
 {{- toYaml $estimates -}}
 {{- end }}

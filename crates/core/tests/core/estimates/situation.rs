@@ -68,7 +68,7 @@ impl Situation {
 
     /// With these settings and the defaults, without the simplifications of [`plain`].
     pub fn with_real_settings(mut self, settings: Value) -> Self {
-        self.settings = settings;
+        self.settings = with_history(settings);
         self
     }
 
@@ -186,11 +186,15 @@ impl Outcome {
     }
 }
 
+/// The settings, with the namespace of the profiles.
+fn with_history(mut settings: Value) -> Value {
+    settings["estimates"]["namespace"] = json!("headroom");
+    settings
+}
+
 /// The settings, with a single percentile and without margins unless they set them, so that amounts are easy to follow.
-fn plain(mut settings: Value) -> Value {
-    if settings.get("estimates").is_none() {
-        settings["estimates"] = json!({});
-    }
+fn plain(settings: Value) -> Value {
+    let mut settings = with_history(settings);
     let estimates = &mut settings["estimates"];
     for (name, plain) in [
         ("percentile", json!("90")),

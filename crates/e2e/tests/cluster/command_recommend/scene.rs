@@ -167,7 +167,7 @@ impl Scene {
 /// The policy's. Nothing is added for a short history, because the days of a store end now, and those of collected history at
 /// midnight, so that two days of usage may lie in three.
 pub fn settings() -> Value {
-    json!({"estimates": {"mode": "ifNotSet", "shortHistoryMargin": {"cpu": "0%", "memory": "0%"}}})
+    json!({"estimates": {"namespace": "headroom", "shortHistoryMargin": {"cpu": "0%", "memory": "0%"}}})
 }
 
 fn said(command: &mut Command) -> Said {
