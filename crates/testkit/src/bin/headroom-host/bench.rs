@@ -27,8 +27,10 @@ const ESTIMATED_FUEL: u64 = 656_000;
 /// Likewise, if two pages are read too. Independent of the number of images in the history.
 const PAGED_FUEL: u64 = 760_000;
 /// What one estimated container may request from the host: LimitRanges, quotas, and a root of history, with a page of it
-/// if the root is large; no calls to the API server once a collector has run; and a limited size of objects.
+/// if the root is large; no calls to the API server; and a limited size of objects.
 const HOST_CALLS: usize = 3;
+/// The mutating policy reads no quotas, and the validating one no history.
+const HOST_CALLS_IN_ROLE: usize = 2;
 const HOST_BYTES: usize = 20_000;
 const LARGEST_OBJECT: usize = 16_384;
 const WASM_BYTES: usize = 600_000;
@@ -143,11 +145,10 @@ fn run_growing(bench: &Bench, plain: &Value, objects: &[Value], settings: &Value
         budget(&format!("{PLAIN} with 1 of its {what}"), fuel.first().copied().unwrap_or_default(), PLAIN_FUEL);
         growths.push((what, fuel));
     }
-    let estimated = |containers, what: &str, state| {
-        let without = json!({});
-        let settings = if matches!(state, State::Cold) { &without } else { settings };
+    let estimated_by = |settings: &Value, containers, what: &str, state| {
         bench.run(estimated_case(plain, objects, settings, containers, what, state)?)
     };
+    let estimated = |containers, what: &str, state| estimated_by(settings, containers, what, state);
     let [few, some, many] = [100, 1_000, 100_000].map(|images| {
         let what = format!("{images} images known");
         estimated(2, &what, State::Warm { images, namespaces: 5 }).map(|cost| cost.fuel)
@@ -158,7 +159,7 @@ fn run_growing(bench: &Bench, plain: &Value, objects: &[Value], settings: &Value
     budget("the same with 100,000 images in history", many, PAGED_FUEL);
     let known = |containers| estimated(containers, KNOWN, WARM).map(|cost| cost.fuel);
     growths.push(("estimated containers", vec![known(1)?, known(10)?, known(100)?]));
-    exceeded.extend(run_histories(&estimated)?);
+    exceeded.extend(run_histories(settings, estimated_by)?);
     exceeded.extend(growths.iter().filter_map(|(what, fuel)| superlinear(what, fuel)));
     Ok(exceeded)
 }
@@ -167,21 +168,26 @@ fn never() -> Value {
     json!({ "estimates": { "mode": "never" } })
 }
 
-/// Runs estimates with each state of the history. Returns the exceeded budgets for the host.
-fn run_histories(estimated: &dyn Fn(usize, &str, State) -> Result<Cost, String>) -> Result<Vec<String>, String> {
+/// Runs estimates with each state of the history, and in each role. Returns the exceeded budgets for the host.
+fn run_histories(
+    settings: &Value,
+    estimated: impl Fn(&Value, usize, &str, State) -> Result<Cost, String>,
+) -> Result<Vec<String>, String> {
     let mut exceeded = Vec::new();
-    for (what, state) in [
-        ("without a collector", State::Cold),
-        ("nothing known of the image", State::Empty),
-        ("known in 1 namespace of 1", State::Warm { images: 100, namespaces: 1 }),
-        ("known in 100 namespaces", State::Warm { images: 1_000, namespaces: 100 }),
-        ("known in 5,000 namespaces", State::Warm { images: 10_000, namespaces: 5_000 }),
-        ("one of 100,000 images", State::Warm { images: 100_000, namespaces: 5 }),
+    let estimates = &settings["estimates"];
+    let in_role = |role: &str| json!({"role": role, "estimates": estimates});
+    for (what, settings, state, most_calls) in [
+        ("without a collector", &json!({}), State::Cold, HOST_CALLS),
+        ("nothing known of the image", settings, State::Empty, HOST_CALLS),
+        ("known in 1 namespace of 1", settings, State::Warm { images: 100, namespaces: 1 }, HOST_CALLS),
+        ("known in 100 namespaces", settings, State::Warm { images: 1_000, namespaces: 100 }, HOST_CALLS + 1),
+        ("known in 5,000 namespaces", settings, State::Warm { images: 10_000, namespaces: 5_000 }, HOST_CALLS + 1),
+        ("one of 100,000 images", settings, State::Warm { images: 100_000, namespaces: 5 }, HOST_CALLS + 1),
+        ("role mutate", &in_role("mutate"), WARM, HOST_CALLS_IN_ROLE),
+        ("role validate", &in_role("validate"), WARM, HOST_CALLS_IN_ROLE),
     ] {
         let largest = history::profiles(state, 1).iter().map(|object| object.to_string().len()).max();
-        let cost = estimated(1, what, state)?;
-        let is_paged = matches!(state, State::Warm { images: 1_000.., .. });
-        let most_calls = HOST_CALLS + usize::from(is_paged);
+        let cost = estimated(settings, 1, what, state)?;
         for (of, found, most) in [
             ("host calls", cost.host_calls, most_calls),
             ("live calls", cost.work.live_calls, 0),
