@@ -97,6 +97,31 @@ fn the_page_fits_the_window_and_explains_its_flags() {
 }
 
 #[test]
+fn the_page_on_paper_keeps_usage_and_evidence() {
+    let server = prometheus(cluster::history(true));
+    let html = page(&server.url(), "world");
+    let policy = html.lines().find(|line| line.contains("Content-Security-Policy")).unwrap();
+    // The browser dumps only what a screen shows, so what is for paper is made for screens instead.
+    let on_paper = html
+        .replace(policy, "")
+        .replace("@media screen and", "@media speech and")
+        .replace("@media print", "@media screen");
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("inner.html"), on_paper).unwrap();
+    let outer = folder.path().join("outer.html");
+    // As wide as US Letter between the margins of the page.
+    let frame = "<iframe src=inner.html width=964 height=400></iframe>\
+        <script>onload = () => {
+            const page = document.querySelector('iframe').contentWindow.document;
+            const hidden = (of) => Array.from(page.querySelectorAll(of)).filter((cell) => cell.offsetWidth === 0).length;
+            const root = page.documentElement;
+            document.title = [hidden('#containers .usage'), hidden('#containers .why'), root.scrollWidth - root.clientWidth].join(' ');
+        }</script>";
+    fs::write(&outer, format!("<!doctype html><title>none</title>{frame}")).unwrap();
+    assert_eq!(title(&opened(&outer)), "0 0 0", "hidden cells of usage, of evidence, and wider than the paper");
+}
+
+#[test]
 fn names_are_never_run_as_scripts() {
     let server = prometheus(cluster::history(true));
     let folder = tempfile::tempdir().unwrap();
