@@ -94,7 +94,9 @@ pub fn page(report: &Report, view: View) -> Page {
         page.gap();
     }
     page.table(rows(report, view));
-    if report.workloads.len() > 1 {
+    // Without any recommendation the sums are nothing, beside workloads that request something.
+    let has_advice = report.total.without_advice < report.total.containers;
+    if report.workloads.len() > 1 && has_advice {
         // Of one namespace the sum says it all.
         let parts = if report.totals.len() > 1 { report.totals.as_slice() } else { &[] };
         let all = || parts.iter().chain([&report.total]);

@@ -16,6 +16,13 @@ fn tighter_limits_are_shown_in_every_output_format() {
     }
 }
 
+#[test]
+fn files_without_objects_are_an_error() {
+    let folder = folder(&[("empty.yaml", "# nothing\n")]);
+    let said = headroom(folder.path(), &["simulate", "-f", "empty.yaml", "--offline"]);
+    assert_eq!((said.code, said.err.trim_end()), (2, "error: nothing to simulate: the files hold no objects"));
+}
+
 fn report(arguments: &[&str], files: &[(&str, &str)]) -> (i32, Value) {
     let folder = folder(files);
     let said = headroom(folder.path(), &[&["simulate", "-o", "json"], arguments].concat());
