@@ -76,7 +76,11 @@ pub fn check(host: &str, policy: &str) -> Result<()> {
             faults.check(fault.is_ok(), || format!("{}: {:#}", block.place, fault.unwrap_err()));
         }
     }
-    faults.end(&format!("docs: {} pages, {commands} commands, {messages} messages are in order", pages.len()))
+    let tests = check_tests(&pages, &shell, &mut faults)?;
+    faults.end(&format!(
+        "docs: {} pages, {commands} commands, {messages} messages, {tests} tests are in order",
+        pages.len()
+    ))
 }
 
 impl Page {
@@ -307,4 +311,39 @@ fn expected_messages() -> Result<String> {
     let files = listed.lines().filter(|file| !file.ends_with(".rs") && Path::new(file).exists());
     let texts = files.map(|file| Ok(String::from_utf8_lossy(&std::fs::read(file)?).into_owned()));
     Ok(texts.collect::<Result<Vec<String>>>()?.join("\n"))
+}
+
+// --- tests --------------------------------------------------------------------------------------------------
+
+/// Checks that the tests exist that the page on tenants names in the last column of its table.
+fn check_tests(pages: &[Page], shell: &Shell, faults: &mut Faults) -> Result<usize> {
+    const PAGE: &str = "docs/src/concepts/tenants.md";
+    let page = pages.iter().find(|page| page.path == PAGE).with_context(|| format!("{PAGE} is not there"))?;
+    let listed = run("git", &["ls-files", "--cached", "--others", "--exclude-standard", "*.rs", "conformance/*.json"])?;
+    let (sources, cases): (Vec<&str>, Vec<&str>) =
+        listed.lines().filter(|file| Path::new(file).exists()).partition(|file| file.ends_with(".rs"));
+    let sources = sources.into_iter().map(read).collect::<Result<Vec<String>>>()?.join("\n");
+    let last_cell = Regex::new(r"(?m)^\|.*\|([^|]*)\|$")?;
+    let name = Regex::new("`([^`]+)`")?;
+    let mut count = 0;
+    for row in last_cell.captures_iter(&page.prose) {
+        for name in name.captures_iter(&row[1]).map(|found| found.extract::<1>().1[0]) {
+            count += 1;
+            let is_case = |case: &&str| match name.strip_suffix("/*.json") {
+                Some(folder) => Path::new(case).parent() == Some(Path::new(folder)),
+                None => Path::new(case).file_stem().is_some_and(|stem| stem == name),
+            };
+            let exists = match name.strip_prefix("make ") {
+                Some(target) => shell.try_command(&["make", target]).is_ok(),
+                None => {
+                    sources.contains(&format!("fn {name}("))
+                        || sources.contains(&format!("scenario(\"{name}\""))
+                        || cases.iter().any(is_case)
+                }
+            };
+            faults.check(exists, || format!("{PAGE}: no test, scenario or case is called `{name}`"));
+        }
+    }
+    faults.check(count > 0, || format!("{PAGE}: no table names tests"));
+    Ok(count)
 }
