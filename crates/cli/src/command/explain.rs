@@ -5,7 +5,6 @@
 
 mod text;
 
-use anyhow::bail;
 use clap::ValueEnum;
 use headroom_dryrun::evaluate::{Evaluation, Verdict};
 use headroom_report::{Exit, Page, Paint};
@@ -49,9 +48,7 @@ enum Format {
 
 pub fn run(args: Args) -> anyhow::Result<Exit> {
     let manifests = args.objects.manifests(&args.target)?;
-    if args.objects.manifests.is_given() && manifests.is_empty() {
-        bail!("nothing to explain: the files hold no objects");
-    }
+    args.objects.manifests.require_objects(&manifests, "explain")?;
     let opened = args.target.open()?;
     let namespace = opened.namespace.clone();
     let mut run = opened.into_run();

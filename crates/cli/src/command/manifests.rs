@@ -4,6 +4,7 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
+use anyhow::bail;
 use headroom_dryrun::manifest::Manifest;
 
 use crate::manifest::{self, ManifestError};
@@ -41,6 +42,14 @@ pub fn all<T, E: fmt::Display>(results: impl IntoIterator<Item = Result<T, E>>) 
 impl Manifests {
     pub fn is_given(&self) -> bool {
         !self.files.is_empty() || !self.kustomizations.is_empty()
+    }
+
+    /// An error if files are given and hold no objects; `verb` says what they were wanted for.
+    pub fn require_objects(&self, found: &[Manifest], verb: &str) -> anyhow::Result<()> {
+        if self.is_given() && found.is_empty() {
+            bail!("nothing to {verb}: the files hold no objects");
+        }
+        Ok(())
     }
 
     /// Those of files first. The error is all problems.

@@ -325,7 +325,7 @@ pub fn on_all(
     };
     let read = histories.as_ref().map_or(Usage::Profiles, Usage::Read);
     let mut run = Run { inventory, usage: read, containers: &[], notes: Vec::new() };
-    let settings = opened.settings.clone();
+    let settings = with_history(opened);
     let (workloads, effects) = run.evaluate(opened, &settings, progress)?;
     source.is_partial |= run.is_partial();
     notes.extend(run.all_notes(all_namespaces));
@@ -455,9 +455,9 @@ fn recommend(
     found: Option<Found>,
     progress: &Progress,
 ) -> anyhow::Result<Report> {
-    let mut settings = opened.settings.clone();
-    let estimates = settings.as_object_mut().map(|settings| settings.entry("estimates").or_insert_with(|| json!({})));
-    if let Some(Value::Object(estimates)) = estimates.filter(|_| args.usage.names.ephemeral_storage) {
+    let mut settings = with_history(opened);
+    let estimates = settings.get_mut("estimates").filter(|_| args.usage.names.ephemeral_storage);
+    if let Some(Value::Object(estimates)) = estimates {
         estimates.entry("resources").or_insert_with(|| json!(Resource::ALL.map(Resource::name)));
     }
     let (mut source, histories, mut notes) = match found {
@@ -474,9 +474,9 @@ fn recommend(
     Ok(Report::new(source, workloads, quota_effect::together(effects), notes, prices, args.sort_by))
 }
 
-/// The settings with a namespace of profiles, so that there are recommendations even where the policy reads no history.
-fn with_history(settings: &Value) -> Value {
-    let mut settings = settings.clone();
+/// The policy's settings, naming where profiles are: recommendations take history even where the policy reads none.
+fn with_history(opened: &Opened) -> Value {
+    let mut settings = opened.settings.clone();
     let namespace = profiles_namespace(&settings);
     let estimates = settings.as_object_mut().map(|settings| settings.entry("estimates").or_insert_with(|| json!({})));
     if let Some(Value::Object(estimates)) = estimates {
@@ -501,7 +501,6 @@ impl Run<'_> {
         settings: &Value,
         progress: &Progress,
     ) -> anyhow::Result<(Vec<Workload>, Vec<quota_effect::QuotaEffect>)> {
-        let settings = &with_history(settings);
         let now = evaluate::now(settings).ok_or_else(|| anyhow!("this machine's clock is not set"))?;
         let Inventory { entries, autoscalers, .. } = &self.inventory;
         let engine = Engine { usage: self.usage, autoscalers, settings, now, containers: self.containers };

@@ -71,9 +71,7 @@ enum Format {
 pub fn run(args: Args) -> anyhow::Result<Exit> {
     let changes = args.manifests.read()?;
     manifests::all(changes.iter().map(check))?;
-    if args.manifests.is_given() && changes.is_empty() {
-        bail!("nothing to simulate: the files hold no objects");
-    }
+    args.manifests.require_objects(&changes, "simulate")?;
     let mut opened = args.target.open()?;
     let then = opened.settings.clone();
     let now = match (&args.current_settings, &args.target.settings) {
