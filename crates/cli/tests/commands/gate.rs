@@ -192,19 +192,3 @@ fn equal_reasons_of_many_objects_are_grouped() {
     assert!(said.contains("and 49 more for the same reason: pod/p1 (app.yaml:6), "), "{said}");
     assert!(said.lines().count() < 10, "{said}");
 }
-
-#[test]
-fn no_sums_are_shown_without_any_recommendation() {
-    let deployment = |name: &str| {
-        format!(
-            "apiVersion: apps/v1\nkind: Deployment\nmetadata: {{name: {name}, namespace: shop}}\nspec: {{selector: {{matchLabels: \
-             {{app: {name}}}}}, template: {{metadata: {{labels: {{app: {name}}}}}, spec: {{containers: [{{name: app, image: \
-             example.com/app, resources: {{requests: {{cpu: 250m}}}}}}]}}}}}}\n"
-        )
-    };
-    let both = deployment("a") + "---\n" + &deployment("b");
-    let folder = folder(&[("cluster/all.yaml", &both)]);
-    let said = headroom(folder.path(), &["recommend", "-n", "shop", "--cluster-dir", "cluster"]);
-    assert!(said.out.contains("no usage data for 2 of 2 containers"), "{}{}", said.out, said.err);
-    assert!(!said.out.contains("TOTAL"), "{}", said.out);
-}

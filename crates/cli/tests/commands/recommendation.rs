@@ -9,6 +9,7 @@ use headroom_rightsize::recommendation::{lookups, recommend};
 use serde_json::{Value, json};
 
 use crate::situation::{NOW, Situation, history, own, window};
+use crate::support::{folder, headroom};
 
 const NGINX: &str = "docker,io/library/nginx";
 
@@ -117,4 +118,20 @@ fn pod_level_resources_are_left_alone() {
     let mut whole = pod(json!({}));
     whole.request["object"]["spec"]["resources"] = json!({"requests": {"cpu": "1"}});
     assert_eq!(advice(&whole), [MEMORY, "cpu unknown: the pod sets pod-level resources, which its containers share"]);
+}
+
+#[test]
+fn no_sums_are_shown_without_any_recommendation() {
+    let deployment = |name: &str| {
+        format!(
+            "apiVersion: apps/v1\nkind: Deployment\nmetadata: {{name: {name}, namespace: shop}}\nspec: {{selector: {{matchLabels: \
+             {{app: {name}}}}}, template: {{metadata: {{labels: {{app: {name}}}}}, spec: {{containers: [{{name: app, image: \
+             example.com/app, resources: {{requests: {{cpu: 250m}}}}}}]}}}}}}\n"
+        )
+    };
+    let both = deployment("a") + "---\n" + &deployment("b");
+    let folder = folder(&[("cluster/all.yaml", &both)]);
+    let said = headroom(folder.path(), &["recommend", "-n", "shop", "--cluster-dir", "cluster"]);
+    assert!(said.out.contains("no usage data for 2 of 2 containers"), "{}{}", said.out, said.err);
+    assert!(!said.out.contains("TOTAL"), "{}", said.out);
 }
