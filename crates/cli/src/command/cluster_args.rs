@@ -50,7 +50,7 @@ pub struct Target {
     /// Do not read a cluster; use only the given manifests and settings
     #[arg(long, conflicts_with_all = ["context", "kubeconfig", "as_user", "cluster_dir"])]
     pub offline: bool,
-    /// The policy's settings: a settings file, or a ClusterAdmissionPolicy or AdmissionPolicy; the defaults unless given
+    /// The policy's settings: a settings file, or a ClusterAdmissionPolicy or AdmissionPolicy; those of the Helm chart unless given
     #[arg(long, value_name = "FILE")]
     pub settings: Option<PathBuf>,
 }

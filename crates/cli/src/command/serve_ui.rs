@@ -28,7 +28,7 @@ pub struct Args {
     /// Show all namespaces
     #[arg(short = 'A', long, conflicts_with = "namespaces")]
     all_namespaces: bool,
-    /// The policy's settings: a settings file, or a ClusterAdmissionPolicy or AdmissionPolicy; the defaults unless given
+    /// The policy's settings: a settings file, or a ClusterAdmissionPolicy or AdmissionPolicy; those of the Helm chart unless given
     #[arg(long, value_name = "FILE")]
     settings: Option<PathBuf>,
     /// Folder of the page as `make page` builds it; else the page that is built into this program
