@@ -223,7 +223,7 @@ demo: policy.wasm
 	  --cluster test_data/nearly-full/ResourceQuota.yaml \
 	  $(REQUESTS)/pod-create-job-owned.json \
 	  $(REQUESTS)/deployment-create.json
-	$(DEMO_HOST) demo $(TARGET)/demo/policy.wasm --settings-json '{"estimates": {"replayTime": "2026-11-21T06:00:00Z"}}' \
+	$(DEMO_HOST) demo $(TARGET)/demo/policy.wasm --settings-json '{"estimates": {"namespace": "headroom", "replayTime": "2026-11-21T06:00:00Z"}}' \
 	  $(patsubst %,--cluster %,$(wildcard test_data/context/* test_data/demo/*) test_data/usage/own.yaml) \
 	  $(REQUESTS)/pod-create-plain.json
 
