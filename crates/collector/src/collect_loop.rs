@@ -25,12 +25,16 @@ use crate::metrics::Metrics;
 use crate::profile::Pooling;
 use crate::publish::cluster::ClusterError;
 use crate::publish::lease::{LEASE, lease_error};
+use crate::publish::restrictions::Restrictions;
 use crate::publish::{Destination, PublishError, Publisher};
 use crate::read_limits::Pace;
 use crate::store::{Origin, Store, StoreError};
 
 /// A sign of life is given at least so often while nothing is to be done.
 const TICK: Duration = Duration::from_secs(30);
+
+/// Roots are not written more often, however often somebody labels his namespaces.
+const RESTRICTIONS_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Where usage comes from.
 pub enum Feed {
@@ -116,6 +120,11 @@ impl Rounds {
             }
             _ => interval,
         };
+        let mut restrictions = match &self.destination {
+            Destination::Cluster(cluster) => Some(Restrictions::follow(cluster.api.clone(), self.stop.clone())),
+            Destination::Folder(_) | Destination::Stdout(_) => None,
+        };
+        let mut next_restrictions = tokio::time::Instant::now();
         let mut next_round = tokio::time::Instant::now();
         let mut next_publication = next_round;
         while !self.stop.is_cancelled() {
@@ -140,6 +149,10 @@ impl Rounds {
                 tokio::select! {
                     () = tokio::time::sleep_until(next_round.min(tokio::time::Instant::now() + TICK)) => {}
                     () = self.stop.cancelled() => {}
+                    restricted = changed(&mut restrictions), if next_restrictions <= tokio::time::Instant::now() => {
+                        self.update_roots(Some(restricted)).await;
+                        next_restrictions = tokio::time::Instant::now() + RESTRICTIONS_INTERVAL;
+                    }
                 }
             }
         }
@@ -149,7 +162,11 @@ impl Rounds {
     }
 
     async fn round(&self) -> Result<(), RoundError> {
+        let is_first = !self.identified.load(Ordering::Relaxed);
         self.identify().await?;
+        if is_first {
+            self.update_roots(self.restricted_namespaces().await).await;
+        }
         self.look_for_estimates().await;
         let outcome = self.read().await?;
         if outcome.stopped {
@@ -271,26 +288,34 @@ impl Rounds {
             .ok()
     }
 
+    /// Keeps the roots complete between publications. What fails here is reported when usage is published.
+    async fn update_roots(&self, restricted: Option<RestrictedNamespaces>) {
+        let (Feed::Source(source), Destination::Cluster(cluster)) = (&self.feed, &self.destination) else { return };
+        let now = self.as_of.map(Timestamp::unix_seconds);
+        let Some(now) = now.or(source.now().await.ok()) else { return };
+        // Earlier than all that will be published.
+        let Some(collected_at) = Timestamp::from_unix_seconds(now - DAY) else { return };
+        let update = async {
+            self.take_turn().await?;
+            Ok::<_, RoundError>(self.publisher(restricted.as_ref()).update_roots(cluster, collected_at).await?)
+        };
+        if let Some(Err(error)) = self.stop.run_until_cancelled(update).await {
+            tracing::info!("roots are not updated: {error}");
+        }
+    }
+
+    fn publisher<'a>(&'a self, restricted: Option<&'a RestrictedNamespaces>) -> Publisher<'a> {
+        let Self { store, destination, namespace, pooling, refresh, replace_other_stores, lease, metrics, .. } = self;
+        let (refresh, replace_other_stores, lease) = (*refresh, *replace_other_stores, lease.as_ref());
+        Publisher { store, destination, namespace, pooling, restricted, refresh, replace_other_stores, lease, metrics }
+    }
+
     async fn publish(&self) -> Result<(), RoundError> {
         self.take_turn().await?;
         // By the clock and by what was read, and never by a moment given by hand.
         tokio::task::block_in_place(|| self.store.expire(day_of(clock::now())))?;
         let restricted = self.restricted_namespaces().await;
-        let restricted = restricted.as_ref();
-        let Self { store, destination, namespace, pooling, refresh, replace_other_stores, lease, metrics, .. } = self;
-        let (refresh, replace_other_stores, lease) = (*refresh, *replace_other_stores, lease.as_ref());
-        let publisher = Publisher {
-            store,
-            destination,
-            namespace,
-            pooling,
-            restricted,
-            refresh,
-            replace_other_stores,
-            lease,
-            metrics,
-        };
-        let published = publisher.publish(self.as_of()?).await?;
+        let published = self.publisher(restricted.as_ref()).publish(self.as_of()?).await?;
         let (written, unchanged, deleted, bytes) =
             (published.written, published.unchanged, published.deleted, published.bytes);
         tracing::info!(written, unchanged, deleted, bytes, "published profiles");
@@ -325,6 +350,13 @@ impl Rounds {
         };
         let seconds = read_up_to.unwrap_or_else(clock::now);
         Ok(self.as_of.or(Timestamp::from_unix_seconds(seconds)).unwrap_or(Timestamp::UNIX_EPOCH))
+    }
+}
+
+async fn changed(restrictions: &mut Option<Restrictions>) -> RestrictedNamespaces {
+    match restrictions {
+        Some(restrictions) => restrictions.changed().await,
+        None => std::future::pending().await,
     }
 }
 

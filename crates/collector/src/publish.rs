@@ -5,8 +5,8 @@
 //! only if nothing is lost ([`other_store`]) or if the user says so, and what is newer than ours is left. Of each root the
 //! pages are written first and the root last, and pages that it lists no more are deleted only in the next round, so that
 //! a reader who has seen either root finds its pages, whenever we are killed. Files: [`cluster`] talks to the API server,
-//! [`folder`] to the file system, [`manifest`] makes the text for people, [`outcome`] counts, and [`lease`] keeps two
-//! collectors apart.
+//! [`folder`] to the file system, [`manifest`] makes the text for people, [`outcome`] counts, [`restrictions`] follows
+//! the namespaces that ask for fewer estimates, and [`lease`] keeps two collectors apart.
 
 pub mod change;
 pub mod cluster;
@@ -15,6 +15,7 @@ pub mod lease;
 pub mod manifest;
 mod other_store;
 pub mod outcome;
+pub mod restrictions;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
@@ -22,10 +23,12 @@ use std::io::Write;
 use headroom_core::cluster::usage::{ProfileName, Root};
 use headroom_core::timestamp::Timestamp;
 use headroom_usage::accuracy::{Sums, published};
+use headroom_usage_profile::custom_resource::UsageProfileSpec;
 use headroom_usage_profile::{RestrictedNamespaces, Share, UsageProfile, layout};
+use serde::Deserialize;
 use serde_json::Value;
 
-use self::cluster::ClusterError;
+use self::cluster::{Cluster, ClusterError};
 pub use self::outcome::{PublishError, Published, Written};
 use headroom_kube::clock;
 use headroom_kube::lease::RenewedLease;
@@ -38,7 +41,7 @@ use crate::store::{Store, StoreError};
 
 /// Where profiles go.
 pub enum Destination {
-    Cluster(Box<cluster::Cluster>),
+    Cluster(Box<Cluster>),
     Folder(folder::Folder),
     /// All of them, one document after the other.
     Stdout(manifest::Format),
@@ -129,6 +132,36 @@ impl Publisher<'_> {
         }
         self.metrics.sizes(published.bytes, self.store.bytes());
         Ok(published)
+    }
+
+    /// Writes the roots that are missing, because a policy server asks the API server for a missing root at every request,
+    /// and the first usage may take hours to read; and in the others the list of restricted namespaces, if it is known.
+    /// Histories stay as they are.
+    pub async fn update_roots(&self, cluster: &Cluster, collected_at: Timestamp) -> Result<(), PublishError> {
+        let mut published = Published::default();
+        for root in Root::all() {
+            self.metrics.alive(clock::now());
+            let there = cluster.root(self.namespace, root).await?;
+            let spec = match &there {
+                None => None,
+                Some(there) if self.restricted.is_some() && self.is_ours(there) => there.get("spec"),
+                Some(_) => continue,
+            };
+            let profile = match spec.map(UsageProfileSpec::deserialize) {
+                None => {
+                    let empty = Share::empty(self.namespace, root, collected_at, self.store.page_key());
+                    Share { restricted: self.restricted.cloned(), ..empty }.lay_out().swap_remove(0)
+                }
+                Some(Ok(mut spec)) => {
+                    spec.header.restricted_namespaces = self.restricted.map(|names| names.as_str().to_owned());
+                    UsageProfile::named(&ProfileName::of_root(root), self.namespace, spec)
+                }
+                // Of another version: all of it is written anew when usage was read.
+                Some(Err(_)) => continue,
+            };
+            self.write(profile, root, there.as_ref(), &mut published).await?;
+        }
+        Ok(())
     }
 
     /// Shows how good estimates were as metrics, and in the log that some are off.

@@ -72,6 +72,11 @@ impl RestrictedNamespaces {
         let is_listed = names.len() <= bounds::MOST_BYTES_OF_RESTRICTED;
         Self(if is_listed { names } else { ANY_NAMESPACE.to_owned() })
     }
+
+    /// As in a root's header.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
 }
 
 /// The usage history of one image.

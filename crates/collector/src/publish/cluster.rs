@@ -11,7 +11,6 @@ use std::time::Duration;
 use headroom_core::annotations::headroom_annotation;
 use headroom_core::cluster::usage::Root;
 use headroom_core::cluster::usage::profile_layout::{GROUP, VERSION};
-use headroom_core::plan::estimate_targets;
 use headroom_core::timestamp::Timestamp;
 use headroom_kube::ApiPath;
 use headroom_kube::api_client::{ApiClient, ApiError, ApplyOptions, ListOptions};
@@ -27,8 +26,8 @@ pub use self::error::ClusterError;
 use headroom_dryrun::kinds::metadata;
 use headroom_sources::cluster_id::{ClusterId, KUBE_SYSTEM};
 
-use super::Written;
 use super::manifest::MANAGER;
+use super::{Written, restrictions};
 use crate::read_limits::Pace;
 
 /// Attempts of one request that may succeed when it is repeated.
@@ -89,19 +88,29 @@ impl Cluster {
         Ok(estimates)
     }
 
-    /// The namespaces that may ask for fewer estimates by a label or an annotation.
+    /// The namespaces that may ask for fewer estimates.
     pub async fn restricted_namespaces(&self) -> Result<RestrictedNamespaces, ClusterError> {
         let mut restricted = BTreeSet::new();
         let options = ListOptions { page_size: PAGE_SIZE, only_metadata: true, ..ListOptions::default() };
         let add = |namespace: Value| {
-            let chooses = |field| namespace.pointer(&format!("/metadata/{field}"))?.get(estimate_targets::CHOICE);
-            if ["labels", "annotations"].into_iter().any(|field| chooses(field).is_some()) {
+            if restrictions::has_choice(&namespace) {
                 restricted.insert(metadata(&namespace, "name").to_owned());
             }
         };
-        let listed = self.api.for_each(&ApiPath::new("/api/v1/namespaces"), options, add).await;
+        let listed = self.api.for_each(&ApiPath::new(restrictions::NAMESPACES), options, add).await;
         listed.map_err(|error| ClusterError::of(error, "list", "namespaces", ""))?;
         Ok(RestrictedNamespaces::of(restricted.iter().map(String::as_str)))
+    }
+
+    /// The root itself, without its pages.
+    pub async fn root(&self, namespace: &str, root: Root) -> Result<Option<Value>, ClusterError> {
+        let name = root.to_string();
+        match self.api.get(&profiles(namespace).at(&name)).await {
+            Ok(object) => Ok(Some(object)),
+            // Or the kind is missing, as writing will show.
+            Err(ApiError::NotFound(_)) => Ok(None),
+            Err(error) => Err(ClusterError::of(error, "get", PROFILES, &format!("{namespace}/{name}"))),
+        }
     }
 
     /// The objects of a root, the root itself and its pages, by their names.

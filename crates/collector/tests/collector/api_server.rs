@@ -163,7 +163,9 @@ impl ApiServer {
             return self.pods(request);
         }
         if path == "/api/v1/namespaces" {
-            assert!(request.headers["accept"].to_str().unwrap().contains("as=PartialObjectMetadataList"));
+            if request.uri.query().is_some_and(|query| query.contains("watch=1")) {
+                return status(StatusCode::GONE, "Expired", "too old resource version", json!({}));
+            }
             if scenario == Scenario::NoNamespaces {
                 return status(StatusCode::FORBIDDEN, "Forbidden", "namespaces is forbidden", json!({}));
             }

@@ -11,6 +11,7 @@ use headroom_collector::profile::Pooling;
 use headroom_collector::publish::cluster::Cluster;
 use headroom_collector::publish::{Destination, PublishError, Published, Publisher};
 use headroom_collector::store::Store;
+use headroom_core::cluster::usage::Root;
 use headroom_core::timestamp::Timestamp;
 use headroom_kube::lease::RenewedLease;
 use headroom_report::progress::Progress;
@@ -307,6 +308,55 @@ async fn every_root_lists_the_namespaces_that_may_ask_for_fewer_estimates() {
         json!({"name": "batch", "annotations": chosen("of")}),
     ];
     assert_eq!(restricted(&server).await, [r#""batch lab""#.to_owned()].into());
+}
+
+/// The list of restricted namespaces of each root that is there.
+fn listed(server: &ApiServer) -> Vec<Value> {
+    let profiles = server.profiles.lock().unwrap();
+    profiles.values().map(|root| root["spec"]["header"]["restrictedNamespaces"].clone()).collect()
+}
+
+/// A policy server asks the API server for a missing root at every request.
+#[tokio::test(flavor = "multi_thread")]
+async fn roots_are_written_before_the_first_usage_was_read() {
+    let server = ApiServer::new("1");
+    *server.namespaces.lock().unwrap() = vec![json!({"name": "lab", "labels": {"headroom.dev/estimates": "never"}})];
+    let folder = tempfile::tempdir().unwrap();
+    let overloaded = Scripted { bears: 0, ..Scripted::new(three_workloads()) };
+    rounds(&server, folder.path(), overloaded).await.once().await.unwrap_err();
+    assert_eq!(listed(&server), vec![json!("lab"); usize::from(Root::COUNT)]);
+    // They are no obstacle to histories.
+    rounds(&server, folder.path(), Scripted::new(three_workloads())).await.once().await.unwrap();
+    assert!(server.histories()[&format!("headroom/{NGINX_ROOT}")].contains("nginx"));
+    // What was collected is not touched.
+    let collected = server.histories();
+    rounds(&server, folder.path(), Scripted { bears: 0, ..Scripted::new(three_workloads()) }).await.once().await.ok();
+    assert_eq!(server.histories(), collected);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_namespace_that_turns_estimates_off_is_listed_before_the_next_round() {
+    let server = ApiServer::new("1");
+    let folder = tempfile::tempdir().unwrap();
+    let rounds = Arc::new(rounds(&server, folder.path(), Scripted::new(three_workloads())).await);
+    let running = tokio::spawn({
+        let rounds = rounds.clone();
+        async move { rounds.every(std::time::Duration::from_secs(3600)).await }
+    });
+    let wait_for = async |what: &str, is_there: &dyn Fn() -> bool| {
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
+        while !is_there() {
+            assert!(std::time::Instant::now() < deadline, "{what}: {:?}", listed(&server));
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        }
+    };
+    wait_for("a publication", &|| server.histories().values().filter(|text| text.contains("own")).count() == 2).await;
+    let histories = server.histories();
+    *server.namespaces.lock().unwrap() = vec![json!({"name": "lab", "labels": {"headroom.dev/estimates": "never"}})];
+    wait_for("the label", &|| listed(&server) == vec![json!("lab"); usize::from(Root::COUNT)]).await;
+    assert!(server.histories() == histories, "histories changed");
+    rounds.stop.cancel();
+    running.await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

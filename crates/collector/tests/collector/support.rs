@@ -92,6 +92,9 @@ impl Source for Scripted {
     }
 
     async fn namespaces(&self, window: Window) -> Result<Vec<String>, SourceError> {
+        if self.bears == 0 {
+            return Err(SourceError::Overloaded("too many queries".to_owned()));
+        }
         let there = self.workloads.iter().filter(|workload| workload.from < window.to && window.from < workload.to);
         let names: BTreeSet<String> = there.map(|workload| workload.namespace.to_owned()).collect();
         Ok(names.into_iter().collect())

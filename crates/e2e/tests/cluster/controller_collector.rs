@@ -12,6 +12,7 @@ use headroom_collector::collect_loop::{Feed, RoundError, Rounds};
 use headroom_collector::metrics::Metrics;
 use headroom_collector::profile::Pooling;
 use headroom_collector::publish::lease::lease;
+use headroom_collector::publish::restrictions::Restrictions;
 use headroom_collector::publish::{Destination, Written, cluster};
 use headroom_collector::read_limits::Pace;
 use headroom_collector::store::Store;
@@ -23,6 +24,7 @@ use headroom_e2e::cluster::{Cluster, LABEL, create, resource};
 use headroom_e2e::control_plane::{Controllers, InTreePlugins};
 use headroom_e2e::policy_server::Deployment;
 use headroom_e2e::webhook::WebhookServer;
+use headroom_kube::api_client::ApiClient;
 use headroom_kube::lease::Timing;
 use headroom_report::progress::Progress;
 use headroom_testkit::built::workspace_file;
@@ -190,6 +192,16 @@ async fn pods_get_estimates_from_collected_usage_and_reinvocation_changes_nothin
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
     install_definition(&cluster).await;
+
+    // Its role allows it to follow labels of namespaces.
+    let stop = tokio_util::sync::CancellationToken::new();
+    let mut restrictions = Restrictions::follow(ApiClient::new(collector.clone()), stop.clone());
+    for label in ["headroom.dev/estimates=never", "headroom.dev/estimates-"] {
+        kubectl(&cluster, &["label", "namespace", "headroom", label]);
+        let changed = tokio::time::timeout(Duration::from_secs(30), restrictions.changed()).await.unwrap();
+        assert_eq!(changed.as_str(), if label.contains('=') { "headroom" } else { "" });
+    }
+    stop.cancel();
 
     let shop = guard(cluster, deployment).await;
     let namespace = &shop.namespace;

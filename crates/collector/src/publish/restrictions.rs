@@ -1,0 +1,93 @@
+//! Which namespaces ask for fewer estimates, as it changes: the collector publishes their names, and people who label a
+//! namespace expect an effect before the next publication.
+
+use std::collections::BTreeSet;
+
+use headroom_core::plan::estimate_targets::CHOICE;
+use headroom_dryrun::kinds::metadata;
+use headroom_kube::ApiPath;
+use headroom_kube::api_client::ApiClient;
+use headroom_kube::watch::{Seen, follow};
+use headroom_usage_profile::RestrictedNamespaces;
+use serde_json::Value;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+pub const NAMESPACES: &str = "/api/v1/namespaces";
+
+/// Whether a Namespace has the label or annotation by which it can ask for fewer estimates.
+pub fn has_choice(namespace: &Value) -> bool {
+    let chooses = |field| namespace.get("metadata")?.get(field)?.get(CHOICE);
+    ["labels", "annotations"].into_iter().any(|field| chooses(field).is_some())
+}
+
+/// The names of the namespaces that may ask for fewer estimates.
+pub struct Restrictions(watch::Receiver<BTreeSet<String>>);
+
+impl Restrictions {
+    /// Follows the Namespaces of a cluster until `stop`.
+    pub fn follow(api: ApiClient, stop: CancellationToken) -> Self {
+        let (sender, receiver) = watch::channel(BTreeSet::new());
+        let read = |namespace: Value| Some((metadata(&namespace, "name").to_owned(), has_choice(&namespace)));
+        tokio::spawn(follow(api, ApiPath::new(NAMESPACES), stop, read, move |seen| {
+            sender.send_if_modified(|restricted| update(restricted, seen));
+        }));
+        Self(receiver)
+    }
+
+    /// Waits until they differ from those that were returned last.
+    pub async fn changed(&mut self) -> RestrictedNamespaces {
+        if self.0.changed().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+        RestrictedNamespaces::of(self.0.borrow_and_update().iter().map(String::as_str))
+    }
+}
+
+/// Whether `seen` changed `restricted`.
+fn update(restricted: &mut BTreeSet<String>, seen: Seen<(String, bool)>) -> bool {
+    match seen {
+        Seen::Listed(_, namespaces) => {
+            let listed =
+                namespaces.into_iter().filter_map(|(name, is_restricted)| is_restricted.then_some(name)).collect();
+            let is_new = *restricted != listed;
+            *restricted = listed;
+            is_new
+        }
+        Seen::Stored((name, true)) => restricted.insert(name),
+        Seen::Stored((name, false)) => restricted.remove(&name),
+        Seen::Deleted(namespace) => restricted.remove(metadata(&namespace, "name")),
+        Seen::UpTo(_) | Seen::Lost(_) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn only_a_change_of_the_choice_is_a_change() {
+        let mut restricted = BTreeSet::new();
+        let stored = |name: &str, is_restricted| Seen::Stored((name.to_owned(), is_restricted));
+        let deleted = |name: &str| Seen::Deleted(json!({"metadata": {"name": name}}));
+        for (seen, is_change, expected) in [
+            (stored("shop", false), false, ""),
+            (stored("shop", true), true, "shop"),
+            (stored("shop", true), false, "shop"),
+            (stored("lab", true), true, "lab shop"),
+            (stored("shop", false), true, "lab"),
+            (deleted("shop"), false, "lab"),
+            (Seen::UpTo(7), false, "lab"),
+            (Seen::Lost("forbidden".to_owned()), false, "lab"),
+            (Seen::Listed(8, vec![("lab".to_owned(), true), ("shop".to_owned(), false)]), false, "lab"),
+            (Seen::Listed(9, vec![("shop".to_owned(), true)]), true, "shop"),
+            (deleted("shop"), true, ""),
+        ] {
+            let text = format!("{seen:?}");
+            assert_eq!(update(&mut restricted, seen), is_change, "{text}");
+            assert_eq!(Vec::from_iter(restricted.iter().map(String::as_str)).join(" "), expected, "{text}");
+        }
+    }
+}
