@@ -196,7 +196,9 @@ bench-estimates:
 .PHONY: bench-ledger
 bench-ledger:
 	scripts/control-plane.sh >/dev/null
-	HEADROOM_BENCH=1 cargo test --locked --workspace --test cluster -- --ignored --nocapture ledger::bench
+	cargo build --locked --profile native --package headroom-cli --bin headroom-controller
+	cargo build --locked --profile native --package headroom-quota-server --example webhook_floor
+	HEADROOM_BENCH=$(TARGET)/native cargo test --locked --workspace --test cluster -- --ignored --nocapture ledger::bench
 
 .PHONY: bench
 bench: policy.wasm host

@@ -97,6 +97,13 @@ impl ControlPlane {
         &self.programs
     }
 
+    /// The processor time that the first API server, etcd and the controllers have taken.
+    pub fn cpu(&self) -> Result<[Duration; 3]> {
+        let of =
+            |process: &Option<Process>| process.as_ref().map(Process::cpu).transpose().map(Option::unwrap_or_default);
+        Ok([of(&self.api_server)?, self.etcd.cpu()?, of(&self.controller_manager)?])
+    }
+
     /// Kills the API server, like a crash. Stored objects are kept.
     pub fn stop_api_server(&mut self) {
         self.api_server = None;

@@ -7,11 +7,15 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
 
 /// `$@` is the program. A shell gives background commands no standard input, so the pipe is passed as descriptor 3.
 const KEEPER: &str = r#"exec 3<&0; "$@" 3<&- & program=$!
 { read -r _ <&3; kill -KILL $program; } 2>/dev/null & keeper=$!
 exec 3<&-; wait $program; status=$?; kill $keeper 2>/dev/null; exit $status"#;
+
+/// Of the times in `/proc`, on every Linux that runs our tests.
+const TICKS_PER_SECOND: u64 = 100;
 
 pub struct Process {
     name: String,
@@ -51,6 +55,20 @@ impl Process {
 
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// The processor time that the program has taken.
+    pub fn cpu(&self) -> io::Result<Duration> {
+        let shell = self.shell.id();
+        let children = fs::read_to_string(format!("/proc/{shell}/task/{shell}/children"))?;
+        let mut ticks = 0;
+        for child in children.split_whitespace() {
+            let stat = fs::read_to_string(format!("/proc/{child}/stat"))?;
+            // The name of the program stands in parentheses, and may have spaces.
+            let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
+            ticks += fields.skip(11).take(2).filter_map(|field| field.parse::<u64>().ok()).sum::<u64>();
+        }
+        Ok(Duration::from_millis(ticks * 1000 / TICKS_PER_SECOND))
     }
 }
 

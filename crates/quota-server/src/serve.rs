@@ -15,7 +15,7 @@ use super::{Replica, review};
 
 /// The API server sends objects of up to 3 MiB; an update includes the old object. A review that is being answered takes
 /// five times the memory of its text.
-const LIMITS: Limits = Limits {
+pub const LIMITS: Limits = Limits {
     connections: 256,
     body: 8 << 20,
     bodies: 16 << 20,

@@ -1,79 +1,270 @@
-//! The time of a create with the ledger, and with the API server's own plugin, on the same machine.
+//! What an admission costs with the ledger, beside the API server's own plugin and beside the least that any webhook costs,
+//! with the same pods, namespace, controllers, certificates and processors. The servers are optimized builds in processes
+//! of their own.
 
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use futures::StreamExt;
+use headroom_core::amount::Quantity;
+use headroom_e2e::certificate::Authority;
 use headroom_e2e::cluster::{Cluster, create, resource};
 use headroom_e2e::control_plane::{Controllers, InTreePlugins};
-use kube::api::{Api, DynamicObject, PostParams};
-use serde_json::json;
+use headroom_e2e::process::Process;
+use headroom_testkit::built::workspace_file;
+use kube::Client;
+use kube::api::{Api, DynamicObject, ListParams, PostParams};
+use serde_json::{Value, json};
 
-use super::replicas::{Ledger, NAMESPACES};
+use super::replicas::free_address;
+use crate::objects;
 
-/// Pods created for each number of writers.
-const PODS: usize = 600;
+/// Pods created by each number of writers.
+const PODS: usize = 1_000;
+const WRITERS: [usize; 3] = [1, 10, 50];
+const NAMESPACE: &str = "shop";
+/// Of ledgers and ConfigMaps.
+const HOME: &str = "headroom-ledger";
+/// The label by which a pod calls one of two servers, as a Service spreads calls.
+const SERVER: &str = "server";
 
-fn print_times(what: &str, writers: usize, mut times: Vec<Duration>, took: Duration) {
-    times.sort_unstable();
-    let at = |percent: usize| times[(times.len() - 1) * percent / 100];
-    let rate = times.len() as f64 / took.as_secs_f64();
-    println!("{what:8} {writers:3} writers: p50 {:6.1?}, p99 {:6.1?}, {rate:5.0}/s", at(50), at(99));
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Row {
+    NoQuota,
+    Plugin,
+    /// A webhook that allows at once.
+    AtOnce,
+    /// A webhook that allows after a write of its own.
+    OneWrite,
+    Ledger,
 }
 
-async fn measured<F>(writers: usize, create: impl Fn(usize) -> F) -> (Vec<Duration>, Duration)
-where
-    F: Future<Output = bool>,
-{
-    use futures::StreamExt;
-    let began = Instant::now();
-    let create = &create;
-    let timed = (0..PODS).map(|number| async move {
+impl Row {
+    const ALL: [Self; 5] = [Self::NoQuota, Self::Plugin, Self::AtOnce, Self::OneWrite, Self::Ledger];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::NoQuota => "no quota",
+            Self::Plugin => "in-tree plugin",
+            Self::AtOnce => "webhook, at once",
+            Self::OneWrite => "webhook, one write",
+            Self::Ledger => "ledger",
+        }
+    }
+
+    /// The program of a webhook, and its arguments besides address and certificate.
+    fn program(self) -> Option<(&'static str, Vec<String>)> {
+        let arguments = |texts: &[&str]| texts.iter().map(|&text| text.to_owned()).collect();
+        match self {
+            Self::NoQuota | Self::Plugin => None,
+            Self::AtOnce => Some(("examples/webhook_floor", Vec::new())),
+            Self::OneWrite => Some(("examples/webhook_floor", arguments(&["--write", HOME]))),
+            Self::Ledger => Some((
+                "headroom-controller",
+                arguments(&["enforce-quotas", "--namespace", HOME, "--no-configure", "--listen-status", "127.0.0.1:0"]),
+            )),
+        }
+    }
+}
+
+struct Scene {
+    row: Row,
+    servers: Vec<Process>,
+    cluster: Cluster,
+    client: Client,
+    files: tempfile::TempDir,
+}
+
+impl Scene {
+    async fn start(row: Row, programs: &Path) -> Self {
+        let plugins = if row == Row::Plugin { InTreePlugins::On } else { InTreePlugins::Off };
+        let cluster = Cluster::start(plugins, Controllers::On).await.unwrap();
+        let client = cluster.client().await.unwrap();
+        let mut scene = Self { row, servers: Vec::new(), cluster, client, files: tempfile::tempdir().unwrap() };
+        for name in [HOME, NAMESPACE] {
+            let metadata = json!({"name": name, "labels": {"tenant": name}});
+            scene.create(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})).await;
+        }
+        if row == Row::Ledger {
+            let definitions = workspace_file("deploy/charts/headroom/files/ledger/crds.yaml");
+            scene.kubectl(&["apply", "-f", definitions.to_str().unwrap()]);
+            scene.kubectl(&["wait", "--for=condition=established", "--timeout=60s", "crd", "--all"]);
+        }
+        if let Some((program, arguments)) = row.program() {
+            scene.serve(&programs.join(program), &arguments).await;
+        }
+        scene.add_quota().await;
+        scene
+    }
+
+    async fn create(&self, object: Value) {
+        create(&self.client, object).await.unwrap();
+    }
+
+    fn kubectl(&self, arguments: &[&str]) {
+        let output = self.cluster.kubectl().unwrap().args(arguments).output().unwrap();
+        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+
+    /// Starts two servers, and waits until the API server calls them.
+    async fn serve(&mut self, program: &Path, arguments: &[String]) {
+        let authority = Authority::new().unwrap();
+        let certificate = authority.sign_server(&["127.0.0.1"]).unwrap();
+        let file = |name: &str| -> String { self.files.path().join(name).to_str().unwrap().to_owned() };
+        std::fs::write(file("tls.crt"), certificate.certificate).unwrap();
+        std::fs::write(file("tls.key"), certificate.key).unwrap();
+        let addresses = [free_address().await, free_address().await];
+        self.configure(&authority, &addresses.map(|address| format!("https://{address}/review"))).await;
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while self.has_answers().await != [false, false] {
+            assert!(Instant::now() < deadline, "the API server does not call the webhook");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        let mut servers = Vec::new();
+        for address in addresses {
+            let kubeconfig = format!("KUBECONFIG={}", self.cluster.kubeconfig_file().unwrap().display());
+            let of_file = |flag: &str, name: &str| [flag.to_owned(), file(name)];
+            let mut all = vec![kubeconfig, program.to_str().unwrap().to_owned()];
+            all.extend_from_slice(arguments);
+            all.extend(["--listen".to_owned(), address.to_string()]);
+            all.extend([of_file("--tls-certificate", "tls.crt"), of_file("--tls-key", "tls.key")].concat());
+            servers.push(Process::start(Path::new("env"), &all, self.files.path()).unwrap());
+        }
+        while self.has_answers().await != [true, true] {
+            assert!(Instant::now() < deadline, "{}", servers[0].last_words());
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        self.servers = servers;
+    }
+
+    /// Whether each of the servers answers the API server.
+    async fn has_answers(&self) -> [bool; 2] {
+        [self.try_pod("probe", 0, true).await.is_ok(), self.try_pod("probe", 1, true).await.is_ok()]
+    }
+
+    async fn configure(&self, authority: &Authority, urls: &[String]) {
+        let authority = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, authority.certificate());
+        let entry = |(server, url): (usize, &String)| {
+            json!({
+                "name": format!("quota-{server}.headroom.dev"), "clientConfig": {"url": url, "caBundle": authority},
+                "rules": [{"apiGroups": [""], "apiVersions": ["*"], "operations": ["CREATE", "UPDATE"],
+                    "resources": ["pods"], "scope": "Namespaced"}],
+                "objectSelector": {"matchLabels": {SERVER: server.to_string()}}, "failurePolicy": "Fail",
+                "sideEffects": "NoneOnDryRun", "timeoutSeconds": 10, "admissionReviewVersions": ["v1"],
+            })
+        };
+        let webhooks: Vec<_> = urls.iter().enumerate().map(entry).collect();
+        self.create(json!({
+            "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
+            "metadata": {"name": "bench"}, "webhooks": webhooks,
+        }))
+        .await;
+    }
+
+    /// A quota on pods, and waits until it is enforced.
+    async fn add_quota(&self) {
+        let hard = json!({"pods": "100000"});
+        match self.row {
+            Row::Plugin => self.create(objects::quota(NAMESPACE, hard)).await,
+            Row::Ledger => {
+                let namespaces = json!({"selector": {"matchLabels": {"tenant": NAMESPACE}}});
+                self.create(json!({"apiVersion": "headroom.dev/v1alpha1", "kind": "TenantQuota",
+                    "metadata": {"name": "team"}, "spec": {"namespaces": namespaces, "quota": {"hard": hard}}}))
+                    .await;
+            }
+            Row::NoQuota | Row::AtOnce | Row::OneWrite => return,
+        }
+        self.wait_for_used(0).await;
+    }
+
+    /// Waits until the status of the quota counts this many pods.
+    async fn wait_for_used(&self, pods: usize) {
+        let quotas: Api<DynamicObject> = match self.row {
+            Row::Plugin => Api::namespaced_with(self.client.clone(), NAMESPACE, &resource("v1", "ResourceQuota")),
+            _ => Api::all_with(self.client.clone(), &resource("headroom.dev/v1alpha1", "TenantQuota")),
+        };
+        let pods: Quantity = pods.to_string().parse().unwrap();
+        let deadline = Instant::now() + Duration::from_secs(60);
+        loop {
+            let quota = quotas.get("team").await.unwrap();
+            // Kubernetes writes 3k for 3000.
+            let used = quota.data["status"]["used"]["pods"].as_str().map(|used| used.parse::<Quantity>().unwrap());
+            if used.as_ref() == Some(&pods) {
+                return;
+            }
+            assert!(Instant::now() < deadline, "{pods} pods are not counted: {}", quota.data["status"]);
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    async fn try_pod(&self, name: &str, server: usize, dry_run: bool) -> kube::Result<DynamicObject> {
+        let mut pod = objects::pod(NAMESPACE, name, json!({}));
+        pod["metadata"]["labels"] = json!({SERVER: (server % 2).to_string()});
+        let pods = Api::namespaced_with(self.client.clone(), NAMESPACE, &resource("v1", "Pod"));
+        pods.create(&PostParams { dry_run, ..PostParams::default() }, &serde_json::from_value(pod).unwrap()).await
+    }
+
+    /// Processor time of the servers, the API server and etcd.
+    fn cpu(&self) -> [Duration; 3] {
+        let [api_server, etcd, _] = self.cluster.control_plane.as_ref().unwrap().cpu().unwrap();
+        [self.servers.iter().map(|server| server.cpu().unwrap()).sum(), api_server, etcd]
+    }
+
+    /// Creates the pods, and prints what that cost.
+    async fn measure(&self, writers: usize) {
+        let before = self.cpu();
         let began = Instant::now();
-        assert!(create(number).await);
-        began.elapsed()
-    });
-    let times = futures::stream::iter(timed).buffer_unordered(writers).collect().await;
-    (times, began.elapsed())
+        let timed = (0..PODS).map(|number| async move {
+            let began = Instant::now();
+            let created = self.try_pod(&format!("bench-{writers}-{number}"), number, false).await;
+            let words = || self.servers.iter().map(Process::last_words).collect::<Vec<_>>().join("\n");
+            created.unwrap_or_else(|error| panic!("{error}\n{}", words()));
+            began.elapsed()
+        });
+        let mut times: Vec<Duration> = futures::stream::iter(timed).buffer_unordered(writers).collect().await;
+        let rate = PODS as f64 / began.elapsed().as_secs_f64();
+        times.sort_unstable();
+        let at = |percent: usize| times[(PODS - 1) * percent / 100].as_secs_f64() * 1e3;
+        let after = self.cpu();
+        let cpu = |process: usize| (after[process] - before[process]).as_secs_f64() * 1e3 / PODS as f64;
+        let name = self.row.name();
+        println!(
+            "| {name:18} | {writers:7} | {:7.1} | {:7.1} | {rate:6.0} | {:6.2} | {:10.2} | {:4.2} |",
+            at(50),
+            at(99),
+            cpu(0),
+            cpu(1),
+            cpu(2)
+        );
+    }
+
+    /// Every pod was charged, so that nothing was measured beside the point.
+    async fn check(&self) {
+        let created = PODS * WRITERS.len();
+        match self.row {
+            Row::Plugin | Row::Ledger => self.wait_for_used(created).await,
+            Row::OneWrite => {
+                let written =
+                    Api::<DynamicObject>::namespaced_with(self.client.clone(), HOME, &resource("v1", "ConfigMap"));
+                assert!(written.list(&ListParams::default()).await.unwrap().items.len() >= created);
+            }
+            Row::NoQuota | Row::AtOnce => {}
+        }
+    }
 }
 
+/// `HEADROOM_BENCH` is the folder of the optimized programs.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "measures: make bench-ledger"]
 async fn bench() {
-    if std::env::var_os("HEADROOM_BENCH").is_none() {
-        return;
-    }
-    {
-        let ledger = Ledger::start(json!({"pods": "100000"})).await;
-        for writers in [1, 10, 50] {
-            let create = |number: usize| {
-                let (ledger, name) = (&ledger, json!({"name": format!("bench-{writers}-{number}")}));
-                async move { ledger.create_pod(NAMESPACES[number % 2], name, false).await.is_ok() }
-            };
-            let (times, took) = measured(writers, create).await;
-            print_times("ledger", writers, times, took);
-            let (writes, conflicts) = ledger.writes();
-            println!("         {writes} writes and {conflicts} conflicts so far");
+    let Some(programs) = std::env::var_os("HEADROOM_BENCH").map(PathBuf::from) else { return };
+    println!("| {:18} | writers | p50, ms | p99, ms |  pods/s | CPU ms | API server | etcd |", "");
+    println!("|{:-<20}|--------:|--------:|--------:|--------:|-------:|-----------:|-----:|", "");
+    for row in Row::ALL {
+        let scene = Scene::start(row, &programs).await;
+        for writers in WRITERS {
+            scene.measure(writers).await;
         }
-    }
-    for plugins in [InTreePlugins::On, InTreePlugins::Off] {
-        let cluster = Cluster::start(plugins, Controllers::On).await.unwrap();
-        let client = cluster.client().await.unwrap();
-        create(&client, json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}})).await.unwrap();
-        create(&client, crate::objects::quota("shop", json!({"pods": "100000"}))).await.unwrap();
-        let quotas: Api<DynamicObject> = Api::namespaced_with(client.clone(), "shop", &resource("v1", "ResourceQuota"));
-        let deadline = Instant::now() + Duration::from_secs(60);
-        while quotas.get("team").await.unwrap().data["status"]["used"].is_null() {
-            assert!(Instant::now() < deadline, "the quota is not counted");
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-        let pods: Api<DynamicObject> = Api::namespaced_with(client, "shop", &resource("v1", "Pod"));
-        for writers in [1, 10, 50] {
-            let create = |number: usize| {
-                let pod = crate::objects::pod("shop", &format!("bench-{writers}-{number}"), json!({}));
-                let (pods, pod) = (&pods, serde_json::from_value::<DynamicObject>(pod).unwrap());
-                async move { pods.create(&PostParams::default(), &pod).await.is_ok() }
-            };
-            let (times, took) = measured(writers, create).await;
-            print_times(if plugins == InTreePlugins::On { "plugin" } else { "neither" }, writers, times, took);
-        }
+        scene.check().await;
     }
 }
