@@ -32,7 +32,7 @@ help:
 	@echo "make bench-collect      cost of collecting a month of usage from files"
 	@echo "make bench-recommend    cost and quality of recommendations for 600 workloads with a real Prometheus"
 	@echo "make bench-estimates    accuracy of estimates on recorded usage: TRACES=folder"
-	@echo "make bench-ledger       latency and throughput of the ledger at a real API server"
+	@echo "make bench-ledger       latency and CPU of the ledger at a real API server, beside the in-tree plugin"
 	@echo "make fmt lint clean"
 
 policy.wasm: $(SOURCES) scripts/build-wasm.sh scripts/wasm-toolchain.sh
@@ -198,7 +198,7 @@ bench-ledger:
 	scripts/control-plane.sh >/dev/null
 	cargo build --locked --profile native --package headroom-cli --bin headroom-controller
 	cargo build --locked --profile native --package headroom-quota-server --example webhook_floor
-	HEADROOM_BENCH=$(TARGET)/native cargo test --locked --workspace --test cluster -- --ignored --nocapture ledger::bench
+	HEADROOM_BENCH=$(abspath $(TARGET))/native cargo test --locked --workspace --test cluster -- --ignored --nocapture ledger::bench
 
 .PHONY: bench
 bench: policy.wasm host

@@ -122,6 +122,8 @@ impl Writers {
                 batch: Batch::default(),
                 first_seen: HashMap::new(),
                 round_trip: RETRY_DELAY,
+                last_written: None,
+                is_shared: false,
             };
             stop.run_until_cancelled(writer.run()).await;
         });
@@ -193,11 +195,16 @@ struct Writer {
     first_seen: HashMap<String, Instant>,
     /// How long the last write took.
     round_trip: Duration,
+    /// The revision of the last write.
+    last_written: Option<u64>,
+    /// Another replica writes this ledger too.
+    is_shared: bool,
 }
 
 impl Writer {
     async fn run(&mut self) {
         while self.wait().await {
+            self.take_turns().await;
             while let Ok(job) = self.jobs.try_recv() {
                 self.batch.add(job);
             }
@@ -232,6 +239,29 @@ impl Writer {
         true
     }
 
+    /// Replicas that write one ledger at the same time take turns: each waits for a write of another before its own next one,
+    /// as long as a write takes. Otherwise every other write would be in vain. Meanwhile more jobs arrive, which share the
+    /// write.
+    async fn take_turns(&mut self) {
+        if self.is_shared
+            && let Some(own) = self.last_written
+        {
+            self.is_shared = self.sees_write_after(own).await;
+        }
+    }
+
+    /// Waits for a write of another replica, as long as a write takes.
+    async fn sees_write_after(&mut self, revision: u64) -> bool {
+        let is_later = |view: View| view.revision > revision;
+        let deadline = Instant::now() + self.round_trip;
+        while !self.writers.ledgers.view(&self.ledger).is_some_and(is_later) {
+            if tokio::time::timeout_at(deadline, self.changes.changed()).await.is_err() {
+                return false;
+            }
+        }
+        true
+    }
+
     /// Evaluates and writes until all waiting requests are answered or parked.
     async fn round(&mut self) {
         let mut view = match self.writers.ledgers.view(&self.ledger) {
@@ -247,9 +277,14 @@ impl Writer {
                 },
                 Err(problem) => ApiError::Other(problem.clone()),
             };
+            let mut is_seen = false;
             if matches!(cause, ApiError::Conflict { .. }) {
                 self.writers.metrics.conflicts.inc();
-                tokio::time::sleep(random_part_of(self.round_trip)).await;
+                self.is_shared = true;
+                is_seen = match &view {
+                    Ok(tried) => self.sees_write_after(tried.revision).await,
+                    Err(_) => false,
+                };
             } else {
                 tracing::warn!(ledger = self.ledger, %cause, "cannot write a ledger");
                 tokio::time::sleep(RETRY_DELAY).await;
@@ -258,7 +293,10 @@ impl Writer {
             if self.batch.is_idle() {
                 return;
             }
-            view = self.writers.ledgers.load(&self.ledger).await;
+            view = match self.writers.ledgers.view(&self.ledger).filter(|_| is_seen) {
+                Some(view) => Ok(view),
+                None => self.writers.ledgers.load(&self.ledger).await,
+            };
         }
     }
 
@@ -314,6 +352,7 @@ impl Writer {
             self.round_trip = now.elapsed();
             self.writers.metrics.wrote(self.batch.waiting.len());
             revision = revision_of(&written);
+            self.last_written = revision;
             if let Some(revision) = revision {
                 self.writers.ledgers.add_state(&self.ledger, revision, state);
             }
@@ -356,9 +395,4 @@ impl Writer {
             _ = waiting.answer.send(answer);
         }
     }
-}
-
-/// A random duration up to `most`, so that two replicas do not conflict again and again.
-fn random_part_of(most: Duration) -> Duration {
-    most.mul_f64(f64::from(crate::random::random() & 0xFFFF) / f64::from(0x1_0000_u32))
 }
