@@ -183,7 +183,7 @@ fn conditions(
         let lost: Vec<String> = lost.iter().map(|(kind, problem)| format!("{kind}: {problem}")).collect();
         (false, "NotCounted", format!("cannot count {}", lost.join("; ")))
     } else if charged.is_some_and(|(view, node)| view.plan.nodes.get(node).is_some_and(|node| node.is_suspended)) {
-        (false, "Suspended", "suspended: usage is counted, but nothing is refused".to_owned())
+        (false, "Suspended", "suspended: usage is counted, but nothing is rejected".to_owned())
     } else {
         (true, "InForce", "enforced and counted".to_owned())
     };
@@ -193,7 +193,7 @@ fn conditions(
     };
     let within = match over.is_empty() {
         true => (true, "WithinBounds", "used is within hard".to_owned()),
-        false => (false, "AboveBounds", format!("used exceeds hard: {}; only growth is refused", over.join(", "))),
+        false => (false, "AboveBounds", format!("used exceeds hard: {}; only growth is rejected", over.join(", "))),
     };
     let condition = |kind: &str, (is, reason, message): (bool, &str, String)| {
         let state = if is { "True" } else { "False" };

@@ -9,7 +9,7 @@ use super::workload::{Container, ResourceAdvice, Workload};
 
 const KILLED: Rule = Rule {
     id: "oom-killed",
-    title: "A container is killed for memory",
+    title: "A container is OOM-killed",
     help: "Raise the memory limit above the amount at which the container was killed.",
 };
 const THROTTLED: Rule =

@@ -18,7 +18,7 @@ pub struct Risk {
     pub workload: WorkloadRef,
     pub container: String,
     pub risk: Kind,
-    /// What happened: `killed 3 times for memory at 512Mi`.
+    /// What happened: `OOM-killed 3 times at 512Mi`.
     pub text: String,
     /// What helps: `raise the memory limit to 615Mi`.
     pub fix: String,
@@ -34,7 +34,7 @@ pub enum Kind {
     NoRequest,
 }
 
-/// `shop deployment/web front: killed 3 times for memory at 512Mi; raise the memory limit to 615Mi`
+/// `shop deployment/web front: OOM-killed 3 times at 512Mi; raise the memory limit to 615Mi`
 impl fmt::Display for Risk {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { workload, container, text, fix, .. } = self;
@@ -110,7 +110,7 @@ fn killed(container: &Container) -> Option<(String, String)> {
         kills => format!("{kills} times"),
     };
     let at = at.map(|at| format!(" at {at}")).unwrap_or_default();
-    Some((format!("killed {times} for memory{at}"), fix))
+    Some((format!("OOM-killed {times}{at}"), fix))
 }
 
 /// By how much the median of its usage is above a request, in percent, and what is recommended.

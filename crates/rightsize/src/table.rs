@@ -44,7 +44,7 @@ const NUMBERS: [&str; 17] = [
     "PER MONTH",
     "WORKLOADS",
     "CONTAINERS",
-    "WITHOUT ADVICE",
+    "SKIPPED",
     "RECOMMENDED",
     "SAVED",
 ];
@@ -103,7 +103,7 @@ pub fn page(report: &Report, view: View) -> Page {
         let sums = all().flat_map(|total| [&total.memory.requested, &total.memory.recommended, &total.memory.saved]);
         let unit = Unit::of("memory", sums);
         let header = total_header(report, unit);
-        let spare = ["WITHOUT ADVICE", "CONTAINERS", "WORKLOADS", "RECOMMENDED"];
+        let spare = ["SKIPPED", "CONTAINERS", "WORKLOADS", "RECOMMENDED"];
         let mut totals =
             Table::new(&header.iter().map(String::as_str).collect::<Vec<_>>()).right(&NUMBERS).spare(&spare);
         all().for_each(|total| totals.row(total_cells(total, unit)));
@@ -307,7 +307,7 @@ impl Flag {
     fn explained(self) -> Option<&'static str> {
         Some(match self {
             Self::NoUsageData => return None,
-            Self::OomKills(_) => "oom: killed for memory so many times",
+            Self::OomKills(_) => "oom: OOM-killed so many times",
             Self::Throttled(_) => {
                 "throttled: CPU usage was capped by the limit in so many of its periods: raise or remove the limit, then \
                  run this again"
@@ -411,7 +411,7 @@ fn total_header(report: &Report, unit: Unit) -> Vec<String> {
         "NAMESPACE",
         "WORKLOADS",
         "CONTAINERS",
-        "WITHOUT ADVICE",
+        "SKIPPED",
         "CPU (cores)",
         "RECOMMENDED",
         "SAVED",

@@ -42,7 +42,7 @@ export function cluster(count = 18, { hostile } = {}) {
       sums.memory[1] += recommendedMi * pods;
     }
     const risk = (risk, text, fix) => risks.push({ namespace, kind, name, container, risk, text, fix });
-    if (flags.includes("oom 3")) risk("oomKilled", `killed 3 times for memory at ${requestMi * 2}Mi`, `raise the memory limit to ${Math.round(requestMi * 2.4)}Mi`);
+    if (flags.includes("oom 3")) risk("oomKilled", `OOM-killed 3 times at ${requestMi * 2}Mi`, `raise the memory limit to ${Math.round(requestMi * 2.4)}Mi`);
     if (flags.includes("throttled 31%")) risk("throttled", "throttled in 31% of its CPU periods", "raise or remove the CPU limit");
     const conditions = index === 3 ? [{ type: "ReplicaFailure", status: "True", reason: "FailedCreate", message: `pods "${name}-5d4-" is forbidden: exceeded quota: team, requested: requests.cpu=${request}m, used: requests.cpu=14, limited: requests.cpu=14`, lastTransitionTime: new Date(Date.now() - 42 * 60_000).toISOString() }] : [];
     items.push({ apiVersion: "apps/v1", kind, metadata: { name, namespace }, spec: { replicas: pods, selector: { matchLabels: { app: name } }, template: { metadata: { labels: { app: name } }, spec: { containers: [{ name: container, image: `${count > 100 ? "example" : name}:1.25`, resources: { requests: { cpu: `${request}m`, memory: `${requestMi}Mi` } } }] } } }, status: { conditions } });

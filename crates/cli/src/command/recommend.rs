@@ -77,7 +77,7 @@ pub struct Args {
     /// Exit with 1 if a request is missing, or off its recommendation by more than this
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     fail_above: Option<u64>,
-    /// Exit with 1 if a container is at risk: killed for memory, throttled, above its request most of the time, or without one
+    /// Exit with 1 if a container is at risk: OOM-killed, throttled, above its request most of the time, or without one
     #[arg(long, value_enum)]
     fail_on: Option<FailOn>,
     /// Path of a container's resources in the chart's values; {kind}, {name} and {container} are replaced

@@ -253,7 +253,7 @@ impl Limits {
             section(&mut page, &heading, self.defaults_table());
         }
         if let Some(refused) = &self.refused {
-            writeln!(page, "  A container without values is refused: {refused}");
+            writeln!(page, "  A container without values is rejected: {refused}");
         }
         for warning in &self.warnings {
             writeln!(page, "  warning: {warning}");

@@ -170,11 +170,11 @@ async fn the_refusal_of_one_object_affects_no_other() {
     for (scenario, expected) in [
         (
             Scenario::Quota,
-            "usageprofile `headroom/usage-26` is refused (usageprofiles.headroom.dev \"usage-26\" is forbidden: exceeded quota: ",
+            "usageprofile `headroom/usage-26` is rejected (usageprofiles.headroom.dev \"usage-26\" is forbidden: exceeded quota: ",
         ),
         (
             Scenario::Webhook,
-            "usageprofile `headroom/usage-26` is refused (admission webhook \"guard.example\" denied the request: ",
+            "usageprofile `headroom/usage-26` is rejected (admission webhook \"guard.example\" denied the request: ",
         ),
         (Scenario::BrokenWebhook, "cannot patch usageprofiles: Internal error occurred: failed calling webhook "),
     ] {

@@ -71,7 +71,7 @@ pub async fn run(args: &Patching, report: &Report, client: Client, kubectl: &str
         }
     }
     if refused > 0 {
-        complain!("nothing was changed: {refused} of {} changes would be refused", changes.len());
+        complain!("nothing was changed: {refused} of {} changes would be rejected", changes.len());
         return Ok(Exit::Refused);
     }
     if !args.yes && !is_wanted(changes.len())? {

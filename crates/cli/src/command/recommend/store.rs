@@ -231,7 +231,7 @@ impl Reading<'_> {
         }
         if reading.histories.lack_kill_limits() {
             self.notes.push(
-                "the store has no kube_pod_container_resource_limits for containers that were killed for memory: they count \
+                "the store has no kube_pod_container_resource_limits for containers that were OOM-killed: they count \
                  as killed at the limit that they have now"
                     .to_owned(),
             );

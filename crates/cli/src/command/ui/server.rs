@@ -176,7 +176,7 @@ impl Server {
             && header("sec-fetch-dest") == Some("document")
             && !path.ends_with(SNAPSHOT);
         if is_foreign_site && !is_link || header("origin").is_some_and(|origin| !is_ours(origin)) {
-            return Answer::Refused(StatusCode::FORBIDDEN, "requests from other sites are refused\n");
+            return Answer::Refused(StatusCode::FORBIDDEN, "requests from other sites are rejected\n");
         }
         if request.method != Method::GET {
             return Answer::Refused(StatusCode::METHOD_NOT_ALLOWED, "only GET is supported\n");

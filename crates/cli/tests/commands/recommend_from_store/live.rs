@@ -270,6 +270,6 @@ fn recommendations_are_applied_after_a_dry_run_and_can_be_rolled_back() {
         "{}",
         said.err
     );
-    assert!(said.err.contains("nothing was changed: 3 of 3 changes would be refused"), "{}", said.err);
+    assert!(said.err.contains("nothing was changed: 3 of 3 changes would be rejected"), "{}", said.err);
     assert!(patches(&server).iter().all(|(target, _)| target.contains("dryRun=All")));
 }

@@ -17,7 +17,7 @@ pub enum ClusterError {
     )]
     Forbidden { verb: &'static str, what: &'static str, message: String },
     #[error(
-        "usageprofile `{object}` is refused ({message}): let the quota or admission webhook of its namespace admit usageprofiles"
+        "usageprofile `{object}` is rejected ({message}): let the quota or admission webhook of its namespace admit usageprofiles"
     )]
     Refused { object: String, message: String },
     #[error("the cluster does not know this account ({message}): check the kubeconfig or the service account's token")]
@@ -118,7 +118,7 @@ mod tests {
                 403,
                 refusal,
                 &format!(
-                    "usageprofile `headroom/usage-26` is refused ({refusal}): let the quota or admission webhook of its namespace admit usageprofiles"
+                    "usageprofile `headroom/usage-26` is rejected ({refusal}): let the quota or admission webhook of its namespace admit usageprofiles"
                 ),
                 false,
             );
