@@ -239,21 +239,22 @@ impl Writer {
         true
     }
 
-    /// Replicas that write one ledger at the same time take turns: each waits for a write of another before its own next one,
-    /// as long as a write takes. Otherwise every other write would be in vain. Meanwhile more jobs arrive, which share the
+    /// Replicas that write one ledger at the same time take turns: each waits for a write of another before its own next
+    /// one. Otherwise every other write would be in vain. Meanwhile more jobs arrive, which share the
     /// write.
     async fn take_turns(&mut self) {
-        if self.is_shared
-            && let Some(own) = self.last_written
-        {
+        let Some(own) = self.last_written else { return };
+        if self.writers.ledgers.view(&self.ledger).is_some_and(|view| view.revision > own) {
+            self.is_shared = true;
+        } else if self.is_shared {
             self.is_shared = self.sees_write_after(own).await;
         }
     }
 
-    /// Waits for a write of another replica, as long as a write takes.
+    /// Waits for a write of another replica, twice as long as a write takes: it may begin only now.
     async fn sees_write_after(&mut self, revision: u64) -> bool {
         let is_later = |view: View| view.revision > revision;
-        let deadline = Instant::now() + self.round_trip;
+        let deadline = Instant::now() + 2 * self.round_trip;
         while !self.writers.ledgers.view(&self.ledger).is_some_and(is_later) {
             if tokio::time::timeout_at(deadline, self.changes.changed()).await.is_err() {
                 return false;

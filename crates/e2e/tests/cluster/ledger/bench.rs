@@ -2,6 +2,7 @@
 //! with the same pods, namespace, controllers, certificates and processors. The servers are optimized builds in processes
 //! of their own.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -15,6 +16,7 @@ use headroom_testkit::built::workspace_file;
 use kube::Client;
 use kube::api::{Api, DynamicObject, ListParams, PostParams};
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::replicas::free_address;
 use crate::objects;
@@ -25,6 +27,8 @@ const WRITERS: [usize; 3] = [1, 10, 50];
 const NAMESPACE: &str = "shop";
 /// Of ledgers and ConfigMaps.
 const HOME: &str = "headroom-ledger";
+const WRITES: &str = "headroom_ledger_writes_total";
+const CONFLICTS: &str = "headroom_ledger_conflicts_total";
 /// The label by which a pod calls one of two servers, as a Service spreads calls.
 const SERVER: &str = "server";
 
@@ -61,7 +65,7 @@ impl Row {
             Self::OneWrite => Some(("examples/webhook_floor", arguments(&["--write", HOME]))),
             Self::Ledger => Some((
                 "headroom-controller",
-                arguments(&["enforce-quotas", "--namespace", HOME, "--no-configure", "--listen-status", "127.0.0.1:0"]),
+                arguments(&["enforce-quotas", "--namespace", HOME, "--no-configure", "--listen-status"]),
             )),
         }
     }
@@ -70,6 +74,8 @@ impl Row {
 struct Scene {
     row: Row,
     servers: Vec<Process>,
+    /// Where the replicas of the ledger show their metrics.
+    statuses: Vec<SocketAddr>,
     cluster: Cluster,
     client: Client,
     files: tempfile::TempDir,
@@ -80,7 +86,14 @@ impl Scene {
         let plugins = if row == Row::Plugin { InTreePlugins::On } else { InTreePlugins::Off };
         let cluster = Cluster::start(plugins, Controllers::On).await.unwrap();
         let client = cluster.client().await.unwrap();
-        let mut scene = Self { row, servers: Vec::new(), cluster, client, files: tempfile::tempdir().unwrap() };
+        let mut scene = Self {
+            row,
+            servers: Vec::new(),
+            statuses: Vec::new(),
+            cluster,
+            client,
+            files: tempfile::tempdir().unwrap(),
+        };
         for name in [HOME, NAMESPACE] {
             let metadata = json!({"name": name, "labels": {"tenant": name}});
             scene.create(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})).await;
@@ -126,6 +139,11 @@ impl Scene {
             let of_file = |flag: &str, name: &str| [flag.to_owned(), file(name)];
             let mut all = vec![kubeconfig, program.to_str().unwrap().to_owned()];
             all.extend_from_slice(arguments);
+            if self.row == Row::Ledger {
+                let status = free_address().await;
+                all.push(status.to_string());
+                self.statuses.push(status);
+            }
             all.extend(["--listen".to_owned(), address.to_string()]);
             all.extend([of_file("--tls-certificate", "tls.crt"), of_file("--tls-key", "tls.key")].concat());
             servers.push(Process::start(Path::new("env"), &all, self.files.path()).unwrap());
@@ -210,6 +228,20 @@ impl Scene {
         [self.servers.iter().map(|server| server.cpu().unwrap()).sum(), api_server, etcd]
     }
 
+    /// The sum of a counter of all replicas.
+    async fn count(&self, counter: &str) -> u64 {
+        let mut sum = 0;
+        for status in &self.statuses {
+            let mut stream = tokio::net::TcpStream::connect(status).await.unwrap();
+            stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: replica\r\nConnection: close\r\n\r\n").await.unwrap();
+            let mut text = String::new();
+            stream.read_to_string(&mut text).await.unwrap();
+            let line = text.lines().find_map(|line| line.strip_prefix(counter)).unwrap();
+            sum += line.trim().parse::<u64>().unwrap();
+        }
+        sum
+    }
+
     /// Creates the pods, and prints what that cost.
     async fn measure(&self, writers: usize) {
         let before = self.cpu();
@@ -260,11 +292,19 @@ async fn bench() {
     let Some(programs) = std::env::var_os("HEADROOM_BENCH").map(PathBuf::from) else { return };
     println!("| {:18} | writers | p50, ms | p99, ms |  pods/s | CPU ms | API server | etcd |", "");
     println!("|{:-<20}|--------:|--------:|--------:|--------:|-------:|-----------:|-----:|", "");
+    let mut notes = Vec::new();
     for row in Row::ALL {
         let scene = Scene::start(row, &programs).await;
         for writers in WRITERS {
+            let before = [scene.count(WRITES).await, scene.count(CONFLICTS).await];
             scene.measure(writers).await;
+            if row == Row::Ledger {
+                let [writes, conflicts] =
+                    [scene.count(WRITES).await - before[0], scene.count(CONFLICTS).await - before[1]];
+                notes.push(format!("{writers} writers: {PODS} pods took {writes} writes and {conflicts} conflicts"));
+            }
         }
         scene.check().await;
     }
+    println!("{}", notes.join("\n"));
 }
