@@ -3,6 +3,7 @@
 //!
 //! Secrets and ConfigMaps are not read at all. What else is left out is the same as in recordings.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::path::PathBuf;
 
@@ -39,7 +40,7 @@ Exit codes: 0 it is complete, 2 something could not be read.";
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// File to write to; `-` for standard output
+    /// File to write to, as YAML if its name ends with .yaml or .yml, otherwise as JSON; `-` for standard output
     #[arg(short, long, value_name = "FILE", default_value = "-")]
     output: PathBuf,
     #[command(flatten)]
@@ -75,14 +76,19 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
         // An earlier snapshot in that file is worth more than an empty one.
         bail!("nothing could be read, so nothing was written: {problem}");
     }
-    let text = snapshot.text()?;
+    let list = snapshot.list();
+    let document = match args.output.extension().and_then(OsStr::to_str) {
+        Some("yaml" | "yml") => Page::yaml(&list)?,
+        _ => Page::json(&list)?,
+    };
     if let Some(advice) = &snapshot.elsewhere {
         complain!("warning: the snapshot is empty: {advice}");
     }
     if args.output.as_os_str() == "-" {
-        headroom_report::print(&Page::ours(text))?;
+        headroom_report::print(&document)?;
     } else {
-        fs::write(&args.output, text).with_context(|| format!("cannot write `{}`", args.output.display()))?;
+        fs::write(&args.output, document.to_string())
+            .with_context(|| format!("cannot write `{}`", args.output.display()))?;
         let mut page = Page::new();
         writeln!(page, "{}: {}", args.output.display(), count_of(snapshot.items.len() as u64, "object"));
         headroom_report::print(&page)?;
@@ -193,8 +199,12 @@ pub struct Snapshot {
 
 impl Snapshot {
     pub fn text(&self) -> anyhow::Result<String> {
+        headroom_report::json(&self.list())
+    }
+
+    fn list(&self) -> Value {
         let items: Vec<&Value> = self.items.iter().chain([&self.about]).collect();
-        headroom_report::json(&json!({"apiVersion": "v1", "kind": "List", "metadata": {}, "items": items}))
+        json!({"apiVersion": "v1", "kind": "List", "metadata": {}, "items": items})
     }
 
     fn take(&mut self, read: Result<Vec<Value>, ReadError>) {

@@ -70,4 +70,10 @@ fn a_snapshot_of_one_namespace_has_only_its_objects() {
     let names: Vec<&Value> =
         snapshot["items"].as_array().unwrap().iter().map(|item| &item["metadata"]["name"]).collect();
     assert_eq!(names, ["shop", "snapshot"]);
+    // The same as YAML.
+    headroom(files.path(), &["snapshot", "-n", "shop", "--cluster-dir", "cluster.yaml", "-o", "shop.yaml"]);
+    let text = std::fs::read_to_string(files.path().join("shop.yaml")).unwrap();
+    assert!(text.starts_with("apiVersion: v1\n"), "{text}");
+    let yaml: Value = serde_saphyr::from_str(&text).unwrap();
+    assert_eq!(yaml["items"][0], snapshot["items"][0]);
 }
