@@ -22,6 +22,8 @@ use headroom_kube::api_client::{ApiClient, ApiError, revision_of};
 const WAITS_FOR: Duration = Duration::from_secs(2);
 /// The pause after a failed write.
 const RETRY_DELAY: Duration = Duration::from_millis(50);
+/// How long a replica waits for a write of another at most: an API server that is slow must not keep requests waiting.
+const LONGEST_TURN: Duration = Duration::from_millis(250);
 /// How long jobs without a deadline of their own are tried.
 const JOB_TIMEOUT: Duration = Duration::from_secs(5);
 /// A task ends after this time without jobs.
@@ -240,8 +242,7 @@ impl Writer {
     }
 
     /// Replicas that write one ledger at the same time take turns: each waits for a write of another before its own next
-    /// one. Otherwise every other write would be in vain. Meanwhile more jobs arrive, which share the
-    /// write.
+    /// one. Otherwise every other write would be in vain. Meanwhile more jobs arrive, which share the write.
     async fn take_turns(&mut self) {
         let Some(own) = self.last_written else { return };
         if self.writers.ledgers.view(&self.ledger).is_some_and(|view| view.revision > own) {
@@ -251,10 +252,10 @@ impl Writer {
         }
     }
 
-    /// Waits for a write of another replica, twice as long as a write takes: it may begin only now.
+    /// Waits for a write of another replica, at most twice as long as a write takes: it may begin only now.
     async fn sees_write_after(&mut self, revision: u64) -> bool {
         let is_later = |view: View| view.revision > revision;
-        let deadline = Instant::now() + 2 * self.round_trip;
+        let deadline = Instant::now() + LONGEST_TURN.min(2 * self.round_trip);
         while !self.writers.ledgers.view(&self.ledger).is_some_and(is_later) {
             if tokio::time::timeout_at(deadline, self.changes.changed()).await.is_err() {
                 return false;
