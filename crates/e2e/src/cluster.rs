@@ -73,6 +73,15 @@ impl Cluster {
         Ok(command)
     }
 
+    /// Runs `kubectl` as the administrator, and returns what it prints.
+    pub fn run_kubectl(&self, arguments: &[&str]) -> Result<String> {
+        let output = self.kubectl()?.args(arguments).output()?;
+        if !output.status.success() {
+            bail!("kubectl {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+        }
+        Ok(String::from_utf8(output.stdout)?)
+    }
+
     /// A kubeconfig file for the administrator.
     pub fn kubeconfig_file(&self) -> Result<PathBuf> {
         let path = self.folder.path().join("admin.kubeconfig");
@@ -96,11 +105,8 @@ impl Cluster {
         let kinds = "mutatingwebhookconfigurations,validatingwebhookconfigurations,customresourcedefinitions";
         for namespace in namespaces.iter() {
             let label = format!("--selector={LABEL}={namespace}");
-            for what in [[kinds, &label], ["namespace", namespace]] {
-                let output = self.kubectl()?.args(["delete", "--wait=false"]).args(what).output()?;
-                if !output.status.success() {
-                    bail!("cannot delete {what:?}: {}", String::from_utf8_lossy(&output.stderr));
-                }
+            for [kinds, which] in [[kinds, &label], ["namespace", namespace]] {
+                self.run_kubectl(&["delete", "--wait=false", kinds, which])?;
             }
         }
         Ok(())

@@ -97,11 +97,10 @@ impl ControlPlane {
         &self.programs
     }
 
-    /// The processor time that the first API server, etcd and the controllers have taken.
-    pub fn cpu(&self) -> Result<[Duration; 3]> {
-        let of =
-            |process: &Option<Process>| process.as_ref().map(Process::cpu).transpose().map(Option::unwrap_or_default);
-        Ok([of(&self.api_server)?, self.etcd.cpu()?, of(&self.controller_manager)?])
+    /// The processor time that the first API server and etcd have taken.
+    pub fn cpu(&self) -> Result<[Duration; 2]> {
+        let api_server = self.api_server.as_ref().map(Process::cpu).transpose()?;
+        Ok([api_server.unwrap_or_default(), self.etcd.cpu()?])
     }
 
     /// Kills the API server, like a crash. Stored objects are kept.

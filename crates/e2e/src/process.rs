@@ -14,7 +14,7 @@ const KEEPER: &str = r#"exec 3<&0; "$@" 3<&- & program=$!
 { read -r _ <&3; kill -KILL $program; } 2>/dev/null & keeper=$!
 exec 3<&-; wait $program; status=$?; kill $keeper 2>/dev/null; exit $status"#;
 
-/// Of the times in `/proc`, on every Linux that runs our tests.
+/// Clock ticks in `/proc`, the same on every Linux that the tests run on.
 const TICKS_PER_SECOND: u64 = 100;
 
 pub struct Process {

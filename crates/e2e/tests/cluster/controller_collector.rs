@@ -42,10 +42,7 @@ const COLLECTOR: &str = "system:serviceaccount:headroom:headroom-collector";
 const IMAGE: &str = "registry.example.com/shop/web:1";
 
 fn kubectl(cluster: &Cluster, arguments: &[&str]) -> String {
-    let output = cluster.kubectl().unwrap().args(arguments).output().unwrap();
-    let said = format!("{}{}", String::from_utf8_lossy(&output.stderr), String::from_utf8_lossy(&output.stdout));
-    assert!(output.status.success(), "kubectl {}: {said}", arguments.join(" "));
-    said
+    cluster.run_kubectl(arguments).unwrap()
 }
 
 /// Applies some of the objects that the Helm chart makes with these arguments of `helm template`.

@@ -109,9 +109,7 @@ impl Scene {
     }
 
     pub fn kubectl(&self, arguments: &[&str]) -> String {
-        let said = said(self.shop.cluster.kubectl().unwrap().args(arguments));
-        assert_eq!(said.exit, 0, "kubectl {}: {}", arguments.join(" "), said.err);
-        said.out
+        self.shop.cluster.run_kubectl(arguments).unwrap()
     }
 
     /// Applies a role of the Helm chart, binds a user to its role, and waits until that is effective.

@@ -12,20 +12,19 @@ use headroom_e2e::certificate::Authority;
 use headroom_e2e::cluster::{Cluster, create, resource};
 use headroom_e2e::control_plane::{Controllers, InTreePlugins};
 use headroom_e2e::process::Process;
-use headroom_testkit::built::workspace_file;
 use kube::Client;
 use kube::api::{Api, DynamicObject, ListParams, PostParams};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use super::replicas::free_address;
+use super::replicas::{free_address, install_definitions, webhooks};
 use crate::objects;
 
 /// Pods created by each number of writers.
 const PODS: usize = 1_000;
 const WRITERS: [usize; 3] = [1, 10, 50];
 const NAMESPACE: &str = "shop";
-/// Of ledgers and ConfigMaps.
+/// The namespace of ledgers, and of what the webhook with one write creates.
 const HOME: &str = "headroom-ledger";
 const WRITES: &str = "headroom_ledger_writes_total";
 const CONFLICTS: &str = "headroom_ledger_conflicts_total";
@@ -63,10 +62,9 @@ impl Row {
             Self::NoQuota | Self::Plugin => None,
             Self::AtOnce => Some(("examples/webhook_floor", Vec::new())),
             Self::OneWrite => Some(("examples/webhook_floor", arguments(&["--write", HOME]))),
-            Self::Ledger => Some((
-                "headroom-controller",
-                arguments(&["enforce-quotas", "--namespace", HOME, "--no-configure", "--listen-status"]),
-            )),
+            Self::Ledger => {
+                Some(("headroom-controller", arguments(&["enforce-quotas", "--namespace", HOME, "--no-configure"])))
+            }
         }
     }
 }
@@ -99,9 +97,7 @@ impl Scene {
             scene.create(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})).await;
         }
         if row == Row::Ledger {
-            let definitions = workspace_file("deploy/charts/headroom/files/ledger/crds.yaml");
-            scene.kubectl(&["apply", "-f", definitions.to_str().unwrap()]);
-            scene.kubectl(&["wait", "--for=condition=established", "--timeout=60s", "crd", "--all"]);
+            install_definitions(&scene.cluster);
         }
         if let Some((program, arguments)) = row.program() {
             scene.serve(&programs.join(program), &arguments).await;
@@ -114,11 +110,6 @@ impl Scene {
         create(&self.client, object).await.unwrap();
     }
 
-    fn kubectl(&self, arguments: &[&str]) {
-        let output = self.cluster.kubectl().unwrap().args(arguments).output().unwrap();
-        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
-    }
-
     /// Starts two servers, and waits until the API server calls them.
     async fn serve(&mut self, program: &Path, arguments: &[String]) {
         let authority = Authority::new().unwrap();
@@ -127,7 +118,8 @@ impl Scene {
         std::fs::write(file("tls.crt"), certificate.certificate).unwrap();
         std::fs::write(file("tls.key"), certificate.key).unwrap();
         let addresses = [free_address().await, free_address().await];
-        self.configure(&authority, &addresses.map(|address| format!("https://{address}/review"))).await;
+        let labels = |server: usize| json!({SERVER: server.to_string()});
+        self.create(webhooks(&authority, addresses, &["pods"], ("objectSelector", &labels))).await;
         let deadline = Instant::now() + Duration::from_secs(60);
         while self.has_answers().await != [false, false] {
             assert!(Instant::now() < deadline, "the API server does not call the webhook");
@@ -141,7 +133,7 @@ impl Scene {
             all.extend_from_slice(arguments);
             if self.row == Row::Ledger {
                 let status = free_address().await;
-                all.push(status.to_string());
+                all.extend(["--listen-status".to_owned(), status.to_string()]);
                 self.statuses.push(status);
             }
             all.extend(["--listen".to_owned(), address.to_string()]);
@@ -155,28 +147,9 @@ impl Scene {
         self.servers = servers;
     }
 
-    /// Whether each of the servers answers the API server.
+    /// True for each server that answers the API server.
     async fn has_answers(&self) -> [bool; 2] {
         [self.try_pod("probe", 0, true).await.is_ok(), self.try_pod("probe", 1, true).await.is_ok()]
-    }
-
-    async fn configure(&self, authority: &Authority, urls: &[String]) {
-        let authority = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, authority.certificate());
-        let entry = |(server, url): (usize, &String)| {
-            json!({
-                "name": format!("quota-{server}.headroom.dev"), "clientConfig": {"url": url, "caBundle": authority},
-                "rules": [{"apiGroups": [""], "apiVersions": ["*"], "operations": ["CREATE", "UPDATE"],
-                    "resources": ["pods"], "scope": "Namespaced"}],
-                "objectSelector": {"matchLabels": {SERVER: server.to_string()}}, "failurePolicy": "Fail",
-                "sideEffects": "NoneOnDryRun", "timeoutSeconds": 10, "admissionReviewVersions": ["v1"],
-            })
-        };
-        let webhooks: Vec<_> = urls.iter().enumerate().map(entry).collect();
-        self.create(json!({
-            "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
-            "metadata": {"name": "bench"}, "webhooks": webhooks,
-        }))
-        .await;
     }
 
     /// A quota on pods, and waits until it is enforced.
@@ -224,7 +197,7 @@ impl Scene {
 
     /// Processor time of the servers, the API server and etcd.
     fn cpu(&self) -> [Duration; 3] {
-        let [api_server, etcd, _] = self.cluster.control_plane.as_ref().unwrap().cpu().unwrap();
+        let [api_server, etcd] = self.cluster.control_plane.as_ref().unwrap().cpu().unwrap();
         [self.servers.iter().map(|server| server.cpu().unwrap()).sum(), api_server, etcd]
     }
 

@@ -70,10 +70,7 @@ struct Configured {
 impl Configured {
     async fn start(plugins: InTreePlugins, controllers: Controllers, choose: impl FnOnce(&mut Options)) -> Self {
         let cluster = Cluster::start(plugins, controllers).await.unwrap();
-        let kubectl = |arguments: &[&str]| {
-            let output = cluster.kubectl().unwrap().args(arguments).output().unwrap();
-            assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
-        };
+        let kubectl = |arguments: &[&str]| _ = cluster.run_kubectl(arguments).unwrap();
         kubectl(&["create", "namespace", "headroom"]);
         let chart = "deploy/charts/headroom/files/ledger";
         let own = "crates/e2e/tests/cluster/ledger/create.yaml";

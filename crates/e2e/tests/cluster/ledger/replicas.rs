@@ -113,13 +113,7 @@ impl Ledger {
     pub async fn start_in(hard: Value, arguments: &[&str], see: impl FnOnce([World; 2]) -> [World; 2]) -> Self {
         let arguments = [&["--request-timeout=10s"], arguments].concat();
         let cluster = Cluster::start_with(InTreePlugins::Off, Controllers::Off, &arguments).await.unwrap();
-        let definitions = workspace_file("deploy/charts/headroom/files/ledger/crds.yaml");
-        let kubectl = |arguments: &[&str]| {
-            let output = cluster.kubectl().unwrap().args(arguments).output().unwrap();
-            assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
-        };
-        kubectl(&["apply", "-f", definitions.to_str().unwrap()]);
-        kubectl(&["wait", "--for=condition=established", "--timeout=60s", "crd", "--all"]);
+        install_definitions(&cluster);
         let client = cluster.client().await.unwrap();
         let ports = [free_address().await, free_address().await];
         let (authority, files) = (Authority::new().unwrap(), tempfile::tempdir().unwrap());
@@ -220,27 +214,10 @@ impl Ledger {
 
     /// Makes the API server call each replica for its own namespace.
     async fn configure(&self) {
-        let entry = |which: usize| {
-            let url = format!("https://{}/review", self.addresses[which]);
-            let authority =
-                base64::Engine::encode(&base64::engine::general_purpose::STANDARD, self.authority.certificate());
-            json!({
-                "name": format!("quota-{which}.headroom.dev"), "clientConfig": {"url": url, "caBundle": authority},
-                "rules": [{"apiGroups": ["", "apps"], "apiVersions": ["*"], "operations": ["CREATE", "UPDATE"],
-                    "resources": ["pods", "services", "persistentvolumeclaims", "deployments"], "scope": "Namespaced"}],
-                "namespaceSelector": {"matchLabels": {"replica": NAMESPACES[which]}}, "failurePolicy": "Fail",
-                "sideEffects": "NoneOnDryRun", "timeoutSeconds": 10, "admissionReviewVersions": ["v1"],
-            })
-        };
-        create(
-            &self.client,
-            json!({
-                "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
-                "metadata": {"name": "ledger"}, "webhooks": [entry(0), entry(1)],
-            }),
-        )
-        .await
-        .unwrap();
+        let resources = ["pods", "services", "persistentvolumeclaims", "deployments"];
+        let labels = |which: usize| json!({"replica": NAMESPACES[which]});
+        let webhooks = webhooks(&self.authority, self.addresses, &resources, ("namespaceSelector", &labels));
+        create(&self.client, webhooks).await.unwrap();
         for (which, namespace) in NAMESPACES.into_iter().enumerate() {
             let replica = self.replica(which).unwrap();
             let deadline = Instant::now() + Duration::from_secs(30);
@@ -471,6 +448,37 @@ async fn listen_again(address: SocketAddr) -> TcpListener {
 }
 
 /// A free address on loopback, outside the range of ephemeral ports.
+/// Installs the kinds of the ledger, and waits until the API server serves them.
+pub fn install_definitions(cluster: &Cluster) {
+    let definitions = workspace_file("deploy/charts/headroom/files/ledger/crds.yaml");
+    cluster.run_kubectl(&["apply", "-f", definitions.to_str().unwrap()]).unwrap();
+    cluster.run_kubectl(&["wait", "--for=condition=established", "--timeout=60s", "crd", "--all"]).unwrap();
+}
+
+/// Webhooks that call each of two servers for the objects that its labels select.
+pub fn webhooks(
+    authority: &Authority,
+    addresses: [SocketAddr; 2],
+    resources: &[&str],
+    (selector, labels): (&str, &dyn Fn(usize) -> Value),
+) -> Value {
+    let authority = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, authority.certificate());
+    let webhook = |which: usize| {
+        let url = format!("https://{}/review", addresses[which]);
+        json!({
+            "name": format!("quota-{which}.headroom.dev"), "clientConfig": {"url": url, "caBundle": authority},
+            "rules": [{"apiGroups": ["", "apps"], "apiVersions": ["*"], "operations": ["CREATE", "UPDATE"],
+                "resources": resources, "scope": "Namespaced"}],
+            selector: {"matchLabels": labels(which)}, "failurePolicy": "Fail",
+            "sideEffects": "NoneOnDryRun", "timeoutSeconds": 10, "admissionReviewVersions": ["v1"],
+        })
+    };
+    json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
+        "metadata": {"name": "ledger"}, "webhooks": [webhook(0), webhook(1)],
+    })
+}
+
 pub async fn free_address() -> SocketAddr {
     for _ in 0..1000 {
         let port = fastrand::u16(10_000..30_000);
