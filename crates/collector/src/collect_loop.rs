@@ -33,7 +33,7 @@ use crate::store::{Origin, Store, StoreError};
 /// A sign of life is given at least so often while nothing is to be done.
 const TICK: Duration = Duration::from_secs(30);
 
-/// Roots are not written more often, however often somebody labels his namespaces.
+/// Labels of namespaces change roots at most this often, so that toggling a label all day costs little.
 const RESTRICTIONS_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Where usage comes from.
@@ -121,8 +121,8 @@ impl Rounds {
             _ => interval,
         };
         let mut restrictions = match &self.destination {
-            Destination::Cluster(cluster) => Some(Restrictions::follow(cluster.api.clone(), self.stop.clone())),
-            Destination::Folder(_) | Destination::Stdout(_) => None,
+            Destination::Cluster(cluster) => Restrictions::follow(cluster.api.clone(), self.stop.clone()),
+            Destination::Folder(_) | Destination::Stdout(_) => Restrictions::none(),
         };
         let mut next_restrictions = tokio::time::Instant::now();
         let mut next_round = tokio::time::Instant::now();
@@ -149,7 +149,7 @@ impl Rounds {
                 tokio::select! {
                     () = tokio::time::sleep_until(next_round.min(tokio::time::Instant::now() + TICK)) => {}
                     () = self.stop.cancelled() => {}
-                    restricted = changed(&mut restrictions), if next_restrictions <= tokio::time::Instant::now() => {
+                    restricted = restrictions.changed(), if next_restrictions <= tokio::time::Instant::now() => {
                         self.update_roots(Some(restricted)).await;
                         next_restrictions = tokio::time::Instant::now() + RESTRICTIONS_INTERVAL;
                     }
@@ -350,13 +350,6 @@ impl Rounds {
         };
         let seconds = read_up_to.unwrap_or_else(clock::now);
         Ok(self.as_of.or(Timestamp::from_unix_seconds(seconds)).unwrap_or(Timestamp::UNIX_EPOCH))
-    }
-}
-
-async fn changed(restrictions: &mut Option<Restrictions>) -> RestrictedNamespaces {
-    match restrictions {
-        Some(restrictions) => restrictions.changed().await,
-        None => std::future::pending().await,
     }
 }
 

@@ -156,7 +156,7 @@ impl Publisher<'_> {
                     spec.header.restricted_namespaces = self.restricted.map(|names| names.as_str().to_owned());
                     UsageProfile::named(&ProfileName::of_root(root), self.namespace, spec)
                 }
-                // Of another version: all of it is written anew when usage was read.
+                // Written by another version: the next publication replaces it.
                 Some(Err(_)) => continue,
             };
             self.write(profile, root, there.as_ref(), &mut published).await?;

@@ -248,20 +248,19 @@ impl Writer {
         if self.writers.ledgers.view(&self.ledger).is_some_and(|view| view.revision > own) {
             self.is_shared = true;
         } else if self.is_shared {
-            self.is_shared = self.sees_write_after(own).await;
+            self.is_shared = self.view_after(own).await.is_some();
         }
     }
 
     /// Waits for a write of another replica, at most twice as long as a write takes: it may begin only now.
-    async fn sees_write_after(&mut self, revision: u64) -> bool {
-        let is_later = |view: View| view.revision > revision;
+    async fn view_after(&mut self, revision: u64) -> Option<View> {
         let deadline = Instant::now() + LONGEST_TURN.min(2 * self.round_trip);
-        while !self.writers.ledgers.view(&self.ledger).is_some_and(is_later) {
-            if tokio::time::timeout_at(deadline, self.changes.changed()).await.is_err() {
-                return false;
+        loop {
+            let view = self.writers.ledgers.view(&self.ledger).filter(|view| view.revision > revision);
+            if view.is_some() || tokio::time::timeout_at(deadline, self.changes.changed()).await.is_err() {
+                return view;
             }
         }
-        true
     }
 
     /// Evaluates and writes until all waiting requests are answered or parked.
@@ -279,14 +278,11 @@ impl Writer {
                 },
                 Err(problem) => ApiError::Other(problem.clone()),
             };
-            let mut is_seen = false;
-            if matches!(cause, ApiError::Conflict { .. }) {
+            let mut newer = None;
+            if let (ApiError::Conflict { .. }, Ok(tried)) = (&cause, &view) {
                 self.writers.metrics.conflicts.inc();
                 self.is_shared = true;
-                is_seen = match &view {
-                    Ok(tried) => self.sees_write_after(tried.revision).await,
-                    Err(_) => false,
-                };
+                newer = self.view_after(tried.revision).await;
             } else {
                 tracing::warn!(ledger = self.ledger, %cause, "cannot write a ledger");
                 tokio::time::sleep(RETRY_DELAY).await;
@@ -295,7 +291,7 @@ impl Writer {
             if self.batch.is_idle() {
                 return;
             }
-            view = match self.writers.ledgers.view(&self.ledger).filter(|_| is_seen) {
+            view = match newer {
                 Some(view) => Ok(view),
                 None => self.writers.ledgers.load(&self.ledger).await,
             };

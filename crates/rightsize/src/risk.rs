@@ -18,7 +18,7 @@ pub struct Risk {
     pub workload: WorkloadRef,
     pub container: String,
     pub risk: Kind,
-    /// What happened: `OOM-killed 3 times at 512Mi`.
+    /// The problem, such as `OOM-killed 3 times at 512Mi`.
     pub text: String,
     /// What helps: `raise the memory limit to 615Mi`.
     pub fix: String,

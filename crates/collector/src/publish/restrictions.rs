@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 pub const NAMESPACES: &str = "/api/v1/namespaces";
 
-/// Whether a Namespace has the label or annotation by which it can ask for fewer estimates.
+/// True if a Namespace has the label or annotation with which it can ask for fewer estimates.
 pub fn has_choice(namespace: &Value) -> bool {
     let chooses = |field| namespace.get("metadata")?.get(field)?.get(CHOICE);
     ["labels", "annotations"].into_iter().any(|field| chooses(field).is_some())
@@ -35,6 +35,11 @@ impl Restrictions {
         Self(receiver)
     }
 
+    /// Of no cluster: they never change.
+    pub fn none() -> Self {
+        Self(watch::channel(BTreeSet::new()).1)
+    }
+
     /// Waits until they differ from those that were returned last.
     pub async fn changed(&mut self) -> RestrictedNamespaces {
         if self.0.changed().await.is_err() {
@@ -44,7 +49,7 @@ impl Restrictions {
     }
 }
 
-/// Whether `seen` changed `restricted`.
+/// Applies an update. Returns true if it changed `restricted`.
 fn update(restricted: &mut BTreeSet<String>, seen: Seen<(String, bool)>) -> bool {
     match seen {
         Seen::Listed(_, namespaces) => {

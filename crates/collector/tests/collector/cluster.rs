@@ -328,7 +328,7 @@ async fn roots_are_written_before_the_first_usage_was_read() {
     // They are no obstacle to histories.
     rounds(&server, folder.path(), Scripted::new(three_workloads())).await.once().await.unwrap();
     assert!(server.histories()[&format!("headroom/{NGINX_ROOT}")].contains("nginx"));
-    // What was collected is not touched.
+    // Collected histories stay unchanged.
     let collected = server.histories();
     rounds(&server, folder.path(), Scripted { bears: 0, ..Scripted::new(three_workloads()) }).await.once().await.ok();
     assert_eq!(server.histories(), collected);
