@@ -13,6 +13,10 @@ need() { # PROGRAM PACKAGE...
   command -v "$1" >/dev/null && return
   shift
   command -v apt-get >/dev/null && [ "$(id -u)" = 0 ] || die "not root on Debian: install $* yourself"
+  # One run at a time: tests ask for their tools at the same moment, and apt-get waits for no other.
+  mkdir -p "$cache"
+  exec {lock}>"$cache/apt.lock"
+  flock "$lock"
   # Otherwise packages of servers start them.
   if [ ! -e $policy ]; then
     printf '#!/bin/sh\nexit 101\n' >$policy
@@ -20,8 +24,13 @@ need() { # PROGRAM PACKAGE...
     trap 'rm -f $policy' EXIT
   fi
   export DEBIAN_FRONTEND=noninteractive
-  apt-get install -y -qq --no-install-recommends "$@" >&2 \
-    || { apt-get update -qq >&2 && apt-get install -y -qq --no-install-recommends "$@" >&2; }
+  local install=(apt-get -o DPkg::Lock::Timeout=300 install -y -qq --no-install-recommends "$@")
+  "${install[@]}" >&2 || { apt-get update -qq >&2 && "${install[@]}" >&2; }
+  if [ -n "$(trap -p EXIT)" ]; then
+    rm -f $policy
+    trap - EXIT
+  fi
+  exec {lock}>&-
 }
 
 # Downloads an npm package into a folder. None of its scripts is run, and its dependencies are not fetched. The checksum is
