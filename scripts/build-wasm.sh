@@ -27,9 +27,9 @@ has_debian_toolchain() {
   has_debian_rustc && [ -f /usr/lib/wasm32-wasi/libc.a ]
 }
 
-# Inlining less takes a sixth off the size for a thirtieth more instructions; vectors take a twentieth off those, most of
+# Inlining less takes a tenth off the size for a fiftieth more instructions; vectors take a twentieth off those, most of
 # which go over text (`make bench`). Every wasmtime of the last years runs them unasked.
-flags="-C llvm-args=--inline-threshold=82 -C target-feature=+simd128"
+flags="-C llvm-args=--inline-threshold=120 -C target-feature=+simd128"
 
 build=(cargo build --release --locked --package headroom-policy --target "$target" --target-dir "$target_dir")
 

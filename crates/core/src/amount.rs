@@ -6,4 +6,4 @@ mod resource_list;
 
 pub use quantity::{Family, ParseQuantityError, Quantity};
 pub use requirement::Requirement;
-pub use resource_list::{ByResource, ResourceList, ResourceName, is_device, is_native, order, read_quantity};
+pub use resource_list::{ByResource, ResourceList, ResourceName, is_device, is_native, read_quantity};

@@ -19,6 +19,7 @@ use crate::json::{Document, Malformed};
 use crate::plan::{Plan, RequestKind, Subject, estimate_targets, exempt};
 use crate::request::{Pod, Request, api_server_defaults};
 use crate::settings::Settings;
+use crate::sort;
 use crate::timestamp::Timestamp;
 use crate::verdict::{Decision, Violation};
 
@@ -195,6 +196,6 @@ fn scaled_pod<'d>(context: &Context<'d>) -> Result<Option<Pod<'d>>, Malformed> {
 /// The quotas to read again with live usage; sorted, and bounded in number.
 fn fresh_quotas<'d>(request: &'d Request<'d>, charges: &Charges<'d>) -> Vec<Lookup<'d>> {
     let mut names: Vec<_> = charges.near_limit.iter().take(MAX_FRESH).cloned().collect();
-    names.sort_unstable();
+    sort::by_text(&mut names, |name| name);
     names.into_iter().map(|name| Lookup::FreshQuota { namespace: &request.namespace, name }).collect()
 }

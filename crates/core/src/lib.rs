@@ -11,6 +11,7 @@ pub mod amount;
 pub mod glob;
 pub mod image;
 pub mod nearest;
+pub mod sort;
 pub mod timestamp;
 
 pub mod cluster;

@@ -8,6 +8,7 @@ use crate::annotations::headroom_annotation::{self, Explanation};
 use crate::annotations::limit_ranger::{self, LIMIT_RANGER};
 use crate::json::{Malformed, Node, json_string, write_string};
 use crate::request::{Container, Pod, Value};
+use crate::sort;
 
 /// Writes `begin`, and the object with the pod's new values and their explanation, to the end of `out`. Without new
 /// values, writes nothing and returns false.
@@ -189,8 +190,8 @@ impl Edits {
 
     /// Writes the text of `object` with the replacements.
     fn apply_to(mut self, object: Node<'_>, out: &mut String) {
-        // The sort is stable, so fields added to one object stay in order.
-        self.splices.sort_by_key(|(span, _)| span.start);
+        // Fields added to one object stay in order.
+        sort::by_number(&mut self.splices, |(place, _)| place.start);
         let text = object.text();
         let start = object.span().start;
         let more: usize = self.splices.iter().map(|(_, new)| new.len()).sum();

@@ -6,19 +6,10 @@ use std::mem;
 
 use super::Quantity;
 use crate::json::{Malformed, Node};
+use crate::sort::{self, order};
 
 /// The name of a resource, such as `cpu` or `example.com/gpu`.
 pub type ResourceName<'d> = Cow<'d, str>;
-
-/// The order of two names. Compares eight bytes at a time, because the C library compares one at a time, and authors may
-/// choose thousands of long names that are nearly alike.
-pub fn order(one: &str, other: &str) -> Ordering {
-    let (one, other) = (one.as_bytes(), other.as_bytes());
-    let ((eights, _), (other_eights, _)) = (one.as_chunks::<8>(), other.as_chunks::<8>());
-    let equal = eights.iter().zip(other_eights).take_while(|(a, b)| u64::from_ne_bytes(**a) == u64::from_ne_bytes(**b));
-    let from = equal.count() * 8;
-    one.get(from..).cmp(&other.get(from..))
-}
 
 /// True if it is one of Kubernetes' own resources: a plain name, or one with its domain.
 pub fn is_native(name: &str) -> bool {
@@ -120,7 +111,7 @@ impl<'d, V> ByResource<'d, V> {
         let ends_before = missing.first().is_none_or(|(first, _)| self.ends_before(first));
         self.0.extend(missing);
         if !ends_before {
-            self.0.sort_unstable_by(|(one, _), (other, _)| order(one, other));
+            sort::by_text(&mut self.0, |(name, _)| name);
         }
     }
 
@@ -147,7 +138,7 @@ impl<'d, V> ByResource<'d, V> {
 
     /// Sorts pairs by name; `join` merges each later value of a name into the first.
     pub fn of_pairs(mut pairs: Vec<(ResourceName<'d>, V)>, join: fn(&mut V, &mut V)) -> Self {
-        pairs.sort_by(|(one, _), (other, _)| order(one, other));
+        sort::by_text(&mut pairs, |(name, _)| name);
         pairs.dedup_by(|(name, value), (kept_name, kept)| {
             let same = name == kept_name;
             if same {
@@ -175,7 +166,7 @@ impl<'d, V> ByResource<'d, V> {
         // The added part is sorted already.
         let (own, added) = self.0.split_at_mut(had);
         if own.last().map(|(name, _)| name) > added.first().map(|(name, _)| name) && !added.is_empty() {
-            self.0.sort_unstable_by(|(one, _), (other, _)| order(one, other));
+            sort::by_text(&mut self.0, |(name, _)| name);
         }
     }
 }

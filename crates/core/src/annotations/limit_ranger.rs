@@ -12,6 +12,7 @@ use crate::json::{Document, Malformed, Node};
 use crate::limit_rules::Range;
 use crate::request::pod::ContainerIndex;
 use crate::request::{Container, Origin, Pod, Requirement, Resources};
+use crate::sort;
 use crate::truncate::shortened;
 
 pub const LIMIT_RANGER: &str = "kubernetes.io/limit-ranger";
@@ -54,9 +55,18 @@ fn defaults<'d>(pod: &Pod<'d>, ranges: &[Range<'d>]) -> Vec<Place<'d>> {
         }
     }
     if found.len() > FEW {
-        found.sort_unstable();
+        sort_values(&mut found);
     }
     found
+}
+
+/// Sorts values as their tuples compare.
+fn sort_values(values: &mut Vec<Place<'_>>) {
+    if values.is_sorted() {
+        return;
+    }
+    sort::by_text(values, |(_, _, name)| name);
+    sort::by_number(values, |(container, requirement, _)| container * 2 + *requirement as usize);
 }
 
 /// Up to this many values a scan is cheaper than sorting and searching.
@@ -143,7 +153,7 @@ fn sent_values<'n>(managed: Node<'_>, containers: &[Container<'_>], index: &Cont
             }
         }
     }
-    sent.sort_unstable();
+    sort_values(&mut sent);
     Some(sent)
 }
 

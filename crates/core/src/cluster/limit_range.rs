@@ -10,6 +10,7 @@ use std::borrow::Cow;
 
 use crate::amount::{Requirement, ResourceList};
 use crate::json::{Malformed, Node};
+use crate::sort;
 
 /// One LimitRange.
 #[derive(Debug, Clone)]
@@ -51,7 +52,7 @@ impl<'d> LimitRange<'d> {
     /// Reads a list of LimitRanges, in name order: the order in which they apply.
     pub fn read_list(list: Node<'d>) -> Result<Vec<Self>, Malformed> {
         let mut ranges = list.list("items")?.map(Self::read).collect::<Result<Vec<_>, _>>()?;
-        ranges.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+        sort::by_text(&mut ranges, |range| &range.name);
         Ok(ranges)
     }
 

@@ -10,6 +10,7 @@ use std::fmt;
 
 use crate::amount::ResourceList;
 use crate::json::{Malformed, Node};
+use crate::sort;
 
 /// One ResourceQuota.
 #[derive(Debug, Clone, Default)]
@@ -70,7 +71,7 @@ impl<'d> ResourceQuota<'d> {
     /// Reads a list of ResourceQuotas, in name order: the order in which they are reported.
     pub fn read_list(list: Node<'d>) -> Result<Vec<Self>, Malformed> {
         let mut quotas = list.list("items")?.map(Self::read).collect::<Result<Vec<_>, _>>()?;
-        quotas.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+        sort::by_text(&mut quotas, |quota| &quota.name);
         Ok(quotas)
     }
 

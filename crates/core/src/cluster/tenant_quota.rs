@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use super::resource_quota::ResourceQuota;
 use crate::amount::ResourceList;
 use crate::json::{Malformed, Node};
+use crate::sort;
 
 /// One TenantQuota.
 #[derive(Debug, Clone)]
@@ -55,7 +56,7 @@ impl<'d> TenantQuota<'d> {
     /// Reads a list of TenantQuotas, in name order.
     pub fn read_list(list: Node<'d>) -> Result<Vec<Self>, Malformed> {
         let mut quotas = list.list("items")?.map(Self::read).collect::<Result<Vec<_>, _>>()?;
-        quotas.sort_unstable_by(|a, b| a.quota.name.cmp(&b.quota.name));
+        sort::by_text(&mut quotas, |quota| &quota.quota.name);
         Ok(quotas)
     }
 }

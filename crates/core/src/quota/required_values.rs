@@ -5,6 +5,7 @@ use super::{Applying, Breach, Fault, Measure, Names, Object};
 use crate::amount::Requirement;
 use crate::request::Pod;
 use crate::request::pod_totals;
+use crate::sort;
 
 /// The value that a name of a quota requires in each container, if any.
 fn required(charged: Charged<'_>) -> Option<(Requirement, &str)> {
@@ -30,7 +31,7 @@ pub(super) fn check<'d>(object: &Object<'_, '_>, quota: &Applying<'_, 'd>) -> Op
         let without = pod.containers.iter().filter(|container| !container.resources.of(requirement).contains(resource));
         let mut containers: Vec<&str> = without.map(|container| container.name.as_ref()).collect();
         if !containers.is_empty() {
-            containers.sort_unstable();
+            sort::by_text(&mut containers, |name| name);
             containers.dedup();
             missing.push(((*name).clone(), Names::of(&containers)));
         }

@@ -9,6 +9,7 @@ use std::cmp::Ordering;
 use super::origin::Origin;
 use crate::amount::{ByResource, Quantity, Requirement, ResourceList, read_quantity};
 use crate::json::{Malformed, Node};
+use crate::sort;
 
 /// A pod, or the pod that a controller would create.
 #[derive(Debug, Clone)]
@@ -213,13 +214,13 @@ const FEW: usize = 8;
 
 impl ContainerIndex {
     pub fn of(containers: &[Container<'_>]) -> Self {
-        let mut places: Vec<usize> = if containers.len() > FEW { (0..containers.len()).collect() } else { Vec::new() };
-        let compare = |a: &usize, b: &usize| match (containers.get(*a), containers.get(*b)) {
-            (Some(a), Some(b)) => order(a, b.role.is_init(), &b.name),
-            _ => Ordering::Equal,
-        };
-        places.sort_by(compare);
-        Self(places)
+        if containers.len() <= FEW {
+            return Self(Vec::new());
+        }
+        let mut places: Vec<(usize, &Container<'_>)> = containers.iter().enumerate().collect();
+        sort::by_text(&mut places, |(_, container)| &container.name);
+        sort::by_number(&mut places, |(_, container)| container.role.is_init().into());
+        Self(places.into_iter().map(|(place, _)| place).collect())
     }
 
     /// The place of a container among those that were indexed.

@@ -6,7 +6,8 @@
 //! See <https://kubernetes.io/docs/concepts/workloads/pods/sidecar-containers/>.
 
 use super::pod::Role;
-use crate::amount::{Quantity, ResourceList, ResourceName, order};
+use crate::amount::{Quantity, ResourceList, ResourceName};
+use crate::sort;
 
 /// The total over containers, for each resource name.
 pub(super) fn total<'a, 'd: 'a, A>(containers: impl Iterator<Item = (Role, A)>) -> ResourceList<'d>
@@ -35,8 +36,8 @@ where
             }
         }
     }
-    // The sort is stable: for each name, containers stay in their order.
-    others.sort_by(|(one, ..), (other, ..)| order(one, other));
+    // For each name, containers stay in their order.
+    sort::by_text(&mut others, |(name, ..)| name);
     let mut totals = Vec::with_capacity(few.len() + others.len());
     totals.extend(few.into_iter().map(|(name, total)| (name.clone(), total.amount())));
     for of_name in others.chunk_by(|(a, ..), (b, ..)| a == b) {

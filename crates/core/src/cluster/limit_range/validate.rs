@@ -4,6 +4,7 @@ use super::{CLAIM, CONTAINER, Item, LimitRange, POD};
 use crate::amount::is_native;
 use crate::amount::{Quantity, ResourceList};
 use crate::cluster::problem::Problem;
+use crate::sort;
 
 impl LimitRange<'_> {
     /// All problems of the range, in the order of its items; field paths begin with `prefix`.
@@ -70,7 +71,7 @@ impl Check<'_, '_> {
     fn item_names(&self) -> Vec<String> {
         let mut names: Vec<String> =
             self.lists().iter().flat_map(|(_, list)| list.names()).map(ToString::to_string).collect();
-        names.sort_unstable();
+        sort::by_text(&mut names, |name| name);
         names.dedup();
         names
     }
