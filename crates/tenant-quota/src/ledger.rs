@@ -338,6 +338,11 @@ fn with_entry(was: Option<&Claim>, request: &ReservationRequest, max_entries: us
     let (token, pod) = (request.token.clone(), request.pod.clone());
     claim.entries.push(Entry { token, attempt, footprints, pod });
     if claim.entries.len() > max_entries {
+        let pod = request.pod.clone();
+        if claim.entries.iter().any(|entry| entry.pod != pod) {
+            // A merged entry can name one pod, and a pod that none names would give its share to another claim too.
+            return None;
+        }
         let mut footprints: Vec<Arc<Footprint>> = Vec::new();
         for footprint in claim.entries.into_iter().flat_map(|entry| entry.footprints) {
             if !footprints.contains(&footprint) {
@@ -348,7 +353,7 @@ fn with_entry(was: Option<&Claim>, request: &ReservationRequest, max_entries: us
             return None;
         }
         // The merged entry's age starts again, because the newest of the requests may last longest.
-        claim.entries = vec![Entry { token: request.token.clone(), attempt: None, footprints, pod: None }];
+        claim.entries = vec![Entry { token: request.token.clone(), attempt: None, footprints, pod }];
     }
     Some(claim)
 }

@@ -182,13 +182,16 @@ impl ReservationRequest {
         Ok(())
     }
 
-    /// Returns true if usage of any enforced bound rises. If not, there is nothing to reserve.
+    /// Returns true if usage of any enforced bound rises. If not, there is nothing to reserve, except for a new claim with
+    /// a pod's share: until the claim is stored, only its reservation shows other claims that the share is taken.
     pub fn grows(&self, plan: &Plan) -> bool {
+        let takes_share = self.pod.is_some() && self.attempt.version.is_none();
         enforced_nodes(plan, &self.key.namespace).any(|node| {
             let before = self.counted.as_deref().filter(|old| old.matches(&node.requirements));
             let is_more = |name: &str, amount: &Quantity| {
+                let takes_share = takes_share && devices::is_shared_with_pods(name);
                 node.hard.contains(name)
-                    && before.and_then(|before| before.get(name)).is_none_or(|before| before < amount)
+                    && (takes_share || before.and_then(|before| before.get(name)).is_none_or(|before| before < amount))
             };
             self.footprint.matches(&node.requirements)
                 && self.footprint.amounts.iter().any(|(name, amount)| is_more(name, amount))

@@ -560,13 +560,40 @@ mod devices {
     fn the_scheduler_s_claim_fits_where_its_pod_has_taken_the_last_devices() {
         let plan = plan(&["acme 1 - requests.example.com/gpu=2"], &["shop 0"]);
         let mut ledger = OpenLedger::new(&plan, state(&["requests.example.com/gpu=2"]));
-        assert!(!claim("a", "1").grows(&plan));
         assert_eq!(ledger.reserve(&claim("a", "1")), Verdict::Granted);
         assert_eq!(ledger.reserve(&claim("b", "2")), Verdict::Retry(Retry::Pod));
         assert_eq!(ledger.usage_with_claims()[0].get("requests.example.com/gpu").unwrap().to_string(), "2");
         let written = ledger.state().write();
         assert!(written.claims[0].ends_with(":web/uid-web"), "{written:?}");
         assert_eq!(State::read(&written).unwrap(), *ledger.state());
+    }
+
+    #[test]
+    fn a_pod_s_share_is_taken_even_where_the_claim_adds_nothing_to_it() {
+        let plan = plan(&["acme 1 - requests.example.com/gpu=2"], &["shop 0"]);
+        // Otherwise two claims at the same time would both have the share, and neither would ask the ledger.
+        assert!(claim("a", "1").grows(&plan));
+        let other = Plan { nodes: Vec::new(), ..plan };
+        assert!(!claim("a", "1").grows(&other));
+    }
+
+    #[test]
+    fn a_pod_s_share_stays_taken_when_the_entries_of_its_claim_are_merged() {
+        let plan = plan(&["acme 1 - requests.example.com/gpu=2"], &["shop 0"]);
+        let mut ledger = OpenLedger::new(&plan, state(&["requests.example.com/gpu=2"]));
+        for token in 0..9 {
+            assert_eq!(ledger.reserve(&claim("a", &token.to_string())), Verdict::Granted);
+        }
+        let entries: Vec<_> = ledger.state().entries().collect();
+        assert!(entries.len() <= 4 && entries.iter().any(|(_, entry)| entry.attempt.is_none()), "{entries:?}");
+        assert_eq!(ledger.reserve(&claim("b", "b")), Verdict::Retry(Retry::Pod));
+        let written = ledger.state().write();
+        assert_eq!(State::read(&written).unwrap(), *ledger.state());
+        // Attempts for several pods are not merged: one entry cannot keep the shares of all.
+        let mut ledger = OpenLedger::new(&plan, state(&["requests.example.com/gpu=2"])).with_max_entries(1);
+        assert_eq!(ledger.reserve(&claim("a", "1")), Verdict::Granted);
+        let without = ReservationRequest { pod: None, ..claim("a", "2") };
+        assert_eq!(ledger.reserve(&without), Verdict::Retry(Retry::Key));
     }
 
     #[test]

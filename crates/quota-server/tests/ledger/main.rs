@@ -213,9 +213,11 @@ async fn resource_claims_are_charged_for_their_devices() {
     assert!(!ask(&claim("forged", 2, Some("ghost")), Value::Null).await.0);
     let of_web = claim("web-gpu", 2, Some("web"));
     assert!(ask(&of_web, Value::Null).await.0);
+    // Only one claim has the pod's share, and the first is not stored yet.
+    let (is_allowed, message) = ask(&claim("first", 2, Some("web")), Value::Null).await;
+    assert!(!is_allowed && message.contains("retry"), "{message}");
     server.put(GROUP, Some("shop"), of_web, "resourceclaims");
     until_counted(&server, "requests.example.com/gpu=2").await;
-    // Only one claim has the pod's share.
     assert!(!ask(&claim("second", 2, Some("web")), Value::Null).await.0);
     let stored = server.object(&format!("{GROUP}/resourceclaims"), "shop", "web-gpu");
     let mut given_up = stored.clone();
