@@ -6,8 +6,9 @@
 //! make a browser send. Requests from other sites are refused by their Origin and Sec-Fetch-Site, except links to the
 //! page itself: a login, a wiki or a chat leads to it. Only GET is supported.
 
+use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use headroom_kube::secret::Secret;
 use http::header::{self, HeaderName, HeaderValue};
@@ -26,12 +27,18 @@ pub struct Server {
     take: Take,
     /// A snapshot of a large cluster takes minutes and much memory, and every open page asks for one a minute.
     takes: Arc<Semaphore>,
+    /// The snapshots that each visitor waits for, by token.
+    asked: Mutex<HashMap<String, usize>>,
 }
 
 /// Takes a snapshot, or says why there is none.
 pub type Take = Box<dyn Fn(Asked) -> Result<Taken, String> + Send + Sync>;
 
 const TAKES_AT_ONCE: usize = 2;
+
+/// The snapshots that one visitor may wait for. Others are next when the first of these is taken, so nobody keeps them
+/// waiting for long.
+const ASKED_AT_ONCE: usize = 2;
 
 /// Who is served.
 pub enum Visitors {
@@ -96,24 +103,26 @@ async fn respond(server: Arc<Server>, request: Parts) -> Response<Full<Bytes>> {
     let (status, kind, body) = match server.answer(&request) {
         Answer::File(kind, bytes) => (StatusCode::OK, kind, Bytes::copy_from_slice(bytes)),
         Answer::Refused(status, text) => (status, TEXT, Bytes::from(text)),
-        Answer::Snapshot(asked) => {
-            // OK because nobody closes it.
-            let turn = Arc::clone(&server.takes).acquire_owned().await;
-            let server = Arc::clone(&server);
-            // Reading waits, in a runtime of its own. It goes on when the client has gone, so it keeps its turn.
-            let take = move || {
-                let _turn = turn;
-                (server.take)(asked)
-            };
-            match tokio::task::spawn_blocking(take).await {
-                Ok(Ok(taken)) => {
-                    missed = taken.missed;
-                    (StatusCode::OK, "application/json", Bytes::from(taken.text))
+        Answer::Snapshot(asked) => match Place::of(&server, &asked) {
+            None => (StatusCode::TOO_MANY_REQUESTS, TEXT, Bytes::from(TOO_MANY)),
+            Some(place) => {
+                // OK because nobody closes it.
+                let turn = Arc::clone(&server.takes).acquire_owned().await;
+                // Reading waits, in a runtime of its own. It goes on when the client has gone, so it keeps its turn.
+                let take = move || {
+                    let _turn = turn;
+                    (place.server.take)(asked)
+                };
+                match tokio::task::spawn_blocking(take).await {
+                    Ok(Ok(taken)) => {
+                        missed = taken.missed;
+                        (StatusCode::OK, "application/json", Bytes::from(taken.text))
+                    }
+                    Ok(Err(problem)) => (StatusCode::BAD_GATEWAY, TEXT, Bytes::from(problem)),
+                    Err(_) => (StatusCode::INTERNAL_SERVER_ERROR, TEXT, Bytes::from("cannot read the cluster")),
                 }
-                Ok(Err(problem)) => (StatusCode::BAD_GATEWAY, TEXT, Bytes::from(problem)),
-                Err(_) => (StatusCode::INTERNAL_SERVER_ERROR, TEXT, Bytes::from("cannot read the cluster")),
             }
-        }
+        },
     };
     let mut response = Response::new(Full::new(body));
     *response.status_mut() = status;
@@ -127,6 +136,39 @@ async fn respond(server: Arc<Server>, request: Parts) -> Response<Full<Bytes>> {
     }
     response
 }
+
+/// A visitor's place among those who wait for a snapshot.
+struct Place {
+    server: Arc<Server>,
+    visitor: String,
+}
+
+impl Place {
+    /// None if the visitor has as many as one may have.
+    fn of(server: &Arc<Server>, asked: &Asked) -> Option<Self> {
+        let visitor = asked.token.as_ref().map_or_else(String::new, |token| token.reveal().to_owned());
+        let mut waiting = server.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        let places = waiting.entry(visitor.clone()).or_default();
+        (*places < ASKED_AT_ONCE).then(|| {
+            *places += 1;
+            Self { server: Arc::clone(server), visitor }
+        })
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut waiting = self.server.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(places) = waiting.get_mut(&self.visitor) {
+            *places -= 1;
+            if *places == 0 {
+                waiting.remove(&self.visitor);
+            }
+        }
+    }
+}
+
+const TOO_MANY: &str = "two snapshots are being read for you already; try again when they are done\n";
 
 const TEXT: &str = "text/plain; charset=utf-8";
 
@@ -154,7 +196,7 @@ const HEADERS: [(&str, &str); 6] = [
 
 impl Server {
     pub fn new(site: Site, visitors: Visitors, take: Take) -> Self {
-        Self { site, visitors, take, takes: Arc::new(Semaphore::new(TAKES_AT_ONCE)) }
+        Self { site, visitors, take, takes: Arc::new(Semaphore::new(TAKES_AT_ONCE)), asked: Mutex::default() }
     }
 
     fn answer(&self, request: &Parts) -> Answer<'_> {
@@ -341,19 +383,48 @@ mod tests {
                 tokio::time::sleep(std::time::Duration::from_millis(5)).await;
             }
         };
+        let ask = |user: &str| {
+            let request = Request::get("/cluster.json").header("host", "a");
+            let request = request.header("authorization", format!("Bearer {user}"));
+            tokio::spawn(respond(Arc::clone(&server), request.body(()).unwrap().into_parts().0))
+        };
+        let clients = [ask("alice"), ask("alice")];
+        until(0).await;
+        clients.iter().for_each(tokio::task::JoinHandle::abort);
+        let other = ask("bob");
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        assert!(server.takes.available_permits() == 0 && !other.is_finished());
+        // Whoever asks again and again is not ahead of others.
+        assert_eq!(ask("alice").await.unwrap().status(), StatusCode::TOO_MANY_REQUESTS);
+        drop(end);
+        assert_eq!(other.await.unwrap().status(), StatusCode::BAD_GATEWAY);
+        until(TAKES_AT_ONCE).await;
+        assert!(server.asked.lock().unwrap().is_empty());
+        assert_eq!(ask("alice").await.unwrap().status(), StatusCode::BAD_GATEWAY);
+    }
+
+    #[tokio::test]
+    async fn a_visitor_who_gives_up_waiting_gives_up_the_place() {
+        let (_folder, server) = server(Visitors::OfProxy);
+        let server = Arc::new(server);
+        let turns = Arc::clone(&server.takes).acquire_many_owned(2).await;
         let ask = || {
             let request = Request::get("/cluster.json").header("host", "a").header("authorization", "Bearer alice");
             tokio::spawn(respond(Arc::clone(&server), request.body(()).unwrap().into_parts().0))
         };
-        let clients = [ask(), ask()];
-        until(0).await;
-        clients.iter().for_each(tokio::task::JoinHandle::abort);
-        let third = ask();
-        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-        assert!(server.takes.available_permits() == 0 && !third.is_finished());
-        drop(end);
-        assert_eq!(third.await.unwrap().status(), StatusCode::BAD_GATEWAY);
-        until(TAKES_AT_ONCE).await;
+        for _ in 0..5 {
+            let waiting = [ask(), ask()];
+            while server.asked.lock().unwrap().get("alice") != Some(&2) {
+                tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+            }
+            for client in waiting {
+                client.abort();
+                assert!(client.await.unwrap_err().is_cancelled());
+            }
+            assert!(server.asked.lock().unwrap().is_empty());
+        }
+        drop(turns);
+        assert_eq!(ask().await.unwrap().status(), StatusCode::BAD_GATEWAY);
     }
 
     #[test]
