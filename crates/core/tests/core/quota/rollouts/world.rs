@@ -2,18 +2,24 @@
 
 use serde_json::{Value, json};
 
-/// SplitMix64.
+/// SplitMix64, after the numbers that somebody has chosen.
 #[derive(Debug, Clone)]
-pub struct Random(u64);
+pub struct Random {
+    chosen: std::vec::IntoIter<u8>,
+    state: u64,
+}
 
 impl Random {
-    pub fn new(seed: u64) -> Self {
-        Self(seed)
+    pub fn new(seed: u64, chosen: &[u8]) -> Self {
+        Self { chosen: chosen.to_vec().into_iter(), state: seed }
     }
 
     pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        if let Some(number) = self.chosen.next() {
+            return number.into();
+        }
+        self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mixed = (self.state ^ (self.state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
         mixed ^ (mixed >> 31)
     }
@@ -192,7 +198,7 @@ pub fn run(world: &mut World, workload: &mut dyn Workload, schedule: &Schedule) 
         Ready,
         Gone,
     }
-    let mut random = Random::new(if let Schedule::Random(seed) = schedule { *seed } else { 0 });
+    let mut random = Random::new(if let Schedule::Random(seed) = schedule { *seed } else { 0 }, &[]);
     for _ in 0..10_000 {
         let upper = workload.controllers() - 1;
         let lower = (0..upper).map(Event::Step);
