@@ -220,7 +220,7 @@ pub fn check(host: &str, policy: &str, cli: &str) -> Result<()> {
     let asked = check_by_programs(by_file.values(), host, policy, cli, &mut faults)?;
     let (described, wrong) = (described_values()?.len(), WRONG.len());
     faults.end(&format!(
-        "chart: {described} values, {wrong} wrong ones refused, {asked} settings and arguments accepted by the programs"
+        "chart: {described} values, {wrong} wrong ones rejected, {asked} settings and arguments accepted by the programs"
     ))
 }
 

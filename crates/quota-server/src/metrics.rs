@@ -55,7 +55,7 @@ impl Default for Metrics {
         let quotas = Family::default();
         registry.register("tenantquota", "Bounds and usage of TenantQuotas", quotas.clone());
         let mut families = Families(registry.sub_registry_with_prefix("ledger"));
-        let results = ["allowed", "refused", "busy"];
+        let results = ["allowed", "rejected", "busy"];
         let reviews = families.endings("reviews", "Reviews of charged requests, by answer", &results);
         let review_seconds = families.histogram("review_seconds", "How long reviews took", &SECONDS);
         let batch_size = families.histogram("batch_size", "Reviews that one write answered", &SIZES);
@@ -152,13 +152,13 @@ mod tests {
     #[test]
     fn reviews_and_writes_are_counted() {
         let metrics = Metrics::default();
-        metrics.reviewed("refused", Duration::from_millis(4));
+        metrics.reviewed("rejected", Duration::from_millis(4));
         metrics.wrote(3);
         metrics.wrote(0);
         let text = metrics.to_string();
         for line in [
             "headroom_ledger_reviews_total{result=\"allowed\"} 0\n",
-            "headroom_ledger_reviews_total{result=\"refused\"} 1\n",
+            "headroom_ledger_reviews_total{result=\"rejected\"} 1\n",
             "headroom_ledger_review_seconds_bucket{le=\"0.005\"} 1\n",
             "headroom_ledger_batch_size_sum 3.0\n",
             "headroom_ledger_batch_size_count 1\n",

@@ -82,7 +82,7 @@ pub async fn answer(replica: &Arc<Replica>, body: &[u8]) -> Result<Value, String
                 let result = match reply {
                     Reply::Allowed => "allowed",
                     Reply::Busy(_) => "busy",
-                    _ => "refused",
+                    _ => "rejected",
                 };
                 replica.metrics.reviewed(result, began.elapsed());
                 reply

@@ -63,7 +63,7 @@ pub struct Args {
     /// How long a failed request holds room. Must be longer than any request takes: 45s, or before Kubernetes 1.22 the API server's --request-timeout and 15s
     #[arg(long, value_name = "DURATION", default_value = "45s", value_parser = seconds)]
     request_lifetime: i64,
-    /// Leave out of refusals which namespaces use most
+    /// Leave out of rejections which namespaces use most
     #[arg(long)]
     hide_names: bool,
     /// How long to go on answering reviews after a signal to stop

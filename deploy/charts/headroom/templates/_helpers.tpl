@@ -67,10 +67,10 @@ Whether the policies hold the pods of workloads against TenantQuotas, too.
 {{- end }}
 
 {{/*
-"true" if workloads are refused whose pods would be. The validating policy does that, and fills in their pods for it as the
+"true" if workloads are rejected whose pods would be. The validating policy does that, and fills in their pods for it as the
 mutating policy would.
 */}}
-{{- define "headroom.refusesWorkloads" -}}
+{{- define "headroom.rejectsWorkloads" -}}
 {{- $settings := .Values.policies.settings -}}
 {{- if has "enforce" (list (dig "limitRanges" "workloadMode" "" $settings) (dig "quotas" "workloadMode" "" $settings)) -}}true{{- end -}}
 {{- end }}

@@ -221,7 +221,7 @@ impl Ledger {
         for (which, namespace) in NAMESPACES.into_iter().enumerate() {
             let replica = self.replica(which).unwrap();
             let deadline = Instant::now() + Duration::from_secs(30);
-            while replica.metrics.reviews("allowed") + replica.metrics.reviews("refused") == 0 {
+            while replica.metrics.reviews("allowed") + replica.metrics.reviews("rejected") == 0 {
                 assert!(Instant::now() < deadline, "the API server does not call the webhook");
                 drop(self.create_pod(namespace, json!({"name": "probe"}), true).await);
                 tokio::time::sleep(Duration::from_millis(50)).await;
