@@ -7,6 +7,8 @@
 //! - `digest-image-cut`: it cut a digest out of an image name at the first colon.
 
 use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
 
 use headroom_core::cluster::usage::{ProfileKey, profile_layout::key_of};
 use headroom_core::image::ImageName;
@@ -14,6 +16,7 @@ use headroom_fixtures::cluster::Cluster;
 use headroom_fixtures::conformance::{Admission, Case, Check, cases};
 use headroom_fixtures::host_call::CallbackRequest;
 use headroom_testkit::admission::AdmissionRequest;
+use headroom_testkit::built;
 use serde_json::{Map, Value, json};
 
 use crate::conformance::assert_containers;
@@ -155,4 +158,25 @@ fn estimates_are_those_of_the_design_and_of_the_retired_plugin() {
     for runner in Runner::both() {
         cases.iter().for_each(|case| check(&runner, case));
     }
+}
+
+/// The settings and the files that `make demo` gives to the policy last.
+#[test]
+fn the_demo_estimates_from_usage() {
+    let makefile = fs::read_to_string(built::workspace_file("Makefile")).unwrap();
+    let settings = makefile.split("--settings-json '").nth(1).and_then(|rest| rest.split('\'').next()).unwrap();
+    let settings: Value = serde_json::from_str(settings).unwrap();
+    assert!(makefile.contains("$(wildcard test_data/context/* test_data/demo/*) test_data/usage/own.yaml)"));
+    let folders = ["test_data/context", "test_data/demo"].map(built::workspace_file);
+    let files = folders.iter().flat_map(|folder| fs::read_dir(folder).unwrap()).map(|file| file.unwrap().path());
+    let files: Vec<PathBuf> = files.chain([built::workspace_file("test_data/usage/own.yaml")]).collect();
+    let mut cluster = Cluster::from_files(&files).unwrap();
+    let request = fs::read_to_string(built::workspace_file("test_data/requests/pod-create-plain.json")).unwrap();
+    let request = AdmissionRequest::from_json(&request).unwrap();
+    let response = Runner::Native.evaluate(&request, &settings, &mut cluster);
+    let warnings = response.warnings.unwrap_or_default().join("\n");
+    for resource in ["cpu", "memory"] {
+        assert!(warnings.contains(&format!("container nginx: {resource} request set to ")), "{warnings}");
+    }
+    assert_eq!(warnings.matches("(usage of nginx:1.25 in this namespace over ").count(), 2, "{warnings}");
 }

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use headroom_report::color::{self, Choice};
+use headroom_report::{Exit, Page};
 
 use crate::command::{self, answered, done, moved};
 
@@ -47,6 +48,8 @@ enum Command {
     Doctor(command::doctor::Args),
     /// Print a completion script for a shell, or for kubectl
     Completion(command::completion::Args),
+    /// Print the version
+    Version,
     #[command(name = "__complete", hide = true)]
     Complete(command::completion::Asked),
 }
@@ -69,6 +72,9 @@ pub fn main() -> ExitCode {
         Command::Ledger(args) => answered(command::ledger::run(args)),
         Command::Doctor(args) => done(command::doctor::run(args)),
         Command::Completion(args) => answered(command::completion::run(args, Cli::command())),
+        Command::Version => {
+            answered(headroom_report::print(&Page::ours(Cli::command().render_version())).map(|()| Exit::Fine))
+        }
         Command::Complete(asked) => answered(command::completion::complete(asked, Cli::command())),
     }
 }

@@ -104,7 +104,12 @@ pub fn kustomized(folder: &Path) -> Result<Vec<Manifest>, ManifestError> {
     })?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
-        return Err(failed(said.trim().trim_start_matches("error: ").to_owned()));
+        // Old versions of kubectl log it: `E1125 … "command failed" err="must build at directory: …"`.
+        let said = match said.rsplit_once("err=\"") {
+            Some((_, error)) => error.trim().trim_end_matches('"'),
+            None => said.trim().trim_start_matches("error: "),
+        };
+        return Err(failed(said.to_owned()));
     }
     let file = KUSTOMIZATIONS.iter().map(|name| folder.join(name)).find(|file| file.exists());
     let file = file.unwrap_or_else(|| folder.to_owned());

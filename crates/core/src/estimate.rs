@@ -243,14 +243,16 @@ impl<'d> Estimates<'d> {
     }
 
     /// Describes each estimate in a text that begins with `prefix`.
-    pub fn reports(&self, prefix: &str, is_monitored: bool) -> Vec<Report> {
+    pub fn reports(&self, prefix: &str, is_monitored: bool) -> Vec<Report<'d>> {
         self.estimates.iter().map(|estimate| estimate.report(prefix, is_monitored)).collect()
     }
 }
 
 /// An estimate as text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Report {
+pub struct Report<'d> {
+    pub container: Cow<'d, str>,
+    pub resource: Resource,
     /// One line, as `kubectl apply` shows a warning.
     pub text: String,
     /// The full basis of the estimate, if no annotation of the pod contains it.
@@ -262,9 +264,9 @@ pub struct Report {
 /// If the author's value differs from the estimate by more than this, in percent of the estimate, it differs much.
 const MUCH_PERCENT: u64 = 20;
 
-impl Estimate<'_> {
+impl<'d> Estimate<'d> {
     /// The origin of the amount.
-    fn origin<'d>(&self) -> Origin<'d> {
+    fn origin<'o>(&self) -> Origin<'o> {
         let basis = explanation::of(&self.basis, &self.adjustments);
         Origin::Estimate(Box::new(EstimateOrigin {
             basis,
@@ -272,7 +274,7 @@ impl Estimate<'_> {
         }))
     }
 
-    fn report(&self, prefix: &str, is_monitored: bool) -> Report {
+    fn report(&self, prefix: &str, is_monitored: bool) -> Report<'d> {
         let Self { container, set, quantity, .. } = self;
         let name = self.target.resource.name();
         // Room for the longest usual text: growing a text costs more than writing it.
@@ -293,7 +295,7 @@ impl Estimate<'_> {
             *set > quantity.scaled(100 + MUCH_PERCENT, 100) || *set < quantity.scaled(100 - MUCH_PERCENT, 100)
         };
         let should_warn = set.as_ref().is_none_or(is_much);
-        Report { text, full, should_warn }
+        Report { container: container.clone(), resource: self.target.resource, text, full, should_warn }
     }
 }
 

@@ -22,7 +22,7 @@ pub struct Decision<'d> {
     /// The number of warnings that were left out.
     omitted: usize,
     /// Every estimate as text, whether set or only reported.
-    pub estimates: Vec<estimate::Report>,
+    pub estimates: Vec<estimate::Report<'d>>,
     /// The changed pod, if it may be changed.
     pub pod: Option<Pod<'d>>,
     /// That pod's annotation.

@@ -33,7 +33,7 @@ pub use evaluation::{
 };
 pub use pod_templates::{PodTemplate, PodsAt};
 pub use run::Run;
-pub use validation::problems_of_bounds;
+pub use validation::{problems, problems_of_bounds};
 
 /// Evaluates a request with the objects of a cluster. `settings` is the JSON of valid settings.
 pub fn evaluate(request: Value, settings: &str, cluster: &mut dyn ClusterReader) -> Evaluation {

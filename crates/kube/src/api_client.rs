@@ -18,6 +18,9 @@ use crate::retry::Retry;
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 /// The timeout of one page of a list.
 const PAGE_TIMEOUT: Duration = Duration::from_secs(30);
+/// The timeout of the first request: an API server that does not answer is reported soon.
+const GREETING_TIMEOUT: Duration = Duration::from_secs(10);
+const VERSION: ApiPath = ApiPath::new("/version");
 /// Objects in a page. Larger pages of pods permanently increase memory by tens of megabytes.
 const PAGE_SIZE: u32 = 100;
 
@@ -190,6 +193,20 @@ impl ApiClient {
 
     pub fn client(&self) -> &Client {
         &self.client
+    }
+
+    /// Asks the API server at this address for its version. The error is for people, if it does not answer or does not accept
+    /// the credentials. Whoever may not ask for the version may still read, so that is none.
+    pub async fn greet(&self, server: &str) -> Result<Option<Value>, String> {
+        match self.clone().with_timeout(GREETING_TIMEOUT).get(&VERSION).await {
+            Ok(version) => Ok(Some(version)),
+            Err(ApiError::Unreachable { cause }) => Err(format!("cannot reach the API server {server}: {cause}")),
+            Err(error @ ApiError::TimedOut(_)) => Err(format!("cannot reach the API server {server}: {error}")),
+            Err(ApiError::Unauthenticated { message }) => Err(format!(
+                "the API server {server} does not accept the credentials ({message}): they may have expired, so log in again"
+            )),
+            Err(_) => Ok(None),
+        }
     }
 
     /// Reads from etcd, not from a cache.

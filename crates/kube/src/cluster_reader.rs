@@ -27,9 +27,6 @@ const PAGE_SIZE: u32 = 500;
 const CONCURRENCY: usize = 8;
 /// The API server itself gives up on a request after a minute.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
-const VERSION: ApiPath = ApiPath::new("/version");
-/// For the first request: an API server that does not answer is reported soon.
-const GREETING_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A cluster and what was read of it.
 pub struct Cluster {
@@ -57,11 +54,7 @@ impl Cluster {
         let (client, namespace, server) = runtime.block_on(async {
             let config = kubeconfig::config(chosen).await?;
             let namespace = config.default_namespace.clone();
-            let url = &config.cluster_url;
-            let scheme = url.scheme_str().unwrap_or("https");
-            let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
-            // Without a user and a password, which a URL may have.
-            let server = format!("{scheme}://{}{port}", url.host().unwrap_or_default());
+            let server = kubeconfig::server(&config);
             Ok::<_, String>((proxy::client(config).map_err(|error| error.to_string())?, namespace, server))
         })?;
         let api = ApiClient::new(client).with_timeout(REQUEST_TIMEOUT);
@@ -69,24 +62,13 @@ impl Cluster {
         Ok((Self { runtime, api, server, release: None, lists, objects, kinds }, namespace))
     }
 
-    /// Asks the API server for its version. So there is one error, and not one for each read, if it does not answer or
-    /// does not accept the credentials. Whoever may not ask for the version may still read.
+    /// Asks the API server for its version. So there is one error, and not one for each read, if it does not answer.
     pub fn greet(&mut self) -> Result<(), String> {
-        let api = self.api.clone().with_timeout(GREETING_TIMEOUT);
-        let server = &self.server;
-        match self.runtime.block_on(api.get(&VERSION)) {
-            Ok(version) => {
-                let field = |name: &str| version.get(name).and_then(Value::as_str).unwrap_or_default();
-                self.release = lifecycle::minor(&format!("{}.{}", field("major"), field("minor")));
-                Ok(())
-            }
-            Err(ApiError::Unreachable { cause }) => Err(format!("cannot reach the API server {server}: {cause}")),
-            Err(error @ ApiError::TimedOut(_)) => Err(format!("cannot reach the API server {server}: {error}")),
-            Err(ApiError::Unauthenticated { message }) => Err(format!(
-                "the API server {server} does not accept the credentials ({message}): they may have expired, so log in again"
-            )),
-            Err(_) => Ok(()),
+        if let Some(version) = self.runtime.block_on(self.api.greet(&self.server))? {
+            let field = |name: &str| version.get(name).and_then(Value::as_str).unwrap_or_default();
+            self.release = lifecycle::minor(&format!("{}.{}", field("major"), field("minor")));
         }
+        Ok(())
     }
 
     fn list_anew(&mut self, list: List<'_>) -> Result<Vec<Value>, ReadError> {

@@ -48,8 +48,19 @@ pub async fn client(chosen: &Chosen) -> Result<Client, String> {
     proxy::client(config(chosen).await?).map_err(|error| error.to_string())
 }
 
+/// The address of the API server, without a user and a password, which a URL may have.
+pub fn server(config: &Config) -> String {
+    let url = &config.cluster_url;
+    let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
+    format!("{}://{}{port}", url.scheme_str().unwrap_or("https"), url.host().unwrap_or_default())
+}
+
 /// How to reach the cluster, and which namespace to use there.
 pub async fn config(chosen: &Chosen) -> Result<Config, String> {
+    found(chosen).await.map_err(|problem| format!("no cluster: {problem}"))
+}
+
+async fn found(chosen: &Chosen) -> Result<Config, String> {
     let options = KubeConfigOptions { context: chosen.context.clone(), ..Default::default() };
     let from_file = match &chosen.kubeconfig {
         Some(path) => match Kubeconfig::read_from(path) {
@@ -69,7 +80,8 @@ pub async fn config(chosen: &Chosen) -> Result<Config, String> {
         }
         Err(error) if chosen.kubeconfig.is_some() || options.context.is_some() => return Err(worded(&error, chosen)),
         // A pod in a cluster needs no kubeconfig.
-        Err(error) => Config::incluster().map_err(|_| format!("{}, and this is not a pod", worded(&error, chosen)))?,
+        Err(error) => Config::incluster()
+            .map_err(|_| format!("{}, and this is not a pod; set KUBECONFIG", worded(&error, chosen)))?,
     };
     // Who asks decides what is tried again, and how often.
     config.default_retry = false;
@@ -85,19 +97,23 @@ pub async fn config(chosen: &Chosen) -> Result<Config, String> {
 
 /// The error with the user's text in backticks, as everywhere else, and with the contexts that there are.
 fn worded(error: &KubeconfigError, chosen: &Chosen) -> String {
+    let contexts = || {
+        let read = chosen.kubeconfig.as_ref().map_or_else(Kubeconfig::read, Kubeconfig::read_from);
+        let names = read.into_iter().flat_map(|read| read.contexts).map(|context| context.name);
+        names.collect::<Vec<String>>().join(", ")
+    };
     match error {
+        KubeconfigError::CurrentContextNotSet => match contexts() {
+            none if none.is_empty() => "the kubeconfig has no contexts".to_owned(),
+            some => format!("the kubeconfig sets no current context: choose one with --context (it has {some})"),
+        },
         KubeconfigError::ReadConfig(cause, path) if cause.kind() == ErrorKind::NotFound => {
             format!("`{}` does not exist", path.display())
         }
-        KubeconfigError::LoadContext(name) => {
-            let read = chosen.kubeconfig.as_ref().map_or_else(Kubeconfig::read, Kubeconfig::read_from);
-            let there: Vec<String> =
-                read.into_iter().flat_map(|read| read.contexts).map(|context| context.name).collect();
-            match there.is_empty() {
-                true => format!("the kubeconfig has no context `{name}`"),
-                false => format!("the kubeconfig has no context `{name}`; it has {}", there.join(", ")),
-            }
-        }
+        KubeconfigError::LoadContext(name) => match contexts() {
+            none if none.is_empty() => format!("the kubeconfig has no context `{name}`"),
+            some => format!("the kubeconfig has no context `{name}`; it has {some}"),
+        },
         error => error.to_string().replace("'\"", "`").replace("\"'", "`"),
     }
 }

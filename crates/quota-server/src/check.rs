@@ -11,7 +11,7 @@ use super::tenants::{Tenants, by_namespace};
 use crate::ledger_cache::{LedgerCache, View};
 use crate::object_counter::{Collection, stored};
 use headroom_kube::ApiPath;
-use headroom_kube::api_client::ApiClient;
+use headroom_kube::api_client::{ApiClient, ApiError};
 use headroom_kube::watch::Seen;
 
 /// The result of the check.
@@ -33,7 +33,12 @@ impl Report {
 /// Reads and counts everything. An error is a message about what could not be read.
 pub async fn check(api: &ApiClient, namespace: &str, exempt: &[String]) -> Result<Report, String> {
     let list = async |path: &ApiPath| {
-        let listed = api.list(path).await.map_err(|failure| format!("cannot list {path}: {failure}"))?;
+        let listed = api.list(path).await.map_err(|failure| match failure {
+            ApiError::NotFound(_) => {
+                "no ledger in this cluster: the Helm chart installs it with `ledger.enabled`".to_owned()
+            }
+            failure => format!("cannot list {path}: {failure}"),
+        })?;
         Ok::<Seen, String>(Seen::Listed(listed.0, listed.1))
     };
     let cache = LedgerCache::new(api.clone(), namespace);
@@ -47,6 +52,11 @@ pub async fn check(api: &ApiClient, namespace: &str, exempt: &[String]) -> Resul
     }
     let (quotas, unreadable) = tenants.quotas();
     report.problems.extend(unreadable.iter().map(|(name, problem)| format!("tenant quota {name}: {problem}")));
+    for quota in &quotas {
+        report
+            .problems
+            .extend(quota.problems().iter().map(|problem| format!("tenant quota {}: {problem}", quota.name)));
+    }
     let (trees, parents) = trees(&quotas);
     report.problems.extend(parents.iter().map(|(name, problem)| format!("tenant quota {name}: {problem}")));
     let views = cache.views();

@@ -1,8 +1,9 @@
-//! Colours: on a terminal unless `NO_COLOR` is set, or as `--color` says.
+//! Colours: on a terminal unless `NO_COLOR` is set, or as `--color` says; and links, on terminals that are known to have them.
 //!
 //! Painted text carries marks, which take no room. Only printing turns them into escape sequences, so a page can be cleaned
 //! of all that came with other text.
 
+use std::collections::BTreeMap;
 use std::io::IsTerminal;
 use std::sync::OnceLock;
 
@@ -33,14 +34,22 @@ const MARKS: [(char, &str); 6] = [
 ];
 pub(crate) const END: char = '\u{fdd0}';
 
+/// Noncharacters around a text that is a link.
+const LINK: [char; 2] = ['\u{fdd7}', '\u{fdd8}'];
+
+/// True for a mark, which takes no room.
 pub(crate) fn is_mark(character: char) -> bool {
+    is_color(character) || LINK.contains(&character)
+}
+
+pub(crate) fn is_color(character: char) -> bool {
     character == END || MARKS.iter().any(|(mark, _)| *mark == character)
 }
 
-/// The text with escape sequences for its marks, or without either.
-pub(crate) fn shown(text: &str, paint: Paint) -> String {
+/// The text with escape sequences for its marks, or without either. `links` are the addresses of the texts that are links.
+pub(crate) fn shown(text: &str, paint: Paint, links: &BTreeMap<String, String>) -> String {
     let mut shown = String::with_capacity(text.len());
-    for character in text.chars() {
+    for character in linked(text, links).chars() {
         match MARKS.iter().find(|(mark, _)| *mark == character) {
             Some((_, code)) if paint.is_on => shown.push_str(&format!("\u{1b}[{code}m")),
             None if character == END && paint.is_on => shown.push_str("\u{1b}[0m"),
@@ -51,27 +60,54 @@ pub(crate) fn shown(text: &str, paint: Paint) -> String {
     shown
 }
 
+/// The text with links for terminals, as OSC 8 has them. A link that is broken over two lines is none.
+fn linked(text: &str, links: &BTreeMap<String, String>) -> String {
+    let [begin, end] = LINK;
+    let mut parts = text.split(begin);
+    let mut linked = parts.next().unwrap_or_default().replace(end, "");
+    for part in parts {
+        let link = part.split_once(end).and_then(|(name, rest)| Some((name, links.get(name)?, rest)));
+        match link {
+            Some((name, url, rest)) => {
+                linked.push_str(&format!("\u{1b}]8;;{url}\u{1b}\\{name}\u{1b}]8;;\u{1b}\\{}", rest.replace(end, "")));
+            }
+            None => linked.push_str(&part.replace(end, "")),
+        }
+    }
+    linked
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Paint {
     is_on: bool,
+    has_links: bool,
 }
 
 impl Paint {
-    pub const OFF: Self = Self { is_on: false };
-    pub const ON: Self = Self { is_on: true };
+    pub const OFF: Self = Self { is_on: false, has_links: false };
+    pub const ON: Self = Self { is_on: true, has_links: true };
 
     /// For standard output.
     pub fn for_stdout() -> Self {
-        let is_on = match CHOSEN.get().copied().unwrap_or_default() {
+        let is_dumb = std::env::var_os("TERM").is_some_and(|terminal| terminal == "dumb");
+        let choice = CHOSEN.get().copied().unwrap_or_default();
+        let is_on = match choice {
             Choice::Always => true,
             Choice::Never => false,
             Choice::Auto => {
                 let is_unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-                let is_dumb = std::env::var_os("TERM").is_some_and(|terminal| terminal == "dumb");
                 std::io::stdout().is_terminal() && !is_unwanted && !is_dumb
             }
         };
-        Self { is_on }
+        let has_links =
+            choice != Choice::Never && !is_dumb && supports_hyperlinks::on(supports_hyperlinks::Stream::Stdout);
+        Self { is_on, has_links }
+    }
+
+    /// Marks a text as a link, whose address the page knows.
+    pub fn link(self, text: &str) -> String {
+        let [begin, end] = LINK;
+        if self.has_links { format!("{begin}{text}{end}") } else { text.to_owned() }
     }
 
     pub fn good(self, text: &str) -> String {

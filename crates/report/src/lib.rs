@@ -20,6 +20,8 @@ pub mod page;
 
 pub mod progress;
 
+use std::path::Path;
+
 use headroom_dryrun::manifest::Origin;
 
 pub use clean::{clean, markdown_cell};
@@ -33,6 +35,9 @@ pub struct Finding {
     pub rule: &'static Rule,
     pub level: Level,
     pub text: String,
+    /// What in the object it is about, whatever its words: `container web: cpu`. With rule and object it tells the finding
+    /// from others, also after its words have changed.
+    pub about: String,
     /// `pod/db-0` with its namespace in front.
     pub subject: String,
     /// None for what came from no file.
@@ -65,10 +70,16 @@ pub enum Exit {
     Error = 2,
 }
 
+/// The address of a file on this machine, for terminals that open links; none for standard input.
+pub fn address(origin: &Origin) -> Option<String> {
+    let file = std::path::absolute(&origin.file).ok().filter(|_| is_file(origin))?;
+    Some(format!("file://{}", uri(&file)))
+}
+
 /// A file's place as a link: relative where it was given so, with `/` and percent escapes.
-fn uri(origin: &Origin) -> String {
+fn uri(file: &Path) -> String {
     let mut uri = String::new();
-    for byte in origin.file.to_string_lossy().replace('\\', "/").bytes() {
+    for byte in file.to_string_lossy().replace('\\', "/").bytes() {
         match byte {
             b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'/' => uri.push(char::from(byte)),
             _ => uri.push_str(&format!("%{byte:02X}")),

@@ -1,6 +1,7 @@
 //! What a command prints: prose, tables and drawings, or a document for a tool. A [`Page`] is all that can be printed, and
 //! whatever goes into one is cleaned, so that no name acts on a terminal or a CI log.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
 
@@ -15,6 +16,8 @@ use super::width::{wished, wrapped};
 #[derive(Debug, Clone, Default)]
 pub struct Page {
     blocks: Vec<Block>,
+    /// The addresses of texts that are marked as links.
+    links: BTreeMap<String, String>,
 }
 
 #[derive(Debug, Clone)]
@@ -72,12 +75,22 @@ impl Page {
         self.blocks.push(Block::Table { table, indent });
     }
 
+    /// Gives the address of a text that `Paint::link` has marked.
+    pub fn link(&mut self, text: &str, url: String) {
+        self.links.insert(text.to_owned(), url);
+    }
+
     pub fn append(&mut self, other: Self) {
         self.blocks.extend(other.blocks);
+        self.links.extend(other.links);
+    }
+
+    fn of_document(text: String) -> Self {
+        Self { blocks: vec![Block::Document(text)], ..Self::default() }
     }
 
     pub fn json(value: &impl Serialize) -> anyhow::Result<Self> {
-        Ok(Self { blocks: vec![Block::Document(json(value)?)] })
+        Ok(Self::of_document(json(value)?))
     }
 
     /// A YAML document. One with hidden characters, or commands to a CI runner, is written as JSON, which is YAML and can escape them.
@@ -88,7 +101,7 @@ impl Page {
         if text.chars().any(|character| character != '\n' && is_hidden(character)) || text.lines().any(is_command) {
             return Self::json(&value);
         }
-        Ok(Self { blocks: vec![Block::Document(if text.ends_with('\n') { text } else { text + "\n" })] })
+        Ok(Self::of_document(if text.ends_with('\n') { text } else { text + "\n" }))
     }
 
     /// A document of another format, which has escaped the texts in it as that format does.
@@ -97,17 +110,17 @@ impl Page {
             Some(line) => clean(line).into_owned() + "\r\n",
             None => clean(line).into_owned() + "\n",
         };
-        Self { blocks: vec![Block::Document(text.split_terminator('\n').map(line).collect())] }
+        Self::of_document(text.split_terminator('\n').map(line).collect())
     }
 
     /// Text that holds nothing of others.
     pub fn ours(text: String) -> Self {
-        Self { blocks: vec![Block::Document(text)] }
+        Self::of_document(text)
     }
 
     /// Commands to a CI runner.
     pub fn workflow_commands(commands: &super::github::Commands) -> Self {
-        Self { blocks: vec![Block::Document(commands.text().to_owned())] }
+        Self::of_document(commands.text().to_owned())
     }
 
     /// The text at a width, or at any.
@@ -129,7 +142,7 @@ impl Page {
                 Block::Document(document) => text.push_str(document),
             }
         }
-        color::shown(&text, paint)
+        color::shown(&text, paint, &self.links)
     }
 }
 

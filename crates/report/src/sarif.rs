@@ -1,6 +1,8 @@
 //! SARIF 2.1.0, which code hosts show in their security and quality views.
 //! See <https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html>.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 
 use super::{Finding, Level, Rule, is_file, uri};
@@ -9,7 +11,14 @@ const SCHEMA: &str = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os
 
 /// The log of one run. `rules` are all that findings may name.
 pub fn log(rules: &[&'static Rule], findings: &[Finding]) -> Value {
-    let results: Vec<Value> = findings.iter().map(|finding| result(rules, finding)).collect();
+    let mut seen: BTreeMap<String, u32> = BTreeMap::new();
+    let mut numbered = |finding: &Finding| {
+        let print = fingerprint(finding);
+        let count = seen.entry(print.clone()).or_default();
+        *count += 1;
+        format!("{print}:{count}")
+    };
+    let results: Vec<Value> = findings.iter().map(|finding| result(rules, finding, &numbered(finding))).collect();
     json!({
         "$schema": SCHEMA,
         "version": "2.1.0",
@@ -44,7 +53,7 @@ fn described(rule: &Rule) -> Value {
     })
 }
 
-fn result(rules: &[&'static Rule], finding: &Finding) -> Value {
+fn result(rules: &[&'static Rule], finding: &Finding, fingerprint: &str) -> Value {
     let level = match finding.level {
         Level::Error => "error",
         Level::Warning => "warning",
@@ -54,7 +63,7 @@ fn result(rules: &[&'static Rule], finding: &Finding) -> Value {
     if let (Some(origin), Value::Object(fields)) = (&finding.origin, &mut location)
         && is_file(origin)
     {
-        let physical = json!({"artifactLocation": {"uri": uri(origin)}, "region": {"startLine": origin.line}});
+        let physical = json!({"artifactLocation": {"uri": uri(&origin.file)}, "region": {"startLine": origin.line}});
         fields.insert("physicalLocation".to_owned(), physical);
     }
     json!({
@@ -63,16 +72,53 @@ fn result(rules: &[&'static Rule], finding: &Finding) -> Value {
         "level": level,
         "message": {"text": format!("{}: {}", finding.subject, finding.text)},
         "locations": [location],
-        "partialFingerprints": {"headroom/v1": fingerprint(finding)},
+        "partialFingerprints": {"headroom/v1": fingerprint},
     })
 }
 
-/// The same for the same finding in the next run, wherever its line has moved to.
+/// The same for the same finding in the next run, wherever its line has moved to and however it is worded then: code hosts
+/// would open a closed alert again.
 fn fingerprint(finding: &Finding) -> String {
     // FNV-1a: short, stable over versions and machines, and nothing here needs more.
     let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
-    for byte in [finding.rule.id, &finding.subject, &finding.text].join("\u{0}").bytes() {
+    for byte in [finding.rule.id, &finding.subject, &finding.about].join("\u{0}").bytes() {
         hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     }
     format!("{hash:016x}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Level;
+    use super::*;
+
+    const RULE: Rule = Rule { id: "limits", title: "", help: "" };
+
+    fn fingerprints(findings: &[(&str, &str, &str)]) -> Vec<Value> {
+        let finding = |(subject, about, text): &(&str, &str, &str)| Finding {
+            rule: &RULE,
+            level: Level::Error,
+            text: (*text).to_owned(),
+            about: (*about).to_owned(),
+            subject: (*subject).to_owned(),
+            origin: None,
+        };
+        let findings: Vec<Finding> = findings.iter().map(finding).collect();
+        let log = log(&[&RULE], &findings);
+        let results = log["runs"][0]["results"].as_array().unwrap();
+        results.iter().map(|result| result["partialFingerprints"]["headroom/v1"].clone()).collect()
+    }
+
+    #[test]
+    fn new_words_keep_the_fingerprint() {
+        let of = |finding| fingerprints(&[finding]);
+        let before = of(("shop/pod/web", "container a: cpu", "killed 2 times for memory"));
+        assert_eq!(before, of(("shop/pod/web", "container a: cpu", "OOM-killed 2 times")));
+        for other in [("shop/pod/api", "container a: cpu"), ("shop/pod/web", "container b: cpu"), ("shop/pod/web", "")]
+        {
+            assert_ne!(before, of((other.0, other.1, "killed 2 times for memory")), "{other:?}");
+        }
+        let alike = fingerprints(&[("shop/pod/web", "", "one"), ("shop/pod/web", "", "two")]);
+        assert_ne!(alike[0], alike[1]);
+    }
 }

@@ -4,7 +4,7 @@ use std::io::IsTerminal as _;
 
 use unicode_width::UnicodeWidthChar as _;
 
-use super::color::is_mark;
+use super::color::{is_color, is_mark};
 
 /// The width to keep to: `COLUMNS` if it is set, else the terminal's, else none.
 pub fn wished() -> Option<usize> {
@@ -48,19 +48,26 @@ pub fn folded(text: &str, first: usize, others: usize) -> Vec<String> {
         } else if is_begun {
             line.push(' ');
         }
-        for character in word.chars() {
-            if width(&line) + width_of(character) > most.max(1) {
+        // A path that is too long is broken between folders, not at the number of its line.
+        for part in word.split_inclusive('/') {
+            if !line.is_empty() && width(&line) + width(part) > most && width(part) <= others {
                 lines.push(std::mem::take(&mut line));
                 most = others;
             }
-            line.push(character);
+            for character in part.chars() {
+                if width(&line) + width_of(character) > most.max(1) {
+                    lines.push(std::mem::take(&mut line));
+                    most = others;
+                }
+                line.push(character);
+            }
         }
     }
     lines.push(line);
     // A colour ends with its line and begins again on the next.
     for line in &mut lines {
         let begun = open;
-        for mark in line.chars().filter(|character| is_mark(*character)) {
+        for mark in line.chars().filter(|character| is_color(*character)) {
             open = (mark != super::color::END).then_some(mark);
         }
         line.insert_str(0, &begun.map(String::from).unwrap_or_default());
@@ -80,6 +87,7 @@ mod tests {
         check("one two three four", &["one two", "  three four"]);
         check("  - one two three", &["  - one two", "    three"]);
         check("abcdefghijklmnop", &["abcdefghijkl", "  mnop"]);
+        check("app/shop/web.yaml:1", &["app/shop/", "  web.yaml:1"]);
         check("日本日本日本日本", &["日本日本日本", "  日本"]);
     }
 }

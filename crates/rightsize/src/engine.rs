@@ -39,7 +39,10 @@ use headroom_dryrun::kinds::{ApiKind, metadata};
 pub struct Engine<'s> {
     pub usage: Usage<'s>,
     pub autoscalers: &'s [Value],
+    /// What recommendations are made with, which reads usage history.
     pub settings: &'s Value,
+    /// What the policy has, which may read none.
+    pub admission: &'s Value,
     pub now: Timestamp,
     /// Patterns of the names of containers; all unless given. The others stay as they are.
     pub containers: &'s [String],
@@ -102,7 +105,7 @@ impl Engine<'_> {
         let mut of_workload = now.notes.clone();
         of_workload.extend(now.assumption.filter(|_| is_from_spec).map(str::to_owned));
         of_workload.extend(limits_refused.map(|breach| format!("memory limits are left as they are: {breach}")));
-        of_workload.extend(new_breach(&now, &after).map(|breach| format!("admission would still refuse it: {breach}")));
+        of_workload.extend(new_breach(&now, &after).map(|breach| format!("would still be rejected: {breach}")));
         let through = entry.through.as_ref();
         of_workload.extend(
             through.map(|through| format!("read from {through}: set the requests in the template of {}", entry.key)),
@@ -165,6 +168,19 @@ struct Advised {
     limits_refused: Option<String>,
 }
 
+impl Evaluated {
+    /// Takes what the policy's own settings make of the object; what is recommended stays.
+    fn take_admitted(&mut self, admitted: Self) {
+        for (container, admitted) in self.containers.iter_mut().zip(admitted.containers) {
+            for advice in &mut container.resources {
+                let request = admitted.resource(advice.resource).and_then(|admitted| admitted.request.clone());
+                advice.set_current(request);
+            }
+        }
+        (self.qos, self.charges, self.breaches) = (admitted.qos, admitted.charges, admitted.breaches);
+    }
+}
+
 /// The first breach that there was not before.
 fn new_breach(before: &Evaluated, after: &Evaluated) -> Option<String> {
     after.breaches.iter().find(|breach| !before.breaches.contains(breach)).cloned()
@@ -180,17 +196,33 @@ struct Asked<'a> {
 
 impl Asked<'_> {
     fn evaluate(&self, object: &Value, cluster: &mut dyn ClusterReader) -> Result<Option<Evaluated>, String> {
+        self.evaluate_with(self.engine.settings, object, cluster)
+    }
+
+    fn evaluate_with(
+        &self,
+        settings: &Value,
+        object: &Value,
+        cluster: &mut dyn ClusterReader,
+    ) -> Result<Option<Evaluated>, String> {
         let request = review::create(object.clone(), &self.kind, self.namespace);
-        let (evaluated, missing) = evaluate::with_context(&request, self.engine.settings, cluster, evaluated)?;
+        let (evaluated, missing) = evaluate::with_context(&request, settings, cluster, evaluated)?;
         Ok(evaluated.map(|evaluated| Evaluated { missing, ..evaluated }))
     }
 
     /// With the usage history that admission has.
     fn evaluate_live(&self, object: &Value, cluster: &mut dyn ClusterReader) -> Result<Option<Evaluated>, String> {
-        match self.engine.usage {
-            Usage::Profiles => self.evaluate(object, cluster),
-            Usage::Read(_) => self.evaluate(object, &mut HistoryOverlay::without(cluster)),
+        let mut found = match self.engine.usage {
+            Usage::Profiles => self.evaluate(object, cluster)?,
+            Usage::Read(_) => self.evaluate(object, &mut HistoryOverlay::without(cluster))?,
+        };
+        let Engine { settings, admission, .. } = self.engine;
+        if let Some(found) = found.as_mut().filter(|_| settings != admission)
+            && let Some(admitted) = self.evaluate_with(admission, object, cluster)?
+        {
+            found.take_admitted(admitted);
         }
+        Ok(found)
     }
 
     /// The recommendations, with a new memory limit for each container whose author has one that usage is too close to or
@@ -359,11 +391,9 @@ impl Container {
     /// Takes the recommendations for the same container with its usage; what is set now stays as it was found without.
     fn take_advice(&mut self, advised: Self) {
         for (advice, with_usage) in self.resources.iter_mut().zip(advised.resources) {
-            advice.change = with_usage
-                .recommended
-                .as_ref()
-                .map(|recommended| Delta::new(advice.request.as_ref().map(|request| &request.value), recommended));
             advice.recommended = with_usage.recommended;
+            let request = advice.request.take();
+            advice.set_current(request);
             advice.reason = with_usage.reason;
             advice.unknown = with_usage.unknown;
             advice.typical = with_usage.typical;

@@ -12,8 +12,11 @@ const KILLED: Rule = Rule {
     title: "A container is OOM-killed",
     help: "Raise the memory limit above the amount at which the container was killed.",
 };
-const THROTTLED: Rule =
-    Rule { id: "throttled", title: "A container waits for its CPU limit", help: "Raise or remove the CPU limit." };
+const THROTTLED: Rule = Rule {
+    id: "throttled",
+    title: "A container is throttled by its CPU limit",
+    help: "Raise or remove the CPU limit.",
+};
 const ABOVE: Rule = Rule {
     id: "above-request",
     title: "A container uses more than it requests most of the time",
@@ -63,14 +66,19 @@ fn of_risk(risk: &Risk, gate: Gate) -> Finding {
         risk::Kind::AboveRequest => &ABOVE,
         risk::Kind::NoRequest => &MISSING,
     };
-    let Risk { workload, container, text, fix, .. } = risk;
+    let Risk { workload, container, resource, text, fix, .. } = risk;
     Finding {
         rule,
         level: if gate.risk { Level::Error } else { Level::Warning },
         text: format!("container {container}: {text}; {fix}"),
+        about: about(container, resource.unwrap_or_default()),
         subject: format!("{}/{workload}", workload.namespace),
         origin: None,
     }
+}
+
+fn about(container: &str, resource: &str) -> String {
+    format!("container {container}: {resource}")
 }
 
 fn finding(of: &Workload, container: &Container, resource: &ResourceAdvice, above: Option<u64>) -> Option<Finding> {
@@ -91,6 +99,7 @@ fn finding(of: &Workload, container: &Container, resource: &ResourceAdvice, abov
         rule,
         level: if is_above { Level::Error } else { Level::Warning },
         text: format!("container {}: {text}", container.name),
+        about: about(&container.name, name),
         subject: format!("{}/{}", of.key.namespace, of.key),
         origin: None,
     })

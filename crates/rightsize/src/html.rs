@@ -157,7 +157,7 @@ fn risks(page: &mut String, risks: &[Risk]) {
          <thead><tr><th scope=\"col\">Workload</th><th scope=\"col\">Why</th><th scope=\"col\">Fix</th></tr></thead><tbody>",
         count_of(risks.len() as u64, "finding")
     );
-    for Risk { workload, container, risk, text, fix } in risks {
+    for Risk { workload, container, risk, text, fix, .. } in risks {
         let (tone, name) = match risk {
             Kind::OomKilled => ("bad", "OOM-killed"),
             Kind::Throttled => ("warn", "throttled"),

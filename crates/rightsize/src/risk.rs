@@ -17,6 +17,9 @@ pub struct Risk {
     #[serde(flatten)]
     pub workload: WorkloadRef,
     pub container: String,
+    /// Where it is about one alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resource: Option<&'static str>,
     pub risk: Kind,
     /// The problem, such as `OOM-killed 3 times at 512Mi`.
     pub text: String,
@@ -58,21 +61,27 @@ pub fn of_all(workloads: &[Workload]) -> Vec<Risk> {
 /// The risks of a container, each with its weight among those of its kind.
 fn found(of: &Workload, container: &Container) -> Vec<(u64, Risk)> {
     let mut risks = Vec::new();
-    let mut add = |kind, weight, (text, fix)| {
+    let mut add = |kind, resource: Option<Resource>, weight, (text, fix)| {
         let (workload, container) = (of.key.clone(), container.name.clone());
-        risks.push((weight, Risk { workload, container, risk: kind, text, fix }));
+        let resource = resource.map(Resource::name);
+        risks.push((weight, Risk { workload, container, resource, risk: kind, text, fix }));
     };
     if let Some(texts) = killed(container) {
-        add(Kind::OomKilled, container.oom_kills, texts);
+        add(Kind::OomKilled, Some(Resource::Memory), container.oom_kills, texts);
     }
     if let Some(percent) = container.throttled_percent.filter(|_| container.is_much_throttled()) {
         let text = format!("throttled in {percent}% of its CPU periods");
-        add(Kind::Throttled, percent, (text, "raise or remove the CPU limit".to_owned()));
+        add(Kind::Throttled, Some(Resource::Cpu), percent, (text, "raise or remove the CPU limit".to_owned()));
     }
     for (advice, over, recommended) in container.resources.iter().filter_map(above_request) {
         let name = advice.resource.name();
         let text = format!("above its {name} request most of the time");
-        add(Kind::AboveRequest, over, (text, format!("raise the {name} request to {recommended}")));
+        add(
+            Kind::AboveRequest,
+            Some(advice.resource),
+            over,
+            (text, format!("raise the {name} request to {recommended}")),
+        );
     }
     let missing: Vec<&ResourceAdvice> = container
         .resources
@@ -86,7 +95,7 @@ fn found(of: &Workload, container: &Container) -> Vec<(u64, Risk)> {
             .filter_map(|advice| Some(format!("{} {}", advice.resource.name(), advice.recommended.as_ref()?)));
         let set = set.collect::<Vec<_>>().join(", ");
         let fix = if set.is_empty() { "set one".to_owned() } else { format!("request {set}") };
-        add(Kind::NoRequest, missing.len() as u64, (format!("no {names} request"), fix));
+        add(Kind::NoRequest, None, missing.len() as u64, (format!("no {names} request"), fix));
     }
     risks
 }

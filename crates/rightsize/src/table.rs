@@ -353,6 +353,11 @@ pub fn flags(of: &Workload, container: &Container) -> Vec<Flag> {
 pub fn flags_explained(report: &Report) -> Vec<String> {
     let all: Vec<Flag> = report.containers().flat_map(|(of, container)| flags(of, container)).collect();
     let mut explained: Vec<&str> = all.into_iter().filter_map(Flag::explained).collect();
+    let is_set_by_others =
+        |advice: &ResourceAdvice| advice.request.as_ref().is_some_and(|request| request.from != SetBy::Author);
+    if report.containers().any(|(_, container)| container.resources.iter().any(is_set_by_others)) {
+        explained.push("(0.10): a request that is set at admission and not in the manifest");
+    }
     explained.sort_unstable();
     explained.dedup();
     explained.into_iter().map(str::to_owned).collect()

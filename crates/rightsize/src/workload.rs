@@ -198,6 +198,13 @@ impl ResourceAdvice {
         percent_more(self.recommended.as_ref()?, &self.request.as_ref()?.value)
     }
 
+    /// Sets the current request, and how the recommendation changes it.
+    pub fn set_current(&mut self, request: Option<CurrentRequest>) {
+        let current = request.as_ref().map(|request| &request.value);
+        self.change = self.recommended.as_ref().map(|recommended| Delta::new(current, recommended));
+        self.request = request;
+    }
+
     /// Takes a recommendation that is not wanted back.
     pub fn withdraw(&mut self) {
         (self.recommended, self.recommended_limit, self.change, self.reason) = (None, None, None, None);

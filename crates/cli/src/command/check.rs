@@ -109,9 +109,7 @@ pub fn run(mut args: Args) -> anyhow::Result<Exit> {
     args.target.check_single()?;
     args.manifests.files.append(&mut args.paths);
     let mut read = args.manifests.read_all();
-    if read.is_empty() {
-        bail!("nothing to check: the files hold no objects");
-    }
+    args.manifests.require_objects(&read, "check")?;
     if let Some(selector) = &args.selector {
         read.retain(|read| read.as_ref().map_or(true, |manifest| selector.matches(&labels_of(&manifest.object))));
         if read.is_empty() {

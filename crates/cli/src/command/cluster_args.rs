@@ -53,6 +53,9 @@ pub struct Target {
     /// The policy's settings: a settings file, or a ClusterAdmissionPolicy or AdmissionPolicy; those of the Helm chart unless given
     #[arg(long, value_name = "FILE")]
     pub settings: Option<PathBuf>,
+    /// True if the question is about something that only a live cluster has.
+    #[arg(skip)]
+    pub needs_cluster: bool,
 }
 
 /// The objects that a question is about, where it is about a few.
@@ -66,13 +69,15 @@ pub struct Objects {
 }
 
 impl Objects {
-    /// Those in files.
-    pub fn manifests(&self, target: &Target) -> anyhow::Result<Vec<Manifest>> {
+    /// Those in files, to do with them what `verb` says.
+    pub fn manifests(&self, target: &Target, verb: &str) -> anyhow::Result<Vec<Manifest>> {
         if target.all_namespaces {
             bail!("--all-namespaces is not supported here; use -n");
         }
         target.check_single()?;
-        self.manifests.read()
+        let manifests = self.manifests.read()?;
+        self.manifests.require_objects(&manifests, verb)?;
+        Ok(manifests)
     }
 }
 
@@ -290,13 +295,13 @@ impl Target {
 
     fn connect(&self) -> anyhow::Result<(Cluster, String)> {
         Cluster::connect(&self.cluster).map_err(|problem| {
-            let advice = match self.cluster.context.is_some() || self.cluster.kubeconfig.is_some() {
-                true => "",
-                false => {
-                    "; set KUBECONFIG, pass --cluster-dir to use files, or --offline to use the policy's settings only"
-                }
+            let is_named = self.cluster.context.is_some() || self.cluster.kubeconfig.is_some();
+            let advice = match () {
+                () if is_named || self.needs_cluster => "",
+                () if self.all_namespaces => ", or pass --cluster-dir to use files",
+                () => ", pass --cluster-dir to use files, or --offline to use the policy's settings only",
             };
-            anyhow!("no cluster: {problem}{advice}")
+            anyhow!("{problem}{advice}")
         })
     }
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::{Context, bail};
 use clap::{Subcommand, ValueEnum};
 use headroom_kube::clock;
-use headroom_report::Page;
+use headroom_report::{Page, Paint, Table};
 use headroom_sources::diagnosis::{Examination, Finding, Verdict};
 use headroom_sources::files;
 
@@ -78,19 +78,20 @@ pub fn run(args: Args) -> anyhow::Result<()> {
 
 /// Aligned columns, with advice below its finding.
 fn page(examination: &Examination) -> Page {
-    let width = examination.findings.iter().map(|finding| finding.subject.len()).max().unwrap_or_default();
-    let mut page = Page::new();
-    writeln!(page, "{}", examination.source);
+    let mut table = Table::default();
     for Finding { verdict, subject, found, advice } in &examination.findings {
         let mark = match verdict {
-            Verdict::Good => "ok  ",
-            Verdict::Doubtful => "warn",
-            Verdict::Bad => "FAIL",
+            Verdict::Good => Paint::ON.good("ok"),
+            Verdict::Doubtful => Paint::ON.doubtful("warn"),
+            Verdict::Bad => Paint::ON.bad("FAIL"),
         };
-        writeln!(page, "  {mark}  {subject:width$}  {found}");
+        table.row([mark, (*subject).to_owned(), found.clone()]);
         if let Some(advice) = advice {
-            writeln!(page, "        {:width$}  -> {advice}", "");
+            table.row([String::new(), String::new(), format!("-> {advice}")]);
         }
     }
+    let mut page = Page::new();
+    writeln!(page, "{}", examination.source);
+    page.indented(table, 2);
     page
 }

@@ -47,8 +47,7 @@ enum Format {
 }
 
 pub fn run(args: Args) -> anyhow::Result<Exit> {
-    let manifests = args.objects.manifests(&args.target)?;
-    args.objects.manifests.require_objects(&manifests, "explain")?;
+    let manifests = args.objects.manifests(&args.target, "explain")?;
     let opened = args.target.open()?;
     let namespace = opened.namespace.clone();
     let mut run = opened.into_run();

@@ -1,10 +1,12 @@
 //! `kubectl headroom ledger`: looks after the ledgers that `headroom-controller enforce-quotas` writes.
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::{Context, bail};
 use clap::Subcommand;
 use clap::builder::NonEmptyStringValueParser;
+use headroom_core::truncate::count_of;
 use headroom_kube::api_client::{ApiClient, ApiError};
 use headroom_kube::kubeconfig::{self, Chosen};
+use headroom_kube::proxy;
 use headroom_quota_server::check::check;
 use headroom_quota_server::suspend::suspend;
 use headroom_report::{Exit, Page, Table};
@@ -67,12 +69,20 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
     }
 }
 
+async fn connect(cluster: &Chosen) -> Result<ApiClient, String> {
+    let config = kubeconfig::config(cluster).await?;
+    let server = kubeconfig::server(&config);
+    let api = ApiClient::new(proxy::client(config).map_err(|error| error.to_string())?);
+    api.greet(&server).await?;
+    Ok(api)
+}
+
 impl Check {
     fn run(self) -> anyhow::Result<Exit> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
         let report = runtime.block_on(async {
-            let client = kubeconfig::client(&self.cluster).await.map_err(|problem| format!("no cluster: {problem}"))?;
-            check(&ApiClient::new(client), &self.namespace, &self.exempt_namespaces).await
+            let api = connect(&self.cluster).await?;
+            check(&api, &self.namespace, &self.exempt_namespaces).await
         });
         let report = report.map_err(anyhow::Error::msg)?;
         let mut page = Page::new();
@@ -84,11 +94,11 @@ impl Check {
         report.problems.iter().for_each(|problem| writeln!(page, "{problem}"));
         writeln!(
             page,
-            "{} ledgers, {} claims of unfinished requests, {} differences, {} problems",
-            report.ledgers,
-            report.claims,
-            report.differences.len(),
-            report.problems.len()
+            "{}, {} of unfinished requests, {}, {}",
+            count_of(report.ledgers as u64, "ledger"),
+            count_of(report.claims as u64, "claim"),
+            count_of(report.differences.len() as u64, "difference"),
+            count_of(report.problems.len() as u64, "problem")
         );
         headroom_report::print(&page)?;
         Ok(if report.is_true() { Exit::Fine } else { Exit::Refused })
@@ -99,9 +109,7 @@ impl Suspension {
     fn run(self, is_suspended: bool) -> anyhow::Result<Exit> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
         runtime.block_on(async {
-            let api = ApiClient::new(
-                kubeconfig::client(&self.cluster).await.map_err(|problem| anyhow!("no cluster: {problem}"))?,
-            );
+            let api = connect(&self.cluster).await.map_err(anyhow::Error::msg)?;
             for quota in &self.quotas {
                 let outcome = match suspend(&api, quota, is_suspended).await {
                     Ok(false) => "unchanged",

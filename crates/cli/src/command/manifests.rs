@@ -45,7 +45,7 @@ impl Manifests {
     }
 
     /// An error if files are given and hold no objects; `verb` says what they were wanted for.
-    pub fn require_objects(&self, found: &[Manifest], verb: &str) -> anyhow::Result<()> {
+    pub fn require_objects<T>(&self, found: &[T], verb: &str) -> anyhow::Result<()> {
         if self.is_given() && found.is_empty() {
             bail!("nothing to {verb}: the files hold no objects");
         }

@@ -18,6 +18,7 @@ use headroom_core::cluster::usage::profile_layout::{API_VERSION, KIND, ProfileNa
 use headroom_core::cluster::usage::{Resource, Root};
 use headroom_core::image::ImageName;
 use headroom_dryrun::cluster_reader::{ClusterReader, ReadError};
+use headroom_dryrun::evaluate::problems;
 use headroom_kube::clock;
 use headroom_report::draw::Charset;
 use headroom_report::progress::Progress;
@@ -40,7 +41,7 @@ pub use self::quota_trends::Trend;
 use self::services::Services;
 use self::store::Found;
 use super::cluster_args::{Opened, Target, profiles_namespace};
-use super::manifests::Manifests;
+use super::manifests::{Manifests, Problems};
 use super::rbac_hint;
 use super::source::{Access, Names};
 use crate::manifest;
@@ -243,8 +244,10 @@ pub fn run_as_scan(mut args: Args) -> anyhow::Result<Exit> {
     run(args)
 }
 
-pub fn run(args: Args) -> anyhow::Result<Exit> {
+pub fn run(mut args: Args) -> anyhow::Result<Exit> {
     args.check_write()?;
+    let store = &args.usage.store;
+    args.target.needs_cluster = store.service.is_some() || store.metrics_api || store.from == Some(From::MetricsApi);
     if args.is_of_files() {
         args.target.check_single()?;
     }
@@ -503,17 +506,23 @@ impl Run<'_> {
     ) -> anyhow::Result<(Vec<Workload>, Vec<quota_effect::QuotaEffect>)> {
         let now = evaluate::now(settings).ok_or_else(|| anyhow!("this machine's clock is not set"))?;
         let Inventory { entries, autoscalers, .. } = &self.inventory;
-        let engine = Engine { usage: self.usage, autoscalers, settings, now, containers: self.containers };
-        let (mut workloads, mut effects) = (Vec::new(), Vec::new());
+        let Opened { cluster, settings: admission, .. } = opened;
+        let engine = Engine { usage: self.usage, autoscalers, settings, admission, now, containers: self.containers };
+        let (mut workloads, mut effects, mut unreadable) = (Vec::new(), Vec::new(), Vec::new());
         progress.begin(entries.len() as u64, "Recommending");
         for (number, entry) in entries.iter().enumerate() {
-            match (engine.recommend(number, entry, &mut opened.cluster, &mut self.notes), &entry.origin) {
+            match (engine.recommend(number, entry, cluster, &mut self.notes), &entry.origin) {
                 (Ok(None), _) => {}
                 (Ok(Some((workload, of_workload))), _) => {
                     workloads.push(workload);
                     effects.extend(of_workload);
                 }
-                (Err(problem), Some(origin)) => bail!("{origin}: {problem}"),
+                (Err(problem), Some(origin)) => {
+                    // Kubernetes' own words, if its validation knows the problem too.
+                    let problems = problems(&entry.object, None, &[]);
+                    let problem = if problems.is_empty() { problem } else { problems.join("; ") };
+                    unreadable.push(format!("{origin}: {problem}"));
+                }
                 (Err(problem), None) => {
                     let problem = format!("no recommendation for {} {}: {problem}", entry.key.namespace, entry.key);
                     self.notes.push(ReadError::Failed(problem));
@@ -522,6 +531,9 @@ impl Run<'_> {
             progress.advance(1);
         }
         progress.end();
+        if !unreadable.is_empty() {
+            return Err(Problems(unreadable).into());
+        }
         Ok((workloads, effects))
     }
 

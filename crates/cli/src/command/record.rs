@@ -7,7 +7,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use headroom_dryrun::evaluate::Evaluation;
 use headroom_dryrun::recording::redact::Redaction;
 use headroom_dryrun::recording::{file_name, session};
@@ -39,7 +39,7 @@ pub struct Args {
 }
 
 pub fn run(args: Args) -> anyhow::Result<Exit> {
-    let manifests = args.objects.manifests(&args.target)?;
+    let manifests = args.objects.manifests(&args.target, "record")?;
     let opened = args.target.open()?;
     let (namespace, settings) = (opened.namespace.clone(), opened.settings.clone());
     let mut run = opened.into_run();
@@ -54,9 +54,6 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
         let mut object = find(&mut run, name, &namespace)?;
         redaction.redact(&mut object);
         write(&mut page, &args.to, &run.preview_as_new(&object), &settings)?;
-    }
-    if page.is_empty() {
-        bail!("nothing to record: the files hold no objects");
     }
     headroom_report::print(&page)?;
     Ok(Exit::Fine)
@@ -77,10 +74,12 @@ fn write(page: &mut Page, folder: &Path, evaluation: &Evaluation, settings: &Val
         request.display(),
         session.display()
     );
+    let mut add = |argument: &str| command.push_str(&format!(" \\\n    {argument}"));
     if *settings != json!({}) {
         let settings = write("settings.json", &headroom_report::json(settings)?)?;
-        command.push_str(&format!(" --settings-path {}", settings.display()));
+        add(&format!("--settings-path {}", settings.display()));
     }
+    add("annotated-policy.wasm");
     let read = evaluation.exchanges.len();
     writeln!(
         page,
@@ -93,6 +92,6 @@ fn write(page: &mut Page, folder: &Path, evaluation: &Evaluation, settings: &Val
         reason.lines().iter().for_each(|line| writeln!(page, "  {line}"));
     }
     writeln!(page, "replay it:");
-    page.lines(&format!("  {command} annotated-policy.wasm"));
+    page.lines(&format!("  {command}"));
     Ok(())
 }

@@ -256,7 +256,7 @@ impl PrometheusArgs {
     async fn http(&self, context: Option<String>, options: &prometheus::Options) -> anyhow::Result<Http> {
         let Some(service) = &self.service else { return Ok(Http::new(&options.endpoint)?) };
         let target = service_named(service)?;
-        let client = kubeconfig::client(&Chosen::of_context(context)).await.map_err(no_cluster)?;
+        let client = kubeconfig::client(&Chosen::of_context(context)).await.map_err(anyhow::Error::msg)?;
         Ok(behind_service(client, target, &options.endpoint).await?)
     }
 }
@@ -388,12 +388,8 @@ impl Access {
 }
 
 async fn api_server(context: Option<String>) -> anyhow::Result<Http> {
-    let client = kubeconfig::client(&Chosen::of_context(context)).await.map_err(no_cluster)?;
+    let client = kubeconfig::client(&Chosen::of_context(context)).await.map_err(anyhow::Error::msg)?;
     Ok(Http::api_server(client, Duration::from_secs(60)))
-}
-
-fn no_cluster(message: String) -> anyhow::Error {
-    anyhow!("no cluster: {message}")
 }
 
 /// What is wrong is said without the header's value, which may be as good as a password.

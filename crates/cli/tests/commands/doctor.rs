@@ -42,7 +42,7 @@ fn it_has_text_and_json_output() {
     let diagnosis = doctor(&["prometheus", &format!("http://127.0.0.1:{}", free_port())], &[]);
     assert_eq!(diagnosis.status.code(), Some(1));
     let text = String::from_utf8(diagnosis.stdout).unwrap();
-    assert!(text.contains("FAIL  connection  cannot reach"), "{text}");
+    assert!(text.contains("FAIL   connection   cannot reach"), "{text}");
     assert!(text.contains("-> fix the connection first; the remaining checks were skipped"), "{text}");
 }
 
@@ -52,7 +52,7 @@ fn a_store_is_reached_through_the_proxy_of_the_environment() {
     let url = format!("ann:se%40cret@127.0.0.1:{}", proxy.port);
     let output = doctor(&["prometheus", "http://store.example:9090"], &[("HTTP_PROXY", &url)]);
     let text = text_of(&output);
-    assert!(text.contains("ok    memory metric"), "{text}");
+    assert!(text.contains("ok     memory metric"), "{text}");
     assert!(!text.contains("se%40cret") && !text.contains("se@cret"), "{text}");
     let asked = proxy.asked_for("CONNECT store.example:9090 ");
     assert!(!asked.is_empty());
@@ -60,7 +60,7 @@ fn a_store_is_reached_through_the_proxy_of_the_environment() {
     assert!(asked.iter().all(|head| head.contains("Basic YW5uOnNlQGNyZXQ=")), "{asked:?}");
 
     let output = doctor(&["prometheus", &proxy.url()], &[("HTTP_PROXY", "http://127.0.0.1:1")]);
-    assert!(text_of(&output).contains("ok    memory metric"), "this machine needs no proxy: {}", text_of(&output));
+    assert!(text_of(&output).contains("ok     memory metric"), "this machine needs no proxy: {}", text_of(&output));
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn an_identity_can_be_set_if_it_does_not_follow_from_the_url() {
     let output = doctor(&["prometheus", &store.url(), "--identity", "google"], &environment);
     let expected = format!("Google, token of the metadata server at `http://{host}`");
     assert!(
-        text_of(&output).contains(&expected) && text_of(&output).contains("ok    memory metric"),
+        text_of(&output).contains(&expected) && text_of(&output).contains("ok     memory metric"),
         "{}",
         text_of(&output)
     );
@@ -140,7 +140,7 @@ fn a_password_in_a_url_is_used_and_never_shown() {
     let output = doctor(&["prometheus", &format!("http://ann:hunter2@{place}")], &[]);
     let text = text_of(&output);
     assert!(
-        text.contains(&format!("prometheus at http://{place}\n")) && text.contains("ok    memory metric"),
+        text.contains(&format!("prometheus at http://{place}\n")) && text.contains("ok     memory metric"),
         "{text}"
     );
     assert!(fake.asked_for("GET").iter().all(|head| head.contains("Basic YW5uOmh1bnRlcjI=")));

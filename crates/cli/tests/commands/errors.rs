@@ -30,7 +30,14 @@ fn transcript(folder: &TempDir, name: &str, commands: &[&str]) {
 }
 
 fn shop() -> TempDir {
-    let folder = folder(&[("empty.yaml", ""), ("bad.yaml", BAD), ("broken.yaml", &format!("{BAD}---\nfoo: [\n"))]);
+    let folder = folder(&[
+        ("empty.yaml", ""),
+        ("bad.yaml", BAD),
+        ("broken.yaml", &format!("{BAD}---\nfoo: [\n")),
+        ("amounts.yaml", &pod("a", "{requests: {cpu: 100mm, memory: 128MB}}")),
+        ("on.yaml", "quotas: {mode: on}\n"),
+        ("contexts", &kubeconfig(&[("here", "http://127.0.0.1:1", "shop")]).replace("current-context", "x")),
+    ]);
     let files = ["cluster/namespace.yaml", "cluster/running.yaml", "app/web.yaml", "tighter.yaml"];
     for file in files {
         let to = folder.path().join(file);
@@ -50,6 +57,13 @@ fn no_cluster_and_wrong_files() {
             "ledger check --kubeconfig nofile",
             "ledger suspend payments --kubeconfig nofile",
             "doctor metrics-api",
+            "check app/web.yaml --kubeconfig contexts",
+            "recommend -A --service monitoring/prometheus:9090",
+            "recommend -A",
+            "check amounts.yaml --offline",
+            "recommend -f amounts.yaml --offline",
+            "record -f empty.yaml --offline",
+            "check app/web.yaml --offline --settings on.yaml",
             "explain missing.yaml --offline",
             "check -f missing.yaml --offline",
             "check empty.yaml --offline",
@@ -107,7 +121,7 @@ fn live(respond: impl Fn(&str) -> (u16, Value) + Send + Sync + 'static) -> (Fake
 }
 
 /// All commands that read a cluster.
-const READING: [&str; 9] = [
+const READING: [&str; 11] = [
     "check app cluster",
     "explain web",
     "recommend",
@@ -117,6 +131,8 @@ const READING: [&str; 9] = [
     "describe tenantquota",
     "simulate -f tighter.yaml",
     "snapshot -A -o x.json",
+    "ledger check",
+    "ledger suspend payments",
 ];
 
 #[track_caller]
@@ -181,6 +197,7 @@ fn a_wrong_namespace_of_a_cluster_is_named_with_the_nearest() {
             (200, json!({"kind": "List", "items": [{"metadata": {"name": "shop"}}, {"metadata": {"name": "lab"}}]}))
         }
         _ if path.ends_with("/web") => not_found("x"),
+        _ if path.ends_with("/quotaledgers") => status(404, "the server could not find the requested resource"),
         _ => (200, json!({"kind": "List", "items": []})),
     });
     transcript(
@@ -191,6 +208,8 @@ fn a_wrong_namespace_of_a_cluster_is_named_with_the_nearest() {
             "explain web -n shp --kubeconfig kubeconfig",
             "explain web --kubeconfig kubeconfig",
             "explain web --kubeconfig kubeconfig --context gone",
+            "recommend -A --from profiles --kubeconfig kubeconfig",
+            "ledger check --kubeconfig kubeconfig",
         ],
     );
 }

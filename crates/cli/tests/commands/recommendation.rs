@@ -8,6 +8,7 @@ use headroom_core::{Context, Request, Settings};
 use headroom_rightsize::recommendation::{lookups, recommend};
 use serde_json::{Value, json};
 
+use crate::describe::program::here;
 use crate::situation::{NOW, Situation, history, own, window};
 use crate::support::{folder, headroom};
 
@@ -134,4 +135,22 @@ fn no_sums_are_shown_without_any_recommendation() {
     let said = headroom(folder.path(), &["recommend", "-n", "shop", "--cluster-dir", "cluster"]);
     assert!(said.out.contains("no usage data for 2 of 2 containers"), "{}{}", said.out, said.err);
     assert!(!said.out.contains("TOTAL"), "{}", said.out);
+}
+
+#[test]
+fn what_admission_sets_is_as_the_policys_own_settings_have_it() {
+    let settings = |estimates: &str| format!("estimates: {{replayTime: '2026-11-21T05:00:00Z'{estimates}}}\n");
+    let folder = folder(&[("history.yaml", &settings(", namespace: headroom")), ("no-history.yaml", &settings(""))]);
+    let cpu = |file: &str| {
+        let settings = folder.path().join(file);
+        let command = "recommend -f new.yaml -n shop --cluster-dir world --cluster-dir profiles -o json --settings";
+        let arguments: Vec<&str> = command.split(' ').chain([settings.to_str().unwrap()]).collect();
+        let said = headroom(&here(), &arguments);
+        let report: Value = serde_json::from_str(&said.out).expect(&said.err);
+        let cpu = &report["workloads"][0]["containers"][0]["resources"][0];
+        [&cpu["recommended"], &cpu["request"]["value"], &cpu["request"]["from"]]
+            .map(|text| text.as_str().unwrap().to_owned())
+    };
+    assert_eq!(cpu("history.yaml"), ["155m", "155m", "estimated at admission"]);
+    assert_eq!(cpu("no-history.yaml"), ["155m", "100m", "typical for this image, set at admission"]);
 }

@@ -2,8 +2,10 @@
 
 use std::path::Path;
 
+use headroom_fixtures::api_server::{Objects, kubeconfig, list};
 use headroom_fixtures::fake_prometheus::{self, MATRIX};
-use headroom_fixtures::http::answer;
+use headroom_fixtures::http::{FakeServer, answer};
+use serde_json::json;
 
 use crate::describe::program::here;
 use crate::support::{program, root, said, snapshot};
@@ -53,6 +55,25 @@ fn the_other_commands_fit_the_terminal() {
     let world = here().join("world");
     let command = format!("snapshot -n shop --cluster-dir {} -o cluster.json", world.display());
     check("snapshot", folder.path(), &command, 0, str::to_owned);
+
+    let shop = root().join("examples/shop");
+    let (app, cluster) = (shop.join("app/cache.yaml"), shop.join("cluster"));
+    let command = format!("record -f {} --cluster-dir {} --to report", app.display(), cluster.display());
+    check("record", folder.path(), &command, 0, str::to_owned);
+
+    let quota = |name: &str, spec| json!({"apiVersion": "headroom.dev/v1alpha1", "kind": "TenantQuota", "metadata": {"name": name}, "spec": spec});
+    let hard = json!({"hard": {"pods": "4"}});
+    let good = json!({"namespaces": {"selector": {"matchLabels": {"team": "payments"}}}, "quota": hard});
+    let objects = Objects::new([quota("payments", good), quota("invalid", json!({"hard": {"pods": "4"}}))]);
+    let server = FakeServer::start(move |head| match head.split([' ', '?']).nth(1).unwrap() {
+        path if path.ends_with("/quotaledgers") => answer(200, &list(json!([])).to_string()),
+        path => {
+            let (code, body) = objects.answer(path);
+            answer(code, &body.to_string())
+        }
+    });
+    std::fs::write(folder.path().join("kubeconfig"), kubeconfig(&[("here", &server.url(), "shop")])).unwrap();
+    check("ledger", folder.path(), "ledger check --kubeconfig kubeconfig", 1, str::to_owned);
 
     // Its clock is that of another decade, so the seconds between have ten digits.
     let store = fake_prometheus::start(|| answer(200, MATRIX));

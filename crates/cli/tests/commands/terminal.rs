@@ -18,6 +18,7 @@ fn on_a_terminal(variables: &[(&str, &str)]) -> String {
         ])
         .current_dir(folder.path())
         .env("TERM", "xterm")
+        .env("FORCE_HYPERLINK", "0")
         .env_remove("NO_COLOR");
     variables.iter().for_each(|(name, value)| {
         command.env(name, value);
@@ -25,6 +26,20 @@ fn on_a_terminal(variables: &[(&str, &str)]) -> String {
     let output = command.output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn files_are_links_on_terminals_that_have_them() {
+    let link = "app.yaml\u{1b}\\app.yaml:1\u{1b}]8;;\u{1b}\\";
+    let shown = on_a_terminal(&[("FORCE_HYPERLINK", "1")]);
+    assert!(shown.contains("\u{1b}]8;;file:///") && shown.contains(link), "{shown:?}");
+    assert!(!on_a_terminal(&[]).contains("\u{1b}]8"));
+    let folder = folder(&[("app.yaml", &pod("a", "{}"))]);
+    let check = ["check", "-f", "app.yaml", "--offline", "--color"];
+    let piped = |color: &str| said(program(folder.path()).args(check).arg(color).env("TERM_PROGRAM", "vscode"));
+    for color in ["auto", "always", "never"] {
+        assert!(!piped(color).out.contains("\u{1b}]8"), "a pipe has no links: {color}");
+    }
 }
 
 #[test]

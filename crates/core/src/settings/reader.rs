@@ -98,8 +98,8 @@ impl<'p, 'd> Reader<'p, 'd> {
     #[inline(never)]
     fn chosen(&mut self, name: &'static str, words: &[&str]) -> Option<usize> {
         self.field(name, |value| {
-            let word = if value.text() == "false" { "off".into() } else { value.str()? };
-            let chosen = words.iter().position(|choice| *choice == word);
+            let word = if value.text() == "false" { Some("off".into()) } else { value.str().ok() };
+            let chosen = word.and_then(|word| words.iter().position(|choice| *choice == word));
             chosen.ok_or_else(|| value.expected(&in_backticks(words)))
         })
     }

@@ -88,6 +88,9 @@ fn rules_that_could_never_apply_contradict_the_mode() {
 fn settings_other_than_an_object_are_refused() {
     assert_eq!(problems("[]"), "`settings` is wrong: expected an object, found `[]`");
     assert_eq!(problems(r#"{"exempt":3}"#), "`exempt` is wrong: expected an object, found `3`");
+    // In YAML, `on` is true.
+    let on = "`quotas.mode` is wrong: expected `enforce`, `warn`, `off`, found `true`";
+    assert_eq!(problems(r#"{"quotas":{"mode":true}}"#), on);
 }
 
 #[test]

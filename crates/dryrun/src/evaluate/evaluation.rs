@@ -102,6 +102,8 @@ pub struct Reason {
 pub struct Warning {
     /// In the policy's words, as long as the API server passes on.
     pub text: String,
+    /// What it is about, whatever its words: `container web: cpu`, `quota team`; empty for the object as a whole.
+    pub about: String,
     /// The failed read, without the policy's guesses at what may be wrong with its own installation.
     problem: Option<String>,
     /// Why pods of the object cannot be created.
@@ -244,7 +246,7 @@ impl Evaluation {
     pub(super) fn take(&mut self, decision: &Decision<'_>, changed: Option<Value>) {
         self.reasons = decision.violations.iter().map(Reason::of).collect();
         let makes_pods = request::pod_of(self.request.get("object").unwrap_or(&Value::Null)).is_some();
-        self.warnings = decision.warnings.iter().map(|warning| Warning::of(warning, makes_pods)).collect();
+        self.warnings = decision.warnings.iter().map(|warning| Warning::of(warning, decision, makes_pods)).collect();
         self.verdict = if changed.is_some() { Verdict::Changed } else { Verdict::Admitted };
         self.decide();
         self.estimates = decision.estimates_beside_warnings().map(str::to_owned).collect();
@@ -342,7 +344,16 @@ impl fmt::Display for Reason {
 }
 
 impl Warning {
-    fn of(warning: &verdict::Warning<'_>, makes_pods: bool) -> Self {
+    fn of(warning: &verdict::Warning<'_>, decision: &Decision<'_>, makes_pods: bool) -> Self {
+        let about = match &warning.cause {
+            Cause::MissingContext(missing) => missing.lookup.call().kind.to_owned(),
+            Cause::Quota(breach) => format!("quota {}", breach.quota.as_deref().unwrap_or_default()),
+            Cause::Estimate(index) => {
+                let estimate = decision.estimates.get(*index);
+                estimate.map(|of| format!("container {}: {}", of.container, of.resource.name())).unwrap_or_default()
+            }
+            Cause::Limits | Cause::Note | Cause::Omitted => String::new(),
+        };
         let (problem, topic) = match &warning.cause {
             Cause::MissingContext(missing) => {
                 (Some(missing.problem.clone()), is_needed(missing).then_some(Topic::MissingContext))
@@ -351,12 +362,12 @@ impl Warning {
             Cause::Quota(breach) => (None, (!breach.only_slows()).then_some(Topic::Quota)),
             Cause::Estimate(_) | Cause::Note | Cause::Omitted => (None, None),
         };
-        Self { text: warning.text.clone(), problem, blocks_pods: topic.filter(|_| makes_pods) }
+        Self { text: warning.text.clone(), about, problem, blocks_pods: topic.filter(|_| makes_pods) }
     }
 
     /// A warning that some pods of an object cannot be created.
     pub(super) fn blocking(topic: Topic, text: String) -> Self {
-        Self { text, problem: None, blocks_pods: Some(topic) }
+        Self { text, about: String::new(), problem: None, blocks_pods: Some(topic) }
     }
 }
 
@@ -367,7 +378,7 @@ fn is_needed(missing: &Missing<'_>) -> bool {
 
 impl From<String> for Warning {
     fn from(text: String) -> Self {
-        Self { text, problem: None, blocks_pods: None }
+        Self { text, about: String::new(), problem: None, blocks_pods: None }
     }
 }
 

@@ -47,7 +47,7 @@ fn advised(workload: &Entry, used: &[(&str, Observed)], around: &mut Overlay) ->
     let now = Timestamp::from_unix_seconds(NOW).unwrap();
     let settings = json!({"estimates": {"namespace": "headroom", "replayTime": now.to_string()}});
     let usage = Usage::Read(&histories);
-    let engine = Engine { usage, autoscalers: &[], settings: &settings, now, containers: &[] };
+    let engine = Engine { usage, autoscalers: &[], settings: &settings, admission: &settings, now, containers: &[] };
     engine.recommend(0, workload, around, &mut Vec::new()).unwrap().unwrap().0
 }
 
@@ -217,8 +217,14 @@ fn the_limit_of_a_killed_container_never_falls() {
         histories.lose_kill_limit(0, "a", !is_limit_known);
         let now = Timestamp::from_unix_seconds(NOW).unwrap();
         let settings = json!({"estimates": {"namespace": "headroom", "replayTime": now.to_string()}});
-        let engine =
-            Engine { usage: Usage::Read(&histories), autoscalers: &[], settings: &settings, now, containers: &[] };
+        let engine = Engine {
+            usage: Usage::Read(&histories),
+            autoscalers: &[],
+            settings: &settings,
+            admission: &settings,
+            now,
+            containers: &[],
+        };
         let row = engine.recommend(0, &workload, &mut around(&[]), &mut Vec::new()).unwrap().unwrap().0;
         let memory = row.containers[0].resource(Resource::Memory).unwrap();
         let recommended = memory.recommended_limit.as_ref().map(ToString::to_string);
@@ -246,7 +252,14 @@ fn a_killed_container_gets_a_higher_limit_from_usage_profiles_too() {
         let settings = json!({"estimates": {"namespace": "headroom", "replayTime": now.to_string()}});
         let mut around = around(&[]);
         let mut cluster = HistoryOverlay::with(&mut around, "shop", now, "web", [published]);
-        let engine = Engine { usage: Usage::Profiles, autoscalers: &[], settings: &settings, now, containers: &[] };
+        let engine = Engine {
+            usage: Usage::Profiles,
+            autoscalers: &[],
+            settings: &settings,
+            admission: &settings,
+            now,
+            containers: &[],
+        };
         let row = engine.recommend(0, &workload, &mut cluster, &mut Vec::new()).unwrap().unwrap().0;
         let memory = row.containers[0].resource(Resource::Memory).unwrap();
         assert!(memory.recommended.is_some(), "{memory:?}");

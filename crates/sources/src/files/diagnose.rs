@@ -29,7 +29,11 @@ struct Contents {
 pub fn diagnose(path: &Path, step_seconds: u32, our_clock: i64) -> Vec<Finding> {
     let mut findings = Vec::new();
     if let Err(error) = read(path, step_seconds, our_clock, &mut findings) {
-        findings.push(Finding::bad("file", error.to_string(), "name a file that can be read"));
+        let found = match error.kind() {
+            io::ErrorKind::NotFound => "it does not exist".to_owned(),
+            _ => error.to_string(),
+        };
+        findings.push(Finding::bad("file", found, "name a file that can be read"));
     }
     findings
 }

@@ -27,7 +27,7 @@ pub struct Entry {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub reasons: Vec<Reason>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub warnings: Vec<String>,
+    pub warnings: Vec<Warning>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<Change>,
     /// The amounts that the object and its pods add to quotas if it is admitted.
@@ -46,6 +46,17 @@ pub struct Reason {
     message: String,
     #[serde(skip)]
     pub lines: Vec<String>,
+    /// What it is about beside its topic.
+    #[serde(skip)]
+    about: String,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(transparent)]
+pub struct Warning {
+    pub text: String,
+    #[serde(skip)]
+    pub about: String,
 }
 
 #[derive(Debug, Serialize)]
@@ -76,11 +87,12 @@ impl Entry {
             .reasons
             .iter()
             .map(|reason| Reason::new(reason.topic, reason.lines().into_iter().map(str::to_owned).collect()));
-        let blocked = evaluation
-            .warnings
-            .iter()
-            .filter_map(|warning| Some(Reason::new(warning.blocks_pods?, vec![warning.to_string()])));
+        let blocked = evaluation.warnings.iter().filter_map(|warning| {
+            let reason = Reason::new(warning.blocks_pods?, vec![warning.to_string()]);
+            Some(Reason { about: warning.about.clone(), ..reason })
+        });
         let warnings = evaluation.warnings.iter().filter(|warning| warning.blocks_pods.is_none());
+        let warnings = warnings.map(|warning| Warning { text: warning.to_string(), about: warning.about.clone() });
         let charged = evaluation.charges.iter().chain(&evaluation.pod_charges).filter(|_| evaluation.is_admitted());
         let charges = charged.flat_map(|charge| {
             charge.added.iter().map(|amount| Charge {
@@ -103,7 +115,7 @@ impl Entry {
             }),
             verdict: evaluation.verdict,
             reasons: reasons.chain(blocked).collect(),
-            warnings: warnings.map(ToString::to_string).collect(),
+            warnings: warnings.collect(),
             changes: changes(evaluation),
             charges: charges.collect(),
             object: evaluation.object_name(),
@@ -154,11 +166,16 @@ impl Reason {
             Topic::Invalid => "invalid",
             Topic::MissingContext => "missing-context",
         };
-        Self { topic, message: lines.join("; "), lines }
+        Self { topic, message: lines.join("; "), lines, about: String::new() }
     }
 
     pub fn message(&self) -> &str {
         &self.message
+    }
+
+    /// `quota: quota team`
+    pub fn about(&self) -> String {
+        format!("{}: {}", self.topic, self.about)
     }
 }
 

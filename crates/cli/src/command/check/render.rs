@@ -121,7 +121,11 @@ impl fmt::Display for Summary {
 
 /// A verdict behind a number.
 fn counted(verdict: Verdict) -> &'static str {
-    if verdict == Verdict::PodsBlocked { "with pods blocked" } else { verdict.name() }
+    match verdict {
+        Verdict::PodsBlocked => "with pods blocked",
+        Verdict::Error => "not evaluated",
+        verdict => verdict.name(),
+    }
 }
 
 /// `not checked: 2 of 5 objects (ConfigMap, ServiceAccount)`; none if all were.
@@ -181,6 +185,7 @@ impl Group<'_> {
 pub fn page(entries: &[Entry], paint: Paint) -> Page {
     let groups = groups(entries, |entry| details(entry, paint));
     let mut table = Table::new(&["VERDICT", "OBJECT", "NAMESPACE", "FILE"]);
+    let mut page = Page::new();
     for group in &groups {
         let Entry { verdict, object, namespace, origin, .. } = group.first;
         let name = verdict.name();
@@ -191,10 +196,13 @@ pub fn page(entries: &[Entry], paint: Paint) -> Page {
             Verdict::NotChecked => paint.faint(name),
             Verdict::Rejected | Verdict::Invalid | Verdict::Error => paint.bad(name),
         };
-        table.row([painted, object.clone(), namespace.clone(), paint.faint(&origin.to_string())]);
+        let place = origin.to_string();
+        if let Some(url) = headroom_report::address(origin) {
+            page.link(&place, url);
+        }
+        table.row([painted, object.clone(), namespace.clone(), paint.faint(&paint.link(&place))]);
         group.details.iter().cloned().chain(group.others()).for_each(|line| table.detail(&line));
     }
-    let mut page = Page::new();
     page.table(table);
     writeln!(page, "\n{}", Summary::of(entries));
     page
@@ -212,7 +220,7 @@ fn details(entry: &Entry, paint: Paint) -> Vec<String> {
         lines.push(format!("{container}: {field} {}, {reason}", paint.fresh(value)));
     }
     for warning in &entry.warnings {
-        lines.push(format!("{} {warning}", paint.doubtful("warning:")));
+        lines.push(format!("{} {}", paint.doubtful("warning:"), warning.text));
     }
     lines
 }
@@ -256,10 +264,11 @@ fn findings_of(entry: &Entry) -> Vec<Finding> {
         "" => entry.object.clone(),
         namespace => format!("{namespace}/{}", entry.object),
     };
-    let finding = |rule, level, text: &str| Finding {
+    let finding = |rule, level, about: &str, text: &str| Finding {
         rule,
         level,
         text: text.to_owned(),
+        about: about.to_owned(),
         subject: subject.clone(),
         origin: Some(entry.origin.clone()),
     };
@@ -271,15 +280,16 @@ fn findings_of(entry: &Entry) -> Vec<Finding> {
         Verdict::Changed | Verdict::Admitted | Verdict::NotChecked => &WARNING,
     };
     let mut findings: Vec<Finding> =
-        entry.reasons.iter().map(|reason| finding(rule, Level::Error, reason.message())).collect();
-    findings.extend(entry.warnings.iter().map(|warning| finding(&WARNING, Level::Warning, warning)));
+        entry.reasons.iter().map(|reason| finding(rule, Level::Error, &reason.about(), reason.message())).collect();
+    let warnings = entry.warnings.iter();
+    findings.extend(warnings.map(|warning| finding(&WARNING, Level::Warning, &warning.about, &warning.text)));
     let changes: Vec<String> = entry
         .changes
         .iter()
         .map(|Change { container, field, value, reason }| format!("{container}: {field} {value}, {reason}"))
         .collect();
     if !changes.is_empty() {
-        findings.push(finding(&CHANGED, Level::Note, &changes.join("; ")));
+        findings.push(finding(&CHANGED, Level::Note, "", &changes.join("; ")));
     }
     findings
 }

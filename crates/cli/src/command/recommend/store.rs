@@ -276,5 +276,5 @@ pub async fn client(target: &Target) -> anyhow::Result<kube::Client> {
     if target.offline {
         bail!("--offline reaches no cluster: name the store with --prometheus URL");
     }
-    kubeconfig::client(&target.cluster).await.map_err(|problem| anyhow!("the cluster cannot be reached: {problem}"))
+    kubeconfig::client(&target.cluster).await.map_err(anyhow::Error::msg)
 }

@@ -40,6 +40,9 @@ pub fn read(args: &Args, opened: &mut Opened, progress: &Progress) -> anyhow::Re
     if inventory.entries.is_empty() && args.is_of_files() {
         bail!("no workloads found in the manifests");
     }
+    if inventory.entries.is_empty() && opened.scope.is_all() {
+        bail!("no workloads found in any namespace");
+    }
     if inventory.entries.is_empty() {
         let advice = elsewhere(&opened.scope, &mut opened.cluster);
         let advice = advice.unwrap_or_else(|| "choose another namespace with -n, or all with -A".to_owned());

@@ -27,7 +27,7 @@ fn subcommands(of: &str) -> Vec<String> {
 fn every_commands_help_has_examples() {
     let commands = subcommands("");
     assert!(commands.len() >= 6, "{commands:?}");
-    for command in commands {
+    for command in commands.into_iter().filter(|command| command != "version") {
         let mut help = run(&format!("{command} --help")).out;
         if command == "describe" {
             let parts = subcommands("describe");

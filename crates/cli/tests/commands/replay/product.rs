@@ -36,7 +36,7 @@ pub fn estimate(set: &Set, pods: &Path) -> Result<Ours> {
             collect.arg("--store").arg(work.path().join("store")).arg("--output").arg(&profiles);
             succeeded(collect.output()?)?;
             let settings = work.path().join("settings.yaml");
-            fs::write(&settings, format!("estimates: {{replayTime: \"{moment}\"}}\n"))?;
+            fs::write(&settings, format!("estimates: {{namespace: headroom, replayTime: \"{moment}\"}}\n"))?;
             let mut recommend = Command::new(env!("CARGO_BIN_EXE_kubectl-headroom"));
             recommend.args(["recommend", "-o", "json", "-f"]).arg(pods).arg("--cluster-dir").arg(&profiles);
             recommend.arg("--settings").arg(&settings);

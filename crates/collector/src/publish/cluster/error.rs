@@ -24,9 +24,7 @@ pub enum ClusterError {
     Unauthenticated { message: String },
     #[error("the cluster does not know the kind {KIND}: install the Helm chart or a release's manifests.yaml")]
     NotInstalled,
-    #[error(
-        "the cluster refuses usageprofile `{object}` ({message}): apply the CustomResourceDefinition of this version"
-    )]
+    #[error("usageprofile `{object}` is invalid ({message}): apply the CustomResourceDefinition of this version")]
     Invalid { object: String, message: String },
     #[error("cannot {verb} {what}: {message}")]
     Failed { verb: &'static str, what: &'static str, message: String },
@@ -46,7 +44,7 @@ pub enum ClusterError {
          with --profiles-namespace"
     )]
     NoNamespace { namespace: String },
-    #[error("no cluster to write to ({message}): give a kubeconfig, or choose --output with a folder or `stdout`")]
+    #[error("{message}; to write elsewhere, choose --output with a folder or `stdout`")]
     NoCluster { message: String },
 }
 
