@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use futures::stream::{self, StreamExt as _};
+use headroom_core::annotations::limit_ranger::LIMIT_RANGER;
 use headroom_core::cluster::usage::profile_layout::GROUP;
 use headroom_dryrun::cluster_reader::{ClusterReader, List, ReadError};
 use headroom_dryrun::kinds::{ApiKind, lifecycle};
@@ -206,10 +207,22 @@ async fn pages(
 ) -> Result<(), ReadError> {
     let only_metadata = is_confidential(kind);
     let options = ListOptions { page_size: PAGE_SIZE, only_metadata, ..ListOptions::default() };
-    let listed =
-        api.for_each(&path_of(resource, namespace), options, |item| each(typed(item, api_version, kind))).await;
+    let each = |mut item: Value| {
+        drop_managers(&mut item);
+        each(typed(item, api_version, kind));
+    };
+    let listed = api.for_each(&path_of(resource, namespace), options, each).await;
     let what = || in_scope(&resource.qualified(), resource, namespace);
     listed.map(|_| ()).map_err(|error| problem(error, &what(), resource))
+}
+
+/// Drops who manages which field, which takes more memory than all the rest of a pod. It tells what a pod's author wrote where
+/// LimitRanger added values, and is kept there.
+fn drop_managers(object: &mut Value) {
+    let Some(Value::Object(metadata)) = object.get_mut("metadata") else { return };
+    if metadata.get("annotations").is_none_or(|annotations| annotations.get(LIMIT_RANGER).is_none()) {
+        metadata.remove("managedFields");
+    }
 }
 
 /// The path of a collection.
@@ -256,5 +269,21 @@ fn in_scope(what: &str, kind: &ApiKind, namespace: Option<&str>) -> String {
         Some(namespace) => format!("{what} in namespace {namespace}"),
         None if kind.is_namespaced => format!("{what} in all namespaces"),
         None => what.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn managers_are_kept_where_they_tell_what_limit_ranger_added() {
+        let pod = |annotations: Value| {
+            let mut pod = json!({"metadata": {"name": "web", "annotations": annotations, "managedFields": [{"manager": "kubectl"}]}});
+            drop_managers(&mut pod);
+            pod.pointer("/metadata/managedFields").is_some()
+        };
+        assert!(pod(json!({LIMIT_RANGER: "LimitRanger plugin set: cpu request for container web"})));
+        assert!(!pod(json!({"team": "shop"})) && !pod(Value::Null));
     }
 }

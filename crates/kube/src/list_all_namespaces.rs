@@ -45,7 +45,22 @@ impl<S: ClusterReader> ClusterReader for AtOnce<S> {
     }
 
     fn visit(&mut self, list: List<'_>, each: &mut dyn FnMut(Value)) -> Result<(), ReadError> {
-        self.below.visit(list, each)
+        let (api_version, kind, namespace) = list;
+        let key = (api_version.to_owned(), kind.to_owned());
+        match (self.lists.get_mut(&key), namespace) {
+            // What was listed before is not read again. All of it is handed over for good: a large cluster has gigabytes.
+            (Some(Ok(listed)), None) => {
+                let listed = std::mem::take(listed);
+                self.lists.remove(&key);
+                listed.into_values().flatten().for_each(each);
+                Ok(())
+            }
+            (Some(Ok(listed)), Some(namespace)) => {
+                listed.get(namespace).into_iter().flatten().cloned().for_each(each);
+                Ok(())
+            }
+            (Some(Err(_)) | None, _) => self.below.visit(list, each),
+        }
     }
 
     fn prefetch(&mut self, lists: &[List<'_>], done: &mut dyn FnMut()) {
@@ -107,6 +122,21 @@ mod tests {
         }
         assert_eq!(around.list(("v1", "LimitRange", Some("c"))).unwrap().len(), 0);
         assert_eq!(around.below.asked, expected);
+    }
+
+    #[test]
+    fn what_was_listed_is_handed_over_without_another_read() {
+        let mut around = AtOnce::new(Counted { asked: Vec::new(), refuses_all: false });
+        let mut seen = Vec::new();
+        around.list(("v1", "LimitRange", None)).unwrap();
+        for namespace in [Some("a"), None] {
+            around.visit(("v1", "LimitRange", namespace), &mut |object| seen.push(object)).unwrap();
+        }
+        assert_eq!(seen.iter().map(|object| metadata(object, "namespace")).collect::<Vec<_>>(), ["a", "a", "b"]);
+        assert_eq!(around.below.asked, ["LimitRange *"]);
+        // It is gone then, so the next who asks gets what is there.
+        assert_eq!(around.list(("v1", "LimitRange", Some("b"))).unwrap().len(), 1);
+        assert_eq!(around.below.asked, ["LimitRange *"; 2]);
     }
 
     #[test]

@@ -26,7 +26,7 @@ use headroom_dryrun::manifest::Origin;
 
 pub use clean::{clean, markdown_cell};
 pub use color::Paint;
-pub use page::{Page, ask, json, print};
+pub use page::{Page, ask, compact_json, json, print};
 pub use table::Table;
 
 /// What is said about one object, with its place for those who show it there.

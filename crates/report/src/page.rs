@@ -149,22 +149,42 @@ impl Page {
 /// Without colours, as wide as it is.
 impl fmt::Display for Page {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text(None, Paint::OFF))
+        match self.blocks.as_slice() {
+            // It has no colours, and may be large.
+            [Block::Document(document)] => f.write_str(document),
+            _ => f.write_str(&self.text(None, Paint::OFF)),
+        }
     }
 }
 
 /// Indented JSON with a line end. Whatever is hidden in it is in a string, and is escaped there.
 pub fn json(value: &impl Serialize) -> anyhow::Result<String> {
+    Ok(escaped(serde_json::to_string_pretty(value)? + "\n"))
+}
+
+/// The same for programs: half as long.
+pub fn compact_json(value: &impl Serialize) -> anyhow::Result<String> {
+    Ok(escaped(serde_json::to_string(value)?))
+}
+
+/// Escapes what is hidden in JSON, and what CI runners take for commands.
+fn escaped(json: String) -> String {
+    const COMMANDS: [(&str, &str); 2] = [("##[", "#\\u0023["), ("##vso[", "#\\u0023vso[")];
+    let is_escaped = |character: char| character != '\n' && is_hidden(character);
+    // Most have none, and some have hundreds of megabytes.
+    if !json.chars().any(is_escaped) && COMMANDS.iter().all(|(command, _)| !json.contains(command)) {
+        return json;
+    }
     let mut text = String::new();
-    for character in serde_json::to_string_pretty(value)?.chars() {
-        if character != '\n' && is_hidden(character) {
+    for character in json.chars() {
+        if is_escaped(character) {
             let mut units = [0; 2];
             character.encode_utf16(&mut units).iter().for_each(|unit| text.push_str(&format!("\\u{unit:04x}")));
         } else {
             text.push(character);
         }
     }
-    Ok(text.replace("##[", "#\\u0023[").replace("##vso[", "#\\u0023vso[") + "\n")
+    COMMANDS.iter().fold(text, |text, (command, written)| text.replace(command, written))
 }
 
 /// Writes to standard output. A reader that has seen enough (`| head`) is no failure.

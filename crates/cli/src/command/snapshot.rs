@@ -4,7 +4,8 @@
 //! Secrets and ConfigMaps are not read at all. What else is left out is the same as in recordings.
 
 use std::ffi::OsStr;
-use std::fs;
+use std::fs::File;
+use std::io::Write as _;
 use std::path::PathBuf;
 
 use anyhow::{Context, bail};
@@ -17,7 +18,8 @@ use headroom_dryrun::recording::redact::Redaction;
 use headroom_report::progress::Progress;
 use headroom_report::{Exit, Page, complain};
 use headroom_rightsize::summary;
-use serde::Serialize;
+use serde::ser::Error as _;
+use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
 use super::cluster_args::{Opened, Scope, Target, elsewhere, profiles_namespace};
@@ -76,10 +78,9 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
         // An earlier snapshot in that file is worth more than an empty one.
         bail!("nothing could be read, so nothing was written: {problem}");
     }
-    let list = snapshot.list();
     let document = match args.output.extension().and_then(OsStr::to_str) {
-        Some("yaml" | "yml") => Page::yaml(&list)?,
-        _ => Page::json(&list)?,
+        Some("yaml" | "yml") => Page::yaml(&snapshot.list())?,
+        _ => Page::json(&snapshot.list())?,
     };
     if let Some(advice) = &snapshot.elsewhere {
         complain!("warning: the snapshot is empty: {advice}");
@@ -87,8 +88,8 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
     if args.output.as_os_str() == "-" {
         headroom_report::print(&document)?;
     } else {
-        fs::write(&args.output, document.to_string())
-            .with_context(|| format!("cannot write `{}`", args.output.display()))?;
+        let written = File::create(&args.output).and_then(|mut file| write!(file, "{document}"));
+        written.with_context(|| format!("cannot write `{}`", args.output.display()))?;
         let mut page = Page::new();
         writeln!(page, "{}: {}", args.output.display(), count_of(snapshot.items.len() as u64, "object"));
         headroom_report::print(&page)?;
@@ -159,8 +160,9 @@ pub fn take(target: &Target, advise: impl FnOnce(&mut Opened) -> anyhow::Result<
         Advice::default()
     });
     let (api_version, kind) = SNAPSHOT;
-    snapshot.about = json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": "snapshot"},
-        "spec": {"settings": opened.settings, "advice": advice.advice, "trends": advice.trends}});
+    let spec = json!({"settings": opened.settings, "advice": advice.advice, "trends": advice.trends});
+    let about = json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": "snapshot"}, "spec": spec});
+    snapshot.about = Some(Kept(about.to_string()));
     Ok(snapshot)
 }
 
@@ -183,11 +185,32 @@ fn only_of(mut profile: Value, namespaces: &[String]) -> Value {
     profile
 }
 
+/// Objects as kubectl writes several.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct List<'s> {
+    api_version: &'static str,
+    items: Vec<&'s Kept>,
+    kind: &'static str,
+    metadata: Value,
+}
+
+/// An object as text, which takes a tenth of the memory.
+pub struct Kept(String);
+
+impl Serialize for Kept {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        // As a value, so that it is indented like what is around it.
+        let object: Value = serde_json::from_str(&self.0).map_err(S::Error::custom)?;
+        object.serialize(serializer)
+    }
+}
+
 #[derive(Default)]
 pub struct Snapshot {
-    pub items: Vec<Value>,
+    pub items: Vec<Kept>,
     /// The policy's settings, and what containers should request by what they used.
-    about: Value,
+    about: Option<Kept>,
     /// Why something is not in it.
     pub missed: Vec<String>,
     /// The same of what is for administrators.
@@ -198,13 +221,14 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
+    /// As the page reads it.
     pub fn text(&self) -> anyhow::Result<String> {
-        headroom_report::json(&self.list())
+        headroom_report::compact_json(&self.list())
     }
 
-    fn list(&self) -> Value {
-        let items: Vec<&Value> = self.items.iter().chain([&self.about]).collect();
-        json!({"apiVersion": "v1", "kind": "List", "metadata": {}, "items": items})
+    fn list(&self) -> List<'_> {
+        let items = self.items.iter().chain(&self.about).collect();
+        List { api_version: "v1", items, kind: "List", metadata: json!({}) }
     }
 
     fn take(&mut self, read: Result<Vec<Value>, ReadError>) {
@@ -213,7 +237,7 @@ impl Snapshot {
                 for mut object in objects {
                     self.redaction.redact(&mut object);
                     if is_running(&object) {
-                        self.items.push(object);
+                        self.items.push(Kept(object.to_string()));
                     }
                 }
             }
