@@ -6,6 +6,7 @@
 //! status names, or until then to its first, and to a claim that is not counted yet only as long as the pod is.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use headroom_core::amount::{Quantity, ResourceList};
 use headroom_core::charge::devices;
@@ -21,6 +22,12 @@ pub type Classes = BTreeMap<String, String>;
 pub struct PodRef {
     pub name: String,
     pub uid: String,
+}
+
+impl fmt::Display for PodRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.name, self.uid)
+    }
 }
 
 /// The kind of device classes. They are not charged, but resource claims cannot be counted without them.

@@ -9,7 +9,7 @@ use headroom_core::truncate::Names;
 
 use crate::encoding;
 use crate::footprint::Footprint;
-use crate::load::{Load, Loads};
+use crate::load::{Load, Loads, entry_bytes};
 use crate::plan::{Node, Plan};
 use crate::reservation_request::ReservationRequest;
 use crate::state::{Claim, Entry, State};
@@ -24,8 +24,6 @@ pub const MAX_CLAIM_BYTES: usize = 2048;
 pub const MAX_BYTES: usize = 512 * 1024;
 /// The maximum bytes of a base. Without its base, a claim holds more than it needs, never less.
 const MAX_BASE_BYTES: usize = 1024;
-/// The bytes of an entry's token, version and numbers of footprints, and more.
-const ENTRY_BYTES: usize = 64;
 /// The maximum number of entries of one key before they are merged, and of footprints of a merged entry.
 const MAX_ENTRIES: usize = 4;
 
@@ -308,13 +306,16 @@ pub fn base_of(stored: &Arc<Footprint>) -> Option<Arc<Footprint>> {
 
 /// The upper bound of the bytes that a request adds to the ledger's text; none if they are too many.
 fn bytes_of(request: &ReservationRequest) -> Option<usize> {
-    let escaped = |word: &str| (word.len() < MAX_CLAIM_BYTES).then(|| encoding::escape(word).len());
-    let entry = escaped(&request.key.to_string())? + escaped(&request.attempt.uid)? + ENTRY_BYTES;
+    let is_short = |word: &str| word.len() < MAX_CLAIM_BYTES;
+    let key = request.key.to_string();
+    if !is_short(&key) || !is_short(&request.attempt.uid) {
+        return None;
+    }
+    let entry = encoding::escape(&key).len() + entry_bytes(&request.attempt.uid, request.pod.as_ref());
     let rest = MAX_CLAIM_BYTES.checked_sub(entry)?;
     let footprint = encoding::length(&request.footprint, rest)?;
     let base = request.counted.as_ref().and_then(|old| encoding::length(old, MAX_BASE_BYTES)).unwrap_or_default();
-    let pod = request.pod.as_ref().map_or(0, |pod| 3 * (pod.name.len() + pod.uid.len()) + 2);
-    Some(MAX_CLAIM_BYTES - rest + footprint + base + pod)
+    Some(entry + footprint + base)
 }
 
 /// The claim with an added entry; none if too many requests for its key are unfinished.
@@ -356,4 +357,34 @@ fn with_entry(was: Option<&Claim>, request: &ReservationRequest, max_entries: us
         claim.entries = vec![Entry { token: request.token.clone(), attempt: None, footprints, pod }];
     }
     Some(claim)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::devices::PodRef;
+    use crate::load::tests::{long_footprint, written};
+    use crate::state::{Attempt, Key};
+
+    #[test]
+    fn a_request_adds_as_many_bytes_as_it_is_taken_for_or_a_few_less() {
+        let plan = Plan::default();
+        let pod = PodRef { name: "p".repeat(150), uid: "b".repeat(150) };
+        for (pod, counted) in [(None, None), (Some(pod), None), (None, Some(long_footprint(2, 20)))] {
+            let request = ReservationRequest {
+                key: Key::new("pods", "shop", &"a".repeat(200)),
+                token: "0123456789abcdef".to_owned(),
+                attempt: Attempt { uid: "u".repeat(200), version: Some(u64::MAX) },
+                footprint: long_footprint(1, 20),
+                counted,
+                pod,
+                may_exceed: false,
+            };
+            let taken_for = bytes_of(&request).unwrap();
+            let mut ledger = OpenLedger::new(&plan, State::default());
+            assert_eq!(ledger.reserve(&request), Verdict::Granted);
+            let added = written(ledger.state());
+            assert!((added..added + 64).contains(&taken_for), "{taken_for} beside {added}");
+        }
+    }
 }

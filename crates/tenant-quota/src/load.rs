@@ -7,6 +7,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::devices::PodRef;
 use crate::encoding;
 use crate::plan::Plan;
 use crate::state::{Claim, Key, State};
@@ -75,9 +76,63 @@ fn tenants_of(plan: &Plan, namespace: &str) -> impl Iterator<Item = Tenant> {
 fn bytes_of(key: &Key, claim: &Claim) -> usize {
     let length = |footprint| encoding::length(footprint, usize::MAX).unwrap_or_default();
     let entries = claim.entries.iter().map(|entry| {
-        let uid = entry.attempt.as_ref().map_or(0, |attempt| encoding::escape(&attempt.uid).len());
-        let pod = entry.pod.as_ref().map_or(0, |pod| pod.name.len() + pod.uid.len() + 2);
-        entry.token.len() + uid + pod + entry.footprints.iter().map(length).sum::<usize>()
+        let uid = entry.attempt.as_ref().map_or("", |attempt| &attempt.uid);
+        entry_bytes(uid, entry.pod.as_ref()) + entry.footprints.iter().map(length).sum::<usize>()
     });
     encoding::escape(&key.to_string()).len() + claim.base.iter().map(length).sum::<usize>() + entries.sum::<usize>()
+}
+
+/// The bytes of an entry's token, version and numbers of footprints, and more.
+const ENTRY_BYTES: usize = 64;
+
+/// The bytes of an entry's text at most, without its footprints.
+pub fn entry_bytes(uid: &str, pod: Option<&PodRef>) -> usize {
+    let pod = pod.map_or(0, |pod| encoding::escape(&pod.to_string()).len());
+    ENTRY_BYTES + encoding::escape(uid).len() + pod
+}
+
+#[cfg(test)]
+pub mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::footprint::Footprint;
+    use crate::state::{Attempt, Entry, Lines};
+
+    /// A footprint whose text is long.
+    pub fn long_footprint(seed: usize, names: usize) -> Arc<Footprint> {
+        let names: Vec<String> = (0..names).map(|name| format!("requests.example.com/{seed}-{name}=1")).collect();
+        Arc::new(Footprint::read(&names.join(" ")).unwrap())
+    }
+
+    /// The bytes of the text of all claims.
+    pub fn written(state: &State) -> usize {
+        let Lines { footprints, claims, .. } = state.write();
+        footprints.iter().chain(&claims).map(String::len).sum()
+    }
+
+    #[test]
+    fn the_bytes_of_claims_are_as_many_as_their_text_has_and_few_more() {
+        let entry = |seed: usize, pod: Option<PodRef>| Entry {
+            token: "0123456789abcdef".to_owned(),
+            attempt: Some(Attempt { uid: "u".repeat(300), version: Some(u64::MAX) }),
+            footprints: vec![long_footprint(seed, 9), long_footprint(seed + 1, 9)],
+            pod,
+        };
+        let pod = PodRef { name: "p".repeat(300), uid: "b".repeat(300) };
+        let merged = Entry { attempt: None, ..entry(30, None) };
+        let entries = vec![entry(10, Some(pod)), entry(20, None), merged];
+        let claim = Claim { base: vec![long_footprint(1, 9), long_footprint(2, 9)], entries };
+        let mut state = State::default();
+        for name in ["a".repeat(200), "b".repeat(200)] {
+            state.claims.insert(Key::new("pods", "shop", &name), claim.clone());
+        }
+        let all = Loads::of(&Plan::default(), &state).all;
+        assert_eq!(all.claims, 2);
+        // Both claims have the same footprints, which are written once.
+        let shared: usize = state.write().footprints.iter().map(String::len).sum();
+        let written = written(&state) + shared;
+        let slack = 2 * claim.entries.len() * ENTRY_BYTES;
+        assert!((written..written + slack).contains(&all.bytes), "{} beside {written} and {slack}", all.bytes);
+    }
 }

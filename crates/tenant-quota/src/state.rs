@@ -113,8 +113,8 @@ impl State {
                     None => ("*".to_owned(), None),
                 };
                 let version = version.map_or("-".to_owned(), |version| version.to_string());
-                let pod = pod.as_ref().map(|PodRef { name, uid }| encoding::escape(&format!("{name}/{uid}")));
-                let pod = pod.map_or_else(String::new, |pod| format!(":{pod}"));
+                let pod =
+                    pod.as_ref().map_or_else(String::new, |pod| format!(":{}", encoding::escape(&pod.to_string())));
                 words.push(format!("{}:{uid}:{version}:{}{pod}", encoding::escape(token), numbered(footprints)));
             }
             claims.push(words.join(" "));

@@ -68,6 +68,26 @@ fn a_refusal_starts_with_kubernetes_text_and_states_what_is_reserved() {
 }
 
 #[test]
+fn a_refusal_waits_only_for_claims_that_hold_part_of_the_bound_and_only_if_that_helps() {
+    let plan = plan(&["a 1 - pods=9 requests.cpu=10", "b 1 - requests.cpu=10"], &["shop 0", "web 1"]);
+    let mut ledger = OpenLedger::new(&plan, state(&["pods=0 requests.cpu=6", "requests.cpu=0"]));
+    for (pod, token, footprint) in
+        [("shop/cpu", "1", "pods=1 requests.cpu=3"), ("shop/none", "2", "pods=1"), ("web/other", "3", "requests.cpu=3")]
+    {
+        assert_eq!(ledger.reserve(&request(pod, token, footprint, None)), Verdict::Granted);
+    }
+    for (cpu, expected) in [(2, &["1"] as &[&str]), (4, &["1"]), (5, &[])] {
+        let footprint = format!("pods=1 requests.cpu={cpu}");
+        let Verdict::Refused(refusal) = ledger.reserve(&request("shop/web-0", "4", &footprint, None)) else {
+            panic!("granted {cpu}")
+        };
+        assert_eq!(refusal.waits_for, expected, "{cpu}");
+        let [shortage] = &refusal.quotas[..] else { panic!("{refusal:?}") };
+        assert_eq!(shortage.reserved, [("3".parse().unwrap(), 1)], "{cpu}");
+    }
+}
+
+#[test]
 fn a_refusal_by_an_ancestor_names_its_children_and_no_namespaces() {
     let plan = plan(&["acme 1 - pods=2", "payments 1 0 pods=500"], &["shop 1"]);
     let mut ledger = OpenLedger::new(&plan, state(&["pods=2", "pods=1"]));
