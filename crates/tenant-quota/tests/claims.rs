@@ -478,6 +478,111 @@ fn a_request_that_may_exceed_a_quota_is_still_charged() {
     assert!(matches!(ledger.reserve(&request("shop/b", "2", "pods=1", None)), Verdict::Refused(_)));
 }
 
+/// What a watch reports of a pod with these cpus.
+fn stored_pod(uid: &str, version: u64, cpu: u64) -> Stored {
+    let footprint = Arc::new(Footprint::read(&format!("pods=1 requests.cpu={cpu}")).unwrap());
+    Stored { uid: uid.to_owned(), version, footprint, ends: None, link: None }
+}
+
+#[test]
+fn a_claim_is_resolved_by_its_own_write_a_later_one_or_its_deletion() {
+    let plan = plan(&["a 1 - pods=9 requests.cpu=9"], &["shop 0"]);
+    let key = Key::new("pods", "shop", "a");
+    let check = |version: Option<u64>, see: &dyn Fn(&mut Cache), is_resolved: bool| {
+        let old = version.map(|version| ("pods=1 requests.cpu=1", version));
+        let mut cache = Cache::default();
+        cache.list("pods", 5, []);
+        if old.is_some() {
+            cache.put(key.clone(), stored_pod("uid-a", 5, 1));
+        }
+        let counted = recount(&plan, &State::default(), &cache, &BTreeSet::new()).unwrap().unwrap();
+        let mut ledger = OpenLedger::new(&plan, counted);
+        assert_eq!(ledger.reserve(&request("shop/a", "1", "pods=1 requests.cpu=3", old)), Verdict::Granted);
+        let claimed = ledger.into_state();
+        see(&mut cache);
+        let settled = recount(&plan, &claimed, &cache, &BTreeSet::new()).unwrap().unwrap_or(claimed);
+        assert_eq!(settled.claims.is_empty(), is_resolved, "{version:?}: {settled:?}");
+    };
+    // A creation.
+    check(None, &|_| {}, false);
+    check(None, &|cache| cache.put(key.clone(), stored_pod("uid-a", 6, 3)), true);
+    check(None, &|cache| cache.put(key.clone(), stored_pod("other", 6, 3)), false);
+    let comes_and_goes = |cache: &mut Cache| {
+        cache.put(key.clone(), stored_pod("uid-a", 6, 3));
+        cache.remove(&key, 7);
+    };
+    check(None, &comes_and_goes, true);
+    let is_gone_from_a_list = |cache: &mut Cache| {
+        cache.put(key.clone(), stored_pod("uid-a", 6, 3));
+        cache.list("pods", 8, []);
+    };
+    check(None, &is_gone_from_a_list, true);
+    // An update of version 5.
+    check(Some(5), &|_| {}, false);
+    check(Some(5), &|cache| cache.put(key.clone(), stored_pod("uid-a", 5, 1)), false);
+    check(Some(5), &|cache| cache.put(key.clone(), stored_pod("uid-a", 6, 3)), true);
+    check(Some(5), &|cache| cache.remove(&key, 6), true);
+    check(Some(7), &|cache| cache.put(key.clone(), stored_pod("uid-a", 6, 3)), false);
+    check(Some(7), &|cache| cache.remove(&key, 7), false);
+}
+
+#[test]
+fn a_recount_takes_the_plan_s_number_and_drops_claims_that_are_charged_no_more() {
+    let before = plan(&["a 1 - pods=9 services=9"], &["shop 0", "web 0"]);
+    let mut cache = Cache::default();
+    ["pods", "services"].iter().for_each(|kind| cache.list(kind, 5, []));
+    let counted = recount(&before, &State::default(), &cache, &BTreeSet::new()).unwrap().unwrap();
+    let mut ledger = OpenLedger::new(&before, counted);
+    for (pod, token) in [("shop/a", "1"), ("web/b", "2")] {
+        assert_eq!(ledger.reserve(&request(pod, token, "pods=1", None)), Verdict::Granted);
+    }
+    let service = ReservationRequest {
+        key: Key::new("services", "shop", "c"),
+        footprint: Arc::new(Footprint::read("services=1").unwrap()),
+        ..request("shop/c", "3", "", None)
+    };
+    assert_eq!(ledger.reserve(&service), Verdict::Granted);
+    let claimed = ledger.into_state();
+    assert_eq!(recount(&before, &claimed, &cache, &BTreeSet::new()), Ok(None));
+    let keys = |plan: &Plan| {
+        let recounted = recount(plan, &claimed, &cache, &BTreeSet::new()).unwrap().unwrap();
+        assert_eq!(recounted.plan, plan.number);
+        recounted.claims.keys().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let next = Plan { number: 2, ..before.clone() };
+    assert_eq!(keys(&next), ["pods/shop/a", "pods/web/b", "services/shop/c"]);
+    assert_eq!(
+        keys(&Plan { number: 3, ..plan(&["a 1 - pods=9"], &["shop 0", "web 0"]) }),
+        ["pods/shop/a", "pods/web/b"]
+    );
+    assert_eq!(keys(&Plan { number: 4, ..plan(&["a 1 - pods=9"], &["web 0"]) }), ["pods/web/b"]);
+}
+
+#[test]
+fn a_cache_counts_each_object_once_and_remembers_which_are_gone() {
+    let plan = plan(&["a 1 - pods=9 requests.cpu=9"], &["shop 0"]);
+    let key = |name: &str| Key::new("pods", "shop", name);
+    let mut cache = Cache::default();
+    let used = |cache: &Cache| cache.count_namespace(&plan, "shop", 0).get("requests.cpu").map(ToString::to_string);
+    cache.list("pods", 5, [(key("a"), stored_pod("1", 4, 2)), (key("b"), stored_pod("2", 5, 2))]);
+    assert_eq!((cache.objects(), used(&cache).as_deref()), (2, Some("4")));
+    // Changed, replaced by another of its name, and removed.
+    cache.put(key("a"), stored_pod("1", 6, 3));
+    assert_eq!((used(&cache).as_deref(), cache.was_deleted("1")), (Some("5"), false));
+    cache.put(key("a"), stored_pod("3", 7, 1));
+    assert_eq!((used(&cache).as_deref(), cache.was_deleted("1")), (Some("3"), true));
+    cache.list("pods", 9, [(key("b"), stored_pod("2", 5, 2))]);
+    assert_eq!((used(&cache).as_deref(), cache.was_deleted("3"), cache.was_deleted("2")), (Some("2"), true, false));
+    cache.remove(&key("b"), 10);
+    assert_eq!((cache.objects(), used(&cache), cache.revision("pods")), (0, None, Some(10)));
+    // Only the latest are remembered, and not forever.
+    for number in 0..8191 {
+        cache.put(key("c"), stored_pod(&format!("c{number}"), 11, 1));
+        cache.remove(&key("c"), 12);
+    }
+    assert!(!cache.was_deleted("1") && !cache.was_deleted("3") && cache.was_deleted("2") && cache.was_deleted("c0"));
+}
+
 /// A pod with two devices, and claims that say they were made for it.
 mod devices {
     use headroom_tenant_quota::cache::Stored;
