@@ -1,21 +1,23 @@
 //! A namespace with quotas, and the order in which its controllers work.
 
+use std::collections::VecDeque;
+
 use serde_json::{Value, json};
 
 /// SplitMix64, after the numbers that somebody has chosen.
 #[derive(Debug, Clone)]
 pub struct Random {
-    chosen: std::vec::IntoIter<u8>,
+    chosen: VecDeque<u8>,
     state: u64,
 }
 
 impl Random {
     pub fn new(seed: u64, chosen: &[u8]) -> Self {
-        Self { chosen: chosen.to_vec().into_iter(), state: seed }
+        Self { chosen: chosen.iter().copied().collect(), state: seed }
     }
 
     pub fn next(&mut self) -> u64 {
-        if let Some(number) = self.chosen.next() {
+        if let Some(number) = self.chosen.pop_front() {
             return number.into();
         }
         self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
