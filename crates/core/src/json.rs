@@ -248,15 +248,15 @@ impl<'d> Node<'d> {
 
     /// A whole number.
     pub fn integer(self) -> Result<i64, Malformed> {
-        let text = self.text();
-        match self.shape() {
-            // Nearly always a count.
-            Shape::Number if text.len() < 18 && text.bytes().all(|byte| byte.is_ascii_digit()) => {
-                Ok(text.bytes().fold(0, |number, digit| number * 10 + i64::from(digit - b'0')))
-            }
-            Shape::Number => text.parse().map_err(|_| self.expected("a whole number")),
-            _ => Err(self.expected("a whole number")),
+        let wrong = || self.expected("a whole number");
+        if self.shape() != Shape::Number {
+            return Err(wrong());
         }
+        let text = self.text();
+        let add_digit = |number, byte: u8| byte.is_ascii_digit().then(|| number * 10 + i64::from(byte - b'0'));
+        // Nearly always a count.
+        let count = if text.len() < 18 { text.bytes().try_fold(0, add_digit) } else { None };
+        count.map_or_else(|| text.parse().map_err(|_| wrong()), Ok)
     }
 
     /// A string or a number as text: Kubernetes writes quantities and ports in both ways.

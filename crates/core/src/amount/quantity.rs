@@ -153,8 +153,11 @@ impl Quantity {
 
     /// This x `num` / `den`, away from zero to a billionth; a zero `den` counts as one.
     pub fn scaled(&self, num: u64, den: u64) -> Self {
-        let (num, den) = (u128::from(num), u128::from(den.max(1)));
         let nanos = self.nanos.unsigned_abs();
+        if let Some(scaled) = u64::try_from(nanos).ok().and_then(|nanos| scaled_in_64_bits(nanos, num, den.max(1))) {
+            return self.with(Some(with_sign_of(self.nanos, scaled.into())));
+        }
+        let (num, den) = (u128::from(num), u128::from(den.max(1)));
         let scaled = match nanos.checked_mul(num) {
             Some(product) => Some(product.div_ceil(den)),
             // OK because the remainder and `num` are both less than 2^64.
@@ -261,6 +264,29 @@ fn in_64_bits(nanos: i128, step: i128) -> i64 {
     };
     let saturated = if nanos < 0 { i64::MIN } else { i64::MAX };
     i64::try_from(quotient + over.signum()).unwrap_or(saturated)
+}
+
+/// The product of two numbers. Nearly all fit 64 bits, and WebAssembly has no multiplication of 128 bits.
+fn product_of_small(one: u64, other: u64) -> u128 {
+    if has_small_product(one, other) { u128::from(one * other) } else { product_of_large(one, other) }
+}
+
+/// A function of its own, because the compiler would otherwise see that it does for all numbers, and use it for all.
+#[inline(never)]
+fn product_of_large(one: u64, other: u64) -> u128 {
+    u128::from(one) * u128::from(other)
+}
+
+/// True if 64 bits are certainly enough for the product. A checked multiplication is one of 128 bits.
+fn has_small_product(one: u64, other: u64) -> bool {
+    one.leading_zeros() + other.leading_zeros() >= u64::BITS
+}
+
+/// `number` x `num` / `den`, rounded up; none if 64 bits are not enough.
+fn scaled_in_64_bits(number: u64, num: u64, den: u64) -> Option<u64> {
+    let (whole, rest) = (number / den, number % den);
+    let is_small = has_small_product(whole, num) && has_small_product(rest, num);
+    if is_small { (whole * num).checked_add((rest * num).div_ceil(den)) } else { None }
 }
 
 /// The remainder of a division, with the sign of the nanos.

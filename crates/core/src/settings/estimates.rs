@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::str::FromStr;
 use std::time::Duration;
 
 use super::Reader;
@@ -104,6 +105,33 @@ pub struct PercentileChoice {
     pub window: Option<Window>,
 }
 
+/// `p95 of 30d`, `p95`
+impl fmt::Display for PercentileChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.window {
+            Some(window) => write!(f, "{} of {window}", self.percentile),
+            None => self.percentile.fmt(f),
+        }
+    }
+}
+
+/// `90`, `p99.9 of 7d`, `peak of 30d`
+impl FromStr for PercentileChoice {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (percentile, window) = match text.split_once(" of ") {
+            Some((percentile, window)) => (percentile, Some(window.trim())),
+            None => (text, None),
+        };
+        let percentile = percentile.trim().parse::<Percentile>().map_err(|error| error.to_string())?;
+        let published = |window: &str| Window::PUBLISHED.into_iter().find(|known| known.name() == window);
+        let unknown = "expected `of` one of `recent`, `7d`, `30d`, such as `p90 of recent`";
+        let window = window.map(|window| published(window).ok_or(unknown)).transpose()?;
+        Ok(Self { percentile, window })
+    }
+}
+
 const fn figure(percentile: Percentile, window: Window) -> PercentileChoice {
     PercentileChoice { percentile, window: Some(window) }
 }
@@ -144,6 +172,26 @@ impl fmt::Display for Margin {
             Self { percent: 0, amount } => write!(f, "{amount}"),
             Self { percent, amount } => write!(f, "{percent}% + {amount}"),
         }
+    }
+}
+
+/// `10%`, `25m`, or both: `10% + 25m`. A plain number means percents.
+impl FromStr for Margin {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        const EXPECTED: &str = "expected whole percents from 0 to 1000, an amount, or both, such as `10% + 64Mi`";
+        let (first, second) = match text.split_once('+') {
+            Some((first, second)) => (first.trim(), Some(second.trim())),
+            None => (text.trim(), None),
+        };
+        let (percent, amount) = match (first.strip_suffix('%'), second) {
+            (Some(digits), amount) => (percents(digits).ok_or(EXPECTED)?, amount),
+            (None, None) => percents(first).map_or((0, Some(first)), |percent| (percent, None)),
+            (None, Some(_)) => return Err(EXPECTED),
+        };
+        let amount = amount.map_or(Ok(Quantity::ZERO), str::parse).map_err(|_| EXPECTED)?;
+        if amount.is_negative() { Err(EXPECTED) } else { Ok(Self { percent, amount }) }
     }
 }
 
@@ -432,22 +480,8 @@ fn read_figures(
     }
 }
 
-/// `90`, `p99.9 of 7d`, `peak of 30d`
 fn read_figure(node: Node<'_>) -> Result<PercentileChoice, Malformed> {
-    let text = node.scalar()?;
-    let (percentile, window) = match text.split_once(" of ") {
-        Some((percentile, window)) => (percentile, Some(window)),
-        None => (&*text, None),
-    };
-    let percentile = percentile.trim().parse::<Percentile>().map_err(|error| node.expected_as(&error))?;
-    let window = match window.map(str::trim) {
-        None => None,
-        Some(window) => {
-            let known = Window::PUBLISHED.into_iter().find(|known| known.to_string() == window);
-            Some(known.ok_or_else(|| node.expected("`of` one of `recent`, `7d`, `30d`, such as `p90 of recent`"))?)
-        }
-    };
-    Ok(PercentileChoice { percentile, window })
+    node.scalar()?.parse().map_err(|error: String| node.expected_as(&error))
 }
 
 fn read_resources(list: Node<'_>) -> Result<PerResource<bool>, Malformed> {
@@ -475,35 +509,8 @@ fn percents(digits: &str) -> Option<u64> {
     digits.parse().ok().filter(|percent| *percent <= MAX)
 }
 
-/// `10%`, `25m`, or both: `10% + 25m`
 fn read_margin(node: Node<'_>) -> Result<Margin, Malformed> {
-    let expected = || node.expected("whole percents from 0 to 1000, an amount, or both, such as `10% + 64Mi`");
-    let text = node.scalar()?;
-    let mut margin = Margin { percent: 0, amount: Quantity::ZERO };
-    let (first, second) = match text.split_once('+') {
-        Some((first, second)) => (first.trim(), Some(second.trim())),
-        None => (text.trim(), None),
-    };
-    let amount = match (first.strip_suffix('%'), second) {
-        (Some(percent), amount) => {
-            margin.percent = percents(percent).ok_or_else(expected)?;
-            amount
-        }
-        // A plain number means percents.
-        (None, None) if percents(first).is_some() => {
-            margin.percent = percents(first).unwrap_or_default();
-            None
-        }
-        (None, None) => Some(first),
-        (None, Some(_)) => return Err(expected()),
-    };
-    if let Some(amount) = amount {
-        margin.amount = amount.parse().map_err(|_| expected())?;
-        if margin.amount.is_negative() {
-            return Err(expected());
-        }
-    }
-    Ok(margin)
+    node.scalar()?.parse().map_err(|expected| node.expected_as(&expected))
 }
 
 fn read_amount(node: Node<'_>) -> Result<Quantity, Malformed> {
@@ -531,4 +538,27 @@ fn read_duration(node: Node<'_>) -> Result<Duration, Malformed> {
 
 fn read_moment(node: Node<'_>) -> Result<Timestamp, Malformed> {
     node.str()?.parse::<Timestamp>().map_err(|error| node.expected_as(&error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_and_margins_are_read_as_they_are_written() {
+        let percentile = |text: &str| text.parse::<PercentileChoice>().ok().map(|choice| choice.to_string());
+        let margin = |text: &str| text.parse::<Margin>().ok().map(|margin| margin.to_string());
+        let check = |found: Option<String>, expected: Option<&str>| assert_eq!(found.as_deref(), expected);
+        check(percentile("p95"), Some("p95"));
+        check(percentile("99.9 of recent"), Some("p99.9 of recent"));
+        check(percentile("peak of 7d"), Some("peak of 7d"));
+        check(percentile("p42"), None);
+        check(percentile("p95 of 3d"), None);
+        check(margin("15"), Some("15%"));
+        check(margin("10%+64Mi"), Some("10% + 64Mi"));
+        check(margin("25m"), Some("25m"));
+        for wrong in ["much", "-5%", "10 + 5m", "-1Mi", "1001%", "5% + -1m", ""] {
+            check(margin(wrong), None);
+        }
+    }
 }

@@ -34,7 +34,8 @@ pub struct Reader<'p, 'd> {
 
 impl<'p, 'd> Reader<'p, 'd> {
     pub fn new(node: Node<'d>, path: String, problems: &'p mut Vec<String>) -> Self {
-        Self { node, path, known: Vec::new(), problems }
+        // Room for the names of the largest section, because growing costs as much as reading several of its fields.
+        Self { node, path, known: Vec::with_capacity(24), problems }
     }
 
     /// Adds a problem of field `name`; `problem` follows the path in the message.
@@ -89,19 +90,19 @@ impl<'p, 'd> Reader<'p, 'd> {
 
     /// One of several words. An unquoted `off` arrives as `false`, because YAML reads it as a boolean.
     pub fn choice<T: Copy>(&mut self, name: &'static str, choices: &[(&str, T)], default: T) -> T {
+        // Most settings are absent, and cost no list of words.
+        let Some(value) = self.value(name) else { return default };
         let words: Vec<&str> = choices.iter().map(|(word, _)| *word).collect();
-        let chosen = self.chosen(name, &words).and_then(|index| choices.get(index));
+        let chosen = self.chosen(name, value, &words).and_then(|index| choices.get(index));
         chosen.map_or(default, |(_, meaning)| *meaning)
     }
 
-    /// The index of a field's value among several words.
+    /// The index of a value among several words.
     #[inline(never)]
-    fn chosen(&mut self, name: &'static str, words: &[&str]) -> Option<usize> {
-        self.field(name, |value| {
-            let word = if value.text() == "false" { Some("off".into()) } else { value.str().ok() };
-            let chosen = word.and_then(|word| words.iter().position(|choice| *choice == word));
-            chosen.ok_or_else(|| value.expected(&in_backticks(words)))
-        })
+    fn chosen(&mut self, name: &str, value: Node<'d>, words: &[&str]) -> Option<usize> {
+        let word = if value.text() == "false" { Some("off".into()) } else { value.str().ok() };
+        let chosen = word.and_then(|word| words.iter().position(|choice| *choice == word));
+        chosen.or_else(|| self.malformed(name, &value.expected(&in_backticks(words))))
     }
 
     #[inline(never)]

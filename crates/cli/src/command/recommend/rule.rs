@@ -2,73 +2,49 @@
 
 use anyhow::bail;
 use headroom_core::amount::Quantity;
-use headroom_core::cluster::usage::Percentile;
+use headroom_core::cluster::usage::Window;
+use headroom_core::settings::{Margin, PercentileChoice};
 use serde_json::{Map, Value, json};
 
 #[derive(Debug, Default, clap::Args)]
 #[command(next_help_heading = "Rule")]
 pub struct Rule {
     /// Request this percentile of CPU usage over all days, such as `p95`; also over a window, such as `p95 of 7d`
-    #[arg(long, value_name = "PERCENTILE", value_parser = percentile)]
-    cpu_percentile: Option<String>,
+    #[arg(long, value_name = "PERCENTILE")]
+    cpu_percentile: Option<PercentileChoice>,
     /// Request this percentile of memory usage over all days, such as `p99` or `peak`
-    #[arg(long, value_name = "PERCENTILE", value_parser = percentile)]
-    memory_percentile: Option<String>,
+    #[arg(long, value_name = "PERCENTILE")]
+    memory_percentile: Option<PercentileChoice>,
     /// Margin on top of CPU usage, such as `10%` or `10% + 25m`
-    #[arg(long, value_name = "MARGIN", value_parser = margin)]
-    cpu_margin: Option<String>,
+    #[arg(long, value_name = "MARGIN")]
+    cpu_margin: Option<Margin>,
     /// Margin on top of memory usage, such as `15%` or `10% + 64Mi`
-    #[arg(long, value_name = "MARGIN", value_parser = margin)]
-    memory_margin: Option<String>,
+    #[arg(long, value_name = "MARGIN")]
+    memory_margin: Option<Margin>,
     /// Least CPU to recommend
-    #[arg(long, value_name = "AMOUNT", value_parser = amount)]
-    min_cpu: Option<String>,
+    #[arg(long, value_name = "AMOUNT")]
+    min_cpu: Option<Quantity>,
     /// Least memory to recommend
-    #[arg(long, value_name = "AMOUNT", value_parser = amount)]
-    min_memory: Option<String>,
+    #[arg(long, value_name = "AMOUNT")]
+    min_memory: Option<Quantity>,
 }
 
 /// As the settings have it: `p95 of 30d`, where 30 days are all that is read.
-fn percentile(text: &str) -> Result<String, String> {
-    let (percentile, window) = text.split_once(" of ").unwrap_or((text, "30d"));
-    match (percentile.parse::<Percentile>(), window) {
-        (Ok(percentile), "7d" | "30d" | "recent") => Ok(format!("{percentile} of {window}")),
-        (Ok(_), _) => Err("expected the window `7d`, `30d` or `recent`".to_owned()),
-        (Err(error), _) => Err(error.to_string()),
-    }
-}
-
-fn margin(text: &str) -> Result<String, String> {
-    let is_percent =
-        |text: &str| text.strip_suffix('%').is_some_and(|digits| digits.parse::<u16>().is_ok_and(|it| it <= 1000));
-    let is_good = match text.split_once('+') {
-        Some((percent, rest)) => is_percent(percent.trim()) && amount(rest.trim()).is_ok(),
-        None => is_percent(text) || text.parse::<u16>().is_ok_and(|percent| percent <= 1000) || amount(text).is_ok(),
-    };
-    if is_good {
-        Ok(text.to_owned())
-    } else {
-        Err("expected percent, an amount, or both, such as `10% + 64Mi`".to_owned())
-    }
-}
-
-fn amount(text: &str) -> Result<String, String> {
-    match text.parse::<Quantity>() {
-        Ok(amount) if !amount.is_negative() => Ok(text.to_owned()),
-        _ => Err("expected an amount such as `10m` or `100Mi`".to_owned()),
-    }
+fn setting(choice: PercentileChoice) -> String {
+    PercentileChoice { window: choice.window.or(Some(Window::MONTH)), ..choice }.to_string()
 }
 
 impl Rule {
     /// Puts what was given into the settings, which may not say anything about the same.
     pub fn apply(&self, settings: &mut Value) -> anyhow::Result<()> {
+        let text = |margin: &Margin| margin.to_string();
         let flags = [
-            ("--cpu-percentile", "percentile", "cpu", &self.cpu_percentile),
-            ("--memory-percentile", "percentile", "memory", &self.memory_percentile),
-            ("--cpu-margin", "margin", "cpu", &self.cpu_margin),
-            ("--memory-margin", "margin", "memory", &self.memory_margin),
-            ("--min-cpu", "min", "cpu", &self.min_cpu),
-            ("--min-memory", "min", "memory", &self.min_memory),
+            ("--cpu-percentile", "percentile", "cpu", self.cpu_percentile.map(setting)),
+            ("--memory-percentile", "percentile", "memory", self.memory_percentile.map(setting)),
+            ("--cpu-margin", "margin", "cpu", self.cpu_margin.as_ref().map(text)),
+            ("--memory-margin", "margin", "memory", self.memory_margin.as_ref().map(text)),
+            ("--min-cpu", "min", "cpu", self.min_cpu.as_ref().map(Quantity::to_string)),
+            ("--min-memory", "min", "memory", self.min_memory.as_ref().map(Quantity::to_string)),
         ];
         for (flag, setting, resource, value) in flags {
             let Some(value) = value else { continue };
@@ -94,15 +70,16 @@ mod tests {
     #[test]
     fn flags_become_settings() {
         let rule = Rule {
-            cpu_percentile: Some("p95 of 30d".to_owned()),
-            memory_margin: Some("15%".to_owned()),
-            min_cpu: Some("10m".to_owned()),
+            cpu_percentile: Some("95".parse().unwrap()),
+            memory_percentile: Some("peak of 7d".parse().unwrap()),
+            memory_margin: Some("15%".parse().unwrap()),
+            min_cpu: Some("10m".parse().unwrap()),
             ..Rule::default()
         };
         let mut settings = json!({"estimates": {"margin": {"cpu": "0%"}}});
         rule.apply(&mut settings).unwrap();
-        let expected = json!({"estimates": {"margin": {"cpu": "0%", "memory": "15%"}, "percentile": {"cpu": "p95 of 30d"},
-            "min": {"cpu": "10m"}}});
+        let expected = json!({"estimates": {"margin": {"cpu": "0%", "memory": "15%"},
+            "percentile": {"cpu": "p95 of 30d", "memory": "peak of 7d"}, "min": {"cpu": "10m"}}});
         assert_eq!(settings, expected);
         // Twice is once too often, and so is a percentile for all resources.
         let found = rule.apply(&mut settings).unwrap_err().to_string();
@@ -112,22 +89,5 @@ mod tests {
         );
         assert!(rule.apply(&mut json!({"estimates": {"percentile": "p90 of 7d"}})).is_err());
         Rule::default().apply(&mut json!({"estimates": {"percentile": "p90 of 7d"}})).unwrap();
-    }
-
-    #[test]
-    fn values_are_checked_as_they_are_read() {
-        let check = |found: Result<String, String>, expected: Option<&str>| assert_eq!(found.ok().as_deref(), expected);
-        check(percentile("p95"), Some("p95 of 30d"));
-        check(percentile("95"), Some("p95 of 30d"));
-        check(percentile("peak of 7d"), Some("peak of 7d"));
-        check(percentile("p42"), None);
-        check(percentile("p95 of 3d"), None);
-        check(margin("15%"), Some("15%"));
-        check(margin("10% + 64Mi"), Some("10% + 64Mi"));
-        check(margin("25m"), Some("25m"));
-        check(margin("much"), None);
-        check(margin("-5%"), None);
-        check(amount("100Mi"), Some("100Mi"));
-        check(amount("-1"), None);
     }
 }

@@ -6,7 +6,7 @@
 use std::str::FromStr;
 
 use super::parse_error::{MAX_EXPONENT, MAX_LENGTH, ParseQuantityError, Problem};
-use super::{Family, NANOS_PER_UNIT, Quantity, is_in_range};
+use super::{Family, NANOS_PER_UNIT, Quantity, is_in_range, product_of_small};
 
 /// Every number with this many digits fits 64 bits.
 const MAX_FAST_DIGITS: usize = 19;
@@ -93,11 +93,13 @@ impl Parts<'_> {
         }
         match unit {
             Unit::Decimal { power, .. } => {
-                let power = NANO_DIGITS + power - self.fraction_digits;
-                u128::from(self.mantissa).checked_mul(power_of_ten(power)?)
+                let power = usize::try_from(NANO_DIGITS + power - self.fraction_digits).ok()?;
+                POWERS_OF_TEN.get(power).map(|power| product_of_small(self.mantissa, *power))
             }
             Unit::Binary { shift } if self.fraction_digits == 0 => {
-                Some((u128::from(self.mantissa) << shift).min(BINARY_CAP) * NANOS_PER_UNIT.unsigned_abs())
+                let is_below_cap = self.mantissa.leading_zeros() > shift;
+                let units = if is_below_cap { self.mantissa << shift } else { i64::MAX.unsigned_abs() };
+                Some(product_of_small(units, NANOS_PER_UNIT as u64))
             }
             Unit::Binary { .. } => None,
         }
