@@ -54,9 +54,18 @@ fn pooled(tenants: &[Tenant], pooling: &Pooling) -> Value {
                 time: NOW - day * DAY + hour * 3600,
                 value: mebibytes * MIB,
             };
-            let samples = times.map(sample).collect();
-            let of = Series { container: container.clone(), resource: Resource::Memory, samples, step_seconds: 3600 };
-            gathered.take(Batch::Usage(vec![of]), always);
+            let memory: Vec<Sample> = times.map(sample).collect();
+            // As many millicores as mebibytes, and the first pod uses twice as many.
+            let factor = if pod == 0 { 2 } else { 1 };
+            let cores = |sample: &Sample| Sample { time: sample.time, value: sample.value / MIB * 1_000_000 * factor };
+            let cpu = memory.iter().map(cores).collect();
+            let of = [(Resource::Memory, memory), (Resource::Cpu, cpu)].map(|(resource, samples)| Series {
+                container: container.clone(),
+                resource,
+                samples,
+                step_seconds: 3600,
+            });
+            gathered.take(Batch::Usage(of.into()), always);
             if let Some(mebibytes) = tenant.killed_at {
                 let kill = OomKill { container, at: NOW - DAY, memory: mebibytes * MIB };
                 gathered.take(Batch::OomKills(vec![kill]), always);
@@ -92,6 +101,10 @@ proptest! {
                 let amount = mebibytes(figure);
                 prop_assert!(amount <= most * slack && amount * slack >= least, "{window} {figure}: {least} {most}");
             }
+            if let Some(busiest) = usage["cpu"]["busiest"].as_str() {
+                let millicores = busiest.parse::<Quantity>().unwrap().milli_value() as f64;
+                prop_assert!(millicores <= 2.0 * most * slack && millicores * slack >= least, "{busiest}: {least} {most}");
+            }
         }
         let killed = honest.iter().filter_map(|tenant| tenant.killed_at).max();
         for kill in all["oomKills"].as_array().into_iter().flatten() {
@@ -118,6 +131,20 @@ fn a_kill_in_one_namespace_does_not_affect_others() {
     let killed = |mebibytes| Tenant { killed_at: Some(mebibytes), ..steady(50) };
     let all = pooled(&[killed(60), killed(70), killed(80), killed(9000)], &Pooling::default());
     assert_eq!(all["oomKills"][0]["memory"], "70Mi");
+}
+
+#[test]
+fn the_busiest_pod_of_one_namespace_does_not_affect_others() {
+    let attacker = Tenant { pods: 20, days: 3, mebibytes: vec![50_000], killed_at: None };
+    let busiest = |last: Tenant| {
+        let all = pooled(&[steady(50), steady(50), steady(50), last], &Pooling::default());
+        let text = all["windows"]["7d"]["cpu"]["busiest"].as_str().map(str::to_owned);
+        text.map(|text| text.parse::<Quantity>().unwrap().milli_value())
+    };
+    // One of the two pods of each honest namespace uses 100m.
+    let expected = busiest(steady(50));
+    assert!(expected.is_none_or(|millicores| (99..=101).contains(&millicores)), "{expected:?}");
+    assert_eq!(busiest(attacker), expected);
 }
 
 #[test]

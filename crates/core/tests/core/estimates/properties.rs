@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::situation::{Situation, history, own, window};
+use super::situation::{Situation, history, own, pool, window};
 
 const NGINX: &str = "docker,io/library/nginx";
 
@@ -121,6 +121,24 @@ proptest! {
         let other = i64::from(cpu) * (1_000 + i64::from(error));
         let many = estimate(format!("{other}u"), samples * times);
         prop_assert!((many - few).abs() * 100 <= few + 100, "{few} and {many}");
+    }
+
+    #[test]
+    fn an_estimate_of_cpu_is_at_least_what_the_busiest_pod_used(
+        cpu in 1_u32..3_000, busiest in 1_u32..9_000, days in prop::option::of(1_u64..40),
+    ) {
+        let pod = json!({"metadata": {}, "spec": {"containers": [{"name": "web", "image": "nginx:1.27"}]}});
+        let mut images = nginx(window(10_080, &format!("{cpu}m"), "1Mi"));
+        let tag = &mut images[NGINX]["tags"]["1,27"];
+        tag["days"] = json!(days);
+        tag["windows"]["7d"]["cpu"]["peak"] = json!("9");
+        tag["windows"]["7d"]["cpu"]["busiest"] = json!(format!("{busiest}m"));
+        for profile in [own(images.clone()), pool(images)] {
+            let outcome = Situation::of_pod(pod.clone()).with_real_settings(json!({})).with_profile(profile).evaluate();
+            let request = outcome.value("web", "requests.cpu");
+            let request = request.parse::<headroom_core::amount::Quantity>().unwrap().milli_value();
+            prop_assert!(request >= i64::from(busiest), "{request}m for {busiest}m");
+        }
     }
 
     #[test]
