@@ -8,6 +8,8 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 /// What is done sooner needs no bar.
 const PATIENCE: Duration = Duration::from_millis(300);
+/// How often the sign turns that something is being waited for.
+const TURN: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Clone)]
 pub struct Progress {
@@ -18,12 +20,7 @@ pub struct Progress {
 impl Progress {
     /// A bar if standard error is a terminal, and it takes long.
     pub fn for_people() -> Self {
-        let Self { bar, .. } = Self::hidden();
-        // OK because a template that cannot be read only costs the looks.
-        if let Ok(style) = ProgressStyle::with_template("{msg} {wide_bar} {percent:>3} % {eta_precise}") {
-            bar.set_style(style);
-        }
-        Self { bar, is_for_people: io::stderr().is_terminal() }
+        Self { is_for_people: io::stderr().is_terminal(), ..Self::hidden() }
     }
 
     pub fn hidden() -> Self {
@@ -31,8 +28,24 @@ impl Progress {
         Self { bar, is_for_people: false }
     }
 
+    /// Says at once what is waited for, until something begins or ends: nobody can tell a slow answer from none.
+    pub fn wait(&self, what: &str) {
+        if self.is_for_people {
+            self.bar.reset();
+            self.bar.set_style(ProgressStyle::default_spinner());
+            self.bar.set_message(what.to_owned());
+            self.bar.set_draw_target(ProgressDrawTarget::stderr());
+            self.bar.enable_steady_tick(TURN);
+        }
+    }
+
     pub fn begin(&self, length: u64, what: &str) {
+        self.bar.disable_steady_tick();
         self.bar.reset();
+        // OK because a template that cannot be read only costs the looks.
+        if let Ok(style) = ProgressStyle::with_template("{msg} {wide_bar} {percent:>3} % {eta_precise}") {
+            self.bar.set_style(style);
+        }
         self.bar.set_length(length);
         self.bar.set_message(what.to_owned());
     }
@@ -50,6 +63,7 @@ impl Progress {
     }
 
     pub fn end(&self) {
+        self.bar.disable_steady_tick();
         self.bar.finish_and_clear();
         self.bar.set_draw_target(ProgressDrawTarget::hidden());
     }

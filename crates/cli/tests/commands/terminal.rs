@@ -1,25 +1,26 @@
 //! Colours are only used on a terminal. `script` provides a terminal.
 
-use std::process::Command;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use headroom_fixtures::http::{FakeServer, Reply};
 
 use crate::support::*;
+
+/// The program with these arguments on a terminal.
+fn terminal(arguments: &str, folder: &Path) -> Command {
+    let mut command = Command::new("script");
+    let program = env!("CARGO_BIN_EXE_kubectl-headroom");
+    command.args(["-q", "-e", "-c", &format!("{program} {arguments}"), "/dev/null"]).current_dir(folder);
+    command
+}
 
 /// The program's output on a terminal, with these variables.
 fn on_a_terminal(variables: &[(&str, &str)]) -> String {
     let folder = folder(&[("app.yaml", &pod("a", "{requests: {cpu: 1}}"))]);
-    let mut command = Command::new("script");
-    command
-        .args([
-            "-q",
-            "-e",
-            "-c",
-            &format!("{} check -f app.yaml --offline", env!("CARGO_BIN_EXE_kubectl-headroom")),
-            "/dev/null",
-        ])
-        .current_dir(folder.path())
-        .env("TERM", "xterm")
-        .env("FORCE_HYPERLINK", "0")
-        .env_remove("NO_COLOR");
+    let mut command = terminal("check -f app.yaml --offline", folder.path());
+    command.env("TERM", "xterm").env("FORCE_HYPERLINK", "0").env_remove("NO_COLOR");
     variables.iter().for_each(|(name, value)| {
         command.env(name, value);
     });
@@ -52,4 +53,22 @@ fn colours_are_used_on_terminals_unless_disabled() {
     assert!(headroom(folder.path(), &[&check[..], &["always"]].concat()).out.contains("\u{1b}[32madmitted"));
     assert!(!headroom(folder.path(), &[&check[..], &["never"]].concat()).out.contains('\u{1b}'));
     assert!(!headroom(folder.path(), &["check", "-f", "app.yaml", "--offline"]).out.contains('\u{1b}'));
+}
+
+/// Who waits for a store is told so at once, on a terminal only.
+#[test]
+fn a_person_who_waits_for_a_store_is_told_so() {
+    let folder = folder(&[("app.yaml", &pod("a", "{requests: {cpu: 1}}"))]);
+    let server = FakeServer::start_raw(|_| {
+        std::thread::sleep(Duration::from_millis(500));
+        Reply::Bytes(b"HTTP/1.1 404 Not Found\r\nConnection: close\r\nContent-Length: 0\r\n\r\n".to_vec())
+    });
+    let arguments = format!("recommend -f app.yaml --offline --prometheus {}", server.url());
+    let told = "Asking the metrics store what it has";
+    let mut command = terminal(&arguments, folder.path());
+    let output = command.env("TERM", "xterm").env("KUBECONFIG", "/dev/null").stdin(Stdio::null()).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains(told), "{text}");
+    let said = headroom(folder.path(), &arguments.split(' ').collect::<Vec<_>>());
+    assert!(said.code == 2 && !said.err.contains(told), "{}", said.err);
 }

@@ -136,7 +136,6 @@ pub async fn read(
             }
             (Err(SourceError::Permanent(reason)), _) if matches!(query.question, Question::Digest(_)) => {
                 tracing::debug!(reason, "the store makes no percentiles: reading all samples");
-                progress.lengthen(1);
                 queries.iter_mut().for_each(|query| *query = query.by_samples());
                 queries.push_front(query.by_samples());
             }

@@ -58,12 +58,14 @@ pub fn read(
     let refused = services.refused;
     let as_of = evaluate::replayed_at(&opened.settings).map(Timestamp::unix_seconds);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start")?;
+    progress.wait("Asking the metrics store what it has");
     let found = runtime.block_on(async {
         let stop = CancellationToken::new();
         tokio::spawn(interrupted(stop.clone()));
         let mut store = Reading { usage, target, from, namespaces, as_of, progress, stop, notes: Vec::new() };
         store.read(service, refused, pods).await
     });
+    progress.end();
     // What is still on its way is not waited for.
     runtime.shutdown_background();
     found

@@ -9,7 +9,7 @@ use headroom_fixtures::servers;
 use serde_json::Value;
 
 use super::{cluster, here, prometheus, recommend, run};
-use crate::support::{Said, program, snapshot};
+use crate::support::{Said, folder, program, snapshot};
 
 /// Replaces text that differs in every run.
 fn steady(text: &str, url: &str) -> String {
@@ -132,6 +132,56 @@ fn a_partial_reading_is_named_in_every_output() {
     }
 }
 
+/// A store without `quantile_over_time`, and one for which the percentiles of a day are too much.
+#[test]
+fn a_store_that_makes_no_percentiles_is_read_sample_by_sample() {
+    let store = prometheus(cluster::history(true));
+    let containers = |url: &str| {
+        let said = recommend(&format!("-n shop --cluster-dir world -o json --prometheus {url}"));
+        assert_eq!((said.code, said.err.as_str()), (0, ""), "{}", said.out);
+        let report: Value = serde_json::from_str(&said.out).unwrap();
+        let workloads = report["workloads"].as_array().unwrap().iter();
+        workloads.flat_map(|workload| workload["containers"].as_array().unwrap().clone()).collect::<Vec<Value>>()
+    };
+    let amount = |resource: &Value| {
+        let text = resource["recommended"].as_str();
+        text.map(|text| text.parse::<headroom_core::amount::Quantity>().unwrap().milli_value() as f64)
+    };
+    let expected = containers(&store.url());
+    for (status, problem) in [(400, r#"unknown function with name \"quantile_over_time\""#), (422, "too many samples")]
+    {
+        let port = store.port;
+        let server = FakeServer::start_raw(move |request| {
+            let (method, target) = method_and_target(request);
+            if target.contains("quantile_over_time") {
+                let body = format!(r#"{{"status":"error","errorType":"bad_data","error":"{problem}"}}"#);
+                return answer(status, &body);
+            }
+            let (code, text) = servers::request(port, method, target, b"").unwrap();
+            answer(code, &text)
+        });
+        let found = containers(&server.url());
+        let refused = server.asked_for("").iter().filter(|head| head.contains("quantile_over_time")).count();
+        // Those that were on their way together.
+        assert!((1..=4).contains(&refused), "{status}: {refused}");
+        assert_eq!(found.len(), expected.len());
+        for (found, expected) in found.iter().zip(&expected) {
+            let whose = |of: &Value| [&of["name"], &of["evidence"]["days"], &of["evidence"]["pods"]].map(Value::clone);
+            assert_eq!(whose(found), whose(expected), "{status}");
+            for index in 0..2 {
+                let [found, expected] = [found, expected].map(|of| &of["resources"][index]);
+                let (Some(amount_found), Some(amount_expected)) = (amount(found), amount(expected)) else {
+                    assert_eq!(found["unknown"], expected["unknown"]);
+                    continue;
+                };
+                // Percentiles between two that the store makes are interpolated.
+                let off = (amount_found - amount_expected).abs() / amount_expected;
+                assert!(off <= 0.02, "{status}: {found} beside {expected}");
+            }
+        }
+    }
+}
+
 #[test]
 fn an_interrupt_before_any_usage_was_read_is_an_error() {
     let server = FakeServer::start_raw(|_| Reply::Stall(Vec::new()));
@@ -186,4 +236,42 @@ fn flags_change_the_rule_for_one_run() {
     let Said { code, out, err } = recommend(&format!("{arguments} --prometheus {}", server.url()));
     assert_eq!((code, err.as_str()), (0, ""));
     assert!(out.contains("memory: peak of 30d workload db") && out.contains("0.10 -> 0.30"), "{out}");
+}
+
+/// A hot shard among six, and an hourly Job that ends before a step of five minutes does.
+#[test]
+fn a_hot_pod_among_many_and_jobs_shorter_than_a_step_get_what_they_use() {
+    let from = cluster::NOW - 2 * 86_400;
+    // Pod, cores, and the minutes in which it runs.
+    let shards = (0..6).map(|shard| (format!("shard-{shard}"), if shard == 0 { 0.8 } else { 0.05 }, 0..=2_880));
+    let jobs = (0..48).map(|hour| (format!("report-{}-x7x2k", 29_000_000 + hour), 0.8, hour * 60 + 7..=hour * 60 + 11));
+    let pods: Vec<_> = shards.chain(jobs).collect();
+    let mut history = "# TYPE container_cpu_usage_seconds counter\n".to_owned();
+    for (pod, cores, minutes) in &pods {
+        for minute in minutes.clone() {
+            let (used, at) = (cores * 60.0 * (minute - minutes.start()) as f64, from + minute * 60);
+            let place = format!(r#"namespace="shop",pod="{pod}",container="main""#);
+            history += &format!("container_cpu_usage_seconds_total{{{place}}} {used} {at}\n");
+        }
+    }
+    let store = prometheus(history + "# EOF\n");
+    let template = "template: {spec: {containers: [{name: main, image: \"example.com/app:1\"}]}}";
+    let objects = format!(
+        "apiVersion: apps/v1\nkind: StatefulSet\nmetadata: {{name: shard, namespace: shop}}\nspec: {{replicas: 6, {template}}}\n\
+         ---\napiVersion: batch/v1\nkind: CronJob\nmetadata: {{name: report, namespace: shop}}\n\
+         spec: {{schedule: \"7 * * * *\", jobTemplate: {{spec: {{{template}}}}}}}\n"
+    );
+    let world = folder(&[("objects.yaml", &objects)]);
+    let arguments = format!("-n shop --cluster-dir {} --prometheus {} -o csv", world.path().display(), store.url());
+    let said = recommend(&arguments);
+    let row = |name: &str| {
+        let row = said.out.lines().find(|line| line.contains(name) && line.contains(",cpu,"));
+        row.unwrap_or_else(|| panic!("no row of {name}: {}{}", said.out, said.err)).to_owned()
+    };
+    for (name, differs) in [("shard", true), ("report", false)] {
+        let row = row(name);
+        let recommended: f64 = row.split(',').nth(10).unwrap().parse().unwrap();
+        assert!((0.8..1.0).contains(&recommended), "{row}");
+        assert_eq!(row.contains("pods differ"), differs, "{row}");
+    }
 }
