@@ -3,6 +3,7 @@
 use std::fmt;
 
 use headroom_core::amount::Quantity;
+use headroom_core::cluster::usage::Resource;
 use serde::{Serialize, Serializer};
 
 /// The way from one amount to another.
@@ -59,4 +60,8 @@ pub fn some_text<S: Serializer>(value: &Option<impl fmt::Display>, serializer: S
 
 pub fn signed_text<S: Serializer>(amount: &Quantity, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(&signed(amount))
+}
+
+pub fn resource_name<S: Serializer>(resource: &Resource, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(resource.name())
 }

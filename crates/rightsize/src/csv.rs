@@ -8,7 +8,7 @@ use super::report::Report;
 use super::table;
 use super::workload::{Container, ResourceAdvice, Workload};
 
-const COLUMNS: [&str; 27] = [
+const COLUMNS: [&str; 28] = [
     "namespace",
     "kind",
     "name",
@@ -34,6 +34,7 @@ const COLUMNS: [&str; 27] = [
     "qos",
     "qos_after",
     "image",
+    "severity",
     "flags",
     "autoscalers",
 ];
@@ -50,7 +51,7 @@ pub fn text(report: &Report, has_header: bool) -> String {
     text
 }
 
-fn cells(of: &Workload, container: &Container, advice: &ResourceAdvice) -> [String; 27] {
+fn cells(of: &Workload, container: &Container, advice: &ResourceAdvice) -> [String; 28] {
     let is_cpu = advice.resource == Resource::Cpu;
     let plain = |amount: &Quantity| match is_cpu {
         true => (amount.milli_value() as f64 / 1_000.0).to_string(),
@@ -88,6 +89,7 @@ fn cells(of: &Workload, container: &Container, advice: &ResourceAdvice) -> [Stri
         of.qos.to_owned(),
         of.qos_after.to_owned(),
         container.image.clone(),
+        container.severity.to_string(),
         flags.join(", "),
         autoscalers.join("; "),
     ]

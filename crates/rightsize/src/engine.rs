@@ -30,7 +30,7 @@ use super::patches::containers_at;
 use super::quota_effect::{self, Charge, QuotaEffect};
 use super::reason::Reason;
 use super::recommendation::{self, Measurements, Recommendation, Why};
-use super::workload::{Container, CurrentRequest, Evidence, ResourceAdvice, SetBy, Workload};
+use super::workload::{Container, CurrentRequest, Evidence, ResourceAdvice, SetBy, Severity, Workload};
 use headroom_dryrun::cluster_reader::{ClusterReader, ReadError};
 use headroom_dryrun::evaluate::request as review;
 use headroom_dryrun::kinds::{ApiKind, metadata};
@@ -549,6 +549,7 @@ fn of_container(
         killed_at: measured.flat_map(|of| of.oom_kills.iter().map(|kill| kill.memory.clone())).max(),
         throttled_percent: None,
         restarts: 0,
+        severity: Severity::Unknown,
     }
 }
 

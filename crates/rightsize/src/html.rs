@@ -20,7 +20,7 @@ use super::quota_effect::QuotaEffect;
 use super::report::{Report, Sum, Total};
 use super::risk::{Kind, Risk};
 use super::table::{self, Flag, short};
-use super::workload::{Container, ResourceAdvice, Workload};
+use super::workload::{Container, ResourceAdvice, Severity, Workload};
 
 /// The design that the playground has too, and what only the report needs.
 const STYLE: &str = concat!(
@@ -196,7 +196,13 @@ fn containers(page: &mut String, report: &Report) {
         page,
         "<section><header><h2>Containers <small class=\"muted\">the largest savings first</small></h2><span id=\"count\" class=\"muted\"></span>\
          <input id=\"filter\" class=\"no-print\" type=\"search\" placeholder=\"Filter by name, image or flag\" aria-label=\"Filter\">\
-         </header><div class=\"card\"><table id=\"containers\"><thead><tr>"
+         </header>"
+    );
+    let rules: Vec<String> = report.rules.iter().map(|rule| escaped(&rule.to_string())).collect();
+    let _ = write!(
+        page,
+        "<p class=\"muted\">{}</p><div class=\"card\"><table id=\"containers\"><thead><tr>",
+        rules.join("<br>")
     );
     for (heading, class) in COLUMNS {
         let heading =
@@ -215,9 +221,10 @@ fn containers(page: &mut String, report: &Report) {
 fn container_row(page: &mut String, report: &Report, of: &Workload, container: &Container) {
     let flags: Vec<(Flag, String)> =
         table::flags(of, container).into_iter().map(|flag| (flag, flag.to_string())).collect();
+    let severity = container.severity.to_string();
     let all_flags = flags.iter().map(|(_, text)| text.as_str()).collect::<Vec<_>>().join(" ");
     let (namespace, name) = (&of.key.namespace, of.key.to_string());
-    let text = [namespace, &name, &container.name, &container.image, &all_flags].map(String::as_str);
+    let text = [namespace, &name, &container.name, &container.image, &severity, &all_flags].map(String::as_str);
     let id = id_of(namespace, &name, &container.name);
     let _ = write!(page, "<tr id=\"{id}\" data-text=\"{}\">", escaped(&text.join(" ").to_lowercase()));
     let above = [of.managed_by.as_ref().map(|top| format!("managed by {top}")), of.through.clone()];
@@ -234,9 +241,16 @@ fn container_row(page: &mut String, report: &Report, of: &Workload, container: &
         };
         format!(" <span class=\"pill {tone}\">{}</span>", escaped(text))
     });
+    let tone = match container.severity {
+        Severity::Critical => "bad",
+        Severity::Warning => "warn",
+        Severity::Adjust => "info",
+        Severity::Ok => "good",
+        Severity::Unknown => "",
+    };
     let _ = write!(
         page,
-        "<th scope=\"row\" data-sort=\"{id}\"><a href=\"#{id}\">{}</a>{}</th>",
+        "<th scope=\"row\" data-sort=\"{id}\"><a href=\"#{id}\">{}</a> <span class=\"pill {tone}\">{severity}</span>{}</th>",
         named(namespace, &of.key.name, &below),
         pills.collect::<String>()
     );

@@ -35,6 +35,7 @@ pub mod workload;
 pub mod price;
 pub mod quota_effect;
 pub mod risk;
+pub mod rule;
 
 pub mod report;
 

@@ -4,6 +4,7 @@ use headroom_core::cluster::usage::Resource;
 use headroom_report::markdown_cell;
 
 use super::report::Report;
+use super::rule::Rule;
 use super::table::{self, short};
 
 pub fn text(report: &Report) -> String {
@@ -16,9 +17,12 @@ pub fn text(report: &Report) -> String {
         report.risks.iter().for_each(|risk| text.push_str(&format!("- {}\n", markdown_cell(&risk.to_string()))));
         text.push('\n');
     }
+    let source = std::iter::once(report.source.to_string()).chain(report.rules.iter().map(Rule::to_string));
+    source.for_each(|line| text.push_str(&format!("- {}\n", markdown_cell(&line))));
     text.push_str(
-        "| Namespace | Workload | Container | Pods | CPU request | CPU p95 | Memory request | Memory peak | Saved | Flags |\n\
-         |---|---|---|---:|---|---:|---|---:|---|---|\n",
+        "\n| Namespace | Workload | Container | Pods | CPU request | CPU p95 | Memory request | Memory peak | Saved | Severity | \
+         Flags |\n\
+         |---|---|---|---:|---|---:|---|---:|---|---|---|\n",
     );
     let dash = || "-".to_owned();
     for (of, container) in report.containers() {
@@ -46,6 +50,7 @@ pub fn text(report: &Report) -> String {
             request(Resource::Memory),
             used(Resource::Memory),
             format!("{}, {}", saved(Resource::Cpu), saved(Resource::Memory)),
+            container.severity.to_string(),
             flags.join(", "),
         ];
         text.push_str(&format!("| {} |\n", cells.map(|cell| markdown_cell(&cell)).join(" | ")));

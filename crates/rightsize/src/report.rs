@@ -14,13 +14,16 @@ use super::owners::WorkloadRef;
 use super::price::{Money, Prices};
 use super::quota_effect::QuotaEffect;
 use super::risk::{self, Risk};
-use super::workload::{Container, Workload};
+use super::rule::Rule;
+use super::workload::{Container, Severity, Workload};
 
 /// Everything that is recommended in one run.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Report {
     pub source: Source,
+    /// How the requests were made.
+    pub rules: Vec<Rule>,
     pub workloads: Vec<Workload>,
     /// By namespace.
     pub totals: Vec<Total>,
@@ -51,13 +54,17 @@ pub struct Source {
     pub is_partial: bool,
 }
 
-/// `Usage from Prometheus at monitoring/prometheus:9090, 2026-11-08T10:00:00Z to 2026-11-22T10:00:00Z`
+/// `Usage from Prometheus at monitoring/prometheus:9090, 2026-11-08T10:00:00Z to 2026-11-22T10:00:00Z, step 5m`
 impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Usage from {}", self.name)?;
-        match (&self.from, &self.to) {
-            (Some(from), Some(to)) => write!(f, ", {from} to {to}"),
-            _ => Ok(()),
+        if let (Some(from), Some(to)) = (&self.from, &self.to) {
+            write!(f, ", {from} to {to}")?;
+        }
+        match self.step_seconds {
+            Some(step) if step % 60 == 0 => write!(f, ", step {}m", step / 60),
+            Some(step) => write!(f, ", step {step}s"),
+            None => Ok(()),
         }
     }
 }
@@ -110,7 +117,7 @@ pub enum Order {
 impl Report {
     /// Workloads in order, and their sums.
     pub fn new(
-        source: Source,
+        (source, rules): (Source, Vec<Rule>),
         mut workloads: Vec<Workload>,
         quotas: Vec<QuotaEffect>,
         notes: Vec<String>,
@@ -118,12 +125,17 @@ impl Report {
         order: Order,
     ) -> Self {
         sort(&mut workloads, order, &prices);
+        for of in &mut workloads {
+            let severities: Vec<Severity> =
+                of.containers.iter().map(|container| risk::severity(of, container)).collect();
+            of.containers.iter_mut().zip(severities).for_each(|(container, severity)| container.severity = severity);
+        }
         let mut of_namespaces: BTreeMap<&str, Vec<&Workload>> = BTreeMap::new();
         workloads.iter().for_each(|of| of_namespaces.entry(&of.key.namespace).or_default().push(of));
         let totals = of_namespaces.iter().map(|(namespace, of)| total(Some(namespace), of, &prices)).collect();
         let total = total(None, &workloads.iter().collect::<Vec<_>>(), &prices);
         let risks = risk::of_all(&workloads);
-        Self { source, workloads, totals, total, quotas, risks, notes, prices }
+        Self { source, rules, workloads, totals, total, quotas, risks, notes, prices }
     }
 
     /// The first line for people: what is at risk, and what is left alone because nobody has measured it; empty if nothing

@@ -8,7 +8,7 @@ use headroom_core::cluster::usage::Resource;
 use serde::Serialize;
 
 use super::owners::WorkloadRef;
-use super::workload::{Container, ResourceAdvice, Workload};
+use super::workload::{Container, ResourceAdvice, Severity, Workload};
 
 /// A container that is in trouble, and what helps.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -21,6 +21,7 @@ pub struct Risk {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resource: Option<&'static str>,
     pub risk: Kind,
+    pub severity: Severity,
     /// The problem, such as `OOM-killed 3 times at 512Mi`.
     pub text: String,
     /// What helps: `raise the memory limit to 615Mi`.
@@ -58,13 +59,21 @@ pub fn of_all(workloads: &[Workload]) -> Vec<Risk> {
     risks.into_iter().map(|(_, risk)| risk).collect()
 }
 
+/// How urgent a container is: as urgent as the worst of its risks.
+pub fn severity(of: &Workload, container: &Container) -> Severity {
+    let risks = found(of, container).into_iter().map(|(_, risk)| risk.severity);
+    risks.min().unwrap_or_else(|| container.severity_without_risk())
+}
+
 /// The risks of a container, each with its weight among those of its kind.
 fn found(of: &Workload, container: &Container) -> Vec<(u64, Risk)> {
     let mut risks = Vec::new();
     let mut add = |kind, resource: Option<Resource>, weight, (text, fix)| {
         let (workload, container) = (of.key.clone(), container.name.clone());
+        // Of memory too little ends in a kill or an eviction.
+        let severity = if resource == Some(Resource::Memory) { Severity::Critical } else { Severity::Warning };
         let resource = resource.map(Resource::name);
-        risks.push((weight, Risk { workload, container, resource, risk: kind, text, fix }));
+        risks.push((weight, Risk { workload, container, resource, risk: kind, severity, text, fix }));
     };
     if let Some(texts) = killed(container) {
         add(Kind::OomKilled, Some(Resource::Memory), container.oom_kills, texts);

@@ -11,7 +11,7 @@ use headroom_report::{Page, Paint, Table};
 
 use super::recommendation::{NO_USAGE_DATA, TOO_LITTLE_DATA};
 use super::report::{Report, Total};
-use super::workload::{Container, ResourceAdvice, SetBy, Workload};
+use super::workload::{Container, ResourceAdvice, SetBy, Severity, Workload};
 
 /// How the table looks.
 #[derive(Debug, Clone, Copy)]
@@ -49,9 +49,10 @@ const NUMBERS: [&str; 17] = [
     "SAVED",
 ];
 /// What a narrow terminal does without, the first first.
-const SPARE: [&str; 9] = [
+const SPARE: [&str; 10] = [
     "STORAGE PEAK",
     "EVIDENCE",
+    "SEVERITY",
     "PODS",
     "CPU P95",
     "MEMORY PEAK",
@@ -93,6 +94,9 @@ pub fn page(report: &Report, view: View) -> Page {
         report.risks.iter().for_each(|risk| writeln!(page, "  {}", view.paint.bad(&risk.to_string())));
         page.gap();
     }
+    writeln!(page, "{}", report.source);
+    report.rules.iter().for_each(|rule| writeln!(page, "{rule}"));
+    page.gap();
     page.table(rows(report, view));
     // Without any recommendation the sums are nothing, beside workloads that request something.
     let has_advice = report.total.without_advice < report.total.containers;
@@ -110,7 +114,6 @@ pub fn page(report: &Report, view: View) -> Page {
         page.gap();
         page.table(totals);
     }
-    writeln!(page, "\n{}", report.source);
     if view.is_wide || report.containers().count() <= FEW {
         section(&mut page, "Reasons", reasons(report));
     }
@@ -206,7 +209,7 @@ fn rows(report: &Report, view: View) -> Table {
     if has_prices {
         header.push("PER MONTH");
     }
-    header.push("EVIDENCE");
+    header.extend(["EVIDENCE", "SEVERITY"]);
     if view.is_wide {
         header.extend(WIDE);
     } else {
@@ -237,6 +240,7 @@ fn rows(report: &Report, view: View) -> Table {
             cells.push(money.map_or_else(dash, |money| money.to_string()));
         }
         cells.push(container.evidence.as_ref().map_or_else(dash, ToString::to_string));
+        cells.push(severity(container.severity, view.paint));
         if view.is_wide {
             cells.extend(wide(of, container, &units, view.charset));
         } else {
@@ -262,6 +266,15 @@ fn request(advice: Option<&ResourceAdvice>, units: &Units, paint: Paint) -> Stri
     let is_more = advice.saved(1).is_some_and(|saved| saved.is_negative());
     let painted = if is_more { paint.bad(&number) } else { paint.good(&number) };
     format!("{current} -> {painted}")
+}
+
+fn severity(severity: Severity, paint: Paint) -> String {
+    let text = severity.to_string();
+    match severity {
+        Severity::Critical => paint.bad(&text),
+        Severity::Ok => paint.good(&text),
+        Severity::Warning | Severity::Adjust | Severity::Unknown => text,
+    }
 }
 
 /// The amount of usage that requests are compared with: what CPU mostly needs, and what memory needs at most.

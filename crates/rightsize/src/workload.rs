@@ -6,9 +6,9 @@ use headroom_core::amount::Quantity;
 use headroom_core::cluster::usage::{Resource, Window};
 use headroom_core::estimate::Adjustment;
 use headroom_core::truncate::count_of;
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
-use super::amounts::{Delta, percent_more, some_text, text};
+use super::amounts::{Delta, percent_more, resource_name, some_text, text};
 use super::autoscaler::{Requested, Scaled};
 use super::distribution::Distribution;
 use super::history::ContainerUsage;
@@ -67,13 +67,44 @@ pub struct Container {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub throttled_percent: Option<u64>,
     pub restarts: u64,
+    pub severity: Severity,
+}
+
+/// How urgent a container is, the most urgent first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// It is OOM-killed, or above its memory request most of the time, and so among the first to be evicted.
+    Critical,
+    /// It is throttled, above its CPU request most of the time, or has no request.
+    Warning,
+    /// A request is off its recommendation by more than [`MUCH_PERCENT`].
+    Adjust,
+    Ok,
+    /// Nothing is recommended.
+    Unknown,
+}
+
+/// A request that is off its recommendation by more than this is worth a change.
+const MUCH_PERCENT: u64 = 20;
+
+impl fmt::Display for Severity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Critical => "critical",
+            Self::Warning => "warning",
+            Self::Adjust => "adjust",
+            Self::Ok => "ok",
+            Self::Unknown => "unknown",
+        })
+    }
 }
 
 /// The recommendation for one resource of a container.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ResourceAdvice {
-    #[serde(serialize_with = "name")]
+    #[serde(serialize_with = "resource_name")]
     pub resource: Resource,
     /// The request that admission makes of what is set now.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -270,6 +301,17 @@ impl Container {
             .is_some_and(|of| of.recommended.as_ref().zip(of.used.as_ref()).is_some_and(|(to, used)| to < used.peak()))
     }
 
+    /// How urgent it is if it is at no risk.
+    pub fn severity_without_risk(&self) -> Severity {
+        let is_much_off =
+            |advice: &ResourceAdvice| advice.off_by_percent().is_some_and(|off| off.unsigned_abs() > MUCH_PERCENT);
+        match self.resources.iter().any(is_much_off) {
+            _ if self.is_without_advice() => Severity::Unknown,
+            true => Severity::Adjust,
+            false => Severity::Ok,
+        }
+    }
+
     /// Whether its CPU usage shows less than it wanted.
     pub fn is_much_throttled(&self) -> bool {
         self.throttled_percent.is_some_and(|percent| percent >= MUCH_THROTTLED)
@@ -300,8 +342,4 @@ impl Workload {
         let saved = self.containers.iter().filter_map(|container| self.saved_by(container, resource));
         saved.fold(Quantity::ZERO, |sum, saved| sum.plus(&saved))
     }
-}
-
-fn name<S: Serializer>(resource: &Resource, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(resource.name())
 }

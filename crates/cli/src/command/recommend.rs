@@ -333,6 +333,7 @@ pub fn on_all(
     source.is_partial |= run.is_partial();
     notes.extend(run.all_notes(all_namespaces));
     let prices = usage.map(|usage| usage.costs.prices()).unwrap_or_default();
+    let source = (source, headroom_rightsize::rule::of(&settings));
     let report = Report::new(source, workloads, quota_effect::together(effects), notes, prices, Order::Name);
     Ok(Advised { report, trends, is_of_store: histories.is_some() })
 }
@@ -474,6 +475,7 @@ fn recommend(
     notes.extend(without_advice(&workloads, histories.as_ref()));
     notes.extend(run.all_notes(args.target.all_namespaces));
     let prices = args.usage.costs.prices();
+    let source = (source, headroom_rightsize::rule::of(&settings));
     Ok(Report::new(source, workloads, quota_effect::together(effects), notes, prices, args.sort_by))
 }
 

@@ -148,6 +148,35 @@ const fn bound(resource: Resource, purpose: Purpose) -> Option<(Percentile, Wind
     }
 }
 
+/// The rule for what is written into manifests, in words.
+pub fn rule_of_manifests(settings: &EstimateSettings<'_>, resource: Resource) -> String {
+    let figures: Vec<String> = settings.percentile.of(resource).iter().map(ToString::to_string).collect();
+    let mut text = match figures.as_slice() {
+        [one] => one.clone(),
+        several => format!("the larger of {},", several.join(" and ")),
+    };
+    let mut add = |words: &str| text.push_str(words);
+    let margin = settings.margin.of(resource);
+    if !margin.is_zero() {
+        add(&format!(" + {margin}"));
+    }
+    if let Some((percentile, window, margin)) = bound(resource, Purpose::Manifest)
+        && settings.has_default_rule(resource)
+    {
+        add(&format!(", from {KNOWN_DAYS} days on at most {percentile} of {window} + {margin}"));
+    }
+    add(&format!("; at least {}", settings.min.of(resource)));
+    if settings.has_default_percentile(resource) {
+        let (window, _) = peak_to_cover(Purpose::Manifest, false);
+        match resource {
+            Resource::Cpu => add(", and p95 of the busiest pod"),
+            Resource::Memory => add(&format!(", and the peak of {window}")),
+            Resource::EphemeralStorage => {}
+        }
+    }
+    text
+}
+
 /// A percentile of the usage in a window.
 struct Figure {
     percentile: Percentile,

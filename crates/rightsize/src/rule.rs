@@ -1,0 +1,86 @@
+//! The rule that amounts are made by, for the top of a report.
+
+use std::fmt;
+
+use headroom_core::amount::Quantity;
+use headroom_core::cluster::usage::Resource;
+use headroom_core::estimate;
+use headroom_core::json::Document;
+use headroom_core::settings::{PercentileChoice, Settings};
+use serde::Serialize;
+use serde_json::Value;
+
+use super::amounts::{resource_name, text};
+
+/// How the request for one resource is made.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Rule {
+    #[serde(serialize_with = "resource_name")]
+    pub resource: Resource,
+    /// The largest of these counts.
+    pub percentiles: Vec<String>,
+    /// What is added to it: `10% + 25m`
+    pub margin: String,
+    #[serde(serialize_with = "text")]
+    pub min: Quantity,
+    /// All of it in a sentence.
+    pub text: String,
+}
+
+/// `cpu request: the larger of p90 of recent and p80 of 7d, + 10% + 25m; …`
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} request: {}", self.resource.name(), self.text)
+    }
+}
+
+/// The rules of settings, in which every resource has one that is recommended. Settings that cannot be read have none.
+pub fn of(settings: &Value) -> Vec<Rule> {
+    let text = settings.to_string();
+    let document = Document::read(&text).ok();
+    let settings = document.as_ref().and_then(|document| Settings::read(Some(document.root())).ok());
+    let Some(Settings { estimates, .. }) = settings else { return Vec::new() };
+    let wanted = Resource::ALL.into_iter().filter(|resource| *estimates.resources.of(*resource));
+    let rules = wanted.map(|resource| Rule {
+        resource,
+        percentiles: estimates.percentile.of(resource).iter().map(PercentileChoice::to_string).collect(),
+        margin: estimates.margin.of(resource).to_string(),
+        min: estimates.min.of(resource).clone(),
+        text: estimate::rule_of_manifests(&estimates, resource),
+    });
+    rules.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_rule_says_what_counts_and_what_bounds_it() {
+        let check = |settings: Value, expected: &[&str]| {
+            let rules: Vec<String> = of(&settings).iter().map(Rule::to_string).collect();
+            assert_eq!(rules, expected, "{settings}");
+        };
+        check(
+            json!({}),
+            &[
+                "cpu request: the larger of p90 of recent and p80 of 7d, + 10% + 25m, from 7 days on at most p99 of 30d + \
+                 2m; at least 10m, and p95 of the busiest pod",
+                "memory request: the larger of p99.9 of recent and p99 of 30d, + 10% + 64Mi, from 7 days on at most peak of \
+                 30d + 10% + 16Mi; at least 32Mi, and the peak of 30d",
+            ],
+        );
+        let chosen =
+            json!({"resources": ["cpu", "ephemeral-storage"], "percentile": {"cpu": 95}, "margin": {"cpu": 0}});
+        check(
+            json!({"estimates": chosen}),
+            &[
+                "cpu request: p95; at least 10m",
+                "ephemeral-storage request: the larger of peak of 7d and p98 of 30d, + 10% + 64Mi; at least 32Mi",
+            ],
+        );
+        check(json!({"estimates": {"percentile": "p42"}}), &[]);
+    }
+}
