@@ -101,9 +101,11 @@ proptest! {
                 let amount = mebibytes(figure);
                 prop_assert!(amount <= most * slack && amount * slack >= least, "{window} {figure}: {least} {most}");
             }
-            if let Some(busiest) = usage["cpu"]["busiest"].as_str() {
-                let millicores = busiest.parse::<Quantity>().unwrap().milli_value() as f64;
-                prop_assert!(millicores <= 2.0 * most * slack && millicores * slack >= least, "{busiest}: {least} {most}");
+            let cpu = &usage["cpu"];
+            let figures = cpu["percentiles"].as_array().unwrap().iter().chain(cpu.get("peak")).chain(cpu.get("busiest"));
+            for figure in figures.filter_map(Value::as_str) {
+                let millicores = figure.parse::<Quantity>().unwrap().milli_value() as f64;
+                prop_assert!(millicores <= 2.0 * most * slack && millicores * slack >= least, "{figure}: {least} {most}");
             }
         }
         let killed = honest.iter().filter_map(|tenant| tenant.killed_at).max();
