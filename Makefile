@@ -33,6 +33,7 @@ help:
 	@echo "make bench-recommend    cost and quality of recommendations for 600 workloads with a real Prometheus"
 	@echo "make bench-estimates    accuracy of estimates on recorded usage: TRACES=folder"
 	@echo "make bench-ledger       latency and CPU of the ledger at a real API server, beside the in-tree plugin"
+	@echo "make sizing             cost in clusters of up to 1,000 nodes, and a model of 5,000: writes the table of the book"
 	@echo "make fmt lint clean"
 
 policy.wasm: $(SOURCES) scripts/build-wasm.sh scripts/wasm-toolchain.sh
@@ -78,7 +79,8 @@ unit-tests: policy.wasm test-servers browser
 .PHONY: test-benches
 test-benches: test-servers
 	HEADROOM_BENCH_DAYS=1 HEADROOM_BENCH_CONTAINERS=100 HEADROOM_BENCH_WORKLOADS=20 \
-	  $(CARGO) bench --locked --workspace --profile dev --bench collect --bench prometheus --bench recommend
+	  HEADROOM_SIZING_NODES=1,2 \
+	  $(CARGO) bench --locked --workspace --profile dev --bench collect --bench prometheus --bench recommend --bench sizing
 
 # Prometheus, InfluxDB and VictoriaMetrics, which tests start on loopback.
 .PHONY: test-servers
@@ -192,6 +194,11 @@ bench-recommend: test-servers
 .PHONY: bench-estimates
 bench-estimates:
 	TRACES="$(abspath $(TRACES))" cargo bench --locked --profile native --package headroom-cli --bench estimates
+
+# SIZES=100,1000,5000 measures other clusters and only prints the table.
+.PHONY: sizing
+sizing:
+	$(if $(SIZES),HEADROOM_SIZING_NODES=$(SIZES)) cargo bench --locked --profile native --package headroom-cli --bench sizing
 
 .PHONY: bench-ledger
 bench-ledger:

@@ -1,0 +1,382 @@
+//! What Headroom costs in clusters of 20 to 5,000 nodes: `make sizing`, which writes the table of the book.
+//!
+//! The programs are the real ones. What they read is made by a formula (`world`): a metrics store, and an API server with pods of
+//! six kilobytes. The store of the collector is filled with 30 days beforehand, and what is measured is the second hour
+//! after that. Every figure must grow at most as fast as the cluster does. The largest cluster is where a straight line through
+//! the two before leads; how far off such a line would have been at the largest that is measured stands beside it.
+//! Times are processor times and memory is the most that was resident, so that other work on the machine changes little.
+//! `HEADROOM_SIZING_NODES=1,2` measures other sizes, and leaves the page alone. 5,000 need 20 GB of memory and as much of disk.
+
+#![expect(clippy::indexing_slicing, reason = "a benchmark may stop where something is not as it made it")]
+
+#[expect(dead_code, reason = "this one has a list of sizes, and no use for time on the wall")]
+mod measure;
+mod world;
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io::{self, BufRead as _, BufReader, Write as _};
+use std::net::TcpStream;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use headroom_collector::store::Store;
+use headroom_fixtures::{api_server, servers, workspace_file};
+use headroom_quota_server::tls;
+use headroom_usage::batch::Gathered;
+use headroom_usage::sample::{Batch, Container, Resource, Sample, Series, Window};
+use headroom_usage::{DAY, day_of};
+use measure::{Cost, Result, high_water_mark, processor_seconds_of};
+use tokio::runtime::Runtime;
+use world::{NAMESPACES_OF_NODE, PODS, Passed, World};
+
+/// A figure may grow by so much more than the cluster, because measurements vary.
+const TOLERANCE: f64 = 1.25;
+/// Days of history in the store, and how far apart their samples are.
+const DAYS: i64 = 30;
+const STEP: i64 = 900;
+/// The cluster that is computed from the others.
+const LARGEST: u64 = 5_000;
+/// The nodes of the cluster in which the first run is measured, which costs as much everywhere for each namespace and day.
+const SMALL: u64 = 20;
+const PAGE: &str = "docs/src/concepts/sizing.md";
+const BEGIN: &str = "<!-- sizing: written by make sizing -->\n";
+const END: &str = "<!-- end of sizing -->";
+
+fn main() -> Result<()> {
+    if !measure::is_asked_for() {
+        return Ok(());
+    }
+    let chosen = std::env::var("HEADROOM_SIZING_NODES").ok();
+    let sizes = chosen.as_deref().unwrap_or("20,100,1000").split(',').map(str::parse);
+    let sizes = sizes.collect::<std::result::Result<Vec<u64>, _>>()?;
+    let mut table = Table { sizes, figures: Vec::new() };
+    let first_run = Scene::new(SMALL.min(table.sizes.first().copied().unwrap_or(SMALL)))?.first_run()?;
+    for nodes in table.sizes.clone() {
+        let begun = Instant::now();
+        let of_first_run =
+            first_run.map(|(name, each)| (name, each * (nodes * NAMESPACES_OF_NODE) as f64 * DAYS as f64));
+        for (name, value) in Scene::new(nodes)?.measure()?.into_iter().chain(of_first_run) {
+            table.add(name, value);
+        }
+        eprintln!("{nodes} nodes measured in {:.0} s", begun.elapsed().as_secs_f64());
+    }
+    let text = table.markdown();
+    print!("{text}");
+    table.check()?;
+    if chosen.is_none() {
+        let page = fs::read_to_string(workspace_file(PAGE))?;
+        let (before, rest) = page.split_once(BEGIN).ok_or("the page has no place for the table")?;
+        let (_, after) = rest.split_once(END).ok_or("the page has no end of the table")?;
+        fs::write(workspace_file(PAGE), format!("{before}{BEGIN}\n{text}\n{END}{after}"))?;
+    }
+    Ok(())
+}
+
+type Figures = Vec<(&'static str, f64)>;
+
+/// A cluster, and the servers that stand for it.
+struct Scene {
+    world: Arc<World>,
+    nodes: u64,
+    folder: tempfile::TempDir,
+    metrics: u16,
+    _runtime: Runtime,
+    /// The end of the history in the store.
+    end: i64,
+}
+
+impl Scene {
+    fn new(nodes: u64) -> Result<Self> {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_all().build()?;
+        let (world, folder) = (World::new(nodes), tempfile::tempdir()?);
+        let metrics = world.serve_metrics(&runtime)?;
+        let api = format!("http://127.0.0.1:{}", world.serve_api(&runtime)?);
+        fs::write(folder.path().join("kubeconfig"), api_server::kubeconfig(&[("bench", &api, "default")]))?;
+        let now = i64::try_from(SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs())?;
+        // So that the hours that follow are read in one window each, and are over.
+        let end = (now.div_euclid(6 * 3600) - 1) * 6 * 3600;
+        Ok(Self { world, nodes, folder, metrics, _runtime: runtime, end })
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn program(&self, program: &str) -> Command {
+        let mut command = Command::new(program);
+        command.env("KUBECONFIG", self.file("kubeconfig")).env("RUST_LOG", "error");
+        command
+    }
+
+    fn measure(&self) -> Result<Figures> {
+        let mut figures = vec![
+            ("namespaces", (self.nodes * NAMESPACES_OF_NODE) as f64),
+            ("pods", (self.nodes * NAMESPACES_OF_NODE * PODS) as f64),
+        ];
+        self.fill_store("usage.redb")?;
+        self.collect("usage.redb", self.end + 3600, &[])?;
+        self.world.take();
+        let cost = self.collect("usage.redb", self.end + 7200, &[])?;
+        figures.extend(self.of_collector(&cost, self.world.take())?);
+        figures.extend(self.of_policy_server());
+        figures.extend(self.of_ledger()?);
+        figures.extend(self.of_snapshot()?);
+        figures.extend(self.of_page()?);
+        Ok(figures)
+    }
+
+    /// The history before the first hour that is read.
+    fn fill_store(&self, name: &str) -> Result<()> {
+        let store = Store::open(&self.file(name))?;
+        let first = day_of(self.end - DAYS * DAY);
+        for day in first..=day_of(self.end - 1) {
+            let window = Window { from: i64::from(day) * DAY, to: self.end.min(i64::from(day + 1) * DAY) };
+            let mut gathered = Gathered::default();
+            for namespace in 0..self.world.namespaces {
+                for container in self.world.containers(namespace, window.from, window.from + 1) {
+                    let times = (window.from..window.to).step_by(STEP as usize).filter(|time| container.runs_at(*time));
+                    let usage: Vec<_> =
+                        times.map(|time| (time, self.world.usage(namespace, &container, time))).collect();
+                    let of = |resource, samples| Series {
+                        container: Container {
+                            namespace: world::namespace(namespace),
+                            pod: container.pod.clone(),
+                            name: "main".to_owned(),
+                            image: container.image.clone(),
+                        },
+                        resource,
+                        samples,
+                        step_seconds: STEP as u32,
+                    };
+                    let cpu = usage.iter().map(|(time, (micros, _))| Sample { time: *time, value: micros * 1000 });
+                    let memory = usage.iter().map(|(time, (_, bytes))| Sample { time: *time, value: *bytes });
+                    let series = vec![of(Resource::Cpu, cpu.collect()), of(Resource::Memory, memory.collect())];
+                    gathered.take(Batch::Usage(series), window);
+                }
+            }
+            store.add_present(window, &gathered, None)?;
+        }
+        Ok(())
+    }
+
+    /// Reads what is new by the clock of the metrics store, and publishes.
+    fn collect(&self, store: &str, now: i64, more: &[&str]) -> Result<Cost> {
+        self.world.now.store(now + 120, Ordering::Relaxed);
+        let mut command = self.program(env!("CARGO_BIN_EXE_headroom-controller"));
+        command.args(["collect", "prometheus", &format!("http://127.0.0.1:{}", self.metrics), "--once", "--store"]);
+        measure::run(command.arg(self.file(store)).args(more).stderr(Stdio::inherit()))
+    }
+
+    /// What reading the past costs for each namespace and day.
+    fn first_run(&self) -> Result<[(&'static str, f64); 3]> {
+        let cost = self.collect("first.redb", self.end, &["--days", "1"])?;
+        let (read, days) = (self.world.take(), (self.end - (self.end - DAY).div_euclid(DAY) * DAY) as f64 / DAY as f64);
+        let each = days * self.world.namespaces as f64;
+        Ok([
+            ("first run, modelled: queries", read.queries as f64 / each),
+            ("first run, modelled: GB from the metrics store", read.query_bytes as f64 / 1e9 / each),
+            ("first run, modelled: CPU, h", cost.processor_seconds / 3600.0 / each),
+        ])
+    }
+
+    fn of_collector(&self, cost: &Cost, hour: Passed) -> Result<Figures> {
+        let (objects, bytes) = self.world.stored("/apis/headroom.dev/v1alpha1/namespaces/headroom/usageprofiles/");
+        Ok(vec![
+            ("collector: CPU, s/h", cost.processor_seconds),
+            ("collector: memory, MiB", cost.peak_kib as f64 / 1024.0),
+            ("collector: disk, MB", fs::metadata(self.file("usage.redb"))?.len() as f64 / 1e6),
+            ("metrics store: queries/h", hour.queries as f64),
+            ("metrics store: MB/h, compressed", hour.query_bytes as f64 / 1e6),
+            ("API server: reads/h", hour.reads as f64),
+            ("API server: MB read/h", hour.read_bytes as f64 / 1e6),
+            ("API server: objects written/h", hour.writes as f64),
+            ("API server: MB written/h", hour.written_bytes as f64 / 1e6),
+            ("etcd: objects of history", objects as f64),
+            ("etcd: MB of history", bytes as f64 / 1e6),
+        ])
+    }
+
+    /// What the host of the policies keeps of the lists that they ask for, once a pod was created in each namespace.
+    fn of_policy_server(&self) -> Figures {
+        let lists = ["/api/v1/limitranges", "/api/v1/resourcequotas"];
+        let objects = lists.iter().filter_map(|list| self.world.made(list));
+        let bytes: usize = objects.flat_map(|(count, object)| (0..count).map(move |number| object(number).len())).sum();
+        vec![
+            ("policy server: watches", (lists.len() as u64 * self.world.namespaces) as f64),
+            ("policy server: MB of JSON kept", bytes as f64 / 1e6),
+        ]
+    }
+
+    /// A replica that leads, until it has counted all pods.
+    fn of_ledger(&self) -> Result<Figures> {
+        let made = tls::make(&["127.0.0.1".to_owned()], 1)?;
+        fs::write(self.file("tls.crt"), made.certificate)?;
+        fs::write(self.file("tls.key"), made.key)?;
+        let (reviews, status) = (servers::free_port(), servers::free_port());
+        let mut command = self.program(env!("CARGO_BIN_EXE_headroom-controller"));
+        command.args([
+            "enforce-quotas",
+            "--no-configure",
+            "--listen",
+            &format!("127.0.0.1:{reviews}"),
+            "--listen-status",
+        ]);
+        command.arg(format!("127.0.0.1:{status}")).arg("--tls-certificate").arg(self.file("tls.crt"));
+        let running = Running(command.arg("--tls-key").arg(self.file("tls.key")).stderr(Stdio::inherit()).spawn()?);
+        let counted = format!("headroom_ledger_objects {}\n", self.world.namespaces * PODS);
+        let begun = Instant::now();
+        while !servers::request(status, "GET", "/metrics", b"").is_ok_and(|(_, text)| text.contains(&counted)) {
+            if begun.elapsed() > Duration::from_secs(600) {
+                return Err("the ledger has not counted all pods in ten minutes".into());
+            }
+            std::thread::sleep(Duration::from_millis(200));
+        }
+        let (objects, bytes) = self.world.stored("/apis/headroom.dev/v1alpha1/namespaces/headroom/quotaledgers/");
+        Ok(vec![
+            ("ledger: CPU to count all pods, s", processor_seconds_of(running.0.id())),
+            ("ledger: memory, MiB", high_water_mark(running.0.id()) as f64 / 1024.0),
+            ("ledger: objects", objects as f64),
+            ("ledger: MB in etcd", bytes as f64 / 1e6),
+        ])
+    }
+
+    fn of_snapshot(&self) -> Result<Figures> {
+        let mut command = self.program(env!("CARGO_BIN_EXE_kubectl-headroom"));
+        let file = self.file("snapshot.json");
+        self.world.take();
+        let cost = measure::run(command.args(["snapshot", "-A", "-o"]).arg(&file).stdout(Stdio::null()))?;
+        let bytes = fs::metadata(&file)?.len();
+        fs::remove_file(file)?;
+        Ok(vec![
+            ("snapshot: CPU, s", cost.processor_seconds),
+            ("snapshot: memory, MiB", cost.peak_kib as f64 / 1024.0),
+            ("snapshot: MB read from the API server", self.world.take().read_bytes as f64 / 1e6),
+            ("snapshot: MB", bytes as f64 / 1e6),
+        ])
+    }
+
+    /// The server of the page, until a browser has read the cluster once.
+    fn of_page(&self) -> Result<Figures> {
+        let site = self.file("site");
+        fs::create_dir(&site)?;
+        fs::write(site.join("index.html"), "<html lang=\"en\">")?;
+        let mut command = self.program(env!("CARGO_BIN_EXE_kubectl-headroom"));
+        command.args(["ui", "-A", "--no-open", "--site"]).arg(site).stdout(Stdio::piped());
+        let mut running = Running(command.spawn()?);
+        let mut said = String::new();
+        BufReader::new(running.0.stdout.take().ok_or("no output")?).read_line(&mut said)?;
+        let url = said.split(' ').find_map(|word| word.strip_prefix("http://")).ok_or("no address")?;
+        let answer = get(&format!("{url}cluster.json"))?;
+        Ok(vec![
+            ("ui: CPU of a reading, s", processor_seconds_of(running.0.id())),
+            ("ui: memory, MiB", high_water_mark(running.0.id()) as f64 / 1024.0),
+            ("ui: MB to the browser", answer as f64 / 1e6),
+        ])
+    }
+}
+
+/// A program that is stopped in the end.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        _ = self.0.kill();
+        _ = self.0.wait();
+    }
+}
+
+/// The length of a good answer.
+fn get(url: &str) -> Result<u64> {
+    let (address, path) = url.split_once('/').ok_or("no path")?;
+    let mut stream = TcpStream::connect(address)?;
+    write!(stream, "GET /{path} HTTP/1.0\r\nHost: {address}\r\n\r\n")?;
+    let (mut stream, mut status) = (BufReader::new(stream), String::new());
+    stream.read_line(&mut status)?;
+    if !status.contains(" 200 ") {
+        return Err(format!("the page answers {status}").into());
+    }
+    Ok(io::copy(&mut stream, &mut io::sink())?)
+}
+
+struct Table {
+    /// In nodes.
+    sizes: Vec<u64>,
+    /// One value for each size.
+    figures: Vec<(&'static str, Vec<f64>)>,
+}
+
+impl Table {
+    fn add(&mut self, name: &'static str, value: f64) {
+        match self.figures.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, values)) => values.push(value),
+            None => self.figures.push((name, vec![value])),
+        }
+    }
+
+    /// Where a straight line through two neighbouring sizes is at another one.
+    fn on_line(&self, values: &[f64], first: usize, nodes: u64) -> Option<f64> {
+        let at = |place: usize| Some((*self.sizes.get(place)? as f64, *values.get(place)?));
+        let ((from, before), (to, after)) = (at(first)?, at(first + 1)?);
+        Some(before + (after - before) / (to - from) * (nodes as f64 - from))
+    }
+
+    /// With the largest cluster by the last two sizes, and how far off the same would have been for the last size.
+    fn markdown(&self) -> String {
+        let last = self.sizes.last().copied().unwrap_or_default();
+        let mut text = String::from("| nodes |");
+        self.sizes.iter().for_each(|nodes| _ = write!(text, " {} |", shown(*nodes as f64)));
+        _ = write!(text, " {} (model) | the model at {} |\n|---|", shown(LARGEST as f64), shown(last as f64));
+        self.sizes.iter().for_each(|_| text.push_str("--:|"));
+        text.push_str("--:|--:|\n");
+        for (name, values) in &self.figures {
+            _ = write!(text, "| {name} |");
+            values.iter().for_each(|value| _ = write!(text, " {} |", shown(*value)));
+            let place = self.sizes.len();
+            let largest = place.checked_sub(2).and_then(|place| self.on_line(values, place, LARGEST));
+            let known = place.checked_sub(3).and_then(|place| self.on_line(values, place, last));
+            let off =
+                known.zip(values.last()).map(|(known, measured)| format!("{:+.0} %", (known / measured - 1.0) * 100.0));
+            _ = writeln!(text, " {} | {} |", largest.map(shown).unwrap_or_default(), off.unwrap_or_default());
+        }
+        text
+    }
+
+    /// Nothing grows faster than the cluster.
+    fn check(&self) -> Result<()> {
+        let mut faster = Vec::new();
+        for (name, values) in &self.figures {
+            for (sizes, values) in self.sizes.windows(2).zip(values.windows(2)) {
+                let ([small, large], [before, after]) = (sizes, values) else { continue };
+                // Small figures are mostly of things that every cluster has, and of rounding.
+                if *after > 10.0 && after / before > TOLERANCE * *large as f64 / *small as f64 {
+                    faster.push(format!("{name}: {before} at {small} nodes, {after} at {large}"));
+                }
+            }
+        }
+        if faster.is_empty() {
+            Ok(())
+        } else {
+            Err(format!("grows faster than the cluster: {}", faster.join("; ")).into())
+        }
+    }
+}
+
+/// With three digits or more, and commas between thousands.
+fn shown(value: f64) -> String {
+    let digits = if value >= 100.0 {
+        0
+    } else if value >= 10.0 {
+        1
+    } else {
+        2
+    };
+    let text = format!("{value:.digits$}");
+    let (whole, rest) = text.split_at(text.find('.').unwrap_or(text.len()));
+    let groups: Vec<&str> =
+        whole.as_bytes().rchunks(3).rev().filter_map(|group| std::str::from_utf8(group).ok()).collect();
+    groups.join(",") + rest
+}
