@@ -401,7 +401,7 @@ impl Args {
     fn check_write(&self) -> anyhow::Result<()> {
         let Some(paths) = &self.write else { return Ok(()) };
         if paths.is_empty() && self.manifests.files.is_empty() {
-            bail!("--write needs the manifests to write: give them to it, or with --filename");
+            bail!("--write needs the manifests to write: pass them to it, or with --filename");
         }
         if !paths.is_empty() && self.is_of_files() {
             bail!("--write takes no paths beside --filename, whose manifests it writes");

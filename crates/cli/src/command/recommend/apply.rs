@@ -79,7 +79,7 @@ pub async fn run(args: &Patching, report: &Report, client: Client, kubectl: &str
         return Ok(Exit::Fine);
     }
     keep(&args.rollback, &rollback)?;
-    complain!("wrote {0}: `sh {0}` puts back what is set now", args.rollback.display());
+    complain!("wrote {0}: run `sh {0}` to restore the current values", args.rollback.display());
     for (done, change) in changes.iter().enumerate() {
         if let Err(error) = change.apply(&api, args, false).await {
             complain!("error: {}: {}", change.patch, worded(&error));
@@ -115,7 +115,7 @@ fn worded(error: &ApiError) -> String {
 fn is_wanted(changes: usize) -> anyhow::Result<bool> {
     let objects = count_of(changes as u64, "object");
     let Some(answer) = ask(&format!("Change {objects}? Pods of changed workloads will be replaced. [y/N]"))? else {
-        complain!("{objects} would be changed, and the API server would accept that: give --yes to do it");
+        complain!("{objects} would be changed, and the API server would accept that: pass --yes to apply");
         return Ok(false);
     };
     Ok(matches!(answer.as_str(), "y" | "Y" | "yes"))

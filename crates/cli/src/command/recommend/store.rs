@@ -217,7 +217,7 @@ impl Reading<'_> {
         if reading.histories.is_empty()
             && let Some(problem) = reading.problems.first()
         {
-            bail!("nothing was read of {name}: {problem}");
+            bail!("nothing was read from {name}: {problem}");
         }
         if reading.histories.is_empty() && reading.is_interrupted {
             bail!("interrupted before any usage was read");
@@ -276,7 +276,7 @@ impl Reading<'_> {
 /// A client of the cluster that is looked at.
 pub async fn client(target: &Target) -> anyhow::Result<kube::Client> {
     if target.offline {
-        bail!("--offline reaches no cluster: name the store with --prometheus URL");
+        bail!("--offline does not reach a cluster: name the store with --prometheus URL");
     }
     kubeconfig::client(&target.cluster).await.map_err(anyhow::Error::msg)
 }

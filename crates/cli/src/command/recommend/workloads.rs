@@ -60,7 +60,7 @@ fn of_scope(args: &Args, opened: &mut Opened) -> anyhow::Result<Inventory> {
 /// Keeps the workloads that were named. A pod or a ReplicaSet of a workload is read by itself.
 fn keep_named(args: &Args, opened: &mut Opened, inventory: &mut Inventory) -> anyhow::Result<()> {
     if args.target.all_namespaces {
-        bail!("-A looks at everything: leave out the names, or choose a namespace with -n");
+        bail!("names are not supported with -A: leave them out, or choose a namespace with -n");
     }
     args.target.check_single()?;
     // A kind may be one that is not known here.
@@ -149,7 +149,7 @@ pub fn check_readable(args: &Args, opened: &mut Opened, inventory: &mut Inventor
         entry.through.is_none() && owner().is_some_and(|kind| makes_pods(&kind))
     });
     match owned {
-        Some(owned) => bail!("{} belongs to a workload, under which its usage is kept: name its controller", owned.key),
+        Some(owned) => bail!("{} belongs to a workload, and usage is kept by workload: name its controller", owned.key),
         None => Ok(()),
     }
 }

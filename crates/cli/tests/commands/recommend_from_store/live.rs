@@ -230,7 +230,7 @@ fn recommendations_are_applied_after_a_dry_run_and_can_be_rolled_back() {
     let said = server.recommend(&format!("{STORE} statefulset/db --patch --no-headers"));
     assert_eq!(said.code, 0, "{}", said.err);
     assert!(
-        said.err.contains("1 object would be changed, and the API server would accept that: give --yes"),
+        said.err.contains("1 object would be changed, and the API server would accept that: pass --yes"),
         "{}",
         said.err
     );

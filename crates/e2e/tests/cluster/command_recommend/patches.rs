@@ -57,7 +57,7 @@ async fn a_patch_is_tried_then_applied_and_can_be_rolled_back() {
     // There is no terminal for a confirmation, so the patch is only tried.
     let said = patch(&["--force-conflicts"]);
     assert_eq!(said.exit, 0, "{}", said.err);
-    assert!(said.err.contains("the API server would accept that: give --yes"), "{}", said.err);
+    assert!(said.err.contains("the API server would accept that: pass --yes"), "{}", said.err);
     assert!(is_as_before(&scene.deployment().await));
     assert_eq!(target_of(&scene).await, 70);
     assert!(!scene.folder.path().join(ROLLBACK).exists());
