@@ -3,6 +3,7 @@
 //!
 //! Secrets and ConfigMaps are not read at all. What else is left out is the same as in recordings.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::Write as _;
@@ -155,10 +156,13 @@ pub fn take(target: &Target, advise: impl FnOnce(&mut Opened) -> anyhow::Result<
     if snapshot.items.is_empty() && snapshot.missed.is_empty() {
         snapshot.elsewhere = elsewhere(&opened.scope, &mut opened.cluster);
     }
-    let advice = advise(&mut opened).unwrap_or_else(|problem| {
+    let mut advice = advise(&mut opened).unwrap_or_else(|problem| {
         snapshot.missed.push(format!("no recommendations: {problem:#}"));
         Advice::default()
     });
+    // A metrics store knows quotas that this user may not read.
+    let is_there = |trend: &Trend| !trend.namespace.is_empty() || snapshot.tenant_quotas.contains(&trend.quota);
+    advice.trends.retain(is_there);
     let (api_version, kind) = SNAPSHOT;
     let spec = json!({"settings": opened.settings, "advice": advice.advice, "trends": advice.trends});
     let about = json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": "snapshot"}, "spec": spec});
@@ -217,6 +221,8 @@ pub struct Snapshot {
     notes: Vec<String>,
     /// Why it is empty, if a namespace does not exist.
     pub elsewhere: Option<String>,
+    /// The names of those that were read.
+    tenant_quotas: BTreeSet<String>,
     redaction: Redaction,
 }
 
@@ -237,6 +243,9 @@ impl Snapshot {
                 for mut object in objects {
                     self.redaction.redact(&mut object);
                     if is_running(&object) {
+                        if object["kind"] == TENANT_QUOTA.1 {
+                            self.tenant_quotas.extend(object["metadata"]["name"].as_str().map(str::to_owned));
+                        }
                         self.items.push(Kept(object.to_string()));
                     }
                 }

@@ -236,6 +236,14 @@ impl Queries<'_> {
         Question(format!("deriv({used}[7d]) and {used} offset 1d"))
     }
 
+    /// The same of TenantQuotas. Only the leading replica of the ledger has their usage, so that of the leaders of the week is
+    /// put together first.
+    pub fn tenant_quota_growth(&self) -> Question {
+        let used = selector("headroom_tenantquota", &[("type", Match::Is("used"))], self.matchers);
+        let by = "max by (quota, resource)";
+        Question(format!("deriv(({by} ({used}))[7d:1h]) and {by} ({used} offset 1d)"))
+    }
+
     fn usage_selector(&self, metric: &str, namespaces: &[&str]) -> Selector {
         let mut labels = vec![(self.names.usage.namespace.as_str(), Match::OneOf(namespaces))];
         labels.extend(containers(&self.names.usage));

@@ -1,13 +1,14 @@
-//! How the usage of quotas grew lately, from kube-state-metrics.
+//! How the usage of quotas grew lately: of ResourceQuotas from kube-state-metrics, of TenantQuotas from the ledger.
 
 use headroom_sources::SourceError;
 use headroom_sources::prometheus::{Reader, Row};
 use serde::Serialize;
 
-/// How the usage of a ResourceQuota grew lately.
+/// How the usage of a quota grew lately.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Trend {
+    /// Empty for a TenantQuota.
     pub namespace: String,
     pub quota: String,
     pub resource: String,
@@ -17,19 +18,26 @@ pub struct Trend {
 
 const SECONDS_A_DAY: f64 = 86_400.0;
 
-/// Reads how the usage of ResourceQuotas grew within a week, by the slope of its regression line. A quota younger than a day
-/// has no trend.
+/// Reads how the usage of the ResourceQuotas in these namespaces and of all TenantQuotas grew within a week, by the slope of its
+/// regression line. A quota younger than a day has no trend.
 pub async fn read(reader: &Reader, namespaces: &[String]) -> Result<Vec<Trend>, SourceError> {
-    let rows = reader.api.moment(&reader.queries().quota_growth(), None).await?;
-    let named = |row: &Row, label: &str| {
+    let queries = reader.queries();
+    let exported = |row: &Row, label: &str| {
         let exported = row.label(&format!("exported_{label}"));
         if exported.is_empty() { row.label(label).to_owned() } else { exported.to_owned() }
     };
-    let trend = |row: Row| {
-        let a_day = row.value()? * SECONDS_A_DAY * 1_000.0;
-        let (quota, resource) = (row.label("resourcequota").to_owned(), row.label("resource").to_owned());
-        Some(Trend { namespace: named(&row, "namespace"), quota, resource, per_day: a_day.round() as i64 })
-    };
-    let is_shown = |trend: &Trend| namespaces.contains(&trend.namespace);
-    Ok(rows.into_iter().filter_map(trend).filter(is_shown).collect())
+    let of_namespace = reader.api.moment(&queries.quota_growth(), None).await?;
+    let of_namespace = of_namespace
+        .into_iter()
+        .filter_map(|row| trend(&row, exported(&row, "namespace"), "resourcequota"))
+        .filter(|trend| namespaces.contains(&trend.namespace));
+    let of_tenants = reader.api.moment(&queries.tenant_quota_growth(), None).await?;
+    let of_tenants = of_tenants.into_iter().filter_map(|row| trend(&row, String::new(), "quota"));
+    Ok(of_namespace.chain(of_tenants).collect())
+}
+
+fn trend(row: &Row, namespace: String, quota: &str) -> Option<Trend> {
+    let a_day = row.value()? * SECONDS_A_DAY * 1_000.0;
+    let (quota, resource) = (row.label(quota).to_owned(), row.label("resource").to_owned());
+    Some(Trend { namespace, quota, resource, per_day: a_day.round() as i64 })
 }

@@ -157,6 +157,15 @@ fn state(text: &mut String, from: i64, to: i64, times: &dyn Fn((i64, i64)) -> Ve
             let _ = writeln!(text, "kube_resourcequota{{{quota}}} {used} {time}");
         }
     }
+    // Two replicas of the ledger led after each other.
+    text.push_str("# TYPE headroom_tenantquota gauge\n");
+    for (pod, span) in [("ledger-0", (0, 50)), ("ledger-1", (50, 100))] {
+        let quota = format!(r#"pod="{pod}",quota="commerce",resource="requests.cpu",type="used""#);
+        for time in times(span) {
+            let used = 10.0 + 2.0 * (time - from) as f64 / 86_400.0;
+            let _ = writeln!(text, "headroom_tenantquota{{{quota}}} {used} {time}");
+        }
+    }
     text.push_str("# TYPE kube_pod_container_resource_limits gauge\n");
     for kills in &KILLS {
         for time in times(kills.span) {

@@ -47,9 +47,21 @@ fn the_ui_sizes_from_a_metrics_store_with_prices_and_trends() {
     let source = shown["advice"]["source"].as_str().unwrap();
     assert!(source.starts_with(&format!("Usage from {}", server.url())), "{source}");
     assert!(shown["advice"]["total"]["savedAMonth"].is_string(), "{}", shown["advice"]["total"]);
-    // Memory is younger than a day.
-    let trend = json!([{"namespace": "shop", "quota": "team", "resource": "requests.cpu", "perDay": 500}]);
-    assert_eq!(shown["trends"], trend);
+    // Memory is younger than a day, and no TenantQuota was read.
+    let trend = json!({"namespace": "shop", "quota": "team", "resource": "requests.cpu", "perDay": 500});
+    assert_eq!(shown["trends"], json!([trend]));
+}
+
+#[test]
+fn a_tenant_quota_has_a_trend_across_changes_of_the_leader() {
+    let server = prometheus(cluster::history(true));
+    let folder = tempfile::tempdir().unwrap();
+    let quota = json!({"apiVersion": "headroom.dev/v1alpha1", "kind": "TenantQuota", "metadata": {"name": "commerce"},
+        "spec": {"namespaceSelector": {}, "quota": {"hard": {"requests.cpu": "60"}}}});
+    std::fs::write(folder.path().join("commerce.yaml"), quota.to_string()).unwrap();
+    let shown = shown(&format!("--prometheus {} --cluster-dir {}", server.url(), folder.path().display()));
+    let trend = json!({"namespace": "", "quota": "commerce", "resource": "requests.cpu", "perDay": 2000});
+    assert_eq!(shown["trends"][1], trend, "{}", shown["trends"]);
 }
 
 #[test]
