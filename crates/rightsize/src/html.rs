@@ -13,9 +13,10 @@ use headroom_core::amount::Quantity;
 use headroom_core::cluster::usage::Resource;
 use headroom_core::truncate::count_of;
 use headroom_report::clean::is_hidden;
-use headroom_report::people::{self, Unit};
+use headroom_report::people::Unit;
 
 use super::csv;
+use super::price::Money;
 use super::quota_effect::QuotaEffect;
 use super::report::{Report, Sum, Total};
 use super::risk::{Kind, Risk};
@@ -36,7 +37,7 @@ const CPU_AND_MEMORY: [Resource; 2] = [Resource::Cpu, Resource::Memory];
 /// Columns of the main table with their classes; those that sort have a name.
 const COLUMNS: [(&str, &str); 7] = [
     ("Workload", ""),
-    ("CPU request", "number"),
+    ("CPU request, cores", "number"),
     ("CPU usage", "usage"),
     ("Memory request", "number"),
     ("Memory usage", "usage"),
@@ -103,16 +104,20 @@ fn stats(page: &mut String, report: &Report) {
     if let Some(money) = &total.saved_a_month {
         let _ = writeln!(
             page,
-            "<div class=\"card stat\"><b>{money} <small>per month</small></b>\
-             <span>What the freed requests cost, at the given prices</span></div>"
+            "<div class=\"card stat\"><b>{} <small>per month</small></b>\
+             <span>What the freed requests cost, at the given prices</span></div>",
+            escaped(&report.prices.shown(*money))
         );
     }
     let at_risk = BTreeSet::from_iter(report.risks.iter().map(|risk| (&risk.workload, &risk.container))).len();
-    let class = if at_risk > 0 { " bad" } else { "" };
+    let (class, what) = if at_risk > 0 {
+        (" bad", "killed, throttled, above their request, or without one")
+    } else {
+        ("", "none is killed, throttled, above its request, or without one")
+    };
     let _ = writeln!(
         page,
-        "<div class=\"card stat{class}\"><b>{at_risk} <small>at risk</small></b><span>of {}: killed, throttled, above \
-         their request, or without one</span></div>\n</div>",
+        "<div class=\"card stat{class}\"><b>{at_risk} <small>at risk</small></b><span>of {}: {what}</span></div>\n</div>",
         count_of(total.containers, "container")
     );
     if total.without_usage > 0 {
@@ -127,6 +132,7 @@ fn stats(page: &mut String, report: &Report) {
 
 fn stat(page: &mut String, resource: Resource, sum: &Sum) {
     let amount = |amount: &Quantity| short(resource, amount);
+    let unit = Unit::of(resource.name(), [&sum.requested, &sum.recommended]);
     let name = if resource == Resource::Cpu { "CPU" } else { "Memory" };
     let (percent, is_less) = (percent(&sum.recommended, &sum.requested), !sum.saved.is_negative());
     let (saved, what, change) = if is_less {
@@ -139,10 +145,11 @@ fn stat(page: &mut String, resource: Resource, sum: &Sum) {
     let _ = writeln!(
         page,
         "<div class=\"card stat\"><b>{saved} <small class=\"{class}\">{change}</small></b>\
-         <span>{name} {what}: {} requested → {} recommended</span>{}</div>",
-        amount(&sum.requested),
-        amount(&sum.recommended),
-        gauge(percent.min(100), percent, is_less)
+         <span>{name} {what}: {} requested → {} {} recommended</span>{}</div>",
+        unit.number(&sum.requested),
+        unit.number(&sum.recommended),
+        unit.name(),
+        gauge(percent.min(100), None)
     );
 }
 
@@ -153,27 +160,32 @@ fn risks(page: &mut String, risks: &[Risk]) {
     }
     let _ = writeln!(
         page,
-        "<section><header><h2>Fix first <small class=\"muted\">{}</small></h2></header><div class=\"card\"><table id=\"risks\">\
+        "<section><header><h2>Fix first <small class=\"muted\">{}</small></h2></header><div class=\"card\"><table id=\"risks\" class=\"stack\">\
          <thead><tr><th scope=\"col\">Workload</th><th scope=\"col\">Why</th><th scope=\"col\">Fix</th></tr></thead><tbody>",
         count_of(risks.len() as u64, "finding")
     );
     for Risk { workload, container, risk, text, fix, .. } in risks {
-        let (tone, name) = match risk {
-            Kind::OomKilled => ("bad", "OOM-killed"),
-            Kind::Throttled => ("warn", "throttled"),
-            Kind::AboveRequest => ("warn", "above request"),
-            Kind::NoRequest => ("info", "no request"),
+        let tone = match risk {
+            Kind::OomKilled => "bad",
+            Kind::Throttled | Kind::AboveRequest => "warn",
+            Kind::NoRequest => "info",
         };
         let id = id_of(&workload.namespace, &workload.to_string(), container);
         let _ = writeln!(
             page,
-            "<tr><th scope=\"row\"><a href=\"#{id}\">{}</a></th><td><span class=\"pill {tone}\">{name}</span> <small>{}</small></td><td>{}</td></tr>",
+            "<tr><th scope=\"row\"><a href=\"#{id}\">{}</a></th><td><span class=\"pill {tone}\">{}</span></td><td>{}</td></tr>",
             named(&workload.namespace, &workload.name, &[&workload.kind, container]),
-            escaped(text),
-            escaped(fix)
+            escaped(&sentence(text)),
+            escaped(&sentence(fix))
         );
     }
     page.push_str("</tbody></table></div></section>\n");
+}
+
+/// With a capital, as the first word of a cell.
+fn sentence(text: &str) -> String {
+    let mut characters = text.chars();
+    characters.next().map(|first| first.to_uppercase().chain(characters).collect()).unwrap_or_default()
 }
 
 fn id_of(namespace: &str, object: &str, container: &str) -> String {
@@ -201,7 +213,7 @@ fn containers(page: &mut String, report: &Report) {
     let rules: Vec<String> = report.rules.iter().map(|rule| escaped(&rule.to_string())).collect();
     let _ = write!(
         page,
-        "<p class=\"muted\">{}</p><div class=\"card\"><table id=\"containers\"><thead><tr>",
+        "<p class=\"muted\">{}</p><div class=\"card\"><table id=\"containers\" class=\"stack\"><thead><tr>",
         rules.join("<br>")
     );
     for (heading, class) in COLUMNS {
@@ -260,7 +272,8 @@ fn container_row(page: &mut String, report: &Report, of: &Workload, container: &
     saved_cell(page, report, of, container);
     let samples = container.evidence.as_ref().map_or(0, |evidence| evidence.samples);
     let evidence = container.evidence.as_ref().map_or_else(|| "no usage data".to_owned(), ToString::to_string);
-    let _ = write!(page, "<td class=\"number why\" data-sort=\"{samples}\">{}", escaped(&evidence));
+    let _ =
+        write!(page, "<td class=\"number why\" data-label=\"Evidence\" data-sort=\"{samples}\">{}", escaped(&evidence));
     let reasons: String = container.resources.iter().filter_map(reasons).collect();
     if !reasons.is_empty() {
         let _ = write!(page, "<details><summary>why</summary>{reasons}</details>");
@@ -284,7 +297,7 @@ fn saved_cell(page: &mut String, report: &Report, of: &Workload, container: &Con
     let saved = CPU_AND_MEMORY.map(|resource| of.saved_by(container, resource));
     let [cpu, memory] = saved.clone().map(|saved| saved.unwrap_or(Quantity::ZERO));
     let mut lines: Vec<String> =
-        report.prices.money(&cpu, &memory).map(|money| format!("<b>{money}</b>")).into_iter().collect();
+        report.prices.money(&cpu, &memory).map(|money| money_line(report, money)).into_iter().collect();
     for (resource, saved) in CPU_AND_MEMORY.into_iter().zip(&saved) {
         let Some(saved) = saved.as_ref().filter(|saved| !saved.is_zero()) else { continue };
         let (class, sign) = if saved.is_negative() { ("more", "+") } else { ("", "") };
@@ -292,7 +305,12 @@ fn saved_cell(page: &mut String, report: &Report, of: &Workload, container: &Con
         lines.push(format!("<small class=\"{class}\">{sign}{amount}</small>"));
     }
     let text = if saved.iter().all(Option::is_none) { "–".to_owned() } else { lines.concat() };
-    let _ = write!(page, "<td class=\"number\" data-sort=\"{}\">{text}</td>", report.prices.weight(&cpu, &memory));
+    let weight = report.prices.weight(&cpu, &memory);
+    let _ = write!(page, "<td class=\"number\" data-label=\"Saves\" data-sort=\"{weight}\">{text}</td>");
+}
+
+fn money_line(report: &Report, money: Money) -> String {
+    format!("<b>{}</b>", escaped(&report.prices.shown(money)))
 }
 
 /// The request with its recommendation, and the distribution of usage.
@@ -300,32 +318,40 @@ fn resource_cells(page: &mut String, advice: Option<&ResourceAdvice>) {
     let Some(advice) = advice else {
         return page.push_str("<td data-sort=\"-1\" class=\"number\">–</td><td class=\"usage\"></td>");
     };
-    let amount = |amount: &Quantity| in_column(advice.resource, amount);
     let request = advice.request.as_ref().map(|request| &request.value);
-    let now = request.map_or_else(|| "none".to_owned(), amount);
+    let (amount, behind) = in_one_unit(advice.resource, request.into_iter().chain(&advice.recommended));
+    let now = request.map_or_else(|| "none".to_owned(), &amount);
     let text = match &advice.recommended {
         Some(recommended) if request != Some(recommended) => {
             let class = if request.is_none_or(|request| recommended > request) { "more" } else { "less" };
-            format!("{now} <span class=\"arrow\">→</span> <b class=\"{class}\">{}</b>", amount(recommended))
+            let then = amount(recommended);
+            format!(
+                "<span class=\"change\">{now} <span class=\"arrow\">→</span> <b class=\"{class}\">{then}</b>{behind}</span>"
+            )
         }
-        Some(_) => now,
+        Some(_) => now + behind,
         None => format!(
-            "{now}<small>{}</small>",
+            "{now}{}<small>{}</small>",
+            if request.is_some() { behind } else { "" },
             escaped(&advice.unknown.as_ref().map(ToString::to_string).unwrap_or_default())
         ),
     };
-    let limit = match (&advice.limit, &advice.recommended_limit) {
-        (limit, Some(recommended)) => {
-            let now = limit.as_ref().map_or_else(|| "none".to_owned(), amount);
-            format!("<small>limit {now} → {}</small>", amount(recommended))
-        }
-        (Some(limit), None) => format!("<small>limit {}</small>", amount(limit)),
-        (None, None) => String::new(),
+    let limits = || advice.limit.iter().chain(&advice.recommended_limit);
+    let (amount, behind) = in_one_unit(advice.resource, limits());
+    let limits: Vec<String> = match (&advice.limit, &advice.recommended_limit) {
+        (None, Some(recommended)) => vec!["none".to_owned(), amount(recommended)],
+        _ => limits().map(amount).collect(),
     };
+    let limit = match limits.join(" → ") {
+        none if none.is_empty() => none,
+        limit => format!("<small>limit {limit}{behind}</small>"),
+    };
+    let label = if advice.resource == Resource::Cpu { "CPU" } else { "Memory" };
     let sort = request.map_or(-1, |request| i128::from(request.milli_value()));
     let _ = write!(
         page,
-        "<td class=\"number\" data-sort=\"{sort}\">{text}{limit}</td><td class=\"usage\">{}</td>",
+        "<td class=\"number\" data-label=\"{label} request\" data-sort=\"{sort}\">{text}{limit}</td>\
+         <td class=\"usage\" data-label=\"{label} usage\">{}</td>",
         distribution(advice)
     );
 }
@@ -344,10 +370,10 @@ fn distribution(advice: &ResourceAdvice) -> String {
     let most = limit.map_or(inner, |limit| milli(limit).max(inner));
     let at = |value: &Quantity| 2 + milli(value).max(0) * WIDTH / most;
     let ([p50, p95], peak) = (figures.map(at), at(used.peak()));
-    let [typical, high, highest] =
-        [figures[0], figures[1], used.peak()].map(|amount| in_column(advice.resource, amount));
+    let (amount, behind) = in_one_unit(advice.resource, [figures[0], figures[1], used.peak()]);
+    let [typical, high, highest] = [figures[0], figures[1], used.peak()].map(amount);
     let mut svg = format!(
-        "<svg class=\"spread\" viewBox=\"0 0 160 24\" preserveAspectRatio=\"none\" role=\"img\" aria-label=\"p50 {typical}, p95 {high}, peak {highest}\">\
+        "<svg class=\"spread\" viewBox=\"0 0 160 24\" preserveAspectRatio=\"none\" role=\"img\" aria-label=\"p50 {typical}, p95 {high}, peak {highest}{behind}\">\
          <line class=\"axis\" x1=\"0\" x2=\"160\" y1=\"12\" y2=\"12\"/><line class=\"rare\" x1=\"{p50}\" x2=\"{peak}\" y1=\"12\" y2=\"12\"/>\
          <rect class=\"usual\" x=\"{p50}\" y=\"8\" width=\"{}\" height=\"8\" rx=\"2\"/>",
         (p95 - p50).max(2)
@@ -361,14 +387,14 @@ fn distribution(advice: &ResourceAdvice) -> String {
         }
     }
     svg.push_str("</svg>");
-    svg + &format!("<small>p95 {high}, peak {highest}</small>")
+    svg + &format!("<small>p95 {high}, peak {highest}{behind}</small>")
 }
 
 fn quotas(page: &mut String, quotas: &[QuotaEffect]) {
     if quotas.is_empty() {
         return;
     }
-    page.push_str("<section><header><h2>Quotas <small class=\"muted\">with all recommendations applied</small></h2></header><div class=\"card\"><table id=\"quotas\"><thead><tr>");
+    page.push_str("<section><header><h2>Quotas <small class=\"muted\">with all recommendations applied</small></h2></header><div class=\"card\"><table id=\"quotas\" class=\"stack\"><thead><tr>");
     for (heading, class) in
         [("Quota", ""), ("Used, and after", "share"), ("Used", "number"), ("After", "number"), ("Hard", "number")]
     {
@@ -376,27 +402,37 @@ fn quotas(page: &mut String, quotas: &[QuotaEffect]) {
     }
     page.push_str("</tr></thead><tbody>\n");
     for effect in quotas {
-        let [used, after, hard] =
-            [&effect.used, &effect.used_after, &effect.hard].map(|amount| people::amount(&effect.resource, amount));
+        let unit = Unit::of(&effect.resource, [&effect.used, &effect.used_after, &effect.hard]);
+        let [used, after, hard] = [&effect.used, &effect.used_after, &effect.hard]
+            .map(|amount| format!("{} {}", unit.number(amount), unit.name()));
         let class = if effect.fits { "" } else { " more" };
         let _ = writeln!(
             page,
-            "<tr><th scope=\"row\">{}</th><td class=\"share\">{}</td><td class=\"number\">{used}</td><td class=\"number{class}\">{after}</td><td class=\"number\">{hard}</td></tr>",
+            "<tr><th scope=\"row\">{}</th><td class=\"share\">{}</td>\
+             <td class=\"number\" data-label=\"Used\">{used}</td><td class=\"number{class}\" data-label=\"After\">{after}</td>\
+             <td class=\"number\" data-label=\"Hard\">{hard}</td></tr>",
             named(&effect.namespace, &effect.quota, &[&effect.resource]),
-            gauge(percent(&effect.used, &effect.hard), percent(&effect.used_after, &effect.hard), effect.fits)
+            gauge(percent(&effect.used, &effect.hard), Some((percent(&effect.used_after, &effect.hard), effect.fits)))
         );
     }
     page.push_str("</tbody></table></div></section>\n");
 }
 
-/// Widths are attributes of an image, since the page's policy lets no element style itself.
-fn gauge(used: u64, after: u64, fits: bool) -> String {
-    let (used, after) = (used.min(100), after.min(100));
-    let class = if fits { "after" } else { "after more" };
+/// A bar, with a mark at what follows and whether that fits. Widths are attributes of an image, since the page's policy lets
+/// no element style itself.
+fn gauge(share: u64, after: Option<(u64, bool)>) -> String {
+    let share = share.min(100);
+    let (label, mark) = match after {
+        None => (format!("{share}%"), String::new()),
+        Some((after, fits)) => {
+            let (after, class) = (after.min(100), if fits { "after" } else { "after more" });
+            let mark = format!("<line class=\"{class}\" x1=\"{after}\" x2=\"{after}\" y1=\"0\" y2=\"8\"/>");
+            (format!("{share}% used, {after}% after"), mark)
+        }
+    };
     format!(
-        "<svg class=\"gauge\" viewBox=\"0 0 100 8\" preserveAspectRatio=\"none\" role=\"img\" aria-label=\"{used}% used, {after}% after\">\
-         <rect class=\"track\" width=\"100\" height=\"8\"/><rect class=\"now\" width=\"{used}\" height=\"8\"/>\
-         <line class=\"{class}\" x1=\"{after}\" x2=\"{after}\" y1=\"0\" y2=\"8\"/></svg>"
+        "<svg class=\"gauge\" viewBox=\"0 0 100 8\" preserveAspectRatio=\"none\" role=\"img\" aria-label=\"{label}\">\
+         <rect class=\"track\" width=\"100\" height=\"8\"/><rect class=\"now\" width=\"{share}\" height=\"8\"/>{mark}</svg>"
     )
 }
 
@@ -425,9 +461,10 @@ fn namespaces(page: &mut String, report: &Report) {
         let _ = write!(page, "<tr><th scope=\"row\">{name}</th>");
         let mut cells = vec![containers.to_string(), without_advice.to_string()];
         for (resource, sum) in [(Resource::Cpu, cpu), (Resource::Memory, memory)] {
-            cells.extend([&sum.requested, &sum.recommended].map(|amount| in_column(resource, amount)));
+            let (amount, behind) = in_one_unit(resource, [&sum.requested, &sum.recommended]);
+            cells.extend([&sum.requested, &sum.recommended].map(|sum| amount(sum) + behind));
         }
-        cells.extend(saved_a_month.map(|money| money.to_string()));
+        cells.extend(saved_a_month.map(|money| report.prices.shown(money)));
         for cell in cells {
             let _ = write!(page, "<td class=\"number\">{}</td>", escaped(&cell));
         }
@@ -445,12 +482,19 @@ fn list(page: &mut String, heading: &str, lines: Vec<String>) {
     page.push_str("</ul></section>\n");
 }
 
-/// An amount in a column of its resource: cores without their name, which would be in each row.
-fn in_column(resource: Resource, amount: &Quantity) -> String {
-    match Unit::of(resource.name(), [amount]) {
-        Unit::Cores => Unit::Cores.number(amount),
-        _ => short(resource, amount),
-    }
+/// Writes numbers in a unit for all of these amounts, with what stands behind the last of them: nothing for cores, which the
+/// heading names.
+fn in_one_unit<'q>(
+    resource: Resource,
+    amounts: impl IntoIterator<Item = &'q Quantity>,
+) -> (impl Fn(&Quantity) -> String, &'static str) {
+    let unit = Unit::of(resource.name(), amounts);
+    let behind = match unit {
+        Unit::MiB => " MiB",
+        Unit::GiB => " GiB",
+        Unit::Cores | Unit::One => "",
+    };
+    (move |amount: &Quantity| unit.number(amount), behind)
 }
 
 /// Text in HTML, in an element or in quotes.

@@ -60,7 +60,7 @@ pub fn text(report: &Report) -> String {
         "\n**Saved in total:** {} CPU, {} memory{}\n",
         short(Resource::Cpu, &total.cpu.saved),
         short(Resource::Memory, &total.memory.saved),
-        total.saved_a_month.map(|money| format!(", {money} per month")).unwrap_or_default()
+        total.saved_a_month.map(|money| format!(", {} per month", report.prices.shown(money))).unwrap_or_default()
     ));
     let notes = report.all_notes();
     if !notes.is_empty() {

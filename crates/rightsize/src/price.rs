@@ -4,16 +4,22 @@ use std::fmt;
 use std::str::FromStr;
 
 use headroom_core::amount::Quantity;
+use headroom_report::clean::is_hidden;
 use serde::{Serialize, Serializer};
 
 /// Prices for a month.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Prices {
     /// Of a core.
     pub cpu: Option<Price>,
     /// Of a GiB of memory.
     pub memory: Option<Price>,
+    pub currency: Option<Currency>,
 }
+
+/// What prices are in: a symbol such as `$`, or a code such as `EUR`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Currency(String);
 
 /// Thousandths of the unit of money.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,6 +44,16 @@ impl Prices {
         Some(cost(self.cpu.unwrap_or(nothing), self.memory.unwrap_or(nothing), cores, bytes))
     }
 
+    /// Money with its currency, if that is known: `$35.00`, `35.00 EUR`.
+    pub fn shown(&self, money: Money) -> String {
+        let Some(Currency(currency)) = &self.currency else { return money.to_string() };
+        if currency.starts_with(char::is_alphabetic) {
+            return format!("{money} {currency}");
+        }
+        let sign = if money.0 < 0 { "-" } else { "" };
+        format!("{sign}{currency}{}", Money(money.0.abs()))
+    }
+
     /// What amounts count for when they are compared.
     pub fn weight(&self, cores: &Quantity, bytes: &Quantity) -> Money {
         self.money(cores, bytes).unwrap_or_else(|| cost(USUAL.0, USUAL.1, cores, bytes))
@@ -59,6 +75,26 @@ impl FromStr for Price {
         let price: Quantity = text.parse().map_err(|_| wrong())?;
         let is_small = price.value() < 1_000_000_000;
         if is_plain && is_small { Ok(Self(price.milli_value())) } else { Err(wrong()) }
+    }
+}
+
+impl FromStr for Currency {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let is_allowed =
+            |character: char| !character.is_numeric() && !character.is_whitespace() && !is_hidden(character);
+        let is_short = (1..=8).contains(&text.chars().count());
+        if is_short && text.chars().all(is_allowed) {
+            return Ok(Self(text.to_owned()));
+        }
+        Err(format!("`{text}` is not a currency: expected a symbol or a code, such as `$` or `EUR`"))
+    }
+}
+
+impl fmt::Display for Currency {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
     }
 }
 
@@ -89,7 +125,7 @@ mod tests {
     fn amounts_cost_what_their_prices_say() {
         let check = |cpu: Option<&str>, memory: Option<&str>, cores: &str, bytes: &str, expected: Option<&str>| {
             let price = |text: Option<&str>| text.map(|text| text.parse().unwrap());
-            let prices = Prices { cpu: price(cpu), memory: price(memory) };
+            let prices = Prices { cpu: price(cpu), memory: price(memory), currency: None };
             let money = prices.money(&quantity(cores), &quantity(bytes));
             assert_eq!(money.map(|money| money.to_string()).as_deref(), expected);
         };
@@ -99,6 +135,21 @@ mod tests {
         check(None, Some("3"), "1", "512Mi", Some("1.50"));
         check(Some("0.01"), None, "1m", "0", Some("0.00"));
         check(Some("0.01"), None, "-1m", "0", Some("0.00"));
+    }
+
+    #[test]
+    fn symbols_stand_before_money_and_codes_behind_it() {
+        let check = |currency: &str, millionths: i128, expected: &str| {
+            let prices = Prices { currency: Some(currency.parse().unwrap()), ..Prices::default() };
+            assert_eq!(prices.shown(Money(millionths)), expected);
+        };
+        check("$", 35_000_000, "$35.00");
+        check("$", -5_000_000, "-$5.00");
+        check("EUR", 1_240_500_000, "1240.50 EUR");
+        check("CA$", -5_000_000, "-5.00 CA$");
+        for wrong in ["", "1", "U S", "\u{202e}", "\n", "dollars of Canada"] {
+            assert!(wrong.parse::<Currency>().is_err(), "{wrong:?}");
+        }
     }
 
     #[test]

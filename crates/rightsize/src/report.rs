@@ -86,6 +86,9 @@ pub struct Total {
     pub memory: Sum,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub saved_a_month: Option<Money>,
+    /// What the money is, if somebody says so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub currency: Option<String>,
 }
 
 /// Of one resource, over the containers with a recommendation.
@@ -241,6 +244,7 @@ fn total(namespace: Option<&str>, workloads: &[&Workload], prices: &Prices) -> T
         without_advice: containers().filter(|(_, container)| container.is_without_advice()).count() as u64,
         without_usage: containers().filter(|(_, container)| container.is_without_usage()).count() as u64,
         saved_a_month: prices.money(&cpu.saved, &memory.saved),
+        currency: prices.currency.as_ref().map(ToString::to_string),
         cpu,
         memory,
     }

@@ -110,7 +110,7 @@ pub fn page(report: &Report, view: View) -> Page {
         let spare = ["SKIPPED", "CONTAINERS", "WORKLOADS", "RECOMMENDED"];
         let mut totals =
             Table::new(&header.iter().map(String::as_str).collect::<Vec<_>>()).right(&NUMBERS).spare(&spare);
-        all().for_each(|total| totals.row(total_cells(total, unit)));
+        all().for_each(|total| totals.row(total_cells(report, total, unit)));
         page.gap();
         page.table(totals);
     }
@@ -237,7 +237,7 @@ fn rows(report: &Report, view: View) -> Table {
             let is_known = cpu.is_some() || memory.is_some();
             let [cpu, memory] = saved.map(|saved| saved.unwrap_or(Quantity::ZERO));
             let money = report.prices.money(&cpu, &memory).filter(|_| is_known);
-            cells.push(money.map_or_else(dash, |money| money.to_string()));
+            cells.push(money.map_or_else(dash, |money| report.prices.shown(money)));
         }
         cells.push(container.evidence.as_ref().map_or_else(dash, ToString::to_string));
         cells.push(severity(container.severity, view.paint));
@@ -441,7 +441,7 @@ fn total_header(report: &Report, unit: Unit) -> Vec<String> {
     header.into_iter().chain(per_month).map(str::to_owned).collect()
 }
 
-fn total_cells(total: &Total, unit: Unit) -> Vec<String> {
+fn total_cells(report: &Report, total: &Total, unit: Unit) -> Vec<String> {
     let mut cells = vec![
         total.namespace.clone().unwrap_or_else(|| "TOTAL".to_owned()),
         total.workloads.to_string(),
@@ -451,7 +451,7 @@ fn total_cells(total: &Total, unit: Unit) -> Vec<String> {
     for (unit, sum) in [(Unit::Cores, &total.cpu), (unit, &total.memory)] {
         cells.extend([&sum.requested, &sum.recommended, &sum.saved].map(|amount| unit.number(amount)));
     }
-    cells.extend(total.saved_a_month.map(|money| money.to_string()));
+    cells.extend(total.saved_a_month.map(|money| report.prices.shown(money)));
     cells
 }
 

@@ -26,7 +26,7 @@ use headroom_report::{Exit, Page, Paint, complain, junit, sarif};
 use headroom_rightsize::engine::{Engine, Usage};
 use headroom_rightsize::history::Histories;
 use headroom_rightsize::inventory::{Entry, Inventory};
-use headroom_rightsize::price::{Price, Prices};
+use headroom_rightsize::price::{Currency, Price, Prices};
 use headroom_rightsize::report::{Order, Report, Source};
 use headroom_rightsize::table::{self, View};
 use headroom_rightsize::workload::Workload;
@@ -101,7 +101,7 @@ pub struct Args {
 }
 
 /// What requests cost.
-#[derive(Debug, Clone, Copy, Default, clap::Args)]
+#[derive(Debug, Clone, Default, clap::Args)]
 #[command(next_help_heading = "Prices")]
 pub struct Costs {
     /// Price of a core for a month
@@ -110,6 +110,9 @@ pub struct Costs {
     /// Price of a GiB of memory for a month
     #[arg(long, value_name = "PRICE")]
     price_memory: Option<Price>,
+    /// Currency of the prices, such as $ or EUR
+    #[arg(long)]
+    currency: Option<Currency>,
 }
 
 /// Where usage is read from, as whom, and what it costs.
@@ -177,7 +180,7 @@ const EXAMPLES: &str = "Examples:
   kubectl headroom recommend deployment/web
 
   # The whole cluster as an HTML report, with the savings
-  kubectl headroom recommend -A -o html --price-cpu 23 --price-memory 3 > report.html
+  kubectl headroom recommend -A -o html --price-cpu 23 --price-memory 3 --currency EUR > report.html
 
   # From two weeks of usage in your Prometheus, in the cluster or elsewhere
   kubectl headroom recommend -A --service monitoring/prometheus:9090
@@ -339,8 +342,8 @@ pub fn on_all(
 }
 
 impl Costs {
-    fn prices(self) -> Prices {
-        Prices { cpu: self.price_cpu, memory: self.price_memory }
+    fn prices(&self) -> Prices {
+        Prices { cpu: self.price_cpu, memory: self.price_memory, currency: self.currency.clone() }
     }
 }
 
@@ -616,8 +619,10 @@ fn print(args: &Args, report: &Report) -> anyhow::Result<bool> {
     Ok(!errors.is_empty())
 }
 
+/// `25 November 2026, 14:30 UTC`
 fn made_at() -> String {
-    jiff::Timestamp::from_second(clock::now()).map(|moment| moment.to_string()).unwrap_or_default()
+    let now = jiff::Timestamp::from_second(clock::now());
+    now.map(|moment| moment.strftime("%-d %B %Y, %H:%M UTC").to_string()).unwrap_or_default()
 }
 
 #[cfg(test)]
