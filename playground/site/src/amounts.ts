@@ -14,33 +14,47 @@ export function thousandths(quantity: unknown): number | undefined {
 
 const rounded = (value: number, decimals: number) => value.toLocaleString("en", { minimumFractionDigits: decimals, maximumFractionDigits: decimals });
 
-/** `24.4`, `2`, `0.60`, `0.005` */
-export function cores(value: number): string {
-  const amount = value / 1000;
-  const size = Math.abs(amount);
-  return rounded(amount, Number.isInteger(amount) || size >= 100 ? 0 : size >= 10 ? 1 : size >= 0.1 ? 2 : 3);
+/** What an amount is counted in. Below each bound it has so many decimals, as in `kubectl headroom`. */
+interface Unit {
+  name: string;
+  size: number;
+  decimals: [below: number, decimals: number][];
 }
 
-/** `45.7 GiB`, `534 MiB` */
-export function bytes(value: number): string {
-  const amount = value / 1000;
-  const size = Math.abs(amount);
-  if (size >= KIB ** 4) return `${rounded(amount / KIB ** 4, 1)} TiB`;
-  const [gibibytes, mebibytes] = [amount / KIB ** 3, amount / KIB ** 2];
-  if (size >= KIB ** 3) return `${rounded(gibibytes, Number.isInteger(gibibytes) || size >= 100 * KIB ** 3 ? 0 : 1)} GiB`;
-  return `${rounded(mebibytes, Number.isInteger(mebibytes) || size >= 100 * KIB ** 2 ? 0 : 1)} MiB`;
-}
+const CORES: Unit = { name: "cores", size: 1, decimals: [[0.1, 3], [9.995, 2], [99.95, 1]] };
+const MEBIBYTES: Unit = { name: "MiB", size: KIB ** 2, decimals: [[99.95, 1]] };
+const GIBIBYTES: Unit = { name: "GiB", size: KIB ** 3, decimals: [[0.995, 2], [99.95, 1]] };
+const ONES: Unit = { name: "", size: 1, decimals: [] };
 
-/** An amount of a resource by the resource's name: `cpu`, `requests.memory`, `pods`. */
-export function amount(resource: string, value: number): string {
+/** The unit of a resource, or of a quota's name for it: one in which none of these amounts is below 1. */
+function unitOf(resource: string, values: number[]): Unit {
   const name = resource.replace(/^(requests|limits)\./, "");
-  if (name === "cpu") return cores(value);
-  if (/memory|storage|hugepages/.test(name)) return bytes(value);
-  return rounded(value / 1000, Number.isInteger(value / 1000) ? 0 : 1);
+  if (name === "cpu") return CORES;
+  if (!/^(memory|ephemeral-storage|hugepages-.*)$|storage$/.test(name)) return ONES;
+  const isSmall = values.some((value) => value !== 0 && Math.abs(value) < KIB ** 3 * 1000);
+  return isSmall ? MEBIBYTES : GIBIBYTES;
+}
+
+function numberIn({ size, decimals }: Unit, value: number): string {
+  const amount = value / 1000 / size;
+  const [, digits] = decimals.find(([below]) => (Math.abs(amount) || 1) < below) ?? [0, 0];
+  return rounded(amount, digits);
+}
+
+/** Numbers in one unit, whose name stands behind all of them: `0.50`, `24.4`; `512`, `2,048` and `MiB`. */
+export function inOneUnit(resource: string, values: number[]): { numbers: string[]; unit: string } {
+  const unit = unitOf(resource, values);
+  return { numbers: values.map((value) => numberIn(unit, value)), unit: unit.name };
+}
+
+/** An amount of a resource by the resource's name: `0.50` of `cpu`, `45.7 GiB` of `requests.memory`, `17` of `pods`. */
+export function amount(resource: string, value: number): string {
+  const unit = unitOf(resource, [value]);
+  return unit === CORES || unit === ONES ? numberIn(unit, value) : `${numberIn(unit, value)} ${unit.name}`;
 }
 
 /** `cores` behind amounts of CPU, where no column says it. */
-export const withUnit = (resource: string, value: number): string => amount(resource, value) + (/cpu$/.test(resource) ? (value === 1000 ? " core" : " cores") : "");
+export const withUnit = (resource: string, value: number): string => amount(resource, value) + (/(^|\.)cpu$/.test(resource) ? " cores" : "");
 
 /** `81%`; from ten times on `20 ×`. */
 export function share(part: number, whole: number): string {
@@ -61,9 +75,18 @@ export function forecast({ used, hard, perDay }: { used: number; hard: number; p
 /** `1 pod`, `2 pods` */
 export const count = (number: number, noun: string): string => `${number.toLocaleString("en")} ${noun}${number === 1 ? "" : "s"}`;
 
-/** `88 of 160 GiB`: a unit that both share stands once. */
-export function ofHard(resource: string, used: number, hard: number): string {
-  const [some, all] = [amount(resource, used), amount(resource, hard)];
-  const unit = / \w+$/.exec(all)?.[0];
-  return `${unit && some.endsWith(unit) ? some.slice(0, -unit.length) : some} of ${all}`;
+/** `88.0 of 160 GiB`, `0.60 → 2.35 of 2.00 cores`: in the unit of the whole. */
+export function ofHard(resource: string, used: number, hard: number, after = used): string {
+  const unit = unitOf(resource, [hard]);
+  const changed = after === used ? "" : ` → ${numberIn(unit, after)}`;
+  return `${numberIn(unit, used)}${changed} of ${numberIn(unit, hard)} ${unit.name}`.trimEnd();
+}
+
+/** `$1,241`, `1,241 EUR`: symbols stand before an amount, and codes behind it. Cents are shown where they matter. */
+export function money(amount: string, currency = ""): string {
+  const number = Number(amount);
+  const [sign, size] = [number < 0 ? "−" : "", Math.abs(number)];
+  const digits = rounded(size, size < 100 ? 2 : 0);
+  if (currency === "") return sign + digits;
+  return /^\p{L}/u.test(currency) ? `${sign}${digits} ${currency}` : `${sign}${currency}${digits}`;
 }

@@ -60,7 +60,7 @@ export class App {
 
   tab: Tab = "overview";
   selected: string | undefined;
-  filter: "risk" | undefined;
+  filter: "risk" | "unmeasured" | undefined;
   cluster: Cluster | undefined;
   /** Why a live cluster is not shown, or not as it is now. */
   clusterError: string | undefined;
@@ -320,7 +320,7 @@ export class App {
     const [, name = "", value = ""] = /^#([\w-]*)[=?]?(.*)$/s.exec(hash) ?? [];
     this.tab = name === "workload" ? "workloads" : name in TABS ? (name as Tab) : "overview";
     this.selected = name === "workload" ? decoded(value) : undefined;
-    this.filter = name === "workloads" && value === "risk" ? "risk" : undefined;
+    this.filter = name === "workloads" && (value === "risk" || value === "unmeasured") ? value : undefined;
     this.draw();
     if (this.tab === "what-if" && this.cluster && !this.cluster.opened) {
       void this.#openInEngine().catch((error: Error) => {

@@ -11,7 +11,7 @@ import { type Diagnostic, forEachDiagnostic, lintGutter, lintKeymap, setDiagnost
 import { EditorState, type Extension } from "@codemirror/state";
 import { EditorView, drawSelection, highlightActiveLine, hoverTooltip, keymap, lineNumbers, placeholder } from "@codemirror/view";
 import { tags } from "@lezer/highlight";
-import { bytes, thousandths } from "./amounts.js";
+import { amount, thousandths } from "./amounts.js";
 import type { Edit, Mark } from "./explain.js";
 import { HINTS, LABELS } from "./panels.js";
 import { placeOf, schemaAt } from "./schema.js";
@@ -186,7 +186,7 @@ function amountOf(text: string): string | undefined {
   const value = /^[0-9.]+([numkMGTPE]|[KMGTPE]i)$/.test(text) ? thousandths(text) : undefined;
   if (value === undefined) return undefined;
   const whole = (value / 1000).toLocaleString("en", { maximumFractionDigits: 9 });
-  return /i$/.test(text) ? `${text} = ${bytes(value)} = ${whole} bytes` : `${text} = ${whole}`;
+  return /i$/.test(text) ? `${text} = ${amount("memory", value)} = ${whole} bytes` : `${text} = ${whole}`;
 }
 
 /** Colors are the page's, for light and dark alike. */
@@ -211,6 +211,12 @@ const theme = EditorView.theme({
   ".cm-tooltip-autocomplete ul li[aria-selected]": { backgroundColor: "var(--accent)", color: "var(--on-accent)" },
   ".cm-completionInfo, .hover": { padding: "4px 8px", fontSize: "var(--small)" },
   ".cm-placeholder": { color: "var(--muted)" },
+  ".cm-lint-marker": { content: "''", boxSizing: "border-box", width: "10px", height: "10px", margin: "5px 2px", borderRadius: "5px" },
+  ".cm-lint-marker-error": { background: "var(--bad-fill)" },
+  ".cm-lint-marker-warning": { background: "var(--warn-fill)", borderRadius: "2px", transform: "rotate(45deg) scale(0.8)" },
+  ".cm-lintRange-error, .cm-lintRange-warning": { backgroundImage: "none", paddingBottom: "0", textDecoration: "underline wavy 1px", textUnderlineOffset: "3px" },
+  ".cm-lintRange-error": { textDecorationColor: "var(--bad-fill)" },
+  ".cm-lintRange-warning": { textDecorationColor: "var(--warn-fill)" },
   ".cm-diagnostic": { padding: "8px 12px", fontFamily: "var(--sans)", fontSize: "var(--small)" },
   ".cm-diagnosticAction": { backgroundColor: "var(--accent)", color: "var(--on-accent)", borderRadius: "var(--radius)", padding: "2px 8px", cursor: "pointer", font: "inherit", fontWeight: "600" },
 });

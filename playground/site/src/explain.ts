@@ -33,6 +33,12 @@ export function findings({ story }: Detail): Finding[] {
   return found;
 }
 
+/** `LimitRange limits` with its name as code. */
+function named(range: string): Words {
+  const at = range.indexOf(" ") + 1;
+  return [range.slice(0, at), code(range.slice(at))];
+}
+
 function ofContainer(container: string, field: string, value: string | undefined, { edge, bound, range }: Check): Finding {
   const [kind, resource] = field.startsWith("limits.") ? ["limit", field.slice(7)] : ["request", field.slice(9)];
   const what = `${resource === "cpu" ? "CPU" : resource[0]!.toUpperCase() + resource.slice(1)} ${kind}`;
@@ -41,15 +47,15 @@ function ofContainer(container: string, field: string, value: string | undefined
   if (edge === "max" || edge === "min") {
     const [high, allows, verb, way] = edge === "max" ? ["too high", "at most", "Lower", "less"] : ["too low", "at least", "Raise", "more"];
     const headline = value === undefined ? `${what} is missing` : `${what} is ${high}`;
-    const words: Words = [...sets, `, ${range} allows ${allows} `, code(bound), "."];
+    const words: Words = [...sets, ", ", ...named(range), ` allows ${allows} `, code(bound), "."];
     return { headline, words, fix: { container, field, to: bound, words: [value === undefined ? "Set " : `${verb} `, path, " to ", code(bound), ` or ${way}.`] } };
   }
-  return { headline: `${what} is too far above the request`, words: [...sets, `, ${range} allows at most `, code(bound), " times the request."] };
+  return { headline: `${what} is too far above the request`, words: [...sets, ", ", ...named(range), " allows at most ", code(bound), " times the request."] };
 }
 
 function ofAll({ resource, edge, bound, range, request, limit }: Check): Finding {
   const sum = edge === "max" ? limit : request;
-  const words: Words = ["in total ", code(sum ?? "nothing"), `, ${range} allows ${edge === "min" ? "at least" : "at most"} `, code(bound), "."];
+  const words: Words = ["in total ", code(sum ?? "nothing"), ", ", ...named(range), ` allows ${edge === "min" ? "at least" : "at most"} `, code(bound), "."];
   return { headline: `${resource === "cpu" ? "CPU" : resource} is too ${edge === "min" ? "low" : "high"}`, words };
 }
 
@@ -98,7 +104,7 @@ export function edits(located: Located, { container, field, to }: NonNullable<Fi
 
 export const lineAt = (text: string, position: number): number => text.slice(0, position).split("\n").length;
 
-/** What to show at the fields of the objects; at an object's first line what has no field. */
+/** What to show at the fields of the objects; at an object's name what has no field. */
 export function marksOf(rows: Row[], details: Detail[], text: string): Mark[] {
   const of = new Map(details.map((detail) => [detail.row, detail]));
   return rows.flatMap((row, index): Mark[] => {
@@ -107,17 +113,20 @@ export function marksOf(rows: Row[], details: Detail[], text: string): Mark[] {
     if (!detail) return tone === "bad" ? [{ line: row.line, severity: "error", text: `${row.object}: ${row.verdict}` }] : [];
     const severity = tone === "bad" ? "error" : "warning";
     const found = isFailure(row.verdict) ? findings(detail) : [];
-    const located = found.some((finding) => finding.fix) ? new Located(text, row.line) : undefined;
+    const warnings = tone === "bad" ? [] : (detail.story.warnings ?? []);
+    const located = found.length > 0 || warnings.length > 0 || tone === "bad" ? new Located(text, row.line) : undefined;
+    const named = located?.object();
+    const place = { line: row.line, ...(named ? { span: named } : {}) };
     const marks = found.map((finding): Mark => {
       const said = `${finding.headline}: ${plain(finding.words)}`;
       const { fix } = finding;
       const at = fix && located && (located.resource(fix.container, fix.field) ?? located.name(fix.container));
-      if (!fix || !located || !at) return { line: row.line, severity, text: said };
+      if (!fix || !located || !at) return { ...place, severity, text: said };
       const changes = edits(located, fix, text);
       return { line: row.line, span: at, severity, text: said, ...(changes.length > 0 ? { fix: { name: `Set to ${fix.to}`, changes } } : {}) };
     });
-    if (tone === "bad" && marks.length === 0) marks.push({ line: row.line, severity, text: detail.message || `${row.object}: ${row.verdict}` });
-    if (tone !== "bad") marks.push(...(detail.story.warnings ?? []).map((warning): Mark => ({ line: row.line, severity: "warning", text: warning })));
+    if (tone === "bad" && marks.length === 0) marks.push({ ...place, severity, text: detail.message || `${row.object}: ${row.verdict}` });
+    marks.push(...warnings.map((warning): Mark => ({ ...place, severity: "warning", text: warning })));
     return marks;
   });
 }

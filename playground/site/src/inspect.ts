@@ -12,6 +12,8 @@ export interface Inspection {
   workloads: Workload[];
   quotas: Quota[];
   blocked: Blocked[];
+  /** Namespaces in which something runs without any quota, or without a LimitRange. */
+  unbounded: { byQuota: string[]; byLimitRange: string[] };
 }
 
 /** The address of a workload's details. */
@@ -84,13 +86,24 @@ export function inspect(text: string): Inspection {
     const name = kind === "Namespace" ? metadata?.name : metadata?.namespace;
     if (typeof name === "string" && name !== "") namespaces.add(name);
   }
+  const workloads = advice ? workloadsOf(advice) : [];
+  const quotas = objects.filter(({ kind }) => kind === "ResourceQuota" || kind === "TenantQuota").map((object) => quota(object, trends));
+  const inUse = [...new Set(workloads.map(({ namespace }) => namespace))].sort();
+  const without = (bounded: Iterable<string>) => {
+    const those = new Set(bounded);
+    return inUse.filter((namespace) => !those.has(namespace));
+  };
   return {
     objects: objects.length,
     namespaces: [...namespaces].sort(),
     advice,
-    workloads: advice ? workloadsOf(advice) : [],
-    quotas: objects.filter(({ kind }) => kind === "ResourceQuota" || kind === "TenantQuota").map((object) => quota(object, trends)),
+    workloads,
+    quotas,
     blocked: objects.flatMap(blocked),
+    unbounded: {
+      byQuota: without(quotas.flatMap(({ namespace, covers }) => [namespace, ...covers])),
+      byLimitRange: without(objects.filter(({ kind }) => kind === "LimitRange").map(({ metadata }) => String(metadata?.namespace))),
+    },
   };
 }
 
@@ -120,7 +133,7 @@ function workloadsOf(advice: Advice): Workload[] {
 function quota({ kind, metadata, spec, status }: Json, trends: Map<string, number>): Quota {
   const hard = (status?.hard ?? spec?.quota?.hard ?? spec?.hard ?? {}) as Json;
   const amounts = Object.keys(hard).map((resource): Level => {
-    const perDay = trends.get(`${metadata?.namespace}/${metadata?.name}/${resource}`);
+    const perDay = trends.get(`${metadata?.namespace ?? ""}/${metadata?.name}/${resource}`);
     return { resource, used: thousandths(status?.used?.[resource] ?? "0") ?? 0, hard: thousandths(hard[resource]) ?? 0, ...(perDay === undefined ? {} : { perDay }) };
   });
   const covers = ((status?.namespaces ?? []) as Json[]).map(({ name }) => String(name));

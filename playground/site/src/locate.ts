@@ -31,6 +31,14 @@ export class Located {
     }
   }
 
+  /** The object's own name. */
+  object(): Span | undefined {
+    const root = this.#root && this.#child(this.#root, MAPPINGS);
+    const metadata = root && this.#entry(root, "metadata");
+    const name = metadata && this.#entry(metadata, "name");
+    return name && { from: name.from, to: name.to };
+  }
+
   /** The value of a container's `limits.memory`. */
   resource(container: string, field: string): Span | undefined {
     const found = this.#root && this.#container(this.#root, container);

@@ -43,6 +43,8 @@ export interface Total {
   cpu: Sum;
   memory: Sum;
   savedAMonth?: string;
+  /** A symbol or a code, where somebody says what money it is. */
+  currency?: string;
 }
 
 export interface Sum {

@@ -1,51 +1,78 @@
-// A cluster as `kubectl headroom ui` serves it, of any size: teams with workloads of all sorts, quotas, and what is at risk.
+// A cluster as `kubectl headroom ui` serves it: a small one that reads like a real one, or one of any size. With teams that have
+// workloads of all sorts, quotas, and what is at risk.
 
 const MIB = 1024 ** 2;
-const amount = (value, text) => ({ text, value });
-const cpu = (milli) => amount(milli, `${milli}m`);
-const memory = (mebibytes) => amount(mebibytes * MIB * 1000, `${mebibytes}Mi`);
+const cpu = (milli) => ({ text: milli % 1000 ? `${milli}m` : String(milli / 1000), value: milli });
+const memory = (mebibytes) => ({ text: mebibytes % 1024 ? `${mebibytes}Mi` : `${mebibytes / 1024}Gi`, value: mebibytes * MIB * 1000 });
 
-const TEAMS = ["payments", "shop", "search", "ml", "platform"];
-const APPS = ["gateway", "catalog", "kafka", "query", "trainer", "fraud-scoring-service-with-a-long-name", "checkout", "notebook-hub", "ingest", "ledger"];
+/** Namespace, kind, name, container, pods; request, limit, p50, p95 and peak of CPU and of memory; days; flags. */
+const SMALL = [
+  ["payments", "Deployment", "gateway", "gateway", 6, [2000, 4000, 380, 530, 910], [1024, 1024, 300, 360, 465], 14, ["hpa"]],
+  ["payments", "Deployment", "fraud-scoring-service-with-a-long-name", "scorer", 5, [2000, 0, 310, 450, 820], [3072, 4096, 640, 720, 781], 14, ["hpa"]],
+  ["payments", "StatefulSet", "ledger", "postgres", 3, [4000, 0, 900, 1600, 2900], [8192, 8192, 5200, 5600, 5900], 14, []],
+  ["payments", "CronJob", "settlement", "main", 1, [500, 0, 120, 300, 480], [512, 1024, 200, 260, 300], 9, []],
+  ["shop", "Deployment", "web", "nginx", 6, [1000, 1000, 110, 160, 250], [1024, 2048, 250, 290, 325], 14, []],
+  ["shop", "Deployment", "catalog", "app", 3, [500, 500, 430, 498, 500], [1024, 1024, 820, 1000, 1024], 14, ["oom 3", "throttled 31%"]],
+  ["shop", "Deployment", "checkout", "app", 4, [750, 750, 340, 610, 750], [768, 1024, 310, 350, 402], 14, ["throttled 12%"]],
+  ["shop", "Deployment", "images", "resizer", 2, [0, 0, 80, 140, 610], [0, 0, 150, 190, 240], 3, []],
+  ["search", "Deployment", "query", "app", 5, [1000, 0, 150, 210, 300], [2048, 2048, 330, 380, 435], 14, []],
+  ["search", "Deployment", "ingest", "worker", 7, [1250, 0, 270, 380, 600], [2560, 4096, 560, 610, 667], 14, []],
+  ["search", "StatefulSet", "index", "opensearch", 3, [2000, 0, 700, 1300, 1900], [12288, 12288, 9800, 10100, 10200], 14, []],
+  ["search", "Deployment", "suggest", "app", 2, [250, 0], [512, 0], 0, []],
+  ["ml", "Deployment", "trainer", "main", 2, [8000, 0, 3100, 5200, 6900], [32768, 32768, 12800, 14100, 14600], 12, []],
+  ["ml", "Deployment", "notebook-hub", "hub", 1, [1000, 0, 90, 160, 420], [1024, 2048, 280, 310, 346], 14, []],
+  ["ml", "StatefulSet", "features", "redis", 3, [500, 0, 100, 160, 210], [2048, 2048, 1700, 1740, 1760], 14, []],
+  ["platform", "StatefulSet", "kafka", "broker", 3, [1000, 0, 820, 1210, 1700], [2048, 2048, 1800, 2010, 2048], 14, ["oom 3"]],
+  ["platform", "DaemonSet", "logs", "agent", 12, [200, 0, 40, 80, 160], [256, 256, 120, 140, 166], 14, []],
+  ["platform", "Deployment", "prometheus", "prometheus", 1, [2000, 0, 800, 1200, 1500], [16384, 0, 9100, 9900, 10200], 14, []],
+];
 
-/** The text of `cluster.json` with so many workloads. */
-export function cluster(count = 18, { hostile } = {}) {
-  const items = [];
+/** The row of a large cluster. */
+function row(index, teams) {
+  const [request, p50] = [250 * (1 + ((index * 3) % 8)), 60 + ((index * 53) % 400)];
+  const [requested, used] = [512 * (1 + (index % 6)), 180 + ((index * 97) % 900)];
+  const flags = [...(index % 9 === 1 ? ["oom 3"] : []), ...(index % 9 === 4 ? ["throttled 31%"] : []), ...(index % 5 === 0 ? ["hpa"] : [])];
+  const usage = index % 11 === 10 ? [[], []] : [[p50, Math.round(p50 * 1.4), Math.round(p50 * 2.2)], [used, Math.round(used * 1.1), Math.round(used * 1.25)]];
+  const kind = index % 6 === 2 ? "StatefulSet" : "Deployment";
+  const name = `app-${String(index).padStart(5, "0")}`;
+  return [teams[index % teams.length], kind, name, "main", 1 + ((index * 5) % 7), [request, index % 2 ? request * 2 : 0, ...usage[0]], [requested, requested * 2, ...usage[1]], 3 + (index % 12), flags];
+}
+
+/** The text of `cluster.json` with so many workloads; 18 of them are those above. */
+export function cluster(count = SMALL.length, { hostile } = {}) {
+  const teams = count > SMALL.length ? Array.from({ length: Math.ceil(count / 100) }, (_, index) => `team-${String(index).padStart(3, "0")}`) : [...new Set(SMALL.map(([team]) => team))];
+  const rows = count > SMALL.length ? Array.from({ length: count }, (_, index) => row(index, teams)) : SMALL.slice(0, count);
+  const items = teams.map((name) => ({ apiVersion: "v1", kind: "Namespace", metadata: { name } }));
   const lines = [];
   const risks = [];
   const sums = { cpu: [0, 0], memory: [0, 0] };
-  const teams = count > 100 ? Array.from({ length: Math.ceil(count / 100) }, (_, index) => `team-${String(index).padStart(3, "0")}`) : TEAMS;
-  for (const namespace of teams) items.push({ apiVersion: "v1", kind: "Namespace", metadata: { name: namespace } });
-  for (let index = 0; index < count; index++) {
-    const namespace = teams[index % teams.length];
-    const name = hostile ?? (count > 100 ? `app-${String(index).padStart(5, "0")}` : APPS[(index * 7) % APPS.length] + (index >= 10 ? "-v2" : ""));
-    const kind = index % 6 === 2 ? "StatefulSet" : "Deployment";
-    const object = `${kind.toLowerCase()}/${name}`;
-    const container = hostile ?? "main";
-    const pods = 1 + ((index * 5) % 7);
-    const [request, p50] = [250 * (1 + ((index * 3) % 8)), 60 + ((index * 53) % 400)];
-    const [p95, peak] = [Math.round(p50 * 1.4), Math.round(p50 * 2.2)];
-    const recommended = Math.round(p95 * 1.15);
-    const [requestMi, usedMi] = [512 * (1 + (index % 6)), 180 + ((index * 97) % 900)];
-    const recommendedMi = Math.round(usedMi * 1.35);
-    const isUnmeasured = index % 11 === 10;
-    const evidence = isUnmeasured ? null : `${3 + (index % 12)}d, ${pods} pods`;
-    const flags = [...(index % 9 === 1 ? ["oom 3"] : []), ...(index % 9 === 4 ? ["throttled 31%"] : []), ...(index % 5 === 0 ? ["hpa"] : [])];
-    const common = { namespace, object, pods, container, evidence, flags, typical: null };
-    const level = (at, value) => ({ at, ...value });
-    lines.push({ ...common, resource: "cpu", request: cpu(request), limit: index % 2 ? cpu(request * 2) : null, recommended: isUnmeasured ? null : cpu(recommended), change: `${recommended - request}m`, usage: isUnmeasured ? [] : [level("p50", cpu(p50)), level("p95", cpu(p95)), level("peak", cpu(peak))], source: isUnmeasured ? "no usage data" : `p95 of 7d ${name}:1.25 in this namespace, 10080 samples; ${p95}m + 15%` });
-    lines.push({ ...common, resource: "memory", request: memory(requestMi), limit: memory(requestMi * 2), recommended: isUnmeasured ? null : memory(recommendedMi), change: `${recommendedMi - requestMi}Mi`, usage: isUnmeasured ? [] : [level("p50", memory(usedMi)), level("p95", memory(Math.round(usedMi * 1.1))), level("peak", memory(Math.round(usedMi * 1.25)))], source: isUnmeasured ? "no usage data" : `peak of 7d ${name}:1.25 in this namespace, 10080 samples; ${usedMi}Mi + 15%` });
-    if (!isUnmeasured) {
-      sums.cpu[0] += request * pods;
-      sums.cpu[1] += recommended * pods;
-      sums.memory[0] += requestMi * pods;
-      sums.memory[1] += recommendedMi * pods;
-    }
+  for (const [namespace, kind, written, inner, pods, ofCpu, ofMemory, days, flags] of rows) {
+    const [name, container] = hostile ? [hostile, hostile] : [written, inner];
+    const isMeasured = ofCpu.length > 2;
+    const common = { namespace, object: `${kind.toLowerCase()}/${name}`, pods, container, evidence: isMeasured ? `${days}d, ${pods} ${pods === 1 ? "pod" : "pods"}` : null, flags, typical: null };
+    const line = (resource, amount, [request, limit, p50, p95, peak], recommended, reason) => {
+      const usage = isMeasured ? Object.entries({ p50, p95, peak }).map(([at, value]) => ({ at, ...amount(value) })) : [];
+      lines.push({ ...common, resource, request: request ? amount(request) : null, limit: limit ? amount(limit) : null, recommended: isMeasured ? amount(recommended) : null, change: isMeasured ? amount(recommended - request).text : "-", usage, source: isMeasured ? reason : "no usage data" });
+      if (!isMeasured) return;
+      sums[resource][0] += request * pods;
+      sums[resource][1] += recommended * pods;
+    };
+    const of = `of 7d ${name}:1.25 in this namespace, 10080 samples`;
+    const [, cpuLimit, , p95] = ofCpu;
+    const [, memoryLimit, , , peak] = ofMemory;
+    line("cpu", cpu, ofCpu, Math.min(Math.round(p95 * 1.15), cpuLimit || Infinity), `p95 ${of}; ${p95}m + 15%`);
+    line("memory", memory, ofMemory, Math.round(peak * 1.15), `peak ${of}; ${peak}Mi + 15%`);
     const risk = (risk, text, fix) => risks.push({ namespace, kind, name, container, risk, text, fix });
-    if (flags.includes("oom 3")) risk("oomKilled", `OOM-killed 3 times at ${requestMi * 2}Mi`, `raise the memory limit to ${Math.round(requestMi * 2.4)}Mi`);
-    if (flags.includes("throttled 31%")) risk("throttled", "throttled in 31% of its CPU periods", "raise or remove the CPU limit");
-    const conditions = index === 3 ? [{ type: "ReplicaFailure", status: "True", reason: "FailedCreate", message: `pods "${name}-5d4-" is forbidden: exceeded quota: team, requested: requests.cpu=${request}m, used: requests.cpu=14, limited: requests.cpu=14`, lastTransitionTime: new Date(Date.now() - 42 * 60_000).toISOString() }] : [];
-    items.push({ apiVersion: "apps/v1", kind, metadata: { name, namespace }, spec: { replicas: pods, selector: { matchLabels: { app: name } }, template: { metadata: { labels: { app: name } }, spec: { containers: [{ name: container, image: `${count > 100 ? "example" : name}:1.25`, resources: { requests: { cpu: `${request}m`, memory: `${requestMi}Mi` } } }] } } }, status: { conditions } });
+    for (const flag of flags) {
+      if (flag.startsWith("oom")) risk("oomKilled", `OOM-killed ${flag.slice(4)} times at ${memory(memoryLimit).text}`, `raise the memory limit to ${memory(Math.round(memoryLimit * 1.2)).text}`);
+      if (flag.startsWith("throttled")) risk("throttled", `throttled in ${flag.slice(10)} of its CPU periods`, cpuLimit ? "raise or remove the CPU limit" : "");
+    }
+    if (!ofCpu[0]) risk("noRequest", "no cpu and no memory request", `request cpu ${cpu(Math.round(p95 * 1.15)).text}, memory ${memory(Math.round(peak * 1.15)).text}`);
+    const conditions = written === "trainer" ? [{ type: "ReplicaFailure", status: "True", reason: "FailedCreate", message: `pods "${name}-5d4f7b6c9-" is forbidden: exceeded quota: team, requested: requests.cpu=8, used: requests.cpu=19200m, limited: requests.cpu=20`, lastTransitionTime: new Date(Date.now() - 42 * 60_000).toISOString() }] : [];
+    const requests = ofCpu[0] ? { cpu: cpu(ofCpu[0]).text, memory: memory(ofMemory[0]).text } : {};
+    const template = { metadata: { labels: { app: name } }, spec: { containers: [{ name: container, image: `${count > SMALL.length ? "example" : name}:1.25`, resources: { requests } }] } };
+    const spec = kind === "CronJob" ? { schedule: "0 3 * * *", jobTemplate: { spec: { template } } } : { replicas: pods, selector: { matchLabels: { app: name } }, template };
+    items.push({ apiVersion: kind === "CronJob" ? "batch/v1" : "apps/v1", kind, metadata: { name, namespace }, spec, status: { conditions } });
   }
   for (const [index, namespace] of teams.slice(0, 100).entries()) {
     const quota = (hard, used) => items.push({ apiVersion: "v1", kind: "ResourceQuota", metadata: { name: hostile ?? "team", namespace }, spec: { hard }, status: { hard, used } });
@@ -54,12 +81,13 @@ export function cluster(count = 18, { hostile } = {}) {
   }
   const hard = { "requests.cpu": "60", "requests.memory": "160Gi" };
   items.push({ apiVersion: "headroom.dev/v1alpha1", kind: "TenantQuota", metadata: { name: hostile ?? "commerce" }, spec: { quota: { hard } }, status: { hard, used: { "requests.cpu": "51", "requests.memory": "88Gi" }, namespaces: teams.slice(0, 2).map((name) => ({ name, used: {} })) } });
-  const mebibytes = (value) => `${value}Mi`;
-  const milli = (value) => `${value}m`;
-  const sum = ([requested, recommended], text) => ({ requested: text(requested), recommended: text(recommended), saved: text(requested - recommended) });
+  const sum = ([requested, recommended], amount) => ({ requested: amount(requested).text, recommended: amount(recommended).text, saved: amount(requested - recommended).text });
   // The first teams have a trend; the others are too young for one.
   const trends = teams.slice(0, 3).map((namespace, index) => ({ namespace, quota: hostile ?? "team", resource: "requests.cpu", perDay: [120, -40, 900][index] }));
-  const total = { workloads: count, containers: count, withoutAdvice: Math.floor(count / 11), withoutUsage: Math.floor(count / 11), savedAMonth: "1240.50", cpu: sum(sums.cpu, milli), memory: sum(sums.memory, mebibytes) };
+  trends.push({ namespace: "", quota: hostile ?? "commerce", resource: "requests.cpu", perDay: 300 });
+  const withoutUsage = lines.filter(({ recommended }) => recommended === null).length / 2;
+  const money = (sums.cpu[0] - sums.cpu[1]) / 1000 * 23 + (sums.memory[0] - sums.memory[1]) / 1024 * 3;
+  const total = { workloads: rows.length, containers: rows.length, withoutAdvice: withoutUsage, withoutUsage, savedAMonth: money.toFixed(2), currency: "$", cpu: sum(sums.cpu, cpu), memory: sum(sums.memory, memory) };
   const advice = { headline: "", source: "Usage from Prometheus, 9 to 23 November 2026", total, risks, lines, quotas: [], notes: [`HorizontalPodAutoscaler ${hostile ?? "gateway"}: set its CPU target to 235% or expect 6 to 20 Pods`] };
   items.push({ apiVersion: "headroom.dev/v1alpha1", kind: "Snapshot", metadata: { name: "snapshot" }, spec: { settings: { estimates: { mode: "never" } }, advice, trends } });
   return JSON.stringify({ apiVersion: "v1", kind: "List", metadata: {}, items });

@@ -221,7 +221,7 @@ test("a settings error names the field as the policy does, at its line", async (
   const page = await open("/#example=wrong-settings");
   const problems = await page.locator(".problems li").allInnerTexts();
   assert.equal(problems.length, 4);
-  assert.match(problems[0], /^Settings, line \d+ `limitRanges\.mode` is wrong: expected `enforce`, `warn`, `off`, found `"on"`$/);
+  assert.match(problems[0], /^Settings, line \d+ limitRanges\.mode is wrong: expected enforce, warn, off, found "on"$/);
 });
 
 test("hostile names are shown and never run", async () => {
@@ -474,10 +474,13 @@ for (const [theme, width] of [["light", 1440], ["dark", 1440], ["light", 1024], 
 test("the page is small enough for a slow connection", () => {
   const files = readdirSync(PAGE).map((name) => readFileSync(join(PAGE, name)));
   const compressed = files.reduce((sum, bytes) => sum + gzipSync(bytes).length, 0);
-  const engine = statSync(join(PAGE, "engine_bg.wasm")).size;
-  console.log(`# engine ${engine} bytes, all files ${compressed} compressed`);
-  assert.ok(compressed < 680_000, `all files together have ${compressed} bytes`);
-  assert.ok(engine < 1_100_000, `the engine has ${engine} bytes`);
+  const engine = readFileSync(join(PAGE, "engine_bg.wasm"));
+  const packed = gzipSync(engine, { level: 9 }).length;
+  console.log(`# engine ${engine.length} bytes, ${packed} compressed; all files ${compressed} compressed`);
+  assert.ok(compressed < 640_000, `all files together have ${compressed} bytes`);
+  // The aims are 1,050,000 and 430,000 bytes; what is downloaded counts more.
+  assert.ok(engine.length < 1_150_000, `the engine has ${engine.length} bytes`);
+  assert.ok(packed < 435_000, `the engine has ${packed} bytes compressed`);
 });
 
 test("verdicts come at once", async () => {
@@ -589,7 +592,7 @@ const json = (body) => () => ({ contentType: "application/json", body });
 for (const [theme, width] of [["light", 1440], ["dark", 1440], ["light", 1024], ["dark", 1024], ["light", 390], ["dark", 390]]) {
   test(`every view of a cluster hinders nobody: ${theme}, ${width} px`, async () => {
     const page = await live(json(cluster()), { viewport: { width, height: 900 }, colorScheme: theme, reducedMotion: "reduce" });
-    for (const view of ["overview", "workloads", "workload=shop/deployment/notebook-hub/main", "quotas", "what-if"]) {
+    for (const view of ["overview", "workloads", "workload=shop/deployment/catalog/app", "quotas", "what-if"]) {
       await page.evaluate((view) => (location.hash = view), view);
       if (view === "what-if") await evaluated(page);
       else await page.locator(".view").waitFor();
@@ -700,11 +703,34 @@ test("a quota says when it is full by its trend, and that it has none yet", asyn
   const page = await live(json(cluster()));
   const rows = await page.getByRole("region", { name: "Quotas nearly full" }).locator("tbody tr").allInnerTexts();
   const of = (quota) => rows.find((row) => row.startsWith(quota)).replaceAll(/\s+/g, " ");
-  assert.match(of("payments / team"), /16\.2 of 20 full in 32 days$/);
+  assert.match(of("payments / team"), /81% 16\.2 of 20\.0 cores full in 32 days$/);
+  assert.match(of("TenantQuota / commerce"), /full in 30 days$/);
   assert.match(of("shop / team"), /shrinking$/);
   assert.match(of("ml / team"), /no trend yet$/);
   await page.getByRole("link", { name: "All quotas" }).click();
   await page.getByRole("region", { name: "ResourceQuota payments/team" }).getByText("full in 32 days").waitFor();
+});
+
+test("what is not covered is named, and leads to it", async () => {
+  const page = await live(json(cluster()));
+  const facts = page.getByRole("region", { name: "Not covered, and notes" });
+  assert.match(await facts.innerText(), /1 of 18 containers without usage data: search deployment\/suggest app/);
+  await facts.getByRole("link").click();
+  assert.deepEqual(await page.locator(".scroller tr.row th b").allInnerTexts(), ["suggest"]);
+  const bare = JSON.parse(cluster());
+  bare.items = bare.items.filter(({ kind, metadata }) => kind !== "LimitRange" && kind !== "TenantQuota" && (kind !== "ResourceQuota" || metadata.namespace === "ml"));
+  const other = await live(json(JSON.stringify(bare)));
+  const told = await other.getByRole("region", { name: "Not covered, and notes" }).innerText();
+  assert.match(told, /4 namespaces without a quota: payments, platform, search, shop/);
+  assert.match(told, /5 namespaces without a LimitRange: ml, payments, platform and 2 more/);
+});
+
+test("on a phone the details of a workload take the place of the list", async () => {
+  const page = await live(json(cluster()), { viewport: { width: 390, height: 844 } }, "#workload=platform/statefulset/kafka/broker");
+  await page.locator(".details").getByText("OOM-killed 3 times at 2Gi").waitFor();
+  assert.equal(await page.locator(".scroller").isVisible(), false);
+  await page.getByRole("button", { name: "Close" }).click();
+  assert.ok(await page.locator(".scroller tr.row").filter({ hasText: "kafka" }).isVisible());
 });
 
 test("workloads are searched, filtered and sorted, and a patch is copied", async () => {
@@ -716,14 +742,14 @@ test("workloads are searched, filtered and sorted, and a patch is copied", async
   await page.getByLabel("Group by namespace").uncheck();
   await page.getByRole("button", { name: "Workload", exact: true }).click();
   assert.equal(await page.locator("th[aria-sort]").getAttribute("aria-sort"), "ascending");
-  assert.equal((await names())[0], "catalog-v2");
-  await page.getByLabel("Search workloads").fill("shop notebook-hub/main");
+  assert.equal((await names())[0], "notebook-hub");
+  await page.getByLabel("Search workloads").fill("ml notebook-hub/hub");
   assert.deepEqual(await names(), ["notebook-hub"]);
   await page.locator(".scroller tr.row a").focus();
   await page.keyboard.press("Enter");
   await page.getByRole("button", { name: "Copy patch" }).click();
   await page.getByText("Patch copied.").waitFor();
-  assert.match(await page.evaluate(() => navigator.clipboard.readText()), /^# kubectl -n shop patch deployment notebook-hub --patch-file patch\.yaml\nspec:\n  template:\n    spec:\n      containers:\n      - name: "main"\n        resources:\n          requests:\n            cpu: "\d+m"\n/);
+  assert.match(await page.evaluate(() => navigator.clipboard.readText()), /^# kubectl -n ml patch deployment notebook-hub --patch-file patch\.yaml\nspec:\n  template:\n    spec:\n      containers:\n      - name: "hub"\n        resources:\n          requests:\n            cpu: "\d+m"\n/);
   await page.goBack();
   assert.equal(await page.locator(".details").count(), 0);
 });
@@ -737,5 +763,5 @@ test("the pictures of README and book show the page as it is", { skip: !PICTURES
   };
   await take(await open("/#example=shop", options), "playground");
   await take(await live(json(cluster()), options), "overview");
-  await take(await live(json(cluster()), options, "#workload=shop/deployment/notebook-hub/main"), "workloads");
+  await take(await live(json(cluster()), options, "#workload=shop/deployment/catalog/app"), "workloads");
 });

@@ -1,7 +1,7 @@
 // What one opens every morning: what can be freed, what is at risk, what is nearly full or blocked, what is not covered.
 
 import type { ComponentChildren } from "preact";
-import { bytes, cores, count, forecast, ofHard, share, thousandths } from "../amounts.js";
+import { amount, count, forecast, inOneUnit, money, ofHard, share, thousandths, withUnit } from "../amounts.js";
 import { type Inspection, type Quota, type Workload, linkTo } from "../inspect.js";
 import type { Sum } from "../types.js";
 import { Bar, Change, Legend, Named, Pill, Spread } from "./parts.js";
@@ -41,9 +41,9 @@ export function Overview({ inspection, missed, show }: { inspection: Inspection;
   return (
     <div class="view">
       <div class="stats">
-        {total && <Freed title="CPU" unit="cores" sum={total.cpu} format={cores} />}
-        {total && <Freed title="Memory" sum={total.memory} format={bytes} />}
-        {total?.savedAMonth && <div class="card stat"><b>{money(total.savedAMonth)} <small>per month</small></b><span>What the freed requests cost, at your prices</span></div>}
+        {total && <Freed title="CPU" resource="cpu" sum={total.cpu} />}
+        {total && <Freed title="Memory" resource="memory" sum={total.memory} />}
+        {total?.savedAMonth && <div class="card stat"><b>{money(total.savedAMonth, total.currency)} <small>per month</small></b><span>What the freed requests cost, at your prices</span></div>}
         <div class={`card stat ${inDanger.length > 0 ? "bad" : ""}`}>
           <b>{risky.length.toLocaleString("en")} <small>at risk</small></b>
           <span>{risky.length === 0 ? "No container is killed, throttled or without a request" : "Killed, throttled, above their request, or without one: fix these first"}</span>
@@ -58,14 +58,14 @@ export function Overview({ inspection, missed, show }: { inspection: Inspection;
 
       {risky.length > 0 && (
         <Section title="Fix first" note={count(risky.length, "container")} more={risky.length > FEW && link("#workloads?risk", `All ${risky.length}`)}>
-          <table class="stack">
+          <table class="stack risks">
             <thead><tr><th scope="col">Workload</th><th scope="col">Why</th><th scope="col">Fix</th></tr></thead>
             <tbody>
               {risky.slice(0, FEW).map((workload) => (
                 <tr key={workload.id}>
                   <th scope="row">{link(linkTo(workload), <Named {...workload} />)}</th>
-                  <td><RiskPills workload={workload} /><small>{workload.risks.map(({ text }) => text).join("; ")}</small></td>
-                  <td>{workload.risks.map(({ fix }) => <div>{fix}</div>)}</td>
+                  <td>{workload.risks.map(({ risk, text }) => <p><span class={`pill ${RISKS[risk]?.tone ?? ""}`}>{sentence(text)}</span></p>)}</td>
+                  <td>{workload.risks.map(({ fix }) => <p>{sentence(fix)}</p>)}</td>
                 </tr>
               ))}
             </tbody>
@@ -84,29 +84,30 @@ export function Overview({ inspection, missed, show }: { inspection: Inspection;
 
       <div class="pair">
         {full.length > 0 && (
-          <Section title="Quotas nearly full" note="80 % and more" more={link("#quotas", "All quotas")}>
-            <table class="stack">
-              <thead><tr><th scope="col">Quota</th><th scope="col"><span class="hidden">Share</span></th><th scope="col" class="number">Used</th><th scope="col" class="number">By its trend</th></tr></thead>
+          <Section title="Quotas nearly full" note="80% and more" more={link("#quotas", "All quotas")}>
+            <table class="stack levels">
+              <thead><tr><th scope="col">Quota</th><th scope="col" colSpan={2}><span class="hidden">Share</span></th><th scope="col" class="number">Used</th><th scope="col" class="number">Trend</th></tr></thead>
               <tbody>
                 {full.slice(0, FEW).map(({ quota, resource, used, hard, perDay }) => (
                   <tr key={`${quota.namespace}/${quota.name}/${resource}`} class={used > hard ? "exceeded" : ""}>
-                    <th scope="row"><span class="muted">{quota.namespace || quota.kind} / </span><b>{quota.name}</b><small>{resource}</small></th>
-                    <td class="bar-cell"><Bar used={used} hard={hard} /><small>{share(used, hard)}</small></td>
+                    <th scope="row"><span class="muted">{quota.namespace || quota.kind} / </span><b>{quota.name}</b> <span class="muted">{resource}</span></th>
+                    <td class="bar-cell"><Bar used={used} hard={hard} /></td>
+                    <td class="number">{share(used, hard)}</td>
                     <td class="number" data-label="Used">{ofHard(resource, used, hard)}</td>
-                    <td class="number" data-label="By its trend">{forecast({ used, hard, ...(perDay === undefined ? {} : { perDay }) })}</td>
+                    <td class="number" data-label="Trend">{forecast({ used, hard, ...(perDay === undefined ? {} : { perDay }) })}</td>
                   </tr>
                 ))}
               </tbody>
             </table>
           </Section>
         )}
-        <Coverage inspection={inspection} missed={missed} />
+        <Coverage inspection={inspection} missed={missed} link={link} />
       </div>
 
       {savers.length > 0 && (
         <Section title="Save most" note={`${count(savers.length, "container")} request more than they need`} more={link("#workloads", "All workloads")}>
           <table class="savers stack">
-            <thead><tr><th scope="col">Workload</th><th scope="col" class="number">CPU request</th><th scope="col" class="wide">CPU usage</th><th scope="col" class="number">Memory request</th><th scope="col" class="wide">Memory usage</th><th scope="col" class="number">Frees</th></tr></thead>
+            <thead><tr><th scope="col">Workload</th><th scope="col" class="number">CPU request, cores</th><th scope="col" class="wide">CPU usage</th><th scope="col" class="number">Memory request</th><th scope="col" class="wide">Memory usage</th><th scope="col" class="number">Frees</th></tr></thead>
             <tbody>
               {savers.slice(0, FEW).map((workload) => (
                 <tr key={workload.id}>
@@ -130,8 +131,8 @@ export function Overview({ inspection, missed, show }: { inspection: Inspection;
 /** What is freed over all pods; in red what is needed besides. */
 export const Frees = ({ workload: { savedCpu, savedMemory } }: { workload: Workload }) => (
   <>
-    {savedCpu !== 0 && <div class={savedCpu > 0 ? "" : "more"}>{savedCpu < 0 && "+"}{cores(Math.abs(savedCpu))} cores</div>}
-    {savedMemory !== 0 && <div class={savedMemory > 0 ? "" : "more"}>{savedMemory < 0 && "+"}{bytes(Math.abs(savedMemory))}</div>}
+    {savedCpu !== 0 && <div class={savedCpu > 0 ? "" : "more"}>{savedCpu < 0 && "+"}{withUnit("cpu", Math.abs(savedCpu))}</div>}
+    {savedMemory !== 0 && <div class={savedMemory > 0 ? "" : "more"}>{savedMemory < 0 && "+"}{amount("memory", Math.abs(savedMemory))}</div>}
     {savedCpu === 0 && savedMemory === 0 && <span class="muted">–</span>}
   </>
 );
@@ -143,38 +144,54 @@ export const Section = ({ title, note, more, children }: { title: string; note?:
   </section>
 );
 
-function Freed({ title, unit = "", sum, format }: { title: string; unit?: string; sum: Sum; format: (value: number) => string }) {
+function Freed({ title, resource, sum }: { title: string; resource: string; sum: Sum }) {
   const [requested, recommended] = [sum.requested, sum.recommended].map((text) => thousandths(text) ?? 0) as [number, number];
   const saved = requested - recommended;
   const percent = requested > 0 ? Math.round((saved / requested) * 100) : 0;
+  const { numbers: [before, after], unit } = inOneUnit(resource, [requested, recommended]);
   return (
     <div class="card stat">
-      <b>{format(Math.abs(saved))} {unit} {percent !== 0 && <small class={saved >= 0 ? "less" : "more"}>{saved >= 0 ? "−" : "+"}{Math.abs(percent)}%</small>}</b>
-      <span>{title} {saved >= 0 ? "you can free" : "needed besides"}: {format(requested)} requested → {format(recommended)} recommended</span>
+      <b>{withUnit(resource, Math.abs(saved))} {percent !== 0 && <small class={saved >= 0 ? "less" : "more"}>{saved >= 0 ? "−" : "+"}{Math.abs(percent)}%</small>}</b>
+      <span>{title} {saved >= 0 ? "you can free" : "needed besides"}: {before} requested → {after} {unit} recommended</span>
       <Bar used={Math.min(requested, recommended)} hard={Math.max(requested, recommended)} />
     </div>
   );
 }
 
-function Coverage({ inspection: { advice, workloads }, missed }: { inspection: Inspection; missed: string[] }) {
-  const brief = workloads.filter(({ tooBrief }) => tooBrief).length;
-  const unmeasured = workloads.filter((of) => !of.cpu?.recommended && !of.memory?.recommended && !of.tooBrief).length;
-  const facts: ComponentChildren[] = [];
-  if (unmeasured > 0) facts.push(<><b>{unmeasured.toLocaleString("en")}</b> of {count(workloads.length, "container")} without usage data: no recommendation</>);
-  if (brief > 0) facts.push(<><b>{brief.toLocaleString("en")}</b> {brief === 1 ? "container" : "containers"} measured for less than two hours</>);
-  facts.push(...missed.map((text) => <>Could not be read: {text}</>));
+/** So many names are listed. */
+const NAMED = 3;
+
+/** `search, ml and 4 more` */
+function some(names: string[]): string {
+  if (names.length <= NAMED + 1) return names.join(", ");
+  return `${names.slice(0, NAMED).join(", ")} and ${(names.length - NAMED).toLocaleString("en")} more`;
+}
+
+/** What the recommendations, LimitRanges and quotas do not reach. */
+function Coverage({ inspection: { advice, workloads, unbounded }, missed, link }: { inspection: Inspection; missed: string[]; link: (hash: string, text: ComponentChildren) => ComponentChildren }) {
+  const brief = workloads.filter(({ tooBrief }) => tooBrief);
+  const unmeasured = workloads.filter((of) => !of.cpu?.recommended && !of.memory?.recommended && !of.tooBrief);
+  const named = (of: Workload[]) => some(of.map(({ namespace, object, container }) => `${namespace} ${object} ${container}`));
+  const facts: ComponentChildren[] = missed.map((text) => <><b>Could not be read:</b> {text}</>);
+  if (unmeasured.length > 0) facts.push(<><b>{unmeasured.length.toLocaleString("en")} of {count(workloads.length, "container")} without usage data:</b> {link("#workloads?unmeasured", named(unmeasured))}</>);
+  if (brief.length > 0) facts.push(<><b>{count(brief.length, "container")} measured for less than two hours:</b> {named(brief)}</>);
+  // What could not be read is not missing.
+  if (missed.length === 0) {
+    if (unbounded.byQuota.length > 0) facts.push(<><b>{count(unbounded.byQuota.length, "namespace")} without a quota:</b> {some(unbounded.byQuota)}</>);
+    if (unbounded.byLimitRange.length > 0) facts.push(<><b>{count(unbounded.byLimitRange.length, "namespace")} without a LimitRange:</b> {some(unbounded.byLimitRange)}</>);
+  }
   facts.push(...(advice?.notes ?? []).slice(0, 5).map((note) => <>{note}</>));
-  if (facts.length === 0) facts.push("Everything that runs has usage data, and everything could be read");
+  if (facts.length === 0) facts.push("Everything that runs has usage data, a LimitRange and a quota, and everything could be read.");
   return (
-    <section class="listed" aria-label="Coverage and notes">
-      <header><h2>Coverage and notes</h2></header>
+    <section class="listed" aria-label="Not covered, and notes">
+      <header><h2>Not covered, and notes</h2></header>
       <ul class="card facts">{facts.map((fact) => <li>{fact}</li>)}</ul>
     </section>
   );
 }
 
-/** `1,240`; with its decimals where they matter. */
-const money = (amount: string) => Number(amount).toLocaleString("en", { maximumFractionDigits: Math.abs(Number(amount)) < 100 ? 2 : 0 });
+/** With a capital, as the first word of a cell. */
+export const sentence = (text: string) => text.charAt(0).toUpperCase() + text.slice(1);
 
 function ago(time: string): string {
   const minutes = (Date.now() - Date.parse(time)) / 60_000;

@@ -72,17 +72,20 @@ const ClusterBar = ({ app }: { app: App }) => (
     {app.isLive ? (
       <>
         <label class="field">Namespace
-          <input id="scope" list="namespaces" autocomplete="off" autocapitalize="off" spellcheck={false} placeholder="as started" maxLength={63} defaultValue={new URLSearchParams(location.search).get("namespace") ?? ""} onChange={(event) => app.enter(event.currentTarget.value.trim())} />
+          <input id="scope" list="namespaces" autocomplete="off" autocapitalize="off" spellcheck={false} placeholder={everything(app.cluster?.inspection.namespaces ?? [])} maxLength={63} defaultValue={new URLSearchParams(location.search).get("namespace") ?? ""} onChange={(event) => app.enter(event.currentTarget.value.trim())} />
           <datalist id="namespaces">{app.cluster?.inspection.namespaces.map((name) => <option key={name} value={name} />)}</datalist>
         </label>
         <button type="button" id="refresh" onClick={() => void app.refresh()} aria-disabled={app.isReading} title="Also every minute, by itself">{app.isReading ? "Reading…" : "Refresh"}</button>
-        {app.cluster && <span class="muted">{app.cluster.readAt.toLocaleTimeString()}</span>}
+        {app.cluster && <span class="muted"><span class="rest">read </span>{app.cluster.readAt.toLocaleTimeString()}</span>}
       </>
     ) : (
       <button type="button" id="leave" onClick={app.leave}>Close snapshot</button>
     )}
   </div>
 );
+
+/** What is shown while no namespace is chosen. */
+const everything = (namespaces: string[]) => (namespaces.length === 1 ? namespaces[0]! : namespaces.length === 0 ? "all" : `all ${namespaces.length.toLocaleString("en")}`);
 
 function ClusterView({ app }: { app: App }) {
   const { inspection, missed } = app.cluster!;

@@ -2,7 +2,7 @@
 // cannot become markup, and Trusted Types have nothing to allow.
 
 import type { ComponentChildren } from "preact";
-import { amount, share, withUnit } from "../amounts.js";
+import { amount, inOneUnit, ofHard, share, withUnit } from "../amounts.js";
 import type { Words } from "../explain.js";
 import type { AdviceLine } from "../types.js";
 
@@ -17,6 +17,9 @@ export const Logo = () => (
 export const Pill = ({ tone = "", children }: { tone?: string; children: ComponentChildren }) => <span class={`pill ${tone}`}>{children}</span>;
 
 export const Said = ({ words }: { words: Words }) => <>{words.map((word) => (typeof word === "string" ? word : <code>{word.code}</code>))}</>;
+
+/** What is between backticks is code. */
+export const Ticked = ({ text }: { text: string }) => <Said words={text.split("`").map((part, index) => (index % 2 ? { code: part } : part))} />;
 
 /** How full something is: what is used, and what is added to it. */
 export function Bar({ used, after = used, hard, label }: { used: number; after?: number; hard: number; label?: string }) {
@@ -70,19 +73,32 @@ export const Legend = ({ recommended = "recommended" }: { recommended?: string }
   </div>
 );
 
-/** `2.0 → 0.61`, as the request is and should be. */
+/** `2.00 → 0.61`, `3,072 → 898 MiB`: the request as it is and should be, in one unit. The heading of a column says cores. */
 export function Change({ line }: { line: AdviceLine | undefined }) {
   if (!line) return <span class="muted">–</span>;
   const { request, recommended, typical, resource } = line;
-  const now = request ? amount(resource, request.value) : "none";
-  if (!recommended) return <>{now}<small>{typical ? `typical: ${amount(resource, typical.value)}` : "no usage data"}</small></>;
-  const then = amount(resource, recommended.value);
-  if (then === now) return <>{now}</>;
+  if (!recommended) return <>{request ? amount(resource, request.value) : "none"}<small>{typical ? `typical: ${amount(resource, typical.value)}` : "no usage data"}</small></>;
+  const { numbers, unit } = inOneUnit(resource, [request?.value ?? 0, recommended.value]);
+  const [now, then] = [request ? numbers[0] : "none", numbers[1]];
+  const behind = unit === "cores" ? "" : ` ${unit}`;
+  if (then === now) return <>{now + behind}</>;
   const isMore = recommended.value > (request?.value ?? 0);
-  return <>{now} <span class="arrow">→</span> <b class={isMore ? "more" : "less"}>{then}</b></>;
+  return <span class="change">{now} <span class="arrow">→</span> <b class={isMore ? "more" : "less"}>{then}</b>{behind}</span>;
 }
 
-export const Percent = ({ used, hard }: { used: number; hard: number }) => <>{share(used, hard)}</>;
+/** How full a quota is of one resource, what changes it, and what is left. */
+export function Meter({ name, resource, used, after = used, hard, note }: { name: ComponentChildren; resource: string; used: number; after?: number; hard: number; note?: string | undefined }) {
+  const left = after > hard ? `${withUnit(resource, after - hard)} too much` : `${withUnit(resource, hard - after)} left`;
+  return (
+    <li class={after > hard ? "meter exceeded" : "meter"}>
+      <span>{name}</span>
+      <b>{ofHard(resource, used, hard, after)}</b>
+      <Bar used={used} after={after} hard={hard} />
+      <small>{share(after, hard)}</small>
+      <small>{left}{note && ` · ${note}`}</small>
+    </li>
+  );
+}
 
 /** Namespace and name in one cell, with what kind of object it is below. */
 export function Named({ namespace, object, container, below }: { namespace: string; object: string; container: string; below?: ComponentChildren }) {

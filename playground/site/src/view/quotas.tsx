@@ -1,8 +1,8 @@
 // Quotas: how full they are, who uses them, and what fits in what is left. TenantQuotas stand above those of their namespaces.
 
-import { amount, count, forecast, ofHard, share, withUnit } from "../amounts.js";
+import { amount, count, forecast } from "../amounts.js";
 import type { Inspection, Quota, Workload } from "../inspect.js";
-import { Bar } from "./parts.js";
+import { Meter } from "./parts.js";
 import { Fold, Table } from "./verdicts.js";
 
 export function QuotaView({ inspection: { quotas, workloads } }: { inspection: Inspection }) {
@@ -48,19 +48,7 @@ function QuotaCard({ quota: { kind, namespace, name, amounts, covers }, workload
     <section class="card section quota" aria-label={`${kind} ${namespace && `${namespace}/`}${name}`}>
       <header><h2>{namespace && <span class="muted">{namespace} / </span>}{name}</h2><span class={`pill ${tone}`}>{tone === "bad" ? "exceeded" : `${Math.floor(tightest * 100)}% used`}</span></header>
       <small>{kind}{covers.length > 0 && ` over ${count(covers.length, "namespace")}`}</small>
-      <table>
-        <thead class="hidden"><tr><th scope="col">Resource</th><th scope="col">Share</th><th scope="col">Percent</th><th scope="col">Used of hard</th></tr></thead>
-        <tbody>
-          {amounts.map(({ resource, used, hard, perDay }) => (
-            <tr key={resource} class={used > hard ? "exceeded" : ""}>
-              <th scope="row">{resource}</th>
-              <td class="bar-cell"><Bar used={used} hard={hard} /></td>
-              <td class="number">{share(used, hard)}</td>
-              <td class="number">{ofHard(resource, used, hard)}<small>{withUnit(resource, Math.max(0, hard - used))} left</small>{perDay !== undefined && <small>{forecast({ used, hard, perDay })}</small>}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
+      <ul class="meters">{amounts.map(({ resource, used, hard, perDay }) => <Meter key={resource} name={resource} resource={resource} used={used} hard={hard} note={perDay === undefined ? undefined : forecast({ used, hard, perDay })} />)}</ul>
       {users.length > 0 && (
         <Fold title="Who uses it, and what still fits">
           <Table heads={["Workload", "CPU", "Memory", "More Pods that fit"]} numbers={1}>

@@ -2,12 +2,12 @@
 
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
-import { amount, count, ofHard, share, thousandths } from "../amounts.js";
+import { amount, count, thousandths } from "../amounts.js";
 import { PAGE } from "../engine.js";
 import { type Finding, VERDICTS, findings, isFailure } from "../explain.js";
 import { LABELS } from "../panels.js";
 import type { Check, Container, Detail, Level, Measured, Outcome, Panel, Part, Problem, Row, Taken, Verdict } from "../types.js";
-import { Bar, Legend, Pill, Said, Spread } from "./parts.js";
+import { Legend, Meter, Pill, Said, Spread, Ticked } from "./parts.js";
 
 export interface Actions {
   goTo(panel: Panel, line: number): void;
@@ -65,7 +65,7 @@ export function Problems({ problems, actions }: { problems: Problem[]; actions: 
       <h2>{count(problems.length, "problem")} in the input</h2>
       <ul>
         {problems.slice(0, 100).map(({ panel, line, text }) => (
-          <li><button type="button" class="plain place" onClick={() => actions.goTo(panel, line)}>{LABELS[panel]}, line {line}</button> {text}</li>
+          <li><button type="button" class="plain place" onClick={() => actions.goTo(panel, line)}>{LABELS[panel]}, line {line}</button> <Ticked text={text} /></li>
         ))}
       </ul>
     </section>
@@ -108,13 +108,15 @@ function ObjectCard({ row, detail, isOfInput, actions }: { row: Row; detail: Det
       {tone === "info" && <Filled containers={story.containers ?? []} />}
       {story.warnings?.map((warning) => <p class="why warn warning"><b>Warning </b><span>{warning}</span></p>)}
       {story.estimates?.map((estimate) => <p class="why info estimate"><b>Estimate </b>{estimate}</p>)}
-      {note !== null && <p class="muted">{note}</p>}
-      <Fold title={isWrong && tone === "bad" ? "What would be stored" : "Object after admission"}><Difference parts={diff} label={`${row.object} after admission`} /></Fold>
-      {podDiff !== null && <Fold title="Resulting Pod"><Difference parts={podDiff} label={`A Pod of ${row.object}`} /></Fold>}
-      {story.containers !== undefined && <Fold title={story.isOfPods ? "Values of each Pod" : "Values"}>{story.containers.map((one) => <Values container={one} />)}</Fold>}
-      {story.inAll !== undefined && <Fold title={story.containers === undefined ? "Bounds of the claim" : "Bounds of the Pod total"}><Totals checks={story.inAll} /></Fold>}
-      {story.quotas !== undefined && <Fold title="Quota usage including this object"><QuotaUsage all={story.quotas} /></Fold>}
-      <p class="actions"><button type="button" class="plain" onClick={() => actions.download(detail.row)}>Download for a bug report</button></p>
+      {note !== null && <p class="muted"><Ticked text={note} /></p>}
+      <div class="folds">
+        {!isOfInput && <Fold title={isWrong && tone === "bad" ? "What would be stored" : "Object after admission"}><Difference parts={diff} label={`${row.object} after admission`} /></Fold>}
+        {podDiff !== null && <Fold title="Resulting Pod"><Difference parts={podDiff} label={`A Pod of ${row.object}`} /></Fold>}
+        {story.containers !== undefined && <Fold title={story.isOfPods ? "Values of each Pod" : "Values"}>{story.containers.map((one) => <Values container={one} />)}</Fold>}
+        {story.inAll !== undefined && <Fold title={story.containers === undefined ? "Bounds of the claim" : "Bounds of the Pod total"}><Totals checks={story.inAll} /></Fold>}
+        {story.quotas !== undefined && <Fold title="Quota usage"><QuotaUsage all={story.quotas} /></Fold>}
+        <button type="button" class="plain report" aria-label="Download for a bug report" onClick={() => actions.download(detail.row)}>Bug report</button>
+      </div>
     </article>
   );
 }
@@ -241,23 +243,16 @@ const MOST_ROWS = 200;
 export function Quotas({ levels, note }: { levels: Level[]; note: string }) {
   if (levels.length === 0) return null;
   const namespaces = new Set(levels.map((level) => level.namespace)).size;
-  const isChanged = levels.some(({ before, after }) => before !== after);
   return (
     <section class="card section">
       <h2>Quotas <small>{note}</small></h2>
-      <Table heads={["Quota", "Share", "Percent", ...(isChanged ? ["Used", "After", "Hard"] : ["Used"])]} numbers={2}>
+      <ul class="meters side">
         {levels.slice(0, MOST_ROWS).map(({ namespace, quota, name, before, after, hard }) => {
           const [was, is, most] = [before, after, hard].map((text) => thousandths(text) ?? 0) as [number, number, number];
-          return (
-            <tr class={is > most ? "exceeded" : ""}>
-              <th scope="row">{namespaces > 1 && namespace ? `${namespace}/` : ""}{quota}: {name}</th>
-              <td class="bar-cell"><Bar used={was} after={is} hard={most} /></td>
-              <td class="number">{share(is, most)}</td>
-              {(isChanged ? [was, is, most].map((value) => amount(name, value)) : [ofHard(name, was, most)]).map((text) => <td class="number">{text}</td>)}
-            </tr>
-          );
+          const of = `${namespaces > 1 && namespace ? `${namespace} / ` : ""}${quota}`;
+          return <Meter key={`${namespace}/${quota}/${name}`} name={<><span class="muted">{of}</span> {name}</>} resource={name} used={was} after={is} hard={most} />;
         })}
-      </Table>
+      </ul>
       {levels.length > MOST_ROWS && <p class="muted">{levels.length - MOST_ROWS} more are not shown.</p>}
     </section>
   );

@@ -1,10 +1,11 @@
 // All containers: searched, filtered and sorted, with the details of one. Only the rows in sight are in the page.
 
+import type { ComponentChildren } from "preact";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
-import { amount, count } from "../amounts.js";
+import { count, inOneUnit } from "../amounts.js";
 import { type Inspection, type Workload, linkTo } from "../inspect.js";
 import type { AdviceLine } from "../types.js";
-import { Frees, RiskPills } from "./overview.js";
+import { Frees, RiskPills, sentence } from "./overview.js";
 import { Change, Legend, Named, Spread } from "./parts.js";
 import { Fold } from "./verdicts.js";
 
@@ -74,6 +75,14 @@ export function Workloads({ inspection, selected, filter: first, show, copy }: {
     if (Math.abs(scrollTop - window_.top) > AHEAD / 3 || clientHeight !== window_.height) setWindow({ top: scrollTop, height: clientHeight });
   };
   useLayoutEffect(look);
+  // Who follows a link to one workload sees it in its list too, and still when its details are closed.
+  const last = useRef(selected);
+  useLayoutEffect(() => {
+    last.current = selected ?? last.current;
+    const item = items.find((item) => "workload" in item && item.workload.id === last.current);
+    const { scrollTop, clientHeight } = scroller.current!;
+    if (item && (item.top < scrollTop || item.top > scrollTop + clientHeight - 2 * ROW)) scroller.current!.scrollTop = item.top - clientHeight / 3;
+  }, [selected]);
   const firstIndex = Math.max(0, after(items, window_.top - AHEAD) - 1);
   const lastIndex = after(items, window_.top + window_.height + AHEAD);
   const shown = items.slice(firstIndex, lastIndex);
@@ -83,7 +92,7 @@ export function Workloads({ inspection, selected, filter: first, show, copy }: {
   const chosen = selected === undefined ? undefined : workloads.find(({ id }) => id === selected);
   const sorted = (column: Column) => (order.column === column ? ({ "aria-sort": order.isRising ? "ascending" : "descending" } as const) : {});
   const sort = (column: Column) => setOrder({ column, isRising: order.column === column ? !order.isRising : column === "name" });
-  const head = (column: Column, label: string, kind = "") => <th scope="col" class={kind} {...sorted(column)}><button type="button" onClick={() => sort(column)}>{label}</button></th>;
+  const head = (column: Column, label: ComponentChildren, kind = "") => <th scope="col" class={kind} {...sorted(column)}><button type="button" onClick={() => sort(column)}>{label}</button></th>;
 
   return (
     <div class="view workloads">
@@ -100,10 +109,11 @@ export function Workloads({ inspection, selected, filter: first, show, copy }: {
         <span class="muted" role="status">{count(found.length, "container")}</span>
         <Legend />
       </div>
+      {selected !== undefined && !chosen && <p class="card section muted" role="status">{selected} is not here any more, or not in this namespace.</p>}
       <div class={chosen ? "master detailed" : "master"}>
         <div class="card scroller" ref={scroller} onScroll={look} tabIndex={0} role="group" aria-label="Workloads, table">
           <table>
-            <thead><tr>{head("name", "Workload")}{head("cpu", "CPU request", "number")}<th scope="col" class="wide">CPU usage</th>{head("memory", "Memory request", "number")}<th scope="col" class="wide">Memory usage</th>{head("saved", "Frees", "number")}</tr></thead>
+            <thead><tr>{head("name", "Workload")}{head("cpu", <>CPU<span class="rest"> request, cores</span></>, "number")}<th scope="col" class="wide">CPU usage</th>{head("memory", <>Memory<span class="rest"> request</span></>, "number")}<th scope="col" class="wide">Memory usage</th>{head("saved", "Frees", "number")}</tr></thead>
             <tbody>
               {above > 0 && <tr aria-hidden="true" class="gap"><td style={{ height: `${above}px` }} /></tr>}
               {shown.map((item) =>
@@ -150,14 +160,14 @@ function Details({ workload, close, copy }: { workload: Workload; close: () => v
   const patch = patchOf(workload);
   return (
     <aside class="card details" aria-label={`Details of ${object}`}>
-      <header><div><h2>{object}</h2><small>namespace {namespace} · container {container} · {count(pods, "pod")}{evidence !== "" && ` · ${evidence}`}</small></div><button type="button" class="icon" aria-label="Close" onClick={close}>✕</button></header>
-      {risks.map(({ text, fix }) => <div class="why bad"><p><b>{text}</b></p><p class="fix">{fix}</p></div>)}
+      <header><div><h2>{object}</h2><small>namespace {namespace} · container {container} · {count(pods, "pod")}{evidence !== "" && ` · measured over ${evidence}`}</small></div><button type="button" class="icon" aria-label="Close" onClick={close}>✕</button></header>
+      {risks.map(({ text, fix }) => <div class="why bad"><p><b>{sentence(text)}</b></p><p class="fix">{sentence(fix)}</p></div>)}
       {[cpu, memory].map((line) => line && (
         <section key={line.resource}>
-          <h3>{line.resource === "cpu" ? "CPU" : "Memory"} <span class="muted"><Change line={line} />{line.resource === "cpu" && " cores"}</span></h3>
+          <h3>{line.resource === "cpu" ? "CPU" : "Memory"} request <span class="amount"><Change line={line} />{line.resource === "cpu" && " cores"}</span></h3>
           <Spread line={line} />
-          {line.usage.length > 0 && <p class="muted">{line.usage.map(({ at, value }) => `${at} ${amount(line.resource, value)}`).join(" · ")}{line.limit && ` · limit ${amount(line.resource, line.limit.value)}`}</p>}
-          <p>{line.source}</p>
+          {line.usage.length > 0 && <p>{levels(line)}</p>}
+          <p class="muted">{line.source}</p>
         </section>
       ))}
       {patch !== "" && (
@@ -168,6 +178,13 @@ function Details({ workload, close, copy }: { workload: Workload; close: () => v
       )}
     </aside>
   );
+}
+
+/** `p50 820 · p95 1,000 · peak 1,024 · limit 1,024 MiB` */
+function levels({ resource, usage, limit }: AdviceLine): string {
+  const all = [...usage, ...(limit ? [{ at: "limit", value: limit.value }] : [])];
+  const { numbers, unit } = inOneUnit(resource, all.map(({ value }) => value));
+  return `${all.map(({ at }, index) => `${at} ${numbers[index]}`).join(" · ")} ${unit}`;
 }
 
 const TEMPLATES: Record<string, string[]> = { cronjob: ["spec", "jobTemplate", "spec", "template", "spec"], pod: ["spec"] };
