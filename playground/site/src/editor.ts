@@ -207,7 +207,7 @@ const theme = EditorView.theme({
   ".cm-gutters": { backgroundColor: "var(--sheet)", color: "var(--muted)", borderRight: "1px solid var(--line)" },
   ".cm-activeLine": { backgroundColor: "var(--active)" },
   "&.cm-focused > .cm-scroller > .cm-selectionLayer .cm-selectionBackground, .cm-selectionBackground": { backgroundColor: "var(--selection)" },
-  ".cm-tooltip": { backgroundColor: "var(--raised)", color: "var(--text)", border: "1px solid var(--line)", maxWidth: "40rem" },
+  ".cm-tooltip": { backgroundColor: "var(--raised)", color: "var(--text)", border: "1px solid var(--line)", borderRadius: "var(--radius)", overflow: "hidden", maxWidth: "30rem", boxShadow: "0 4px 16px #00000033" },
   ".cm-tooltip-autocomplete ul li[aria-selected]": { backgroundColor: "var(--accent)", color: "var(--on-accent)" },
   ".cm-completionInfo, .hover": { padding: "4px 8px", fontSize: "var(--small)" },
   ".cm-placeholder": { color: "var(--muted)" },

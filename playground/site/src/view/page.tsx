@@ -85,7 +85,7 @@ const ClusterBar = ({ app }: { app: App }) => (
 );
 
 /** What is shown while no namespace is chosen. */
-const everything = (namespaces: string[]) => (namespaces.length === 1 ? namespaces[0]! : namespaces.length === 0 ? "all" : `all ${namespaces.length.toLocaleString("en")}`);
+const everything = (namespaces: string[]) => (namespaces.length === 1 ? namespaces[0]! : namespaces.length === 0 ? "as started" : `all ${namespaces.length.toLocaleString("en")}`);
 
 function ClusterView({ app }: { app: App }) {
   const { inspection, missed } = app.cluster!;

@@ -60,10 +60,14 @@ const TONES: Record<string, string> = { "newly rejected": "bad", "still rejected
 
 const EffectCard = ({ effect: { object, namespace, running, change, reasons = [], values = [], warnings = [] } }: { effect: Effect }) => (
   <article class={`card object tone-${TONES[change] ?? ""}`} aria-label={`${namespace} ${object}: ${change}`}>
-    <header><span class={`pill verdict ${TONES[change] ?? ""}`}>{change}</span><h3>{object}</h3><span class="muted">namespace {namespace}, {running} running</span></header>
+    <header><span class={`pill verdict ${TONES[change] ?? ""}`}>{change}</span><h3>{object}</h3><span class="muted">namespace {namespace}{running > 0 && `, ${running} running`}</span></header>
     {reasons.map((reason) => <p class="message">{reason}</p>)}
     {warnings.map((warning) => <p class="why warn warning"><b>Warning </b><span>{warning}</span></p>)}
-    {values.length > 0 && <Table heads={["Value", "Now", "Then", "Source"]}>{values.map(({ container, field, now, then, reason }) => <tr><th scope="row">{container}: {field}</th><td>{now ?? "not set"}</td><td>{then ?? "not set"}</td><td>{reason}</td></tr>)}</Table>}
+    {values.length > 0 && (
+      <ul class="filled">
+        {values.map(({ container, field, now, then, reason }) => <li>{container} <code>{field}</code> {now ?? "not set"} <span class="arrow">→</span> <b>{then ?? "not set"}</b> <span class="muted">{reason}</span></li>)}
+      </ul>
+    )}
   </article>
 );
 
