@@ -243,8 +243,9 @@ impl Snapshot {
                 for mut object in objects {
                     self.redaction.redact(&mut object);
                     if is_running(&object) {
-                        if object["kind"] == TENANT_QUOTA.1 {
-                            self.tenant_quotas.extend(object["metadata"]["name"].as_str().map(str::to_owned));
+                        if object.get("kind").and_then(Value::as_str) == Some(TENANT_QUOTA.1) {
+                            let name = object.pointer("/metadata/name").and_then(Value::as_str);
+                            self.tenant_quotas.extend(name.map(str::to_owned));
                         }
                         self.items.push(Kept(object.to_string()));
                     }
