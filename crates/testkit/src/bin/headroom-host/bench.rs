@@ -7,9 +7,9 @@ mod growth;
 mod history;
 mod hostile;
 
-use std::{fs, path::PathBuf, sync::Arc, time::Duration};
+use std::{fs, path::PathBuf, sync::Arc};
 
-use headroom_testkit::{access::Access, cluster::items, compiler::Compiled, metadata::Metadata, protocol::GuestCall};
+use headroom_testkit::{access::Access, cluster::items, metadata::Metadata, protocol::GuestCall};
 use serde_json::{Value, json};
 
 use self::case::{Bench, Case, Cost, micros, print_heading};
@@ -112,7 +112,7 @@ pub fn bench(arguments: &Arguments) -> Result<(), String> {
         exceeded.push(format!("the wasm has {} bytes, and at most {WASM_BYTES} are budgeted", wasm.len()));
     }
     if bench.time.is_some() {
-        print_module_times(&wasm, &bench)?;
+        print_module_times(&wasm, &bench, Case::new(PLAIN.to_owned(), plain, &settings, objects)?)?;
     }
     if exceeded.is_empty() {
         println!(
@@ -227,11 +227,11 @@ fn estimated_case(
     Case::new(format!("{containers} estimated container{plural}, {what}"), request, settings, objects)
 }
 
-fn print_module_times(wasm: &[u8], bench: &Bench) -> Result<(), String> {
-    let mut compile: Vec<Duration> =
-        (0..3).map(|_| Compiled::for_time(wasm).map(|compiled| compiled.compile)).collect::<Result<_, _>>()?;
-    compile.sort();
-    println!("compile: {:.0} ms", micros(compile.get(1).copied().unwrap_or_default()) / 1000.0);
+fn print_module_times(wasm: &[u8], bench: &Bench, plain: Case) -> Result<(), String> {
+    if let (_, Some(recorded)) = bench.record(&plain)? {
+        let [compile, start, evaluation] = recorded.first_answer(wasm)?.map(|time| micros(time) / 1000.0);
+        println!("first answer: compile {compile:.0} ms, start {start:.2} ms, evaluation {evaluation:.2} ms");
+    }
     // The cheapest guest call.
     let call = Arc::new(GuestCall { operation: "protocol_version".to_owned(), payload: Vec::new() });
     let start = bench.fuel.measure(&call, &Arc::from([]))?.fuel;

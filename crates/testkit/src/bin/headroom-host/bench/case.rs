@@ -85,6 +85,23 @@ pub struct Recorded<'b> {
     exchanges: Arc<[Exchange]>,
 }
 
+impl Recorded<'_> {
+    /// What a host spends between the wasm and its first answer: compiling, starting an instance, and evaluating. The
+    /// medians of some runs, each with an engine of its own.
+    pub fn first_answer(&self, wasm: &[u8]) -> Result<[Duration; 3], String> {
+        let mut samples = [const { Vec::new() }; 3];
+        for _ in 0..3 {
+            let compiled = Compiled::for_time(wasm)?;
+            let Measured { start, evaluation, .. } = compiled.measure(&self.call, &self.exchanges)?;
+            samples
+                .iter_mut()
+                .zip([compiled.compile, start.time, evaluation.time])
+                .for_each(|(of, time)| of.push(time));
+        }
+        Ok(samples.map(middle))
+    }
+}
+
 /// The cluster of the metered guest, and the host calls.
 struct Asked {
     cluster: Cluster,
