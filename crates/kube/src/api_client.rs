@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use headroom_core::json::{Document, Node};
 use http::{Method, Request, header};
 use kube::core::Status;
 use kube::{Client, Error};
@@ -237,6 +238,12 @@ impl ApiClient {
         self.write(Method::PUT, path.as_str(), object, JSON).await
     }
 
+    /// Like [`Self::replace`], but returns only metadata.
+    pub async fn replace_for_metadata(&self, path: &ApiPath, object: &Value) -> ApiResult<Value> {
+        let (path, body, content_type) = (path.as_str(), Some(object), JSON);
+        self.send(&Message { method: Method::PUT, path, body, content_type, accept: METADATA }, self.timeout).await
+    }
+
     pub async fn merge(&self, path: &ApiPath, patch: &Value) -> ApiResult<Value> {
         self.write(Method::PATCH, path.as_str(), patch, "application/merge-patch+json").await
     }
@@ -266,13 +273,13 @@ impl ApiClient {
 
     /// All objects of a collection from etcd, with the revision that they were listed at.
     pub async fn list(&self, path: &ApiPath) -> ApiResult<(u64, Vec<Value>)> {
-        self.list_as(path, Some).await
+        self.list_as(path, value).await
     }
 
     /// Like [`Self::list`], but reduces each object by `read` as soon as its page has arrived.
-    pub async fn list_as<T>(&self, path: &ApiPath, read: impl Fn(Value) -> Option<T>) -> ApiResult<(u64, Vec<T>)> {
+    pub async fn list_as<T>(&self, path: &ApiPath, read: impl Fn(Node<'_>) -> Option<T>) -> ApiResult<(u64, Vec<T>)> {
         let mut items = Vec::new();
-        let revision = self.for_each(path, ListOptions::default(), |item| items.extend(read(item))).await?;
+        let revision = self.for_each_node(path, ListOptions::default(), |item| items.extend(read(item))).await?;
         Ok((revision, items))
     }
 
@@ -282,6 +289,15 @@ impl ApiClient {
         path: &ApiPath,
         options: ListOptions<'_>,
         mut each: impl FnMut(Value),
+    ) -> ApiResult<u64> {
+        self.for_each_node(path, options, |item| value(item).into_iter().for_each(&mut each)).await
+    }
+
+    async fn for_each_node(
+        &self,
+        path: &ApiPath,
+        options: ListOptions<'_>,
+        mut each: impl FnMut(Node<'_>),
     ) -> ApiResult<u64> {
         let ListOptions { page_size, label_selector, only_metadata } = options;
         let accept = if only_metadata { METADATA_LIST } else { JSON };
@@ -297,13 +313,14 @@ impl ApiClient {
             };
             let page = format!("{path}?limit={page_size}{labels}{from}");
             let message = Message { method: Method::GET, path: &page, body: None, content_type: JSON, accept };
-            let mut page = self.send(&message, self.page_timeout).await?;
+            let page = self.send_for_text(&message, self.page_timeout).await?;
+            let unreadable = |problem: &dyn std::fmt::Display| ApiError::Other(format!("{path}: {problem}"));
+            let page = Document::read(&page).map_err(|problem| unreadable(&problem))?;
             // All pages have the same revision.
-            revision = revision_of(&page).unwrap_or(revision);
-            next = page.pointer("/metadata/continue").and_then(Value::as_str).unwrap_or_default().to_owned();
-            if let Some(Value::Array(items)) = page.get_mut("items").map(Value::take) {
-                items.into_iter().for_each(&mut each);
-            }
+            revision = revision_in(page.root()).unwrap_or(revision);
+            let more = page.root().at(&["metadata", "continue"]).and_then(|more| more.map(Node::str).transpose());
+            next = more.map_err(|problem| unreadable(&problem))?.unwrap_or_default().into_owned();
+            page.root().list("items").map_err(|problem| unreadable(&problem))?.for_each(&mut each);
             if next.is_empty() {
                 return Ok(revision);
             }
@@ -316,6 +333,11 @@ impl ApiClient {
     }
 
     async fn send(&self, message: &Message<'_>, timeout: Duration) -> ApiResult<Value> {
+        let answer = self.send_for_text(message, timeout).await?;
+        serde_json::from_str(&answer).map_err(|error| ApiError::Other(error.to_string()))
+    }
+
+    async fn send_for_text(&self, message: &Message<'_>, timeout: Duration) -> ApiResult<String> {
         let mut failures = 0;
         loop {
             match self.send_once(message, timeout).await {
@@ -330,17 +352,27 @@ impl ApiClient {
         }
     }
 
-    async fn send_once(&self, message: &Message<'_>, timeout: Duration) -> ApiResult<Value> {
+    async fn send_once(&self, message: &Message<'_>, timeout: Duration) -> ApiResult<String> {
         let Message { method, path, body, content_type, accept } = message;
         let body = body.map(Value::to_string).unwrap_or_default().into_bytes();
         let request = Request::builder().method(method).uri(*path);
         let request = request.header(header::CONTENT_TYPE, *content_type).header(header::ACCEPT, *accept).body(body);
         let request = request.map_err(|error| ApiError::Other(error.to_string()))?;
-        match tokio::time::timeout(timeout, self.client.request(request)).await {
+        match tokio::time::timeout(timeout, self.client.request_text(request)).await {
             Ok(answer) => Ok(answer?),
             Err(_) => Err(ApiError::TimedOut(timeout)),
         }
     }
+}
+
+/// An object as a value.
+pub fn value(object: Node<'_>) -> Option<Value> {
+    serde_json::from_str(object.text()).ok()
+}
+
+/// `metadata.resourceVersion` as a number.
+pub fn revision_in(object: Node<'_>) -> Option<u64> {
+    object.at(&["metadata", "resourceVersion"]).ok()??.str().ok()?.parse().ok()
 }
 
 /// `metadata.resourceVersion` as a number.

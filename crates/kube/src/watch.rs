@@ -1,18 +1,18 @@
 //! Follows a collection: lists it from etcd, then watches it from that revision on.
 //!
 //! kube-runtime's watcher hides revisions and bookmarks. The quota server needs both: they tell up to which revision it
-//! has seen all changes.
+//! has seen all changes. It reduces every pod of a cluster to a few amounts, so objects are read in place.
 
 use std::pin::pin;
 use std::time::Duration;
 
-use futures::TryStreamExt;
-use http::Request;
-use kube::core::WatchEvent;
+use futures::AsyncBufReadExt;
+use headroom_core::json::{Document, Node};
+use http::{Request, header};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use crate::api_client::{ApiClient, ApiError, revision_of};
+use crate::api_client::{ApiClient, ApiError, revision_in};
 use crate::api_path::ApiPath;
 
 /// An update of a collection, with whole objects or reduced ones.
@@ -21,7 +21,7 @@ pub enum Seen<T = Value> {
     /// All objects at a revision. Replaces everything seen before.
     Listed(u64, Vec<T>),
     Stored(T),
-    Deleted(Value),
+    Deleted(T),
     /// Nothing else has changed up to this revision.
     UpTo(u64),
     /// The collection cannot be listed, and a retry will not help soon: permissions are missing, or the kind is not
@@ -41,7 +41,7 @@ pub async fn follow<T>(
     api: ApiClient,
     path: ApiPath,
     stop: CancellationToken,
-    read: impl Fn(Value) -> Option<T>,
+    read: impl Fn(Node<'_>) -> Option<T>,
     notify: impl FnMut(Seen<T>),
 ) {
     stop.run_until_cancelled(follow_on(api, path, read, notify)).await;
@@ -50,7 +50,7 @@ pub async fn follow<T>(
 async fn follow_on<T>(
     api: ApiClient,
     path: ApiPath,
-    read: impl Fn(Value) -> Option<T>,
+    read: impl Fn(Node<'_>) -> Option<T>,
     mut notify: impl FnMut(Seen<T>),
 ) {
     loop {
@@ -86,13 +86,16 @@ async fn watch<T>(
     api: &ApiClient,
     path: &ApiPath,
     revision: &mut u64,
-    read: &impl Fn(Value) -> Option<T>,
+    read: &impl Fn(Node<'_>) -> Option<T>,
     notify: &mut impl FnMut(Seen<T>),
 ) -> Ends {
     let query =
         format!("watch=1&allowWatchBookmarks=true&timeoutSeconds={MAX_WATCH_SECONDS}&resourceVersion={revision}");
-    let Ok(request) = Request::get(format!("{path}?{query}")).body(Vec::new()) else { return Ends::Gone };
-    let events = match api.client().request_events::<Value>(request).await {
+    let request = Request::get(format!("{path}?{query}"));
+    // From Kubernetes 1.37 on, each event would be compressed on its own.
+    let request = request.header(header::ACCEPT_ENCODING, "identity").body(Vec::new());
+    let Ok(request) = request else { return Ends::Gone };
+    let events = match api.client().request_stream(request).await {
         Ok(events) => events,
         Err(kube::Error::Api(status)) if status.code == 410 => return Ends::Gone,
         Err(error) => {
@@ -100,38 +103,35 @@ async fn watch<T>(
             return Ends::Early;
         }
     };
-    let mut events = pin!(events);
+    let (mut events, mut line) = (pin!(events), Vec::new());
     loop {
-        let event = match tokio::time::timeout(MAX_SILENCE, events.try_next()).await {
-            Ok(Ok(Some(event))) => event,
-            Ok(Ok(None)) | Err(_) => return Ends::Early,
-            Ok(Err(error)) => {
-                tracing::debug!(%path, failure = %ApiError::from(error), "a watch ended");
+        line.clear();
+        match tokio::time::timeout(MAX_SILENCE, events.read_until(b'\n', &mut line)).await {
+            Ok(Ok(0)) | Err(_) => return Ends::Early,
+            Ok(Ok(_)) => {}
+            Ok(Err(failure)) => {
+                tracing::debug!(%path, %failure, "a watch ended");
                 return Ends::Early;
             }
+        }
+        // The last line of a connection that broke is not whole.
+        let Ok(event) = Document::read_bytes(&line) else { return Ends::Early };
+        let field = |name| event.root().get(name).ok().flatten();
+        let (Some(kind), Some(object)) = (field("type").and_then(|kind| kind.str().ok()), field("object")) else {
+            return Ends::Gone;
         };
-        let (object, is_deleted) = match event {
-            WatchEvent::Added(object) | WatchEvent::Modified(object) => (object, false),
-            WatchEvent::Deleted(object) => (object, true),
-            WatchEvent::Bookmark(bookmark) => {
-                if let Ok(seen) = bookmark.metadata.resource_version.parse() {
-                    *revision = seen;
-                    notify(Seen::UpTo(seen));
-                }
-                continue;
-            }
-            WatchEvent::Error(status) => {
-                tracing::debug!(%path, %status.message, "a watch ended");
-                return if status.code == 410 { Ends::Gone } else { Ends::Early };
-            }
-        };
+        if kind == "ERROR" {
+            tracing::debug!(%path, status = object.text(), "a watch ended");
+            let is_gone = object.get("code").is_ok_and(|code| code.is_some_and(|code| code.text() == "410"));
+            return if is_gone { Ends::Gone } else { Ends::Early };
+        }
         // Without a revision nothing can be counted: list again.
-        let Some(seen) = revision_of(&object) else { return Ends::Gone };
+        let Some(seen) = revision_in(object) else { return Ends::Gone };
         *revision = seen;
-        if is_deleted {
-            notify(Seen::Deleted(object));
-        } else if let Some(wanted) = read(object) {
-            notify(Seen::Stored(wanted));
+        match kind.as_ref() {
+            "BOOKMARK" => notify(Seen::UpTo(seen)),
+            "DELETED" => read(object).map(Seen::Deleted).into_iter().for_each(&mut *notify),
+            _ => read(object).map(Seen::Stored).into_iter().for_each(&mut *notify),
         }
     }
 }

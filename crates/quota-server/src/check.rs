@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use headroom_tenant_quota::tree::trees;
 use headroom_tenant_quota::{Cache, Plan};
 
-use super::objects::{NAMESPACES, RESOURCE_QUOTAS, TENANT_QUOTAS, ledgers, namespace_of};
+use super::objects::{NAMESPACES, RESOURCE_QUOTAS, TENANT_QUOTAS, ledgers, namespace_of, read_named};
 use super::planner::count_from_scratch;
 use super::tenants::{Tenants, by_namespace};
 use crate::ledger_cache::{LedgerCache, View};
@@ -32,17 +32,20 @@ impl Report {
 
 /// Reads and counts everything. An error is a message about what could not be read.
 pub async fn check(api: &ApiClient, namespace: &str, exempt: &[String]) -> Result<Report, String> {
+    let unlisted = |path: &ApiPath, failure| match failure {
+        ApiError::NotFound(_) => {
+            "no ledger in this cluster: the Helm chart installs it with `ledger.enabled`".to_owned()
+        }
+        failure => format!("cannot list {path}: {failure}"),
+    };
     let list = async |path: &ApiPath| {
-        let listed = api.list(path).await.map_err(|failure| match failure {
-            ApiError::NotFound(_) => {
-                "no ledger in this cluster: the Helm chart installs it with `ledger.enabled`".to_owned()
-            }
-            failure => format!("cannot list {path}: {failure}"),
-        })?;
+        let listed = api.list(path).await.map_err(|failure| unlisted(path, failure))?;
         Ok::<Seen, String>(Seen::Listed(listed.0, listed.1))
     };
     let cache = LedgerCache::new(api.clone(), namespace);
-    cache.take(list(&ledgers(namespace)).await?);
+    let path = ledgers(namespace);
+    let listed = api.list_as(&path, read_named).await.map_err(|failure| unlisted(&path, failure))?;
+    cache.take(Seen::Listed(listed.0, listed.1));
     let tenants = Tenants::new(namespace, exempt);
     tenants.take_quotas(list(&TENANT_QUOTAS).await?);
     tenants.take_namespaces(list(&NAMESPACES).await?);
@@ -85,7 +88,7 @@ pub async fn check(api: &ApiClient, namespace: &str, exempt: &[String]) -> Resul
     for kind in &kinds {
         match Collection::find(api, kind).await {
             Ok(collection) => {
-                let listed = api.list_as(&collection.all(), |object| stored(kind, &object)).await;
+                let listed = api.list_as(&collection.all(), |object| stored(kind, object)).await;
                 let (revision, objects) = listed.map_err(|failure| format!("cannot list {kind}: {failure}"))?;
                 cache.list(kind, revision, objects);
             }

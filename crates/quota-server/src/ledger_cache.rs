@@ -5,10 +5,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use headroom_core::amount::{Quantity, ResourceList};
 use headroom_tenant_quota::{OpenLedger, Plan, State};
-use serde_json::Value;
 use tokio::sync::watch;
 
-use super::objects::{self, Kept};
+use super::objects::{self, Kept, Named};
 use headroom_kube::api_client::ApiClient;
 use headroom_kube::watch::Seen;
 
@@ -130,36 +129,32 @@ impl LedgerCache {
         Some(view)
     }
 
-    pub fn take(&self, seen: Seen) {
+    pub fn take(&self, seen: Seen<Named>) {
         match seen {
             Seen::Listed(_, objects) => {
-                let names: Vec<&str> = objects.iter().map(objects::name_of).collect();
+                let is_there = |name: &str| objects.iter().any(|(known, _)| known == name);
                 let mut inner = self.inner();
-                inner.views.retain(|ledger, _| names.contains(&ledger.as_str()));
-                inner.broken.retain(|ledger, _| names.contains(&ledger.as_str()));
-                inner.plans.retain(|(ledger, number), _| {
-                    let name = objects::plan_name(ledger, *number);
-                    names.contains(&name.as_str())
-                });
+                inner.views.retain(|ledger, _| is_there(ledger));
+                inner.broken.retain(|ledger, _| is_there(ledger));
+                inner.plans.retain(|(ledger, number), _| is_there(&objects::plan_name(ledger, *number)));
                 inner.is_listed = true;
                 drop(inner);
                 // Plans before the states that name them.
-                let is_state = |object: &&Value| object.pointer("/metadata/labels/headroom.dev~1ledger").is_none();
-                objects.iter().filter(|object| !is_state(object)).for_each(|object| self.store(object));
-                objects.iter().filter(is_state).for_each(|object| self.store(object));
+                let (plans, states): (Vec<Named>, Vec<Named>) =
+                    objects.into_iter().partition(|(_, kept)| matches!(kept, Ok(Kept::Plan { .. })));
+                plans.into_iter().chain(states).for_each(|named| self.store(named));
                 self.changed();
             }
-            Seen::Stored(object) => self.store(&object),
-            Seen::Deleted(object) => {
-                let name = objects::name_of(&object);
+            Seen::Stored(named) => self.store(named),
+            Seen::Deleted((name, kept)) => {
                 let mut inner = self.inner();
-                match objects::read(&object) {
+                match kept {
                     Ok(Kept::Plan { ledger, plan }) => {
                         inner.plans.remove(&(ledger, plan.number));
                     }
                     _ => {
-                        inner.views.remove(name);
-                        inner.broken.remove(name);
+                        inner.views.remove(&name);
+                        inner.broken.remove(&name);
                     }
                 }
                 drop(inner);
@@ -169,17 +164,16 @@ impl LedgerCache {
         }
     }
 
-    fn store(&self, object: &Value) {
-        match objects::read(object) {
+    fn store(&self, (name, kept): Named) {
+        match kept {
             Ok(Kept::Plan { ledger, plan }) => self.add_plan(&ledger, Arc::new(plan)),
             Ok(Kept::State { ledger, revision, state }) => {
                 // If the watch has not delivered its plan yet, `load` reads it.
                 self.add_state(&ledger, revision, state);
             }
             Err(unreadable) => {
-                let name = objects::name_of(object);
                 tracing::error!(ledger = name, %unreadable, "cannot read a ledger; was it edited by hand?");
-                self.inner().broken.insert(name.to_owned(), unreadable.to_string());
+                self.inner().broken.insert(name, unreadable.to_string());
                 self.changed();
             }
         }
@@ -189,7 +183,8 @@ impl LedgerCache {
     pub async fn load(&self, ledger: &str) -> Result<View, String> {
         let path = objects::ledgers(&self.namespace);
         let object = self.api.get(&path.at(ledger)).await.map_err(|failure| failure.to_string())?;
-        let Kept::State { revision, state, .. } = objects::read(&object).map_err(|error| error.to_string())? else {
+        let Kept::State { revision, state, .. } = objects::read_value(&object).map_err(|error| error.to_string())?
+        else {
             return Err("the object is a plan, not a ledger's state".to_owned());
         };
         let number = state.plan;
@@ -198,7 +193,7 @@ impl LedgerCache {
         }
         let name = objects::plan_name(ledger, number);
         let object = self.api.get(&path.at(&name)).await.map_err(|failure| format!("{name}: {failure}"))?;
-        self.store(&object);
+        self.store((name.clone(), objects::read_value(&object)));
         self.add_state(ledger, revision, state).ok_or_else(|| format!("{name} cannot be read"))
     }
 }

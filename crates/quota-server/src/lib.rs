@@ -43,7 +43,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use headroom_kube::api_client::ApiClient;
+use headroom_kube::api_client::{ApiClient, value};
 use headroom_kube::clock;
 use headroom_kube::watch::follow;
 use kube::Client;
@@ -199,19 +199,23 @@ impl Replica {
     fn follow(self: &Arc<Self>) {
         let ledgers = Arc::clone(&self.ledgers);
         let path = objects::ledgers(&self.options.namespace);
-        tokio::spawn(follow(self.api.clone(), path, self.drained.clone(), Some, move |seen| ledgers.take(seen)));
+        tokio::spawn(follow(self.api.clone(), path, self.drained.clone(), objects::read_named, move |seen| {
+            ledgers.take(seen);
+        }));
         let tenants = Arc::clone(&self.tenants);
         let path = objects::TENANT_QUOTAS;
-        tokio::spawn(follow(self.api.clone(), path, self.drained.clone(), Some, move |seen| tenants.take_quotas(seen)));
+        tokio::spawn(follow(self.api.clone(), path, self.drained.clone(), value, move |seen| {
+            tenants.take_quotas(seen)
+        }));
         let tenants = Arc::clone(&self.tenants);
         let path = objects::NAMESPACES;
-        tokio::spawn(follow(self.api.clone(), path, self.drained.clone(), Some, move |seen| {
+        tokio::spawn(follow(self.api.clone(), path, self.drained.clone(), value, move |seen| {
             tenants.take_namespaces(seen);
         }));
         if self.options.resource_quotas {
             let tenants = Arc::clone(&self.tenants);
             let path = objects::RESOURCE_QUOTAS;
-            tokio::spawn(follow(self.api.clone(), path, self.drained.clone(), Some, move |seen| {
+            tokio::spawn(follow(self.api.clone(), path, self.drained.clone(), value, move |seen| {
                 tenants.take_resource_quotas(seen);
             }));
         }

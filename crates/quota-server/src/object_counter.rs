@@ -4,10 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use headroom_core::json::Document;
+use headroom_core::json::Node;
 use headroom_core::quota::charged_names::RESOURCE_CLAIMS;
 use headroom_core::timestamp::Timestamp;
-use headroom_dryrun::kinds::metadata;
 use headroom_tenant_quota::cache::{Cache, Stored};
 use headroom_tenant_quota::devices::{DEVICE_CLASSES, Link};
 use headroom_tenant_quota::state::Key;
@@ -18,8 +17,9 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::ledger_cache::View;
+use crate::objects::text_at;
 use headroom_kube::ApiPath;
-use headroom_kube::api_client::{ApiClient, ApiError, revision_of};
+use headroom_kube::api_client::{ApiClient, ApiError, revision_in};
 use headroom_kube::watch::{Seen, follow};
 
 /// Counts stored objects while this replica is the leader.
@@ -211,7 +211,7 @@ impl Counter {
         }
         let (counter, of, ended) = (Arc::clone(self), kind.to_owned(), stop.clone());
         let read_of = kind.to_owned();
-        let read = move |object| stored(&read_of, &object);
+        let read = move |object: Node<'_>| stored(&read_of, object);
         tokio::spawn(follow(api.clone(), path, stop, read, move |seen| {
             // Events after the end of the term are ignored.
             if !ended.is_cancelled() {
@@ -238,10 +238,9 @@ impl Counter {
                 inner.change(&key);
                 inner.cache.put(key, stored);
             }
-            Seen::Deleted(object) => {
-                let key = Key::new(kind, metadata(&object, "namespace"), metadata(&object, "name"));
+            Seen::Deleted((key, stored)) => {
                 inner.change(&key);
-                inner.cache.remove(&key, revision_of(&object).unwrap_or_default());
+                inner.cache.remove(&key, stored.version);
             }
             Seen::UpTo(revision) => inner.cache.advance(kind, revision),
             Seen::Lost(problem) => {
@@ -362,11 +361,10 @@ impl Inner {
 }
 
 /// The cached part of an object. One that cannot be read is logged, and counts as one object of its kind.
-pub fn stored(kind: &str, object: &Value) -> Option<(Key, Stored)> {
-    let key = Key::new(kind, metadata(object, "namespace"), metadata(object, "name"));
-    let text = object.to_string();
-    let document = Document::read(&text).ok()?;
-    let footprint = Footprint::of_stored(kind, document.root(), None).unwrap_or_else(|malformed| {
+pub fn stored(kind: &str, object: Node<'_>) -> Option<(Key, Stored)> {
+    let metadata = |field| text_at(object, &["metadata", field]).unwrap_or_default();
+    let key = Key::new(kind, &metadata("namespace"), &metadata("name"));
+    let footprint = Footprint::of_stored(kind, object, None).unwrap_or_else(|malformed| {
         tracing::error!(%key, %malformed, "an object cannot be read");
         let count = format!("count/{kind}").into();
         let mut footprint = Footprint::default();
@@ -375,20 +373,20 @@ pub fn stored(kind: &str, object: &Value) -> Option<(Key, Stored)> {
     });
     let ends = ends_at(object).and_then(|at| {
         let later = Timestamp::from_unix_seconds(at.saturating_add(1))?;
-        let ended = Footprint::of_stored(kind, document.root(), Some(later)).ok()?;
+        let ended = Footprint::of_stored(kind, object, Some(later)).ok()?;
         // Five seconds later, because clocks differ.
         (ended != footprint).then(|| Box::new((at.saturating_add(5), ended)))
     });
     // Without the relation, a claim is counted in full.
-    let link = Link::read(kind, document.root()).ok().flatten().map(Box::new);
-    let (uid, version) = (metadata(object, "uid").to_owned(), revision_of(object)?);
+    let link = Link::read(kind, object).ok().flatten().map(Box::new);
+    let (uid, version) = (metadata("uid").into_owned(), revision_in(object)?);
     Some((key, Stored { uid, version, footprint: Arc::new(footprint), ends, link }))
 }
 
 /// The Unix second after which a terminating pod is overdue.
-fn ends_at(object: &Value) -> Option<i64> {
-    let deletion: Timestamp = metadata(object, "deletionTimestamp").parse().ok()?;
-    let grace = object.pointer("/metadata/deletionGracePeriodSeconds")?.as_i64()?;
+fn ends_at(object: Node<'_>) -> Option<i64> {
+    let deletion: Timestamp = text_at(object, &["metadata", "deletionTimestamp"])?.parse().ok()?;
+    let grace = object.at(&["metadata", "deletionGracePeriodSeconds"]).ok()??.integer().ok()?;
     Some(deletion.unix_seconds().saturating_add(grace))
 }
 

@@ -1,16 +1,18 @@
 //! The ledger's objects as the API server stores them.
 
+use std::borrow::Cow;
+
 use headroom_core::amount::ResourceList;
+use headroom_core::json::{Document, Node};
 use headroom_tenant_quota::encoding::Unreadable;
 use headroom_tenant_quota::plan::{self, Plan};
 use headroom_tenant_quota::state::{self, State};
-use serde::Deserialize as _;
 use serde_json::{Value, json};
 
 use crate::custom_resources::{Amounts, QuotaLedger};
 
 use headroom_kube::ApiPath;
-use headroom_kube::api_client::revision_of;
+use headroom_kube::api_client::revision_in;
 
 pub const API_VERSION: &str = "headroom.dev/v1alpha1";
 pub const TENANT_QUOTAS: ApiPath = ApiPath::new("/apis/headroom.dev/v1alpha1/tenantquotas");
@@ -52,20 +54,38 @@ pub fn name_of(object: &Value) -> &str {
     headroom_dryrun::kinds::metadata(object, "name")
 }
 
-pub fn read(object: &Value) -> Result<Kept, Unreadable> {
-    let broken = |problem| Unreadable::new(name_of(object), problem);
-    let label = |name: &str| object.pointer("/metadata/labels")?.get(name)?.as_str().map(str::to_owned);
-    let ledger = QuotaLedger::deserialize(object).map_err(|_| broken("expected lists of strings"))?;
-    if let Some(of) = label(LEDGER_LABEL) {
-        let number = name_of(object).rsplit_once(".plan-").and_then(|(_, number)| number.parse().ok());
+/// An object of a ledger by its name, with what it keeps if that can be read.
+pub type Named = (String, Result<Kept, Unreadable>);
+
+pub fn read_named(object: Node<'_>) -> Option<Named> {
+    Some((text_at(object, &["metadata", "name"])?.into_owned(), read(object)))
+}
+
+pub fn read(object: Node<'_>) -> Result<Kept, Unreadable> {
+    let name = text_at(object, &["metadata", "name"]).unwrap_or_default();
+    let broken = |problem| Unreadable::new(&name, problem);
+    let ledger: QuotaLedger = serde_json::from_str(object.text()).map_err(|_| broken("expected lists of strings"))?;
+    if let Some(of) = text_at(object, &["metadata", "labels", LEDGER_LABEL]) {
+        let number = name.rsplit_once(".plan-").and_then(|(_, number)| number.parse().ok());
         let number = number.ok_or_else(|| broken("expected a name that ends with the plan's number"))?;
         let lines = plan::Lines { nodes: ledger.nodes, namespaces: ledger.namespaces };
-        return Ok(Kept::Plan { ledger: of, plan: Plan::read(number, &lines)? });
+        return Ok(Kept::Plan { ledger: of.into_owned(), plan: Plan::read(number, &lines)? });
     }
     let QuotaLedger { plan, used, counted_at, shapes, claims, .. } = ledger;
     let state = State::read(&state::Lines { plan, used, counted_at, footprints: shapes, claims })?;
-    let revision = revision_of(object).ok_or_else(|| broken("expected a resourceVersion that is a number"))?;
-    Ok(Kept::State { ledger: name_of(object).to_owned(), revision, state })
+    let revision = revision_in(object).ok_or_else(|| broken("expected a resourceVersion that is a number"))?;
+    Ok(Kept::State { ledger: name.into_owned(), revision, state })
+}
+
+pub fn read_value(object: &Value) -> Result<Kept, Unreadable> {
+    let text = object.to_string();
+    let document = Document::read(&text);
+    read(document.map_err(|_| Unreadable::new(name_of(object), "expected an object"))?.root())
+}
+
+/// The string at a path, if there is one.
+pub fn text_at<'d>(object: Node<'d>, path: &[&str]) -> Option<Cow<'d, str>> {
+    object.at(path).ok()??.str().ok()
 }
 
 pub fn write_plan(namespace: &str, ledger: &str, plan: &Plan) -> Value {
@@ -92,6 +112,9 @@ fn object(namespace: &str, name: &str, labels: &Value, revision: Option<u64>, le
     let mut metadata = json!({"name": name, "namespace": namespace, "labels": labels});
     if let (Value::Object(fields), Some(revision)) = (&mut metadata, revision) {
         fields.insert("resourceVersion".to_owned(), json!(revision.to_string()));
+        // One empty entry clears the list, and the API server then computes no owners of fields: only we write ledgers,
+        // many times a second, and nobody applies them.
+        fields.insert("managedFields".to_owned(), json!([{}]));
     }
     let mut object = serde_json::to_value(ledger).unwrap_or_default();
     if let Value::Object(fields) = &mut object {
@@ -114,7 +137,7 @@ mod tests {
     fn written_objects_read_back_and_errors_name_the_line() {
         let nodes = vec!["acme 4 - pods=10".to_owned()];
         let plan = Plan::read(7, &plan::Lines { nodes, namespaces: vec!["shop 0".to_owned()] }).unwrap();
-        let Kept::Plan { ledger, plan: read_plan } = read(&write_plan("headroom", "acme", &plan)).unwrap() else {
+        let Kept::Plan { ledger, plan: read_plan } = read_value(&write_plan("headroom", "acme", &plan)).unwrap() else {
             panic!("a plan was read as a state");
         };
         assert_eq!((ledger.as_str(), read_plan), ("acme", plan));
@@ -127,13 +150,13 @@ mod tests {
         };
         let state = State::read(&lines).unwrap();
         let mut object = write_state("headroom", "acme", &state, Some(12));
-        let Kept::State { revision, state: read_state, .. } = read(&object).unwrap() else {
+        let Kept::State { revision, state: read_state, .. } = read_value(&object).unwrap() else {
             panic!("a state was read as a plan");
         };
         assert_eq!((revision, read_state), (12, state));
         object["claims"] = json!(["pods/shop/web-0 - 3f9a:8c1e:-:5"]);
-        assert!(read(&object).unwrap_err().to_string().ends_with("there is no such shape"));
+        assert!(read_value(&object).unwrap_err().to_string().ends_with("there is no such shape"));
         object["claims"] = json!("none");
-        assert!(read(&object).unwrap_err().to_string().ends_with("expected lists of strings"));
+        assert!(read_value(&object).unwrap_err().to_string().ends_with("expected lists of strings"));
     }
 }

@@ -28,7 +28,8 @@ use headroom_kube::api_client::ApiError;
 
 /// Less than the 10 s that the API server waits.
 const REVIEW_TIMEOUT: Duration = Duration::from_secs(7);
-/// How long to wait for the first plan of a namespace that a quota selects.
+/// How long to wait until a replica that starts has read the cluster, and for the first plan of a namespace that a quota
+/// selects.
 const PLAN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The response to the API server.
@@ -263,11 +264,20 @@ impl Drop for Reserved<'_> {
 /// The ledgers that charge a namespace. Waits for a plan if one is due.
 async fn covering(replica: &Arc<Replica>, namespace: &str) -> Result<Vec<View>, Reply> {
     let busy = |why: &str| Reply::Busy(format!("namespace {namespace}: {why}; retry"));
-    if !replica.is_ready() {
-        return Err(busy("the ledger is starting"));
-    }
-    let mut changes = replica.ledgers.changes();
+    let (mut changes, mut tenants) = (replica.ledgers.changes(), replica.tenants.changes());
     let deadline = Instant::now() + PLAN_TIMEOUT;
+    // A replica that starts is called too: by an API server that knows its address from before.
+    while !replica.is_ready() {
+        let listed = async {
+            tokio::select! {
+                _ = changes.changed() => {}
+                _ = tenants.changed() => {}
+            }
+        };
+        if tokio::time::timeout_at(deadline, listed).await.is_err() {
+            return Err(busy("the ledger is starting"));
+        }
+    }
     loop {
         let views = replica.ledgers.covering(namespace);
         if !views.is_empty() {

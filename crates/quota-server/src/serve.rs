@@ -48,6 +48,10 @@ async fn answer(replica: &Arc<Replica>, request: Request<Bytes>) -> Response<Ful
             let mut response = Response::new(Full::new(Bytes::from(review.to_string())));
             let json = header::HeaderValue::from_static("application/json");
             response.headers_mut().insert(header::CONTENT_TYPE, json);
+            if replica.stop.is_cancelled() {
+                // Otherwise the next review could be on its way on this connection when the replica ends.
+                response.headers_mut().insert(header::CONNECTION, header::HeaderValue::from_static("close"));
+            }
             response
         }
         Err(problem) => text(StatusCode::BAD_REQUEST, format!("{problem}\n")),

@@ -120,8 +120,13 @@ impl Tenants {
         self.take(
             seen,
             |inner, name, object| match object {
-                Some(object) => _ = inner.quotas.insert(name, object),
-                None => _ = inner.quotas.remove(&name),
+                Some(object) => {
+                    // A changed status needs no new plan, and every quota's status changes with each pod.
+                    let is_same = inner.quotas.get(&name).is_some_and(|old| old.get("spec") == object.get("spec"));
+                    inner.quotas.insert(name, object);
+                    !is_same
+                }
+                None => inner.quotas.remove(&name).is_some(),
             },
             |inner| {
                 inner.quotas.clear();
@@ -134,8 +139,11 @@ impl Tenants {
         self.take(
             seen,
             |inner, name, object| match object {
-                Some(object) => _ = inner.namespaces.insert(name, labels_of(&object)),
-                None => _ = inner.namespaces.remove(&name),
+                Some(object) => {
+                    let labels = labels_of(&object);
+                    inner.namespaces.insert(name, labels.clone()).is_none_or(|old| old != labels)
+                }
+                None => inner.namespaces.remove(&name).is_some(),
             },
             |inner| {
                 inner.namespaces.clear();
@@ -172,19 +180,25 @@ impl Tenants {
         self.changes.send_modify(|count| *count = count.wrapping_add(1));
     }
 
-    fn take(&self, seen: Seen, put: impl Fn(&mut Inner, String, Option<Value>), clear: impl Fn(&mut Inner)) {
+    /// `put` returns true if plans may depend on the change.
+    fn take(&self, seen: Seen, put: impl Fn(&mut Inner, String, Option<Value>) -> bool, clear: impl Fn(&mut Inner)) {
         let mut inner = self.inner();
-        match seen {
+        let is_new = match seen {
             Seen::Listed(_, objects) => {
                 clear(&mut inner);
-                objects.into_iter().for_each(|object| put(&mut inner, name_of(&object).to_owned(), Some(object)));
+                for object in objects {
+                    put(&mut inner, name_of(&object).to_owned(), Some(object));
+                }
+                true
             }
             Seen::Stored(object) => put(&mut inner, name_of(&object).to_owned(), Some(object)),
             Seen::Deleted(object) => put(&mut inner, name_of(&object).to_owned(), None),
-            Seen::UpTo(_) | Seen::Lost(_) => return,
-        }
+            Seen::UpTo(_) | Seen::Lost(_) => false,
+        };
         drop(inner);
-        self.changed();
+        if is_new {
+            self.changed();
+        }
     }
 }
 
@@ -213,4 +227,45 @@ pub fn by_namespace(objects: &BTreeMap<(String, String), Value>) -> BTreeMap<Str
         }
     }
     quotas
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn only_what_plans_depend_on_wakes_the_planner() {
+        let tenants = Tenants::new("headroom", &[]);
+        let mut changes = tenants.changes();
+        let mut is_woken = || {
+            let has_changed = changes.has_changed().unwrap();
+            changes.mark_unchanged();
+            has_changed
+        };
+        let quota = |pods: u32, used: u32| json!({"metadata": {"name": "team"}, "spec": {"quota": {"hard": {"pods": pods}}}, "status": {"used": used}});
+        for (seen, expected) in [
+            (Seen::Stored(quota(1, 0)), true),
+            (Seen::Stored(quota(1, 1)), false),
+            (Seen::Stored(quota(2, 1)), true),
+            (Seen::UpTo(7), false),
+            (Seen::Listed(8, vec![quota(2, 1)]), true),
+            (Seen::Deleted(quota(2, 1)), true),
+        ] {
+            tenants.take_quotas(seen);
+            assert_eq!(is_woken(), expected);
+        }
+        assert!(tenants.quotas().0.is_empty());
+        let namespace = |team: &str, phase: &str| json!({"metadata": {"name": "shop", "labels": {"team": team}}, "status": {"phase": phase}});
+        for (namespace, expected) in [
+            (namespace("a", "Active"), true),
+            (namespace("a", "Terminating"), false),
+            (namespace("b", "Terminating"), true),
+        ] {
+            tenants.take_namespaces(Seen::Stored(namespace));
+            assert_eq!(is_woken(), expected);
+        }
+        assert_eq!(tenants.labels("shop").unwrap()["team"], "b");
+    }
 }

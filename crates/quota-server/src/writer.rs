@@ -24,6 +24,8 @@ const WAITS_FOR: Duration = Duration::from_secs(2);
 const RETRY_DELAY: Duration = Duration::from_millis(50);
 /// How long a replica waits for a write of another at most: an API server that is slow must not keep requests waiting.
 const LONGEST_TURN: Duration = Duration::from_millis(250);
+/// How long requests wait for others to share their write at most.
+const LONGEST_GATHERING: Duration = Duration::from_millis(20);
 /// How long jobs without a deadline of their own are tried.
 const JOB_TIMEOUT: Duration = Duration::from_secs(5);
 /// A task ends after this time without jobs.
@@ -124,6 +126,7 @@ impl Writers {
                 batch: Batch::default(),
                 first_seen: HashMap::new(),
                 round_trip: RETRY_DELAY,
+                last_shared: 0,
                 last_written: None,
                 is_shared: false,
             };
@@ -197,6 +200,8 @@ struct Writer {
     first_seen: HashMap<String, Instant>,
     /// How long the last write took.
     round_trip: Duration,
+    /// How many requests shared the last write that had any.
+    last_shared: usize,
     /// The revision of the last write.
     last_written: Option<u64>,
     /// Another replica writes this ledger too.
@@ -210,6 +215,7 @@ impl Writer {
             while let Ok(job) = self.jobs.try_recv() {
                 self.batch.add(job);
             }
+            self.gather().await;
             self.round().await;
         }
     }
@@ -249,6 +255,18 @@ impl Writer {
             self.is_shared = true;
         } else if self.is_shared {
             self.is_shared = self.view_after(own).await.is_some();
+        }
+    }
+
+    /// Waits until as many requests are there as shared the last write, at most for half the time that a write takes. A
+    /// lone request never waits; of many, each write saved leaves the API server more time for all of them.
+    async fn gather(&mut self) {
+        let deadline = Instant::now() + (self.round_trip / 2).min(LONGEST_GATHERING);
+        while (1..self.last_shared).contains(&self.batch.waiting.len()) {
+            match tokio::time::timeout_at(deadline, self.jobs.recv()).await {
+                Ok(Some(job)) => self.batch.add(job),
+                _ => return,
+            }
         }
     }
 
@@ -346,9 +364,12 @@ impl Writer {
         if state != *view.state {
             let object = objects::write_state(&self.writers.namespace, &self.ledger, &state, Some(view.revision));
             let path = objects::ledgers(&self.writers.namespace).at(&self.ledger);
-            let written = self.writers.api.replace(&path, &object).await?;
+            let written = self.writers.api.replace_for_metadata(&path, &object).await?;
             self.round_trip = now.elapsed();
             self.writers.metrics.wrote(self.batch.waiting.len());
+            if !self.batch.waiting.is_empty() {
+                self.last_shared = self.batch.waiting.len();
+            }
             revision = revision_of(&written);
             self.last_written = revision;
             if let Some(revision) = revision {

@@ -3,10 +3,11 @@
 
 use std::collections::BTreeSet;
 
+use headroom_core::json::Node;
 use headroom_core::plan::estimate_targets::CHOICE;
 use headroom_dryrun::kinds::metadata;
 use headroom_kube::ApiPath;
-use headroom_kube::api_client::ApiClient;
+use headroom_kube::api_client::{ApiClient, value};
 use headroom_kube::watch::{Seen, follow};
 use headroom_usage_profile::RestrictedNamespaces;
 use serde_json::Value;
@@ -28,7 +29,9 @@ impl Restrictions {
     /// Follows the Namespaces of a cluster until `stop`.
     pub fn follow(api: ApiClient, stop: CancellationToken) -> Self {
         let (sender, receiver) = watch::channel(BTreeSet::new());
-        let read = |namespace: Value| Some((metadata(&namespace, "name").to_owned(), has_choice(&namespace)));
+        let read = |namespace: Node<'_>| {
+            value(namespace).map(|namespace| (metadata(&namespace, "name").to_owned(), has_choice(&namespace)))
+        };
         tokio::spawn(follow(api, ApiPath::new(NAMESPACES), stop, read, move |seen| {
             sender.send_if_modified(|restricted| update(restricted, seen));
         }));
@@ -60,23 +63,20 @@ fn update(restricted: &mut BTreeSet<String>, seen: Seen<(String, bool)>) -> bool
             is_new
         }
         Seen::Stored((name, true)) => restricted.insert(name),
-        Seen::Stored((name, false)) => restricted.remove(&name),
-        Seen::Deleted(namespace) => restricted.remove(metadata(&namespace, "name")),
+        Seen::Stored((name, false)) | Seen::Deleted((name, _)) => restricted.remove(&name),
         Seen::UpTo(_) | Seen::Lost(_) => false,
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]
     fn only_a_change_of_the_choice_is_a_change() {
         let mut restricted = BTreeSet::new();
         let stored = |name: &str, is_restricted| Seen::Stored((name.to_owned(), is_restricted));
-        let deleted = |name: &str| Seen::Deleted(json!({"metadata": {"name": name}}));
+        let deleted = |name: &str| Seen::Deleted((name.to_owned(), false));
         for (seen, is_change, expected) in [
             (stored("shop", false), false, ""),
             (stored("shop", true), true, "shop"),

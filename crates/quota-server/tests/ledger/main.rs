@@ -278,6 +278,25 @@ async fn create(replica: &Arc<Replica>, object: &Value) -> Value {
     answer["response"].clone()
 }
 
+/// An API server that knows its address from before calls a replica that has just started: it waits until it can answer,
+/// and rejects nothing for which there is room.
+#[tokio::test]
+async fn a_replica_that_starts_answers_as_soon_as_it_can() {
+    let made = tls::make(&["127.0.0.1".to_owned()], 1).unwrap();
+    let server = bounded(&json!({"pods": "2"}));
+    // The quota has no plan yet either.
+    let first = replica(&server, &made);
+    assert!(!first.is_ready());
+    assert_eq!(create(&first, &pod("shop", "a", "a")).await["allowed"], true);
+    let second = replica(&server, &made);
+    assert!(!second.is_ready());
+    assert_eq!(create(&second, &pod("shop", "b", "b")).await["allowed"], true);
+    let third = replica(&server, &made);
+    assert!(!third.is_ready());
+    assert_eq!(create(&third, &pod("shop", "c", "c")).await["status"]["code"], 403);
+    [first, second, third].iter().for_each(|replica| kill(replica));
+}
+
 /// Requests by which one tenant could make the ledger unreadable are refused; the claims of others stay.
 #[tokio::test]
 async fn no_request_makes_a_ledger_unreadable() {

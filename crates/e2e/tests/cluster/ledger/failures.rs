@@ -86,6 +86,39 @@ async fn killed_replicas_leave_no_claims() {
     assert!(stored > 0 && states > stored, "only {states} states of {stored} stored");
 }
 
+/// Both replicas, including the leader, are replaced one after the other during requests, behind a Service: every request
+/// is admitted.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "starts a control plane: make e2e-cluster"]
+async fn a_rollout_rejects_nothing() {
+    let ledger = Ledger::start(json!({"pods": "1000"})).await;
+    let rollouts = async {
+        let end = tokio_util::sync::CancellationToken::new();
+        let churn = |writer: usize| ledger.churn(writer, || end.is_cancelled());
+        let rollouts = async {
+            for which in [0, 1, 0, 1] {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                ledger.stop(which).await;
+                let began = Instant::now();
+                ledger.run(which).await;
+                println!("ready {:.1?} after its start", began.elapsed());
+            }
+            // All are sent there since the other one was stopped last.
+            let reviews = ledger.replica(0).unwrap().metrics.reviews("allowed");
+            assert!(reviews > 0, "the replica was not called");
+            end.cancel();
+        };
+        tokio::join!(futures::future::join_all((0..12).map(churn)), rollouts).0
+    };
+    let outcomes = tokio::select! {
+        () = ledger.serve_as_service() => Vec::new(),
+        outcomes = rollouts => outcomes,
+    };
+    let tally = Tally::of(outcomes.into_iter().flatten());
+    assert!(tally.stored > 0, "{tally:?}");
+    assert_eq!(tally, Tally { stored: tally.stored, ..Tally::default() });
+}
+
 /// The API server is killed under load and restarted.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "starts a control plane: make e2e-cluster"]

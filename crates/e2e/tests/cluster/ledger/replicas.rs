@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt};
+use headroom_core::json::Node;
 use headroom_e2e::certificate::Authority;
 use headroom_e2e::cluster::{Cluster, create, resource};
 use headroom_e2e::control_plane::{Controllers, InTreePlugins};
@@ -25,12 +26,13 @@ use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, StreamBody};
 use hyper::body::Frame;
 use kube::Client;
-use kube::api::{Api, DeleteParams, DynamicObject, ListParams, PostParams};
+use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::client::Body;
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Runtime;
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 /// The namespace of the ledgers.
@@ -62,6 +64,7 @@ pub struct World {
 struct Running {
     runtime: Runtime,
     replica: Arc<Replica>,
+    serving: JoinHandle<()>,
 }
 
 /// The outcomes of requests.
@@ -155,7 +158,7 @@ impl Ledger {
         let chosen = Chosen { kubeconfig: Some(kubeconfig), ..Chosen::default() };
         let (started, is_started) = tokio::sync::oneshot::channel();
         let address = self.addresses[which];
-        runtime.spawn(async move {
+        let serving = runtime.spawn(async move {
             let config = headroom_kube::kubeconfig::config(&chosen).await.unwrap();
             let client = headroom_kube::proxy::client(config).unwrap();
             let client = watches.map_or(client.clone(), |watches| watches.behind(client));
@@ -166,13 +169,23 @@ impl Ledger {
         });
         let replica = is_started.await.unwrap();
         until("a replica is ready", || replica.is_ready()).await;
-        self.replicas.lock().unwrap()[which] = Some(Running { runtime, replica });
+        self.replicas.lock().unwrap()[which] = Some(Running { runtime, replica, serving });
     }
 
     /// Kills a replica at any point of its work.
     pub fn kill(&self, which: usize) {
         if let Some(running) = self.replicas.lock().unwrap()[which].take() {
             running.runtime.shutdown_background();
+        }
+    }
+
+    /// Asks a replica to stop, and waits until it has.
+    pub async fn stop(&self, which: usize) {
+        let running = self.replicas.lock().unwrap()[which].take();
+        if let Some(Running { runtime, replica, serving }) = running {
+            replica.stop.cancel();
+            serving.await.unwrap();
+            runtime.shutdown_background();
         }
     }
 
@@ -212,12 +225,35 @@ impl Ledger {
         until("the quota is in force", || is_charged(0) && is_charged(1)).await;
     }
 
-    /// Makes the API server call each replica for its own namespace.
-    async fn configure(&self) {
+    /// The webhooks that call a server at each address for its own namespace.
+    fn webhooks(&self, addresses: [SocketAddr; 2]) -> Value {
         let resources = ["pods", "services", "persistentvolumeclaims", "deployments"];
         let labels = |which: usize| json!({"replica": NAMESPACES[which]});
-        let webhooks = webhooks(&self.authority, self.addresses, &resources, ("namespaceSelector", &labels));
-        create(&self.client, webhooks).await.unwrap();
+        webhooks(&self.authority, addresses, &resources, ("namespaceSelector", &labels))
+    }
+
+    /// Makes the API server call one address for both namespaces, as it calls a Service. Connections are forwarded to
+    /// replicas that are ready.
+    pub async fn serve_as_service(&self) {
+        let service = TcpListener::bind(free_address().await).await.unwrap();
+        let address = service.local_addr().unwrap();
+        let kind = resource("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration");
+        let webhooks = json!({"webhooks": self.webhooks([address; 2])["webhooks"]});
+        let configurations: Api<DynamicObject> = Api::all_with(self.client.clone(), &kind);
+        configurations.patch("ledger", &PatchParams::default(), &Patch::Merge(webhooks)).await.unwrap();
+        loop {
+            let (mut connection, _) = service.accept().await.unwrap();
+            let is_ready = |which: &usize| self.replica(*which).is_some_and(|replica| replica.is_ready());
+            let ready: Vec<usize> = (0..2).filter(is_ready).collect();
+            let mut replica = TcpStream::connect(self.addresses[ready[fastrand::usize(..ready.len())]]).await.unwrap();
+            // It ends with either side.
+            tokio::spawn(async move { drop(tokio::io::copy_bidirectional(&mut connection, &mut replica).await) });
+        }
+    }
+
+    /// Makes the API server call each replica for its own namespace.
+    async fn configure(&self) {
+        create(&self.client, self.webhooks(self.addresses)).await.unwrap();
         for (which, namespace) in NAMESPACES.into_iter().enumerate() {
             let replica = self.replica(which).unwrap();
             let deadline = Instant::now() + Duration::from_secs(30);
@@ -341,13 +377,13 @@ impl Ledger {
         let stop = CancellationToken::new();
         let (most_of, states_of) = (Arc::clone(&most), Arc::clone(&states));
         let mut there = std::collections::BTreeSet::new();
-        let uid = |object: &Value| object["metadata"]["uid"].as_str().unwrap().to_owned();
+        let uid = |pod: Node<'_>| Some(pod.at(&["metadata", "uid"]).unwrap().unwrap().str().unwrap().into_owned());
         let client = ApiClient::new(client.clone());
-        tokio::spawn(follow(client, ApiPath::new("/api/v1/pods"), stop.clone(), Some, move |seen| {
+        tokio::spawn(follow(client, ApiPath::new("/api/v1/pods"), stop.clone(), uid, move |seen| {
             match seen {
-                Seen::Listed(_, objects) => there = objects.iter().map(uid).collect(),
-                Seen::Stored(object) => _ = there.insert(uid(&object)),
-                Seen::Deleted(object) => _ = there.remove(&uid(&object)),
+                Seen::Listed(_, uids) => there = uids.into_iter().collect(),
+                Seen::Stored(uid) => _ = there.insert(uid),
+                Seen::Deleted(uid) => _ = there.remove(&uid),
                 Seen::UpTo(_) | Seen::Lost(_) => {}
             }
             most_of.fetch_max(there.len(), Ordering::Relaxed);
