@@ -348,5 +348,5 @@ async fn pages_are_accepted_and_read_at_once_and_larger_objects_are_refused() {
     let entry = images.values().next().unwrap().clone();
     images.extend((0..100).map(|number| (format!("registry.example.com/other-{number}"), entry.clone())));
     let error = writer.apply("headroom", "usage-00", &large).await.unwrap_err().to_string();
-    assert!(error.contains("the cluster refuses usageprofile `headroom/usage-00`"), "{error}");
+    assert!(error.contains("usageprofile `headroom/usage-00` is invalid"), "{error}");
 }

@@ -105,7 +105,7 @@ async fn behind_a_proxy_users_see_what_they_may_read() {
     let said = loop {
         let (status, said) = page.get(&format!("/cluster.json?namespace={shop}"), Some(&token));
         // The role `view` is put together by a controller, so at first only a part of it may be effective.
-        if status == 200 && said.contains(r#""kind": "LimitRange""#) {
+        if status == 200 && said.contains(r#""kind":"LimitRange""#) {
             break said;
         }
         assert!(Instant::now() < deadline, "the role is not effective yet: {status} {said}");
