@@ -171,7 +171,7 @@ impl Scene {
         measure::run(command.arg(self.file(store)).args(more).stderr(Stdio::inherit()))
     }
 
-    /// What reading the past costs for each namespace and day.
+    /// The cost of reading one past day of one namespace.
     fn first_run(&self) -> Result<[(&'static str, f64); 3]> {
         let cost = self.collect("first.redb", self.end, &["--days", "1"])?;
         let (read, days) = (self.world.take(), (self.end - (self.end - DAY).div_euclid(DAY) * DAY) as f64 / DAY as f64);
@@ -200,7 +200,7 @@ impl Scene {
         ])
     }
 
-    /// What the host of the policies keeps of the lists that they ask for, once a pod was created in each namespace.
+    /// Size of the lists that the policy server caches once each namespace has seen a pod.
     fn of_policy_server(&self) -> Figures {
         let lists = ["/api/v1/limitranges", "/api/v1/resourcequotas"];
         let objects = lists.iter().filter_map(|list| self.world.made(list));

@@ -44,7 +44,7 @@ impl Wire {
         Ok(wire)
     }
 
-    /// What has passed since this was asked last.
+    /// Returns the traffic since the last call.
     pub fn take(&self) -> Passed {
         std::mem::take(&mut *self.passed.lock().unwrap_or_else(PoisonError::into_inner))
     }

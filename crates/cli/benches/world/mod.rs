@@ -35,7 +35,7 @@ const NAMESPACES_OF_TENANT: u64 = 100;
 /// When kube-system was created, for the metrics store and the API server.
 const CREATED: (i64, &str) = (1_735_689_600, "2025-01-01T00:00:00Z");
 
-/// What has passed between a program and the servers.
+/// Traffic between a program and the servers.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Passed {
     pub queries: u64,
@@ -54,7 +54,7 @@ pub struct World {
     pub now: AtomicI64,
     pod: String,
     passed: Mutex<Passed>,
-    /// What was written, by path.
+    /// Objects that programs wrote, by path.
     stored: Mutex<BTreeMap<String, String>>,
     revision: AtomicU64,
 }
@@ -91,7 +91,7 @@ impl World {
         Arc::new(Self { namespaces, now, pod, passed: Mutex::default(), stored: Mutex::default(), revision })
     }
 
-    /// What has passed since this was asked last.
+    /// Returns the traffic since the last call.
     pub fn take(&self) -> Passed {
         std::mem::take(&mut lock(&self.passed))
     }
@@ -139,10 +139,10 @@ impl World {
         own.chain(gateway).chain(jobs).collect()
     }
 
-    /// What a container uses in a minute: millionths of a core, and bytes.
+    /// Usage of a container in a minute: millionths of a core, and bytes.
     pub fn usage(&self, namespace: u64, container: &Container, time: i64) -> (u64, u64) {
         let number = namespace * 32 + container.number;
-        // Of splitmix64.
+        // Constants of splitmix64.
         let mut random = ((number << 32) ^ (time as u64 / 60)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         random = (random ^ (random >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         random ^= random >> 27;
@@ -417,7 +417,7 @@ const KINDS: [(&str, u64, Object); 9] = [
         json!({"metadata": {"name": format!("tenant-{number}"), "generation": 1, "resourceVersion": "7", "creationTimestamp": CREATED.1}, "spec": spec}).to_string()
     }),
     ("/apis/apps/v1/deployments", OWN_DEPLOYMENTS + 1, |world, of, number, _| workload(world, of, number, None)),
-    // Of each Deployment the two that have pods, and an old one.
+    // The two ReplicaSets of each Deployment that have pods, and an old one.
     ("/apis/apps/v1/replicasets", 3 * (OWN_DEPLOYMENTS + 1), |world, of, number, _| {
         workload(world, of, number / 3, Some(number % 3))
     }),
