@@ -327,6 +327,8 @@ async fn no_request_makes_a_ledger_too_large_to_be_written() {
     let server = bounded(&json!({"pods": HARD.to_string()}));
     let replica = replica(&server, &made);
     until_counted(&server, "pods=0").await;
+    // The replica may not know yet that its ledger is stored, and reading the hostile pod keeps this thread busy.
+    until(|| json!(replica.ledgers.covering("shop").len()), |ledgers| *ledgers == 1).await;
     let names: serde_json::Map<String, Value> = (0..40_000).map(|at| (format!("a.b/r{at:05}"), json!("1"))).collect();
     let mut hostile = pod("shop", "hostile", "hostile");
     hostile["spec"]["containers"][0]["resources"] = json!({"limits": names, "requests": names});
