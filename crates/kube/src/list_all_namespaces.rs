@@ -48,7 +48,7 @@ impl<S: ClusterReader> ClusterReader for AtOnce<S> {
         let (api_version, kind, namespace) = list;
         let key = (api_version.to_owned(), kind.to_owned());
         match (self.lists.get_mut(&key), namespace) {
-            // What was listed before is not read again. All of it is handed over for good: a large cluster has gigabytes.
+            // Lists that were read before are not read again. They are given away, because a large cluster has gigabytes.
             (Some(Ok(listed)), None) => {
                 let listed = std::mem::take(listed);
                 self.lists.remove(&key);

@@ -35,7 +35,7 @@ pub struct Finding {
     pub rule: &'static Rule,
     pub level: Level,
     pub text: String,
-    /// What in the object it is about, whatever its words: `container web: cpu`. With rule and object it tells the finding
+    /// The part of the object concerned, whatever the words: `container web: cpu`. With rule and object it tells the finding
     /// from others, also after its words have changed.
     pub about: String,
     /// `pod/db-0` with its namespace in front.

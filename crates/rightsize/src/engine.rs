@@ -39,9 +39,9 @@ use headroom_dryrun::kinds::{ApiKind, metadata};
 pub struct Engine<'s> {
     pub usage: Usage<'s>,
     pub autoscalers: &'s [Value],
-    /// What recommendations are made with, which reads usage history.
+    /// The settings for recommendations, which read usage history.
     pub settings: &'s Value,
-    /// What the policy has, which may read none.
+    /// The policy's own settings, which may read none.
     pub admission: &'s Value,
     pub now: Timestamp,
     /// Patterns of the names of containers; all unless given. The others stay as they are.

@@ -55,7 +55,7 @@ fn colours_are_used_on_terminals_unless_disabled() {
     assert!(!headroom(folder.path(), &["check", "-f", "app.yaml", "--offline"]).out.contains('\u{1b}'));
 }
 
-/// Who waits for a store is told so at once, on a terminal only.
+/// The progress line appears before the store answers, and only on a terminal.
 #[test]
 fn a_person_who_waits_for_a_store_is_told_so() {
     let folder = folder(&[("app.yaml", &pod("a", "{requests: {cpu: 1}}"))]);

@@ -102,7 +102,8 @@ pub struct Reason {
 pub struct Warning {
     /// In the policy's words, as long as the API server passes on.
     pub text: String,
-    /// What it is about, whatever its words: `container web: cpu`, `quota team`; empty for the object as a whole.
+    /// The container, resource or quota concerned, whatever the words: `container web: cpu`, `quota team`; empty for the
+    /// object as a whole.
     pub about: String,
     /// The failed read, without the policy's guesses at what may be wrong with its own installation.
     problem: Option<String>,

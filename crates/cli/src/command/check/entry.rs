@@ -46,7 +46,7 @@ pub struct Reason {
     message: String,
     #[serde(skip)]
     pub lines: Vec<String>,
-    /// What it is about beside its topic.
+    /// The container, resource or quota concerned, whatever the words: `quota team`.
     #[serde(skip)]
     about: String,
 }

@@ -15,7 +15,7 @@ struct End {
     is_refused: bool,
 }
 
-/// What the forecast says.
+/// The forecast of an update.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Forecast {
     Silent,
