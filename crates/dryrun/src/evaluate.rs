@@ -5,6 +5,7 @@
 
 mod autoscaled;
 mod bounds;
+mod byte_warnings;
 mod evaluation;
 mod kubectl_apply;
 mod measured;

@@ -167,12 +167,14 @@ impl Container {
 /// The reason for a request that the API server copied from an author's limit, in the core's words.
 const COPIED: &str = "copied from the limit in the manifest";
 
-/// True if the object has the value as its author wrote it, and not only as the API server completed it.
+/// True if the object has the value as its author wrote it, and not only as the API server completed it; true for a
+/// container that the author did not write, which is there already.
 fn is_written(object: &Value, container: &ContainerValues, value: &ResourceValue) -> bool {
     let list = if container.role == Role::Main { "/spec/containers" } else { "/spec/initContainers" };
     let containers = object.pointer(list).and_then(Value::as_array).into_iter().flatten();
     let mut same = containers.filter(|have| have.get("name").and_then(Value::as_str) == Some(&container.name));
-    let resources = same.next().and_then(|container| container.get("resources"));
+    let Some(container) = same.next() else { return true };
+    let resources = container.get("resources");
     resources.and_then(|resources| resources.get(value.requirement.field())?.get(&value.resource)).is_some()
 }
 

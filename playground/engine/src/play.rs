@@ -138,9 +138,8 @@ impl Play {
         let mut outcome = Outcome { rows: Vec::new(), details: Vec::new(), quotas: Vec::new(), problems };
         for (row, Manifest { origin, object }) in manifests.iter().enumerate() {
             let is_wanted = row >= self.from && row - self.from < self.count;
-            // The pod first: what is evaluated leaves itself behind.
-            let pod = if is_wanted { run.preview_pod_of(object) } else { None };
-            let evaluation = run.evaluate(object);
+            let (evaluation, pod) =
+                if is_wanted { run.evaluate_with_pod(object) } else { (run.evaluate(object), None) };
             outcome.rows.push(Row::of(&evaluation, origin.line));
             if is_wanted {
                 outcome.details.push(Detail::of(row, &evaluation, pod.as_ref(), object, self.namespace()));

@@ -62,9 +62,8 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
         explanations.push(Explanation::of(evaluation, pod, object));
     };
     for manifest in &manifests {
-        // The pod first: what is evaluated leaves itself behind.
-        let pod = run.preview_pod_of(&manifest.object);
-        tell(&run.evaluate(&manifest.object), pod.as_ref(), &manifest.object);
+        let (evaluation, pod) = run.evaluate_with_pod(&manifest.object);
+        tell(&evaluation, pod.as_ref(), &manifest.object);
     }
     for name in &one_by_one(&args.objects.names, is_kind) {
         let object = find(&mut run, name, &namespace)?;

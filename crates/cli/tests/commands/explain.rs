@@ -78,3 +78,21 @@ fn missing_objects_are_reported() {
     assert_eq!(said.code, 2);
     assert!(said.err.contains("`node` is not a supported kind"), "{}", said.err);
 }
+
+#[test]
+fn containers_that_kubectl_apply_keeps_are_explained_too() {
+    let with = |container: &str| {
+        format!(
+            "apiVersion: apps/v1\nkind: Deployment\nmetadata: {{name: web, namespace: shop}}\nspec: {{replicas: 1, selector: \
+             {{matchLabels: {{a: b}}}}, template: {{metadata: {{labels: {{a: b}}}}, spec: {{containers: [{container}]}}}}}}\n"
+        )
+    };
+    let there = with("{name: old, image: nginx, resources: {requests: {cpu: 100m}, limits: {cpu: 200m}}}");
+    let folder = folder(&[("there.yaml", &there), ("web.yaml", &with("{name: new, image: nginx}"))]);
+    let said = headroom(folder.path(), &["explain", "-f", "web.yaml", "--cluster-dir", "there.yaml"]);
+    assert_eq!(said.code, 0, "{}", said.err);
+    let text = said.out;
+    assert!(text.contains("kubectl apply keeps container old, which only the existing object has"), "{text}");
+    assert!(text.contains("container new, image nginx") && text.contains("container old, image nginx"), "{text}");
+    assert!(text.contains("100m   authored") && !text.contains("copied"), "{text}");
+}

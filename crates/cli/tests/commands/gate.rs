@@ -93,7 +93,7 @@ fn all_malformed_quantities_of_a_pod_are_named_at_once() {
     let said = check(&pod("web", "{requests: {cpu: 100mm, memory: 128MB}}"), &[], &["invalid web"], 1);
     assert!(said.contains("requests[cpu]: Invalid value: \"100mm\": unable to parse quantity's suffix"), "{said}");
     assert!(
-        said.contains("requests[memory]: Invalid value: \"128MB\"") && said.contains("write for example 512Mi"),
+        said.contains("requests[memory]: Invalid value: \"128MB\"") && said.contains("did you mean 128M or 128Mi?"),
         "{said}"
     );
 }

@@ -199,6 +199,7 @@ fn the_error_of_a_mistyped_suffix_proposes_the_right_one() {
         ("100 m", "`100 m` is not a quantity: ` m` is not a suffix, write `m`"),
         ("100M i", "`100M i` is not a quantity: `M i` is not a suffix, write `Mi`"),
         ("64bytes", "`64bytes` is not a quantity: `bytes` is not a suffix, write the number alone"),
+        ("2 cores", "`2 cores` is not a quantity: ` cores` is not a suffix, write the number alone"),
         ("1 ", "`1 ` is not a quantity: ` ` is not a suffix, write the number alone"),
     ]);
 }
@@ -215,7 +216,7 @@ fn the_error_of_an_unknown_suffix_lists_the_allowed_ones() {
         ("0x10", "x10"),
         ("1_000", "_000"),
         ("1,5Gi", ",5Gi"),
-        ("2 cores", " cores"),
+        ("2 apples", " apples"),
         ("1١", "١"),
     ] {
         let message = format!("`{written}` is not a quantity: `{suffix}` is not a suffix, {allowed}");

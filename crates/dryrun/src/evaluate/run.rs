@@ -10,6 +10,7 @@ use headroom_core::request::kinds::PodKind;
 use serde_json::{Value, json};
 
 use super::autoscaled::Autoscaled;
+use super::byte_warnings::byte_warnings;
 use super::evaluation::{Charge, Evaluation, Operation, Reason, Topic, Verdict, Warning};
 use super::pod_templates::{self, PodsAt};
 use super::{autoscaled, evaluate, kubectl_apply, request, tenant_quotas, validation};
@@ -84,16 +85,29 @@ impl Run {
         self.evaluate_redacted(object, |_| {})
     }
 
+    /// The same, and a pod as the object would make it next; none if it makes no pods of its own.
+    pub fn evaluate_with_pod(&mut self, object: &Value) -> (Evaluation, Option<Evaluation>) {
+        let mut evaluation = self.preview(object, |_| {});
+        let workload = evaluation.request.get("object").unwrap_or(object);
+        let pod = self.preview_pod_of(workload);
+        self.commit_admitted(&mut evaluation);
+        (evaluation, pod)
+    }
+
     /// The same, with something taken out of the object first, and of the one that is there already.
     pub fn evaluate_redacted(&mut self, object: &Value, redact: impl FnMut(&mut Value)) -> Evaluation {
         let mut evaluation = self.preview(object, redact);
+        self.commit_admitted(&mut evaluation);
+        evaluation
+    }
+
+    fn commit_admitted(&mut self, evaluation: &mut Evaluation) {
         if evaluation.is_admitted()
-            && let Err(problem) = self.commit(&evaluation)
+            && let Err(problem) = self.commit(evaluation)
         {
             evaluation.verdict = Verdict::Error;
             evaluation.reasons.push(Reason::missing_context(problem));
         }
-        evaluation
     }
 
     /// Evaluates an object without committing it.
@@ -102,9 +116,11 @@ impl Run {
         let kind = self.cluster.kind(api_version, object.get("kind").and_then(Value::as_str).unwrap_or_default());
         let object = if kind.is_namespaced { in_namespace(object.clone(), &self.namespace) } else { object.clone() };
         let (there, note) = self.find(&kind, &object);
+        let mut kept = Vec::new();
         let request = match there {
             Some(mut there) => {
                 let mut applied = kubectl_apply::applied(&object, &there);
+                kept = containers_only_in(&applied, &object);
                 redact(&mut applied);
                 redact(&mut there);
                 request::update(applied, there, &kind, &self.namespace)
@@ -117,6 +133,8 @@ impl Run {
         };
         let mut evaluation = evaluate(request, &self.settings, &mut self.cluster);
         evaluation.warnings.extend(note.map(Warning::from));
+        let keeps = |name: &str| format!("kubectl apply keeps container {name}, which only the existing object has");
+        evaluation.warnings.extend(kept.iter().map(|name| keeps(name).into()));
         if let Err(problem) = self.ask_tenants(&mut evaluation) {
             evaluation.warnings.push(problem.into());
         }
@@ -140,7 +158,10 @@ impl Run {
             }
         }
         let problems = validation::problems(&object, self.release, &templates);
-        if !problems.is_empty() {
+        if problems.is_empty() {
+            let written = evaluation.request.get("object").unwrap_or(&object);
+            evaluation.warnings.extend(byte_warnings(written).into_iter().map(Warning::from));
+        } else {
             // What the core could not read is among the problems, in Kubernetes' words.
             evaluation.reasons.retain(|reason| reason.topic != Topic::Invalid);
             evaluation.reasons.insert(0, Reason::new(Topic::Invalid, problems));
@@ -274,6 +295,18 @@ impl Run {
         }
         self.cluster.put(quota).map_err(|malformed| malformed.to_string())
     }
+}
+
+/// The names of the containers of an object's pods that another object's pods do not have.
+fn containers_only_in(object: &Value, other: &Value) -> Vec<String> {
+    let names = |object: &Value| -> Vec<String> {
+        let pod = request::pod_of(object).unwrap_or_default();
+        let lists = ["/spec/initContainers", "/spec/containers"];
+        let containers = lists.iter().filter_map(|list| pod.pointer(list)?.as_array()).flatten();
+        containers.filter_map(|container| Some(container.get("name")?.as_str()?.to_owned())).collect()
+    };
+    let others = names(other);
+    names(object).into_iter().filter(|name| !others.contains(name)).collect()
 }
 
 fn amount_of(value: &Value) -> Option<Quantity> {

@@ -268,12 +268,12 @@ impl Problems {
                     // Beyond what Headroom reads, which the core says.
                     Err(None) => {}
                     Err(Some(problem)) => {
-                        let units = if name == "cpu" { "500m or 2" } else { "512Mi or 2Gi" };
-                        self.invalid(
-                            &format!("{path}.{list}[{name}]"),
-                            value,
-                            &format!("{problem}; write for example {units}"),
-                        );
+                        let advice = match meant(value).join(" or ") {
+                            meant if !meant.is_empty() => format!("did you mean {meant}?"),
+                            _ if name == "cpu" => "write for example 500m or 2".to_owned(),
+                            _ => "write for example 512Mi or 2Gi".to_owned(),
+                        };
+                        self.invalid(&format!("{path}.{list}[{name}]"), value, &format!("{problem}; {advice}"));
                     }
                 }
             }
@@ -288,6 +288,12 @@ struct Amount<'v> {
     name: &'v str,
     quantity: Quantity,
     value: &'v Value,
+}
+
+/// What was probably meant by something that is not a quantity.
+fn meant(value: &Value) -> Vec<String> {
+    let parsed = value.as_str().map(str::parse::<Quantity>);
+    parsed.and_then(Result::err).map(|error| error.meant()).unwrap_or_default()
 }
 
 /// Requests for these may be lower than limits; those of devices and huge pages may not.
@@ -368,7 +374,7 @@ mod tests {
                 "spec.containers[0].resources.requests[cpu]: Invalid value: \"100mm\": unable to parse quantity's suffix; write \
                  for example 500m or 2",
                 &format!(
-                    "spec.containers[0].resources.requests[memory]: Invalid value: \"128MB\": {format}; write for example 512Mi or 2Gi"
+                    "spec.containers[0].resources.requests[memory]: Invalid value: \"128MB\": {format}; did you mean 128M or 128Mi?"
                 ),
                 "spec.containers[0].resources.limits[cpu]: Invalid value: -1: must be greater than or equal to 0",
             ],

@@ -32,6 +32,19 @@ impl ParseQuantityError {
         let text = text.chars().take(MAX_LENGTH).collect();
         Self { text, problem }
     }
+
+    /// The quantities that were probably meant: `128M` and `128Mi` by `128MB`.
+    pub fn meant(&self) -> Vec<String> {
+        let Problem::UnknownSuffix { start } = self.problem else { return Vec::new() };
+        let (Some(number), Some(suffix)) = (self.text.get(..start), self.text.get(start..)) else { return Vec::new() };
+        let suffixes = match meant_by(suffix) {
+            Some(Meant::Nothing) => vec![""],
+            Some(Meant::One(suffix)) => vec![suffix],
+            Some(Meant::Either(decimal, binary)) => vec![decimal, binary],
+            None => Vec::new(),
+        };
+        suffixes.iter().map(|suffix| format!("{number}{suffix}")).collect()
+    }
 }
 
 impl std::error::Error for ParseQuantityError {}
@@ -103,7 +116,7 @@ fn meant_by(suffix: &str) -> Option<Meant> {
     let lower = unspaced.to_ascii_lowercase();
     let letters = lower.strip_suffix("bytes").or_else(|| lower.strip_suffix('b')).unwrap_or(&lower);
     match letters {
-        "" => Some(Meant::Nothing),
+        "" | "core" | "cores" => Some(Meant::Nothing),
         "k" => Some(Meant::Either("k", "Ki")),
         "m" => Some(Meant::Either("M", "Mi")),
         "g" => Some(Meant::Either("G", "Gi")),

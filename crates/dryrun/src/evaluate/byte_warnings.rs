@@ -1,0 +1,110 @@
+//! Warnings about amounts of bytes that are hardly what their author meant: the API server's own of fractions, such as
+//! `512m` of memory, and ours of limits that are written without a unit.
+
+use headroom_core::amount::Quantity;
+use headroom_core::request::kinds::PodKind;
+use serde_json::Value;
+
+use crate::kinds::ApiKind;
+
+const BYTES: [&str; 3] = ["memory", "ephemeral-storage", "storage"];
+
+/// No container starts with less memory.
+const LEAST_LIMIT: i64 = 1 << 20;
+
+/// The warnings about the resources of a pod, a pod template or a claim.
+pub fn byte_warnings(object: &Value) -> Vec<String> {
+    let kind = ApiKind::of(object);
+    if kind.qualified() == "persistentvolumeclaims" {
+        return object.pointer("/spec/resources").map(|resources| of_resources(resources, "spec")).unwrap_or_default();
+    }
+    let Some(PodKind { path, .. }) = PodKind::of(&kind.group, &kind.plural) else { return Vec::new() };
+    let pod = path.iter().try_fold(object, |value, part| value.get(part));
+    let Some(spec) = pod.and_then(|pod| pod.get("spec")) else { return Vec::new() };
+    let path: Vec<&str> = path.iter().copied().chain(["spec"]).collect();
+    let path = path.join(".");
+    let mut warnings = spec.get("resources").map(|resources| of_resources(resources, &path)).unwrap_or_default();
+    for list in ["initContainers", "containers"] {
+        for (index, container) in spec.get(list).and_then(Value::as_array).into_iter().flatten().enumerate() {
+            if let Some(resources) = container.get("resources") {
+                warnings.extend(of_resources(resources, &format!("{path}.{list}[{index}]")));
+            }
+        }
+    }
+    warnings
+}
+
+fn of_resources(resources: &Value, owner: &str) -> Vec<String> {
+    let mut warnings = Vec::new();
+    for list in ["limits", "requests"] {
+        for (name, value) in resources.get(list).and_then(Value::as_object).into_iter().flatten() {
+            let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            let Some(quantity) = text.parse::<Quantity>().ok().filter(|_| BYTES.contains(&name.as_str())) else {
+                continue;
+            };
+            let is_without_unit = is_count(&text);
+            let number = text.strip_suffix('m').unwrap_or(&text);
+            let meant = if is_count(number) { format!("; did you mean {number}Mi?") } else { String::new() };
+            let path = format!("{owner}.resources.{list}[{name}]");
+            if quantity.rounded_up_to_units() != quantity {
+                warnings
+                    .push(format!("{path}: fractional byte value \"{text}\" is invalid, must be an integer{meant}"));
+            } else if is_without_unit
+                && list == "limits"
+                && name == "memory"
+                && (1..LEAST_LIMIT).contains(&quantity.value())
+            {
+                warnings.push(format!("{path}: {text} bytes are too few for any container{meant}"));
+            }
+        }
+    }
+    warnings
+}
+
+fn is_count(text: &str) -> bool {
+    text.parse::<u64>().is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn fractions_and_limits_without_a_unit_are_doubtful() {
+        fn check(resources: &Value, expected: &[&str]) {
+            let pod = json!({"containers": [{"name": "a", "resources": resources}]});
+            let deployment =
+                json!({"apiVersion": "apps/v1", "kind": "Deployment", "spec": {"template": {"spec": pod}}});
+            let path = "spec.template.spec.containers[0].resources";
+            let expected: Vec<String> = expected.iter().map(|text| format!("{path}.{text}")).collect();
+            assert_eq!(byte_warnings(&deployment), expected, "{resources}");
+        }
+        check(
+            &json!({"requests": {"memory": "512m", "cpu": "512m"}, "limits": {"memory": 512}}),
+            &[
+                "limits[memory]: 512 bytes are too few for any container; did you mean 512Mi?",
+                "requests[memory]: fractional byte value \"512m\" is invalid, must be an integer; did you mean 512Mi?",
+            ],
+        );
+        check(
+            &json!({"limits": {"ephemeral-storage": "0.1"}}),
+            &["limits[ephemeral-storage]: fractional byte value \"0.1\" is invalid, must be an integer"],
+        );
+        check(&json!({"limits": {"memory": "1e6", "ephemeral-storage": 0}, "requests": {"memory": 64}}), &[]);
+        check(&json!({"limits": {"memory": "1048576"}, "requests": {"memory": "0"}}), &[]);
+        check(&json!({"limits": {"memory": "1.5Gi", "cpu": "0.5"}, "requests": {"memory": "100M"}}), &[]);
+        check(&json!({"limits": {"memory": "0", "example.com/memory": "1"}, "requests": {"memory": "1GB"}}), &[]);
+    }
+
+    #[test]
+    fn claims_are_read_too() {
+        let claim = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "spec": {"resources": {"requests": {"storage": "1m"}}}});
+        assert_eq!(
+            byte_warnings(&claim),
+            [
+                "spec.resources.requests[storage]: fractional byte value \"1m\" is invalid, must be an integer; did you mean 1Mi?"
+            ]
+        );
+    }
+}
