@@ -21,6 +21,7 @@ use headroom_collector::read_limits::Pace;
 use headroom_collector::store::Store;
 use headroom_core::amount::{ParseQuantityError, Quantity};
 use headroom_core::timestamp::{ParseTimestampError, Timestamp};
+use headroom_kube::kubeconfig::Chosen;
 use headroom_kube::lease::Timing;
 use headroom_kube::{clock, log, signals};
 use headroom_report::progress::Progress;
@@ -184,7 +185,7 @@ async fn collect(Args { from, options }: Args, progress: Progress) -> anyhow::Re
 
     let source_name = from.name();
     let feed = match from {
-        From::Place(place) => Feed::Source(place.open(options.context.clone()).await?),
+        From::Place(place) => Feed::Source(place.open(&Chosen::of_context(options.context.clone())).await?),
         From::Files { paths, step, buffer } => {
             Feed::Files { paths, step_seconds: u32::try_from(step).unwrap_or(u32::MAX), buffer }
         }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use anyhow::{Context, bail};
 use clap::{Subcommand, ValueEnum};
 use headroom_kube::clock;
+use headroom_kube::kubeconfig::Chosen;
 use headroom_report::{Page, Paint, Table};
 use headroom_sources::diagnosis::{Examination, Finding, Verdict};
 use headroom_sources::files;
@@ -13,16 +14,21 @@ use super::seconds;
 use super::source::Place;
 
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(
+    after_help = EXAMPLES,
+    mut_arg("context", |argument| argument.global(true)),
+    mut_arg("kubeconfig", |argument| argument.global(true)),
+    mut_arg("as_user", |argument| argument.global(true)),
+    mut_arg("groups", |argument| argument.global(true))
+)]
 pub struct Args {
     #[command(subcommand)]
     of: Of,
     /// Output format
     #[arg(short, long, global = true, value_enum, default_value_t = Format::Text)]
     output: Format,
-    /// Context of the kubeconfig, for what is reached through the API server
-    #[arg(long, global = true)]
-    context: Option<String>,
+    #[command(flatten, next_help_heading = "Cluster options")]
+    cluster: Chosen,
 }
 
 const EXAMPLES: &str = "Examples:
@@ -60,7 +66,7 @@ enum Format {
 pub fn run(args: Args) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Runtime::new().context("cannot start")?;
     let examination = match &args.of {
-        Of::Place(place) => runtime.block_on(place.diagnose(args.context, clock::now()))?,
+        Of::Place(place) => runtime.block_on(place.diagnose(&args.cluster, clock::now()))?,
         Of::Files { path, step } => {
             let findings = files::diagnose(path, u32::try_from(*step).unwrap_or(u32::MAX), clock::now());
             Examination { source: format!("file {}", path.display()), findings }

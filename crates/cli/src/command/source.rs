@@ -188,25 +188,25 @@ impl Place {
         }
     }
 
-    /// What can be read from. Nothing is asked of it yet, so that it may be down when we start. `context` names the cluster of the kubeconfig.
-    pub async fn open(&self, context: Option<String>) -> anyhow::Result<Box<dyn Source>> {
+    /// What can be read from. Nothing is asked of it yet, so that it may be down when we start. `cluster` is the one whose API server may be on the way.
+    pub async fn open(&self, cluster: &Chosen) -> anyhow::Result<Box<dyn Source>> {
         Ok(match self {
             Self::Prometheus(args) => {
                 let options = args.options()?;
-                Box::new(prometheus::Prometheus::new(args.http(context, &options).await?, options))
+                Box::new(prometheus::Prometheus::new(args.http(cluster, &options).await?, options))
             }
             Self::Influxdb(args) => Box::new(influxdb::InfluxDb::new(&args.options()?)?),
-            Self::MetricsApi => Box::new(metrics_api::MetricsApi::new(api_server(context).await?, 60)),
-            Self::Checkpoints => Box::new(checkpoints::Checkpoints::new(api_server(context).await?)),
+            Self::MetricsApi => Box::new(metrics_api::MetricsApi::new(api_server(cluster).await?, 60)),
+            Self::Checkpoints => Box::new(checkpoints::Checkpoints::new(api_server(cluster).await?)),
         })
     }
 
     /// Looks closely, and tells all that was found.
-    pub async fn diagnose(&self, context: Option<String>, our_clock: i64) -> anyhow::Result<Examination> {
+    pub async fn diagnose(&self, cluster: &Chosen, our_clock: i64) -> anyhow::Result<Examination> {
         let (kind, place, findings) = match self {
             Self::Prometheus(args) => {
                 let options = args.options()?;
-                let http = args.http(context, &options).await?;
+                let http = args.http(cluster, &options).await?;
                 let place = http.name().to_owned();
                 ("prometheus", place, prometheus::diagnose(http, &options, our_clock).await)
             }
@@ -214,11 +214,11 @@ impl Place {
                 ("influxdb", args.url.to_string(), influxdb::diagnose(&args.options()?, our_clock).await)
             }
             Self::MetricsApi => {
-                let http = api_server(context).await?;
+                let http = api_server(cluster).await?;
                 ("metrics API", http.name().to_owned(), metrics_api::diagnose(http, our_clock).await)
             }
             Self::Checkpoints => {
-                let http = api_server(context).await?;
+                let http = api_server(cluster).await?;
                 ("checkpoints", http.name().to_owned(), checkpoints::diagnose(http, our_clock).await)
             }
         };
@@ -253,10 +253,10 @@ impl PrometheusArgs {
         })
     }
 
-    async fn http(&self, context: Option<String>, options: &prometheus::Options) -> anyhow::Result<Http> {
+    async fn http(&self, cluster: &Chosen, options: &prometheus::Options) -> anyhow::Result<Http> {
         let Some(service) = &self.service else { return Ok(Http::new(&options.endpoint)?) };
         let target = service_named(service)?;
-        let client = kubeconfig::client(&Chosen::of_context(context)).await.map_err(anyhow::Error::msg)?;
+        let client = kubeconfig::client(cluster).await.map_err(anyhow::Error::msg)?;
         Ok(behind_service(client, target, &options.endpoint).await?)
     }
 }
@@ -387,8 +387,8 @@ impl Access {
     }
 }
 
-async fn api_server(context: Option<String>) -> anyhow::Result<Http> {
-    let client = kubeconfig::client(&Chosen::of_context(context)).await.map_err(anyhow::Error::msg)?;
+async fn api_server(cluster: &Chosen) -> anyhow::Result<Http> {
+    let client = kubeconfig::client(cluster).await.map_err(anyhow::Error::msg)?;
     Ok(Http::api_server(client, Duration::from_secs(60)))
 }
 

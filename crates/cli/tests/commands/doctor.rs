@@ -159,3 +159,10 @@ fn a_password_in_a_url_is_used_and_never_shown() {
         assert!(!said.contains("hunter2") && !said.is_empty(), "{arguments:?}: {said}");
     }
 }
+
+#[test]
+fn the_cluster_of_a_service_is_chosen_as_everywhere() {
+    let service = ["prometheus", "--service", "monitoring/prometheus:9090"];
+    let said = text_of(&doctor(&[&service[..], &["--kubeconfig", "gone", "--as", "eve"]].concat(), &[]));
+    assert_eq!(said, "error: no cluster: `gone` does not exist\n");
+}
