@@ -99,6 +99,19 @@ pub trait ClusterReader {
         Ok(())
     }
 
+    /// Hands over Events with a reason one by one, about as many as `most`; they are not remembered.
+    fn visit_events(
+        &mut self,
+        namespace: Option<&str>,
+        reason: &str,
+        most: usize,
+        each: &mut dyn FnMut(Value),
+    ) -> Result<(), ReadError> {
+        let events = self.list(("v1", "Event", namespace))?.into_iter();
+        events.filter(|event| event.get("reason").is_some_and(|of| of == reason)).take(most).for_each(each);
+        Ok(())
+    }
+
     /// Reads lists ahead where that is faster several at a time; `done` is called for each. What cannot be read is told
     /// when it is asked for.
     fn prefetch(&mut self, lists: &[List<'_>], done: &mut dyn FnMut()) {

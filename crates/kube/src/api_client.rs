@@ -148,13 +148,16 @@ pub type ApiResult<T> = Result<T, ApiError>;
 pub struct ListOptions<'a> {
     pub page_size: u32,
     pub label_selector: &'a str,
+    pub field_selector: &'a str,
     /// Leaves out everything except metadata.
     pub only_metadata: bool,
+    /// No further page is asked for once there are so many objects.
+    pub most: usize,
 }
 
 impl Default for ListOptions<'_> {
     fn default() -> Self {
-        Self { page_size: PAGE_SIZE, label_selector: "", only_metadata: false }
+        Self { page_size: PAGE_SIZE, label_selector: "", field_selector: "", only_metadata: false, most: usize::MAX }
     }
 }
 
@@ -299,19 +302,20 @@ impl ApiClient {
         options: ListOptions<'_>,
         mut each: impl FnMut(Node<'_>),
     ) -> ApiResult<u64> {
-        let ListOptions { page_size, label_selector, only_metadata } = options;
+        let ListOptions { page_size, label_selector, field_selector, only_metadata, most } = options;
         let accept = if only_metadata { METADATA_LIST } else { JSON };
-        let labels = match label_selector {
+        let selector = |name: &str, selector: &str| match selector {
             "" => String::new(),
-            labels => format!("&labelSelector={}", query_value(labels)),
+            selector => format!("&{name}={}", query_value(selector)),
         };
-        let (mut next, mut revision) = (String::new(), 0);
+        let selectors = selector("labelSelector", label_selector) + &selector("fieldSelector", field_selector);
+        let (mut next, mut revision, mut seen) = (String::new(), 0, 0);
         loop {
             let from = match next.as_str() {
                 "" => String::new(),
                 next => format!("&continue={}", query_value(next)),
             };
-            let page = format!("{path}?limit={page_size}{labels}{from}");
+            let page = format!("{path}?limit={page_size}{selectors}{from}");
             let message = Message { method: Method::GET, path: &page, body: None, content_type: JSON, accept };
             let page = self.send_for_text(&message, self.page_timeout).await?;
             let unreadable = |problem: &dyn std::fmt::Display| ApiError::Other(format!("{path}: {problem}"));
@@ -320,8 +324,12 @@ impl ApiClient {
             revision = revision_in(page.root()).unwrap_or(revision);
             let more = page.root().at(&["metadata", "continue"]).and_then(|more| more.map(Node::str).transpose());
             next = more.map_err(|problem| unreadable(&problem))?.unwrap_or_default().into_owned();
-            page.root().list("items").map_err(|problem| unreadable(&problem))?.for_each(&mut each);
-            if next.is_empty() {
+            let items = page.root().list("items").map_err(|problem| unreadable(&problem))?;
+            items.for_each(|item| {
+                seen += 1;
+                each(item);
+            });
+            if next.is_empty() || seen >= most {
                 return Ok(revision);
             }
         }

@@ -144,6 +144,20 @@ impl ClusterReader for Cluster {
         }
     }
 
+    fn visit_events(
+        &mut self,
+        namespace: Option<&str>,
+        reason: &str,
+        most: usize,
+        each: &mut dyn FnMut(Value),
+    ) -> Result<(), ReadError> {
+        let kind = ApiKind::new("v1", "Event");
+        let selector = format!("reason={reason}");
+        let options = ListOptions { page_size: PAGE_SIZE, field_selector: &selector, most, ..ListOptions::default() };
+        let listed = self.runtime.block_on(self.api.for_each(&path_of(&kind, namespace), options, each));
+        listed.map(|_| ()).map_err(|error| problem(error, &in_scope(&kind.qualified(), &kind, namespace), &kind))
+    }
+
     fn prefetch(&mut self, lists: &[List<'_>], done: &mut dyn FnMut()) {
         let kinds: Vec<ApiKind> = lists.iter().map(|(api_version, kind, _)| self.kind(api_version, kind)).collect();
         let api = &self.api;

@@ -63,6 +63,17 @@ impl<S: ClusterReader> ClusterReader for AtOnce<S> {
         }
     }
 
+    /// They are asked for once, so there is nothing to keep.
+    fn visit_events(
+        &mut self,
+        namespace: Option<&str>,
+        reason: &str,
+        most: usize,
+        each: &mut dyn FnMut(Value),
+    ) -> Result<(), ReadError> {
+        self.below.visit_events(namespace, reason, most, each)
+    }
+
     fn prefetch(&mut self, lists: &[List<'_>], done: &mut dyn FnMut()) {
         self.below.prefetch(lists, done);
     }

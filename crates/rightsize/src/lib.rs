@@ -4,7 +4,8 @@
 //! finds a metrics store and `history` reads it into memory, which `history_overlay` shows to the policy as if it had been
 //! published. `engine` asks the policy (`recommendation`, `evaluate_with_history`) and makes a `report` of what it says, with
 //! a `reason` for each amount and the effects on quotas and autoscalers. Every output is made of the report: `table`, `csv`,
-//! `markdown`, `findings`, `html`, `picture`, the `summary` of a snapshot, and `patches`, which `edit` sets in manifests.
+//! `markdown`, `findings`, `html`, `picture`, the `summary` of a snapshot, and `patches`, which `edit` sets in manifests. Beside them a
+//! snapshot has `rejections`.
 
 #![deny(
     clippy::print_stdout,
@@ -46,6 +47,7 @@ pub mod findings;
 pub mod html;
 pub mod markdown;
 pub mod picture;
+pub mod rejections;
 pub mod summary;
 pub mod table;
 

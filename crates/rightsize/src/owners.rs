@@ -53,7 +53,7 @@ impl Owner {
 pub const MAX_CHAIN: usize = 8;
 
 /// Who made what, of live objects and of those that the store remembers.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Owners {
     made_by: HashMap<WorkloadRef, (String, String)>,
 }

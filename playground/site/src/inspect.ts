@@ -1,8 +1,8 @@
 // A snapshot of a cluster as the views show it. Nothing is decided here: recommendations and risks were made by
-// `kubectl headroom`, usage of quotas and blocked workloads by Kubernetes.
+// `kubectl headroom`, which also grouped what was rejected, and usage of quotas by Kubernetes.
 
 import { thousandths } from "./amounts.js";
-import type { Advice, AdviceLine } from "./types.js";
+import type { Advice, AdviceLine, Rejections } from "./types.js";
 
 export interface Inspection {
   objects: number;
@@ -11,7 +11,7 @@ export interface Inspection {
   advice: Advice | null;
   workloads: Workload[];
   quotas: Quota[];
-  blocked: Blocked[];
+  rejections: Rejections;
   /** Namespaces in which something runs without any quota, or without a LimitRange. */
   unbounded: { byQuota: string[]; byLimitRange: string[] };
 }
@@ -61,14 +61,6 @@ export interface Level {
   perDay?: number;
 }
 
-/** A workload whose pods the API server rejects. */
-export interface Blocked {
-  namespace: string;
-  object: string;
-  message: string;
-  since: string;
-}
-
 type Json = Record<string, any>;
 
 export function inspect(text: string): Inspection {
@@ -99,7 +91,7 @@ export function inspect(text: string): Inspection {
     advice,
     workloads,
     quotas,
-    blocked: objects.flatMap(blocked),
+    rejections: (about?.spec?.rejections as Rejections | undefined) ?? { groups: [], isCut: false, problem: null },
     unbounded: {
       byQuota: without(quotas.flatMap(({ namespace, covers }) => [namespace, ...covers])),
       byLimitRange: without(objects.filter(({ kind }) => kind === "LimitRange").map(({ metadata }) => String(metadata?.namespace))),
@@ -138,17 +130,4 @@ function quota({ kind, metadata, spec, status }: Json, trends: Map<string, numbe
   });
   const covers = ((status?.namespaces ?? []) as Json[]).map(({ name }) => String(name));
   return { kind, namespace: kind === "TenantQuota" ? "" : (metadata?.namespace ?? ""), name: metadata?.name ?? "", parent: String(spec?.parent ?? ""), amounts, covers };
-}
-
-/** Deployments and ReplicaSets say so themselves; a Deployment speaks for its ReplicaSets. */
-function blocked({ kind, metadata, status }: Json): Blocked[] {
-  const isOwned = (metadata?.ownerReferences ?? []).some((owner: Json) => owner?.kind === "Deployment");
-  if (!Array.isArray(status?.conditions) || isOwned) return [];
-  const failures = status.conditions.filter((condition: Json) => condition?.type === "ReplicaFailure" && condition.status === "True");
-  return failures.map((condition: Json) => ({
-    namespace: String(metadata?.namespace ?? ""),
-    object: `${String(kind).toLowerCase()}/${metadata?.name}`,
-    message: String(condition.message ?? condition.reason ?? ""),
-    since: String(condition.lastTransitionTime ?? ""),
-  }));
 }

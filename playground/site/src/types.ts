@@ -92,6 +92,30 @@ export interface Amount {
   value: number;
 }
 
+/** Pods that the API server rejected lately: crates/rightsize/src/rejections.rs. */
+export interface Rejections {
+  groups: Rejection[];
+  /** More are known than are listed. */
+  isCut: boolean;
+  /** Why Events are missing. */
+  problem: string | null;
+}
+
+/** Rejections for one reason in one namespace. */
+export interface Rejection {
+  namespace: string;
+  /** The first few of them, as `deployment/web`. */
+  workloads: string[];
+  workloadCount: number;
+  /** How many of them are blocked now. */
+  blocked: number;
+  message: string;
+  /** How often Events tell of it. */
+  count: number;
+  first: string | null;
+  last: string | null;
+}
+
 /** What taking all advice does to a quota. */
 export interface AdviceEffect {
   namespace: string;

@@ -38,8 +38,20 @@ function row(index, teams) {
   return [teams[index % teams.length], kind, name, "main", 1 + ((index * 5) % 7), [request, index % 2 ? request * 2 : 0, ...usage[0]], [requested, requested * 2, ...usage[1]], 3 + (index % 12), flags];
 }
 
+const minutes = (ago) => new Date(Date.now() - ago * 60_000).toISOString().replace(/\.\d+/, "");
+
+/** What was rejected lately: a Deployment that is blocked now, and what only Events tell of. */
+function rejectionsOf(hostile) {
+  const row = (namespace, workloads, workloadCount, blocked, message, count, first, last) => ({ namespace: hostile ?? namespace, workloads: workloads.map((name) => hostile ?? name), workloadCount, blocked, message: hostile ?? message, count, first: minutes(first), last: minutes(last) });
+  return [
+    row("ml", ["deployment/trainer"], 1, 1, "exceeded quota: team, requested: requests.cpu=8, used: requests.cpu=19200m, limited: requests.cpu=20", 17, 42, 3),
+    row("payments", ["cronjob/settlement", "statefulset/ledger", "deployment/gateway", "job/backfill", "job/import"], 7, 0, "maximum memory usage per Container is 8Gi, but limit is 16Gi", 21, 55, 12),
+    row("shop", ["deployment/images"], 1, 0, 'admission webhook "validate.example" denied the request: image registry.example/resizer:latest has no signature', 4, 31, 29),
+  ];
+}
+
 /** The text of `cluster.json` with so many workloads; 18 of them are those above. */
-export function cluster(count = SMALL.length, { hostile } = {}) {
+export function cluster(count = SMALL.length, { hostile, rejected } = {}) {
   const teams = count > SMALL.length ? Array.from({ length: Math.ceil(count / 100) }, (_, index) => `team-${String(index).padStart(3, "0")}`) : [...new Set(SMALL.map(([team]) => team))];
   const rows = count > SMALL.length ? Array.from({ length: count }, (_, index) => row(index, teams)) : SMALL.slice(0, count);
   const items = teams.map((name) => ({ apiVersion: "v1", kind: "Namespace", metadata: { name } }));
@@ -68,11 +80,10 @@ export function cluster(count = SMALL.length, { hostile } = {}) {
       if (flag.startsWith("throttled")) risk("throttled", `throttled in ${flag.slice(10)} of its CPU periods`, cpuLimit ? "raise or remove the CPU limit" : "");
     }
     if (!ofCpu[0]) risk("noRequest", "no cpu and no memory request", `request cpu ${cpu(Math.round(p95 * 1.15)).text}, memory ${memory(Math.round(peak * 1.15)).text}`);
-    const conditions = written === "trainer" ? [{ type: "ReplicaFailure", status: "True", reason: "FailedCreate", message: `pods "${name}-5d4f7b6c9-" is forbidden: exceeded quota: team, requested: requests.cpu=8, used: requests.cpu=19200m, limited: requests.cpu=20`, lastTransitionTime: new Date(Date.now() - 42 * 60_000).toISOString() }] : [];
     const requests = ofCpu[0] ? { cpu: cpu(ofCpu[0]).text, memory: memory(ofMemory[0]).text } : {};
     const template = { metadata: { labels: { app: name } }, spec: { containers: [{ name: container, image: `${count > SMALL.length ? "example" : name}:1.25`, resources: { requests } }] } };
     const spec = kind === "CronJob" ? { schedule: "0 3 * * *", jobTemplate: { spec: { template } } } : { replicas: pods, selector: { matchLabels: { app: name } }, template };
-    items.push({ apiVersion: kind === "CronJob" ? "batch/v1" : "apps/v1", kind, metadata: { name, namespace }, spec, status: { conditions } });
+    items.push({ apiVersion: kind === "CronJob" ? "batch/v1" : "apps/v1", kind, metadata: { name, namespace }, spec });
   }
   for (const [index, namespace] of teams.slice(0, 100).entries()) {
     const quota = (hard, used) => items.push({ apiVersion: "v1", kind: "ResourceQuota", metadata: { name: hostile ?? "team", namespace }, spec: { hard }, status: { hard, used } });
@@ -89,6 +100,7 @@ export function cluster(count = SMALL.length, { hostile } = {}) {
   const money = (sums.cpu[0] - sums.cpu[1]) / 1000 * 23 + (sums.memory[0] - sums.memory[1]) / 1024 * 3;
   const total = { workloads: rows.length, containers: rows.length, withoutAdvice: withoutUsage, withoutUsage, savedAMonth: money.toFixed(2), currency: "$", cpu: sum(sums.cpu, cpu), memory: sum(sums.memory, memory) };
   const advice = { headline: "", source: "Usage from Prometheus, 9 to 23 November 2026", total, risks, lines, quotas: [], notes: [`HorizontalPodAutoscaler ${hostile ?? "gateway"}: set its CPU target to 235% or expect 6 to 20 Pods`] };
-  items.push({ apiVersion: "headroom.dev/v1alpha1", kind: "Snapshot", metadata: { name: "snapshot" }, spec: { settings: { estimates: { mode: "never" } }, advice, trends } });
+  const rejections = { groups: rejected ?? rejectionsOf(hostile), isCut: false, problem: null };
+  items.push({ apiVersion: "headroom.dev/v1alpha1", kind: "Snapshot", metadata: { name: "snapshot" }, spec: { settings: { estimates: { mode: "never" } }, advice, trends, rejections } });
   return JSON.stringify({ apiVersion: "v1", kind: "List", metadata: {}, items });
 }

@@ -711,6 +711,37 @@ test("a quota says when it is full by its trend, and that it has none yet", asyn
   await page.getByRole("region", { name: "ResourceQuota payments/team" }).getByText("full in 32 days").waitFor();
 });
 
+test("what was rejected lately is grouped by reason, what is blocked now first", async () => {
+  const page = await live(json(cluster()));
+  const section = page.getByRole("region", { name: "Rejected lately" });
+  const rows = (await section.locator("tbody tr").allInnerTexts()).map((row) => row.replaceAll(/\s+/g, " "));
+  assert.deepEqual(rows, [
+    "ml / trainer blocked now deployment exceeded quota: team, requested: requests.cpu=8, used: requests.cpu=19200m, limited: requests.cpu=20 17 42 min ago 3 min ago",
+    "payments / settlement cronjob, and statefulset/ledger, deployment/gateway, job/backfill and 3 more maximum memory usage per Container is 8Gi, but limit is 16Gi 21 55 min ago 12 min ago",
+    'shop / images deployment admission webhook "validate.example" denied the request: image registry.example/resizer:latest has no signature 4 31 min ago 29 min ago',
+  ]);
+  assert.match(await page.locator(".stats").innerText(), /1\s+blocked now\s+Workloads whose Pods the API server rejects/);
+});
+
+test("many rejections are folded, and what is missing of them is said", async () => {
+  const row = (index) => ({ namespace: `team-${index}`, workloads: ["job/a"], workloadCount: 1, blocked: 0, message: `no ${index}`, count: 1, first: null, last: "garbage" });
+  const many = JSON.parse(cluster(18, { rejected: Array.from({ length: 30 }, (_, index) => row(index)) }));
+  const { rejections } = many.items.at(-1).spec;
+  rejections.isCut = true;
+  rejections.problem = "cannot read events in all namespaces: events is forbidden";
+  const page = await live(json(JSON.stringify(many)));
+  const section = page.getByRole("region", { name: "Rejected lately" });
+  assert.equal(await section.locator("tbody tr").count(), 8);
+  await section.getByRole("button", { name: "All 30" }).click();
+  assert.equal(await section.locator("tbody tr").count(), 30);
+  await section.getByText("each namespace has the same share").waitFor();
+  assert.match(await page.locator(".stats").innerText(), /0\s+blocked now\s+Pods were rejected lately, see below/);
+  assert.match(await page.getByRole("region", { name: "Not covered, and notes" }).innerText(), /Only what is blocked now is known of rejections: cannot read events in all namespaces: events is forbidden/);
+  const none = await live(json(cluster(18, { rejected: [] })));
+  await none.getByText("Every Deployment can create its Pods").waitFor();
+  assert.equal(await none.getByRole("region", { name: "Rejected lately" }).count(), 0);
+});
+
 test("what is not covered is named, and leads to it", async () => {
   const page = await live(json(cluster()));
   const facts = page.getByRole("region", { name: "Not covered, and notes" });

@@ -18,12 +18,14 @@ use headroom_dryrun::kinds::SNAPSHOT;
 use headroom_dryrun::recording::redact::Redaction;
 use headroom_report::progress::Progress;
 use headroom_report::{Exit, Page, complain};
+use headroom_rightsize::rejections::{self, Rejections};
 use headroom_rightsize::summary;
 use serde::ser::Error as _;
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
 use super::cluster_args::{Opened, Scope, Target, elsewhere, profiles_namespace};
+use super::rbac_hint::advised;
 use super::recommend::{self, Advised, Trend, UsageArgs};
 
 const EXAMPLES: &str = "\
@@ -164,10 +166,58 @@ pub fn take(target: &Target, advise: impl FnOnce(&mut Opened) -> anyhow::Result<
     let is_there = |trend: &Trend| !trend.namespace.is_empty() || snapshot.tenant_quotas.contains(&trend.quota);
     advice.trends.retain(is_there);
     let (api_version, kind) = SNAPSHOT;
-    let spec = json!({"settings": opened.settings, "advice": advice.advice, "trends": advice.trends});
+    let rejections = with_events(std::mem::take(&mut snapshot.rejections), &mut opened);
+    snapshot.notes.extend(rejections.problem.clone());
+    let spec = json!({
+        "settings": opened.settings, "advice": advice.advice, "trends": advice.trends, "rejections": rejections,
+    });
     let about = json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": "snapshot"}, "spec": spec});
     snapshot.about = Some(Kept(about.to_string()));
     Ok(snapshot)
+}
+
+/// So many Events are read of one namespace, or of all together.
+const EVENTS: usize = 10_000;
+/// Where all together have more, most of them may be of one namespace: so these many are read of each, in these many namespaces.
+const EVENTS_OF_EACH: usize = 500;
+const NAMESPACES: usize = 1_000;
+
+/// What Events add to the rejections that conditions tell of.
+fn with_events(conditions: Rejections, opened: &mut Opened) -> rejections::Summary {
+    let mut rejections = conditions.clone();
+    let read = match read_events(&mut rejections, &mut opened.cluster, &opened.scope.parts(), EVENTS) {
+        Ok(()) if rejections.is_cut && opened.scope.is_all() => {
+            let namespaces = opened.cluster.namespaces();
+            let parts: Vec<_> = namespaces.iter().take(NAMESPACES).map(|name| Some(name.as_str())).collect();
+            rejections = conditions.clone();
+            rejections.is_cut = namespaces.len() > NAMESPACES;
+            read_events(&mut rejections, &mut opened.cluster, &parts, EVENTS_OF_EACH)
+        }
+        read => read,
+    };
+    match read {
+        Ok(()) => rejections.summary(None),
+        Err(error) if error.is_unknown_kind() => conditions.summary(None),
+        Err(error) => conditions.summary(Some(advised(error, opened.scope.is_all()))),
+    }
+}
+
+fn read_events(
+    rejections: &mut Rejections,
+    cluster: &mut dyn ClusterReader,
+    parts: &[Option<&str>],
+    most: usize,
+) -> Result<(), ReadError> {
+    for namespace in parts {
+        let mut count = 0;
+        let mut add = |event: Value| {
+            count += 1;
+            rejections.add_event(&event);
+        };
+        cluster.visit_events(*namespace, rejections::EVENT_REASON, most, &mut add)?;
+        rejections.is_cut |= count >= most;
+    }
+    Ok(())
 }
 
 /// A TenantQuota without the usage of each namespace, which readers of this snapshot should not see.
@@ -217,12 +267,14 @@ pub struct Snapshot {
     about: Option<Kept>,
     /// Why something is not in it.
     pub missed: Vec<String>,
-    /// The same of what is for administrators.
+    /// The same of what is for administrators, and of Events.
     notes: Vec<String>,
     /// Why it is empty, if a namespace does not exist.
     pub elsewhere: Option<String>,
     /// The names of those that were read.
     tenant_quotas: BTreeSet<String>,
+    /// As conditions tell of them.
+    rejections: Rejections,
     redaction: Redaction,
 }
 
@@ -241,6 +293,7 @@ impl Snapshot {
         match read {
             Ok(objects) => {
                 for mut object in objects {
+                    self.rejections.add_object(&object);
                     self.redaction.redact(&mut object);
                     if is_running(&object) {
                         if object.get("kind").and_then(Value::as_str) == Some(TENANT_QUOTA.1) {

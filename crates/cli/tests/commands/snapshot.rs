@@ -77,3 +77,36 @@ fn a_snapshot_of_one_namespace_has_only_its_objects() {
     let yaml: Value = serde_saphyr::from_str(&text).unwrap();
     assert_eq!(yaml["items"][0], snapshot["items"][0]);
 }
+
+#[test]
+fn what_events_say_of_rejected_pods_is_grouped_in_it() {
+    let event = |namespace: &str, name: &str, reason: &str, kind: &str, of: &str, message: &str| {
+        format!(
+            "---\napiVersion: v1\nkind: Event\nmetadata: {{name: {name}, namespace: {namespace}}}\nreason: {reason}\ncount: 2\n\
+             lastTimestamp: 2026-11-25T09:00:00Z\ninvolvedObject: {{kind: {kind}, name: {of}}}\nmessage: '{message}'\n"
+        )
+    };
+    let over = "Error creating: pods \"web-5d-\" is forbidden: exceeded quota: team, requested: pods=1, used: pods=0, limited: pods=0";
+    let owned = "apiVersion: apps/v1\nkind: ReplicaSet\nmetadata: {name: web-5d, namespace: shop, ownerReferences: \
+        [{apiVersion: apps/v1, kind: Deployment, name: web, controller: true}]}\nspec: {replicas: 0}\n";
+    let events = [
+        event("shop", "a", "FailedCreate", "ReplicaSet", "web-5d", over),
+        event("shop", "b", "FailedCreate", "Job", "report", over),
+        event("shop", "c", "Created", "Pod", "web-5d-abcde", "is forbidden: "),
+        event("bank", "d", "FailedCreate", "Job", "report", over),
+    ];
+    let files = folder(&[("cluster.yaml", &(owned.to_owned() + &events.concat()))]);
+    let rejections = |scope: &[&str]| {
+        let taken = headroom(files.path(), &[&["snapshot", "--cluster-dir", "cluster.yaml"], scope].concat());
+        assert_eq!(taken.code, 0, "{taken:?}");
+        let snapshot: Value = serde_json::from_str(&taken.out).unwrap();
+        let items = snapshot["items"].as_array().unwrap();
+        assert!(items.iter().all(|item| item["kind"] != "Event"), "{snapshot}");
+        items.last().unwrap()["spec"]["rejections"]["groups"].clone()
+    };
+    let groups = rejections(&["-n", "shop"]);
+    assert_eq!(groups.as_array().unwrap().len(), 1, "{groups}");
+    assert_eq!(groups[0]["workloads"], serde_json::json!(["deployment/web", "job/report"]));
+    assert_eq!(groups[0]["count"], 4);
+    assert_eq!(rejections(&["-A"]).as_array().unwrap().len(), 2);
+}

@@ -88,6 +88,17 @@ impl ClusterReader for Overlay {
         }
     }
 
+    fn visit_events(
+        &mut self,
+        namespace: Option<&str>,
+        reason: &str,
+        most: usize,
+        each: &mut dyn FnMut(Value),
+    ) -> Result<(), ReadError> {
+        self.top.visit_events(namespace, reason, most, each)?;
+        self.bottom.as_mut().map_or(Ok(()), |bottom| bottom.visit_events(namespace, reason, most, each))
+    }
+
     fn prefetch(&mut self, lists: &[List<'_>], done: &mut dyn FnMut()) {
         if let Some(bottom) = &mut self.bottom {
             bottom.prefetch(lists, done);

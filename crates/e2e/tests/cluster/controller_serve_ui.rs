@@ -10,7 +10,7 @@ use headroom_e2e::control_plane::Controllers;
 use kube::Client;
 use serde_json::{Value, json};
 
-use crate::objects::limit_range;
+use crate::objects::{deployment, limit_range, quota};
 
 struct Page {
     program: Child,
@@ -55,23 +55,23 @@ impl Drop for Page {
     }
 }
 
-/// A token of a service account that may view one namespace.
-async fn viewer(client: &Client, namespace: &str) -> String {
+/// A token of a service account that has a role in one namespace.
+async fn viewer(client: &Client, namespace: &str, name: &str, role: &str) -> String {
     let account =
-        json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "viewer", "namespace": namespace}});
+        json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": namespace}});
     create(client, account).await.unwrap();
     create(
         client,
         json!({
             "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
-            "metadata": {"name": "viewer", "namespace": namespace},
-            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"},
-            "subjects": [{"kind": "ServiceAccount", "name": "viewer", "namespace": namespace}],
+            "metadata": {"name": name, "namespace": namespace},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
+            "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": namespace}],
         }),
     )
     .await
     .unwrap();
-    let path = format!("/api/v1/namespaces/{namespace}/serviceaccounts/viewer/token");
+    let path = format!("/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token");
     let asked = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}).to_string();
     let request =
         http::Request::post(path).header("content-type", "application/json").body(asked.into_bytes()).unwrap();
@@ -88,7 +88,7 @@ async fn behind_a_proxy_users_see_what_they_may_read() {
     for namespace in [&shop, &bank] {
         create(&client, limit_range(namespace, json!({"max": {"cpu": "1"}}))).await.unwrap();
     }
-    let token = viewer(&client, &shop).await;
+    let token = viewer(&client, &shop, "viewer", "view").await;
     let page = Page::start(&cluster);
 
     assert_eq!(page.get("/", None), (200, "page".to_owned()));
@@ -114,4 +114,65 @@ async fn behind_a_proxy_users_see_what_they_may_read() {
     let seen: Value = serde_json::from_str(&said).unwrap();
     let kinds: Vec<_> = seen["items"].as_array().unwrap().iter().map(|item| item["kind"].as_str().unwrap()).collect();
     assert!(kinds.contains(&"LimitRange") && !said.contains(&bank), "{kinds:?}");
+}
+
+/// The Deployment `web` and the StatefulSet `db` want Pods, and the quota `team` has room for none.
+async fn workloads_without_room(client: &Client, namespace: &str) {
+    create(client, quota(namespace, json!({"pods": "0"}))).await.unwrap();
+    let web = deployment(namespace, 1, json!({}));
+    let mut db = web.clone();
+    db["kind"] = json!("StatefulSet");
+    db["metadata"]["name"] = json!("db");
+    db["spec"]["serviceName"] = json!("db");
+    for workload in [web, db] {
+        create(client, workload).await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "starts a control plane: make e2e-cluster"]
+async fn what_was_rejected_lately_is_read_with_the_rights_of_the_user() {
+    let cluster = Cluster::of_environment(Controllers::On).await.unwrap();
+    let client = cluster.client().await.unwrap();
+    let shop = cluster.new_namespace("shop").await.unwrap();
+    workloads_without_room(&client, &shop).await;
+    let page = Page::start(&cluster);
+    let rejections = |token: &str| {
+        let (status, said) = page.get(&format!("/cluster.json?namespace={shop}"), Some(token));
+        let seen: Value = serde_json::from_str(&said).unwrap_or_default();
+        let spec = seen["items"].as_array().and_then(|items| items.last()).map(|about| about["spec"].clone());
+        (status, spec.map_or(Value::Null, |spec| spec["rejections"].clone()))
+    };
+    let until = async |token: &str, is_there: &dyn Fn(&Value) -> bool| {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        loop {
+            let (status, found) = rejections(token);
+            if status == 200 && is_there(&found) {
+                return found;
+            }
+            assert!(Instant::now() < deadline, "{status} {found}");
+            tokio::time::sleep(Duration::from_millis(500)).await;
+        }
+    };
+
+    let token = viewer(&client, &shop, "viewer", "view").await;
+    let found =
+        until(&token, &|found| found["groups"][0]["workloadCount"] == 2 && found["groups"][0]["blocked"] == 1).await;
+    let group = &found["groups"][0];
+    assert_eq!(group["workloads"], json!(["deployment/web", "statefulset/db"]), "{found}");
+    assert_eq!(group["message"], "exceeded quota: team, requested: pods=1, used: pods=0, limited: pods=0");
+    assert!(group["count"].as_u64() >= Some(2) && found["problem"].is_null(), "{found}");
+
+    let role = format!("{shop}-blind");
+    let rules = json!([{"apiGroups": ["", "apps"], "resources": ["deployments", "limitranges"], "verbs": ["list"]}]);
+    create(&client, json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": role}, "rules": rules}))
+        .await
+        .unwrap();
+    let token = viewer(&client, &shop, "blind", &role).await;
+    let found = until(&token, &|found| found["groups"][0]["blocked"] == 1).await;
+    // What conditions tell is there all the same.
+    assert_eq!(found["groups"][0]["workloads"], json!(["deployment/web"]));
+    let problem = found["problem"].as_str().unwrap();
+    assert!(problem.starts_with(&format!("cannot read events in namespace {shop}: ")), "{problem}");
+    assert!(problem.ends_with("; bind this account to the ClusterRole headroom-reader"), "{problem}");
 }

@@ -1,9 +1,10 @@
 // What one opens every morning: what can be freed, what is at risk, what is nearly full or blocked, what is not covered.
 
 import type { ComponentChildren } from "preact";
+import { useState } from "preact/hooks";
 import { amount, count, forecast, inOneUnit, money, ofHard, share, thousandths, withUnit } from "../amounts.js";
 import { type Inspection, type Quota, type Workload, linkTo } from "../inspect.js";
-import type { Sum } from "../types.js";
+import type { Rejections, Sum } from "../types.js";
 import { Bar, Change, Legend, Named, Pill, Spread } from "./parts.js";
 
 /** So many rows of each list are shown; the views hold the rest. */
@@ -31,16 +32,17 @@ export function nearlyFull(quotas: Quota[]) {
 }
 
 export function Overview({ inspection, missed, show }: { inspection: Inspection; missed: string[]; show: (hash: string) => void }) {
-  const { advice, workloads, quotas, blocked } = inspection;
+  const { advice, workloads, quotas, rejections } = inspection;
   const total = advice?.total;
   const risky = workloads.filter(({ risks }) => risks.length > 0).sort((a, b) => worst(a) - worst(b));
   const inDanger = risky.filter(({ risks }) => risks.some(({ risk }) => risk === "oomKilled" || risk === "throttled"));
   const savers = workloads.filter(({ saved }) => saved > 0).sort((a, b) => b.saved - a.saved);
   const full = nearlyFull(quotas);
+  const blocked = rejections.groups.reduce((sum, group) => sum + group.blocked, 0);
   const link = (hash: string, text: ComponentChildren) => <a href={hash} onClick={(event) => { event.preventDefault(); show(hash); }}>{text}</a>;
   return (
     <div class="view">
-      <div class="stats">
+      <section class="stats" aria-label="At a glance">
         {total && <Freed title="CPU" resource="cpu" sum={total.cpu} />}
         {total && <Freed title="Memory" resource="memory" sum={total.memory} />}
         {total?.savedAMonth && <div class="card stat"><b>{money(total.savedAMonth, total.currency)} <small>per month</small></b><span>What the freed requests cost, at your prices</span></div>}
@@ -48,11 +50,11 @@ export function Overview({ inspection, missed, show }: { inspection: Inspection;
           <b>{risky.length.toLocaleString("en")} <small>at risk</small></b>
           <span>{risky.length === 0 ? "No container is killed, throttled or without a request" : "Killed, throttled, above their request, or without one: fix these first"}</span>
         </div>
-        <div class={`card stat ${blocked.length > 0 ? "bad" : ""}`}>
-          <b>{blocked.length.toLocaleString("en")} <small>blocked now</small></b>
-          <span>{blocked.length === 0 ? "Every Deployment can create its Pods" : "Workloads whose Pods the API server rejects"}</span>
+        <div class={`card stat ${blocked > 0 ? "bad" : ""}`}>
+          <b>{blocked.toLocaleString("en")} <small>blocked now</small></b>
+          <span>{blocked > 0 ? "Workloads whose Pods the API server rejects" : rejections.groups.length > 0 ? "Pods were rejected lately, see below" : "Every Deployment can create its Pods"}</span>
         </div>
-      </div>
+      </section>
 
       {!advice && <section class="card section empty"><h2>No workloads to size</h2><p>No running workload was found, or its usage could not be read. Quotas and “What if” work all the same.</p></section>}
 
@@ -73,14 +75,7 @@ export function Overview({ inspection, missed, show }: { inspection: Inspection;
         </Section>
       )}
 
-      {blocked.length > 0 && (
-        <Section title="Blocked now" note="the API server rejects their Pods">
-          <table class="stack">
-            <thead><tr><th scope="col">Workload</th><th scope="col">Kubernetes says</th><th scope="col" class="number">Since</th></tr></thead>
-            <tbody>{blocked.slice(0, FEW).map(({ namespace, object, message, since }) => <tr key={namespace + object}><th scope="row"><span class="muted">{namespace} / </span><b>{object}</b></th><td class="wrap">{message}</td><td class="number" data-label="Since">{ago(since)}</td></tr>)}</tbody>
-          </table>
-        </Section>
-      )}
+      {rejections.groups.length > 0 && <Rejected rejections={rejections} />}
 
       <div class="pair">
         {full.length > 0 && (
@@ -128,6 +123,36 @@ export function Overview({ inspection, missed, show }: { inspection: Inspection;
   );
 }
 
+/** Pods that the API server rejected, by reason. They come in an order in which no namespace stands before all others. */
+function Rejected({ rejections: { groups, isCut } }: { rejections: Rejections }) {
+  const [isWhole, setWhole] = useState(false);
+  return (
+    <Section title="Rejected lately" note="Pods that the API server did not create" more={groups.length > FEW && <button type="button" class="plain" aria-expanded={isWhole} onClick={() => setWhole(!isWhole)}>{isWhole ? "Fewer" : `All ${groups.length}`}</button>}>
+      <table class="stack">
+        <thead><tr><th scope="col">Workload</th><th scope="col">Kubernetes says</th><th scope="col" class="number">Times</th><th scope="col" class="number">First</th><th scope="col" class="number">Last</th></tr></thead>
+        <tbody>
+          {groups.slice(0, isWhole ? groups.length : FEW).map(({ namespace, workloads, workloadCount, blocked, message, count: times, first, last }) => (
+            <tr>
+              <th scope="row">
+                <span class="muted">{namespace} / </span><b>{nameOf(workloads[0])}</b>{blocked > 0 && <> <Pill tone="bad">{workloadCount > 1 ? `${blocked.toLocaleString("en")} blocked now` : "blocked now"}</Pill></>}
+                <small>{kindOf(workloads[0])}{workloadCount > 1 && `, and ${some(workloads.slice(1), workloadCount - 1)}`}</small>
+              </th>
+              <td class="wrap">{message}</td>
+              <td class="number" data-label="Times">{times > 0 ? times.toLocaleString("en") : "–"}</td>
+              <td class="number" data-label="First">{ago(first)}</td>
+              <td class="number" data-label="Last">{blocked > 0 && times === 0 ? "now" : ago(last)}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+      {isCut && <p class="muted">More were rejected than are listed here: each namespace has the same share.</p>}
+    </Section>
+  );
+}
+
+const kindOf = (workload = "") => workload.slice(0, Math.max(0, workload.indexOf("/")));
+const nameOf = (workload = "") => workload.slice(workload.indexOf("/") + 1);
+
 /** What is freed over all pods; in red what is needed besides. */
 export const Frees = ({ workload: { savedCpu, savedMemory } }: { workload: Workload }) => (
   <>
@@ -161,18 +186,19 @@ function Freed({ title, resource, sum }: { title: string; resource: string; sum:
 /** So many names are listed. */
 const NAMED = 3;
 
-/** `search, ml and 4 more` */
-function some(names: string[]): string {
-  if (names.length <= NAMED + 1) return names.join(", ");
-  return `${names.slice(0, NAMED).join(", ")} and ${(names.length - NAMED).toLocaleString("en")} more`;
+/** `search, ml and 4 more`, where there may be more than are named here. */
+function some(names: string[], all = names.length): string {
+  if (all <= NAMED + 1 && all === names.length) return names.join(", ");
+  return `${names.slice(0, NAMED).join(", ")} and ${(all - NAMED).toLocaleString("en")} more`;
 }
 
 /** What the recommendations, LimitRanges and quotas do not reach. */
-function Coverage({ inspection: { advice, workloads, unbounded }, missed, link }: { inspection: Inspection; missed: string[]; link: (hash: string, text: ComponentChildren) => ComponentChildren }) {
+function Coverage({ inspection: { advice, workloads, unbounded, rejections }, missed, link }: { inspection: Inspection; missed: string[]; link: (hash: string, text: ComponentChildren) => ComponentChildren }) {
   const brief = workloads.filter(({ tooBrief }) => tooBrief);
   const unmeasured = workloads.filter((of) => !of.cpu?.recommended && !of.memory?.recommended && !of.tooBrief);
   const named = (of: Workload[]) => some(of.map(({ namespace, object, container }) => `${namespace} ${object} ${container}`));
   const facts: ComponentChildren[] = missed.map((text) => <><b>Could not be read:</b> {text}</>);
+  if (rejections.problem !== null) facts.push(<><b>Only what is blocked now is known of rejections:</b> {rejections.problem}</>);
   if (unmeasured.length > 0) facts.push(<><b>{unmeasured.length.toLocaleString("en")} of {count(workloads.length, "container")} without usage data:</b> {link("#workloads?unmeasured", named(unmeasured))}</>);
   if (brief.length > 0) facts.push(<><b>{count(brief.length, "container")} measured for less than two hours:</b> {named(brief)}</>);
   // What could not be read is not missing.
@@ -193,8 +219,8 @@ function Coverage({ inspection: { advice, workloads, unbounded }, missed, link }
 /** With a capital, as the first word of a cell. */
 export const sentence = (text: string) => text.charAt(0).toUpperCase() + text.slice(1);
 
-function ago(time: string): string {
-  const minutes = (Date.now() - Date.parse(time)) / 60_000;
-  if (!Number.isFinite(minutes)) return "";
-  return minutes < 90 ? `${Math.max(0, Math.round(minutes))} min` : minutes < 60 * 48 ? `${Math.round(minutes / 60)} h` : `${Math.round(minutes / 1440)} d`;
+function ago(time: string | null): string {
+  const minutes = (Date.now() - Date.parse(time ?? "")) / 60_000;
+  if (!Number.isFinite(minutes)) return "–";
+  return `${minutes < 90 ? `${Math.max(0, Math.round(minutes))} min` : minutes < 60 * 48 ? `${Math.round(minutes / 60)} h` : `${Math.round(minutes / 1440)} d`} ago`;
 }
