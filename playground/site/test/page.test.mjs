@@ -756,6 +756,63 @@ test("what is not covered is named, and leads to it", async () => {
   assert.match(told, /5 namespaces without a LimitRange: ml, payments, platform and 2 more/);
 });
 
+test("what if says once what happens to a hundred workloads for one reason", async () => {
+  const page = await live(json(cluster(100)), {}, "#what-if");
+  await evaluated(page);
+  await paste(page, "apiVersion: v1\nkind: LimitRange\nmetadata: {name: limits}\nspec: {limits: [{type: Container, max: {memory: 100Mi}}]}\n");
+  const group = page.getByRole("article", { name: "100 workloads: newly rejected" });
+  await group.waitFor();
+  assert.match(await group.innerText(), /^newly rejected\s+100 workloads\s+namespace team-000\s+For example team-000 \/ deployment\.apps\/app-00000; names and amounts differ:\s+pods "app-00000-" is forbidden: maximum memory usage per Container is 100Mi, but request is 512Mi/);
+  await group.getByText("All 100").click();
+  assert.equal(await group.locator("tbody tr").count(), 100);
+  await group.getByRole("row").filter({ hasText: "app-00005" }).getByText("but request is 3Gi").waitFor();
+});
+
+/** The landmarks and headings that a screen reader offers, in its order, by Chromium's accessibility tree. */
+async function heard(page) {
+  const roles = ["banner", "navigation", "main", "region", "heading", "status", "alert", "article", "complementary", "tablist", "textbox", "searchbox"];
+  const client = await page.context().newCDPSession(page);
+  const { nodes } = await client.send("Accessibility.getFullAXTree");
+  const byId = new Map(nodes.map((node) => [node.nodeId, node]));
+  const found = [];
+  const walk = ({ ignored, role, name, childIds = [] }) => {
+    if (!ignored && roles.includes(role.value)) found.push(`${role.value} ${name?.value ?? ""}`.trim());
+    for (const id of childIds) if (byId.has(id)) walk(byId.get(id));
+  };
+  walk(nodes[0]);
+  return found;
+}
+
+test("a screen reader hears verdicts and views in the order of their importance", async () => {
+  const cards = ["pod/cache: Rejected", "pod/migrate: Changed", "deployment.apps/web: Pods blocked"].flatMap((card) => [`article ${card}`, `heading ${card.split(":")[0]}`]);
+  const results = ["region Results", "heading Results", "status", ...cards, "heading Quotas before and after these objects"];
+  const input = ["region Input", "tablist Panels", "textbox Objects (YAML)", "textbox Namespace of objects that name none"];
+  assert.deepEqual(await heard(await open("/#example=shop")), ["banner", "heading Headroom playground", "navigation Links", "main", ...input, ...results]);
+  // On a phone the verdict comes first, and nothing is heard of the editor, which is not shown.
+  assert.deepEqual(await heard(await open("/#example=shop", { viewport: { width: 390, height: 844 } })), ["banner", "heading Headroom", "navigation Links", "main", ...results]);
+  const of = async (view) => {
+    const page = await live(json(cluster()), {}, `#${view}`);
+    if (view === "what-if") await evaluated(page);
+    const found = await heard(page);
+    assert.deepEqual(found.splice(0, 5), ["banner", "heading Headroom", "navigation Views", "navigation Links", "main"], view);
+    return found;
+  };
+  const section = (name, note) => [`region ${name}`, `heading ${note ? `${name} ${note}` : name}`];
+  assert.deepEqual(await of("overview"), [
+    "region At a glance",
+    ...section("Fix first", "4 containers"),
+    ...section("Rejected lately", "Pods that the API server did not create"),
+    ...section("Quotas nearly full", "80% and more"),
+    ...section("Not covered, and notes"),
+    ...section("Save most", "14 containers request more than they need"),
+  ]);
+  const workloads = ["heading Workloads", "searchbox Search workloads", "status"];
+  assert.deepEqual(await of("workloads"), workloads);
+  assert.deepEqual(await of("workload=shop/deployment/catalog/app"), [...workloads, "complementary Details of deployment/catalog", "heading deployment/catalog", "heading CPU request 0.50 cores", "heading Memory request 1.0 → 1.2 GiB"]);
+  assert.deepEqual((await of("quotas")).slice(0, 5), ["heading Quotas", ...section("TenantQuota commerce").map((one) => one.replace("heading TenantQuota ", "heading ")), "region ResourceQuota shop/team", "heading shop / team"]);
+  assert.deepEqual((await of("what-if")).slice(0, 8), ["region Input", "tablist Panels", "textbox LimitRanges (YAML)", "region Results", "heading Results", "status", "article shop deployment.apps/images: still rejected", "heading deployment.apps/images"]);
+});
+
 test("on a phone the details of a workload take the place of the list", async () => {
   const page = await live(json(cluster()), { viewport: { width: 390, height: 844 } }, "#workload=platform/statefulset/kafka/broker");
   await page.locator(".details").getByText("OOM-killed 3 times at 2Gi").waitFor();

@@ -24,6 +24,7 @@ export function QuotaView({ inspection: { quotas, workloads } }: { inspection: I
   const names = new Set(tenants.map(({ name }) => name));
   return (
     <div class="view quotas">
+      <h2 class="hidden">Quotas</h2>
       {tenants.filter(({ parent, name }) => !names.has(parent) || parent === name).map(tree)}
       <div class="grid">
         {own.filter(({ namespace }) => !covered.has(namespace)).map((quota) => <QuotaCard key={`${quota.namespace}/${quota.name}`} quota={quota} workloads={workloads.filter(({ namespace }) => namespace === quota.namespace)} />)}

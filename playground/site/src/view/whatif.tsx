@@ -1,11 +1,15 @@
 // What other LimitRanges, quotas and settings would do to everything that runs: the changes first, then the state they leave.
 
+import { useMemo } from "preact/hooks";
 import { count } from "../amounts.js";
+import { type EffectGroup, grouped } from "../effects.js";
 import type { AdviceEffect, Effect, Limits, Overview, QuotaEffect, Trial } from "../types.js";
 import { type Actions, Fold, Pages, Problems, Quotas, Table, Totals, Values } from "./verdicts.js";
 
-/** So many effects are on a page. */
-export const EFFECTS = 200;
+/** So many groups of effects are on a page. */
+export const EFFECTS = 50;
+/** So many objects of a group are listed. */
+const LISTED = 500;
 
 const WORDS = {
   newlyRejected: { label: "newly rejected", tone: "bad" },
@@ -40,13 +44,14 @@ export const TrialCounters = ({ trial, milliseconds }: { trial: Trial; milliseco
 export function TrialResults({ trial, overview, from, actions }: { trial: Trial; overview: Overview; from: number; actions: Actions }) {
   const { report, namespaces, problems } = trial;
   const { objects, quotas: bounds, requests, notLookedAt = [] } = report;
+  const groups = useMemo(() => grouped(objects), [objects]);
   return (
     <>
       <Problems problems={problems} actions={actions} />
       {objects.length === 0 && bounds.length === 0 && <section class="card section empty"><h2>No changes yet</h2><p>Edit LimitRanges, quotas, namespaces or settings to preview the effect on everything that runs. Objects without a namespace apply to every namespace.{overview.settings === "" && " The snapshot names no policy settings, so the defaults are used."}</p></section>}
       {requests && <p class="muted">Requests of the changed objects: {Object.entries(requests).map(([name, change]) => `${name} ${change.startsWith("-") ? "" : "+"}${change}`).join(", ")}.</p>}
-      {objects.length > EFFECTS && <Pages from={from} size={EFFECTS} all={objects.length} actions={actions} />}
-      {objects.slice(from, from + EFFECTS).map((effect) => <EffectCard key={`${effect.namespace}/${effect.object}`} effect={effect} />)}
+      {groups.length > EFFECTS && <Pages from={from} size={EFFECTS} all={groups.length} actions={actions} />}
+      {groups.slice(from, from + EFFECTS).map((group) => <GroupCard key={`${group.change} ${group.effects[0].namespace}/${group.effects[0].object}`} group={group} />)}
       {bounds.length > 0 && <section class="card section"><h2>Quotas after recreating everything</h2><Table heads={["Quota", "Used", "After recreate", "Hard", "New hard", "Available"]} numbers={1}>{bounds.slice(0, 1000).map((bound) => <BoundRow bound={bound} />)}</Table></section>}
       {notLookedAt.length > 0 && <section class="card section"><h2>Not evaluated</h2><ul>{notLookedAt.map((text) => <li>{text}</li>)}</ul></section>}
       <Quotas levels={overview.quotas} note="as they are now" />
@@ -58,9 +63,37 @@ export function TrialResults({ trial, overview, from, actions }: { trial: Trial;
 
 const TONES: Record<string, string> = { "newly rejected": "bad", "still rejected": "bad", "not evaluated": "bad", changed: "info", "no longer rejected": "good" };
 
-const EffectCard = ({ effect: { object, namespace, running, change, reasons = [], values = [], warnings = [] } }: { effect: Effect }) => (
-  <article class={`card object tone-${TONES[change] ?? ""}`} aria-label={`${namespace} ${object}: ${change}`}>
-    <header><span class={`pill verdict ${TONES[change] ?? ""}`}>{change}</span><h3>{object}</h3><span class="muted">namespace {namespace}{running > 0 && `, ${running} running`}</span></header>
+/** One object, or several to which the same happens for the same reason. */
+function GroupCard({ group: { change, effects, namespaces, running, isSame } }: { group: EffectGroup }) {
+  const [first] = effects;
+  const isOne = effects.length === 1;
+  const title = isOne ? first.object : count(effects.length, "workload");
+  const where = namespaces.length === 1 ? `namespace ${namespaces[0]}` : count(namespaces.length, "namespace");
+  return (
+    <article class={`card object tone-${TONES[change] ?? ""}`} aria-label={`${isOne ? `${first.namespace} ` : ""}${title}: ${change}`}>
+      <header><span class={`pill verdict ${TONES[change] ?? ""}`}>{change}</span><h3>{title}</h3><span class="muted">{where}{running > 0 && `, ${running.toLocaleString("en")} running`}</span></header>
+      {!isSame && <p class="muted">For example {first.namespace} / {first.object}; names and amounts differ:</p>}
+      <Told effect={first} />
+      {!isOne && (
+        <Fold title={`All ${effects.length.toLocaleString("en")}`}>
+          <Table heads={["Workload", ...(isSame ? [] : ["Why"]), "Running"]}>
+            {effects.slice(0, LISTED).map((effect) => (
+              <tr>
+                <th scope="row"><span class="muted">{effect.namespace} / </span>{effect.object}</th>
+                {!isSame && <td><Told effect={effect} /></td>}
+                <td class="number">{effect.running.toLocaleString("en")}</td>
+              </tr>
+            ))}
+          </Table>
+          {effects.length > LISTED && <p class="muted">{(effects.length - LISTED).toLocaleString("en")} more are not listed.</p>}
+        </Fold>
+      )}
+    </article>
+  );
+}
+
+const Told = ({ effect: { reasons = [], values = [], warnings = [] } }: { effect: Effect }) => (
+  <>
     {reasons.map((reason) => <p class="message">{reason}</p>)}
     {warnings.map((warning) => <p class="why warn warning"><b>Warning </b><span>{warning}</span></p>)}
     {values.length > 0 && (
@@ -68,7 +101,7 @@ const EffectCard = ({ effect: { object, namespace, running, change, reasons = []
         {values.map(({ container, field, now, then, reason }) => <li>{container} <code>{field}</code> {now ?? "not set"} <span class="arrow">→</span> <b>{then ?? "not set"}</b> <span class="muted">{reason}</span></li>)}
       </ul>
     )}
-  </article>
+  </>
 );
 
 /** What a container that sets nothing gets in each namespace, and the bounds that it must meet. */

@@ -96,6 +96,7 @@ export function Workloads({ inspection, selected, filter: first, show, copy }: {
 
   return (
     <div class="view workloads">
+      <h2 class="hidden">Workloads</h2>
       <div class="tools">
         <input type="search" aria-label="Search workloads" placeholder="Search by name, kind or flag" value={search} onInput={(event) => setSearch(event.currentTarget.value)} />
         <select aria-label="Namespace" value={namespace} onChange={(event) => setNamespace(event.currentTarget.value)}>
@@ -112,15 +113,15 @@ export function Workloads({ inspection, selected, filter: first, show, copy }: {
       {selected !== undefined && !chosen && <p class="card section muted" role="status">{selected} is not here any more, or not in this namespace.</p>}
       <div class={chosen ? "master detailed" : "master"}>
         <div class="card scroller" ref={scroller} onScroll={look} tabIndex={0} role="group" aria-label="Workloads, table">
-          <table>
-            <thead><tr>{head("name", "Workload")}{head("cpu", <>CPU<span class="rest"> request, cores</span></>, "number")}<th scope="col" class="wide">CPU usage</th>{head("memory", <>Memory<span class="rest"> request</span></>, "number")}<th scope="col" class="wide">Memory usage</th>{head("saved", "Frees", "number")}</tr></thead>
+          <table aria-rowcount={items.length + 1}>
+            <thead><tr aria-rowindex={1}>{head("name", "Workload")}{head("cpu", <>CPU<span class="rest"> request, cores</span></>, "number")}<th scope="col" class="wide">CPU usage</th>{head("memory", <>Memory<span class="rest"> request</span></>, "number")}<th scope="col" class="wide">Memory usage</th>{head("saved", "Frees", "number")}</tr></thead>
             <tbody>
               {above > 0 && <tr aria-hidden="true" class="gap"><td style={{ height: `${above}px` }} /></tr>}
-              {shown.map((item) =>
+              {shown.map((item, index) =>
                 "group" in item ? (
-                  <tr key={`group ${item.group}`} class="group"><th scope="rowgroup">{item.group} <small>{count(item.size, "container")}</small></th></tr>
+                  <tr key={`group ${item.group}`} class="group" aria-rowindex={firstIndex + index + 2}><th scope="rowgroup">{item.group} <small>{count(item.size, "container")}</small></th></tr>
                 ) : (
-                  <tr key={item.workload.id} class={item.workload.id === selected ? "row selected" : "row"} onClick={() => show(linkTo(item.workload))}>
+                  <tr key={item.workload.id} aria-rowindex={firstIndex + index + 2} class={item.workload.id === selected ? "row selected" : "row"} onClick={() => show(linkTo(item.workload))}>
                     <th scope="row"><span class="named">
                       <a href={linkTo(item.workload)} aria-current={item.workload.id === selected ? "true" : undefined} onClick={(event) => { event.preventDefault(); show(linkTo(item.workload)); event.stopPropagation(); }}><Named {...item.workload} namespace={isGrouped ? "" : item.workload.namespace} below={` · ${count(item.workload.pods, "pod")}`} /></a>
                       <RiskPills workload={item.workload} />
