@@ -173,6 +173,16 @@ impl<S: ClusterReader + ?Sized> ClusterReader for Box<S> {
         self.as_mut().visit(list, each)
     }
 
+    fn visit_events(
+        &mut self,
+        namespace: Option<&str>,
+        reason: &str,
+        most: usize,
+        each: &mut dyn FnMut(Value),
+    ) -> Result<(), ReadError> {
+        self.as_mut().visit_events(namespace, reason, most, each)
+    }
+
     fn prefetch(&mut self, lists: &[List<'_>], done: &mut dyn FnMut()) {
         self.as_mut().prefetch(lists, done);
     }

@@ -69,10 +69,12 @@ export interface AdviceLine {
   object: string;
   pods: number;
   container: string;
+  isInit?: boolean;
   resource: string;
   request: Amount | null;
   limit: Amount | null;
   recommended: Amount | null;
+  recommendedLimit?: Amount | null;
   /** Of the image, where neither usage nor the author says anything. */
   typical?: Amount | null;
   /** How long and on how many pods usage was measured. */

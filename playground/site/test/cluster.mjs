@@ -62,9 +62,11 @@ export function cluster(count = SMALL.length, { hostile, rejected } = {}) {
     const [name, container] = hostile ? [hostile, hostile] : [written, inner];
     const isMeasured = ofCpu.length > 2;
     const common = { namespace, object: `${kind.toLowerCase()}/${name}`, pods, container, evidence: isMeasured ? `${days}d, ${pods} ${pods === 1 ? "pod" : "pods"}` : null, flags, typical: null };
+    const isKilled = flags.some((flag) => flag.startsWith("oom"));
     const line = (resource, amount, [request, limit, p50, p95, peak], recommended, reason) => {
+      const recommendedLimit = resource === "memory" && isKilled ? amount(Math.round(limit * 1.2)) : null;
       const usage = isMeasured ? Object.entries({ p50, p95, peak }).map(([at, value]) => ({ at, ...amount(value) })) : [];
-      lines.push({ ...common, resource, request: request ? amount(request) : null, limit: limit ? amount(limit) : null, recommended: isMeasured ? amount(recommended) : null, change: isMeasured ? amount(recommended - request).text : "-", usage, source: isMeasured ? reason : "no usage data" });
+      lines.push({ ...common, resource, request: request ? amount(request) : null, limit: limit ? amount(limit) : null, recommended: isMeasured ? amount(recommended) : null, recommendedLimit, change: isMeasured ? amount(recommended - request).text : "-", usage, source: isMeasured ? reason : "no usage data" });
       if (!isMeasured) return;
       sums[resource][0] += request * pods;
       sums[resource][1] += recommended * pods;

@@ -842,6 +842,12 @@ test("workloads are searched, filtered and sorted, and a patch is copied", async
   assert.equal(await page.locator(".details").count(), 0);
 });
 
+test("the patch of a killed container raises its limit with its request", async () => {
+  const page = await live(json(cluster()), {}, "#workload=shop/deployment/catalog/app");
+  await page.locator(".details").getByText("Limit 1.0 → 1.2 GiB").waitFor();
+  assert.match(await page.locator(".patch").innerText(), /resources:\n {10}limits:\n {12}memory: "1229Mi"\n {10}requests:\n {12}memory: "1178Mi"\n/);
+});
+
 test("the pictures of README and book show the page as it is", { skip: !PICTURES }, async () => {
   const options = { viewport: { width: 1280, height: 800 }, colorScheme: "light" };
   const take = async (page, name) => {

@@ -314,3 +314,48 @@ impl Snapshot {
 fn is_running(object: &Value) -> bool {
     object.get("kind") != Some(&json!("ReplicaSet")) || object.pointer("/spec/replicas") != Some(&json!(0))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use headroom_dryrun::cluster_reader::{Folder, List, Overlay};
+
+    /// A cluster in which the namespace `evil` has any number of Events, which the API server lists before those of `shop`.
+    struct Flooded;
+
+    impl ClusterReader for Flooded {
+        fn list(&mut self, (_, kind, _): List<'_>) -> Result<Vec<Value>, ReadError> {
+            let names: &[&str] = if kind == "Namespace" { &["evil", "shop"] } else { &[] };
+            Ok(names.iter().map(|name| json!({"kind": "Namespace", "metadata": {"name": name}})).collect())
+        }
+
+        fn visit_events(
+            &mut self,
+            namespace: Option<&str>,
+            _: &str,
+            most: usize,
+            each: &mut dyn FnMut(Value),
+        ) -> Result<(), ReadError> {
+            let of = namespace.unwrap_or("evil");
+            let event = |index: usize| {
+                json!({"metadata": {"namespace": of}, "involvedObject": {"kind": "Job", "name": "a"},
+                    "message": format!("pods \"a\" is forbidden: {index}")})
+            };
+            (0..if of == "evil" { most } else { 1 }).map(event).for_each(each);
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_namespace_with_more_events_than_are_read_hides_no_other() {
+        let mut opened = Opened {
+            cluster: Overlay::new(Folder::default(), Some(Box::new(Flooded))),
+            namespace: "default".to_owned(),
+            scope: Scope::All,
+            settings: json!({}),
+        };
+        let summary = with_events(Rejections::default(), &mut opened);
+        let namespaces: BTreeSet<&str> = summary.groups.iter().map(|of| of.namespace.as_str()).collect();
+        assert_eq!((Vec::from_iter(namespaces), summary.is_cut), (vec!["evil", "shop"], true));
+    }
+}

@@ -168,6 +168,7 @@ function Details({ workload, close, copy }: { workload: Workload; close: () => v
           <h3>{line.resource === "cpu" ? "CPU" : "Memory"} request <span class="amount"><Change line={line} />{line.resource === "cpu" && " cores"}</span></h3>
           <Spread line={line} />
           {line.usage.length > 0 && <p>{levels(line)}</p>}
+          {line.recommendedLimit && line.recommendedLimit.text !== line.limit?.text && <p>Limit <Change line={{ ...line, request: line.limit, recommended: line.recommendedLimit }} /></p>}
           <p class="muted">{line.source}</p>
         </section>
       ))}
@@ -190,15 +191,26 @@ function levels({ resource, usage, limit }: AdviceLine): string {
 
 const TEMPLATES: Record<string, string[]> = { cronjob: ["spec", "jobTemplate", "spec", "template", "spec"], pod: ["spec"] };
 
-/** The requests as a strategic merge patch; empty where nothing is to be changed. Texts in JSON are YAML. */
+/** Requests and limits as a strategic merge patch; empty where nothing is to be changed. Texts in JSON are YAML. */
 export function patchOf({ namespace, object, container, cpu, memory }: Workload): string {
-  const amounts = [cpu, memory].flatMap((line) => (line?.recommended && line.recommended.text !== line.request?.text ? [[line.resource, line.recommended.text]] : []));
-  if (amounts.length === 0) return "";
+  const both = [cpu, memory].filter((line) => line !== undefined);
+  const set = (name: string, amount: (line: AdviceLine) => [now: string | undefined, then: string | undefined]) => {
+    const amounts = both.flatMap((line) => {
+      const [now, then] = amount(line);
+      return then !== undefined && then !== now ? [`${line.resource}: ${JSON.stringify(then)}`] : [];
+    });
+    return amounts.length > 0 ? [`    ${name}:`, ...amounts.map((line) => `      ${line}`)] : [];
+  };
+  const resources = [
+    ...set("limits", ({ limit, recommendedLimit }) => [limit?.text, recommendedLimit?.text]),
+    ...set("requests", ({ request, recommended }) => [request?.text, recommended?.text]),
+  ];
+  if (resources.length === 0) return "";
   const [kind, name] = object.split("/", 2) as [string, string];
   const path = TEMPLATES[kind] ?? ["spec", "template", "spec"];
-  const lines = path.map((step, depth) => `${"  ".repeat(depth)}${step}:`);
-  const indent = "  ".repeat(path.length);
-  lines.push(`${indent}containers:`, `${indent}- name: ${JSON.stringify(container)}`, `${indent}  resources:`, `${indent}    requests:`, ...amounts.map(([resource, text]) => `${indent}      ${resource}: ${JSON.stringify(text)}`));
+  const containers = both.some(({ isInit }) => isInit) ? "initContainers" : "containers";
+  const inner = [`${containers}:`, `- name: ${JSON.stringify(container)}`, "  resources:", ...resources];
+  const lines = [...path.map((step, depth) => `${"  ".repeat(depth)}${step}:`), ...inner.map((line) => "  ".repeat(path.length) + line)];
   const isPlain = /^[a-z0-9./-]+$/.test(`${namespace}${kind}${name}`);
   return `${isPlain ? `# kubectl -n ${namespace} patch ${kind} ${name} --patch-file patch.yaml\n` : ""}${lines.join("\n")}\n`;
 }

@@ -82,14 +82,15 @@ fn a_snapshot_has_the_same_recommendations_for_the_page() {
         for container in workload["containers"].as_array().unwrap() {
             for resource in container["resources"].as_array().unwrap() {
                 let peak = &resource["used"]["peak"];
-                expected.push((&workload["namespace"], &container["name"], &resource["recommended"], !peak.is_null()));
+                let amounts = ["recommended", "recommendedLimit"].map(|field| resource[field].clone());
+                expected.push((&workload["namespace"], &container["name"], amounts, !peak.is_null()));
             }
         }
     }
     let lines = carried["lines"].as_array().unwrap().iter();
     let has_usage = |line: &Value| !line["usage"].as_array().unwrap().is_empty();
-    let lines =
-        lines.map(|line| (&line["namespace"], &line["container"], &line["recommended"]["text"], has_usage(line)));
+    let amounts = |line: &Value| ["recommended", "recommendedLimit"].map(|field| line[field]["text"].clone());
+    let lines = lines.map(|line| (&line["namespace"], &line["container"], amounts(line), has_usage(line)));
     assert_eq!(lines.collect::<Vec<_>>(), expected);
     assert!(expected.iter().any(|line| line.3) && expected.iter().any(|line| !line.3));
     assert_eq!(carried["quotas"], advice["quotas"]);
