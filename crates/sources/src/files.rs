@@ -211,7 +211,7 @@ impl Met {
     fn finish_day(&mut self, gathered: &mut Gathered) {
         let cpu = std::mem::take(&mut self.cpu);
         if let Some(observed) = self.row.and_then(|(_, row)| gathered.observed(row)) {
-            observed.add_busy_pod(self.pod, cpu.percentile(950), cpu.seconds());
+            observed.busy_pods.add(self.pod, &cpu);
         }
     }
 }

@@ -210,7 +210,7 @@ impl Gathered {
                 continue;
             }
             of_pod.pods.add(pod);
-            of_pod.add_busy_pod(pod, of_pod.cpu.percentile(950), of_pod.cpu.seconds());
+            of_pod.busy_pods.add(pod, &of_pod.cpu);
             let day = samples.first().map_or(0, |sample| day_of(sample.time));
             let row = self.row(place, day);
             if let Some(observed) = self.observed(row) {

@@ -14,6 +14,8 @@ pub mod varint;
 pub mod cardinality;
 pub mod sketch;
 
+pub mod busy_pods;
+
 pub mod observed;
 
 pub mod accuracy;

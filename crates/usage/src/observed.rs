@@ -1,17 +1,13 @@
 //! Everything that is remembered of one image in one namespace on one day.
 
 use super::sketch::Sketch;
+use crate::busy_pods::BusyPods;
 use crate::cardinality::Distinct;
 use crate::sample::Resource;
 use crate::varint::{self, Damaged};
 
 /// Kills kept a day; a profile shows the newest five.
 const MOST_KILLS: usize = 5;
-/// Pods kept a day: those with most to do.
-const MOST_PODS: usize = 4;
-/// A pod counts as if it had run for so long at least: one that only started up is not the busiest, nor one of which only
-/// a busy hour is kept.
-const LEAST_SECONDS: u64 = 6 * 3600;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Observed {
@@ -19,22 +15,11 @@ pub struct Observed {
     pub memory: Sketch,
     pub ephemeral_storage: Sketch,
     pub pods: Distinct,
+    pub busy_pods: BusyPods,
     /// Unix seconds of the newest observation.
     pub last_seen: i64,
     /// Newest first, without repetition.
     kills: Vec<Kill>,
-    /// The one with most to do first, each once.
-    busy_pods: Vec<BusyPod>,
-}
-
-/// The CPU usage of one pod's container. A day is read in one piece, or hour by hour, or sample by sample; so what is kept
-/// is the mean of the pieces' p95, which is at most the p95 of the day wherever the pod is busy throughout.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct BusyPod {
-    pod: u32,
-    seconds: u64,
-    /// The sum of each piece's p95 (nanocores) times its seconds.
-    sum: u64,
 }
 
 /// A container was killed because its memory ran out.
@@ -77,48 +62,35 @@ impl Observed {
         self.kills.truncate(MOST_KILLS);
     }
 
-    /// Adds how busy a pod's container was: the p95 of its CPU usage in so many seconds.
-    pub fn add_busy_pod(&mut self, pod: u32, p95: u64, seconds: u64) {
-        if seconds > 0 {
-            self.add_busy(BusyPod { pod, seconds, sum: p95.saturating_mul(seconds) });
-        }
-    }
-
-    fn add_busy(&mut self, mut busy: BusyPod) {
-        if let Some(place) = self.busy_pods.iter().position(|known| known.pod == busy.pod) {
-            let known = self.busy_pods.remove(place);
-            busy.seconds = busy.seconds.saturating_add(known.seconds);
-            busy.sum = busy.sum.saturating_add(known.sum);
-        }
-        let place = self.busy_pods.partition_point(|known| (known.sum, known.pod) > (busy.sum, busy.pod));
-        self.busy_pods.insert(place, busy);
-        self.busy_pods.truncate(MOST_PODS);
-    }
-
-    /// The p95 of the CPU usage of the pod with most to do; none of a single pod.
+    /// The p95 of the CPU usage of the busiest pod; none of a single pod.
     pub fn busiest(&self) -> Option<u64> {
-        let p95 = |busy: &BusyPod| busy.sum / busy.seconds.max(LEAST_SECONDS);
-        if self.pods.count() < 2 { None } else { self.busy_pods.iter().map(p95).max() }
+        self.busy_pods.p95().filter(|_| self.pods.count() > 1)
     }
 
     pub fn kills(&self) -> &[Kill] {
         &self.kills
     }
 
+    /// Adds more of the same day.
     pub fn merge(&mut self, other: &Self) {
+        self.add_day(other);
+        self.busy_pods.merge(&other.busy_pods);
+    }
+
+    /// Adds another day; which pods are busy is only known of one day.
+    pub fn add_day(&mut self, other: &Self) {
         self.cpu.merge(&other.cpu);
         self.memory.merge(&other.memory);
         self.ephemeral_storage.merge(&other.ephemeral_storage);
         self.pods.merge(&other.pods);
         self.last_seen = self.last_seen.max(other.last_seen);
         other.kills.iter().for_each(|kill| self.add_kill(*kill));
-        other.busy_pods.iter().for_each(|busy| self.add_busy(*busy));
     }
 
     /// Memory held, roughly.
     pub fn bytes(&self) -> usize {
         let sketches: usize = Resource::ALL.iter().map(|resource| self.sketch(*resource).bytes()).sum();
-        size_of::<Self>() + sketches + self.pods.bytes()
+        size_of::<Self>() + sketches + self.pods.bytes() + self.busy_pods.bytes()
     }
 
     pub fn write(&self, out: &mut Vec<u8>) {
@@ -136,11 +108,7 @@ impl Observed {
         if !self.ephemeral_storage.is_empty() || !self.busy_pods.is_empty() {
             self.ephemeral_storage.write(out);
         }
-        for BusyPod { pod, seconds, sum } in &self.busy_pods {
-            varint::write(out, (*pod).into());
-            varint::write(out, *seconds);
-            varint::write(out, *sum);
-        }
+        self.busy_pods.write(out);
     }
 
     /// Only the moment of the newest observation, which comes first.
@@ -161,10 +129,7 @@ impl Observed {
         if !rest.is_empty() {
             observed.ephemeral_storage = Sketch::read(rest)?;
         }
-        while !rest.is_empty() {
-            let pod = u32::try_from(varint::read(rest)?).map_err(|_| Damaged)?;
-            observed.add_busy(BusyPod { pod, seconds: varint::read(rest)?, sum: varint::read(rest)? });
-        }
+        observed.busy_pods = BusyPods::read(rest)?;
         Ok(observed)
     }
 }
@@ -204,28 +169,14 @@ mod tests {
     }
 
     #[test]
-    fn the_busiest_pod_is_known_however_the_day_is_read() {
-        const HOUR: u64 = 3_600;
-        let check = |pods: u32, pieces: &[(u32, u64, u64)], expected| {
-            let mut day = Observed::default();
-            (0..pods).for_each(|pod| day.pods.add(pod));
-            for (pod, p95, hours) in pieces {
-                let mut piece = Observed::default();
-                piece.add_busy_pod(*pod, *p95, hours * HOUR);
-                day.merge(&piece);
-            }
-            assert_eq!(day.busiest(), expected, "{pieces:?}");
-        };
-        let hot_among = |pieces: u64| {
-            let pods = (0..12).map(move |pod| (pod, if pod == 3 { 900 } else { 60 }, 24 / pieces));
-            (0..pieces).flat_map(|_| pods.clone()).collect::<Vec<_>>()
-        };
-        check(12, &hot_among(1), Some(900));
-        check(12, &hot_among(24), Some(900));
-        check(1, &[(0, 900, 24)], None);
-        check(2, &[], None);
-        // One that starts up for an hour.
-        check(2, &[(0, 60, 24), (1, 1_200, 1)], Some(200));
+    fn one_of_several_pods_is_the_busiest() {
+        let mut observed = Observed::default();
+        observed.cpu.add(900, 86_400);
+        observed.busy_pods.add(1, &observed.cpu);
+        for (pod, expected) in [(1, None), (2, Some(900))] {
+            observed.pods.add(pod);
+            assert_eq!(observed.busiest(), expected);
+        }
     }
 
     #[test]
@@ -236,7 +187,8 @@ mod tests {
         whole.write(&mut out);
         assert_eq!(Observed::read(&out).as_ref(), Ok(&whole));
         whole.add(Resource::EphemeralStorage, 41, 1 << 30, 60);
-        (0..9).for_each(|pod| whole.add_busy_pod(pod, 1_000_000_000, 3_600 * u64::from(pod)));
+        let cpu = whole.cpu.clone();
+        (0..9).for_each(|pod| whole.busy_pods.add(pod, &cpu));
         out.clear();
         whole.write(&mut out);
         assert_eq!(Observed::read_last_seen(&out), Ok(whole.last_seen));

@@ -49,6 +49,12 @@ fn amount_of(bucket: u64) -> u64 {
     }
 }
 
+/// The highest amount of a bucket.
+fn end_of(bucket: u64) -> u64 {
+    let halvings = (bucket / CUTS).saturating_sub(1);
+    ((bucket - halvings * CUTS) << halvings) + ((1 << halvings) - 1)
+}
+
 impl Sketch {
     /// Counts an amount that was observed for so many seconds.
     pub fn add(&mut self, amount: u64, seconds: u64) {
@@ -121,13 +127,37 @@ impl Sketch {
         })
     }
 
+    /// The highest amounts, so many that they were observed for longer than `seconds`; all if there are no more.
+    pub fn top(&self, seconds: u64) -> Self {
+        let (mut place, mut total) = (self.seconds.len(), 0_u64);
+        for (at, counted) in self.seconds.iter().enumerate().rev() {
+            if total > seconds {
+                break;
+            }
+            (place, total) = (at, total.saturating_add(*counted));
+        }
+        let counted = self.seconds.get(place..).unwrap_or_default().to_vec();
+        Self { first: self.first + place, seconds: counted, total, peak: self.peak }
+    }
+
+    /// The lowest amount that was exceeded for no longer than `seconds`, or at most 1.6 % more; 0 if nothing was observed for
+    /// longer.
+    pub fn exceeded_for(&self, seconds: u64) -> u64 {
+        let mut reached = 0_u64;
+        let bucket = self.counted().rev().find(|(_, counted)| {
+            reached = reached.saturating_add(*counted);
+            reached > seconds
+        });
+        bucket.map_or(0, |(bucket, _)| end_of(bucket as u64).min(self.peak))
+    }
+
     /// Memory held, roughly.
     pub fn bytes(&self) -> usize {
         self.seconds.capacity() * size_of::<u64>()
     }
 
     /// The buckets with anything in them, in rising order.
-    fn counted(&self) -> impl Iterator<Item = (usize, u64)> {
+    fn counted(&self) -> impl DoubleEndedIterator<Item = (usize, u64)> {
         let numbered = self.seconds.iter().enumerate();
         numbered.filter(|(_, seconds)| **seconds > 0).map(|(place, seconds)| (self.first + place, *seconds))
     }
@@ -278,6 +308,12 @@ mod tests {
             }
             prop_assert_eq!(sketch.peak(), samples.iter().map(|(amount, _)| *amount).max().unwrap());
             prop_assert_eq!(sketch.seconds(), samples.iter().map(|(_, seconds)| *seconds).sum::<u64>());
+        }
+
+        #[test]
+        fn every_amount_is_at_most_the_end_of_its_bucket(amount in amounts()) {
+            let end = end_of(u64::from(bucket_of(amount)));
+            prop_assert!(end >= amount && bucket_of(end) == bucket_of(amount), "{end} of {amount}");
         }
 
         #[test]

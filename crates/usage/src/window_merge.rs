@@ -49,11 +49,11 @@ impl OpenHistory {
         }
         let busiest = observed.busiest().unwrap_or_default();
         if age <= 7 {
-            self.week.merge(observed);
+            self.week.add_day(observed);
             self.busiest_of_week = self.busiest_of_week.max(busiest);
         }
         self.busiest_of_month = self.busiest_of_month.max(busiest);
-        self.month.merge(observed);
+        self.month.add_day(observed);
         let weight = 1_u64 << DAYS_KEPT.saturating_sub(age);
         self.recent.cpu.merge_weighted(&observed.cpu, weight);
         self.recent.memory.merge_weighted(&observed.memory, weight);
@@ -104,6 +104,7 @@ impl OpenHistory {
     }
 
     fn window_usage(&self, window: Window) -> WindowUsage {
+        let busiest = self.busiest(window);
         let usage = |resource| {
             let sketch = self.sketch(window, resource);
             let mut amounts = sketch.percentiles(Percentile::PUBLISHED.map(Percentile::permille)).into_iter();
@@ -111,7 +112,7 @@ impl OpenHistory {
                 samples: self.samples(window, resource),
                 percentiles: Percentiles::agreed(|_| Some(quantity(amounts.next()?, resource))),
                 peak: Some(quantity(sketch.peak(), resource)),
-                busiest: if resource == Resource::Cpu { self.published_busiest(window) } else { None },
+                busiest: (resource == Resource::Cpu && busiest > 0).then(|| quantity(busiest, resource)),
             })
         };
         WindowUsage {
@@ -121,13 +122,6 @@ impl OpenHistory {
             memory: usage(Resource::Memory),
             ephemeral_storage: usage(Resource::EphemeralStorage),
         }
-    }
-
-    /// Only where it says more than the percentiles: where the pods are alike, it takes no room.
-    fn published_busiest(&self, window: Window) -> Option<Quantity> {
-        let p95_of_all = self.sketch(window, Resource::Cpu).percentile(950);
-        let busiest = self.busiest(window);
-        (busiest > p95_of_all).then(|| quantity(busiest, Resource::Cpu))
     }
 
     /// Minutes observed.
@@ -236,10 +230,10 @@ mod tests {
         (0..12).for_each(|age| {
             let mut day = day(u64::from(age) << 20);
             (0..2).for_each(|pod| day.pods.add(pod));
-            day.add_busy_pod(1, u64::from(age) << 22, 86_400);
+            day.busy_pods.add(1, &day.cpu);
             open.add_observed(age, &day);
         });
-        assert_eq!((open.busiest(Window::WEEK), open.busiest(Window::MONTH)), (7 << 22, 11 << 22));
+        assert_eq!((open.busiest(Window::WEEK), open.busiest(Window::MONTH)), (7 << 20, 11 << 20));
         let back = OpenHistory::read(&open.write()).unwrap();
         assert_eq!(back.history(), open.history());
         assert!(OpenHistory::read(&[1, 2, 3]).is_err());

@@ -207,6 +207,13 @@ pub fn world(minutes: usize, plain: usize) -> Vec<Workload> {
             (cpu * (0.7 + 0.6 * by_day(minute)), memory)
         });
     }
+    // A hot pod that is steady: p95 of all pods together is what it uses, and what lies below knows nothing of it.
+    let (kind, name) = ("StatefulSet", "steady-shard");
+    let steady = |number| {
+        let cpu = if number == 0 { 800.0 } else { 50.0 };
+        Pod { name: pod_name(kind, name, number), from: 0, usage: vec![(cpu, 600.0); minutes] }
+    };
+    all.push(Workload { kind, name: name.to_owned(), replicas: 12, pods: (0..12).map(steady).collect() });
     all
 }
 

@@ -3,6 +3,7 @@
 
 mod cluster;
 mod live;
+mod lives;
 mod page;
 mod reports;
 mod ui;

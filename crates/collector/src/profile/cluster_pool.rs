@@ -102,7 +102,7 @@ struct WindowVotes {
 struct UsageVotes {
     samples: u64,
     peaks: Vec<u64>,
-    /// Of a namespace whose pods are alike, or that has one only, the p95 of all.
+    /// Of a namespace that has one pod only, its p95.
     busiest: Vec<u64>,
     percentiles: [Vec<u64>; Percentile::PUBLISHED.len()],
 }
@@ -198,7 +198,6 @@ impl UsageVotes {
         let peak = agreed(&mut self.peaks, permille, quorum).max(highest);
         let peak = peak.map(|peak| quantity(peak, resource));
         let busiest = agreed(&mut self.busiest, permille, quorum).map(|busiest| quantity(busiest, resource));
-        let busiest = busiest.filter(|busiest| percentiles.get(Percentile::P95).is_some_and(|p95| busiest > p95));
         Some(Usage { samples: self.samples, percentiles, peak, busiest })
     }
 }

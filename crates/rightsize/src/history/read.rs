@@ -188,17 +188,15 @@ impl Shared {
                         let seconds = life.map_or(store.step_seconds.into(), |life| life.seconds);
                         let (seconds, at) = (seconds.min(window.seconds().max(0) as u64), end - 1);
                         let mean = life.and_then(|life| life.mean_cpu).filter(|_| resource == Resource::Cpu);
-                        if resource == Resource::Cpu
-                            && let Some(p95) = mean.or(digest.percentile(950))
-                        {
-                            observed.add_busy_pod(pod, p95, seconds);
-                        }
+                        let mut of_pod = Observed::default();
                         match mean {
-                            Some(mean) => observed.add(resource, at, mean, seconds),
+                            Some(mean) => of_pod.add(resource, at, mean, seconds),
                             None => digest.spread(seconds, &mut |amount, seconds| {
-                                observed.add(resource, at, amount, seconds);
+                                of_pod.add(resource, at, amount, seconds);
                             }),
                         }
+                        of_pod.busy_pods.add(pod, &of_pod.cpu);
+                        observed.merge(&of_pod);
                     })
                     .await?;
             }
@@ -214,7 +212,7 @@ impl Shared {
                             while let Some(sample) = samples.next_if(|sample| self.age(sample.time) == age) {
                                 of_pod.add(resource, sample.time, sample.value, step);
                             }
-                            of_pod.add_busy_pod(pod, of_pod.cpu.percentile(950), of_pod.cpu.seconds());
+                            of_pod.busy_pods.add(pod, &of_pod.cpu);
                             observed.merge(&of_pod);
                         }
                     })

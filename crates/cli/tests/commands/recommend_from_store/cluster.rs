@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 /// The time in `moment.yaml`. Output depends on how many calendar days the two days touch, and so on the time of day.
-const NOW: i64 = 1_795_255_200;
+pub const NOW: i64 = 1_795_255_200;
 const STEP: i64 = 60;
 const MEBI: f64 = 1_048_576.0;
 

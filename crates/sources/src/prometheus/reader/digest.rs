@@ -73,11 +73,6 @@ impl Digest {
             }
         }
     }
-
-    /// A known percentile.
-    pub fn percentile(&self, permille: u16) -> Option<u64> {
-        self.0.iter().find(|(known, _)| *known == permille).map(|(_, amount)| *amount)
-    }
 }
 
 #[cfg(test)]

@@ -1,0 +1,53 @@
+//! Pods of one workload that differ in what they use, or that live for minutes only.
+
+use std::ops::RangeInclusive;
+
+use super::{cluster, prometheus, recommend};
+use crate::support::folder;
+
+/// A pod with so many cores in some of the minutes of two days.
+type Life = (String, f64, RangeInclusive<i64>);
+
+/// The row of a workload's CPU, and what it recommends, for pods of which each minute is known.
+fn cpu_of_lives(name: &str, object: &str, lives: &[Life]) -> (String, f64) {
+    let from = cluster::NOW - 2 * 86_400;
+    let mut history = "# TYPE container_cpu_usage_seconds counter\n".to_owned();
+    // What a store knows is found by containers that run now.
+    let other = ("other".to_owned(), 0.01, 0..=2_880);
+    for (pod, cores, minutes) in lives.iter().chain([&other]) {
+        for minute in minutes.clone() {
+            let (used, at) = (cores * 60.0 * (minute - minutes.start()) as f64, from + minute * 60);
+            let place = format!(r#"namespace="shop",pod="{pod}",container="main""#);
+            history += &format!("container_cpu_usage_seconds_total{{{place}}} {used} {at}\n");
+        }
+    }
+    let store = prometheus(history + "# EOF\n");
+    let template = "template: {spec: {containers: [{name: main, image: \"example.com/app:1\"}]}}";
+    let world = folder(&[("objects.yaml", &object.replace("TEMPLATE", template))]);
+    let said =
+        recommend(&format!("-n shop --cluster-dir {} --prometheus {} -o csv", world.path().display(), store.url()));
+    let row = said.out.lines().find(|line| line.contains(name) && line.contains(",cpu,"));
+    let row = row.unwrap_or_else(|| panic!("no row of {name}: {}{}", said.out, said.err)).to_owned();
+    let recommended = row.split(',').nth(10).unwrap().parse().unwrap();
+    (row, recommended)
+}
+
+/// Percentiles of all pods together below 95 know nothing of the hot one, and p95 is what it uses.
+#[test]
+fn a_steady_hot_pod_among_twelve_gets_what_it_uses() {
+    let pods = (0..12).map(|shard| (format!("shard-{shard}"), if shard == 0 { 0.8 } else { 0.05 }, 0..=2_880));
+    let object = "apiVersion: apps/v1\nkind: StatefulSet\nmetadata: {name: shard, namespace: shop}\n\
+                  spec: {replicas: 12, TEMPLATE}\n";
+    let (row, recommended) = cpu_of_lives("shard", object, &pods.collect::<Vec<_>>());
+    assert!((0.8..0.85).contains(&recommended) && row.contains("pods differ"), "{row}");
+}
+
+/// Four minutes with 800m, each hour, are no five minutes with 640m.
+#[test]
+fn cpu_of_jobs_shorter_than_a_step_is_computed_over_the_time_they_ran() {
+    let job = |hour: i64| (format!("report-{}-x7x2k", 29_000_000 + hour), 0.8, hour * 60 + 7..=hour * 60 + 11);
+    let object = "apiVersion: batch/v1\nkind: CronJob\nmetadata: {name: report, namespace: shop}\n\
+                  spec: {schedule: \"7 * * * *\", jobTemplate: {spec: {TEMPLATE}}}\n";
+    let (row, recommended) = cpu_of_lives("report", object, &(0..48).map(job).collect::<Vec<_>>());
+    assert!((0.8..1.0).contains(&recommended) && !row.contains("pods differ"), "{row}");
+}

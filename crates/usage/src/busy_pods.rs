@@ -1,0 +1,181 @@
+//! The pods of a day that used the most CPU.
+//!
+//! The p95 of a pod's day takes no more than the busiest twentieth of that day, and twentieths merge: whether a day is read at
+//! once, hour by hour or sample by sample, the same is known of up to four pods. Of more pods, a part of the day counts only
+//! for the four that are busiest in it: what is told of a pod is then at least the p95 of its day, if it is busy for six
+//! hours, and at most the p95 of the hours in which it is one of the four.
+
+use crate::DAY;
+use crate::sketch::Sketch;
+use crate::varint::{self, Damaged};
+
+/// Pods kept a day.
+const MOST_PODS: usize = 4;
+/// A pod of which less is known counts as if it had been idle for the rest of the day: one that only started up is not the
+/// busiest, nor one of which only a busy hour is kept.
+const LEAST_SECONDS: u64 = 6 * 3600;
+const TWENTIETH_OF_DAY: u64 = DAY as u64 / 20;
+
+/// The one that used most first, each once.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct BusyPods(Vec<BusyPod>);
+
+/// The CPU usage of one pod's container.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct BusyPod {
+    pod: u32,
+    seconds: u64,
+    /// The busiest of the seconds, a twentieth of a day of them.
+    busiest: Sketch,
+}
+
+impl BusyPod {
+    /// At least the p95, and at most 1.6 % more.
+    fn p95(&self) -> u64 {
+        let known = if self.seconds < LEAST_SECONDS { DAY as u64 } else { self.seconds };
+        self.busiest.exceeded_for((known / 20).min(TWENTIETH_OF_DAY))
+    }
+
+    /// About how much it used in all, so far.
+    fn used(&self) -> u64 {
+        self.busiest.exceeded_for(self.seconds / 20).saturating_mul(self.seconds)
+    }
+}
+
+impl BusyPods {
+    /// Adds the CPU usage of a pod's container in some part of the day.
+    pub fn add(&mut self, pod: u32, cpu: &Sketch) {
+        if !cpu.is_empty() {
+            self.insert(BusyPod { pod, seconds: cpu.seconds(), busiest: cpu.top(TWENTIETH_OF_DAY) });
+        }
+    }
+
+    pub fn merge(&mut self, other: &Self) {
+        other.0.iter().for_each(|pod| self.insert(pod.clone()));
+    }
+
+    /// The p95 of the busiest pod.
+    pub fn p95(&self) -> Option<u64> {
+        self.0.iter().map(BusyPod::p95).max()
+    }
+
+    /// Memory held, roughly.
+    pub fn bytes(&self) -> usize {
+        self.0.iter().map(|pod| size_of::<BusyPod>() + pod.busiest.bytes()).sum()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub fn write(&self, out: &mut Vec<u8>) {
+        for BusyPod { pod, seconds, busiest } in &self.0 {
+            varint::write(out, (*pod).into());
+            varint::write(out, *seconds);
+            busiest.write(out);
+        }
+    }
+
+    /// Reads all that is left.
+    pub fn read(rest: &mut &[u8]) -> Result<Self, Damaged> {
+        let mut pods = Self::default();
+        while !rest.is_empty() {
+            let pod = u32::try_from(varint::read(rest)?).map_err(|_| Damaged)?;
+            pods.insert(BusyPod { pod, seconds: varint::read(rest)?, busiest: Sketch::read(rest)? });
+        }
+        Ok(pods)
+    }
+
+    fn insert(&mut self, mut pod: BusyPod) {
+        if let Some(place) = self.0.iter().position(|known| known.pod == pod.pod) {
+            let known = self.0.remove(place);
+            pod.seconds = pod.seconds.saturating_add(known.seconds);
+            pod.busiest.merge(&known.busiest);
+            pod.busiest = pod.busiest.top(TWENTIETH_OF_DAY);
+        }
+        let rank = |pod: &BusyPod| (pod.used(), pod.pod);
+        let place = self.0.partition_point(|known| rank(known) > rank(&pod));
+        self.0.insert(place, pod);
+        self.0.truncate(MOST_PODS);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    const HOUR: u64 = 3_600;
+
+    fn used(amount: u64, seconds: u64) -> Sketch {
+        let mut used = Sketch::default();
+        used.add(amount, seconds);
+        used
+    }
+
+    #[test]
+    fn the_busiest_pod_is_known_however_the_day_is_read() {
+        let check = |pieces: &[(u32, u64, u64)], expected| {
+            let mut day = BusyPods::default();
+            for (pod, amount, hours) in pieces {
+                let mut piece = BusyPods::default();
+                piece.add(*pod, &used(*amount, hours * HOUR));
+                day.merge(&piece);
+            }
+            assert_eq!(day.p95(), expected, "{pieces:?}");
+        };
+        let hot_among = |pieces: u64| {
+            let pods = (0..12).map(move |pod| (pod, if pod == 3 { 900 } else { 60 }, 24 / pieces));
+            (0..pieces).flat_map(|_| pods.clone()).collect::<Vec<_>>()
+        };
+        check(&hot_among(1), Some(900));
+        check(&hot_among(24), Some(900));
+        // Busy in a twelfth of the day, of which most hours know nothing.
+        let by_hour: Vec<_> = (0..24).map(|hour| (7, if hour < 2 { 900 } else { 10 }, 1)).collect();
+        check(&by_hour, Some(900));
+        check(&[], None);
+        // One that starts up for an hour.
+        check(&[(0, 60, 24), (1, 1_200, 1)], Some(60));
+        // Of a young workload.
+        check(&[(0, 60, 3), (1, 900, 3)], Some(900));
+    }
+
+    proptest! {
+        #[test]
+        fn a_day_in_pieces_is_the_day(
+            pods in vec(vec((1..2_000_000_u64, 1..40_u64), 1..90), 1..=MOST_PODS),
+            pieces in 1..30_usize,
+        ) {
+            let (mut whole, mut parts) = (BusyPods::default(), BusyPods::default());
+            for (pod, samples) in (0..).zip(&pods) {
+                let sketch = |samples: &[(u64, u64)]| {
+                    let mut sketch = Sketch::default();
+                    samples.iter().for_each(|(amount, minutes)| sketch.add(*amount, minutes * 60));
+                    sketch
+                };
+                whole.add(pod, &sketch(samples));
+                samples.chunks(pieces).for_each(|samples| parts.add(pod, &sketch(samples)));
+            }
+            prop_assert_eq!(&parts, &whole);
+            let mut out = Vec::new();
+            whole.write(&mut out);
+            prop_assert_eq!(BusyPods::read(&mut out.as_slice()), Ok(whole));
+        }
+
+        #[test]
+        fn no_pod_runs_at_more_than_its_p95_for_over_a_twentieth(samples in vec((1..2_000_000_u64, 1..40_u64), 1..90)) {
+            let mut pods = BusyPods::default();
+            let mut sketch = Sketch::default();
+            // As long as it takes for a pod to count.
+            samples.iter().for_each(|(amount, minutes)| sketch.add(*amount, minutes * HOUR));
+            pods.add(1, &sketch);
+            let p95 = pods.p95().unwrap_or_default();
+            let above = |limit: u64| samples.iter().filter(|(amount, _)| *amount > limit).map(|(_, hours)| hours).sum::<u64>();
+            let all: u64 = samples.iter().map(|(_, hours)| hours).sum();
+            prop_assert!(all < 6 || above(p95) * 20 <= all.min(24), "{p95}");
+            // Nor is it much more than that takes.
+            prop_assert!(!(6..=24).contains(&all) || above((p95 * 63 / 64).saturating_sub(1)) * 20 > all, "{p95}");
+        }
+    }
+}
