@@ -140,18 +140,14 @@ fn image_history(name: &ImageName<'_>, namespaces: usize) -> ImageHistory {
 const PERCENTILES: [u32; 11] = [80, 83, 88, 90, 94, 101, 120, 131, 144, 150, 188];
 
 fn history() -> History {
-    let usage = |unit: fn(u64) -> Quantity| {
+    let usage = |unit: fn(u64) -> Quantity, busiest| {
         let mut amounts = PERCENTILES.iter();
         let percentile = |_: Percentile| amounts.next().map(|amount| unit(u64::from(*amount)));
-        Some(Usage {
-            samples: 10_080,
-            peak: Some(unit(190)),
-            percentiles: Percentiles::agreed(percentile),
-            busiest: None,
-        })
+        Some(Usage { samples: 10_080, peak: Some(unit(190)), percentiles: Percentiles::agreed(percentile), busiest })
     };
-    let cpu = usage(|amount| Quantity::from_milli(i64::try_from(amount).unwrap_or_default()));
-    let memory = usage(|amount| Quantity::from_bytes(amount << 20));
+    let milli = |amount| Quantity::from_milli(i64::try_from(amount).unwrap_or_default());
+    let cpu = usage(milli, Some(milli(135)));
+    let memory = usage(|amount| Quantity::from_bytes(amount << 20), None);
     let window = WindowUsage { pods: 12, namespaces: 5, cpu, memory, ephemeral_storage: None };
     let last_seen = Timestamp::from_unix_seconds(1_795_219_140).unwrap_or(Timestamp::UNIX_EPOCH);
     let windows = [Window::WEEK, Window::MONTH].map(|of| (of, window.clone())).into();
