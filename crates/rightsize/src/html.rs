@@ -247,7 +247,7 @@ fn container_row(page: &mut String, report: &Report, of: &Workload, container: &
     let pills = flags.iter().map(|(flag, text)| {
         let tone = match flag {
             Flag::OomKills(_) => "bad",
-            Flag::Throttled(_) | Flag::Restarts(_) | Flag::PodsDiffer | Flag::BelowPeak => "warn",
+            Flag::Throttled(_) | Flag::Restarts(_) | Flag::PodsDiffer | Flag::Bursts | Flag::BelowPeak => "warn",
             Flag::NoUsageData | Flag::TooBrief(_) => "",
             Flag::Autoscaler | Flag::Limit | Flag::QosClass => "info",
         };

@@ -290,6 +290,7 @@ pub enum Flag {
     Throttled(u64),
     Restarts(u64),
     PodsDiffer,
+    Bursts,
     BelowPeak,
     Limit,
     Autoscaler,
@@ -305,6 +306,7 @@ impl fmt::Display for Flag {
             Self::Throttled(percent) => write!(f, "throttled {percent}%"),
             Self::Restarts(restarts) => write!(f, "restarts {restarts}"),
             Self::PodsDiffer => f.write_str("pods differ"),
+            Self::Bursts => f.write_str("bursts"),
             Self::BelowPeak => f.write_str("below peak"),
             Self::Limit => f.write_str("limit"),
             Self::Autoscaler => f.write_str("hpa"),
@@ -330,6 +332,10 @@ impl Flag {
                 "pods differ: the busiest pod uses far more CPU than the others, and all get a request for it: split the \
                  workload, spread its load, or resize that pod in place"
             }
+            Self::Bursts => {
+                "bursts: for a twentieth of the time or more it used over twice the recommended CPU, in bursts or on earlier \
+                 days: if it must not be slowed down then, use --cpu-percentile p95"
+            }
             Self::BelowPeak => {
                 "below peak: the recommended memory is below a peak of its usage, for the last reason under Reasons (-o wide): \
                  raise that bound or percentile, or give the pod a memory limit above the peak"
@@ -352,6 +358,7 @@ pub fn flags(of: &Workload, container: &Container) -> Vec<Flag> {
         throttled.map(Flag::Throttled),
         (container.restarts > 0).then_some(Flag::Restarts(container.restarts)),
         container.has_pods_that_differ().then_some(Flag::PodsDiffer),
+        container.has_bursts().then_some(Flag::Bursts),
         container.is_below_peak().then_some(Flag::BelowPeak),
         has_limit.then_some(Flag::Limit),
         (!of.autoscalers.is_empty()).then_some(Flag::Autoscaler),

@@ -301,6 +301,14 @@ impl Container {
             .is_some_and(|of| of.recommended.as_ref().zip(of.used.as_ref()).is_some_and(|(to, used)| to < used.peak()))
     }
 
+    /// True if it used more than twice the recommended CPU for a twentieth of the time or longer: in bursts, or on days before
+    /// the last week, as batch machines do.
+    pub fn has_bursts(&self) -> bool {
+        let Some(cpu) = self.resource(Resource::Cpu) else { return false };
+        let p95 = cpu.used.as_ref().and_then(|used| used.percentile(950));
+        cpu.recommended.as_ref().zip(p95).is_some_and(|(recommended, p95)| *p95 > recommended.scaled(2, 1))
+    }
+
     /// How urgent it is if it is at no risk.
     pub fn severity_without_risk(&self) -> Severity {
         let is_much_off =

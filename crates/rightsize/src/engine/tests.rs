@@ -188,6 +188,37 @@ fn memory_covers_every_peak_of_its_history_unless_a_bound_forbids_it() {
     assert!(reason.ends_with("to the max of LimitRange limits"), "{reason}");
 }
 
+/// A machine that ran a batch two weeks ago and is idle since; and one that runs as much each day.
+#[test]
+fn what_ran_before_the_last_week_is_no_request_but_a_flag() {
+    let workload = workload(json!([{"name": "a", "image": "example.com/a:1"}]));
+    let now = Timestamp::from_unix_seconds(NOW).unwrap();
+    let settings = json!({"estimates": {"namespace": "headroom", "replayTime": now.to_string()}});
+    let advice = |busy_days: std::ops::RangeInclusive<u32>| {
+        let mut histories = Histories::default();
+        for age in 0..30 {
+            let millicores = if busy_days.contains(&age) { 2_000 } else { 50 };
+            histories.observe(0, "a", age, &observed(millicores, 100, None));
+        }
+        let engine = Engine {
+            usage: Usage::Read(&histories),
+            autoscalers: &[],
+            settings: &settings,
+            admission: &settings,
+            now,
+            containers: &[],
+        };
+        let mut row = engine.recommend(0, &workload, &mut around(&[]), &mut Vec::new()).unwrap().unwrap().0;
+        let container = row.containers.remove(0);
+        let cpu = container.resource(Resource::Cpu).unwrap().recommended.as_ref().unwrap().milli_value();
+        (cpu, container.has_bursts())
+    };
+    let (cpu, has_bursts) = advice(14..=17);
+    assert!(cpu < 100 && has_bursts, "{cpu}");
+    let (cpu, has_bursts) = advice(0..=29);
+    assert!(cpu >= 2_000 && !has_bursts, "{cpu}");
+}
+
 #[test]
 fn a_memory_limit_follows_the_peak_where_there_is_one_and_a_cpu_limit_never() {
     let workload = workload(json!([
