@@ -80,7 +80,7 @@ fn missing_objects_are_reported() {
 }
 
 #[test]
-fn containers_that_kubectl_apply_keeps_are_explained_too() {
+fn containers_that_stay_in_an_existing_object_are_explained_too() {
     let with = |container: &str| {
         format!(
             "apiVersion: apps/v1\nkind: Deployment\nmetadata: {{name: web, namespace: shop}}\nspec: {{replicas: 1, selector: \
@@ -92,7 +92,7 @@ fn containers_that_kubectl_apply_keeps_are_explained_too() {
     let said = headroom(folder.path(), &["explain", "-f", "web.yaml", "--cluster-dir", "there.yaml"]);
     assert_eq!(said.code, 0, "{}", said.err);
     let text = said.out;
-    assert!(text.contains("kubectl apply keeps container old, which only the existing object has"), "{text}");
+    assert!(text.contains("container old stays: it is in the existing object, and was not applied before"), "{text}");
     assert!(text.contains("container new, image nginx") && text.contains("container old, image nginx"), "{text}");
     assert!(text.contains("100m   authored") && !text.contains("copied"), "{text}");
 }

@@ -2,8 +2,8 @@
 //!
 //! An admitted object exists for the objects after it, and is charged to the quotas; so are the pods that a workload will
 //! make. LimitRanges, ResourceQuotas and Namespaces count for what comes after them, and a new quota
-//! starts with what is there by then. An object that is there already is evaluated as the update that `kubectl apply` would
-//! make of it.
+//! starts with what is there by then. An object that is there already is evaluated as the update that applying it
+//! would make.
 
 use headroom_core::amount::Quantity;
 use headroom_core::request::kinds::PodKind;
@@ -133,8 +133,9 @@ impl Run {
         };
         let mut evaluation = evaluate(request, &self.settings, &mut self.cluster);
         evaluation.warnings.extend(note.map(Warning::from));
-        let keeps = |name: &str| format!("kubectl apply keeps container {name}, which only the existing object has");
-        evaluation.warnings.extend(kept.iter().map(|name| keeps(name).into()));
+        let stays =
+            |name: &str| format!("container {name} stays: it is in the existing object, and was not applied before");
+        evaluation.warnings.extend(kept.iter().map(|name| stays(name).into()));
         if let Err(problem) = self.ask_tenants(&mut evaluation) {
             evaluation.warnings.push(problem.into());
         }
