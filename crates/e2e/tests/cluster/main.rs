@@ -23,6 +23,7 @@ mod admit_beside_in_tree_plugins;
 mod admit_chart_policies;
 mod admit_in_outages;
 mod admit_policy_alone;
+mod command_check_apply;
 mod command_recommend;
 mod controller_collector;
 mod controller_serve_ui;
