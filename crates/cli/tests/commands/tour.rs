@@ -42,6 +42,26 @@ fn examples_match_the_commands_output() {
 }
 
 #[test]
+fn the_flags_for_those_who_come_from_krr_exist() {
+    let page = fs::read_to_string(Path::new(ROOT).join("docs/src/tasks/migrate.md")).unwrap();
+    let (_, section) = page.split_once("## From KRR").unwrap();
+    let rows =
+        section.lines().skip_while(|line| !line.starts_with("|---")).skip(1).take_while(|line| line.starts_with('|'));
+    let help = output_of("kubectl headroom recommend --help");
+    let mut count = 0;
+    for row in rows {
+        let ours = row.split('|').nth(2).unwrap();
+        let flags = ours.split([' ', '`', ',', ';']).filter(|word| word.starts_with('-') && word.len() > 1);
+        for flag in flags {
+            let is_known = help.split([' ', ',', '\n', '=']).any(|word| word == flag);
+            assert!(is_known, "`kubectl headroom recommend` has no {flag}: {row}");
+            count += 1;
+        }
+    }
+    assert!(count > 20, "{count}");
+}
+
+#[test]
 fn every_command_is_in_the_reference() {
     let reference = fs::read_to_string(Path::new(ROOT).join("docs/src/reference/commands.md")).unwrap();
     let mut waiting = vec!["kubectl headroom".to_owned(), "headroom-controller".to_owned()];

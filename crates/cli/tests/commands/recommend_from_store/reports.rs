@@ -1,5 +1,6 @@
 //! Snapshots of every output.
 
+use std::collections::BTreeSet;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -209,6 +210,58 @@ fn a_change_is_the_way_from_the_request_that_applies() {
     // The manifest sets neither; a LimitRange does.
     assert_eq!((&cpu["request"]["value"], &memory["request"]["value"]), (&"10m".into(), &"1Gi".into()));
     assert_eq!((&cpu["change"]["amount"], &memory["change"]["amount"]), (&"+132m".into(), &"-796Mi".into()));
+}
+
+/// The fields of each row of CSV, of which none but the last two has a comma.
+fn rows_of_csv(text: &str) -> Vec<(Vec<&str>, &str)> {
+    let row = |line| {
+        let mut fields: Vec<&str> = str::splitn(line, 27, ',').collect();
+        let rest = fields.pop().unwrap();
+        let flags = rest.strip_prefix('"').map_or_else(|| rest.split(',').next(), |quoted| quoted.split('"').next());
+        (fields, flags.unwrap_or_default())
+    };
+    text.lines().skip(1).map(row).collect()
+}
+
+#[test]
+fn each_flag_is_explained_below_the_table() {
+    let server = prometheus(cluster::history(true));
+    let of = |more: &str| recommend(&format!("-n shop --cluster-dir world --prometheus {} {more}", server.url())).out;
+    let (csv, table) = (of("-o csv"), of(""));
+    let (_, explained) = table.split_once("\nFlags:\n").unwrap();
+    let flags: BTreeSet<&str> =
+        rows_of_csv(&csv).iter().flat_map(|(_, flags)| flags.split(", ")).filter(|flag| !flag.is_empty()).collect();
+    assert!(flags.len() > 5, "{flags:?}");
+    for flag in flags {
+        let name = flag.trim_end_matches(|of: char| of.is_ascii_digit() || of == '%').trim();
+        assert!(name == "no usage data" || explained.contains(&format!("  {name}: ")), "{flag}: {explained}");
+    }
+}
+
+#[test]
+fn amounts_are_plain_numbers_in_csv_and_usual_quantities_in_json() {
+    let server = prometheus(cluster::history(true));
+    let of = |more: &str| recommend(&format!("-n shop --cluster-dir world --prometheus {} {more}", server.url())).out;
+    for (fields, _) in rows_of_csv(&of("-o csv")) {
+        let (unit, amounts) = (fields[7], &fields[8..17]);
+        assert!(["cores", "bytes"].contains(&unit), "{fields:?}");
+        assert!(amounts.iter().all(|amount| amount.is_empty() || amount.parse::<f64>().is_ok()), "{fields:?}");
+    }
+    let report: Value = serde_json::from_str(&of("-o json")).unwrap();
+    let mut count = 0;
+    for container in report["workloads"].as_array().unwrap().iter().flat_map(|of| of["containers"].as_array().unwrap())
+    {
+        for of in container["resources"].as_array().unwrap() {
+            let units = if of["resource"] == "cpu" { ["m", ""] } else { ["Mi", "Gi"] };
+            for amount in [&of["recommended"], &of["request"]["value"], &of["change"]["amount"]] {
+                let Some(text) = amount.as_str() else { continue };
+                let unit = text.trim_start_matches(|of: char| of.is_ascii_digit() || of == '+' || of == '-');
+                assert!(units.contains(&unit), "{text}");
+                count += 1;
+            }
+        }
+    }
+    assert!(count > 12, "{count}");
 }
 
 /// A proxy that answers the first request with 503.
