@@ -44,9 +44,13 @@ fn limits(item: Value) -> Value {
 fn advised(workload: &Entry, used: &[(&str, Observed)], around: &mut Overlay) -> Workload {
     let mut histories = Histories::default();
     used.iter().for_each(|(container, observed)| histories.observe(0, container, 0, observed));
+    advised_by(workload, &histories, around)
+}
+
+fn advised_by(workload: &Entry, histories: &Histories, around: &mut Overlay) -> Workload {
     let now = Timestamp::from_unix_seconds(NOW).unwrap();
     let settings = json!({"estimates": {"namespace": "headroom", "replayTime": now.to_string()}});
-    let usage = Usage::Read(&histories);
+    let usage = Usage::Read(histories);
     let engine = Engine { usage, autoscalers: &[], settings: &settings, admission: &settings, now, containers: &[] };
     engine.recommend(0, workload, around, &mut Vec::new()).unwrap().unwrap().0
 }
@@ -135,6 +139,34 @@ proptest! {
             prop_assert!(same(&recommended, &admitted), "{recommended:?} {admitted:?}");
         }
     }
+
+    #[test]
+    fn no_pod_is_above_the_recommended_cpu_for_over_a_twentieth_of_a_day(
+        pods in prop::collection::vec((1..3_000_u64, 1..3_000_u64, 0..300_u64), 2..13),
+        days in 1..4_u32,
+    ) {
+        let mut histories = Histories::default();
+        for age in 0..days {
+            let mut day = Observed::default();
+            for (pod, (mostly, at_times, minutes)) in (0..).zip(&pods) {
+                let mut of_pod = Observed::default();
+                of_pod.add(Resource::Cpu, NOW - 600, mostly * 1_000_000, (1_440 - minutes) * 60);
+                of_pod.add(Resource::Cpu, NOW - 600, at_times * 1_000_000, minutes * 60);
+                of_pod.pods.add(pod);
+                of_pod.busy_pods.add(pod, &of_pod.cpu);
+                day.merge(&of_pod);
+            }
+            histories.observe(0, "a", age, &day);
+        }
+        let workload = workload(json!([{"name": "a", "image": "example.com/a:1"}]));
+        let row = advised_by(&workload, &histories, &mut around(&[]));
+        let recommended = row.containers[0].resource(Resource::Cpu).unwrap().recommended.as_ref().unwrap().milli_value();
+        for (mostly, at_times, minutes) in pods {
+            let above = |millicores: u64, minutes: u64| if millicores as i64 > recommended { minutes } else { 0 };
+            let above = above(mostly, 1_440 - minutes) + above(at_times, minutes);
+            prop_assert!(above <= 72, "{recommended}m for {mostly}m, and {at_times}m in {minutes} minutes");
+        }
+    }
 }
 
 #[test]
@@ -192,23 +224,13 @@ fn memory_covers_every_peak_of_its_history_unless_a_bound_forbids_it() {
 #[test]
 fn what_ran_before_the_last_week_is_no_request_but_a_flag() {
     let workload = workload(json!([{"name": "a", "image": "example.com/a:1"}]));
-    let now = Timestamp::from_unix_seconds(NOW).unwrap();
-    let settings = json!({"estimates": {"namespace": "headroom", "replayTime": now.to_string()}});
     let advice = |busy_days: std::ops::RangeInclusive<u32>| {
         let mut histories = Histories::default();
         for age in 0..30 {
             let millicores = if busy_days.contains(&age) { 2_000 } else { 50 };
             histories.observe(0, "a", age, &observed(millicores, 100, None));
         }
-        let engine = Engine {
-            usage: Usage::Read(&histories),
-            autoscalers: &[],
-            settings: &settings,
-            admission: &settings,
-            now,
-            containers: &[],
-        };
-        let mut row = engine.recommend(0, &workload, &mut around(&[]), &mut Vec::new()).unwrap().unwrap().0;
+        let mut row = advised_by(&workload, &histories, &mut around(&[]));
         let container = row.containers.remove(0);
         let cpu = container.resource(Resource::Cpu).unwrap().recommended.as_ref().unwrap().milli_value();
         (cpu, container.has_bursts())

@@ -1,5 +1,5 @@
 //! Sets built from recordings of machines, for what they do not show: replicas that differ and that are alike, growth, weeks
-//! with idle days, short Jobs. Nobody else's requests are known for them.
+//! with idle days, batches, short Jobs. Nobody else's requests are known for them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -10,8 +10,8 @@ use super::traces::{Set, time};
 /// Rewrites a recording.
 pub type Build = fn(&str) -> String;
 
-const BUILDS: [(&str, Build); 5] =
-    [("differ", differ), ("alike", alike), ("growth", growth), ("weekly", weekly), ("jobs", jobs)];
+const BUILDS: [(&str, Build); 6] =
+    [("differ", differ), ("alike", alike), ("growth", growth), ("weekly", weekly), ("batch", batch), ("jobs", jobs)];
 const DAY: i64 = 86_400;
 /// Columns.
 const CPU: usize = 5;
@@ -118,6 +118,11 @@ fn growth(text: &str) -> String {
 fn weekly(text: &str) -> String {
     // 1970 began on a Thursday.
     scaled(text, &[CPU], |time| if (time.div_euclid(DAY) + 3) % 7 >= 5 { 0.05 } else { 1.0 })
+}
+
+/// Machines run for four days of each fortnight.
+fn batch(text: &str) -> String {
+    scaled(text, &[CPU], |time| if time.div_euclid(DAY) % 14 < 4 { 1.0 } else { 0.05 })
 }
 
 /// Keeps the first ten minutes of each hour, each as a separate pod.
