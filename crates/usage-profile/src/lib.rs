@@ -242,6 +242,7 @@ pub struct OomKill {
 }
 
 /// Usage within a window.
+// Boxed, because a map of three windows has room for eleven, and one image may have a history for each of ten thousand namespaces.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct WindowUsage {
@@ -250,20 +251,20 @@ pub struct WindowUsage {
     /// Number of distinct namespaces.
     pub namespaces: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub cpu: Option<Usage>,
+    pub cpu: Option<Box<Usage>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub memory: Option<Usage>,
+    pub memory: Option<Box<Usage>>,
     /// If the source reports it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub ephemeral_storage: Option<Usage>,
+    pub ephemeral_storage: Option<Box<Usage>>,
 }
 
 impl WindowUsage {
     pub fn of(&self, resource: Resource) -> Option<&Usage> {
         match resource {
-            Resource::Cpu => self.cpu.as_ref(),
-            Resource::Memory => self.memory.as_ref(),
-            Resource::EphemeralStorage => self.ephemeral_storage.as_ref(),
+            Resource::Cpu => self.cpu.as_deref(),
+            Resource::Memory => self.memory.as_deref(),
+            Resource::EphemeralStorage => self.ephemeral_storage.as_deref(),
         }
     }
 }

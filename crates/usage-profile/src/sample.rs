@@ -33,7 +33,13 @@ pub fn history(last_seen: Timestamp) -> History {
         peak: Some(Quantity::from_bytes(1 << 30)),
         busiest: None,
     };
-    let usage = WindowUsage { pods: 2, namespaces: 1, cpu: Some(cpu), memory: Some(memory), ephemeral_storage: None };
+    let usage = WindowUsage {
+        pods: 2,
+        namespaces: 1,
+        cpu: Some(Box::new(cpu)),
+        memory: Some(Box::new(memory)),
+        ephemeral_storage: None,
+    };
     History { last_seen, days: 2, oom_kills: Vec::new(), windows: BTreeMap::from([(Window::WEEK, usage)]) }
 }
 

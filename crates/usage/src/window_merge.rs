@@ -108,12 +108,13 @@ impl OpenHistory {
         let usage = |resource| {
             let sketch = self.sketch(window, resource);
             let mut amounts = sketch.percentiles(Percentile::PUBLISHED.map(Percentile::permille)).into_iter();
-            (!sketch.is_empty()).then(|| Usage {
+            let usage = || Usage {
                 samples: self.samples(window, resource),
                 percentiles: Percentiles::agreed(|_| Some(quantity(amounts.next()?, resource))),
                 peak: Some(quantity(sketch.peak(), resource)),
                 busiest: (resource == Resource::Cpu && busiest > 0).then(|| quantity(busiest, resource)),
-            })
+            };
+            (!sketch.is_empty()).then(usage).map(Box::new)
         };
         WindowUsage {
             pods: self.counted(window).pods.count(),

@@ -154,9 +154,12 @@ impl WindowVotes {
         WindowUsage {
             pods: self.pods.count(),
             namespaces: self.namespaces,
-            cpu: self.cpu.close(quorum, CPU_PERMILLE, Resource::Cpu),
-            memory: self.memory.close(quorum, BYTES_PERMILLE, Resource::Memory),
-            ephemeral_storage: self.ephemeral_storage.close(quorum, BYTES_PERMILLE, Resource::EphemeralStorage),
+            cpu: self.cpu.close(quorum, CPU_PERMILLE, Resource::Cpu).map(Box::new),
+            memory: self.memory.close(quorum, BYTES_PERMILLE, Resource::Memory).map(Box::new),
+            ephemeral_storage: self
+                .ephemeral_storage
+                .close(quorum, BYTES_PERMILLE, Resource::EphemeralStorage)
+                .map(Box::new),
         }
     }
 }

@@ -268,16 +268,13 @@ fn share(images: usize, namespaces: usize, of: &str) -> Share {
         });
         let memory =
             Percentiles::from_fn(|percentile| Quantity::from_bytes((milli << 20) + u64::from(percentile.permille())));
+        let usage =
+            |percentiles, peak| Some(Box::new(Usage { samples: 10_000, percentiles, peak: Some(peak), busiest: None }));
         let usage = WindowUsage {
             pods: 9,
             namespaces: 4,
-            cpu: Some(Usage { samples: 10_000, percentiles: cpu, peak: Some(Quantity::from_units(4)), busiest: None }),
-            memory: Some(Usage {
-                samples: 10_000,
-                percentiles: memory,
-                peak: Some(Quantity::from_bytes(9 << 30)),
-                busiest: None,
-            }),
+            cpu: usage(cpu, Quantity::from_units(4)),
+            memory: usage(memory, Quantity::from_bytes(9 << 30)),
             ephemeral_storage: None,
         };
         let windows = BTreeMap::from([(Window::WEEK, usage.clone()), (Window::MONTH, usage)]);

@@ -143,7 +143,8 @@ fn history() -> History {
     let usage = |unit: fn(u64) -> Quantity, busiest| {
         let mut amounts = PERCENTILES.iter();
         let percentile = |_: Percentile| amounts.next().map(|amount| unit(u64::from(*amount)));
-        Some(Usage { samples: 10_080, peak: Some(unit(190)), percentiles: Percentiles::agreed(percentile), busiest })
+        let percentiles = Percentiles::agreed(percentile);
+        Some(Box::new(Usage { samples: 10_080, peak: Some(unit(190)), percentiles, busiest }))
     };
     let milli = |amount| Quantity::from_milli(i64::try_from(amount).unwrap_or_default());
     let cpu = usage(milli, Some(milli(135)));
