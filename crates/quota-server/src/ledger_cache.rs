@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use headroom_core::amount::{Quantity, ResourceList};
+use headroom_core::json::Node;
 use headroom_tenant_quota::{OpenLedger, Plan, State};
 use tokio::sync::watch;
 
 use super::objects::{self, Kept, Named};
-use headroom_kube::api_client::ApiClient;
+use headroom_kube::api_client::{ApiClient, revision_in};
 use headroom_kube::watch::Seen;
 
 /// A ledger at one revision.
@@ -90,6 +91,16 @@ impl LedgerCache {
         self.inner().views.values().filter(covers).cloned().collect()
     }
 
+    /// Reads an object of the watch, unless its state is known already.
+    pub fn read(&self, object: Node<'_>) -> Option<Named> {
+        let name = objects::text_at(object, &["metadata", "name"])?;
+        let known = self.inner().views.get(name.as_ref()).map(|view| view.revision);
+        if known.zip(revision_in(object)).is_some_and(|(known, seen)| seen <= known) {
+            return Some((name.into_owned(), Ok(Kept::Known)));
+        }
+        objects::read_named(object)
+    }
+
     pub fn broken(&self) -> BTreeMap<String, String> {
         self.inner().broken.clone()
     }
@@ -166,6 +177,7 @@ impl LedgerCache {
 
     fn store(&self, (name, kept): Named) {
         match kept {
+            Ok(Kept::Known) => {}
             Ok(Kept::Plan { ledger, plan }) => self.add_plan(&ledger, Arc::new(plan)),
             Ok(Kept::State { ledger, revision, state }) => {
                 // If the watch has not delivered its plan yet, `load` reads it.

@@ -43,6 +43,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use headroom_core::json::Node;
 use headroom_kube::api_client::{ApiClient, value};
 use headroom_kube::clock;
 use headroom_kube::watch::follow;
@@ -127,12 +128,9 @@ const CERTIFICATE_RETRY_DELAY: Duration = Duration::from_millis(500);
 /// The interval at which the certificate is read again, to use a renewed one.
 const CERTIFICATE_INTERVAL: Duration = Duration::from_secs(20);
 
-/// Pages of lists that are held at a time. A page may have megabytes, and as many kinds are listed as quotas bound.
-const PAGES_AT_ONCE: usize = 2;
-
 impl Replica {
     pub fn new(options: Options, client: Client, stop: CancellationToken) -> Arc<Self> {
-        let api = ApiClient::new(client).with_pages_at_once(PAGES_AT_ONCE);
+        let api = ApiClient::new(client);
         let ledgers = Arc::new(LedgerCache::new(api.clone(), &options.namespace));
         let (counter, metrics, drained) = (Arc::new(Counter::default()), Arc::default(), CancellationToken::new());
         // Claims of reviews in progress are still written while the replica drains.
@@ -200,11 +198,10 @@ impl Replica {
 
     /// Watches ledgers, quotas and namespaces.
     fn follow(self: &Arc<Self>) {
-        let ledgers = Arc::clone(&self.ledgers);
+        let (ledgers, known) = (Arc::clone(&self.ledgers), Arc::clone(&self.ledgers));
         let path = objects::ledgers(&self.options.namespace);
-        tokio::spawn(follow(self.api.clone(), path, self.drained.clone(), objects::read_named, move |seen| {
-            ledgers.take(seen);
-        }));
+        let read = move |object: Node<'_>| known.read(object);
+        tokio::spawn(follow(self.api.clone(), path, self.drained.clone(), read, move |seen| ledgers.take(seen)));
         let tenants = Arc::clone(&self.tenants);
         let path = objects::TENANT_QUOTAS;
         tokio::spawn(follow(self.api.clone(), path, self.drained.clone(), value, move |seen| {

@@ -27,8 +27,17 @@ pub const LEDGER_LABEL: &str = "headroom.dev/ledger";
 /// The parsed content of a QuotaLedger object.
 #[derive(Debug)]
 pub enum Kept {
-    Plan { ledger: String, plan: Plan },
-    State { ledger: String, revision: u64, state: State },
+    Plan {
+        ledger: String,
+        plan: Plan,
+    },
+    State {
+        ledger: String,
+        revision: u64,
+        state: State,
+    },
+    /// A state that this replica knows, as it is after its own writes, or a newer one.
+    Known,
 }
 
 /// The path of all ledgers.

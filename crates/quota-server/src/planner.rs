@@ -16,8 +16,10 @@ use headroom_kube::api_client::{ApiError, revision_of};
 
 /// Changes within this time are put into one plan.
 const DEBOUNCE: Duration = Duration::from_millis(30);
-/// The interval of checks without a change, for kinds that were not served and plans that failed.
+/// The interval of checks without a change, for kinds that were not served.
 const AGAIN: Duration = Duration::from_secs(10);
+/// The pause after a plan failed, which doubles up to [`AGAIN`].
+const RETRY: Duration = Duration::from_millis(100);
 /// How long a replaced plan is kept, because replicas may still use it.
 const KEPT: Duration = Duration::from_secs(600);
 /// The largest plan, about a fifth of what the API server can store.
@@ -27,15 +29,18 @@ pub async fn plan(replica: Arc<Replica>) {
     let (mut tenants, mut ledgers) = (replica.tenants.changes(), replica.ledgers.changes());
     let mut active: Vec<(String, u64)> = Vec::new();
     let mut replaced: Vec<(Instant, String, u64)> = Vec::new();
+    let mut pause = RETRY;
     loop {
         tenants.mark_unchanged();
         ledgers.mark_unchanged();
+        let mut deadline = Instant::now() + AGAIN;
         if replica.tenants.is_listed() && replica.ledgers.is_listed() {
-            revise(&replica).await;
+            let is_done = revise(&replica).await;
             remove_stale(&replica, &mut replaced).await;
             active = active_plans(&replica);
+            pause = if is_done { RETRY } else { AGAIN.min(2 * pause) };
+            deadline = Instant::now() + if is_done { AGAIN } else { pause };
         }
-        let deadline = Instant::now() + AGAIN;
         loop {
             tokio::select! {
                 _ = tenants.changed() => break,
@@ -56,8 +61,9 @@ fn active_plans(replica: &Replica) -> Vec<(String, u64)> {
     replica.ledgers.views().into_iter().map(|view| (view.ledger, view.plan.number)).collect()
 }
 
-/// Gives every ledger the plan that it should have.
-async fn revise(replica: &Arc<Replica>) {
+/// Gives every ledger the plan that it should have. False if one does not have it yet.
+async fn revise(replica: &Arc<Replica>) -> bool {
+    let mut is_done = true;
     let (quotas, _) = replica.tenants.quotas();
     let namespaces = replica.tenants.namespaces();
     let (trees, _) = trees(&quotas);
@@ -81,6 +87,7 @@ async fn revise(replica: &Arc<Replica>) {
         let number = plan.number;
         if let Err(failure) = activate(replica, &ledger, plan, view.is_some(), broken.contains_key(&ledger)).await {
             tracing::warn!(ledger, number, %failure, "a plan is not active yet");
+            is_done = false;
         } else {
             tracing::info!(ledger, number, "a plan is active");
         }
@@ -91,9 +98,11 @@ async fn revise(replica: &Arc<Replica>) {
             let path = objects::ledgers(&replica.options.namespace).at(&view.ledger);
             if let Err(failure) = replica.api.delete(&path).await {
                 tracing::warn!(ledger = view.ledger, %failure, "cannot delete a ledger");
+                is_done = false;
             }
         }
     }
+    is_done
 }
 
 async fn activate(
@@ -112,19 +121,23 @@ async fn activate(
             "the plan has {size} bytes, more than {MAX_BYTES}: split the tree of quotas"
         )));
     }
+    let begin = State { plan: plan.number, ..State::default() };
+    let is_replaced = is_there && !is_broken;
+    let uncounted = || ApiError::Other("not everything is counted yet".to_owned());
+    // Each attempt would leave a plan behind.
+    if !is_replaced && replica.counter.settle(ledger, &plan, &begin).is_none() {
+        return Err(uncounted());
+    }
     replica.api.create(&path, &object).await?;
     let plan = Arc::new(plan);
     replica.ledgers.add_plan(ledger, Arc::clone(&plan));
-    if is_there && !is_broken {
+    if is_replaced {
         return match replica.writers.replan(ledger, plan).await {
             true => Ok(()),
             false => Err(ApiError::Other("the ledger could not be written".to_owned())),
         };
     }
-    let begin = State { plan: plan.number, ..State::default() };
-    let Some(Counted { state, .. }) = replica.counter.settle(ledger, &plan, &begin) else {
-        return Err(ApiError::Other("not everything is counted yet".to_owned()));
-    };
+    let Counted { state, .. } = replica.counter.settle(ledger, &plan, &begin).ok_or_else(uncounted)?;
     let path_of_one = path.at(ledger);
     let written = if is_broken {
         // The edited content is lost: its claims no longer reserve room, and everything is recounted.

@@ -11,11 +11,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use api_server::ApiServer;
+use headroom_core::json::Document;
 use headroom_kube::api_client::ApiClient;
-use headroom_quota_server::objects::TENANT_QUOTAS;
+use headroom_kube::watch::Seen;
+use headroom_quota_server::ledger_cache::LedgerCache;
+use headroom_quota_server::objects::{self, Kept, TENANT_QUOTAS};
 use headroom_quota_server::suspend::suspend;
 use headroom_quota_server::{Options, Replica, review, tls};
 use headroom_tenant_quota::tree::{MAX_LEVELS, MAX_QUOTAS};
+use headroom_tenant_quota::{Plan, State, plan};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -412,26 +416,6 @@ async fn a_quota_is_suspended_only_once() {
     assert!(suspend(&api, "nobody", true).await.is_err());
 }
 
-/// A tenant may make his pods as large as etcd takes them.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn large_objects_are_listed_in_small_pages() {
-    let made = tls::make(&["127.0.0.1".to_owned()], 1).unwrap();
-    let server = bounded(&json!({"pods": "100"}));
-    for number in 0..70 {
-        let mut large = pod("shop", &format!("p{number}"), &format!("uid-{number}"));
-        large["metadata"]["annotations"] = json!({"x": "x".repeat(128 << 10)});
-        server.put("/api/v1", Some("shop"), large, "pods");
-    }
-    let replica = replica(&server, &made);
-    until_counted(&server, "pods=70").await;
-    kill(&replica);
-    let pages = server.pages();
-    let limits: Vec<usize> = pages.iter().map(|(limit, _)| *limit).collect();
-    assert_eq!(limits, [100, 25, 25, 25]);
-    // Of the first, no more was read than a page may have.
-    assert!(pages.iter().skip(1).all(|(_, bytes)| *bytes < 8 << 20), "{pages:?}");
-}
-
 /// Without a claim, which would make the ledger due anyway.
 #[tokio::test]
 async fn a_ledger_stays_due_until_it_was_written() {
@@ -601,6 +585,26 @@ async fn slow_many_and_vanishing_clients_are_bounded() {
         client.abort();
     }
     kill(&replica);
+}
+
+/// A replica's own writes come back by its watch, and are half of what that brings.
+#[tokio::test]
+async fn a_known_state_is_not_read_again() {
+    let cache = LedgerCache::new(ApiClient::new(ApiServer::calm().client()), "headroom");
+    let lines = plan::Lines { nodes: vec!["acme 4 - pods=10".to_owned()], namespaces: vec!["shop 0".to_owned()] };
+    cache.add_plan("acme", Arc::new(Plan::read(1, &lines).unwrap()));
+    cache.add_state("acme", 7, State { plan: 1, ..State::default() }).unwrap();
+    let seen = |revision: u64| {
+        let object = objects::write_state("headroom", "acme", &State { plan: 1, ..State::default() }, Some(revision));
+        cache.read(Document::read(&object.to_string()).unwrap().root()).unwrap()
+    };
+    assert!(matches!(seen(7).1, Ok(Kept::Known)) && matches!(seen(6).1, Ok(Kept::Known)));
+    assert!(matches!(seen(8).1, Ok(Kept::State { revision: 8, .. })));
+    cache.take(Seen::Listed(9, vec![seen(7)]));
+    cache.take(Seen::Stored(seen(7)));
+    assert_eq!(cache.view("acme").unwrap().revision, 7);
+    cache.take(Seen::Deleted(seen(7)));
+    assert!(cache.view("acme").is_none());
 }
 
 /// An API server that gives up closes its connection, which ends the handling. Its reservation is released long before
