@@ -4,6 +4,7 @@
 //! of Kubewarden's host, so that the core sees no difference. Which objects to read is the core's decision.
 
 pub mod folder;
+mod kept;
 mod masks;
 pub mod overlay;
 pub(crate) mod quota_status;
@@ -14,6 +15,7 @@ use headroom_core::cluster::lookup::HostCall;
 use serde_json::{Value, json};
 
 pub use folder::Folder;
+pub use kept::Kept;
 pub use overlay::Overlay;
 
 use crate::kinds::{ApiKind, metadata};
@@ -93,7 +95,8 @@ pub trait ClusterReader {
     /// All objects of a kind, in a namespace or in all.
     fn list(&mut self, list: List<'_>) -> Result<Vec<Value>, ReadError>;
 
-    /// Hands over all objects of a kind one by one, for those who keep little of each: they are not remembered.
+    /// Hands over all objects of a kind one by one, for those who keep little of each: most of a large cluster, its pods and what
+    /// makes them, is not remembered.
     fn visit(&mut self, list: List<'_>, each: &mut dyn FnMut(Value)) -> Result<(), ReadError> {
         self.list(list)?.into_iter().for_each(each);
         Ok(())

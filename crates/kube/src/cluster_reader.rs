@@ -9,7 +9,7 @@ use std::time::Duration;
 use futures::stream::{self, StreamExt as _};
 use headroom_core::annotations::limit_ranger::LIMIT_RANGER;
 use headroom_core::cluster::usage::profile_layout::GROUP;
-use headroom_dryrun::cluster_reader::{ClusterReader, List, ReadError};
+use headroom_dryrun::cluster_reader::{ClusterReader, Kept, List, ReadError};
 use headroom_dryrun::kinds::{ApiKind, lifecycle};
 use kube::api::ApiResource;
 use kube::core::GroupVersionKind;
@@ -37,8 +37,8 @@ pub struct Cluster {
     server: String,
     /// The minor version of the API server; none until it has said so.
     release: Option<u16>,
-    lists: BTreeMap<Query, Result<Vec<Value>, ReadError>>,
-    objects: BTreeMap<(Query, String), Result<Option<Value>, ReadError>>,
+    lists: BTreeMap<Query, Result<Vec<Kept>, ReadError>>,
+    objects: BTreeMap<(Query, String), Result<Option<Kept>, ReadError>>,
     kinds: BTreeMap<(String, String), ApiKind>,
 }
 
@@ -70,12 +70,6 @@ impl Cluster {
             self.release = lifecycle::minor(&format!("{}.{}", field("major"), field("minor")));
         }
         Ok(())
-    }
-
-    fn list_anew(&mut self, list: List<'_>) -> Result<Vec<Value>, ReadError> {
-        let mut objects = Vec::new();
-        self.pages(list, &mut |object| objects.push(object))?;
-        Ok(objects)
     }
 
     /// Hands over objects page by page.
@@ -128,19 +122,23 @@ impl ClusterReader for Cluster {
     fn list(&mut self, list: List<'_>) -> Result<Vec<Value>, ReadError> {
         let query = query(list);
         if let Some(known) = self.lists.get(&query) {
-            return known.clone();
+            return known.as_ref().map(|objects| objects.iter().map(Kept::value).collect()).map_err(Clone::clone);
         }
-        let answer = self.list_anew(list);
-        let answer = self.or_unknown(answer, list.0, list.1);
-        self.lists.insert(query, answer.clone());
-        answer
+        let mut objects = Vec::new();
+        let read = self.pages(list, &mut |object| objects.push(object));
+        let answer = self.or_unknown(read, list.0, list.1);
+        self.lists.insert(query, answer.clone().map(|()| objects.iter().map(Kept::from).collect()));
+        answer.map(|()| objects)
     }
 
     fn visit(&mut self, list: List<'_>, each: &mut dyn FnMut(Value)) -> Result<(), ReadError> {
         // Whoever read it ahead did so for this.
         match self.lists.remove(&query(list)) {
-            Some(known) => known.map(|objects| objects.into_iter().for_each(each)),
-            None => self.pages(list, each),
+            Some(known) => known.map(|objects| objects.iter().map(Kept::value).for_each(each)),
+            None => {
+                let read = self.pages(list, each);
+                self.or_unknown(read, list.0, list.1)
+            }
         }
     }
 
@@ -158,29 +156,32 @@ impl ClusterReader for Cluster {
         listed.map(|_| ()).map_err(|error| problem(error, &in_scope(&kind.qualified(), &kind, namespace), &kind))
     }
 
+    /// Reads lists of one page; a longer one is read when it is asked for, because it may be most of a large cluster.
     fn prefetch(&mut self, lists: &[List<'_>], done: &mut dyn FnMut()) {
         let kinds: Vec<ApiKind> = lists.iter().map(|(api_version, kind, _)| self.kind(api_version, kind)).collect();
         let api = &self.api;
         let reads = lists.iter().zip(kinds).map(|(list, resource)| async move {
             let mut objects = Vec::new();
-            let read = pages(api, &resource, *list, &mut |object| objects.push(object)).await;
-            (query(*list), read.map(|()| objects))
+            let read = page(api, &resource, *list, "", &mut |object| objects.push(Kept::from(&object))).await;
+            (query(*list), read.map(|next| next.is_empty().then_some(objects)))
         });
         let answers: Vec<_> =
             self.runtime.block_on(stream::iter(reads).buffer_unordered(CONCURRENCY).inspect(|_| done()).collect());
         for (query, answer) in answers {
-            let answer = self.or_unknown(answer, &query.0, &query.1);
-            self.lists.insert(query, answer);
+            if let Some(answer) = self.or_unknown(answer, &query.0, &query.1).transpose() {
+                self.lists.insert(query, answer);
+            }
         }
     }
 
     fn get(&mut self, list: List<'_>, name: &str) -> Result<Option<Value>, ReadError> {
         let query = (query(list), name.to_owned());
         if let Some(known) = self.objects.get(&query) {
-            return known.clone();
+            return known.as_ref().map(|object| object.as_ref().map(Kept::value)).map_err(Clone::clone);
         }
         let answer = self.get_anew(list, name);
-        self.objects.insert(query, answer.clone());
+        let kept = answer.as_ref().map(|object| object.as_ref().map(Kept::from)).map_err(Clone::clone);
+        self.objects.insert(query, kept);
         answer
     }
 
@@ -216,18 +217,35 @@ impl ClusterReader for Cluster {
 async fn pages(
     api: &ApiClient,
     resource: &ApiKind,
-    (api_version, kind, namespace): List<'_>,
+    list: List<'_>,
     each: &mut dyn FnMut(Value),
 ) -> Result<(), ReadError> {
+    let mut next = String::new();
+    loop {
+        next = page(api, resource, list, &next, each).await?;
+        if next.is_empty() {
+            return Ok(());
+        }
+    }
+}
+
+/// Hands over the objects of one page, and returns where the next begins.
+async fn page(
+    api: &ApiClient,
+    resource: &ApiKind,
+    (api_version, kind, namespace): List<'_>,
+    from: &str,
+    each: &mut dyn FnMut(Value),
+) -> Result<String, ReadError> {
     let only_metadata = is_confidential(kind);
     let options = ListOptions { page_size: PAGE_SIZE, only_metadata, ..ListOptions::default() };
     let each = |mut item: Value| {
         drop_managers(&mut item);
         each(typed(item, api_version, kind));
     };
-    let listed = api.for_each(&path_of(resource, namespace), options, each).await;
+    let listed = api.page(&path_of(resource, namespace), options, from, each).await;
     let what = || in_scope(&resource.qualified(), resource, namespace);
-    listed.map(|_| ()).map_err(|error| problem(error, &what(), resource))
+    listed.map_err(|error| problem(error, &what(), resource))
 }
 
 /// Drops who manages which field, which takes more memory than all the rest of a pod. It tells what a pod's author wrote where

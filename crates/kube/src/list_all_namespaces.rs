@@ -3,13 +3,13 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use headroom_core::request::kinds::PodKind;
+use headroom_dryrun::cluster_reader::{ClusterReader, Kept, List, ReadError};
+use headroom_dryrun::kinds::{ApiKind, metadata};
 use serde_json::Value;
 
-use headroom_dryrun::cluster_reader::{ClusterReader, List, ReadError};
-use headroom_dryrun::kinds::{ApiKind, metadata};
-
-/// By namespace, or why a list of all is not to be had.
-type Listed = Result<BTreeMap<String, Vec<Value>>, ReadError>;
+/// By namespace and name, or why a list of all is not to be had.
+type Listed = Result<BTreeMap<String, BTreeMap<String, Kept>>, ReadError>;
 
 pub struct AtOnce<S> {
     below: S,
@@ -24,21 +24,28 @@ impl<S: ClusterReader> AtOnce<S> {
     fn all(&mut self, (api_version, kind, _): List<'_>) -> &Listed {
         let below = &mut self.below;
         self.lists.entry((api_version.to_owned(), kind.to_owned())).or_insert_with(|| {
-            let mut listed: BTreeMap<String, Vec<Value>> = BTreeMap::new();
+            let mut listed: BTreeMap<String, BTreeMap<String, Kept>> = BTreeMap::new();
             let mut add = |object: Value| {
-                listed.entry(metadata(&object, "namespace").to_owned()).or_default().push(object);
+                let of_namespace = listed.entry(metadata(&object, "namespace").to_owned()).or_default();
+                of_namespace.insert(metadata(&object, "name").to_owned(), Kept::from(&object));
             };
             below.visit((api_version, kind, None), &mut add)?;
             Ok(listed)
         })
+    }
+
+    fn is_known(&self, (api_version, kind, _): List<'_>) -> bool {
+        self.lists.contains_key(&(api_version.to_owned(), kind.to_owned()))
     }
 }
 
 impl<S: ClusterReader> ClusterReader for AtOnce<S> {
     fn list(&mut self, list: List<'_>) -> Result<Vec<Value>, ReadError> {
         match (self.all(list), list.2) {
-            (Ok(listed), Some(namespace)) => Ok(listed.get(namespace).cloned().unwrap_or_default()),
-            (Ok(listed), None) => Ok(listed.values().flatten().cloned().collect()),
+            (Ok(listed), Some(namespace)) => {
+                Ok(listed.get(namespace).into_iter().flat_map(BTreeMap::values).map(Kept::value).collect())
+            }
+            (Ok(listed), None) => Ok(listed.values().flat_map(BTreeMap::values).map(Kept::value).collect()),
             (Err(_), Some(_)) => self.below.list(list),
             (Err(problem), None) => Err(problem.clone()),
         }
@@ -46,21 +53,19 @@ impl<S: ClusterReader> ClusterReader for AtOnce<S> {
 
     fn visit(&mut self, list: List<'_>, each: &mut dyn FnMut(Value)) -> Result<(), ReadError> {
         let (api_version, kind, namespace) = list;
-        let key = (api_version.to_owned(), kind.to_owned());
-        match (self.lists.get_mut(&key), namespace) {
-            // Lists that were read before are not read again. They are given away, because a large cluster has gigabytes.
-            (Some(Ok(listed)), None) => {
-                let listed = std::mem::take(listed);
-                self.lists.remove(&key);
-                listed.into_values().flatten().for_each(each);
-                Ok(())
-            }
-            (Some(Ok(listed)), Some(namespace)) => {
-                listed.get(namespace).into_iter().flatten().cloned().for_each(each);
-                Ok(())
-            }
-            (Some(Err(_)) | None, _) => self.below.visit(list, each),
+        let api_kind = ApiKind::new(api_version, kind);
+        if PodKind::of(&api_kind.group, &api_kind.plural).is_some() && !self.is_known(list) {
+            return self.below.visit(list, each);
         }
+        match (self.all(list), namespace) {
+            (Ok(listed), None) => listed.values().flat_map(BTreeMap::values).map(Kept::value).for_each(each),
+            (Ok(listed), Some(namespace)) => {
+                listed.get(namespace).into_iter().flat_map(BTreeMap::values).map(Kept::value).for_each(each);
+            }
+            (Err(_), Some(_)) => return self.below.visit(list, each),
+            (Err(problem), None) => return Err(problem.clone()),
+        }
+        Ok(())
     }
 
     /// They are asked for once, so there is nothing to keep.
@@ -79,14 +84,11 @@ impl<S: ClusterReader> ClusterReader for AtOnce<S> {
     }
 
     fn get(&mut self, list: List<'_>, name: &str) -> Result<Option<Value>, ReadError> {
-        let (api_version, kind, namespace) = list;
-        let is_known = self.lists.contains_key(&(api_version.to_owned(), kind.to_owned()));
         // Single objects are few, but each namespace is looked at.
-        if (is_known || kind == "Namespace")
+        if (self.is_known(list) || list.1 == "Namespace")
             && let Ok(listed) = self.all(list)
         {
-            let within = listed.get(namespace.unwrap_or_default()).map(Vec::as_slice).unwrap_or_default();
-            return Ok(within.iter().find(|object| metadata(object, "name") == name).cloned());
+            return Ok(listed.get(list.2.unwrap_or_default()).and_then(|within| within.get(name)).map(Kept::value));
         }
         self.below.get(list, name)
     }
@@ -136,18 +138,21 @@ mod tests {
     }
 
     #[test]
-    fn what_was_listed_is_handed_over_without_another_read() {
+    fn what_was_visited_is_known_but_for_what_runs() {
         let mut around = AtOnce::new(Counted { asked: Vec::new(), refuses_all: false });
         let mut seen = Vec::new();
-        around.list(("v1", "LimitRange", None)).unwrap();
-        for namespace in [Some("a"), None] {
-            around.visit(("v1", "LimitRange", namespace), &mut |object| seen.push(object)).unwrap();
+        for kind in ["LimitRange", "Pod"] {
+            for namespace in [None, Some("a")] {
+                around.visit(("v1", kind, namespace), &mut |object| seen.push(object)).unwrap();
+            }
         }
-        assert_eq!(seen.iter().map(|object| metadata(object, "namespace")).collect::<Vec<_>>(), ["a", "a", "b"]);
-        assert_eq!(around.below.asked, ["LimitRange *"]);
-        // It is gone then, so the next who asks gets what is there.
-        assert_eq!(around.list(("v1", "LimitRange", Some("b"))).unwrap().len(), 1);
-        assert_eq!(around.below.asked, ["LimitRange *"; 2]);
+        assert_eq!(
+            seen.iter().map(|object| metadata(object, "namespace")).collect::<Vec<_>>(),
+            ["a", "b", "a"].repeat(2)
+        );
+        assert_eq!(around.below.asked, ["LimitRange *", "Pod *", "Pod a"]);
+        let found = around.get(("v1", "LimitRange", Some("b")), "limits").unwrap();
+        assert_eq!((found.is_some(), around.below.asked.len()), (true, 3));
     }
 
     #[test]

@@ -18,6 +18,8 @@ pub mod sarif;
 
 pub mod page;
 
+pub mod list_writer;
+
 pub mod progress;
 
 use std::path::Path;

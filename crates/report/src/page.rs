@@ -97,11 +97,10 @@ impl Page {
     pub fn yaml(value: &impl Serialize) -> anyhow::Result<Self> {
         // By way of a value, so that YAML and JSON cannot tell different things.
         let value = serde_json::to_value(value)?;
-        let text = serde_saphyr::to_string(&value)?;
-        if text.chars().any(|character| character != '\n' && is_hidden(character)) || text.lines().any(is_command) {
-            return Self::json(&value);
+        match yaml(&value)? {
+            Some(text) => Ok(Self::of_document(text)),
+            None => Self::json(&value),
         }
-        Ok(Self::of_document(if text.ends_with('\n') { text } else { text + "\n" }))
     }
 
     /// A document of another format, which has escaped the texts in it as that format does.
@@ -155,6 +154,24 @@ impl fmt::Display for Page {
             _ => f.write_str(&self.text(None, Paint::OFF)),
         }
     }
+}
+
+/// An item of a list in a YAML document; as JSON where [`Page::yaml`] would be.
+pub(crate) fn yaml_item(value: &impl Serialize) -> anyhow::Result<String> {
+    let item = serde_json::to_value([value])?;
+    match yaml(&item)? {
+        Some(text) => Ok(text),
+        None => Ok(format!("- {}\n", compact_json(value)?)),
+    }
+}
+
+/// YAML with a line end; none if something hidden, or a command to a CI runner, would be in it.
+fn yaml(value: &serde_json::Value) -> anyhow::Result<Option<String>> {
+    let text = serde_saphyr::to_string(value)?;
+    if text.chars().any(|character| character != '\n' && is_hidden(character)) || text.lines().any(is_command) {
+        return Ok(None);
+    }
+    Ok(Some(if text.ends_with('\n') { text } else { text + "\n" }))
 }
 
 /// Indented JSON with a line end. Whatever is hidden in it is in a string, and is escaped there.

@@ -1,6 +1,7 @@
 //! What other requests mean for a HorizontalPodAutoscaler that scales by a share of them: the same usage is another
 //! share. Told are the target that keeps everything as it is, and how many pods there would be without it.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use headroom_core::amount::Quantity;
@@ -8,7 +9,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::owners::WorkloadRef;
-use headroom_dryrun::cluster_reader::{ClusterReader, ReadError};
+use headroom_dryrun::cluster_reader::{ClusterReader, Kept, ReadError};
 use headroom_dryrun::kinds::{ApiKind, metadata};
 
 /// A target that is a share of the requests.
@@ -71,10 +72,30 @@ pub fn list(cluster: &mut dyn ClusterReader, namespace: Option<&str>) -> Result<
     Ok(Vec::new())
 }
 
+/// HorizontalPodAutoscalers as they stand, by namespace.
+#[derive(Debug, Default)]
+pub struct Autoscalers(BTreeMap<String, Vec<Kept>>);
+
+impl Autoscalers {
+    pub fn add(&mut self, object: &Value) {
+        self.0.entry(metadata(object, "namespace").to_owned()).or_default().push(Kept::from(object));
+    }
+
+    fn of(&self, workload: &WorkloadRef) -> impl Iterator<Item = Value> {
+        let within = self.0.get(&workload.namespace).into_iter().flatten();
+        within.map(Kept::value).filter(|autoscaler| is_about(autoscaler, workload))
+    }
+}
+
 /// Of each target that would mean something else afterwards.
-pub fn effects(workload: &WorkloadRef, autoscalers: &[Value], requested: &[Requested<'_>], pods: u64) -> Vec<Scaled> {
+pub fn effects(
+    workload: &WorkloadRef,
+    autoscalers: &Autoscalers,
+    requested: &[Requested<'_>],
+    pods: u64,
+) -> Vec<Scaled> {
     let mut effects = Vec::new();
-    for autoscaler in autoscalers.iter().filter(|autoscaler| is_about(autoscaler, workload)) {
+    for autoscaler in &autoscalers.of(workload).collect::<Vec<_>>() {
         let number = |path: &str| autoscaler.pointer(path).and_then(Value::as_u64);
         let pods = number("/status/currentReplicas").filter(|pods| *pods > 0).unwrap_or(pods).max(1);
         let (least, most) = (number("/spec/minReplicas").unwrap_or(1), number("/spec/maxReplicas").unwrap_or(u64::MAX));
@@ -222,7 +243,9 @@ mod tests {
     }
 
     fn check(autoscaler: Value, containers: &[Requested<'_>], expected: Option<(u64, u64)>) {
-        let effects = effects(&WorkloadRef::new("shop", "Deployment", "web"), &[autoscaler], containers, 4);
+        let mut autoscalers = Autoscalers::default();
+        autoscalers.add(&autoscaler);
+        let effects = effects(&WorkloadRef::new("shop", "Deployment", "web"), &autoscalers, containers, 4);
         assert_eq!(effects.first().map(|effect| (effect.target_to_keep, effect.pods_after)), expected);
     }
 

@@ -19,7 +19,7 @@ use headroom_core::{Context, Request, Settings, limit_rules, limits as bounds};
 use serde_json::{Value, json};
 
 use super::amounts::Delta;
-use super::autoscaler;
+use super::autoscaler::{self, Autoscalers};
 use super::distribution::Distribution;
 use super::evaluate_with_history as evaluate;
 use super::history::{ContainerUsage, Histories};
@@ -38,7 +38,7 @@ use headroom_dryrun::kinds::{ApiKind, metadata};
 /// What the recommendations of all workloads have in common.
 pub struct Engine<'s> {
     pub usage: Usage<'s>,
-    pub autoscalers: &'s [Value],
+    pub autoscalers: &'s Autoscalers,
     /// The settings for recommendations, which read usage history.
     pub settings: &'s Value,
     /// The policy's own settings, which may read none.
@@ -67,13 +67,9 @@ impl Engine<'_> {
         cluster: &mut dyn ClusterReader,
         notes: &mut Vec<ReadError>,
     ) -> Result<Option<(Workload, Vec<QuotaEffect>)>, String> {
-        let asked = Asked {
-            engine: self,
-            object: &entry.object,
-            kind: ApiKind::of(&entry.object),
-            namespace: &entry.key.namespace,
-        };
-        let Some(mut now) = asked.evaluate_live(&entry.object, cluster)? else { return Ok(None) };
+        let object = &entry.object.value();
+        let asked = Asked { engine: self, object, kind: ApiKind::of(object), namespace: &entry.key.namespace };
+        let Some(mut now) = asked.evaluate_live(object, cluster)? else { return Ok(None) };
         for problem in &now.missing {
             if !notes.contains(problem) {
                 notes.push(problem.clone());

@@ -1,6 +1,6 @@
 //! The workloads of a cluster, the chain of their owners, their pods, and who scales them.
 //!
-//! Kubernetes' own kinds are read whole, because their templates are evaluated; of pods, and of ReplicaSets and Jobs that
+//! Kubernetes' own kinds are kept whole, because their templates are evaluated; of pods, and of ReplicaSets and Jobs that
 //! something makes, only a few facts are kept, so that a large cluster fits into little memory.
 
 mod classify;
@@ -12,9 +12,9 @@ use serde_json::{Value, json};
 
 use self::classify::Classifier;
 pub use self::running::Running;
-use super::autoscaler;
+use super::autoscaler::{self, Autoscalers};
 use super::owners::{Pods, WorkloadRef};
-use headroom_dryrun::cluster_reader::{ClusterReader, ReadError};
+use headroom_dryrun::cluster_reader::{ClusterReader, Kept, ReadError};
 use headroom_dryrun::evaluate::request;
 use headroom_dryrun::kinds::{ApiKind, metadata};
 
@@ -24,7 +24,7 @@ pub struct Entry {
     pub key: WorkloadRef,
     pub api_version: String,
     /// The object with the containers: the workload itself, or what it owns where its own kind is not known here.
-    pub object: Value,
+    pub object: Kept,
     /// The name of that object, if it is not the workload itself: `replicaset/web-5d8f`.
     pub through: Option<String>,
     /// The object at the top of the owners above the workload: `kafka/events`.
@@ -41,8 +41,7 @@ pub struct Entry {
 pub struct Inventory {
     pub entries: Vec<Entry>,
     pub pods: Pods,
-    /// HorizontalPodAutoscalers as they stand.
-    pub autoscalers: Vec<Value>,
+    pub autoscalers: Autoscalers,
     pub notes: Vec<String>,
     /// True if some kinds could not be read, as the notes say.
     pub is_partial: bool,
@@ -70,12 +69,12 @@ pub fn makes_pods(kind: &ApiKind) -> bool {
 
 impl Entry {
     /// An object that is in the cluster.
-    pub fn of_cluster(object: Value) -> Self {
-        let kind = ApiKind::of(&object);
+    pub fn of_cluster(object: &Value) -> Self {
+        let kind = ApiKind::of(object);
         Self {
-            key: WorkloadRef::new(metadata(&object, "namespace"), &kind.kind, metadata(&object, "name")),
+            key: WorkloadRef::new(metadata(object, "namespace"), &kind.kind, metadata(object, "name")),
             api_version: kind.api_version(),
-            object,
+            object: Kept::from(object),
             through: None,
             managed_by: None,
             running: Running::default(),
@@ -88,16 +87,17 @@ impl Entry {
     pub fn of_image(namespace: &str, container: &str, image: &str) -> Self {
         let object = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "any", "namespace": namespace},
             "spec": {"containers": [{"name": container, "image": image}]}});
-        Self { key: WorkloadRef::new(namespace, "Image", image), exists: false, ..Self::of_cluster(object) }
+        Self { key: WorkloadRef::new(namespace, "Image", image), exists: false, ..Self::of_cluster(&object) }
     }
 }
 
 impl Entry {
     /// The images of its containers, as far as the place of its template is known.
     pub fn images(&self) -> Vec<String> {
-        let pod = request::pod_of(&self.object);
+        let object = self.object.value();
+        let pod = request::pod_of(&object);
         let containers = ["/spec/containers", "/spec/initContainers"].into_iter().filter_map(|list| {
-            let containers = pod.as_ref().unwrap_or(&self.object).pointer(list)?.as_array()?;
+            let containers = pod.as_ref().unwrap_or(&object).pointer(list)?.as_array()?;
             Some(containers.iter().filter_map(|of| Some(of.get("image")?.as_str()?.to_owned())).collect::<Vec<_>>())
         });
         containers.flatten().collect()
@@ -146,7 +146,7 @@ impl Inventory {
         advised: impl Fn(ReadError) -> String,
     ) {
         match autoscaler::list(cluster, namespace) {
-            Ok(autoscalers) => self.autoscalers.extend(autoscalers),
+            Ok(autoscalers) => autoscalers.iter().for_each(|object| self.autoscalers.add(object)),
             Err(error) => {
                 self.notes.push(advised(error.context("HorizontalPodAutoscalers are not looked at")));
                 self.is_partial = true;

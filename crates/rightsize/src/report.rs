@@ -184,12 +184,12 @@ impl Report {
     /// Each note once, with the first workload that it is about.
     pub fn all_notes(&self) -> Vec<String> {
         let mut about: Vec<(&str, Vec<&WorkloadRef>)> = Vec::new();
-        for workload in &self.workloads {
-            for note in &workload.notes {
-                match about.iter_mut().find(|(have, _)| have == note) {
-                    Some((_, workloads)) => workloads.push(&workload.key),
-                    None => about.push((note, vec![&workload.key])),
-                }
+        let mut places: BTreeMap<&str, usize> = BTreeMap::new();
+        for (note, workload) in self.workloads.iter().flat_map(|of| of.notes.iter().map(move |note| (note, &of.key))) {
+            let place = *places.entry(note).or_insert(about.len());
+            match about.get_mut(place) {
+                Some((_, workloads)) => workloads.push(workload),
+                None => about.push((note, vec![workload])),
             }
         }
         let worded = about.into_iter().map(|(note, workloads)| match workloads.as_slice() {

@@ -11,28 +11,29 @@ use super::risk::Risk;
 use super::table;
 use super::workload::{Container, ResourceAdvice, Workload};
 
+/// A report in short, which owns what it says: the report itself is several times as large.
 #[derive(Debug, Serialize)]
-pub struct Summary<'a> {
+pub struct Summary {
     /// What is at risk, and what nobody has measured; empty if nothing is.
     headline: String,
     /// Where usage was read.
     source: String,
-    total: &'a Total,
+    total: Total,
     /// As in the report.
-    risks: &'a [Risk],
-    lines: Vec<Line<'a>>,
-    quotas: &'a [QuotaEffect],
+    risks: Vec<Risk>,
+    lines: Vec<Line>,
+    quotas: Vec<QuotaEffect>,
     notes: Vec<String>,
 }
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Line<'a> {
-    namespace: &'a str,
+struct Line {
+    namespace: String,
     /// `deployment/web`
     object: String,
     pods: u64,
-    container: &'a str,
+    container: String,
     is_init: bool,
     resource: &'static str,
     request: Option<Amount>,
@@ -72,32 +73,32 @@ struct Level {
 const DRAWN: [&str; 5] = ["p50", "p90", "p95", "p99", "peak"];
 
 /// None if nothing runs.
-pub fn of(report: &Report) -> Option<Summary<'_>> {
+pub fn of(report: Report) -> Option<Summary> {
     let lines = report.containers().flat_map(|(workload, container)| {
         container.resources.iter().map(move |advice| Line::of(workload, container, advice))
     });
-    let lines: Vec<Line<'_>> = lines.collect();
+    let lines: Vec<Line> = lines.collect();
     let is_of_something = !lines.is_empty();
     is_of_something.then(|| Summary {
         headline: report.headline(),
         source: report.source.to_string(),
-        total: &report.total,
-        risks: &report.risks,
-        lines,
-        quotas: &report.quotas,
         notes: report.all_notes(),
+        total: report.total,
+        risks: report.risks,
+        lines,
+        quotas: report.quotas,
     })
 }
 
-impl<'a> Line<'a> {
-    fn of(workload: &'a Workload, container: &'a Container, advice: &'a ResourceAdvice) -> Self {
+impl Line {
+    fn of(workload: &Workload, container: &Container, advice: &ResourceAdvice) -> Self {
         let amount = |amount: &Quantity| Amount::new(amount.to_string(), amount);
         let levels = advice.used.iter().flat_map(|used| used.at(&DRAWN));
         Self {
-            namespace: &workload.key.namespace,
+            namespace: workload.key.namespace.clone(),
             object: workload.key.to_string(),
             pods: workload.pods,
-            container: &container.name,
+            container: container.name.clone(),
             is_init: container.is_init,
             resource: advice.resource.name(),
             request: advice.request.as_ref().map(|request| Amount::new(request.to_string(), &request.value)),

@@ -181,6 +181,22 @@ impl Scope {
         Ok(objects)
     }
 
+    /// Hands over all objects of a kind one by one. What surrounds those that run is remembered.
+    pub fn visit(
+        &self,
+        cluster: &mut dyn ClusterReader,
+        (api_version, kind): (&str, &str),
+        each: &mut dyn FnMut(Value),
+    ) -> Result<(), ReadError> {
+        for namespace in self.parts() {
+            match namespace {
+                Some(_) => cluster.list((api_version, kind, namespace))?.into_iter().for_each(&mut *each),
+                None => cluster.visit((api_version, kind, namespace), each)?,
+            }
+        }
+        Ok(())
+    }
+
     pub fn is_all(&self) -> bool {
         *self == Self::All
     }

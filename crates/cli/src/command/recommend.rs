@@ -309,14 +309,11 @@ pub struct Advised {
 /// evaluated becomes a note.
 pub fn on_all(
     opened: &mut Opened,
+    mut inventory: Inventory,
     target: &Target,
     usage: Option<&UsageArgs>,
     progress: &Progress,
 ) -> anyhow::Result<Advised> {
-    let all_namespaces = opened.scope.is_all();
-    let advised = |problem| rbac_hint::advised(problem, all_namespaces);
-    let inventory = Inventory::read(&mut opened.cluster, &opened.scope.parts(), advised);
-    let mut inventory = inventory.map_err(|problem| anyhow!(problem))?;
     let mut found = None;
     if let Some(usage) = usage {
         let from = usage.source(opened, &inventory, target.wants_cluster())?;
@@ -334,7 +331,7 @@ pub fn on_all(
     let settings = with_history(opened);
     let (workloads, effects) = run.evaluate(opened, &settings, progress)?;
     source.is_partial |= run.is_partial();
-    notes.extend(run.all_notes(all_namespaces));
+    notes.extend(run.all_notes(opened.scope.is_all()));
     let prices = usage.map(|usage| usage.costs.prices()).unwrap_or_default();
     let source = (source, headroom_rightsize::rule::of(&settings));
     let report = Report::new(source, workloads, quota_effect::together(effects), notes, prices, Order::Name);
@@ -524,7 +521,7 @@ impl Run<'_> {
                 }
                 (Err(problem), Some(origin)) => {
                     // Kubernetes' own words, if its validation knows the problem too.
-                    let problems = problems(&entry.object, None, &[]);
+                    let problems = problems(&entry.object.value(), None, &[]);
                     let problem = if problems.is_empty() { problem } else { problems.join("; ") };
                     unreadable.push(format!("{origin}: {problem}"));
                 }

@@ -6,22 +6,24 @@
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::Write as _;
+use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
+use std::sync::Arc;
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use headroom_core::cluster::usage::profile_layout::{API_VERSION, KIND};
 use headroom_core::truncate::count_of;
-use headroom_dryrun::cluster_reader::{ClusterReader, ReadError};
+use headroom_dryrun::cluster_reader::{ClusterReader, List, Overlay, ReadError};
 use headroom_dryrun::evaluate::tenant_quotas::TENANT_QUOTA;
-use headroom_dryrun::kinds::SNAPSHOT;
+use headroom_dryrun::kinds::{ApiKind, SNAPSHOT, metadata};
 use headroom_dryrun::recording::redact::Redaction;
+use headroom_report::list_writer::{Form, ListWriter, is_enough};
 use headroom_report::progress::Progress;
 use headroom_report::{Exit, Page, complain};
+use headroom_rightsize::inventory::{Inventory, TEMPLATES};
 use headroom_rightsize::rejections::{self, Rejections};
-use headroom_rightsize::summary;
-use serde::ser::Error as _;
-use serde::{Serialize, Serializer};
+use headroom_rightsize::summary::{self, Summary};
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::cluster_args::{Opened, Scope, Target, elsewhere, profiles_namespace};
@@ -52,8 +54,8 @@ pub struct Args {
     target: Target,
 }
 
-/// What surrounds objects, and what runs. Kinds that a cluster does not have are skipped.
-const KINDS: [(&str, &str); 18] = [
+/// What surrounds that which runs. Kinds that a cluster does not have are skipped.
+const KINDS: [(&str, &str); 10] = [
     ("v1", "Namespace"),
     TENANT_QUOTA,
     DEVICE_CLASS,
@@ -64,115 +66,148 @@ const KINDS: [(&str, &str); 18] = [
     ("v1", "PersistentVolumeClaim"),
     ("v1", "Service"),
     ("autoscaling/v2", "HorizontalPodAutoscaler"),
-    ("apps/v1", "Deployment"),
-    ("apps/v1", "StatefulSet"),
-    ("apps/v1", "DaemonSet"),
-    ("apps/v1", "ReplicaSet"),
-    ("v1", "ReplicationController"),
-    ("batch/v1", "CronJob"),
-    ("batch/v1", "Job"),
-    ("v1", "Pod"),
 ];
 
-pub fn run(args: Args) -> anyhow::Result<Exit> {
-    // OK because what cannot be listed for it was missed already.
-    let snapshot = take(&args.target, |opened| Ok(advice(opened, &args.target, None).unwrap_or_default().0))?;
-    if let ([], [problem, ..]) = (&*snapshot.items, &*snapshot.missed) {
-        // An earlier snapshot in that file is worth more than an empty one.
-        bail!("nothing could be read, so nothing was written: {problem}");
-    }
-    let document = match args.output.extension().and_then(OsStr::to_str) {
-        Some("yaml" | "yml") => Page::yaml(&snapshot.list())?,
-        _ => Page::json(&snapshot.list())?,
-    };
-    if let Some(advice) = &snapshot.elsewhere {
-        complain!("warning: the snapshot is empty: {advice}");
-    }
-    if args.output.as_os_str() == "-" {
-        headroom_report::print(&document)?;
-    } else {
-        let written = File::create(&args.output).and_then(|mut file| write!(file, "{document}"));
-        written.with_context(|| format!("cannot write `{}`", args.output.display()))?;
-        let mut page = Page::new();
-        writeln!(page, "{}: {}", args.output.display(), count_of(snapshot.items.len() as u64, "object"));
-        headroom_report::print(&page)?;
-    }
-    snapshot.missed.iter().for_each(|problem| complain!("warning: {problem}; the snapshot is without them"));
-    snapshot.notes.iter().for_each(|problem| complain!("note: {problem}; the snapshot is without them"));
-    Ok(if snapshot.missed.is_empty() { Exit::Fine } else { Exit::Error })
-}
-
+const POD: (&str, &str) = ("v1", "Pod");
 const DEVICE_CLASS: (&str, &str) = ("resource.k8s.io/v1", "DeviceClass");
 
 /// Kinds in no namespace that are for administrators: other users' snapshots are complete without.
 const OF_ADMINISTRATORS: [(&str, &str); 2] = [TENANT_QUOTA, DEVICE_CLASS];
 
+pub fn run(args: Args) -> anyhow::Result<Exit> {
+    let form = match args.output.extension().and_then(OsStr::to_str) {
+        Some("yaml" | "yml") => Form::Yaml,
+        _ => Form::Json,
+    };
+    let is_printed = args.output.as_os_str() == "-";
+    let to: Box<dyn Write> = match is_printed {
+        true => Box::new(io::stdout()),
+        false => Box::new(Created { path: args.output.clone(), file: None }),
+    };
+    let advise = |opened: &mut Opened, inventory| {
+        // OK because what cannot be listed for it was missed already.
+        Ok(advice(opened, inventory, &args.target, None).unwrap_or_default().0)
+    };
+    let snapshot = take(&args.target, ListWriter::new(BufWriter::new(to), form), advise)?;
+    let (count, elsewhere) = (snapshot.objects(), snapshot.elsewhere.clone());
+    let (missed, notes) = (snapshot.missed.clone(), snapshot.notes.clone());
+    if let (0, [problem, ..]) = (count, missed.as_slice()) {
+        bail!("nothing could be read, so nothing was written: {problem}");
+    }
+    match snapshot.finish() {
+        Err(error) if !(is_printed && is_enough(&error)) => {
+            return Err(error.context(format!("cannot write `{}`", args.output.display())));
+        }
+        _ => {}
+    }
+    if let Some(advice) = elsewhere {
+        complain!("warning: the snapshot is empty: {advice}");
+    }
+    if !is_printed {
+        let mut page = Page::new();
+        writeln!(page, "{}: {}", args.output.display(), count_of(count, "object"));
+        headroom_report::print(&page)?;
+    }
+    missed.iter().for_each(|problem| complain!("warning: {problem}; the snapshot is incomplete"));
+    notes.iter().for_each(|problem| complain!("note: {problem}; the snapshot is without them"));
+    Ok(if missed.is_empty() { Exit::Fine } else { Exit::Error })
+}
+
+/// A file that is created when something is written: an earlier snapshot in it is worth more than an empty one.
+struct Created {
+    path: PathBuf,
+    file: Option<File>,
+}
+
+impl Write for Created {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let file = match &mut self.file {
+            Some(file) => file,
+            none => none.insert(File::create(&self.path)?),
+        };
+        file.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.as_mut().map_or(Ok(()), File::flush)
+    }
+}
+
 /// What containers should request, and the trends of quotas, as the page reads them.
-#[derive(Debug, Clone, Default, Serialize)]
+#[derive(Debug, Clone, Default)]
 pub struct Advice {
-    advice: Value,
+    advice: Option<Arc<Summary>>,
     trends: Vec<Trend>,
 }
 
 /// Advice on everything that runs, and whether it is of a metrics store, which should not be read too often.
-pub fn advice(opened: &mut Opened, target: &Target, usage: Option<&UsageArgs>) -> anyhow::Result<(Advice, bool)> {
-    let Advised { report, trends, is_of_store } = recommend::on_all(opened, target, usage, &Progress::for_people())?;
-    Ok((Advice { advice: json!(summary::of(&report)), trends }, is_of_store))
+pub fn advice(
+    opened: &mut Opened,
+    inventory: Inventory,
+    target: &Target,
+    usage: Option<&UsageArgs>,
+) -> anyhow::Result<(Advice, bool)> {
+    let advised = recommend::on_all(opened, inventory, target, usage, &Progress::for_people())?;
+    let Advised { report, trends, is_of_store } = advised;
+    Ok((Advice { advice: summary::of(report).map(Arc::new), trends }, is_of_store))
 }
 
-/// A snapshot of what is there now, with advice on it. What may not be read is left out.
-pub fn take(target: &Target, advise: impl FnOnce(&mut Opened) -> anyhow::Result<Advice>) -> anyhow::Result<Snapshot> {
+/// Writes what is there now, and then takes advice on it. What may not be read is left out.
+pub fn take<W: Write>(
+    target: &Target,
+    to: ListWriter<W>,
+    advise: impl FnOnce(&mut Opened, Inventory) -> anyhow::Result<Advice>,
+) -> anyhow::Result<Snapshot<W>> {
     let mut opened = target.open()?;
+    let progress = Progress::for_people();
     // Of some namespaces, those are read otherwise.
-    let is_listed = |kind: (&str, &str)| {
-        opened.scope.is_all() || kind.1 != "Namespace" && kind.1 != KIND && !OF_ADMINISTRATORS.contains(&kind)
+    let is_listed = |kind: &(&str, &str)| {
+        opened.scope.is_all() || kind.1 != "Namespace" && kind.1 != KIND && !OF_ADMINISTRATORS.contains(kind)
     };
-    let listed: Vec<_> = KINDS.into_iter().filter(|kind| is_listed(*kind)).collect();
-    opened.prefetch(&listed, &Progress::for_people());
-    let mut snapshot = Snapshot::default();
-    for (api_version, kind) in KINDS {
-        match (kind, &opened.scope) {
-            ("Namespace", Scope::In(names)) => {
-                for name in names {
-                    let found = opened.cluster.get((api_version, kind, None), name);
-                    snapshot.take(found.map(|found| found.into_iter().collect()));
-                }
-            }
-            (KIND, Scope::In(namespaces)) => {
-                let profiles = opened.cluster.list((api_version, kind, Some(&profiles_namespace(&opened.settings))));
-                snapshot
-                    .take(profiles.map(|profiles| profiles.into_iter().map(|it| only_of(it, namespaces)).collect()));
-            }
-            (_, scope) if OF_ADMINISTRATORS.contains(&(api_version, kind)) => {
-                let is_of_all = scope.is_all();
-                match opened.cluster.list((api_version, kind, None)) {
-                    Ok(found) if is_of_all => snapshot.take(Ok(found)),
-                    Ok(found) => snapshot.take(Ok(found.into_iter().map(without_other_namespaces).collect())),
-                    Err(error) if error.is_unknown_kind() => {}
-                    Err(error) => snapshot.notes.push(error.to_string()),
-                }
-            }
-            (_, scope) => snapshot.take(scope.list(&mut opened.cluster, api_version, kind)),
-        }
+    let listed: Vec<_> = KINDS.into_iter().filter(is_listed).chain(TEMPLATES).chain([POD]).collect();
+    opened.prefetch(&listed, &progress);
+    let mut snapshot = Snapshot {
+        list: to,
+        settings: Value::Null,
+        advice: Advice::default(),
+        conditions: Rejections::default(),
+        rejections: rejections::Summary::default(),
+        missed: Vec::new(),
+        notes: Vec::new(),
+        elsewhere: None,
+        tenant_quotas: BTreeSet::new(),
+        redaction: Redaction::default(),
+    };
+    let of_namespaces = opened.scope.parts().len() as u64 * (TEMPLATES.len() as u64 + 1);
+    progress.begin(KINDS.len() as u64 + of_namespaces, "Reading");
+    for kind in KINDS {
+        snapshot.take(kind, &mut opened);
+        progress.advance(1);
     }
-    if snapshot.items.is_empty() && snapshot.missed.is_empty() {
+    // What runs is looked at and written in one reading.
+    let Opened { cluster, scope, .. } = &mut opened;
+    let inventory = Inventory::read(
+        &mut Copying { cluster, snapshot: &mut snapshot, progress: &progress },
+        &scope.parts(),
+        |problem| advised(problem, scope.is_all()),
+    );
+    progress.end();
+    if snapshot.objects() == 0 && snapshot.missed.is_empty() {
         snapshot.elsewhere = elsewhere(&opened.scope, &mut opened.cluster);
     }
-    let mut advice = advise(&mut opened).unwrap_or_else(|problem| {
-        snapshot.missed.push(format!("no recommendations: {problem:#}"));
-        Advice::default()
-    });
+    // Where nothing could be listed, all of it was missed already.
+    if let Ok(inventory) = inventory {
+        match advise(&mut opened, inventory) {
+            Ok(advice) => snapshot.advice = advice,
+            Err(problem) => snapshot.missed.push(format!("no recommendations: {problem:#}")),
+        }
+    }
     // A metrics store knows quotas that this user may not read.
-    let is_there = |trend: &Trend| !trend.namespace.is_empty() || snapshot.tenant_quotas.contains(&trend.quota);
-    advice.trends.retain(is_there);
-    let (api_version, kind) = SNAPSHOT;
-    let rejections = with_events(std::mem::take(&mut snapshot.rejections), &mut opened);
+    let Snapshot { advice, tenant_quotas, .. } = &mut snapshot;
+    advice.trends.retain(|trend| !trend.namespace.is_empty() || tenant_quotas.contains(&trend.quota));
+    let rejections = with_events(std::mem::take(&mut snapshot.conditions), &mut opened);
     snapshot.notes.extend(rejections.problem.clone());
-    let spec = json!({
-        "settings": opened.settings, "advice": advice.advice, "trends": advice.trends, "rejections": rejections,
-    });
-    let about = json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": "snapshot"}, "spec": spec});
-    snapshot.about = Some(Kept(about.to_string()));
+    (snapshot.rejections, snapshot.settings) = (rejections, opened.settings);
     Ok(snapshot)
 }
 
@@ -221,50 +256,46 @@ fn read_events(
 }
 
 /// A TenantQuota without the usage of each namespace, which readers of this snapshot should not see.
-fn without_other_namespaces(mut object: Value) -> Value {
+fn without_other_namespaces(object: &mut Value) {
     if let Some(Value::Object(status)) = object.get_mut("status") {
         status.remove("namespaces");
     }
-    object
 }
 
 /// A profile without the usage of other namespaces, which readers of this snapshot should not see.
-fn only_of(mut profile: Value, namespaces: &[String]) -> Value {
+fn only_of(profile: &mut Value, namespaces: &[String]) {
     let images = profile.pointer_mut("/spec/images").and_then(Value::as_object_mut);
     for image in images.into_iter().flat_map(|images| images.values_mut()) {
         if let Some(own) = image.get_mut("own").and_then(Value::as_object_mut) {
             own.retain(|of, _| namespaces.contains(of));
         }
     }
-    profile
 }
 
-/// Objects as kubectl writes several.
+/// What a snapshot says beside the objects.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct List<'s> {
+struct About<'s> {
     api_version: &'static str,
-    items: Vec<&'s Kept>,
     kind: &'static str,
     metadata: Value,
+    spec: Spec<'s>,
 }
 
-/// An object as text, which takes a tenth of the memory.
-pub struct Kept(String);
-
-impl Serialize for Kept {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        // As a value, so that it is indented like what is around it.
-        let object: Value = serde_json::from_str(&self.0).map_err(S::Error::custom)?;
-        object.serialize(serializer)
-    }
+#[derive(Serialize)]
+struct Spec<'s> {
+    advice: Option<&'s Summary>,
+    rejections: &'s rejections::Summary,
+    settings: &'s Value,
+    trends: &'s [Trend],
 }
 
-#[derive(Default)]
-pub struct Snapshot {
-    pub items: Vec<Kept>,
-    /// The policy's settings, and what containers should request by what they used.
-    about: Option<Kept>,
+/// A snapshot while it is written.
+pub struct Snapshot<W> {
+    list: ListWriter<W>,
+    /// The policy's, by which containers were looked at.
+    settings: Value,
+    advice: Advice,
     /// Why something is not in it.
     pub missed: Vec<String>,
     /// The same of what is for administrators, and of Events.
@@ -273,40 +304,115 @@ pub struct Snapshot {
     pub elsewhere: Option<String>,
     /// The names of those that were read.
     tenant_quotas: BTreeSet<String>,
-    /// As conditions tell of them.
-    rejections: Rejections,
+    /// What conditions tell of rejected Pods, and what Events add to that.
+    conditions: Rejections,
+    rejections: rejections::Summary,
     redaction: Redaction,
 }
 
-impl Snapshot {
-    /// As the page reads it.
-    pub fn text(&self) -> anyhow::Result<String> {
-        headroom_report::compact_json(&self.list())
+impl<W: Write> Snapshot<W> {
+    /// The number of objects of the cluster.
+    pub fn objects(&self) -> u64 {
+        self.list.objects()
     }
 
-    fn list(&self) -> List<'_> {
-        let items = self.items.iter().chain(&self.about).collect();
-        List { api_version: "v1", items, kind: "List", metadata: json!({}) }
+    /// Writes the rest.
+    pub fn finish(mut self) -> anyhow::Result<W> {
+        let (api_version, kind) = SNAPSHOT;
+        let Advice { advice, trends } = &self.advice;
+        let (rejections, settings) = (&self.rejections, &self.settings);
+        let spec = Spec { advice: advice.as_deref(), rejections, settings, trends };
+        self.list.add(&About { api_version, kind, metadata: json!({"name": "snapshot"}), spec });
+        self.list.finish()
     }
 
-    fn take(&mut self, read: Result<Vec<Value>, ReadError>) {
-        match read {
-            Ok(objects) => {
-                for mut object in objects {
-                    self.rejections.add_object(&object);
-                    self.redaction.redact(&mut object);
-                    if is_running(&object) {
-                        if object.get("kind").and_then(Value::as_str) == Some(TENANT_QUOTA.1) {
-                            let name = object.pointer("/metadata/name").and_then(Value::as_str);
-                            self.tenant_quotas.extend(name.map(str::to_owned));
-                        }
-                        self.items.push(Kept(object.to_string()));
+    /// Reads and writes one of [`KINDS`].
+    fn take(&mut self, kind: (&str, &str), opened: &mut Opened) {
+        let Opened { cluster, scope, settings, .. } = opened;
+        let (api_version, name) = kind;
+        let read = match (name, &*scope) {
+            ("Namespace", Scope::In(names)) => names.iter().try_for_each(|namespace| {
+                let found = cluster.get((api_version, name, None), namespace)?;
+                found.into_iter().for_each(|mut object| self.add(&mut object));
+                Ok(())
+            }),
+            (KIND, Scope::In(namespaces)) => {
+                let profiles = cluster.list((api_version, name, Some(&profiles_namespace(settings))));
+                profiles.map(|profiles| {
+                    for mut profile in profiles {
+                        only_of(&mut profile, namespaces);
+                        self.add(&mut profile);
                     }
+                })
+            }
+            (_, scope) if OF_ADMINISTRATORS.contains(&kind) => {
+                let read = cluster.list((api_version, name, None)).map(|found| {
+                    for mut object in found {
+                        if !scope.is_all() {
+                            without_other_namespaces(&mut object);
+                        }
+                        if kind == TENANT_QUOTA {
+                            self.tenant_quotas.insert(metadata(&object, "name").to_owned());
+                        }
+                        self.add(&mut object);
+                    }
+                });
+                match read {
+                    Err(error) if !error.is_unknown_kind() => return self.notes.push(error.to_string()),
+                    read => read,
                 }
             }
-            Err(error) if error.is_unknown_kind() => {}
-            Err(error) => self.missed.push(error.to_string()),
+            (_, scope) => scope.visit(cluster, kind, &mut |mut object| self.add(&mut object)),
+        };
+        self.miss(&read);
+    }
+
+    fn miss(&mut self, read: &Result<(), ReadError>) {
+        if let Err(error) = read
+            && !error.is_unknown_kind()
+        {
+            self.missed.push(error.to_string());
         }
+    }
+
+    /// Leaves out of an object what may be confidential, and writes it.
+    fn add(&mut self, object: &mut Value) {
+        self.conditions.add_object(object);
+        self.redaction.redact(object);
+        if is_running(object) {
+            self.list.add(object);
+        }
+    }
+}
+
+/// A cluster of which what is visited is also written into a snapshot, and handed on as it is there.
+struct Copying<'s, W> {
+    cluster: &'s mut Overlay,
+    snapshot: &'s mut Snapshot<W>,
+    progress: &'s Progress,
+}
+
+impl<W: Write> ClusterReader for Copying<'_, W> {
+    fn list(&mut self, list: List<'_>) -> Result<Vec<Value>, ReadError> {
+        self.cluster.list(list)
+    }
+
+    fn visit(&mut self, list: List<'_>, each: &mut dyn FnMut(Value)) -> Result<(), ReadError> {
+        let read = self.cluster.visit(list, &mut |mut object| {
+            self.snapshot.add(&mut object);
+            each(object);
+        });
+        self.snapshot.miss(&read);
+        self.progress.advance(1);
+        read
+    }
+
+    fn get(&mut self, list: List<'_>, name: &str) -> Result<Option<Value>, ReadError> {
+        self.cluster.get(list, name)
+    }
+
+    fn kind(&mut self, api_version: &str, kind: &str) -> ApiKind {
+        self.cluster.kind(api_version, kind)
     }
 }
 
@@ -318,7 +424,7 @@ fn is_running(object: &Value) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use headroom_dryrun::cluster_reader::{Folder, List, Overlay};
+    use headroom_dryrun::cluster_reader::Folder;
 
     /// A cluster in which the namespace `evil` has any number of Events, which the API server lists before those of `shop`.
     struct Flooded;

@@ -14,8 +14,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow, bail};
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use headroom_kube::signals;
+use headroom_report::list_writer::{Form, ListWriter};
 use headroom_report::{Exit, Page};
+use headroom_rightsize::inventory::Inventory;
 use ring::rand::{SecureRandom, SystemRandom};
 use tempfile::NamedTempFile;
 use tokio::net::TcpListener;
@@ -148,32 +152,35 @@ fn taken(target: &Target, sizing: Option<&Sizing>, asked: Asked) -> anyhow::Resu
         (target.namespaces, target.all_namespaces) = (vec![namespace], false);
     }
     target.cluster.token = asked.token;
-    let advise = |opened: &mut Opened| match sizing {
-        Some(sizing) => sizing.advice(opened, &target),
+    let advise = |opened: &mut Opened, inventory| match sizing {
+        Some(sizing) => sizing.advice(opened, inventory, &target),
         // OK because what cannot be listed for it was missed already.
-        None => Ok(snapshot::advice(opened, &target, None).unwrap_or_default().0),
+        None => Ok(snapshot::advice(opened, inventory, &target, None).unwrap_or_default().0),
     };
-    let mut snapshot = snapshot::take(&target, advise)?;
+    // Compressed at once: a large cluster has hundreds of megabytes.
+    let compressed = GzEncoder::new(Vec::new(), Compression::fast());
+    let mut snapshot = snapshot::take(&target, ListWriter::new(compressed, Form::CompactJson), advise)?;
     if let Some(first) = snapshot.missed.first_mut() {
         first.push_str(hint);
     }
-    if let Some(advice) = snapshot.elsewhere {
+    if let Some(advice) = &snapshot.elsewhere {
         bail!("{advice}");
     }
-    match snapshot.missed.first() {
-        Some(problem) if snapshot.items.is_empty() => bail!("{problem}"),
-        _ => Ok(Taken { text: snapshot.text()?, missed: snapshot.missed }),
+    let missed = std::mem::take(&mut snapshot.missed);
+    match missed.first() {
+        Some(problem) if snapshot.objects() == 0 => bail!("{problem}"),
+        _ => Ok(Taken { compressed: snapshot.finish()?.finish()?, missed }),
     }
 }
 
 impl Sizing {
-    fn advice(&self, opened: &mut Opened, target: &Target) -> anyhow::Result<Advice> {
+    fn advice(&self, opened: &mut Opened, inventory: Inventory, target: &Target) -> anyhow::Result<Advice> {
         let scope = (!target.all_namespaces).then(|| target.namespaces.join(","));
         let last = || self.last.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, advice)) = last().get(&scope).filter(|(at, _)| at.elapsed() < USAGE_AGE) {
             return Ok(advice.clone());
         }
-        let (advice, is_of_store) = snapshot::advice(opened, target, Some(&self.usage))?;
+        let (advice, is_of_store) = snapshot::advice(opened, inventory, target, Some(&self.usage))?;
         if is_of_store {
             last().insert(scope, (Instant::now(), advice.clone()));
         }

@@ -4,7 +4,8 @@
 //! tools keep the whole manifest in one, compressed or not. No decision depends on any of it, but on whether two of them are the same: so each
 //! value gets a number.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
+use std::hash::{BuildHasher as _, RandomState};
 
 use headroom_core::annotations::headroom_annotation;
 use headroom_core::annotations::limit_ranger::LIMIT_RANGER;
@@ -13,9 +14,12 @@ use serde_json::{Value, json};
 
 use crate::cluster_reader::without_bookkeeping;
 
-/// The values that were left out so far, with their numbers.
+/// The values that were left out so far, with their numbers. Of each there are two hashes, because some are whole manifests.
 #[derive(Debug, Default)]
-pub struct Redaction(BTreeMap<String, usize>);
+pub struct Redaction {
+    numbers: HashMap<[u64; 2], usize>,
+    hashers: [RandomState; 2],
+}
 
 /// Fields of a Secret or a ConfigMap that hold its contents.
 const CONTENTS: [&str; 3] = ["data", "stringData", "binaryData"];
@@ -97,8 +101,10 @@ impl Redaction {
     }
 
     fn leave_out(&mut self, value: &mut Value) {
-        let number = self.0.len() + 1;
-        let number = *self.0.entry(value.to_string()).or_insert(number);
+        let number = self.numbers.len() + 1;
+        let text = value.to_string();
+        let hashes = self.hashers.each_ref().map(|hasher| hasher.hash_one(&text));
+        let number = *self.numbers.entry(hashes).or_insert(number);
         *value = json!(format!("left out ({number})"));
     }
 }

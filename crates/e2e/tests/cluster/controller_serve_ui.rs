@@ -5,6 +5,7 @@ use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use flate2::read::GzDecoder;
 use headroom_e2e::cluster::{Cluster, create};
 use headroom_e2e::control_plane::Controllers;
 use kube::Client;
@@ -41,10 +42,16 @@ impl Page {
         let token = token.map(|token| format!("Authorization: Bearer {token}\r\n")).unwrap_or_default();
         write!(connection, "GET {path} HTTP/1.1\r\nHost: {}\r\n{token}Connection: close\r\n\r\n", self.address)
             .unwrap();
-        let mut answer = String::new();
-        connection.read_to_string(&mut answer).unwrap();
-        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-        (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
+        let (mut connection, mut head) = (BufReader::new(connection), String::new());
+        while !head.ends_with("\r\n\r\n") {
+            assert_ne!(connection.read_line(&mut head).unwrap(), 0, "{head}");
+        }
+        let mut body = String::new();
+        match head.contains("content-encoding: gzip\r\n") {
+            true => GzDecoder::new(connection).read_to_string(&mut body).unwrap(),
+            false => connection.read_to_string(&mut body).unwrap(),
+        };
+        (head.split(' ').nth(1).unwrap().parse().unwrap(), body)
     }
 }
 

@@ -27,7 +27,7 @@ fn observed(cpu_milli: u64, memory_mebi: u64, kill: Option<u64>) -> Observed {
 fn workload(containers: Value) -> Entry {
     let object = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": "shop"},
         "spec": {"replicas": 3, "template": {"spec": {"containers": containers}}}});
-    Entry::of_cluster(object)
+    Entry::of_cluster(&object)
 }
 
 fn around(objects: &[Value]) -> Overlay {
@@ -51,14 +51,15 @@ fn advised_by(workload: &Entry, histories: &Histories, around: &mut Overlay) -> 
     let now = Timestamp::from_unix_seconds(NOW).unwrap();
     let settings = json!({"estimates": {"namespace": "headroom", "replayTime": now.to_string()}});
     let usage = Usage::Read(histories);
-    let engine = Engine { usage, autoscalers: &[], settings: &settings, admission: &settings, now, containers: &[] };
+    let autoscalers = &Autoscalers::default();
+    let engine = Engine { usage, autoscalers, settings: &settings, admission: &settings, now, containers: &[] };
     engine.recommend(0, workload, around, &mut Vec::new()).unwrap().unwrap().0
 }
 
 /// The requests that admission gives to a pod of the workload that names none itself, with the same history published and
 /// the recommended limits.
 fn admitted(workload: &Entry, row: &Workload, used: &[(&str, Observed)], around: &mut Overlay) -> Option<Vec<Value>> {
-    let mut pod = review::pod_of(&workload.object).unwrap();
+    let mut pod = review::pod_of(&workload.object.value()).unwrap();
     for (container, row) in pod["spec"]["containers"].as_array_mut().unwrap().iter_mut().zip(&row.containers) {
         let mut limits = container["resources"]["limits"].clone();
         if let Some(limit) = row.resource(Resource::Memory).and_then(|memory| memory.recommended_limit.clone()) {
@@ -272,7 +273,7 @@ fn the_limit_of_a_killed_container_never_falls() {
         let settings = json!({"estimates": {"namespace": "headroom", "replayTime": now.to_string()}});
         let engine = Engine {
             usage: Usage::Read(&histories),
-            autoscalers: &[],
+            autoscalers: &Autoscalers::default(),
             settings: &settings,
             admission: &settings,
             now,
@@ -307,7 +308,7 @@ fn a_killed_container_gets_a_higher_limit_from_usage_profiles_too() {
         let mut cluster = HistoryOverlay::with(&mut around, "shop", now, "web", [published]);
         let engine = Engine {
             usage: Usage::Profiles,
-            autoscalers: &[],
+            autoscalers: &Autoscalers::default(),
             settings: &settings,
             admission: &settings,
             now,

@@ -16,15 +16,15 @@ use headroom_dryrun::kinds::{ApiKind, metadata};
 pub struct Classifier {
     owners: Owners,
     entries: BTreeMap<WorkloadRef, Entry>,
-    /// Objects that unknown kinds made: each may stand for its owner.
-    made: Vec<(Owner, Value)>,
+    /// The newest object that each owner of an unknown kind made, with its time: it may stand for its owner.
+    made: BTreeMap<WorkloadRef, (String, Entry)>,
     running: HashMap<(String, String), Running>,
     ended: u64,
     scaled_to_zero: u64,
 }
 
 impl Classifier {
-    pub fn add_template(&mut self, kind: &str, mut object: Value) {
+    pub fn add_template(&mut self, kind: &str, object: Value) {
         let namespace = metadata(&object, "namespace").to_owned();
         let key = WorkloadRef::new(&namespace, kind, metadata(&object, "name"));
         let owner = Owner::of(&object);
@@ -38,8 +38,7 @@ impl Classifier {
             _ if is_made && has_ended(&object) => return self.ended += 1,
             Some(owner) if is_made => {
                 if is_scaled(&object) {
-                    without_bookkeeping(&mut object);
-                    self.made.push((owner, object));
+                    self.add_made(owner, object);
                 }
                 return;
             }
@@ -53,10 +52,22 @@ impl Classifier {
 
     fn add(&mut self, key: WorkloadRef, mut object: Value) {
         without_bookkeeping(&mut object);
-        self.entries.insert(key, Entry::of_cluster(object));
+        self.entries.insert(key, Entry::of_cluster(&object));
     }
 
-    pub fn add_pod(&mut self, mut object: Value) {
+    fn add_made(&mut self, owner: Owner, mut object: Value) {
+        without_bookkeeping(&mut object);
+        let of_object = Entry::of_cluster(&object);
+        let key = WorkloadRef::new(&of_object.key.namespace, &owner.kind, &owner.name);
+        let time = metadata(&object, "creationTimestamp");
+        if self.made.get(&key).is_none_or(|(of_newest, _)| time > of_newest.as_str()) {
+            let through = Some(of_object.key.to_string());
+            let entry = Entry { key: key.clone(), api_version: owner.api_version, through, ..of_object };
+            self.made.insert(key, (time.to_owned(), entry));
+        }
+    }
+
+    pub fn add_pod(&mut self, object: Value) {
         let (namespace, name) = (metadata(&object, "namespace").to_owned(), metadata(&object, "name").to_owned());
         let key = WorkloadRef::new(&namespace, "Pod", &name);
         let owner = Owner::of(&object).filter(|owner| owner.kind != "Node");
@@ -70,16 +81,15 @@ impl Classifier {
         self.running.insert((namespace, name), Running::of_pod(&object));
         match owner {
             Some(owner) if is_known(&owner) => {}
-            Some(owner) => {
-                without_bookkeeping(&mut object);
-                self.made.push((owner, object));
-            }
+            Some(owner) => self.add_made(owner, object),
             None => self.add(key, object),
         }
     }
 
     pub fn finish(mut self, cluster: &mut dyn ClusterReader) -> Inventory {
-        self.add_owners_of_unknown_kinds();
+        for (key, (_, entry)) in self.made {
+            self.entries.entry(key).or_insert(entry);
+        }
         let mut entries: Vec<Entry> = self.entries.into_values().collect();
         let rank = |entry: &Entry| {
             let known = TEMPLATES.iter().position(|(_, kind)| *kind == entry.key.kind);
@@ -102,19 +112,6 @@ impl Classifier {
             }
         }
         inventory
-    }
-
-    /// The newest object that an unknown kind made stands for its owner.
-    fn add_owners_of_unknown_kinds(&mut self) {
-        let mut made = std::mem::take(&mut self.made);
-        made.sort_by(|(_, a), (_, b)| metadata(b, "creationTimestamp").cmp(metadata(a, "creationTimestamp")));
-        for (owner, object) in made {
-            let of_object = Entry::of_cluster(object);
-            let key = WorkloadRef::new(&of_object.key.namespace, &owner.kind, &owner.name);
-            let through = Some(of_object.key.to_string());
-            let entry = Entry { key: key.clone(), api_version: owner.api_version, through, ..of_object };
-            self.entries.entry(key).or_insert(entry);
-        }
     }
 }
 

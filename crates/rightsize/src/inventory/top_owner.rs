@@ -23,7 +23,7 @@ impl TopOwners {
         let first = match entry.through {
             // The workload itself is the owner of what was read.
             Some(_) => self.next(&entry.api_version, &entry.key, cluster),
-            None => Owner::of(&entry.object).filter(|owner| owner.kind != "Node").map(|owner| {
+            None => Owner::of(&entry.object.value()).filter(|owner| owner.kind != "Node").map(|owner| {
                 let key = WorkloadRef::new(&entry.key.namespace, &owner.kind, &owner.name);
                 (owner, key)
             }),

@@ -35,7 +35,7 @@ pub fn read(args: &Args, opened: &mut Opened, progress: &Progress) -> anyhow::Re
     inventory.entries.retain(|entry| {
         let is_of_kind = |kind: &String| kind.eq_ignore_ascii_case(&entry.key.kind);
         (args.kind.is_empty() || args.kind.iter().any(is_of_kind))
-            && args.selector.as_ref().is_none_or(|selector| selector.matches(&labels_of(&entry.object)))
+            && args.selector.as_ref().is_none_or(|selector| selector.matches(&labels_of(&entry.object.value())))
     });
     if inventory.entries.is_empty() && args.is_of_files() {
         bail!("no workloads found in the manifests");
@@ -80,7 +80,7 @@ fn keep_named(args: &Args, opened: &mut Opened, inventory: &mut Inventory) -> an
         let key = WorkloadRef::new(&opened.namespace, &kind.kind, &name);
         match inventory.entries.iter().find(|entry| entry.key == key) {
             Some(entry) => wanted.push(entry.clone()),
-            None => wanted.push(Entry::of_cluster(object(opened, &kind, &name)?)),
+            None => wanted.push(Entry::of_cluster(&object(opened, &kind, &name)?)),
         }
     }
     inventory.entries = wanted;
@@ -104,7 +104,7 @@ fn of_files(args: &Args, opened: &mut Opened) -> anyhow::Result<Inventory> {
         if kind.kind == "HorizontalPodAutoscaler" {
             opened.cluster.put(object).map_err(|malformed| anyhow!("{}: {malformed}", manifest.origin))?;
         } else if makes_pods(&kind) {
-            let entry = Entry::of_cluster(object);
+            let entry = Entry::of_cluster(&object);
             let WorkloadRef { namespace, kind, name } = &entry.key;
             // Where that cannot be known, the quotas have to bear the worst.
             let exists = matches!(opened.cluster.get((&entry.api_version, kind, Some(namespace)), name), Ok(Some(_)));
@@ -145,7 +145,7 @@ pub fn check_readable(args: &Args, opened: &mut Opened, inventory: &mut Inventor
         inventory.pods.owners = live.pods.owners;
     }
     let owned = inventory.entries.iter().find(|entry| {
-        let owner = || Owner::of(&entry.object).map(|owner| ApiKind::new(&owner.api_version, &owner.kind));
+        let owner = || Owner::of(&entry.object.value()).map(|owner| ApiKind::new(&owner.api_version, &owner.kind));
         entry.through.is_none() && owner().is_some_and(|kind| makes_pods(&kind))
     });
     match owned {

@@ -1,9 +1,10 @@
 //! The UI with a metrics store: recommendations, prices, and the trends of quotas.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 
+use flate2::read::GzDecoder;
 use serde_json::{Value, json};
 
 use super::{cluster, here, prometheus};
@@ -32,11 +33,12 @@ fn shown(arguments: &str) -> Value {
     let (host, path) = url.split_whitespace().next().unwrap().split_once('/').unwrap();
     let mut stream = TcpStream::connect(host).unwrap();
     write!(stream, "GET /{path}cluster.json HTTP/1.0\r\nHost: {host}\r\n\r\n").unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-    assert!(head.contains(" 200 "), "{answer}");
-    let list: Value = serde_json::from_str(body).unwrap();
+    let (mut stream, mut head) = (BufReader::new(stream), String::new());
+    while !head.ends_with("\r\n\r\n") {
+        assert_ne!(stream.read_line(&mut head).unwrap(), 0, "{head}");
+    }
+    assert!(head.contains(" 200 ") && head.contains("content-encoding: gzip\r\n"), "{head}");
+    let list: Value = serde_json::from_reader(GzDecoder::new(stream)).unwrap();
     list["items"].as_array().unwrap().last().unwrap()["spec"].clone()
 }
 
