@@ -15,7 +15,7 @@ mod world;
 
 use std::fmt::Write as _;
 use std::fs;
-use std::io::{self, BufRead as _, BufReader, Write as _};
+use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -23,6 +23,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use flate2::read::GzDecoder;
 use headroom_collector::store::Store;
 use headroom_fixtures::{api_server, servers, workspace_file};
 use headroom_quota_server::tls;
@@ -270,11 +271,12 @@ impl Scene {
         let mut said = String::new();
         BufReader::new(running.0.stdout.take().ok_or("no output")?).read_line(&mut said)?;
         let url = said.split(' ').find_map(|word| word.strip_prefix("http://")).ok_or("no address")?;
-        let answer = get(&format!("{url}cluster.json"))?;
+        let (compressed, answer) = get(&format!("{url}cluster.json"))?;
         Ok(vec![
             ("ui: CPU of a reading, s", processor_seconds_of(running.0.id())),
             ("ui: memory, MiB", high_water_mark(running.0.id()) as f64 / 1024.0),
-            ("ui: MB to the browser", answer as f64 / 1e6),
+            ("ui: MB to the browser, compressed", compressed as f64 / 1e6),
+            ("ui: MB in the browser", answer as f64 / 1e6),
         ])
     }
 }
@@ -289,17 +291,20 @@ impl Drop for Running {
     }
 }
 
-/// The length of a good answer.
-fn get(url: &str) -> Result<u64> {
+/// The length of a good answer, as it is sent and as it is read.
+fn get(url: &str) -> Result<(u64, u64)> {
     let (address, path) = url.split_once('/').ok_or("no path")?;
     let mut stream = TcpStream::connect(address)?;
     write!(stream, "GET /{path} HTTP/1.0\r\nHost: {address}\r\n\r\n")?;
-    let (mut stream, mut status) = (BufReader::new(stream), String::new());
-    stream.read_line(&mut status)?;
-    if !status.contains(" 200 ") {
-        return Err(format!("the page answers {status}").into());
+    let (mut stream, mut head) = (BufReader::new(stream), String::new());
+    while !head.ends_with("\r\n\r\n") && stream.read_line(&mut head)? > 0 {}
+    if !head.contains(" 200 ") {
+        return Err(format!("the page answers {head}").into());
     }
-    Ok(io::copy(&mut stream, &mut io::sink())?)
+    let mut sent = Vec::new();
+    stream.read_to_end(&mut sent)?;
+    let read = io::copy(&mut GzDecoder::new(sent.as_slice()), &mut io::sink())?;
+    Ok((sent.len() as u64, read))
 }
 
 struct Table {
