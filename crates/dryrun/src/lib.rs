@@ -12,6 +12,7 @@ pub mod clock;
 pub mod cluster_reader;
 pub mod kinds;
 pub mod manifest;
+pub mod quota_levels;
 pub mod settings;
 
 pub mod evaluate;

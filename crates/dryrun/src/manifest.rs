@@ -45,8 +45,17 @@ pub fn read_text(file: &Path, text: &str) -> Result<Vec<Manifest>, Malformed> {
 
 /// The objects in a text, and in place of each that cannot be read the problem.
 pub fn read_each(file: &Path, text: &str) -> Vec<Result<Manifest, Malformed>> {
+    read_each_with(file, text, &mut documents::parse)
+}
+
+/// The same where `parse` reads YAML documents.
+pub fn read_each_with(
+    file: &Path,
+    text: &str,
+    parse: &mut dyn FnMut(&str) -> documents::Parsed,
+) -> Vec<Result<Manifest, Malformed>> {
     let mut manifests = Vec::new();
-    for (document, read) in documents::read(text).into_iter().enumerate() {
+    for (document, read) in documents::read_with(text, parse).into_iter().enumerate() {
         let origin = |line| Origin { file: file.to_owned(), line, document };
         match read {
             Ok((line, object)) => flatten(&origin(line), object, &mut manifests),

@@ -4,11 +4,13 @@ use std::cell::RefCell;
 
 use wasm_bindgen::prelude::wasm_bindgen;
 
+use crate::memo::Memo;
 use crate::{call, play, policy, replay, whatif};
 
 thread_local! {
     /// The snapshot that is open. A worker has one thread.
     static CLUSTER: RefCell<Option<whatif::Cluster>> = const { RefCell::new(None) };
+    static MEMO: RefCell<Memo> = RefCell::default();
 }
 
 /// Opens a snapshot in place of the one before: `Opening` in, `Overview` out.
@@ -26,7 +28,7 @@ pub fn open(input: &str) -> String {
 pub fn simulate(input: &str) -> String {
     call(input, |play: play::Play| {
         CLUSTER.with_borrow(|cluster| match cluster {
-            Some(cluster) => Ok(cluster.evaluate(&play)),
+            Some(cluster) => Ok(MEMO.with_borrow_mut(|memo| cluster.evaluate(&play, memo))),
             None => Err("no snapshot is open".to_owned()),
         })
     })
@@ -35,7 +37,7 @@ pub fn simulate(input: &str) -> String {
 /// Evaluates what is in the panels: `Play` in, `Outcome` out.
 #[wasm_bindgen]
 pub fn evaluate(input: &str) -> String {
-    call(input, |play: play::Play| Ok(play.evaluate()))
+    call(input, |play: play::Play| Ok(MEMO.with_borrow_mut(|memo| play.evaluate_again(memo))))
 }
 
 /// The files by which kwctl decides again what was decided about one of the objects.

@@ -8,6 +8,7 @@ mod browser;
 mod diff;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod example;
+pub mod memo;
 mod place;
 pub mod play;
 pub mod policy;

@@ -9,13 +9,14 @@ use headroom_dryrun::cluster_reader::folder::in_namespace;
 use headroom_dryrun::cluster_reader::{ClusterReader, Folder, Overlay};
 use headroom_dryrun::evaluate::{self, Evaluation, Run, Verdict, request};
 use headroom_dryrun::explanation::Explanation;
-use headroom_dryrun::kinds::metadata;
 use headroom_dryrun::manifest::{self, Malformed, Manifest, yaml_spans};
+use headroom_dryrun::quota_levels::{QuotaLevel, QuotaLevels};
 use headroom_dryrun::settings;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::diff::{self, Part};
+use crate::memo::Memo;
 use crate::place;
 
 /// The panels as they are written.
@@ -133,7 +134,12 @@ const DEFAULT_NAMESPACE: &str = "default";
 
 impl Play {
     pub fn evaluate(&self) -> Outcome {
-        let Scene { manifests, mut run, problems, .. } = self.scene();
+        self.evaluate_again(&mut Memo::default())
+    }
+
+    /// The same where most of the panels was read before.
+    pub fn evaluate_again(&self, memo: &mut Memo) -> Outcome {
+        let Scene { manifests, mut run, problems, .. } = self.scene(memo);
         let levels_before = levels(&mut run.cluster);
         let mut outcome = Outcome { rows: Vec::new(), details: Vec::new(), quotas: Vec::new(), problems };
         for (row, Manifest { origin, object }) in manifests.iter().enumerate() {
@@ -154,18 +160,19 @@ impl Play {
     }
 
     /// Reads the panels. What can be read of them counts, even if something else cannot.
-    pub fn scene(&self) -> Scene {
+    pub fn scene(&self, memo: &mut Memo) -> Scene {
+        memo.begin();
         let mut problems = Vec::new();
         let mut around = Folder::default();
         for panel in AROUND {
-            for Manifest { object, .. } in self.read_sound(panel, &mut problems) {
+            for Manifest { object, .. } in self.read_sound(panel, memo, &mut problems) {
                 // OK because a LimitRange that cannot be read is one of the problems already.
                 let _ = around.put(in_namespace(object, self.namespace()));
             }
         }
         let settings = self.settings(&mut problems);
         let run = Run::new(Overlay::new(around, None), &settings, self.namespace());
-        Scene { manifests: self.read(Panel::Objects, &mut problems), run, settings, problems }
+        Scene { manifests: self.read(Panel::Objects, memo, &mut problems), run, settings, problems }
     }
 
     pub fn text(&self, panel: Panel) -> &str {
@@ -173,8 +180,8 @@ impl Play {
     }
 
     /// The objects of a panel, with what the API server would find wrong with its LimitRanges and quotas.
-    pub fn read_sound(&self, panel: Panel, problems: &mut Vec<Problem>) -> Vec<Manifest> {
-        let manifests = self.read(panel, problems);
+    pub fn read_sound(&self, panel: Panel, memo: &mut Memo, problems: &mut Vec<Problem>) -> Vec<Manifest> {
+        let manifests = self.read(panel, memo, problems);
         let documents = LazyCell::new(|| yaml_spans::documents(self.text(panel)).unwrap_or_default());
         for Manifest { origin, object } in &manifests {
             for text in evaluate::problems_of_bounds(object) {
@@ -184,10 +191,11 @@ impl Play {
         manifests
     }
 
-    fn read(&self, panel: Panel, problems: &mut Vec<Problem>) -> Vec<Manifest> {
+    fn read(&self, panel: Panel, memo: &mut Memo, problems: &mut Vec<Problem>) -> Vec<Manifest> {
         let mut note =
             |Malformed { origin, problem }| problems.push(Problem { panel, line: origin.line, text: problem });
-        let read = manifest::read_each(Path::new("page"), self.text(panel)).into_iter();
+        let read =
+            manifest::read_each_with(Path::new("page"), self.text(panel), &mut |text| memo.parse(text)).into_iter();
         read.filter_map(|manifest| manifest.map_err(&mut note).ok()).collect()
     }
 
@@ -269,56 +277,32 @@ fn note(evaluation: &Evaluation) -> Option<String> {
     }
 }
 
-pub type Levels = BTreeMap<(String, String), BTreeMap<String, (Quantity, Quantity)>>;
-
 /// Bound and usage under each name of each quota.
-pub fn levels(around: &mut Overlay) -> Levels {
-    let mut all = Levels::new();
+pub fn levels(around: &mut Overlay) -> QuotaLevels {
     // OK because a quota that cannot be counted is reported by every evaluation that needs it.
-    for quota in around.list(("v1", "ResourceQuota", None)).unwrap_or_default() {
-        let amounts = |field: &str| quota.pointer(field).and_then(Value::as_object).cloned().unwrap_or_default();
-        let used = amounts("/status/used");
-        let named = amounts("/status/hard").into_iter().filter_map(|(name, hard)| {
-            let used = used.get(&name).and_then(amount).unwrap_or(Quantity::ZERO);
-            Some((name, (amount(&hard)?, used)))
-        });
-        let key = (metadata(&quota, "namespace").to_owned(), metadata(&quota, "name").to_owned());
-        all.insert(key, named.collect());
-    }
-    all
+    QuotaLevels::of(&around.list(("v1", "ResourceQuota", None)).unwrap_or_default())
 }
 
-pub fn quotas(before: &Levels, after: &Levels) -> Vec<Level> {
-    let mut levels = Vec::new();
-    for ((namespace, quota), names) in after {
-        for (name, (hard, used)) in names {
-            let earlier = before.get(&(namespace.clone(), quota.clone())).and_then(|names| names.get(name));
-            // A quota among the objects is new: what it counts then was there before.
-            let earlier = earlier.map_or(used, |(_, used)| used);
-            levels.push(Level {
-                namespace: namespace.clone(),
-                quota: quota.clone(),
-                name: name.clone(),
-                hard: hard.to_string(),
-                before: earlier.to_string(),
-                after: used.to_string(),
-                share: share(earlier, hard).zip(share(used, hard)),
-            });
+pub fn quotas(before: &QuotaLevels, after: &QuotaLevels) -> Vec<Level> {
+    let bounded = after.iter().filter_map(|level| Some((level, level.hard.as_ref()?)));
+    let levels = bounded.map(|(QuotaLevel { key, used, .. }, hard)| {
+        // A quota among the objects is new: what it counts then was there before.
+        let earlier = before.get(key).map_or(used, |level| &level.used);
+        Level {
+            namespace: key.namespace.clone(),
+            quota: key.quota.clone(),
+            name: key.name.clone(),
+            hard: hard.to_string(),
+            before: earlier.to_string(),
+            after: used.to_string(),
+            share: share(earlier, hard).zip(share(used, hard)),
         }
-    }
-    levels
+    });
+    levels.collect()
 }
 
 /// In thousandths.
 fn share(part: &Quantity, whole: &Quantity) -> Option<u64> {
     let (part, whole) = (i128::from(part.milli_value()), i128::from(whole.milli_value()));
     (whole > 0 && part >= 0).then(|| u64::try_from(part * 1_000 / whole).unwrap_or(u64::MAX))
-}
-
-fn amount(value: &Value) -> Option<Quantity> {
-    match value {
-        Value::String(text) => text.parse().ok(),
-        Value::Number(number) => number.to_string().parse().ok(),
-        _ => None,
-    }
 }

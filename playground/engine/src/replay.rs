@@ -4,6 +4,7 @@ use headroom_dryrun::recording::{file_name, session};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::memo::Memo;
 use crate::play::{Play, Scene};
 
 /// One of the objects.
@@ -32,7 +33,7 @@ pub struct File {
 
 impl Wanted {
     pub fn files(&self) -> Result<Files, String> {
-        let Scene { manifests, mut run, settings, .. } = self.play.scene();
+        let Scene { manifests, mut run, settings, .. } = self.play.scene(&mut Memo::default());
         // Each object is evaluated in what those before it leave behind.
         let mut evaluation = None;
         for manifest in manifests.iter().take(self.row.saturating_add(1)) {

@@ -17,6 +17,7 @@ use headroom_dryrun::simulate::{Simulation, Subjects, put};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::memo::Memo;
 use crate::play::{Level, Panel, Play, Problem, levels, quotas};
 
 /// A snapshot that was opened, and everything in it evaluated as things are.
@@ -111,7 +112,8 @@ impl Cluster {
     }
 
     /// Evaluates everything as the panels would have it.
-    pub fn evaluate(&self, play: &Play) -> Trial {
+    pub fn evaluate(&self, play: &Play, memo: &mut Memo) -> Trial {
+        memo.begin();
         let mut problems = Vec::new();
         let settings = play.settings(&mut problems);
         let mut around = Overlay::new(Folder::default(), Some(Box::new(Rc::clone(&self.objects))));
@@ -122,7 +124,7 @@ impl Cluster {
         ];
         for (panel, kinds) in replaced {
             let before = problems.len();
-            for Manifest { origin, object } in play.read_sound(panel, &mut problems) {
+            for Manifest { origin, object } in play.read_sound(panel, memo, &mut problems) {
                 for object in placed(object, &self.namespaces) {
                     if let Err(text) = put(object, &mut around) {
                         problems.push(Problem { panel, line: origin.line, text });

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
+use headroom_playground::memo::Memo;
 use headroom_playground::play::{Panel, Play};
 use headroom_playground::whatif::{Cluster, Opening};
 use serde_json::{Value, json};
@@ -47,7 +48,7 @@ fn open(snapshot: String) -> (Cluster, Value) {
 fn trial(cluster: &Cluster, panels: &[(Panel, &str)]) -> Value {
     let mut panels: BTreeMap<Panel, String> = panels.iter().map(|(panel, text)| (*panel, (*text).to_owned())).collect();
     panels.entry(Panel::Settings).or_insert_with(|| "estimates: {mode: never}".to_owned());
-    serde_json::to_value(cluster.evaluate(&Play { panels, ..Play::default() })).unwrap()
+    serde_json::to_value(cluster.evaluate(&Play { panels, ..Play::default() }, &mut Memo::default())).unwrap()
 }
 
 #[test]

@@ -19,8 +19,8 @@ pub struct Overlay {
     bottom: Option<Box<dyn ClusterReader>>,
     /// Kinds of which only the top's objects count.
     replaced: Vec<(String, String)>,
-    /// The answers since an object of the kind was put here, because many objects need the same.
-    answers: BTreeMap<Asked, Result<Vec<u8>, ReadError>>,
+    /// The answers since an object of the kind was put here, because many objects need the same. Those of before are none.
+    answers: BTreeMap<Asked, Option<Result<Vec<u8>, ReadError>>>,
 }
 
 /// Kind, API version, namespace, name, field masks.
@@ -36,13 +36,13 @@ impl Overlay {
     /// Adds an object, or replaces the one of its name. A quota is counted anew unless it has a status.
     pub fn put(&mut self, object: Value) -> Result<(), Malformed> {
         let kind = object.get("kind").and_then(Value::as_str).unwrap_or_default();
-        self.answers.retain(|asked, _| asked.0 != kind);
+        self.forget(kind);
         self.top.put(object)
     }
 
     /// From now on only the objects of this kind count that were put here: the others are as if deleted.
     pub fn replace_all(&mut self, api_version: &str, kind: &str) {
-        self.answers.retain(|asked, _| asked.0 != kind);
+        self.forget(kind);
         self.replaced.push((api_version.to_owned(), kind.to_owned()));
     }
 
@@ -52,6 +52,11 @@ impl Overlay {
         let listed = self.bottom.as_mut().and_then(|bottom| bottom.list(("v1", "Namespace", None)).ok());
         names.extend(listed.into_iter().flatten().map(|namespace| metadata(&namespace, "name").to_owned()));
         names
+    }
+
+    /// Forgets what was answered about a kind.
+    fn forget(&mut self, kind: &str) {
+        self.answers.iter_mut().filter(|(asked, _)| asked.0 == kind).for_each(|(_, answer)| *answer = None);
     }
 
     fn below(&mut self, (api_version, kind, _): List<'_>) -> Option<&mut Box<dyn ClusterReader>> {
@@ -124,11 +129,11 @@ impl ClusterReader for Overlay {
             call.name.as_ref().map(ToString::to_string),
             call.field_masks.iter().map(ToString::to_string).collect(),
         );
-        if let Some(known) = self.answers.get(&asked) {
+        if let Some(Some(known)) = self.answers.get(&asked) {
             return known.clone();
         }
         let answer = super::answer(self, call);
-        self.answers.insert(asked, answer.clone());
+        self.answers.insert(asked, Some(answer.clone()));
         answer
     }
 

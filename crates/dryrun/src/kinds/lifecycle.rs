@@ -1,5 +1,7 @@
 //! The releases of Kubernetes that serve its own kinds.
 
+use std::sync::LazyLock;
+
 use headroom_core::nearest::nearest;
 
 use super::ApiKind;
@@ -16,8 +18,15 @@ struct Row {
     kinds: &'static str,
 }
 
-fn rows() -> impl Iterator<Item = Row> {
-    TABLE.lines().filter(|line| !line.starts_with('#')).filter_map(|line| {
+/// Each object is looked up several times.
+static ROWS: LazyLock<Vec<Row>> = LazyLock::new(|| rows_of(TABLE).collect());
+
+fn rows() -> impl Iterator<Item = &'static Row> {
+    ROWS.iter()
+}
+
+fn rows_of(table: &'static str) -> impl Iterator<Item = Row> {
+    table.lines().filter(|line| !line.starts_with('#')).filter_map(|line| {
         let (version, kinds) = line.split_once(": ")?;
         let mut words = version.split(' ');
         let (api_version, releases) = (words.next()?, words.next()?);
@@ -58,10 +67,10 @@ pub fn unserved(kind: &ApiKind, release: Option<u16>) -> Option<String> {
     let api_version = kind.api_version();
     let row = rows().find(|row| row.api_version == api_version && row.has(&kind.kind));
     let advice = match row {
-        Some(Row { introduced, .. }) if release.is_some_and(|release| release < introduced) => {
+        Some(Row { introduced, .. }) if release.is_some_and(|release| release < *introduced) => {
             format!("; it is new in Kubernetes 1.{introduced}")
         }
-        Some(Row { removed: Some(removed), replacement, .. }) if release.unwrap_or(NEWEST) >= removed => {
+        Some(Row { removed: Some(removed), replacement, .. }) if release.unwrap_or(NEWEST) >= *removed => {
             let instead = replacement.map(|replacement| format!(": use {replacement}")).unwrap_or_default();
             format!("; it was removed in Kubernetes 1.{removed}{instead}")
         }

@@ -12,8 +12,22 @@ pub(super) const TEMPLATE: &str = "{{";
 pub(super) const UNRENDERED: &str =
     "unrendered Helm template: run `helm template CHART | kubectl headroom check -f -` instead";
 
+/// The value of a YAML document, or a problem and the lines before it.
+pub type Parsed = Result<Value, (usize, String)>;
+
 /// Reads JSON values that follow each other, or YAML documents. Empty documents are left out.
 pub fn read(text: &str) -> Vec<Document> {
+    read_with(text, &mut parse)
+}
+
+/// Reads a YAML document.
+pub fn parse(document: &str) -> Parsed {
+    // A list of all pods of a cluster is long; but without anchors no text has more values than it has bytes.
+    yaml::read(document, document.len().max(LEAST_BUDGET))
+}
+
+/// Reads a text whose YAML documents `parse` reads, which may know some of them already.
+pub(super) fn read_with(text: &str, parse: &mut dyn FnMut(&str) -> Parsed) -> Vec<Document> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     // YAML has flow mappings too, so what is no JSON after all is given to YAML, whose complaint is the better one.
     if text.trim_start().starts_with(['{', '['])
@@ -23,10 +37,7 @@ pub fn read(text: &str) -> Vec<Document> {
     }
     let mut documents = Vec::new();
     for (first_line, part) in parts(text) {
-        // A list of all pods of a cluster is long; but without anchors no text has more values than it has bytes.
-        let document =
-            yaml::read(part, part.len().max(LEAST_BUDGET)).map_err(|(line, problem)| (first_line + line, problem));
-        match document {
+        match parse(part).map_err(|(line, problem)| (first_line + line, problem)) {
             Ok(Value::Null) => {}
             Ok(value) => documents.push(Ok((first_line + blank_lines(part), value))),
             // A template's braces are no YAML, and the reader's complaint about them helps nobody.

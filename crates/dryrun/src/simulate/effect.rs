@@ -1,44 +1,33 @@
 //! Finds what would change for each subject and each quota.
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
 use headroom_core::amount::Quantity;
 use headroom_core::json::Document;
 use headroom_core::request::{Pod, Requirement, pod_totals};
+use headroom_core::sort::{by_text, order};
 use serde_json::Value;
 
 use super::subjects::{Subject, Subjects};
 use crate::cluster_reader::{ClusterReader, Overlay};
 use crate::evaluate::tenant_quotas::{self, TENANT_QUOTA};
 use crate::evaluate::{self, Evaluation, Reason, Verdict, Warning, request};
-use crate::kinds::{ApiKind, metadata};
+use crate::kinds::ApiKind;
+use crate::quota_levels::{QuotaKey, QuotaLevel, QuotaLevels};
 
 /// A simulation of which the first half is done: things as they are.
 pub struct Simulation {
     subjects: Subjects,
     now: Vec<Looked>,
-    quotas: BTreeMap<QuotaName, Levels>,
+    quotas: QuotaLevels,
 }
-
-/// Namespace and name of a quota; a TenantQuota is in none.
-type QuotaName = (String, String);
-
-/// Bounds and usage of a quota, by resource.
-type Levels = BTreeMap<String, Level>;
-
-#[derive(Debug, Clone)]
-struct Level {
-    hard: Option<Quantity>,
-    used: Quantity,
-}
-
-const UNBOUNDED: Level = Level { hard: None, used: Quantity::ZERO };
 
 /// A subject evaluated.
 struct Looked {
     evaluation: Evaluation,
-    /// The amounts that one adds to quotas, by quota and resource.
-    adds: BTreeMap<(QuotaName, String), Quantity>,
+    /// The amounts that one adds to quotas.
+    adds: Vec<(QuotaKey, Quantity)>,
 }
 
 /// Everything that would change.
@@ -112,7 +101,7 @@ pub struct QuotaEffect {
 impl Simulation {
     pub fn begin(subjects: Subjects, settings: &str, cluster: &mut Overlay) -> Self {
         let now = subjects.found.iter().map(|subject| look(subject, settings, cluster)).collect();
-        let mut simulation = Self { subjects, now, quotas: BTreeMap::new() };
+        let mut simulation = Self { subjects, now, quotas: QuotaLevels::default() };
         simulation.quotas = simulation.levels(cluster);
         simulation
     }
@@ -140,68 +129,59 @@ impl Simulation {
         effects
     }
 
-    fn levels(&self, cluster: &mut Overlay) -> BTreeMap<QuotaName, Levels> {
-        let mut all = BTreeMap::new();
+    fn levels(&self, cluster: &mut Overlay) -> QuotaLevels {
+        let mut all = Vec::new();
         if tenant_quotas::prepare(cluster) == Ok(true) {
             let (api_version, kind) = TENANT_QUOTA;
-            for quota in cluster.list((api_version, kind, None)).unwrap_or_default() {
-                all.insert((String::new(), metadata(&quota, "name").to_owned()), levels_of(&quota));
-            }
+            all.extend(cluster.list((api_version, kind, None)).unwrap_or_default());
         }
         for namespace in self.namespaces() {
             // Objects that cannot be read are already reported with the subjects.
-            for quota in cluster.list(("v1", "ResourceQuota", Some(&namespace))).unwrap_or_default() {
-                all.insert((namespace.clone(), metadata(&quota, "name").to_owned()), levels_of(&quota));
-            }
+            all.extend(cluster.list(("v1", "ResourceQuota", Some(&namespace))).unwrap_or_default());
         }
-        all
+        QuotaLevels::of(&all)
     }
 
-    fn quota_effects(&self, quotas: &BTreeMap<QuotaName, Levels>, then: &[Looked]) -> Vec<QuotaEffect> {
+    fn quota_effects(&self, quotas: &QuotaLevels, then: &[Looked]) -> Vec<QuotaEffect> {
         let mut effects = Vec::new();
-        let none = Levels::new();
-        let all: BTreeSet<&QuotaName> = quotas.keys().chain(self.quotas.keys()).collect();
-        for name in all {
-            let (namespace, quota) = name;
-            let levels = quotas.get(name).unwrap_or(&none);
-            let before = self.quotas.get(name).unwrap_or(&none);
-            let names: BTreeSet<&String> = levels.keys().chain(before.keys()).collect();
-            for name in names {
-                let (new, old) = (levels.get(name), before.get(name));
-                let used = new.or(old).map(|level| level.used.clone()).unwrap_or(Quantity::ZERO);
-                let remade =
-                    used.plus(&self.growth(&((namespace.clone(), quota.clone()), name.clone()), old.is_some(), then));
-                let hard = |level: Option<&Level>| level.and_then(|level| level.hard.clone());
-                let (hard, new_hard) = (hard(old), hard(new));
-                if hard == new_hard && remade == used {
-                    continue;
-                }
-                let was_exceeded = hard.as_ref().is_some_and(|hard| used > *hard);
-                let is_exceeded = new_hard.as_ref().is_some_and(|hard| remade > *hard);
-                effects.push(QuotaEffect {
-                    namespace: namespace.clone(),
-                    quota: quota.clone(),
-                    name: name.clone(),
-                    used: used.to_string(),
-                    remade: remade.to_string(),
-                    left: new_hard.as_ref().map(|hard| hard.minus(&remade).to_string()),
-                    hard: hard.map(|hard| hard.to_string()),
-                    new_hard: new_hard.map(|hard| hard.to_string()),
-                    is_newly_exceeded: is_exceeded && !was_exceeded,
-                });
+        for key in quotas.keys_with(&self.quotas) {
+            let QuotaKey { namespace, quota, name } = key;
+            let (new, old) = (quotas.get(key), self.quotas.get(key));
+            let used = new.or(old).map(|level| level.used.clone()).unwrap_or(Quantity::ZERO);
+            let remade = used.plus(&self.growth(key, old.is_some(), then));
+            let hard = |level: Option<&QuotaLevel>| level.and_then(|level| level.hard.clone());
+            let (hard, new_hard) = (hard(old), hard(new));
+            if hard == new_hard && remade == used {
+                continue;
             }
+            let was_exceeded = hard.as_ref().is_some_and(|hard| used > *hard);
+            let is_exceeded = new_hard.as_ref().is_some_and(|hard| remade > *hard);
+            effects.push(QuotaEffect {
+                namespace: namespace.clone(),
+                quota: quota.clone(),
+                name: name.clone(),
+                used: used.to_string(),
+                remade: remade.to_string(),
+                left: new_hard.as_ref().map(|hard| hard.minus(&remade).to_string()),
+                hard: hard.map(|hard| hard.to_string()),
+                new_hard: new_hard.map(|hard| hard.to_string()),
+                is_newly_exceeded: is_exceeded && !was_exceeded,
+            });
         }
         effects
     }
 
     /// The amount that all subjects would add to a quota's name beyond what they add now.
-    fn growth(&self, name: &(QuotaName, String), was_counted: bool, then: &[Looked]) -> Quantity {
+    fn growth(&self, key: &QuotaKey, was_counted: bool, then: &[Looked]) -> Quantity {
         let mut growth = Quantity::ZERO;
         // A quota without a namespace is a TenantQuota.
-        let is_charged = |subject: &Subject| name.0.0.is_empty() || subject.namespace == name.0.0;
+        let is_charged = |subject: &Subject| key.namespace.is_empty() || subject.namespace == key.namespace;
         let all = self.subjects.found.iter().zip(&self.now).zip(then);
         for ((subject, now), then) in all.filter(|((subject, _), _)| is_charged(subject)) {
-            let added = |looked: &Looked| looked.adds.get(name).cloned().unwrap_or(Quantity::ZERO);
+            let added = |looked: &Looked| {
+                let found = looked.adds.iter().find(|(of, _)| of == key);
+                found.map_or(Quantity::ZERO, |(_, added)| added.clone())
+            };
             // What a new bound counts of the pods that run was counted with the quota.
             let now = if was_counted { added(now) } else { added(then) };
             growth = growth.plus(&added(then).minus(&now).times_count(subject.count));
@@ -216,38 +196,19 @@ fn look(subject: &Subject, settings: &str, cluster: &mut Overlay) -> Looked {
     let evaluation = evaluate::evaluate(request::audit(subject.object.clone(), &kind), settings, cluster);
     let made =
         evaluate::evaluate(request::create(subject.object.clone(), &kind, &subject.namespace), settings, cluster);
-    let mut adds = BTreeMap::new();
+    let mut adds = Vec::new();
     // Read errors were already reported when the objects were listed.
     let of_tenants = tenant_quotas::charges(&made.request, made.outcome(), cluster).unwrap_or_default();
     for charge in made.charges.iter().chain(&of_tenants) {
         let namespace = if charge.is_tenant { String::new() } else { subject.namespace.clone() };
         for amount in &charge.added {
             if let Ok(added) = amount.added.parse::<Quantity>() {
-                adds.insert(((namespace.clone(), charge.quota.clone()), amount.name.clone()), added);
+                let (namespace, quota, name) = (namespace.clone(), charge.quota.clone(), amount.name.clone());
+                adds.push((QuotaKey { namespace, quota, name }, added));
             }
         }
     }
     Looked { evaluation, adds }
-}
-
-fn levels_of(quota: &Value) -> Levels {
-    let mut levels = Levels::new();
-    let amounts = |field: &str| quota.pointer(field).and_then(Value::as_object).cloned().unwrap_or_default();
-    for (name, used) in amounts("/status/used") {
-        levels.entry(name).or_insert(UNBOUNDED).used = amount(&used).unwrap_or(Quantity::ZERO);
-    }
-    for (name, hard) in amounts("/status/hard") {
-        levels.entry(name).or_insert(UNBOUNDED).hard = amount(&hard);
-    }
-    levels
-}
-
-fn amount(value: &Value) -> Option<Quantity> {
-    match value {
-        Value::String(text) => text.parse().ok(),
-        Value::Number(number) => number.to_string().parse().ok(),
-        _ => None,
-    }
 }
 
 impl Effect {
@@ -291,30 +252,56 @@ fn requests(object: &Value) -> BTreeMap<String, Quantity> {
 
 /// The values that differ, as they stand in the pods.
 fn value_changes(now: &Evaluation, then: &Evaluation) -> Vec<ValueChange> {
-    type Values = BTreeMap<(String, String), (String, String)>;
-    let values = |evaluation: &Evaluation| -> Values {
-        let containers = evaluation.pod.iter().flatten();
-        let all = containers.flat_map(|container| {
-            let name = format!("{} {}", container.role.noun(), container.name);
-            container.values.iter().map(move |value| {
-                let field = format!("{}.{}", value.requirement.field(), value.resource);
-                ((name.clone(), field), (value.quantity.clone(), value.reason.clone()))
-            })
-        });
-        all.collect()
+    let values = |evaluation: &Evaluation| {
+        let mut values: Vec<ValueNow> = Vec::new();
+        for container in evaluation.pod.iter().flatten() {
+            values.extend(container.values.iter().map(|value| ValueNow {
+                container: format!("{} {}", container.role.noun(), container.name),
+                field: format!("{}.{}", value.requirement.field(), value.resource),
+                quantity: value.quantity.clone(),
+                reason: value.reason.clone(),
+            }));
+        }
+        by_text(&mut values, |value| &value.field);
+        by_text(&mut values, |value| &value.container);
+        values
     };
     let (now, then) = (values(now), values(then));
-    let keys: BTreeSet<_> = now.keys().chain(then.keys()).collect();
-    let differing =
-        keys.into_iter().filter(|key| now.get(*key).map(|(value, _)| value) != then.get(*key).map(|(value, _)| value));
-    let changes = differing.map(|key| ValueChange {
-        container: key.0.clone(),
-        field: key.1.clone(),
-        now: now.get(key).map(|(value, _)| value.clone()),
-        then: then.get(key).map(|(value, _)| value.clone()),
-        reason: then.get(key).map_or_else(|| "no longer set".to_owned(), |(_, reason)| reason.clone()),
-    });
-    changes.collect()
+    let mut changes = Vec::new();
+    let (mut olds, mut news) = (now.iter().peekable(), then.iter().peekable());
+    loop {
+        let order = match (olds.peek(), news.peek()) {
+            (Some(old), Some(new)) => old.order(new),
+            (Some(_), None) => Ordering::Less,
+            (None, Some(_)) => Ordering::Greater,
+            (None, None) => return changes,
+        };
+        let old = if order.is_le() { olds.next() } else { None };
+        let new = if order.is_ge() { news.next() } else { None };
+        let (now, then) = (old.map(|value| &value.quantity), new.map(|value| &value.quantity));
+        let Some(either) = new.or(old).filter(|_| now != then) else { continue };
+        changes.push(ValueChange {
+            container: either.container.clone(),
+            field: either.field.clone(),
+            now: now.cloned(),
+            then: then.cloned(),
+            reason: new.map_or_else(|| "no longer set".to_owned(), |value| value.reason.clone()),
+        });
+    }
+}
+
+/// A value of a container.
+struct ValueNow {
+    container: String,
+    field: String,
+    quantity: String,
+    reason: String,
+}
+
+impl ValueNow {
+    fn order(&self, other: &Self) -> Ordering {
+        order(&self.container, &other.container).then_with(|| order(&self.field, &other.field))
+    }
 }
 
 impl QuotaEffect {
