@@ -10,6 +10,7 @@ import { LABELS, TRIED } from "./panels.js";
 import { type Stray, strays } from "./schema.js";
 import { type Beginning, filled, isTooLong, keep, pack, putIntoAddress } from "./state.js";
 import { PANELS, type Example, type Outcome, type Overview, type Panel, type Panels, type Row, type State, type Trial } from "./types.js";
+import type { Place } from "./view/verdicts.js";
 import { EFFECTS } from "./view/whatif.js";
 import { zip } from "./zip.js";
 
@@ -172,19 +173,24 @@ export class App {
     this.editor.mark(marks);
   }
 
-  place = (row: Row, { fix }: Finding): { line: number; mend?: () => void } | undefined => {
+  place = (row: Row, finding: Finding): Place | undefined => {
+    const found = this.#find(row, finding);
+    return found && { line: lineAt(found.text, found.at.from), canBeMended: found.changes.length > 0 };
+  };
+
+  mend = (row: Row, finding: Finding) => {
+    this.choose("objects");
+    // Where it stands now, which need not be where it stood when the button was drawn.
+    this.editor.edit(this.#find(row, finding)?.changes ?? []);
+  };
+
+  #find(row: Row, { fix }: Finding) {
     const text = this.editor.text("objects");
     if (!fix || text.length >= LONG) return undefined;
     const located = new Located(text, row.line);
     const at = located.resource(fix.container, fix.field) ?? located.name(fix.container);
-    if (!at) return undefined;
-    const changes = edits(located, fix, text);
-    const mend = () => {
-      this.choose("objects");
-      this.editor.edit(changes);
-    };
-    return { line: lineAt(text, at.from), ...(changes.length > 0 ? { mend } : {}) };
-  };
+    return at && { text, at, changes: edits(located, fix, text) };
+  }
 
   // The editor
 

@@ -9,7 +9,7 @@ import { yaml } from "@codemirror/lang-yaml";
 import { HighlightStyle, bracketMatching, indentOnInput, indentUnit, syntaxHighlighting } from "@codemirror/language";
 import { type Diagnostic, forEachDiagnostic, lintGutter, lintKeymap, setDiagnostics } from "@codemirror/lint";
 import { EditorState, type Extension } from "@codemirror/state";
-import { EditorView, drawSelection, highlightActiveLine, hoverTooltip, keymap, lineNumbers, placeholder } from "@codemirror/view";
+import { EditorView, ViewPlugin, drawSelection, highlightActiveLine, hoverTooltip, keymap, lineNumbers, placeholder } from "@codemirror/view";
 import { tags } from "@lezer/highlight";
 import { amount, thousandths } from "./amounts.js";
 import type { Edit, Mark } from "./explain.js";
@@ -92,9 +92,12 @@ export class Editor {
     return EditorView.contentAttributes.of({ "aria-label": `${LABELS[panel]} (YAML)`, "data-panel": panel, tabindex: "0" });
   }
 
-  #listener = EditorView.updateListener.of((update) => {
-    if (update.docChanged) this.changed();
-  });
+  /** A plugin hears of a change before the editor draws it, so the engine evaluates it meanwhile; a listener hears of it afterwards. */
+  #listener = ViewPlugin.define(() => ({
+    update: ({ docChanged }) => {
+      if (docChanged) this.changed();
+    },
+  }));
 
   #showMarks() {
     const { doc } = this.#view.state;

@@ -81,8 +81,9 @@ class Engine {
     const id = this.#next++;
     return new Promise((resolve, reject) => {
       this.#calls.set(id, (answer) => {
-        if ("error" in answer) reject(new Error(answer.error));
-        else resolve({ result: answer.ok as Result, milliseconds: answer.milliseconds });
+        const told: { ok: unknown } | { error: string } = "text" in answer ? JSON.parse(answer.text) : answer;
+        if ("error" in told) reject(new Error(told.error));
+        else resolve({ result: told.ok as Result, milliseconds: answer.milliseconds });
       });
       this.#worker.postMessage({ id, name, input } satisfies Call);
     });

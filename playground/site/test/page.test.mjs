@@ -308,9 +308,10 @@ test("a snapshot shows what other limits would do to everything that runs", asyn
   // The aim is 200 ms; a busy machine takes several times as long.
   const took = Number(/Evaluated in (\d+) ms/.exec(await page.locator(".counter").first().getAttribute("title"))[1]);
   assert.ok(took < 2_000, `5,650 objects took ${took} ms`);
-  assert.equal(await page.locator(".object").count(), 200);
-  await page.getByRole("button", { name: "Next", exact: true }).click();
-  await page.getByText("201 to 400 of 500").waitFor();
+  const group = page.getByRole("article", { name: "500 workloads: newly rejected" });
+  assert.match(await group.locator("header").innerText(), /50 namespaces/);
+  await group.getByText("All 500").click();
+  assert.equal(await group.locator("tbody tr").count(), 500);
   await page.setViewportSize({ width: 360, height: 900 });
   assert.equal(await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth), 0);
   assert.match(await page.locator(".object .message").first().innerText(), /maximum memory usage per Container is 512Mi, but limit is 1Gi/);
@@ -478,9 +479,9 @@ test("the page is small enough for a slow connection", () => {
   const packed = gzipSync(engine, { level: 9 }).length;
   console.log(`# engine ${engine.length} bytes, ${packed} compressed; all files ${compressed} compressed`);
   assert.ok(compressed < 640_000, `all files together have ${compressed} bytes`);
-  // The aims are 1,050,000 and 430,000 bytes; what is downloaded counts more.
-  assert.ok(engine.length < 1_150_000, `the engine has ${engine.length} bytes`);
-  assert.ok(packed < 435_000, `the engine has ${packed} bytes compressed`);
+  // The aim before compression is 1,050,000 bytes; what is downloaded counts more.
+  assert.ok(engine.length < 1_125_000, `the engine has ${engine.length} bytes`);
+  assert.ok(packed < 430_000, `the engine has ${packed} bytes compressed`);
 });
 
 test("verdicts come at once", async () => {
@@ -622,6 +623,8 @@ test("a cluster that cannot be read is a banner and nothing else", async () => {
   await page.getByRole("button", { name: "Refresh" }).click();
   await banner.getByText(/^Shown as of/).waitFor();
   assert.ok((await page.locator(".stat").count()) > 0);
+  // It would be read again after a minute, in another test.
+  await page.context().close();
   // The browser itself reports each answer of 502.
   faults = faults.filter((fault) => !fault.includes("502"));
 });

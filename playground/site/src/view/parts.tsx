@@ -21,11 +21,11 @@ export const Said = ({ words }: { words: Words }) => <>{words.map((word) => (typ
 /** What is between backticks is code. */
 export const Ticked = ({ text }: { text: string }) => <Said words={text.split("`").map((part, index) => (index % 2 ? { code: part } : part))} />;
 
-/** How full something is: what is used, and what is added to it. */
-export function Bar({ used, after = used, hard, label }: { used: number; after?: number; hard: number; label?: string }) {
+/** How full something is: what is used, and what is added to it. `isShare`: a part of a whole, which does no harm when it is large. */
+export function Bar({ used, after = used, hard, label, isShare = false }: { used: number; after?: number; hard: number; label?: string; isShare?: boolean }) {
   const percent = (value: number) => (hard > 0 ? Math.min(100, Math.max(0, (value / hard) * 100)) : value > 0 ? 100 : 0);
   const least = Math.min(used, after);
-  const tone = after > hard ? "full" : after >= hard * 0.8 ? "nearly" : "";
+  const tone = isShare ? "" : after > hard ? "full" : after >= hard * 0.8 ? "nearly" : "";
   return (
     <span class="bar" {...(label ? { role: "img", "aria-label": label } : { "aria-hidden": "true" })}>
       <span class={after === used ? tone : ""} style={{ width: `${percent(least)}%` }} />

@@ -1,7 +1,7 @@
 // What becomes of each object: the verdict, why, and what helps.
 
-import type { ComponentChildren } from "preact";
-import { useState } from "preact/hooks";
+import type { ComponentChildren, VNode } from "preact";
+import { useRef, useState } from "preact/hooks";
 import { amount, count, thousandths } from "../amounts.js";
 import { PAGE } from "../engine.js";
 import { type Finding, VERDICTS, findings, isFailure } from "../explain.js";
@@ -14,8 +14,15 @@ export interface Actions {
   download(row: number): void;
   /** Shows the objects from this one on. */
   turnTo(row: number): void;
-  /** The line of a finding's field and, where the text has the value, how to mend it. */
-  place(row: Row, finding: Finding): { line: number; mend?: () => void } | undefined;
+  /** The line of a finding's field, and whether the text has the value there. */
+  place(row: Row, finding: Finding): Place | undefined;
+  /** Sets the value of a finding that can be mended. */
+  mend(row: Row, finding: Finding): void;
+}
+
+export interface Place {
+  line: number;
+  canBeMended: boolean;
 }
 
 /** `3 objects: 1 rejected, 1 changed, 1 admitted` */
@@ -45,14 +52,26 @@ export const Counters = ({ outcome, milliseconds }: { outcome: Outcome; millisec
 export function Results({ outcome, from, actions }: { outcome: Outcome; from: number; actions: Actions }) {
   const { rows, details, problems, quotas } = outcome;
   const next = rows.findIndex((row, index) => index >= from + PAGE && isFailure(row.verdict));
+  // At most keys all cards but one are what they were, and what was made before need not be compared with the page.
+  const before = useRef(new Map<string, VNode>());
+  const now = new Map<string, VNode>();
+  const cards = details.map((detail) => {
+    const row = rows[detail.row];
+    if (!row) return undefined;
+    const found = isFailure(row.verdict) ? findings(detail) : [];
+    const placed = found.map((finding): [Finding, Place | undefined] => [finding, actions.place(row, finding)]);
+    const isOfInput = row.verdict === "error" && problems.length > 0;
+    const shown = JSON.stringify([row, detail, placed, isOfInput]);
+    const card = before.current.get(shown) ?? <ObjectCard key={`${detail.row} ${row.object}`} row={row} detail={detail} findings={placed} isOfInput={isOfInput} actions={actions} />;
+    now.set(shown, card);
+    return card;
+  });
+  before.current = now;
   return (
     <>
       <Problems problems={problems} actions={actions} />
       {rows.length > PAGE && <Pages from={from} size={PAGE} all={rows.length} actions={actions} further={["Next failure", next]} />}
-      {details.map((detail) => {
-        const row = rows[detail.row];
-        return row && <ObjectCard key={`${detail.row} ${row.object}`} row={row} detail={detail} isOfInput={row.verdict === "error" && problems.length > 0} actions={actions} />;
-      })}
+      {cards}
       <Quotas levels={quotas} note="before and after these objects" />
     </>
   );
@@ -87,11 +106,10 @@ export function Pages({ from, size, all, actions, further }: { from: number; siz
 }
 
 /** `isOfInput`: why there is no verdict is said above, once for all. */
-function ObjectCard({ row, detail, isOfInput, actions }: { row: Row; detail: Detail; isOfInput: boolean; actions: Actions }) {
+function ObjectCard({ row, detail, findings, isOfInput, actions }: { row: Row; detail: Detail; findings: [Finding, Place | undefined][]; isOfInput: boolean; actions: Actions }) {
   const { message, story, diff, podDiff, note } = detail;
   const { label, tone } = VERDICTS[row.verdict];
   const isWrong = isFailure(row.verdict);
-  const found = isWrong ? findings(detail) : [];
   return (
     <article class={`card object tone-${tone}`} data-object={row.object} data-verdict={row.verdict} aria-label={`${row.object}: ${label}`}>
       <header>
@@ -102,8 +120,8 @@ function ObjectCard({ row, detail, isOfInput, actions }: { row: Row; detail: Det
         <button type="button" class="plain place" onClick={() => actions.goTo("objects", row.line)}>line {row.line}</button>
       </header>
       {isOfInput && <p class="muted">Not evaluated: fix the problems above first.</p>}
-      {found.map((finding) => <Why finding={finding} place={actions.place(row, finding)} tone={tone} />)}
-      {found.length === 0 && isWrong && !isOfInput && story.reasons?.map((reason) => <div class={`why ${tone}`}><p>{reason}</p></div>)}
+      {findings.map(([finding, place]) => <Why finding={finding} place={place} mend={() => actions.mend(row, finding)} tone={tone} />)}
+      {findings.length === 0 && isWrong && !isOfInput && story.reasons?.map((reason) => <div class={`why ${tone}`}><p>{reason}</p></div>)}
       {message !== "" && (isOfInput ? <Fold title="What the policy answers"><p class="message">{message}</p></Fold> : <p class="message">{message}</p>)}
       {tone === "info" && <Filled containers={story.containers ?? []} />}
       {story.warnings?.map((warning) => <p class="why warn warning"><b>Warning </b><span>{warning}</span></p>)}
@@ -121,13 +139,13 @@ function ObjectCard({ row, detail, isOfInput, actions }: { row: Row; detail: Det
   );
 }
 
-const Why = ({ finding: { headline, words, fix }, place, tone }: { finding: Finding; place: { line: number; mend?: () => void } | undefined; tone: string }) => (
+const Why = ({ finding: { headline, words, fix }, place, mend, tone }: { finding: Finding; place: Place | undefined; mend: () => void; tone: string }) => (
   <div class={`why ${tone}`}>
     <p><b>{headline}:</b> <Said words={words} /></p>
     {fix && (
       <p class="fix">
         <span><Said words={fix.words} />{place && ` Line ${place.line}.`}</span>
-        {place?.mend && <button type="button" onClick={place.mend}>Set to {fix.to}</button>}
+        {place?.canBeMended && <button type="button" onClick={mend}>Set to {fix.to}</button>}
       </p>
     )}
   </div>

@@ -1,7 +1,7 @@
 // What other LimitRanges, quotas and settings would do to everything that runs: the changes first, then the state they leave.
 
 import { useMemo } from "preact/hooks";
-import { count } from "../amounts.js";
+import { count, inOneUnit, thousandths } from "../amounts.js";
 import { type EffectGroup, grouped } from "../effects.js";
 import type { AdviceEffect, Effect, Limits, Overview, QuotaEffect, Trial } from "../types.js";
 import { type Actions, Fold, Pages, Problems, Quotas, Table, Totals, Values } from "./verdicts.js";
@@ -120,9 +120,16 @@ const EffectiveLimits = ({ limits, all }: { limits: Limits[]; all: string[] }) =
 );
 
 const AdviceRow = ({ effect: { namespace, quota, resource, used, change, usedAfter, hard, fits } }: { effect: AdviceEffect }) => (
-  <tr class={fits ? "" : "exceeded"}><th scope="row">{namespace}/{quota}: {resource}</th>{[used, change, usedAfter, hard].map((cell) => <td class="number">{cell}</td>)}</tr>
+  <Amounts of={`${namespace}/${quota}`} resource={resource} cells={[used, change, usedAfter, hard]} isExceeded={!fits} />
 );
 
 const BoundRow = ({ bound: { namespace, quota, name, used, remade, hard, newHard, left, newlyExceeded } }: { bound: QuotaEffect }) => (
-  <tr class={newlyExceeded ? "exceeded" : ""}><th scope="row">{namespace && `${namespace}/`}{quota}: {name}</th>{[used, remade, hard, newHard, left].map((cell) => <td class="number">{cell ?? "–"}</td>)}</tr>
+  <Amounts of={`${namespace && `${namespace}/`}${quota}`} resource={name} cells={[used, remade, hard, newHard, left]} isExceeded={newlyExceeded} />
 );
+
+/** A row of amounts of a quota in one unit, which stands behind the name of the resource. */
+function Amounts({ of, resource, cells, isExceeded }: { of: string; resource: string; cells: (string | null)[]; isExceeded: boolean }) {
+  const values = cells.map((cell) => (cell === null ? undefined : thousandths(cell)));
+  const { numbers, unit } = inOneUnit(resource, values.map((value) => value ?? 0));
+  return <tr class={isExceeded ? "exceeded" : ""}><th scope="row">{of}: {resource}{unit !== "" && `, ${unit}`}</th>{numbers.map((number, index) => <td class="number">{values[index] === undefined ? (cells[index] ?? "–") : number}</td>)}</tr>;
+}
