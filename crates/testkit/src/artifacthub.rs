@@ -95,6 +95,8 @@ pub fn package(metadata: &Metadata, created_at: &str, questions: &str) -> Result
         links: vec![
             Named { name: "policy", rest: Link { url: download } },
             Named { name: "source", rest: Link { url: source.to_owned() } },
+            Named { name: "documentation", rest: Link { url: annotation("dev.headroom.documentation")?.to_owned() } },
+            Named { name: "playground", rest: Link { url: annotation("dev.headroom.playground")?.to_owned() } },
         ],
         install: format!(
             "Pull the policy with [`kwctl`](https://github.com/kubewarden/kwctl), and print a manifest to adapt:\n\
