@@ -165,7 +165,10 @@ impl ApiServer {
         let body = body.collect_bytes().await.unwrap_or_default();
         let body: Value = serde_json::from_slice(&body).unwrap_or_default();
         tokio::time::sleep(self.chance.millis(6)).await;
-        let is_write = parts.method == Method::PUT && parts.uri.path().ends_with("/quotaledgers/team");
+        let is_write = match parts.method {
+            Method::PUT => parts.uri.path().ends_with("/quotaledgers/team"),
+            _ => parts.method == Method::POST && parts.uri.path().ends_with("/quotaledgers"),
+        };
         let fails = |left: usize| left.checked_sub(1).filter(|_| is_write);
         let is_to_fail = self.failing_writes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fails).is_ok();
         if is_to_fail || self.has_trouble(40) {

@@ -587,6 +587,19 @@ async fn slow_many_and_vanishing_clients_are_bounded() {
     kill(&replica);
 }
 
+#[tokio::test]
+async fn a_plan_that_failed_is_tried_again_within_seconds() {
+    let made = tls::make(&["127.0.0.1".to_owned()], 1).unwrap();
+    let server = bounded(&json!({"pods": "3"}));
+    server.fail_writes(4);
+    let began = tokio::time::Instant::now();
+    let replica = replica(&server, &made);
+    until(|| server.ledger(), |ledger| !ledger.is_null()).await;
+    assert_eq!(server.failing_writes(), 0);
+    assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+    kill(&replica);
+}
+
 /// A replica's own writes come back by its watch, and are half of what that brings.
 #[tokio::test]
 async fn a_known_state_is_not_read_again() {
