@@ -464,6 +464,8 @@ for (const [theme, width] of [["light", 1440], ["dark", 1440], ["light", 1024], 
       assert.deepEqual(told, [], name);
       const overflow = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
       assert.equal(overflow, 0, `${name}: the page is wider than the window`);
+      const tabs = await page.locator("#tabs").evaluate((tabs) => tabs.scrollWidth - tabs.clientWidth);
+      if (width >= 1024) assert.equal(tabs, 0, `${name}: a tab is cut off`);
       if (SHOTS) {
         mkdirSync(SHOTS, { recursive: true });
         await page.screenshot({ path: join(SHOTS, `${name}-${theme}-${width}.png`), fullPage: true });

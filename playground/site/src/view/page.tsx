@@ -141,7 +141,7 @@ function Playground({ app }: { app: App }) {
           {isEmpty && (
             <section class="card section empty">
               <h2>Nothing to evaluate yet</h2>
-              <p>Paste a manifest on the left, drop a file anywhere, or start from a story.</p>
+              <p>Paste a manifest into the editor, drop a file anywhere, or start from a story.</p>
               <p class="buttons">
                 <button type="button" class="primary" onClick={() => app.loadExample(examples[0]!)}>Load a story</button>
                 {openFile}
