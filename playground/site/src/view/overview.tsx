@@ -177,7 +177,7 @@ function Freed({ title, resource, sum }: { title: string; resource: string; sum:
   return (
     <div class="card stat">
       <b>{withUnit(resource, Math.abs(saved))} {percent !== 0 && <small class={saved >= 0 ? "less" : "more"}>{saved >= 0 ? "−" : "+"}{Math.abs(percent)}%</small>}</b>
-      <span>{title} {saved >= 0 ? "you can free" : "needed besides"}: {before} requested → {after} {unit} recommended</span>
+      <span>{title} {saved >= 0 ? "you can free" : "needed besides"}{before === after ? `, of ${before} ${unit} requested` : `: ${before} requested → ${after} ${unit} recommended`}</span>
       <Bar used={Math.min(requested, recommended)} hard={Math.max(requested, recommended)} isShare />
     </div>
   );
