@@ -283,6 +283,17 @@ fn a_store_that_has_one_bad_moment_is_read_all_the_same() {
 }
 
 #[test]
+fn a_namespace_may_be_a_pattern_and_a_bare_name_is_told_its_controller() {
+    let server = prometheus(cluster::history(true));
+    let of = |more: &str| recommend(&format!("--cluster-dir world --prometheus {} -o csv {more}", server.url()));
+    assert_eq!(of("-n sh*p").out, of("-n shop").out);
+    let said = of("-n team-.*");
+    assert_eq!((said.code, said.err.contains("no namespace matches `team-.*`")), (2, true), "{}", said.err);
+    let said = of("-n shop web");
+    assert_eq!((said.code, said.err.contains("did you mean deployment/web?")), (2, true), "{}", said.err);
+}
+
+#[test]
 fn flags_change_the_rule_for_one_run() {
     let server = prometheus(cluster::history(true));
     let arguments =
