@@ -8,6 +8,9 @@ use std::fmt;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApiPath(Cow<'static, str>);
 
+/// Stands for what cannot be a name: `%`, which the API server accepts as no name either.
+const NO_NAME: &str = "%25";
+
 impl ApiPath {
     /// A path without names, such as `/api/v1/namespaces`.
     pub const fn new(path: &'static str) -> Self {
@@ -33,8 +36,10 @@ impl ApiPath {
     /// The path with one more segment, such as the name of an object.
     pub fn at(&self, name: &str) -> Self {
         let segment: String = match name {
-            // Servers and proxies drop these segments, even when they are encoded. No object is called `%`.
-            "" | "." | ".." => "%25".to_owned(),
+            // Servers and proxies drop these segments, and the API server splits a path after it has decoded it, so that an
+            // encoded slash would separate too. No object's name has a slash or a `%`, and none is called `%`.
+            "" | "." | ".." => NO_NAME.to_owned(),
+            name if name.contains(['/', '%']) => NO_NAME.to_owned(),
             // As kubectl writes services and ports: `prometheus:9090`.
             name => query_value(name).replace('+', "%20").replace("%3A", ":"),
         };
@@ -69,9 +74,8 @@ mod tests {
         };
         check("web-0.shop", "web-0.shop");
         check("prometheus:9090", "prometheus:9090");
-        check("a b/c", "a%20b%2Fc");
-        check("../secrets?x#y%2F", "..%2Fsecrets%3Fx%23y%252F");
-        for nothing in ["", ".", ".."] {
+        check("a b?c#d", "a%20b%3Fc%23d");
+        for nothing in ["", ".", "..", "a/b", "../secrets", "a%2Fb"] {
             check(nothing, "%25");
         }
     }
@@ -83,6 +87,6 @@ mod tests {
         };
         check("v1", "/api/v1/pods");
         check("apps/v1", "/apis/apps/v1/pods");
-        check("a/../../api/v1", "/apis/a/..%2F..%2Fapi%2Fv1/pods");
+        check("a/../../api/v1", "/apis/a/%25/pods");
     }
 }

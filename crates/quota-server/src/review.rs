@@ -288,7 +288,8 @@ async fn covering(replica: &Arc<Replica>, namespace: &str) -> Result<Vec<View>, 
             // A new namespace that the watch has not delivered yet.
             None => match replica.api.get(&NAMESPACES.at(namespace)).await {
                 Ok(object) => labels_of(&object),
-                Err(ApiError::NotFound(_)) => {
+                // The API server calls what cannot be a name invalid.
+                Err(ApiError::NotFound(_) | ApiError::Invalid { .. }) => {
                     return Err(Reply::Forged(format!("namespace {namespace} does not exist")));
                 }
                 Err(failure) => return Err(busy(&format!("cannot be read ({failure})"))),

@@ -358,7 +358,7 @@ mod tests {
         let elsewhere = Target { name: "../../secrets/a?b".into(), ..target("apps/v1", "Deployment") };
         assert_eq!(
             elsewhere.path("shop").as_ref().map(ApiPath::as_str),
-            Some("/apis/apps/v1/namespaces/shop/deployments/..%2F..%2Fsecrets%2Fa%3Fb")
+            Some("/apis/apps/v1/namespaces/shop/deployments/%25")
         );
         check("argoproj.io/v1alpha1", "Rollout", None);
     }
