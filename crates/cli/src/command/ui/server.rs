@@ -27,7 +27,7 @@ pub struct Server {
     take: Take,
     /// A snapshot of a large cluster takes minutes and much memory, and every open page asks for one a minute.
     takes: Arc<Semaphore>,
-    /// The snapshots that each visitor waits for, by token.
+    /// The snapshots that each visitor waits for or is being sent, by token.
     asked: Mutex<HashMap<String, usize>>,
 }
 
@@ -36,8 +36,8 @@ pub type Take = Box<dyn Fn(Asked) -> Result<Taken, String> + Send + Sync>;
 
 const TAKES_AT_ONCE: usize = 2;
 
-/// The snapshots that one visitor may wait for. Others are next when the first of these is taken, so nobody keeps them
-/// waiting for long.
+/// The snapshots that one visitor may wait for or still has to read. Others are next when the first of these is taken, so
+/// nobody keeps them waiting for long; and who reads slowly or not at all takes no more memory than for these.
 const ASKED_AT_ONCE: usize = 2;
 
 /// Who is served.
@@ -112,14 +112,15 @@ async fn respond(server: Arc<Server>, request: Parts) -> Response<Full<Bytes>> {
                 // Reading waits, in a runtime of its own. It goes on when the client has gone, so it keeps its turn.
                 let take = move || {
                     let _turn = turn;
-                    (place.server.take)(asked)
+                    ((place.server.take)(asked), place)
                 };
                 match tokio::task::spawn_blocking(take).await {
-                    Ok(Ok(taken)) => {
+                    Ok((Ok(taken), place)) => {
                         (missed, encoding) = (taken.missed, Some(HeaderValue::from_static("gzip")));
-                        (StatusCode::OK, "application/json", Bytes::from(taken.compressed))
+                        let sent = Sent { compressed: taken.compressed, _place: place };
+                        (StatusCode::OK, "application/json", Bytes::from_owner(sent))
                     }
-                    Ok(Err(problem)) => (StatusCode::BAD_GATEWAY, TEXT, Bytes::from(problem)),
+                    Ok((Err(problem), _)) => (StatusCode::BAD_GATEWAY, TEXT, Bytes::from(problem)),
                     Err(_) => (StatusCode::INTERNAL_SERVER_ERROR, TEXT, Bytes::from("cannot read the cluster")),
                 }
             }
@@ -137,6 +138,18 @@ async fn respond(server: Arc<Server>, request: Parts) -> Response<Full<Bytes>> {
         headers.insert(HeaderName::from_static("x-headroom-missed"), value);
     }
     response
+}
+
+/// A snapshot that keeps its visitor's place until the client has read it or is given up.
+struct Sent {
+    compressed: Vec<u8>,
+    _place: Place,
+}
+
+impl AsRef<[u8]> for Sent {
+    fn as_ref(&self) -> &[u8] {
+        &self.compressed
+    }
 }
 
 /// A visitor's place among those who wait for a snapshot.
@@ -170,7 +183,7 @@ impl Drop for Place {
     }
 }
 
-const TOO_MANY: &str = "two snapshots are being read for you already; try again when they are done\n";
+const TOO_MANY: &str = "two snapshots are being read or sent for you already; try again when they are done\n";
 
 const TEXT: &str = "text/plain; charset=utf-8";
 
@@ -427,6 +440,25 @@ mod tests {
         }
         drop(turns);
         assert_eq!(ask().await.unwrap().status(), StatusCode::BAD_GATEWAY);
+    }
+
+    #[tokio::test]
+    async fn a_visitor_who_does_not_read_takes_the_memory_of_two_snapshots() {
+        let (_folder, server) = server(Visitors::OfProxy);
+        let take = |_| Ok(Taken { compressed: b"{}".to_vec(), missed: Vec::new() });
+        let server = Arc::new(Server { take: Box::new(take), ..server });
+        let ask = |user: &str| {
+            let request = Request::get("/cluster.json").header("host", "a");
+            let request = request.header("authorization", format!("Bearer {user}"));
+            respond(Arc::clone(&server), request.body(()).unwrap().into_parts().0)
+        };
+        let unread = [ask("alice").await, ask("alice").await];
+        assert!(unread.iter().all(|response| response.status() == StatusCode::OK));
+        assert_eq!(ask("alice").await.status(), StatusCode::TOO_MANY_REQUESTS);
+        assert_eq!(ask("bob").await.status(), StatusCode::OK);
+        drop(unread);
+        assert_eq!(ask("alice").await.status(), StatusCode::OK);
+        assert!(server.asked.lock().unwrap().is_empty());
     }
 
     #[test]
