@@ -3,13 +3,16 @@
 //! Objects stay JSON, because most of them are reduced to a few fields at once: ten thousand whole pods take hundreds of
 //! megabytes.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use futures::AsyncReadExt as _;
 use headroom_core::json::{Document, Node};
 use http::{Method, Request, header};
 use kube::core::Status;
 use kube::{Client, Error};
 use serde_json::{Value, json};
+use tokio::sync::Semaphore;
 
 use crate::api_path::{ApiPath, query_value};
 use crate::error_chain::innermost;
@@ -24,6 +27,9 @@ const GREETING_TIMEOUT: Duration = Duration::from_secs(10);
 const VERSION: ApiPath = ApiPath::new("/version");
 /// Objects in a page. Larger pages of pods permanently increase memory by tens of megabytes.
 const PAGE_SIZE: u32 = 100;
+/// A page with more bytes is asked for again with fewer objects. Whoever may create objects chooses how large they are, up to
+/// the 1.5 MiB that etcd takes.
+const MAX_PAGE_BYTES: u64 = 8 << 20;
 
 const JSON: &str = "application/json";
 const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
@@ -35,6 +41,8 @@ pub struct ApiClient {
     timeout: Duration,
     page_timeout: Duration,
     retry: Retry,
+    /// The pages that are held at a time.
+    pages: Arc<Semaphore>,
 }
 
 /// A failed request.
@@ -66,6 +74,8 @@ pub enum ApiError {
     Unavailable { message: String },
     #[error("the API server cannot be reached: {cause}")]
     Unreachable { cause: String },
+    #[error("the answer is too long")]
+    TooLong,
     #[error("no answer within {} s", .0.as_secs())]
     TimedOut(Duration),
     #[error("{0}")]
@@ -178,11 +188,19 @@ struct Message<'a> {
     body: Option<&'a Value>,
     content_type: &'a str,
     accept: &'a str,
+    /// The bytes that the answer may have.
+    most_bytes: u64,
 }
 
 impl ApiClient {
     pub fn new(client: Client) -> Self {
-        Self { client, timeout: REQUEST_TIMEOUT, page_timeout: PAGE_TIMEOUT, retry: Retry::NEVER }
+        let pages = Arc::new(Semaphore::new(Semaphore::MAX_PERMITS));
+        Self { client, timeout: REQUEST_TIMEOUT, page_timeout: PAGE_TIMEOUT, retry: Retry::NEVER, pages }
+    }
+
+    /// Sets how many pages of lists are held at a time, for a program whose memory is limited.
+    pub fn with_pages_at_once(self, pages: usize) -> Self {
+        Self { pages: Arc::new(Semaphore::new(pages)), ..self }
     }
 
     /// Sets the timeout of requests, and of each page of a list.
@@ -223,9 +241,13 @@ impl ApiClient {
         self.get_as(path, METADATA).await
     }
 
+    /// Like [`Self::get`], as text, which takes a fraction of the memory.
+    pub async fn get_text(&self, path: &ApiPath) -> ApiResult<String> {
+        self.send_for_text(&Message::get(path.as_str(), JSON), self.timeout).await
+    }
+
     async fn get_as(&self, path: &ApiPath, accept: &str) -> ApiResult<Value> {
-        let message = Message { method: Method::GET, path: path.as_str(), body: None, content_type: JSON, accept };
-        self.send(&message, self.timeout).await
+        self.send(&Message::get(path.as_str(), accept), self.timeout).await
     }
 
     pub async fn create(&self, path: &ApiPath, object: &Value) -> ApiResult<Value> {
@@ -243,8 +265,8 @@ impl ApiClient {
 
     /// Like [`Self::replace`], but returns only metadata.
     pub async fn replace_for_metadata(&self, path: &ApiPath, object: &Value) -> ApiResult<Value> {
-        let (path, body, content_type) = (path.as_str(), Some(object), JSON);
-        self.send(&Message { method: Method::PUT, path, body, content_type, accept: METADATA }, self.timeout).await
+        let message = Message { method: Method::PUT, body: Some(object), ..Message::get(path.as_str(), METADATA) };
+        self.send(&message, self.timeout).await
     }
 
     pub async fn merge(&self, path: &ApiPath, patch: &Value) -> ApiResult<Value> {
@@ -261,8 +283,7 @@ impl ApiClient {
     }
 
     pub async fn delete(&self, path: &ApiPath) -> ApiResult<Value> {
-        let message =
-            Message { method: Method::DELETE, path: path.as_str(), body: None, content_type: JSON, accept: JSON };
+        let message = Message { method: Method::DELETE, ..Message::get(path.as_str(), JSON) };
         self.send(&message, self.timeout).await
     }
 
@@ -281,8 +302,26 @@ impl ApiClient {
 
     /// Like [`Self::list`], but reduces each object by `read` as soon as its page has arrived.
     pub async fn list_as<T>(&self, path: &ApiPath, read: impl Fn(Node<'_>) -> Option<T>) -> ApiResult<(u64, Vec<T>)> {
+        self.list_with(path, ListOptions::default(), read).await
+    }
+
+    /// Like [`Self::list_as`], but of each object everything except metadata is left out.
+    pub async fn list_metadata_as<T>(
+        &self,
+        path: &ApiPath,
+        read: impl Fn(Node<'_>) -> Option<T>,
+    ) -> ApiResult<(u64, Vec<T>)> {
+        self.list_with(path, ListOptions { only_metadata: true, ..ListOptions::default() }, read).await
+    }
+
+    async fn list_with<T>(
+        &self,
+        path: &ApiPath,
+        options: ListOptions<'_>,
+        read: impl Fn(Node<'_>) -> Option<T>,
+    ) -> ApiResult<(u64, Vec<T>)> {
         let mut items = Vec::new();
-        let revision = self.for_each_node(path, ListOptions::default(), |item| items.extend(read(item))).await?;
+        let revision = self.for_each_node(path, options, |item| items.extend(read(item))).await?;
         Ok((revision, items))
     }
 
@@ -300,12 +339,12 @@ impl ApiClient {
     pub async fn page(
         &self,
         path: &ApiPath,
-        options: ListOptions<'_>,
+        mut options: ListOptions<'_>,
         from: &str,
         mut each: impl FnMut(Value),
     ) -> ApiResult<String> {
         let (next, _) =
-            self.page_of_nodes(path, options, from, |item| value(item).into_iter().for_each(&mut each)).await?;
+            self.page_of_nodes(path, &mut options, from, |item| value(item).into_iter().for_each(&mut each)).await?;
         Ok(next)
     }
 
@@ -315,9 +354,9 @@ impl ApiClient {
         options: ListOptions<'_>,
         mut each: impl FnMut(Node<'_>),
     ) -> ApiResult<u64> {
-        let (mut next, mut revision, mut seen) = (String::new(), 0, 0);
+        let (mut next, mut revision, mut seen, mut options) = (String::new(), 0, 0, options);
         loop {
-            let page = self.page_of_nodes(path, options, &next, |item| {
+            let page = self.page_of_nodes(path, &mut options, &next, |item| {
                 seen += 1;
                 each(item);
             });
@@ -331,16 +370,17 @@ impl ApiClient {
         }
     }
 
-    /// Where the next page begins, and the revision of this one.
+    /// Where the next page begins, and the revision of this one. Of objects that are too large, fewer are asked for in this page and
+    /// the next ones.
     async fn page_of_nodes(
         &self,
         path: &ApiPath,
-        options: ListOptions<'_>,
+        options: &mut ListOptions<'_>,
         from: &str,
         each: impl FnMut(Node<'_>),
     ) -> ApiResult<(String, Option<u64>)> {
         let ListOptions { page_size, label_selector, field_selector, only_metadata, .. } = options;
-        let accept = if only_metadata { METADATA_LIST } else { JSON };
+        let accept = if *only_metadata { METADATA_LIST } else { JSON };
         let selector = |name: &str, selector: &str| match selector {
             "" => String::new(),
             selector => format!("&{name}={}", query_value(selector)),
@@ -350,9 +390,18 @@ impl ApiClient {
             "" => String::new(),
             from => format!("&continue={}", query_value(from)),
         };
-        let page = format!("{path}?limit={page_size}{selectors}{from}");
-        let message = Message { method: Method::GET, path: &page, body: None, content_type: JSON, accept };
-        let page = self.send_for_text(&message, self.page_timeout).await?;
+        // OK because nobody closes it.
+        let _held = self.pages.acquire().await;
+        let page = loop {
+            let page = format!("{path}?limit={page_size}{selectors}{from}");
+            // A single object is never too long.
+            let most_bytes = if *page_size > 1 { MAX_PAGE_BYTES } else { u64::MAX };
+            let message = Message { most_bytes, ..Message::get(&page, accept) };
+            match self.send_for_text(&message, self.page_timeout).await {
+                Err(ApiError::TooLong) => *page_size = (*page_size / 4).max(1),
+                page => break page?,
+            }
+        };
         let unreadable = |problem: &dyn std::fmt::Display| ApiError::Other(format!("{path}: {problem}"));
         let page = Document::read(&page).map_err(|problem| unreadable(&problem))?;
         let more = page.root().at(&["metadata", "continue"]).and_then(|more| more.map(Node::str).transpose());
@@ -362,7 +411,7 @@ impl ApiClient {
     }
 
     async fn write(&self, method: Method, path: &str, body: &Value, content_type: &str) -> ApiResult<Value> {
-        let message = Message { method, path, body: Some(body), content_type, accept: JSON };
+        let message = Message { method, body: Some(body), content_type, ..Message::get(path, JSON) };
         self.send(&message, self.timeout).await
     }
 
@@ -387,15 +436,32 @@ impl ApiClient {
     }
 
     async fn send_once(&self, message: &Message<'_>, timeout: Duration) -> ApiResult<String> {
-        let Message { method, path, body, content_type, accept } = message;
+        let request = message.request()?;
+        let read = async {
+            let mut bytes = Vec::new();
+            let answer = std::pin::pin!(self.client.request_stream(request).await?);
+            let read = answer.take(message.most_bytes.saturating_add(1)).read_to_end(&mut bytes).await;
+            read.map_err(|error| ApiError::Unreachable { cause: error.to_string() })?;
+            if bytes.len() as u64 > message.most_bytes {
+                return Err(ApiError::TooLong);
+            }
+            String::from_utf8(bytes).map_err(|error| ApiError::Other(error.to_string()))
+        };
+        tokio::time::timeout(timeout, read).await.unwrap_or(Err(ApiError::TimedOut(timeout)))
+    }
+}
+
+impl<'a> Message<'a> {
+    fn get(path: &'a str, accept: &'a str) -> Self {
+        Self { method: Method::GET, path, body: None, content_type: JSON, accept, most_bytes: u64::MAX }
+    }
+
+    fn request(&self) -> ApiResult<Request<Vec<u8>>> {
+        let Self { method, path, body, content_type, accept, .. } = self;
         let body = body.map(Value::to_string).unwrap_or_default().into_bytes();
         let request = Request::builder().method(method).uri(*path);
         let request = request.header(header::CONTENT_TYPE, *content_type).header(header::ACCEPT, *accept).body(body);
-        let request = request.map_err(|error| ApiError::Other(error.to_string()))?;
-        match tokio::time::timeout(timeout, self.client.request_text(request)).await {
-            Ok(answer) => Ok(answer?),
-            Err(_) => Err(ApiError::TimedOut(timeout)),
-        }
+        request.map_err(|error| ApiError::Other(error.to_string()))
     }
 }
 

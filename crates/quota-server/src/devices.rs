@@ -1,6 +1,7 @@
 //! Reads what decides how the devices of a resource claim are charged.
 
-use headroom_core::json::{Document, Malformed};
+use headroom_core::charge::devices::{MADE_FOR_A_POD, claim_of, owner};
+use headroom_core::json::{Document, Malformed, Node};
 use headroom_core::request::Request;
 use headroom_kube::ApiPath;
 use headroom_kube::api_client::{ApiClient, ApiError, ApiResult};
@@ -8,7 +9,8 @@ use headroom_tenant_quota::ReservationRequest;
 use headroom_tenant_quota::reservation_request::{DeviceObjects, owner_in};
 use serde_json::{Value, json};
 
-/// The objects, read from etcd. Claims are rare, and a cache of classes or pods could be behind the claim.
+/// The objects, read from etcd. Claims are rare, and a cache of classes or pods could be behind the claim. Whoever creates
+/// claims and pods chooses how large they are, so what is not needed of them is never held.
 pub struct Found {
     classes: String,
     pod: Option<String>,
@@ -18,26 +20,45 @@ pub struct Found {
 /// Reads the objects for a resource claim in a version of its API.
 pub async fn read(api: &ApiClient, request: &Request<'_>, version: &str) -> ApiResult<Found> {
     let of_group = ApiPath::new("/apis/resource.k8s.io").at(version);
-    let list = async |path: ApiPath| match api.list(&path).await {
+    let items = |listed: ApiResult<(u64, Vec<Value>)>| match listed {
         Ok((_, items)) => Ok(json!({"items": items}).to_string()),
         Err(ApiError::NotFound(_)) => Ok(json!({"items": []}).to_string()),
         Err(failure) => Err(failure),
     };
-    let classes = list(of_group.collection(None, "deviceclasses")).await?;
-    let owner = owner_in(request).map_err(|malformed| ApiError::Other(malformed.to_string()))?;
-    let Some((name, _)) = owner else { return Ok(Found { classes, pod: None, claims: None }) };
+    let classes = items(api.list(&of_group.collection(None, "deviceclasses")).await)?;
+    let unreadable = |malformed: Malformed| ApiError::Other(malformed.to_string());
+    let Some((name, _)) = owner_in(request).map_err(unreadable)? else {
+        return Ok(Found { classes, pod: None, claims: None });
+    };
     let namespace = Some(&*request.namespace);
-    let pod = match api.get(&ApiPath::new("/api/v1").collection(namespace, "pods").at(&name)).await {
-        Ok(pod) => Some(pod),
-        Err(ApiError::NotFound(_)) => None,
+    let pod = match api.get_text(&ApiPath::new("/api/v1").collection(namespace, "pods").at(&name)).await {
+        Ok(pod) => pod,
+        Err(ApiError::NotFound(_)) => return Ok(Found { classes, pod: None, claims: None }),
         Err(failure) => return Err(failure),
     };
-    let names_its_claim = |pod: &Value| pod.pointer("/status/extendedResourceClaimStatus/resourceClaimName").is_some();
-    let claims = match &pod {
-        Some(pod) if !names_its_claim(pod) => Some(list(of_group.collection(namespace, "resourceclaims")).await?),
-        _ => None,
+    let names_its_claim = {
+        let document = Document::read(&pod).map_err(|error| ApiError::Other(error.to_string()))?;
+        claim_of(document.root()).map_err(unreadable)?.is_some()
     };
-    Ok(Found { classes, pod: pod.map(|pod| pod.to_string()), claims })
+    let claims = match names_its_claim {
+        true => None,
+        false => {
+            let path = of_group.collection(namespace, "resourceclaims");
+            Some(items(api.list_metadata_as(&path, of_a_pod).await)?)
+        }
+    };
+    Ok(Found { classes, pod: Some(pod), claims })
+}
+
+/// Of a claim that says that it was made for a pod: what tells which of the pod's claims is the first.
+fn of_a_pod(claim: Node<'_>) -> Option<Value> {
+    let (name, uid) = owner(claim).ok()??;
+    let field = |field: &str| claim.at(&["metadata", field]).ok()?.and_then(|text| text.str().ok());
+    let reference = json!({"apiVersion": "v1", "kind": "Pod", "name": name, "uid": uid, "controller": true});
+    Some(json!({"metadata": {
+        "name": field("name"), "creationTimestamp": field("creationTimestamp"),
+        "annotations": {MADE_FOR_A_POD: "true"}, "ownerReferences": [reference],
+    }}))
 }
 
 impl Found {

@@ -128,9 +128,12 @@ const CERTIFICATE_RETRY_DELAY: Duration = Duration::from_millis(500);
 /// The interval at which the certificate is read again, to use a renewed one.
 const CERTIFICATE_INTERVAL: Duration = Duration::from_secs(20);
 
+/// Pages of lists that are held at a time. A page may have megabytes, and as many kinds are listed as quotas bound.
+const PAGES_AT_ONCE: usize = 2;
+
 impl Replica {
     pub fn new(options: Options, client: Client, stop: CancellationToken) -> Arc<Self> {
-        let api = ApiClient::new(client);
+        let api = ApiClient::new(client).with_pages_at_once(PAGES_AT_ONCE);
         let ledgers = Arc::new(LedgerCache::new(api.clone(), &options.namespace));
         let (counter, metrics, drained) = (Arc::new(Counter::default()), Arc::default(), CancellationToken::new());
         // Claims of reviews in progress are still written while the replica drains.

@@ -16,7 +16,8 @@ use crate::quota::{self, Kind, Measure};
 use crate::request::{self, Request, pod_totals};
 use crate::timestamp::Timestamp;
 
-const MADE_FOR_A_POD: &str = "resource.kubernetes.io/extended-resource-claim";
+/// The annotation of a claim that the scheduler made for a pod.
+pub const MADE_FOR_A_POD: &str = "resource.kubernetes.io/extended-resource-claim";
 
 /// Tells whether any quota of the namespace bounds a name whose devices follow from device classes.
 pub fn needs_classes(request: &Request<'_>, context: &Context<'_>) -> bool {

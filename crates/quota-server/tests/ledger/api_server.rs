@@ -51,6 +51,8 @@ pub struct ApiServer {
     conflicts: AtomicUsize,
     failures: AtomicUsize,
     cuts: AtomicUsize,
+    /// The limit and the bytes of each page of the pods.
+    pages: Mutex<Vec<(usize, usize)>>,
 }
 
 #[derive(Default)]
@@ -124,7 +126,13 @@ impl ApiServer {
             conflicts: AtomicUsize::new(0),
             failures: AtomicUsize::new(0),
             cuts: AtomicUsize::new(0),
+            pages: Mutex::default(),
         }
+    }
+
+    /// The limit and the bytes of each page of the pods so far.
+    pub fn pages(&self) -> Vec<(usize, usize)> {
+        self.pages.lock().unwrap().clone()
     }
 
     /// Makes the next writes of the ledger fail.
@@ -175,17 +183,45 @@ impl ApiServer {
             self.failures.fetch_add(1, Ordering::Relaxed);
             return Ok(status(500, "etcdserver: request timed out"));
         }
+        // Decoded before it is split, as the API server does it.
+        let path = parts.uri.path().replace("%2F", "/").replace("%25", "%");
+        if path.split('/').any(|name| name == "%") {
+            return Ok(status(400, "Name parameter invalid: \"%\": may not contain '%'"));
+        }
         let query = parts.uri.query().unwrap_or_default();
         if query.contains("watch=1") {
-            return Ok(self.watch(parts.uri.path(), query));
+            return Ok(self.watch(&path, query));
         }
-        let done = self.done(&parts.method, parts.uri.path(), body);
+        let is_list = parts.method == Method::GET && query.contains("limit=");
+        let done = if is_list { self.page(&path, query) } else { self.done(&parts.method, &path, body) };
         tokio::time::sleep(self.chance.millis(6)).await;
         if parts.method != Method::GET && self.has_trouble(25) {
             self.failures.fetch_add(1, Ordering::Relaxed);
             return Err(std::io::Error::other("the answer is lost"));
         }
         Ok(done)
+    }
+
+    /// A page of a list, from the object that `continue` numbers.
+    fn page(&self, path: &str, query: &str) -> Answer {
+        let Some(place) = Place::of(path) else { return status(404, "NotFound") };
+        let number = |name: &str| query.split('&').find_map(|part| part.strip_prefix(name)?.parse::<usize>().ok());
+        let (limit, from) = (number("limit=").unwrap(), number("continue=").unwrap_or(0));
+        let inner = self.inner.lock().unwrap();
+        let is_listed = |(collection, namespace, _): &(String, String, String)| {
+            *collection == place.collection && (place.namespace.is_empty() || *namespace == place.namespace)
+        };
+        let all: Vec<&Value> =
+            inner.objects.iter().filter(|(key, _)| is_listed(key)).map(|(_, object)| object).collect();
+        let items: Vec<&Value> = all.iter().skip(from).take(limit).copied().collect();
+        let to = from + items.len();
+        let next = if to < all.len() { to.to_string() } else { String::new() };
+        let list =
+            json!({"metadata": {"resourceVersion": inner.revision.to_string(), "continue": next}, "items": items});
+        if place.collection == "/api/v1/pods" {
+            self.pages.lock().unwrap().push((limit, list.to_string().len()));
+        }
+        answer(StatusCode::OK, &list)
     }
 
     fn done(&self, method: &Method, path: &str, body: Value) -> Answer {
@@ -213,18 +249,6 @@ impl ApiServer {
             _ => place.name.clone(),
         };
         let key = (place.collection.clone(), place.namespace.clone(), name.clone());
-        if method == Method::GET && name.is_empty() {
-            let items: Vec<&Value> = inner
-                .objects
-                .iter()
-                .filter(|((collection, namespace, _), _)| {
-                    *collection == place.collection && (place.namespace.is_empty() || *namespace == place.namespace)
-                })
-                .map(|(_, object)| object)
-                .collect();
-            let list = json!({"metadata": {"resourceVersion": inner.revision.to_string()}, "items": items});
-            return answer(StatusCode::OK, &list);
-        }
         let there = inner.objects.get(&key).cloned();
         let object = match (method.as_str(), there) {
             ("GET", Some(there)) => return answer(StatusCode::OK, &there),

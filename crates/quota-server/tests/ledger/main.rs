@@ -416,6 +416,26 @@ async fn a_quota_is_suspended_only_once() {
     assert!(suspend(&api, "nobody", true).await.is_err());
 }
 
+/// A tenant may make his pods as large as etcd takes them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn large_objects_are_listed_in_small_pages() {
+    let made = tls::make(&["127.0.0.1".to_owned()], 1).unwrap();
+    let server = bounded(&json!({"pods": "100"}));
+    for number in 0..70 {
+        let mut large = pod("shop", &format!("p{number}"), &format!("uid-{number}"));
+        large["metadata"]["annotations"] = json!({"x": "x".repeat(128 << 10)});
+        server.put("/api/v1", Some("shop"), large, "pods");
+    }
+    let replica = replica(&server, &made);
+    until_counted(&server, "pods=70").await;
+    kill(&replica);
+    let pages = server.pages();
+    let limits: Vec<usize> = pages.iter().map(|(limit, _)| *limit).collect();
+    assert_eq!(limits, [100, 25, 25, 25]);
+    // Of the first, no more was read than a page may have.
+    assert!(pages.iter().skip(1).all(|(_, bytes)| *bytes < 8 << 20), "{pages:?}");
+}
+
 /// Without a claim, which would make the ledger due anyway.
 #[tokio::test]
 async fn a_ledger_stays_due_until_it_was_written() {
