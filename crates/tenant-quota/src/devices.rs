@@ -91,3 +91,49 @@ pub fn without(amounts: &ResourceList<'static>, share: &ResourceList<'static>) -
     let rest = amounts.paired_with(share).map(|(name, amount, share)| (name.clone(), rest(amount, share)));
     rest.filter(|(_, amount)| !amount.is_zero()).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use headroom_core::json::Document;
+
+    use super::*;
+
+    #[test]
+    fn pods_claims_and_classes_say_which_belong_together() {
+        let check = |kind: &str, object: &str, expected: Option<Link>| {
+            let document = Document::read(object).unwrap();
+            assert_eq!(Link::read(kind, document.root()).unwrap(), expected, "{kind} {object}");
+        };
+        let pod = r#"{"status": {"extendedResourceClaimStatus": {"resourceClaimName": "web-gpu"}}}"#;
+        check("pods", pod, Some(Link::HasClaim("web-gpu".to_owned())));
+        check("pods", "{}", None);
+        check("services", pod, None);
+        let claim = r#"{"metadata": {"creationTimestamp": "2026-01-01T00:00:00Z",
+            "annotations": {"resource.kubernetes.io/extended-resource-claim": "true"},
+            "ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "web", "uid": "u", "controller": true}]}}"#;
+        let pod = PodRef { name: "web".to_owned(), uid: "u".to_owned() };
+        check(RESOURCE_CLAIMS, claim, Some(Link::MadeFor { pod, created: "2026-01-01T00:00:00Z".to_owned() }));
+        check(RESOURCE_CLAIMS, r#"{"metadata": {"name": "own"}}"#, None);
+        let class = r#"{"metadata": {"name": "gpu"}, "spec": {"extendedResourceName": "example.com/gpu"}}"#;
+        check(DEVICE_CLASSES, class, Some(Link::Serves("example.com/gpu".to_owned())));
+    }
+
+    #[test]
+    fn a_pod_s_share_is_what_both_are_charged_under_names_of_pods() {
+        let list = |line: &str| crate::encoding::read_amounts(line).unwrap();
+        let claim = list(
+            "count/resourceclaims.resource.k8s.io=1 gpu.deviceclass.resource.k8s.io/devices=3 requests.example.com/gpu=3 \
+             requests.deviceclass.resource.k8s.io/gpu=3",
+        );
+        // A pod cannot be charged under the other names.
+        let share =
+            share(&claim, &list("gpu.deviceclass.resource.k8s.io/devices=3 requests.cpu=1 requests.example.com/gpu=2"));
+        assert_eq!(share, list("requests.example.com/gpu=2"));
+        let rest = list(
+            "count/resourceclaims.resource.k8s.io=1 gpu.deviceclass.resource.k8s.io/devices=3 requests.example.com/gpu=1 \
+             requests.deviceclass.resource.k8s.io/gpu=3",
+        );
+        assert_eq!(without(&claim, &share), rest);
+        assert_eq!(without(&share, &share), list(""));
+    }
+}

@@ -32,13 +32,23 @@ impl std::error::Error for Unreadable {}
 pub fn escape(name: &str) -> String {
     let mut word = String::with_capacity(name.len());
     for byte in name.bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'/' => word.push(byte.into()),
+        if is_plain(byte) {
+            word.push(byte.into());
+        } else {
             // Writing to a String cannot fail.
-            _ => _ = write!(word, "%{byte:02X}"),
+            _ = write!(word, "%{byte:02X}");
         }
     }
     word
+}
+
+/// The length of what [`escape`] makes of a name, without making it.
+pub fn escaped_length(name: &str) -> usize {
+    name.bytes().map(|byte| if is_plain(byte) { 1 } else { 3 }).sum()
+}
+
+fn is_plain(byte: u8) -> bool {
+    matches!(byte, b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'/')
 }
 
 /// Reverses [`escape`].
@@ -144,6 +154,7 @@ mod tests {
         fn any_name_becomes_one_word_and_can_be_read_back(name in ".*") {
             let word = escape(&name);
             prop_assert!(!word.contains([' ', '=', ':', ',', '~', '\n']));
+            prop_assert_eq!(escaped_length(&name), word.len());
             prop_assert_eq!(unescape(&word).unwrap(), name);
         }
 

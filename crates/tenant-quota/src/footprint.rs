@@ -111,9 +111,8 @@ impl Footprint {
 impl fmt::Display for Footprint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         encoding::write_amounts(f, &self.amounts)?;
-        for (index, (scope, values)) in self.scopes.iter().enumerate() {
-            let space = if index == 0 && self.amounts.is_empty() { "" } else { " " };
-            write!(f, "{space}~{}", encoding::escape(scope))?;
+        for (scope, values) in &self.scopes {
+            write!(f, " ~{}", encoding::escape(scope))?;
             let values: Vec<String> = values.iter().map(|value| encoding::escape(value)).collect();
             if !values.is_empty() {
                 write!(f, ":{}", values.join(","))?;

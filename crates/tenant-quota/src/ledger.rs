@@ -306,12 +306,8 @@ pub fn base_of(stored: &Arc<Footprint>) -> Option<Arc<Footprint>> {
 
 /// The upper bound of the bytes that a request adds to the ledger's text; none if they are too many.
 fn bytes_of(request: &ReservationRequest) -> Option<usize> {
-    let is_short = |word: &str| word.len() < MAX_CLAIM_BYTES;
-    let key = request.key.to_string();
-    if !is_short(&key) || !is_short(&request.attempt.uid) {
-        return None;
-    }
-    let entry = encoding::escape(&key).len() + entry_bytes(&request.attempt.uid, request.pod.as_ref());
+    let key = encoding::escaped_length(&request.key.to_string());
+    let entry = key + entry_bytes(&request.attempt.uid, request.pod.as_ref());
     let rest = MAX_CLAIM_BYTES.checked_sub(entry)?;
     let footprint = encoding::length(&request.footprint, rest)?;
     let base = request.counted.as_ref().and_then(|old| encoding::length(old, MAX_BASE_BYTES)).unwrap_or_default();
@@ -365,6 +361,58 @@ mod tests {
     use crate::devices::PodRef;
     use crate::load::tests::{long_footprint, written};
     use crate::state::{Attempt, Key};
+
+    /// A request for a claim that takes exactly so many bytes.
+    fn of_bytes(bytes: usize, number: usize) -> ReservationRequest {
+        let named = |length: usize| ReservationRequest {
+            key: Key::new("pods", "shop", &format!("{number}-{}", "a".repeat(length))),
+            token: number.to_string(),
+            attempt: Attempt { uid: "u".to_owned(), version: None },
+            footprint: long_footprint(1, 1),
+            counted: None,
+            pod: None,
+            may_exceed: false,
+        };
+        named(bytes - bytes_of(&named(0)).unwrap())
+    }
+
+    #[test]
+    fn the_room_for_claims_is_used_to_the_byte() {
+        let plan = Plan {
+            nodes: vec![Node::default()],
+            namespaces: BTreeMap::from([("shop".to_owned(), vec![0])]),
+            ..Plan::default()
+        };
+        let mut ledger = OpenLedger::new(&plan, State::default());
+        // Of the only namespace, each claim takes its bytes twice.
+        let (long, count) = (2000, 131);
+        for number in 0..count {
+            assert_eq!(ledger.reserve(&of_bytes(long, number)), Verdict::Granted);
+        }
+        let rest = MAX_BYTES - 2 * count * long;
+        assert_eq!(ledger.reserve(&of_bytes(rest + 1, count)), Verdict::Retry(Retry::Bytes));
+        assert_eq!(ledger.reserve(&of_bytes(rest, count)), Verdict::Granted);
+    }
+
+    #[test]
+    fn entries_of_a_key_are_merged_once_there_are_more_than_four() {
+        let one = |number: usize, footprint: usize| ReservationRequest {
+            footprint: long_footprint(footprint, 1),
+            counted: Some(long_footprint(100 + number, 1)),
+            ..of_bytes(300, number)
+        };
+        let with = |numbers: &[usize]| {
+            let mut claim = None;
+            for (number, footprint) in numbers.iter().enumerate() {
+                claim = Some(with_entry(claim.as_ref(), &one(number, *footprint), MAX_ENTRIES)?);
+            }
+            claim.map(|Claim { base, entries }| (base.len(), entries.len(), entries.last().unwrap().footprints.len()))
+        };
+        assert_eq!(with(&[1, 2, 3, 4]), Some((4, 4, 1)));
+        // A fifth object that may be stored makes the bases useless too.
+        assert_eq!(with(&[1, 2, 3, 4, 4]), Some((0, 1, 4)));
+        assert_eq!(with(&[1, 2, 3, 4, 5]), None);
+    }
 
     #[test]
     fn a_request_adds_as_many_bytes_as_it_is_taken_for_or_a_few_less() {

@@ -79,7 +79,7 @@ fn bytes_of(key: &Key, claim: &Claim) -> usize {
         let uid = entry.attempt.as_ref().map_or("", |attempt| &attempt.uid);
         entry_bytes(uid, entry.pod.as_ref()) + entry.footprints.iter().map(length).sum::<usize>()
     });
-    encoding::escape(&key.to_string()).len() + claim.base.iter().map(length).sum::<usize>() + entries.sum::<usize>()
+    encoding::escaped_length(&key.to_string()) + claim.base.iter().map(length).sum::<usize>() + entries.sum::<usize>()
 }
 
 /// The bytes of an entry's token, version and numbers of footprints, and more.
@@ -87,8 +87,8 @@ const ENTRY_BYTES: usize = 64;
 
 /// The bytes of an entry's text at most, without its footprints.
 pub fn entry_bytes(uid: &str, pod: Option<&PodRef>) -> usize {
-    let pod = pod.map_or(0, |pod| encoding::escape(&pod.to_string()).len());
-    ENTRY_BYTES + encoding::escape(uid).len() + pod
+    let pod = pod.map_or(0, |pod| encoding::escaped_length(&pod.to_string()));
+    ENTRY_BYTES + encoding::escaped_length(uid) + pod
 }
 
 #[cfg(test)]

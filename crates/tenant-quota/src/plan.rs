@@ -269,6 +269,42 @@ mod tests {
     }
 
     #[test]
+    fn a_namespace_is_charged_to_all_its_resource_quotas() {
+        let texts = [
+            r#"{"metadata": {"name": "compute"}, "spec": {"hard": {"requests.cpu": "4"}, "scopes": ["NotTerminating"]}}"#,
+            r#"{"metadata": {"name": "devices"}, "spec": {"hard": {"requests.example.com/gpu": "2"}}}"#,
+        ];
+        let documents = texts.map(|text| Document::read(text).unwrap());
+        let quotas: Vec<_> = documents.iter().map(|text| ResourceQuota::read(text.root()).unwrap()).collect();
+        let plan = Plan::of_namespace("shop", &quotas);
+        let lines = plan.write();
+        assert_eq!(
+            lines.nodes,
+            ["compute 0 - requests.cpu=4 ~NotTerminating:Exists:", "devices 0 - requests.example.com/gpu=2"]
+        );
+        assert_eq!(lines.namespaces, ["shop 0,1"]);
+        assert!(plan.shares_devices("shop") && !plan.shares_devices("other"));
+        assert!(!Plan::of_namespace("shop", &quotas[..1]).shares_devices("shop"));
+    }
+
+    #[test]
+    fn a_plan_is_the_same_with_another_number_but_not_with_other_quotas_or_namespaces() {
+        let lines =
+            |node: &str, namespace: &str| Lines { nodes: vec![node.into()], namespaces: vec![namespace.into()] };
+        let plan = |number: u64, node: &str, namespace: &str| Plan::read(number, &lines(node, namespace)).unwrap();
+        let first = plan(1, "acme 4 - pods=1", "shop 0");
+        assert!(first.is_same_as(&plan(2, "acme 4 - pods=1", "shop 0")));
+        assert!(!first.is_same_as(&plan(1, "acme 5 - pods=2", "shop 0")));
+        assert!(!first.is_same_as(&plan(1, "acme 4 - pods=1", "web 0")));
+    }
+
+    #[test]
+    fn updates_change_the_charge_of_objects_with_amounts() {
+        assert!(["pods", "services", "persistentvolumeclaims", RESOURCE_CLAIMS].into_iter().all(is_charged_on_update));
+        assert!(!is_charged_on_update("configmaps") && !is_charged_on_update("deployments.apps"));
+    }
+
+    #[test]
     fn an_error_in_a_plan_quotes_the_line() {
         let check = |node: &str, namespace: &str, expected: &str| {
             let lines = Lines { nodes: vec![node.to_owned()], namespaces: vec![namespace.to_owned()] };

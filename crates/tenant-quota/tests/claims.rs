@@ -129,6 +129,7 @@ fn only_amounts_that_grow_are_checked_against_a_bound() {
     assert_eq!(ledger.reserve(&grown), Verdict::Granted);
     assert!(!request("shop/a", "2", "pods=1 requests.cpu=200m", Some(("pods=1 requests.cpu=700m", 7))).grows(&plan));
     assert!(!request("other/a", "2", "pods=1", None).grows(&plan));
+    assert!(!request("shop/a", "2", "services=1", None).grows(&plan));
 }
 
 #[test]
@@ -296,6 +297,60 @@ fn a_forged_review_is_recognized() {
     let text = review("DELETE", "null", without_uid);
     let document = Document::read(&text).unwrap();
     assert_eq!(ReservationRequest::of(&Request::read(document.root()).unwrap(), String::new), Ok(None));
+}
+
+/// What a review asks for: version, footprint and what is counted already.
+fn asked(operation: &str, resource: &str, object: &str, old: &str) -> Option<(Option<u64>, String, Option<String>)> {
+    let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
+    let text = format!(
+        r#"{{"uid": "r", "operation": "{operation}", "resource": {{"group": "", "version": "v1", "resource": "{resource}"}},
+            "subResource": "{subresource}", "namespace": "shop", "name": "web-0", "userInfo": {{"username": "ann"}},
+            "object": {object}, "oldObject": {old}}}"#
+    );
+    let document = Document::read(&text).unwrap();
+    let asked = ReservationRequest::of(&Request::read(document.root()).unwrap(), String::new).unwrap()?;
+    Some((asked.attempt.version, asked.footprint.to_string(), asked.counted.map(|counted| counted.to_string())))
+}
+
+#[test]
+fn an_update_is_charged_beyond_what_was_stored() {
+    let pod = |version: &str, cpu: &str| {
+        format!(
+            r#"{{"metadata": {{"name": "web-0", "uid": "u1"{version}}}, "spec": {{"containers": [{{"name": "a",
+                "resources": {{"requests": {{"cpu": "{cpu}"}}}}}}]}}}}"#
+        )
+    };
+    let line = |cpu: &str| {
+        format!("count/pods=1 cpu={cpu} pods=1 requests.cpu={cpu} ~NotBestEffort ~NotTerminating ~PriorityClass")
+    };
+    let (new, old) = (pod("", "500m"), pod(r#", "resourceVersion": "7""#, "200m"));
+    assert_eq!(asked("UPDATE", "pods/resize", &new, &old), Some((Some(7), line("500m"), Some(line("200m")))));
+    // What was not stored is not counted.
+    assert_eq!(asked("UPDATE", "pods/resize", &new, &pod("", "200m")), Some((None, line("500m"), None)));
+    assert_eq!(asked("UPDATE", "pods", &new, &old), None);
+    let claim = r#"{"metadata": {"name": "web-0", "uid": "u1", "resourceVersion": "7"},
+        "spec": {"resources": {"requests": {"storage": "1Gi"}}}}"#;
+    assert!(asked("UPDATE", "persistentvolumeclaims", claim, claim).is_some());
+    assert_eq!(asked("UPDATE", "persistentvolumeclaims/status", claim, claim), None);
+}
+
+#[test]
+fn a_quota_refuses_regardless_of_usage_only_what_it_covers() {
+    let pod = r#"{"metadata": {"name": "web-0", "uid": "u1", "resourceVersion": "7"}, "spec": {"containers": [{"name": "a"}]}}"#;
+    let check = |operation: &str, node: &str, expected: &[&str]| {
+        let text = review(operation, pod, "null").replace(r#""namespace""#, r#""subResource": "resize", "namespace""#);
+        let text = if operation == "UPDATE" { text } else { review(operation, pod, "null") };
+        let document = Document::read(&text).unwrap();
+        let plan = plan(&[node], &["shop 0"]);
+        assert_eq!(faults(&Request::read(document.root()).unwrap(), &plan).unwrap(), expected, "{operation} {node}");
+    };
+    let missing =
+        ["failed quota: a: must specify cpu for: a", "quota a: set cpu in a, or add defaults to a LimitRange"];
+    check("CREATE", "a 1 - cpu=1", &missing);
+    check("CREATE", "a 1 - cpu=1 ~Terminating:Exists:", &[]);
+    check("CREATE", "a 1 - cpu=1 ~NotTerminating:Exists:", &missing);
+    let previous = "unable to get previous usage since prior version of object was not found";
+    check("UPDATE", "a 1 - pods=1", &[previous, "send the request through the API server, which adds the old object"]);
 }
 
 #[test]
@@ -698,8 +753,12 @@ mod devices {
         let plan = plan(&["acme 1 - requests.example.com/gpu=2"], &["shop 0"]);
         // Otherwise two claims at the same time would both have the share, and neither would ask the ledger.
         assert!(claim("a", "1").grows(&plan));
-        let other = Plan { nodes: Vec::new(), ..plan };
+        let other = Plan { nodes: Vec::new(), ..plan.clone() };
         assert!(!claim("a", "1").grows(&other));
+        // A stored claim has shown its share already.
+        let stored =
+            ReservationRequest { attempt: Attempt { uid: "uid-a".to_owned(), version: Some(7) }, ..claim("a", "1") };
+        assert!(!stored.grows(&plan));
     }
 
     #[test]

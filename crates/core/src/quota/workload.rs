@@ -33,7 +33,7 @@ pub fn check<'d>(
     }
     let new = Planned::of(pod, bounds)?;
     let old = old.map(|old| Planned::of(old, bounds)).transpose()?;
-    let mut views = Vec::with_capacity(bounds.quotas.len() + tenant.len());
+    let mut views = Vec::new();
     for quota in bounds.quotas.iter().chain(tenant) {
         views.extend(View::of(&new, old.as_ref(), quota)?);
     }

@@ -212,6 +212,8 @@ fn a_job_needs_room_for_the_pods_that_run_at_the_same_time() {
         &["only 2 of 3 pods fit quota \"team\": requests.cpu short by 500m (1 available)"],
     );
     check(&job(json!({"parallelism": 9, "suspend": true})), "4", &[]);
+    let kept = workload("Job", json!({"parallelism": 2}));
+    check(&request(&kept, Some(&kept)), "4", &[]);
     let (suspended, released) = (json!({"parallelism": 2, "suspend": true}), json!({"parallelism": 2}));
     check(
         &request(&workload("Job", released), Some(&workload("Job", suspended))),
@@ -535,6 +537,19 @@ fn a_paused_deployment_makes_its_pods_when_it_is_resumed() {
         &["its pods would be rejected: quota team: no room to surge by 1 pod, so the rollout will stop: requests.cpu \
            short by 500m (0 available); or set maxSurge 0, maxUnavailable 1 (assuming that its present pods request the same)"],
     );
+    // Half of its pods are of the new template already, and only the others make room.
+    let mut old = workload("Deployment", json!({"replicas": 4, "paused": true, "strategy": {"type": "Recreate"}}));
+    old["status"] = json!({"replicas": 4, "updatedReplicas": 2});
+    let resumed = workload("Deployment", json!({"replicas": 4, "strategy": {"type": "Recreate"}}));
+    check(&request(&resumed, Some(&old)), "4", &[]);
+    check(
+        &request(&resumed, Some(&old)),
+        "5",
+        &[
+            "only 2 of 4 replicas fit quota \"team\": requests.cpu short by 1 (0 available) (assuming that its present pods \
+           request the same)",
+        ],
+    );
     // It is scaled with the template of its pods.
     let old = with_status(workload("Deployment", paused(2)), json!({"replicas": 2}));
     let scaled = asking_for(workload("Deployment", paused(4)), "9");
@@ -648,4 +663,32 @@ fn limited_resources_are_limited_for_the_pods_of_workloads() {
     };
     assert_eq!(warnings(1), ["its pods would be rejected: no ResourceQuota in this namespace covers requests.cpu"]);
     assert_eq!(warnings(0), [""; 0]);
+    // A paused Deployment creates pods of the template that it had, which requests nothing.
+    let paused = |replicas: u32| json!({"replicas": replicas, "paused": true});
+    let mut old = with_status(workload("Deployment", paused(1)), json!({"replicas": 1}));
+    *old.pointer_mut("/spec/template/spec/containers/0/resources").unwrap() = json!({});
+    let scaled = request(&workload("Deployment", paused(2)), Some(&old));
+    assert_eq!(answer(&json!({"request": scaled, "settings": settings}), &lists, None).warnings, [""; 0]);
+}
+
+#[test]
+fn old_pods_that_a_quota_refuses_are_not_waited_for() {
+    let limited = |limits: Value, replicas: u32| {
+        let mut workload = workload("Deployment", rolling(replicas, "1", "1"));
+        let resources = workload.pointer_mut("/spec/template/spec/containers/0/resources").unwrap();
+        *resources = json!({"requests": {"cpu": "500m"}, "limits": limits});
+        workload
+    };
+    // Two of four old pods are missing, because the quota requires a limit since they were created.
+    let old = with_status(limited(json!({}), 4), json!({"replicas": 2}));
+    let quota = json!({"metadata": {"name": "team"}, "status": {
+        "hard": {"requests.cpu": "2", "limits.cpu": "9"}, "used": {"requests.cpu": "1", "limits.cpu": "0"}}});
+    let lists = json!({"ResourceQuota": {"items": [quota]}});
+    let renewed = request(&limited(json!({"cpu": "1"}), 4), Some(&old));
+    assert_eq!(
+        answer(&json!({"request": renewed, "settings": {}}), &lists, None).warnings,
+        [
+            "quota team: no room to surge by 2 pods, so the rollout will be slower: requests.cpu short by 500m (1 available)"
+        ]
+    );
 }
