@@ -1,7 +1,8 @@
 //! The forecast for workloads against the controllers of a real control plane: random updates under random quotas.
 //!
 //! There are no nodes, so the test itself reports that pods run. `HEADROOM_FORECAST_SECONDS` (25) is when the last update begins,
-//! `HEADROOM_FORECAST_SEED` (1) chooses the updates.
+//! `HEADROOM_FORECAST_SEED` (1) chooses the updates. A workload that has not changed for `HEADROOM_FORECAST_REST` (15) seconds has come
+//! to rest: the controllers wait longer after each refusal, so a run of minutes needs more.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -18,13 +19,15 @@ use serde_json::{Value, json};
 
 /// This many workloads are updated at the same time.
 const AT_ONCE: usize = 30;
-/// A workload that has not changed for so long has come to rest. The controllers wait longer after each refusal.
-const AT_REST: Duration = Duration::from_secs(15);
+
+/// A number that the environment may set.
+fn number(name: &str, default: u64) -> u64 {
+    std::env::var(name).map_or(default, |text| text.parse().unwrap())
+}
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "starts a control plane: make e2e-cluster"]
 async fn rollouts_stop_and_end_as_forecast() {
-    let number = |name: &str, default: u64| std::env::var(name).map_or(default, |text| text.parse().unwrap());
     let time = Duration::from_secs(number("HEADROOM_FORECAST_SECONDS", 25));
     let seed = number("HEADROOM_FORECAST_SEED", 1);
     let cluster = Cluster::start(InTreePlugins::On, Controllers::On).await.unwrap();
@@ -215,6 +218,7 @@ async fn ends(workloads: &Api<DynamicObject>, update: &Update) -> bool {
     let [_, wanted] = update.replicas;
     let partition = update.strategy["updateStrategy"]["rollingUpdate"]["partition"].as_u64().unwrap_or(0);
     let is_renewed = update.cpu[0] != update.cpu[1];
+    let at_rest = Duration::from_secs(number("HEADROOM_FORECAST_REST", 15));
     let (mut last, mut changed) = (Value::Null, Instant::now());
     loop {
         let object = workloads.get("web").await.unwrap();
@@ -229,7 +233,7 @@ async fn ends(workloads: &Api<DynamicObject>, update: &Update) -> bool {
         if *status != last {
             (last, changed) = (status.clone(), Instant::now());
         }
-        if changed.elapsed() > AT_REST {
+        if changed.elapsed() > at_rest {
             return false;
         }
         tokio::time::sleep(Duration::from_millis(200)).await;
