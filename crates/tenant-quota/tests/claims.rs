@@ -331,7 +331,11 @@ fn an_update_is_charged_beyond_what_was_stored() {
     let claim = r#"{"metadata": {"name": "web-0", "uid": "u1", "resourceVersion": "7"},
         "spec": {"resources": {"requests": {"storage": "1Gi"}}}}"#;
     assert!(asked("UPDATE", "persistentvolumeclaims", claim, claim).is_some());
-    assert_eq!(asked("UPDATE", "persistentvolumeclaims/status", claim, claim), None);
+    // The status tells what has happened, and of a workload only its creation is counted.
+    let grown = claim.replace(r#""spec""#, r#""status": {"allocatedResources": {"storage": "2Gi"}}, "spec""#);
+    assert_eq!(asked("UPDATE", "persistentvolumeclaims/status", &grown, claim), None);
+    assert!(asked("CREATE", "replicationcontrollers", &new, "null").is_some());
+    assert_eq!(asked("UPDATE", "replicationcontrollers", &new, &old), None);
 }
 
 #[test]

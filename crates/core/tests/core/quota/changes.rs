@@ -112,6 +112,22 @@ fn the_audit_scanner_is_not_refused_for_uncovered_resources() {
 }
 
 #[test]
+fn a_refusal_for_an_uncovered_scope_does_not_begin_with_the_object_as_in_kubernetes() {
+    let message = |limited: Value| {
+        let settings = json!({"quotas": {"limitedResources": [limited]}});
+        evaluate(&of_pods("CREATE", &pod("500m"), None), &[], &settings).message
+    };
+    let of_scope =
+        message(json!({"resource": "pods", "matchScopes": [{"scopeName": "NotBestEffort", "operator": "Exists"}]}));
+    assert!(
+        of_scope.starts_with("insufficient quota to match these scopes: [{NotBestEffort Exists []}]"),
+        "{of_scope}"
+    );
+    let of_name = message(json!({"resource": "pods", "matchContains": ["requests.cpu"]}));
+    assert!(of_name.starts_with("pods \"p\" is forbidden: insufficient quota to consume: requests.cpu"), "{of_name}");
+}
+
+#[test]
 fn the_charge_for_devices_depends_on_the_existing_classes() {
     let claim = json!({"metadata": {"name": "c"}, "spec": {"devices": {"requests": [
         {"name": "one", "exactly": {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 1}}]}}});
