@@ -6,12 +6,13 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use flate2::read::GzDecoder;
-use headroom_e2e::cluster::{Cluster, create};
+use headroom_e2e::cluster::{Cluster, create, resource};
 use headroom_e2e::control_plane::Controllers;
 use kube::Client;
+use kube::api::{Api, DynamicObject, PostParams};
 use serde_json::{Value, json};
 
-use crate::objects::{deployment, limit_range, quota};
+use crate::objects::{deployment, limit_range, pod, quota};
 
 struct Page {
     program: Child,
@@ -126,6 +127,13 @@ async fn behind_a_proxy_users_see_what_they_may_read() {
 /// The Deployment `web` and the StatefulSet `db` want Pods, and the quota `team` has room for none.
 async fn workloads_without_room(client: &Client, namespace: &str) {
     create(client, quota(namespace, json!({"pods": "0"}))).await.unwrap();
+    // The plugin hears of a quota a moment after it was created.
+    let pods: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &resource("v1", "Pod"));
+    let probe: DynamicObject = serde_json::from_value(pod(namespace, "probe", json!({}))).unwrap();
+    let only_asked = PostParams { dry_run: true, ..PostParams::default() };
+    while !pods.create(&only_asked, &probe).await.is_err_and(|error| error.to_string().contains("exceeded quota")) {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
     let web = deployment(namespace, 1, json!({}));
     let mut db = web.clone();
     db["kind"] = json!("StatefulSet");
