@@ -54,7 +54,7 @@ pub struct Args {
     target: Target,
 }
 
-/// What surrounds that which runs. Kinds that a cluster does not have are skipped.
+/// The kinds besides workloads. Those that the cluster does not have are skipped.
 const KINDS: [(&str, &str); 10] = [
     ("v1", "Namespace"),
     TENANT_QUOTA,
@@ -184,7 +184,7 @@ pub fn take<W: Write>(
         snapshot.take(kind, &mut opened);
         progress.advance(1);
     }
-    // What runs is looked at and written in one reading.
+    // One pass both writes the workloads and takes the inventory.
     let Opened { cluster, scope, .. } = &mut opened;
     let inventory = Inventory::read(
         &mut Copying { cluster, snapshot: &mut snapshot, progress: &progress },
@@ -217,7 +217,7 @@ const EVENTS: usize = 10_000;
 const EVENTS_OF_EACH: usize = 500;
 const NAMESPACES: usize = 1_000;
 
-/// What Events add to the rejections that conditions tell of.
+/// The rejections in conditions and Events.
 fn with_events(conditions: Rejections, opened: &mut Opened) -> rejections::Summary {
     let mut rejections = conditions.clone();
     let read = match read_events(&mut rejections, &mut opened.cluster, &opened.scope.parts(), EVENTS) {
@@ -272,7 +272,7 @@ fn only_of(profile: &mut Value, namespaces: &[String]) {
     }
 }
 
-/// What a snapshot says beside the objects.
+/// The part of a snapshot besides the objects.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct About<'s> {
@@ -304,7 +304,7 @@ pub struct Snapshot<W> {
     pub elsewhere: Option<String>,
     /// The names of those that were read.
     tenant_quotas: BTreeSet<String>,
-    /// What conditions tell of rejected Pods, and what Events add to that.
+    /// Rejected Pods as conditions report them; below, with those in Events.
     conditions: Rejections,
     rejections: rejections::Summary,
     redaction: Redaction,

@@ -188,7 +188,8 @@ impl Place {
         }
     }
 
-    /// What can be read from. Nothing is asked of it yet, so that it may be down when we start. `cluster` is the one whose API server may be on the way.
+    /// Opens the source without sending a request, so it may be down when the program starts. `cluster` is used if the source
+    /// is reached through an API server.
     pub async fn open(&self, cluster: &Chosen) -> anyhow::Result<Box<dyn Source>> {
         Ok(match self {
             Self::Prometheus(args) => {

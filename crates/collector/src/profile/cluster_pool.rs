@@ -102,7 +102,7 @@ struct WindowVotes {
 struct UsageVotes {
     samples: u64,
     peaks: Vec<u64>,
-    /// Of a namespace that has one pod only, its p95.
+    /// For a namespace with a single pod, the p95 of that pod.
     busiest: Vec<u64>,
     percentiles: [Vec<u64>; Percentile::PUBLISHED.len()],
 }

@@ -2,9 +2,9 @@
 //! `512m` of memory, and ours of limits that are written without a unit.
 
 use headroom_core::amount::Quantity;
-use headroom_core::request::kinds::PodKind;
 use serde_json::Value;
 
+use super::validation::{pod_spec, resources_in};
 use crate::kinds::ApiKind;
 
 const BYTES: [&str; 3] = ["memory", "ephemeral-storage", "storage"];
@@ -16,25 +16,14 @@ const LEAST_LIMIT: i64 = 1 << 20;
 pub fn byte_warnings(object: &Value) -> Vec<String> {
     let kind = ApiKind::of(object);
     if kind.qualified() == "persistentvolumeclaims" {
-        return object.pointer("/spec/resources").map(|resources| of_resources(resources, "spec")).unwrap_or_default();
+        let resources = object.pointer("/spec/resources");
+        return resources.map(|resources| of_resources(resources, "spec.resources")).unwrap_or_default();
     }
-    let Some(PodKind { path, .. }) = PodKind::of(&kind.group, &kind.plural) else { return Vec::new() };
-    let pod = path.iter().try_fold(object, |value, part| value.get(part));
-    let Some(spec) = pod.and_then(|pod| pod.get("spec")) else { return Vec::new() };
-    let path: Vec<&str> = path.iter().copied().chain(["spec"]).collect();
-    let path = path.join(".");
-    let mut warnings = spec.get("resources").map(|resources| of_resources(resources, &path)).unwrap_or_default();
-    for list in ["initContainers", "containers"] {
-        for (index, container) in spec.get(list).and_then(Value::as_array).into_iter().flatten().enumerate() {
-            if let Some(resources) = container.get("resources") {
-                warnings.extend(of_resources(resources, &format!("{path}.{list}[{index}]")));
-            }
-        }
-    }
-    warnings
+    let Some((Some(spec), path)) = pod_spec(object, &kind) else { return Vec::new() };
+    resources_in(spec, &path).iter().flat_map(|(resources, path)| of_resources(resources, path)).collect()
 }
 
-fn of_resources(resources: &Value, owner: &str) -> Vec<String> {
+fn of_resources(resources: &Value, path: &str) -> Vec<String> {
     let mut warnings = Vec::new();
     for list in ["limits", "requests"] {
         for (name, value) in resources.get(list).and_then(Value::as_object).into_iter().flatten() {
@@ -45,7 +34,7 @@ fn of_resources(resources: &Value, owner: &str) -> Vec<String> {
             let is_without_unit = is_count(&text);
             let number = text.strip_suffix('m').unwrap_or(&text);
             let meant = if is_count(number) { format!("; did you mean {number}Mi?") } else { String::new() };
-            let path = format!("{owner}.resources.{list}[{name}]");
+            let path = format!("{path}.{list}[{name}]");
             if quantity.rounded_up_to_units() != quantity {
                 warnings
                     .push(format!("{path}: fractional byte value \"{text}\" is invalid, must be an integer{meant}"));

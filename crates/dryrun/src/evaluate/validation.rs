@@ -95,10 +95,8 @@ impl Problems {
     }
 
     fn of_object(&mut self, object: &Value, kind: &ApiKind) {
-        if let Some(PodKind { path, .. }) = PodKind::of(&kind.group, &kind.plural) {
-            let pod = path.iter().try_fold(object, |value, part| value.get(part));
-            let path: Vec<&str> = path.iter().copied().chain(["spec"]).collect();
-            self.of_pod(pod.and_then(|pod| pod.get("spec")), &path.join("."));
+        if let Some((spec, path)) = pod_spec(object, kind) {
+            self.of_pod(spec, &path);
         }
         let spec = |field: &str| object.pointer(&format!("/spec/{field}"));
         match kind.qualified().as_str() {
@@ -189,15 +187,8 @@ impl Problems {
     /// The spec of a pod or of a pod template.
     fn of_pod(&mut self, spec: Option<&Value>, path: &str) {
         let Some(spec) = spec else { return };
-        if let Some(resources) = spec.get("resources") {
-            self.of_resources(resources, &format!("{path}.resources"));
-        }
-        for list in ["initContainers", "containers"] {
-            for (index, container) in spec.get(list).and_then(Value::as_array).into_iter().flatten().enumerate() {
-                if let Some(resources) = container.get("resources") {
-                    self.of_resources(resources, &format!("{path}.{list}[{index}].resources"));
-                }
-            }
+        for (resources, path) in resources_in(spec, path) {
+            self.of_resources(resources, &path);
         }
         if spec.get("containers").is_none_or(|containers| containers.as_array().is_some_and(Vec::is_empty)) {
             self.add(format!("{path}.containers: Required value"));
@@ -280,6 +271,26 @@ impl Problems {
         }
         amounts
     }
+}
+
+/// The spec of a pod or of a pod template and its path; none if the kind has no pods.
+pub(super) fn pod_spec<'o>(object: &'o Value, kind: &ApiKind) -> Option<(Option<&'o Value>, String)> {
+    let PodKind { path, .. } = PodKind::of(&kind.group, &kind.plural)?;
+    let pod = path.iter().try_fold(object, |value, part| value.get(part));
+    let path: Vec<&str> = path.iter().copied().chain(["spec"]).collect();
+    Some((pod.and_then(|pod| pod.get("spec")), path.join(".")))
+}
+
+/// The resources of a pod and of its containers, each with its path.
+pub(super) fn resources_in<'s>(spec: &'s Value, path: &str) -> Vec<(&'s Value, String)> {
+    let of_pod = spec.get("resources").map(|resources| (resources, format!("{path}.resources")));
+    let containers = ["initContainers", "containers"].into_iter().flat_map(|list| {
+        let containers = spec.get(list).and_then(Value::as_array).into_iter().flatten().enumerate();
+        containers.filter_map(move |(index, container)| {
+            Some((container.get("resources")?, format!("{path}.{list}[{index}].resources")))
+        })
+    });
+    of_pod.into_iter().chain(containers).collect()
 }
 
 /// A request or limit as it is written.

@@ -12,7 +12,7 @@ type Life = (String, f64, RangeInclusive<i64>);
 fn cpu_of_lives(name: &str, object: &str, lives: &[Life]) -> (String, f64) {
     let from = cluster::NOW - 2 * 86_400;
     let mut history = "# TYPE container_cpu_usage_seconds counter\n".to_owned();
-    // What a store knows is found by containers that run now.
+    // Discovery only sees containers that run now.
     let other = ("other".to_owned(), 0.01, 0..=2_880);
     for (pod, cores, minutes) in lives.iter().chain([&other]) {
         for minute in minutes.clone() {
