@@ -73,6 +73,13 @@ async function open(path = "/", options = {}) {
   return page;
 }
 
+/** What follows from a click may be drawn some time after it: a browser tells of an opened element only later. */
+async function counts(locator, expected) {
+  const deadline = Date.now() + 10_000;
+  while ((await locator.count()) !== expected && Date.now() < deadline) await new Promise((resolve) => setTimeout(resolve, 20));
+  assert.equal(await locator.count(), expected);
+}
+
 async function evaluated(page) {
   await page.waitForFunction(() => ["evaluated", "failed"].includes(document.documentElement.dataset.state), undefined, { polling: 5 });
   assert.equal(await page.evaluate(() => document.documentElement.dataset.state), "evaluated", await status(page));
@@ -254,7 +261,7 @@ test("five megabytes are evaluated while the page stays awake", async () => {
   const told = await page.locator(".counter").first().getAttribute("title");
   const longest = await longestFrame(page);
   console.log(`# ${(large.length / 1024 / 1024).toFixed(1)} MB: ${told}. Longest frame ${longest.toFixed(0)} ms`);
-  assert.equal(await page.locator(".object").count(), 20);
+  await counts(page.locator(".object"), 20);
   await page.getByRole("button", { name: "Next", exact: true }).focus();
   await page.keyboard.press("Enter");
   await page.locator(".object h3").getByText("pod/pod-00020").waitFor({ timeout: 120_000 });
@@ -293,14 +300,14 @@ test("a snapshot shows what other limits would do to everything that runs", asyn
   await page.getByRole("link", { name: "What if" }).click();
   await page.locator("#status .hidden").getByText("500 workloads and pods: 500 the same").waitFor({ timeout: 60_000 });
   const address = page.url();
-  assert.equal(await page.getByRole("tab", { name: "Objects" }).count(), 0);
+  await counts(page.getByRole("tab", { name: "Objects" }), 0);
   // Tabs that are not shown are not reached by keys either.
   await page.getByRole("tab", { name: "LimitRanges" }).focus();
   await page.keyboard.press("ArrowLeft");
   assert.equal(await page.evaluate(() => document.activeElement.id), "tab-settings");
   assert.match(await text(page), /mode: never/);
   await page.getByRole("tab", { name: "LimitRanges" }).click();
-  assert.equal(await page.locator("#limits details").count(), 50);
+  await counts(page.locator("#limits details"), 50);
   await page.locator("#limits summary").first().click();
   assert.match(await page.locator("#limits table").first().innerText(), /limits\.memory\s+1Gi\s+default of LimitRange limits/);
   await paste(page, "apiVersion: v1\nkind: LimitRange\nmetadata: {name: new}\nspec: {limits: [{type: Container, max: {memory: 512Mi}}]}\n");
@@ -311,7 +318,7 @@ test("a snapshot shows what other limits would do to everything that runs", asyn
   const group = page.getByRole("article", { name: "500 workloads: newly rejected" });
   assert.match(await group.locator("header").innerText(), /50 namespaces/);
   await group.getByText("All 500").click();
-  assert.equal(await group.locator("tbody tr").count(), 500);
+  await counts(group.locator("tbody tr"), 500);
   await page.setViewportSize({ width: 360, height: 900 });
   assert.equal(await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth), 0);
   assert.match(await page.locator(".object .message").first().innerText(), /maximum memory usage per Container is 512Mi, but limit is 1Gi/);
@@ -400,7 +407,7 @@ test("completion and stray fields know the schema", async () => {
   await options.first().waitFor();
   assert.deepEqual(await options.allInnerTexts(), ["default", "defaultRequest"]);
   await page.keyboard.press("Escape");
-  assert.equal(await page.locator("#editor .cm-lint-marker-warning").count(), 1);
+  await counts(page.locator("#editor .cm-lint-marker-warning"), 1);
 });
 
 test("a problem of a LimitRange is at its line", async () => {
@@ -547,7 +554,7 @@ test("hovering explains quantities and fields", async () => {
 test("an estimate is drawn with the usage that it is made from", async () => {
   const page = await open("/#example=estimate-from-own-history");
   const drawn = page.locator('.object[data-object="pod/web"] .drawn');
-  assert.equal(await drawn.count(), 2);
+  await counts(drawn, 2);
   assert.match(await drawn.first().innerText(), /^p50 0\.12 · .*peak 0\.18$/);
   assert.match(await drawn.first().locator("svg").getAttribute("aria-label"), /^cpu: p50 .*peak .* cores, request 0\.22 cores$/);
 });
@@ -556,7 +563,7 @@ test("an empty page says what to do", async () => {
   const page = await open();
   await paste(page, " ");
   await page.getByRole("heading", { name: "Nothing to evaluate yet" }).waitFor();
-  assert.equal(await page.locator("#editor .cm-lint-marker").count(), 0);
+  await counts(page.locator("#editor .cm-lint-marker"), 0);
   if (SHOTS) await page.screenshot({ path: join(SHOTS, "empty.png") });
   await page.getByRole("button", { name: "Load a story" }).click();
   await page.locator(".object").first().waitFor();
@@ -570,7 +577,7 @@ test("the editor is there before the engine", async () => {
   });
   await page.goto(`${origin}/#example=shop`);
   await page.locator("#editor .cm-content").getByText("kind: Pod").first().waitFor();
-  assert.equal(await page.locator(".object").count(), 0);
+  await counts(page.locator(".object"), 0);
   assert.match(await status(page), /Loading the engine/);
   await evaluated(page);
 });
@@ -614,13 +621,13 @@ test("a cluster that cannot be read is a banner and nothing else", async () => {
   const page = await live(() => (isReadable ? json(cluster())() : { status: 502, contentType: "text/plain", body: "cannot list pods: Forbidden; name a namespace that you may read\n" }));
   const banner = page.getByRole("alert");
   assert.match(await banner.innerText(), /^The cluster cannot be read\s+cannot list pods: Forbidden/);
-  assert.equal(await page.locator(".object, .stat, table").count(), 0);
+  await counts(page.locator(".object, .stat, table"), 0);
   assert.doesNotMatch(await page.locator("body").innerText(), /shop|cache/);
   if (SHOTS) await page.screenshot({ path: join(SHOTS, "ui-unreadable.png") });
   isReadable = true;
   await page.getByRole("button", { name: "Try again" }).click();
   await page.locator(".stat").first().waitFor();
-  assert.equal(await banner.count(), 0);
+  await counts(banner, 0);
   isReadable = false;
   await page.getByRole("button", { name: "Refresh" }).click();
   await banner.getByText(/^Shown as of/).waitFor();
@@ -736,15 +743,15 @@ test("many rejections are folded, and what is missing of them is said", async ()
   rejections.problem = "cannot read events in all namespaces: events is forbidden";
   const page = await live(json(JSON.stringify(many)));
   const section = page.getByRole("region", { name: "Rejected lately" });
-  assert.equal(await section.locator("tbody tr").count(), 8);
+  await counts(section.locator("tbody tr"), 8);
   await section.getByRole("button", { name: "All 30" }).click();
-  assert.equal(await section.locator("tbody tr").count(), 30);
+  await counts(section.locator("tbody tr"), 30);
   await section.getByText("each namespace has the same share").waitFor();
   assert.match(await page.locator(".stats").innerText(), /0\s+blocked now\s+Pods were rejected lately, see below/);
   assert.match(await page.getByRole("region", { name: "Not covered, and notes" }).innerText(), /Only what is blocked now is known of rejections: cannot read events in all namespaces: events is forbidden/);
   const none = await live(json(cluster(18, { rejected: [] })));
   await none.getByText("Every Deployment can create its Pods").waitFor();
-  assert.equal(await none.getByRole("region", { name: "Rejected lately" }).count(), 0);
+  await counts(none.getByRole("region", { name: "Rejected lately" }), 0);
 });
 
 test("what is not covered is named, and leads to it", async () => {
@@ -769,7 +776,7 @@ test("what if says once what happens to a hundred workloads for one reason", asy
   await group.waitFor();
   assert.match(await group.innerText(), /^newly rejected\s+100 workloads\s+namespace team-000\s+For example team-000 \/ deployment\.apps\/app-00000; names and amounts differ:\s+pods "app-00000-" is forbidden: maximum memory usage per Container is 100Mi, but request is 512Mi/);
   await group.getByText("All 100").click();
-  assert.equal(await group.locator("tbody tr").count(), 100);
+  await counts(group.locator("tbody tr"), 100);
   await group.getByRole("row").filter({ hasText: "app-00005" }).getByText("but request is 3Gi").waitFor();
 });
 
@@ -844,7 +851,7 @@ test("workloads are searched, filtered and sorted, and a patch is copied", async
   await page.getByText("Patch copied.").waitFor();
   assert.match(await page.evaluate(() => navigator.clipboard.readText()), /^# kubectl -n ml patch deployment notebook-hub --patch-file patch\.yaml\nspec:\n  template:\n    spec:\n      containers:\n      - name: "hub"\n        resources:\n          requests:\n            cpu: "\d+m"\n/);
   await page.goBack();
-  assert.equal(await page.locator(".details").count(), 0);
+  await counts(page.locator(".details"), 0);
 });
 
 test("the patch of a killed container raises its limit with its request", async () => {
