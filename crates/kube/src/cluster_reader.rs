@@ -37,9 +37,16 @@ pub struct Cluster {
     server: String,
     /// The minor version of the API server; none until it has said so.
     release: Option<u16>,
-    lists: BTreeMap<Query, Result<Vec<Kept>, ReadError>>,
+    lists: BTreeMap<Query, Result<Listed, ReadError>>,
     objects: BTreeMap<(Query, String), Result<Option<Kept>, ReadError>>,
     kinds: BTreeMap<(String, String), ApiKind>,
+}
+
+/// The objects of a list, and where its next page begins if only its first one was read ahead: the rest may be most of a large
+/// cluster.
+struct Listed {
+    objects: Vec<Kept>,
+    next: String,
 }
 
 /// API version, kind, namespace.
@@ -72,10 +79,21 @@ impl Cluster {
         Ok(())
     }
 
-    /// Hands over objects page by page.
-    fn pages(&mut self, list: List<'_>, each: &mut dyn FnMut(Value)) -> Result<(), ReadError> {
+    /// Hands over a list of which one page or all was read ahead.
+    fn go_on(&mut self, list: List<'_>, ahead: Listed, each: &mut dyn FnMut(Value)) -> Result<(), ReadError> {
         let resource = self.kind(list.0, list.1);
-        self.runtime.block_on(pages(&self.api, &resource, list, each))
+        let (api, mut next, mut second) = (&self.api, ahead.next, Vec::new());
+        self.runtime.block_on(async {
+            if !next.is_empty() {
+                // An API server forgets after minutes where a list goes on. Then all of it is read again.
+                next = match page(api, &resource, list, &next, &mut |object| second.push(object)).await {
+                    Ok(further) => further,
+                    Err(_) => return pages(api, &resource, list, String::new(), each).await,
+                };
+            }
+            ahead.objects.iter().map(Kept::value).chain(second).for_each(&mut *each);
+            if next.is_empty() { Ok(()) } else { pages(api, &resource, list, next, each).await }
+        })
     }
 
     /// Whoever may not read a kind of ours gets the same answer whether or not the cluster has it, so that has to be asked for.
@@ -121,25 +139,28 @@ impl Cluster {
 impl ClusterReader for Cluster {
     fn list(&mut self, list: List<'_>) -> Result<Vec<Value>, ReadError> {
         let query = query(list);
-        if let Some(known) = self.lists.get(&query) {
-            return known.as_ref().map(|objects| objects.iter().map(Kept::value).collect()).map_err(Clone::clone);
+        match self.lists.get(&query) {
+            Some(Ok(known)) if known.next.is_empty() => return Ok(known.objects.iter().map(Kept::value).collect()),
+            Some(Err(problem)) => return Err(problem.clone()),
+            _ => {}
         }
         let mut objects = Vec::new();
-        let read = self.pages(list, &mut |object| objects.push(object));
-        let answer = self.or_unknown(read, list.0, list.1);
-        self.lists.insert(query, answer.clone().map(|()| objects.iter().map(Kept::from).collect()));
+        let answer = self.visit(list, &mut |object| objects.push(object));
+        let kept = || Listed { objects: objects.iter().map(Kept::from).collect(), next: String::new() };
+        self.lists.insert(query, answer.clone().map(|()| kept()));
         answer.map(|()| objects)
     }
 
     fn visit(&mut self, list: List<'_>, each: &mut dyn FnMut(Value)) -> Result<(), ReadError> {
         // Whoever read it ahead did so for this.
-        match self.lists.remove(&query(list)) {
-            Some(known) => known.map(|objects| objects.iter().map(Kept::value).for_each(each)),
+        let read = match self.lists.remove(&query(list)) {
+            Some(ahead) => self.go_on(list, ahead?, each),
             None => {
-                let read = self.pages(list, each);
-                self.or_unknown(read, list.0, list.1)
+                let resource = self.kind(list.0, list.1);
+                self.runtime.block_on(pages(&self.api, &resource, list, String::new(), each))
             }
-        }
+        };
+        self.or_unknown(read, list.0, list.1)
     }
 
     fn visit_events(
@@ -156,21 +177,20 @@ impl ClusterReader for Cluster {
         listed.map(|_| ()).map_err(|error| problem(error, &in_scope(&kind.qualified(), &kind, namespace), &kind))
     }
 
-    /// Reads lists of one page; a longer one is read when it is asked for, because it may be most of a large cluster.
+    /// Reads a page of each list; the rest of a longer one is read when it is asked for, because it may be most of a large cluster.
     fn prefetch(&mut self, lists: &[List<'_>], done: &mut dyn FnMut()) {
         let kinds: Vec<ApiKind> = lists.iter().map(|(api_version, kind, _)| self.kind(api_version, kind)).collect();
         let api = &self.api;
         let reads = lists.iter().zip(kinds).map(|(list, resource)| async move {
             let mut objects = Vec::new();
             let read = page(api, &resource, *list, "", &mut |object| objects.push(Kept::from(&object))).await;
-            (query(*list), read.map(|next| next.is_empty().then_some(objects)))
+            (query(*list), read.map(|next| Listed { objects, next }))
         });
         let answers: Vec<_> =
             self.runtime.block_on(stream::iter(reads).buffer_unordered(CONCURRENCY).inspect(|_| done()).collect());
         for (query, answer) in answers {
-            if let Some(answer) = self.or_unknown(answer, &query.0, &query.1).transpose() {
-                self.lists.insert(query, answer);
-            }
+            let answer = self.or_unknown(answer, &query.0, &query.1);
+            self.lists.insert(query, answer);
         }
     }
 
@@ -213,14 +233,14 @@ impl ClusterReader for Cluster {
     }
 }
 
-/// Hands over the objects of a list page by page.
+/// Hands over the objects of a list page by page, beginning with the page at `next`.
 async fn pages(
     api: &ApiClient,
     resource: &ApiKind,
     list: List<'_>,
+    mut next: String,
     each: &mut dyn FnMut(Value),
 ) -> Result<(), ReadError> {
-    let mut next = String::new();
     loop {
         next = page(api, resource, list, &next, each).await?;
         if next.is_empty() {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::sync::Mutex;
 
 use headroom_fixtures::api_server::{kubeconfig, list, not_found, status};
 use headroom_fixtures::http::{FakeServer, answer};
@@ -93,6 +94,46 @@ fn lists_are_read_once_in_a_run() {
     assert_eq!(said.code, 1);
     assert!(said.out.contains("3 objects: 1 rejected, 2 admitted"), "{}", said.out);
     assert_eq!(live.asked().iter().filter(|path| *path == QUOTAS).count(), 1);
+}
+
+/// Pages read ahead are not read again, unless the API server has forgotten where they go on.
+#[test]
+fn each_page_of_a_long_list_is_read_once() {
+    for forgets in [false, true] {
+        let asked_again = Mutex::new(false);
+        let server = FakeServer::start(move |head| {
+            let page = |from: usize, more: &str| {
+                let pods = (from..from + 2)
+                    .map(|number| json!({"metadata": {"name": format!("web-{number}"), "namespace": "shop"}}));
+                json!({"kind": "List", "metadata": {"continue": more}, "items": pods.collect::<Vec<_>>()})
+            };
+            let body = match head {
+                _ if !head.contains("/api/v1/namespaces/shop/pods?") => list(json!([])),
+                _ if head.contains("continue=third") => page(4, ""),
+                _ if head.contains("continue=second") => {
+                    if forgets && !std::mem::replace(&mut *asked_again.lock().unwrap(), true) {
+                        return answer(410, r#"{"kind":"Status","code":410,"reason":"Expired","message":"too old"}"#);
+                    }
+                    page(2, "third")
+                }
+                _ => page(0, "second"),
+            };
+            answer(200, &body.to_string())
+        });
+        let live = Live::start(json!({}));
+        let kubeconfig = fs::read_to_string(live.folder.path().join("kubeconfig")).unwrap();
+        fs::write(live.folder.path().join("kubeconfig"), kubeconfig.replace(&live.server.url(), &server.url()))
+            .unwrap();
+        let said = live.headroom(&["snapshot", "-n", "shop", "-o", "shop.json"]);
+        assert_eq!(said.code, 0, "{}", said.err);
+        let asked = server.asked.lock().unwrap();
+        let pages = asked.iter().filter(|head| head.contains("/api/v1/namespaces/shop/pods?")).count();
+        assert_eq!(pages, if forgets { 5 } else { 3 });
+        let taken = fs::read_to_string(live.folder.path().join("shop.json")).unwrap();
+        for number in 0..6 {
+            assert_eq!(taken.matches(&format!("\"web-{number}\"")).count(), 1, "{taken}");
+        }
+    }
 }
 
 #[test]
