@@ -27,6 +27,8 @@ const GREETING_TIMEOUT: Duration = Duration::from_secs(10);
 const VERSION: ApiPath = ApiPath::new("/version");
 /// Objects in a page. Larger pages of pods permanently increase memory by tens of megabytes.
 const PAGE_SIZE: u32 = 100;
+/// The same of objects without anything except metadata.
+const METADATA_PAGE_SIZE: u32 = 500;
 /// A page with more bytes is asked for again with fewer objects. Whoever may create objects chooses how large they are, up to
 /// the 1.5 MiB that etcd takes.
 const MAX_PAGE_BYTES: u64 = 8 << 20;
@@ -311,7 +313,8 @@ impl ApiClient {
         path: &ApiPath,
         read: impl Fn(Node<'_>) -> Option<T>,
     ) -> ApiResult<(u64, Vec<T>)> {
-        self.list_with(path, ListOptions { only_metadata: true, ..ListOptions::default() }, read).await
+        let options = ListOptions { only_metadata: true, page_size: METADATA_PAGE_SIZE, ..ListOptions::default() };
+        self.list_with(path, options, read).await
     }
 
     async fn list_with<T>(

@@ -1,5 +1,8 @@
 //! Reads what decides how the devices of a resource claim are charged.
 
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
 use headroom_core::charge::devices::{MADE_FOR_A_POD, claim_of, owner};
 use headroom_core::json::{Document, Malformed, Node};
 use headroom_core::request::Request;
@@ -8,6 +11,23 @@ use headroom_kube::api_client::{ApiClient, ApiError, ApiResult};
 use headroom_tenant_quota::ReservationRequest;
 use headroom_tenant_quota::reservation_request::{DeviceObjects, owner_in};
 use serde_json::{Value, json};
+use tokio::sync::{Mutex as Turn, OwnedMutexGuard};
+
+/// The namespaces whose claims are being read: those of each one after the other. A claim for a pod may have to be compared
+/// with all claims of its namespace, and pages of them take the turns of other namespaces' pages.
+#[derive(Debug, Default)]
+pub struct Turns(Mutex<BTreeMap<String, Arc<Turn<()>>>>);
+
+impl Turns {
+    pub async fn of(&self, namespace: &str) -> OwnedMutexGuard<()> {
+        let turn = {
+            let mut turns = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            turns.retain(|_, turn| Arc::strong_count(turn) > 1);
+            Arc::clone(turns.entry(namespace.to_owned()).or_default())
+        };
+        turn.lock_owned().await
+    }
+}
 
 /// The objects, read from etcd. Claims are rare, and a cache of classes or pods could be behind the claim. Whoever creates
 /// claims and pods chooses how large they are, so what is not needed of them is never held.

@@ -117,6 +117,7 @@ pub struct Replica {
     pub certificate: Arc<Certificate>,
     pub metrics: Arc<Metrics>,
     pub enforcer: ResourceQuotaEnforcer,
+    pub device_reads: devices::Turns,
     /// Cancelled when the replica is asked to stop; it is then no longer ready.
     pub stop: CancellationToken,
     /// Cancelled when no more reviews are expected.
@@ -157,6 +158,7 @@ impl Replica {
             writers,
             metrics,
             enforcer: ResourceQuotaEnforcer::default(),
+            device_reads: devices::Turns::default(),
             stop,
             drained,
         })

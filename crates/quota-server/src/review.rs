@@ -229,8 +229,13 @@ impl Review<'_, '_> {
     /// Charges a resource claim for its devices.
     async fn charge_devices(&self, reservation: &mut ReservationRequest) -> Result<(), Reply> {
         let version = self.node.at(&["resource", "version"]).ok().flatten().and_then(|version| version.str().ok());
-        let found = devices::read(&self.replica.api, self.request, version.as_deref().unwrap_or("v1")).await;
-        let found = found.map_err(|failure| Reply::Busy(format!("device classes and pods: {failure}; retry")))?;
+        let busy = |why: String| Reply::Busy(format!("device classes and pods: {why}; retry"));
+        let found = tokio::time::timeout_at(self.until, async {
+            let _turn = self.replica.device_reads.of(&self.request.namespace).await;
+            devices::read(&self.replica.api, self.request, version.as_deref().unwrap_or("v1")).await
+        });
+        let found = found.await.map_err(|_| busy("too many claims of this namespace are waiting".to_owned()))?;
+        let found = found.map_err(|failure| busy(failure.to_string()))?;
         found.charge(self.request, reservation).map_err(|malformed| Reply::Invalid(malformed.to_string()))
     }
 }

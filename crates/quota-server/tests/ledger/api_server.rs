@@ -53,6 +53,10 @@ pub struct ApiServer {
     cuts: AtomicUsize,
     /// The limit and the bytes of each page of the pods.
     pages: Mutex<Vec<(usize, usize)>>,
+    /// The paths of the objects and pages that were read.
+    reads: Mutex<Vec<String>>,
+    /// The end of the path of lists that get no answer.
+    silent: Mutex<Option<&'static str>>,
 }
 
 #[derive(Default)]
@@ -127,12 +131,24 @@ impl ApiServer {
             failures: AtomicUsize::new(0),
             cuts: AtomicUsize::new(0),
             pages: Mutex::default(),
+            reads: Mutex::default(),
+            silent: Mutex::default(),
         }
     }
 
     /// The limit and the bytes of each page of the pods so far.
     pub fn pages(&self) -> Vec<(usize, usize)> {
         self.pages.lock().unwrap().clone()
+    }
+
+    /// The paths of the objects and pages that were read since the last call.
+    pub fn take_reads(&self) -> Vec<String> {
+        std::mem::take(&mut self.reads.lock().unwrap())
+    }
+
+    /// From now on, lists whose path ends with this get no answer.
+    pub fn leave_unanswered(&self, path: &'static str) {
+        *self.silent.lock().unwrap() = Some(path);
     }
 
     /// Makes the next writes of the ledger fail.
@@ -192,7 +208,14 @@ impl ApiServer {
         if query.contains("watch=1") {
             return Ok(self.watch(&path, query));
         }
+        if parts.method == Method::GET {
+            self.reads.lock().unwrap().push(path.clone());
+        }
         let is_list = parts.method == Method::GET && query.contains("limit=");
+        let silent = *self.silent.lock().unwrap();
+        if is_list && silent.is_some_and(|silent| path.ends_with(silent)) {
+            std::future::pending::<()>().await;
+        }
         let done = if is_list { self.page(&path, query) } else { self.done(&parts.method, &path, body) };
         tokio::time::sleep(self.chance.millis(6)).await;
         if parts.method != Method::GET && self.has_trouble(25) {

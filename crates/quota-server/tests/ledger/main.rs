@@ -177,52 +177,66 @@ async fn until(read: impl Fn() -> Value, is_expected: impl Fn(&Value) -> bool) {
     }
 }
 
+const GROUP: &str = "/apis/resource.k8s.io/v1";
+
+fn put_class(server: &ApiServer) {
+    let class = json!({"metadata": {"name": "gpu"}, "spec": {"extendedResourceName": "example.com/gpu"}});
+    server.put(GROUP, None, class, "deviceclasses");
+}
+
+fn pod_with_gpus(namespace: &str, name: &str) -> Value {
+    let mut pod = pod(namespace, name, &format!("uid-{name}"));
+    pod["spec"]["containers"][0]["resources"] = json!({"requests": {"example.com/gpu": "2"}});
+    pod
+}
+
+/// A claim for so many devices, perhaps as the scheduler makes it for a pod.
+fn claim(namespace: &str, name: &str, count: u32, made_for: Option<&str>) -> Value {
+    let mut claim = json!({"metadata": {"name": name, "namespace": namespace, "uid": format!("uid-{name}")},
+        "spec": {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu", "count": count}}]}}});
+    if let Some(pod) = made_for {
+        claim["metadata"]["annotations"] = json!({"resource.kubernetes.io/extended-resource-claim": "true"});
+        claim["metadata"]["ownerReferences"] = json!([
+            {"apiVersion": "v1", "kind": "Pod", "name": pod, "uid": format!("uid-{pod}"), "controller": true}]);
+    }
+    claim
+}
+
+/// Returns whether a write of a claim is allowed, and else why not.
+async fn ask_for_claim(replica: &Arc<Replica>, object: &Value, old: Value) -> (bool, String) {
+    let operation = if old.is_null() { "CREATE" } else { "UPDATE" };
+    let review = json!({"request": {"uid": "r", "operation": operation, "namespace": object["metadata"]["namespace"],
+        "name": object["metadata"]["name"], "kind": {"kind": "ResourceClaim"}, "userInfo": {"username": "ann"},
+        "resource": {"group": "resource.k8s.io", "version": "v1", "resource": "resourceclaims"},
+        "object": object, "oldObject": old}});
+    let answer = review::answer(replica, review.to_string().as_bytes()).await.unwrap();
+    let response = &answer["response"];
+    (response["allowed"] == true, response["status"]["message"].as_str().unwrap_or_default().to_owned())
+}
+
 /// Devices count for pods and for the claims that request them, and once for a pod and the scheduler's claim for it.
 #[tokio::test]
 async fn resource_claims_are_charged_for_their_devices() {
     let made = tls::make(&["127.0.0.1".to_owned()], 1).unwrap();
     let server = bounded(&json!({"requests.example.com/gpu": "3"}));
-    const GROUP: &str = "/apis/resource.k8s.io/v1";
-    let class = json!({"metadata": {"name": "gpu"}, "spec": {"extendedResourceName": "example.com/gpu"}});
-    server.put(GROUP, None, class, "deviceclasses");
-    let mut web = pod("shop", "web", "uid-web");
-    web["spec"]["containers"][0]["resources"] = json!({"requests": {"example.com/gpu": "2"}});
-    server.put("/api/v1", Some("shop"), web, "pods");
+    put_class(&server);
+    server.put("/api/v1", Some("shop"), pod_with_gpus("shop", "web"), "pods");
     let replica = replica(&server, &made);
     until_counted(&server, "requests.example.com/gpu=2").await;
-    let claim = |name: &str, count: u32, made_for: Option<&str>| {
-        let mut claim = json!({"metadata": {"name": name, "namespace": "shop", "uid": format!("uid-{name}")},
-            "spec": {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu", "count": count}}]}}});
-        if let Some(pod) = made_for {
-            claim["metadata"]["annotations"] = json!({"resource.kubernetes.io/extended-resource-claim": "true"});
-            claim["metadata"]["ownerReferences"] = json!([
-                {"apiVersion": "v1", "kind": "Pod", "name": pod, "uid": format!("uid-{pod}"), "controller": true}]);
-        }
-        claim
-    };
-    let ask = async |object: &Value, old: Value| {
-        let operation = if old.is_null() { "CREATE" } else { "UPDATE" };
-        let review = json!({"request": {"uid": "r", "operation": operation, "namespace": "shop",
-            "name": object["metadata"]["name"], "kind": {"kind": "ResourceClaim"}, "userInfo": {"username": "ann"},
-            "resource": {"group": "resource.k8s.io", "version": "v1", "resource": "resourceclaims"},
-            "object": object, "oldObject": old}});
-        let answer = review::answer(&replica, review.to_string().as_bytes()).await.unwrap();
-        let response = &answer["response"];
-        (response["allowed"] == true, response["status"]["message"].as_str().unwrap_or_default().to_owned())
-    };
-    let (is_allowed, message) = ask(&claim("own", 2, None), Value::Null).await;
+    let ask = async |object: &Value, old: Value| ask_for_claim(&replica, object, old).await;
+    let (is_allowed, message) = ask(&claim("shop", "own", 2, None), Value::Null).await;
     let text = "exceeded quota: team, requested: requests.example.com/gpu=2, used: requests.example.com/gpu=2";
     assert!(!is_allowed && message.contains(text), "{message}");
     // A claim for a pod that is not there is charged in full.
-    assert!(!ask(&claim("forged", 2, Some("ghost")), Value::Null).await.0);
-    let of_web = claim("web-gpu", 2, Some("web"));
+    assert!(!ask(&claim("shop", "forged", 2, Some("ghost")), Value::Null).await.0);
+    let of_web = claim("shop", "web-gpu", 2, Some("web"));
     assert!(ask(&of_web, Value::Null).await.0);
     // Only one claim has the pod's share, and the first is not stored yet.
-    let (is_allowed, message) = ask(&claim("first", 2, Some("web")), Value::Null).await;
+    let (is_allowed, message) = ask(&claim("shop", "first", 2, Some("web")), Value::Null).await;
     assert!(!is_allowed && message.contains("retry"), "{message}");
     server.put(GROUP, Some("shop"), of_web, "resourceclaims");
     until_counted(&server, "requests.example.com/gpu=2").await;
-    assert!(!ask(&claim("second", 2, Some("web")), Value::Null).await.0);
+    assert!(!ask(&claim("shop", "second", 2, Some("web")), Value::Null).await.0);
     let stored = server.object(&format!("{GROUP}/resourceclaims"), "shop", "web-gpu");
     let mut given_up = stored.clone();
     given_up["metadata"].as_object_mut().unwrap().retain(|field, _| field != "annotations");
@@ -233,6 +247,55 @@ async fn resource_claims_are_charged_for_their_devices() {
     assert_eq!(ask(&labelled, stored).await, (true, String::new()));
     server.delete_pod("shop", "web");
     until_counted(&server, "requests.example.com/gpu=2").await;
+    kill(&replica);
+}
+
+/// What a claim makes the ledger read grows with the claims of its own namespace alone, and others do not wait for it.
+#[tokio::test]
+async fn claims_of_a_namespace_are_read_one_after_the_other() {
+    let made = tls::make(&["127.0.0.1".to_owned()], 1).unwrap();
+    let server = ApiServer::calm();
+    for namespace in ["shop", "web"] {
+        server.put("/api/v1", None, json!({"metadata": {"name": namespace}}), "namespaces");
+        server.put("/api/v1", Some(namespace), pod_with_gpus(namespace, namespace), "pods");
+    }
+    let quota = json!({"metadata": {"name": "team", "generation": 1}, "spec": {
+        "namespaces": {"names": ["shop", "web"]}, "quota": {"hard": {"requests.example.com/gpu": "9k"}}}});
+    server.put("/apis/headroom.dev/v1alpha1", None, quota, "tenantquotas");
+    server.put("/api/v1", Some("web"), pod_with_gpus("web", "other"), "pods");
+    put_class(&server);
+    let of_shop = |number: usize| claim("shop", &format!("many-{number}"), 1, Some("shop"));
+    (0..1_200).for_each(|number| server.put(GROUP, Some("shop"), of_shop(number), "resourceclaims"));
+    let replica = replica(&server, &made);
+    until_counted(&server, "requests.example.com/gpu=1205").await;
+    // Classes, the pod and pages of 500 claims; once more if the claim may have the pod's share.
+    for (namespace, reads) in [("web", 6), ("shop", 5)] {
+        server.take_reads();
+        assert_eq!(ask_for_claim(&replica, &claim(namespace, "one", 3, Some(namespace)), Value::Null).await.1, "");
+        let read = server.take_reads();
+        let is_of_claims =
+            |path: &&String| ["deviceclasses", "resourceclaims", "pods"].iter().any(|kind| path.contains(kind));
+        assert_eq!(read.iter().filter(is_of_claims).count(), reads, "{namespace}: {read:?}");
+    }
+    // Nobody waits for lists of another namespace that take long, however many reviews wait for them.
+    server.leave_unanswered("/namespaces/shop/resourceclaims");
+    let slow: Vec<_> = (0..20)
+        .map(|number| {
+            let (replica, claim) = (Arc::clone(&replica), claim("shop", &format!("slow-{number}"), 1, Some("shop")));
+            tokio::spawn(async move { ask_for_claim(&replica, &claim, Value::Null).await })
+        })
+        .collect();
+    until(
+        || json!(server.take_reads()),
+        |read| read.as_array().unwrap().iter().any(|path| path.as_str().unwrap().contains("/shop/resourceclaims")),
+    )
+    .await;
+    assert_eq!(ask_for_claim(&replica, &claim("web", "two", 3, Some("other")), Value::Null).await.1, "");
+    assert!(slow.iter().all(|review| !review.is_finished()));
+    for review in slow {
+        let (is_allowed, message) = review.await.unwrap();
+        assert!(!is_allowed && message.ends_with("too many claims of this namespace are waiting; retry"), "{message}");
+    }
     kill(&replica);
 }
 
