@@ -37,19 +37,25 @@ pub fn check<'d>(
     for quota in bounds.quotas.iter().chain(tenant) {
         views.extend(View::of(&new, old.as_ref(), quota)?);
     }
-    let refilled = views.iter().map(|view| view.refilled(rollout)).min().unwrap_or_else(|| rollout.refill());
+    // If there is no other template, all pods are of this one.
+    let planned = |template| match template {
+        Template::New => &new,
+        Template::Old => old.as_ref().unwrap_or(&new),
+    };
+    let of_no_quota = |template| uncovered(planned(template), template, &views, bounds);
+    let refilled = match rollout.refill() {
+        lacking if lacking > 0 && !of_no_quota(Template::Old)?.is_empty() => 0,
+        lacking => views.iter().map(|view| view.refilled(rollout)).min().unwrap_or(lacking),
+    };
     let stages = rollout.stages(refilled);
-    if count(&stages, Template::New) > 0 && !bounds.limited_resources.is_empty() {
-        let applying: Vec<_> = views.iter().filter(|view| view.new.is_some()).map(|view| &view.applying).collect();
-        let deltas = Deltas::of(&new.object, &Change::Create, new.usage.clone(), &applying, bounds.now)?;
-        if let Some(deltas) = deltas {
-            outcome.breaches.extend(limited_resources::check(&new.object, &deltas, &applying, bounds)?);
+    for template in [Template::New, Template::Old] {
+        if count(&stages, template) > 0 && outcome.breaches.is_empty() {
+            outcome.breaches = of_no_quota(template)?;
         }
     }
     for view in &views {
-        let created = [(Template::Old, view.old), (Template::New, view.new)];
-        let counted = created.into_iter().filter_map(|(template, pod)| pod.filter(|_| count(&stages, template) > 0));
-        let refused = counted.into_iter().find_map(|pod| view.refuses(pod));
+        let mut created = [Template::Old, Template::New].into_iter().filter(|template| count(&stages, *template) > 0);
+        let refused = created.find_map(|template| view.refuses(view.counted(template)?));
         if let Some(breach) = refused {
             outcome.breaches.push(breach);
             continue;
@@ -61,6 +67,24 @@ pub fn check<'d>(
         }
     }
     Ok(outcome)
+}
+
+/// What refuses a pod of a template, however few there are, because no quota covers it.
+fn uncovered<'d>(
+    pod: &Planned<'_, 'd>,
+    template: Template,
+    views: &[View<'_, 'd>],
+    bounds: &Bounds<'_, 'd>,
+) -> Result<Vec<Breach<'d>>, Malformed> {
+    if bounds.limited_resources.is_empty() {
+        return Ok(Vec::new());
+    }
+    let applying: Vec<_> =
+        views.iter().filter(|view| view.counted(template).is_some()).map(|view| &view.applying).collect();
+    match Deltas::of(&pod.object, &Change::Create, pod.usage.clone(), &applying, bounds.now)? {
+        Some(deltas) => limited_resources::check(&pod.object, &deltas, &applying, bounds),
+        None => Ok(Vec::new()),
+    }
 }
 
 /// A pod that a controller is to create, and what it will use.
@@ -124,6 +148,14 @@ impl<'a, 'd> View<'a, 'd> {
         Ok((new.is_some() || old.is_some()).then_some(Self { applying, new, old }))
     }
 
+    /// The pod of a template; none if the quota does not count it.
+    fn counted(&self, template: Template) -> Option<&'a Planned<'a, 'd>> {
+        match template {
+            Template::New => self.new,
+            Template::Old => self.old,
+        }
+    }
+
     /// The breach by any pod, however few there are.
     fn refuses(&self, pod: &Planned<'_, 'd>) -> Option<Breach<'d>> {
         required_values::check(&pod.object, &self.applying).or_else(|| unknown_status(&self.applying))
@@ -175,12 +207,14 @@ impl<'a, 'd> View<'a, 'd> {
         let (mut fitting, mut stopped) = (rollout.wanted, None::<u64>);
         for bounded in bounded {
             let most = bounded.most(&stages).filter(|most| *most > bounded.room);
+            let filled = bounded.old.times_count(refilled);
             let progress = bounded.follow(&stages);
             let (requested, used) = match (most, &progress) {
                 (None, Progress::Ends) => continue,
                 (Some(most), _) if most.is_positive() && refilled == 0 => (most, bounded.used.clone()),
                 // The quota is more than full, or will be filled by old pods.
                 (_, Progress::Stops { room, next, .. }) => (next.clone(), bounded.bound.hard.minus(room)),
+                (Some(most), Progress::Ends) if most > filled => (most.minus(&filled), bounded.used.plus(&filled)),
                 (Some(_), Progress::Ends) => (bounded.new.clone(), bounded.used.clone()),
             };
             if let Progress::Stops { created, .. } = progress {

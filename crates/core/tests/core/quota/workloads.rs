@@ -669,6 +669,40 @@ fn limited_resources_are_limited_for_the_pods_of_workloads() {
     *old.pointer_mut("/spec/template/spec/containers/0/resources").unwrap() = json!({});
     let scaled = request(&workload("Deployment", paused(2)), Some(&old));
     assert_eq!(answer(&json!({"request": scaled, "settings": settings}), &lists, None).warnings, [""; 0]);
+    // So does a partition, here of pods that no quota covers, although the new template requests nothing.
+    let partitioned =
+        |replicas: u32| json!({"replicas": replicas, "updateStrategy": {"rollingUpdate": {"partition": 9}}});
+    let old = with_status(workload("StatefulSet", partitioned(1)), json!({"replicas": 1}));
+    let mut scaled = workload("StatefulSet", partitioned(2));
+    *scaled.pointer_mut("/spec/template/spec/containers/0/resources").unwrap() = json!({});
+    assert_eq!(
+        answer(&json!({"request": request(&scaled, Some(&old)), "settings": settings}), &lists, None).warnings,
+        ["its pods would be rejected: no ResourceQuota in this namespace covers requests.cpu"]
+    );
+}
+
+#[test]
+fn old_pods_that_no_quota_covers_are_not_waited_for() {
+    let requesting = |resources: Value| {
+        let mut workload = workload("Deployment", rolling(4, "1", "1"));
+        *workload.pointer_mut("/spec/template/spec/containers/0/resources").unwrap() = json!({"requests": resources});
+        workload
+    };
+    // Two of four old pods are missing, and would fill the quota if they could be created.
+    let old = with_status(requesting(json!({"cpu": "500m", "memory": "1Gi"})), json!({"replicas": 2}));
+    let renewed = request(&requesting(json!({"cpu": "500m"})), Some(&old));
+    let quota = json!({"metadata": {"name": "team"}, "status": {
+        "hard": {"requests.cpu": "2"}, "used": {"requests.cpu": "1"}}});
+    let lists = json!({"ResourceQuota": {"items": [quota]}});
+    let warnings = |limited: &str| {
+        let settings = json!({"quotas": {"limitedResources": [{"resource": "pods", "matchContains": [limited]}]}});
+        answer(&json!({"request": renewed, "settings": settings}), &lists, None).warnings
+    };
+    let slower = "quota team: no room to surge by 2 pods, so the rollout will be slower: requests.cpu short by 500m (1 available)";
+    assert_eq!(warnings("requests.memory"), [slower]);
+    // If they can be created, they fill the quota first.
+    let filled = "quota team: no room to surge by 1 pod, so the rollout will be slower: requests.cpu short by 500m (0 available)";
+    assert_eq!(warnings("limits.memory"), [filled]);
 }
 
 #[test]
