@@ -28,6 +28,8 @@ pub struct Limits {
     pub body: usize,
     /// The bytes of the bodies of all requests that are being read or answered.
     pub bodies: usize,
+    /// The bytes of each body that are not counted, so that small requests never wait for large ones.
+    pub uncounted: usize,
     /// How long a client may take over its handshake, over the headers of its first request, over a body, and without
     /// reading any of its answer.
     pub patience: Duration,
@@ -37,8 +39,14 @@ pub struct Limits {
 
 impl Limits {
     /// Of a server that only answers GET.
-    pub const PAGES: Self =
-        Self { connections: 64, body: 0, bodies: 0, patience: Duration::from_secs(10), idle: Duration::from_secs(10) };
+    pub const PAGES: Self = Self {
+        connections: 64,
+        body: 0,
+        bodies: 0,
+        uncounted: 0,
+        patience: Duration::from_secs(10),
+        idle: Duration::from_secs(10),
+    };
 }
 
 /// The bytes of a request's head at most, and what is read of a body at a time.
@@ -158,7 +166,8 @@ async fn answer_requests<R>(
     }
 }
 
-/// Reads a body. Its bytes are taken from the budget as they arrive, so a client holds no more than it has sent.
+/// Reads a body, once the budget has room for all of it: bodies that each held a part would wait for each other. The bytes
+/// of one whose length is not declared are taken from the budget as they arrive.
 async fn read(
     mut body: Incoming,
     limits: Limits,
@@ -167,28 +176,44 @@ async fn read(
     if limits.body == 0 {
         return Ok((Bytes::new(), None));
     }
-    if body.size_hint().lower() > limits.body as u64 {
+    let declared = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
+    if declared > limits.body {
         return Err(StatusCode::PAYLOAD_TOO_LARGE);
     }
     let reading = async {
-        let (mut read, mut bytes): (Vec<u8>, Option<OwnedSemaphorePermit>) = (Vec::new(), None);
+        let (mut read, mut budget) = (Vec::new(), None);
+        take(&mut budget, declared.saturating_sub(limits.uncounted), bodies).await?;
         while let Some(frame) = body.frame().await {
             let data = frame.map_err(|_| StatusCode::BAD_REQUEST)?.into_data().unwrap_or_default();
-            if read.len() + data.len() > limits.body {
+            let length = read.len() + data.len();
+            if length > limits.body {
                 return Err(StatusCode::PAYLOAD_TOO_LARGE);
             }
-            let more = u32::try_from(data.len()).map_err(|_| StatusCode::PAYLOAD_TOO_LARGE)?;
-            let more = Arc::clone(bodies).acquire_many_owned(more).await;
-            let more = more.map_err(|_| StatusCode::SERVICE_UNAVAILABLE)?;
-            match &mut bytes {
-                Some(bytes) => bytes.merge(more),
-                None => bytes = Some(more),
-            }
+            take(&mut budget, length.saturating_sub(limits.uncounted), bodies).await?;
             read.extend_from_slice(&data);
         }
-        Ok((Bytes::from(read), bytes))
+        Ok((Bytes::from(read), budget))
     };
     tokio::time::timeout(limits.patience, reading).await.unwrap_or(Err(StatusCode::REQUEST_TIMEOUT))
+}
+
+/// Takes what is missing of so many bytes.
+async fn take(
+    budget: &mut Option<OwnedSemaphorePermit>,
+    bytes: usize,
+    bodies: &Arc<Semaphore>,
+) -> Result<(), StatusCode> {
+    let taken = budget.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
+    let missing = u32::try_from(bytes.saturating_sub(taken)).map_err(|_| StatusCode::PAYLOAD_TOO_LARGE)?;
+    if missing == 0 {
+        return Ok(());
+    }
+    let more = Arc::clone(bodies).acquire_many_owned(missing).await.map_err(|_| StatusCode::SERVICE_UNAVAILABLE)?;
+    match budget {
+        Some(budget) => budget.merge(more),
+        None => *budget = Some(more),
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -203,6 +228,7 @@ mod tests {
         connections: 2,
         body: 10,
         bodies: 12,
+        uncounted: 2,
         patience: Duration::from_millis(300),
         idle: Duration::from_secs(5),
     };
@@ -212,6 +238,10 @@ mod tests {
 
     /// A server that answers with the request's body, never on `/hang`, and at length on `/long`.
     async fn start(ended: Arc<Semaphore>) -> SocketAddr {
+        start_with(LIMITS, ended).await
+    }
+
+    async fn start_with(limits: Limits, ended: Arc<Semaphore>) -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let respond = move |request: Request<Bytes>| {
@@ -229,7 +259,7 @@ mod tests {
             }
         };
         let plain = |stream| std::future::ready(Some(stream));
-        tokio::spawn(serve(listener, LIMITS, CancellationToken::new(), plain, respond));
+        tokio::spawn(serve(listener, limits, CancellationToken::new(), plain, respond));
         address
     }
 
@@ -278,6 +308,27 @@ mod tests {
         assert!(end(next).await.ends_with("ten bytes!"));
         assert_eq!(end(silent).await, "");
         assert!(end(half).await.starts_with("HTTP/1.1 408 "));
+    }
+
+    #[tokio::test]
+    async fn large_requests_take_turns_and_small_ones_wait_for_none() {
+        let patience = Duration::from_secs(20);
+        let limits = Limits { connections: 20, patience, ..LIMITS };
+        let address = start_with(limits, Arc::new(Semaphore::new(0))).await;
+        let mut large = Vec::new();
+        for _ in 0..8 {
+            large.push(send(address, &post("first", 10)).await);
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        let began = tokio::time::Instant::now();
+        assert!(end(send(address, &post("ab", 2)).await).await.ends_with("\r\n\r\nab"));
+        for stream in &mut large {
+            stream.write_all(b"other").await.unwrap();
+        }
+        for stream in large {
+            assert!(end(stream).await.ends_with("firstother"));
+        }
+        assert!(began.elapsed() < patience / 2);
     }
 
     #[tokio::test]

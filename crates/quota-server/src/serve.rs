@@ -19,6 +19,8 @@ pub const LIMITS: Limits = Limits {
     connections: 256,
     body: 8 << 20,
     bodies: 16 << 20,
+    // More than a review of most pods has.
+    uncounted: 32 << 10,
     patience: Duration::from_secs(10),
     // API servers keep their connections.
     idle: Duration::from_secs(300),
