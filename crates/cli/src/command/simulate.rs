@@ -4,6 +4,7 @@
 //! through a pod that it would make, and each pod of no known workload as its author wrote it: evaluated once as things are,
 //! and once as they would be. Whether there is room in a quota for all of it is told of the quotas, in sum.
 
+mod groups;
 mod render;
 
 use headroom_tenant_quota::label_selector::LabelSelector;

@@ -17,6 +17,27 @@ fn tighter_limits_are_shown_in_every_output_format() {
 }
 
 #[test]
+fn objects_rejected_for_one_reason_share_a_row() {
+    let in_lab = |name, limit: &str| {
+        pod(name, &format!("{{limits: {{memory: {limit}}}}}"))
+            .replace("namespace: shop", "namespace: lab")
+            .replace("name: app,", "name: side-1,")
+    };
+    let cluster = [
+        pod("a", "{limits: {memory: 2Gi}}"),
+        pod("b", "{limits: {memory: 2Gi}}"),
+        in_lab("c", "3Gi"),
+        in_lab("d", "512Mi"),
+    ]
+    .join("---\n");
+    let range = limit_range("limits", "max: {memory: 1Gi}").replace(", namespace: shop", "");
+    let folder = folder(&[("cluster/all.yaml", cluster.as_str()), ("new.yaml", &range)]);
+    let said = headroom(folder.path(), &["simulate", "-A", "-f", "new.yaml", "--cluster-dir", "cluster"]);
+    assert_eq!((said.code, said.err.as_str()), (1, ""));
+    snapshot("simulate-grouped", &said.out);
+}
+
+#[test]
 fn files_without_objects_are_an_error() {
     let folder = folder(&[("empty.yaml", "# nothing\n")]);
     let said = headroom(folder.path(), &["simulate", "-f", "empty.yaml", "--offline"]);

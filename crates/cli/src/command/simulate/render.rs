@@ -2,10 +2,12 @@
 
 use headroom_dryrun::evaluate::Reason;
 use headroom_dryrun::simulate::report::worth_showing;
-use headroom_dryrun::simulate::{Change, Effect, Effects, QuotaEffect, ValueChange};
+use headroom_dryrun::simulate::{Change, Effects, QuotaEffect, ValueChange};
 use headroom_report::{Page, Paint, Table, people};
 
 use headroom_rightsize::amounts::signed;
+
+use super::groups::{Group, grouped};
 
 pub fn page(effects: &Effects, paint: Paint) -> Page {
     let mut page = Page::new();
@@ -16,7 +18,11 @@ pub fn page(effects: &Effects, paint: Paint) -> Page {
     let shown = worth_showing(effects);
     if !shown.is_empty() {
         page.gap();
-        page.table(objects(&shown, paint));
+        let groups = grouped(&shown);
+        page.table(objects(&groups, paint));
+        if groups.len() < shown.len() {
+            writeln!(page, "\nObjects with the same result and reasons are in one row; -o yaml lists each.");
+        }
     }
     if !effects.requests.is_empty() {
         writeln!(page, "\nRequests of the changed objects: {}", requests(effects));
@@ -64,16 +70,23 @@ fn requests(effects: &Effects) -> String {
     shown.join(", ")
 }
 
-fn objects(shown: &[&Effect], paint: Paint) -> Table {
+fn objects(groups: &[Group], paint: Paint) -> Table {
     let mut table = Table::new(&["RESULT", "OBJECT", "NAMESPACE", "RUNNING"]);
-    for effect in shown {
+    for Group { first: effect, count, namespaces, running, is_same, .. } in groups {
         let then = effect.change.name();
         let painted = match effect.change {
             Change::NewlyRejected | Change::NotEvaluated | Change::StillRejected => paint.bad(then),
             Change::NoLongerRejected | Change::Same => paint.good(then),
             Change::Changed => paint.fresh(then),
         };
-        table.row([painted, effect.name.clone(), effect.namespace.clone(), effect.count.to_string()]);
+        let name = if *count == 1 { effect.name.clone() } else { format!("{count} objects") };
+        let namespace =
+            if namespaces.len() == 1 { effect.namespace.clone() } else { format!("{} namespaces", namespaces.len()) };
+        table.row([painted, name, namespace, running.to_string()]);
+        if *count > 1 {
+            let differ = if *is_same { "" } else { "; names and amounts differ" };
+            table.detail(&format!("for example {} in {}{differ}:", effect.name, effect.namespace));
+        }
         for reason in effect.reasons.iter().flat_map(Reason::lines) {
             let was = if effect.change == Change::NoLongerRejected { "was: " } else { "" };
             table.detail(&format!("{was}{reason}"));
