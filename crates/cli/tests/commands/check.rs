@@ -226,3 +226,19 @@ fn special_characters_in_names_are_escaped() {
     let place = &sarif["runs"][0]["results"][0]["locations"][0]["physicalLocation"]["artifactLocation"]["uri"];
     assert_eq!(place, "a%20b%2Cc.yaml");
 }
+
+#[test]
+fn bytes_in_templates_of_custom_resources_are_doubtful_too() {
+    let rollout = "apiVersion: argoproj.io/v1alpha1\nkind: Rollout\nmetadata: {name: web, namespace: shop}\nspec:\n  replicas: 2\n  \
+                   template:\n    spec: {containers: [{name: app, image: app, resources: {requests: {memory: 512m}, limits: {memory: \
+                   512}}}]}\n";
+    let folder = folder(&[("rollout.yaml", rollout)]);
+    let said = headroom(folder.path(), &["check", "-f", "rollout.yaml", "--offline", "-o", "json"]);
+    for meant in [
+        "spec.template.spec.containers[0].resources.limits[memory]: 512 bytes are too few for any container; did you mean 512Mi?",
+        "spec.template.spec.containers[0].resources.requests[memory]: fractional byte value \\\"512m\\\" is invalid, must be an \
+         integer; did you mean 512Mi?",
+    ] {
+        assert!(said.out.contains(meant), "{}{}", said.out, said.err);
+    }
+}

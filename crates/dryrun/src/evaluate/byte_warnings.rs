@@ -4,6 +4,7 @@
 use headroom_core::amount::Quantity;
 use serde_json::Value;
 
+use super::pod_templates::PodTemplate;
 use super::validation::{pod_spec, resources_in};
 use crate::kinds::ApiKind;
 
@@ -12,15 +13,19 @@ const BYTES: [&str; 3] = ["memory", "ephemeral-storage", "storage"];
 /// No container starts with less memory.
 const LEAST_LIMIT: i64 = 1 << 20;
 
-/// The warnings about the resources of a pod, a pod template or a claim.
-pub fn byte_warnings(object: &Value) -> Vec<String> {
+/// The warnings about the resources of a pod, a pod template or a claim; `templates` are the pods of a custom resource.
+pub fn byte_warnings(object: &Value, templates: &[PodTemplate]) -> Vec<String> {
     let kind = ApiKind::of(object);
     if kind.qualified() == "persistentvolumeclaims" {
         let resources = object.pointer("/spec/resources");
         return resources.map(|resources| of_resources(resources, "spec.resources")).unwrap_or_default();
     }
-    let Some((Some(spec), path)) = pod_spec(object, &kind) else { return Vec::new() };
-    resources_in(spec, &path).iter().flat_map(|(resources, path)| of_resources(resources, path)).collect()
+    let own = pod_spec(object, &kind).and_then(|(spec, path)| Some((spec?, path)));
+    let of_templates =
+        templates.iter().filter_map(|pods| Some((pods.template.get("spec")?, format!("{}.spec", pods.path))));
+    let specs = own.into_iter().chain(of_templates);
+    let resources = specs.flat_map(|(spec, path)| resources_in(spec, &path));
+    resources.flat_map(|(resources, path)| of_resources(resources, &path)).collect()
 }
 
 fn of_resources(resources: &Value, path: &str) -> Vec<String> {
@@ -67,7 +72,7 @@ mod tests {
                 json!({"apiVersion": "apps/v1", "kind": "Deployment", "spec": {"template": {"spec": pod}}});
             let path = "spec.template.spec.containers[0].resources";
             let expected: Vec<String> = expected.iter().map(|text| format!("{path}.{text}")).collect();
-            assert_eq!(byte_warnings(&deployment), expected, "{resources}");
+            assert_eq!(byte_warnings(&deployment, &[]), expected, "{resources}");
         }
         check(
             &json!({"requests": {"memory": "512m", "cpu": "512m"}, "limits": {"memory": 512}}),
@@ -90,7 +95,7 @@ mod tests {
     fn claims_are_read_too() {
         let claim = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "spec": {"resources": {"requests": {"storage": "1m"}}}});
         assert_eq!(
-            byte_warnings(&claim),
+            byte_warnings(&claim, &[]),
             [
                 "spec.resources.requests[storage]: fractional byte value \"1m\" is invalid, must be an integer; did you mean 1Mi?"
             ]

@@ -161,7 +161,7 @@ impl Run {
         let problems = validation::problems(&object, self.release, &templates);
         if problems.is_empty() {
             let written = evaluation.request.get("object").unwrap_or(&object);
-            evaluation.warnings.extend(byte_warnings(written).into_iter().map(Warning::from));
+            evaluation.warnings.extend(byte_warnings(written, &templates).into_iter().map(Warning::from));
         } else {
             // What the core could not read is among the problems, in Kubernetes' words.
             evaluation.reasons.retain(|reason| reason.topic != Topic::Invalid);
