@@ -80,6 +80,24 @@ async function counts(locator, expected) {
   assert.equal(await locator.count(), expected);
 }
 
+/** The same of a text. */
+async function says(locator, expected, message) {
+  await until(() => locator.evaluate((element) => (element instanceof HTMLElement ? element.innerText : element.textContent)), expected, message);
+}
+
+/** The same of the text in the open panel. */
+const holds = (page, expected) => until(() => text(page), expected);
+
+async function until(read, expected, message) {
+  const deadline = Date.now() + 10_000;
+  let told = await read();
+  while (!expected.test(told) && Date.now() < deadline) {
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    told = await read();
+  }
+  assert.match(told, expected, message);
+}
+
 async function evaluated(page) {
   await page.waitForFunction(() => ["evaluated", "failed"].includes(document.documentElement.dataset.state), undefined, { polling: 5 });
   assert.equal(await page.evaluate(() => document.documentElement.dataset.state), "evaluated", await status(page));
@@ -119,8 +137,14 @@ const pod = (name, resources = "{}") => `apiVersion: v1\nkind: Pod\nmetadata:\n 
 /** What the page shows, in the shape of what the engine answers: what is folded too. */
 const shown = (page) =>
   page.evaluate(async () => {
-    for (const fold of document.querySelectorAll("#results details")) fold.open = true;
-    for (let frame = 0; frame < 2; frame++) await new Promise((drawn) => setTimeout(drawn, 8));
+    // What is folded away is made some time after it is unfolded.
+    const folds = () => [...document.querySelectorAll("#results details")];
+    const deadline = Date.now() + 10_000;
+    for (let isDrawn = false; !isDrawn && Date.now() < deadline; ) {
+      for (const fold of folds()) fold.open = true;
+      await new Promise((drawn) => setTimeout(drawn, 8));
+      isDrawn = folds().every((fold) => fold.open && fold.children.length > 1);
+    }
     const all = (root, selector) => [...root.querySelectorAll(selector)].map((element) => element.textContent);
     const results = document.querySelector("#results");
     return {
@@ -198,14 +222,14 @@ test("a link that is none says so and leaves the page working", async () => {
     [`#1.${deflateRawSync(Buffer.alloc(80 * 1024 * 1024)).toString("base64url")}`, "holds more than 64 MiB"],
   ]) {
     const page = await open(`/${hash}`);
-    assert.match(await page.locator("#message").innerText(), new RegExp(message), hash.slice(0, 20));
-    assert.match(await status(page), /^3 objects/);
+    await says(page.locator("#message"), new RegExp(message), hash.slice(0, 20));
+    await says(page.locator("#status"), /^3 objects/);
     // What is written is not lost to such a link.
     await paste(page, pod("mine"));
     await page.locator(".object h3").getByText("pod/mine").waitFor();
     await page.evaluate((hash) => (location.hash = hash), `${hash}A`);
     await page.waitForTimeout(100);
-    assert.match(await text(page), /name: mine/);
+    await holds(page, /name: mine/);
     await page.context().close();
   }
 });
@@ -217,7 +241,7 @@ test("broken YAML is a problem at its line, and what stands before it is evaluat
   await evaluated(page);
   assert.deepEqual((await shown(page)).objects.map(({ object }) => object), ["pod/first"]);
   const place = page.locator(".problems .place").first();
-  assert.match(await place.innerText(), /^Objects, line 1[0-9]$/);
+  await says(place, /^Objects, line 1[0-9]$/);
   await page.getByRole("tab", { name: /^Settings/ }).click();
   await place.click();
   assert.equal(await page.getByRole("tab", { name: /^Objects/ }).getAttribute("aria-selected"), "true");
@@ -305,23 +329,23 @@ test("a snapshot shows what other limits would do to everything that runs", asyn
   await page.getByRole("tab", { name: "LimitRanges" }).focus();
   await page.keyboard.press("ArrowLeft");
   assert.equal(await page.evaluate(() => document.activeElement.id), "tab-settings");
-  assert.match(await text(page), /mode: never/);
+  await holds(page, /mode: never/);
   await page.getByRole("tab", { name: "LimitRanges" }).click();
   await counts(page.locator("#limits details"), 50);
   await page.locator("#limits summary").first().click();
-  assert.match(await page.locator("#limits table").first().innerText(), /limits\.memory\s+1Gi\s+default of LimitRange limits/);
+  await says(page.locator("#limits table").first(), /limits\.memory\s+1Gi\s+default of LimitRange limits/);
   await paste(page, "apiVersion: v1\nkind: LimitRange\nmetadata: {name: new}\nspec: {limits: [{type: Container, max: {memory: 512Mi}}]}\n");
   await page.locator("#status .hidden").getByText("500 newly rejected").waitFor({ timeout: 60_000 });
   // The aim is 200 ms; a busy machine takes several times as long.
   const took = Number(/Evaluated in (\d+) ms/.exec(await page.locator(".counter").first().getAttribute("title"))[1]);
   assert.ok(took < 2_000, `5,650 objects took ${took} ms`);
   const group = page.getByRole("article", { name: "500 workloads: newly rejected" });
-  assert.match(await group.locator("header").innerText(), /50 namespaces/);
+  await says(group.locator("header"), /50 namespaces/);
   await group.getByText("All 500").click();
   await counts(group.locator("tbody tr"), 500);
   await page.setViewportSize({ width: 360, height: 900 });
   assert.equal(await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth), 0);
-  assert.match(await page.locator(".object .message").first().innerText(), /maximum memory usage per Container is 512Mi, but limit is 1Gi/);
+  await says(page.locator(".object .message").first(), /maximum memory usage per Container is 512Mi, but limit is 1Gi/);
   await page.evaluate(axe);
   const { violations } = await page.evaluate(() => globalThis.axe.run(document));
   assert.deepEqual(violations.map(({ id }) => id), []);
@@ -368,9 +392,9 @@ test("kubectl headroom ui shows the cluster and answers nobody else", { skip: !P
     await page.locator("#shows").getByText(/^\d+ objects in 1 namespace/).waitFor();
     const row = page.locator(".scroller tr.row").filter({ hasText: "web" });
     await page.getByRole("link", { name: "Workloads", exact: true }).click();
-    assert.match(await row.locator(".spread title").first().textContent(), /^p50 0.069 cores, .*peak 0.23 cores/);
+    await says(row.locator(".spread title").first(), /^p50 0.069 cores, .*peak 0.23 cores/);
     await row.locator("a").click();
-    await page.locator(".details p").getByText(/^p50 0.069/).waitFor();
+    await page.locator(".details p").getByText(/^p50\s0\.069/).waitFor();
     if (SHOTS) await page.screenshot({ path: join(SHOTS, "ui-details.png") });
     await page.getByRole("link", { name: "What if" }).click();
     await page.locator("#status .hidden").getByText(/^2 workloads and pods/).waitFor();
@@ -380,7 +404,7 @@ test("kubectl headroom ui shows the cluster and answers nobody else", { skip: !P
     await page.getByRole("button", { name: "Refresh" }).click();
     await page.waitForFunction(() => document.querySelector("#refresh").textContent === "Refresh");
     await page.locator("#status .hidden").getByText("1 newly rejected").waitFor();
-    assert.match(await text(page), /name: new/);
+    await holds(page, /name: new/);
     for (const [path, headers, status] of [
       ["", {}, 200],
       ["cluster.json", { origin: "https://evil.example" }, 403],
@@ -442,7 +466,7 @@ test("everything is reached by keys", async () => {
   await page.locator("#skip").focus();
   await page.keyboard.press("Enter");
   assert.equal(await page.evaluate(() => document.activeElement.id), "results-heading");
-  assert.match(await text(page), /name: mine/);
+  await holds(page, /name: mine/);
   await page.getByRole("tab", { name: "Objects" }).focus();
   await page.keyboard.press("ArrowRight");
   assert.equal(await page.getByRole("tab", { name: "LimitRanges" }).getAttribute("aria-selected"), "true");
@@ -480,6 +504,16 @@ for (const [theme, width] of [["light", 1440], ["dark", 1440], ["light", 1024], 
     }
   });
 }
+
+test("no tab is cut off where two columns begin", async () => {
+  const page = await open("/#example=shop");
+  for (const width of [961, 985, 1010, 1016, 1017, 1023]) {
+    await page.setViewportSize({ width, height: 800 });
+    if (width <= 1016) await page.getByRole("button", { name: "Edit", exact: true }).click();
+    await page.locator("#tabs").waitFor();
+    assert.equal(await page.locator("#tabs").evaluate((tabs) => tabs.scrollWidth - tabs.clientWidth), 0, `${width} px`);
+  }
+});
 
 test("the page is small enough for a slow connection", () => {
   const files = readdirSync(PAGE).map((name) => readFileSync(join(PAGE, name)));
@@ -530,19 +564,19 @@ test("verdicts come at once", async () => {
 test("a quick fix sets the value at its field, and the verdict follows", async () => {
   const page = await open("/#example=shop");
   const card = page.locator('.object[data-object="pod/cache"]');
-  assert.match(await card.locator(".why").first().innerText(), /^Memory limit is too high: container redis sets 2Gi, LimitRange limits allows at most 1Gi\.\s+Lower resources\.limits\.memory to 1Gi or less\. Line 12\./);
+  await says(card.locator(".why").first(), /^Memory limit is too high: container redis sets 2Gi, LimitRange limits allows at most 1Gi\.\s+Lower resources\.limits\.memory to 1Gi or less\. Line 12\./);
   await page.locator("#editor .cm-lintRange-error").getByText("2Gi").hover();
   await page.locator("#editor .cm-diagnostic").getByText("Memory limit is too high").waitFor();
   if (SHOTS) await page.screenshot({ path: join(SHOTS, "quick-fix.png") });
   await page.locator("#editor .cm-diagnosticAction").click();
   await page.waitForFunction(() => document.querySelector('.object[data-object="pod/cache"]').dataset.verdict !== "rejected");
   // The request was above the new limit, so it follows.
-  assert.match(await text(page), /requests: \{memory: 1Gi\}\n\s+limits: \{memory: 1Gi\}/);
+  await holds(page, /requests: \{memory: 1Gi\}\n\s+limits: \{memory: 1Gi\}/);
   assert.equal(await page.inputValue("#example"), "");
   await page.locator("#editor .cm-content").focus();
   await page.keyboard.press("Control+z");
   await card.getByRole("button", { name: "Set to 1Gi" }).click();
-  assert.match(await text(page), /limits: \{memory: 1Gi\}/);
+  await holds(page, /limits: \{memory: 1Gi\}/);
 });
 
 test("hovering explains quantities and fields", async () => {
@@ -555,7 +589,7 @@ test("an estimate is drawn with the usage that it is made from", async () => {
   const page = await open("/#example=estimate-from-own-history");
   const drawn = page.locator('.object[data-object="pod/web"] .drawn');
   await counts(drawn, 2);
-  assert.match(await drawn.first().innerText(), /^p50 0\.12 · .*peak 0\.18$/);
+  await says(drawn.first(), /^p50\s0\.12 · .*peak\s0\.18\scores$/);
   assert.match(await drawn.first().locator("svg").getAttribute("aria-label"), /^cpu: p50 .*peak .* cores, request 0\.22 cores$/);
 });
 
@@ -571,14 +605,17 @@ test("an empty page says what to do", async () => {
 
 test("the editor is there before the engine", async () => {
   const page = await open(null);
+  let send;
+  const looked = new Promise((resolve) => (send = resolve));
   await page.route("**/engine_bg.wasm", async (route) => {
-    await new Promise((wait) => setTimeout(wait, 1_500));
+    await looked;
     await route.continue();
   });
   await page.goto(`${origin}/#example=shop`);
   await page.locator("#editor .cm-content").getByText("kind: Pod").first().waitFor();
   await counts(page.locator(".object"), 0);
-  assert.match(await status(page), /Loading the engine/);
+  await says(page.locator("#status"), /Loading the engine/);
+  send();
   await evaluated(page);
 });
 
@@ -620,7 +657,7 @@ test("a cluster that cannot be read is a banner and nothing else", async () => {
   let isReadable = false;
   const page = await live(() => (isReadable ? json(cluster())() : { status: 502, contentType: "text/plain", body: "cannot list pods: Forbidden; name a namespace that you may read\n" }));
   const banner = page.getByRole("alert");
-  assert.match(await banner.innerText(), /^The cluster cannot be read\s+cannot list pods: Forbidden/);
+  await says(banner, /^The cluster cannot be read\s+cannot list pods: Forbidden/);
   await counts(page.locator(".object, .stat, table"), 0);
   assert.doesNotMatch(await page.locator("body").innerText(), /shop|cache/);
   if (SHOTS) await page.screenshot({ path: join(SHOTS, "ui-unreadable.png") });
@@ -701,9 +738,8 @@ test("hostile names are shown and never run in any view", async () => {
   for (const view of ["overview", "workloads", "quotas", "what-if"]) {
     await page.evaluate((view) => (location.hash = view), view);
     await page.locator(view === "what-if" ? "#results section" : ".view").first().waitFor();
-    await page.waitForTimeout(100);
+    await says(page.locator("main"), /onerror/, view);
     assert.equal(await page.evaluate(() => document.querySelectorAll("main img, main script").length), 0, view);
-    assert.ok((await page.locator("main").innerText()).includes("onerror"), view);
   }
   await page.evaluate(() => (location.hash = "workloads"));
   await page.locator(".scroller tr.row a").first().click();
@@ -732,7 +768,7 @@ test("what was rejected lately is grouped by reason, what is blocked now first",
     "payments / settlement cronjob, and statefulset/ledger, deployment/gateway, job/backfill and 3 more maximum memory usage per Container is 8Gi, but limit is 16Gi 21 55 min ago 12 min ago",
     'shop / images deployment admission webhook "validate.example" denied the request: image registry.example/resizer:latest has no signature 4 31 min ago 29 min ago',
   ]);
-  assert.match(await page.locator(".stats").innerText(), /1\s+blocked now\s+Workloads whose Pods the API server rejects/);
+  await says(page.locator(".stats"), /1\s+blocked now\s+Workloads whose Pods the API server rejects/);
 });
 
 test("many rejections are folded, and what is missing of them is said", async () => {
@@ -747,8 +783,8 @@ test("many rejections are folded, and what is missing of them is said", async ()
   await section.getByRole("button", { name: "All 30" }).click();
   await counts(section.locator("tbody tr"), 30);
   await section.getByText("each namespace has the same share").waitFor();
-  assert.match(await page.locator(".stats").innerText(), /0\s+blocked now\s+Pods were rejected lately, see below/);
-  assert.match(await page.getByRole("region", { name: "Not covered, and notes" }).innerText(), /Only what is blocked now is known of rejections: cannot read events in all namespaces: events is forbidden/);
+  await says(page.locator(".stats"), /0\s+blocked now\s+Pods were rejected lately, see below/);
+  await says(page.getByRole("region", { name: "Not covered, and notes" }), /Only what is blocked now is known of rejections: cannot read events in all namespaces: events is forbidden/);
   const none = await live(json(cluster(18, { rejected: [] })));
   await none.getByText("Every Deployment can create its Pods").waitFor();
   await counts(none.getByRole("region", { name: "Rejected lately" }), 0);
@@ -757,15 +793,16 @@ test("many rejections are folded, and what is missing of them is said", async ()
 test("what is not covered is named, and leads to it", async () => {
   const page = await live(json(cluster()));
   const facts = page.getByRole("region", { name: "Not covered, and notes" });
-  assert.match(await facts.innerText(), /1 of 18 containers without usage data: search deployment\/suggest app/);
+  await says(facts, /1 of 18 containers without usage data: search deployment\/suggest app/);
   await facts.getByRole("link").click();
-  assert.deepEqual(await page.locator(".scroller tr.row th b").allInnerTexts(), ["suggest"]);
+  await counts(page.locator(".scroller tr.row th b"), 1);
+  await says(page.locator(".scroller tr.row th b"), /^suggest$/);
   const bare = JSON.parse(cluster());
   bare.items = bare.items.filter(({ kind, metadata }) => kind !== "LimitRange" && kind !== "TenantQuota" && (kind !== "ResourceQuota" || metadata.namespace === "ml"));
   const other = await live(json(JSON.stringify(bare)));
-  const told = await other.getByRole("region", { name: "Not covered, and notes" }).innerText();
-  assert.match(told, /4 namespaces without a quota: payments, platform, search, shop/);
-  assert.match(told, /5 namespaces without a LimitRange: ml, payments, platform and 2 more/);
+  const told = other.getByRole("region", { name: "Not covered, and notes" });
+  await says(told, /4 namespaces without a quota: payments, platform, search, shop/);
+  await says(told, /5 namespaces without a LimitRange: ml, payments, platform and 2 more/);
 });
 
 test("what if says once what happens to a hundred workloads for one reason", async () => {
@@ -774,7 +811,7 @@ test("what if says once what happens to a hundred workloads for one reason", asy
   await paste(page, "apiVersion: v1\nkind: LimitRange\nmetadata: {name: limits}\nspec: {limits: [{type: Container, max: {memory: 100Mi}}]}\n");
   const group = page.getByRole("article", { name: "100 workloads: newly rejected" });
   await group.waitFor();
-  assert.match(await group.innerText(), /^newly rejected\s+100 workloads\s+namespace team-000\s+For example team-000 \/ deployment\.apps\/app-00000; names and amounts differ:\s+pods "app-00000-" is forbidden: maximum memory usage per Container is 100Mi, but request is 512Mi/);
+  await says(group, /^newly rejected\s+100 workloads\s+namespace team-000\s+For example team-000 \/ deployment\.apps\/app-00000; names and amounts differ:\s+pods "app-00000-" is forbidden: maximum memory usage per Container is 100Mi, but request is 512Mi/);
   await group.getByText("All 100").click();
   await counts(group.locator("tbody tr"), 100);
   await group.getByRole("row").filter({ hasText: "app-00005" }).getByText("but request is 3Gi").waitFor();
@@ -828,23 +865,24 @@ test("a screen reader hears verdicts and views in the order of their importance"
 test("on a phone the details of a workload take the place of the list", async () => {
   const page = await live(json(cluster()), { viewport: { width: 390, height: 844 } }, "#workload=platform/statefulset/kafka/broker");
   await page.locator(".details").getByText("OOM-killed 3 times at 2Gi").waitFor();
-  assert.equal(await page.locator(".scroller").isVisible(), false);
+  await page.locator(".scroller").waitFor({ state: "hidden" });
   await page.getByRole("button", { name: "Close" }).click();
-  assert.ok(await page.locator(".scroller tr.row").filter({ hasText: "kafka" }).isVisible());
+  await page.locator(".scroller tr.row").filter({ hasText: "kafka" }).waitFor();
 });
 
 test("workloads are searched, filtered and sorted, and a patch is copied", async () => {
   const page = await live(json(cluster()), {}, "#workloads");
-  const names = () => page.locator(".scroller tr.row b").evaluateAll((all) => all.filter((one) => one.closest("th")).map((one) => one.textContent));
+  const names = page.locator(".scroller tr.row th b");
   await page.getByLabel("Filter").selectOption("risk");
-  assert.equal((await names()).length, 4);
+  await counts(names, 4);
   await page.getByLabel("Filter").selectOption("all");
   await page.getByLabel("Group by namespace").uncheck();
   await page.getByRole("button", { name: "Workload", exact: true }).click();
-  assert.equal(await page.locator("th[aria-sort]").getAttribute("aria-sort"), "ascending");
-  assert.equal((await names())[0], "notebook-hub");
+  await page.locator("th[aria-sort='ascending']").waitFor();
+  await says(names.first(), /^notebook-hub$/);
   await page.getByLabel("Search workloads").fill("ml notebook-hub/hub");
-  assert.deepEqual(await names(), ["notebook-hub"]);
+  await counts(names, 1);
+  await says(names, /^notebook-hub$/);
   await page.locator(".scroller tr.row a").focus();
   await page.keyboard.press("Enter");
   await page.getByRole("button", { name: "Copy patch" }).click();
@@ -857,7 +895,7 @@ test("workloads are searched, filtered and sorted, and a patch is copied", async
 test("the patch of a killed container raises its limit with its request", async () => {
   const page = await live(json(cluster()), {}, "#workload=shop/deployment/catalog/app");
   await page.locator(".details").getByText("Limit 1.0 → 1.2 GiB").waitFor();
-  assert.match(await page.locator(".patch").innerText(), /resources:\n {10}limits:\n {12}memory: "1229Mi"\n {10}requests:\n {12}memory: "1178Mi"\n/);
+  await says(page.locator(".patch"), /resources:\n {10}limits:\n {12}memory: "1229Mi"\n {10}requests:\n {12}memory: "1178Mi"\n/);
 });
 
 test("the pictures of README and book show the page as it is", { skip: !PICTURES }, async () => {

@@ -16,12 +16,13 @@ const RISKS: Record<string, { label: string; tone: string }> = {
   aboveRequest: { label: "above request", tone: "warn" },
   noRequest: { label: "no request", tone: "info" },
 };
+export const toneOf = (risk: string): string => RISKS[risk]?.tone ?? "";
 
 const worst = ({ risks }: Workload) => Math.min(...risks.map(({ risk }) => Object.keys(RISKS).indexOf(risk)));
 
 export const RiskPills = ({ workload }: { workload: Workload }) => (
   <span class="pills">
-    {workload.risks.map(({ risk, text }) => <span key={risk + text} class={`pill ${RISKS[risk]?.tone ?? ""}`} title={text}>{RISKS[risk]?.label ?? risk}</span>)}
+    {workload.risks.map(({ risk, text }) => <span key={risk + text} class={`pill ${toneOf(risk)}`} title={text}>{RISKS[risk]?.label ?? risk}</span>)}
     {workload.flags.includes("hpa") && <Pill tone="info">HPA</Pill>}
   </span>
 );
@@ -66,7 +67,7 @@ export function Overview({ inspection, missed, show }: { inspection: Inspection;
               {risky.slice(0, FEW).map((workload) => (
                 <tr key={workload.id}>
                   <th scope="row">{link(linkTo(workload), <Named {...workload} />)}</th>
-                  <td>{workload.risks.map(({ risk, text }) => <p><span class={`pill ${RISKS[risk]?.tone ?? ""}`}>{sentence(text)}</span></p>)}</td>
+                  <td>{workload.risks.map(({ risk, text }) => <p><span class={`pill ${toneOf(risk)}`}>{sentence(text)}</span></p>)}</td>
                   <td>{workload.risks.map(({ fix }) => <p>{sentence(fix)}</p>)}</td>
                 </tr>
               ))}

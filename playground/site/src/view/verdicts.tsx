@@ -2,7 +2,7 @@
 
 import type { ComponentChildren, VNode } from "preact";
 import { useRef, useState } from "preact/hooks";
-import { amount, count, thousandths } from "../amounts.js";
+import { count, inOneUnit, thousandths } from "../amounts.js";
 import { PAGE } from "../engine.js";
 import { type Finding, VERDICTS, findings, isFailure } from "../explain.js";
 import { LABELS } from "../panels.js";
@@ -174,11 +174,13 @@ function Filled({ containers }: { containers: Container[] }) {
 /** The usage that a request was estimated from. */
 function Drawn({ resource, usage, request, limit }: { resource: string; usage: Measured[]; request: string | undefined; limit: string | undefined }) {
   const levels = usage.map(({ at, amount }) => ({ at, value: thousandths(amount) ?? 0 }));
+  const shown = levels.filter(({ at }) => levels.length <= 4 || ["p50", "p95", "peak"].includes(at));
+  const { numbers, unit } = inOneUnit(resource, shown.map(({ value }) => value));
   const mark = (text: string | undefined) => (text === undefined ? null : { text, value: thousandths(text) ?? 0 });
   return (
     <div class="drawn">
       <Spread line={{ resource, usage: levels, request: null, limit: mark(limit), recommended: mark(request) }} isRequest />
-      <span class="muted">{levels.filter(({ at }) => levels.length <= 4 || ["p50", "p95", "peak"].includes(at)).map(({ at, value }) => `${at} ${amount(resource, value)}`).join(" · ")}</span>
+      <span class="muted">{shown.map(({ at }, index) => `${at}\u00a0${numbers[index]}`).join(" · ")}{`\u00a0${unit}`}</span>
     </div>
   );
 }

@@ -5,7 +5,7 @@ import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/ho
 import { count, inOneUnit } from "../amounts.js";
 import { type Inspection, type Workload, linkTo } from "../inspect.js";
 import type { AdviceLine } from "../types.js";
-import { Frees, RiskPills, sentence } from "./overview.js";
+import { Frees, RiskPills, sentence, toneOf } from "./overview.js";
 import { Change, Legend, Named, Spread } from "./parts.js";
 import { Fold } from "./verdicts.js";
 
@@ -162,7 +162,7 @@ function Details({ workload, close, copy }: { workload: Workload; close: () => v
   return (
     <aside class="card details" aria-label={`Details of ${object}`}>
       <header><div><h2>{object}</h2><small>namespace {namespace} · container {container} · {count(pods, "pod")}{evidence !== "" && ` · measured over ${evidence}`}</small></div><button type="button" class="icon" aria-label="Close" onClick={close}>✕</button></header>
-      {risks.map(({ text, fix }) => <div class="why bad"><p><b>{sentence(text)}</b></p><p class="fix">{sentence(fix)}</p></div>)}
+      {risks.map(({ risk, text, fix }) => <div class={`why ${toneOf(risk)}`}><p><b>{sentence(text)}</b></p><p class="fix">{sentence(fix)}</p></div>)}
       {[cpu, memory].map((line) => line && (
         <section key={line.resource}>
           <h3>{line.resource === "cpu" ? "CPU" : "Memory"} request <span class="amount"><Change line={line} />{line.resource === "cpu" && " cores"}</span></h3>
@@ -186,7 +186,7 @@ function Details({ workload, close, copy }: { workload: Workload; close: () => v
 function levels({ resource, usage, limit }: AdviceLine): string {
   const all = [...usage, ...(limit ? [{ at: "limit", value: limit.value }] : [])];
   const { numbers, unit } = inOneUnit(resource, all.map(({ value }) => value));
-  return `${all.map(({ at }, index) => `${at} ${numbers[index]}`).join(" · ")} ${unit}`;
+  return `${all.map(({ at }, index) => `${at}\u00a0${numbers[index]}`).join(" · ")}\u00a0${unit}`;
 }
 
 const TEMPLATES: Record<string, string[]> = { cronjob: ["spec", "jobTemplate", "spec", "template", "spec"], pod: ["spec"] };
