@@ -10,7 +10,7 @@ use headroom_core::timestamp::Timestamp;
 use headroom_tenant_quota::cache::{Cache, Stored};
 use headroom_tenant_quota::devices::{DEVICE_CLASSES, Link};
 use headroom_tenant_quota::state::Key;
-use headroom_tenant_quota::{Footprint, Plan, State, recount};
+use headroom_tenant_quota::{Count, Footprint, Plan, State, recount_with};
 use serde_json::Value;
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -44,7 +44,17 @@ struct Inner {
     all_changed: u64,
     /// For each ledger: the turn of its last count, and its revision then.
     settled: BTreeMap<String, (u64, u64)>,
+    /// By ledger.
+    counts: BTreeMap<String, Made>,
     released: BTreeSet<String>,
+}
+
+/// A count by a plan, and the turn up to which it has seen changes.
+#[derive(Debug)]
+struct Made {
+    plan: Arc<Plan>,
+    count: Count,
+    turn: u64,
 }
 
 /// A ledger's state to be written. After the write, [`Counter::has_settled`] must be called.
@@ -158,6 +168,7 @@ impl Counter {
                     of_kind.stop.cancel();
                 }
                 inner.cache.forget(&kind);
+                inner.change_all();
             }
             inner.unserved.retain(|kind, _| kinds.contains(kind));
             kinds.iter().filter(|kind| !inner.kinds.contains_key(*kind)).cloned().collect()
@@ -207,6 +218,7 @@ impl Counter {
             }
             inner.unserved.remove(kind);
             inner.cache.forget(kind);
+            inner.change_all();
             inner.kinds.insert(kind.to_owned(), OfKind { stop: stop.clone(), collection, lost: None });
         }
         let (counter, of, ended) = (Arc::clone(self), kind.to_owned(), stop.clone());
@@ -257,12 +269,15 @@ impl Counter {
     }
 
     /// The state recounted now; none if this replica does not count, or has seen too little.
-    pub fn settle(&self, ledger: &str, plan: &Plan, state: &State) -> Option<Counted> {
-        let inner = self.inner();
+    pub fn settle(&self, ledger: &str, plan: &Arc<Plan>, state: &State) -> Option<Counted> {
+        let mut inner = self.inner();
         if !inner.is_leading || !plan.watched_kinds().iter().all(|kind| inner.is_known(kind)) {
             return None;
         }
-        match recount(plan, state, &inner.cache, &inner.released) {
+        let made = inner.count(ledger, plan);
+        let settled = recount_with(plan, state, &inner.cache, &made.count, &inner.released);
+        inner.counts.insert(ledger.to_owned(), made);
+        match settled {
             Ok(settled) => Some(Counted { state: settled.unwrap_or_else(|| state.clone()), turn: inner.turn }),
             Err(behind) => {
                 tracing::debug!(ledger, %behind, "not settled");
@@ -284,6 +299,7 @@ impl Counter {
         }
         let names: BTreeSet<&str> = views.iter().map(|view| view.ledger.as_str()).collect();
         inner.settled.retain(|ledger, _| names.contains(ledger.as_str()));
+        inner.counts.retain(|ledger, _| names.contains(ledger.as_str()));
         views.iter().filter(|view| inner.is_due(view)).map(|view| view.ledger.clone()).collect()
     }
 
@@ -342,6 +358,24 @@ impl Inner {
         self.turn += 1;
         self.all_changed = self.turn;
         self.changed.clear();
+    }
+
+    /// The count of a ledger up to now: the last one, corrected in the namespaces with changes since.
+    fn count(&mut self, ledger: &str, plan: &Arc<Plan>) -> Made {
+        let all_changed = self.all_changed;
+        let is_current = |made: &Made| Arc::ptr_eq(&made.plan, plan) && made.turn >= all_changed;
+        let count = match self.counts.remove(ledger).filter(is_current) {
+            Some(Made { mut count, turn, .. }) => {
+                let changed = self
+                    .changed
+                    .iter()
+                    .filter(|(namespace, at)| **at > turn && plan.namespaces.contains_key(*namespace));
+                changed.for_each(|(namespace, _)| self.cache.count_again(plan, namespace, &mut count));
+                count
+            }
+            None => self.cache.count_by_namespace(plan),
+        };
+        Made { plan: Arc::clone(plan), count, turn: self.turn }
     }
 
     fn is_due(&self, view: &View) -> bool {
@@ -450,6 +484,39 @@ mod tests {
         assert!(!is_due(&counter, &view));
         // Another replica wrote it.
         assert!(is_due(&counter, &View { revision: 2, ..view }));
+    }
+
+    #[test]
+    fn a_count_that_is_corrected_is_the_same_as_a_new_one() {
+        let (counter, view) = counter();
+        let pod = |namespace: &str, name: &str, version: u64, cpu: u64| {
+            let footprint = Arc::new(Footprint::read(&format!("pods=1 requests.cpu={cpu}")).unwrap());
+            (
+                Key::new("pods", namespace, name),
+                Stored { uid: name.to_owned(), version, footprint, ends: None, link: None },
+            )
+        };
+        let check = |expected: &str| {
+            let counted = settle(&counter, &view).unwrap().state.used;
+            assert_eq!(counted[0].get("pods").unwrap().to_string(), expected);
+            assert_eq!(counted, counter.inner().cache.count(&view.plan));
+        };
+        let take = |seen| counter.take("pods", seen);
+        take(Seen::Stored(pod("shop", "a", 31, 1)));
+        check("1");
+        take(Seen::Stored(pod("shop", "b", 32, 1)));
+        take(Seen::Stored(pod("elsewhere", "c", 33, 1)));
+        check("2");
+        take(Seen::Stored(pod("shop", "a", 34, 2)));
+        check("2");
+        take(Seen::Deleted(pod("shop", "a", 35, 2)));
+        check("1");
+        take(Seen::Deleted(pod("shop", "b", 36, 1)));
+        check("0");
+        take(Seen::Listed(40, vec![pod("shop", "d", 38, 1), pod("shop", "e", 39, 1)]));
+        check("2");
+        take(Seen::Stored(pod("shop", "f", 41, 1)));
+        check("3");
     }
 
     #[test]

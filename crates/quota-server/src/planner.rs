@@ -121,7 +121,7 @@ async fn activate(
             "the plan has {size} bytes, more than {MAX_BYTES}: split the tree of quotas"
         )));
     }
-    let begin = State { plan: plan.number, ..State::default() };
+    let (begin, plan) = (State { plan: plan.number, ..State::default() }, Arc::new(plan));
     let is_replaced = is_there && !is_broken;
     let uncounted = || ApiError::Other("not everything is counted yet".to_owned());
     // Each attempt would leave a plan behind.
@@ -129,7 +129,6 @@ async fn activate(
         return Err(uncounted());
     }
     replica.api.create(&path, &object).await?;
-    let plan = Arc::new(plan);
     replica.ledgers.add_plan(ledger, Arc::clone(&plan));
     if is_replaced {
         return match replica.writers.replan(ledger, plan).await {

@@ -52,6 +52,46 @@ struct OfKind {
 /// The number of objects of a namespace by footprint; the keys are the footprints' texts.
 type Tally = BTreeMap<String, (Arc<Footprint>, u64)>;
 
+/// The charge of one namespace, by node.
+type Charges = Vec<(usize, ResourceList<'static>)>;
+
+/// The charge of all stored objects at each node of a plan. Every write of a ledger counts, and most follow a change in a
+/// single namespace, so the charge of each is kept: a count must not take as long as a tenant has namespaces.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Count {
+    used: Vec<ResourceList<'static>>,
+    namespaces: BTreeMap<String, Charges>,
+}
+
+impl Count {
+    /// The charge by node of the plan.
+    pub fn used(&self) -> &[ResourceList<'static>] {
+        &self.used
+    }
+
+    /// Nothing is lost by adding and subtracting: amounts of objects are capped, so that their sum is exact.
+    fn replace(&mut self, namespace: &str, charges: Charges) {
+        for (node, charge) in self.namespaces.remove(namespace).into_iter().flatten() {
+            self.change(node, &charge, Quantity::minus);
+        }
+        for (node, charge) in &charges {
+            self.change(*node, charge, Quantity::plus);
+        }
+        if !charges.is_empty() {
+            self.namespaces.insert(namespace.to_owned(), charges);
+        }
+    }
+
+    fn change(&mut self, node: usize, charge: &ResourceList<'static>, by: fn(&Quantity, &Quantity) -> Quantity) {
+        let Some(used) = self.used.get_mut(node) else { return };
+        for (name, amount) in charge.iter() {
+            if let Some(sum) = used.get_mut(name) {
+                *sum = by(sum, amount);
+            }
+        }
+    }
+}
+
 impl Cache {
     /// Replaces all objects of a kind by those listed at a revision.
     pub fn list(&mut self, kind: &str, revision: u64, objects: impl IntoIterator<Item = (Key, Stored)>) {
@@ -201,28 +241,36 @@ impl Cache {
 
     /// The charge of all stored objects at each node of a plan. Names whose kind was not listed are omitted.
     pub fn count(&self, plan: &Plan) -> Vec<ResourceList<'static>> {
-        let mut used: Vec<ResourceList<'static>> = plan
-            .nodes
-            .iter()
-            .map(|node| {
-                let is_counted = |name: &str| {
-                    let mut kinds = kinds_charged_under(name).peekable();
-                    kinds.peek().is_some() && kinds.all(|kind| self.is_countable(kind))
-                };
-                ResourceList::in_order(
-                    node.hard.names().filter(|name| is_counted(name)).map(|name| (name.clone(), Quantity::ZERO)),
-                )
-            })
-            .collect();
-        for namespace in plan.namespaces.keys() {
-            let nodes = plan.nodes_of(namespace);
-            self.add_namespace(plan, namespace, &nodes, &mut |node, name, amount| {
-                if let Some(sum) = used.get_mut(node).and_then(|used| used.get_mut(name)) {
-                    *sum = sum.plus(amount);
-                }
-            });
-        }
-        used
+        self.count_by_namespace(plan).used
+    }
+
+    /// Like [`Self::count`], to be corrected by [`Self::count_again`].
+    pub fn count_by_namespace(&self, plan: &Plan) -> Count {
+        let zeros = plan.nodes.iter().map(|node| {
+            let is_counted = |name: &str| {
+                let mut kinds = kinds_charged_under(name).peekable();
+                kinds.peek().is_some() && kinds.all(|kind| self.is_countable(kind))
+            };
+            ResourceList::in_order(
+                node.hard.names().filter(|name| is_counted(name)).map(|name| (name.clone(), Quantity::ZERO)),
+            )
+        });
+        let mut count = Count { used: zeros.collect(), namespaces: BTreeMap::new() };
+        plan.namespaces.keys().for_each(|namespace| self.count_again(plan, namespace, &mut count));
+        count
+    }
+
+    /// Corrects the count of the same plan by what has changed in one namespace since.
+    pub fn count_again(&self, plan: &Plan, namespace: &str, count: &mut Count) {
+        let mut charges: Charges = Vec::new();
+        self.add_namespace(plan, namespace, &plan.nodes_of(namespace), &mut |node, name, amount| match charges
+            .iter_mut()
+            .find(|(at, _)| *at == node)
+        {
+            Some((_, charge)) => charge.add(name, amount),
+            None => charges.push((node, ResourceList::sum([(name.clone(), amount.clone())]))),
+        });
+        count.replace(namespace, charges);
     }
 
     /// The charge of one namespace at one node.

@@ -32,10 +32,10 @@ pub mod reservation_request;
 pub mod cache;
 pub mod recount;
 
-pub use cache::Cache;
+pub use cache::{Cache, Count};
 pub use footprint::Footprint;
 pub use ledger::{OpenLedger, Verdict};
 pub use plan::Plan;
-pub use recount::recount;
+pub use recount::{recount, recount_with};
 pub use reservation_request::ReservationRequest;
 pub use state::{Key, State};

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use crate::cache::Cache;
+use crate::cache::{Cache, Count};
 use crate::ledger::base_of;
 use crate::plan::Plan;
 use crate::state::{Attempt, Claim, Entry, Key, State};
@@ -34,6 +34,17 @@ pub fn recount(
     cache: &Cache,
     released: &BTreeSet<String>,
 ) -> Result<Option<State>, StaleCache> {
+    recount_with(plan, state, cache, &cache.count_by_namespace(plan), released)
+}
+
+/// Like [`recount`], with a count of the cache by the plan that is made already.
+pub fn recount_with(
+    plan: &Plan,
+    state: &State,
+    cache: &Cache,
+    count: &Count,
+    released: &BTreeSet<String>,
+) -> Result<Option<State>, StaleCache> {
     let kinds = plan.watched_kinds();
     for (kind, counted) in &state.counted_at {
         if let Some(seen) = cache.revision(kind).filter(|seen| seen < counted) {
@@ -46,7 +57,7 @@ pub fn recount(
             counted_at.insert(kind.clone(), seen);
         }
     }
-    let mut recounted = State { plan: plan.number, used: cache.count(plan), counted_at, ..State::default() };
+    let mut recounted = State { plan: plan.number, used: count.used().to_vec(), counted_at, ..State::default() };
     for (key, claim) in &state.claims {
         let is_charged = kinds.contains(&key.kind) && plan.namespaces.contains_key(&key.namespace);
         if !is_charged {

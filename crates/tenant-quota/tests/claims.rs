@@ -508,6 +508,32 @@ proptest! {
     }
 
     #[test]
+    fn a_count_corrected_by_namespace_is_the_same_as_a_new_one(
+        changes in prop::collection::vec((0..3_u8, 0..4_u8, prop::option::of((0..3_u8, any::<bool>()))), 1..30),
+    ) {
+        let nodes = ["all 1 - pods=9 requests.cpu=9", "a 1 0 pods=9", "b 1 0 requests.cpu=9 ~Terminating:Exists:"];
+        let plan = plan(&nodes, &["n0 1", "n1 1,2", "n2 0"]);
+        let mut cache = Cache::default();
+        cache.list("pods", 1, []);
+        let mut count = cache.count_by_namespace(&plan);
+        for (version, (namespace, name, pod)) in (2..).zip(changes) {
+            let namespace = format!("n{namespace}");
+            let key = Key::new("pods", &namespace, &name.to_string());
+            match pod {
+                Some((cpu, is_terminating)) => {
+                    let scope = if is_terminating { " ~Terminating" } else { "" };
+                    let footprint = Arc::new(Footprint::read(&format!("pods=1 requests.cpu={cpu}{scope}")).unwrap());
+                    let uid = version.to_string();
+                    cache.put(key, Stored { uid, version, footprint, ends: None, link: None });
+                }
+                None => cache.remove(&key, version),
+            }
+            cache.count_again(&plan, &namespace, &mut count);
+            prop_assert_eq!(count.used(), cache.count(&plan));
+        }
+    }
+
+    #[test]
     fn no_edited_ledger_causes_a_panic(lines in prop::collection::vec(".*", 0..4), claim in ".*") {
         let _ = State::read(&Lines { used: lines.clone(), footprints: lines.clone(), counted_at: lines.clone(), claims: vec![claim], plan: 1 });
         let _ = Plan::read(1, &plan::Lines { nodes: lines.clone(), namespaces: lines });
