@@ -8,6 +8,7 @@ use crate::fill::Pods;
 use crate::json::Malformed;
 use crate::plan::{Plan, RequestKind};
 use crate::quota::{self, Bounds, Change, DeviceContext, Kind, Object, Outcome};
+use crate::request::rollout::claim_templates;
 use crate::request::{self, Operation, Request};
 use crate::settings::{Freshness, Mode, Settings};
 
@@ -40,6 +41,9 @@ pub fn charge<'d>(
     if let (Some(pod), Some(rollout), true) = (&pods.new, &plan.rollout, plan.pods != Mode::Off) {
         let tenant = tenants::charged(&context.tenant_quotas, &request.namespace, context.namespace)?;
         charges.of_pods = quota::workload::check(rollout, pod, pods.old.as_ref(), &bounds, &tenant)?;
+        let workload = context.scaled.unwrap_or(object.node);
+        let templates = claim_templates(request, workload)?;
+        charges.of_pods.add(quota::workload::check_claims(rollout, &templates, &bounds, &tenant)?);
     }
     if settings.quotas.freshness == Freshness::Live {
         for outcome in [&charges.of_object, &charges.of_pods] {

@@ -12,7 +12,7 @@ use crate::json::Malformed;
 use crate::limits;
 use crate::plan::{EstimateTarget, Plan, RequestKind, Subject, estimate_targets};
 use crate::quota;
-use crate::request::{Pod, Request, api_server_defaults};
+use crate::request::{Pod, Request, api_server_defaults, rollout};
 use crate::settings::{Mode, OnMissingContext, Settings};
 use crate::verdict::{Cause, Decision, Violation};
 
@@ -84,6 +84,10 @@ impl<'d> Draft<'d> {
             } else if plan.kind == RequestKind::Claim {
                 let breaches = limits::check_claim(object, request.old(), &ranges)?;
                 add_limit_breaches(&mut decision, plan, request, breaches);
+            }
+            if plan.kind == RequestKind::Workload && plan.adds_pods(request) {
+                let templates = rollout::claim_templates(request, object.node)?;
+                warn_of_claims(&mut decision, limits::check_claim_templates(&templates, &ranges)?);
             }
         }
         Ok(Self { pods, decision })
@@ -184,6 +188,13 @@ fn add_limit_breaches<'d>(
     for (text, advice) in breaches.by_text() {
         let text = || format!("{}: {text}; {}", would_be_rejected(is_workload), advice.join("; "));
         decision.warn(|| (Cause::Limits, text()));
+    }
+}
+
+/// Nothing is refused by them: a StatefulSet that is restored finds its claims there, and creates none.
+fn warn_of_claims(decision: &mut Decision<'_>, breaches: limits::Breaches<'_>) {
+    for (text, advice) in breaches.by_text() {
+        decision.warn(|| (Cause::Limits, format!("its claims would be rejected: {text}; {}", advice.join("; "))));
     }
 }
 

@@ -10,7 +10,7 @@ use std::borrow::Cow;
 
 use crate::amount::{Quantity, Requirement, ResourceList};
 use crate::cluster::limit_range::{CLAIM, CONTAINER, Item, POD};
-use crate::json::Malformed;
+use crate::json::{Malformed, Node};
 use crate::limit_rules::Range;
 use crate::request::pod::ContainerIndex;
 use crate::request::{Container, Object, Pod, pod_totals};
@@ -50,19 +50,39 @@ pub fn check_claim<'d>(
     old: Option<&Object<'d>>,
     ranges: &[Range<'d>],
 ) -> Result<Breaches<'d>, Malformed> {
-    let requests = |claim: &Object<'d>| match claim.spec_at(&["resources", "requests"])? {
-        Some(requests) => ResourceList::read(requests),
-        None => Ok(ResourceList::default()),
-    };
-    let claim = ClaimRequests(requests(claim)?);
-    let old = old.map(requests).transpose()?.map(ClaimRequests);
+    let of_claim = |claim| Ok(ClaimRequests { requests: requests(claim)?, subject: BoundTarget::Claim });
+    let (claim, old) = (of_claim(claim)?, old.map(of_claim).transpose()?);
     let mut breaches = Breaches::default();
-    for range in ranges {
-        for item in range.items().iter().filter(|item| item.kind == CLAIM) {
-            check(&mut breaches, range, item, &claim, old.as_ref());
-        }
+    check_requests(&mut breaches, &claim, old.as_ref(), ranges);
+    Ok(breaches)
+}
+
+/// Checks the claims that a StatefulSet's controller creates for each pod.
+pub fn check_claim_templates<'d>(templates: &[Object<'d>], ranges: &[Range<'d>]) -> Result<Breaches<'d>, Malformed> {
+    let mut breaches = Breaches::default();
+    for template in templates {
+        let name = template.node.at(&["metadata", "name"])?.map(Node::str).transpose()?.unwrap_or_default();
+        let claim = ClaimRequests { requests: requests(template)?, subject: BoundTarget::ClaimTemplate(name) };
+        check_requests(&mut breaches, &claim, None, ranges);
     }
     Ok(breaches)
+}
+
+fn requests<'d>(claim: &Object<'d>) -> Result<ResourceList<'d>, Malformed> {
+    claim.spec_at(&["resources", "requests"])?.map_or_else(|| Ok(ResourceList::default()), ResourceList::read)
+}
+
+fn check_requests<'d>(
+    breaches: &mut Breaches<'d>,
+    claim: &ClaimRequests<'d>,
+    old: Option<&ClaimRequests<'d>>,
+    ranges: &[Range<'d>],
+) {
+    for range in ranges {
+        for item in range.items().iter().filter(|item| item.kind == CLAIM) {
+            check(breaches, range, item, claim, old);
+        }
+    }
 }
 
 /// A subject of bounds: a container, the total of a pod, or a claim.
@@ -132,16 +152,19 @@ impl<'d> Bounded<'d> for PodTotal<'d> {
     }
 }
 
-struct ClaimRequests<'d>(ResourceList<'d>);
+struct ClaimRequests<'d> {
+    requests: ResourceList<'d>,
+    subject: BoundTarget<'d>,
+}
 
 impl<'d> Bounded<'d> for ClaimRequests<'d> {
     fn subject(&self) -> BoundTarget<'d> {
-        BoundTarget::Claim
+        self.subject.clone()
     }
 
     fn amount(&self, requirement: Requirement, resource: &str) -> Option<&Quantity> {
         match requirement {
-            Requirement::Request => self.0.get(resource),
+            Requirement::Request => self.requests.get(resource),
             Requirement::Limit => None,
         }
     }
@@ -152,7 +175,7 @@ impl<'d> Bounded<'d> for ClaimRequests<'d> {
 
     /// A missing request does not count as unchanged.
     fn is_unchanged(&self, before: &Self, resource: &str) -> bool {
-        self.0.get(resource).is_some_and(|amount| before.0.get(resource) == Some(amount))
+        self.requests.get(resource).is_some_and(|amount| before.requests.get(resource) == Some(amount))
     }
 }
 

@@ -140,6 +140,11 @@ impl Plan {
         !(evaluates || self.is_estimated || self.may_change && self.is_defaulted)
     }
 
+    /// True if a workload gets pods that it did not have.
+    pub fn adds_pods(&self, request: &Request<'_>) -> bool {
+        self.rollout.as_ref().map_or(request.is_create(), |rollout| rollout.wanted > rollout.present)
+    }
+
     pub fn needs_limit_ranges(&self) -> bool {
         self.limits != Mode::Off || self.is_defaulted || self.is_estimated
     }

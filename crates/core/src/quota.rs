@@ -68,6 +68,11 @@ impl<'a, 'd> Object<'a, 'd> {
         Self { kind: Kind::POD, source, pod: Some(pod), replaces: None, devices: DeviceContext::NONE }
     }
 
+    /// A claim that is to be created.
+    fn of_claim(source: request::Object<'d>) -> Self {
+        Self { kind: Kind::CLAIM, source, pod: None, replaces: None, devices: DeviceContext::NONE }
+    }
+
     /// Returns true if a bound on what is charged makes its quota apply. A quota that applies charges all its names.
     fn is_bounded_by(&self, charged: Charged<'_>) -> bool {
         match charged {
@@ -164,6 +169,11 @@ pub fn check<'d>(
 }
 
 impl<'d> Outcome<'d> {
+    pub fn add(&mut self, other: Self) {
+        self.breaches.extend(other.breaches);
+        self.charges.extend(other.charges);
+    }
+
     /// Charges a quota with the amounts requested under its names, and returns the bounds that are exceeded.
     fn charge(
         &mut self,

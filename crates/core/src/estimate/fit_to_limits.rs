@@ -156,7 +156,7 @@ impl Estimate<'_> {
                 pod.containers.get(self.target.container).is_some_and(|container| container.name == *name)
             }
             BoundTarget::Pod => true,
-            BoundTarget::Claim => false,
+            BoundTarget::Claim | BoundTarget::ClaimTemplate(_) => false,
         };
         is_of && !self.only_reported && self.target.resource.name() == resource
     }

@@ -85,6 +85,7 @@ pub enum BoundTarget<'d> {
     /// The total of the pod.
     Pod,
     Claim,
+    ClaimTemplate(Cow<'d, str>),
 }
 
 /// The way in which a bound of a LimitRange is broken.
@@ -183,6 +184,7 @@ impl fmt::Display for BoundTarget<'_> {
             Self::Container(name) => write!(f, "container {}", shortened(name)),
             Self::Pod => f.write_str("pod total"),
             Self::Claim => f.write_str("claim"),
+            Self::ClaimTemplate(name) => write!(f, "claim template {}", shortened(name)),
         }
     }
 }

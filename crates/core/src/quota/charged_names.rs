@@ -59,6 +59,7 @@ pub const RESOURCE_CLAIMS: &str = "resourceclaims.resource.k8s.io";
 
 impl<'a> Kind<'a> {
     pub const POD: Kind<'static> = Kind { group: "", resource: "pods", measure: Measure::Pod };
+    pub const CLAIM: Kind<'static> = Kind { group: "", resource: "persistentvolumeclaims", measure: Measure::Claim };
 
     pub fn of(request: &'a Request<'_>) -> Self {
         Self::new(&request.group, &request.resource)

@@ -5,6 +5,8 @@
 //! so a pod that has to wait slows a rollout, and one for which nothing more will go stops it. Each bound can be followed
 //! alone: a rollout that stops under several has stopped under one of them.
 
+use std::{ptr, slice};
+
 use super::charge::Deltas;
 use super::{
     Added, Applying, Bound, Bounds, Breach, Change, Charge, Course, Excess, Fault, Growth, Object, Outcome, Usage,
@@ -26,23 +28,57 @@ pub fn check<'d>(
     bounds: &Bounds<'_, 'd>,
     tenant: &[ResourceQuota<'d>],
 ) -> Result<Outcome<'d>, Malformed> {
-    let mut outcome = Outcome::default();
-    let none_applies = bounds.quotas.is_empty() && bounds.limited_resources.is_empty() && tenant.is_empty();
-    if none_applies || rollout.wanted == 0 {
-        return Ok(outcome);
+    let of_pod = |pod| Planned::of(Object::of_pod(pod, request::Object::planned(pod)), bounds);
+    if is_unbounded(bounds, tenant) || rollout.wanted == 0 {
+        return Ok(Outcome::default());
     }
-    let new = Planned::of(pod, bounds)?;
-    let old = old.map(|old| Planned::of(old, bounds)).transpose()?;
+    let (new, old) = (of_pod(pod)?, old.map(of_pod).transpose()?);
+    forecast(rollout, slice::from_ref(&new), old.as_ref().map(slice::from_ref), bounds, tenant)
+}
+
+/// The same for the claims that a StatefulSet's controller creates before each pod that it adds, and without which it creates
+/// no pod. They stay when pods go. Whether some stayed from earlier pods is not known.
+pub fn check_claims<'d>(
+    rollout: &Rollout,
+    templates: &[request::Object<'d>],
+    bounds: &Bounds<'_, 'd>,
+    tenant: &[ResourceQuota<'d>],
+) -> Result<Outcome<'d>, Malformed> {
+    let (wanted, present) = (rollout.wanted, rollout.present);
+    if is_unbounded(bounds, tenant) || templates.is_empty() || wanted <= present {
+        return Ok(Outcome::default());
+    }
+    let claims: Vec<_> =
+        templates.iter().map(|claim| Planned::of(Object::of_claim(*claim), bounds)).collect::<Result<_, _>>()?;
+    let adding =
+        Rollout { assumption: Some(NEW_CLAIMS), is_uncertain: true, ..Rollout::adding(wanted, present, rollout.noun) };
+    forecast(&adding, &claims, None, bounds, tenant)
+}
+
+const NEW_CLAIMS: &str = "assuming that their claims do not exist yet";
+
+fn is_unbounded(bounds: &Bounds<'_, '_>, tenant: &[ResourceQuota<'_>]) -> bool {
+    bounds.quotas.is_empty() && bounds.limited_resources.is_empty() && tenant.is_empty()
+}
+
+/// `new` and `old` are the objects that are created for each pod of the two templates.
+fn forecast<'d>(
+    rollout: &Rollout,
+    new: &[Planned<'_, 'd>],
+    old: Option<&[Planned<'_, 'd>]>,
+    bounds: &Bounds<'_, 'd>,
+    tenant: &[ResourceQuota<'d>],
+) -> Result<Outcome<'d>, Malformed> {
+    let mut outcome = Outcome::default();
     let mut views = Vec::new();
     for quota in bounds.quotas.iter().chain(tenant) {
-        views.extend(View::of(&new, old.as_ref(), quota)?);
+        views.extend(View::of(new, old, quota)?);
     }
     // If there is no other template, all pods are of this one.
-    let planned = |template| match template {
-        Template::New => &new,
-        Template::Old => old.as_ref().unwrap_or(&new),
+    let of_no_quota = |template| match template {
+        Template::New => uncovered(new, template, &views, bounds),
+        Template::Old => uncovered(old.unwrap_or(new), template, &views, bounds),
     };
-    let of_no_quota = |template| uncovered(planned(template), template, &views, bounds);
     let refilled = match rollout.refill() {
         lacking if lacking > 0 && !of_no_quota(Template::Old)?.is_empty() => 0,
         lacking => views.iter().map(|view| view.refilled(rollout)).min().unwrap_or(lacking),
@@ -55,8 +91,7 @@ pub fn check<'d>(
     }
     for view in &views {
         let mut created = [Template::Old, Template::New].into_iter().filter(|template| count(&stages, *template) > 0);
-        let refused = created.find_map(|template| view.refuses(view.counted(template)?));
-        if let Some(breach) = refused {
+        if let Some(breach) = created.find_map(|template| view.refuses(view.counted(template))) {
             outcome.breaches.push(breach);
             continue;
         }
@@ -69,43 +104,47 @@ pub fn check<'d>(
     Ok(outcome)
 }
 
-/// What refuses a pod of a template, however few there are, because no quota covers it.
+/// What refuses the objects for a pod of a template, however few there are, because no quota covers them.
 fn uncovered<'d>(
-    pod: &Planned<'_, 'd>,
+    created: &[Planned<'_, 'd>],
     template: Template,
     views: &[View<'_, 'd>],
     bounds: &Bounds<'_, 'd>,
 ) -> Result<Vec<Breach<'d>>, Malformed> {
+    let mut breaches = Vec::new();
     if bounds.limited_resources.is_empty() {
-        return Ok(Vec::new());
+        return Ok(breaches);
     }
-    let applying: Vec<_> =
-        views.iter().filter(|view| view.counted(template).is_some()).map(|view| &view.applying).collect();
-    match Deltas::of(&pod.object, &Change::Create, pod.usage.clone(), &applying, bounds.now)? {
-        Some(deltas) => limited_resources::check(&pod.object, &deltas, &applying, bounds),
-        None => Ok(Vec::new()),
+    for planned in created {
+        let counts = |view: &&View<'_, 'd>| view.counted(template).iter().any(|counted| ptr::eq(*counted, planned));
+        let applying: Vec<_> = views.iter().filter(counts).map(|view| &view.applying).collect();
+        if let Some(deltas) =
+            Deltas::of(&planned.object, &Change::Create, planned.usage.clone(), &applying, bounds.now)?
+        {
+            breaches.extend(limited_resources::check(&planned.object, &deltas, &applying, bounds)?);
+        }
     }
+    Ok(breaches)
 }
 
-/// A pod that a controller is to create, and what it will use.
+/// An object that a controller is to create, and what it will use.
 struct Planned<'a, 'd> {
     object: Object<'a, 'd>,
     usage: Usage<'d>,
 }
 
 impl<'a, 'd> Planned<'a, 'd> {
-    fn of(pod: &'a Pod<'d>, bounds: &Bounds<'_, 'd>) -> Result<Self, Malformed> {
-        let object = Object::of_pod(pod, request::Object::planned(pod));
-        Ok(Self { object, usage: Usage::of(&object, bounds.now)? })
+    fn of(object: Object<'a, 'd>, bounds: &Bounds<'_, 'd>) -> Result<Self, Malformed> {
+        Ok(Self { usage: Usage::of(&object, bounds.now)?, object })
     }
 }
 
-/// The pods as one quota sees them.
+/// What is created, as one quota sees it.
 struct View<'a, 'd> {
     applying: Applying<'a, 'd>,
-    /// The pod of each template; none if the quota does not count it.
-    new: Option<&'a Planned<'a, 'd>>,
-    old: Option<&'a Planned<'a, 'd>>,
+    /// What is created for a pod of each template, as far as the quota counts it.
+    new: Vec<&'a Planned<'a, 'd>>,
+    old: Vec<&'a Planned<'a, 'd>>,
 }
 
 /// What a pod of each template uses under one bound, and the room there is; below zero if the quota was lowered.
@@ -130,44 +169,55 @@ enum Progress {
 }
 
 impl<'a, 'd> View<'a, 'd> {
-    /// None if the quota counts none of the pods.
+    /// None if the quota counts none of it.
     fn of(
-        new: &'a Planned<'a, 'd>,
-        old: Option<&'a Planned<'a, 'd>>,
+        new: &'a [Planned<'a, 'd>],
+        old: Option<&'a [Planned<'a, 'd>]>,
         quota: &'a ResourceQuota<'d>,
     ) -> Result<Option<Self>, Malformed> {
-        let bounds = bounds_for(&new.object, quota);
+        // All are of one kind.
+        let bounds = new.first().map(|planned| bounds_for(&planned.object, quota)).unwrap_or_default();
         if bounds.is_empty() {
             return Ok(None);
         }
-        let counted = |pod: &'a Planned<'a, 'd>| Ok(scope::matches_all(&pod.object, quota)?.then_some(pod));
+        let counted = |planned: &'a [Planned<'a, 'd>]| {
+            let mut counted = Vec::with_capacity(planned.len());
+            for planned in planned {
+                if scope::matches_all(&planned.object, quota)? {
+                    counted.push(planned);
+                }
+            }
+            Ok(counted)
+        };
         let new = counted(new)?;
         // If there is no other template, all pods are of this one.
-        let old = old.map_or(Ok(new), counted)?;
+        let old = old.map_or_else(|| Ok(new.clone()), counted)?;
         let applying = Applying { quota, bounds };
-        Ok((new.is_some() || old.is_some()).then_some(Self { applying, new, old }))
+        Ok((!new.is_empty() || !old.is_empty()).then_some(Self { applying, new, old }))
     }
 
-    /// The pod of a template; none if the quota does not count it.
-    fn counted(&self, template: Template) -> Option<&'a Planned<'a, 'd>> {
+    /// What the quota counts of the objects for a pod of a template.
+    fn counted(&self, template: Template) -> &[&'a Planned<'a, 'd>] {
         match template {
-            Template::New => self.new,
-            Template::Old => self.old,
+            Template::New => &self.new,
+            Template::Old => &self.old,
         }
     }
 
-    /// The breach by any pod, however few there are.
-    fn refuses(&self, pod: &Planned<'_, 'd>) -> Option<Breach<'d>> {
-        required_values::check(&pod.object, &self.applying).or_else(|| unknown_status(&self.applying))
+    /// The breach by any of these objects, however few there are.
+    fn refuses(&self, planned: &[&Planned<'_, 'd>]) -> Option<Breach<'d>> {
+        let required = planned.iter().find_map(|planned| required_values::check(&planned.object, &self.applying));
+        required.or_else(|| unknown_status(&self.applying).filter(|_| !planned.is_empty()))
     }
 
     fn bounded(&self) -> Vec<Bounded<'_, 'd>> {
         let all = self.applying.bounds.iter().filter_map(|bound| {
             let used = self.applying.quota.used.get(bound.name)?;
-            let of = |pod: Option<&Planned<'_, 'd>>| {
-                pod.and_then(|pod| pod.usage.amount(bound.charged)).unwrap_or(Quantity::ZERO)
+            let of = |planned: &[&Planned<'_, 'd>]| {
+                let amounts = planned.iter().filter_map(|planned| planned.usage.amount(bound.charged));
+                amounts.reduce(|sum, amount| sum.plus(&amount)).unwrap_or(Quantity::ZERO)
             };
-            Some(Bounded { bound, used, room: bound.hard.minus(used), new: of(self.new), old: of(self.old) })
+            Some(Bounded { bound, used, room: bound.hard.minus(used), new: of(&self.new), old: of(&self.old) })
         });
         all.collect()
     }
@@ -175,15 +225,12 @@ impl<'a, 'd> View<'a, 'd> {
     /// How many of the pods that an old ReplicaSet lacks it could create.
     fn refilled(&self, rollout: &Rollout) -> u64 {
         let lacking = rollout.refill();
-        match self.old.filter(|_| lacking > 0) {
-            None => lacking,
-            Some(old) if self.refuses(old).is_some() => 0,
-            Some(_) => {
-                let bounded = self.bounded();
-                let fitting = bounded.iter().map(|bounded| most_within(&bounded.old, &bounded.room, lacking));
-                fitting.min().unwrap_or(lacking)
-            }
+        if lacking > 0 && self.refuses(&self.old).is_some() {
+            return 0;
         }
+        let bounded = if lacking > 0 { self.bounded() } else { Vec::new() };
+        let fitting = bounded.iter().map(|bounded| most_within(&bounded.old, &bounded.room, lacking));
+        fitting.min().unwrap_or(lacking)
     }
 
     /// The most that a rollout adds at any moment, if nothing stops it.

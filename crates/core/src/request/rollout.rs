@@ -62,6 +62,13 @@ pub fn decides_template(request: &Request<'_>) -> Result<bool, Malformed> {
     Ok(may_be_new && !is_derived && !keeps_template(request)?)
 }
 
+/// The claims that the controller of a StatefulSet creates for each of its pods; none for other kinds.
+pub fn claim_templates<'d>(request: &Request<'d>, workload: Node<'d>) -> Result<Vec<Object<'d>>, Malformed> {
+    let creates_claims = request.pod_kind().is_some_and(|kind| kind.growth == Growth::StatefulSet);
+    let Some(spec) = workload.get("spec")?.filter(|_| creates_claims) else { return Ok(Vec::new()) };
+    spec.list("volumeClaimTemplates")?.map(Object::planned_claim).collect()
+}
+
 /// True if an update leaves the pod template as it is.
 pub fn keeps_template(request: &Request<'_>) -> Result<bool, Malformed> {
     let (Some(kind), Some(object), Some(old)) = (request.pod_kind(), &request.object, request.old()) else {

@@ -135,7 +135,7 @@ fn each(
             checked.push(CheckedBound {
                 container: match subject {
                     BoundTarget::Container(name) => Some(name.to_string()),
-                    BoundTarget::Pod | BoundTarget::Claim => None,
+                    BoundTarget::Pod | BoundTarget::Claim | BoundTarget::ClaimTemplate(_) => None,
                 },
                 resource: resource.to_string(),
                 edge,

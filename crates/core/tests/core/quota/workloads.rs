@@ -726,3 +726,67 @@ fn old_pods_that_a_quota_refuses_are_not_waited_for() {
         ]
     );
 }
+
+/// A StatefulSet whose pods each have a claim of 10Gi and one of 1Gi.
+fn with_claims(replicas: u64) -> Value {
+    let claim = |name: &str, storage: &str| json!({"metadata": {"name": name}, "spec": {"resources": {"requests": {"storage": storage}}}});
+    let templates = [claim("data", "10Gi"), claim("log", "1Gi")];
+    workload("StatefulSet", json!({"replicas": replicas, "volumeClaimTemplates": templates}))
+}
+
+fn warnings_of_claims(request: &Value, lists: &Value) -> Vec<String> {
+    let answer = answer(&json!({"request": request, "settings": {"quotas": {"workloadMode": "enforce"}}}), lists, None);
+    assert!(answer.accepted, "claims may be there already, so nothing is refused for them: {}", answer.message);
+    answer.warnings
+}
+
+#[test]
+fn the_claims_of_a_stateful_set_are_part_of_its_forecast() {
+    let quota = |used: &str| {
+        let levels = |storage: &str| json!({"requests.storage": storage, "persistentvolumeclaims": "10", "gold.storageclass.storage.k8s.io/requests.storage": "0"});
+        json!({"ResourceQuota": {"items": [{"metadata": {"name": "team"}, "status":
+            {"hard": levels("30Gi"), "used": {"requests.storage": used, "persistentvolumeclaims": "0", "gold.storageclass.storage.k8s.io/requests.storage": "0"}}}]}})
+    };
+    let check = |request: &Value, used: &str, expected: &[&str]| {
+        assert_eq!(warnings_of_claims(request, &quota(used)), expected);
+    };
+    let two_fit = "only 2 of 3 replicas fit quota \"team\": requests.storage short by 3Gi (30Gi available) \
+        (assuming that their claims do not exist yet)";
+    check(&request(&with_claims(3), None), "0", &[two_fit]);
+    check(&request(&with_claims(2), None), "0", &[]);
+    // What is there keeps its claims, and only what is added needs more.
+    let of = |replicas| with_status(with_claims(replicas), json!({"replicas": replicas}));
+    let one_fits = "only 2 of 3 replicas fit quota \"team\": requests.storage short by 3Gi (8Gi available) \
+        (assuming that their claims do not exist yet)";
+    check(&request(&with_claims(3), Some(&of(2))), "22Gi", &[one_fits]);
+    check(&request(&with_claims(2), Some(&of(3))), "33Gi", &[]);
+    let renewed = |replicas| asking_for(with_claims(replicas), "600m");
+    check(&request(&renewed(3), Some(&of(3))), "33Gi", &[]);
+    // A scale has no templates itself.
+    let scale = |replicas: u64| json!({"kind": "Scale", "metadata": {"name": "web", "resourceVersion": "1"}, "spec": {"replicas": replicas}, "status": {"replicas": 2}});
+    let mut request = request(&scale(3), Some(&scale(2)));
+    (request["resource"], request["subResource"]) =
+        (json!({"group": "apps", "resource": "statefulsets"}), json!("scale"));
+    let mut lists = quota("22Gi");
+    lists["Scaled"] = of(2);
+    assert_eq!(warnings_of_claims(&request, &lists), [one_fits]);
+}
+
+#[test]
+fn limit_ranges_bound_the_claims_of_a_stateful_set() {
+    let range = json!({"metadata": {"name": "disks"}, "spec": {"limits": [{"type": "PersistentVolumeClaim", "min": {"storage": "2Gi"}, "max": {"storage": "5Gi"}}]}});
+    let lists = json!({"LimitRange": {"items": [range]}});
+    let warnings = warnings_of_claims(&request(&with_claims(1), None), &lists);
+    assert_eq!(
+        warnings,
+        [
+            "its claims would be rejected: maximum storage usage per PersistentVolumeClaim is 5Gi, but request is 10Gi; \
+                claim template data: lower the storage request from 10Gi to at most 5Gi (LimitRange disks)",
+            "its claims would be rejected: minimum storage usage per PersistentVolumeClaim is 2Gi, but request is 1Gi; \
+                claim template log: raise the storage request from 1Gi to at least 2Gi (LimitRange disks)",
+        ]
+    );
+    // Claims that are there are not made again.
+    let old = with_status(with_claims(1), json!({"replicas": 1}));
+    assert!(warnings_of_claims(&request(&asking_for(with_claims(1), "600m"), Some(&old)), &lists).is_empty());
+}

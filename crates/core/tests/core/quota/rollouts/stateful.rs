@@ -1,5 +1,7 @@
 //! StatefulSets and DaemonSets, which make their pods themselves.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
 use super::world::{self, Pod, Random, Schedule, Template, Update, Workload, World};
@@ -17,9 +19,31 @@ struct StatefulSet {
     last: Template,
     /// By ordinal.
     pods: Vec<Option<Pod>>,
+    /// The storage that the claims of each pod request; none without claim templates.
+    storage: Option<u64>,
+    /// The ordinals that have their claims. These stay when a pod goes.
+    claims: BTreeSet<usize>,
 }
 
 impl StatefulSet {
+    /// Creates the claims of a pod; false if they do not fit.
+    fn claim(&mut self, ordinal: usize, world: &mut World) -> bool {
+        let Some(storage) = self.storage.filter(|_| !self.claims.contains(&ordinal)) else { return true };
+        world.claim(storage) && self.claims.insert(ordinal)
+    }
+
+    /// Somebody deletes the claims that no pod uses. With them, the forecast would see too many to be created, and says so.
+    fn drop_unused_claims(&mut self, world: &mut World) {
+        let pods = &self.pods;
+        self.claims.retain(|ordinal| {
+            let is_used = pods[*ordinal].is_some();
+            if !is_used {
+                world.release(self.storage.unwrap_or(0));
+            }
+            is_used
+        });
+    }
+
     fn template_of(&self, ordinal: usize) -> Template {
         if !self.is_on_delete && (ordinal as u64) < self.partition { self.last } else { self.template }
     }
@@ -40,7 +64,8 @@ impl Workload for StatefulSet {
         let (mut changed, mut is_refused) = (false, false);
         for ordinal in 0..replicas {
             if self.pods[ordinal].is_none() {
-                let Some(pod) = world.create(self.template_of(ordinal)) else {
+                let template = self.template_of(ordinal);
+                let Some(pod) = self.claim(ordinal, world).then(|| world.create(template)).flatten() else {
                     is_refused = true;
                     break;
                 };
@@ -229,8 +254,11 @@ fn stateful_set(random: &mut Random, world: &mut World) -> Update {
         template: Template::Old,
         last: Template::Old,
         pods: Vec::new(),
+        storage: random.is(40).then(|| random.below(8)),
+        claims: BTreeSet::new(),
     };
     world::run(world, &mut set, &Schedule::Usual);
+    set.drop_unused_claims(world);
     world.change_bounds(random);
     let old = set_object(&set, world);
     set.template = if random.is(80) { Template::New } else { Template::Old };
@@ -260,9 +288,11 @@ fn set_object(set: &StatefulSet, world: &World) -> Value {
             strategy["rollingUpdate"]["maxUnavailable"] = json!(most);
         }
     }
+    let claim = |storage: &u64| json!({"metadata": {"name": "data"}, "spec": {"resources": {"requests": {"storage": storage.to_string()}}}});
     json!({
         "kind": "StatefulSet", "metadata": {"name": "web", "resourceVersion": "1"},
         "spec": {"replicas": set.replicas, "updateStrategy": strategy, "template": world.template(set.template),
+            "volumeClaimTemplates": set.storage.iter().map(claim).collect::<Vec<_>>(),
             "podManagementPolicy": if set.is_parallel { "Parallel" } else { "OrderedReady" }},
         "status": {"replicas": set.pods.iter().flatten().count()},
     })

@@ -62,12 +62,13 @@ pub struct Pod {
     pub is_leaving: bool,
 }
 
-/// A quota on cpu and one on pods, and what is used of them.
+/// A quota on cpu, one on pods and one on storage, and what is used of them.
 #[derive(Debug, Clone)]
 pub struct World {
     pub sizes: Sizes,
     cpu: (u64, u64),
     pods: (u64, u64),
+    storage: (u64, u64),
     in_one_quota: bool,
     pub is_refused: bool,
 }
@@ -77,12 +78,13 @@ impl World {
         let used = (random.below(4), random.below(3));
         let cpu = (used.0 + random.below(30), used.0);
         let pods = (used.1 + random.below(16), used.1);
-        Self { sizes, cpu, pods, in_one_quota: random.is(50), is_refused: false }
+        let storage = (random.below(40), 0);
+        Self { sizes, cpu, pods, storage, in_one_quota: random.is(50), is_refused: false }
     }
 
     /// Somebody raises or lowers the bounds.
     pub fn change_bounds(&mut self, random: &mut Random) {
-        for (hard, used) in [&mut self.cpu, &mut self.pods] {
+        for (hard, used) in [&mut self.cpu, &mut self.pods, &mut self.storage] {
             match random.below(6) {
                 0 => *hard = (*used + 4).saturating_sub(random.below(8)),
                 1..=3 => *hard = *used + random.below(7),
@@ -111,7 +113,6 @@ impl World {
     /// Admits a pod if it fits.
     pub fn create(&mut self, template: Template) -> Option<Pod> {
         let cpu = self.size(template);
-        let exceeds = |(hard, used): (u64, u64), more: u64| more > 0 && used + more > hard;
         if exceeds(self.cpu, cpu) || exceeds(self.pods, 1) {
             // The update does not answer for pods that were missing before.
             self.is_refused |= template == Template::New;
@@ -120,6 +121,18 @@ impl World {
         self.cpu.1 += cpu;
         self.pods.1 += 1;
         Some(Pod { template, is_ready: false, is_leaving: false })
+    }
+
+    /// Admits the claims of a pod if they fit.
+    pub fn claim(&mut self, storage: u64) -> bool {
+        let fits = !exceeds(self.storage, storage);
+        self.is_refused |= !fits;
+        self.storage.1 += if fits { storage } else { 0 };
+        fits
+    }
+
+    pub fn release(&mut self, storage: u64) {
+        self.storage.1 -= storage;
     }
 
     pub fn remove(&mut self, pod: Pod) {
@@ -132,14 +145,15 @@ impl World {
             |name: &str, (hard, used): (u64, u64)| (json!({name: hard.to_string()}), json!({name: used.to_string()}));
         let quota = |name: &str, (hard, used): (Value, Value)| json!({"metadata": {"name": name}, "status": {"hard": hard, "used": used}});
         let (cpu, pods) = (bound("requests.cpu", self.cpu), bound("pods", self.pods));
+        let storage = quota("storage", bound("requests.storage", self.storage));
         if !self.in_one_quota {
-            return vec![quota("cpu", cpu), quota("pods", pods)];
+            return vec![quota("cpu", cpu), quota("pods", pods), storage];
         }
         let join = |mut one: Value, other: Value| {
             one.as_object_mut().unwrap().extend(other.as_object().unwrap().clone());
             one
         };
-        vec![quota("team", (join(cpu.0, pods.0), join(cpu.1, pods.1)))]
+        vec![quota("team", (join(cpu.0, pods.0), join(cpu.1, pods.1))), storage]
     }
 
     pub fn template(&self, template: Template) -> Value {
@@ -148,6 +162,10 @@ impl World {
         json!({"metadata": {"labels": {"template": name}},
             "spec": {"containers": [{"name": "web", "resources": {"requests": requests}}]}})
     }
+}
+
+fn exceeds((hard, used): (u64, u64), more: u64) -> bool {
+    more > 0 && used + more > hard
 }
 
 /// A workload, its controllers and its pods.
