@@ -5,6 +5,12 @@
 //! read is committed to the [`store`], [`profile`] makes profiles of it, [`publish`] writes them, and [`collect_loop`]
 //! repeats it all. Modules in reading order.
 
+#![deny(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "text of others is printed by headroom_report, which cleans it"
+)]
+
 pub mod metrics;
 pub mod probe_server;
 

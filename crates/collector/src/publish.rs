@@ -86,6 +86,7 @@ impl Destination {
             Self::Folder(folder) => Ok(folder.write(namespace, name, object)?),
             Self::Stdout(format) => {
                 let text = manifest::text(object, *format);
+                #[expect(clippy::disallowed_methods, reason = "the text is escaped")]
                 std::io::stdout().lock().write_all(text.as_bytes()).map_err(PublishError::Stdout)?;
                 Ok(Written::Written)
             }

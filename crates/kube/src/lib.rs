@@ -2,6 +2,12 @@
 //!
 //! Modules in reading order.
 
+#![deny(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "text of others is printed by headroom_report, which cleans it"
+)]
+
 pub mod secret;
 
 pub mod proxy;
@@ -21,8 +27,8 @@ pub mod cluster_reader;
 pub mod list_all_namespaces;
 
 pub mod http_server;
-pub mod log;
 pub mod metric_registry;
+pub mod shell;
 pub mod signals;
 
 pub use api_path::ApiPath;

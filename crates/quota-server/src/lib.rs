@@ -7,6 +7,12 @@
 //!
 //! A replica has no state of its own: it may be killed at any time. Modules in reading order.
 
+#![deny(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "text of others is printed by headroom_report, which cleans it"
+)]
+
 pub mod custom_resources;
 pub mod event;
 pub mod metrics;

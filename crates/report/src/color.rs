@@ -4,8 +4,9 @@
 //! of all that came with other text.
 
 use std::collections::BTreeMap;
-use std::io::IsTerminal;
 use std::sync::OnceLock;
+
+use super::terminal;
 
 /// When to use colours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
@@ -96,7 +97,7 @@ impl Paint {
             Choice::Never => false,
             Choice::Auto => {
                 let is_unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-                std::io::stdout().is_terminal() && !is_unwanted && !is_dumb
+                terminal::sees_output() && !is_unwanted && !is_dumb
             }
         };
         let has_links =

@@ -2,6 +2,8 @@
 
 pub mod svg;
 
+use super::terminal;
+
 /// Which characters may be drawn with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Charset {
@@ -12,10 +14,9 @@ pub enum Charset {
 impl Charset {
     /// Unicode where standard output is a terminal of a UTF-8 locale, else what every program can read.
     pub fn of_stdout() -> Self {
-        use std::io::IsTerminal;
         let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
         let locale = variable("LC_ALL").or_else(|| variable("LC_CTYPE")).or_else(|| variable("LANG"));
-        Self::of(std::io::stdout().is_terminal(), locale.as_deref())
+        Self::of(terminal::sees_output(), locale.as_deref())
     }
 
     /// The first of LC_ALL, LC_CTYPE and LANG that is set names the locale.

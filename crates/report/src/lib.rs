@@ -3,8 +3,11 @@
 //!
 //! Modules in reading order.
 
+#![expect(clippy::disallowed_methods, reason = "this is where the names of others are cleaned")]
+
 pub mod clean;
 pub mod color;
+pub mod terminal;
 pub mod width;
 
 pub mod people;
@@ -21,6 +24,8 @@ pub mod page;
 pub mod list_writer;
 
 pub mod progress;
+
+pub mod log;
 
 use std::path::Path;
 

@@ -3,14 +3,15 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::io::{BufRead as _, IsTerminal as _, Write as _};
+use std::io::{BufRead as _, Write as _};
 
 use anyhow::Context as _;
 use serde::Serialize;
 
 use super::clean::{clean, is_command, is_hidden};
-use super::color::{self, Paint};
+use super::color::{self, Paint, is_mark};
 use super::table::Table;
+use super::terminal;
 use super::width::{wished, wrapped};
 
 #[derive(Debug, Clone, Default)]
@@ -129,7 +130,7 @@ impl Page {
             match block {
                 Block::Prose(line) => {
                     for line in width.map_or_else(|| vec![line.clone()], |width| wrapped(line, width)) {
-                        text.push_str(&(line + "\n"));
+                        text.push_str(&format!("{}\n", clean(&line)));
                     }
                 }
                 Block::Drawn(line) => text.push_str(&format!("{line}\n")),
@@ -168,7 +169,7 @@ pub(crate) fn yaml_item(value: &impl Serialize) -> anyhow::Result<String> {
 /// YAML with a line end; none if something hidden, or a command to a CI runner, would be in it.
 fn yaml(value: &serde_json::Value) -> anyhow::Result<Option<String>> {
     let text = serde_saphyr::to_string(value)?;
-    if text.chars().any(|character| character != '\n' && is_hidden(character)) || text.lines().any(is_command) {
+    if text.chars().any(is_escaped) || text.lines().any(is_command) {
         return Ok(None);
     }
     Ok(Some(if text.ends_with('\n') { text } else { text + "\n" }))
@@ -184,10 +185,10 @@ pub fn compact_json(value: &impl Serialize) -> anyhow::Result<String> {
     Ok(escaped(serde_json::to_string(value)?))
 }
 
-/// Escapes what is hidden in JSON, and what CI runners take for commands.
-fn escaped(json: String) -> String {
-    const COMMANDS: [(&str, &str); 2] = [("##[", "#\\u0023["), ("##vso[", "#\\u0023vso[")];
-    let is_escaped = |character: char| character != '\n' && is_hidden(character);
+/// Escapes what is hidden in JSON, and what CI runners take for commands. So in YAML that quotes its texts as JSON does.
+pub fn escaped(json: String) -> String {
+    const COMMANDS: [(&str, &str); 3] =
+        [("##[", "#\\u0023["), ("##vso[", "#\\u0023vso["), ("##teamcity[", "#\\u0023teamcity[")];
     // Most have none, and some have hundreds of megabytes.
     if !json.chars().any(is_escaped) && COMMANDS.iter().all(|(command, _)| !json.contains(command)) {
         return json;
@@ -202,6 +203,11 @@ fn escaped(json: String) -> String {
         }
     }
     COMMANDS.iter().fold(text, |text, (command, written)| text.replace(command, written))
+}
+
+/// True for what a document does not hold as it is.
+fn is_escaped(character: char) -> bool {
+    character != '\n' && (is_hidden(character) || is_mark(character))
 }
 
 /// Writes to standard output. A reader that has seen enough (`| head`) is no failure.
@@ -221,13 +227,13 @@ pub fn complain(line: fmt::Arguments<'_>) {
 
 /// Asks the person at the terminal for a line; none if there is none to ask.
 pub fn ask(question: &str) -> anyhow::Result<Option<String>> {
-    let (input, mut output) = (std::io::stdin(), std::io::stderr());
-    if !input.is_terminal() || !output.is_terminal() {
+    if !terminal::can_be_asked() {
         return Ok(None);
     }
+    let mut output = std::io::stderr();
     write!(output, "{} ", clean(question)).and_then(|()| output.flush()).context("cannot ask")?;
     let mut answer = String::new();
-    input.lock().read_line(&mut answer).context("cannot read the answer")?;
+    std::io::stdin().lock().read_line(&mut answer).context("cannot read the answer")?;
     Ok(Some(answer.trim().to_owned()))
 }
 
@@ -257,6 +263,18 @@ mod tests {
         );
     }
 
+    /// Neither where it is broken, nor where a mark is taken out of it.
+    #[test]
+    fn no_line_is_a_command_once_it_is_printed() {
+        let mut page = Page::new();
+        writeln!(page, "Container {} ::add-mask::x", "a".repeat(40));
+        writeln!(page, ":\u{fdd0}:stop-commands::y");
+        for width in [None, Some(40)] {
+            let text = page.text(width, Paint::OFF);
+            assert!(text.contains("add-mask") && !text.lines().any(is_command), "{text}");
+        }
+    }
+
     #[test]
     fn documents_escape_what_is_hidden() {
         let text = |page: Page| page.text(Some(20), Paint::OFF);
@@ -264,5 +282,7 @@ mod tests {
         let yaml = text(Page::yaml(&serde_json::json!({"image": "a\u{9b}2K\u{202e}"})).unwrap());
         assert!(!yaml.chars().any(|character| character != '\n' && is_hidden(character)), "{yaml}");
         assert_eq!(text(Page::document("a,\u{1b}b\r\n::x\n")), "a,\u{fffd}b\r\n:\u{fffd}x\n");
+        assert_eq!(text(Page::json(&"#\u{fdd0}#[error]").unwrap()), "\"#\\ufdd0#[error]\"\n");
+        assert_eq!(text(Page::yaml(&["#\u{fdd0}#[error]"]).unwrap()), "[\n  \"#\\ufdd0#[error]\"\n]\n");
     }
 }

@@ -1,10 +1,12 @@
 //! How far a run is, for a person who watches: a bar on a terminal, nothing elsewhere. Logs and the bar share the
 //! terminal, so the log is written through here.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use super::terminal;
 
 /// What is done sooner needs no bar.
 const PATIENCE: Duration = Duration::from_millis(300);
@@ -20,7 +22,7 @@ pub struct Progress {
 impl Progress {
     /// A bar if standard error is a terminal, and it takes long.
     pub fn for_people() -> Self {
-        Self { is_for_people: io::stderr().is_terminal(), ..Self::hidden() }
+        Self { is_for_people: terminal::sees_errors(), ..Self::hidden() }
     }
 
     pub fn hidden() -> Self {

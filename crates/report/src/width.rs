@@ -1,15 +1,14 @@
 //! How wide text is and may be: columns of a terminal, where some characters take two and marks of colour none.
 
-use std::io::IsTerminal as _;
-
 use unicode_width::UnicodeWidthChar as _;
 
 use super::color::{is_color, is_mark};
+use super::terminal;
 
 /// The width to keep to: `COLUMNS` if it is set, else the terminal's, else none.
 pub fn wished() -> Option<usize> {
     let named = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok()).filter(|columns| *columns > 0);
-    let of_terminal = || std::io::stdout().is_terminal().then(|| usize::from(console::Term::stdout().size().1));
+    let of_terminal = || terminal::sees_output().then(|| usize::from(console::Term::stdout().size().1));
     named.or_else(of_terminal).map(|columns: usize| columns.max(40))
 }
 

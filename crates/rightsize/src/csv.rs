@@ -95,13 +95,18 @@ fn cells(of: &Workload, container: &Container, advice: &ResourceAdvice) -> [Stri
     ]
 }
 
-/// A spreadsheet takes a text that begins like this for a formula; a number may begin with a sign.
 fn quoted(cell: &str) -> String {
-    let is_formula = cell.starts_with(['=', '+', '@', '\t'])
-        || (cell.starts_with('-') && !cell.bytes().skip(1).all(|byte| byte.is_ascii_alphanumeric() || byte == b'.'));
-    let cell = visible(cell);
-    let guarded = if is_formula { format!("'{cell}") } else { cell.into_owned() };
+    // In many countries spreadsheets also separate cells by semicolons.
+    let guarded: Vec<String> = visible(cell).split(';').map(guarded).collect();
+    let guarded = guarded.join(";");
     if guarded.contains(['"', ',']) { format!("\"{}\"", guarded.replace('"', "\"\"")) } else { guarded }
+}
+
+/// A spreadsheet takes a text that begins like this for a formula; a number may begin with a sign.
+fn guarded(cell: &str) -> String {
+    let is_formula = cell.starts_with(['=', '+', '@', '＝', '＋', '＠', '－'])
+        || (cell.starts_with('-') && !cell.bytes().skip(1).all(|byte| byte.is_ascii_alphanumeric() || byte == b'.'));
+    if is_formula { format!("'{cell}") } else { cell.to_owned() }
 }
 
 #[cfg(test)]
@@ -116,5 +121,7 @@ mod tests {
         check("-1+cmd|' /C calc'!A0", "'-1+cmd|' /C calc'!A0");
         check("=HYPERLINK(\"x\")", "\"'=HYPERLINK(\"\"x\"\")\"");
         check("a,b", "\"a,b\"");
+        check("nginx;=1+cmd;b; c", "nginx;'=1+cmd;b; c");
+        check("＝1+cmd", "'＝1+cmd");
     }
 }

@@ -1,7 +1,9 @@
 //! Which Services of a cluster look like a metrics store, by the labels and names that the usual installations give them,
-//! best first. Anybody who may create a Service can name it so: a candidate is for a person to choose, never to be asked
-//! unchosen.
+//! likeliest first. Anybody who may create a Service can name it so: a candidate is for a person to choose, never to be asked
+//! unchosen, and nobody's Services push those of others out of a short list.
 
+use std::cmp::Reverse;
+use std::collections::HashMap;
 use std::fmt;
 
 use serde_json::Value;
@@ -109,7 +111,7 @@ const PRODUCTS: [Product; 6] = [
     },
 ];
 
-/// Where stores usually are, for those who may not list the Services of all namespaces.
+/// Where stores usually are: before others in a list, and searched by those who may not list the Services of all namespaces.
 pub const USUAL_NAMESPACES: [&str; 10] = [
     "monitoring",
     "prometheus",
@@ -123,9 +125,10 @@ pub const USUAL_NAMESPACES: [&str; 10] = [
     "thanos",
 ];
 
-/// The Services that look like a store, best first.
+/// The Services that look like a store: of each namespace the best before the second of any, those in the usual namespaces
+/// first, and then the oldest, since nobody can make a Service older than those that are there.
 pub fn candidates(services: &[Value]) -> Vec<Candidate> {
-    let mut found: Vec<(usize, bool, Candidate)> = Vec::new();
+    let mut found: Vec<(usize, bool, &str, Candidate)> = Vec::new();
     for service in services {
         let matched = PRODUCTS.iter().enumerate().find(|(_, product)| product.is(service));
         if let Some((rank, product)) = matched
@@ -133,13 +136,18 @@ pub fn candidates(services: &[Value]) -> Vec<Candidate> {
         {
             // A Service with an address of its own is meant to be used; one without lists its pods.
             let is_headless = service.pointer("/spec/clusterIP").and_then(Value::as_str) == Some("None");
-            found.push((rank, is_headless, candidate));
+            found.push((rank, is_headless, metadata(service, "creationTimestamp"), candidate));
         }
     }
-    found.sort_by(|(a_rank, a_headless, a), (b_rank, b_headless, b)| {
-        (a_rank, a_headless, a.target.to_string()).cmp(&(b_rank, b_headless, b.target.to_string()))
+    found.sort_by_key(|(rank, is_headless, _, candidate)| (*rank, *is_headless, candidate.target.to_string()));
+    let mut of_namespaces: HashMap<String, usize> = HashMap::new();
+    found.sort_by_cached_key(|(_, _, created, Candidate { target, .. })| {
+        let before = of_namespaces.entry(target.namespace.clone()).or_default();
+        *before += 1;
+        let is_usual = USUAL_NAMESPACES.contains(&target.namespace.as_str());
+        (*before, Reverse(is_usual), (*created).to_owned())
     });
-    found.into_iter().map(|(_, _, candidate)| candidate).collect()
+    found.into_iter().map(|(_, _, _, candidate)| candidate).collect()
 }
 
 impl Product {
@@ -237,6 +245,28 @@ mod tests {
                 "m/vmsingle-a:8428 (VictoriaMetrics)",
                 "m/mimir-query-frontend:8080/prometheus (Mimir)",
             ],
+        );
+    }
+
+    #[test]
+    fn nobody_s_services_push_those_of_others_out_of_a_short_list() {
+        let ports = json!([{"name": "http", "port": 9090}]);
+        let made = |namespace: &str, name: &str, created: &str| {
+            let mut service = service(namespace, name, json!({"app": "thanos-query"}), ports.clone());
+            service["metadata"]["creationTimestamp"] = json!(created);
+            service
+        };
+        let hostile =
+            (0..40).map(|number| made(&format!("evil-{}", number % 20), &format!("a-{number}"), "2026-02-01"));
+        let mut services: Vec<Value> = hostile.collect();
+        services.push(service("monitoring", "prometheus-k8s", json!({}), ports.clone()));
+        services.push(made("infra", "thanos-query", "2026-01-01"));
+        let found: Vec<String> = candidates(&services).iter().map(|candidate| candidate.target.to_string()).collect();
+        assert_eq!(found[..3], ["monitoring/prometheus-k8s:9090", "infra/thanos-query:9090", "evil-0/a-0:9090"]);
+        // A second of a namespace comes after the first of all.
+        assert!(
+            found[2..22].iter().all(|target| target.starts_with("evil"))
+                && found[2..22].contains(&"evil-19/a-19:9090".to_owned())
         );
     }
 

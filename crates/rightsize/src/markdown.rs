@@ -40,10 +40,11 @@ pub fn text(report: &Report) -> String {
         };
         let saved = |resource| of.saved_by(container, resource).map_or_else(dash, |saved| short(resource, &saved));
         let flags: Vec<String> = table::flags(of, container).iter().map(ToString::to_string).collect();
+        // Amounts have markup of ours and nothing of others.
         let cells = [
-            of.key.namespace.clone(),
-            of.key.to_string(),
-            container.name.clone(),
+            markdown_cell(&of.key.namespace),
+            markdown_cell(&of.key.to_string()),
+            markdown_cell(&container.name),
             of.pods.to_string(),
             request(Resource::Cpu),
             used(Resource::Cpu),
@@ -51,9 +52,9 @@ pub fn text(report: &Report) -> String {
             used(Resource::Memory),
             format!("{}, {}", saved(Resource::Cpu), saved(Resource::Memory)),
             container.severity.to_string(),
-            flags.join(", "),
+            markdown_cell(&flags.join(", ")),
         ];
-        text.push_str(&format!("| {} |\n", cells.map(|cell| markdown_cell(&cell)).join(" | ")));
+        text.push_str(&format!("| {} |\n", cells.join(" | ")));
     }
     let total = &report.total;
     text.push_str(&format!(

@@ -5,6 +5,7 @@
 //! is for the source.
 
 mod refusal;
+mod said;
 mod url;
 
 use std::collections::BTreeMap;
@@ -13,6 +14,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use form_urlencoded::Serializer;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, DATE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Uri};
 use http_body_util::BodyExt as _;
@@ -21,6 +25,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use tokio::time::Instant;
 
 pub use self::refusal::refusal;
+pub use self::said::{Asked, Said};
 pub use self::url::Url;
 use headroom_kube::ApiPath;
 use headroom_kube::error_chain::innermost;
@@ -104,18 +109,18 @@ impl Endpoint {
 
     /// The further headers, the tenant's among them.
     fn header_map(&self) -> Result<HeaderMap, SourceError> {
-        let tenant = self.tenant.iter().map(|tenant| ("x-scope-orgid", tenant.as_str()));
-        let headers = self.headers.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        // Headers may be as good as a password; a tenant's name is none, and stores name it in their errors.
+        let tenant = self.tenant.iter().map(|tenant| ("x-scope-orgid", tenant.as_str(), false));
+        let headers = self.headers.iter().map(|(name, value)| (name.as_str(), value.as_str(), true));
         let mut map = HeaderMap::new();
-        for (name, value) in headers.chain(tenant) {
+        for (name, value, is_sensitive) in headers.chain(tenant) {
             let parsed = (HeaderName::try_from(name), HeaderValue::try_from(value));
             let (Ok(parsed), Ok(mut value)) = parsed else {
                 return Err(SourceError::Permanent(format!(
                     "header `{name}` has a name or value that HTTP does not allow"
                 )));
             };
-            // Some are as good as a password.
-            value.set_sensitive(true);
+            value.set_sensitive(is_sensitive);
             map.insert(parsed, value);
         }
         Ok(map)
@@ -141,7 +146,7 @@ pub struct Http {
 /// What is added to each request.
 #[derive(Clone)]
 enum Credentials {
-    /// It is among the headers, or kube's client adds it.
+    /// It is among the headers, or the API server's client adds it.
     None,
     TokenFile {
         scheme: &'static str,
@@ -157,6 +162,26 @@ pub struct Answer {
     body: Body,
     deadline: Instant,
     http: Http,
+    asked: Asked,
+}
+
+/// A form, as token servers read it.
+#[derive(Default)]
+pub struct Form {
+    fields: Vec<(&'static str, String)>,
+    secrets: Vec<String>,
+}
+
+impl Form {
+    pub fn with(mut self, name: &'static str, value: impl Into<String>) -> Self {
+        self.fields.push((name, value.into()));
+        self
+    }
+
+    pub fn with_secret(mut self, name: &'static str, value: &str) -> Self {
+        self.secrets.push(value.to_owned());
+        self.with(name, value)
+    }
 }
 
 impl Http {
@@ -199,8 +224,8 @@ impl Http {
             }
             (Authentication::Cloud(identity), _) => credentials = Credentials::Cloud(Arc::clone(identity)),
             (Authentication::Basic { user, password }, _) | (Authentication::None, Some((user, password))) => {
-                config.auth_info.username = Some(user.clone());
-                config.auth_info.password = Some(password.reveal().to_owned().into());
+                let value = token_header("Basic", &STANDARD.encode(format!("{user}:{}", password.reveal())));
+                headers.insert(AUTHORIZATION, value.map_err(|what| wrong(&format!("the password {what}")))?);
             }
         }
         let client = proxy::client(config).map_err(|error| wrong(&innermost(&error).to_string()))?;
@@ -259,16 +284,12 @@ impl Http {
         self.send(Method::GET, path, parameters, HeaderMap::new(), Vec::new()).await
     }
 
-    /// As [`Http::get`], with a body of some type.
-    pub async fn post(
-        &self,
-        path: &str,
-        parameters: &[(&str, &str)],
-        content_type: &'static str,
-        body: String,
-    ) -> Result<Answer, SourceError> {
-        let headers = HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static(content_type))]);
-        self.send(Method::POST, path, parameters, headers, body.into_bytes()).await
+    pub async fn post(&self, path: &str, form: Form) -> Result<Answer, SourceError> {
+        const FORM: HeaderValue = HeaderValue::from_static("application/x-www-form-urlencoded");
+        let Form { fields, secrets } = form;
+        let body = Serializer::new(String::new()).extend_pairs(fields).finish().into_bytes();
+        let headers = HeaderMap::from_iter([(CONTENT_TYPE, FORM)]);
+        self.send_with(Method::POST, path, &[], headers, body, &secrets).await
     }
 
     pub async fn send(
@@ -278,6 +299,19 @@ impl Http {
         parameters: &[(&str, &str)],
         headers: HeaderMap,
         body: Vec<u8>,
+    ) -> Result<Answer, SourceError> {
+        self.send_with(method, path, parameters, headers, body, &[]).await
+    }
+
+    /// As [`Http::send`], with a body that holds secrets.
+    async fn send_with(
+        &self,
+        method: Method,
+        path: &str,
+        parameters: &[(&str, &str)],
+        headers: HeaderMap,
+        body: Vec<u8>,
+        secrets: &[String],
     ) -> Result<Answer, SourceError> {
         let query = query(parameters);
         let target = format!("{}{path}{}{query}", self.prefix, if query.is_empty() { "" } else { "?" });
@@ -290,7 +324,7 @@ impl Http {
             *request.uri_mut() = target.clone();
             request.headers_mut().extend(self.headers.clone());
             request.headers_mut().extend(headers.clone());
-            let answer = self.send_once(request).await?;
+            let answer = self.send_once(request, secrets).await?;
             match &self.credentials {
                 // A cloud may take back a token before its end: one more try with another.
                 Credentials::Cloud(identity) if answer.status == StatusCode::UNAUTHORIZED && !is_second => {
@@ -302,7 +336,7 @@ impl Http {
         }
     }
 
-    async fn send_once(&self, mut request: Request<Vec<u8>>) -> Result<Answer, SourceError> {
+    async fn send_once(&self, mut request: Request<Vec<u8>>, secrets: &[String]) -> Result<Answer, SourceError> {
         match &self.credentials {
             Credentials::None => {}
             Credentials::TokenFile { scheme, path } => {
@@ -310,6 +344,7 @@ impl Http {
             }
             Credentials::Cloud(identity) => identity.authorize(&self.base, &mut request).await?,
         }
+        let asked = Asked::new(&self.name, request.headers(), secrets);
         let request = request.map(Body::from);
         let deadline = Instant::now() + self.timeout;
         match tokio::time::timeout_at(deadline, self.client.send(request)).await {
@@ -319,7 +354,7 @@ impl Http {
             }
             Ok(Ok(response)) => {
                 let (parts, body) = response.into_parts();
-                Ok(Answer { status: parts.status, headers: parts.headers, body, deadline, http: self.clone() })
+                Ok(Answer { status: parts.status, headers: parts.headers, body, deadline, http: self.clone(), asked })
             }
         }
     }
@@ -333,6 +368,11 @@ impl Http {
 impl Answer {
     pub fn status(&self) -> StatusCode {
         self.status
+    }
+
+    /// Who answers.
+    pub fn asked(&self) -> Asked {
+        self.asked.clone()
     }
 
     /// The clock of the server, in unix seconds, as its answer's `Date` tells it.
@@ -371,14 +411,14 @@ impl Answer {
     }
 
     /// The beginning of the body as text: of an error, or of an answer that is short.
-    pub async fn text(mut self) -> Result<String, SourceError> {
+    pub async fn text(mut self) -> Result<Said, SourceError> {
         let mut text = Vec::new();
         while text.len() < LONGEST_TEXT
             && let Some(bytes) = self.next().await?
         {
             text.extend_from_slice(&bytes);
         }
-        Ok(String::from_utf8_lossy(&text).into_owned())
+        Ok(String::from_utf8_lossy(&text).into())
     }
 }
 

@@ -18,6 +18,7 @@ use tokio::sync::OnceCell;
 
 use self::answer::Point;
 pub use self::diagnose::diagnose;
+use headroom_kube::shell;
 use headroom_usage::sample::{Batch, Container, OomKill, Resource, Series, Window};
 
 use self::images::Images;
@@ -226,9 +227,10 @@ impl Api {
             let names: Vec<_> = values.iter().take(MOST_NAMES).map(|value| format!("`{value}`")).collect();
             let more = if values.len() > MOST_NAMES { ", …" } else { "" };
             let example = values.first().map_or("", String::as_str);
+            let condition = shell::quoted(&format!("{tag} = {}", query::quoted(example)));
             format!(
                 "database `{}` has the usage of several clusters (tag `{tag}`: {}{more}): which one is this? Say so with \
-                 --where \"{tag} = '{example}'\"",
+                 --where {condition}",
                 known.database,
                 names.join(", ")
             )
@@ -254,13 +256,13 @@ impl Api {
         let mut answer = self.http.get("/query", &parameters).await?;
         let status = answer.status();
         if !status.is_success() {
-            return Err(answer::refusal(self.http.name(), status, &answer.text().await?));
+            return Err(answer::refusal(&answer.asked(), status, &answer.text().await?));
         }
         let mut more = true;
-        let mut pieces = Pieces::new(Shape::Documents);
+        let (asked, mut pieces) = (answer.asked(), Pieces::new(Shape::Documents));
         while let Some(bytes) = answer.next().await? {
             pieces.feed(&bytes, &mut |document| {
-                let portion = answer::portion(self.http.name(), document)?;
+                let portion = answer::portion(&asked, document)?;
                 portion.series.into_iter().for_each(&mut *each);
                 more = portion.more;
                 Ok(())

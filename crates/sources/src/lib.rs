@@ -5,6 +5,12 @@
 //! (`headroom_collector`). A source deals with what is peculiar to its answers: duplicate series of HA pairs, counter
 //! resets, NaN, gaps, label names. Floats end here: a sample is an integer.
 
+#![deny(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "text of others is printed by headroom_report, which cleans it"
+)]
+
 pub mod http;
 
 pub mod cloud_auth;

@@ -6,14 +6,14 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use super::SourceError;
-use super::http::{Answer, Http, refusal};
+use super::http::{Answer, Asked, Http, Said, refusal};
 use crate::json_stream::{self, Pieces, Shape};
 
 /// What is around the objects: of a list nothing that matters here, of an error its text.
 #[derive(Deserialize)]
 struct Around {
     #[serde(default)]
-    message: String,
+    message: Said,
 }
 
 /// Hands over each object of the list at `path`, as far as `Object` wants to know it. `what` is what a missing path
@@ -53,7 +53,7 @@ async fn items<Object: DeserializeOwned>(
 ) -> Result<(), SourceError> {
     let status = answer.status();
     if !status.is_success() {
-        return Err(refused(http, status, &answer.text().await?, missing));
+        return Err(refused(&answer.asked(), status, answer.text().await?, missing));
     }
     let mut pieces = Pieces::new(Shape::ArrayAt(1, "items"));
     while let Some(bytes) = answer.next().await? {
@@ -78,7 +78,7 @@ pub async fn get<Object: DeserializeOwned>(http: &Http, path: &ApiPath) -> Resul
         return Ok(None);
     }
     if !status.is_success() {
-        return Err(refused(http, status, &answer.text().await?, ""));
+        return Err(refused(&answer.asked(), status, answer.text().await?, ""));
     }
     let mut object = None;
     let mut pieces = Pieces::new(Shape::Documents);
@@ -98,11 +98,9 @@ fn read<Object: DeserializeOwned>(http: &Http, path: &ApiPath, piece: &[u8]) -> 
     })
 }
 
-fn refused(http: &Http, status: StatusCode, body: &str, missing: &str) -> SourceError {
-    let said = serde_json::from_str::<Around>(body).map(|status| status.message);
-    let said = said.as_deref().unwrap_or(body);
+fn refused(asked: &Asked, status: StatusCode, body: Said, missing: &str) -> SourceError {
     if status == StatusCode::NOT_FOUND && !missing.is_empty() {
-        return SourceError::Permanent(format!("`{}`: {missing}", http.name()));
+        return SourceError::Permanent(format!("`{}`: {missing}", asked.store));
     }
-    refusal(http.name(), status, said)
+    refusal(asked, status, &body.json::<Around>().map_or(body, |around| around.message))
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use clap::{Subcommand, ValueEnum};
+use clap::Subcommand;
 use headroom_collector::collect_loop::{Feed, Rounds};
 use headroom_collector::metrics::Metrics;
 use headroom_collector::probe_server;
@@ -23,8 +23,9 @@ use headroom_core::amount::{ParseQuantityError, Quantity};
 use headroom_core::timestamp::{ParseTimestampError, Timestamp};
 use headroom_kube::kubeconfig::Chosen;
 use headroom_kube::lease::Timing;
-use headroom_kube::{clock, log, signals};
+use headroom_kube::{clock, signals};
 use headroom_report::progress::Progress;
+use headroom_report::{log, terminal};
 use headroom_sources::cluster_id::ClusterId;
 use headroom_usage::window_merge::DAYS_KEPT;
 use headroom_usage::{DAY, cardinality};
@@ -149,18 +150,15 @@ struct Options {
     listen: Option<SocketAddr>,
     /// Log format; text on a terminal and JSON elsewhere unless given
     #[arg(long, global = true, value_enum)]
-    log: Option<LogFormat>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum LogFormat {
-    Text,
-    Json,
+    log: Option<log::Format>,
 }
 
 pub fn run(args: Args) -> anyhow::Result<()> {
     let progress = Progress::for_people();
-    log_to(progress.clone(), args.options.log);
+    // A bar tells what the ordinary lines do.
+    let (ordinary, format) =
+        if terminal::sees_errors() { ("warn", log::Format::Text) } else { ("info", log::Format::Json) };
+    log::start(ordinary, args.options.log.unwrap_or(format), progress.clone());
     let runtime = tokio::runtime::Runtime::new().context("cannot start")?;
     runtime.block_on(collect(args, progress))
 }
@@ -236,19 +234,6 @@ async fn collect(Args { from, options }: Args, progress: Progress) -> anyhow::Re
         None => rounds.once().await?,
     }
     Ok(())
-}
-
-/// Standard error for logs, standard output for profiles.
-fn log_to(progress: Progress, format: Option<LogFormat>) {
-    use std::io::IsTerminal;
-    let is_terminal = std::io::stderr().is_terminal();
-    // A bar tells what the ordinary lines do.
-    let ordinary = if is_terminal { "warn" } else { "info" };
-    let log = tracing_subscriber::fmt().with_env_filter(log::filter(ordinary)).with_writer(move || progress.clone());
-    match format.unwrap_or(if is_terminal { LogFormat::Text } else { LogFormat::Json }) {
-        LogFormat::Text => log.with_target(false).with_ansi(is_terminal).init(),
-        LogFormat::Json => log.json().flatten_event(true).with_target(false).init(),
-    }
 }
 
 /// A profile in a cluster that claims to be of the future would be ignored there, and would keep newer ones out.

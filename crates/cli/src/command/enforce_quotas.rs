@@ -6,9 +6,11 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use headroom_kube::kubeconfig::{self, Chosen};
-use headroom_kube::{clock, log, signals};
+use headroom_kube::{clock, signals};
 use headroom_quota_server::webhook_config::Webhook;
 use headroom_quota_server::{Options, Replica};
+use headroom_report::log;
+use headroom_report::progress::Progress;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -75,12 +77,7 @@ pub struct Args {
 }
 
 pub fn run(args: Args) -> anyhow::Result<()> {
-    tracing_subscriber::fmt()
-        .with_env_filter(log::filter("info"))
-        .with_writer(std::io::stderr)
-        .json()
-        .flatten_event(true)
-        .init();
+    log::start("info", log::Format::Json, Progress::hidden());
     tokio::runtime::Runtime::new().context("cannot start")?.block_on(args.serve())
 }
 

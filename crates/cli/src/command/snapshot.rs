@@ -80,6 +80,7 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
         _ => Form::Json,
     };
     let is_printed = args.output.as_os_str() == "-";
+    #[expect(clippy::disallowed_methods, reason = "the list writer escapes what is hidden")]
     let to: Box<dyn Write> = match is_printed {
         true => Box::new(io::stdout()),
         false => Box::new(Created { path: args.output.clone(), file: None }),

@@ -7,7 +7,7 @@ pub(super) mod server;
 pub(super) mod site;
 
 use std::collections::BTreeMap;
-use std::io::{IsTerminal as _, Write as _};
+use std::io::Write as _;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,7 +18,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use headroom_kube::signals;
 use headroom_report::list_writer::{Form, ListWriter};
-use headroom_report::{Exit, Page};
+use headroom_report::{Exit, Page, terminal};
 use headroom_rightsize::inventory::Inventory;
 use ring::rand::{SecureRandom, SystemRandom};
 use tempfile::NamedTempFile;
@@ -89,7 +89,7 @@ pub fn run(mut args: Args) -> anyhow::Result<Exit> {
     serve(args.site.as_deref(), args.port.unwrap_or(0), args.target, Some(sizing), |address| {
         let url = format!("http://{address}/{}/", key.text());
         headroom_report::print(&Page::ours(format!("Open {url} in a browser; Ctrl-C ends it.\n")))?;
-        if !args.no_open && std::io::stdout().is_terminal() {
+        if !args.no_open && terminal::sees_output() {
             // OK if it fails, because the address is printed.
             let file = way.insert(way_to(&url)?);
             let _ = open::that_detached(file.path());

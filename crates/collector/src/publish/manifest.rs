@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use headroom_core::cluster::usage::Root;
+use headroom_report::page::escaped;
 use headroom_usage_profile::UsageProfile;
 use headroom_usage_profile::custom_resource::ROOT_LABEL;
 use serde_json::Value;
@@ -59,7 +60,8 @@ fn metadata<'o>(object: &'o Value, field: &str, key: &str) -> Option<&'o str> {
 
 /// One document; documents may follow each other.
 pub fn text(object: &Value, format: Format) -> String {
-    match format {
+    // Names are from a metrics store, and the document may be printed.
+    escaped(match format {
         Format::Json => format!("{object:#}\n"),
         Format::Yaml => {
             let mut text = String::from("---");
@@ -67,7 +69,7 @@ pub fn text(object: &Value, format: Format) -> String {
             text.push('\n');
             text
         }
-    }
+    })
 }
 
 /// What may stand before the colon without quotes: no number, no word that some YAML reader takes for something else.
@@ -158,5 +160,16 @@ spec:
         assert_eq!(text(&object, Format::Yaml), expected);
         let read: Value = serde_saphyr::from_str(expected).unwrap();
         assert_eq!(read, object);
+    }
+
+    #[test]
+    fn nothing_in_a_document_acts_on_a_terminal_or_a_log() {
+        let object = json!({"##[error]\u{9b}2K": "\u{202e}##vso[task]"});
+        for format in [Format::Json, Format::Yaml] {
+            let text = text(&object, format);
+            assert!(text.is_ascii() && !text.contains("##"), "{text}");
+            let read: Value = serde_saphyr::from_str(&text).unwrap();
+            assert_eq!(read, object);
+        }
     }
 }

@@ -3,7 +3,6 @@
 
 use std::path::PathBuf;
 
-use form_urlencoded::Serializer;
 use headroom_kube::secret::Secret;
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
@@ -12,7 +11,7 @@ use serde::Deserialize;
 use super::signature::Keys;
 use super::token::{Credentials, Environment, Kept, json, parts, server, text};
 use crate::SourceError;
-use crate::http::Http;
+use crate::http::{Form, Http};
 
 const ADVICE: &str = "does the role exist, and does it trust this service account or machine?";
 /// How long a token for the metadata server is to last, in seconds.
@@ -93,15 +92,14 @@ impl Account {
             Way::Environment(keys) => Ok(Kept { credentials: Credentials::Keys(keys.clone()), until: ALWAYS }),
             Way::ServiceAccount { sts, role, session, token_file } => {
                 let token = read(token_file)?;
-                let form = Serializer::new(String::new())
-                    .append_pair("Action", "AssumeRoleWithWebIdentity")
-                    .append_pair("Version", "2011-06-15")
-                    .append_pair("RoleArn", role)
-                    .append_pair("RoleSessionName", session)
-                    .append_pair("WebIdentityToken", token.trim())
-                    .finish();
-                let answer = sts.post("/", &[], "application/x-www-form-urlencoded", form).await?;
-                assumed(&text(sts, answer, ADVICE).await?).ok_or_else(|| unreadable(sts))
+                let form = Form::default()
+                    .with("Action", "AssumeRoleWithWebIdentity")
+                    .with("Version", "2011-06-15")
+                    .with("RoleArn", role)
+                    .with("RoleSessionName", session)
+                    .with_secret("WebIdentityToken", token.trim());
+                let answer = sts.post("/", form).await?;
+                assumed(&text(answer, ADVICE).await?).ok_or_else(|| unreadable(sts))
             }
             Way::Container { http, path, token } => {
                 let mut headers = HeaderMap::new();
@@ -155,11 +153,11 @@ async fn machine(metadata: &Http) -> Result<Kept, SourceError> {
     let lifetime = HeaderName::from_static("x-aws-ec2-metadata-token-ttl-seconds");
     let headers = HeaderMap::from_iter([(lifetime, HeaderValue::from_static(METADATA_TOKEN_SECONDS))]);
     let answer = metadata.send(Method::PUT, "/latest/api/token", &[], headers, Vec::new()).await?;
-    let token = text(metadata, answer, "is this a machine of Amazon's?").await?;
+    let token = text(answer, "is this a machine of Amazon's?").await?;
     let token = header(token.trim(), metadata)?;
     let headers = HeaderMap::from_iter([(HeaderName::from_static("x-aws-ec2-metadata-token"), token)]);
     let get = async |path: &str| metadata.send(Method::GET, path, &[], headers.clone(), Vec::new()).await;
-    let roles = text(metadata, get(ROLES).await?, "does the machine have a role?").await?;
+    let roles = text(get(ROLES).await?, "does the machine have a role?").await?;
     let role = roles.lines().next().unwrap_or_default().trim();
     Ok(json::<Answer>(metadata, get(&format!("{ROLES}{role}")).await?, ADVICE).await?.kept())
 }

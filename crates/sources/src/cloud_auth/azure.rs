@@ -3,14 +3,13 @@
 
 use std::path::PathBuf;
 
-use form_urlencoded::Serializer;
 use headroom_kube::clock;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
 use serde::{Deserialize, Deserializer};
 
 use super::token::{Credentials, Environment, Kept, json, server};
 use crate::SourceError;
-use crate::http::Http;
+use crate::http::{Form, Http};
 
 /// The domains of Azure Monitor in the public and the national clouds.
 pub const DOMAINS: [&str; 3] = ["monitor.azure.com", "monitor.azure.us", "monitor.azure.cn"];
@@ -82,15 +81,14 @@ impl Account {
                 let assertion = std::fs::read_to_string(token_file).map_err(|error| {
                     SourceError::Permanent(format!("cannot read the token `{}`: {error}", token_file.display()))
                 })?;
-                let form = Serializer::new(String::new())
-                    .append_pair("grant_type", "client_credentials")
-                    .append_pair("client_id", client)
-                    .append_pair("client_assertion_type", "urn:ietf:params:oauth:client-assertion-type:jwt-bearer")
-                    .append_pair("client_assertion", assertion.trim())
-                    .append_pair("scope", &format!("{}/.default", self.resource))
-                    .finish();
+                let form = Form::default()
+                    .with("grant_type", "client_credentials")
+                    .with("client_id", client)
+                    .with("client_assertion_type", "urn:ietf:params:oauth:client-assertion-type:jwt-bearer")
+                    .with_secret("client_assertion", assertion.trim())
+                    .with("scope", format!("{}/.default", self.resource));
                 let path = format!("/{tenant}/oauth2/v2.0/token");
-                (authority, authority.post(&path, &[], "application/x-www-form-urlencoded", form).await?)
+                (authority, authority.post(&path, form).await?)
             }
             Way::Machine { metadata, client } => {
                 let mut parameters = vec![("api-version", "2018-02-01"), ("resource", self.resource.as_str())];

@@ -44,8 +44,10 @@ pub fn sign(
         Ok::<_, SourceError>(value)
     };
     let host = host(base).ok_or_else(|| wrong("the URL has no host"))?;
-    request.headers_mut().insert(HOST, secret(&host)?);
-    request.headers_mut().insert(DATE, secret(&moment)?);
+    let plain =
+        |text: &str| HeaderValue::try_from(text).map_err(|_| wrong("the URL has a host that HTTP does not allow"));
+    request.headers_mut().insert(HOST, plain(&host)?);
+    request.headers_mut().insert(DATE, plain(&moment)?);
     let mut signed = vec![("host", host), ("x-amz-date", moment.clone())];
     if let Some(session) = &keys.session {
         request.headers_mut().insert(TOKEN, secret(session.reveal())?);

@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use headroom_kube::secret::Secret;
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use super::signature::Keys;
 use crate::SourceError;
-use crate::http::{Answer, Endpoint, Http, refusal};
+use crate::http::{Answer, Endpoint, Http, Said, refusal};
 
 /// A metadata server is near.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -42,19 +43,21 @@ pub fn parts(url: &str) -> (&str, &str) {
 
 /// The JSON of a good answer. `advice` is what to do about a refusal.
 pub async fn json<T: DeserializeOwned>(http: &Http, answer: Answer, advice: &str) -> Result<T, SourceError> {
-    let text = text(http, answer, advice).await?;
-    // The text is not quoted, since it may hold a secret.
-    serde_json::from_str(&text)
-        .map_err(|error| SourceError::Permanent(format!("the answer of `{}` cannot be read: {error}", http.name())))
+    let text = text(answer, advice).await?;
+    serde_json::from_str(&text).map_err(|error| {
+        // The error's own words may quote the text, which holds a secret.
+        let (line, column) = (error.line(), error.column());
+        SourceError::Permanent(format!("the answer of `{}` cannot be read at {line}:{column}", http.name()))
+    })
 }
 
-pub async fn text(http: &Http, answer: Answer, advice: &str) -> Result<String, SourceError> {
-    let status = answer.status();
+pub async fn text(answer: Answer, advice: &str) -> Result<String, SourceError> {
+    let (status, asked) = (answer.status(), answer.asked());
     let text = answer.text().await?;
     if status.is_success() {
-        return Ok(text);
+        return Ok(text.into_data());
     }
-    Err(match refusal(http.name(), status, &said(&text)) {
+    Err(match refusal(&asked, status, &said(text)) {
         SourceError::Forbidden(what) | SourceError::Permanent(what) => {
             SourceError::Permanent(format!("{what}; {advice}"))
         }
@@ -63,10 +66,12 @@ pub async fn text(http: &Http, answer: Answer, advice: &str) -> Result<String, S
 }
 
 /// What a server of credentials says about a refusal, in JSON or not.
-fn said(text: &str) -> String {
-    let field =
-        |value: &serde_json::Value, name: &str| value.get(name).and_then(|said| said.as_str()).map(str::to_owned);
-    let parsed = serde_json::from_str::<serde_json::Value>(text).ok();
-    let told = parsed.as_ref().and_then(|value| field(value, "error_description").or_else(|| field(value, "message")));
-    told.unwrap_or_else(|| text.to_owned())
+fn said(text: Said) -> Said {
+    #[derive(Deserialize)]
+    struct Refusal {
+        error_description: Option<Said>,
+        message: Option<Said>,
+    }
+    let told = text.json::<Refusal>().ok().and_then(|told| told.error_description.or(told.message));
+    told.unwrap_or(text)
 }

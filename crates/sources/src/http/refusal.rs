@@ -2,11 +2,13 @@
 
 use http::StatusCode;
 
+use super::{Asked, Said};
 use crate::SourceError;
 
 /// What an HTTP status says by itself, when the source found nothing more telling in the body.
-pub fn refusal(store: &str, status: StatusCode, said: &str) -> SourceError {
-    let text = |advice: &str| format!("`{store}` answers {}{}{advice}", status.as_u16(), quoted(said));
+pub fn refusal(asked: &Asked, status: StatusCode, said: &Said) -> SourceError {
+    let said = quoted(&asked.shown(said));
+    let text = |advice: &str| format!("`{}` answers {}{said}{advice}", asked.store, status.as_u16());
     match status.as_u16() {
         401 | 403 => SourceError::Forbidden(text(": check the token, user or tenant, and what they may read")),
         404 => SourceError::Permanent(text(": check the URL, and the path in front of the API")),
@@ -17,22 +19,20 @@ pub fn refusal(store: &str, status: StatusCode, said: &str) -> SourceError {
     }
 }
 
-/// The first line of what was said, not too long, or nothing.
-fn quoted(said: &str) -> String {
-    let line = said.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
-    if line.is_empty() || line.starts_with('<') {
-        return String::new(); // a page for browsers
-    }
-    let short: String = line.chars().take(300).collect();
-    format!(": `{short}`")
+/// Nothing of a page for browsers.
+fn quoted(line: &str) -> String {
+    if line.is_empty() || line.starts_with('<') { String::new() } else { format!(": `{line}`") }
 }
 
 #[cfg(test)]
 mod tests {
+    use http::HeaderMap;
+
     use super::*;
 
     fn check(status: u16, said: &str, expected: SourceError) {
-        assert_eq!(refusal("http://p", StatusCode::from_u16(status).unwrap(), said), expected);
+        let asked = Asked::new("http://p", &HeaderMap::new(), &[]);
+        assert_eq!(refusal(&asked, StatusCode::from_u16(status).unwrap(), &said.into()), expected);
     }
 
     #[test]

@@ -9,7 +9,8 @@ use http::StatusCode;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use crate::{SourceError, http as edge};
+use crate::SourceError;
+use crate::http::{self as edge, Asked, Said};
 
 /// One portion of an answer; `Row` is a tuple of the columns.
 #[derive(Debug, Deserialize)]
@@ -18,7 +19,7 @@ struct Document<Row> {
     #[serde(default = "Vec::new")]
     results: Vec<Statement<Row>>,
     #[serde(default)]
-    error: Option<String>,
+    error: Option<Said>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -27,7 +28,7 @@ struct Statement<Row> {
     #[serde(default = "Vec::new")]
     series: Vec<Series<Row>>,
     #[serde(default)]
-    error: Option<String>,
+    error: Option<Said>,
     /// More portions follow.
     #[serde(default)]
     partial: bool,
@@ -70,16 +71,18 @@ impl Series<Point> {
 }
 
 /// Reads one document.
-pub fn portion<Row: DeserializeOwned>(store: &str, bytes: &[u8]) -> Result<Portion<Row>, SourceError> {
-    let document: Document<Row> = serde_json::from_slice(bytes)
-        .map_err(|error| SourceError::Permanent(format!("the answer of `{store}` is not InfluxDB's: {error}")))?;
+pub fn portion<Row: DeserializeOwned>(asked: &Asked, bytes: &[u8]) -> Result<Portion<Row>, SourceError> {
+    let document: Document<Row> = serde_json::from_slice(bytes).map_err(|error| {
+        let error = asked.shown(&error.to_string().into());
+        SourceError::Permanent(format!("the answer of `{}` is not InfluxDB's: {error}", asked.store))
+    })?;
     if let Some(error) = document.error {
-        return Err(failure(store, &error));
+        return Err(failure(asked, &error));
     }
     let mut portion = Portion { series: Vec::new(), more: false };
     for statement in document.results {
         if let Some(error) = statement.error {
-            return Err(failure(store, &error));
+            return Err(failure(asked, &error));
         }
         portion.series.extend(statement.series);
         portion.more |= statement.partial;
@@ -88,24 +91,24 @@ pub fn portion<Row: DeserializeOwned>(store: &str, bytes: &[u8]) -> Result<Porti
 }
 
 /// What an answer with a bad status means.
-pub fn refusal(store: &str, status: StatusCode, body: &str) -> SourceError {
-    match serde_json::from_str::<Document<serde::de::IgnoredAny>>(body) {
-        Ok(Document { error: Some(error), .. }) => match edge::refusal(store, status, &error) {
-            SourceError::Permanent(text) if status == StatusCode::BAD_REQUEST => match failure(store, &error) {
+pub fn refusal(asked: &Asked, status: StatusCode, body: &Said) -> SourceError {
+    match body.json::<Document<serde::de::IgnoredAny>>() {
+        Ok(Document { error: Some(error), .. }) => match edge::refusal(asked, status, &error) {
+            SourceError::Permanent(text) if status == StatusCode::BAD_REQUEST => match failure(asked, &error) {
                 SourceError::Permanent(_) => SourceError::Permanent(text),
                 other => other,
             },
             other => other,
         },
-        _ => edge::refusal(store, status, body),
+        _ => edge::refusal(asked, status, body),
     }
 }
 
 const NAME_THE_DATABASE: &str =
     "name it with --database, or --bucket of an InfluxDB 2, which needs a DBRP mapping where it is older than 2.3";
 
-fn failure(store: &str, error: &str) -> SourceError {
-    let text = format!("`{store}` answers: `{}`", error.lines().next().unwrap_or_default());
+fn failure(asked: &Asked, error: &Said) -> SourceError {
+    let text = format!("`{}` answers: `{}`", asked.store, asked.shown(error));
     if error.contains("max-concurrent-queries") {
         SourceError::Temporary(text)
     } else if error.contains("limit exce") || error.contains("timeout") {
@@ -122,7 +125,13 @@ fn failure(store: &str, error: &str) -> SourceError {
 
 #[cfg(test)]
 mod tests {
+    use http::HeaderMap;
+
     use super::*;
+
+    fn asked() -> Asked {
+        Asked::new("i", &HeaderMap::new(), &[])
+    }
 
     // Recorded from InfluxDB 1.6.7, shortened.
     const USAGE: &str = r#"{"results":[{"statement_id":0,"series":[{"name":"cpu/usage_rate","tags":{"container_base_image":"nginx:1.27","container_name":"nginx","pod_name":"web-1"},"columns":["time","mean"],"values":[[600,12],[660,13.5],[720,null]],"partial":true}],"partial":true}]}"#;
@@ -130,7 +139,7 @@ mod tests {
 
     #[test]
     fn usage_is_read_in_whole_numbers() {
-        let portion = portion::<Point>("i", USAGE.as_bytes()).unwrap();
+        let portion = portion::<Point>(&asked(), USAGE.as_bytes()).unwrap();
         assert!(portion.more);
         let series = &portion.series[0];
         assert_eq!((series.tag("pod_name"), series.tag("nodename")), ("web-1", ""));
@@ -140,7 +149,7 @@ mod tests {
 
     #[test]
     fn tag_values_are_read() {
-        let portion = portion::<(String, String)>("i", NAMESPACES.as_bytes()).unwrap();
+        let portion = portion::<(String, String)>(&asked(), NAMESPACES.as_bytes()).unwrap();
         assert_eq!(portion.series[0].values[1].1, "shop");
         assert!(!portion.more);
     }
@@ -149,7 +158,7 @@ mod tests {
     fn errors_stand_inside_good_answers() {
         let check = |error: &str, expected: SourceError| {
             let text = format!(r#"{{"results":[{{"statement_id":0,"error":"{error}"}}]}}"#);
-            assert_eq!(portion::<Point>("i", text.as_bytes()).err(), Some(expected));
+            assert_eq!(portion::<Point>(&asked(), text.as_bytes()).err(), Some(expected));
         };
         let says = |error: &str| format!("`i` answers: `{error}`");
         check(
@@ -166,7 +175,7 @@ mod tests {
     fn a_bad_status_says_what_was_wrong() {
         let body = r#"{"error":"authorization failed"}"#;
         assert_eq!(
-            refusal("i", StatusCode::UNAUTHORIZED, body),
+            refusal(&asked(), StatusCode::UNAUTHORIZED, &body.into()),
             SourceError::Forbidden(
                 "`i` answers 401: `authorization failed`: check the token, user or tenant, and what they may read"
                     .into()

@@ -220,9 +220,9 @@ fn within(window: Window) -> String {
     format!("time >= {}s AND time < {}s", window.from, window.to)
 }
 
-/// A string of InfluxQL.
-fn quoted(text: &str) -> String {
-    format!("'{}'", text.replace('\\', "\\\\").replace('\'', "\\'"))
+/// A string of InfluxQL, with nothing in it that could end it.
+pub fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\\', "\\\\").replace('\'', "\\'").replace('\n', "\\n"))
 }
 
 #[cfg(test)]
@@ -247,8 +247,8 @@ mod tests {
         check(
             Schema::Fields,
             Resource::Cpu,
-            r"it's\",
-            r#"SELECT MEAN("usage_rate") FROM "cpu" WHERE "type" = 'pod_container' AND "namespace_name" = 'it\'s\\' AND time >= 600s AND time < 4200s GROUP BY time(60s), "pod_name", "container_name", "container_base_image" fill(none)"#,
+            "it's\\\n",
+            r#"SELECT MEAN("usage_rate") FROM "cpu" WHERE "type" = 'pod_container' AND "namespace_name" = 'it\'s\\\n' AND time >= 600s AND time < 4200s GROUP BY time(60s), "pod_name", "container_name", "container_base_image" fill(none)"#,
         );
         check(
             Schema::Telegraf,

@@ -8,7 +8,8 @@ use http::StatusCode;
 use serde::Deserialize;
 use serde::de::{Deserializer, SeqAccess, Visitor};
 
-use crate::{SourceError, http as edge, json_stream};
+use crate::http::{self as edge, Asked, Said};
+use crate::{SourceError, json_stream};
 
 /// The label that tells which of several questions a row answers.
 pub const NUMBER: &str = "headroom_question";
@@ -122,25 +123,26 @@ struct Envelope {
     #[serde(default)]
     error_type: String,
     #[serde(default)]
-    error: String,
+    error: Said,
     #[serde(default)]
-    warnings: Vec<String>,
+    warnings: Vec<Said>,
     /// VictoriaMetrics: a storage node did not answer.
     #[serde(default)]
     is_partial: bool,
 }
 
 /// Whether the answer was whole and good; gives the warnings that came with it.
-pub fn close(envelope: &[u8], accept_partial: bool) -> Result<Vec<String>, SourceError> {
+pub fn close(asked: &Asked, envelope: &[u8], accept_partial: bool) -> Result<Vec<String>, SourceError> {
     let envelope: Envelope = serde_json::from_slice(envelope).map_err(|error| {
         if error.is_eof() {
             json_stream::truncated()
         } else {
+            let error = asked.shown(&error.to_string().into());
             SourceError::Permanent(format!("the answer is not that of a Prometheus API: {error}"))
         }
     })?;
     if envelope.status != "success" {
-        return Err(SourceError::Temporary(format!("the query failed: `{}`", envelope.error)));
+        return Err(SourceError::Temporary(format!("the query failed: `{}`", asked.shown(&envelope.error))));
     }
     if envelope.is_partial && !accept_partial {
         return Err(SourceError::Temporary(
@@ -148,22 +150,22 @@ pub fn close(envelope: &[u8], accept_partial: bool) -> Result<Vec<String>, Sourc
                 .to_owned(),
         ));
     }
-    Ok(envelope.warnings)
+    Ok(envelope.warnings.iter().map(|warning| asked.shown(warning)).collect())
 }
 
 /// What an answer with a bad status means.
-pub fn refusal(store: &str, status: StatusCode, body: &str) -> SourceError {
-    let Ok(envelope) = serde_json::from_str::<Envelope>(body) else {
-        return edge::refusal(store, status, body);
+pub fn refusal(asked: &Asked, status: StatusCode, body: &Said) -> SourceError {
+    let Ok(envelope) = body.json::<Envelope>() else {
+        return edge::refusal(asked, status, body);
     };
-    let said = envelope.error.as_str();
-    let text = || format!("`{store}` answers {}: `{}`", status.as_u16(), said.lines().next().unwrap_or_default());
+    let said = &envelope.error;
+    let text = || format!("`{}` answers {}: `{}`", asked.store, status.as_u16(), asked.shown(said));
     // Prometheus says `timeout` with 503, VictoriaMetrics and Mimir say with 400 or 422 which limit was passed.
     let asked_too_much = matches!(envelope.error_type.as_str(), "timeout" | "canceled")
         || TOO_MUCH.iter().any(|words| said.contains(words));
     match status.as_u16() {
         503 | 400 if asked_too_much => SourceError::Overloaded(text()),
-        _ => edge::refusal(store, status, said),
+        _ => edge::refusal(asked, status, said),
     }
 }
 
@@ -178,7 +180,13 @@ const TOO_MUCH: [&str; 5] = [
 
 #[cfg(test)]
 mod tests {
+    use http::HeaderMap;
+
     use super::*;
+
+    fn asked() -> Asked {
+        Asked::new("p", &HeaderMap::new(), &[])
+    }
 
     #[test]
     fn numbers_that_are_none_are_no_samples() {
@@ -204,7 +212,7 @@ mod tests {
     }
 
     fn check_close(envelope: &str, expected: Result<&[&str], SourceError>) {
-        let closed = close(envelope.as_bytes(), false);
+        let closed = close(&asked(), envelope.as_bytes(), false);
         assert_eq!(closed, expected.map(|warnings| warnings.iter().map(|&warning| warning.to_owned()).collect()));
     }
 
@@ -223,7 +231,7 @@ mod tests {
                     .into(),
             )),
         );
-        assert!(matches!(close(b"<html>", false), Err(SourceError::Permanent(_))));
+        assert!(matches!(close(&asked(), b"<html>", false), Err(SourceError::Permanent(_))));
     }
 
     // Recorded from Prometheus 2.42 and VictoriaMetrics 1.79.
@@ -240,7 +248,7 @@ mod tests {
                 Ok(())
             })
             .unwrap();
-        assert_eq!(close(&pieces.finish().unwrap(), false).unwrap(), [""; 0]);
+        assert_eq!(close(&asked(), &pieces.finish().unwrap(), false).unwrap(), [""; 0]);
         rows
     }
 
@@ -250,7 +258,7 @@ mod tests {
         assert_eq!((rows.len(), rows[0].label("pod")), (1, "web-1"));
         assert_eq!(rows[0].points(), [(1_795_237_680, 1.0), (1_795_237_740, 1.0)]);
         assert_eq!(recorded(PROMETHEUS_TIME)[0].value(), Some(1_795_238_231.798));
-        let refused = refusal("v", StatusCode::UNPROCESSABLE_ENTITY, VICTORIA_METRICS_TOO_MUCH);
+        let refused = refusal(&asked(), StatusCode::UNPROCESSABLE_ENTITY, &VICTORIA_METRICS_TOO_MUCH.into());
         assert!(matches!(refused, SourceError::Overloaded(text) if text.contains("maxSamplesPerQuery=5")));
     }
 
@@ -258,7 +266,7 @@ mod tests {
     fn a_refusal_says_whether_less_would_do() {
         let overloaded = |text: &str| SourceError::Overloaded(format!("`p` answers {text}"));
         let check = |status: u16, body: &str, expected: SourceError| {
-            assert_eq!(refusal("p", StatusCode::from_u16(status).unwrap(), body), expected);
+            assert_eq!(refusal(&asked(), StatusCode::from_u16(status).unwrap(), &body.into()), expected);
         };
         check(
             400,

@@ -161,13 +161,13 @@ impl Api {
         let mut answer = self.http.get(path, &parameters).await?;
         let status = answer.status();
         if !status.is_success() {
-            return Err(answer::refusal(self.http.name(), status, &answer.text().await?));
+            return Err(answer::refusal(&answer.asked(), status, &answer.text().await?));
         }
         let mut pieces = Pieces::new(shape);
         while let Some(bytes) = answer.next().await? {
             pieces.feed(&bytes, each)?;
         }
-        for warning in answer::close(&pieces.finish()?, self.accept_partial)? {
+        for warning in answer::close(&answer.asked(), &pieces.finish()?, self.accept_partial)? {
             tracing::warn!(store = self.http.name(), "the store warns: {warning}");
         }
         Ok(())

@@ -5,6 +5,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use headroom_kube::shell;
+
 use super::answer::Row;
 use super::names::{Place, State};
 use super::query::{self, Question};
@@ -46,9 +48,10 @@ impl Clusters {
             let names: Vec<_> = values.iter().take(MOST_NAMES).map(shown).collect();
             let more = if values.len() > MOST_NAMES { ", …" } else { "" };
             let example = values.iter().find(|value| !value.is_empty()).map_or("", String::as_str);
+            let matchers = shell::quoted(&Matchers::default().and(label, Match::Is(example)).to_string());
             return Some(format!(
                 "has the usage of several clusters (label `{label}`: {}{more}): which one is this? Say so with \
-                 --matchers '{label}=\"{example}\"'",
+                 --matchers {matchers}",
                 names.join(", ")
             ));
         }
@@ -125,6 +128,15 @@ mod tests {
             Some(
                 "has the usage of several clusters (label `cluster_name`: none, `prod`, `staging`): which one is this? Say \
                  so with --matchers 'cluster_name=\"prod\"'",
+            ),
+        );
+        // A command that people are told to run, whatever a cluster is called.
+        check(
+            &[],
+            &[(r#""cluster":"a'\"; $(b)""#, 3), (r#""cluster":"c""#, 3)],
+            Some(
+                "has the usage of several clusters (label `cluster`: `a'\"; $(b)`, `c`): which one is this? Say so with \
+                 --matchers 'cluster=\"a'\\''\\\"; $(b)\"'",
             ),
         );
     }

@@ -2,13 +2,17 @@
 
 use std::time::{Duration, Instant};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use headroom_fixtures::fake_prometheus::{MATRIX, start as store};
-use headroom_fixtures::http::{FakeServer, Reply, answer};
+use headroom_fixtures::http::{FakeServer, Reply, answer, header};
 use headroom_fixtures::servers::free_port;
 use headroom_sources::http::{Authentication, Endpoint, Http};
+use headroom_sources::influxdb::{self, InfluxDb};
 use headroom_sources::prometheus::{Options, Prometheus};
 use headroom_sources::{Source, SourceError};
 use headroom_usage::sample::Window;
+use serde_json::json;
 
 const WINDOW: Window = Window { from: 6000, to: 9600 };
 
@@ -136,6 +140,51 @@ async fn every_request_has_credentials() {
             assert!(head.starts_with("GET /prometheus/api/v1/query?"), "{head}");
             for header in [expected, "x-reader: headroom", "x-scope-orgid: team-a"] {
                 assert!(head.to_lowercase().contains(&header.to_lowercase()), "{header} in {head}");
+            }
+        }
+    }
+}
+
+/// Proxies and stores that refuse a header may repeat it, and many people read the log of a CI run.
+#[tokio::test]
+async fn an_error_that_repeats_our_credentials_is_shown_without_them() {
+    type Echo = fn(&str) -> Reply;
+    let echoes: [Echo; 4] = [
+        |said| answer(401, &format!("bad header {said}")),
+        |said| answer(400, &json!({"status": "error", "errorType": "bad_data", "error": said}).to_string()),
+        |said| answer(200, &json!({"status": "error", "errorType": "bad_data", "error": said}).to_string()),
+        |said| answer(200, &json!({"results": [{"error": said}]}).to_string()),
+    ];
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), "t0k3n-of-a-file\n").unwrap();
+    for (authentication, secrets) in [
+        (Authentication::Token("t0k3n".into()), vec!["t0k3n"]),
+        (Authentication::TokenFile(file.path().into()), vec!["t0k3n"]),
+        (
+            Authentication::Basic { user: "ann".into(), password: r#"pa"\sw0rd"#.into() },
+            vec!["YW5uOnBhIlxzdzByZA==", "sw0rd"],
+        ),
+    ] {
+        let mut endpoint = Endpoint::new("");
+        endpoint.authentication = authentication;
+        endpoint.headers.insert("X-Api-Key".into(), "k3y".into());
+        for echo in echoes {
+            for name in ["authorization", "x-api-key"] {
+                let fake = FakeServer::start(move |asked| {
+                    let sent = header(asked, name).unwrap();
+                    // As it was sent, and as a server reads it.
+                    let read = sent.strip_prefix("Basic ").map(|credentials| STANDARD.decode(credentials).unwrap());
+                    echo(&format!("{sent} {}", String::from_utf8_lossy(&read.unwrap_or_default())))
+                });
+                endpoint.url = fake.url().into();
+                let prometheus = Prometheus::connect(&Options::new(endpoint.clone())).await.err();
+                let mut options = influxdb::Options::new(endpoint.clone());
+                options.database = Some("k8s".to_owned());
+                let influxdb = InfluxDb::connect(&options).await.err();
+                for error in [prometheus, influxdb].map(|error| error.unwrap().to_string()) {
+                    let is_shown = secrets.iter().chain(&["k3y"]).any(|secret| error.contains(secret));
+                    assert!(!is_shown, "{name}: {error}");
+                }
             }
         }
     }

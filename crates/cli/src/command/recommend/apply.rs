@@ -12,6 +12,7 @@ use anyhow::{Context as _, anyhow, bail};
 use headroom_core::truncate::count_of;
 use headroom_kube::ApiPath;
 use headroom_kube::api_client::{ApiClient, ApiError, ApiResult, ApplyOptions};
+use headroom_kube::shell::quoted;
 use headroom_report::{Exit, ask, complain};
 use headroom_rightsize::patches::Patch;
 use headroom_rightsize::report::Report;
@@ -149,21 +150,15 @@ fn command(kubectl: &str, patch: &Patch, back: &Value) -> String {
     format!("{kubectl} patch {object} --namespace {namespace} --type strategic --patch {back}")
 }
 
-/// As a shell reads it back, whatever it is.
-fn quoted(text: &str) -> String {
-    format!("'{}'", text.replace('\'', "'\\''"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use headroom_kube::kubeconfig::Chosen;
 
     #[test]
-    fn no_name_ends_its_quotes() {
-        assert_eq!(quoted("a'; rm -rf /"), r"'a'\''; rm -rf /'");
+    fn the_commands_lead_to_the_same_cluster() {
         let cluster = Chosen { context: Some("it's".to_owned()), user: Some("eve".to_owned()), ..Chosen::default() };
         let target = Target { cluster, ..Target::default() };
-        assert_eq!(kubectl(&target), r"kubectl --context 'it'\''s' --as 'eve'");
+        assert_eq!(kubectl(&target), "kubectl --context \"it's\" --as 'eve'");
     }
 }

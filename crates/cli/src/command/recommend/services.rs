@@ -1,11 +1,9 @@
 //! Finds the Services that look like a metrics store, and lets a person choose one. Nothing is sent to any that was not
 //! chosen, since anybody may give a Service such a name.
 
-use std::io::IsTerminal as _;
-
 use anyhow::bail;
 use headroom_dryrun::cluster_reader::ClusterReader as _;
-use headroom_report::{ask, complain};
+use headroom_report::{ask, complain, terminal};
 use headroom_rightsize::discover::{self, Candidate, USUAL_NAMESPACES};
 use headroom_sources::port_forward;
 use serde_json::Value;
@@ -41,7 +39,9 @@ impl Services {
     /// The one that a person chooses; none if there are none.
     pub fn chosen(&self, access: &Access) -> anyhow::Result<Option<port_forward::Target>> {
         let listed = self.candidates.iter().take(MAX_LISTED);
-        let found = listed.clone().map(Candidate::to_string).collect::<Vec<_>>().join(", ");
+        let more = self.candidates.len().saturating_sub(MAX_LISTED);
+        let found = listed.clone().map(Candidate::to_string).collect::<Vec<_>>().join(", ")
+            + &if more > 0 { format!(" and {more} more") } else { String::new() };
         let flag = match self.candidates.as_slice() {
             [] => return Ok(None),
             [only] => format!("--service {}", only.target),
@@ -72,7 +72,7 @@ impl Services {
 
 /// The candidate that a person chooses.
 fn one_of<'a>(candidates: impl Iterator<Item = &'a Candidate> + Clone) -> anyhow::Result<Option<&'a Candidate>> {
-    if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
+    if !terminal::can_be_asked() {
         return Ok(None);
     }
     complain!("Which of these is your metrics store? Anyone who can create a Service can give it such a name.");

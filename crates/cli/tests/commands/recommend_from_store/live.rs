@@ -149,7 +149,7 @@ fn a_named_store_is_read_through_the_api_server() {
 #[test]
 fn nothing_is_sent_to_a_service_that_only_looks_like_a_store() {
     let server = ApiServer::start(Rules { has_service: true, has_hostile_service: true, ..Rules::default() });
-    let found = "evil/thanos-query:9090 (Thanos), monitoring/prometheus-k8s:9090 (Prometheus)";
+    let found = "monitoring/prometheus-k8s:9090 (Prometheus), evil/thanos-query:9090 (Thanos)";
     let check = |arguments: &str, token: Option<&str>, expected: String| {
         let said = server.recommend_with(arguments, token);
         assert_eq!((said.code, said.err.as_str(), said.out.as_str()), (2, expected.as_str(), ""), "{arguments}");

@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
-use form_urlencoded::Serializer;
 use headroom_kube::clock;
 use headroom_kube::secret::Secret;
 use http::header::{AUTHORIZATION, CONTENT_TYPE};
@@ -18,10 +17,9 @@ use serde_json::{Value, json as object};
 use super::{SCOPE, Token};
 use crate::SourceError;
 use crate::cloud_auth::token::{Credentials, Kept, json, parts, server};
-use crate::http::{Http, token_header};
+use crate::http::{Form, Http, token_header};
 
 const ADVICE: &str = "does the account have the role roles/monitoring.viewer, and are the credentials still good?";
-const FORM: &str = "application/x-www-form-urlencoded";
 const TOKEN_SERVER: &str = "https://oauth2.googleapis.com/token";
 /// How long a signed word of ours is good, in seconds: as long as Google allows.
 const GOOD_FOR: i64 = 3_600;
@@ -143,33 +141,28 @@ impl CredentialsFile {
     }
 
     /// What the token server is told.
-    fn form(&self) -> Result<String, SourceError> {
-        let mut form = Serializer::new(String::new());
-        match &self.holds {
-            Holds::Key { email, id, audience, key } => {
-                form.append_pair("grant_type", "urn:ietf:params:oauth:grant-type:jwt-bearer");
-                form.append_pair("assertion", &self.signed(email, id.as_deref(), audience, key)?);
-            }
-            Holds::Federation { audience, token_type, source, .. } => {
-                form.append_pair("grant_type", "urn:ietf:params:oauth:grant-type:token-exchange");
-                form.append_pair("audience", audience);
-                form.append_pair("scope", self.federated_scope());
-                form.append_pair("requested_token_type", "urn:ietf:params:oauth:token-type:access_token");
-                form.append_pair("subject_token_type", token_type);
-                form.append_pair("subject_token", &source.token()?);
-            }
-            Holds::Login { client, secret, refresh } => {
-                form.append_pair("grant_type", "refresh_token");
-                form.append_pair("client_id", client);
-                form.append_pair("client_secret", secret.reveal());
-                form.append_pair("refresh_token", refresh.reveal());
-            }
-        }
-        Ok(form.finish())
+    fn form(&self) -> Result<Form, SourceError> {
+        Ok(match &self.holds {
+            Holds::Key { email, id, audience, key } => Form::default()
+                .with("grant_type", "urn:ietf:params:oauth:grant-type:jwt-bearer")
+                .with_secret("assertion", &self.signed(email, id.as_deref(), audience, key)?),
+            Holds::Federation { audience, token_type, source, .. } => Form::default()
+                .with("grant_type", "urn:ietf:params:oauth:grant-type:token-exchange")
+                .with("audience", audience)
+                .with("scope", self.federated_scope())
+                .with("requested_token_type", "urn:ietf:params:oauth:token-type:access_token")
+                .with("subject_token_type", token_type)
+                .with_secret("subject_token", &source.token()?),
+            Holds::Login { client, secret, refresh } => Form::default()
+                .with("grant_type", "refresh_token")
+                .with("client_id", client)
+                .with_secret("client_secret", secret.reveal())
+                .with_secret("refresh_token", refresh.reveal()),
+        })
     }
 
     pub async fn ask(&self) -> Result<Kept, SourceError> {
-        let answer = self.server.post(&self.at, &[], FORM, self.form()?).await?;
+        let answer = self.server.post(&self.at, self.form()?).await?;
         let token: Token = json(&self.server, answer, ADVICE).await?;
         match &self.holds {
             Holds::Federation { impersonation: Some((service_account, at)), .. } => {

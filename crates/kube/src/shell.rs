@@ -1,0 +1,27 @@
+//! Words of commands that people are shown to run. Values in them come from clusters and metrics stores, so a word is one word
+//! to a shell, whatever it holds.
+
+/// The text in quotes. Double ones are easier to read where a text has single ones and nothing that acts in double ones.
+pub fn quoted(text: &str) -> String {
+    if text.contains('\'') && !text.contains(['"', '$', '`', '\\', '!']) {
+        return format!("\"{text}\"");
+    }
+    format!("'{}'", text.replace('\'', "'\\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_text_ends_its_quotes() {
+        let check = |text: &str, expected: &str| assert_eq!(quoted(text), expected);
+        check("shop", "'shop'");
+        check("it's", "\"it's\"");
+        check("$(curl a|sh)", "'$(curl a|sh)'");
+        check("a' $(curl a|sh)", r"'a'\'' $(curl a|sh)'");
+        check("a'; rm -rf /", "\"a'; rm -rf /\"");
+        check(r#"a'"; rm -rf /"#, r#"'a'\''"; rm -rf /'"#);
+        check("a'\\", r"'a'\''\'");
+    }
+}

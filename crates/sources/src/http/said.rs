@@ -1,0 +1,120 @@
+//! What a store says in words of its own. These may repeat what was sent to it in confidence, so they can be shown only
+//! without that.
+
+use std::fmt;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use http::{HeaderMap, HeaderValue};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+/// As much of what was said is shown.
+const LONGEST_SHOWN: usize = 300;
+/// Stands for what was sent in confidence.
+const CONCEALED: &str = "***";
+
+/// A text of a store, which has no other way to people than [`Asked::shown`].
+#[derive(Default, Deserialize)]
+#[serde(transparent)]
+pub struct Said(String);
+
+impl<T: Into<String>> From<T> for Said {
+    fn from(text: T) -> Self {
+        Self(text.into())
+    }
+}
+
+impl fmt::Debug for Said {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(CONCEALED)
+    }
+}
+
+impl Said {
+    pub fn contains(&self, words: &str) -> bool {
+        self.0.contains(words)
+    }
+
+    pub fn json<T: DeserializeOwned>(&self) -> serde_json::Result<T> {
+        serde_json::from_str(&self.0)
+    }
+
+    /// The text where it is an answer, and nothing that is shown.
+    pub fn into_data(self) -> String {
+        self.0
+    }
+}
+
+/// A store that was asked, and what it was sent in confidence.
+#[derive(Clone)]
+pub struct Asked {
+    /// How the store is called in messages.
+    pub store: String,
+    sent: Vec<String>,
+}
+
+impl Asked {
+    /// With what a request's headers hold that is marked as sensitive, and what else it holds.
+    pub fn new(store: &str, headers: &HeaderMap, sent: &[String]) -> Self {
+        let sensitive = headers.values().filter(|value| value.is_sensitive());
+        let mut sent: Vec<String> = sensitive.flat_map(forms).chain(sent.iter().cloned()).collect();
+        sent.retain(|secret| !secret.is_empty());
+        // Some contain others.
+        sent.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
+        Self { store: store.to_owned(), sent }
+    }
+
+    /// The first line of what was said, not too long, without what was sent in confidence.
+    pub fn shown(&self, said: &Said) -> String {
+        let concealed = self.sent.iter().fold(said.0.clone(), |text, secret| text.replace(secret, CONCEALED));
+        let line = concealed.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
+        line.chars().take(LONGEST_SHOWN).collect()
+    }
+}
+
+/// A header's value, and what is in it behind a scheme: a token, or a user and a password.
+fn forms(value: &HeaderValue) -> Vec<String> {
+    let Ok(value) = value.to_str() else { return vec![String::from_utf8_lossy(value.as_bytes()).into_owned()] };
+    let mut forms = vec![value.to_owned()];
+    if let Some((scheme, credentials)) = value.split_once(' ') {
+        forms.push(credentials.trim().to_owned());
+        if scheme.eq_ignore_ascii_case("basic")
+            && let Ok(decoded) = STANDARD.decode(credentials.trim())
+        {
+            let decoded = String::from_utf8_lossy(&decoded).into_owned();
+            forms.extend(decoded.split_once(':').map(|(_, password)| password.to_owned()));
+            forms.push(decoded);
+        }
+    }
+    forms
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_sent_in_confidence_is_not_shown_in_any_form() {
+        let sensitive = |text: &str| {
+            let mut value = HeaderValue::try_from(text).unwrap();
+            value.set_sensitive(true);
+            value
+        };
+        let mut headers = HeaderMap::new();
+        headers.insert("authorization", sensitive("Basic YW5uOnBhIlxzcw=="));
+        headers.insert("x-api-key", sensitive("k3y"));
+        headers.insert("x-scope-orgid", HeaderValue::from_static("shop"));
+        let asked = Asked::new("p", &headers, &["assertion".to_owned()]);
+        let check = |said: &str, shown: &str| assert_eq!(asked.shown(&said.into()), shown);
+        check("no org id: shop", "no org id: shop");
+        check("\n bad header Authorization: Basic YW5uOnBhIlxzcw==\nb", "bad header Authorization: ***");
+        check("bad base64 `YW5uOnBhIlxzcw==`", "bad base64 `***`");
+        check(r#"ann:pa"\ss is wrong, pa"\ss too"#, "*** is wrong, *** too");
+        check("key k3y, assertion", "key ***, ***");
+        // Cut where people stop to read, after that.
+        check(&format!("{}k3y", "x".repeat(298)), &format!("{}**", "x".repeat(298)));
+        let read: Said = serde_json::from_str(r#""pa\u0022\\ss""#).unwrap();
+        assert_eq!(asked.shown(&read), "***");
+    }
+}
