@@ -9,6 +9,7 @@ mod byte_warnings;
 mod evaluation;
 mod kubectl_apply;
 mod measured;
+mod order;
 mod pod_templates;
 pub mod request;
 mod run;
@@ -32,6 +33,7 @@ pub use evaluation::{
     Amount, Call, Charge, ContainerValues, Evaluation, Exchange, Measured, Operation, Reason, ResourceValue, SetBy,
     Topic, Verdict, Warning,
 };
+pub use order::bounds_first;
 pub use pod_templates::{PodTemplate, PodsAt};
 pub use run::Run;
 pub use validation::{problems, problems_of_bounds};

@@ -7,7 +7,7 @@ use std::path::Path;
 use headroom_core::amount::Quantity;
 use headroom_dryrun::cluster_reader::folder::in_namespace;
 use headroom_dryrun::cluster_reader::{ClusterReader, Folder, Overlay};
-use headroom_dryrun::evaluate::{self, Evaluation, Run, Verdict, request};
+use headroom_dryrun::evaluate::{self, Evaluation, Run, Verdict, bounds_first, request};
 use headroom_dryrun::explanation::Explanation;
 use headroom_dryrun::manifest::{self, Malformed, Manifest, yaml_spans};
 use headroom_dryrun::quota_levels::{QuotaLevel, QuotaLevels};
@@ -142,14 +142,21 @@ impl Play {
         let Scene { manifests, mut run, problems, .. } = self.scene(memo);
         let levels_before = levels(&mut run.cluster);
         let mut outcome = Outcome { rows: Vec::new(), details: Vec::new(), quotas: Vec::new(), problems };
-        for (row, Manifest { origin, object }) in manifests.iter().enumerate() {
-            let is_wanted = row >= self.from && row - self.from < self.count;
-            let (evaluation, pod) =
-                if is_wanted { run.evaluate_with_pod(object) } else { (run.evaluate(object), None) };
-            outcome.rows.push(Row::of(&evaluation, origin.line));
-            if is_wanted {
-                outcome.details.push(Detail::of(row, &evaluation, pod.as_ref(), object, self.namespace()));
-            }
+        let rows = manifests.into_iter().enumerate().collect();
+        let evaluated = bounds_first(
+            rows,
+            |(_, manifest)| Some(&manifest.object),
+            |(row, Manifest { origin, object })| {
+                let is_wanted = row >= self.from && row - self.from < self.count;
+                let (evaluation, pod) =
+                    if is_wanted { run.evaluate_with_pod(&object) } else { (run.evaluate(&object), None) };
+                let detail = is_wanted.then(|| Detail::of(row, &evaluation, pod.as_ref(), &object, self.namespace()));
+                (Row::of(&evaluation, origin.line), detail)
+            },
+        );
+        for (row, detail) in evaluated {
+            outcome.rows.push(row);
+            outcome.details.extend(detail);
         }
         outcome.quotas = quotas(&levels_before, &levels(&mut run.cluster));
         outcome
@@ -267,7 +274,7 @@ fn note(evaluation: &Evaluation) -> Option<String> {
     if is_bounded {
         None
     } else if counts {
-        Some(format!("This {} counts for the objects after it.", kind.kind))
+        Some(format!("This {} counts for all objects here.", kind.kind))
     } else {
         Some(format!(
             "No LimitRange applies to the kind {}; only a quota for count/{} counts it.",

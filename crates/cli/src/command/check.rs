@@ -13,7 +13,7 @@ use anyhow::bail;
 use clap::{ArgGroup, ValueEnum};
 use headroom_core::truncate::count_of;
 use headroom_dryrun::cluster_reader::ClusterReader;
-use headroom_dryrun::evaluate::{PodsAt, Verdict};
+use headroom_dryrun::evaluate::{PodsAt, Verdict, bounds_first};
 use headroom_dryrun::kinds::{ApiKind, labels_of, metadata};
 use headroom_dryrun::manifest::Manifest;
 use headroom_report::{Exit, Page, Paint, complain, github, junit, sarif};
@@ -41,8 +41,8 @@ Verdicts: `rejected` by a LimitRange, a quota or the policy; `invalid` for the A
 all of its pods can be created; `changed`: admitted with values filled in; `admitted`; `not checked`: a kind that \
 Headroom does not evaluate, or no namespace to check it in; `error`: could not be evaluated.
 
-Objects are evaluated in order, each against the quota left by those before it. LimitRanges, ResourceQuotas and \
-Namespaces among them apply to what comes after. Existing objects are evaluated as updates.
+LimitRanges, ResourceQuotas, TenantQuotas and Namespaces among the objects are evaluated first. The others follow in \
+order, each against the quota left by those before it. Existing objects are evaluated as updates.
 
 Exit codes: 0 if nothing fails the check, 1 if anything is rejected, invalid or has its pods blocked (see --fail-on), 2 on \
 error.";
@@ -137,7 +137,7 @@ pub fn run(mut args: Args) -> anyhow::Result<Exit> {
         }
         Err(problem) => Entry::of_problem(problem),
     };
-    let entries: Vec<Entry> = read.into_iter().map(entry).collect();
+    let entries = bounds_first(read, |read| read.as_ref().ok().map(|manifest| &manifest.object), entry);
     headroom_report::print(&page(&entries, args.output)?)?;
     let least = if is_misplaced { FailOn::PodsBlocked } else { FailOn::Warning };
     let of_warning = if warning.is_some() && args.fail_on >= least { Exit::Refused } else { Exit::Fine };

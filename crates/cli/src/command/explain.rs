@@ -6,7 +6,8 @@
 mod text;
 
 use clap::ValueEnum;
-use headroom_dryrun::evaluate::{Evaluation, Verdict};
+use headroom_dryrun::evaluate::{Evaluation, Verdict, bounds_first};
+use headroom_dryrun::manifest::Manifest;
 use headroom_report::{Exit, Page, Paint};
 use serde_json::Value;
 
@@ -61,9 +62,13 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
         });
         explanations.push(Explanation::of(evaluation, pod, object));
     };
-    for manifest in &manifests {
-        let (evaluation, pod) = run.evaluate_with_pod(&manifest.object);
-        tell(&evaluation, pod.as_ref(), &manifest.object);
+    let evaluated = bounds_first(
+        manifests,
+        |manifest| Some(&manifest.object),
+        |Manifest { object, .. }| (run.evaluate_with_pod(&object), object),
+    );
+    for ((evaluation, pod), object) in &evaluated {
+        tell(evaluation, pod.as_ref(), object);
     }
     for name in &one_by_one(&args.objects.names, is_kind) {
         let object = find(&mut run, name, &namespace)?;

@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use headroom_dryrun::evaluate::Evaluation;
+use headroom_dryrun::evaluate::{Evaluation, bounds_first};
 use headroom_dryrun::recording::redact::Redaction;
 use headroom_dryrun::recording::{file_name, session};
 use headroom_report::{Exit, Page};
@@ -46,9 +46,13 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
     fs::create_dir_all(&args.to).with_context(|| format!("cannot make the folder `{}`", args.to.display()))?;
     let mut redaction = Redaction::default();
     let mut page = Page::new();
-    for manifest in manifests {
-        let evaluation = run.evaluate_redacted(&manifest.object, |object| redaction.redact(object));
-        write(&mut page, &args.to, &evaluation, &settings)?;
+    let evaluations = bounds_first(
+        manifests,
+        |manifest| Some(&manifest.object),
+        |manifest| run.evaluate_redacted(&manifest.object, |object| redaction.redact(object)),
+    );
+    for evaluation in &evaluations {
+        write(&mut page, &args.to, evaluation, &settings)?;
     }
     for name in &one_by_one(&args.objects.names, is_kind) {
         let mut object = find(&mut run, name, &namespace)?;

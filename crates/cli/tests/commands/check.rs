@@ -49,8 +49,20 @@ fn the_pods_of_a_workload_are_charged() {
     assert_eq!(found, ["admitted web", "rejected late"]);
 }
 
+/// Folders are read by the names of their files.
 #[test]
-fn limits_and_quotas_of_a_run_apply_to_later_objects() {
+fn a_quota_bounds_the_workloads_of_files_before_its_own() {
+    let deployment = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web, namespace: shop}\nspec: {replicas: 3, template: \
+                      {spec: {containers: [{name: app, resources: {requests: {cpu: 500m}}}]}}}\n";
+    let found = verdicts(
+        &[("deploy/app.yaml", deployment), ("deploy/quota.yaml", &quota("team", "{requests.cpu: 1}"))],
+        &["-f", "deploy", "--offline"],
+    );
+    assert_eq!(found, ["pods blocked web", "admitted team"]);
+}
+
+#[test]
+fn limits_and_quotas_of_a_run_bound_the_objects_before_them_too() {
     let files = [
         pod("a", "{requests: {cpu: 1}}"),
         quota("team", "{requests.cpu: 2}"),
@@ -60,7 +72,7 @@ fn limits_and_quotas_of_a_run_apply_to_later_objects() {
         pod("d", "{requests: {cpu: 0}, limits: {memory: 2Gi}}"),
     ];
     let found = verdicts(&[("app.yaml", &files.join("---\n"))], &["-f", "app.yaml", "--offline"]);
-    let expected = ["admitted a", "admitted team", "admitted limits", "changed b", "rejected c", "rejected d"];
+    let expected = ["changed a", "admitted team", "admitted limits", "changed b", "rejected c", "rejected d"];
     assert_eq!(found, expected);
 }
 

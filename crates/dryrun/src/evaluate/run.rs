@@ -1,9 +1,8 @@
 //! Evaluates objects one after the other, as `kubectl apply` would send them.
 //!
 //! An admitted object exists for the objects after it, and is charged to the quotas; so are the pods that a workload will
-//! make. LimitRanges, ResourceQuotas and Namespaces count for what comes after them, and a new quota
-//! starts with what is there by then. An object that is there already is evaluated as the update that applying it
-//! would make.
+//! make. [`bounds_first`](super::bounds_first) has LimitRanges, ResourceQuotas and Namespaces before what they bound. An object
+//! that is there already is evaluated as the update that applying it would make.
 
 use headroom_core::amount::Quantity;
 use headroom_core::request::kinds::PodKind;
@@ -29,8 +28,6 @@ pub struct Run {
     release: Option<u16>,
     /// Where the pods of custom resources are, for those that do not follow the conventions.
     pub pods_at: Vec<PodsAt>,
-    /// The requests for workloads so far: their pods are nowhere else yet.
-    workloads: Vec<Value>,
     /// True if there are TenantQuotas; none until they were listed.
     has_tenants: Option<bool>,
 }
@@ -40,7 +37,7 @@ impl Run {
         let of_settings = settings.get("kubernetesVersion").and_then(Value::as_str).and_then(lifecycle::minor);
         let release = of_settings.or_else(|| cluster.release());
         let (settings, namespace) = (settings.to_string(), namespace.to_owned());
-        Self { cluster, settings, namespace, release, pods_at: Vec::new(), workloads: Vec::new(), has_tenants: None }
+        Self { cluster, settings, namespace, release, pods_at: Vec::new(), has_tenants: None }
     }
 
     /// Adds what TenantQuotas say to a request that everybody else admits.
@@ -236,10 +233,6 @@ impl Run {
         for charge in evaluation.charges.iter().chain(&evaluation.pod_charges) {
             self.charge(&evaluation.namespace, charge, Quantity::plus)?;
         }
-        if request::pod_of(evaluation.outcome()).is_some() {
-            self.workloads.push(evaluation.request.clone());
-        }
-        self.workloads.extend(self.requests_for_pods(evaluation));
         let mut object = evaluation.outcome().clone();
         let is_quota = evaluation.kind.kind == "ResourceQuota" && evaluation.kind.group.is_empty();
         if is_quota {
@@ -253,24 +246,7 @@ impl Run {
         if ApiKind::of(&object).kind == tenant_quotas::TENANT_QUOTA.1 {
             self.has_tenants = None;
         }
-        self.cluster.put(object).map_err(|malformed| malformed.to_string())?;
-        if is_quota && evaluation.operation == Operation::Create {
-            self.charge_pods_to(&evaluation.namespace, &evaluation.name)?;
-        }
-        Ok(())
-    }
-
-    /// Charges a new quota for the pods of the workloads before it.
-    fn charge_pods_to(&mut self, namespace: &str, quota: &str) -> Result<(), String> {
-        for request in self.workloads.clone() {
-            if request.get("namespace").and_then(Value::as_str) == Some(namespace) {
-                let evaluation = evaluate(request, &self.settings, &mut self.cluster);
-                for charge in evaluation.pod_charges.iter().filter(|charge| charge.quota == quota) {
-                    self.charge(namespace, charge, Quantity::plus)?;
-                }
-            }
-        }
-        Ok(())
+        self.cluster.put(object).map_err(|malformed| malformed.to_string())
     }
 
     /// Raises the usage of a quota, or lowers it.
