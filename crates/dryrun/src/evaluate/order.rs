@@ -9,11 +9,14 @@ pub fn bounds_first<T, R>(
     object: impl Fn(&T) -> Option<&Value>,
     mut each: impl FnMut(T) -> R,
 ) -> Vec<R> {
-    let mut items: Vec<(usize, T)> = items.into_iter().enumerate().collect();
-    items.sort_by_key(|(_, item)| !object(item).is_some_and(is_bound));
-    let mut results: Vec<(usize, R)> = items.into_iter().map(|(place, item)| (place, each(item))).collect();
-    results.sort_by_key(|(place, _)| *place);
-    results.into_iter().map(|(_, result)| result).collect()
+    // Without sorting, which would make the page's wasm larger.
+    let mut results: Vec<Option<R>> = items.iter().map(|_| None).collect();
+    let (bounds, others): (Vec<_>, Vec<_>) =
+        items.into_iter().zip(&mut results).partition(|(item, _)| object(item).is_some_and(is_bound));
+    for (item, result) in bounds.into_iter().chain(others) {
+        *result = Some(each(item));
+    }
+    results.into_iter().flatten().collect()
 }
 
 fn is_bound(object: &Value) -> bool {
