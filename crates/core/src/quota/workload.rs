@@ -5,7 +5,7 @@
 //! so a pod that has to wait slows a rollout, and one for which nothing more will go stops it. Each bound can be followed
 //! alone: a rollout that stops under several has stopped under one of them.
 
-use std::{ptr, slice};
+use std::slice;
 
 use super::charge::Deltas;
 use super::{
@@ -76,8 +76,8 @@ fn forecast<'d>(
     }
     // If there is no other template, all pods are of this one.
     let of_no_quota = |template| match template {
-        Template::New => uncovered(new, template, &views, bounds),
-        Template::Old => uncovered(old.unwrap_or(new), template, &views, bounds),
+        Template::New => uncovered(new, &views, bounds),
+        Template::Old => uncovered(old.unwrap_or(new), &views, bounds),
     };
     let refilled = match rollout.refill() {
         lacking if lacking > 0 && !of_no_quota(Template::Old)?.is_empty() => 0,
@@ -104,10 +104,9 @@ fn forecast<'d>(
     Ok(outcome)
 }
 
-/// What refuses the objects for a pod of a template, however few there are, because no quota covers them.
+/// What refuses the objects that are created for a pod, however few there are, because no quota covers them.
 fn uncovered<'d>(
     created: &[Planned<'_, 'd>],
-    template: Template,
     views: &[View<'_, 'd>],
     bounds: &Bounds<'_, 'd>,
 ) -> Result<Vec<Breach<'d>>, Malformed> {
@@ -116,8 +115,12 @@ fn uncovered<'d>(
         return Ok(breaches);
     }
     for planned in created {
-        let counts = |view: &&View<'_, 'd>| view.counted(template).iter().any(|counted| ptr::eq(*counted, planned));
-        let applying: Vec<_> = views.iter().filter(counts).map(|view| &view.applying).collect();
+        let mut applying = Vec::with_capacity(views.len());
+        for View { applying: quota, .. } in views {
+            if scope::matches_all(&planned.object, quota.quota)? {
+                applying.push(quota);
+            }
+        }
         if let Some(deltas) =
             Deltas::of(&planned.object, &Change::Create, planned.usage.clone(), &applying, bounds.now)?
         {
