@@ -104,7 +104,7 @@ fn forecast<'d>(
     Ok(outcome)
 }
 
-/// What refuses the objects that are created for a pod, however few there are, because no quota covers them.
+/// The breaches of objects that are created for a pod and that no quota covers, even if it is only one pod.
 fn uncovered<'d>(
     created: &[Planned<'_, 'd>],
     views: &[View<'_, 'd>],
@@ -142,10 +142,10 @@ impl<'a, 'd> Planned<'a, 'd> {
     }
 }
 
-/// What is created, as one quota sees it.
+/// The created objects that one quota counts.
 struct View<'a, 'd> {
     applying: Applying<'a, 'd>,
-    /// What is created for a pod of each template, as far as the quota counts it.
+    /// The objects that it counts for a pod of each template.
     new: Vec<&'a Planned<'a, 'd>>,
     old: Vec<&'a Planned<'a, 'd>>,
 }
@@ -199,7 +199,7 @@ impl<'a, 'd> View<'a, 'd> {
         Ok((!new.is_empty() || !old.is_empty()).then_some(Self { applying, new, old }))
     }
 
-    /// What the quota counts of the objects for a pod of a template.
+    /// The objects that the quota counts for a pod of a template.
     fn counted(&self, template: Template) -> &[&'a Planned<'a, 'd>] {
         match template {
             Template::New => &self.new,

@@ -250,7 +250,7 @@ async fn resource_claims_are_charged_for_their_devices() {
     kill(&replica);
 }
 
-/// What a claim makes the ledger read grows with the claims of its own namespace alone, and others do not wait for it.
+/// The reads for a claim depend only on the number of claims in its own namespace, and do not delay other namespaces.
 #[tokio::test]
 async fn claims_of_a_namespace_are_read_one_after_the_other() {
     let made = tls::make(&["127.0.0.1".to_owned()], 1).unwrap();

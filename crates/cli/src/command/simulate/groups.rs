@@ -7,7 +7,7 @@ use headroom_dryrun::evaluate::Reason;
 use headroom_dryrun::simulate::{Effect, ValueChange};
 
 pub struct Group<'a> {
-    /// The effect that is told in full.
+    /// The effect that is printed in full, as an example.
     pub first: &'a Effect,
     pub count: usize,
     pub namespaces: BTreeSet<&'a str>,
@@ -38,7 +38,7 @@ pub fn grouped<'a>(effects: &[&'a Effect]) -> Vec<Group<'a>> {
     groups
 }
 
-/// What is said of an effect, without the name of its object.
+/// The text about an effect, without the name of its object.
 fn text(effect: &Effect) -> Vec<String> {
     let name = effect.name.split_once('/').map_or(effect.name.as_str(), |(_, name)| name);
     let names = [(format!("\"{name}\""), "\"\""), (format!("\"{name}-\""), "\"\""), (format!("/{name}"), "/")];

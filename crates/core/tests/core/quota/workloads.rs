@@ -754,7 +754,7 @@ fn the_claims_of_a_stateful_set_are_part_of_its_forecast() {
         (assuming that their claims do not exist yet)";
     check(&request(&with_claims(3), None), "0", &[two_fit]);
     check(&request(&with_claims(2), None), "0", &[]);
-    // What is there keeps its claims, and only what is added needs more.
+    // Existing pods keep their claims; only added pods need new ones.
     let of = |replicas| with_status(with_claims(replicas), json!({"replicas": replicas}));
     let one_fits = "only 2 of 3 replicas fit quota \"team\": requests.storage short by 3Gi (8Gi available) \
         (assuming that their claims do not exist yet)";
