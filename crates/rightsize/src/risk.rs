@@ -98,7 +98,7 @@ fn found(of: &Workload, container: &Container) -> Vec<(u64, Risk)> {
         .filter(|advice| advice.request.is_none() && advice.resource != Resource::EphemeralStorage)
         .collect();
     if !missing.is_empty() && !container.is_init {
-        let names = missing.iter().map(|advice| advice.resource.name()).collect::<Vec<_>>().join(" and no ");
+        let names = missing.iter().map(|advice| advice.resource.name()).collect::<Vec<_>>().join(" or ");
         let set = missing
             .iter()
             .filter_map(|advice| Some(format!("{} {}", advice.resource.name(), advice.recommended.as_ref()?)));

@@ -81,7 +81,7 @@ export function cluster(count = SMALL.length, { hostile, rejected } = {}) {
       if (flag.startsWith("oom")) risk("oomKilled", `OOM-killed ${flag.slice(4)} times at ${memory(memoryLimit).text}`, `raise the memory limit to ${memory(Math.round(memoryLimit * 1.2)).text}`);
       if (flag.startsWith("throttled")) risk("throttled", `throttled in ${flag.slice(10)} of its CPU periods`, cpuLimit ? "raise or remove the CPU limit" : "");
     }
-    if (!ofCpu[0]) risk("noRequest", "no cpu and no memory request", `request cpu ${cpu(Math.round(p95 * 1.15)).text}, memory ${memory(Math.round(peak * 1.15)).text}`);
+    if (!ofCpu[0]) risk("noRequest", "no cpu or memory request", `request cpu ${cpu(Math.round(p95 * 1.15)).text}, memory ${memory(Math.round(peak * 1.15)).text}`);
     const requests = ofCpu[0] ? { cpu: cpu(ofCpu[0]).text, memory: memory(ofMemory[0]).text } : {};
     const template = { metadata: { labels: { app: name } }, spec: { containers: [{ name: container, image: `${count > SMALL.length ? "example" : name}:1.25`, resources: { requests } }] } };
     const spec = kind === "CronJob" ? { schedule: "0 3 * * *", jobTemplate: { spec: { template } } } : { replicas: pods, selector: { matchLabels: { app: name } }, template };

@@ -79,11 +79,13 @@ export function Results({ outcome, from, actions }: { outcome: Outcome; from: nu
 
 export function Problems({ problems, actions }: { problems: Problem[]; actions: Pick<Actions, "goTo"> }) {
   if (problems.length === 0) return null;
+  const order = Object.keys(LABELS);
+  const sorted = [...problems].sort((a, b) => order.indexOf(a.panel) - order.indexOf(b.panel) || a.line - b.line);
   return (
     <section class="card problems" aria-label="Problems in the panels">
       <h2>{count(problems.length, "problem")} in the input</h2>
       <ul>
-        {problems.slice(0, 100).map(({ panel, line, text }) => (
+        {sorted.slice(0, 100).map(({ panel, line, text }) => (
           <li><button type="button" class="plain place" onClick={() => actions.goTo(panel, line)}>{LABELS[panel]}, line {line}</button> <Ticked text={text} /></li>
         ))}
       </ul>
@@ -122,12 +124,13 @@ function ObjectCard({ row, detail, findings, isOfInput, actions }: { row: Row; d
       {isOfInput && <p class="muted">Not evaluated: fix the problems above first.</p>}
       {findings.map(([finding, place]) => <Why finding={finding} place={place} mend={() => actions.mend(row, finding)} tone={tone} />)}
       {findings.length === 0 && isWrong && !isOfInput && story.reasons?.map((reason) => <div class={`why ${tone}`}><p>{reason}</p></div>)}
-      {message !== "" && (isOfInput ? <Fold title="What the policy answers"><p class="message">{message}</p></Fold> : <p class="message">{message}</p>)}
+      {message !== "" && !isOfInput && <p class="message">{message}</p>}
       {tone === "info" && <Filled containers={story.containers ?? []} />}
       {story.warnings?.map((warning) => <p class="why warn warning"><b>Warning </b><span>{warning}</span></p>)}
       {story.estimates?.map((estimate) => <p class="why info estimate"><b>Estimate </b>{estimate}</p>)}
       {note !== null && <p class="muted"><Ticked text={note} /></p>}
       <div class="folds">
+        {message !== "" && isOfInput && <Fold title="What the policy answers"><p class="message">{message}</p></Fold>}
         {!isOfInput && <Fold title={isWrong && tone === "bad" ? "What would be stored" : "Object after admission"}><Difference parts={diff} label={`${row.object} after admission`} /></Fold>}
         {podDiff !== null && <Fold title="Resulting Pod"><Difference parts={podDiff} label={`A Pod of ${row.object}`} /></Fold>}
         {story.containers !== undefined && <Fold title={story.isOfPods ? "Values of each Pod" : "Values"}>{story.containers.map((one) => <Values container={one} />)}</Fold>}

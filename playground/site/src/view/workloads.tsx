@@ -212,5 +212,5 @@ export function patchOf({ namespace, object, container, cpu, memory }: Workload)
   const inner = [`${containers}:`, `- name: ${JSON.stringify(container)}`, "  resources:", ...resources];
   const lines = [...path.map((step, depth) => `${"  ".repeat(depth)}${step}:`), ...inner.map((line) => "  ".repeat(path.length) + line)];
   const isPlain = /^[a-z0-9./-]+$/.test(`${namespace}${kind}${name}`);
-  return `${isPlain ? `# kubectl -n ${namespace} patch ${kind} ${name} --patch-file patch.yaml\n` : ""}${lines.join("\n")}\n`;
+  return `${isPlain ? `# kubectl -n ${namespace} patch ${kind} ${name} \\\n#   --patch-file patch.yaml\n` : ""}${lines.join("\n")}\n`;
 }
