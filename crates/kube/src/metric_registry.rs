@@ -74,3 +74,25 @@ impl Families<'_> {
         histogram
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use prometheus_client::encoding::text::encode;
+
+    use super::*;
+
+    #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+    struct Of {
+        name: String,
+    }
+
+    #[test]
+    fn no_value_of_a_label_ends_early() {
+        let mut registry = Registry::default();
+        let amounts = Families(&mut registry).amounts("a", "b");
+        amounts.get_or_create(&Of { name: "x\"} 2\n# EOF\\".to_owned() }).set(1.0);
+        let mut text = String::new();
+        encode(&mut text, &registry).unwrap();
+        assert_eq!(text.lines().find(|line| line.starts_with("a{")), Some(r#"a{name="x\"} 2\n# EOF\\"} 1.0"#));
+    }
+}

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
+use super::clean::visible;
 use super::{Finding, Level, Rule, is_file, uri};
 
 const SCHEMA: &str = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json";
@@ -59,7 +60,8 @@ fn result(rules: &[&'static Rule], finding: &Finding, fingerprint: &str) -> Valu
         Level::Warning => "warning",
         Level::Note => "note",
     };
-    let mut location = json!({"logicalLocations": [{"fullyQualifiedName": finding.subject, "kind": "resource"}]});
+    let mut location =
+        json!({"logicalLocations": [{"fullyQualifiedName": visible(&finding.subject), "kind": "resource"}]});
     if let (Some(origin), Value::Object(fields)) = (&finding.origin, &mut location)
         && is_file(origin)
     {
@@ -70,10 +72,15 @@ fn result(rules: &[&'static Rule], finding: &Finding, fingerprint: &str) -> Valu
         "ruleId": finding.rule.id,
         "ruleIndex": rules.iter().position(|rule| rule.id == finding.rule.id),
         "level": level,
-        "message": {"text": format!("{}: {}", finding.subject, finding.text)},
+        "message": {"text": plain(&format!("{}: {}", finding.subject, finding.text))},
         "locations": [location],
         "partialFingerprints": {"headroom/v1": fingerprint},
     })
+}
+
+/// The text of a message without what viewers make a link of, `[text](address)`, and without what hides in it.
+fn plain(text: &str) -> String {
+    visible(text).replace("](", "]\u{fffd}(")
 }
 
 /// The same for the same finding in the next run, wherever its line has moved to and however it is worded then: code hosts
@@ -94,7 +101,7 @@ mod tests {
 
     const RULE: Rule = Rule { id: "limits", title: "", help: "" };
 
-    fn fingerprints(findings: &[(&str, &str, &str)]) -> Vec<Value> {
+    fn results(findings: &[(&str, &str, &str)]) -> Vec<Value> {
         let finding = |(subject, about, text): &(&str, &str, &str)| Finding {
             rule: &RULE,
             level: Level::Error,
@@ -104,9 +111,21 @@ mod tests {
             origin: None,
         };
         let findings: Vec<Finding> = findings.iter().map(finding).collect();
-        let log = log(&[&RULE], &findings);
-        let results = log["runs"][0]["results"].as_array().unwrap();
-        results.iter().map(|result| result["partialFingerprints"]["headroom/v1"].clone()).collect()
+        log(&[&RULE], &findings)["runs"][0]["results"].as_array().unwrap().clone()
+    }
+
+    fn fingerprints(findings: &[(&str, &str, &str)]) -> Vec<Value> {
+        results(findings).iter().map(|result| result["partialFingerprints"]["headroom/v1"].clone()).collect()
+    }
+
+    #[test]
+    fn no_name_becomes_a_link_or_hides() {
+        let name = "shop/pod/[see](https://evil.example)\u{202e}\u{1b}[2K";
+        let result = &results(&[(name, "", "image [a](1) is new")])[0];
+        let shown = "shop/pod/[see]\u{fffd}(https://evil.example)\u{fffd}\u{fffd}[2K: image [a]\u{fffd}(1) is new";
+        assert_eq!(result["message"]["text"], shown);
+        let place = &result["locations"][0]["logicalLocations"][0]["fullyQualifiedName"];
+        assert_eq!(place, "shop/pod/[see](https://evil.example)\u{fffd}\u{fffd}[2K");
     }
 
     #[test]

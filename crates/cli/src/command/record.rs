@@ -46,18 +46,19 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
     fs::create_dir_all(&args.to).with_context(|| format!("cannot make the folder `{}`", args.to.display()))?;
     let mut redaction = Redaction::default();
     let mut page = Page::new();
-    let evaluations = bounds_first(
+    let mut evaluations = bounds_first(
         manifests,
         |manifest| Some(&manifest.object),
         |manifest| run.evaluate_redacted(&manifest.object, |object| redaction.redact(object)),
     );
-    for evaluation in &evaluations {
-        write(&mut page, &args.to, evaluation, &settings)?;
-    }
     for name in &one_by_one(&args.objects.names, is_kind) {
         let mut object = find(&mut run, name, &namespace)?;
         redaction.redact(&mut object);
-        write(&mut page, &args.to, &run.preview_as_new(&object), &settings)?;
+        evaluations.push(run.preview_as_new(&object));
+    }
+    for mut evaluation in evaluations {
+        evaluation.exchanges.iter_mut().for_each(|exchange| redaction.redact_answer(exchange));
+        write(&mut page, &args.to, &evaluation, &settings)?;
     }
     headroom_report::print(&page)?;
     Ok(Exit::Fine)

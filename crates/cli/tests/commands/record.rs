@@ -61,9 +61,19 @@ fn nothing_confidential_is_recorded_or_printed() {
     let with_variable = pod("a", "{}").replace("image: app", "image: app, env: [{name: PASSWORD, value: hunter2}]");
     let secret = "apiVersion: v1\nkind: Secret\nmetadata: {name: s, namespace: shop, annotations: {kubectl.kubernetes.io/last-applied-configuration: hunter2}}\n\
                   stringData: {password: hunter2}\n";
+    // Of both, the policy reads a part.
+    let namespace =
+        "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop, annotations: {vault.example/token: hunter2}}\n";
+    let pod_of_claim = with_variable.replace("name: a,", "name: old, uid: u,");
+    let claim = "apiVersion: resource.k8s.io/v1\nkind: ResourceClaim\nmetadata: {name: c, namespace: shop, annotations: \
+                 {resource.kubernetes.io/extended-resource-claim: \"true\"}, ownerReferences: [{apiVersion: v1, kind: Pod, \
+                 name: old, uid: u, controller: true}]}\nspec: {devices: {requests: [{name: r, exactly: {deviceClassName: gpu}}], \
+                 config: [{opaque: {driver: d, parameters: {key: hunter2}}}]}}\n";
     let folder = folder(&[
-        ("app.yaml", &(with_variable + "---\n" + secret)),
-        ("cluster/q.yaml", &quota("team", "{secrets: 5, pods: 5}")),
+        ("app.yaml", &(with_variable.clone() + "---\n" + secret + "---\n" + claim)),
+        ("cluster/namespace.yaml", namespace),
+        ("cluster/pod.yaml", &pod_of_claim),
+        ("cluster/q.yaml", &quota("team", "{secrets: 5, pods: 5, gpu.deviceclass.resource.k8s.io/devices: 5}")),
     ]);
     for command in [
         &["record", "-f", "app.yaml", "--cluster-dir", "cluster", "--to", "report"][..],
@@ -76,9 +86,11 @@ fn nothing_confidential_is_recorded_or_printed() {
     }
     let written: Vec<_> =
         fs::read_dir(folder.path().join("report")).unwrap().map(|entry| entry.unwrap().path()).collect();
-    assert_eq!(written.len(), 6);
+    assert_eq!(written.len(), 9);
     for file in written {
         assert!(!fs::read_to_string(&file).unwrap().contains(SECRET), "{}", file.display());
     }
-    assert_eq!(replay(&folder.path().join("report"), "secret-s")["accepted"], true);
+    for recording in ["pod-a", "secret-s", "resourceclaim-c"] {
+        assert_eq!(replay(&folder.path().join("report"), recording)["accepted"], true, "{recording}");
+    }
 }

@@ -1,5 +1,5 @@
 //! What stays out of a recording: the values of environment variables, of Secrets and ConfigMaps; the commands, paths and headers
-//! of probes and lifecycle hooks; attributes for storage drivers; what containers wrote before they ended, and other messages
+//! of probes and lifecycle hooks; parameters for drivers of storage and devices; addresses of git repositories; what containers wrote before they ended, and other messages
 //! of a pod's status; the API server's bookkeeping, which repeats all this; and the values of annotations, because other
 //! tools keep the whole manifest in one, compressed or not. No decision depends on any of it, but on whether two of them are the same: so each
 //! value gets a number.
@@ -13,6 +13,7 @@ use headroom_core::plan::estimate_targets::CHOICE;
 use serde_json::{Value, json};
 
 use crate::cluster_reader::without_bookkeeping;
+use crate::evaluate::Exchange;
 
 /// The values that were left out so far, with their numbers. Of each there are two hashes, because some are whole manifests.
 #[derive(Debug, Default)]
@@ -38,11 +39,14 @@ const READ: [&str; 6] = [
 ];
 
 /// Fields of free text: of a probe or a hook, by the object around the field, and of a status.
-const FREE_TEXT: [(&str, &str); 6] = [
+const FREE_TEXT: [(&str, &str); 8] = [
     ("exec", "command"),
     ("httpGet", "path"),
     ("csi", "volumeAttributes"),
     ("flexVolume", "options"),
+    // Its address may contain a password.
+    ("gitRepo", "repository"),
+    ("opaque", "parameters"),
     ("terminated", "message"),
     ("waiting", "message"),
 ];
@@ -63,6 +67,16 @@ impl Redaction {
             self.leave_out(message);
         }
         self.redact_fields(object);
+    }
+
+    /// Leaves the same out of what the policy read.
+    pub fn redact_answer(&mut self, exchange: &mut Exchange) {
+        if let Ok(answer) = &mut exchange.answer {
+            // OK because nothing is kept of what is not JSON.
+            let mut read: Value = serde_json::from_str(answer).unwrap_or_default();
+            self.redact(&mut read);
+            *answer = read.to_string();
+        }
     }
 
     fn redact_fields(&mut self, value: &mut Value) {
@@ -142,7 +156,8 @@ mod tests {
                     "livenessProbe": {"exec": {"command": ["curl", "-u", "u:s3cret"]}},
                     "readinessProbe": {"httpGet": {"path": "/?token=s3cret", "port": 80}},
                     "lifecycle": {"preStop": {"exec": {"command": ["s3cret"]}}}}],
-                "volumes": [{"name": "v", "csi": {"driver": "d", "volumeAttributes": {"key": "s3cret"}}}]},
+                "volumes": [{"name": "v", "csi": {"driver": "d", "volumeAttributes": {"key": "s3cret"}}},
+                    {"name": "g", "gitRepo": {"repository": "https://u:s3cret@git.example/a"}}]},
             "status": {"message": "s3cret", "containerStatuses": [{"name": "a", "restartCount": 2,
                 "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "s3cret"}},
                 "lastState": {"terminated": {"reason": "OOMKilled", "message": "postgres://u:s3cret@db"}}}]}});
