@@ -2,11 +2,14 @@
 
 use std::path::PathBuf;
 
+use anyhow::anyhow;
+use headroom_kube::token_owner::TokenOwners;
 use headroom_report::Page;
 
 use super::cluster_args::Target;
 use super::ui;
 use super::ui::server::Visitors;
+use super::ui::users::Users;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -39,8 +42,12 @@ pub struct Args {
 pub fn run(args: Args) -> anyhow::Result<()> {
     let Args { port, namespaces, all_namespaces, settings, site } = args;
     let target = Target { namespaces, all_namespaces, settings, ..Target::default() };
-    ui::serve(site.as_deref(), port, target, None, |address| {
+    ui::serve(site.as_deref(), port, target, None, async |address, chosen| {
+        let owners = TokenOwners::connect(chosen).await.map_err(|problem| anyhow!(problem))?;
         headroom_report::print(&Page::ours(format!("Serving the users of a proxy on http://{address}/\n")))?;
-        Ok(Visitors::OfProxy)
+        Ok(Visitors::OfProxy(Users::new(Box::new(move |token| {
+            let owners = owners.clone();
+            Box::pin(async move { owners.find(&token).await })
+        }))))
     })
 }

@@ -5,6 +5,7 @@
 
 pub(super) mod server;
 pub(super) mod site;
+pub(super) mod users;
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -16,6 +17,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, anyhow, bail};
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use headroom_kube::kubeconfig::Chosen;
 use headroom_kube::signals;
 use headroom_report::list_writer::{Form, ListWriter};
 use headroom_report::{Exit, Page, terminal};
@@ -86,7 +88,7 @@ pub fn run(mut args: Args) -> anyhow::Result<Exit> {
     let key = Key::new(random()?);
     // Deleted in the end.
     let mut way = None;
-    serve(args.site.as_deref(), args.port.unwrap_or(0), args.target, Some(sizing), |address| {
+    serve(args.site.as_deref(), args.port.unwrap_or(0), args.target, Some(sizing), async |address, _| {
         let url = format!("http://{address}/{}/", key.text());
         headroom_report::print(&Page::ours(format!("Open {url} in a browser; Ctrl-C ends it.\n")))?;
         if !args.no_open && terminal::sees_output() {
@@ -115,7 +117,7 @@ pub(super) fn serve(
     port: u16,
     target: Target,
     sizing: Option<Sizing>,
-    announce: impl FnOnce(SocketAddr) -> anyhow::Result<Visitors>,
+    announce: impl AsyncFnOnce(SocketAddr, &Chosen) -> anyhow::Result<Visitors>,
 ) -> anyhow::Result<()> {
     let site = match site {
         Some(folder) => Site::read(folder)?,
@@ -127,7 +129,7 @@ pub(super) fn serve(
     let ended = runtime.block_on(async {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let listener = TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address}"))?;
-        let visitors = announce(listener.local_addr()?)?;
+        let visitors = announce(listener.local_addr()?, &target.cluster).await?;
         let stop = CancellationToken::new();
         signals::cancel(stop.clone())?;
         let take = move |asked| taken(&target, sizing.as_ref(), asked).map_err(|error| format!("{error:#}"));

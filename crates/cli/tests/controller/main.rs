@@ -9,6 +9,7 @@ mod api_server;
 #[expect(dead_code, reason = "the sources' own tests use more of it")]
 mod data;
 mod from_prometheus;
+mod page;
 mod program;
 #[path = "../../../collector/tests/collector/support.rs"]
 #[expect(dead_code, reason = "the collector's own tests use more of it")]

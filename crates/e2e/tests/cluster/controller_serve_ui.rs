@@ -103,7 +103,10 @@ async fn behind_a_proxy_users_see_what_they_may_read() {
     let (status, said) = page.get("/cluster.json", None);
     assert!(status == 401 && said.contains("the proxy passes on no bearer token"), "{status} {said}");
     let (status, said) = page.get("/cluster.json", Some("forged"));
-    assert!(status == 502 && said.contains("Unauthorized"), "{status} {said}");
+    assert!(
+        status == 401 && said.contains("does not accept your token (Unauthorized): log in again"),
+        "{status} {said}"
+    );
     let (status, said) = page.get("/cluster.json", Some(&token));
     assert!(status == 502 && said.contains("name a namespace that you may read"), "{status} {said}");
     let (status, said) = page.get(&format!("/cluster.json?namespace={bank}"), Some(&token));
@@ -122,6 +125,35 @@ async fn behind_a_proxy_users_see_what_they_may_read() {
     let seen: Value = serde_json::from_str(&said).unwrap();
     let kinds: Vec<_> = seen["items"].as_array().unwrap().iter().map(|item| item["kind"].as_str().unwrap()).collect();
     assert!(kinds.contains(&"LimitRange") && !said.contains(&bank), "{kinds:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "starts a control plane: make e2e-cluster"]
+async fn the_accounts_of_a_namespace_have_the_places_of_one_visitor() {
+    let cluster = Cluster::of_environment(Controllers::On).await.unwrap();
+    let client = cluster.client().await.unwrap();
+    let (shop, bank) = (cluster.new_namespace("shop").await.unwrap(), cluster.new_namespace("bank").await.unwrap());
+    let mut tokens = Vec::new();
+    for number in 0..12 {
+        tokens.push(viewer(&client, &shop, &format!("viewer-{number}"), "view").await);
+    }
+    let other = viewer(&client, &bank, "viewer", "view").await;
+    let page = Page::start(&cluster);
+    let statuses = |path: &str, tokens: &[String]| -> Vec<u16> {
+        std::thread::scope(|scope| {
+            let clients: Vec<_> = tokens.iter().map(|token| scope.spawn(|| page.get(path, Some(token)).0)).collect();
+            clients.into_iter().map(|client| client.join().unwrap()).collect()
+        })
+    };
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while page.get(&format!("/cluster.json?namespace={bank}"), Some(&other)).0 != 200 {
+        assert!(Instant::now() < deadline, "the role is not effective yet");
+    }
+    let path = format!("/cluster.json?namespace={shop}");
+    let of_many = statuses(&path, &tokens);
+    assert!(of_many.contains(&429), "{of_many:?}");
+    let with_another = statuses(&path, &[tokens[..11].to_vec(), vec![other]].concat());
+    assert_ne!(with_another[11], 429, "{with_another:?}");
 }
 
 /// The Deployment `web` and the StatefulSet `db` want Pods, and the quota `team` has room for none.

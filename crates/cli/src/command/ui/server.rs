@@ -20,6 +20,7 @@ use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 
 use super::site::Site;
+use super::users::{Refusal, Users, Visitor};
 
 pub struct Server {
     site: Site,
@@ -27,8 +28,8 @@ pub struct Server {
     take: Take,
     /// A snapshot of a large cluster takes minutes and much memory, and every open page asks for one a minute.
     takes: Arc<Semaphore>,
-    /// The snapshots that each visitor waits for or is being sent, by token.
-    asked: Mutex<HashMap<String, usize>>,
+    /// The snapshots that each visitor waits for or is being sent.
+    asked: Mutex<HashMap<Visitor, usize>>,
 }
 
 /// Takes a snapshot, or says why there is none.
@@ -44,8 +45,8 @@ const ASKED_AT_ONCE: usize = 2;
 pub enum Visitors {
     /// Clients that know the printed address.
     One { key: Key, address: SocketAddr },
-    /// Users that the proxy has authenticated, each with the token that it passes on.
-    OfProxy,
+    /// Users of a proxy, each with the token that it passes on.
+    OfProxy(Users),
 }
 
 /// What a visitor asks to see.
@@ -104,26 +105,12 @@ async fn respond(server: Arc<Server>, request: Parts) -> Response<Full<Bytes>> {
     let (status, kind, body) = match server.answer(&request) {
         Answer::File(kind, bytes) => (StatusCode::OK, kind, Bytes::copy_from_slice(bytes)),
         Answer::Refused(status, text) => (status, TEXT, Bytes::from(text)),
-        Answer::Snapshot(asked) => match Place::of(&server, &asked) {
-            None => (StatusCode::TOO_MANY_REQUESTS, TEXT, Bytes::from(TOO_MANY)),
-            Some(place) => {
-                // OK because nobody closes it.
-                let turn = Arc::clone(&server.takes).acquire_owned().await;
-                // Reading waits, in a runtime of its own. It goes on when the client has gone, so it keeps its turn.
-                let take = move || {
-                    let _turn = turn;
-                    ((place.server.take)(asked), place)
-                };
-                match tokio::task::spawn_blocking(take).await {
-                    Ok((Ok(taken), place)) => {
-                        (missed, encoding) = (taken.missed, Some(HeaderValue::from_static("gzip")));
-                        let sent = Sent { compressed: taken.compressed, _place: place };
-                        (StatusCode::OK, "application/json", Bytes::from_owner(sent))
-                    }
-                    Ok((Err(problem), _)) => (StatusCode::BAD_GATEWAY, TEXT, Bytes::from(problem)),
-                    Err(_) => (StatusCode::INTERNAL_SERVER_ERROR, TEXT, Bytes::from("cannot read the cluster")),
-                }
+        Answer::Snapshot(asked) => match take(&server, asked).await {
+            Ok((sent, missed_by_it)) => {
+                (missed, encoding) = (missed_by_it, Some(HeaderValue::from_static("gzip")));
+                (StatusCode::OK, "application/json", Bytes::from_owner(sent))
             }
+            Err((status, problem)) => (status, TEXT, Bytes::from(problem)),
         },
     };
     let mut response = Response::new(Full::new(body));
@@ -138,6 +125,27 @@ async fn respond(server: Arc<Server>, request: Parts) -> Response<Full<Bytes>> {
         headers.insert(HeaderName::from_static("x-headroom-missed"), value);
     }
     response
+}
+
+/// Takes a snapshot when it is the visitor's turn, with what could not be read for it.
+async fn take(server: &Arc<Server>, asked: Asked) -> Result<(Sent, Vec<String>), Refusal> {
+    let visitor = match (&server.visitors, &asked.token) {
+        (Visitors::OfProxy(users), Some(token)) => users.visitor(token).await?,
+        _ => Visitor::Owner,
+    };
+    let place = Place::of(server, visitor).ok_or_else(|| (StatusCode::TOO_MANY_REQUESTS, TOO_MANY.to_owned()))?;
+    // OK because nobody closes it.
+    let turn = Arc::clone(&server.takes).acquire_owned().await;
+    // Reading waits, in a runtime of its own. It goes on when the client has gone, so it keeps its turn.
+    let take = move || {
+        let _turn = turn;
+        ((place.server.take)(asked), place)
+    };
+    match tokio::task::spawn_blocking(take).await {
+        Ok((Ok(taken), place)) => Ok((Sent { compressed: taken.compressed, _place: place }, taken.missed)),
+        Ok((Err(problem), _)) => Err((StatusCode::BAD_GATEWAY, problem)),
+        Err(_) => Err((StatusCode::INTERNAL_SERVER_ERROR, "cannot read the cluster".to_owned())),
+    }
 }
 
 /// A snapshot that keeps its visitor's place until the client has read it or is given up.
@@ -155,13 +163,12 @@ impl AsRef<[u8]> for Sent {
 /// A visitor's place among those who wait for a snapshot.
 struct Place {
     server: Arc<Server>,
-    visitor: String,
+    visitor: Visitor,
 }
 
 impl Place {
     /// None if the visitor has as many as one may have.
-    fn of(server: &Arc<Server>, asked: &Asked) -> Option<Self> {
-        let visitor = asked.token.as_ref().map_or_else(String::new, |token| token.reveal().to_owned());
+    fn of(server: &Arc<Server>, visitor: Visitor) -> Option<Self> {
         let mut waiting = server.asked.lock().unwrap_or_else(PoisonError::into_inner);
         let places = waiting.entry(visitor.clone()).or_default();
         (*places < ASKED_AT_ONCE).then(|| {
@@ -218,7 +225,7 @@ impl Server {
         let header = |name: &str| request.headers.get(name).map(|value| value.to_str().unwrap_or("?"));
         let hosts = match &self.visitors {
             Visitors::One { address, .. } => vec![address.to_string(), format!("localhost:{}", address.port())],
-            Visitors::OfProxy => {
+            Visitors::OfProxy(_) => {
                 ["host", "x-forwarded-host"].iter().filter_map(|name| header(name)).map(str::to_owned).collect()
             }
         };
@@ -239,7 +246,7 @@ impl Server {
             return Answer::Refused(StatusCode::METHOD_NOT_ALLOWED, "only GET is supported\n");
         }
         let name = match (&self.visitors, path.split_once('/')) {
-            (Visitors::OfProxy, _) => path,
+            (Visitors::OfProxy(_), _) => path,
             (Visitors::One { key, .. }, Some((guess, name))) if key.is(guess) => name,
             _ => return Answer::Refused(StatusCode::NOT_FOUND, "open the address that kubectl headroom ui printed\n"),
         };
@@ -259,9 +266,9 @@ impl Server {
         if namespace.as_deref().is_some_and(|name| !is_namespace(name)) {
             return Answer::Refused(StatusCode::BAD_REQUEST, "invalid namespace name\n");
         }
-        let token = match self.visitors {
+        let token = match &self.visitors {
             Visitors::One { .. } => None,
-            Visitors::OfProxy => match bearer(request) {
+            Visitors::OfProxy(_) => match bearer(request) {
                 Some(token) => Some(token),
                 None => return Answer::Refused(StatusCode::UNAUTHORIZED, NO_TOKEN),
             },
@@ -299,6 +306,13 @@ mod tests {
         std::fs::write(folder.path().join("index.html"), "page").unwrap();
         let site = Site::read(folder.path()).unwrap();
         (folder, Server::new(site, visitors, Box::new(|_| Err("no cluster".to_owned()))))
+    }
+
+    /// Users whose tokens are their names.
+    fn of_proxy() -> Visitors {
+        Visitors::OfProxy(Users::new(Box::new(|token| {
+            Box::pin(std::future::ready(Ok(Some(token.reveal().to_owned()))))
+        })))
     }
 
     /// The answer to GET, or by another method that stands before the path.
@@ -357,7 +371,7 @@ mod tests {
 
     #[test]
     fn behind_a_proxy_everybody_reads_with_a_token_of_their_own() {
-        let (_folder, server) = server(Visitors::OfProxy);
+        let (_folder, server) = server(of_proxy());
         let (host, token) = (("host", "127.0.0.1:8080"), ("authorization", "Bearer alice"));
         let outside = ("x-forwarded-host", "headroom.example");
         let check = |path: &str, headers: &[(&str, &str)], expected| check(&server, path, headers, expected);
@@ -384,7 +398,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_client_that_hangs_up_keeps_its_turn_until_reading_ends() {
-        let (_folder, server) = server(Visitors::OfProxy);
+        let (_folder, server) = server(of_proxy());
         let (end, is_ended) = std::sync::mpsc::channel::<()>();
         let is_ended = std::sync::Mutex::new(is_ended);
         let take = move |_| {
@@ -420,16 +434,17 @@ mod tests {
 
     #[tokio::test]
     async fn a_visitor_who_gives_up_waiting_gives_up_the_place() {
-        let (_folder, server) = server(Visitors::OfProxy);
+        let (_folder, server) = server(of_proxy());
         let server = Arc::new(server);
         let turns = Arc::clone(&server.takes).acquire_many_owned(2).await;
         let ask = || {
             let request = Request::get("/cluster.json").header("host", "a").header("authorization", "Bearer alice");
             tokio::spawn(respond(Arc::clone(&server), request.body(()).unwrap().into_parts().0))
         };
+        let alice = Visitor::User("alice".to_owned());
         for _ in 0..5 {
             let waiting = [ask(), ask()];
-            while server.asked.lock().unwrap().get("alice") != Some(&2) {
+            while server.asked.lock().unwrap().get(&alice) != Some(&2) {
                 tokio::time::sleep(std::time::Duration::from_millis(5)).await;
             }
             for client in waiting {
@@ -444,7 +459,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_visitor_who_does_not_read_takes_the_memory_of_two_snapshots() {
-        let (_folder, server) = server(Visitors::OfProxy);
+        let (_folder, server) = server(of_proxy());
         let take = |_| Ok(Taken { compressed: b"{}".to_vec(), missed: Vec::new() });
         let server = Arc::new(Server { take: Box::new(take), ..server });
         let ask = |user: &str| {

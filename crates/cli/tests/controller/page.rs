@@ -1,0 +1,182 @@
+//! `headroom-controller serve-ui` behind a proxy that passes on what clients send, at an API server in memory.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use headroom_fixtures::api_server::{kubeconfig, list, not_found, status};
+use headroom_fixtures::http::{FakeServer, Reply, answer, header, method_and_target};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// The program, which reads a cluster of our making.
+struct Page {
+    program: Child,
+    address: String,
+    api_server: FakeServer,
+    _folder: TempDir,
+}
+
+impl Page {
+    fn start(api_server: FakeServer) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let config = folder.path().join("kubeconfig");
+        fs::write(&config, kubeconfig(&[("here", &api_server.url(), "shop")])).unwrap();
+        fs::write(folder.path().join("index.html"), "page").unwrap();
+        let mut program = Command::new(env!("CARGO_BIN_EXE_headroom-controller"))
+            .args(["serve-ui", "--port", "0", "-A", "--site"])
+            .arg(folder.path())
+            .env("KUBECONFIG", &config)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(program.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let address = line.split("http://").nth(1).unwrap().trim().trim_end_matches('/').to_owned();
+        Self { program, address, api_server, _folder: folder }
+    }
+
+    /// Status and body.
+    fn ask(&self, token: &str) -> (u16, String) {
+        ask(&self.address, token)
+    }
+
+    /// Asks with many tokens at the same time, from threads of their own. Returns the status of each answer.
+    fn ask_with_each(&self, tokens: impl Iterator<Item = String>) -> thread::JoinHandle<Vec<u16>> {
+        let clients: Vec<_> = tokens
+            .map(|token| {
+                let address = self.address.clone();
+                thread::spawn(move || ask(&address, &token).0)
+            })
+            .collect();
+        thread::spawn(move || clients.into_iter().map(|client| client.join().unwrap()).collect())
+    }
+
+    /// How many requests with tokens that start so have read the cluster.
+    fn reads(&self, token: &str) -> usize {
+        let bearer = format!("Bearer {token}");
+        let is_theirs = |head: &&String| header(head, "authorization").is_some_and(|value| value.starts_with(&bearer));
+        self.api_server.asked_for("GET ").iter().filter(is_theirs).count()
+    }
+}
+
+impl Drop for Page {
+    fn drop(&mut self) {
+        drop(self.program.kill());
+        drop(self.program.wait());
+    }
+}
+
+fn ask(address: &str, token: &str) -> (u16, String) {
+    let mut connection = TcpStream::connect(address).unwrap();
+    write!(connection, "{}", request(token)).unwrap();
+    let mut answer = Vec::new();
+    connection.read_to_end(&mut answer).unwrap();
+    let answer = String::from_utf8_lossy(&answer);
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
+}
+
+fn request(token: &str) -> String {
+    format!("GET /cluster.json HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {token}\r\nConnection: close\r\n\r\n")
+}
+
+/// A token is `USER/NUMBER`: each user has any number of them.
+fn users_token(head: &str) -> (String, String) {
+    let token = header(head, "authorization").and_then(|value| value.strip_prefix("Bearer ")).unwrap_or_default();
+    let user = token.split('/').next().unwrap_or_default();
+    (user.to_owned(), token.to_owned())
+}
+
+/// An API server that rejects tokens of `nobody`, keeps those of `stuck` waiting, and reads slowly for the account `eve`.
+fn api_server(reviews: bool) -> FakeServer {
+    FakeServer::start_raw(move |head| {
+        let (user, _) = users_token(head);
+        match user.as_str() {
+            "nobody" => {
+                thread::sleep(Duration::from_millis(20));
+                let (code, object) = status(401, "Unauthorized");
+                return answer(code, &object.to_string());
+            }
+            "stuck" => return Reply::Stall(Vec::new()),
+            _ => {}
+        }
+        let name = match user.as_str() {
+            "eve" => "system:serviceaccount:eve:default",
+            other => other,
+        };
+        let (method, target) = method_and_target(head);
+        let path = target.split('?').next().unwrap_or_default();
+        let (code, object): (u16, Value) = match (method, path) {
+            ("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews") if reviews => {
+                (201, json!({"status": {"userInfo": {"username": name}}}))
+            }
+            ("POST", path) => {
+                let resource = path.rsplit('/').next().unwrap_or_default();
+                let refusal = format!(
+                    "{resource}.authentication.k8s.io is forbidden: User {name:?} cannot create resource {resource:?} in \
+                     API group \"authentication.k8s.io\" at the cluster scope"
+                );
+                status(403, &refusal)
+            }
+            (_, "/version") => {
+                if user == "eve" {
+                    thread::sleep(Duration::from_millis(500));
+                }
+                (200, json!({"major": "1", "minor": "30"}))
+            }
+            (_, "/api/v1/pods") => {
+                let pod = json!({"metadata": {"name": "web", "namespace": "shop"}, "spec": {"containers": [{"name": "web"}]}});
+                (200, list(json!([pod])))
+            }
+            (_, path) if path.starts_with("/api/v1/") => (200, list(json!([]))),
+            _ => not_found("x"),
+        };
+        answer(code, &object.to_string())
+    })
+}
+
+/// An account makes as many tokens as it likes, and a proxy may pass on tokens that nobody made.
+fn nobody_is_kept_waiting_by_many_tokens(reviews: bool) {
+    let page = Page::start(api_server(reviews));
+    let tokens = |user: &'static str, count: usize| (0..count).map(move |number| format!("{user}/{number}"));
+    assert_eq!(page.ask("alice/0").0, 200);
+    let own = page.ask_with_each(tokens("eve", 24));
+    thread::sleep(Duration::from_millis(300));
+    let asked = Instant::now();
+    assert_eq!(page.ask("bob/0").0, 200);
+    let waited = asked.elapsed();
+    let statuses = own.join().unwrap();
+    assert!(waited < Duration::from_secs(3), "{waited:?}");
+    assert!(statuses.iter().filter(|status| **status == 429).count() >= 20, "{statuses:?}");
+
+    let statuses = page.ask_with_each(tokens("nobody", 60)).join().unwrap();
+    assert!(statuses.iter().all(|status| matches!(status, 401 | 503)) && statuses.contains(&401), "{statuses:?}");
+    let (status, said) = page.ask("nobody/0");
+    assert!(status == 401 && said.contains("log in again"), "{status} {said}");
+    assert_eq!(page.reads("nobody"), 0);
+
+    // Who was here a moment ago waits for no token of strangers.
+    let strangers = page.ask_with_each(tokens("stuck", 100));
+    thread::sleep(Duration::from_millis(300));
+    let asked = Instant::now();
+    assert_eq!(page.ask("alice/0").0, 200);
+    assert!(asked.elapsed() < Duration::from_secs(3), "{:?}", asked.elapsed());
+    let statuses = strangers.join().unwrap();
+    assert!(asked.elapsed() < Duration::from_secs(9), "{:?}", asked.elapsed());
+    assert!(statuses.iter().all(|status| matches!(status, 502 | 503)), "{statuses:?}");
+    assert_eq!((page.reads("stuck"), page.ask("carol/0").0), (0, 200));
+}
+
+#[test]
+fn many_tokens_of_one_account_and_invented_ones_keep_nobody_waiting() {
+    nobody_is_kept_waiting_by_many_tokens(true);
+}
+
+#[test]
+fn many_tokens_keep_nobody_waiting_where_the_api_server_has_no_self_subject_reviews() {
+    nobody_is_kept_waiting_by_many_tokens(false);
+}
