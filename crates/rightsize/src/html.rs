@@ -488,7 +488,7 @@ fn in_one_unit<'q>(
     resource: Resource,
     amounts: impl IntoIterator<Item = &'q Quantity>,
 ) -> (impl Fn(&Quantity) -> String, &'static str) {
-    let unit = Unit::of(resource.name(), amounts);
+    let unit = Unit::of_change(resource.name(), &amounts.into_iter().collect::<Vec<_>>());
     let behind = match unit {
         Unit::MiB => " MiB",
         Unit::GiB => " GiB",

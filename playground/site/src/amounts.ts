@@ -41,10 +41,16 @@ function numberIn({ size, decimals }: Unit, value: number): string {
   return rounded(amount, digits);
 }
 
-/** Numbers in one unit, whose name stands behind all of them: `0.50`, `24.4`; `512`, `2,048` and `MiB`. */
+/**
+ * Numbers in one unit, whose name stands behind all of them: `0.50`, `24.4`; `512`, `2,048` and `MiB`. It is MiB where two
+ * neighbors differ by less than GiB show: not `2.0 → 2.0 GiB`.
+ */
 export function inOneUnit(resource: string, values: number[]): { numbers: string[]; unit: string } {
   const unit = unitOf(resource, values);
-  return { numbers: values.map((value) => numberIn(unit, value)), unit: unit.name };
+  const numbers = values.map((value) => numberIn(unit, value));
+  const readAlike = numbers.some((number, index) => number === numbers[index + 1] && values[index] !== values[index + 1]);
+  if (unit === GIBIBYTES && readAlike) return { numbers: values.map((value) => numberIn(MEBIBYTES, value)), unit: MEBIBYTES.name };
+  return { numbers, unit: unit.name };
 }
 
 /** An amount of a resource by the resource's name: `0.50` of `cpu`, `45.7 GiB` of `requests.memory`, `17` of `pods`. */
