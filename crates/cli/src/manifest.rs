@@ -6,6 +6,8 @@ use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use headroom_kube::shell::quoted;
+
 pub use headroom_dryrun::manifest::{Malformed, Manifest, Origin, documents, read_each, read_text};
 
 /// Why manifests cannot be read.
@@ -18,15 +20,20 @@ pub enum ManifestError {
     #[error(
         "`{}` is not built: kubectl, which -k needs, is not in PATH; pipe what kustomize builds: kustomize build {} | \
          kubectl headroom … -f -",
-        .folder.display(), .folder.display()
+        .folder.display(), word(.folder)
     )]
     NoKubectl { folder: PathBuf },
     #[error("`kubectl kustomize {}` failed: {said}", .folder.display())]
     Kustomize { folder: PathBuf, said: String },
-    #[error("`{}` is a Helm chart: run `helm template {} | kubectl headroom check -f -` instead", .folder.display(), .folder.display())]
+    #[error("`{}` is a Helm chart: run `helm template {} | kubectl headroom check -f -` instead", .folder.display(), word(.folder))]
     HelmChart { folder: PathBuf },
     #[error(transparent)]
     Malformed(#[from] Malformed),
+}
+
+/// A path as one word of a command: whoever named a folder is not who runs the command.
+fn word(path: &Path) -> String {
+    quoted(&path.display().to_string())
 }
 
 /// Says that a file cannot be read.

@@ -3,6 +3,7 @@
 //!
 //! Modules in reading order.
 
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 #![expect(clippy::disallowed_methods, reason = "this is where the names of others are cleaned")]
 
 pub mod clean;

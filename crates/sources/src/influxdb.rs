@@ -22,7 +22,7 @@ use headroom_kube::shell;
 use headroom_usage::sample::{Batch, Container, OomKill, Resource, Series, Window};
 
 use self::images::Images;
-use self::query::{CONTAINER, IMAGE, LIST_MEASUREMENTS, POD, Questions, Schema};
+use self::query::{CONTAINER, IMAGE, LIST_MEASUREMENTS, Literal, POD, Questions, Schema};
 use super::http::{Endpoint, Http};
 use super::{Reach, Sink, Source, SourceError};
 use crate::json_stream::{self, Pieces, Shape};
@@ -133,7 +133,7 @@ impl InfluxDb {
     async fn images(&self, known: &Known, namespace: &str, window: Window) -> Result<Images, SourceError> {
         let mut images = Images::default();
         if !known.schema.has_images_on_usage() {
-            let question = known.questions().images(namespace, window);
+            let question = known.questions().images(Literal(namespace), window);
             self.api.ask::<Point>(&known.database, &question, &mut |series| images.take(&series)).await?;
         }
         Ok(images)
@@ -227,7 +227,7 @@ impl Api {
             let names: Vec<_> = values.iter().take(MOST_NAMES).map(|value| format!("`{value}`")).collect();
             let more = if values.len() > MOST_NAMES { ", …" } else { "" };
             let example = values.first().map_or("", String::as_str);
-            let condition = shell::quoted(&format!("{tag} = {}", query::quoted(example)));
+            let condition = shell::quoted(&format!("{tag} = {}", Literal(example)));
             format!(
                 "database `{}` has the usage of several clusters (tag `{tag}`: {}{more}): which one is this? Say so with \
                  --where {condition}",
@@ -301,7 +301,7 @@ impl Source for InfluxDb {
         let mut unmatched = BTreeSet::new();
         let storage = (self.ephemeral_storage && *schema == Schema::Telegraf).then_some(Resource::EphemeralStorage);
         for resource in RESOURCES.into_iter().chain(storage) {
-            let question = known.questions().usage(resource, namespace, window, self.step_seconds);
+            let question = known.questions().usage(resource, Literal(namespace), window, self.step_seconds);
             self.api
                 .ask::<Point>(database, &question, &mut |series| {
                     let (pod, name) = (series.tag(POD), series.tag(CONTAINER));
@@ -329,7 +329,7 @@ impl Source for InfluxDb {
         }
         if !schema.has_images_on_usage() {
             let mut found = Vec::new();
-            let question = known.questions().kills(namespace, window);
+            let question = known.questions().kills(Literal(namespace), window);
             self.api.ask::<Point>(database, &question, &mut |series| found.push(series)).await?;
             let kills = kills(&found, namespace, window, &images);
             if !kills.is_empty() {

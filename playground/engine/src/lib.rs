@@ -3,6 +3,8 @@
 //! It runs in a worker of the browser, as wasm. Everything is JSON text, in and out, so that tests call the same functions
 //! natively. No rule is decided here: that is the core's, by way of `headroom_dryrun`.
 
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
 #[cfg(target_arch = "wasm32")]
 mod browser;
 mod diff;

@@ -11,6 +11,7 @@ use anyhow::Context;
 use headroom_dryrun::evaluate::{Evaluation, bounds_first};
 use headroom_dryrun::recording::redact::Redaction;
 use headroom_dryrun::recording::{file_name, session};
+use headroom_kube::shell::quoted;
 use headroom_report::{Exit, Page};
 use serde_json::{Value, json};
 
@@ -67,22 +68,21 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
 /// Writes the recording of an evaluation, and says what was written and how to replay it.
 fn write(page: &mut Page, folder: &Path, evaluation: &Evaluation, settings: &Value) -> anyhow::Result<()> {
     let name = file_name(evaluation);
-    let write = |ending: &str, text: &str| -> anyhow::Result<PathBuf> {
+    // Returns the path as a word of the command.
+    let write = |ending: &str, text: &str| -> anyhow::Result<String> {
         let path = folder.join(format!("{name}.{ending}"));
         fs::write(&path, text).with_context(|| format!("cannot write `{}`", path.display()))?;
-        Ok(path)
+        Ok(quoted(&path.display().to_string()))
     };
     let request = write("request.json", &headroom_report::json(&evaluation.request)?)?;
     let session = write("session.yml", &session::text(&evaluation.exchanges))?;
     let mut command = format!(
-        "kwctl run --allow-context-aware -r {} \\\n    --replay-host-capabilities-interactions {}",
-        request.display(),
-        session.display()
+        "kwctl run --allow-context-aware -r {request} \\\n    --replay-host-capabilities-interactions {session}"
     );
     let mut add = |argument: &str| command.push_str(&format!(" \\\n    {argument}"));
     if *settings != json!({}) {
         let settings = write("settings.json", &headroom_report::json(settings)?)?;
-        add(&format!("--settings-path {}", settings.display()));
+        add(&format!("--settings-path {settings}"));
     }
     add("annotated-policy.wasm");
     let read = evaluation.exchanges.len();

@@ -166,6 +166,7 @@ fn templates_and_charts_are_told_what_to_run() {
     let folder = folder(&[
         ("chart/Chart.yaml", "apiVersion: v2\nname: shop\nversion: 1.0.0\n"),
         ("chart/templates/pod.yaml", template),
+        ("$(id)/Chart.yaml", "name: shop\n"),
         ("good.yaml", &pod("a", "{}")),
     ]);
     let check = |arguments: &[&str], expected: &str| {
@@ -178,6 +179,7 @@ fn templates_and_charts_are_told_what_to_run() {
     check(&["chart/Chart.yaml"], &format!("error: {chart}\n"));
     check(&[".", "-R"], "`./chart` is a Helm chart");
     check(&[".", "-R"], "admitted   pod/a");
+    check(&["$(id)"], "run `helm template '$(id)' | kubectl headroom check -f -` instead");
     check(
         &["chart/templates/pod.yaml"],
         "unrendered Helm template: run `helm template CHART | kubectl headroom check -f -` instead",

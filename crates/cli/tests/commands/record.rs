@@ -45,11 +45,11 @@ fn settings_and_unreadable_objects_are_recorded_too() {
     let to = folder(&[("settings.yaml", settings), ("app.yaml", &pod("a", "{limits: {memory: 2Gi}}"))]);
     let said = headroom(
         to.path(),
-        &["record", "-f", "app.yaml", "--offline", "--settings", "settings.yaml", "--to", "report"],
+        &["record", "-f", "app.yaml", "--offline", "--settings", "settings.yaml", "--to", "my report"],
     );
     assert_eq!(said.code, 0, "{}", said.err);
-    assert!(said.out.contains("--settings-path report/pod-a.settings.json"), "{}", said.out);
-    let answer = replay(&to.path().join("report"), "pod-a");
+    assert!(said.out.contains("--settings-path 'my report/pod-a.settings.json'"), "{}", said.out);
+    let answer = replay(&to.path().join("my report"), "pod-a");
     // The namespace is unknown here, and the policy does not guess.
     assert_eq!(answer["accepted"], false);
     assert!(answer["message"].as_str().unwrap().contains("Namespace"), "{answer}");

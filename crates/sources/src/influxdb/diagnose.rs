@@ -6,7 +6,7 @@ use headroom_usage::sample::Window;
 
 use super::answer::Point;
 use super::images::Images;
-use super::query::{CONTAINER, IMAGE, POD};
+use super::query::{CONTAINER, IMAGE, Literal, POD};
 use super::{Api, Known, NAME_IT, Options, RESOURCES, no_schema};
 use crate::SourceError;
 use crate::diagnosis::{self, Finding, duration};
@@ -68,7 +68,7 @@ async fn named_by_inventory(api: &Api, known: &Known, seen: &Names, window: Wind
     let mut named = Names::new();
     for namespace in namespaces {
         let mut images = Images::default();
-        let question = known.questions().images(namespace, window);
+        let question = known.questions().images(Literal(namespace), window);
         api.ask::<Point>(&known.database, &question, &mut |series| images.take(&series)).await?;
         let of_namespace = seen.iter().filter(|[of, ..]| of == namespace);
         named.extend(of_namespace.filter(|[_, pod, container]| images.knows(pod, container)).cloned());

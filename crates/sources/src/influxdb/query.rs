@@ -1,5 +1,7 @@
 //! The questions, as InfluxQL text. Nothing is sent from here.
 
+use std::fmt;
+
 use headroom_usage::sample::{Resource, Window};
 
 /// How the data is laid out, by who wrote it.
@@ -102,7 +104,7 @@ impl Questions<'_> {
     /// Usage of one namespace by container, one value a step, told at the step's beginning. The peak of memory and the
     /// mean of CPU, which is a mean already. Several points in a step (a finer resolution, a container told of by two
     /// nodes) become one, and a step without any stays a gap.
-    pub fn usage(&self, resource: Resource, namespace: &str, window: Window, step_seconds: u32) -> String {
+    pub fn usage(&self, resource: Resource, namespace: Literal<'_>, window: Window, step_seconds: u32) -> String {
         let (measurement, field) = self.schema.metric(resource);
         let amount = match resource {
             Resource::Cpu => format!("MEAN(\"{field}\")"),
@@ -111,26 +113,24 @@ impl Questions<'_> {
             Resource::EphemeralStorage => format!("MAX(\"{field}\") + MAX(\"logsfs_used_bytes\")"),
         };
         format!(
-            "SELECT {amount} FROM \"{measurement}\" WHERE {}\"{}\" = {} AND {} \
+            "SELECT {amount} FROM \"{measurement}\" WHERE {}\"{}\" = {namespace} AND {} \
              GROUP BY time({step_seconds}s), {} fill(none)",
             self.of_containers(),
             self.schema.namespace(),
-            quoted(namespace),
             within(window),
             self.container(),
         )
     }
 
     /// When each image of each container of a namespace was told last, up to the window's end.
-    pub fn images(&self, namespace: &str, window: Window) -> String {
+    pub fn images(&self, namespace: Literal<'_>, window: Window) -> String {
         let Window { from, to } = window;
         format!(
-            "SELECT LAST(\"restarts_total\") FROM \"{}\" WHERE {}\"{}\" = {} AND \"{IMAGE_NAME}\" != '' AND {} \
+            "SELECT LAST(\"restarts_total\") FROM \"{}\" WHERE {}\"{}\" = {namespace} AND \"{IMAGE_NAME}\" != '' AND {} \
              GROUP BY \"{POD}\", \"{CONTAINER}\", \"{IMAGE_NAME}\", \"{IMAGE_VERSION}\"",
             self.schema.measurement(Resource::Memory),
             self.of_containers(),
             self.schema.namespace(),
-            quoted(namespace),
             within(Window { from: from - INVENTORY_SECONDS, to }),
         )
     }
@@ -138,15 +138,14 @@ impl Questions<'_> {
     /// The first time within a day before the window's end at which each container was down for want of memory, with its
     /// limit. One that stays down, as a job's does, is told of again each time, but its first time lies in one window
     /// only.
-    pub fn kills(&self, namespace: &str, window: Window) -> String {
+    pub fn kills(&self, namespace: Literal<'_>, window: Window) -> String {
         let Window { from, to } = window;
         format!(
-            "SELECT FIRST(\"resource_limits_memory_bytes\") FROM \"{}\" WHERE {}\"{}\" = {} AND {} \
+            "SELECT FIRST(\"resource_limits_memory_bytes\") FROM \"{}\" WHERE {}\"{}\" = {namespace} AND {} \
              AND (\"state_reason\" = '{KILLED}' OR \"terminated_reason\" = '{KILLED}') GROUP BY \"{POD}\", \"{CONTAINER}\"",
             self.schema.measurement(Resource::Memory),
             self.of_containers(),
             self.schema.namespace(),
-            quoted(namespace),
             within(Window { from: from - DAY_SECONDS, to }),
         )
     }
@@ -220,9 +219,14 @@ fn within(window: Window) -> String {
     format!("time >= {}s AND time < {}s", window.from, window.to)
 }
 
-/// A string of InfluxQL, with nothing in it that could end it.
-pub fn quoted(text: &str) -> String {
-    format!("'{}'", text.replace('\\', "\\\\").replace('\'', "\\'").replace('\n', "\\n"))
+/// A text from elsewhere as a string of InfluxQL, with nothing in it that could end it.
+#[derive(Debug, Clone, Copy)]
+pub struct Literal<'a>(pub &'a str);
+
+impl fmt::Display for Literal<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "'{}'", self.0.replace('\\', "\\\\").replace('\'', "\\'").replace('\n', "\\n"))
+    }
 }
 
 #[cfg(test)]
@@ -233,7 +237,7 @@ mod tests {
 
     fn check(schema: Schema, resource: Resource, namespace: &str, expected: &str) {
         let questions = Questions { schema, condition: "" };
-        assert_eq!(questions.usage(resource, namespace, WINDOW, 60), expected);
+        assert_eq!(questions.usage(resource, Literal(namespace), WINDOW, 60), expected);
     }
 
     #[test]
@@ -270,9 +274,9 @@ mod tests {
         for schema in Schema::ALL {
             let questions = of(schema);
             for question in [
-                questions.usage(Resource::Cpu, "shop", WINDOW, 60),
-                questions.images("shop", WINDOW),
-                questions.kills("shop", WINDOW),
+                questions.usage(Resource::Cpu, Literal("shop"), WINDOW, 60),
+                questions.images(Literal("shop"), WINDOW),
+                questions.kills(Literal("shop"), WINDOW),
                 questions.namespaces(),
                 questions.clusters(),
                 questions.oldest(),

@@ -1,5 +1,8 @@
 //! The questions, as PromQL text. Nothing is sent from here.
 //!
+//! Names from clusters come here as lists of texts or as [`Match`], so that none gets into a question without being quoted:
+//! a list cannot be formatted, and a `Match` is quoted.
+//!
 //! A question joins nothing: what a container's image is comes as a question of its
 //! own and is matched here, because a join inside PromQL fails as a whole when two series claim the same container,
 //! and costs the store more.
@@ -139,20 +142,20 @@ impl Queries<'_> {
     }
 
     /// The image of each container and init container, while it is known.
-    pub fn images(&self, namespace: &str, state: &State) -> Question {
+    pub fn images(&self, namespaces: &[&str], state: &State) -> Question {
         let Place { pod, container, .. } = &state.place;
         let part = |metric: &str| {
-            let selector = self.state_selector(state, metric, &[namespace], &[(&state.image, PRESENT)]);
+            let selector = self.state_selector(state, metric, namespaces, &[(&state.image, PRESENT)]);
             format!("max by ({pod}, {container}, {}) ({selector})", state.image)
         };
         Question(format!("{} or {}", part(&state.info), part(INIT_INFO)))
     }
 
     /// Containers while their last end was for want of memory; they have been started again since.
-    pub fn killed_and_restarted(&self, namespace: &str, state: &State) -> Question {
+    pub fn killed_and_restarted(&self, namespaces: &[&str], state: &State) -> Question {
         let Place { pod, container, .. } = &state.place;
         let part = |metric: &str| {
-            let selector = self.state_selector(state, metric, &[namespace], &[("reason", Match::Is("OOMKilled"))]);
+            let selector = self.state_selector(state, metric, namespaces, &[("reason", Match::Is("OOMKilled"))]);
             format!("max by ({pod}, {container}) ({selector} == 1)")
         };
         Question(format!(
@@ -164,50 +167,49 @@ impl Queries<'_> {
 
     /// Containers that ended for want of memory in pods that failed for good: those are not started again, so no
     /// restart will tell of them.
-    pub fn killed_for_good(&self, namespace: &str, state: &State) -> Question {
+    pub fn killed_for_good(&self, namespaces: &[&str], state: &State) -> Question {
         let Place { pod, container, .. } = &state.place;
         let reason = self.state_selector(
             state,
             "kube_pod_container_status_terminated_reason",
-            &[namespace],
+            namespaces,
             &[("reason", Match::Is("OOMKilled"))],
         );
-        let failed =
-            self.state_selector(state, "kube_pod_status_phase", &[namespace], &[("phase", Match::Is("Failed"))]);
+        let failed = self.state_selector(state, "kube_pod_status_phase", namespaces, &[("phase", Match::Is("Failed"))]);
         Question(format!("max by ({pod}, {container}) ({reason} == 1) and on ({pod}) max by ({pod}) ({failed} == 1)"))
     }
 
     /// How often the containers of these pods were started again.
-    pub fn restarts(&self, namespace: &str, state: &State, pods: Match<'_>) -> Question {
-        self.restarts_by(namespace, state, pods, |selector| selector.to_string())
+    pub fn restarts(&self, namespaces: &[&str], state: &State, pods: Match<'_>) -> Question {
+        self.restarts_by(namespaces, state, pods, |selector| selector.to_string())
     }
 
     /// How often they had been started again when that was told last, in so many seconds.
-    pub fn restarts_before(&self, namespace: &str, state: &State, pods: Match<'_>, seconds: i64) -> Question {
-        self.restarts_by(namespace, state, pods, |selector| format!("last_over_time({selector}[{seconds}s])"))
+    pub fn restarts_before(&self, namespaces: &[&str], state: &State, pods: Match<'_>, seconds: i64) -> Question {
+        self.restarts_by(namespaces, state, pods, |selector| format!("last_over_time({selector}[{seconds}s])"))
     }
 
     fn restarts_by(
         &self,
-        namespace: &str,
+        namespaces: &[&str],
         state: &State,
         pods: Match<'_>,
         over: impl Fn(Selector) -> String,
     ) -> Question {
         let Place { pod, container, .. } = &state.place;
         let part = |metric: &str| {
-            let selector = over(self.state_selector(state, metric, &[namespace], &[(pod, pods)]));
+            let selector = over(self.state_selector(state, metric, namespaces, &[(pod, pods)]));
             format!("max by ({pod}, {container}) ({selector})")
         };
         Question(format!("{} or {}", part(RESTARTS), part("kube_pod_init_container_status_restarts_total")))
     }
 
     /// The memory limits of these pods' containers.
-    pub fn memory_limits(&self, namespace: &str, state: &State, pods: Match<'_>) -> Question {
+    pub fn memory_limits(&self, namespaces: &[&str], state: &State, pods: Match<'_>) -> Question {
         let Place { pod, container, .. } = &state.place;
         let part = |metric: &str| {
             let selector =
-                self.state_selector(state, metric, &[namespace], &[("resource", Match::Is("memory")), (pod, pods)]);
+                self.state_selector(state, metric, namespaces, &[("resource", Match::Is("memory")), (pod, pods)]);
             format!("max by ({pod}, {container}) ({selector})")
         };
         let [of_main, of_init] =
@@ -497,7 +499,7 @@ mod tests {
         check(
             &names,
             "",
-            |queries| queries.images("shop", &state),
+            |queries| queries.images(&["shop"], &state),
             r#"max by (pod, container, image_spec) (kube_pod_container_info{namespace="shop",image_spec!=""}) or max by (pod, container, image_spec) (kube_pod_init_container_info{namespace="shop",image_spec!=""})"#,
         );
     }

@@ -196,7 +196,7 @@ impl Reader {
         let step = i64::from(self.step_seconds);
         let after = LATER_SECONDS.div_euclid(step).max(1) * step;
         let longer = Window { from: window.from, to: window.to + after };
-        self.range(&self.queries().images(namespace, state), longer, &mut |row| {
+        self.range(&self.queries().images(&[namespace], state), longer, &mut |row| {
             images.add(&row, state);
             Ok(())
         })
@@ -204,7 +204,7 @@ impl Reader {
         if images.is_empty() {
             // It may have been away, and have told before.
             let before = Window { from: window.from - BEFORE_SECONDS, to: window.from };
-            let question = self.queries().images(namespace, state);
+            let question = self.queries().images(&[namespace], state);
             let mut add = |row| {
                 images.add(&row, state);
                 Ok(())
@@ -230,8 +230,8 @@ impl Reader {
             Ok::<_, SourceError>(found)
         };
         let mut states = oom::States {
-            killed_and_restarted: timelines(queries.killed_and_restarted(namespace, state)).await?,
-            killed_for_good: timelines(queries.killed_for_good(namespace, state)).await?,
+            killed_and_restarted: timelines(queries.killed_and_restarted(&[namespace], state)).await?,
+            killed_for_good: timelines(queries.killed_for_good(&[namespace], state)).await?,
             ..oom::States::default()
         };
         if states.killed_and_restarted.is_empty() && states.killed_for_good.is_empty() {
@@ -242,9 +242,9 @@ impl Reader {
         let pods: Vec<&str> = pods.iter().map(String::as_str).collect();
         // Any, if there are too many to name.
         let pods = if pods.len() > MOST_NAMED_PODS { PRESENT } else { Match::OneOf(&pods) };
-        states.restarts = timelines(queries.restarts(namespace, state, pods)).await?;
+        states.restarts = timelines(queries.restarts(&[namespace], state, pods)).await?;
         if states.lacks_restarts(window) {
-            let question = queries.restarts_before(namespace, state, pods, oom::AWAY_SECONDS);
+            let question = queries.restarts_before(&[namespace], state, pods, oom::AWAY_SECONDS);
             // The step before the first.
             let at = Window { from: wide.from - step, to: wide.from };
             let mut add = |row| {
@@ -257,7 +257,7 @@ impl Reader {
         if kills.is_empty() {
             return Ok(Vec::new());
         }
-        let limits = timelines(queries.memory_limits(namespace, state, pods)).await?;
+        let limits = timelines(queries.memory_limits(&[namespace], state, pods)).await?;
         let limit_of = |pod: &str, container: &str, at: i64| {
             // The limit of before: a Deployment that was given more has other pods by now.
             limits.before(pod, container, at).or_else(|| limits.peak(pod, container, at, oom::LOOK_BACK_SECONDS))

@@ -159,6 +159,6 @@ mod tests {
     fn the_commands_lead_to_the_same_cluster() {
         let cluster = Chosen { context: Some("it's".to_owned()), user: Some("eve".to_owned()), ..Chosen::default() };
         let target = Target { cluster, ..Target::default() };
-        assert_eq!(kubectl(&target), "kubectl --context \"it's\" --as 'eve'");
+        assert_eq!(kubectl(&target), "kubectl --context \"it's\" --as eve");
     }
 }
