@@ -10,6 +10,7 @@
 
 pub mod secret;
 
+mod credentials;
 pub mod proxy;
 
 pub mod kubeconfig;

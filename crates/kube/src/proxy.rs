@@ -9,6 +9,10 @@ use std::net::IpAddr;
 
 use http::Uri;
 use hyper_util::client::proxy::matcher::Matcher;
+use kube::client::ClientBuilder;
+use tower::util::AndThenLayer;
+
+use crate::credentials::Credentials;
 
 /// The proxies that the environment names.
 pub struct Proxies {
@@ -58,7 +62,7 @@ fn is_this_machine(url: &Uri) -> bool {
         || address.is_ok_and(|address| address.is_loopback() || is_link_local(address))
 }
 
-/// A client as `config` describes it. The text of an error holds no password.
+/// A client as `config` describes it. No text of an error contains a password or token of the kubeconfig.
 pub fn client(config: kube::Config) -> Result<kube::Client, kube::Error> {
     if let Some(proxy) = &config.proxy_url
         && !matches!(proxy.scheme_str(), Some("http" | "https" | "socks5"))
@@ -66,7 +70,9 @@ pub fn client(config: kube::Config) -> Result<kube::Client, kube::Error> {
         // kube's own error quotes the URL.
         return Err(kube::Error::Service("the URL of a proxy must start with http://, https:// or socks5://".into()));
     }
-    kube::Client::try_from(config)
+    let credentials = Credentials::of(&config.auth_info);
+    let conceal = AndThenLayer::new(move |response| credentials.clone().conceal(response));
+    Ok(ClientBuilder::try_from(config)?.with_layer(&conceal).build())
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::fs;
 use std::sync::Mutex;
 
 use headroom_fixtures::api_server::{kubeconfig, list, not_found, status};
-use headroom_fixtures::http::{FakeServer, answer};
+use headroom_fixtures::http::{FakeServer, answer, header};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -186,6 +186,25 @@ fn forbidden_reads_are_reported_and_exit_with_2() {
     // Other reasons still refuse.
     let live = Live::start(json!({RANGES: Value::Null, QUOTAS: list(json!([team("3")]))}));
     assert_eq!(live.headroom(&["check", "-f", "app.yaml"]).code, 1);
+}
+
+#[test]
+fn no_error_shows_a_credential_that_the_server_repeats() {
+    let server = FakeServer::start(|head| {
+        let sent = header(head, "authorization").unwrap_or_default();
+        let (code, object) = status(403, &format!("no limits for `{sent}`"));
+        answer(code, &object.to_string())
+    });
+    let check = |user: &str| {
+        let kubeconfig = kubeconfig(&[("here", &server.url(), "shop")]).replace(r#""user":{}"#, user);
+        let files = [("kubeconfig", kubeconfig.as_str()), ("app.yaml", &pod("a", "{}")), ("token", "s3cret")];
+        let folder = folder(&files);
+        let said = headroom(folder.path(), &["check", "-f", "app.yaml", "--kubeconfig", "kubeconfig"]);
+        assert_eq!(said.code, 2, "{}", said.err);
+        assert!(said.out.contains("no limits for `Bearer ***`") && !said.out.contains("s3cret"), "{}", said.out);
+    };
+    check(r#""user":{"token":"s3cret"}"#);
+    check(r#""user":{"tokenFile":"token"}"#);
 }
 
 #[test]
