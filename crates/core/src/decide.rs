@@ -87,7 +87,8 @@ impl<'d> Draft<'d> {
             }
             if plan.kind == RequestKind::Workload && plan.adds_pods(request) {
                 let templates = rollout::claim_templates(request, object.node)?;
-                warn_of_claims(&mut decision, limits::check_claim_templates(&templates, &ranges)?);
+                // Nothing is refused by them: a StatefulSet that is restored finds its claims there, and creates none.
+                warn_of_limits(&mut decision, CLAIMS, &limits::check_claim_templates(&templates, &ranges)?);
             }
         }
         Ok(Self { pods, decision })
@@ -185,16 +186,12 @@ fn add_limit_breaches<'d>(
         decision.violations.push(Violation::Limits { resource, name, is_workload, breaches });
         return;
     }
-    for (text, advice) in breaches.by_text() {
-        let text = || format!("{}: {text}; {}", would_be_rejected(is_workload), advice.join("; "));
-        decision.warn(|| (Cause::Limits, text()));
-    }
+    warn_of_limits(decision, would_be_rejected(is_workload), &breaches);
 }
 
-/// Nothing is refused by them: a StatefulSet that is restored finds its claims there, and creates none.
-fn warn_of_claims(decision: &mut Decision<'_>, breaches: limits::Breaches<'_>) {
+fn warn_of_limits(decision: &mut Decision<'_>, what: &str, breaches: &limits::Breaches<'_>) {
     for (text, advice) in breaches.by_text() {
-        decision.warn(|| (Cause::Limits, format!("its claims would be rejected: {text}; {}", advice.join("; "))));
+        decision.warn(|| (Cause::Limits, format!("{what}: {text}; {}", advice.join("; "))));
     }
 }
 
@@ -225,6 +222,8 @@ fn add_quota_breaches<'d>(
 fn of_missing<'d>(missing: &Missing<'d>) -> (Cause<'d>, String) {
     (Cause::MissingContext(missing.clone()), missing.warning())
 }
+
+const CLAIMS: &str = "its claims would be rejected";
 
 fn would_be_rejected(is_workload: bool) -> &'static str {
     if is_workload { "its pods would be rejected" } else { "would be rejected" }

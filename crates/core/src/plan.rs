@@ -142,7 +142,7 @@ impl Plan {
 
     /// True if a workload gets pods that it did not have.
     pub fn adds_pods(&self, request: &Request<'_>) -> bool {
-        self.rollout.as_ref().map_or(request.is_create(), |rollout| rollout.wanted > rollout.present)
+        self.rollout.as_ref().map_or(request.is_create(), Rollout::adds_pods)
     }
 
     pub fn needs_limit_ranges(&self) -> bool {

@@ -74,13 +74,12 @@ fn shortage(
     let mut parts = Vec::new();
     let mut top = None;
     for (excess, (reserved, unfinished)) in excesses.iter().zip(&short.reserved) {
-        let free = if excess.used < excess.hard { excess.hard.minus(&excess.used) } else { Quantity::ZERO };
         let held = match unfinished {
             0 => String::new(),
             1 => format!(", {reserved} of used reserved by 1 unfinished request"),
             more => format!(", {reserved} of used reserved by {more} unfinished requests"),
         };
-        parts.push(format!("{} short by {} ({free} available{held})", excess.name, excess.requested.minus(&free)));
+        parts.push(excess.shortage(&held));
         if top.is_none() {
             // For an ancestor, only its children are named: a tenant must not learn another tenant's namespaces.
             let consumers = consumers(&node.quota, &excess.name);

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use crate::amount::{Quantity, ResourceName};
+use crate::amount::{Family, Quantity, ResourceName};
 use crate::cluster::resource_quota::ScopeRequirement;
 use crate::truncate::{Names, count_of};
 
@@ -191,14 +191,37 @@ impl Breach<'_> {
 impl Excess<'_> {
     /// `requests.cpu short by 500m (1500m available)`
     fn text(&self) -> String {
-        let Self { name, requested, used, hard, origins } = self;
-        let free = super::free(hard, used);
-        let mut text = format!("{name} short by {} ({free} available)", requested.minus(&free));
-        if !origins.is_empty() {
-            text.push_str(&format!(" [{}]", origins.joined("; ")));
+        let mut text = self.shortage("");
+        if !self.origins.is_empty() {
+            text.push_str(&format!(" [{}]", self.origins.joined("; ")));
         }
         text
     }
+
+    /// The same, with something to add about what is available.
+    pub fn shortage(&self, more: &str) -> String {
+        let free = super::free(&self.hard, &self.used);
+        let [missing, available] = [(&self.requested.minus(&free), true), (&free, false)]
+            .map(|(amount, is_rounded_up)| readable(&self.name, amount, is_rounded_up));
+        format!("{} short by {missing} ({available} available{more})", self.name)
+    }
+}
+
+/// An amount for people: bytes that have no short exact text are rounded to MiB. `600M`, `about 1987Mi`
+fn readable(name: &str, amount: &Quantity, is_rounded_up: bool) -> String {
+    const MEBI: i64 = 1 << 20;
+    const SHORT: usize = 7;
+    let exact = amount.to_string();
+    let is_bytes = name.ends_with("memory") || name.ends_with("storage") || name.contains("hugepages-");
+    if exact.len() <= SHORT || !is_bytes || amount.is_out_of_range() {
+        return exact;
+    }
+    let others = [Family::DecimalSi, Family::BinarySi].map(|family| amount.to_family(family).to_string());
+    others.into_iter().find(|text| text.len() <= SHORT).unwrap_or_else(|| {
+        let bytes = amount.value();
+        let over = is_rounded_up && bytes % MEBI > 0;
+        format!("about {}Mi", bytes / MEBI + i64::from(over))
+    })
 }
 
 impl Growth {
@@ -230,5 +253,25 @@ impl Growth {
             text.push_str(&format!(" ({assumption})"));
         }
         text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_short_and_advice_that_is_followed_helps() {
+        let check = |name: &'static str, requested: &str, used: &str, hard: &str, expected: &str| {
+            let [requested, used, hard] = [requested, used, hard].map(|text| text.parse().unwrap());
+            let excess = Excess { name: name.into(), requested, used, hard, origins: Names::default() };
+            assert_eq!(excess.text(), format!("{name} short by {expected}"));
+        };
+        check("limits.memory", "2684354560", "2210612736", "4Gi", "600M (about 1987Mi available)");
+        check("requests.storage", "4Gi", "2210612737", "4Gi", "about 2109Mi (about 1987Mi available)");
+        check("memory", "3Gi", "1Gi", "3Gi", "1Gi (2Gi available)");
+        check("memory", "200M", "0", "104857600", "about 91Mi (100Mi available)");
+        check("memory", "1Gi", "3Gi", "2Gi", "1Gi (0 available)");
+        check("count/pods", "12345678", "0", "12345670", "8 (12345670 available)");
     }
 }

@@ -44,14 +44,16 @@ pub fn check_claims<'d>(
     bounds: &Bounds<'_, 'd>,
     tenant: &[ResourceQuota<'d>],
 ) -> Result<Outcome<'d>, Malformed> {
-    let (wanted, present) = (rollout.wanted, rollout.present);
-    if is_unbounded(bounds, tenant) || templates.is_empty() || wanted <= present {
+    if is_unbounded(bounds, tenant) || templates.is_empty() || !rollout.adds_pods() {
         return Ok(Outcome::default());
     }
     let claims: Vec<_> =
         templates.iter().map(|claim| Planned::of(Object::of_claim(*claim), bounds)).collect::<Result<_, _>>()?;
-    let adding =
-        Rollout { assumption: Some(NEW_CLAIMS), is_uncertain: true, ..Rollout::adding(wanted, present, rollout.noun) };
+    let adding = Rollout {
+        assumption: Some(NEW_CLAIMS),
+        is_uncertain: true,
+        ..Rollout::adding(rollout.wanted, rollout.present, rollout.noun)
+    };
     forecast(&adding, &claims, None, bounds, tenant)
 }
 

@@ -68,14 +68,9 @@ impl<'d> Object<'d> {
         Self { node: pod.node, spec: Some(pod.spec), status: None, deletion: None }
     }
 
-    /// A claim that a controller has not created yet.
-    pub fn planned_claim(template: Node<'d>) -> Result<Self, Malformed> {
-        Self::created(template)
-    }
-
     /// An object that is about to be created: its status and deletion are not trusted, because the API server resets
     /// them.
-    fn created(node: Node<'d>) -> Result<Self, Malformed> {
+    pub(super) fn created(node: Node<'d>) -> Result<Self, Malformed> {
         Ok(Self { node, spec: node.get("spec")?, status: None, deletion: None })
     }
 

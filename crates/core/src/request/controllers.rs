@@ -77,6 +77,11 @@ impl Rollout {
         Self { wanted, present, current: 0, controller, noun, assumption: None, is_uncertain: false }
     }
 
+    /// True if there will be more pods than before.
+    pub fn adds_pods(&self) -> bool {
+        self.wanted > self.present
+    }
+
     /// The pods that an old ReplicaSet creates before the new one does. If they do not fit, the rollout goes on without
     /// them.
     pub fn refill(&self) -> u64 {

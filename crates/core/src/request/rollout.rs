@@ -66,7 +66,7 @@ pub fn decides_template(request: &Request<'_>) -> Result<bool, Malformed> {
 pub fn claim_templates<'d>(request: &Request<'d>, workload: Node<'d>) -> Result<Vec<Object<'d>>, Malformed> {
     let creates_claims = request.pod_kind().is_some_and(|kind| kind.growth == Growth::StatefulSet);
     let Some(spec) = workload.get("spec")?.filter(|_| creates_claims) else { return Ok(Vec::new()) };
-    spec.list("volumeClaimTemplates")?.map(Object::planned_claim).collect()
+    spec.list("volumeClaimTemplates")?.map(Object::created).collect()
 }
 
 /// True if an update leaves the pod template as it is.
