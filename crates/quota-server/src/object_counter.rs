@@ -437,7 +437,7 @@ mod tests {
         let quota = json!({"metadata": {"name": "team"}, "spec": {
             "namespaces": {"names": ["shop"]}, "quota": {"hard": {"pods": "5"}}}});
         let quotas = [crate::tenants::read_quota(&quota).unwrap()];
-        let namespaces = BTreeMap::from([("shop".to_owned(), BTreeMap::new())]);
+        let namespaces = [("shop".to_owned(), BTreeMap::new())];
         let plan = Plan::of_tree(&headroom_tenant_quota::tree::trees(&quotas).0[0], &namespaces);
         let state = State { counted_at: BTreeMap::from([("pods".to_owned(), 20)]), ..State::default() };
         (counter, View { ledger: "team".to_owned(), revision: 1, plan: Arc::new(plan), state: Arc::new(state) })

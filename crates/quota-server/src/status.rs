@@ -45,7 +45,9 @@ async fn report_once(replica: &Replica, logged: &mut String) {
         let problem = match quota {
             Some(quota) => {
                 let problems: Vec<String> = quota.problems().iter().map(ToString::to_string).collect();
-                let all = problems.into_iter().chain(parents.get(name.as_str()).map(ToString::to_string));
+                let of_parent =
+                    parents.iter().find(|(other, _)| *other == name).map(|(_, problem)| problem.to_string());
+                let all = problems.into_iter().chain(of_parent);
                 all.collect::<Vec<_>>().join("; ")
             }
             None => unreadable.get(&name).cloned().unwrap_or_default(),

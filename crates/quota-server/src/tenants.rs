@@ -86,10 +86,9 @@ impl Tenants {
     }
 
     /// The labels of all namespaces that may be charged.
-    pub fn namespaces(&self) -> BTreeMap<String, Labels> {
-        let mut namespaces = self.inner().namespaces.clone();
-        namespaces.retain(|name, _| !self.is_exempt(name));
-        namespaces
+    pub fn namespaces(&self) -> Vec<(String, Labels)> {
+        let namespaces = self.inner().namespaces.clone();
+        namespaces.into_iter().filter(|(name, _)| !self.is_exempt(name)).collect()
     }
 
     pub fn labels(&self, namespace: &str) -> Option<Labels> {

@@ -206,7 +206,7 @@ impl<'a> Asked<'a> {
                     asked.selectors.insert(selector.to_string(), selector);
                 }
             }
-            nodes.extend(Plan::of_tree(&tree, &BTreeMap::new()).nodes);
+            nodes.extend(Plan::of_tree(&tree, &[]).nodes);
         }
         for (namespace, quotas) in plain {
             asked.names.insert(namespace);

@@ -2,7 +2,7 @@
 //! footprint by namespace. So the cost of counting grows with the number of distinct footprints, not of objects.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use headroom_core::amount::{Quantity, ResourceList};
@@ -30,8 +30,8 @@ pub struct Stored {
 
 #[derive(Debug, Clone, Default)]
 pub struct Cache {
-    kinds: BTreeMap<String, OfKind>,
-    tallies: BTreeMap<String, Tally>,
+    kinds: HashMap<String, OfKind>,
+    tallies: HashMap<String, Tally>,
     deletion_order: VecDeque<Arc<str>>,
     deleted: HashSet<Arc<str>>,
     /// Keys with an end, in order.
@@ -39,18 +39,18 @@ pub struct Cache {
     /// Of the device classes that are listed.
     classes: Classes,
     /// The resource claims that say they were made for a pod, by namespace and pod: creation and name.
-    claims: BTreeMap<String, BTreeMap<PodRef, BTreeSet<(String, String)>>>,
+    claims: HashMap<String, HashMap<PodRef, BTreeSet<(String, String)>>>,
 }
 
 #[derive(Debug, Clone, Default)]
 struct OfKind {
     revision: u64,
     /// By namespace and name.
-    objects: BTreeMap<(String, String), Stored>,
+    objects: HashMap<(String, String), Stored>,
 }
 
 /// The number of objects of a namespace by footprint; the keys are the footprints' texts.
-type Tally = BTreeMap<String, (Arc<Footprint>, u64)>;
+type Tally = HashMap<String, (Arc<Footprint>, u64)>;
 
 /// The charge of one namespace, by node.
 type Charges = Vec<(usize, ResourceList<'static>)>;
@@ -60,7 +60,7 @@ type Charges = Vec<(usize, ResourceList<'static>)>;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Count {
     used: Vec<ResourceList<'static>>,
-    namespaces: BTreeMap<String, Charges>,
+    namespaces: HashMap<String, Charges>,
 }
 
 impl Count {
@@ -255,7 +255,7 @@ impl Cache {
                 node.hard.names().filter(|name| is_counted(name)).map(|name| (name.clone(), Quantity::ZERO)),
             )
         });
-        let mut count = Count { used: zeros.collect(), namespaces: BTreeMap::new() };
+        let mut count = Count { used: zeros.collect(), namespaces: HashMap::new() };
         plan.namespaces.keys().for_each(|namespace| self.count_again(plan, namespace, &mut count));
         count
     }
@@ -287,7 +287,7 @@ impl Cache {
         nodes: &[usize],
         add: &mut dyn FnMut(usize, &headroom_core::amount::ResourceName<'static>, &Quantity),
     ) {
-        for (footprint, count) in self.tallies.get(namespace).into_iter().flat_map(BTreeMap::values) {
+        for (footprint, count) in self.tallies.get(namespace).into_iter().flat_map(HashMap::values) {
             let amounts = self.amounts(footprint);
             for at in nodes {
                 let Some(node) = plan.nodes.get(*at).filter(|node| footprint.matches(&node.requirements)) else {

@@ -5,7 +5,7 @@
 //! the claim is charged only the rest. That is nobody's to claim twice: a pod's share belongs to the claim that its
 //! status names, or until then to its first, and to a claim that is not counted yet only as long as the pod is.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 use std::fmt;
 
 use headroom_core::amount::{Quantity, ResourceList};
@@ -15,10 +15,10 @@ use headroom_core::json::{Malformed, Node};
 use headroom_core::quota::charged_names::{Charged, Kind, RESOURCE_CLAIMS};
 
 /// The extended resource of each device class; empty if it has none.
-pub type Classes = BTreeMap<String, String>;
+pub type Classes = HashMap<String, String>;
 
 /// A pod in the namespace of the object that names it.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct PodRef {
     pub name: String,
     pub uid: String,

@@ -1,6 +1,6 @@
 //! Reservation: a claim is added if there is room for it, and the request is allowed once the ledger is written.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use headroom_core::amount::{Quantity, ResourceList, ResourceName};
@@ -40,7 +40,7 @@ pub struct OpenLedger<'p> {
     loads: Option<Loads>,
     /// By node and name: the claims that hold part of a bound. Cached, because every refusal needs them and only a new
     /// claim changes them.
-    blocking_claims: BTreeMap<(usize, ResourceName<'static>), BlockingClaims>,
+    blocking_claims: HashMap<(usize, ResourceName<'static>), BlockingClaims>,
 }
 
 /// Claims that hold part of a bound.
@@ -102,7 +102,7 @@ impl<'p> OpenLedger<'p> {
     pub fn new(plan: &'p Plan, state: State) -> Self {
         let mut usage_with_claims = state.used.clone();
         usage_with_claims.resize(plan.nodes.len(), ResourceList::default());
-        let (max_entries, max_claims, blocking_claims) = (MAX_ENTRIES, MAX_CLAIMS, BTreeMap::new());
+        let (max_entries, max_claims, blocking_claims) = (MAX_ENTRIES, MAX_CLAIMS, HashMap::new());
         let mut ledger = Self { plan, usage_with_claims, state, max_entries, max_claims, loads: None, blocking_claims };
         for (key, claim) in &ledger.state.claims {
             for node in plan.nodes_of(&key.namespace) {
@@ -378,11 +378,8 @@ mod tests {
 
     #[test]
     fn the_room_for_claims_is_used_to_the_byte() {
-        let plan = Plan {
-            nodes: vec![Node::default()],
-            namespaces: BTreeMap::from([("shop".to_owned(), vec![0])]),
-            ..Plan::default()
-        };
+        let plan =
+            Plan { nodes: vec![Node::default()], namespaces: [("shop".to_owned(), vec![0])].into(), ..Plan::default() };
         let mut ledger = OpenLedger::new(&plan, State::default());
         // Of the only namespace, each claim takes its bytes twice.
         let (long, count) = (2000, 131);

@@ -5,7 +5,7 @@
 //! the namespace below the root have, added up. One namespace of the root takes a half at most, two take a third each; those
 //! of one quota take less, so that they leave room for each other too. A tenant without claims always finds room.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 
 use crate::devices::PodRef;
 use crate::encoding;
@@ -19,7 +19,7 @@ pub struct Load {
     pub bytes: usize,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Tenant {
     Namespace(String),
     /// A quota below the root.
@@ -29,7 +29,7 @@ enum Tenant {
 #[derive(Debug, Clone, Default)]
 pub struct Loads {
     all: Load,
-    tenants: BTreeMap<Tenant, Load>,
+    tenants: HashMap<Tenant, Load>,
 }
 
 impl Load {

@@ -55,7 +55,7 @@ pub struct Lines {
 
 impl Plan {
     /// The plan of a tree of quotas, given the labels of all namespaces except exempt ones.
-    pub fn of_tree(tree: &Tree<'_>, namespaces: &BTreeMap<String, Labels>) -> Self {
+    pub fn of_tree(tree: &Tree<'_>, namespaces: &[(String, Labels)]) -> Self {
         let nodes = tree.quotas.iter().map(|(quota, parent)| Node {
             quota: quota.name.clone(),
             generation: quota.generation,
@@ -64,7 +64,7 @@ impl Plan {
             requirements: quota.quota.requirements().map(|requirement| requirement.into_owned()).collect(),
             is_suspended: quota.is_suspended,
         });
-        let covering = |(name, labels): (&String, &Labels)| {
+        let covering = |(name, labels): &(String, Labels)| {
             let covers = |quota: &crate::tenant_quota::TenantQuota| quota.covers(name, labels);
             let direct: Vec<usize> =
                 tree.quotas.iter().enumerate().filter(|(_, (quota, _))| covers(quota)).map(|(at, _)| at).collect();
@@ -248,7 +248,7 @@ mod tests {
         let labels = |web: bool| if web { Labels::from([("web".to_owned(), String::new())]) } else { Labels::new() };
         let namespaces =
             [("shop", false), ("web", true), ("other", false)].map(|(name, web)| (name.to_owned(), labels(web)));
-        let mut plan = Plan::of_tree(&found[0], &namespaces.into_iter().collect());
+        let mut plan = Plan::of_tree(&found[0], &namespaces);
         assert_eq!(plan.nodes_of("shop"), [1, 0]);
         assert_eq!(plan.nodes_of("web"), [1, 2, 0]);
         assert_eq!(plan.nodes_of("other"), [0; 0]);

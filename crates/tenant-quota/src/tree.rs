@@ -1,7 +1,8 @@
 //! TenantQuotas and their parents as trees. Each tree has one ledger, named after its root.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+
+use headroom_core::sort::{by_text, order};
 
 use crate::tenant_quota::TenantQuota;
 
@@ -60,94 +61,84 @@ impl fmt::Display for ParentProblem {
     }
 }
 
-/// The trees, and problems with parents by the quota's name. A quota whose parent cannot be used is enforced without
-/// it. A quota with problems of its own is not enforced, and its children are enforced without it.
+/// The trees, and problems with parents by the quota's name, in the order of names. A quota whose parent cannot be used is
+/// enforced without it. A quota with problems of its own is not enforced, and its children are enforced without it.
 ///
 /// In a tree that is too large, the newest quotas stay out, so that nobody takes others out by creating one.
-pub fn trees<'q>(quotas: &'q [TenantQuota]) -> (Vec<Tree<'q>>, BTreeMap<&'q str, ParentProblem>) {
-    let valid: BTreeMap<&str, &TenantQuota> =
-        quotas.iter().filter(|quota| quota.problems().is_empty()).map(|quota| (quota.name.as_str(), quota)).collect();
-    let mut problems = BTreeMap::new();
-    let mut parents: BTreeMap<&str, &TenantQuota> = BTreeMap::new();
-    for (name, quota) in &valid {
-        match parent_of(quota, &valid) {
-            Ok(Some(parent)) => _ = parents.insert(*name, parent),
-            Ok(None) => {}
-            Err(problem) => _ = problems.insert(*name, ParentProblem::Unusable(problem)),
+pub fn trees<'q>(quotas: &'q [TenantQuota]) -> (Vec<Tree<'q>>, Vec<(&'q str, ParentProblem)>) {
+    let mut valid: Vec<&TenantQuota> = quotas.iter().filter(|quota| quota.problems().is_empty()).collect();
+    by_text(&mut valid, |quota| &quota.name);
+    let mut problems = Vec::new();
+    let mut parents: Vec<Option<usize>> = Vec::new();
+    for quota in &valid {
+        parents.push(parent_of(quota, &valid).unwrap_or_else(|problem| {
+            problems.push((quota.name.as_str(), ParentProblem::Unusable(problem)));
+            None
+        }));
+    }
+    while let Some((at, problem)) = excess(&valid, &parents) {
+        if let (Some(quota), Some(parent)) = (valid.get(at), parents.get_mut(at)) {
+            *parent = None;
+            problems.push((&quota.name, ParentProblem::Limit(problem)));
         }
     }
-    while let Some((name, problem)) = excess(&valid, &parents) {
-        parents.remove(name);
-        problems.insert(name, ParentProblem::Limit(problem));
-    }
-    let roots = valid.values().filter(|quota| !parents.contains_key(quota.name.as_str()));
-    let tree = |root: &&'q TenantQuota| {
-        let mut tree = Tree { quotas: vec![(*root, None)] };
+    by_text(&mut problems, |(name, _)| name);
+    let tree = |root: usize| {
+        let mut places = vec![(root, None)];
         let mut at = 0;
-        while let Some((above, _)) = tree.quotas.get(at).copied() {
-            let is_child = |quota: &&&TenantQuota| {
-                parents.get(quota.name.as_str()).is_some_and(|parent| parent.name == above.name)
-            };
-            tree.quotas.extend(valid.values().filter(is_child).map(|child| (*child, Some(at))));
+        while let Some((above, _)) = places.get(at).copied() {
+            let children = parents.iter().enumerate().filter(|(_, parent)| **parent == Some(above));
+            places.extend(children.map(|(child, _)| (child, Some(at))));
             at += 1;
         }
-        tree
+        Tree { quotas: places.into_iter().filter_map(|(at, parent)| Some((*valid.get(at)?, parent))).collect() }
     };
-    (roots.map(tree).collect(), problems)
+    let roots = parents.iter().enumerate().filter(|(_, parent)| parent.is_none());
+    (roots.map(|(root, _)| tree(root)).collect(), problems)
 }
 
-/// A quota that must do without its parent because their tree is too large, and why.
-fn excess<'q>(
-    valid: &BTreeMap<&'q str, &'q TenantQuota>,
-    parents: &BTreeMap<&'q str, &'q TenantQuota>,
-) -> Option<(&'q str, String)> {
-    let age = |quota: &&&'q TenantQuota| (quota.created.as_str(), quota.name.as_str());
-    let mut members: BTreeMap<&str, Vec<&'q TenantQuota>> = BTreeMap::new();
-    for quota in valid.values() {
-        let mut path = vec![*quota];
-        while let Some(parent) = path.last().and_then(|last| parents.get(last.name.as_str())) {
-            path.push(parent);
-        }
+/// The place of a quota that must do without its parent because their tree is too large, and why. `parents` has for each of the
+/// quotas the place of its parent.
+fn excess(quotas: &[&TenantQuota], parents: &[Option<usize>]) -> Option<(usize, String)> {
+    let parent = |at: usize| parents.get(at).copied().flatten();
+    let age = |at: &usize| quotas.get(*at).map(|quota| (quota.created.as_str(), quota.name.as_str()));
+    // By the place of the root.
+    let mut members: Vec<Vec<usize>> = vec![Vec::new(); quotas.len()];
+    for at in 0..quotas.len() {
+        let path: Vec<usize> = std::iter::successors(Some(at), |at| parent(*at)).collect();
         if path.len() > MAX_LEVELS {
-            let newest = path.iter().max_by_key(age)?;
+            let newest = path.iter().copied().max_by_key(age)?;
             // The root has no parent to do without, so its child does.
-            let has_parent = |quota: &&&TenantQuota| parents.contains_key(quota.name.as_str());
-            let out = Some(newest).filter(has_parent).or_else(|| path.iter().nth_back(1))?;
-            let (above, name) = (parents.get(out.name.as_str())?, out.name.as_str());
+            let out = Some(newest).filter(|at| parent(*at).is_some()).or_else(|| path.iter().copied().nth_back(1))?;
+            let above = &quotas.get(parent(out)?)?.name;
             return Some((
-                name,
-                format!("a tree has at most {MAX_LEVELS} levels, and below {} it would have more", above.name),
+                out,
+                format!("a tree has at most {MAX_LEVELS} levels, and below {above} it would have more"),
             ));
         }
-        if let Some(root) = path.last() {
-            members.entry(root.name.as_str()).or_default().push(*quota);
+        if let Some(members) = path.last().and_then(|root| members.get_mut(*root)) {
+            members.push(at);
         }
     }
-    let (root, members) = members.into_iter().find(|(_, members)| members.len() > MAX_QUOTAS)?;
-    let newest = members.iter().filter(|quota| quota.name != root).max_by_key(age)?;
-    Some((newest.name.as_str(), format!("the tree of {root} already has {MAX_QUOTAS} quotas")))
+    let (root, members) = members.iter().enumerate().find(|(_, members)| members.len() > MAX_QUOTAS)?;
+    let newest = members.iter().copied().filter(|at| *at != root).max_by_key(age)?;
+    Some((newest, format!("the tree of {} already has {MAX_QUOTAS} quotas", quotas.get(root)?.name)))
 }
 
-/// The parent, or why it cannot be used.
-fn parent_of<'q>(
-    quota: &TenantQuota,
-    valid: &BTreeMap<&str, &'q TenantQuota>,
-) -> Result<Option<&'q TenantQuota>, String> {
+/// The place of the parent in `valid`, which is in the order of names, or why it cannot be used.
+fn parent_of(quota: &TenantQuota, valid: &[&TenantQuota]) -> Result<Option<usize>, String> {
+    let find = |name: &str| valid.binary_search_by(|quota| order(&quota.name, name)).ok();
     let Some(name) = quota.parent.as_deref() else { return Ok(None) };
-    let parent = *valid.get(name).ok_or_else(|| format!("parent {name} does not exist or is not valid"))?;
-    let mut seen = BTreeSet::from([quota.name.as_str()]);
+    let parent = find(name).ok_or_else(|| format!("parent {name} does not exist or is not valid"))?;
     let mut path = vec![quota.name.as_str()];
-    let mut ancestor = Some(parent);
-    while let Some(quota_above) = ancestor {
-        path.push(&quota_above.name);
-        if quota_above.name == quota.name {
+    let mut above = Some(parent);
+    // A longer path is of a cycle among ancestors, which is reported for them.
+    while let Some(ancestor) = above.filter(|_| path.len() <= valid.len()).and_then(|at| valid.get(at)) {
+        path.push(&ancestor.name);
+        if ancestor.name == quota.name {
             return Err(format!("its parents form a cycle: {}", path.join(" -> ")));
         }
-        if !seen.insert(&quota_above.name) {
-            // A cycle among ancestors; it is reported for them.
-            break;
-        }
-        ancestor = quota_above.parent.as_deref().and_then(|name| valid.get(name).copied());
+        above = ancestor.parent.as_deref().and_then(find);
     }
     Ok(Some(parent))
 }
@@ -210,7 +201,7 @@ mod tests {
             .collect();
         let (found, problems) = trees(&chain);
         assert_eq!(found.iter().map(|tree| tree.quotas.len()).collect::<Vec<_>>(), [8, 8, 4]);
-        assert_eq!(problems.keys().copied().collect::<Vec<_>>(), ["q08", "q16"]);
+        assert_eq!(problems.iter().map(|(name, _)| *name).collect::<Vec<_>>(), ["q08", "q16"]);
         let wide: Vec<TenantQuota> =
             (0..100).map(|at| quota(&format!("q{at:02}"), (at > 0).then_some("q00"))).collect();
         let (found, problems) = trees(&wide);
@@ -224,8 +215,9 @@ mod tests {
             created: created.to_owned(),
             ..quota(name, parent)
         };
-        let out =
-            |quotas: &[TenantQuota]| -> Vec<String> { trees(quotas).1.keys().map(|name| (*name).to_owned()).collect() };
+        let out = |quotas: &[TenantQuota]| -> Vec<String> {
+            trees(quotas).1.iter().map(|(name, _)| (*name).to_owned()).collect()
+        };
         let mut full: Vec<TenantQuota> =
             (0..63).map(|at| dated(&format!("z{at:02}"), Some("acme"), "2026-01-01")).collect();
         full.push(dated("acme", None, "2026-01-01"));

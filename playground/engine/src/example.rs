@@ -68,7 +68,12 @@ impl Example {
 
     /// As the page plays it.
     pub fn play(&self) -> Play {
-        Play { panels: self.panels.clone(), namespace: self.namespace.clone(), from: 0, count: usize::MAX }
+        Play {
+            panels: self.panels.clone().into_iter().collect(),
+            namespace: self.namespace.clone(),
+            from: 0,
+            count: usize::MAX,
+        }
     }
 }
 

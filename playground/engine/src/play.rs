@@ -1,7 +1,7 @@
 //! What is in the panels, evaluated: objects in order, as `kubectl apply` would send them.
 
 use std::cell::LazyCell;
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 use std::path::Path;
 
 use headroom_core::amount::Quantity;
@@ -24,7 +24,7 @@ use crate::place;
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct Play {
     /// YAML or JSON by the name of its panel.
-    pub panels: BTreeMap<Panel, String>,
+    pub panels: HashMap<Panel, String>,
     /// Where objects go that name no namespace.
     pub namespace: String,
     /// Which of the objects are wanted in detail: from this one on,
@@ -33,7 +33,7 @@ pub struct Play {
     pub count: usize,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, Serialize)]
 #[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub enum Panel {

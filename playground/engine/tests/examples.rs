@@ -6,7 +6,7 @@
     reason = "a test may stop where something is not as it made it"
 )]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -129,7 +129,7 @@ fn what_is_there_already_makes_an_update() {
 #[test]
 fn only_the_details_that_were_asked_for_are_told() {
     let pods: Vec<String> = (0..30).map(|index| POD.replace("name: a}\n", &format!("name: a{index}}}\n"))).collect();
-    let panels = BTreeMap::from([(Panel::Objects, pods.join("---\n"))]);
+    let panels = HashMap::from([(Panel::Objects, pods.join("---\n"))]);
     let outcome = Play { panels, namespace: String::new(), from: 10, count: 5 }.evaluate();
     let details: Vec<usize> = outcome.details.iter().map(|detail| detail.row).collect();
     assert_eq!((outcome.rows.len(), details), (30, vec![10, 11, 12, 13, 14]));

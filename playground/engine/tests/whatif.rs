@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may stop where something is not as it made it")]
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 use std::time::Instant;
 
 use headroom_playground::memo::Memo;
@@ -46,7 +46,7 @@ fn open(snapshot: String) -> (Cluster, Value) {
 }
 
 fn trial(cluster: &Cluster, panels: &[(Panel, &str)]) -> Value {
-    let mut panels: BTreeMap<Panel, String> = panels.iter().map(|(panel, text)| (*panel, (*text).to_owned())).collect();
+    let mut panels: HashMap<Panel, String> = panels.iter().map(|(panel, text)| (*panel, (*text).to_owned())).collect();
     panels.entry(Panel::Settings).or_insert_with(|| "estimates: {mode: never}".to_owned());
     serde_json::to_value(cluster.evaluate(&Play { panels, ..Play::default() }, &mut Memo::default())).unwrap()
 }

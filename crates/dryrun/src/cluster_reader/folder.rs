@@ -4,7 +4,7 @@
 //! defaults that derive from its bounds, an object without a namespace goes into the one that is asked about. The status
 //! of a quota is another matter, because it needs all the objects around: see `quota_status`.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use headroom_core::amount::ResourceList;
@@ -57,13 +57,13 @@ impl Folder {
         self.objects.is_empty()
     }
 
-    /// The namespaces of the objects, and the Namespaces among them.
-    pub fn namespaces(&self) -> BTreeSet<&str> {
+    /// The namespaces of the objects, and the Namespaces among them; each as often as it is met.
+    pub fn namespaces(&self) -> impl Iterator<Item = &str> {
         let names = self.objects.keys().map(|(_, kind, namespace, name)| match kind.as_str() {
             "Namespace" => name.as_str(),
             _ => namespace.as_str(),
         });
-        names.filter(|name| !name.is_empty()).collect()
+        names.filter(|name| !name.is_empty())
     }
 }
 

@@ -3,7 +3,7 @@
 //! An object of the files overrides the one below; everything else below is visible. A quota from
 //! a file is counted when it is first read, unless it says itself what is used of it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeSet, HashMap};
 
 use headroom_core::cluster::lookup::HostCall;
 use headroom_core::json::Malformed;
@@ -20,7 +20,7 @@ pub struct Overlay {
     /// Kinds of which only the top's objects count.
     replaced: Vec<(String, String)>,
     /// The answers since an object of the kind was put here, because many objects need the same. Those of before are none.
-    answers: BTreeMap<Asked, Option<Result<Vec<u8>, ReadError>>>,
+    answers: HashMap<Asked, Option<Result<Vec<u8>, ReadError>>>,
 }
 
 /// Kind, API version, namespace, name, field masks.
@@ -30,7 +30,7 @@ const QUOTA: (&str, &str) = ("v1", "ResourceQuota");
 
 impl Overlay {
     pub fn new(top: Folder, bottom: Option<Box<dyn ClusterReader>>) -> Self {
-        Self { top, bottom, replaced: Vec::new(), answers: BTreeMap::new() }
+        Self { top, bottom, replaced: Vec::new(), answers: HashMap::new() }
     }
 
     /// Adds an object, or replaces the one of its name. A quota is counted anew unless it has a status.
@@ -48,7 +48,7 @@ impl Overlay {
 
     /// The namespaces that are known: those of the objects put here, and those of the cluster if they may be listed.
     pub fn namespaces(&mut self) -> BTreeSet<String> {
-        let mut names: BTreeSet<String> = self.top.namespaces().into_iter().map(str::to_owned).collect();
+        let mut names: BTreeSet<String> = self.top.namespaces().map(str::to_owned).collect();
         let listed = self.bottom.as_mut().and_then(|bottom| bottom.list(("v1", "Namespace", None)).ok());
         names.extend(listed.into_iter().flatten().map(|namespace| metadata(&namespace, "name").to_owned()));
         names

@@ -57,14 +57,13 @@ pub fn prepare(cluster: &mut Overlay) -> Result<bool, String> {
 /// The status of each quota as the ledger would write it; none of one that is not valid.
 fn count(objects: &[Value], cluster: &mut Overlay) -> Result<Vec<Option<Value>>, String> {
     let quotas = read(objects)?;
-    let mut namespaces = std::collections::BTreeMap::new();
+    let mut namespaces = Vec::new();
     let listed = cluster.list(("v1", "Namespace", None))?;
-    let named = quotas.iter().flat_map(|quota| quota.names.iter().cloned());
-    for name in listed.iter().map(|namespace| metadata(namespace, "name").to_owned()).chain(named) {
-        let labels = labels(&name, cluster)?;
-        namespaces.insert(name, labels);
+    let named = quotas.iter().flat_map(|quota| quota.names.iter().map(String::as_str));
+    let names = listed.iter().map(|namespace| metadata(namespace, "name")).chain(named);
+    for name in names.filter(|name| !NEVER_CHARGED.contains(name)) {
+        namespaces.push((name.to_owned(), labels(name, cluster)?));
     }
-    namespaces.retain(|name, _| !NEVER_CHARGED.contains(&name.as_str()));
     let mut statuses = vec![None; objects.len()];
     for tree in trees(&quotas).0 {
         let plan = Plan::of_tree(&tree, &namespaces);
@@ -132,7 +131,7 @@ fn evaluate_if(request: &Value, object: &Value, cluster: &mut Overlay, may_excee
         objects => objects?,
     };
     let quotas = covering(&namespace, &objects)?;
-    let namespaces = [(namespace.clone(), labels(&namespace, cluster)?)].into();
+    let namespaces = [(namespace.clone(), labels(&namespace, cluster)?)];
     let text = as_reviewed(request, object).to_string();
     let document = Document::read(&text).map_err(|error| error.to_string())?;
     let request = Request::read(document.root()).map_err(|error| error.to_string())?;
@@ -206,7 +205,7 @@ fn forecast_by(quotas: &[ResourceQuota<'_>], request: &str, new: &str, old: Opti
 
 /// The quotas in force that a namespace is charged to, as ResourceQuotas of which all is used that is counted or reserved.
 fn bounding(namespace: &str, objects: &[Value], cluster: &mut Overlay) -> Result<Vec<ResourceQuota<'static>>, String> {
-    let namespaces = [(namespace.to_owned(), labels(namespace, cluster)?)].into();
+    let namespaces = [(namespace.to_owned(), labels(namespace, cluster)?)];
     let mut bounding = Vec::new();
     for tree in trees(&covering(namespace, objects)?).0 {
         let plan = Plan::of_tree(&tree, &namespaces);

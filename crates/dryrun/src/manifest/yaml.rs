@@ -5,7 +5,7 @@
 //! against serde-saphyr.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 
 use granit_parser::{Event, Parser, ScalarStyle, Span, StrInput, Tag};
 use serde_json::{Map, Number, Value};
@@ -21,7 +21,7 @@ const DEEPEST: usize = 120;
 pub fn read(text: &str, largest: usize) -> Result<Value, Problem> {
     let mut reader = Reader {
         parser: Parser::new_from_str(text),
-        anchors: BTreeMap::new(),
+        anchors: HashMap::new(),
         size: Size::default(),
         kept: Size::default(),
         largest: Size { values: largest, bytes: largest.saturating_mul(2) },
@@ -39,7 +39,7 @@ pub fn read(text: &str, largest: usize) -> Result<Value, Problem> {
 struct Reader<'t> {
     parser: Parser<'t, StrInput<'t>>,
     /// The anchored values, with their sizes.
-    anchors: BTreeMap<usize, (Value, Size)>,
+    anchors: HashMap<usize, (Value, Size)>,
     /// The size of everything read so far.
     size: Size,
     /// The size of all anchored values: those of nested anchors are kept once for each.

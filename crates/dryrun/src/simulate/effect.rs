@@ -1,9 +1,8 @@
 //! Finds what would change for each subject and each quota.
 
 use std::cmp::Ordering;
-use std::collections::{BTreeMap, BTreeSet};
 
-use headroom_core::amount::Quantity;
+use headroom_core::amount::{Quantity, ResourceList};
 use headroom_core::json::Document;
 use headroom_core::request::{Pod, Requirement, pod_totals};
 use headroom_core::sort::{by_text, order};
@@ -36,7 +35,7 @@ pub struct Effects {
     pub subjects: Vec<Effect>,
     pub quotas: Vec<QuotaEffect>,
     /// The additional requests of the changed subjects, by resource; negative if they free some.
-    pub requests: BTreeMap<String, Quantity>,
+    pub requests: ResourceList<'static>,
     pub missed: Vec<String>,
 }
 
@@ -108,8 +107,10 @@ impl Simulation {
 
     /// The namespaces in which something was found.
     pub fn namespaces(&self) -> Vec<String> {
-        let names: BTreeSet<&str> = self.subjects.found.iter().map(|subject| subject.namespace.as_str()).collect();
-        names.into_iter().map(str::to_owned).collect()
+        // They are in this order.
+        let mut names: Vec<String> = self.subjects.found.iter().map(|subject| subject.namespace.clone()).collect();
+        names.dedup();
+        names
     }
 
     /// Looks at everything again as it would be.
@@ -124,7 +125,8 @@ impl Simulation {
             }
             effects.subjects.push(effect);
         }
-        effects.requests.retain(|_, change| !change.is_zero());
+        let changes = std::mem::take(&mut effects.requests).into_iter();
+        effects.requests = ResourceList::in_order(changes.filter(|(_, change)| !change.is_zero()));
         effects.quotas = self.quota_effects(&quotas, &then);
         effects
     }
@@ -241,13 +243,13 @@ impl Effect {
 }
 
 /// The requests of a pod, as the scheduler and quotas count them; empty for other objects.
-fn requests(object: &Value) -> BTreeMap<String, Quantity> {
+fn requests(object: &Value) -> ResourceList<'static> {
     let text = object.to_string();
     // OK because what serde_json wrote can be read, and a pod that cannot be read was not admitted.
-    let Ok(document) = Document::read(&text) else { return BTreeMap::new() };
-    let Ok(pod) = Pod::read(document.root(), None) else { return BTreeMap::new() };
+    let Ok(document) = Document::read(&text) else { return ResourceList::default() };
+    let Ok(pod) = Pod::read(document.root(), None) else { return ResourceList::default() };
     let total = pod_totals::as_quotas_see_it(&pod, Requirement::Request).unwrap_or_default();
-    total.iter().map(|(name, amount)| (name.to_string(), amount.clone())).collect()
+    ResourceList::in_order(total.iter().map(|(name, amount)| (name.to_string().into(), amount.clone())))
 }
 
 /// The values that differ, as they stand in the pods.
@@ -316,13 +318,11 @@ impl QuotaEffect {
 
 impl Effects {
     fn charge_requests(&mut self, now: &Evaluation, then: &Evaluation, count: u64) {
-        for (name, more) in requests(then.outcome()) {
-            let sum = self.requests.entry(name).or_insert(Quantity::ZERO);
-            *sum = sum.plus(&more.times_count(count));
+        for (name, more) in requests(then.outcome()).iter() {
+            self.requests.add(name, &more.times_count(count));
         }
-        for (name, less) in requests(now.outcome()) {
-            let sum = self.requests.entry(name).or_insert(Quantity::ZERO);
-            *sum = sum.minus(&less.times_count(count));
+        for (name, less) in requests(now.outcome()).iter() {
+            self.requests.add(name, &Quantity::ZERO.minus(&less.times_count(count)));
         }
     }
 

@@ -102,7 +102,7 @@ pub fn report(effects: &Effects) -> Report {
         },
         objects: worth_showing(effects).into_iter().map(Object::of).collect(),
         quotas: effects.quotas.iter().map(Quota::of).collect(),
-        requests: effects.requests.iter().map(|(name, change)| (name.clone(), change.to_string())).collect(),
+        requests: effects.requests.iter().map(|(name, change)| (name.to_string(), change.to_string())).collect(),
         not_looked_at: effects.missed.clone(),
     }
 }

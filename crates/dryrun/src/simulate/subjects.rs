@@ -1,6 +1,6 @@
 //! Finds everything that runs: workloads with the number of their pods, pods of no known workload, and claims.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 
 use headroom_core::annotations::OURS;
 use headroom_core::annotations::limit_ranger::LIMIT_RANGER;
@@ -77,7 +77,7 @@ impl Subjects {
         is_wanted: &dyn Fn(&Value) -> bool,
         settings: &str,
     ) {
-        let mut owners: BTreeMap<Owner, Owner> = BTreeMap::new();
+        let mut owners: HashMap<Owner, Owner> = HashMap::new();
         let mut workloads: Vec<Value> = Vec::new();
         for (api_version, kind) in WORKLOADS {
             for workload in self.list(cluster, (api_version, kind, namespace)) {
@@ -89,16 +89,15 @@ impl Subjects {
                 }
             }
         }
-        let mut pods: BTreeMap<Owner, u64> = BTreeMap::new();
-        let known: Vec<Owner> = workloads.iter().map(key).collect();
+        let mut pods: HashMap<Owner, u64> = workloads.iter().map(|workload| (key(workload), 0)).collect();
         for pod in self.list(cluster, ("v1", "Pod", namespace)) {
             if has_ended(&pod) {
                 continue;
             }
             let owner = owner_of(&pod)
                 .map(|owner| owners.get(&owner).cloned().or_else(|| deployment_of(&pod, &owner)).unwrap_or(owner));
-            match owner.filter(|owner| known.contains(owner)) {
-                Some(owner) => *pods.entry(owner).or_default() += 1,
+            match owner.and_then(|owner| pods.get_mut(&owner)) {
+                Some(count) => *count += 1,
                 None if is_wanted(&pod) => self.found.push(Subject::of_pod(pod, cluster, settings)),
                 None => {}
             }
