@@ -204,7 +204,7 @@ struct Writer {
     last_shared: usize,
     /// The revision of the last write.
     last_written: Option<u64>,
-    /// Another replica writes this ledger too.
+    /// Another replica writes this ledger at the same time.
     is_shared: bool,
 }
 
@@ -248,12 +248,12 @@ impl Writer {
     }
 
     /// Replicas that write one ledger at the same time take turns: each waits for a write of another before its own next
-    /// one. Otherwise every other write would be in vain. Meanwhile more jobs arrive, which share the write.
+    /// one. Otherwise every other write would be in vain. Meanwhile more jobs arrive, which share the write. Only a
+    /// conflict shows that both write at the same time: calls that reach the replicas one after the other wait for nothing.
     async fn take_turns(&mut self) {
-        let Some(own) = self.last_written else { return };
-        if self.writers.ledgers.view(&self.ledger).is_some_and(|view| view.revision > own) {
-            self.is_shared = true;
-        } else if self.is_shared {
+        if self.is_shared
+            && let Some(own) = self.last_written
+        {
             self.is_shared = self.view_after(own).await.is_some();
         }
     }
@@ -270,9 +270,11 @@ impl Writer {
         }
     }
 
-    /// Waits for a write of another replica, at most twice as long as a write takes: it may begin only now.
+    /// Waits for a write of another replica, at most four times as long as a write takes: it may have begun to gather only
+    /// when the watch brought the last write, and the watch has to bring its own. Giving up earlier is giving up when that
+    /// write is on the way.
     async fn view_after(&mut self, revision: u64) -> Option<View> {
-        let deadline = Instant::now() + LONGEST_TURN.min(2 * self.round_trip);
+        let deadline = Instant::now() + LONGEST_TURN.min(4 * self.round_trip);
         loop {
             let view = self.writers.ledgers.view(&self.ledger).filter(|view| view.revision > revision);
             if view.is_some() || tokio::time::timeout_at(deadline, self.changes.changed()).await.is_err() {

@@ -364,6 +364,33 @@ async fn a_replica_that_starts_answers_as_soon_as_it_can() {
     [first, second, third].iter().for_each(|replica| kill(replica));
 }
 
+/// A conflict costs the API server nearly as much as a write, and every request of the batch another one.
+#[tokio::test]
+async fn replicas_that_write_at_the_same_time_take_turns() {
+    let made = tls::make(&["127.0.0.1".to_owned()], 1).unwrap();
+    let server = bounded(&json!({"pods": "1000"}));
+    let replicas = [replica(&server, &made), replica(&server, &made)];
+    assert_eq!(create(&replicas[0], &pod("shop", "first", "first")).await["allowed"], true);
+    let writers = (0..8).map(|writer| {
+        let (server, replicas, chance) = (&server, &replicas, &server.chance);
+        async move {
+            for round in 0..40 {
+                let name = format!("pod-{writer}-{round}");
+                let object = pod("shop", &name, &name);
+                let answer = create(&replicas[chance.below(2)], &object).await;
+                assert_eq!(answer["allowed"], true, "{answer}");
+                assert!(server.store_pod(object, 1000));
+                tokio::time::sleep(chance.millis(4)).await;
+            }
+        }
+    });
+    futures::future::join_all(writers).await;
+    let count = |count: fn(&Replica) -> u64| replicas.iter().map(|replica| count(replica)).sum::<u64>();
+    let (writes, conflicts) = (count(|it| it.metrics.writes.get()), count(|it| it.metrics.conflicts.get()));
+    assert!(conflicts * 4 < writes, "{conflicts} conflicts beside {writes} writes");
+    replicas.iter().for_each(|replica| kill(replica));
+}
+
 /// Requests by which one tenant could make the ledger unreadable are refused; the claims of others stay.
 #[tokio::test]
 async fn no_request_makes_a_ledger_unreadable() {
