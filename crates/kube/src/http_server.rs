@@ -14,7 +14,8 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::time::Instant;
 use tokio_io_timeout::TimeoutStream;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -30,34 +31,51 @@ pub struct Limits {
     pub bodies: usize,
     /// The bytes of each body that are not counted, so that small requests never wait for large ones.
     pub uncounted: usize,
+    /// The bytes of all answers that clients have not read yet, beyond [`SMALL_ANSWER`] each. More are not sent.
+    pub answers: usize,
+    /// The bytes of an answer that a client has to read in a second on average, once `patience` is over.
+    pub slowest: usize,
     /// How long a client may take over its handshake, over the headers of its first request, over a body, and without
     /// reading any of its answer.
     pub patience: Duration,
-    /// How long a connection may be kept for another request.
-    pub idle: Duration,
+    /// How long a connection may be kept for another request; none if each has a connection of its own.
+    pub idle: Option<Duration>,
 }
 
 impl Limits {
-    /// Of a server that only answers GET.
+    /// Of a server that only answers GET. Nobody asks it often, so that no client keeps a connection from others.
     pub const PAGES: Self = Self {
         connections: 64,
         body: 0,
         bodies: 0,
         uncounted: 0,
+        answers: 16 << 20,
+        slowest: SLOWEST,
         patience: Duration::from_secs(10),
-        idle: Duration::from_secs(10),
+        idle: None,
     };
 }
+
+/// What a slow network carries.
+pub const SLOWEST: usize = 128 << 10;
+
+/// The bytes of an answer that are not counted, so that probes are answered whatever others read.
+const SMALL_ANSWER: usize = 64 << 10;
+
+const TOO_MANY_ANSWERS: &str = "too many answers are being sent; try again\n";
 
 /// The bytes of a request's head at most, and what is read of a body at a time.
 const READ_BUFFER: usize = 64 << 10;
 
 /// Answers every request on plain HTTP by `respond`, until the program ends. Bodies are not read.
-pub async fn serve_pages<R>(listener: TcpListener, respond: impl Fn(Request<Bytes>) -> R + Clone + Send + 'static)
-where
+pub async fn serve_pages<R>(
+    listener: TcpListener,
+    limits: Limits,
+    respond: impl Fn(Request<Bytes>) -> R + Clone + Send + 'static,
+) where
     R: Future<Output = Response<Full<Bytes>>> + Send + 'static,
 {
-    serve(listener, Limits::PAGES, CancellationToken::new(), |stream| std::future::ready(Some(stream)), respond).await;
+    serve(listener, limits, CancellationToken::new(), |stream| std::future::ready(Some(stream)), respond).await;
 }
 
 /// Answers every request by `respond` until `stop`, then finishes those in progress. `handshake` makes a connection
@@ -74,19 +92,27 @@ pub async fn serve<S, H, R>(
     R: Future<Output = Response<Full<Bytes>>> + Send + 'static,
 {
     let tracker = TaskTracker::new();
-    let (connections, bodies) = (Arc::new(Semaphore::new(limits.connections)), Arc::new(Semaphore::new(limits.bodies)));
+    let [connections, bodies, answers] =
+        [limits.connections, limits.bodies, limits.answers].map(|limit| Arc::new(Semaphore::new(limit)));
+    let budgets = Budgets { bodies, answers };
     while let Some(Some((stream, connection))) = stop.run_until_cancelled(accept(&listener, &connections)).await {
-        let (handshake, respond, bodies, stop) =
-            (handshake.clone(), respond.clone(), Arc::clone(&bodies), stop.clone());
+        let (handshake, respond, budgets, stop) = (handshake.clone(), respond.clone(), budgets.clone(), stop.clone());
         tracker.spawn(async move {
             let _connection = connection;
             if let Ok(Some(stream)) = tokio::time::timeout(limits.patience, handshake(stream)).await {
-                answer_requests(stream, limits, bodies, stop, respond).await;
+                answer_requests(stream, limits, budgets, stop, respond).await;
             }
         });
     }
     tracker.close();
     tracker.wait().await;
+}
+
+/// The bytes that are left of what all clients together may take.
+#[derive(Clone)]
+struct Budgets {
+    bodies: Arc<Semaphore>,
+    answers: Arc<Semaphore>,
 }
 
 /// The next connection, once there is room for it.
@@ -111,7 +137,7 @@ async fn accept(listener: &TcpListener, connections: &Arc<Semaphore>) -> Option<
 async fn answer_requests<R>(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     limits: Limits,
-    bodies: Arc<Semaphore>,
+    budgets: Budgets,
     stop: CancellationToken,
     respond: impl Fn(Request<Bytes>) -> R + Clone + Send + 'static,
 ) where
@@ -119,12 +145,14 @@ async fn answer_requests<R>(
 {
     let has_asked = Arc::new(AtomicBool::new(false));
     let asked = Arc::clone(&has_asked);
+    let (deadline, mut deadlines) = watch::channel(None);
+    let deadline = Arc::new(deadline);
     let service = service_fn(move |request: Request<Incoming>| {
         asked.store(true, Ordering::Relaxed);
-        let (respond, bodies) = (respond.clone(), Arc::clone(&bodies));
+        let (respond, budgets, deadline) = (respond.clone(), budgets.clone(), Arc::clone(&deadline));
         async move {
             let (parts, body) = request.into_parts();
-            let response = match read(body, limits, &bodies).await {
+            let response = match read(body, limits, &budgets.bodies).await {
                 // The bytes are counted until the request is answered.
                 Ok((body, _bytes)) => respond(Request::from_parts(parts, body)).await,
                 Err(status) => {
@@ -133,14 +161,15 @@ async fn answer_requests<R>(
                     response
                 }
             };
-            Ok::<_, Infallible>(response)
+            Ok::<_, Infallible>(held(response, limits, budgets.answers, deadline).await)
         }
     });
     let mut stream = TimeoutStream::new(stream);
     stream.set_write_timeout(Some(limits.patience));
     let connection = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(limits.idle)
+        .keep_alive(limits.idle.is_some())
+        .header_read_timeout(limits.idle.unwrap_or(limits.patience))
         .max_buf_size(READ_BUFFER)
         .serve_connection(TokioIo::new(Box::pin(stream)), service);
     let mut connection = std::pin::pin!(connection);
@@ -153,6 +182,7 @@ async fn answer_requests<R>(
                 is_stopping = true;
                 connection.as_mut().graceful_shutdown();
             }
+            () = passed(&mut deadlines) => return,
             () = &mut first_request, if !is_checked => {
                 is_checked = true;
                 if !has_asked.load(Ordering::Relaxed) {
@@ -163,6 +193,69 @@ async fn answer_requests<R>(
     };
     if let Err(error) = ended {
         tracing::debug!(%error, "a connection ended early");
+    }
+}
+
+/// An answer that counts until the client has read it or is given up, or another if there is no room for it.
+async fn held(
+    response: Response<Full<Bytes>>,
+    limits: Limits,
+    answers: Arc<Semaphore>,
+    deadline: Arc<Deadline>,
+) -> Response<Full<Bytes>> {
+    let (parts, body) = response.into_parts();
+    let Ok(body) = body.collect().await;
+    let bytes = body.to_bytes();
+    // A longer one than all may have is sent alone.
+    let counted = bytes.len().saturating_sub(SMALL_ANSWER).min(limits.answers);
+    let Ok(room) = answers.try_acquire_many_owned(u32::try_from(counted).unwrap_or(u32::MAX)) else {
+        let mut response = Response::new(Full::new(Bytes::from(TOO_MANY_ANSWERS)));
+        *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+        return response;
+    };
+    let at_slowest = Duration::from_secs((bytes.len() / limits.slowest) as u64);
+    deadline.send_replace(Some(Instant::now() + limits.patience + at_slowest));
+    Response::from_parts(parts, Full::new(Bytes::from_owner(Held { bytes, deadline, _room: room })))
+}
+
+struct Held {
+    bytes: Bytes,
+    deadline: Arc<Deadline>,
+    _room: OwnedSemaphorePermit,
+}
+
+impl AsRef<[u8]> for Held {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.deadline.send_replace(None);
+    }
+}
+
+/// When the client has to have read its answer; none if it has, or none is being sent.
+type Deadline = watch::Sender<Option<Instant>>;
+
+/// Ends when a deadline has passed.
+async fn passed(deadlines: &mut watch::Receiver<Option<Instant>>) {
+    loop {
+        let deadline = *deadlines.borrow_and_update();
+        let changed = async {
+            if deadlines.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        };
+        match deadline {
+            None => changed.await,
+            Some(deadline) => {
+                if tokio::time::timeout_at(deadline, changed).await.is_err() {
+                    return;
+                }
+            }
+        }
     }
 }
 
@@ -229,8 +322,10 @@ mod tests {
         body: 10,
         bodies: 12,
         uncounted: 2,
+        answers: 2 * LONG,
+        slowest: SLOWEST,
         patience: Duration::from_millis(300),
-        idle: Duration::from_secs(5),
+        idle: Some(Duration::from_secs(5)),
     };
 
     /// More than the system keeps for a connection.
@@ -353,6 +448,45 @@ mod tests {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
         assert!(received > LONG);
+    }
+
+    #[tokio::test]
+    async fn answers_that_nobody_reads_leave_no_room_for_large_ones_but_for_small_ones() {
+        let limits = Limits { connections: 4, answers: LONG, patience: Duration::from_secs(20), ..LIMITS };
+        let address = start_with(limits, Arc::new(Semaphore::new(0))).await;
+        let long = "GET /long HTTP/1.1\r\nConnection: close\r\n\r\n";
+        let mut unread = send(address, long).await;
+        unread.read_exact(&mut [0]).await.unwrap();
+        assert!(end(send(address, long).await).await.starts_with("HTTP/1.1 503 "));
+        assert!(end(send(address, &post("ten bytes!", 10)).await).await.ends_with("ten bytes!"));
+        drop(unread);
+        while end(send(address, long).await).await.len() < LONG {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    #[tokio::test]
+    async fn clients_that_read_too_slowly_are_given_up() {
+        let limits = Limits { slowest: LONG, patience: Duration::from_secs(2), ..LIMITS };
+        let address = start_with(limits, Arc::new(Semaphore::new(0))).await;
+        let mut slow = send(address, "GET /long HTTP/1.1\r\nConnection: close\r\n\r\n").await;
+        let (began, mut part) = (Instant::now(), vec![0; 256 << 10]);
+        while slow.read(&mut part).await.is_ok_and(|bytes| bytes > 0) {
+            assert!(began.elapsed() < Duration::from_secs(15));
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+
+    #[tokio::test]
+    async fn a_page_s_connection_is_kept_for_no_other_request() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let respond = |_| std::future::ready(Response::new(Full::new(Bytes::from("ok"))));
+        tokio::spawn(serve_pages(listener, Limits::PAGES, respond));
+        let began = Instant::now();
+        let both = "GET / HTTP/1.1\r\n\r\nGET / HTTP/1.1\r\n\r\n";
+        assert_eq!(end(send(address, both).await).await.matches("200 OK").count(), 1);
+        assert!(began.elapsed() < Limits::PAGES.patience / 2);
     }
 
     #[tokio::test]

@@ -21,9 +21,12 @@ pub const LIMITS: Limits = Limits {
     bodies: 16 << 20,
     // More than a review of most pods has.
     uncounted: 32 << 10,
+    // Those to reviews are small.
+    answers: 16 << 20,
+    slowest: http_server::SLOWEST,
     patience: Duration::from_secs(10),
     // API servers keep their connections.
-    idle: Duration::from_secs(300),
+    idle: Some(Duration::from_secs(300)),
 };
 
 /// Answers reviews until the replica stops, then finishes those in progress.
@@ -63,7 +66,7 @@ async fn answer(replica: &Arc<Replica>, request: Request<Bytes>) -> Response<Ful
 /// Answers probes and scrapes until the program ends.
 pub async fn status(replica: Arc<Replica>, listener: TcpListener) {
     let respond = move |request: Request<Bytes>| std::future::ready(page(&replica, request.uri().path()));
-    http_server::serve_pages(listener, respond).await;
+    http_server::serve_pages(listener, Limits::PAGES, respond).await;
 }
 
 fn page(replica: &Replica, path: &str) -> Response<Full<Bytes>> {

@@ -8,6 +8,7 @@ mod cluster;
 mod import;
 mod lease;
 mod pool;
+mod probes;
 mod profile;
 mod store;
 mod support;

@@ -11,10 +11,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use api_server::ApiServer;
+use headroom_core::amount::Quantity;
 use headroom_core::json::Document;
 use headroom_kube::api_client::ApiClient;
 use headroom_kube::watch::Seen;
 use headroom_quota_server::ledger_cache::LedgerCache;
+use headroom_quota_server::metrics::Share;
 use headroom_quota_server::objects::{self, Kept, TENANT_QUOTAS};
 use headroom_quota_server::suspend::suspend;
 use headroom_quota_server::{Options, Replica, review, tls};
@@ -694,6 +696,48 @@ async fn slow_many_and_vanishing_clients_are_bounded() {
     for client in clients {
         client.abort();
     }
+    kill(&replica);
+}
+
+/// Clients from which nobody reads the metrics of many quotas: memory stays within the limit, and probes are answered.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn clients_that_do_not_read_the_metrics_are_bounded() {
+    let made = tls::make(&["127.0.0.1".to_owned()], 1).unwrap();
+    let replica =
+        Replica::new(Options::new("headroom"), bounded(&json!({"pods": "1"})).client(), CancellationToken::new());
+    replica.certificate.set(made.certificate.as_bytes(), made.key.as_bytes()).unwrap();
+    let share = |number: usize| {
+        let quota = format!("{}-{number}", "q".repeat(200));
+        (Share { quota, resource: "requests.cpu".to_owned(), r#type: "used" }, Quantity::from_units(1))
+    };
+    let (reviews, status) =
+        (TcpListener::bind("127.0.0.1:0").await.unwrap(), TcpListener::bind("127.0.0.1:0").await.unwrap());
+    let address = status.local_addr().unwrap();
+    tokio::spawn(Arc::clone(&replica).serve(reviews, Some(status)));
+    let get = async |path: &str| {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(format!("GET {path} HTTP/1.1\r\nhost: ledger\r\n\r\n").as_bytes()).await.unwrap();
+        let mut answer = vec![0; 16];
+        stream.read_exact(&mut answer).await.unwrap();
+        (String::from_utf8(answer).unwrap(), stream)
+    };
+    let (mut unread, mut rejected) = (Vec::new(), 0);
+    for _ in 0..60 {
+        // The replica sets those of the quotas that there are.
+        replica.metrics.set_quotas((0..30_000).map(share).collect());
+        let (answer, stream) = get("/metrics").await;
+        match answer.starts_with("HTTP/1.1 200") {
+            true => unread.push(stream),
+            false => rejected += 1,
+        }
+    }
+    assert!(get("/healthz").await.0.starts_with("HTTP/1.1 200"));
+    let peak = peak_memory();
+    println!("peak memory: {} MiB, {} answered, {rejected} rejected", peak >> 20, unread.len());
+    assert!(peak < MEMORY_LIMIT, "{} MiB", peak >> 20);
+    assert!(!unread.is_empty() && rejected > 0);
+    drop(unread);
+    assert!(get("/metrics").await.0.starts_with("HTTP/1.1 200"));
     kill(&replica);
 }
 

@@ -10,10 +10,11 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use headroom_kube::http_server::{Limits, serve_pages};
 use headroom_kube::secret::Secret;
 use http::header::{self, HeaderName, HeaderValue};
 use http::request::Parts;
-use http::{Method, Response, StatusCode};
+use http::{Method, Request, Response, StatusCode};
 use http_body_util::Full;
 use hyper::body::Bytes;
 use tokio::net::TcpListener;
@@ -92,12 +93,13 @@ enum Answer<'s> {
     Refused(StatusCode, &'static str),
 }
 
+/// A snapshot of a large cluster has tens of megabytes. In the chart, the rest of the memory is for the two that are being taken.
+const LIMITS: Limits = Limits { answers: 128 << 20, ..Limits::PAGES };
+
 /// Answers until the program ends.
 pub async fn serve(listener: TcpListener, server: Arc<Server>) {
-    headroom_kube::http_server::serve_pages(listener, move |request| {
-        respond(Arc::clone(&server), request.into_parts().0)
-    })
-    .await;
+    let respond = move |request: Request<Bytes>| respond(Arc::clone(&server), request.into_parts().0);
+    serve_pages(listener, LIMITS, respond).await;
 }
 
 async fn respond(server: Arc<Server>, request: Parts) -> Response<Full<Bytes>> {
@@ -297,8 +299,6 @@ fn is_namespace(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use http::Request;
-
     use super::*;
 
     fn server(visitors: Visitors) -> (tempfile::TempDir, Server) {
@@ -428,7 +428,10 @@ mod tests {
         drop(end);
         assert_eq!(other.await.unwrap().status(), StatusCode::BAD_GATEWAY);
         until(TAKES_AT_ONCE).await;
-        assert!(server.asked.lock().unwrap().is_empty());
+        // A place is given up a moment after its turn.
+        while !server.asked.lock().unwrap().is_empty() {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
         assert_eq!(ask("alice").await.unwrap().status(), StatusCode::BAD_GATEWAY);
     }
 
@@ -474,6 +477,64 @@ mod tests {
         drop(unread);
         assert_eq!(ask("alice").await.status(), StatusCode::OK);
         assert!(server.asked.lock().unwrap().is_empty());
+    }
+
+    /// The memory limit of the page in the chart, in kilobytes.
+    #[cfg(target_os = "linux")]
+    const MEMORY_LIMIT: usize = 512 << 10;
+
+    /// Visitors with large snapshots who do not read them, who vanish, or who never finish a request: memory stays within
+    /// the limit, and others are answered.
+    #[cfg(target_os = "linux")]
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn slow_many_and_vanishing_visitors_are_bounded() {
+        use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+        use tokio::net::TcpStream;
+
+        let (_folder, server) = server(of_proxy());
+        let take = |asked: Asked| {
+            let length = if asked.namespace.is_some() { 100 } else { 30 << 20 };
+            Ok(Taken { compressed: vec![b'x'; length], missed: Vec::new() })
+        };
+        let server = Arc::new(Server { take: Box::new(take), ..server });
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(serve(listener, Arc::clone(&server)));
+        let send = async |user: usize, query: &str, part: usize| {
+            let mut stream = TcpStream::connect(address).await.unwrap();
+            let request =
+                format!("GET /cluster.json{query} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer user-{user}\r\n\r\n");
+            stream.write_all(&request.as_bytes()[..request.len() * part / 2]).await.unwrap();
+            stream
+        };
+        let status = async |stream: &mut TcpStream| {
+            let mut answer = [0; 12];
+            stream.read_exact(&mut answer).await.unwrap();
+            String::from_utf8_lossy(&answer[9..]).into_owned()
+        };
+        let (mut unread, mut statuses) = (Vec::new(), Vec::new());
+        for user in 0..40 {
+            // One vanishes, one never finishes, and one does not read.
+            drop(send(user, "", 2).await);
+            if user < 20 {
+                unread.push(send(user, "", 1).await);
+            }
+            let mut stream = send(user, "", 2).await;
+            statuses.push(status(&mut stream).await);
+            unread.push(stream);
+        }
+        assert_eq!(status(&mut send(99, "?namespace=shop", 2).await).await, "200");
+        let of_process = std::fs::read_to_string("/proc/self/status").unwrap();
+        let peak = of_process.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+        let peak: usize = peak.trim().trim_end_matches(" kB").parse().unwrap();
+        println!("peak memory: {} MiB", peak >> 10);
+        assert!(peak < MEMORY_LIMIT, "{} MiB", peak >> 10);
+        let count = |status: &str| statuses.iter().filter(|other| *other == status).count();
+        assert!(count("200") >= 3 && count("503") > 0, "{statuses:?}");
+        drop(unread);
+        while status(&mut send(99, "", 2).await).await != "200" {
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
     }
 
     #[test]
