@@ -7,6 +7,7 @@
 mod effect;
 pub mod report;
 mod subjects;
+pub mod unread;
 
 use serde_json::{Value, json};
 

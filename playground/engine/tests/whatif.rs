@@ -2,9 +2,10 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may stop where something is not as it made it")]
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::time::Instant;
 
+use headroom_dryrun::simulate::unread;
 use headroom_playground::memo::Memo;
 use headroom_playground::play::{Panel, Play};
 use headroom_playground::whatif::{Cluster, Opening};
@@ -147,4 +148,152 @@ fn how_long_five_thousand_objects_take() {
     let begin = Instant::now();
     trial(&cluster, &[]);
     println!("{} objects: opened in {opened:?}, evaluated again in {:?}", overview["objects"], begin.elapsed());
+}
+
+/// Pods and templates with everything that decisions depend on, and much that they do not.
+fn rich_snapshot() -> Vec<Value> {
+    let object = |api_version: &str, kind: &str, name: &str, rest: Value| {
+        let mut object =
+            json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": name, "namespace": "shop"}});
+        object.as_object_mut().unwrap().extend(rest.as_object().unwrap().clone());
+        object
+    };
+    let unread = json!({"env": [{"name": "A", "value": "b"}], "command": ["run"], "args": ["x"], "ports": [{"containerPort": 80}],
+        "livenessProbe": {"httpGet": {"path": "/", "port": 80}}, "volumeMounts": [{"name": "v", "mountPath": "/v"}],
+        "imagePullPolicy": "Always", "securityContext": {"privileged": false}, "terminationMessagePath": "/dev/log"});
+    let container = |name: &str, rest: Value| {
+        let mut container = unread.clone();
+        container
+            .as_object_mut()
+            .unwrap()
+            .extend(json!({"name": name, "image": "example/web:1"}).as_object().unwrap().clone());
+        container.as_object_mut().unwrap().extend(rest.as_object().unwrap().clone());
+        container
+    };
+    let requests =
+        |cpu: &str| json!({"resources": {"requests": {"cpu": cpu, "memory": "256Mi"}, "limits": {"memory": "1Gi"}}});
+    let spec = |rest: Value| {
+        let mut spec = json!({"containers": [container("web", requests("100m"))], "volumes": [{"name": "v", "emptyDir": {}}],
+            "tolerations": [{"operator": "Exists"}], "nodeName": "node-1", "serviceAccountName": "web", "dnsPolicy": "Default"});
+        spec.as_object_mut().unwrap().extend(rest.as_object().unwrap().clone());
+        spec
+    };
+    let affinity = json!({"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution":
+        [{"topologyKey": "zone", "namespaces": ["other"]}]}});
+    let specs = [
+        spec(json!({})),
+        spec(
+            json!({"initContainers": [container("proxy", json!({"restartPolicy": "Always", "resources": {"requests": {"cpu": "1"}}})),
+            container("setup", requests("3"))]}),
+        ),
+        spec(json!({"priorityClassName": "high", "activeDeadlineSeconds": 60, "affinity": affinity})),
+        spec(json!({"overhead": {"cpu": "250m"}, "resources": {"requests": {"cpu": "2"}, "limits": {"cpu": "4"}}})),
+        spec(
+            json!({"containers": [container("web", json!({})), container("log", json!({"resources": {"limits": {"cpu": "1"}}}))]}),
+        ),
+    ];
+    let resized = json!({"phase": "Running", "qosClass": "Burstable", "hostIP": "10.0.0.1", "podIPs": [{"ip": "10.1.0.1"}],
+        "conditions": [{"type": "Ready", "status": "True"},
+            {"type": "PodResizePending", "status": "True", "reason": "Infeasible", "observedGeneration": 2}],
+        "containerStatuses": [{"name": "web", "ready": true, "restartCount": 3, "imageID": "sha256:1",
+            "state": {"running": {}}, "allocatedResources": {"cpu": "900m"},
+            "resources": {"requests": {"cpu": "800m"}, "limits": {"memory": "2Gi"}}}]});
+    let mut objects = vec![
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop", "labels": {"team": "a"}}}),
+        object(
+            "v1",
+            "LimitRange",
+            "limits",
+            json!({"spec": {"limits": [{"type": "Container", "max": {"memory": "2Gi"},
+            "default": {"memory": "1Gi"}, "defaultRequest": {"memory": "512Mi"}}]}}),
+        ),
+    ];
+    for (index, spec) in specs.iter().enumerate() {
+        let metadata = json!({"name": format!("pod-{index}"), "namespace": "shop", "generation": 2, "labels": {"app": "web"},
+            "annotations": {"headroom.dev/resources": r#"{"web": {"requests.cpu": "100m: usage"}}"#, "other": "left out (1)",
+                "kubernetes.io/limit-ranger": "LimitRanger plugin set: memory request for container web"}});
+        let status = if index % 2 == 0 { resized.clone() } else { json!({"phase": "Running", "podIP": "10.1.0.2"}) };
+        objects.push(object("v1", "Pod", "", json!({"metadata": metadata, "spec": spec, "status": status})));
+        let template =
+            json!({"metadata": {"labels": {"app": "web"}, "annotations": {"other": "left out (2)"}}, "spec": spec});
+        objects.push(object(
+            "apps/v1",
+            "Deployment",
+            &format!("web-{index}"),
+            json!({"spec": {"replicas": 2, "template": template}}),
+        ));
+        objects.push(object(
+            "batch/v1",
+            "CronJob",
+            &format!("job-{index}"),
+            json!({"spec": {"schedule": "@daily",
+            "jobTemplate": {"spec": {"template": template}}}}),
+        ));
+    }
+    objects.push(object(
+        "v1",
+        "Pod",
+        "ended",
+        json!({"spec": specs[0], "status": {"phase": "Succeeded", "message": "done"}}),
+    ));
+    objects
+}
+
+#[test]
+fn what_the_page_is_not_sent_of_pods_changes_no_result() {
+    let whole = rich_snapshot();
+    let mut reduced = whole.clone();
+    reduced.iter_mut().for_each(unread::leave_out);
+    let text = |items: &[Value]| json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string();
+    assert!(text(&reduced).len() * 2 < text(&whole).len(), "{} of {}", text(&reduced).len(), text(&whole).len());
+    let ((of_whole, overview), (of_reduced, overview_of_reduced)) = (open(text(&whole)), open(text(&reduced)));
+    assert_eq!(overview, overview_of_reduced);
+    let ranges = "apiVersion: v1\nkind: LimitRange\nmetadata: {name: limits, namespace: shop}\n\
+        spec: {limits: [{type: Container, max: {memory: 512Mi}, defaultRequest: {cpu: 50m}}, {type: Pod, max: {cpu: 2}}]}\n";
+    // What is used of these is counted from the pods.
+    let of_namespace = |name: &str, spec: &str| {
+        format!("apiVersion: v1\nkind: ResourceQuota\nmetadata: {{name: {name}, namespace: shop}}\nspec: {spec}\n")
+    };
+    let quota = [
+        of_namespace("all", "{hard: {requests.cpu: 1, limits.memory: 90Gi, pods: 90}}"),
+        of_namespace("terminating", "{hard: {pods: 9}, scopes: [Terminating]}"),
+        of_namespace("best-effort", "{hard: {pods: 9}, scopes: [NotBestEffort]}"),
+        of_namespace("affine", "{hard: {pods: 9}, scopes: [CrossNamespacePodAffinity]}"),
+        of_namespace(
+            "high",
+            "{hard: {requests.cpu: 9}, scopeSelector: {matchExpressions: \
+            [{scopeName: PriorityClass, operator: In, values: [high]}]}}",
+        ),
+        "apiVersion: headroom.dev/v1alpha1\nkind: TenantQuota\nmetadata: {name: acme}\nspec: {namespaces: {selector: \
+            {matchLabels: {team: a}}}, quota: {hard: {requests.cpu: 50}}}\n"
+            .to_owned(),
+    ]
+    .join("---\n");
+    let settings = "{limitRanges: {workloadMode: enforce, rules: [{name: web, podLabels: {matchLabels: {app: web}}, \
+        limits: [{type: Container, min: {cpu: 200m}}]}]}, estimates: {mode: always}}";
+    let text_of = |value: &Value| value.as_str().unwrap().to_owned();
+    let (mut verdicts, mut used) = (BTreeSet::<String>::new(), BTreeSet::<String>::new());
+    for panels in [
+        vec![],
+        vec![(Panel::LimitRanges, ranges)],
+        vec![(Panel::Quotas, &*quota)],
+        vec![(Panel::Settings, settings)],
+        vec![(Panel::LimitRanges, ranges), (Panel::Quotas, &*quota), (Panel::Settings, settings)],
+    ] {
+        let (one, other) = (trial(&of_whole, &panels), trial(&of_reduced, &panels));
+        assert_eq!(one, other, "{panels:?}");
+        assert_eq!(one["problems"], json!([]));
+        used.extend(
+            one["report"]["quotas"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|of| text_of(&of["quota"]) + " " + &text_of(&of["used"])),
+        );
+        verdicts.extend(one["report"]["objects"].as_array().unwrap().iter().map(|of| text_of(&of["change"])));
+    }
+    assert_eq!(Vec::from_iter(verdicts), ["changed", "newly rejected"]);
+    let expected =
+        ["acme 8950m", "affine 1", "all 5", "all 8950m", "all 8Gi", "best-effort 5", "high 900m", "terminating 1"];
+    assert_eq!(Vec::from_iter(used), expected);
 }

@@ -17,6 +17,7 @@ use headroom_dryrun::cluster_reader::{ClusterReader, List, Overlay, ReadError};
 use headroom_dryrun::evaluate::tenant_quotas::TENANT_QUOTA;
 use headroom_dryrun::kinds::{ApiKind, SNAPSHOT, metadata};
 use headroom_dryrun::recording::redact::Redaction;
+use headroom_dryrun::simulate::unread;
 use headroom_report::list_writer::{Form, ListWriter, is_enough};
 use headroom_report::progress::Progress;
 use headroom_report::{Exit, Page, complain};
@@ -89,7 +90,7 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
         // OK because what cannot be listed for it was missed already.
         Ok(advice(opened, inventory, &args.target, None).unwrap_or_default().0)
     };
-    let snapshot = take(&args.target, ListWriter::new(BufWriter::new(to), form), advise)?;
+    let snapshot = take(&args.target, ListWriter::new(BufWriter::new(to), form), Written::Whole, advise)?;
     let (count, elsewhere) = (snapshot.objects(), snapshot.elsewhere.clone());
     let (missed, notes) = (snapshot.missed.clone(), snapshot.notes.clone());
     if let (0, [problem, ..]) = (count, missed.as_slice()) {
@@ -141,6 +142,15 @@ pub struct Advice {
     trends: Vec<Trend>,
 }
 
+/// How much of each object a snapshot has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Written {
+    /// All that is not confidential, for questions that nobody has asked yet.
+    Whole,
+    /// What the page reads: a browser keeps all of it in memory.
+    AsThePageReads,
+}
+
 /// Advice on everything that runs, and whether it is of a metrics store, which should not be read too often.
 pub fn advice(
     opened: &mut Opened,
@@ -157,6 +167,7 @@ pub fn advice(
 pub fn take<W: Write>(
     target: &Target,
     to: ListWriter<W>,
+    written: Written,
     advise: impl FnOnce(&mut Opened, Inventory) -> anyhow::Result<Advice>,
 ) -> anyhow::Result<Snapshot<W>> {
     let mut opened = target.open()?;
@@ -169,6 +180,7 @@ pub fn take<W: Write>(
     opened.prefetch(&listed, &progress);
     let mut snapshot = Snapshot {
         list: to,
+        written,
         settings: Value::Null,
         advice: Advice::default(),
         conditions: Rejections::default(),
@@ -294,6 +306,7 @@ struct Spec<'s> {
 /// A snapshot while it is written.
 pub struct Snapshot<W> {
     list: ListWriter<W>,
+    written: Written,
     /// The policy's, by which containers were looked at.
     settings: Value,
     advice: Advice,
@@ -380,8 +393,14 @@ impl<W: Write> Snapshot<W> {
     fn add(&mut self, object: &mut Value) {
         self.conditions.add_object(object);
         self.redaction.redact(object);
-        if is_running(object) {
-            self.list.add(object);
+        match self.written {
+            _ if !is_running(object) => {}
+            Written::Whole => self.list.add(object),
+            Written::AsThePageReads => {
+                let mut read = object.clone();
+                unread::leave_out(&mut read);
+                self.list.add(&read);
+            }
         }
     }
 }

@@ -29,7 +29,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::cluster_args::{Opened, Target};
 use super::recommend::UsageArgs;
-use super::snapshot::Advice;
+use super::snapshot::{Advice, Written};
 use super::{moved, snapshot};
 use server::{Asked, Key, Server, Taken, Visitors};
 use site::Site;
@@ -161,7 +161,8 @@ fn taken(target: &Target, sizing: Option<&Sizing>, asked: Asked) -> anyhow::Resu
     };
     // Compressed at once: a large cluster has hundreds of megabytes.
     let compressed = GzEncoder::new(Vec::new(), Compression::fast());
-    let mut snapshot = snapshot::take(&target, ListWriter::new(compressed, Form::CompactJson), advise)?;
+    let mut snapshot =
+        snapshot::take(&target, ListWriter::new(compressed, Form::CompactJson), Written::AsThePageReads, advise)?;
     if let Some(first) = snapshot.missed.first_mut() {
         first.push_str(hint);
     }

@@ -29,7 +29,7 @@ const CONTENTS: [&str; 3] = ["data", "stringData", "binaryData"];
 const NAMED_VALUES: [&str; 2] = ["env", "httpHeaders"];
 
 /// Annotations that decisions and advice read.
-const READ: [&str; 6] = [
+pub(crate) const READ: [&str; 6] = [
     CHOICE,
     headroom_annotation::NAME,
     headroom_annotation::REPORTED,

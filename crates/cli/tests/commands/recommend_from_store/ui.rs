@@ -19,8 +19,13 @@ impl Drop for Running {
     }
 }
 
-/// What the page reads of the cluster.
+/// What the page reads besides the objects of the cluster.
 fn shown(arguments: &str) -> Value {
+    read(arguments)["items"].as_array().unwrap().last().unwrap()["spec"].clone()
+}
+
+/// What the page reads of the cluster.
+fn read(arguments: &str) -> Value {
     let site = tempfile::tempdir().unwrap();
     std::fs::write(site.path().join("index.html"), "<html lang=\"en\">").unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-headroom"));
@@ -38,8 +43,7 @@ fn shown(arguments: &str) -> Value {
         assert_ne!(stream.read_line(&mut head).unwrap(), 0, "{head}");
     }
     assert!(head.contains(" 200 ") && head.contains("content-encoding: gzip\r\n"), "{head}");
-    let list: Value = serde_json::from_reader(GzDecoder::new(stream)).unwrap();
-    list["items"].as_array().unwrap().last().unwrap()["spec"].clone()
+    serde_json::from_reader(GzDecoder::new(stream)).unwrap()
 }
 
 #[test]
@@ -77,4 +81,19 @@ fn without_a_store_the_ui_sizes_from_what_was_collected() {
 fn a_store_that_does_not_answer_is_reported_beside_what_runs() {
     let shown = shown("--prometheus http://127.0.0.1:9");
     assert_eq!(shown["advice"], Value::Null);
+}
+
+#[test]
+fn the_ui_reads_of_a_pod_only_what_the_page_evaluates() {
+    let folder = tempfile::tempdir().unwrap();
+    let resources = json!({"requests": {"cpu": "250m"}});
+    let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "alone", "namespace": "shop"},
+        "spec": {"volumes": [{"name": "v", "emptyDir": {}}], "containers": [{"name": "a", "image": "a",
+            "command": ["sleep"], "resources": resources}]},
+        "status": {"phase": "Running", "podIP": "10.0.0.1"}});
+    std::fs::write(folder.path().join("pod.yaml"), pod.to_string()).unwrap();
+    let list = read(&format!("--cluster-dir {}", folder.path().display()));
+    let found = list["items"].as_array().unwrap().iter().find(|item| item["metadata"]["name"] == "alone").unwrap();
+    assert_eq!(found["spec"], json!({"containers": [{"name": "a", "image": "a", "resources": resources}]}));
+    assert_eq!(found["status"], json!({"phase": "Running"}));
 }
