@@ -773,6 +773,17 @@ fn the_claims_of_a_stateful_set_are_part_of_its_forecast() {
 }
 
 #[test]
+fn a_tenant_quota_bounds_claims_without_any_resource_quota() {
+    let acme = json!({"metadata": {"name": "acme"}, "spec": {"namespaces": {"names": ["shop"]}},
+        "status": {"hard": {"requests.storage": "20Gi"}, "used": {"requests.storage": "0"}}});
+    let lists = json!({"ResourceQuota": {"items": []}, "TenantQuota": {"items": [acme]}});
+    let payload = json!({"request": request(&with_claims(2), None), "settings": {"quotas": {"tenantQuotas": true}}});
+    let one_fits = "only 1 of 2 replicas fit tenant quota \"acme\": requests.storage short by 2Gi (20Gi available) \
+        (assuming that their claims do not exist yet)";
+    assert_eq!(answer(&payload, &lists, None).warnings, [one_fits]);
+}
+
+#[test]
 fn limit_ranges_bound_the_claims_of_a_stateful_set() {
     let range = json!({"metadata": {"name": "disks"}, "spec": {"limits": [{"type": "PersistentVolumeClaim", "min": {"storage": "2Gi"}, "max": {"storage": "5Gi"}}]}});
     let lists = json!({"LimitRange": {"items": [range]}});
