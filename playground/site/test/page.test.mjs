@@ -227,8 +227,10 @@ test("a link that is none says so and leaves the page working", async () => {
     // What is written is not lost to such a link.
     await paste(page, pod("mine"));
     await page.locator(".object h3").getByText("pod/mine").waitFor();
+    await page.getByRole("button", { name: "Dismiss" }).click();
+    await counts(page.locator("#message"), 0);
     await page.evaluate((hash) => (location.hash = hash), `${hash}A`);
-    await page.waitForTimeout(100);
+    await page.locator("#message").waitFor();
     await holds(page, /name: mine/);
     await page.context().close();
   }
@@ -676,21 +678,23 @@ test("a cluster that cannot be read is a banner and nothing else", async () => {
 });
 
 test("reading the cluster again keeps search, scroll, selection and focus", async () => {
-  const page = await live(json(cluster(2_000)), {}, "#workloads");
+  let reads = 0;
+  const answer = json(cluster(2_000));
+  const page = await live(() => (reads++, answer()), {}, "#workloads");
   await page.getByLabel("Search workloads").fill("app-0");
+  const first = await page.locator(".scroller tr.row a").first().innerText();
   await page.locator(".scroller").evaluate((element) => (element.scrollTop = 5_000));
   // The rows in sight are drawn after the scrolling.
-  await page.waitForTimeout(200);
+  await page.waitForFunction((first) => document.querySelector(".scroller tr.row a").innerText !== first, first);
   const row = page.locator(".scroller tr.row a").nth(14);
   const name = await row.innerText();
   await row.click();
   await page.locator(".details").waitFor();
   const before = await page.locator(".scroller").evaluate((element) => element.scrollTop);
   await page.getByLabel("Search workloads").focus();
-  const read = await page.locator("#refresh + span").innerText();
-  await page.waitForTimeout(1_100);
   await page.evaluate(() => document.querySelector("#refresh").click());
-  await page.waitForFunction((read) => document.querySelector("#refresh + span").textContent !== read, read);
+  await page.waitForFunction(() => document.querySelector("#refresh").textContent === "Refresh");
+  assert.equal(reads, 2);
   assert.equal(await page.inputValue("[aria-label='Search workloads']"), "app-0");
   assert.equal(await page.locator(".scroller").evaluate((element) => element.scrollTop), before);
   assert.equal(await page.evaluate(() => document.activeElement.ariaLabel), "Search workloads");
