@@ -39,7 +39,7 @@ async fn clients_that_do_not_read_the_metrics_are_bounded_and_probes_are_answere
         (String::from_utf8(answer).unwrap(), stream)
     };
     let (mut unread, mut rejected) = (Vec::new(), 0);
-    for _ in 0..60 {
+    for _ in 0..20 {
         let (answer, stream) = get("/metrics").await;
         match answer.starts_with("HTTP/1.1 200") {
             true => unread.push(stream),

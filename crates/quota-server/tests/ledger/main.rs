@@ -722,7 +722,7 @@ async fn clients_that_do_not_read_the_metrics_are_bounded() {
         (String::from_utf8(answer).unwrap(), stream)
     };
     let (mut unread, mut rejected) = (Vec::new(), 0);
-    for _ in 0..60 {
+    for _ in 0..20 {
         // The replica sets those of the quotas that there are.
         replica.metrics.set_quotas((0..30_000).map(share).collect());
         let (answer, stream) = get("/metrics").await;
