@@ -481,7 +481,15 @@ fn serve(
     let listener = runtime.block_on(TcpListener::bind(("127.0.0.1", 0)))?;
     let port = listener.local_addr()?.port();
     let patience = Duration::from_secs(600);
-    let limits = Limits { connections: 1000, body: 8 << 20, bodies: 256 << 20, uncounted: 0, patience, idle: patience };
+    let limits = Limits {
+        connections: 1000,
+        body: 8 << 20,
+        bodies: 256 << 20,
+        answers: 1 << 30,
+        patience,
+        idle: Some(patience),
+        ..Limits::PAGES
+    };
     let respond = move |request| {
         let answered = answer(request);
         async move {
