@@ -210,18 +210,19 @@ impl Excess<'_> {
 /// An amount for people: bytes that have no short exact text are rounded to MiB. `600M`, `about 1987Mi`
 fn readable(name: &str, amount: &Quantity, is_rounded_up: bool) -> String {
     const MEBI: i64 = 1 << 20;
-    const SHORT: usize = 7;
     let exact = amount.to_string();
-    let is_bytes = name.ends_with("memory") || name.ends_with("storage") || name.contains("hugepages-");
-    if exact.len() <= SHORT || !is_bytes || amount.is_out_of_range() {
+    let is_short = |text: &String| text.len() <= 7;
+    let is_bytes = name.ends_with("memory") || name.ends_with("storage");
+    if is_short(&exact) || !is_bytes || amount.is_out_of_range() {
         return exact;
     }
-    let others = [Family::DecimalSi, Family::BinarySi].map(|family| amount.to_family(family).to_string());
-    others.into_iter().find(|text| text.len() <= SHORT).unwrap_or_else(|| {
-        let bytes = amount.value();
-        let over = is_rounded_up && bytes % MEBI > 0;
-        format!("about {}Mi", bytes / MEBI + i64::from(over))
-    })
+    let decimal = amount.to_family(Family::DecimalSi).to_string();
+    if is_short(&decimal) {
+        return decimal;
+    }
+    let (whole, rest) = (amount.value() / MEBI, amount.value() % MEBI);
+    let about = if rest == 0 { "" } else { "about " };
+    format!("{about}{}Mi", whole + i64::from(is_rounded_up && rest > 0))
 }
 
 impl Growth {
