@@ -43,7 +43,8 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Of a server that only answers GET. Nobody asks it often, so that no client keeps a connection from others.
+    /// For a server that only answers GET. Its clients ask rarely, so each request has a connection of its own, and no client keeps one
+    /// from others.
     pub const PAGES: Self = Self {
         connections: 64,
         body: 0,
@@ -56,7 +57,7 @@ impl Limits {
     };
 }
 
-/// What a slow network carries.
+/// The rate of a slow network, in bytes per second.
 pub const SLOWEST: usize = 128 << 10;
 
 /// The bytes of an answer that are not counted, so that probes are answered whatever others read.

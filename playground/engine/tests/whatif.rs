@@ -250,7 +250,7 @@ fn what_the_page_is_not_sent_of_pods_changes_no_result() {
     assert_eq!(overview, overview_of_reduced);
     let ranges = "apiVersion: v1\nkind: LimitRange\nmetadata: {name: limits, namespace: shop}\n\
         spec: {limits: [{type: Container, max: {memory: 512Mi}, defaultRequest: {cpu: 50m}}, {type: Pod, max: {cpu: 2}}]}\n";
-    // What is used of these is counted from the pods.
+    // The usage of these is counted from the pods.
     let of_namespace = |name: &str, spec: &str| {
         format!("apiVersion: v1\nkind: ResourceQuota\nmetadata: {{name: {name}, namespace: shop}}\nspec: {spec}\n")
     };

@@ -147,7 +147,7 @@ pub struct Advice {
 pub enum Written {
     /// All that is not confidential, for questions that nobody has asked yet.
     Whole,
-    /// What the page reads: a browser keeps all of it in memory.
+    /// Only what the page reads, because a browser keeps all of it in memory.
     AsThePageReads,
 }
 

@@ -61,7 +61,7 @@ fn nothing_confidential_is_recorded_or_printed() {
     let with_variable = pod("a", "{}").replace("image: app", "image: app, env: [{name: PASSWORD, value: hunter2}]");
     let secret = "apiVersion: v1\nkind: Secret\nmetadata: {name: s, namespace: shop, annotations: {kubectl.kubernetes.io/last-applied-configuration: hunter2}}\n\
                   stringData: {password: hunter2}\n";
-    // Of both, the policy reads a part.
+    // The policy reads a part of both.
     let namespace =
         "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop, annotations: {vault.example/token: hunter2}}\n";
     let pod_of_claim = with_variable.replace("name: a,", "name: old, uid: u,");

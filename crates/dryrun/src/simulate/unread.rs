@@ -64,7 +64,7 @@ const OF_CONTAINER_STATUS: [&str; 10] = [
     "volumeMounts",
 ];
 
-/// Of the conditions, this one says which amounts count while a Pod is resized.
+/// The one condition that decides which amounts count while a Pod is resized.
 const READ_CONDITION: &str = "PodResizePending";
 
 /// Leaves out what is not read of a Pod, or of the template of an object.
