@@ -6,7 +6,7 @@ use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use headroom_kube::shell::quoted;
+use headroom_kube::shell::quoted_path;
 
 pub use headroom_dryrun::manifest::{Malformed, Manifest, Origin, documents, read_each, read_text};
 
@@ -20,20 +20,15 @@ pub enum ManifestError {
     #[error(
         "`{}` is not built: kubectl, which -k needs, is not in PATH; pipe what kustomize builds: kustomize build {} | \
          kubectl headroom … -f -",
-        .folder.display(), word(.folder)
+        .folder.display(), quoted_path(.folder)
     )]
     NoKubectl { folder: PathBuf },
     #[error("`kubectl kustomize {}` failed: {said}", .folder.display())]
     Kustomize { folder: PathBuf, said: String },
-    #[error("`{}` is a Helm chart: run `helm template {} | kubectl headroom check -f -` instead", .folder.display(), word(.folder))]
+    #[error("`{}` is a Helm chart: run `helm template {} | kubectl headroom check -f -` instead", .folder.display(), quoted_path(.folder))]
     HelmChart { folder: PathBuf },
     #[error(transparent)]
     Malformed(#[from] Malformed),
-}
-
-/// A path as one word of a command: whoever named a folder is not who runs the command.
-fn word(path: &Path) -> String {
-    quoted(&path.display().to_string())
 }
 
 /// Says that a file cannot be read.

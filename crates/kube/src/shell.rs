@@ -1,6 +1,8 @@
 //! Words of commands that people are shown to run. Values in them come from clusters and metrics stores, so a word is one word
 //! to a shell, whatever it holds.
 
+use std::path::Path;
+
 /// The text in quotes, if it needs any. Double ones are easier to read where a text has single ones and nothing that acts in
 /// double ones.
 pub fn quoted(text: &str) -> String {
@@ -12,6 +14,11 @@ pub fn quoted(text: &str) -> String {
         return format!("\"{text}\"");
     }
     format!("'{}'", text.replace('\'', "'\\''"))
+}
+
+/// A path as one word: whoever named a folder is not who runs the command.
+pub fn quoted_path(path: &Path) -> String {
+    quoted(&path.display().to_string())
 }
 
 #[cfg(test)]

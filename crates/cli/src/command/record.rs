@@ -11,7 +11,7 @@ use anyhow::Context;
 use headroom_dryrun::evaluate::{Evaluation, bounds_first};
 use headroom_dryrun::recording::redact::Redaction;
 use headroom_dryrun::recording::{file_name, session};
-use headroom_kube::shell::quoted;
+use headroom_kube::shell::quoted_path;
 use headroom_report::{Exit, Page};
 use serde_json::{Value, json};
 
@@ -72,7 +72,7 @@ fn write(page: &mut Page, folder: &Path, evaluation: &Evaluation, settings: &Val
     let write = |ending: &str, text: &str| -> anyhow::Result<String> {
         let path = folder.join(format!("{name}.{ending}"));
         fs::write(&path, text).with_context(|| format!("cannot write `{}`", path.display()))?;
-        Ok(quoted(&path.display().to_string()))
+        Ok(quoted_path(&path))
     };
     let request = write("request.json", &headroom_report::json(&evaluation.request)?)?;
     let session = write("session.yml", &session::text(&evaluation.exchanges))?;

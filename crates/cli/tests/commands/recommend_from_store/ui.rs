@@ -19,12 +19,12 @@ impl Drop for Running {
     }
 }
 
-/// What the page reads besides the objects of the cluster.
+/// The part of a snapshot that the page reads besides objects of the cluster.
 fn shown(arguments: &str) -> Value {
     read(arguments)["items"].as_array().unwrap().last().unwrap()["spec"].clone()
 }
 
-/// What the page reads of the cluster.
+/// The part of the cluster that the page reads.
 fn read(arguments: &str) -> Value {
     let site = tempfile::tempdir().unwrap();
     std::fs::write(site.path().join("index.html"), "<html lang=\"en\">").unwrap();
