@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use anyhow::anyhow;
+use headroom_core::amount::{ParseQuantityError, Quantity};
 use headroom_report::{Exit, complain};
 
 pub mod check;
@@ -31,6 +32,12 @@ fn seconds(text: &str) -> Result<i64, String> {
         Ok(duration) if duration.as_secs() > 0 => Ok(duration.as_secs()),
         _ => Err("expected a duration of at least a second, such as `90s`, `5m`, `1h`".to_owned()),
     }
+}
+
+/// An amount of bytes as typed.
+fn bytes(text: &str) -> Result<usize, String> {
+    let quantity: Quantity = text.parse().map_err(|error: ParseQuantityError| error.to_string())?;
+    usize::try_from(quantity.value()).map_err(|_| "expected an amount that is not negative, such as `40Mi`".to_owned())
 }
 
 /// A command that `headroom-controller` has now, with arguments that are not looked at.

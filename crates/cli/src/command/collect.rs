@@ -19,7 +19,6 @@ use headroom_collector::publish::lease::lease;
 use headroom_collector::publish::manifest::Format;
 use headroom_collector::read_limits::Pace;
 use headroom_collector::store::Store;
-use headroom_core::amount::{ParseQuantityError, Quantity};
 use headroom_core::timestamp::{ParseTimestampError, Timestamp};
 use headroom_kube::kubeconfig::Chosen;
 use headroom_kube::lease::Timing;
@@ -34,8 +33,8 @@ use tokio::net::TcpListener;
 use tokio::sync::RwLock;
 use tokio_util::sync::CancellationToken;
 
-use super::seconds;
 use super::source::Place;
+use super::{bytes, seconds};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -272,11 +271,6 @@ impl From {
             Self::Files { .. } => "files".to_owned(),
         }
     }
-}
-
-fn bytes(text: &str) -> Result<usize, String> {
-    let quantity: Quantity = text.parse().map_err(|error: ParseQuantityError| error.to_string())?;
-    usize::try_from(quantity.value()).map_err(|_| "expected an amount that is not negative, such as `40Mi`".to_owned())
 }
 
 fn moment(text: &str) -> Result<Timestamp, String> {

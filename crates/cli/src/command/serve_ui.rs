@@ -1,15 +1,19 @@
 //! `headroom-controller serve-ui`: the page of `kubectl headroom ui` for the users of an authenticating proxy in the same pod.
 
+mod snapshot_process;
+
 use std::path::PathBuf;
 
-use anyhow::anyhow;
+use anyhow::{anyhow, bail};
+use headroom_core::amount::Quantity;
 use headroom_kube::token_owner::TokenOwners;
 use headroom_report::Page;
 
 use super::cluster_args::Target;
-use super::ui;
-use super::ui::server::Visitors;
+use super::ui::server::{TAKES_AT_ONCE, UNREAD_BYTES, Visitors};
 use super::ui::users::Users;
+use super::{bytes, ui};
+use snapshot_process::Bounds;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -37,17 +41,61 @@ pub struct Args {
     /// Folder of the page as `make page` builds it; else the page that is built into this program
     #[arg(long, value_name = "FOLDER")]
     site: Option<PathBuf>,
+    /// Memory of the container: what two snapshots at a time may take follows from it
+    #[arg(long, value_name = "BYTES", default_value = "1Gi", value_parser = bytes)]
+    memory: usize,
+    /// Takes one snapshot, which is asked for on standard input, with this much memory
+    #[arg(long, hide = true)]
+    take_one: Option<usize>,
+}
+
+/// Memory of the program besides snapshots: it peaks at 30 MiB with 64 clients.
+const OWN_BYTES: usize = 64 << 20;
+/// The largest snapshot as it is sent. One of 1,000 nodes has 13 MiB.
+const SENT_BYTES: usize = 32 << 20;
+/// The least memory with which a snapshot is worth taking.
+const LEAST_BYTES: usize = 64 << 20;
+
+/// Of the whole container's memory, what is left for each snapshot.
+fn bounds(memory: usize) -> anyhow::Result<Bounds> {
+    let others = OWN_BYTES + UNREAD_BYTES + TAKES_AT_ONCE * SENT_BYTES;
+    let least = others + TAKES_AT_ONCE * LEAST_BYTES;
+    if memory < least {
+        let of_bytes = |bytes: usize| Quantity::from_bytes(bytes as u64).to_string();
+        bail!("--memory {} is too little: the page needs at least {}", of_bytes(memory), of_bytes(least));
+    }
+    Ok(Bounds { memory: (memory - others) / TAKES_AT_ONCE, sent: SENT_BYTES })
 }
 
 pub fn run(args: Args) -> anyhow::Result<()> {
-    let Args { port, namespaces, all_namespaces, settings, site } = args;
+    let Args { port, namespaces, all_namespaces, settings, site, memory, take_one } = args;
     let target = Target { namespaces, all_namespaces, settings, ..Target::default() };
-    ui::serve(site.as_deref(), port, target, None, async |address, chosen| {
-        let owners = TokenOwners::connect(chosen).await.map_err(|problem| anyhow!(problem))?;
+    if let Some(memory) = take_one {
+        return snapshot_process::answer(&target, memory);
+    }
+    target.check()?;
+    ui::serve(site.as_deref(), port, snapshot_process::take(bounds(memory)?)?, async |address| {
+        let owners = TokenOwners::connect(&target.cluster).await.map_err(|problem| anyhow!(problem))?;
         headroom_report::print(&Page::ours(format!("Serving the users of a proxy on http://{address}/\n")))?;
         Ok(Visitors::OfProxy(Users::new(Box::new(move |token| {
             let owners = owners.clone();
             Box::pin(async move { owners.find(&token).await })
         }))))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: usize = 1 << 20;
+
+    #[test]
+    fn what_the_page_itself_does_not_need_is_for_snapshots() {
+        let of_chart = bounds(1 << 30).unwrap();
+        assert_eq!(of_chart, Bounds { memory: 384 * MIB, sent: 32 * MIB });
+        assert_eq!(bounds(384 * MIB).unwrap().memory, 64 * MIB);
+        let refused = bounds(256 * MIB).unwrap_err().to_string();
+        assert_eq!(refused, "--memory 256Mi is too little: the page needs at least 384Mi");
+    }
 }

@@ -17,7 +17,6 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, anyhow, bail};
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use headroom_kube::kubeconfig::Chosen;
 use headroom_kube::signals;
 use headroom_report::list_writer::{Form, ListWriter};
 use headroom_report::{Exit, Page, terminal};
@@ -31,7 +30,7 @@ use super::cluster_args::{Opened, Target};
 use super::recommend::UsageArgs;
 use super::snapshot::{Advice, Written};
 use super::{moved, snapshot};
-use server::{Asked, Key, Server, Taken, Visitors};
+use server::{Asked, Key, Server, Take, Taken, Visitors};
 use site::Site;
 
 const EXAMPLES: &str = "\
@@ -88,7 +87,11 @@ pub fn run(mut args: Args) -> anyhow::Result<Exit> {
     let key = Key::new(random()?);
     // Deleted in the end.
     let mut way = None;
-    serve(args.site.as_deref(), args.port.unwrap_or(0), args.target, Some(sizing), async |address, _| {
+    // Wrong arguments are reported before a browser is opened.
+    args.target.check()?;
+    let target = args.target;
+    let take = server::in_this_process(move |asked| taken(&target, Some(&sizing), asked));
+    serve(args.site.as_deref(), args.port.unwrap_or(0), take, async |address| {
         let url = format!("http://{address}/{}/", key.text());
         headroom_report::print(&Page::ours(format!("Open {url} in a browser; Ctrl-C ends it.\n")))?;
         if !args.no_open && terminal::sees_output() {
@@ -115,25 +118,21 @@ fn way_to(url: &str) -> anyhow::Result<NamedTempFile> {
 pub(super) fn serve(
     site: Option<&Path>,
     port: u16,
-    target: Target,
-    sizing: Option<Sizing>,
-    announce: impl AsyncFnOnce(SocketAddr, &Chosen) -> anyhow::Result<Visitors>,
+    take: Take,
+    announce: impl AsyncFnOnce(SocketAddr) -> anyhow::Result<Visitors>,
 ) -> anyhow::Result<()> {
     let site = match site {
         Some(folder) => Site::read(folder)?,
         None => Site::embedded()?,
     };
-    // Wrong arguments are reported before a browser is opened.
-    target.check()?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let ended = runtime.block_on(async {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let listener = TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address}"))?;
-        let visitors = announce(listener.local_addr()?, &target.cluster).await?;
+        let visitors = announce(listener.local_addr()?).await?;
         let stop = CancellationToken::new();
         signals::cancel(stop.clone())?;
-        let take = move |asked| taken(&target, sizing.as_ref(), asked).map_err(|error| format!("{error:#}"));
-        let server = Arc::new(Server::new(site, visitors, Box::new(take)));
+        let server = Arc::new(Server::new(site, visitors, take));
         tokio::select! {
             () = server::serve(listener, server) => Ok(()),
             () = stop.cancelled() => Ok(()),
@@ -144,7 +143,12 @@ pub(super) fn serve(
     ended
 }
 
-fn taken(target: &Target, sizing: Option<&Sizing>, asked: Asked) -> anyhow::Result<Taken> {
+/// Takes a snapshot. An error is a message.
+pub(super) fn taken(target: &Target, sizing: Option<&Sizing>, asked: Asked) -> Result<Taken, String> {
+    try_to_take(target, sizing, asked).map_err(|error| format!("{error:#}"))
+}
+
+fn try_to_take(target: &Target, sizing: Option<&Sizing>, asked: Asked) -> anyhow::Result<Taken> {
     let mut target = target.clone();
     let hint = match asked.namespace {
         None => "; name a namespace that you may read, above or as ?namespace=NAME in the address",

@@ -4,6 +4,8 @@ use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -22,6 +24,10 @@ struct Page {
 
 impl Page {
     fn start(api_server: FakeServer) -> Self {
+        Self::start_with(api_server, &[])
+    }
+
+    fn start_with(api_server: FakeServer, arguments: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let config = folder.path().join("kubeconfig");
         fs::write(&config, kubeconfig(&[("here", &api_server.url(), "shop")])).unwrap();
@@ -29,7 +35,10 @@ impl Page {
         let mut program = Command::new(env!("CARGO_BIN_EXE_headroom-controller"))
             .args(["serve-ui", "--port", "0", "-A", "--site"])
             .arg(folder.path())
+            .args(arguments)
             .env("KUBECONFIG", &config)
+            // Of a process that is out of memory it takes a minute.
+            .env("RUST_BACKTRACE", "0")
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
@@ -63,6 +72,59 @@ impl Page {
     }
 }
 
+/// The processes that take snapshots.
+#[cfg(target_os = "linux")]
+impl Page {
+    fn children(&self) -> Vec<u32> {
+        children(self.program.id())
+    }
+
+    fn wait_for_children(&self, count: usize) {
+        let begun = Instant::now();
+        while self.children().len() != count {
+            assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", self.children());
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Measures the memory of all processes until the returned function is called, which returns the highest sum in bytes.
+    fn measure(&self) -> impl FnOnce() -> usize + use<> {
+        let (id, is_over) = (self.program.id(), Arc::new(AtomicBool::new(false)));
+        let ends = Arc::clone(&is_over);
+        let measured = thread::spawn(move || {
+            let mut most = 0;
+            while !ends.load(Ordering::Relaxed) {
+                let all = children(id).into_iter().chain([id]);
+                most = most.max(all.filter_map(memory).sum());
+                thread::sleep(Duration::from_millis(2));
+            }
+            most
+        });
+        move || {
+            is_over.store(true, Ordering::Relaxed);
+            measured.join().unwrap()
+        }
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn children(process: u32) -> Vec<u32> {
+    let threads = fs::read_dir(format!("/proc/{process}/task")).unwrap();
+    let of_thread = |thread: std::io::Result<fs::DirEntry>| {
+        let text = fs::read_to_string(thread.unwrap().path().join("children")).unwrap_or_default();
+        text.split_whitespace().map(|id| id.parse().unwrap()).collect::<Vec<u32>>()
+    };
+    threads.flat_map(of_thread).collect()
+}
+
+/// None if the process has ended.
+#[cfg(target_os = "linux")]
+fn memory(process: u32) -> Option<usize> {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"))?;
+    Some(line.trim().trim_end_matches(" kB").parse::<usize>().ok()? << 10)
+}
+
 impl Drop for Page {
     fn drop(&mut self) {
         drop(self.program.kill());
@@ -92,6 +154,7 @@ fn users_token(head: &str) -> (String, String) {
 }
 
 /// An API server that rejects tokens of `nobody`, keeps those of `stuck` waiting, and reads slowly for the account `eve`.
+/// Pods of `big` have forty megabytes, and those of `endless` never arrive.
 fn api_server(reviews: bool) -> FakeServer {
     FakeServer::start_raw(move |head| {
         let (user, _) = users_token(head);
@@ -128,8 +191,14 @@ fn api_server(reviews: bool) -> FakeServer {
                 }
                 (200, json!({"major": "1", "minor": "30"}))
             }
+            (_, "/api/v1/pods") if user == "endless" => return Reply::Stall(Vec::new()),
             (_, "/api/v1/pods") => {
-                let pod = json!({"metadata": {"name": "web", "namespace": "shop"}, "spec": {"containers": [{"name": "web"}]}});
+                let pod = json!({"metadata": {"name": "web", "namespace": "shop"}, "spec": {"containers": [{"name": "web", "image": "web"}]}});
+                if user == "big" {
+                    // As text: a value would take its time.
+                    let image = format!("\"image\":\"{}", "x".repeat(40 << 20));
+                    return answer(200, &list(json!([pod])).to_string().replacen("\"image\":\"", &image, 1));
+                }
                 (200, list(json!([pod])))
             }
             (_, path) if path.starts_with("/api/v1/") => (200, list(json!([]))),
@@ -179,4 +248,45 @@ fn many_tokens_of_one_account_and_invented_ones_keep_nobody_waiting() {
 #[test]
 fn many_tokens_keep_nobody_waiting_where_the_api_server_has_no_self_subject_reviews() {
     nobody_is_kept_waiting_by_many_tokens(false);
+}
+
+/// Who fills a namespace, and asks for it again and again, ends the process that reads it and nothing else.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_snapshot_that_takes_too_much_memory_ends_alone() {
+    let page = Page::start_with(api_server(true), &["--memory", "384Mi"]);
+    assert_eq!(page.ask("alice/0").0, 200);
+    let most = page.measure();
+    let big = page.ask_with_each((0..2).map(|number| format!("big/{number}")));
+    for number in 0..8 {
+        assert_eq!(page.ask(&format!("alice/{number}")).0, 200);
+    }
+    assert_eq!(big.join().unwrap(), [502, 502]);
+    let (status, said) = page.ask("big/2");
+    assert!(status == 502 && said.contains("takes more than the 64Mi of memory"), "{status} {said}");
+    let most = most();
+    println!("peak memory: {} MiB", most >> 20);
+    assert!(most < 384 << 20, "{} MiB", most >> 20);
+    assert_eq!((page.ask("alice/8").0, page.children().len()), (200, 0));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_client_that_hangs_up_ends_what_is_read_for_it() {
+    let page = Page::start(api_server(true));
+    let mut clients = Vec::new();
+    for number in 0..2 {
+        let mut connection = TcpStream::connect(&page.address).unwrap();
+        write!(connection, "{}", request(&format!("endless/{number}"))).unwrap();
+        clients.push(connection);
+    }
+    page.wait_for_children(2);
+    let arguments = page.children().into_iter().map(|id| fs::read(format!("/proc/{id}/cmdline")).unwrap());
+    let environments = page.children().into_iter().map(|id| fs::read(format!("/proc/{id}/environ")).unwrap());
+    for bytes in arguments.chain(environments) {
+        assert!(!String::from_utf8_lossy(&bytes).contains("endless"), "others see the token");
+    }
+    drop(clients);
+    page.wait_for_children(0);
+    assert_eq!(page.ask("alice/0").0, 200);
 }

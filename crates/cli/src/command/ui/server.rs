@@ -8,6 +8,7 @@
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use headroom_kube::http_server::{Limits, serve_pages};
@@ -19,6 +20,7 @@ use http_body_util::Full;
 use hyper::body::Bytes;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
 
 use super::site::Site;
 use super::users::{Refusal, Users, Visitor};
@@ -33,10 +35,11 @@ pub struct Server {
     asked: Mutex<HashMap<Visitor, usize>>,
 }
 
-/// Takes a snapshot, or says why there is none.
-pub type Take = Box<dyn Fn(Asked) -> Result<Taken, String> + Send + Sync>;
+/// Takes a snapshot, or says why there is none. The token is cancelled when the client has gone.
+pub type Take = Box<dyn Fn(Asked, CancellationToken) -> Taking + Send + Sync>;
+pub type Taking = Pin<Box<dyn Future<Output = Result<Taken, String>> + Send>>;
 
-const TAKES_AT_ONCE: usize = 2;
+pub const TAKES_AT_ONCE: usize = 2;
 
 /// The snapshots that one visitor may wait for or still has to read. Others are next when the first of these is taken, so
 /// nobody keeps them waiting for long; and who reads slowly or not at all takes no more memory than for these.
@@ -93,8 +96,9 @@ enum Answer<'s> {
     Refused(StatusCode, &'static str),
 }
 
-/// A snapshot of a large cluster has tens of megabytes. In the chart, the rest of the memory is for the two that are being taken.
-const LIMITS: Limits = Limits { answers: 128 << 20, ..Limits::PAGES };
+/// The bytes of answers that clients have not read. A snapshot of a large cluster has tens of megabytes.
+pub const UNREAD_BYTES: usize = 128 << 20;
+const LIMITS: Limits = Limits { answers: UNREAD_BYTES, ..Limits::PAGES };
 
 /// Answers until the program ends.
 pub async fn serve(listener: TcpListener, server: Arc<Server>) {
@@ -138,16 +142,30 @@ async fn take(server: &Arc<Server>, asked: Asked) -> Result<(Sent, Vec<String>),
     let place = Place::of(server, visitor).ok_or_else(|| (StatusCode::TOO_MANY_REQUESTS, TOO_MANY.to_owned()))?;
     // OK because nobody closes it.
     let turn = Arc::clone(&server.takes).acquire_owned().await;
-    // Reading waits, in a runtime of its own. It goes on when the client has gone, so it keeps its turn.
-    let take = move || {
+    let gone = CancellationToken::new();
+    let _guard = gone.clone().drop_guard();
+    // Reading may go on when the client has gone, so it keeps its turn until it ends.
+    let take = async move {
         let _turn = turn;
-        ((place.server.take)(asked), place)
+        ((place.server.take)(asked, gone).await, place)
     };
-    match tokio::task::spawn_blocking(take).await {
+    match tokio::spawn(take).await {
         Ok((Ok(taken), place)) => Ok((Sent { compressed: taken.compressed, _place: place }, taken.missed)),
         Ok((Err(problem), _)) => Err((StatusCode::BAD_GATEWAY, problem)),
-        Err(_) => Err((StatusCode::INTERNAL_SERVER_ERROR, "cannot read the cluster".to_owned())),
+        Err(_) => Err((StatusCode::INTERNAL_SERVER_ERROR, UNREAD.to_owned())),
     }
+}
+
+/// Reading in this process, which goes on when the client has gone.
+pub fn in_this_process(read: impl Fn(Asked) -> Result<Taken, String> + Send + Sync + 'static) -> Take {
+    let read = Arc::new(read);
+    Box::new(move |asked, _| {
+        let read = Arc::clone(&read);
+        // Reading waits, in a runtime of its own.
+        Box::pin(async move {
+            tokio::task::spawn_blocking(move || read(asked)).await.unwrap_or_else(|_| Err(UNREAD.to_owned()))
+        })
+    })
 }
 
 /// A snapshot that keeps its visitor's place until the client has read it or is given up.
@@ -193,6 +211,8 @@ impl Drop for Place {
 }
 
 const TOO_MANY: &str = "two snapshots are being read or sent for you already; try again when they are done\n";
+
+pub const UNREAD: &str = "cannot read the cluster";
 
 const TEXT: &str = "text/plain; charset=utf-8";
 
@@ -305,7 +325,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("index.html"), "page").unwrap();
         let site = Site::read(folder.path()).unwrap();
-        (folder, Server::new(site, visitors, Box::new(|_| Err("no cluster".to_owned()))))
+        (folder, Server::new(site, visitors, in_this_process(|_| Err("no cluster".to_owned()))))
     }
 
     /// Users whose tokens are their names.
@@ -406,7 +426,7 @@ mod tests {
             _ = is_ended.lock().unwrap().recv();
             Err("ended".to_owned())
         };
-        let server = Arc::new(Server { take: Box::new(take), ..server });
+        let server = Arc::new(Server { take: in_this_process(take), ..server });
         let until = async |turns: usize| {
             while server.takes.available_permits() != turns {
                 tokio::time::sleep(std::time::Duration::from_millis(5)).await;
@@ -464,7 +484,7 @@ mod tests {
     async fn a_visitor_who_does_not_read_takes_the_memory_of_two_snapshots() {
         let (_folder, server) = server(of_proxy());
         let take = |_| Ok(Taken { compressed: b"{}".to_vec(), missed: Vec::new() });
-        let server = Arc::new(Server { take: Box::new(take), ..server });
+        let server = Arc::new(Server { take: in_this_process(take), ..server });
         let ask = |user: &str| {
             let request = Request::get("/cluster.json").header("host", "a");
             let request = request.header("authorization", format!("Bearer {user}"));
@@ -479,9 +499,9 @@ mod tests {
         assert!(server.asked.lock().unwrap().is_empty());
     }
 
-    /// The memory limit of the page in the chart, in kilobytes.
+    /// What `serve-ui` leaves to this process, in kilobytes; the rest is for the processes that take snapshots.
     #[cfg(target_os = "linux")]
-    const MEMORY_LIMIT: usize = 512 << 10;
+    const MEMORY_LIMIT: usize = 256 << 10;
 
     /// Visitors with large snapshots who do not read them, who vanish, or who never finish a request: memory stays within
     /// the limit, and others are answered.
@@ -496,7 +516,7 @@ mod tests {
             let length = if asked.namespace.is_some() { 100 } else { 30 << 20 };
             Ok(Taken { compressed: vec![b'x'; length], missed: Vec::new() })
         };
-        let server = Arc::new(Server { take: Box::new(take), ..server });
+        let server = Arc::new(Server { take: in_this_process(take), ..server });
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         tokio::spawn(serve(listener, Arc::clone(&server)));

@@ -1,0 +1,175 @@
+//! Each snapshot is taken by a process of its own, with the memory that one may take.
+//!
+//! How much a snapshot takes depends on what tenants store, and no count of bytes on the way says it before it is taken.
+//! A process that takes more ends alone: the page and its other visitors go on. It has the arguments and the environment
+//! of this one; whose token it uses it is told on its standard input, which nobody else can see.
+
+use std::ffi::OsString;
+use std::io::{self, Read as _, Write as _};
+use std::path::PathBuf;
+use std::process::{ExitStatus, Stdio};
+use std::sync::Arc;
+
+use anyhow::Context;
+use headroom_core::amount::Quantity;
+use headroom_kube::secret::Secret;
+use serde::{Deserialize, Serialize};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::process::{Child, Command};
+
+use crate::command::cluster_args::Target;
+use crate::command::ui;
+use crate::command::ui::server::{Asked, Take, Taken, UNREAD};
+
+/// What one snapshot may take, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bounds {
+    pub memory: usize,
+    /// As it is sent to the client.
+    pub sent: usize,
+}
+
+/// What the process is told on its standard input.
+#[derive(Serialize, Deserialize)]
+struct Order {
+    namespace: Option<String>,
+    token: Option<String>,
+}
+
+/// The first line of the answer, before the snapshot: what could not be read for it, or why there is none.
+type Outcome = Result<Vec<String>, String>;
+
+/// Answers the order of the program that started this one.
+pub fn answer(target: &Target, memory: usize) -> anyhow::Result<()> {
+    limit_memory(memory)?;
+    let mut order = String::new();
+    io::stdin().read_to_string(&mut order).context("cannot read the order")?;
+    let Order { namespace, token } = serde_json::from_str(&order).context("cannot read the order")?;
+    let taken = ui::taken(target, None, Asked { namespace, token: token.map(Secret::from) });
+    let (outcome, compressed): (Outcome, Vec<u8>) = match taken {
+        Ok(Taken { compressed, missed }) => (Ok(missed), compressed),
+        Err(problem) => (Err(problem), Vec::new()),
+    };
+    #[expect(clippy::disallowed_methods, reason = "read by the program that started this one")]
+    let mut output = io::stdout().lock();
+    writeln!(output, "{}", serde_json::to_string(&outcome)?)?;
+    output.write_all(&compressed)?;
+    Ok(output.flush()?)
+}
+
+/// From now on, an allocation beyond this ends the process. Only Linux counts all of them.
+#[cfg(unix)]
+fn limit_memory(bytes: usize) -> anyhow::Result<()> {
+    use rustix::process::{Resource, Rlimit, setrlimit};
+    let limit = |bytes: usize| Rlimit { current: Some(bytes as u64), maximum: Some(bytes as u64) };
+    // A dump of this process would have the token.
+    setrlimit(Resource::Core, limit(0)).context("cannot switch core dumps off")?;
+    setrlimit(Resource::Data, limit(bytes)).context("cannot limit the memory of a snapshot")
+}
+
+#[cfg(not(unix))]
+fn limit_memory(_: usize) -> anyhow::Result<()> {
+    Ok(())
+}
+
+/// How a snapshot is taken by another process of this program.
+pub fn take(bounds: Bounds) -> anyhow::Result<Take> {
+    let program = std::env::current_exe().context("cannot find this program")?;
+    let mut arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
+    arguments.extend(["--take-one".into(), bounds.memory.to_string().into()]);
+    let process = Arc::new(Process { program, arguments, bounds });
+    Ok(Box::new(move |asked, gone| {
+        let process = Arc::clone(&process);
+        Box::pin(async move {
+            let mut child = process.start()?;
+            let taken = tokio::select! {
+                taken = process.ask(&mut child, asked) => taken,
+                () = gone.cancelled() => Err("nobody waits for it".to_owned()),
+            };
+            // Its memory is free when it has ended. OK if it has already.
+            let _ = child.kill().await;
+            taken
+        })
+    }))
+}
+
+struct Process {
+    program: PathBuf,
+    arguments: Vec<OsString>,
+    bounds: Bounds,
+}
+
+impl Process {
+    fn start(&self) -> Result<Child, String> {
+        let mut command = Command::new(&self.program);
+        command.args(&self.arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
+        command.spawn().map_err(|error| {
+            tracing::error!(%error, "cannot start a process for a snapshot");
+            UNREAD.to_owned()
+        })
+    }
+
+    async fn ask(&self, child: &mut Child, Asked { namespace, token }: Asked) -> Result<Taken, String> {
+        let order = Order { namespace, token: token.map(|token| token.reveal().to_owned()) };
+        let told = self.tell(child, &order).await;
+        let ended = child.wait().await;
+        match (told, ended) {
+            (Ok(answer), _) if answer.len() > self.bounds.sent => Err(self.too_large()),
+            (Ok(answer), Ok(status)) if status.success() => self.read(answer),
+            (told, Ok(status)) => {
+                tracing::warn!(%status, problem = told.err().map(|error| error.to_string()), "a snapshot's process failed");
+                Err(if is_out_of_memory(status) { self.too_much_memory() } else { UNREAD.to_owned() })
+            }
+            (_, Err(error)) => {
+                tracing::warn!(%error, "cannot wait for a snapshot's process");
+                Err(UNREAD.to_owned())
+            }
+        }
+    }
+
+    /// What the process answers, as far as it is read.
+    async fn tell(&self, child: &mut Child, order: &Order) -> io::Result<Vec<u8>> {
+        let (Some(mut input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        };
+        input.write_all(&serde_json::to_vec(order)?).await?;
+        drop(input);
+        let mut answer = Vec::new();
+        // One more than may be sent, to see that it is too much; closing the pipe ends the process.
+        output.take(self.bounds.sent as u64 + 1).read_to_end(&mut answer).await?;
+        Ok(answer)
+    }
+
+    fn read(&self, mut answer: Vec<u8>) -> Result<Taken, String> {
+        let line = answer.iter().position(|byte| *byte == b'\n').ok_or(UNREAD)?;
+        let outcome: Outcome = serde_json::from_slice(answer.get(..line).unwrap_or_default()).map_err(|_| UNREAD)?;
+        answer.drain(..=line);
+        Ok(Taken { compressed: answer, missed: outcome? })
+    }
+
+    fn too_large(&self) -> String {
+        format!("the snapshot has more than {}; show one namespace", Quantity::from_bytes(self.bounds.sent as u64))
+    }
+
+    fn too_much_memory(&self) -> String {
+        let memory = Quantity::from_bytes(self.bounds.memory as u64);
+        format!(
+            "the snapshot takes more than the {memory} of memory that the page has for one; show one namespace, or give the \
+             page more memory (page.resources.limits.memory of the Helm chart)"
+        )
+    }
+}
+
+/// A failed allocation aborts the process. The kernel kills it when the container has no more memory.
+#[cfg(unix)]
+fn is_out_of_memory(status: ExitStatus) -> bool {
+    use std::os::unix::process::ExitStatusExt as _;
+    const ABORTED: i32 = 6;
+    const KILLED: i32 = 9;
+    matches!(status.signal(), Some(ABORTED | KILLED))
+}
+
+#[cfg(not(unix))]
+fn is_out_of_memory(_: ExitStatus) -> bool {
+    false
+}
