@@ -1,48 +1,107 @@
 //! Errors of an API server without the credentials that it was sent: errors are shown, and a server, or a proxy in front of it,
 //! may quote the request.
 
-use std::fs;
-use std::sync::Arc;
+use std::cmp::Reverse;
+use std::task::{Context, Poll};
 
-use http::Response;
+use futures::future::{BoxFuture, FutureExt as _};
+use http::{HeaderMap, Request, Response, header};
 use http_body_util::{BodyExt as _, Full};
-use kube::client::DynBody;
+use kube::client::{Body, DynBody};
 use kube::config::AuthInfo;
 use serde_json::Value;
-use tower::BoxError;
+use tower::{BoxError, Layer, Service};
 
 /// Stands for a credential.
 const CONCEALED: &str = "***";
 
-/// The credentials of a kubeconfig. Those that a plugin hands to the client are not known here.
-#[derive(Debug, Clone)]
-pub struct Credentials(Arc<AuthInfo>);
+type Answer = Response<Box<DynBody>>;
 
-impl Credentials {
+/// Conceals what the header `Authorization` of each request holds, whoever has set it: so this layer comes below those that do.
+#[derive(Clone)]
+pub struct ConcealLayer {
+    /// That of the kubeconfig, which the header holds in another form.
+    password: Option<String>,
+}
+
+impl ConcealLayer {
     pub fn of(auth: &AuthInfo) -> Self {
-        Self(Arc::new(auth.clone()))
+        // In this form, and only there, it is plain text.
+        let plain = serde_json::to_value(auth).unwrap_or_default();
+        Self { password: plain.get("password").and_then(Value::as_str).map(str::to_owned) }
     }
 
-    fn texts(&self) -> Vec<String> {
-        // In this form, and only there, they are plain text.
-        let plain = serde_json::to_value(&*self.0).unwrap_or_default();
-        let text = |field: &str| plain.pointer(field).and_then(Value::as_str).map(str::to_owned);
-        let written = ["/token", "/password", "/auth-provider/config/id-token", "/auth-provider/config/access-token"];
-        // The file's content changes from time to time.
-        let in_file = self.0.token_file.as_ref().and_then(|file| fs::read_to_string(file).ok());
-        let texts = written.into_iter().filter_map(text).chain(in_file.map(|token| token.trim().to_owned()));
-        texts.filter(|text| !text.is_empty()).collect()
+    fn secrets(&self, headers: &HeaderMap) -> Vec<String> {
+        let sent = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+        let sent = sent.map(|value| value.split_once(' ').map_or(value, |(_scheme, secret)| secret).trim());
+        let mut secrets: Vec<String> = sent.into_iter().chain(self.password.as_deref()).flat_map(forms).collect();
+        secrets.retain(|secret| !secret.is_empty());
+        // Some contain others.
+        secrets.sort_by_key(|secret| Reverse(secret.len()));
+        secrets
+    }
+}
+
+/// A secret as it is, and as a part of a text in JSON.
+fn forms(secret: &str) -> [String; 2] {
+    let quoted = Value::from(secret).to_string();
+    [secret.to_owned(), quoted.trim_start_matches('"').trim_end_matches('"').to_owned()]
+}
+
+impl<S> Layer<S> for ConcealLayer {
+    type Service = Conceal<S>;
+
+    fn layer(&self, inner: S) -> Conceal<S> {
+        Conceal { layer: self.clone(), inner }
+    }
+}
+
+pub struct Conceal<S> {
+    layer: ConcealLayer,
+    inner: S,
+}
+
+impl<S> Service<Request<Body>> for Conceal<S>
+where
+    S: Service<Request<Body>, Response = Answer, Error = BoxError>,
+    S::Future: Send + 'static,
+{
+    type Response = Answer;
+    type Error = BoxError;
+    type Future = BoxFuture<'static, Result<Answer, BoxError>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        self.inner.poll_ready(context)
     }
 
-    /// The response; that of an error without the credentials.
-    pub async fn conceal(self, response: Response<Box<DynBody>>) -> Result<Response<Box<DynBody>>, BoxError> {
-        let (head, body) = response.into_parts();
-        if !head.status.is_client_error() && !head.status.is_server_error() {
-            return Ok(Response::from_parts(head, body));
-        }
-        let bytes = body.collect().await?.to_bytes();
-        let text = String::from_utf8_lossy(&bytes).into_owned();
-        let text = self.texts().iter().fold(text, |text, secret| text.replace(secret, CONCEALED));
-        Ok(Response::from_parts(head, Box::new(Full::from(text).map_err(|never| match never {}))))
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let secrets = self.layer.secrets(request.headers());
+        let answer = self.inner.call(request);
+        async move { conceal(&secrets, answer.await?).await }.boxed()
+    }
+}
+
+/// The answer; that of an error without the secrets.
+async fn conceal(secrets: &[String], answer: Answer) -> Result<Answer, BoxError> {
+    let (head, body) = answer.into_parts();
+    if !head.status.is_client_error() && !head.status.is_server_error() {
+        return Ok(Response::from_parts(head, body));
+    }
+    let bytes = body.collect().await?.to_bytes();
+    let text = String::from_utf8_lossy(&bytes).into_owned();
+    let text = secrets.iter().fold(text, |text, secret| text.replace(secret, CONCEALED));
+    Ok(Response::from_parts(head, Box::new(Full::from(text).map_err(|never| match never {}))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_is_known_in_the_forms_that_a_server_may_repeat() {
+        let auth: AuthInfo = serde_json::from_str(r#"{"password": "pa\"ss"}"#).unwrap();
+        let headers = [(header::AUTHORIZATION, "Basic YW5uOnBhInNz".parse().unwrap())].into_iter().collect();
+        let secrets = ConcealLayer::of(&auth).secrets(&headers);
+        assert_eq!(secrets, ["YW5uOnBhInNz", "YW5uOnBhInNz", "pa\\\"ss", "pa\"ss"]);
     }
 }

@@ -9,10 +9,15 @@ use std::net::IpAddr;
 
 use http::Uri;
 use hyper_util::client::proxy::matcher::Matcher;
-use kube::client::ClientBuilder;
-use tower::util::AndThenLayer;
+use kube::client::{ClientBuilder, ConfigExt as _};
+use kube::config::AuthInfo;
+use tower::buffer::BufferLayer;
+use tower::util::option_layer;
 
-use crate::credentials::Credentials;
+use crate::credentials::ConcealLayer;
+
+/// How many requests can wait to be handed on, which takes no time. As many as in kube's own buffer.
+const REQUESTS_WAITING: usize = 1024;
 
 /// The proxies that the environment names.
 pub struct Proxies {
@@ -62,17 +67,26 @@ fn is_this_machine(url: &Uri) -> bool {
         || address.is_ok_and(|address| address.is_loopback() || is_link_local(address))
 }
 
-/// A client as `config` describes it. No text of an error contains a password or token of the kubeconfig.
-pub fn client(config: kube::Config) -> Result<kube::Client, kube::Error> {
+/// A client as `config` describes it. No text of an error contains a password or token that was sent.
+pub fn client(mut config: kube::Config) -> Result<kube::Client, kube::Error> {
     if let Some(proxy) = &config.proxy_url
         && !matches!(proxy.scheme_str(), Some("http" | "https" | "socks5"))
     {
         // kube's own error quotes the URL.
         return Err(kube::Error::Service("the URL of a proxy must start with http://, https:// or socks5://".into()));
     }
-    let credentials = Credentials::of(&config.auth_info);
-    let conceal = AndThenLayer::new(move |response| credentials.clone().conceal(response));
-    Ok(ClientBuilder::try_from(config)?.with_layer(&conceal).build())
+    let conceal = ConcealLayer::of(&config.auth_info);
+    let authorize = config.auth_layer()?;
+    if authorize.is_some() {
+        // kube would set the header again, below what conceals it, and run plugins again for that.
+        let auth = config.auth_info;
+        let none = AuthInfo { username: None, password: None, token: None, token_file: None, ..auth };
+        config.auth_info = AuthInfo { exec: None, auth_provider: None, ..none };
+    }
+    // The layer that authorizes has to clone what is below it.
+    let cloneable = BufferLayer::new(REQUESTS_WAITING);
+    let builder = ClientBuilder::try_from(config)?.with_layer(&conceal).with_layer(&cloneable);
+    Ok(builder.with_layer(&option_layer(authorize)).build())
 }
 
 #[cfg(test)]

@@ -195,16 +195,27 @@ fn no_error_shows_a_credential_that_the_server_repeats() {
         let (code, object) = status(403, &format!("no limits for `{sent}`"));
         answer(code, &object.to_string())
     });
-    let check = |user: &str| {
-        let kubeconfig = kubeconfig(&[("here", &server.url(), "shop")]).replace(r#""user":{}"#, user);
+    let check = |user: &Value, scheme: &str| {
+        let kubeconfig =
+            kubeconfig(&[("here", &server.url(), "shop")]).replace(r#""user":{}"#, &format!(r#""user":{user}"#));
         let files = [("kubeconfig", kubeconfig.as_str()), ("app.yaml", &pod("a", "{}")), ("token", "s3cret")];
         let folder = folder(&files);
         let said = headroom(folder.path(), &["check", "-f", "app.yaml", "--kubeconfig", "kubeconfig"]);
         assert_eq!(said.code, 2, "{}", said.err);
-        assert!(said.out.contains("no limits for `Bearer ***`") && !said.out.contains("s3cret"), "{}", said.out);
+        // The base64 of `ann:s3cret`.
+        let is_shown = ["s3cret", "YW5uOnMzY3JldA=="].iter().any(|secret| said.out.contains(secret));
+        assert!(said.out.contains(&format!("no limits for `{scheme} ***`")) && !is_shown, "{}", said.out);
     };
-    check(r#""user":{"token":"s3cret"}"#);
-    check(r#""user":{"tokenFile":"token"}"#);
+    let plugin = |status: Value| {
+        let (version, kind) = ("client.authentication.k8s.io/v1", "ExecCredential");
+        let said = json!({"apiVersion": version, "kind": kind, "status": status}).to_string();
+        json!({"exec": {"apiVersion": version, "command": "echo", "args": [said], "interactiveMode": "Never"}})
+    };
+    check(&json!({"token": "s3cret"}), "Bearer");
+    check(&json!({"tokenFile": "token"}), "Bearer");
+    check(&json!({"username": "ann", "password": "s3cret"}), "Basic");
+    check(&plugin(json!({"token": "s3cret"})), "Bearer");
+    check(&plugin(json!({"token": "s3cret", "expirationTimestamp": "2126-01-01T00:00:00Z"})), "Bearer");
 }
 
 #[test]
