@@ -63,7 +63,7 @@ impl Cluster {
             let config = kubeconfig::config(chosen).await?;
             let namespace = config.default_namespace.clone();
             let server = kubeconfig::server(&config);
-            Ok::<_, String>((proxy::client(config).map_err(|error| error.to_string())?, namespace, server))
+            Ok::<_, String>((proxy::client(config)?, namespace, server))
         })?;
         let api = ApiClient::new(client).with_timeout(REQUEST_TIMEOUT);
         let (lists, objects, kinds) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());

@@ -9,6 +9,7 @@ use http::{HeaderMap, Request, Response, header};
 use http_body_util::{BodyExt as _, Full};
 use kube::client::{Body, DynBody};
 use kube::config::AuthInfo;
+use secrecy::ExposeSecret as _;
 use serde_json::Value;
 use tower::{BoxError, Layer, Service};
 
@@ -26,9 +27,7 @@ pub struct ConcealLayer {
 
 impl ConcealLayer {
     pub fn of(auth: &AuthInfo) -> Self {
-        // In this form, and only there, it is plain text.
-        let plain = serde_json::to_value(auth).unwrap_or_default();
-        Self { password: plain.get("password").and_then(Value::as_str).map(str::to_owned) }
+        Self { password: auth.password.as_ref().map(|password| password.expose_secret().to_owned()) }
     }
 
     fn secrets(&self, headers: &HeaderMap) -> Vec<String> {

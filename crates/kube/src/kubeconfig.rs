@@ -45,7 +45,7 @@ impl Chosen {
 
 /// A client of the cluster. The text of an error says what was looked for.
 pub async fn client(chosen: &Chosen) -> Result<Client, String> {
-    proxy::client(config(chosen).await?).map_err(|error| error.to_string())
+    proxy::client(config(chosen).await?)
 }
 
 /// The address of the API server, without a user and a password, which a URL may have.

@@ -12,6 +12,7 @@ pub mod secret;
 
 mod credentials;
 pub mod proxy;
+mod token_file;
 
 pub mod kubeconfig;
 

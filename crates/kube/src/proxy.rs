@@ -7,14 +7,17 @@
 use std::env;
 use std::net::IpAddr;
 
-use http::Uri;
+use http::{Request, Uri};
 use hyper_util::client::proxy::matcher::Matcher;
-use kube::client::{ClientBuilder, ConfigExt as _};
+use kube::client::{Body, ClientBuilder, ConfigExt as _};
 use kube::config::AuthInfo;
+use secrecy::ExposeSecret;
 use tower::buffer::BufferLayer;
+use tower::filter::FilterLayer;
 use tower::util::option_layer;
 
 use crate::credentials::ConcealLayer;
+use crate::token_file::TokenFile;
 
 /// How many requests can wait to be handed on, which takes no time. As many as in kube's own buffer.
 const REQUESTS_WAITING: usize = 1024;
@@ -68,15 +71,17 @@ fn is_this_machine(url: &Uri) -> bool {
 }
 
 /// A client as `config` describes it. No text of an error contains a password or token that was sent.
-pub fn client(mut config: kube::Config) -> Result<kube::Client, kube::Error> {
+pub fn client(mut config: kube::Config) -> Result<kube::Client, String> {
     if let Some(proxy) = &config.proxy_url
         && !matches!(proxy.scheme_str(), Some("http" | "https" | "socks5"))
     {
         // kube's own error quotes the URL.
-        return Err(kube::Error::Service("the URL of a proxy must start with http://, https:// or socks5://".into()));
+        return Err("the URL of a proxy must start with http://, https:// or socks5://".to_owned());
     }
     let conceal = ConcealLayer::of(&config.auth_info);
-    let authorize = config.auth_layer()?;
+    let token_file = token_file(&mut config.auth_info)?;
+    let read_token = token_file.map(|mut file| FilterLayer::new(move |request: Request<Body>| file.authorize(request)));
+    let authorize = config.auth_layer().map_err(|error| error.to_string())?;
     if authorize.is_some() {
         // kube would set the header again, below what conceals it, and run plugins again for that.
         let auth = config.auth_info;
@@ -85,8 +90,20 @@ pub fn client(mut config: kube::Config) -> Result<kube::Client, kube::Error> {
     }
     // The layer that authorizes has to clone what is below it.
     let cloneable = BufferLayer::new(REQUESTS_WAITING);
-    let builder = ClientBuilder::try_from(config)?.with_layer(&conceal).with_layer(&cloneable);
-    Ok(builder.with_layer(&option_layer(authorize)).build())
+    let builder = ClientBuilder::try_from(config).map_err(|error| error.to_string())?;
+    let builder = builder.with_layer(&conceal).with_layer(&cloneable);
+    Ok(builder.with_layer(&option_layer(authorize)).with_layer(&option_layer(read_token)).build())
+}
+
+/// Takes the file out of `auth`, where kubectl uses it: kube sends what it contains with the newline at its end, which is no
+/// valid header, and prefers an old token beside it.
+fn token_file(auth: &mut AuthInfo) -> Result<Option<TokenFile>, String> {
+    if auth.auth_provider.is_some() || auth.username.is_some() && auth.password.is_some() {
+        return Ok(None);
+    }
+    let Some(path) = auth.token_file.take() else { return Ok(None) };
+    let (token, _) = (auth.token.take(), auth.exec.take());
+    TokenFile::open(path.as_ref(), token.as_ref().map(ExposeSecret::expose_secret)).map(Some)
 }
 
 #[cfg(test)]
@@ -130,7 +147,7 @@ mod tests {
     async fn an_unknown_kind_of_proxy_is_refused_without_its_password() {
         let mut config = kube::Config::new("https://a.example".parse().unwrap());
         config.proxy_url = Some("ftp://ann:secret@tls:3128".parse().unwrap());
-        let error = format!("{:?}", client(config).err().unwrap());
+        let error = client(config).err().unwrap();
         assert!(error.contains("must start with") && !error.contains("secret"), "{error}");
     }
 }

@@ -26,7 +26,7 @@ impl TokenOwners {
     pub async fn connect(chosen: &Chosen) -> Result<Self, String> {
         let mut config = kubeconfig::config(chosen).await?;
         config.auth_info = AuthInfo::default();
-        Ok(Self { client: proxy::client(config).map_err(|error| error.to_string())? })
+        Ok(Self { client: proxy::client(config)? })
     }
 
     /// The name of the user, or none if the token is valid and the API server does not say whose it is.

@@ -228,7 +228,7 @@ impl Http {
                 headers.insert(AUTHORIZATION, value.map_err(|what| wrong(&format!("the password {what}")))?);
             }
         }
-        let client = proxy::client(config).map_err(|error| wrong(&innermost(&error).to_string()))?;
+        let client = proxy::client(config).map_err(|problem| wrong(&problem))?;
         let (name, timeout) = (endpoint.url.to_string(), endpoint.timeout);
         Ok(Self { client, prefix: String::new(), base, headers, credentials, name, timeout })
     }

@@ -72,7 +72,7 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
 async fn connect(cluster: &Chosen) -> Result<ApiClient, String> {
     let config = kubeconfig::config(cluster).await?;
     let server = kubeconfig::server(&config);
-    let api = ApiClient::new(proxy::client(config).map_err(|error| error.to_string())?);
+    let api = ApiClient::new(proxy::client(config)?);
     api.greet(&server).await?;
     Ok(api)
 }

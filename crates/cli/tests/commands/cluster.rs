@@ -218,6 +218,31 @@ fn no_error_shows_a_credential_that_the_server_repeats() {
     check(&plugin(json!({"token": "s3cret", "expirationTimestamp": "2126-01-01T00:00:00Z"})), "Bearer");
 }
 
+/// As kubectl: most editors end a file with a newline.
+#[test]
+fn the_token_of_a_file_is_sent_without_the_space_around_it() {
+    let server = FakeServer::start(|head| match header(head, "authorization") {
+        Some("Bearer s3cret") => answer(200, &list(json!([])).to_string()),
+        sent => {
+            let (code, object) = status(401, &format!("unknown: {sent:?}"));
+            answer(code, &object.to_string())
+        }
+    });
+    let check = |user: &Value, token: &str, expected: &str| {
+        let kubeconfig = kubeconfig(&[("here", &server.url(), "shop")]);
+        let kubeconfig = kubeconfig.replace(r#""user":{}"#, &format!(r#""user":{user}"#));
+        let files = [("kubeconfig", kubeconfig.as_str()), ("app.yaml", &pod("a", "{}")), ("token", token)];
+        let folder = folder(&files);
+        let said = headroom(folder.path(), &["check", "-f", "app.yaml", "--kubeconfig", "kubeconfig"]);
+        let path = folder.path().join("token").display().to_string();
+        assert_eq!(said.err.replace(&path, "token"), expected, "{}", said.out);
+    };
+    check(&json!({"tokenFile": "token"}), " s3cret\r\n", "");
+    check(&json!({"tokenFile": "token", "token": "old"}), "s3cret\n", "");
+    check(&json!({"tokenFile": "token", "token": "s3cret"}), "\n", "");
+    check(&json!({"tokenFile": "token"}), "\n", "error: the tokenFile `token` is empty\n");
+}
+
 #[test]
 fn an_unreachable_cluster_is_reported() {
     let live = Live::start(json!({}));

@@ -59,7 +59,7 @@ impl Cluster {
         let no_cluster = |message| ClusterError::NoCluster { message };
         let config = kubeconfig::config(&kubeconfig::Chosen::of_context(context)).await.map_err(no_cluster)?;
         let address = config.cluster_url.to_string();
-        let client = proxy::client(config).map_err(|error| no_cluster(error.to_string()))?;
+        let client = proxy::client(config).map_err(no_cluster)?;
         Ok(Self { address: Some(address.trim_end_matches('/').to_owned()), ..Self::new(client, force, pace) })
     }
 
