@@ -17,6 +17,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
+use headroom_fixtures::process::peak_kib;
 use headroom_fixtures::servers::{self, PrometheusServer, Server};
 use measure::{Result, processor_seconds_of, setting};
 use truth::{Accuracy, Workload};
@@ -158,7 +159,7 @@ fn by_workload(server: &Server, workloads: &[Workload], days: u64) -> Result<()>
         "-",
         (processor_seconds_of(server.child.id()) - before) * all,
         "-",
-        measure::high_water_mark(server.child.id()) >> 10,
+        peak_kib(server.child.id()).unwrap_or_default() >> 10,
         6 * workloads.len()
     );
     Ok(())
@@ -216,7 +217,7 @@ impl Bench<'_> {
             cost.processor_seconds,
             processor_seconds_of(store) - before,
             cost.peak_kib >> 10,
-            measure::high_water_mark(store) >> 10,
+            peak_kib(store).unwrap_or_default() >> 10,
             passed.queries.len(),
             passed.before_usage(),
             passed.bytes as f64 / 1e6

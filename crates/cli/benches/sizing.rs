@@ -25,12 +25,13 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use flate2::read::GzDecoder;
 use headroom_collector::store::Store;
+use headroom_fixtures::process::peak_kib;
 use headroom_fixtures::{api_server, servers, workspace_file};
 use headroom_quota_server::tls;
 use headroom_usage::batch::Gathered;
 use headroom_usage::sample::{Batch, Container, Resource, Sample, Series, Window};
 use headroom_usage::{DAY, day_of};
-use measure::{Cost, Result, high_water_mark, processor_seconds_of};
+use measure::{Cost, Result, processor_seconds_of};
 use tokio::runtime::Runtime;
 use world::{NAMESPACES_OF_NODE, PODS, Passed, World};
 
@@ -239,7 +240,7 @@ impl Scene {
         let (objects, bytes) = self.world.stored("/apis/headroom.dev/v1alpha1/namespaces/headroom/quotaledgers/");
         Ok(vec![
             ("ledger: CPU to count all pods, s", processor_seconds_of(running.0.id())),
-            ("ledger: memory, MiB", high_water_mark(running.0.id()) as f64 / 1024.0),
+            ("ledger: memory, MiB", peak_kib(running.0.id()).unwrap_or_default() as f64 / 1024.0),
             ("ledger: objects", objects as f64),
             ("ledger: MB in etcd", bytes as f64 / 1e6),
         ])
@@ -274,7 +275,7 @@ impl Scene {
         let (compressed, answer) = get(&format!("{url}cluster.json"))?;
         Ok(vec![
             ("ui: CPU of a reading, s", processor_seconds_of(running.0.id())),
-            ("ui: memory, MiB", high_water_mark(running.0.id()) as f64 / 1024.0),
+            ("ui: memory, MiB", peak_kib(running.0.id()).unwrap_or_default() as f64 / 1024.0),
             ("ui: MB to the browser, compressed", compressed as f64 / 1e6),
             ("ui: MB in the browser", answer as f64 / 1e6),
         ])

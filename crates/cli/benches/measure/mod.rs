@@ -5,6 +5,8 @@ use std::fs;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use headroom_fixtures::process::peak_kib;
+
 pub type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 /// `cargo test --benches` only wants to know that they build.
@@ -32,14 +34,14 @@ pub struct Cost {
 pub fn run(command: &mut Command) -> Result<Cost> {
     let begun = Instant::now();
     let mut child = command.spawn()?;
-    let (mut processor_seconds, mut peak_kib) = (0.0_f64, 0);
+    let (mut processor_seconds, mut peak) = (0.0_f64, 0);
     loop {
         // The kernel keeps both; they only have to be read before the process is gone.
-        peak_kib = peak_kib.max(high_water_mark(child.id()));
+        peak = peak.max(peak_kib(child.id()).unwrap_or_default());
         processor_seconds = processor_seconds.max(processor_seconds_of(child.id()));
         match child.try_wait()? {
             Some(status) if status.success() => {
-                return Ok(Cost { time: begun.elapsed(), processor_seconds, peak_kib });
+                return Ok(Cost { time: begun.elapsed(), processor_seconds, peak_kib: peak });
             }
             Some(status) => return Err(format!("the program ended with {status}").into()),
             None => std::thread::sleep(Duration::from_millis(5)),
@@ -52,11 +54,4 @@ pub fn processor_seconds_of(process: u32) -> f64 {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     let fields = stat.rsplit_once(')').map(|(_, fields)| fields).unwrap_or_default();
     fields.split_whitespace().skip(11).take(2).filter_map(|ticks| ticks.parse::<f64>().ok()).sum::<f64>() / 100.0
-}
-
-/// The most resident memory that a process has had, in KiB.
-pub fn high_water_mark(process: u32) -> u64 {
-    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
-    let mark = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    mark.and_then(|mark| mark.split_whitespace().next()).and_then(|kib| kib.parse().ok()).unwrap_or_default()
 }

@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use headroom_core::cluster::usage::Root;
+use headroom_fixtures::process::peak_kib;
 
 use crate::support::*;
 
@@ -123,13 +124,6 @@ fn a_time_given_by_hand_destroys_nothing() {
     assert!(said(&refused).contains("--as-of 2062-11-21T00:00:00Z is in the future"), "{}", said(&refused));
 }
 
-/// Peak resident memory in kilobytes.
-fn peak_memory(process: u32) -> u64 {
-    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
-    let mark = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
-    mark.split_whitespace().next().unwrap().parse().unwrap()
-}
-
 #[test]
 fn a_repository_with_many_tags_needs_little_memory() {
     const TAGS: usize = 25_000;
@@ -162,7 +156,7 @@ fn a_repository_with_many_tags_needs_little_memory() {
         assert!(begun.elapsed() < Duration::from_secs(300));
         std::thread::sleep(Duration::from_millis(50));
     }
-    let peak = peak_memory(program.id());
+    let peak = peak_kib(program.id()).unwrap();
     program.kill().unwrap();
     program.wait().unwrap();
     const IMAGE: &str = "registry.example/ci/build";

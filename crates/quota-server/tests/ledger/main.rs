@@ -13,6 +13,8 @@ use std::time::Duration;
 use api_server::ApiServer;
 use headroom_core::amount::Quantity;
 use headroom_core::json::Document;
+use headroom_fixtures::process::peak_kib;
+use headroom_fixtures::unread_metrics;
 use headroom_kube::api_client::ApiClient;
 use headroom_kube::watch::Seen;
 use headroom_quota_server::ledger_cache::LedgerCache;
@@ -633,14 +635,7 @@ async fn a_forged_namespace_leads_to_no_other_object() {
 }
 
 /// The memory limit of a replica in the chart.
-const MEMORY_LIMIT: usize = 256 << 20;
-
-/// The most memory that this process has had.
-fn peak_memory() -> usize {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
-    line.trim().trim_end_matches(" kB").parse::<usize>().unwrap() * 1024
-}
+const MEMORY_LIMIT_KIB: u64 = 256 << 10;
 
 /// Clients that send as much as is allowed and never finish, hold connections, or vanish: memory stays within the limit,
 /// and an API server is answered.
@@ -654,7 +649,8 @@ async fn slow_many_and_vanishing_clients_are_bounded() {
     let address = listener.local_addr().unwrap();
     tokio::spawn(Arc::clone(&replica).serve(listener, None));
     until_counted(&server, "pods=0").await;
-    let before = peak_memory();
+    let peak = || peak_kib(std::process::id()).unwrap();
+    let before = peak();
     const BODY: usize = 8 << 20;
     let head = format!("POST /review HTTP/1.1\r\nhost: ledger\r\ncontent-length: {BODY}\r\n\r\n");
     let part: Arc<[u8]> = vec![b'x'; BODY / 64].into();
@@ -691,9 +687,9 @@ async fn slow_many_and_vanishing_clients_are_bounded() {
             break;
         }
     }
-    let after = peak_memory();
-    println!("peak memory: {} MiB before, {} MiB after", before >> 20, after >> 20);
-    assert!(after < MEMORY_LIMIT, "{} MiB", after >> 20);
+    let after = peak();
+    println!("peak memory: {} MiB before, {} MiB after", before >> 10, after >> 10);
+    assert!(after < MEMORY_LIMIT_KIB, "{} MiB", after >> 10);
     for client in clients {
         client.abort();
     }
@@ -715,30 +711,8 @@ async fn clients_that_do_not_read_the_metrics_are_bounded() {
         (TcpListener::bind("127.0.0.1:0").await.unwrap(), TcpListener::bind("127.0.0.1:0").await.unwrap());
     let address = status.local_addr().unwrap();
     tokio::spawn(Arc::clone(&replica).serve(reviews, Some(status)));
-    let get = async |path: &str| {
-        let mut stream = TcpStream::connect(address).await.unwrap();
-        stream.write_all(format!("GET {path} HTTP/1.1\r\nhost: ledger\r\n\r\n").as_bytes()).await.unwrap();
-        let mut answer = vec![0; 16];
-        stream.read_exact(&mut answer).await.unwrap();
-        (String::from_utf8(answer).unwrap(), stream)
-    };
-    let (mut unread, mut rejected) = (Vec::new(), 0);
-    for _ in 0..20 {
-        // The replica sets those of the quotas that there are.
-        replica.metrics.set_quotas((0..30_000).map(share).collect());
-        let (answer, stream) = get("/metrics").await;
-        match answer.starts_with("HTTP/1.1 200") {
-            true => unread.push(stream),
-            false => rejected += 1,
-        }
-    }
-    assert!(get("/healthz").await.0.starts_with("HTTP/1.1 200"));
-    let peak = peak_memory();
-    println!("peak memory: {} MiB, {} answered, {rejected} rejected", peak >> 20, unread.len());
-    assert!(peak < MEMORY_LIMIT, "{} MiB", peak >> 20);
-    assert!(!unread.is_empty() && rejected > 0);
-    drop(unread);
-    assert!(get("/metrics").await.0.starts_with("HTTP/1.1 200"));
+    // The replica sets those of the quotas that there are.
+    unread_metrics::check(address, MEMORY_LIMIT_KIB, || replica.metrics.set_quotas((0..30_000).map(share).collect()));
     kill(&replica);
 }
 
