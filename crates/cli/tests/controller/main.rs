@@ -1,4 +1,4 @@
-//! `headroom-controller collect` as a program.
+//! `headroom-controller` as a program.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test may panic on unexpected data")]
 
@@ -9,6 +9,10 @@ mod api_server;
 #[expect(dead_code, reason = "the sources' own tests use more of it")]
 mod data;
 mod from_prometheus;
+mod ledger;
+#[path = "../../../quota-server/tests/ledger/api_server.rs"]
+#[expect(dead_code, reason = "the ledger's own tests use more of it")]
+mod ledger_api_server;
 mod page;
 mod program;
 #[path = "../../../collector/tests/collector/support.rs"]

@@ -184,7 +184,7 @@ impl ApiServer {
         )
     }
 
-    async fn answer(self: Arc<Self>, request: Request<Body>) -> Result<Answer, std::io::Error> {
+    pub async fn answer(self: Arc<Self>, request: Request<Body>) -> Result<Answer, std::io::Error> {
         let (parts, body) = request.into_parts();
         let body = body.collect_bytes().await.unwrap_or_default();
         let body: Value = serde_json::from_slice(&body).unwrap_or_default();

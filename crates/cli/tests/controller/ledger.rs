@@ -1,0 +1,172 @@
+//! `headroom-controller enforce-quotas` as a program, with a tenant whose pods are as large as they may be.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use headroom_fixtures::process::peak_kib;
+use headroom_fixtures::{api_server, servers};
+use headroom_quota_server::tls;
+use http::Request;
+use http_body_util::BodyExt as _;
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use kube::client::Body;
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::{Instant, sleep, timeout};
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::pem::PemObject as _;
+use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
+use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+
+use crate::ledger_api_server::ApiServer;
+
+/// The memory limit of a replica in the chart.
+const MEMORY_LIMIT_KIB: u64 = 256 << 10;
+/// What etcd takes of an object.
+const LARGEST_OBJECT: usize = 1_536 << 10;
+const LARGE_REVIEWS: usize = 160;
+/// How long an API server waits for a webhook.
+const WEBHOOK_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A program that is stopped in the end.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}
+
+/// Answers over the network.
+async fn serve(server: Arc<ApiServer>, listener: TcpListener) {
+    while let Ok((stream, _)) = listener.accept().await {
+        let server = Arc::clone(&server);
+        let service = service_fn(move |request: Request<Incoming>| {
+            let server = Arc::clone(&server);
+            async move {
+                let (head, body) = request.into_parts();
+                let body = body.collect().await.map_err(std::io::Error::other)?.to_bytes();
+                server.answer(Request::from_parts(head, Body::from(body))).await
+            }
+        });
+        tokio::spawn(hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service));
+    }
+}
+
+/// An API server in front of a replica.
+struct Caller {
+    tls: TlsConnector,
+    replica: SocketAddr,
+}
+
+impl Caller {
+    fn new(replica: SocketAddr, made: &tls::Made) -> Self {
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_slice(made.authority.as_bytes()).unwrap()).unwrap();
+        let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        Self { tls: TlsConnector::from(Arc::new(config)), replica }
+    }
+
+    /// Returns true if the pod is admitted before the API server gives up.
+    async fn admits(&self, review: &str) -> bool {
+        timeout(WEBHOOK_TIMEOUT, self.ask(review)).await.is_ok_and(|answer| {
+            answer.is_ok_and(|answer| String::from_utf8_lossy(&answer).contains("\"allowed\":true"))
+        })
+    }
+
+    async fn ask(&self, review: &str) -> std::io::Result<Vec<u8>> {
+        let stream = TcpStream::connect(self.replica).await?;
+        let mut stream = self.tls.connect(ServerName::try_from("127.0.0.1").unwrap(), stream).await?;
+        let head = format!(
+            "POST /review HTTP/1.1\r\nhost: ledger\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
+            review.len()
+        );
+        stream.write_all(head.as_bytes()).await?;
+        stream.write_all(review.as_bytes()).await?;
+        let mut answer = vec![0; 4096];
+        let read = stream.read(&mut answer).await?;
+        answer.truncate(read);
+        Ok(answer)
+    }
+}
+
+fn review(name: &str, env: &[Value]) -> String {
+    let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "shop", "uid": name},
+        "spec": {"containers": [{"name": "a", "image": "a", "env": env}]}});
+    json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
+        "uid": format!("review-{name}"), "operation": "CREATE", "namespace": "shop", "name": name,
+        "resource": {"group": "", "version": "v1", "resource": "pods"}, "kind": {"kind": "Pod"},
+        "userInfo": {"username": "eve"}, "object": pod}})
+    .to_string()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_pods_as_large_as_they_may_be_stay_within_the_memory_of_a_replica() {
+    let server = ApiServer::calm();
+    server.put("/api/v1", None, json!({"metadata": {"name": "shop"}}), "namespaces");
+    let quota = json!({"metadata": {"name": "team", "generation": 1}, "spec": {
+        "namespaces": {"names": ["shop"]}, "quota": {"hard": {"pods": "1000"}}}});
+    server.put("/apis/headroom.dev/v1alpha1", None, quota, "tenantquotas");
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    tokio::spawn(serve(Arc::clone(&server), listener));
+
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        fs::write(&path, text).unwrap();
+        path
+    };
+    let made = tls::make(&["127.0.0.1".to_owned()], 1).unwrap();
+    let replica = SocketAddr::from(([127, 0, 0, 1], servers::free_port()));
+    let status = SocketAddr::from(([127, 0, 0, 1], servers::free_port()));
+    let program = Command::new(env!("CARGO_BIN_EXE_headroom-controller"))
+        .args(["enforce-quotas", "--no-configure"])
+        .args(["--listen", &replica.to_string(), "--listen-status", &status.to_string()])
+        .arg("--tls-certificate")
+        .arg(file("tls.crt", &made.certificate))
+        .arg("--tls-key")
+        .arg(file("tls.key", &made.key))
+        .env("KUBECONFIG", file("kubeconfig", &api_server::kubeconfig(&[("here", &url, "headroom")])))
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let running = Running(program);
+    let caller = Arc::new(Caller::new(replica, &made));
+    let begun = Instant::now();
+    while !caller.admits(&review("first", &[])).await {
+        assert!(begun.elapsed() < Duration::from_secs(60), "no answer");
+        sleep(Duration::from_millis(100)).await;
+    }
+
+    // Small values take the most memory for their bytes.
+    let small = json!({"name": "a", "value": ""});
+    let env = vec![small.clone(); LARGEST_OBJECT / (small.to_string().len() + 1)];
+    let large = (0..LARGE_REVIEWS).map(|number| {
+        let (caller, env) = (Arc::clone(&caller), env.clone());
+        tokio::spawn(async move { caller.admits(&review(&format!("large-{number}"), &env)).await })
+    });
+    let large: Vec<_> = large.collect();
+    sleep(Duration::from_millis(200)).await;
+    let is_other_admitted = caller.admits(&review("small", &[])).await;
+    let mut admitted = 0;
+    for review in large {
+        admitted += usize::from(review.await.unwrap());
+    }
+    let peak = peak_kib(running.0.id()).unwrap();
+    println!("peak memory: {} MiB, {admitted} of {LARGE_REVIEWS} large pods admitted in time", peak >> 10);
+    assert!(is_other_admitted && admitted > 0);
+    assert!(peak < MEMORY_LIMIT_KIB, "{} MiB", peak >> 10);
+}
