@@ -386,6 +386,10 @@ fn check_page(chart: &Chart, faults: &mut Faults) -> Result<()> {
         let pod = &at(&objects, "Deployment", "other", "headroom-page")["spec"]["template"]["spec"];
         let names: Vec<&str> = items(&pod["containers"]).iter().map(|container| text(&container["name"])).collect();
         faults.equal("containers of the page", names, vec!["page", "proxy"]);
+        let memory = &pod["containers"][0]["env"][0];
+        faults.equal("the page's own limit", text(&memory["name"]), "HEADROOM_MEMORY");
+        let limit = text(&memory["valueFrom"]["resourceFieldRef"]["resource"]);
+        faults.equal("the page's own limit", limit, "limits.memory");
         let is_bound = objects.values().any(|object| object["subjects"].to_string().contains("headroom-page"));
         faults.check(!is_bound, || "the page is given rights".to_owned());
     }

@@ -41,30 +41,30 @@ pub struct Args {
     /// Folder of the page as `make page` builds it; else the page that is built into this program
     #[arg(long, value_name = "FOLDER")]
     site: Option<PathBuf>,
-    /// Memory of the container: what two snapshots at a time may take follows from it
-    #[arg(long, value_name = "BYTES", default_value = "1Gi", value_parser = bytes)]
+    /// Memory limit of the container, at least 328Mi: two snapshots at a time have what the page itself does not need
+    #[arg(long, env = "HEADROOM_MEMORY", hide_env = true, value_name = "BYTES", default_value = "1Gi", value_parser = bytes)]
     memory: usize,
     /// Takes one snapshot, which is asked for on standard input, with this much memory
     #[arg(long, hide = true)]
     take_one: Option<usize>,
 }
 
-/// Memory of the program besides snapshots: it peaks at 30 MiB with 64 clients.
+/// Memory of the program besides snapshots: 31 MiB in a test of hostile users.
 const OWN_BYTES: usize = 64 << 20;
-/// The largest snapshot as it is sent. One of 1,000 nodes has 13 MiB.
-const SENT_BYTES: usize = 32 << 20;
 /// The least memory with which a snapshot is worth taking.
 const LEAST_BYTES: usize = 64 << 20;
+/// A snapshot as it is sent is compressed: it has a thirtieth of the memory that taking it needs.
+const SENT: usize = 16;
 
-/// Of the whole container's memory, what is left for each snapshot.
+/// Of the whole container's memory, what is left for each snapshot: while it is taken, and while its process hands it over.
 fn bounds(memory: usize) -> anyhow::Result<Bounds> {
-    let others = OWN_BYTES + UNREAD_BYTES + TAKES_AT_ONCE * SENT_BYTES;
-    let least = others + TAKES_AT_ONCE * LEAST_BYTES;
-    if memory < least {
-        let of_bytes = |bytes: usize| Quantity::from_bytes(bytes as u64).to_string();
-        bail!("--memory {} is too little: the page needs at least {}", of_bytes(memory), of_bytes(least));
+    let of_each = memory.saturating_sub(OWN_BYTES + UNREAD_BYTES) / TAKES_AT_ONCE;
+    let memory_of_each = of_each / (SENT + 1) * SENT;
+    if memory_of_each < LEAST_BYTES {
+        let least = OWN_BYTES + UNREAD_BYTES + TAKES_AT_ONCE * LEAST_BYTES / SENT * (SENT + 1);
+        bail!("--memory is too small: the page needs at least {}", Quantity::from_bytes(least as u64));
     }
-    Ok(Bounds { memory: (memory - others) / TAKES_AT_ONCE, sent: SENT_BYTES })
+    Ok(Bounds { memory: memory_of_each, sent: memory_of_each / SENT })
 }
 
 pub fn run(args: Args) -> anyhow::Result<()> {
@@ -92,10 +92,12 @@ mod tests {
 
     #[test]
     fn what_the_page_itself_does_not_need_is_for_snapshots() {
-        let of_chart = bounds(1 << 30).unwrap();
-        assert_eq!(of_chart, Bounds { memory: 384 * MIB, sent: 32 * MIB });
-        assert_eq!(bounds(384 * MIB).unwrap().memory, 64 * MIB);
-        let refused = bounds(256 * MIB).unwrap_err().to_string();
-        assert_eq!(refused, "--memory 256Mi is too little: the page needs at least 384Mi");
+        let in_mib = |memory: usize| bounds(memory * MIB).map(|Bounds { memory, sent }| (memory / MIB, sent / MIB));
+        assert_eq!(in_mib(1024).unwrap(), (391, 24));
+        assert_eq!(in_mib(328).unwrap(), (64, 4));
+        for too_small in [0, 327] {
+            let refused = in_mib(too_small).unwrap_err().to_string();
+            assert_eq!(refused, "--memory is too small: the page needs at least 328Mi");
+        }
     }
 }

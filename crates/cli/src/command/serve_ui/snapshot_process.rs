@@ -13,6 +13,7 @@ use std::sync::Arc;
 use anyhow::Context;
 use headroom_core::amount::Quantity;
 use headroom_kube::secret::Secret;
+use headroom_report::complain;
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{Child, Command};
@@ -103,8 +104,10 @@ impl Process {
     fn start(&self) -> Result<Child, String> {
         let mut command = Command::new(&self.program);
         command.args(&self.arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
+        // A backtrace of a failed allocation takes long, and the turn with it.
+        command.env("RUST_BACKTRACE", "0");
         command.spawn().map_err(|error| {
-            tracing::error!(%error, "cannot start a process for a snapshot");
+            complain!("error: cannot start a process for a snapshot: {error}");
             UNREAD.to_owned()
         })
     }
@@ -116,12 +119,12 @@ impl Process {
         match (told, ended) {
             (Ok(answer), _) if answer.len() > self.bounds.sent => Err(self.too_large()),
             (Ok(answer), Ok(status)) if status.success() => self.read(answer),
-            (told, Ok(status)) => {
-                tracing::warn!(%status, problem = told.err().map(|error| error.to_string()), "a snapshot's process failed");
+            (_, Ok(status)) => {
+                complain!("warning: the process that takes a snapshot has ended: {status}");
                 Err(if is_out_of_memory(status) { self.too_much_memory() } else { UNREAD.to_owned() })
             }
             (_, Err(error)) => {
-                tracing::warn!(%error, "cannot wait for a snapshot's process");
+                complain!("warning: cannot wait for the process that takes a snapshot: {error}");
                 Err(UNREAD.to_owned())
             }
         }

@@ -499,7 +499,7 @@ mod tests {
         assert!(server.asked.lock().unwrap().is_empty());
     }
 
-    /// What `serve-ui` leaves to this process, in kilobytes; the rest is for the processes that take snapshots.
+    /// What `serve-ui` leaves to this process, in kilobytes, and two snapshots that are handed over; the rest is for the processes that take them.
     #[cfg(target_os = "linux")]
     const MEMORY_LIMIT: usize = 256 << 10;
 
