@@ -7,7 +7,7 @@ use headroom_tenant_quota::{Cache, Plan};
 
 use super::objects::{NAMESPACES, RESOURCE_QUOTAS, TENANT_QUOTAS, ledgers, namespace_of, read_named};
 use super::planner::count_from_scratch;
-use super::tenants::{Tenants, by_namespace};
+use super::tenants::Tenants;
 use crate::ledger_cache::{LedgerCache, View};
 use crate::object_counter::{Collection, stored};
 use headroom_kube::ApiPath;
@@ -53,8 +53,10 @@ pub async fn check(api: &ApiClient, namespace: &str, exempt: &[String]) -> Resul
     for (ledger, problem) in cache.broken() {
         report.problems.push(format!("ledger {ledger} cannot be read: {problem}"));
     }
-    let (quotas, unreadable) = tenants.quotas();
-    report.problems.extend(unreadable.iter().map(|(name, problem)| format!("tenant quota {name}: {problem}")));
+    let quotas = tenants.quotas();
+    for (name, known) in tenants.known_quotas() {
+        report.problems.extend(known.quota.err().map(|problem| format!("tenant quota {name}: {problem}")));
+    }
     for quota in &quotas {
         report
             .problems
@@ -66,7 +68,7 @@ pub async fn check(api: &ApiClient, namespace: &str, exempt: &[String]) -> Resul
     let namespaces = tenants.namespaces();
     for tree in &trees {
         let wanted = Plan::of_tree(tree, &namespaces);
-        match views.iter().find(|view| view.ledger == tree.name()) {
+        match cache.view(tree.name()) {
             Some(view) if view.plan.is_same_as(&wanted) => {}
             Some(_) => report.problems.push(format!("ledger {}: its plan does not match the quotas", tree.name())),
             None => report.problems.push(format!("ledger {} does not exist", tree.name())),
@@ -75,7 +77,7 @@ pub async fn check(api: &ApiClient, namespace: &str, exempt: &[String]) -> Resul
     let plain: Vec<(&View, &str)> = views.iter().filter_map(|view| Some((view, namespace_of(&view.ledger)?))).collect();
     if !plain.is_empty() {
         tenants.take_resource_quotas(list(&RESOURCE_QUOTAS).await?);
-        let quotas = by_namespace(&tenants.resource_quotas());
+        let quotas = tenants.resource_quotas();
         for (view, namespace) in plain {
             let quotas = quotas.get(namespace).map(Vec::as_slice).unwrap_or_default();
             if !view.plan.is_same_as(&Plan::of_namespace(namespace, quotas)) {

@@ -1,6 +1,6 @@
 //! The leader's work: plan, settle, release, report. The Lease only avoids double work; safety does not depend on it.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -88,10 +88,12 @@ async fn work(replica: Arc<Replica>, term: CancellationToken) {
     }
 }
 
-/// Settles ledgers that are due: at once if urgent, otherwise once a second.
+/// Settles ledgers that are due: at once if urgent, otherwise once a second. Between seconds only those are looked at that
+/// something happened to: there may be as many ledgers as namespaces.
 async fn settle(replica: Arc<Replica>) {
     let mut changes = replica.ledgers.changes();
     let mut tried: HashMap<String, Instant> = HashMap::new();
+    let mut next_of_all = Instant::now();
     loop {
         tokio::select! {
             () = replica.counter.news.notified() => {}
@@ -100,11 +102,17 @@ async fn settle(replica: Arc<Replica>) {
         }
         tokio::time::sleep(DEBOUNCE).await;
         changes.mark_unchanged();
-        let views = replica.ledgers.views();
-        let due = replica.counter.due(&views, (replica.options.clock)());
         let now = Instant::now();
-        tried.retain(|_, at| now.duration_since(*at) < SECOND);
-        for view in views.iter().filter(|view| due.contains(&view.ledger)) {
+        let changed = replica.counter.take_changed((replica.options.clock)());
+        let mut ledgers = replica.ledgers.take_touched(changed.as_ref().unwrap_or(&BTreeSet::new()));
+        ledgers.extend(tried.extract_if(|_, at| now.duration_since(*at) >= SECOND).map(|(ledger, _)| ledger));
+        let views: Vec<View> = if changed.is_none() || now >= next_of_all {
+            next_of_all = now + SECOND;
+            replica.ledgers.views()
+        } else {
+            ledgers.iter().filter_map(|ledger| replica.ledgers.view(ledger)).collect()
+        };
+        for view in views.iter().filter(|view| replica.counter.is_due(view)) {
             if !tried.contains_key(&view.ledger) || is_urgent(view) {
                 tried.insert(view.ledger.clone(), now);
                 replica.writers.settle(&view.ledger);
@@ -130,6 +138,7 @@ async fn release(replica: Arc<Replica>) {
     loop {
         tokio::time::sleep(SECOND).await;
         let views = replica.ledgers.views();
+        let ledgers: HashSet<&str> = views.iter().map(|view| view.ledger.as_str()).collect();
         let entries: HashMap<String, Key> = views
             .iter()
             .flat_map(|view| view.state.entries().map(|(key, entry)| (entry.token.clone(), key.clone())))
@@ -139,6 +148,7 @@ async fn release(replica: Arc<Replica>) {
         first_seen.retain(|token, _| entries.contains_key(token));
         entries.keys().for_each(|token| _ = first_seen.entry(token.clone()).or_insert(now));
         replica.counter.retain_released(|token| entries.contains_key(token));
+        replica.counter.retain_ledgers(|ledger| ledgers.contains(ledger));
         set(&replica.metrics.claims, entries.len() as u64);
         let oldest = first_seen.values().map(|seen| now.duration_since(*seen)).max().unwrap_or_default();
         set(&replica.metrics.claim_age_seconds, oldest.as_secs());

@@ -1,6 +1,6 @@
 //! The ledgers that this replica knows, from its watch and from its own writes, whichever is newer.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use headroom_core::amount::{Quantity, ResourceList};
@@ -43,21 +43,60 @@ pub struct LedgerCache {
     inner: Mutex<Inner>,
     /// Counts changes.
     changes: watch::Sender<u64>,
+    /// Counts the changes that may need another plan: claims change all the time, and need none.
+    plan_changes: watch::Sender<u64>,
 }
 
 #[derive(Debug, Default)]
 struct Inner {
     views: BTreeMap<String, View>,
-    plans: HashMap<(String, u64), Arc<Plan>>,
+    /// The ledgers that charge a namespace. There may be as many ledgers as namespaces.
+    by_namespace: HashMap<String, BTreeSet<String>>,
+    /// By ledger and number.
+    plans: HashMap<String, BTreeMap<u64, Arc<Plan>>>,
     /// Ledgers that cannot be read, and why.
     broken: BTreeMap<String, String>,
     is_listed: bool,
+    /// The ledgers that changed since the leader last asked.
+    touched: BTreeSet<String>,
+}
+
+impl Inner {
+    /// Returns true if the ledger has another plan now.
+    fn put(&mut self, view: View) -> bool {
+        self.touched.insert(view.ledger.clone());
+        if let Some(known) = self.views.get_mut(&view.ledger)
+            && Arc::ptr_eq(&known.plan, &view.plan)
+        {
+            *known = view;
+            return false;
+        }
+        self.remove(&view.ledger);
+        for namespace in view.plan.namespaces.keys() {
+            self.by_namespace.entry(namespace.clone()).or_default().insert(view.ledger.clone());
+        }
+        self.views.insert(view.ledger.clone(), view);
+        true
+    }
+
+    fn remove(&mut self, ledger: &str) {
+        let Some(view) = self.views.remove(ledger) else { return };
+        for namespace in view.plan.namespaces.keys() {
+            if let Some(ledgers) = self.by_namespace.get_mut(namespace) {
+                ledgers.remove(ledger);
+                if ledgers.is_empty() {
+                    self.by_namespace.remove(namespace);
+                }
+            }
+        }
+    }
 }
 
 impl LedgerCache {
     pub fn new(api: ApiClient, namespace: &str) -> Self {
         let namespace = namespace.to_owned();
-        Self { api, namespace, inner: Mutex::default(), changes: watch::Sender::new(0) }
+        let (changes, plan_changes) = (watch::Sender::new(0), watch::Sender::new(0));
+        Self { api, namespace, inner: Mutex::default(), changes, plan_changes }
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
@@ -69,8 +108,18 @@ impl LedgerCache {
         self.changes.subscribe()
     }
 
+    /// Notifies about ledgers that have another plan, are gone, or cannot be read.
+    pub fn plan_changes(&self) -> watch::Receiver<u64> {
+        self.plan_changes.subscribe()
+    }
+
     fn changed(&self) {
         self.changes.send_modify(|count| *count = count.wrapping_add(1));
+    }
+
+    fn plan_changed(&self) {
+        self.plan_changes.send_modify(|count| *count = count.wrapping_add(1));
+        self.changed();
     }
 
     pub fn is_listed(&self) -> bool {
@@ -87,8 +136,18 @@ impl LedgerCache {
 
     /// The ledgers that a namespace is charged to, in the order in which every replica reserves.
     pub fn covering(&self, namespace: &str) -> Vec<View> {
-        let covers = |view: &&View| view.plan.namespaces.contains_key(namespace);
-        self.inner().views.values().filter(covers).cloned().collect()
+        let inner = self.inner();
+        let ledgers = inner.by_namespace.get(namespace).into_iter().flatten();
+        ledgers.filter_map(|ledger| inner.views.get(ledger).cloned()).collect()
+    }
+
+    /// The ledgers that changed since the last call, and those that charge one of these namespaces.
+    pub fn take_touched(&self, namespaces: &BTreeSet<String>) -> BTreeSet<String> {
+        let mut inner = self.inner();
+        let mut ledgers = std::mem::take(&mut inner.touched);
+        let charging = namespaces.iter().filter_map(|namespace| inner.by_namespace.get(namespace));
+        ledgers.extend(charging.flatten().cloned());
+        ledgers
     }
 
     /// Reads an object of the watch, unless its state is known already.
@@ -108,21 +167,23 @@ impl LedgerCache {
     /// The highest number of a ledger's plans, active or not.
     pub fn last_plan(&self, ledger: &str) -> u64 {
         let inner = self.inner();
-        let numbers = inner.plans.keys().filter(|(of, _)| of == ledger).map(|(_, number)| *number);
+        let last = inner.plans.get(ledger).and_then(|plans| plans.keys().next_back().copied());
         let active = inner.views.get(ledger).map(|view| view.plan.number);
-        numbers.chain(active).max().unwrap_or_default()
+        last.max(active).unwrap_or_default()
     }
 
     /// Plans that were replaced.
-    pub fn stale_plans(&self) -> Vec<(String, u64)> {
+    pub fn stale_plans(&self) -> HashSet<(String, u64)> {
         let inner = self.inner();
-        let is_stale =
-            |(ledger, number): &&(String, u64)| inner.views.get(ledger).is_none_or(|view| *number < view.plan.number);
-        inner.plans.keys().filter(is_stale).cloned().collect()
+        let stale = inner.plans.iter().flat_map(|(ledger, plans)| {
+            let active = inner.views.get(ledger).map_or(u64::MAX, |view| view.plan.number);
+            plans.range(..active).map(|(number, _)| (ledger.clone(), *number))
+        });
+        stale.collect()
     }
 
     pub fn add_plan(&self, ledger: &str, plan: Arc<Plan>) {
-        self.inner().plans.insert((ledger.to_owned(), plan.number), plan);
+        self.inner().plans.entry(ledger.to_owned()).or_default().insert(plan.number, plan);
     }
 
     /// Adds a state that was read or written, unless a newer one is known.
@@ -131,45 +192,56 @@ impl LedgerCache {
         if let Some(view) = inner.views.get(ledger).filter(|view| view.revision >= revision) {
             return Some(view.clone());
         }
-        let plan = inner.plans.get(&(ledger.to_owned(), state.plan)).cloned()?;
+        let plan = inner.plans.get(ledger)?.get(&state.plan).cloned()?;
         let view = View { ledger: ledger.to_owned(), revision, plan, state: Arc::new(state) };
-        inner.views.insert(ledger.to_owned(), view.clone());
+        let has_other_plan = inner.put(view.clone());
         inner.broken.remove(ledger);
         drop(inner);
-        self.changed();
+        if has_other_plan {
+            self.plan_changed()
+        } else {
+            self.changed()
+        }
         Some(view)
     }
 
     pub fn take(&self, seen: Seen<Named>) {
         match seen {
             Seen::Listed(_, objects) => {
-                let is_there = |name: &str| objects.iter().any(|(known, _)| known == name);
+                let there: HashSet<&str> = objects.iter().map(|(name, _)| name.as_str()).collect();
                 let mut inner = self.inner();
-                inner.views.retain(|ledger, _| is_there(ledger));
-                inner.broken.retain(|ledger, _| is_there(ledger));
-                inner.plans.retain(|(ledger, number), _| is_there(&objects::plan_name(ledger, *number)));
+                let gone: Vec<String> =
+                    inner.views.keys().filter(|ledger| !there.contains(ledger.as_str())).cloned().collect();
+                gone.iter().for_each(|ledger| inner.remove(ledger));
+                inner.broken.retain(|ledger, _| there.contains(ledger.as_str()));
+                inner.plans.retain(|ledger, plans| {
+                    plans.retain(|number, _| there.contains(objects::plan_name(ledger, *number).as_str()));
+                    !plans.is_empty()
+                });
                 inner.is_listed = true;
                 drop(inner);
                 // Plans before the states that name them.
                 let (plans, states): (Vec<Named>, Vec<Named>) =
                     objects.into_iter().partition(|(_, kept)| matches!(kept, Ok(Kept::Plan { .. })));
                 plans.into_iter().chain(states).for_each(|named| self.store(named));
-                self.changed();
+                self.plan_changed();
             }
             Seen::Stored(named) => self.store(named),
             Seen::Deleted((name, kept)) => {
                 let mut inner = self.inner();
-                match kept {
-                    Ok(Kept::Plan { ledger, plan }) => {
-                        inner.plans.remove(&(ledger, plan.number));
+                if let Ok(Kept::Plan { ledger, plan }) = kept {
+                    if let Some(plans) = inner.plans.get_mut(&ledger) {
+                        plans.remove(&plan.number);
+                        if plans.is_empty() {
+                            inner.plans.remove(&ledger);
+                        }
                     }
-                    _ => {
-                        inner.views.remove(&name);
-                        inner.broken.remove(&name);
-                    }
+                } else {
+                    inner.remove(&name);
+                    inner.broken.remove(&name);
+                    drop(inner);
+                    self.plan_changed();
                 }
-                drop(inner);
-                self.changed();
             }
             Seen::UpTo(_) | Seen::Lost(_) => {}
         }
@@ -186,7 +258,7 @@ impl LedgerCache {
             Err(unreadable) => {
                 tracing::error!(ledger = name, %unreadable, "cannot read a ledger; was it edited by hand?");
                 self.inner().broken.insert(name, unreadable.to_string());
-                self.changed();
+                self.plan_changed();
             }
         }
     }
@@ -207,5 +279,50 @@ impl LedgerCache {
         let object = self.api.get(&path.at(&name)).await.map_err(|failure| format!("{name}: {failure}"))?;
         self.store((name.clone(), objects::read_value(&object)));
         self.add_state(ledger, revision, state).ok_or_else(|| format!("{name} cannot be read"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use headroom_tenant_quota::plan::Lines;
+
+    use super::*;
+
+    fn view(ledger: &str, number: u64, namespaces: &[&str]) -> View {
+        let namespaces = namespaces.iter().map(|namespace| format!("{namespace} 0")).collect();
+        let lines = Lines { nodes: vec!["team 1 - pods=1".to_owned()], namespaces };
+        let plan = Arc::new(Plan::read(number, &lines).unwrap());
+        View { ledger: ledger.to_owned(), revision: number, plan, state: Arc::default() }
+    }
+
+    #[track_caller]
+    fn check(inner: &Inner, expected: &[(&str, &str)]) {
+        let mut found: Vec<(String, String)> = inner
+            .by_namespace
+            .iter()
+            .map(|(namespace, ledgers)| {
+                (namespace.clone(), ledgers.iter().map(String::as_str).collect::<Vec<_>>().join(" "))
+            })
+            .collect();
+        found.sort();
+        let found: Vec<_> = found.iter().map(|(namespace, ledgers)| (namespace.as_str(), ledgers.as_str())).collect();
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn a_namespace_is_charged_to_the_ledgers_whose_current_plans_name_it() {
+        let mut inner = Inner::default();
+        assert!(inner.put(view("b", 1, &["shop", "pay"])));
+        assert!(inner.put(view("a", 1, &["shop"])));
+        check(&inner, &[("pay", "b"), ("shop", "a b")]);
+        let again = View { revision: 5, ..inner.views["b"].clone() };
+        assert!(!inner.put(again), "only its state is another");
+        assert_eq!(inner.views["b"].revision, 5);
+        assert!(inner.put(view("b", 2, &["pay", "web"])));
+        check(&inner, &[("pay", "b"), ("shop", "a"), ("web", "b")]);
+        inner.remove("b");
+        inner.remove("b");
+        check(&inner, &[("shop", "a")]);
+        assert_eq!(inner.touched.len(), 2);
     }
 }

@@ -42,6 +42,8 @@ struct Inner {
     /// The turn of the last change in each namespace, and of the last change that may affect all namespaces.
     changed: BTreeMap<String, u64>,
     all_changed: u64,
+    /// The namespaces with changes since the leader last asked; none if all may have changed.
+    fresh: Option<BTreeSet<String>>,
     /// For each ledger: the turn of its last count, and its revision then.
     settled: BTreeMap<String, (u64, u64)>,
     /// By ledger.
@@ -291,16 +293,25 @@ impl Counter {
         self.inner().settled.insert(ledger.to_owned(), (turn, revision));
     }
 
-    /// The ledgers to be counted. Each stays due until its last count was written.
-    pub fn due(&self, views: &[View], now: i64) -> BTreeSet<String> {
+    /// The namespaces with changes since the last call; none if all may have changed.
+    pub fn take_changed(&self, now: i64) -> Option<BTreeSet<String>> {
         let mut inner = self.inner();
         if inner.cache.tick(now) {
             inner.change_all();
         }
-        let names: BTreeSet<&str> = views.iter().map(|view| view.ledger.as_str()).collect();
-        inner.settled.retain(|ledger, _| names.contains(ledger.as_str()));
-        inner.counts.retain(|ledger, _| names.contains(ledger.as_str()));
-        views.iter().filter(|view| inner.is_due(view)).map(|view| view.ledger.clone()).collect()
+        inner.fresh.replace(BTreeSet::new())
+    }
+
+    /// Returns true if a ledger is to be counted. It stays due until its last count was written.
+    pub fn is_due(&self, view: &View) -> bool {
+        self.inner().is_due(view)
+    }
+
+    /// Forgets the counts of ledgers that are gone.
+    pub fn retain_ledgers(&self, is_there: impl Fn(&str) -> bool) {
+        let mut inner = self.inner();
+        inner.settled.retain(|ledger, _| is_there(ledger));
+        inner.counts.retain(|ledger, _| is_there(ledger));
     }
 
     /// The uid and version of an object in the watch's cache; none if its kind is not counted.
@@ -352,12 +363,16 @@ impl Inner {
         }
         self.turn += 1;
         self.changed.insert(key.namespace.clone(), self.turn);
+        if let Some(fresh) = &mut self.fresh {
+            fresh.insert(key.namespace.clone());
+        }
     }
 
     fn change_all(&mut self) {
         self.turn += 1;
         self.all_changed = self.turn;
         self.changed.clear();
+        self.fresh = None;
     }
 
     /// The count of a ledger up to now: the last one, corrected in the namespaces with changes since.
@@ -366,11 +381,8 @@ impl Inner {
         let is_current = |made: &Made| Arc::ptr_eq(&made.plan, plan) && made.turn >= all_changed;
         let count = match self.counts.remove(ledger).filter(is_current) {
             Some(Made { mut count, turn, .. }) => {
-                let changed = self
-                    .changed
-                    .iter()
-                    .filter(|(namespace, at)| **at > turn && plan.namespaces.contains_key(*namespace));
-                changed.for_each(|(namespace, _)| self.cache.count_again(plan, namespace, &mut count));
+                let changed = plan.namespaces.keys().filter(|namespace| self.has_changed(namespace, turn));
+                changed.for_each(|namespace| self.cache.count_again(plan, namespace, &mut count));
                 count
             }
             None => self.cache.count_by_namespace(plan),
@@ -378,13 +390,19 @@ impl Inner {
         Made { plan: Arc::clone(plan), count, turn: self.turn }
     }
 
+    fn has_changed(&self, namespace: &str, since: u64) -> bool {
+        self.changed.get(namespace).is_some_and(|at| *at > since)
+    }
+
     fn is_due(&self, view: &View) -> bool {
         // A ledger with claims is always due. Another revision was written by another replica, or by hand.
         let Some((turn, _)) = self.settled.get(&view.ledger).filter(|(_, revision)| *revision == view.revision) else {
             return true;
         };
-        let has_changed = |namespace: &String| self.changed.get(namespace).is_some_and(|at| at > turn);
-        !view.state.claims.is_empty() || self.all_changed > *turn || view.plan.namespaces.keys().any(has_changed)
+        let mut namespaces = view.plan.namespaces.keys();
+        !view.state.claims.is_empty()
+            || self.all_changed > *turn
+            || namespaces.any(|namespace| self.has_changed(namespace, *turn))
     }
 
     /// Returns true if a kind was listed, or is known not to be listable.
@@ -451,7 +469,7 @@ mod tests {
     }
 
     fn is_due(counter: &Counter, view: &View) -> bool {
-        counter.due(std::slice::from_ref(view), 0).contains("team")
+        counter.is_due(view)
     }
 
     fn settle(counter: &Counter, view: &View) -> Option<Counted> {
@@ -469,6 +487,20 @@ mod tests {
         assert!(is_due(&counter, &view));
         counter.has_settled("team", counted.turn, 1);
         assert!(!is_due(&counter, &view));
+    }
+
+    #[test]
+    fn the_leader_looks_only_at_namespaces_with_changes() {
+        let (counter, _) = counter();
+        assert_eq!(counter.take_changed(0), None, "everything is new");
+        store(&counter, "shop", 31);
+        store(&counter, "elsewhere", 32);
+        let changed = |names: &[&str]| Some(names.iter().map(|name| (*name).to_owned()).collect());
+        assert_eq!(counter.take_changed(0), changed(&["elsewhere", "shop"]));
+        assert_eq!(counter.take_changed(0), changed(&[]));
+        store(&counter, "shop", 33);
+        counter.take("pods", Seen::Lost("gone".to_owned()));
+        assert_eq!(counter.take_changed(0), None);
     }
 
     #[test]

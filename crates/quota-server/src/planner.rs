@@ -1,6 +1,6 @@
 //! Plans: the leader makes one whenever quotas or namespaces change, and writes it before it becomes active.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,8 +9,8 @@ use headroom_tenant_quota::{Cache, Plan, State, recount};
 use tokio::time::Instant;
 
 use super::event::{self, Kind};
-use super::tenants::by_namespace;
 use super::{Replica, objects};
+use crate::ledger_cache::View;
 use crate::object_counter::Counted;
 use headroom_kube::api_client::{ApiError, revision_of};
 
@@ -26,9 +26,8 @@ const KEPT: Duration = Duration::from_secs(600);
 const MAX_BYTES: usize = 256 * 1024;
 
 pub async fn plan(replica: Arc<Replica>) {
-    let (mut tenants, mut ledgers) = (replica.tenants.changes(), replica.ledgers.changes());
-    let mut active: Vec<(String, u64)> = Vec::new();
-    let mut replaced: Vec<(Instant, String, u64)> = Vec::new();
+    let (mut tenants, mut ledgers) = (replica.tenants.changes(), replica.ledgers.plan_changes());
+    let mut replaced: HashMap<(String, u64), Instant> = HashMap::new();
     let mut pause = RETRY;
     loop {
         tenants.mark_unchanged();
@@ -37,48 +36,38 @@ pub async fn plan(replica: Arc<Replica>) {
         if replica.tenants.is_listed() && replica.ledgers.is_listed() {
             let is_done = revise(&replica).await;
             remove_stale(&replica, &mut replaced).await;
-            active = active_plans(&replica);
             pause = if is_done { RETRY } else { AGAIN.min(2 * pause) };
             deadline = Instant::now() + if is_done { AGAIN } else { pause };
         }
-        loop {
-            tokio::select! {
-                _ = tenants.changed() => break,
-                // Claims change all the time. Only a missing or broken ledger needs another plan.
-                _ = ledgers.changed() => {
-                    if active_plans(&replica) != active || !replica.ledgers.broken().is_empty() {
-                        break;
-                    }
-                }
-                () = tokio::time::sleep_until(deadline) => break,
-            }
+        tokio::select! {
+            _ = tenants.changed() => {}
+            _ = ledgers.changed() => {}
+            () = tokio::time::sleep_until(deadline) => {}
         }
         tokio::time::sleep(DEBOUNCE).await;
     }
 }
 
-fn active_plans(replica: &Replica) -> Vec<(String, u64)> {
-    replica.ledgers.views().into_iter().map(|view| (view.ledger, view.plan.number)).collect()
-}
-
 /// Gives every ledger the plan that it should have. False if one does not have it yet.
 async fn revise(replica: &Arc<Replica>) -> bool {
     let mut is_done = true;
-    let (quotas, _) = replica.tenants.quotas();
+    let quotas = replica.tenants.quotas();
     let namespaces = replica.tenants.namespaces();
     let (trees, _) = trees(&quotas);
-    let mut plans: Vec<(String, Plan)> =
+    let mut plans: HashMap<String, Plan> =
         trees.iter().map(|tree: &Tree<'_>| (tree.name().to_owned(), Plan::of_tree(tree, &namespaces))).collect();
     if replica.enforcer.is_ours() {
-        let quotas = by_namespace(&replica.tenants.resource_quotas());
+        let quotas = replica.tenants.resource_quotas();
         plans.extend(quotas.iter().map(|(namespace, quotas)| {
             (objects::ledger_of_namespace(namespace), Plan::of_namespace(namespace, quotas))
         }));
     }
-    let kinds: BTreeSet<String> = plans.iter().flat_map(|(_, plan)| plan.watched_kinds()).collect();
+    let kinds: BTreeSet<String> = plans.values().flat_map(Plan::watched_kinds).collect();
     replica.counter.follow(&replica.api, &kinds).await;
     let broken = replica.ledgers.broken();
-    for (ledger, mut plan) in plans.iter().cloned() {
+    let unneeded: Vec<View> =
+        replica.ledgers.views().into_iter().filter(|view| !plans.contains_key(&view.ledger)).collect();
+    for (ledger, mut plan) in plans {
         let view = replica.ledgers.view(&ledger);
         if view.as_ref().is_some_and(|view| view.plan.is_same_as(&plan)) && !broken.contains_key(&ledger) {
             continue;
@@ -92,14 +81,12 @@ async fn revise(replica: &Arc<Replica>) -> bool {
             tracing::info!(ledger, number, "a plan is active");
         }
     }
-    for view in replica.ledgers.views() {
-        if !plans.iter().any(|(ledger, _)| *ledger == view.ledger) {
-            tracing::info!(ledger = view.ledger, "deleting a ledger that has no quotas");
-            let path = objects::ledgers(&replica.options.namespace).at(&view.ledger);
-            if let Err(failure) = replica.api.delete(&path).await {
-                tracing::warn!(ledger = view.ledger, %failure, "cannot delete a ledger");
-                is_done = false;
-            }
+    for View { ledger, .. } in unneeded {
+        tracing::info!(ledger, "deleting a ledger that has no quotas");
+        let path = objects::ledgers(&replica.options.namespace).at(&ledger);
+        if let Err(failure) = replica.api.delete(&path).await {
+            tracing::warn!(ledger, %failure, "cannot delete a ledger");
+            is_done = false;
         }
     }
     is_done
@@ -143,10 +130,10 @@ async fn activate(
         let revision = revision_of(&replica.api.get(&path_of_one).await?);
         let written =
             replica.api.replace(&path_of_one, &objects::write_state(namespace, ledger, &state, revision)).await?;
-        if let Some(quota) = replica.tenants.objects().get(ledger) {
+        if let Some(quota) = replica.tenants.known_quota(ledger) {
             let message =
                 "the ledger was edited: usage was recounted, and reservations of unfinished requests are lost";
-            let about = (objects::API_VERSION, "TenantQuota", quota);
+            let about = (objects::API_VERSION, "TenantQuota", quota.object.as_ref());
             event::record(replica, about, Kind::Warning, "LedgerRebuilt", message).await;
         }
         written
@@ -160,15 +147,13 @@ async fn activate(
 }
 
 /// Deletes plans that were replaced a while ago.
-async fn remove_stale(replica: &Replica, replaced: &mut Vec<(Instant, String, u64)>) {
+async fn remove_stale(replica: &Replica, replaced: &mut HashMap<(String, u64), Instant>) {
     let stale = replica.ledgers.stale_plans();
-    for (ledger, number) in &stale {
-        if !replaced.iter().any(|(_, of, known)| of == ledger && known == number) {
-            replaced.push((Instant::now(), ledger.clone(), *number));
-        }
+    replaced.retain(|plan, _| stale.contains(plan));
+    for plan in stale {
+        replaced.entry(plan).or_insert_with(Instant::now);
     }
-    replaced.retain(|(_, ledger, number)| stale.iter().any(|(of, known)| of == ledger && known == number));
-    for (_, ledger, number) in replaced.iter().filter(|(since, ..)| since.elapsed() > KEPT) {
+    for ((ledger, number), _) in replaced.iter().filter(|(_, since)| since.elapsed() > KEPT) {
         let name = objects::plan_name(ledger, *number);
         let path = objects::ledgers(&replica.options.namespace).at(&name);
         if let Err(failure) = replica.api.delete(&path).await {

@@ -35,6 +35,8 @@ struct Published {
     status: Value,
     /// The quota's version with this status.
     version: u64,
+    /// The ledger's revision that it was made from.
+    ledger_revision: u64,
     /// A version in which another client has written a different status.
     suspect: u64,
 }
@@ -136,14 +138,14 @@ async fn has_plugin(replica: &Replica) -> Result<bool, ApiError> {
 
 /// Writes usage into the status of each quota, like the quota controller, and reports other writers of the status.
 async fn publish(replica: &Replica) {
-    let quotas = replica.tenants.resource_quotas();
-    replica.enforcer.inner().published.retain(|key, _| quotas.contains_key(key));
+    let is_there = |namespace: &str, name: &str| replica.tenants.resource_quota(namespace, name).is_some();
+    replica.enforcer.inner().published.retain(|(namespace, name), _| is_there(namespace, name));
     for view in replica.ledgers.views() {
         let Some(namespace) = namespace_of(&view.ledger) else { continue };
         for (node, used) in view.plan.nodes.iter().zip(&view.state.used) {
-            let key = (namespace.to_owned(), node.quota.clone());
-            if let Some(object) = quotas.get(&key) {
-                publish_one(replica, key, object, &node.hard, used).await;
+            if let Some(object) = replica.tenants.resource_quota(namespace, &node.quota) {
+                let key = (namespace.to_owned(), node.quota.clone());
+                publish_one(replica, key, &object, view.revision, &node.hard, used).await;
             }
         }
     }
@@ -153,13 +155,18 @@ async fn publish_one(
     replica: &Replica,
     key: (String, String),
     object: &Value,
+    ledger_revision: u64,
     hard: &ResourceList<'static>,
     used: &ResourceList<'static>,
 ) {
+    let Some(version) = revision_of(object) else { return };
+    let is_done = |known: &Published| known.version == version && known.ledger_revision == ledger_revision;
+    let known = match replica.enforcer.inner().published.get(&key) {
+        Some(known) if is_done(known) => return,
+        known => known.cloned(),
+    };
     let wanted = json!({"hard": to_amounts(hard), "used": to_amounts(used)});
     let existing = object.get("status").cloned().unwrap_or_default();
-    let Some(version) = revision_of(object) else { return };
-    let known = replica.enforcer.inner().published.get(&key).cloned();
     if let Some(known) = known.filter(|known| existing != wanted && known.status != existing) {
         if version < known.version {
             // The watch has not delivered the last write yet.
@@ -176,7 +183,11 @@ async fn publish_one(
         event::record(replica, ("v1", "ResourceQuota", object), Kind::Warning, "StatusDrift", &problem).await;
     }
     if existing == wanted {
-        replica.enforcer.inner().published.insert(key, Published { status: wanted, version, suspect: 0 });
+        replica
+            .enforcer
+            .inner()
+            .published
+            .insert(key, Published { status: wanted, version, ledger_revision, suspect: 0 });
         return;
     }
     let (namespace, name) = &key;
@@ -190,7 +201,11 @@ async fn publish_one(
     match replica.api.replace(&path, &after).await {
         Ok(written) => {
             let version = revision_of(&written).unwrap_or_default();
-            replica.enforcer.inner().published.insert(key, Published { status: wanted, version, suspect: 0 });
+            replica
+                .enforcer
+                .inner()
+                .published
+                .insert(key, Published { status: wanted, version, ledger_revision, suspect: 0 });
         }
         // The watch delivers the new version.
         Err(ApiError::Conflict { .. } | ApiError::NotFound(_)) => {}

@@ -103,10 +103,10 @@ fn quota(replica: &Replica, request: &Request<'_>) -> Reply {
         Err(malformed) => return Reply::Invalid(malformed.to_string()),
     };
     let mut problems: Vec<String> = quota.problems().iter().map(ToString::to_string).collect();
-    let (mut quotas, _) = replica.tenants.quotas();
+    let mut quotas = replica.tenants.quotas();
     let outside = quotas_outside_of_full_trees(&quotas);
     quotas.retain(|other| other.name != quota.name);
-    quotas.push(quota);
+    quotas.push(Arc::new(quota));
     // Whatever the newest quota is, the write that makes a tree too large is the one to be refused.
     let pushed_out = quotas_outside_of_full_trees(&quotas).into_iter().find(|(name, _)| !outside.contains_key(name));
     problems.extend(pushed_out.map(|(name, problem)| format!("spec.parent: quota {name}: {problem}")));
@@ -114,7 +114,7 @@ fn quota(replica: &Replica, request: &Request<'_>) -> Reply {
 }
 
 /// The quotas that are enforced without their parents because a tree is too large, and why.
-fn quotas_outside_of_full_trees(quotas: &[TenantQuota]) -> BTreeMap<String, ParentProblem> {
+fn quotas_outside_of_full_trees(quotas: &[Arc<TenantQuota>]) -> BTreeMap<String, ParentProblem> {
     let limits = trees(quotas).1.into_iter().filter(|(_, problem)| matches!(problem, ParentProblem::Limit(_)));
     limits.map(|(name, problem)| (name.to_owned(), problem)).collect()
 }

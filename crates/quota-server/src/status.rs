@@ -1,12 +1,13 @@
 //! The status of TenantQuotas, written at most once a second, and only if changed.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use headroom_core::amount::{Quantity, ResourceList};
 use headroom_tenant_quota::Plan;
 use headroom_tenant_quota::tenant_quota::TenantQuota;
-use headroom_tenant_quota::tree::trees;
+use headroom_tenant_quota::tree::{ParentProblem, trees};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
@@ -17,6 +18,7 @@ use super::metrics::Share;
 use super::objects::{API_VERSION, TENANT_QUOTAS, namespace_of, to_amounts};
 use crate::custom_resources::{Condition, Consumer, TenantQuotaStatus};
 use crate::ledger_cache::View;
+use crate::tenants::Known;
 
 const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 /// The maximum number of listed namespaces, and of children: the largest.
@@ -35,27 +37,28 @@ pub async fn report(replica: Arc<Replica>) {
 
 /// `logged` is the last failure, so that it is logged only once.
 async fn report_once(replica: &Replica, logged: &mut String) {
-    let (quotas, unreadable) = replica.tenants.quotas();
-    let (_, parents) = trees(&quotas);
-    let views = replica.ledgers.views();
+    let quotas = replica.tenants.quotas();
+    let parents: HashMap<&str, ParentProblem> = trees(&quotas).1.into_iter().collect();
+    let mut views = replica.ledgers.views();
+    views.retain(|view| namespace_of(&view.ledger).is_none());
     replica.metrics.set_quotas(samples(&views));
-    for (name, object) in replica.tenants.objects() {
+    let places = views.iter().flat_map(|view| {
+        view.plan.nodes.iter().enumerate().map(move |(node, quota)| (quota.quota.as_str(), (view, node)))
+    });
+    let places: HashMap<&str, (&View, usize)> = places.collect();
+    for (name, Known { object, quota }) in replica.tenants.known_quotas() {
         let generation = object.pointer("/metadata/generation").and_then(Value::as_i64);
-        let quota = quotas.iter().find(|quota| quota.name == name);
-        let problem = match quota {
-            Some(quota) => {
-                let problems: Vec<String> = quota.problems().iter().map(ToString::to_string).collect();
-                let of_parent =
-                    parents.iter().find(|(other, _)| *other == name).map(|(_, problem)| problem.to_string());
-                let all = problems.into_iter().chain(of_parent);
-                all.collect::<Vec<_>>().join("; ")
+        let problem = match &quota {
+            Ok(quota) => {
+                let of_parent = parents.get(name.as_str()).map(ToString::to_string);
+                let problems: Vec<String> = quota.problems().iter().map(ToString::to_string).chain(of_parent).collect();
+                problems.join("; ")
             }
-            None => unreadable.get(&name).cloned().unwrap_or_default(),
+            Err(problem) => problem.clone(),
         };
-        let charged =
-            views.iter().find_map(|view| Some((view, view.plan.nodes.iter().position(|node| node.quota == name)?)));
-        let mut status = match (quota, charged) {
-            (Some(quota), Some((view, node))) => amounts(replica, quota, view, node),
+        let charged = places.get(name.as_str()).copied();
+        let mut status = match (&quota, charged) {
+            (Ok(quota), Some((view, node))) => amounts(replica, quota, view, node),
             _ => TenantQuotaStatus::default(),
         };
         status.observed_generation = generation;
@@ -100,7 +103,7 @@ fn news(before: &[Condition], after: &[Condition]) -> Vec<(Kind, String, String)
 /// Bounds, usage and reservations as metrics.
 fn samples(views: &[View]) -> Vec<(Share, Quantity)> {
     let mut samples = Vec::new();
-    for view in views.iter().filter(|view| namespace_of(&view.ledger).is_none()) {
+    for view in views {
         for (node, (used, reserved)) in view.plan.nodes.iter().zip(view.used_and_reserved()) {
             for (r#type, amounts) in [("hard", &node.hard), ("used", &used), ("reserved", &reserved)] {
                 samples.extend(amounts.iter().map(|(name, amount)| {

@@ -1,7 +1,7 @@
 //! TenantQuotas and namespaces, from this replica's watches.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use headroom_core::amount::Quantity;
 use headroom_core::cluster::resource_quota::ResourceQuota;
@@ -26,13 +26,49 @@ pub struct Tenants {
 
 #[derive(Debug, Default)]
 struct Inner {
-    /// The whole objects, for their status.
-    quotas: BTreeMap<String, Value>,
+    quotas: BTreeMap<String, Known<TenantQuota>>,
     namespaces: BTreeMap<String, Labels>,
     /// By namespace and name; empty if the ledger does not enforce ResourceQuotas.
-    resource_quotas: BTreeMap<(String, String), Value>,
+    resource_quotas: BTreeMap<String, BTreeMap<String, Known<ResourceQuota<'static>>>>,
     has_quotas: bool,
     has_namespaces: bool,
+}
+
+/// A quota, read once. In large clusters thousands of quotas are asked for every second.
+#[derive(Debug, Clone)]
+pub struct Known<Q> {
+    /// The whole object, for its status.
+    pub object: Arc<Value>,
+    /// An error is a message.
+    pub quota: Result<Arc<Q>, String>,
+}
+
+impl<Q> Known<Q> {
+    fn new(object: Value, quota: Result<Q, String>) -> Self {
+        Self { object: Arc::new(object), quota: quota.map(Arc::new) }
+    }
+
+    /// Returns true if the other object asks for the same. A changed status needs no new plan, and every quota's status
+    /// changes with each pod.
+    fn asks_the_same(&self, other: &Self) -> bool {
+        self.object.get("spec") == other.object.get("spec")
+    }
+}
+
+impl Inner {
+    /// Returns true if plans may depend on the change.
+    fn put_resource_quota(&mut self, object: Value) -> bool {
+        let (namespace, name) = (metadata(&object, "namespace").to_owned(), name_of(&object).to_owned());
+        let quota = read_resource_quota(&object);
+        if let Err(problem) = &quota {
+            tracing::warn!(namespace, name, problem, "a ResourceQuota cannot be read");
+        }
+        let known = Known::new(object, quota);
+        let quotas = self.resource_quotas.entry(namespace).or_default();
+        let is_same = quotas.get(&name).is_some_and(|old| old.asks_the_same(&known));
+        quotas.insert(name, known);
+        !is_same
+    }
 }
 
 impl Tenants {
@@ -62,27 +98,35 @@ impl Tenants {
         &self.exempt
     }
 
-    /// The quotas that can be read, and the names of the others with the reason.
-    pub fn quotas(&self) -> (Vec<TenantQuota>, BTreeMap<String, String>) {
-        let (mut quotas, mut unreadable) = (Vec::new(), BTreeMap::new());
-        for (name, object) in &self.inner().quotas {
-            match read_quota(object) {
-                Ok(quota) => quotas.push(quota),
-                Err(problem) => _ = unreadable.insert(name.clone(), problem),
-            }
-        }
-        (quotas, unreadable)
-    }
-
-    /// The ResourceQuotas of namespaces that may be charged.
-    pub fn resource_quotas(&self) -> BTreeMap<(String, String), Value> {
-        let mut quotas = self.inner().resource_quotas.clone();
-        quotas.retain(|(namespace, _), _| !self.is_exempt(namespace));
-        quotas
-    }
-
-    pub fn objects(&self) -> BTreeMap<String, Value> {
+    /// All TenantQuotas, by name.
+    pub fn known_quotas(&self) -> BTreeMap<String, Known<TenantQuota>> {
         self.inner().quotas.clone()
+    }
+
+    pub fn known_quota(&self, name: &str) -> Option<Known<TenantQuota>> {
+        self.inner().quotas.get(name).cloned()
+    }
+
+    /// The TenantQuotas that can be read, in the order of their names.
+    pub fn quotas(&self) -> Vec<Arc<TenantQuota>> {
+        self.inner().quotas.values().filter_map(|known| known.quota.as_ref().ok().cloned()).collect()
+    }
+
+    /// The ResourceQuotas of namespaces that may be charged, by namespace and in the order of their names. Unreadable ones
+    /// are left out: the API server would not store them.
+    pub fn resource_quotas(&self) -> BTreeMap<String, Vec<Arc<ResourceQuota<'static>>>> {
+        let inner = self.inner();
+        let namespaces = inner.resource_quotas.iter().filter(|(namespace, _)| !self.is_exempt(namespace));
+        let readable = |quotas: &BTreeMap<String, Known<ResourceQuota<'static>>>| -> Vec<_> {
+            quotas.values().filter_map(|known| known.quota.as_ref().ok().cloned()).collect()
+        };
+        let quotas = namespaces.map(|(namespace, quotas)| (namespace.clone(), readable(quotas)));
+        quotas.filter(|(_, quotas)| !quotas.is_empty()).collect()
+    }
+
+    /// The object of a ResourceQuota.
+    pub fn resource_quota(&self, namespace: &str, name: &str) -> Option<Arc<Value>> {
+        Some(Arc::clone(&self.inner().resource_quotas.get(namespace)?.get(name)?.object))
     }
 
     /// The labels of all namespaces that may be charged.
@@ -97,15 +141,16 @@ impl Tenants {
 
     /// Returns true if a valid quota covers a namespace with these labels, so that a plan must list it.
     pub fn is_covered(&self, namespace: &str, labels: &Labels) -> bool {
-        let (quotas, _) = self.quotas();
-        quotas.iter().any(|quota| quota.covers(namespace, labels) && quota.problems().is_empty())
+        let inner = self.inner();
+        let mut quotas = inner.quotas.values().filter_map(|known| known.quota.as_ref().ok());
+        quotas.any(|quota| quota.covers(namespace, labels) && quota.problems().is_empty())
     }
 
     /// The consumers of a bound, from the quota's status.
     pub fn consumers(&self, quota: &str, name: &str) -> Consumers {
         let inner = self.inner();
         let list = |field: &str| {
-            let shares = inner.quotas.get(quota).and_then(|quota| quota.pointer("/status")?.get(field)?.as_array());
+            let shares = inner.quotas.get(quota).and_then(|known| known.object.get("status")?.get(field)?.as_array());
             let share = |share: &Value| {
                 let amount: Quantity = share.get("used")?.get(name)?.as_str()?.parse().ok()?;
                 Some((share.get("name")?.as_str()?.to_owned(), amount))
@@ -120,9 +165,10 @@ impl Tenants {
             seen,
             |inner, name, object| match object {
                 Some(object) => {
-                    // A changed status needs no new plan, and every quota's status changes with each pod.
-                    let is_same = inner.quotas.get(&name).is_some_and(|old| old.get("spec") == object.get("spec"));
-                    inner.quotas.insert(name, object);
+                    let quota = read_quota(&object);
+                    let known = Known::new(object, quota);
+                    let is_same = inner.quotas.get(&name).is_some_and(|old| old.asks_the_same(&known));
+                    inner.quotas.insert(name, known);
                     !is_same
                 }
                 None => inner.quotas.remove(&name).is_some(),
@@ -152,26 +198,30 @@ impl Tenants {
     }
 
     pub fn take_resource_quotas(&self, seen: Seen) {
-        let key = |object: &Value| (metadata(object, "namespace").to_owned(), name_of(object).to_owned());
         let mut inner = self.inner();
-        match seen {
+        let is_new = match seen {
             Seen::Listed(_, objects) => {
-                inner.resource_quotas = objects.into_iter().map(|object| (key(&object), object)).collect();
+                inner.resource_quotas.clear();
+                objects.into_iter().for_each(|object| _ = inner.put_resource_quota(object));
+                true
             }
-            Seen::Stored(object) => {
-                let is_new =
-                    inner.resource_quotas.get(&key(&object)).and_then(|old| old.get("spec")) != object.get("spec");
-                inner.resource_quotas.insert(key(&object), object);
-                if !is_new {
-                    // A changed status needs no new plan.
-                    return;
+            Seen::Stored(object) => inner.put_resource_quota(object),
+            Seen::Deleted(object) => {
+                let namespace = metadata(&object, "namespace");
+                if let Some(quotas) = inner.resource_quotas.get_mut(namespace) {
+                    quotas.remove(name_of(&object));
+                    if quotas.is_empty() {
+                        inner.resource_quotas.remove(namespace);
+                    }
                 }
+                true
             }
-            Seen::Deleted(object) => _ = inner.resource_quotas.remove(&key(&object)),
-            Seen::UpTo(_) | Seen::Lost(_) => return,
-        }
+            Seen::UpTo(_) | Seen::Lost(_) => false,
+        };
         drop(inner);
-        self.changed();
+        if is_new {
+            self.changed();
+        }
     }
 
     /// Wakes the planner.
@@ -208,24 +258,12 @@ pub fn read_quota(object: &Value) -> Result<TenantQuota, String> {
     TenantQuota::read(document.root()).map_err(|malformed| malformed.to_string())
 }
 
-/// The ResourceQuotas by namespace, in the order of their names. Unreadable ones are skipped: the API server would not
-/// store them.
-pub fn by_namespace(objects: &BTreeMap<(String, String), Value>) -> BTreeMap<String, Vec<ResourceQuota<'static>>> {
-    let mut quotas: BTreeMap<String, Vec<ResourceQuota<'static>>> = BTreeMap::new();
-    for ((namespace, name), object) in objects {
-        let text = object.to_string();
-        let read = || {
-            let document = Document::read(&text).ok()?;
-            read_spec(document.root().get("spec").ok()??).ok()
-        };
-        match read() {
-            Some(quota) => {
-                quotas.entry(namespace.clone()).or_default().push(ResourceQuota { name: name.clone().into(), ..quota })
-            }
-            None => tracing::warn!(namespace, name, "a ResourceQuota cannot be read"),
-        }
-    }
-    quotas
+fn read_resource_quota(object: &Value) -> Result<ResourceQuota<'static>, String> {
+    let text = object.to_string();
+    let document = Document::read(&text).map_err(|error| error.to_string())?;
+    let spec = document.root().get("spec").ok().flatten().ok_or("there is no spec")?;
+    let quota = read_spec(spec).map_err(|malformed| malformed.to_string())?;
+    Ok(ResourceQuota { name: name_of(object).to_owned().into(), ..quota })
 }
 
 #[cfg(test)]
@@ -255,7 +293,7 @@ mod tests {
             tenants.take_quotas(seen);
             assert_eq!(is_woken(), expected);
         }
-        assert!(tenants.quotas().0.is_empty());
+        assert!(tenants.quotas().is_empty());
         let namespace = |team: &str, phase: &str| json!({"metadata": {"name": "shop", "labels": {"team": team}}, "status": {"phase": phase}});
         for (namespace, expected) in [
             (namespace("a", "Active"), true),

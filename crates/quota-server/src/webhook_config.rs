@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::Replica;
-use super::tenants::{Tenants, by_namespace};
+use super::tenants::Tenants;
 use super::tls::{self, Made};
 use headroom_kube::ApiPath;
 use headroom_kube::api_client::{ApiError, ApiResult};
@@ -79,7 +79,7 @@ async fn configure_once(replica: &Replica, webhook: &Webhook, matches: bool) -> 
     if let (Some(authority), Value::Object(fields)) = (authority, &mut client) {
         fields.insert("caBundle".to_owned(), json!(STANDARD.encode(authority)));
     }
-    let (quotas, _) = replica.tenants.quotas();
+    let quotas = replica.tenants.quotas();
     let plain = plain_quotas(replica);
     let asked = Asked::of(&quotas, &plain, &replica.tenants, matches);
     let webhooks = Value::Array(asked.entries(&client));
@@ -165,11 +165,11 @@ fn knows_matches(version: &Value) -> bool {
 }
 
 /// The ResourceQuotas that the ledger enforces, by namespace.
-fn plain_quotas(replica: &Replica) -> BTreeMap<String, Vec<ResourceQuota<'static>>> {
+fn plain_quotas(replica: &Replica) -> BTreeMap<String, Vec<Arc<ResourceQuota<'static>>>> {
     if !replica.enforcer.is_ours() {
         return BTreeMap::new();
     }
-    by_namespace(&replica.tenants.resource_quotas())
+    replica.tenants.resource_quotas()
 }
 
 /// The requests that the API server must send to the webhook.
@@ -184,8 +184,8 @@ struct Asked<'a> {
 
 impl<'a> Asked<'a> {
     fn of(
-        quotas: &'a [TenantQuota],
-        plain: &'a BTreeMap<String, Vec<ResourceQuota<'static>>>,
+        quotas: &'a [Arc<TenantQuota>],
+        plain: &'a BTreeMap<String, Vec<Arc<ResourceQuota<'static>>>>,
         tenants: &'a Tenants,
         matches: bool,
     ) -> Self {
@@ -395,7 +395,7 @@ mod tests {
             json!({"metadata": {"name": "b"}, "spec": {"namespaces": {"selector": {"matchLabels": {"team": "b"}}},
                 "quota": {"hard": {"services": "1"}}}}),
         ];
-        let quotas: Vec<TenantQuota> = quotas.iter().map(|quota| read_quota(quota).unwrap()).collect();
+        let quotas: Vec<_> = quotas.iter().map(|quota| Arc::new(read_quota(quota).unwrap())).collect();
         let tenants = Tenants::new("headroom", &[]);
         let entries =
             Asked::of(&quotas, &BTreeMap::new(), &tenants, false).entries(&json!({"url": "https://here/review"}));
@@ -438,11 +438,11 @@ mod tests {
                 "namespaces": {"names": [name]}, "quota": {"hard": {"pods": "1"}}}})
         };
         let names = |quotas: &[Value], plain: &[&str]| {
-            let quotas: Vec<TenantQuota> = quotas.iter().map(|quota| read_quota(quota).unwrap()).collect();
+            let quotas: Vec<_> = quotas.iter().map(|quota| Arc::new(read_quota(quota).unwrap())).collect();
             let one = || {
                 let mut quota = ResourceQuota::default();
                 quota.spec_hard.set("services".into(), headroom_core::amount::Quantity::from_units(1));
-                vec![quota]
+                vec![Arc::new(quota)]
             };
             let plain = plain.iter().map(|namespace| ((*namespace).to_owned(), one())).collect();
             let tenants = Tenants::new("headroom", &[]);

@@ -3,6 +3,7 @@
 //! All replicas charge by the same plan, because the ledger names the current one. A plan never changes; a change of
 //! quotas or namespaces creates the next plan.
 
+use std::borrow::Borrow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use headroom_core::amount::ResourceList;
@@ -74,8 +75,8 @@ impl Plan {
     }
 
     /// The plan of the ResourceQuotas of one namespace.
-    pub fn of_namespace(namespace: &str, quotas: &[ResourceQuota<'_>]) -> Self {
-        let nodes = quotas.iter().map(|quota| Node {
+    pub fn of_namespace<'q>(namespace: &str, quotas: &[impl Borrow<ResourceQuota<'q>>]) -> Self {
+        let nodes = quotas.iter().map(Borrow::borrow).map(|quota| Node {
             quota: quota.name.to_string(),
             hard: hard(quota),
             requirements: quota.requirements().map(|requirement| requirement.into_owned().detached()).collect(),

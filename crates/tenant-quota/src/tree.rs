@@ -1,5 +1,6 @@
 //! TenantQuotas and their parents as trees. Each tree has one ledger, named after its root.
 
+use std::borrow::Borrow;
 use std::fmt;
 
 use headroom_core::sort::{by_text, order};
@@ -65,8 +66,9 @@ impl fmt::Display for ParentProblem {
 /// enforced without it. A quota with problems of its own is not enforced, and its children are enforced without it.
 ///
 /// In a tree that is too large, the newest quotas stay out, so that nobody takes others out by creating one.
-pub fn trees<'q>(quotas: &'q [TenantQuota]) -> (Vec<Tree<'q>>, Vec<(&'q str, ParentProblem)>) {
-    let mut valid: Vec<&TenantQuota> = quotas.iter().filter(|quota| quota.problems().is_empty()).collect();
+pub fn trees<'q>(quotas: &'q [impl Borrow<TenantQuota>]) -> (Vec<Tree<'q>>, Vec<(&'q str, ParentProblem)>) {
+    let mut valid: Vec<&TenantQuota> =
+        quotas.iter().map(Borrow::borrow).filter(|quota| quota.problems().is_empty()).collect();
     by_text(&mut valid, |quota| &quota.name);
     let mut problems = Vec::new();
     let mut parents: Vec<Option<usize>> = Vec::new();
@@ -83,12 +85,17 @@ pub fn trees<'q>(quotas: &'q [TenantQuota]) -> (Vec<Tree<'q>>, Vec<(&'q str, Par
         }
     }
     by_text(&mut problems, |(name, _)| name);
+    let mut children: Vec<Vec<usize>> = vec![Vec::new(); valid.len()];
+    for (child, parent) in parents.iter().enumerate() {
+        if let Some(siblings) = parent.and_then(|parent| children.get_mut(parent)) {
+            siblings.push(child);
+        }
+    }
     let tree = |root: usize| {
         let mut places = vec![(root, None)];
         let mut at = 0;
         while let Some((above, _)) = places.get(at).copied() {
-            let children = parents.iter().enumerate().filter(|(_, parent)| **parent == Some(above));
-            places.extend(children.map(|(child, _)| (child, Some(at))));
+            places.extend(children.get(above).into_iter().flatten().map(|child| (*child, Some(at))));
             at += 1;
         }
         Tree { quotas: places.into_iter().filter_map(|(at, parent)| Some((*valid.get(at)?, parent))).collect() }

@@ -465,7 +465,7 @@ async fn a_quota_that_makes_its_tree_too_large_is_refused() {
         server.put(GROUP, None, quota(&format!("d{level}"), Some(&format!("d{}", level - 1))), "tenantquotas");
     }
     let replica = replica(&server, &made);
-    let known = || json!(replica.tenants.quotas().0.len());
+    let known = || json!(replica.tenants.quotas().len());
     until(known, |known| *known == json!(MAX_QUOTAS + MAX_LEVELS)).await;
     let check = async |name: &str, parent: Option<&str>, expected: Option<&str>| {
         let resource = json!({"group": "headroom.dev", "version": "v1alpha1", "resource": "tenantquotas"});

@@ -26,6 +26,10 @@ const WRITERS: [usize; 3] = [1, 10, 50];
 /// In rows with several tenants.
 const TENANTS: usize = 10;
 const NAMESPACES_OF_EACH: usize = 100;
+/// Namespaces with a quota each, to see what grows with them.
+const GROWTH: [usize; 2] = [100, 1_000];
+const GROWTH_PODS: u32 = 500;
+const IDLE_SECONDS: u32 = 10;
 /// The common quota of the tenants.
 const ROOT: &str = "all";
 /// The namespace of ledgers, and of what the webhook with one write creates.
@@ -52,6 +56,10 @@ enum Row {
     Trees,
     /// A quota for each tenant below a common one: one ledger, of which each has a share.
     Shares,
+    /// A TenantQuota for each of this many namespaces, and so a ledger.
+    OfEach(usize),
+    /// A ResourceQuota in each of this many namespaces, which the ledger enforces.
+    ResourceQuotas(usize),
 }
 
 impl Row {
@@ -78,17 +86,20 @@ impl Row {
             Self::OneOfMany => "10 tenants, ledger, 1 quota",
             Self::Trees => "10 tenants, ledger, 10 trees",
             Self::Shares => "10 tenants, ledger, 10 shares",
+            Self::OfEach(_) => "TenantQuota for each namespace",
+            Self::ResourceQuotas(_) => "ResourceQuota in each namespace",
         }
     }
 
     fn is_of_ledger(self) -> bool {
-        matches!(self, Self::Ledger | Self::OneOfMany | Self::Trees | Self::Shares)
+        !matches!(self, Self::NoQuota | Self::Plugin | Self::AtOnce | Self::OneWrite | Self::OneWriteOfMany)
     }
 
     /// The namespaces, each with its tenant.
     fn namespaces(self) -> Vec<(String, String)> {
         let (tenants, of_each) = match self {
             Self::OneWriteOfMany | Self::OneOfMany | Self::Trees | Self::Shares => (TENANTS, NAMESPACES_OF_EACH),
+            Self::OfEach(namespaces) | Self::ResourceQuotas(namespaces) => (namespaces, 1),
             _ => (1, 1),
         };
         let of_tenants = |number| (0..tenants).map(move |tenant| (format!("{tenant}-{number}"), tenant));
@@ -103,7 +114,13 @@ impl Row {
             Self::NoQuota | Self::Plugin => None,
             Self::AtOnce => Some(("examples/webhook_floor", Vec::new())),
             Self::OneWrite | Self::OneWriteOfMany => Some(("examples/webhook_floor", arguments(&["--write", HOME]))),
-            _ => Some(("headroom-controller", arguments(&["enforce-quotas", "--namespace", HOME, "--no-configure"]))),
+            _ => {
+                let mut words = arguments(&["enforce-quotas", "--namespace", HOME, "--no-configure"]);
+                if matches!(self, Self::ResourceQuotas(_)) {
+                    words.push("--resource-quotas".to_owned());
+                }
+                Some(("headroom-controller", words))
+            }
         }
     }
 }
@@ -138,7 +155,6 @@ impl Scene {
         if let Some((program, arguments)) = row.program() {
             scene.serve(&programs.join(program), &arguments).await;
         }
-        scene.add_quotas().await;
         scene
     }
 
@@ -178,11 +194,12 @@ impl Scene {
             assert!(Instant::now() < deadline, "the API server does not call the webhook");
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
+        // Written once: a server that starts reads it.
+        let kubeconfig = format!("KUBECONFIG={}", self.cluster.kubeconfig_file().unwrap().display());
         let mut servers = Vec::new();
         for address in addresses {
-            let kubeconfig = format!("KUBECONFIG={}", self.cluster.kubeconfig_file().unwrap().display());
             let of_file = |flag: &str, name: &str| [flag.to_owned(), file(name)];
-            let mut all = vec![kubeconfig, program.to_str().unwrap().to_owned()];
+            let mut all = vec![kubeconfig.clone(), program.to_str().unwrap().to_owned()];
             all.extend_from_slice(arguments);
             let status = free_address().await;
             if self.row.is_of_ledger() {
@@ -219,6 +236,14 @@ impl Scene {
         match self.row {
             Row::NoQuota | Row::AtOnce | Row::OneWrite | Row::OneWriteOfMany => return,
             Row::Plugin => self.create(objects::quota(&self.namespaces[0].0, hard)).await,
+            Row::OfEach(_) => {
+                let all = self.namespaces.iter().map(|(name, _)| quota(name, json!({"namespaces": {"names": [name]}})));
+                futures::stream::iter(all).buffer_unordered(10).collect::<Vec<()>>().await;
+            }
+            Row::ResourceQuotas(_) => {
+                let all = self.namespaces.iter().map(|(name, _)| self.create(objects::quota(name, hard.clone())));
+                futures::stream::iter(all).buffer_unordered(10).collect::<Vec<()>>().await;
+            }
             Row::Ledger | Row::OneOfMany => {
                 let selector = json!({"matchExpressions": [{"key": "tenant", "operator": "Exists"}]});
                 quota("team", json!({"namespaces": {"selector": selector}})).await;
@@ -243,14 +268,20 @@ impl Scene {
     /// Waits until the quotas have counted this many pods.
     async fn wait_for_used(&self, pods: usize) {
         let quotas: Api<DynamicObject> = match self.row {
-            Row::Plugin => Api::all_with(self.client.clone(), &resource("v1", "ResourceQuota")),
+            Row::Plugin | Row::ResourceQuotas(_) => {
+                Api::all_with(self.client.clone(), &resource("v1", "ResourceQuota"))
+            }
             _ => Api::all_with(self.client.clone(), &resource("headroom.dev/v1alpha1", "TenantQuota")),
         };
         let expected: Quantity = pods.to_string().parse().unwrap();
-        let deadline = Instant::now() + Duration::from_secs(60);
+        let deadline =
+            Instant::now() + Duration::from_secs(120) + Duration::from_millis(100) * self.namespaces.len() as u32;
         loop {
             let listed = quotas.list(&ListParams::default()).await.unwrap();
-            let of_tenants = listed.items.iter().filter(|quota| quota.metadata.name.as_deref() != Some(ROOT));
+            let of_tenants = listed
+                .items
+                .iter()
+                .filter(|quota| !matches!(quota.metadata.name.as_deref(), Some(ROOT | "headroom-probe")));
             // Kubernetes writes 3k for 3000.
             let used = |quota: &DynamicObject| quota.data["status"]["used"]["pods"].as_str()?.parse::<Quantity>().ok();
             let used: Option<Vec<Quantity>> = of_tenants.map(used).collect();
@@ -356,6 +387,37 @@ impl Scene {
         [is_ready, began.elapsed()]
     }
 
+    /// Prints what a quota for each namespace costs. Returns the processor time of an idle second and of an admission.
+    async fn measure_growth(&self, in_force: Duration) -> [Duration; 2] {
+        let own = || self.cpu()[0];
+        // What the leader does after a change is over.
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        let before = own();
+        tokio::time::sleep(Duration::from_secs(IDLE_SECONDS.into())).await;
+        let idle = (own() - before) / IDLE_SECONDS;
+        let before = own();
+        let timed = (0..GROWTH_PODS).map(|number| async move {
+            let began = Instant::now();
+            self.try_pod(&format!("growth-{number}"), number as usize * 7, number as usize % 2, false).await.unwrap();
+            began.elapsed()
+        });
+        let mut times: Vec<Duration> = futures::stream::iter(timed).buffer_unordered(10).collect().await;
+        let admission = (own() - before) / GROWTH_PODS;
+        times.sort_unstable();
+        let at = |percent: usize| times[(times.len() - 1) * percent / 100].as_secs_f64() * 1e3;
+        println!(
+            "| {:31} | {:10} | {:11.1} | {:10.1} | {:7.1} | {:7.1} | {:10.2} |",
+            self.row.name(),
+            self.namespaces.len(),
+            in_force.as_secs_f64(),
+            idle.as_secs_f64() * 1e3,
+            at(50),
+            at(99),
+            admission.as_secs_f64() * 1e3
+        );
+        [idle, admission]
+    }
+
     /// Every pod was charged, so that nothing was measured beside the point.
     async fn check(&self) {
         let created = PODS * WRITERS.len();
@@ -391,6 +453,7 @@ async fn bench() {
     ];
     for row in Row::ALL.into_iter().filter(|row| row.name().contains(&wanted)) {
         let mut scene = Scene::start(row, &programs).await;
+        scene.add_quotas().await;
         for writers in WRITERS {
             scene.measure(writers).await;
         }
@@ -402,4 +465,26 @@ async fn bench() {
     }
     println!("\nFrom the start of a replica, with {} pods:\n", PODS * WRITERS.len());
     println!("{}", starts.join("\n"));
+}
+
+/// `HEADROOM_BENCH_NAMESPACES` are other numbers of namespaces.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "measures: make bench-ledger"]
+async fn bench_of_growth() {
+    let Some(programs) = std::env::var_os("HEADROOM_BENCH").map(PathBuf::from) else { return };
+    let sizes: Vec<usize> = match std::env::var("HEADROOM_BENCH_NAMESPACES") {
+        Ok(sizes) => sizes.split(',').map(|size| size.parse().unwrap()).collect(),
+        Err(_) => GROWTH.to_vec(),
+    };
+    println!("| {:31} | namespaces | in force, s | idle, ms/s | p50, ms | p99, ms | own CPU ms |", "");
+    println!("|{:-<33}|-----------:|------------:|-----------:|--------:|--------:|-----------:|", "");
+    let wanted = std::env::var("HEADROOM_BENCH_ROWS").unwrap_or_default();
+    for row in [Row::OfEach, Row::ResourceQuotas] {
+        for row in sizes.iter().map(|size| row(*size)).filter(|row| row.name().contains(&wanted)) {
+            let scene = Scene::start(row, &programs).await;
+            let began = Instant::now();
+            scene.add_quotas().await;
+            scene.measure_growth(began.elapsed()).await;
+        }
+    }
 }
