@@ -102,13 +102,14 @@ impl Caller {
     }
 }
 
+/// With an old object, as large as a review may be.
 fn review(name: &str, env: &[Value]) -> String {
     let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "shop", "uid": name},
         "spec": {"containers": [{"name": "a", "image": "a", "env": env}]}});
     json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
         "uid": format!("review-{name}"), "operation": "CREATE", "namespace": "shop", "name": name,
         "resource": {"group": "", "version": "v1", "resource": "pods"}, "kind": {"kind": "Pod"},
-        "userInfo": {"username": "eve"}, "object": pod}})
+        "userInfo": {"username": "eve"}, "object": pod, "oldObject": pod}})
     .to_string()
 }
 
@@ -154,19 +155,28 @@ async fn many_pods_as_large_as_they_may_be_stay_within_the_memory_of_a_replica()
     // Small values take the most memory for their bytes.
     let small = json!({"name": "a", "value": ""});
     let env = vec![small.clone(); LARGEST_OBJECT / (small.to_string().len() + 1)];
-    let large = (0..LARGE_REVIEWS).map(|number| {
-        let (caller, env) = (Arc::clone(&caller), env.clone());
-        tokio::spawn(async move { caller.admits(&review(&format!("large-{number}"), &env)).await })
-    });
-    let large: Vec<_> = large.collect();
+    // Written before any is sent, which takes this process longer than the replica's answers.
+    let text = review("NAME", &env);
+    let reviews: Vec<String> =
+        (0..LARGE_REVIEWS).map(|number| text.replace("NAME", &format!("large-{number}"))).collect();
+    let admits = |review: String| {
+        let caller = Arc::clone(&caller);
+        tokio::spawn(async move { caller.admits(&review).await })
+    };
+    let large: Vec<_> = reviews.into_iter().map(admits).collect();
     sleep(Duration::from_millis(200)).await;
+    let begun = Instant::now();
     let is_other_admitted = caller.admits(&review("small", &[])).await;
+    let waited = begun.elapsed();
     let mut admitted = 0;
     for review in large {
         admitted += usize::from(review.await.unwrap());
     }
     let peak = peak_kib(running.0.id()).unwrap();
-    println!("peak memory: {} MiB, {admitted} of {LARGE_REVIEWS} large pods admitted in time", peak >> 10);
+    println!(
+        "peak memory: {} MiB, {admitted} of {LARGE_REVIEWS} large pods admitted in time, a small one in {waited:?}",
+        peak >> 10
+    );
     assert!(is_other_admitted && admitted > 0);
     assert!(peak < MEMORY_LIMIT_KIB, "{} MiB", peak >> 10);
 }
