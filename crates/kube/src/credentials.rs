@@ -13,6 +13,9 @@ use secrecy::ExposeSecret as _;
 use serde_json::Value;
 use tower::{BoxError, Layer, Service};
 
+/// The most bytes of an error: a Status of Kubernetes has some hundred, and whatever stands behind a proxy may go on for ever.
+const LONGEST_ERROR: usize = 1 << 20;
+
 /// Stands for a credential.
 const CONCEALED: &str = "***";
 
@@ -82,11 +85,17 @@ where
 
 /// The answer; that of an error without the secrets.
 async fn conceal(secrets: &[String], answer: Answer) -> Result<Answer, BoxError> {
-    let (head, body) = answer.into_parts();
+    let (head, mut body) = answer.into_parts();
     if !head.status.is_client_error() && !head.status.is_server_error() {
         return Ok(Response::from_parts(head, body));
     }
-    let bytes = body.collect().await?.to_bytes();
+    let mut bytes = Vec::new();
+    while let Some(frame) = body.frame().await {
+        bytes.extend(frame?.into_data().unwrap_or_default());
+        if bytes.len() > LONGEST_ERROR {
+            return Err(format!("the server answered {} with more than {LONGEST_ERROR} bytes", head.status).into());
+        }
+    }
     let text = String::from_utf8_lossy(&bytes).into_owned();
     let text = secrets.iter().fold(text, |text, secret| text.replace(secret, CONCEALED));
     Ok(Response::from_parts(head, Box::new(Full::from(text).map_err(|never| match never {}))))
@@ -102,5 +111,15 @@ mod tests {
         let headers = [(header::AUTHORIZATION, "Basic YW5uOnBhInNz".parse().unwrap())].into_iter().collect();
         let secrets = ConcealLayer::of(&auth).secrets(&headers);
         assert_eq!(secrets, ["YW5uOnBhInNz", "YW5uOnBhInNz", "pa\\\"ss", "pa\"ss"]);
+    }
+
+    #[tokio::test]
+    async fn an_error_that_does_not_end_is_given_up() {
+        let answer = |bytes: usize| {
+            let body: Box<DynBody> = Box::new(Full::from(vec![b'x'; bytes]).map_err(|never| match never {}));
+            Response::builder().status(500).body(body).unwrap()
+        };
+        assert!(conceal(&[], answer(LONGEST_ERROR)).await.is_ok());
+        assert!(conceal(&[], answer(LONGEST_ERROR + 1)).await.is_err());
     }
 }
