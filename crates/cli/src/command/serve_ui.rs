@@ -56,7 +56,7 @@ const LEAST_BYTES: usize = 64 << 20;
 /// A snapshot as it is sent is compressed: it has a thirtieth of the memory that taking it needs.
 const SENT: usize = 16;
 
-/// Of the whole container's memory, what is left for each snapshot: while it is taken, and while its process hands it over.
+/// The limits of each snapshot, so that two of them and the page fit into the container's memory.
 fn bounds(memory: usize) -> anyhow::Result<Bounds> {
     let of_each = memory.saturating_sub(OWN_BYTES + UNREAD_BYTES) / TAKES_AT_ONCE;
     let memory_of_each = of_each / (SENT + 1) * SENT;

@@ -1,8 +1,8 @@
 //! Each snapshot is taken by a process of its own, with the memory that one may take.
 //!
-//! How much a snapshot takes depends on what tenants store, and no count of bytes on the way says it before it is taken.
-//! A process that takes more ends alone: the page and its other visitors go on. It has the arguments and the environment
-//! of this one; whose token it uses it is told on its standard input, which nobody else can see.
+//! How much memory a snapshot needs depends on what tenants store, and is not known before. A process that exceeds its limit
+//! ends alone, and the page serves its other visitors. It has the arguments and the environment of this one, and reads the
+//! user's token from standard input, which nobody else can see.
 
 use std::ffi::OsString;
 use std::io::{self, Read as _, Write as _};
@@ -22,7 +22,7 @@ use crate::command::cluster_args::Target;
 use crate::command::ui;
 use crate::command::ui::server::{Asked, Take, Taken, UNREAD};
 
-/// What one snapshot may take, in bytes.
+/// Limits of one snapshot, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds {
     pub memory: usize,
@@ -30,7 +30,7 @@ pub struct Bounds {
     pub sent: usize,
 }
 
-/// What the process is told on its standard input.
+/// What the process reads from standard input.
 #[derive(Serialize, Deserialize)]
 struct Order {
     namespace: Option<String>,
@@ -114,9 +114,9 @@ impl Process {
 
     async fn ask(&self, child: &mut Child, Asked { namespace, token }: Asked) -> Result<Taken, String> {
         let order = Order { namespace, token: token.map(|token| token.reveal().to_owned()) };
-        let told = self.tell(child, &order).await;
+        let answer = self.exchange(child, &order).await;
         let ended = child.wait().await;
-        match (told, ended) {
+        match (answer, ended) {
             (Ok(answer), _) if answer.len() > self.bounds.sent => Err(self.too_large()),
             (Ok(answer), Ok(status)) if status.success() => self.read(answer),
             (_, Ok(status)) => {
@@ -130,8 +130,8 @@ impl Process {
         }
     }
 
-    /// What the process answers, as far as it is read.
-    async fn tell(&self, child: &mut Child, order: &Order) -> io::Result<Vec<u8>> {
+    /// Sends the order, and reads the answer up to its limit.
+    async fn exchange(&self, child: &mut Child, order: &Order) -> io::Result<Vec<u8>> {
         let (Some(mut input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
             return Err(io::ErrorKind::BrokenPipe.into());
         };
