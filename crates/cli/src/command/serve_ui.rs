@@ -53,18 +53,19 @@ pub struct Args {
 const OWN_BYTES: usize = 64 << 20;
 /// The least memory with which a snapshot is worth taking.
 const LEAST_BYTES: usize = 64 << 20;
-/// A snapshot as it is sent is compressed: it has a thirtieth of the memory that taking it needs.
-const SENT: usize = 16;
+/// Taking a snapshot needs thirty times the bytes that are sent, which are compressed.
+const MEMORY_FOR_SENT_BYTE: usize = 16;
 
 /// The limits of each snapshot, so that two of them and the page fit into the container's memory.
 fn bounds(memory: usize) -> anyhow::Result<Bounds> {
     let of_each = memory.saturating_sub(OWN_BYTES + UNREAD_BYTES) / TAKES_AT_ONCE;
-    let memory_of_each = of_each / (SENT + 1) * SENT;
+    let memory_of_each = of_each / (MEMORY_FOR_SENT_BYTE + 1) * MEMORY_FOR_SENT_BYTE;
     if memory_of_each < LEAST_BYTES {
-        let least = OWN_BYTES + UNREAD_BYTES + TAKES_AT_ONCE * LEAST_BYTES / SENT * (SENT + 1);
+        let least =
+            OWN_BYTES + UNREAD_BYTES + TAKES_AT_ONCE * LEAST_BYTES / MEMORY_FOR_SENT_BYTE * (MEMORY_FOR_SENT_BYTE + 1);
         bail!("--memory is too small: the page needs at least {}", Quantity::from_bytes(least as u64));
     }
-    Ok(Bounds { memory: memory_of_each, sent: memory_of_each / SENT })
+    Ok(Bounds { memory: memory_of_each, sent: memory_of_each / MEMORY_FOR_SENT_BYTE })
 }
 
 pub fn run(args: Args) -> anyhow::Result<()> {

@@ -29,7 +29,7 @@ use crate::ledger_api_server::ApiServer;
 
 /// The memory limit of a replica in the chart.
 const MEMORY_LIMIT_KIB: u64 = 256 << 10;
-/// What etcd takes of an object.
+/// The largest request that etcd accepts.
 const LARGEST_OBJECT: usize = 1_536 << 10;
 const LARGE_REVIEWS: usize = 160;
 /// How long an API server waits for a webhook.

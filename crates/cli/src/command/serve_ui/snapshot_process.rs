@@ -30,7 +30,7 @@ pub struct Bounds {
     pub sent: usize,
 }
 
-/// What the process reads from standard input.
+/// The input of the process.
 #[derive(Serialize, Deserialize)]
 struct Order {
     namespace: Option<String>,
@@ -166,10 +166,9 @@ impl Process {
 /// A failed allocation aborts the process. The kernel kills it when the container has no more memory.
 #[cfg(unix)]
 fn is_out_of_memory(status: ExitStatus) -> bool {
+    use rustix::process::Signal;
     use std::os::unix::process::ExitStatusExt as _;
-    const ABORTED: i32 = 6;
-    const KILLED: i32 = 9;
-    matches!(status.signal(), Some(ABORTED | KILLED))
+    status.signal().is_some_and(|signal| [Signal::ABORT.as_raw(), Signal::KILL.as_raw()].contains(&signal))
 }
 
 #[cfg(not(unix))]

@@ -499,7 +499,7 @@ mod tests {
         assert!(server.asked.lock().unwrap().is_empty());
     }
 
-    /// What `serve-ui` leaves to this process, with snapshots that are handed over, in kilobytes.
+    /// The share of this process in the memory of the page, in kilobytes.
     #[cfg(target_os = "linux")]
     const MEMORY_LIMIT: u64 = 256 << 10;
 

@@ -387,10 +387,10 @@ impl Scene {
         [is_ready, began.elapsed()]
     }
 
-    /// Prints what a quota for each namespace costs. Returns the processor time of an idle second and of an admission.
-    async fn measure_growth(&self, in_force: Duration) -> [Duration; 2] {
+    /// Prints what a quota for each namespace costs.
+    async fn measure_growth(&self, in_force: Duration) {
         let own = || self.cpu()[0];
-        // What the leader does after a change is over.
+        // The leader's work after a change ends.
         tokio::time::sleep(Duration::from_secs(5)).await;
         let before = own();
         tokio::time::sleep(Duration::from_secs(IDLE_SECONDS.into())).await;
@@ -415,7 +415,6 @@ impl Scene {
             at(99),
             admission.as_secs_f64() * 1e3
         );
-        [idle, admission]
     }
 
     /// Every pod was charged, so that nothing was measured beside the point.
