@@ -66,12 +66,19 @@ pub async fn check(api: &ApiClient, namespace: &str, exempt: &[String]) -> Resul
     report.problems.extend(parents.iter().map(|(name, problem)| format!("tenant quota {name}: {problem}")));
     let views = cache.views();
     let namespaces = tenants.namespaces();
+    let trees: Vec<Plan> = trees.iter().map(|tree| Plan::of_tree(tree, &namespaces)).collect();
+    let of_trees: Vec<&View> = views.iter().filter(|view| namespace_of(&view.ledger).is_none()).collect();
     for tree in &trees {
-        let wanted = Plan::of_tree(tree, &namespaces);
-        match cache.view(tree.name()) {
-            Some(view) if view.plan.is_same_as(&wanted) => {}
-            Some(_) => report.problems.push(format!("ledger {}: its plan does not match the quotas", tree.name())),
-            None => report.problems.push(format!("ledger {} does not exist", tree.name())),
+        let root = tree.names_of_roots().next().unwrap_or_default();
+        if !of_trees.iter().any(|view| view.plan.names_of_roots().any(|charged| charged == root)) {
+            report.problems.push(format!("tenant quota {root}: no ledger charges it"));
+        }
+    }
+    for View { ledger, plan, .. } in of_trees {
+        let charged: BTreeSet<&str> = plan.nodes.iter().map(|node| node.quota.as_str()).collect();
+        let is_charged = |tree: &&Plan| tree.nodes.iter().any(|node| charged.contains(node.quota.as_str()));
+        if !plan.is_same_as(&Plan::joined(trees.iter().filter(is_charged))) {
+            report.problems.push(format!("ledger {ledger}: its plan does not match the quotas"));
         }
     }
     let plain: Vec<(&View, &str)> = views.iter().filter_map(|view| Some((view, namespace_of(&view.ledger)?))).collect();

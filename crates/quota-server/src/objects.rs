@@ -49,7 +49,7 @@ pub fn plan_name(ledger: &str, number: u64) -> String {
     format!("{ledger}.plan-{number}")
 }
 
-/// The name of the ledger for a namespace's ResourceQuotas. Unique, because no TenantQuota's name has a dot.
+/// The name of the ledger for a namespace's ResourceQuotas. Those of TenantQuotas begin with something else.
 pub fn ledger_of_namespace(namespace: &str) -> String {
     format!("ns.{namespace}")
 }

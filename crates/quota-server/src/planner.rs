@@ -1,11 +1,11 @@
 //! Plans: the leader makes one whenever quotas or namespaces change, and writes it before it becomes active.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use headroom_tenant_quota::tree::{Tree, trees};
-use headroom_tenant_quota::{Cache, Plan, State, recount};
+use headroom_tenant_quota::tree::trees;
+use headroom_tenant_quota::{Cache, Plan, State, placement, recount};
 use tokio::time::Instant;
 
 use super::event::{self, Kind};
@@ -22,19 +22,23 @@ const AGAIN: Duration = Duration::from_secs(10);
 const RETRY: Duration = Duration::from_millis(100);
 /// How long a replaced plan is kept, because replicas may still use it.
 const KEPT: Duration = Duration::from_secs(600);
+/// How much longer than a request a tree is charged in the ledger that it leaves: a replica may learn late that it has
+/// another.
+const LATE: Duration = Duration::from_secs(10);
 /// The largest plan, about a fifth of what the API server can store.
 const MAX_BYTES: usize = 256 * 1024;
 
 pub async fn plan(replica: Arc<Replica>) {
     let (mut tenants, mut ledgers) = (replica.tenants.changes(), replica.ledgers.plan_changes());
     let mut replaced: HashMap<(String, u64), Instant> = HashMap::new();
+    let mut settled = Settled::default();
     let mut pause = RETRY;
     loop {
         tenants.mark_unchanged();
         ledgers.mark_unchanged();
         let mut deadline = Instant::now() + AGAIN;
         if replica.tenants.is_listed() && replica.ledgers.is_listed() {
-            let is_done = revise(&replica).await;
+            let is_done = revise(&replica, &mut settled).await;
             remove_stale(&replica, &mut replaced).await;
             pause = if is_done { RETRY } else { AGAIN.min(2 * pause) };
             deadline = Instant::now() + if is_done { AGAIN } else { pause };
@@ -48,14 +52,46 @@ pub async fn plan(replica: Arc<Replica>) {
     }
 }
 
+/// Since when ledgers have charged quotas, by ledger and quota: as this leader has seen.
+#[derive(Default)]
+struct Settled(HashMap<String, HashMap<String, Instant>>);
+
+impl Settled {
+    fn see(&mut self, views: &[View]) {
+        let now = Instant::now();
+        let mut before = std::mem::take(&mut self.0);
+        for View { ledger, plan, .. } in views {
+            let mut before = before.remove(ledger).unwrap_or_default();
+            let since = plan.nodes.iter().map(|node| {
+                let since = before.remove(&node.quota).unwrap_or(now);
+                (node.quota.clone(), since)
+            });
+            self.0.insert(ledger.clone(), since.collect());
+        }
+    }
+
+    /// Returns true if a ledger has charged all quotas of a tree for longer than this.
+    fn has_charged(&self, ledger: &str, tree: &Plan, period: Duration) -> bool {
+        let quotas = self.0.get(ledger);
+        tree.nodes.iter().all(|node| {
+            let since = quotas.and_then(|quotas| quotas.get(&node.quota));
+            since.is_some_and(|since| since.elapsed() > period)
+        })
+    }
+}
+
 /// Gives every ledger the plan that it should have. False if one does not have it yet.
-async fn revise(replica: &Arc<Replica>) -> bool {
+async fn revise(replica: &Arc<Replica>, settled: &mut Settled) -> bool {
     let mut is_done = true;
     let quotas = replica.tenants.quotas();
     let namespaces = replica.tenants.namespaces();
-    let (trees, _) = trees(&quotas);
-    let mut plans: HashMap<String, Plan> =
-        trees.iter().map(|tree: &Tree<'_>| (tree.name().to_owned(), Plan::of_tree(tree, &namespaces))).collect();
+    let views = replica.ledgers.views();
+    settled.see(&views);
+    let trees: Vec<Plan> = trees(&quotas).0.iter().map(|tree| Plan::of_tree(tree, &namespaces)).collect();
+    let of_trees = views.iter().filter(|view| objects::namespace_of(&view.ledger).is_none());
+    let present: BTreeMap<&str, &Plan> = of_trees.map(|view| (view.ledger.as_str(), view.plan.as_ref())).collect();
+    let period = replica.options.request_lifetime + LATE;
+    let mut plans = placement::plans(&trees, &present, &|ledger, tree| settled.has_charged(ledger, tree, period));
     if replica.enforcer.is_ours() {
         let quotas = replica.tenants.resource_quotas();
         plans.extend(quotas.iter().map(|(namespace, quotas)| {
@@ -65,8 +101,7 @@ async fn revise(replica: &Arc<Replica>) -> bool {
     let kinds: BTreeSet<String> = plans.values().flat_map(Plan::watched_kinds).collect();
     replica.counter.follow(&replica.api, &kinds).await;
     let broken = replica.ledgers.broken();
-    let unneeded: Vec<View> =
-        replica.ledgers.views().into_iter().filter(|view| !plans.contains_key(&view.ledger)).collect();
+    let unneeded: Vec<View> = views.into_iter().filter(|view| !plans.contains_key(&view.ledger)).collect();
     for (ledger, mut plan) in plans {
         let view = replica.ledgers.view(&ledger);
         if view.as_ref().is_some_and(|view| view.plan.is_same_as(&plan)) && !broken.contains_key(&ledger) {
@@ -130,7 +165,7 @@ async fn activate(
         let revision = revision_of(&replica.api.get(&path_of_one).await?);
         let written =
             replica.api.replace(&path_of_one, &objects::write_state(namespace, ledger, &state, revision)).await?;
-        if let Some(quota) = replica.tenants.known_quota(ledger) {
+        for quota in plan.names_of_roots().filter_map(|root| replica.tenants.known_quota(root)) {
             let message =
                 "the ledger was edited: usage was recounted, and reservations of unfinished requests are lost";
             let about = (objects::API_VERSION, "TenantQuota", quota.object.as_ref());

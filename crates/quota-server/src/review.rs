@@ -317,7 +317,7 @@ fn dry_run(replica: &Replica, reservation: &ReservationRequest, views: &[View]) 
             Verdict::Granted => {}
             Verdict::Refused(refusal) => return refused(replica, reservation, view, &view.plan, &refusal),
             Verdict::TooLarge(too_large) => return Reply::Invalid(message::too_large(&reservation.key, &too_large)),
-            Verdict::Retry(busy) => return Reply::Busy(message::retry(&view.ledger, busy)),
+            Verdict::Retry(busy) => return Reply::Busy(message::retry(&view.plan, &reservation.key, busy)),
         }
     }
     Reply::Allowed

@@ -400,7 +400,7 @@ impl Writer {
                 Verdict::TooLarge(too_large) => {
                     Answer::Invalid(message::too_large(&waiting.reservation.key, &too_large))
                 }
-                Verdict::Retry(busy) => Answer::Busy(message::retry(&self.ledger, busy)),
+                Verdict::Retry(busy) => Answer::Busy(message::retry(plan, &waiting.reservation.key, busy)),
                 Verdict::Refused(refusal) => {
                     let is_young = |token: &String| {
                         self.first_seen.get(token).is_some_and(|seen| now.duration_since(*seen) < WAITS_FOR)

@@ -21,6 +21,8 @@ pub mod tree;
 pub mod footprint;
 pub mod plan;
 
+pub mod placement;
+
 pub mod state;
 
 mod load;

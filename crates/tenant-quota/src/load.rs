@@ -2,8 +2,9 @@
 //!
 //! Claims of requests that failed are kept until the requests are certainly over, so whoever makes many requests that
 //! fail could fill the ledger. So a request finds room only as long as more is free than its namespace and the quotas of
-//! the namespace below the root have, added up. One namespace of the root takes a half at most, two take a third each; those
-//! of one quota take less, so that they leave room for each other too. A tenant without claims always finds room.
+//! the namespace have, added up. The root of the only tree does not count, because it has all. One namespace of that root
+//! takes a half at most, two take a third each; those of one quota take less, so that they leave room for each other too. A
+//! tenant without claims always finds room: of several trees, however many of them work together, [`OF_EACH_TREE`] is kept.
 
 use std::collections::HashMap;
 
@@ -19,15 +20,20 @@ pub struct Load {
     pub bytes: usize,
 }
 
+/// What nobody takes of a tree in a ledger with several: room for some requests at a time.
+const OF_EACH_TREE: Load = Load { claims: 16, bytes: 4 * 1024 };
+
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Tenant {
     Namespace(String),
-    /// A quota below the root.
+    /// A quota with a part of the ledger's namespaces.
     Quota(usize),
 }
 
 #[derive(Debug, Clone, Default)]
 pub struct Loads {
+    /// The roots of a ledger with several trees.
+    roots: Vec<usize>,
     all: Load,
     tenants: HashMap<Tenant, Load>,
 }
@@ -44,7 +50,9 @@ impl Load {
 
 impl Loads {
     pub fn of(plan: &Plan, state: &State) -> Self {
-        let mut loads = Self::default();
+        // All quotas of one namespace are one tenant's.
+        let roots = if plan.namespaces.len() > 1 { plan.roots().collect() } else { Vec::new() };
+        let mut loads = Self { roots: if roots.len() > 1 { roots } else { Vec::new() }, ..Self::default() };
         for (key, claim) in &state.claims {
             loads.add(plan, &key.namespace, Load { claims: 1, bytes: bytes_of(key, claim) });
         }
@@ -53,7 +61,7 @@ impl Loads {
 
     pub fn add(&mut self, plan: &Plan, namespace: &str, load: Load) {
         self.all = self.all.plus(load);
-        for tenant in tenants_of(plan, namespace) {
+        for tenant in self.tenants_of(plan, namespace) {
             let of_tenant = self.tenants.entry(tenant).or_default();
             *of_tenant = of_tenant.plus(load);
         }
@@ -61,15 +69,23 @@ impl Loads {
 
     /// The room that a request in a namespace finds in a ledger with room for `most`.
     pub fn room(&self, plan: &Plan, namespace: &str, most: Load) -> Load {
-        let taken = tenants_of(plan, namespace).filter_map(|tenant| self.tenants.get(&tenant).copied());
-        taken.fold(most.minus(self.all), Load::minus)
+        let tenants = self.tenants_of(plan, namespace);
+        let others = self.roots.iter().map(|root| Tenant::Quota(*root)).filter(|root| !tenants.contains(root));
+        let kept = others.map(|root| OF_EACH_TREE.minus(self.taken_by(&root)));
+        let taken = tenants.iter().map(|tenant| self.taken_by(tenant));
+        kept.chain(taken).fold(most.minus(self.all), Load::minus)
     }
-}
 
-fn tenants_of(plan: &Plan, namespace: &str) -> impl Iterator<Item = Tenant> {
-    let below_root = |node: &usize| plan.nodes.get(*node).is_some_and(|node| node.parent.is_some());
-    let quotas = plan.nodes_of(namespace).into_iter().filter(below_root).map(Tenant::Quota);
-    [Tenant::Namespace(namespace.to_owned())].into_iter().chain(quotas)
+    fn taken_by(&self, tenant: &Tenant) -> Load {
+        self.tenants.get(tenant).copied().unwrap_or_default()
+    }
+
+    fn tenants_of(&self, plan: &Plan, namespace: &str) -> Vec<Tenant> {
+        let is_part =
+            |node: &usize| self.roots.contains(node) || plan.nodes.get(*node).is_some_and(|node| node.parent.is_some());
+        let quotas = plan.nodes_of(namespace).into_iter().filter(is_part).map(Tenant::Quota);
+        [Tenant::Namespace(namespace.to_owned())].into_iter().chain(quotas).collect()
+    }
 }
 
 /// The bytes of a claim's text at most: equal footprints are written once.

@@ -130,23 +130,20 @@ pub fn too_large(key: &Key, too_large: &TooLarge) -> String {
 }
 
 /// The message of a request that must be retried.
-pub fn retry(ledger: &str, retry: Retry) -> String {
-    match retry {
-        Retry::Claims => {
-            format!("quota {ledger}: too many unfinished requests of this tenant, or {MAX_CLAIMS} of all; retry")
-        }
+pub fn retry(plan: &Plan, key: &Key, retry: Retry) -> String {
+    let quota = plan.root_of(&key.namespace).unwrap_or_default();
+    let why = match retry {
+        Retry::Claims => format!("too many unfinished requests of this tenant, or {MAX_CLAIMS} of all"),
         Retry::Bytes => {
-            let most = MAX_BYTES / 1024;
-            format!(
-                "quota {ledger}: unfinished requests of this tenant are too large, or above {most} KiB of all; retry"
-            )
+            format!("unfinished requests of this tenant are too large, or above {} KiB of all", MAX_BYTES / 1024)
         }
-        Retry::Pod => format!("quota {ledger}: another claim of the same pod is unfinished; retry"),
-        Retry::Key => format!("quota {ledger}: too many unfinished requests for this object; retry"),
-    }
+        Retry::Pod => "another claim of the same pod is unfinished".to_owned(),
+        Retry::Key => "too many unfinished requests for this object".to_owned(),
+    };
+    format!("quota {quota}: {why}; retry")
 }
 
 /// The message of a request that must be retried because the ledger could not be read or written.
 pub fn not_writable(ledger: &str, cause: &str) -> String {
-    format!("quota {ledger}: ledger not writable ({cause}); retry")
+    format!("ledger {ledger} is not writable ({cause}); retry")
 }

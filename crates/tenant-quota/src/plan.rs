@@ -74,6 +74,22 @@ impl Plan {
         Self { number: 0, nodes: nodes.collect(), namespaces: namespaces.iter().filter_map(covering).collect() }
     }
 
+    /// The plan of a ledger with several trees.
+    pub fn joined<'p>(trees: impl IntoIterator<Item = &'p Self>) -> Self {
+        let mut plan = Self::default();
+        for tree in trees {
+            let before = plan.nodes.len();
+            plan.nodes.extend(tree.nodes.iter().map(|node| {
+                let parent = node.parent.map(|parent| parent + before);
+                Node { parent, ..node.clone() }
+            }));
+            for (namespace, nodes) in &tree.namespaces {
+                plan.namespaces.entry(namespace.clone()).or_default().extend(nodes.iter().map(|node| node + before));
+            }
+        }
+        plan
+    }
+
     /// The plan of the ResourceQuotas of one namespace.
     pub fn of_namespace<'q>(namespace: &str, quotas: &[impl Borrow<ResourceQuota<'q>>]) -> Self {
         let nodes = quotas.iter().map(Borrow::borrow).map(|quota| Node {
@@ -105,6 +121,22 @@ impl Plan {
             at += 1;
         }
         nodes
+    }
+
+    /// The places of the quotas without a parent.
+    pub fn roots(&self) -> impl Iterator<Item = usize> {
+        self.nodes.iter().enumerate().filter(|(_, node)| node.parent.is_none()).map(|(at, _)| at)
+    }
+
+    /// The names of the quotas without a parent.
+    pub fn names_of_roots(&self) -> impl Iterator<Item = &str> {
+        self.roots().filter_map(|root| self.nodes.get(root)).map(|node| node.quota.as_str())
+    }
+
+    /// The highest quota that a namespace is charged to, by which people know the tree.
+    pub fn root_of(&self, namespace: &str) -> Option<&str> {
+        let root = *self.nodes_of(namespace).last()?;
+        self.nodes.get(root).map(|root| root.quota.as_str())
     }
 
     /// The kinds whose objects are charged, such as `pods` and `deployments.apps`.

@@ -63,9 +63,6 @@ impl TenantQuota {
     pub fn problems(&self) -> Vec<Problem> {
         let mut problems = Vec::new();
         let mut add = |field: &str, detail: String| problems.push(Problem { field: field.to_owned(), detail });
-        if self.name.contains('.') {
-            add("metadata.name", "must not contain dots: ledgers are named after it".to_owned());
-        }
         if self.parent.as_deref() == Some(self.name.as_str()) {
             add("spec.parent", "must not be the quota itself".to_owned());
         }
@@ -133,7 +130,6 @@ mod tests {
                 "namespaces": {"selector": {"matchExpressions": [{"key": "team", "operator": "In"}]}},
                 "quota": {"hard": {"pods": "1.5"}, "scopes": ["Sometimes"]}}}"#,
             &[
-                "metadata.name: must not contain dots: ledgers are named after it",
                 "spec.parent: must not be the quota itself",
                 "spec.namespaces.selector[0].values: must have at least one value for In and NotIn",
                 "spec.quota.hard[pods]: must be an integer",

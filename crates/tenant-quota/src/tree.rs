@@ -1,4 +1,4 @@
-//! TenantQuotas and their parents as trees. Each tree has one ledger, named after its root.
+//! TenantQuotas and their parents as trees.
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -28,11 +28,6 @@ impl PartialEq for TenantQuota {
 impl Eq for TenantQuota {}
 
 impl Tree<'_> {
-    /// The name of the root, which is also the ledger's name.
-    pub fn name(&self) -> &str {
-        self.quotas.first().map_or("", |(root, _)| root.name.as_str())
-    }
-
     /// Returns true if the quota or an ancestor may refuse requests in the quota's namespaces.
     pub fn refuses(&self, at: usize) -> bool {
         let mut next = Some(at);

@@ -190,7 +190,7 @@ impl ApiServer {
         let body: Value = serde_json::from_slice(&body).unwrap_or_default();
         tokio::time::sleep(self.chance.millis(6)).await;
         let is_write = match parts.method {
-            Method::PUT => parts.uri.path().ends_with("/quotaledgers/team"),
+            Method::PUT => parts.uri.path().ends_with("/quotaledgers/trees.1"),
             _ => parts.method == Method::POST && parts.uri.path().ends_with("/quotaledgers"),
         };
         let fails = |left: usize| left.checked_sub(1).filter(|_| is_write);
@@ -380,9 +380,9 @@ impl ApiServer {
         true
     }
 
-    /// Edits the ledger of the quota `team`.
+    /// Edits the only ledger.
     pub fn edit_ledger(&self, patch: Value) {
-        let path = "/apis/headroom.dev/v1alpha1/namespaces/headroom/quotaledgers/team";
+        let path = "/apis/headroom.dev/v1alpha1/namespaces/headroom/quotaledgers/trees.1";
         drop(self.done(&Method::PATCH, path, patch));
     }
 
@@ -399,13 +399,13 @@ impl ApiServer {
         self.inner.lock().unwrap().objects.keys().filter(|(collection, ..)| collection == "/api/v1/pods").count()
     }
 
-    /// The ledger of the quota `team`, if there is one.
+    /// The only ledger, if there is one.
     pub fn ledger(&self) -> Value {
         let inner = self.inner.lock().unwrap();
         let found = inner
             .objects
             .iter()
-            .find(|((collection, _, name), _)| collection.ends_with("quotaledgers") && name == "team");
+            .find(|((collection, _, name), _)| collection.ends_with("quotaledgers") && name == "trees.1");
         found.map(|(_, ledger)| ledger.clone()).unwrap_or_default()
     }
 }

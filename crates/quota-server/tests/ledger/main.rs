@@ -23,7 +23,7 @@ use headroom_quota_server::objects::{self, Kept, TENANT_QUOTAS};
 use headroom_quota_server::suspend::suspend;
 use headroom_quota_server::{Options, Replica, review, tls};
 use headroom_tenant_quota::tree::{MAX_LEVELS, MAX_QUOTAS};
-use headroom_tenant_quota::{Plan, State, plan};
+use headroom_tenant_quota::{Plan, State, plan, state};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -105,6 +105,10 @@ async fn run(seed: u64, made: Arc<tls::Made>) -> usize {
     server.put("/api/v1", None, json!({"metadata": {"name": "web", "labels": {"team": "a"}}}), "namespaces");
     let quota = json!({"metadata": {"name": "team", "generation": 1}, "spec": {
         "namespaces": {"selector": {"matchLabels": {"team": "a"}}}, "quota": {"hard": {"pods": HARD.to_string()}}}});
+    server.put("/apis/headroom.dev/v1alpha1", None, quota, "tenantquotas");
+    // A second tree in the same ledger, which charges one of the namespaces too.
+    let quota = json!({"metadata": {"name": "zoo", "generation": 1}, "spec": {
+        "namespaces": {"names": ["web"]}, "quota": {"hard": {"pods": "1000"}}}});
     server.put("/apis/headroom.dev/v1alpha1", None, quota, "tenantquotas");
     let replicas = [replica(&server, &made), replica(&server, &made)];
     let replicas = Arc::new(std::sync::Mutex::new(replicas));
@@ -727,6 +731,61 @@ async fn a_plan_that_failed_is_tried_again_within_seconds() {
     assert_eq!(server.failing_writes(), 0);
     assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
     kill(&replica);
+}
+
+/// Trees move only between ledgers that both charge them, for longer than the request lasts that only the first one knows.
+#[tokio::test(start_paused = true)]
+async fn a_tree_that_moves_is_charged_in_both_ledgers_for_a_while() {
+    let made = tls::make(&["127.0.0.1".to_owned()], 1).unwrap();
+    for seed in 0..8 {
+        let server = ApiServer::new(seed);
+        server.put("/api/v1", None, json!({"metadata": {"name": "shop"}}), "namespaces");
+        for (name, hard) in [("team", HARD), ("zoo", 1_000)] {
+            let quota = json!({"metadata": {"name": name, "generation": 1}, "spec": {
+                "namespaces": {"names": ["shop"]}, "quota": {"hard": {"pods": hard.to_string()}}}});
+            server.put("/apis/headroom.dev/v1alpha1", None, quota, "tenantquotas");
+        }
+        // A ledger with a name of its own, as they had before they were shared.
+        let lines = plan::Lines { nodes: vec![format!("team 1 - pods={HARD}")], namespaces: vec!["shop 0".to_owned()] };
+        let collection = "/apis/headroom.dev/v1alpha1";
+        let old_plan = objects::write_plan("headroom", "team", &Plan::read(1, &lines).unwrap());
+        server.put(collection, Some("headroom"), old_plan, "quotaledgers");
+        let lines = state::Lines { plan: 1, used: vec!["pods=0".to_owned()], ..state::Lines::default() };
+        let state = objects::write_state("headroom", "team", &State::read(&lines).unwrap(), None);
+        server.put(collection, Some("headroom"), state, "quotaledgers");
+        let old = || server.object(&format!("{collection}/quotaledgers"), "headroom", "team");
+        let replicas = [replica(&server, &made), replica(&server, &made)];
+        let (tally, began, chance) = (Tally::default(), tokio::time::Instant::now(), &server.chance);
+        let (charged_in_both, left) = (AtomicUsize::new(0), AtomicUsize::new(usize::MAX));
+        let writers = (0..6).map(|writer| {
+            let (server, replicas, tally, charged_in_both, left, old) =
+                (&server, &replicas, &tally, &charged_in_both, &left, &old);
+            async move {
+                for round in 0.. {
+                    let name = format!("pod-{writer}-{}", round % 3);
+                    request(server, &replicas[chance.below(2)], "shop", &name, tally).await;
+                    server.delete_pod("shop", &format!("pod-{writer}-{}", chance.below(3)));
+                    let seconds = began.elapsed().as_secs() as usize;
+                    if old().is_null() {
+                        left.fetch_min(seconds, Ordering::Relaxed);
+                    } else if !server.ledger().is_null() {
+                        charged_in_both.fetch_add(1, Ordering::Relaxed);
+                    }
+                    if seconds > 60 {
+                        return;
+                    }
+                    tokio::time::sleep(chance.millis(200)).await;
+                }
+            }
+        });
+        futures::future::join_all(writers).await;
+        let lines = server.object(&format!("{collection}/quotaledgers"), "headroom", "trees.1");
+        assert_eq!(lines["used"].as_array().unwrap().len(), 2, "{lines}");
+        let (left, both) = (left.into_inner(), charged_in_both.into_inner());
+        assert!((16..50).contains(&left) && both > 20, "seed {seed}: it was left after {left} s, {both} times in both");
+        assert!(tally.stored.into_inner() > 30 && tally.refused.into_inner() > 30);
+        replicas.iter().for_each(|replica| kill(replica));
+    }
 }
 
 /// A replica's own writes come back by its watch, and are half of what that brings.

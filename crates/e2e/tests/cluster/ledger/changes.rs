@@ -8,6 +8,7 @@ use kube::api::{Api, DynamicObject, Patch, PatchParams};
 use serde_json::{Value, json};
 
 use super::replicas::{Ledger, NAMESPACES, Tally, until};
+use headroom_quota_server::ledger_cache::View;
 
 const SERVICES: usize = 24;
 
@@ -140,16 +141,10 @@ async fn quotas_that_change_under_load_hold_once_they_are_in_force() {
         }
         ledger.quota("acme", json!({}), json!({"pods": "15"})).await;
         change(&ledger, "payments", json!({"parent": "acme"})).await;
+        let is_below =
+            |view: View| view.plan.nodes.iter().any(|node| node.quota == "payments" && node.parent.is_some());
         until("it is below the other", || {
-            (0..2).all(|which| {
-                ledger
-                    .replica(which)
-                    .unwrap()
-                    .ledgers
-                    .views()
-                    .iter()
-                    .any(|view| view.ledger == "acme" && view.plan.nodes.len() == 2)
-            })
+            (0..2).all(|which| ledger.replica(which).unwrap().ledgers.views().into_iter().any(is_below))
         })
         .await;
         ledger.quota("beside", json!({"namespaces": {"names": ["web"]}}), json!({"pods": "6"})).await;

@@ -27,9 +27,9 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 use tokio_util::sync::CancellationToken;
 
-use super::replicas::{free_address, until};
+use super::replicas::{LEDGER, free_address, until};
 
-const LEDGER: &str = "system:serviceaccount:headroom:headroom-ledger";
+const ACCOUNT: &str = "system:serviceaccount:headroom:headroom-ledger";
 
 async fn pod(client: &Client, namespace: &str, name: &str) -> Result<(), String> {
     let pod = crate::objects::pod(namespace, name, json!({}));
@@ -87,7 +87,7 @@ impl Configured {
         kubectl(&["apply", "-f", events.to_str().unwrap()]);
         kubectl(&["wait", "--for=condition=established", "--timeout=60s", "crd", "--all"]);
         // No controller aggregates ClusterRoles here, and the user is not a ServiceAccount.
-        let user = format!("--user={LEDGER}");
+        let user = format!("--user={ACCOUNT}");
         let own = ["headroom-ledger", "headroom-ledger-create", "headroom-ledger-resource-quotas"];
         for role in own.into_iter().chain(["headroom-ledger-counted-builtin"]) {
             kubectl(&[
@@ -114,7 +114,7 @@ impl Configured {
             Options { webhook: Some(webhook), drain: Duration::from_millis(100), ..Options::new("headroom") };
         choose(&mut options);
         let stop = CancellationToken::new();
-        let replica = Replica::new(options, cluster.client_as(LEDGER).await.unwrap(), stop.clone());
+        let replica = Replica::new(options, cluster.client_as(ACCOUNT).await.unwrap(), stop.clone());
         let serving = tokio::spawn(Arc::clone(&replica).serve(TcpListener::bind(address).await.unwrap(), None));
         until("it is ready", || replica.is_ready()).await;
         Self { cluster, client, replica, address, stop, serving }
@@ -205,14 +205,14 @@ async fn a_replica_configures_itself_and_restores_removed_objects() {
     eventually("the configuration is restored", is_there, |is| *is).await;
     let ledgers: Api<DynamicObject> =
         Api::namespaced_with(client.clone(), "headroom", &resource("headroom.dev/v1alpha1", "QuotaLedger"));
-    drop(ledgers.delete("payments", &DeleteParams::default()).await.unwrap());
+    drop(ledgers.delete(LEDGER, &DeleteParams::default()).await.unwrap());
     let used = || async {
-        let ledger = ledgers.get_opt("payments").await.unwrap();
+        let ledger = ledgers.get_opt(LEDGER).await.unwrap();
         ledger.map(|ledger| ledger.data["used"][0].clone())
     };
     eventually("the ledger is restored", used, |used| *used == Some(json!("pods=3"))).await;
     let broken = json!({"used": ["nonsense"]});
-    ledgers.patch("payments", &PatchParams::default(), &Patch::Merge(broken)).await.unwrap();
+    ledgers.patch(LEDGER, &PatchParams::default(), &Patch::Merge(broken)).await.unwrap();
     eventually("an edited ledger is recounted", used, |used| *used == Some(json!("pods=3"))).await;
 
     // More room, and a recount that agrees.

@@ -18,7 +18,7 @@ use headroom_kube::api_client::ApiClient;
 use headroom_kube::clock;
 use headroom_kube::kubeconfig::Chosen;
 use headroom_kube::watch::{Seen, follow};
-use headroom_quota_server::objects::ledgers;
+use headroom_quota_server::objects::{ledgers, plan_name};
 use headroom_quota_server::{Options, Replica};
 use headroom_testkit::built::workspace_file;
 use http::{Request, Response};
@@ -37,6 +37,8 @@ use tokio_util::sync::CancellationToken;
 
 /// The namespace of the ledgers.
 const HOME: &str = "headroom-ledger";
+/// The only ledger.
+pub const LEDGER: &str = "trees.1";
 /// The tenant's namespaces, each with its own replica.
 pub const NAMESPACES: [&str; 2] = ["shop", "web"];
 /// The API server is started with a timeout of 10 s for each request.
@@ -355,9 +357,13 @@ impl Ledger {
         let began = Instant::now();
         loop {
             let stored = self.stored().await;
-            let path = ledgers(HOME).at("payments");
-            let state = ApiClient::new(self.client.clone()).get(&path).await.unwrap();
-            let used = state["used"][0].as_str().unwrap().to_owned();
+            let api = ApiClient::new(self.client.clone());
+            let state = api.get(&ledgers(HOME).at(LEDGER)).await.unwrap();
+            let plan = plan_name(LEDGER, state["plan"].as_u64().unwrap());
+            let plan = api.get(&ledgers(HOME).at(&plan)).await.unwrap();
+            let mut nodes = plan["nodes"].as_array().unwrap().iter();
+            let node = nodes.position(|line| line.as_str().unwrap().starts_with("payments ")).unwrap();
+            let used = state["used"][node].as_str().unwrap().to_owned();
             let is_counted = used.split(' ').any(|word| word == format!("pods={stored}"));
             if is_counted && state.get("claims").is_none() {
                 return began.elapsed();
