@@ -10,9 +10,9 @@
 
 pub mod secret;
 
+mod bearer;
 mod credentials;
 pub mod proxy;
-mod token_file;
 
 pub mod kubeconfig;
 

@@ -6,6 +6,7 @@
 
 use std::env;
 use std::net::IpAddr;
+use std::path::Path;
 
 use http::{Request, Uri};
 use hyper_util::client::proxy::matcher::Matcher;
@@ -16,8 +17,8 @@ use tower::buffer::BufferLayer;
 use tower::filter::FilterLayer;
 use tower::util::option_layer;
 
+use crate::bearer::Bearer;
 use crate::credentials::ConcealLayer;
-use crate::token_file::TokenFile;
 
 /// How many requests can wait to be handed on, which takes no time. As many as in kube's own buffer.
 const REQUESTS_WAITING: usize = 1024;
@@ -79,8 +80,8 @@ pub fn client(mut config: kube::Config) -> Result<kube::Client, String> {
         return Err("the URL of a proxy must start with http://, https:// or socks5://".to_owned());
     }
     let conceal = ConcealLayer::of(&config.auth_info);
-    let token_file = token_file(&mut config.auth_info)?;
-    let read_token = token_file.map(|mut file| FilterLayer::new(move |request: Request<Body>| file.authorize(request)));
+    let bearer = bearer(&mut config.auth_info)?;
+    let bearer = bearer.map(|mut bearer| FilterLayer::new(move |request: Request<Body>| bearer.authorize(request)));
     let authorize = config.auth_layer().map_err(|error| error.to_string())?;
     if authorize.is_some() {
         // kube would set the header again, below what conceals it, and run plugins again for that.
@@ -88,22 +89,28 @@ pub fn client(mut config: kube::Config) -> Result<kube::Client, String> {
         let none = AuthInfo { username: None, password: None, token: None, token_file: None, ..auth };
         config.auth_info = AuthInfo { exec: None, auth_provider: None, ..none };
     }
-    // The layer that authorizes has to clone what is below it.
-    let cloneable = BufferLayer::new(REQUESTS_WAITING);
     let builder = ClientBuilder::try_from(config).map_err(|error| error.to_string())?;
-    let builder = builder.with_layer(&conceal).with_layer(&cloneable);
-    Ok(builder.with_layer(&option_layer(authorize)).with_layer(&option_layer(read_token)).build())
+    let builder = builder.with_layer(&conceal).with_layer(&option_layer(bearer));
+    Ok(match authorize {
+        None => builder.build(),
+        // kube's layer has to clone what is below it. Each request is then handed to another task.
+        Some(authorize) => builder.with_layer(&BufferLayer::new(REQUESTS_WAITING)).with_layer(&authorize).build(),
+    })
 }
 
-/// Takes the file out of `auth`, where kubectl uses it: kube sends what it contains with the newline at its end, which is no
-/// valid header, and prefers an old token beside it.
-fn token_file(auth: &mut AuthInfo) -> Result<Option<TokenFile>, String> {
+/// Takes tokens and their file out of `auth`, where kubectl uses them. kube sends what a file contains with the newline at its
+/// end, which is no valid header, and prefers an old token beside it.
+fn bearer(auth: &mut AuthInfo) -> Result<Option<Bearer>, String> {
     if auth.auth_provider.is_some() || auth.username.is_some() && auth.password.is_some() {
         return Ok(None);
     }
-    let Some(path) = auth.token_file.take() else { return Ok(None) };
-    let (token, _) = (auth.token.take(), auth.exec.take());
-    TokenFile::open(path.as_ref(), token.as_ref().map(ExposeSecret::expose_secret)).map(Some)
+    let token = auth.token.take().filter(|token| !token.expose_secret().is_empty());
+    let token = token.as_ref().map(ExposeSecret::expose_secret);
+    let bearer = Bearer::of(auth.token_file.take().as_ref().map(Path::new), token)?;
+    if bearer.is_some() {
+        auth.exec = None;
+    }
+    Ok(bearer)
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The token of a file that is renewed from time to time, as kubectl reads it.
+//! The token of a kubeconfig, or that of a file that is renewed from time to time, as kubectl reads it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,28 +7,33 @@ use http::{HeaderValue, Request, header};
 use kube::client::Body;
 use tower::BoxError;
 
-/// A file with a token, and what it contained last.
+/// A token, and the file where the next one will be.
 #[derive(Clone)]
-pub struct TokenFile {
-    path: PathBuf,
+pub struct Bearer {
+    file: Option<PathBuf>,
     authorization: HeaderValue,
 }
 
-impl TokenFile {
-    /// `otherwise` is the token until the file has one.
-    pub fn open(path: &Path, otherwise: Option<&str>) -> Result<Self, String> {
-        let authorization = match (read(path), otherwise) {
-            (Err(_), Some(token)) => bearer(token),
-            (read, _) => read,
+impl Bearer {
+    /// `token` is used until the file has one. None if there is neither.
+    pub fn of(file: Option<&Path>, token: Option<&str>) -> Result<Option<Self>, String> {
+        let token = token.map(bearer);
+        let authorization = match (file, token) {
+            (None, None) => return Ok(None),
+            (None, Some(token)) => token.map_err(|problem| format!("the token {problem}"))?,
+            (Some(file), token) => match (read(file), token) {
+                (Err(_), Some(Ok(token))) => token,
+                (read, _) => read.map_err(|problem| format!("the tokenFile `{}` {problem}", file.display()))?,
+            },
         };
-        let path = path.to_owned();
-        let describe = |problem| format!("the tokenFile `{}` {problem}", path.display());
-        Ok(Self { authorization: authorization.map_err(describe)?, path })
+        Ok(Some(Self { file: file.map(Path::to_owned), authorization }))
     }
 
     /// If the file is gone or unreadable, the last token may still be valid.
     pub fn authorize(&mut self, mut request: Request<Body>) -> Result<Request<Body>, BoxError> {
-        if let Ok(authorization) = read(&self.path) {
+        if let Some(file) = &self.file
+            && let Ok(authorization) = read(file)
+        {
             self.authorization = authorization;
         }
         request.headers_mut().insert(header::AUTHORIZATION, self.authorization.clone());
@@ -61,7 +66,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("token");
         fs::write(&path, "first\n").unwrap();
-        let mut file = TokenFile::open(&path, None).unwrap();
+        let mut file = Bearer::of(Some(&path), None).unwrap().unwrap();
         let mut check = |expected: &str| {
             let request = file.authorize(Request::new(Body::empty())).unwrap();
             assert_eq!(request.headers()[header::AUTHORIZATION], expected);
@@ -75,6 +80,7 @@ mod tests {
         }
         fs::remove_file(&path).unwrap();
         check("Bearer second");
-        assert!(TokenFile::open(&path, None).is_err_and(|error| error.contains("cannot be read")));
+        assert!(Bearer::of(Some(&path), None).is_err_and(|error| error.contains("cannot be read")));
+        assert!(Bearer::of(None, Some("two\nlines")).is_err_and(|error| error.contains("a token cannot have")));
     }
 }
