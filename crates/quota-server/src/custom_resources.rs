@@ -118,7 +118,7 @@ pub struct TenantQuotaStatus {
     pub exempt_namespaces: Option<Vec<String>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace_count: Option<i64>,
-    /// The 50 largest namespaces.
+    /// The ten largest namespaces of each bound, 50 at most.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespaces: Option<Vec<Consumer>>,
     /// The 50 largest children.

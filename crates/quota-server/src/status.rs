@@ -1,6 +1,8 @@
-//! The status of TenantQuotas, written at most once a second, and only if changed.
+//! The status of TenantQuotas, written if changed: at once, or if only usage has changed again, some seconds after the last
+//! write. One takes the API server as long as several pods.
 
-use std::collections::HashMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,31 +23,82 @@ use crate::ledger_cache::View;
 use crate::tenants::Known;
 
 const REPORT_INTERVAL: Duration = Duration::from_secs(1);
-/// The maximum number of listed namespaces, and of children: the largest.
+/// The least time between two writes of a status of which only usage has changed.
+const USAGE_INTERVAL: Duration = Duration::from_secs(5);
+/// The fields of a status that change with usage.
+const OF_USAGE: [&str; 6] = ["used", "reserved", "namespaces", "children", "request", "limit"];
+/// The maximum number of listed namespaces and of children. What the API server needs for a status grows with it, to 10 ms.
 const MAX_LISTED: usize = 50;
+/// Of each bound so many of the largest namespaces are listed.
+const LISTED_FOR_EACH: usize = 10;
 
 pub async fn report(replica: Arc<Replica>) {
-    let mut logged = String::new();
+    let mut last = Last::default();
     loop {
         let next = Instant::now() + REPORT_INTERVAL;
         if replica.tenants.is_listed() && replica.ledgers.is_listed() {
-            report_once(&replica, &mut logged).await;
+            report_once(&replica, &mut last).await;
         }
         tokio::time::sleep_until(next).await;
     }
 }
 
-/// `logged` is the last failure, so that it is logged only once.
-async fn report_once(replica: &Replica, logged: &mut String) {
+/// A ledger with its usage.
+struct Counted<'v> {
+    view: &'v View,
+    /// By node.
+    used_and_reserved: Vec<(ResourceList<'static>, ResourceList<'static>)>,
+    /// Kinds that cannot be counted, and why.
+    lost: BTreeMap<String, String>,
+}
+
+impl<'v> Counted<'v> {
+    fn of(replica: &Replica, view: &'v View) -> Self {
+        let lost = replica.counter.lost(&view.plan.watched_kinds());
+        Self { view, used_and_reserved: view.used_and_reserved(), lost }
+    }
+}
+
+/// Where a quota is charged.
+#[derive(Clone, Copy)]
+struct Place<'c> {
+    ledger: &'c Counted<'c>,
+    node: usize,
+}
+
+impl<'c> Place<'c> {
+    /// The kinds of the quota that cannot be counted. Other quotas of the ledger are of other tenants.
+    fn lost(self) -> BTreeMap<&'c String, &'c String> {
+        let Counted { view, lost, .. } = self.ledger;
+        let Some(node) = view.plan.nodes.get(self.node).filter(|_| !lost.is_empty()) else { return BTreeMap::new() };
+        let kinds = node.watched_kinds();
+        lost.iter().filter(|(kind, _)| kinds.contains(*kind)).collect()
+    }
+}
+
+#[derive(Default)]
+struct Last {
+    /// The last failure, so that it is logged only once.
+    logged: String,
+    /// When statuses were written, by quota.
+    written: HashMap<String, Instant>,
+}
+
+async fn report_once(replica: &Replica, last: &mut Last) {
+    let Last { logged, written } = last;
+    written.retain(|_, at| at.elapsed() < USAGE_INTERVAL);
     let quotas = replica.tenants.quotas();
     let parents: HashMap<&str, ParentProblem> = trees(&quotas).1.into_iter().collect();
     let mut views = replica.ledgers.views();
     views.retain(|view| namespace_of(&view.ledger).is_none());
-    replica.metrics.set_quotas(samples(&views));
-    let places = views.iter().flat_map(|view| {
-        view.plan.nodes.iter().enumerate().map(move |(node, quota)| (quota.quota.as_str(), (view, node)))
+    // What the quotas of a ledger have in common is found out once for all of them.
+    let ledgers: Vec<Counted> = views.iter().map(|view| Counted::of(replica, view)).collect();
+    replica.metrics.set_quotas(samples(&ledgers));
+    let places = ledgers.iter().flat_map(|ledger| {
+        let quotas = ledger.view.plan.nodes.iter().enumerate();
+        quotas.map(move |(node, quota)| (quota.quota.as_str(), Place { ledger, node }))
     });
-    let places: HashMap<&str, (&View, usize)> = places.collect();
+    let places: HashMap<&str, Place> = places.collect();
     for (name, Known { object, quota }) in replica.tenants.known_quotas() {
         let generation = object.pointer("/metadata/generation").and_then(Value::as_i64);
         let problem = match &quota {
@@ -58,19 +111,20 @@ async fn report_once(replica: &Replica, logged: &mut String) {
         };
         let charged = places.get(name.as_str()).copied();
         let mut status = match (&quota, charged) {
-            (Ok(quota), Some((view, node))) => amounts(replica, quota, view, node),
+            (Ok(quota), Some(place)) => amounts(replica, quota, place),
             _ => TenantQuotaStatus::default(),
         };
         status.observed_generation = generation;
         let known = object.pointer("/status/conditions").cloned().unwrap_or_default();
         // Conditions that somebody else wrote in another form are replaced.
         let known: Vec<Condition> = serde_json::from_value(known).unwrap_or_default();
-        let conditions = conditions(replica, generation, charged, &problem, &known);
+        let conditions = conditions(generation, charged, &problem, &known);
         let news = news(&known, &conditions);
         status.conditions = Some(conditions);
         let before = object.get("status").cloned().unwrap_or_default();
         let after = serde_json::to_value(status).unwrap_or_default();
-        if let Some(patch) = patch(&before, &after) {
+        if let Some(patch) = patch(&before, &after).filter(|patch| !is_of_usage(patch) || !written.contains_key(&name))
+        {
             let path = TENANT_QUOTAS.at(&name).at("status");
             if let Err(failure) = replica.api.merge(&path, &json!({"status": patch})).await {
                 if failure.to_string() != *logged {
@@ -79,6 +133,7 @@ async fn report_once(replica: &Replica, logged: &mut String) {
                 }
                 continue;
             }
+            written.insert(name, Instant::now());
             for (kind, reason, message) in news {
                 event::record(replica, (API_VERSION, "TenantQuota", &object), kind, &reason, &message).await;
             }
@@ -101,11 +156,11 @@ fn news(before: &[Condition], after: &[Condition]) -> Vec<(Kind, String, String)
 }
 
 /// Bounds, usage and reservations as metrics.
-fn samples(views: &[View]) -> Vec<(Share, Quantity)> {
+fn samples(ledgers: &[Counted]) -> Vec<(Share, Quantity)> {
     let mut samples = Vec::new();
-    for view in views {
-        for (node, (used, reserved)) in view.plan.nodes.iter().zip(view.used_and_reserved()) {
-            for (r#type, amounts) in [("hard", &node.hard), ("used", &used), ("reserved", &reserved)] {
+    for Counted { view, used_and_reserved, .. } in ledgers {
+        for (node, (used, reserved)) in view.plan.nodes.iter().zip(used_and_reserved) {
+            for (r#type, amounts) in [("hard", &node.hard), ("used", used), ("reserved", reserved)] {
                 samples.extend(amounts.iter().map(|(name, amount)| {
                     (Share { quota: node.quota.clone(), resource: name.to_string(), r#type }, amount.clone())
                 }));
@@ -115,17 +170,15 @@ fn samples(views: &[View]) -> Vec<(Share, Quantity)> {
     samples
 }
 
-fn amounts(replica: &Replica, quota: &TenantQuota, view: &View, node: usize) -> TenantQuotaStatus {
-    let pairs = view.used_and_reserved();
+fn amounts(replica: &Replica, quota: &TenantQuota, place: Place) -> TenantQuotaStatus {
+    let Place { ledger: Counted { view, used_and_reserved: pairs, .. }, node } = place;
     let empty = (ResourceList::default(), ResourceList::default());
     let (used, reserved) = pairs.get(node).unwrap_or(&empty);
-    let mut namespaces = replica.counter.namespaces(&view.plan, node);
+    let namespaces = replica.counter.namespaces(&view.plan, node);
     let count = namespaces.len();
-    namespaces.sort_by(|(_, one), (_, other)| {
-        weight(other, &quota.quota.spec_hard).cmp(&weight(one, &quota.quota.spec_hard))
-    });
     let consumer = |name: &str, used| Consumer { name: name.to_owned(), used: to_amounts(used) };
-    let namespaces = namespaces.iter().take(MAX_LISTED).map(|(name, used)| consumer(name, used));
+    let namespaces = largest(namespaces, &quota.quota.spec_hard);
+    let namespaces = namespaces.iter().map(|(name, used)| consumer(name, used));
     let children = children(&view.plan, node).take(MAX_LISTED).filter_map(|child| {
         let (used, _) = pairs.get(child)?;
         Some(consumer(&view.plan.nodes.get(child)?.quota, used))
@@ -160,6 +213,25 @@ fn amounts(replica: &Replica, quota: &TenantQuota, view: &View, node: usize) -> 
     }
 }
 
+/// The largest namespaces of each bound, and those first that have the largest part of any.
+fn largest(
+    namespaces: Vec<(String, ResourceList<'static>)>,
+    hard: &ResourceList<'static>,
+) -> Vec<(String, ResourceList<'static>)> {
+    let mut listed = BTreeSet::new();
+    for bound in hard.names() {
+        let used = namespaces.iter().enumerate().filter_map(|(at, (_, used))| Some((at, used.get(bound)?)));
+        let mut used: Vec<(usize, &Quantity)> = used.filter(|(_, used)| used.is_positive()).collect();
+        used.sort_by(|(_, one), (_, other)| other.cmp(one));
+        listed.extend(used.into_iter().take(LISTED_FOR_EACH).map(|(at, _)| at));
+    }
+    let namespaces = namespaces.into_iter().enumerate().filter(|(at, _)| listed.contains(at));
+    let mut namespaces: Vec<_> = namespaces.map(|(_, namespace)| namespace).collect();
+    namespaces.sort_by_cached_key(|(_, used)| Reverse(weight(used, hard)));
+    namespaces.truncate(MAX_LISTED);
+    namespaces
+}
+
 /// The weight of a consumer for sorting: its largest part of any bound, in millionths.
 fn weight(used: &ResourceList<'static>, hard: &ResourceList<'static>) -> u64 {
     let parts = hard.paired_with(used).filter_map(|(_, hard, used)| {
@@ -173,21 +245,16 @@ fn children(plan: &Plan, node: usize) -> impl Iterator<Item = usize> {
     plan.nodes.iter().enumerate().filter(move |(_, child)| child.parent == Some(node)).map(|(at, _)| at)
 }
 
-fn conditions(
-    replica: &Replica,
-    generation: Option<i64>,
-    charged: Option<(&View, usize)>,
-    problem: &str,
-    before: &[Condition],
-) -> Vec<Condition> {
-    let lost = charged.map(|(view, _)| replica.counter.lost(&view.plan.watched_kinds())).unwrap_or_default();
-    let over: Vec<String> = charged.map(|(view, node)| over(view, node)).unwrap_or_default();
+fn conditions(generation: Option<i64>, charged: Option<Place>, problem: &str, before: &[Condition]) -> Vec<Condition> {
+    let over: Vec<String> = charged.map(|place| over(place.ledger.view, place.node)).unwrap_or_default();
+    let node = charged.and_then(|place| place.ledger.view.plan.nodes.get(place.node));
+    let lost = charged.map(|place| place.lost()).unwrap_or_default();
     let ready = if charged.is_none() {
         (false, "NotInForce", "no ledger charges this quota yet".to_owned())
     } else if !lost.is_empty() {
-        let lost: Vec<String> = lost.iter().map(|(kind, problem)| format!("{kind}: {problem}")).collect();
+        let lost: Vec<String> = lost.into_iter().map(|(kind, problem)| format!("{kind}: {problem}")).collect();
         (false, "NotCounted", format!("cannot count {}", lost.join("; ")))
-    } else if charged.is_some_and(|(view, node)| view.plan.nodes.get(node).is_some_and(|node| node.is_suspended)) {
+    } else if node.is_some_and(|node| node.is_suspended) {
         (false, "Suspended", "suspended: usage is counted, but nothing is rejected".to_owned())
     } else {
         (true, "InForce", "enforced and counted".to_owned())
@@ -221,6 +288,11 @@ fn over(view: &View, node: usize) -> Vec<String> {
     let over = node.hard.paired_with(used).filter(|(_, hard, used)| used.is_some_and(|used| used > *hard));
     over.map(|(name, hard, used)| format!("{name} {}/{hard}", used.map(ToString::to_string).unwrap_or_default()))
         .collect()
+}
+
+/// Returns true if a patch of a status changes nothing but usage.
+fn is_of_usage(patch: &Value) -> bool {
+    patch.as_object().is_some_and(|fields| fields.keys().all(|field| OF_USAGE.contains(&field.as_str())))
 }
 
 /// A merge patch from one object to the other; none if they are equal.
@@ -263,6 +335,21 @@ mod tests {
     }
 
     #[test]
+    fn the_largest_namespaces_of_each_bound_are_listed() {
+        let list = |pods: u64, cpu: u64| -> ResourceList<'static> {
+            let amounts = [("pods", pods), ("requests.cpu", cpu)];
+            amounts.map(|(name, amount)| (name.into(), amount.to_string().parse().unwrap())).into_iter().collect()
+        };
+        // Many with few pods and some CPU, and one with many pods and hardly any.
+        let mut namespaces: Vec<_> = (0..30).map(|at| (format!("n{at:02}"), list(1, 30 - at))).collect();
+        namespaces.push(("pods".to_owned(), list(9, 1)));
+        namespaces.push(("empty".to_owned(), list(0, 0)));
+        let names: Vec<String> = largest(namespaces, &list(1000, 100)).into_iter().map(|(name, _)| name).collect();
+        let cpu = ["n00", "n01", "n02", "n03", "n04", "n05", "n06", "n07", "n08", "n09"];
+        assert_eq!(names, [&cpu[..], &["pods"]].concat());
+    }
+
+    #[test]
     fn a_patch_contains_only_changes() {
         let check = |before: Value, after: Value, expected: Option<Value>| assert_eq!(patch(&before, &after), expected);
         check(json!({"used": {"pods": "1"}}), json!({"used": {"pods": "1"}}), None);
@@ -272,5 +359,9 @@ mod tests {
             Some(json!({"used": {"pods": "2", "cpu": null}})),
         );
         check(Value::Null, json!({"used": {}}), Some(json!({"used": {}})));
+        let is_of_usage =
+            |after: Value| is_of_usage(&patch(&json!({"used": {"pods": "1"}, "hard": {"pods": "2"}}), &after).unwrap());
+        assert!(is_of_usage(json!({"used": {"pods": "2"}, "hard": {"pods": "2"}, "request": "pods: 2/2"})));
+        assert!(!is_of_usage(json!({"used": {"pods": "2"}, "hard": {"pods": "3"}})));
     }
 }

@@ -38,10 +38,26 @@ pub struct Node {
 }
 
 impl Node {
+    fn kinds(&self) -> impl Iterator<Item = String> {
+        self.hard.names().flat_map(|name| kinds_charged_under(name)).map(str::to_owned)
+    }
+
+    /// The kinds that are charged at this quota, and those without which they cannot be counted.
+    pub fn watched_kinds(&self) -> BTreeSet<String> {
+        with_what_they_need(self.kinds().collect())
+    }
+
     /// A breach of this quota. The caller's message names the type of quota.
     pub fn breach(&self, fault: Fault<'static>) -> Breach<'static> {
         Breach { quota: Some(self.quota.clone().into()), is_tenant: false, fault }
     }
+}
+
+fn with_what_they_need(mut kinds: BTreeSet<String>) -> BTreeSet<String> {
+    if kinds.contains(RESOURCE_CLAIMS) {
+        kinds.insert(DEVICE_CLASSES.to_owned());
+    }
+    kinds
 }
 
 /// Marks a suspended quota in its line. No amount and no scope starts with `!`.
@@ -141,21 +157,12 @@ impl Plan {
 
     /// The kinds whose objects are charged, such as `pods` and `deployments.apps`.
     pub fn kinds(&self) -> BTreeSet<String> {
-        self.nodes
-            .iter()
-            .flat_map(|node| node.hard.names())
-            .flat_map(|name| kinds_charged_under(name))
-            .map(str::to_owned)
-            .collect()
+        self.nodes.iter().flat_map(Node::kinds).collect()
     }
 
     /// The charged kinds, and those without which they cannot be counted.
     pub fn watched_kinds(&self) -> BTreeSet<String> {
-        let mut kinds = self.kinds();
-        if kinds.contains(RESOURCE_CLAIMS) {
-            kinds.insert(DEVICE_CLASSES.to_owned());
-        }
-        kinds
+        with_what_they_need(self.kinds())
     }
 
     /// Returns true if devices of resource claims are charged for objects of a namespace under a name of pods.

@@ -133,7 +133,7 @@ struct TenantQuotaArgs {
     /// Show all quotas as a tree, one per line
     #[arg(long, conflicts_with_all = ["name", "selector"])]
     tree: bool,
-    /// Number of top consumers to show for each resource
+    /// Number of top consumers to show for each resource, at most 10
     #[arg(long, value_name = "NUMBER", default_value_t = 3)]
     top: usize,
     #[command(flatten)]
