@@ -35,20 +35,40 @@ struct Inner {
     is_leading: bool,
     cache: Cache,
     kinds: BTreeMap<String, OfKind>,
-    /// Kinds that cannot be watched at all, and why.
+    /// Kinds that cannot be watched, and why.
     unserved: BTreeMap<String, String>,
     /// The number of changes seen in all terms. Shows which changes are later than a count.
     turn: u64,
-    /// The turn of the last change in each namespace, and of the last change that may affect all namespaces.
-    changed: BTreeMap<String, u64>,
+    changes: Changes,
+    /// The turn of the last change that may affect all namespaces.
     all_changed: u64,
-    /// The namespaces with changes since the leader last asked; none if all may have changed.
-    fresh: Option<BTreeSet<String>>,
+    /// The turn at which the leader last asked for changes.
+    asked: Option<u64>,
     /// For each ledger: the turn of its last count, and its revision then.
     settled: BTreeMap<String, (u64, u64)>,
     /// By ledger.
     counts: BTreeMap<String, Made>,
     released: BTreeSet<String>,
+}
+
+/// The turn of the last change in each namespace.
+#[derive(Debug, Default)]
+struct Changes {
+    last: BTreeMap<String, u64>,
+    by_turn: BTreeMap<u64, String>,
+}
+
+impl Changes {
+    fn note(&mut self, namespace: &str, turn: u64) {
+        if let Some(before) = self.last.insert(namespace.to_owned(), turn) {
+            self.by_turn.remove(&before);
+        }
+        self.by_turn.insert(turn, namespace.to_owned());
+    }
+
+    fn since(&self, turn: u64) -> impl Iterator<Item = &str> {
+        self.by_turn.range(turn + 1..).map(|(_, namespace)| namespace.as_str())
+    }
 }
 
 /// A count by a plan, and the turn up to which it has seen changes.
@@ -177,7 +197,14 @@ impl Counter {
         };
         let deadline = Instant::now() + LIST_TIMEOUT;
         for kind in missing {
-            while !self.begin(api, &kind).await && Instant::now() < deadline {
+            // Waited for once: quotas on other kinds need plans too, and may be of other tenants.
+            let was_waited_for = self.inner().unserved.contains_key(&kind);
+            while let Err(problem) = self.begin(api, &kind).await {
+                if was_waited_for || Instant::now() >= deadline {
+                    tracing::warn!(problem, "cannot count a kind");
+                    self.inner().unserved.insert(kind, problem);
+                    break;
+                }
                 tokio::time::sleep(RETRY).await;
             }
         }
@@ -191,8 +218,8 @@ impl Counter {
         kinds.iter().all(|kind| inner.is_known(kind))
     }
 
-    /// Starts to watch a kind, or finds out that it cannot be watched. False if the caller should retry.
-    async fn begin(self: &Arc<Self>, api: &ApiClient, kind: &str) -> bool {
+    /// Starts to watch a kind, or finds out that it cannot be watched. An error is a message: the caller should retry.
+    async fn begin(self: &Arc<Self>, api: &ApiClient, kind: &str) -> Result<(), String> {
         let collection = match Collection::find(api, kind).await {
             Ok(collection) => collection,
             Err(unfound) if unfound.is_optional(kind) => {
@@ -201,22 +228,21 @@ impl Counter {
                     inner.cache.list(kind, 0, []);
                     inner.change_all();
                 }
-                return true;
+                return Ok(());
             }
-            Err(Unfound { is_lasting, problem, .. }) => {
+            Err(Unfound { is_lasting: true, problem, .. }) => {
                 tracing::warn!(problem, "cannot count a kind");
-                if is_lasting {
-                    self.inner().unserved.insert(kind.to_owned(), problem);
-                }
-                return is_lasting;
+                self.inner().unserved.insert(kind.to_owned(), problem);
+                return Ok(());
             }
+            Err(Unfound { problem, .. }) => return Err(problem),
         };
         let stop = CancellationToken::new();
         let path = collection.all();
         {
             let mut inner = self.inner();
             if !inner.is_leading {
-                return true;
+                return Ok(());
             }
             inner.unserved.remove(kind);
             inner.cache.forget(kind);
@@ -232,7 +258,7 @@ impl Counter {
                 counter.take(&of, seen);
             }
         }));
-        true
+        Ok(())
     }
 
     fn take(&self, kind: &str, seen: Seen<(Key, Stored)>) {
@@ -299,7 +325,9 @@ impl Counter {
         if inner.cache.tick(now) {
             inner.change_all();
         }
-        inner.fresh.replace(BTreeSet::new())
+        let now = inner.turn;
+        let since = inner.asked.replace(now).filter(|since| *since >= inner.all_changed)?;
+        Some(inner.changes.since(since).map(str::to_owned).collect())
     }
 
     /// Returns true if a ledger is to be counted. It stays due until its last count was written.
@@ -362,17 +390,13 @@ impl Inner {
             return self.change_all();
         }
         self.turn += 1;
-        self.changed.insert(key.namespace.clone(), self.turn);
-        if let Some(fresh) = &mut self.fresh {
-            fresh.insert(key.namespace.clone());
-        }
+        self.changes.note(&key.namespace, self.turn);
     }
 
     fn change_all(&mut self) {
         self.turn += 1;
         self.all_changed = self.turn;
-        self.changed.clear();
-        self.fresh = None;
+        self.changes = Changes::default();
     }
 
     /// The count of a ledger up to now: the last one, corrected in the namespaces with changes since.
@@ -381,8 +405,7 @@ impl Inner {
         let is_current = |made: &Made| Arc::ptr_eq(&made.plan, plan) && made.turn >= all_changed;
         let count = match self.counts.remove(ledger).filter(is_current) {
             Some(Made { mut count, turn, .. }) => {
-                let changed = plan.namespaces.keys().filter(|namespace| self.has_changed(namespace, turn));
-                changed.for_each(|namespace| self.cache.count_again(plan, namespace, &mut count));
+                self.changed(plan, turn).for_each(|namespace| self.cache.count_again(plan, namespace, &mut count));
                 count
             }
             None => self.cache.count_by_namespace(plan),
@@ -390,8 +413,15 @@ impl Inner {
         Made { plan: Arc::clone(plan), count, turn: self.turn }
     }
 
-    fn has_changed(&self, namespace: &str, since: u64) -> bool {
-        self.changed.get(namespace).is_some_and(|at| *at > since)
+    /// The namespaces of a plan with changes since a turn. Looks at those of the plan or at the changes, whichever are fewer:
+    /// a quota may cover thousands of namespaces, and there may be thousands of quotas.
+    fn changed<'s>(&'s self, plan: &'s Plan, since: u64) -> Box<dyn Iterator<Item = &'s str> + 's> {
+        let are_few = self.turn.saturating_sub(since) < plan.namespaces.len() as u64;
+        if are_few {
+            return Box::new(self.changes.since(since).filter(|namespace| plan.namespaces.contains_key(*namespace)));
+        }
+        let has_changed = move |namespace: &&str| self.changes.last.get(*namespace).is_some_and(|at| *at > since);
+        Box::new(plan.namespaces.keys().map(String::as_str).filter(has_changed))
     }
 
     fn is_due(&self, view: &View) -> bool {
@@ -399,10 +429,7 @@ impl Inner {
         let Some((turn, _)) = self.settled.get(&view.ledger).filter(|(_, revision)| *revision == view.revision) else {
             return true;
         };
-        let mut namespaces = view.plan.namespaces.keys();
-        !view.state.claims.is_empty()
-            || self.all_changed > *turn
-            || namespaces.any(|namespace| self.has_changed(namespace, *turn))
+        !view.state.claims.is_empty() || self.all_changed > *turn || self.changed(&view.plan, *turn).next().is_some()
     }
 
     /// Returns true if a kind was listed, or is known not to be listable.
@@ -447,15 +474,15 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// Pods up to revision 10, and a ledger of the namespace `shop` that was counted at revision 20.
+    /// Pods up to revision 10, and a ledger of the namespace `shop` and two more that was counted at revision 20.
     fn counter() -> (Counter, View) {
         let counter = Counter::default();
         counter.lead();
         counter.take("pods", Seen::Listed(10, Vec::new()));
         let quota = json!({"metadata": {"name": "team"}, "spec": {
-            "namespaces": {"names": ["shop"]}, "quota": {"hard": {"pods": "5"}}}});
+            "namespaces": {"names": ["shop", "web", "pay"]}, "quota": {"hard": {"pods": "5"}}}});
         let quotas = [crate::tenants::read_quota(&quota).unwrap()];
-        let namespaces = [("shop".to_owned(), BTreeMap::new())];
+        let namespaces = ["shop", "web", "pay"].map(|name| (name.to_owned(), BTreeMap::new()));
         let plan = Plan::of_tree(&headroom_tenant_quota::tree::trees(&quotas).0[0], &namespaces);
         let state = State { counted_at: BTreeMap::from([("pods".to_owned(), 20)]), ..State::default() };
         (counter, View { ledger: "team".to_owned(), revision: 1, plan: Arc::new(plan), state: Arc::new(state) })
@@ -549,6 +576,11 @@ mod tests {
         check("2");
         take(Seen::Stored(pod("shop", "f", 41, 1)));
         check("3");
+        // More changes than the plan has namespaces.
+        for (version, namespace) in (42..).zip(["web", "pay", "elsewhere", "web", "shop"]) {
+            take(Seen::Stored(pod(namespace, &format!("g{version}"), version, 1)));
+        }
+        check("7");
     }
 
     #[test]

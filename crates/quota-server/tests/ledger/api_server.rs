@@ -251,6 +251,10 @@ impl ApiServer {
         if path == "/api/v1" {
             return answer(StatusCode::OK, &json!({"resources": [{"name": "pods", "namespaced": true}]}));
         }
+        // An aggregated API whose own server is away.
+        if path == "/apis/down.example.com" {
+            return status(503, "service unavailable");
+        }
         // Dynamic resource allocation is on in a cluster that has device classes.
         let has_devices =
             || self.inner.lock().unwrap().objects.keys().any(|(collection, ..)| collection.ends_with("deviceclasses"));

@@ -174,7 +174,7 @@ async fn until_counted(server: &ApiServer, used: &str) {
 
 /// Waits until what is read is as expected.
 async fn until(read: impl Fn() -> Value, is_expected: impl Fn(&Value) -> bool) {
-    let deadline = tokio::time::Instant::now() + Duration::from_secs(30);
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(60);
     loop {
         let found = read();
         if is_expected(&found) {
@@ -730,6 +730,38 @@ async fn a_plan_that_failed_is_tried_again_within_seconds() {
     until(|| server.ledger(), |ledger| !ledger.is_null()).await;
     assert_eq!(server.failing_writes(), 0);
     assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+    kill(&replica);
+}
+
+/// Quotas of other tenants are in the same ledger.
+#[tokio::test(start_paused = true)]
+async fn a_kind_that_cannot_be_found_delays_only_the_first_plan_and_no_other_quota() {
+    let made = tls::make(&["127.0.0.1".to_owned()], 1).unwrap();
+    let server = bounded(&json!({"pods": "3"}));
+    let collection = "/apis/headroom.dev/v1alpha1";
+    let quota = |name: &str, namespace: &str, resource: &str| {
+        json!({"metadata": {"name": name, "generation": 1}, "spec": {
+            "namespaces": {"names": [namespace]}, "quota": {"hard": {resource: "9"}}}})
+    };
+    server.put(collection, None, quota("away", "shop", "count/things.down.example.com"), "tenantquotas");
+    let replica = replica(&server, &made);
+    until(|| server.ledger(), |ledger| ledger["used"].as_array().is_some_and(|used| used.len() == 2)).await;
+    let ready =
+        |name: &str| server.object(&format!("{collection}/tenantquotas"), "", name)["status"]["conditions"][0].clone();
+    until(|| ready("away"), |ready| ready["reason"] == "NotCounted").await;
+    until(|| ready("team"), |ready| ready["reason"] == "InForce").await;
+    for name in ["a", "b", "c"] {
+        let object = pod("shop", name, name);
+        assert_eq!(create(&replica, &object).await["allowed"], true, "{name}");
+        assert!(server.store_pod(object, 3));
+    }
+    until(|| server.ledger(), |ledger| ledger["used"][1] == "pods=3" && ledger.get("claims").is_none()).await;
+    // It is not waited for again.
+    let began = tokio::time::Instant::now();
+    server.put("/api/v1", None, json!({"metadata": {"name": "web"}}), "namespaces");
+    server.put(collection, None, quota("new", "web", "pods"), "tenantquotas");
+    until(|| ready("new"), |ready| ready["reason"] == "InForce").await;
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
     kill(&replica);
 }
 
