@@ -12,6 +12,7 @@ use headroom_e2e::certificate::Authority;
 use headroom_e2e::cluster::{Cluster, create, resource};
 use headroom_e2e::control_plane::{Controllers, InTreePlugins};
 use headroom_e2e::process::Process;
+use headroom_quota_server::objects::PLAN_LABEL;
 use kube::Client;
 use kube::api::{Api, DynamicObject, ListParams, PostParams};
 use serde_json::{Value, json};
@@ -263,6 +264,22 @@ impl Scene {
             }
         }
         self.wait_for_used(0).await;
+        if let Row::ResourceQuotas(namespaces) = self.row {
+            self.wait_for_ledgers(namespaces).await;
+        }
+    }
+
+    /// Waits until the ledger enforces ResourceQuotas. Their usage is counted by the API server's controllers too, and the ledger
+    /// first makes sure for ten seconds that the plugin is off.
+    async fn wait_for_ledgers(&self, ledgers: usize) {
+        let stored: Api<DynamicObject> =
+            Api::namespaced_with(self.client.clone(), HOME, &resource("headroom.dev/v1alpha1", "QuotaLedger"));
+        let states = ListParams::default().labels(PLAN_LABEL);
+        let deadline = Instant::now() + Duration::from_secs(120);
+        while stored.list_metadata(&states).await.unwrap().items.len() < ledgers {
+            assert!(Instant::now() < deadline, "there are not {ledgers} ledgers");
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
     }
 
     /// Waits until the quotas have counted this many pods.
