@@ -199,8 +199,8 @@ impl Counter {
         for kind in missing {
             // Waited for once: quotas on other kinds need plans too, and may be of other tenants.
             let was_waited_for = self.inner().unserved.contains_key(&kind);
-            while let Err(problem) = self.begin(api, &kind).await {
-                if was_waited_for || Instant::now() >= deadline {
+            while let Err(Unfound { is_lasting, problem, .. }) = self.begin(api, &kind).await {
+                if is_lasting || was_waited_for || Instant::now() >= deadline {
                     tracing::warn!(problem, "cannot count a kind");
                     self.inner().unserved.insert(kind, problem);
                     break;
@@ -218,8 +218,8 @@ impl Counter {
         kinds.iter().all(|kind| inner.is_known(kind))
     }
 
-    /// Starts to watch a kind, or finds out that it cannot be watched. An error is a message: the caller should retry.
-    async fn begin(self: &Arc<Self>, api: &ApiClient, kind: &str) -> Result<(), String> {
+    /// Starts to watch a kind.
+    async fn begin(self: &Arc<Self>, api: &ApiClient, kind: &str) -> Result<(), Unfound> {
         let collection = match Collection::find(api, kind).await {
             Ok(collection) => collection,
             Err(unfound) if unfound.is_optional(kind) => {
@@ -230,12 +230,7 @@ impl Counter {
                 }
                 return Ok(());
             }
-            Err(Unfound { is_lasting: true, problem, .. }) => {
-                tracing::warn!(problem, "cannot count a kind");
-                self.inner().unserved.insert(kind.to_owned(), problem);
-                return Ok(());
-            }
-            Err(Unfound { problem, .. }) => return Err(problem),
+            Err(unfound) => return Err(unfound),
         };
         let stop = CancellationToken::new();
         let path = collection.all();

@@ -29,7 +29,7 @@ const USAGE_INTERVAL: Duration = Duration::from_secs(5);
 const OF_USAGE: [&str; 6] = ["used", "reserved", "namespaces", "children", "request", "limit"];
 /// The maximum number of listed namespaces and of children. What the API server needs for a status grows with it, to 10 ms.
 const MAX_LISTED: usize = 50;
-/// Of each bound so many of the largest namespaces are listed.
+/// How many of the largest namespaces are listed for each bound.
 const LISTED_FOR_EACH: usize = 10;
 
 pub async fn report(replica: Arc<Replica>) {
@@ -91,7 +91,7 @@ async fn report_once(replica: &Replica, last: &mut Last) {
     let parents: HashMap<&str, ParentProblem> = trees(&quotas).1.into_iter().collect();
     let mut views = replica.ledgers.views();
     views.retain(|view| namespace_of(&view.ledger).is_none());
-    // What the quotas of a ledger have in common is found out once for all of them.
+    // Computed once for each ledger, not for each of its quotas.
     let ledgers: Vec<Counted> = views.iter().map(|view| Counted::of(replica, view)).collect();
     replica.metrics.set_quotas(samples(&ledgers));
     let places = ledgers.iter().flat_map(|ledger| {

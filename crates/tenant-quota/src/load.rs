@@ -20,7 +20,7 @@ pub struct Load {
     pub bytes: usize,
 }
 
-/// What nobody takes of a tree in a ledger with several: room for some requests at a time.
+/// The room that is kept for each tree in a ledger with several, enough for some requests at a time.
 const OF_EACH_TREE: Load = Load { claims: 16, bytes: 4 * 1024 };
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

@@ -134,9 +134,9 @@ fn homes(trees: &[Plan], known: &Known<'_>) -> Vec<String> {
         let size = size(at);
         let is_open = |number: &usize, place: &Place| Some(*number) != left && place.takes(size);
         // A tree that has begun to move goes on.
-        let next = trees.get(at).into_iter().flat_map(|tree| known.charging(tree)).filter_map(number_of);
-        let begun = next.filter(|number| Some(*number) != left);
-        let begun = begun.into_iter().find(|number| places.get(number).is_none_or(|place| is_open(number, place)));
+        let mut charging = trees.get(at).into_iter().flat_map(|tree| known.charging(tree)).filter_map(number_of);
+        let begun = charging
+            .find(|number| Some(*number) != left && places.get(number).is_none_or(|place| is_open(number, place)));
         let open = || places.iter().find(|(number, place)| is_open(number, place)).map(|(number, _)| *number);
         let Some(number) = begun.or_else(open).or_else(|| free.next()) else { break };
         places.entry(number).or_default().add(at, size);

@@ -245,7 +245,7 @@ fn no_tree_fills_the_ledger_that_it_shares() {
     let granted: Vec<usize> = (0..MAX_TREES).map(&mut fill).collect();
     assert_eq!(granted[..9], [134, 76, 47, 32, 24, 20, 18, 17, 16]);
     assert!(granted[9..].iter().all(|granted| *granted == 16), "the last one finds room too: {granted:?}");
-    // Of one namespace, as if the ledger were its own.
+    // Quotas that all cover one namespace do not divide the room.
     let plan = Plan::read(
         1,
         &plan::Lines {
