@@ -358,10 +358,11 @@ impl Writer {
         let verdicts: Vec<Verdict> =
             self.batch.waiting.iter().map(|waiting| open.reserve(&waiting.reservation)).collect();
         let state = open.into_state();
-        self.first_seen.retain(|token, _| state.entries().any(|(_, entry)| entry.token == *token));
-        for (_, entry) in state.entries() {
-            self.first_seen.entry(entry.token.clone()).or_insert(now);
-        }
+        let mut seen = std::mem::take(&mut self.first_seen);
+        self.first_seen = state
+            .entries()
+            .map(|(_, entry)| seen.remove_entry(&entry.token).unwrap_or_else(|| (entry.token.clone(), now)))
+            .collect();
         let mut revision = Some(view.revision);
         if state != *view.state {
             let object = objects::write_state(&self.writers.namespace, &self.ledger, &state, Some(view.revision));

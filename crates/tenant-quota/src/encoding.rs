@@ -3,6 +3,7 @@
 //! Ledgers store lists of strings instead of nested objects: the API server then tracks no field ownership for each
 //! entry, and writes them in less than half the time.
 
+use std::borrow::Cow;
 use std::fmt::{self, Write};
 
 use headroom_core::amount::{Family, Quantity, ResourceList};
@@ -29,7 +30,10 @@ impl std::fmt::Display for Unreadable {
 impl std::error::Error for Unreadable {}
 
 /// A name as one word. Bytes that could separate words are written like `%20`.
-pub fn escape(name: &str) -> String {
+pub fn escape(name: &str) -> Cow<'_, str> {
+    if name.bytes().all(is_plain) {
+        return Cow::Borrowed(name);
+    }
     let mut word = String::with_capacity(name.len());
     for byte in name.bytes() {
         if is_plain(byte) {
@@ -39,7 +43,7 @@ pub fn escape(name: &str) -> String {
             _ = write!(word, "%{byte:02X}");
         }
     }
-    word
+    Cow::Owned(word)
 }
 
 /// The length of what [`escape`] makes of a name, without making it.
@@ -53,6 +57,9 @@ fn is_plain(byte: u8) -> bool {
 
 /// Reverses [`escape`].
 pub fn unescape(word: &str) -> Result<String, Unreadable> {
+    if !word.contains('%') {
+        return Ok(word.to_owned());
+    }
     let broken = || Unreadable::new(word, "expected `%` and two hexadecimal digits");
     let mut bytes = Vec::with_capacity(word.len());
     let mut rest = word.bytes();

@@ -113,7 +113,7 @@ impl fmt::Display for Footprint {
         encoding::write_amounts(f, &self.amounts)?;
         for (scope, values) in &self.scopes {
             write!(f, " ~{}", encoding::escape(scope))?;
-            let values: Vec<String> = values.iter().map(|value| encoding::escape(value)).collect();
+            let values: Vec<Cow<'_, str>> = values.iter().map(|value| encoding::escape(value)).collect();
             if !values.is_empty() {
                 write!(f, ":{}", values.join(","))?;
             }

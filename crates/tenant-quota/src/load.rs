@@ -7,9 +7,11 @@
 //! tenant without claims always finds room: of several trees, however many of them work together, [`OF_EACH_TREE`] is kept.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use crate::devices::PodRef;
 use crate::encoding;
+use crate::footprint::Footprint;
 use crate::plan::Plan;
 use crate::state::{Claim, Key, State};
 
@@ -53,8 +55,14 @@ impl Loads {
         // All quotas of one namespace are one tenant's.
         let roots = if plan.namespaces.len() > 1 { plan.roots().collect() } else { Vec::new() };
         let mut loads = Self { roots: if roots.len() > 1 { roots } else { Vec::new() }, ..Self::default() };
+        // Claims that were read together share their footprints.
+        let mut lengths: HashMap<*const Footprint, usize> = HashMap::new();
+        let mut length = |footprint: &Arc<Footprint>| {
+            let of_text = || encoding::length(footprint, usize::MAX).unwrap_or_default();
+            *lengths.entry(Arc::as_ptr(footprint)).or_insert_with(of_text)
+        };
         for (key, claim) in &state.claims {
-            loads.add(plan, &key.namespace, Load { claims: 1, bytes: bytes_of(key, claim) });
+            loads.add(plan, &key.namespace, Load { claims: 1, bytes: bytes_of(key, claim, &mut length) });
         }
         loads
     }
@@ -89,13 +97,13 @@ impl Loads {
 }
 
 /// The bytes of a claim's text at most: equal footprints are written once.
-fn bytes_of(key: &Key, claim: &Claim) -> usize {
-    let length = |footprint| encoding::length(footprint, usize::MAX).unwrap_or_default();
-    let entries = claim.entries.iter().map(|entry| {
+fn bytes_of(key: &Key, claim: &Claim, mut length: impl FnMut(&Arc<Footprint>) -> usize) -> usize {
+    let mut bytes = encoding::escaped_length(&key.to_string()) + claim.base.iter().map(&mut length).sum::<usize>();
+    for entry in &claim.entries {
         let uid = entry.attempt.as_ref().map_or("", |attempt| &attempt.uid);
-        entry_bytes(uid, entry.pod.as_ref()) + entry.footprints.iter().map(length).sum::<usize>()
-    });
-    encoding::escaped_length(&key.to_string()) + claim.base.iter().map(length).sum::<usize>() + entries.sum::<usize>()
+        bytes += entry_bytes(uid, entry.pod.as_ref()) + entry.footprints.iter().map(&mut length).sum::<usize>();
+    }
+    bytes
 }
 
 /// The bytes of an entry's token, version and numbers of footprints, and more.

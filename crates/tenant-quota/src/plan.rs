@@ -3,7 +3,7 @@
 //! All replicas charge by the same plan, because the ledger names the current one. A plan never changes; a change of
 //! quotas or namespaces creates the next plan.
 
-use std::borrow::Borrow;
+use std::borrow::{Borrow, Cow};
 use std::collections::{BTreeMap, BTreeSet};
 
 use headroom_core::amount::ResourceList;
@@ -176,11 +176,11 @@ impl Plan {
     pub fn write(&self) -> Lines {
         let node = |node: &Node| {
             let parent = node.parent.map_or("-".to_owned(), |parent| parent.to_string());
-            let mut words = vec![encoding::escape(&node.quota), node.generation.to_string(), parent];
+            let mut words = vec![encoding::escape(&node.quota).into_owned(), node.generation.to_string(), parent];
             words.extend(node.is_suspended.then(|| SUSPENDED.to_owned()));
             words.push(encoding::line_of_amounts(&node.hard));
             words.extend(node.requirements.iter().map(|ScopeRequirement { scope, operator, values }| {
-                let values: Vec<String> = values.iter().map(|value| encoding::escape(value)).collect();
+                let values: Vec<Cow<'_, str>> = values.iter().map(|value| encoding::escape(value)).collect();
                 format!("~{}:{}:{}", encoding::escape(scope), encoding::escape(operator), values.join(","))
             }));
             words.join(" ")

@@ -1,7 +1,7 @@
 //! The state of a ledger: usage, and what is claimed beyond it.
 
-use std::collections::BTreeMap;
-use std::fmt;
+use std::collections::{BTreeMap, HashMap};
+use std::fmt::{self, Write as _};
 use std::sync::Arc;
 
 use headroom_core::amount::ResourceList;
@@ -92,12 +92,17 @@ impl State {
     pub fn write(&self) -> Lines {
         let mut footprints: Vec<String> = Vec::new();
         let mut numbers: BTreeMap<String, usize> = BTreeMap::new();
+        // Claims that were read together share their footprints, which take longer to write than all the rest.
+        let mut known: HashMap<*const Footprint, usize> = HashMap::new();
         let mut number = |footprint: &Arc<Footprint>| {
-            let line = footprint.to_string();
-            let number = *numbers.entry(line.clone()).or_insert(footprints.len());
-            if number == footprints.len() {
-                footprints.push(line);
-            }
+            let number = *known.entry(Arc::as_ptr(footprint)).or_insert_with(|| {
+                let line = footprint.to_string();
+                let number = *numbers.entry(line.clone()).or_insert(footprints.len());
+                if number == footprints.len() {
+                    footprints.push(line);
+                }
+                number
+            });
             number.to_string()
         };
         let mut numbered = |list: &[Arc<Footprint>]| match list {
@@ -106,18 +111,21 @@ impl State {
         };
         let mut claims = Vec::with_capacity(self.claims.len());
         for (key, claim) in &self.claims {
-            let mut words = vec![encoding::escape(&key.to_string()), numbered(&claim.base)];
+            let key = key.to_string();
+            let mut line = format!("{} {}", encoding::escape(&key), numbered(&claim.base));
             for Entry { token, attempt, footprints, pod } in &claim.entries {
                 let (uid, version) = match attempt {
                     Some(Attempt { uid, version }) => (encoding::escape(uid), *version),
-                    None => ("*".to_owned(), None),
+                    None => ("*".into(), None),
                 };
                 let version = version.map_or("-".to_owned(), |version| version.to_string());
                 let pod =
                     pod.as_ref().map_or_else(String::new, |pod| format!(":{}", encoding::escape(&pod.to_string())));
-                words.push(format!("{}:{uid}:{version}:{}{pod}", encoding::escape(token), numbered(footprints)));
+                let (token, footprints) = (encoding::escape(token), numbered(footprints));
+                // Writing to a String cannot fail.
+                _ = write!(line, " {token}:{uid}:{version}:{footprints}{pod}");
             }
-            claims.push(words.join(" "));
+            claims.push(line);
         }
         Lines {
             plan: self.plan,
@@ -200,4 +208,24 @@ fn read_pod(word: &str) -> Result<PodRef, Unreadable> {
     let pod = encoding::unescape(word)?;
     let (name, uid) = pod.split_once('/').ok_or_else(|| Unreadable::new(word, "expected `pod/uid`"))?;
     Ok(PodRef { name: name.to_owned(), uid: uid.to_owned() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_footprints_are_written_once_whether_they_are_shared_or_not() {
+        let lines = Lines {
+            footprints: vec!["pods=1".to_owned(), "pods=2".to_owned(), "pods=1".to_owned()],
+            claims: (0..4).map(|pod| format!("pods/shop/{pod} - t{pod}:u%20{pod}:-:{}", pod % 3)).collect(),
+            ..Lines::default()
+        };
+        let state = State::read(&lines).unwrap();
+        let written = state.write();
+        assert_eq!(written.footprints, ["pods=1", "pods=2"]);
+        let numbers: Vec<&str> = written.claims.iter().filter_map(|line| line.rsplit(':').next()).collect();
+        assert_eq!(numbers, ["0", "1", "0", "0"]);
+        assert_eq!(State::read(&written), Ok(state));
+    }
 }
