@@ -111,8 +111,7 @@ impl State {
         };
         let mut claims = Vec::with_capacity(self.claims.len());
         for (key, claim) in &self.claims {
-            let key = key.to_string();
-            let mut line = format!("{} {}", encoding::escape(&key), numbered(&claim.base));
+            let mut line = format!("{} {}", encoding::escape(&key.to_string()), numbered(&claim.base));
             for Entry { token, attempt, footprints, pod } in &claim.entries {
                 let (uid, version) = match attempt {
                     Some(Attempt { uid, version }) => (encoding::escape(uid), *version),
