@@ -176,7 +176,7 @@ fn try_to_take(target: &Target, sizing: Option<&Sizing>, asked: Asked) -> anyhow
     let missed = std::mem::take(&mut snapshot.missed);
     match missed.first() {
         Some(problem) if snapshot.objects() == 0 => bail!("{problem}"),
-        _ => Ok(Taken { compressed: snapshot.finish()?.finish()?, missed }),
+        _ => Ok(Taken { compressed: snapshot.finish()?.finish()?.into(), missed }),
     }
 }
 

@@ -14,6 +14,8 @@ use anyhow::Context;
 use headroom_core::amount::Quantity;
 use headroom_kube::secret::Secret;
 use headroom_report::complain;
+use hyper::body::Bytes;
+use memmap2::MmapMut;
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{Child, Command};
@@ -47,9 +49,9 @@ pub fn answer(target: &Target, memory: usize) -> anyhow::Result<()> {
     io::stdin().read_to_string(&mut order).context("cannot read the order")?;
     let Order { namespace, token } = serde_json::from_str(&order).context("cannot read the order")?;
     let taken = ui::taken(target, None, Asked { namespace, token: token.map(Secret::from) });
-    let (outcome, compressed): (Outcome, Vec<u8>) = match taken {
+    let (outcome, compressed): (Outcome, Bytes) = match taken {
         Ok(Taken { compressed, missed }) => (Ok(missed), compressed),
-        Err(problem) => (Err(problem), Vec::new()),
+        Err(problem) => (Err(problem), Bytes::new()),
     };
     #[expect(clippy::disallowed_methods, reason = "read by the program that started this one")]
     let mut output = io::stdout().lock();
@@ -130,23 +132,29 @@ impl Process {
         }
     }
 
-    /// Sends the order, and reads the answer up to its limit.
-    async fn exchange(&self, child: &mut Child, order: &Order) -> io::Result<Vec<u8>> {
-        let (Some(mut input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
+    /// Sends the order, and reads the answer up to its limit. The system has the memory of an answer back as soon as it is dropped:
+    /// an allocator may keep as much again of what threads have freed.
+    async fn exchange(&self, child: &mut Child, order: &Order) -> io::Result<Bytes> {
+        let (Some(mut input), Some(mut output)) = (child.stdin.take(), child.stdout.take()) else {
             return Err(io::ErrorKind::BrokenPipe.into());
         };
         input.write_all(&serde_json::to_vec(order)?).await?;
         drop(input);
-        let mut answer = Vec::new();
         // One more than may be sent, to see that it is too much; closing the pipe ends the process.
-        output.take(self.bounds.sent as u64 + 1).read_to_end(&mut answer).await?;
-        Ok(answer)
+        let mut answer = MmapMut::map_anon(self.bounds.sent + 1)?;
+        let mut length = 0;
+        while let Some(free @ [_, ..]) = answer.get_mut(length..) {
+            match output.read(free).await? {
+                0 => break,
+                read => length += read,
+            }
+        }
+        Ok(Bytes::from_owner(answer).slice(..length))
     }
 
-    fn read(&self, mut answer: Vec<u8>) -> Result<Taken, String> {
+    fn read(&self, mut answer: Bytes) -> Result<Taken, String> {
         let line = answer.iter().position(|byte| *byte == b'\n').ok_or(UNREAD)?;
-        let outcome: Outcome = serde_json::from_slice(answer.get(..line).unwrap_or_default()).map_err(|_| UNREAD)?;
-        answer.drain(..=line);
+        let outcome: Outcome = serde_json::from_slice(&answer.split_to(line + 1)).map_err(|_| UNREAD)?;
         Ok(Taken { compressed: answer, missed: outcome? })
     }
 

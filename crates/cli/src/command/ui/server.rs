@@ -19,7 +19,7 @@ use http::{Method, Request, Response, StatusCode};
 use http_body_util::Full;
 use hyper::body::Bytes;
 use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use super::site::Site;
@@ -65,7 +65,7 @@ pub struct Asked {
 /// A snapshot, and what could not be read for it.
 pub struct Taken {
     /// By gzip, which every browser reads.
-    pub compressed: Vec<u8>,
+    pub compressed: Bytes,
     pub missed: Vec<String>,
 }
 
@@ -112,7 +112,8 @@ async fn respond(server: Arc<Server>, request: Parts) -> Response<Full<Bytes>> {
         Answer::File(kind, bytes) => (StatusCode::OK, kind, Bytes::copy_from_slice(bytes)),
         Answer::Refused(status, text) => (status, TEXT, Bytes::from(text)),
         Answer::Snapshot(asked) => match take(&server, asked).await {
-            Ok((sent, missed_by_it)) => {
+            // The turn ends with this arm: nothing waits until the answer counts as one that is not read.
+            Ok((sent, missed_by_it, _turn)) => {
                 (missed, encoding) = (missed_by_it, Some(HeaderValue::from_static("gzip")));
                 (StatusCode::OK, "application/json", Bytes::from_owner(sent))
             }
@@ -133,25 +134,23 @@ async fn respond(server: Arc<Server>, request: Parts) -> Response<Full<Bytes>> {
     response
 }
 
-/// Takes a snapshot when it is the visitor's turn, with what could not be read for it.
-async fn take(server: &Arc<Server>, asked: Asked) -> Result<(Sent, Vec<String>), Refusal> {
+/// Takes a snapshot when it is the visitor's turn, with what could not be read for it. The turn is over when the snapshot
+/// counts elsewhere.
+async fn take(server: &Arc<Server>, asked: Asked) -> Result<(Sent, Vec<String>, OwnedSemaphorePermit), Refusal> {
     let visitor = match (&server.visitors, &asked.token) {
         (Visitors::OfProxy(users), Some(token)) => users.visitor(token).await?,
         _ => Visitor::Owner,
     };
     let place = Place::of(server, visitor).ok_or_else(|| (StatusCode::TOO_MANY_REQUESTS, TOO_MANY.to_owned()))?;
-    // OK because nobody closes it.
-    let turn = Arc::clone(&server.takes).acquire_owned().await;
+    let closed = |_| (StatusCode::INTERNAL_SERVER_ERROR, UNREAD.to_owned());
+    let turn = Arc::clone(&server.takes).acquire_owned().await.map_err(closed)?;
     let gone = CancellationToken::new();
     let _guard = gone.clone().drop_guard();
     // Reading may go on when the client has gone, so it keeps its turn until it ends.
-    let take = async move {
-        let _turn = turn;
-        ((place.server.take)(asked, gone).await, place)
-    };
+    let take = async move { ((place.server.take)(asked, gone).await, place, turn) };
     match tokio::spawn(take).await {
-        Ok((Ok(taken), place)) => Ok((Sent { compressed: taken.compressed, _place: place }, taken.missed)),
-        Ok((Err(problem), _)) => Err((StatusCode::BAD_GATEWAY, problem)),
+        Ok((Ok(taken), place, turn)) => Ok((Sent { compressed: taken.compressed, _place: place }, taken.missed, turn)),
+        Ok((Err(problem), ..)) => Err((StatusCode::BAD_GATEWAY, problem)),
         Err(_) => Err((StatusCode::INTERNAL_SERVER_ERROR, UNREAD.to_owned())),
     }
 }
@@ -170,7 +169,7 @@ pub fn in_this_process(read: impl Fn(Asked) -> Result<Taken, String> + Send + Sy
 
 /// A snapshot that keeps its visitor's place until the client has read it or is given up.
 struct Sent {
-    compressed: Vec<u8>,
+    compressed: Bytes,
     _place: Place,
 }
 
@@ -483,7 +482,7 @@ mod tests {
     #[tokio::test]
     async fn a_visitor_who_does_not_read_takes_the_memory_of_two_snapshots() {
         let (_folder, server) = server(of_proxy());
-        let take = |_| Ok(Taken { compressed: b"{}".to_vec(), missed: Vec::new() });
+        let take = |_| Ok(Taken { compressed: Bytes::from_static(b"{}"), missed: Vec::new() });
         let server = Arc::new(Server { take: in_this_process(take), ..server });
         let ask = |user: &str| {
             let request = Request::get("/cluster.json").header("host", "a");
@@ -508,13 +507,16 @@ mod tests {
     #[cfg(target_os = "linux")]
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn slow_many_and_vanishing_visitors_are_bounded() {
+        use memmap2::MmapMut;
         use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
         use tokio::net::TcpStream;
 
         let (_folder, server) = server(of_proxy());
         let take = |asked: Asked| {
             let length = if asked.namespace.is_some() { 100 } else { 30 << 20 };
-            Ok(Taken { compressed: vec![b'x'; length], missed: Vec::new() })
+            let mut compressed = MmapMut::map_anon(length).unwrap();
+            compressed.fill(b'x');
+            Ok(Taken { compressed: Bytes::from_owner(compressed), missed: Vec::new() })
         };
         let server = Arc::new(Server { take: in_this_process(take), ..server });
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
