@@ -26,15 +26,15 @@ pub const MAX_BYTES: usize = 128 * 1024;
 /// The maximum bytes of a base. Without its base, a claim holds more than it needs, never less.
 const MAX_BASE_BYTES: usize = 1024;
 /// The maximum number of entries of one key before they are merged, and of footprints of a merged entry.
-const MAX_ENTRIES: usize = 4;
+pub(crate) const MAX_ENTRIES: usize = 4;
 
 /// A ledger that is open for a batch of requests. Each request sees the claims of the requests before it.
 #[derive(Debug, Clone)]
 pub struct OpenLedger<'p> {
-    plan: &'p Plan,
+    pub(crate) plan: &'p Plan,
     state: State,
     /// By node: usage, plus what is claimed beyond it.
-    usage_with_claims: Vec<ResourceList<'static>>,
+    pub(crate) usage_with_claims: Vec<ResourceList<'static>>,
     max_entries: usize,
     max_claims: usize,
     /// What the claims take; none before it is needed.
@@ -157,9 +157,7 @@ impl<'p> OpenLedger<'p> {
         {
             return Verdict::Retry(Retry::Pod);
         }
-        let most = Load { claims: self.max_claims, bytes: MAX_BYTES };
-        let loads = self.loads.get_or_insert_with(|| Loads::of(self.plan, &self.state));
-        let room = loads.room(self.plan, &request.key.namespace, most);
+        let room = self.room(&request.key.namespace);
         let added = Load { claims: usize::from(was.is_none()), bytes: added };
         if added.claims > room.claims {
             return Verdict::Retry(Retry::Claims);
@@ -208,6 +206,13 @@ impl<'p> OpenLedger<'p> {
             loads.add(plan, &request.key.namespace, added);
         }
         Verdict::Granted
+    }
+
+    /// The room for claims that a request in a namespace finds.
+    pub(crate) fn room(&mut self, namespace: &str) -> Load {
+        let most = Load { claims: self.max_claims, bytes: MAX_BYTES };
+        let loads = self.loads.get_or_insert_with(|| Loads::of(self.plan, &self.state));
+        loads.room(self.plan, namespace, most)
     }
 
     /// The breach for bounds that grow but whose usage is unknown.
@@ -306,7 +311,7 @@ pub fn base_of(stored: &Arc<Footprint>) -> Option<Arc<Footprint>> {
 }
 
 /// The upper bound of the bytes that a request adds to the ledger's text; none if they are too many.
-fn bytes_of(request: &ReservationRequest) -> Option<usize> {
+pub(crate) fn bytes_of(request: &ReservationRequest) -> Option<usize> {
     let key = encoding::escaped_length(&request.key.to_string());
     let entry = key + entry_bytes(&request.attempt.uid, request.pod.as_ref());
     let rest = MAX_CLAIM_BYTES.checked_sub(entry)?;
@@ -316,7 +321,7 @@ fn bytes_of(request: &ReservationRequest) -> Option<usize> {
 }
 
 /// The claim with an added entry; none if too many requests for its key are unfinished.
-fn with_entry(was: Option<&Claim>, request: &ReservationRequest, max_entries: usize) -> Option<Claim> {
+pub(crate) fn with_entry(was: Option<&Claim>, request: &ReservationRequest, max_entries: usize) -> Option<Claim> {
     let mut claim = match (was, request.counted.as_ref().and_then(base_of)) {
         (None, old) => Claim { base: old.into_iter().collect(), entries: Vec::new() },
         // The base is the least that any of the requests found: the others may be too late to be stored.

@@ -3,7 +3,8 @@
 //! A request that raises usage first writes a claim for the object's storage key into a ledger, and is only then
 //! allowed. Stored objects are counted from a watch; a claim is removed when its object has been counted, or when its
 //! request is over and a live read shows nothing that the count lacks. So `used` plus claims is never below what is
-//! stored, and never raised above `hard`.
+//! stored, and never raised above `hard`. Creates that are like many others may take a claim that was written before they
+//! came ([`spare`]).
 //!
 //! This crate has no client and no clock. The caller reads a ledger, calls [`OpenLedger`] for a batch of requests or
 //! [`recount()`] to count stored objects, and writes the result back by compare-and-swap. `tests/model` searches all
@@ -30,6 +31,7 @@ mod load;
 pub mod ledger;
 pub mod message;
 pub mod reservation_request;
+pub mod spare;
 
 pub mod cache;
 pub mod recount;

@@ -291,6 +291,57 @@ fn the_size_of_all_claims_is_bounded() {
     assert!(bytes(&recounted) < MAX_BYTES + granted * 1024, "{}", bytes(&recounted));
 }
 
+#[test]
+fn spares_are_a_small_part_of_what_is_left() {
+    let plan = plan(&["acme 1 - pods=1000000 requests.cpu=200", "team 1 0 pods=1000000"], &["shop 1", "web 0"]);
+    let check = |used: &[&str], footprint: &str, wanted: usize, expected: usize| {
+        let mut ledger = OpenLedger::new(&plan, state(used));
+        let like = ReservationRequest::spare("pods", "shop", &Arc::new(Footprint::read(footprint).unwrap()));
+        let mut number = 0;
+        let token = || {
+            number += 1;
+            number.to_string()
+        };
+        let added = ledger.add_spares(&like, wanted, "owner", token);
+        assert_eq!((added.len(), ledger.state().claims.len()), (expected, expected), "{used:?} {footprint} {wanted}");
+    };
+    let none = ["pods=0 requests.cpu=0", "pods=0"];
+    check(&none, "pods=1", 5, 5);
+    // A sixteenth of the claims that the namespace may have.
+    check(&none, "pods=1", 100, 32);
+    check(&none, "pods=1 requests.cpu=1", 5, 5);
+    check(&none, "pods=1 requests.cpu=3", 5, 2);
+    check(&none, "pods=1 requests.cpu=13", 5, 0);
+    check(&["pods=0 requests.cpu=184", "pods=0"], "pods=1 requests.cpu=1", 5, 1);
+    check(&["pods=0 requests.cpu=185", "pods=0"], "pods=1 requests.cpu=1", 5, 0);
+    check(&["pods=0 requests.cpu=300", "pods=0"], "pods=1", 5, 5);
+    // Usage that is not known.
+    check(&["pods=0 requests.cpu=0", ""], "pods=1", 5, 0);
+    check(&none, &long_footprint(1500, 1), 100, 5);
+}
+
+#[test]
+fn a_create_that_took_a_spare_has_a_claim_in_its_place() {
+    let plan = plan(&["team 1 - pods=1000"], &["shop 0"]);
+    let mut ledger = OpenLedger::new(&plan, state(&["pods=5"]));
+    let create = request("shop/web-0", "token", "pods=1", None);
+    let like = ReservationRequest::spare("pods", "shop", &create.footprint);
+    let [spare] = &ledger.add_spares(&like, 1, "owner", || "spare".to_owned())[..] else { panic!("no spare") };
+    let held = ledger.usage_with_claims().to_vec();
+    let written = ledger.into_state();
+    let mut state = State::read(&written.write()).unwrap();
+    assert_eq!(state, written);
+    let (read, _) = state.claims.first_key_value().unwrap();
+    assert!(read == spare && read.is_spare() && read.is_spare_of("owner") && !read.is_spare_of("own"));
+    assert!(!create.key.is_spare() && !Key::new("pods", "shop", "owner/a").is_spare());
+    // The second time because the response to the first write was lost.
+    for _ in 0..2 {
+        assert!(state.replace_spare(spare, &create));
+        assert_eq!(state.claims.keys().collect::<Vec<_>>(), [&create.key]);
+        assert_eq!(OpenLedger::new(&plan, state.clone()).usage_with_claims(), held);
+    }
+}
+
 fn review(operation: &str, object: &str, old: &str) -> String {
     format!(
         r#"{{"uid": "r", "operation": "{operation}", "resource": {{"group": "", "version": "v1", "resource": "pods"}},

@@ -9,10 +9,10 @@ use headroom_tenant_quota::cache::{Cache, Stored};
 use headroom_tenant_quota::plan::{Node, Plan};
 use headroom_tenant_quota::reservation_request::ReservationRequest;
 use headroom_tenant_quota::state::{Attempt, Key};
-use headroom_tenant_quota::{Footprint, OpenLedger, State, Verdict, recount};
+use headroom_tenant_quota::{Footprint, OpenLedger, State, Verdict, recount, spare};
 
 use super::scenarios::Scenario;
-use super::world::{Flaw, Thing};
+use super::world::{Flaw, SPARE, Thing};
 
 /// The bounded name. No object has this kind.
 const NAME: &str = "pods";
@@ -73,6 +73,10 @@ fn footprint(charge: u8) -> Arc<Footprint> {
 
 fn key(key: usize) -> Key {
     Key::new(&kind(key), &format!("n{key}"), "o")
+}
+
+fn spare_key(at: usize) -> Key {
+    Key { name: spare::name("r", "s"), ..key(at) }
 }
 
 fn request(reservation: Reservation) -> ReservationRequest {
@@ -230,6 +234,32 @@ impl Ledgers {
         Some(state)
     }
 
+    /// The ledger with the spare for creates of this key; none if there is no room.
+    pub fn add_spare(&mut self, ledger: usize, state: usize, at: usize, charge: u8) -> Option<usize> {
+        let like = ReservationRequest::spare(&kind(at), &format!("n{at}"), &footprint(charge));
+        let spare = ReservationRequest { key: spare_key(at), token: format!("t{SPARE}"), ..like };
+        let mut open = self.open(ledger, self.states[state].clone());
+        let is_granted = open.reserve(&spare) == Verdict::Granted;
+        let state = open.into_state();
+        is_granted.then(|| self.keep(state))
+    }
+
+    /// The ledger with the claim of a create in the place of the spare that it took; none if its key has too many.
+    pub fn replace_spare(&mut self, state: usize, at: usize, by: Reservation) -> Option<usize> {
+        let mut state = self.states[state].clone();
+        if self.flaw == Flaw::SpareNotReplaced {
+            state.claims.remove(&spare_key(at));
+            return Some(self.keep(state));
+        }
+        state.replace_spare(&spare_key(at), &request(by)).then(|| self.keep(state))
+    }
+
+    pub fn remove_spare(&mut self, state: usize, at: usize) -> usize {
+        let mut state = self.states[state].clone();
+        state.claims.remove(&spare_key(at));
+        self.keep(state)
+    }
+
     pub fn cancel(&mut self, state: usize, at: usize, tokens: &[u8]) -> usize {
         let mut state = self.states[state].clone();
         for token in tokens {
@@ -333,7 +363,7 @@ impl Ledgers {
             creates: entry
                 .attempt
                 .as_ref()
-                .filter(|attempt| attempt.version.is_none())
+                .filter(|attempt| attempt.version.is_none() && !key.is_spare())
                 .map(|attempt| u8::try_from(number(&attempt.uid)).unwrap()),
             is_merged: entry.attempt.is_none(),
         })

@@ -11,7 +11,8 @@
 //! update only if the version is still the one that was reviewed. Handlers crash, receive a review twice, lose the
 //! response to a write, and continue after the API server has given up. An admitted request may still fail. Leaders
 //! start at any time, even while another is active; they list, and watch with any delay. Time is one rule: a claim is
-//! released only when its request is over and a live read of its key matches the leader's cache.
+//! released only when its request is over and a live read of its key matches the leader's cache. A spare has no key to read: it
+//! is released once the leader has counted up to a revision from after the end of every request that may have taken it.
 //!
 //! `HEADROOM_MODEL=full` also searches the large scenarios (some minutes).
 

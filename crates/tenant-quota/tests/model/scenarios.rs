@@ -35,6 +35,8 @@ pub struct Scenario {
     pub max_claims: usize,
     /// Keys of tenants that must never wait for the claims of others.
     pub never_waiting: Vec<usize>,
+    /// The key and the charge of the creates that may take the spare, if there is one.
+    pub spare: Option<(usize, u8)>,
     /// True if leaders may list from an API server that lags behind.
     pub lagging: bool,
 }
@@ -55,6 +57,7 @@ fn scenario(name: &str, hard: u8, objects: &[u8], requests: &[(Verb, usize, u8)]
         max_entries: 4,
         max_claims: usize::MAX,
         never_waiting: Vec::new(),
+        spare: None,
         lagging: false,
     }
 }
@@ -127,6 +130,31 @@ fn hostile_writer() -> Scenario {
     }
 }
 
+/// A spare that a create may take, beside another create that wants its room.
+fn spare() -> Scenario {
+    Scenario {
+        spare: Some((0, 1)),
+        deletes: vec![0],
+        deliveries: vec![2, 1],
+        lost: true,
+        leaders: 1,
+        terms: 1,
+        ..scenario("spare", 1, &[0, 0], &[(Create, 0, 1), (Create, 1, 1)])
+    }
+}
+
+/// A spare for a name that is used again, and updated.
+fn spare_of_one_name() -> Scenario {
+    let requests = [(Create, 0, 1), (Create, 0, 1), (Update, 0, 2), (Create, 1, 1)];
+    Scenario {
+        spare: Some((0, 1)),
+        deletes: vec![0],
+        leaders: 1,
+        terms: 1,
+        ..scenario("spare of one name", 2, &[1, 0], &requests)
+    }
+}
+
 fn one_name(max_entries: usize) -> Scenario {
     let name = if max_entries == 1 { "one name, merged" } else { "one name" };
     let requests = [(Create, 0, 2), (Create, 0, 1), (Create, 1, 1)];
@@ -162,6 +190,7 @@ pub fn small() -> Vec<Scenario> {
         },
         Scenario { leaders: 1, terms: 1, ..lowering() },
         hostile_writer(),
+        spare(),
     ]
 }
 
@@ -197,6 +226,9 @@ pub fn large() -> Vec<Scenario> {
         },
         tree(),
         overlap(),
+        Scenario { leaders: 2, terms: 2, lagging: true, ..spare() },
+        spare_of_one_name(),
+        Scenario { spare: Some((0, 1)), ..overlap() },
     ]
 }
 
@@ -249,5 +281,8 @@ pub fn flaws() -> Vec<(Flaw, Scenario, &'static str)> {
         (Flaw::DecreasesCredited, lowering(), "SAFE"),
         (Flaw::UndoneByReview, overlap(), "SAFE"),
         (Flaw::NoShares, hostile_writer(), "FAIR"),
+        (Flaw::SpareReleasedBlindly, spare(), "SAFE"),
+        (Flaw::SpareTakenLate, spare(), "SAFE"),
+        (Flaw::SpareNotReplaced, spare(), "SAFE"),
     ]
 }

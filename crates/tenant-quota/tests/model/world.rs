@@ -28,6 +28,9 @@ pub enum Flaw {
     DecreasesCredited,
     UndoneByReview,
     NoShares,
+    SpareReleasedBlindly,
+    SpareTakenLate,
+    SpareNotReplaced,
 }
 
 impl Flaw {
@@ -84,6 +87,25 @@ struct Handler {
     old: Option<Thing>,
 }
 
+/// The one spare of the model, in the first ledger of its key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Spare {
+    phase: SparePhase,
+    /// The token of the handler that took it.
+    by: Option<u8>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum SparePhase {
+    Unwritten,
+    /// Handlers may take it.
+    Free,
+    Taken,
+    /// Nobody takes or replaces it any more: its time is over, or its replica has crashed.
+    Left,
+    Gone,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum LeaderPhase {
     Inactive,
@@ -100,6 +122,8 @@ struct Leader {
     seen: Option<Seen>,
     pending: Vec<(usize, Thing)>,
     epoch: u8,
+    /// The version of the spare's key when the spare was over.
+    noted: Option<u8>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -107,6 +131,7 @@ pub struct World {
     store: Vec<Thing>,
     requests: Vec<Request>,
     ledgers: Vec<usize>,
+    spare: Spare,
     leaders: Vec<Leader>,
     lease: u8,
     deletes: Vec<usize>,
@@ -138,6 +163,8 @@ impl fmt::Display for Step {
 const FIRST_UID: u8 = 100;
 /// The maximum number of reviews of one request.
 const REVIEWS: u8 = 3;
+/// The token of the spare.
+pub const SPARE: u8 = 60;
 
 pub struct Model<'s> {
     pub scenario: &'s Scenario,
@@ -154,7 +181,7 @@ impl Model<'_> {
             charge => Thing { uid: Some(FIRST_UID + key as u8), version: 1, charge: *charge },
         };
         let store: Vec<Thing> = self.scenario.objects.iter().enumerate().map(thing).collect();
-        let inactive = Leader { phase: LeaderPhase::Inactive, seen: None, pending: Vec::new(), epoch: 0 };
+        let inactive = Leader { phase: LeaderPhase::Inactive, seen: None, pending: Vec::new(), epoch: 0, noted: None };
         let mut leaders = vec![inactive.clone(); self.scenario.leaders];
         if self.scenario.lagging {
             let seen = Some(Seen { things: store.clone(), deleted: 0, released: 0, epoch: 0 });
@@ -165,6 +192,7 @@ impl Model<'_> {
             requests: vec![idle; self.scenario.requests.len()],
             ledgers: (0..self.scenario.hard.len()).map(|ledger| self.ledgers.first(ledger, &store)).collect(),
             store,
+            spare: Spare { phase: SparePhase::Unwritten, by: None },
             leaders,
             lease: 0,
             deletes: self.scenario.deletes.clone(),
@@ -185,10 +213,64 @@ impl Model<'_> {
             after.deletes.retain(|deleted| deleted != key);
             next.push((Step("key", *key, "is deleted"), after));
         }
+        self.spare_steps(world, &mut next);
         for leader in 0..world.leaders.len() {
             self.leader_steps(world, leader, &mut next);
         }
         next
+    }
+
+    fn spare_steps(&mut self, world: &World, next: &mut Next) {
+        let Some((key, charge)) = self.scenario.spare else { return };
+        let ledger = self.scenario.places[key][0].0;
+        let Spare { phase, by } = world.spare;
+        let mut step = |what, written: Option<usize>, phase| {
+            let mut after = world.clone();
+            after.spare.phase = phase;
+            after.ledgers[ledger] = written.unwrap_or(world.ledgers[ledger]);
+            next.push((Step("spare", 0, what), after));
+        };
+        match phase {
+            SparePhase::Unwritten => {
+                if let Some(written) = self.ledgers.add_spare(ledger, world.ledgers[ledger], key, charge) {
+                    step("is written", Some(written), SparePhase::Free);
+                    if self.scenario.lost {
+                        step("is written, and the response is lost", Some(written), SparePhase::Left);
+                    }
+                }
+            }
+            SparePhase::Free => step("is no longer taken", None, SparePhase::Left),
+            SparePhase::Taken => {
+                let reservation = self.taken_by(by.unwrap());
+                if let Some(written) = self.ledgers.replace_spare(world.ledgers[ledger], key, reservation) {
+                    step("is replaced", Some(written), SparePhase::Gone);
+                    if self.scenario.lost {
+                        step("is replaced, and the response is lost", Some(written), SparePhase::Taken);
+                    }
+                }
+                step("is left by a crash", None, SparePhase::Left);
+            }
+            SparePhase::Left if by.is_none() => {
+                let written = self.ledgers.remove_spare(world.ledgers[ledger], key);
+                step("is given back", Some(written), SparePhase::Gone);
+            }
+            SparePhase::Left | SparePhase::Gone => {}
+        }
+    }
+
+    /// The reservation of the handler that took the spare.
+    fn taken_by(&self, token: u8) -> Reservation {
+        let at = token / REVIEWS;
+        let (_, key, charge) = self.scenario.requests[usize::from(at)];
+        Reservation { key, token, uid: at, charge, old: None }
+    }
+
+    /// Returns true if every request that may have taken the spare is over.
+    fn is_spare_over(&self, world: &World) -> bool {
+        let is_over =
+            |token: u8| matches!(world.requests[usize::from(token / REVIEWS)].phase, Phase::Over | Phase::Stored);
+        let may_be_taken = matches!(world.spare.phase, SparePhase::Unwritten | SparePhase::Free);
+        (!may_be_taken || self.flaw == Flaw::SpareTakenLate) && world.spare.by.is_none_or(is_over)
     }
 
     fn request_steps(&self, world: &World, at: usize, next: &mut Next) {
@@ -281,6 +363,12 @@ impl Model<'_> {
                     after.stage = Stage::Allow;
                 }
                 let old = handler.old.filter(|_| verb == Verb::Update);
+                let is_spared = handler.at == 0 && self.scenario.spare == Some((key, charge));
+                if is_spared && verb == Verb::Create && world.spare.phase == SparePhase::Free {
+                    let mut after = put(after.clone());
+                    after.spare = Spare { phase: SparePhase::Taken, by: Some(handler.token) };
+                    step("takes the spare", after);
+                }
                 let uid = old.map_or(at as u8, |old| old.uid.unwrap());
                 let reservation = Reservation { key, token: handler.token, uid, charge, old };
                 match self.ledgers.reserve(ledger, state, reservation) {
@@ -307,12 +395,19 @@ impl Model<'_> {
                 let ledger = places[handler.at].0;
                 let all = (0..REVIEWS).map(|delivery| at as u8 * REVIEWS + delivery).collect();
                 let tokens = if self.flaw == Flaw::UndoneByReview { all } else { vec![handler.token] };
-                let back = self.ledgers.cancel(world.ledgers[ledger], key, &tokens);
+                let mut back = self.ledgers.cancel(world.ledgers[ledger], key, &tokens);
+                let has_spare = world.spare == Spare { phase: SparePhase::Taken, by: Some(handler.token) };
+                if handler.at == 0 && has_spare {
+                    back = self.ledgers.remove_spare(back, key);
+                }
                 let mut after = put(match handler.at {
                     0 => Handler { stage: Stage::Deny, ..handler.clone() },
                     at => Handler { at: at - 1, ..handler.clone() },
                 });
                 after.ledgers[ledger] = back;
+                if handler.at == 0 && has_spare {
+                    after.spare.phase = SparePhase::Gone;
+                }
                 step("takes back", after);
             }
             Stage::Allow => step("allows", end(Phase::Admitted)),
@@ -332,7 +427,7 @@ impl Model<'_> {
             step("receives a watch event", put(advanced(leader)));
         }
         let has_epochs = self.flaw.has_epochs();
-        let inactive = Leader { phase: LeaderPhase::Inactive, seen: None, pending: Vec::new(), epoch: 0 };
+        let inactive = Leader { phase: LeaderPhase::Inactive, seen: None, pending: Vec::new(), epoch: 0, noted: None };
         match leader.phase {
             LeaderPhase::LaggingServer => return,
             LeaderPhase::Inactive => {
@@ -351,7 +446,8 @@ impl Model<'_> {
             let phase = if self.flaw == Flaw::EpochsListingFirst { LeaderPhase::WriteTerm } else { LeaderPhase::Run };
             let listed = |things: &[Thing], pending: &[(usize, Thing)]| {
                 let seen = Seen { things: things.to_vec(), deleted: 0, released: 0, epoch: leader.epoch };
-                put(Leader { phase, seen: Some(seen), pending: pending.to_vec(), epoch: leader.epoch })
+                let noted = leader.noted;
+                put(Leader { phase, seen: Some(seen), pending: pending.to_vec(), epoch: leader.epoch, noted })
             };
             step("lists", listed(&world.store, &[]));
             let lagging = world.leaders.iter().find(|leader| leader.phase == LeaderPhase::LaggingServer);
@@ -386,6 +482,21 @@ impl Model<'_> {
                 step("reads a key live, and it matches the cache", put(after));
             }
         }
+        if let Some((key, _)) = self.scenario.spare
+            && self.is_spare_over(world)
+            && world.ledgers.iter().any(|state| self.ledgers.entries(*state).any(|entry| entry.token == SPARE))
+        {
+            let mut after = leader.clone();
+            if leader.noted.is_none() {
+                after.noted = Some(world.store[key].version);
+                step("notes the revision at which the spare is over", put(after.clone()));
+            }
+            let has_seen = leader.noted.is_some_and(|noted| seen.things[key].version >= noted);
+            if has_seen || self.flaw == Flaw::SpareReleasedBlindly {
+                after.seen.as_mut().unwrap().released |= 1 << SPARE;
+                step("has counted what took the spare", put(after));
+            }
+        }
         let mut acting = seen.clone();
         if self.flaw == Flaw::ReleasedBlindly {
             acting.released |= (0..world.store.len()).fold(0, |all, key| all | self.over(world, key));
@@ -412,8 +523,9 @@ impl Model<'_> {
             let all = |is: &dyn Fn(usize) -> bool| {
                 (0..world.requests.len()).filter(|at| self.scenario.requests[*at].1 == key).all(is)
             };
-            self.flaw == Flaw::ReleasedEarly
-                || if entry.is_merged { all(&is_idle_or_over) } else { is_over((entry.token / REVIEWS).into()) }
+            entry.token != SPARE
+                && (self.flaw == Flaw::ReleasedEarly
+                    || if entry.is_merged { all(&is_idle_or_over) } else { is_over((entry.token / REVIEWS).into()) })
         };
         let entries = world.ledgers.iter().flat_map(|state| self.ledgers.entries(*state));
         let over = entries.filter(|entry| entry.key == key && may_release(entry));
@@ -458,7 +570,7 @@ impl Model<'_> {
             request.phase = if request.phase == Phase::Stored { Phase::Stored } else { Phase::Over };
             request.handlers.clear();
         }
-        let over = (0..ended.store.len()).fold(0, |all, key| all | self.over(&ended, key));
+        let over = (0..ended.store.len()).fold(1 << SPARE, |all, key| all | self.over(&ended, key));
         let fresh = Seen { things: world.store.clone(), deleted: 0, released: 0, epoch: world.lease + 1 };
         let active = world.leaders.iter().filter(|leader| leader.phase == LeaderPhase::Run);
         let up_to_date = active.map(|leader| {
