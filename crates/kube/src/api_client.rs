@@ -328,6 +328,12 @@ impl ApiClient {
         Ok((revision, items))
     }
 
+    /// The revision of a collection in etcd.
+    pub async fn revision(&self, path: &ApiPath) -> ApiResult<u64> {
+        let options = ListOptions { only_metadata: true, page_size: 1, most: 1, ..ListOptions::default() };
+        self.for_each_node(path, options, |_| {}).await
+    }
+
     /// Hands over the objects of a collection page by page. Returns the revision that they were listed at.
     pub async fn for_each(
         &self,

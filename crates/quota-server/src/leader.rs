@@ -8,6 +8,7 @@ use headroom_kube::api_client::{ApiError, revision_of};
 use headroom_kube::lease::{Holder, Lease, Observation, Timing, Turn};
 use headroom_kube::metric_registry::set;
 use headroom_tenant_quota::ledger::OpenLedger;
+use headroom_tenant_quota::spare::USABLE;
 use headroom_tenant_quota::state::Key;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -123,7 +124,7 @@ async fn settle(replica: Arc<Replica>) {
 
 /// Returns true if requests may be refused because claims are not settled, or many claims are open.
 fn is_urgent(view: &View) -> bool {
-    if view.state.claims.len() >= MANY_CLAIMS {
+    if view.state.claims.keys().filter(|key| !key.is_spare()).count() >= MANY_CLAIMS {
         return true;
     }
     let open = OpenLedger::new(&view.plan, view.state.as_ref().clone());
@@ -135,6 +136,8 @@ fn is_urgent(view: &View) -> bool {
 /// Releases claims of requests that are over, if everything they stored is counted.
 async fn release(replica: Arc<Replica>) {
     let mut first_seen: HashMap<String, Instant> = HashMap::new();
+    // By token of a spare.
+    let mut until: HashMap<String, Option<u64>> = HashMap::new();
     loop {
         tokio::time::sleep(SECOND).await;
         let views = replica.ledgers.views();
@@ -154,11 +157,18 @@ async fn release(replica: Arc<Replica>) {
         set(&replica.metrics.claim_age_seconds, oldest.as_secs());
         set(&replica.metrics.objects, replica.counter.objects() as u64);
 
-        let is_over = |token: &String| {
-            first_seen.get(token).is_some_and(|seen| now.duration_since(*seen) > replica.options.request_lifetime)
+        let is_over = |token: &String, key: &Key| {
+            // A spare may have been taken when it was so old already.
+            let lifetime = replica.options.request_lifetime + if key.is_spare() { USABLE } else { Duration::ZERO };
+            first_seen.get(token).is_some_and(|seen| now.duration_since(*seen) > lifetime)
         };
-        for (token, key) in entries.into_iter().filter(|(token, _)| is_over(token)).take(LIVE_READS) {
-            if is_as_counted(&replica, &key).await {
+        until.retain(|token, _| entries.contains_key(token));
+        for (token, key) in entries.into_iter().filter(|(token, key)| is_over(token, key)).take(LIVE_READS) {
+            let is_counted = match key.is_spare() {
+                true => is_counted_until(&replica, &key, until.entry(token.clone()).or_default()).await,
+                false => is_as_counted(&replica, &key).await,
+            };
+            if is_counted {
                 tracing::info!(%key, "releasing the claim of a request that failed");
                 replica.metrics.released.inc();
                 replica.counter.release(token);
@@ -184,4 +194,17 @@ async fn is_as_counted(replica: &Replica, key: &Key) -> bool {
     };
     // Compare with the count as it is now: it may have seen more meanwhile, never less.
     replica.counter.look(key).is_some_and(|(_, counted)| counted == live)
+}
+
+/// Returns true if everything is counted that was stored until a spare was over. Nobody knows the keys of the creates that took
+/// it, so the first call notes the revision of its kind, and the count must have come so far.
+async fn is_counted_until(replica: &Replica, spare: &Key, until: &mut Option<u64>) -> bool {
+    let Some((collection, _)) = replica.counter.look(spare) else { return false };
+    if until.is_none() {
+        match replica.api.revision(&collection.all()).await {
+            Ok(revision) => *until = Some(revision),
+            Err(failure) => tracing::debug!(%spare, %failure, "cannot read a revision"),
+        }
+    }
+    until.is_some_and(|until| replica.counter.has_seen(&spare.kind, until))
 }

@@ -132,6 +132,11 @@ impl LedgerCache {
         self.inner().views.get(ledger).cloned()
     }
 
+    /// The ledger, unless it is to have another plan soon.
+    pub fn view_by_last_plan(&self, ledger: &str) -> Option<View> {
+        self.view(ledger).filter(|view| self.last_plan(ledger) == view.plan.number)
+    }
+
     pub fn views(&self) -> Vec<View> {
         self.inner().views.values().cloned().collect()
     }

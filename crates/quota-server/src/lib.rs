@@ -1,8 +1,8 @@
 //! Quotas that hold under concurrency and across namespaces: the webhook and the controller.
 //!
 //! The protocol is in `headroom-tenant-quota`; this crate connects it with an API server. `review` answers reviews and
-//! asks the `writer` of each ledger. The known state of the cluster is in `ledger_cache` and `tenants`, both updated by
-//! `watch`. The leader counts (`object_counter`) and runs `leader`, `planner`, `status`, `resource_quota_enforcer` and
+//! asks the `writer` of each ledger, unless one of its `spares` is enough. The known state of the cluster is in `ledger_cache`
+//! and `tenants`, both updated by `watch`. The leader counts (`object_counter`) and runs `leader`, `planner`, `status`, `resource_quota_enforcer` and
 //! `webhook_config`.
 //!
 //! A replica has no state of its own: it may be killed at any time. Modules in reading order.
@@ -23,6 +23,8 @@ pub mod tls;
 pub mod tenants;
 
 pub mod ledger_cache;
+
+pub mod spares;
 
 pub mod writer;
 
@@ -191,6 +193,7 @@ impl Replica {
             let replica = Arc::clone(&self);
             async move {
                 replica.stop.cancelled().await;
+                replica.writers.spares.close();
                 tokio::time::sleep(replica.options.drain).await;
                 replica.drained.cancel();
             }

@@ -345,6 +345,11 @@ impl Counter {
         Some((collection, inner.cache.get(key).map(|stored| (stored.uid.clone(), stored.version))))
     }
 
+    /// Returns true if all changes of a kind up to a revision were seen.
+    pub fn has_seen(&self, kind: &str, revision: u64) -> bool {
+        self.inner().cache.revision(kind).is_some_and(|seen| seen >= revision)
+    }
+
     pub fn release(&self, token: String) {
         self.inner().released.insert(token);
         self.news.notify_one();

@@ -16,12 +16,15 @@ use super::metrics::Metrics;
 use super::objects;
 use crate::ledger_cache::{LedgerCache, View};
 use crate::object_counter::{Counted, Counter};
+use crate::spares::{Found, Spares};
 use headroom_kube::api_client::{ApiClient, ApiError, revision_of};
 
 /// A request that is refused only because of unfinished requests waits while one of those is younger than this.
 const WAITS_FOR: Duration = Duration::from_secs(2);
 /// The pause after a failed write.
 const RETRY_DELAY: Duration = Duration::from_millis(50);
+/// The pause after a failed write that only spares need.
+const SPARES_RETRY: Duration = Duration::from_secs(1);
 /// How long a replica waits for a write of another at most: an API server that is slow must not keep requests waiting.
 const LONGEST_TURN: Duration = Duration::from_millis(250);
 /// How long requests wait for others to share their write at most.
@@ -45,6 +48,8 @@ enum Job {
     Cancel(Back),
     /// Recount, and drop settled claims.
     Settle,
+    /// Write spares.
+    Spares,
     /// Switch to another plan.
     Replan(Replan),
 }
@@ -79,6 +84,7 @@ pub struct Writers {
     pub ledgers: Arc<LedgerCache>,
     pub counter: Arc<Counter>,
     pub metrics: Arc<Metrics>,
+    pub spares: Spares,
     pub stop: CancellationToken,
     tasks: Mutex<HashMap<String, mpsc::UnboundedSender<Job>>>,
 }
@@ -93,7 +99,7 @@ impl Writers {
         stop: CancellationToken,
     ) -> Arc<Self> {
         let (namespace, tasks) = (namespace.to_owned(), Mutex::default());
-        Arc::new(Self { api, namespace, ledgers, counter, metrics, stop, tasks })
+        Arc::new(Self { api, namespace, ledgers, counter, metrics, spares: Spares::default(), stop, tasks })
     }
 
     fn send(self: &Arc<Self>, ledger: &str, job: Job) {
@@ -124,6 +130,7 @@ impl Writers {
                 jobs,
                 changes,
                 batch: Batch::default(),
+                spares_after: Instant::now(),
                 first_seen: HashMap::new(),
                 round_trip: RETRY_DELAY,
                 last_shared: 0,
@@ -134,8 +141,17 @@ impl Writers {
         });
     }
 
-    /// Reserves room for an object. Returns when the claim is written or refused.
+    /// Reserves room for an object. Returns when the claim is written or refused, or at once if there is a spare.
     pub async fn reserve(self: &Arc<Self>, ledger: &str, reservation: ReservationRequest, until: Instant) -> Answer {
+        let view = self.ledgers.view_by_last_plan(ledger);
+        match view.map_or(Found::Nothing, |view| self.spares.take(&view, &reservation)) {
+            Found::Nothing => {}
+            Found::Spare => return Answer::Granted,
+            Found::SpareOfFew => {
+                self.send(ledger, Job::Spares);
+                return Answer::Granted;
+            }
+        }
         let (answer, answered) = oneshot::channel();
         self.send(ledger, Job::Reserve(Waiting { reservation, until, answer }));
         answered.await.unwrap_or_else(|_| Answer::Busy(message::not_writable(ledger, "shutting down")))
@@ -159,6 +175,14 @@ impl Writers {
 
     /// Activates a plan whose object was written before. Returns whether that succeeded.
     pub async fn replan(self: &Arc<Self>, ledger: &str, plan: Arc<Plan>) -> bool {
+        let until = Instant::now() + JOB_TIMEOUT;
+        // Meanwhile requests are answered, and replicas that know of the plan write no more spares.
+        while self.ledgers.view(ledger).is_some_and(|view| self.spares.may_be_taken(&view.state)) {
+            if Instant::now() >= until {
+                return false;
+            }
+            tokio::time::sleep(RETRY_DELAY).await;
+        }
         let (done, is_done) = oneshot::channel();
         self.send(ledger, Job::Replan(Replan { plan, until: Instant::now() + JOB_TIMEOUT, done }));
         is_done.await.is_ok()
@@ -172,6 +196,7 @@ struct Batch {
     parked: Vec<Waiting>,
     back: Vec<Back>,
     settle: bool,
+    spares: bool,
     replan: Option<Replan>,
 }
 
@@ -181,12 +206,13 @@ impl Batch {
             Job::Reserve(waiting) => self.waiting.push(waiting),
             Job::Cancel(back) => self.back.push(back),
             Job::Settle => self.settle = true,
+            Job::Spares => self.spares = true,
             Job::Replan(replan) => self.replan = Some(replan),
         }
     }
 
     fn is_idle(&self) -> bool {
-        self.waiting.is_empty() && self.back.is_empty() && !self.settle && self.replan.is_none()
+        self.waiting.is_empty() && self.back.is_empty() && !self.settle && !self.spares && self.replan.is_none()
     }
 }
 
@@ -196,6 +222,8 @@ struct Writer {
     jobs: mpsc::UnboundedReceiver<Job>,
     changes: watch::Receiver<u64>,
     batch: Batch,
+    /// After a failed write, spares alone are no reason for another one before this time.
+    spares_after: Instant,
     /// When this replica first saw each entry.
     first_seen: HashMap<String, Instant>,
     /// How long the last write took.
@@ -224,8 +252,11 @@ impl Writer {
     async fn wait(&mut self) -> bool {
         while self.batch.is_idle() {
             if self.batch.parked.is_empty() {
-                match tokio::time::timeout(IDLE, self.jobs.recv()).await {
+                let due = self.writers.spares.due(&self.ledger).map(|due| due.max(self.spares_after));
+                let until = due.unwrap_or_else(|| Instant::now() + IDLE);
+                match tokio::time::timeout_at(until, self.jobs.recv()).await {
                     Ok(Some(job)) => self.batch.add(job),
+                    Err(_) if due.is_some() => self.batch.spares = true,
                     // A later job starts another task.
                     _ => self.jobs.close(),
                 }
@@ -332,6 +363,8 @@ impl Writer {
         if !matches!(cause, ApiError::Conflict { .. }) {
             // The ledger stays due: the leader sends the job again.
             self.batch.settle = false;
+            self.batch.spares = false;
+            self.spares_after = now + SPARES_RETRY;
         }
     }
 
@@ -340,15 +373,22 @@ impl Writer {
             Some(replan) => Arc::clone(&replan.plan),
             None => Arc::clone(&view.plan),
         };
+        if self.batch.replan.is_some() && self.writers.spares.may_be_taken(&view.state) {
+            return Err(ApiError::Other("a replica may still take spares by the present plan".to_owned()));
+        }
+        let now = Instant::now();
+        let cancelled: Vec<&String> = self.batch.back.iter().map(|back| &back.token).collect();
+        let mut known = State::clone(&view.state);
+        // Before the count: most of what took a spare is stored already, and needs no claim.
+        let recorded = self.writers.spares.settle(&self.ledger, &mut known, &cancelled);
         // The leader recounts with every write: that saves a write, and no request is refused because of an old count.
-        let (mut state, turn) = match self.writers.counter.settle(&self.ledger, &plan, &view.state) {
+        let (mut state, turn) = match self.writers.counter.settle(&self.ledger, &plan, &known) {
             Some(Counted { state, turn }) => (state, Some(turn)),
             None if self.batch.replan.is_some() => {
                 return Err(ApiError::Other("this replica does not count".to_owned()));
             }
-            None => (State::clone(&view.state), None),
+            None => (known, None),
         };
-        let now = Instant::now();
         // Drop requests whose client has disconnected.
         self.batch.waiting.retain(|waiting| !waiting.answer.is_closed());
         for Back { key, token, .. } in &self.batch.back {
@@ -357,6 +397,8 @@ impl Writer {
         let mut open = OpenLedger::new(&plan, state);
         let verdicts: Vec<Verdict> =
             self.batch.waiting.iter().map(|waiting| open.reserve(&waiting.reservation)).collect();
+        let is_last_plan = self.writers.ledgers.last_plan(&self.ledger) == plan.number;
+        let spares = if is_last_plan { self.writers.spares.add(&self.ledger, &mut open) } else { Vec::new() };
         let state = open.into_state();
         let mut seen = std::mem::take(&mut self.first_seen);
         self.first_seen = state
@@ -369,7 +411,7 @@ impl Writer {
             let path = objects::ledgers(&self.writers.namespace).at(&self.ledger);
             let written = self.writers.api.replace_for_metadata(&path, &object).await?;
             self.round_trip = now.elapsed();
-            self.writers.metrics.wrote(self.batch.waiting.len());
+            self.writers.metrics.wrote(self.batch.waiting.len() + recorded.len());
             if !self.batch.waiting.is_empty() {
                 self.last_shared = self.batch.waiting.len();
             }
@@ -379,6 +421,7 @@ impl Writer {
                 self.writers.ledgers.add_state(&self.ledger, revision, state);
             }
         }
+        self.writers.spares.written(&self.ledger, &recorded, spares, plan.number, now);
         if let (Some(turn), Some(revision)) = (turn, revision) {
             self.writers.counter.has_settled(&self.ledger, turn, revision);
         }
@@ -389,6 +432,7 @@ impl Writer {
     fn answer(&mut self, verdicts: Vec<Verdict>, plan: &Arc<Plan>) {
         let now = Instant::now();
         self.batch.settle = false;
+        self.batch.spares = false;
         if let Some(replan) = self.batch.replan.take() {
             _ = replan.done.send(());
         }

@@ -326,14 +326,15 @@ impl ApiServer {
         tokio::spawn(async move {
             let rounds = if self.is_calm { usize::MAX } else { self.chance.below(60) };
             for _ in 0..rounds {
-                let lines: Vec<(u64, Value)> = {
+                let (up_to, lines): (u64, Vec<(u64, Value)>) = {
                     let inner = self.inner.lock().unwrap();
                     let is_new = |(revision, collection, namespace, _): &&(u64, String, String, Value)| {
                         *revision > seen
                             && *collection == place.collection
                             && (place.namespace.is_empty() || *namespace == place.namespace)
                     };
-                    inner.events.iter().filter(is_new).map(|event| (event.0, event.3.clone())).collect()
+                    let lines = inner.events.iter().filter(is_new).map(|event| (event.0, event.3.clone()));
+                    (inner.revision, lines.collect())
                 };
                 for (revision, line) in lines {
                     seen = revision;
@@ -348,6 +349,13 @@ impl ApiServer {
                 tokio::select! {
                     _ = news.changed() => {}
                     () = sender.closed() => return,
+                    () = tokio::time::sleep(Duration::from_secs(1)) => {
+                        let object = json!({"metadata": {"resourceVersion": up_to.to_string()}});
+                        let frame = Bytes::from(format!("{}\n", json!({"type": "BOOKMARK", "object": object})));
+                        if sender.send(Ok(Frame::data(frame))).await.is_err() {
+                            return;
+                        }
+                    }
                 }
             }
             self.cuts.fetch_add(1, Ordering::Relaxed);

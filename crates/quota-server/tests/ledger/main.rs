@@ -36,6 +36,8 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 use tokio_util::sync::CancellationToken;
 
 const HARD: usize = 6;
+/// So many that some may be held as spares.
+const MANY: usize = 100;
 /// Longer than any [`request`] takes after its review, on a busy machine.
 const REQUEST_LIFETIME: Duration = Duration::from_secs(6);
 
@@ -67,7 +69,13 @@ struct Tally {
 }
 
 /// A create as in an API server: reviewed, perhaps refused by another webhook or abandoned, and stored.
-async fn request(server: &ApiServer, replica: &Arc<Replica>, namespace: &str, name: &str, tally: &Tally) -> bool {
+async fn request(
+    server: &ApiServer,
+    replica: &Arc<Replica>,
+    (namespace, name): (&str, &str),
+    hard: usize,
+    tally: &Tally,
+) -> bool {
     let uid = format!("uid-{}", server.chance.u64());
     let object = pod(namespace, name, &uid);
     let review = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
@@ -90,7 +98,7 @@ async fn request(server: &ApiServer, replica: &Arc<Replica>, namespace: &str, na
         return false;
     }
     tokio::time::sleep(server.chance.millis(40)).await;
-    if server.chance.one_in(8) || !server.store_pod(object, HARD) {
+    if server.chance.one_in(8) || !server.store_pod(object, hard) {
         tally.others.fetch_add(1, Ordering::Relaxed);
         return false;
     }
@@ -98,13 +106,13 @@ async fn request(server: &ApiServer, replica: &Arc<Replica>, namespace: &str, na
     true
 }
 
-/// Returns the number of stored pods.
-async fn run(seed: u64, made: Arc<tls::Made>) -> usize {
+/// Returns the number of stored pods. With many, a replica writes spares, until few are left.
+async fn run(seed: u64, hard: usize, made: Arc<tls::Made>) -> usize {
     let server = ApiServer::new(seed);
     server.put("/api/v1", None, json!({"metadata": {"name": "shop", "labels": {"team": "a"}}}), "namespaces");
     server.put("/api/v1", None, json!({"metadata": {"name": "web", "labels": {"team": "a"}}}), "namespaces");
     let quota = json!({"metadata": {"name": "team", "generation": 1}, "spec": {
-        "namespaces": {"selector": {"matchLabels": {"team": "a"}}}, "quota": {"hard": {"pods": HARD.to_string()}}}});
+        "namespaces": {"selector": {"matchLabels": {"team": "a"}}}, "quota": {"hard": {"pods": hard.to_string()}}}});
     server.put("/apis/headroom.dev/v1alpha1", None, quota, "tenantquotas");
     // A second tree in the same ledger, which charges one of the namespaces too.
     let quota = json!({"metadata": {"name": "zoo", "generation": 1}, "spec": {
@@ -117,14 +125,15 @@ async fn run(seed: u64, made: Arc<tls::Made>) -> usize {
         let (server, replicas, tally) = (Arc::clone(&server), Arc::clone(&replicas), Arc::clone(&tally));
         tokio::spawn(async move {
             let namespace = ["shop", "web"][writer % 2];
-            for round in 0..12 {
+            let (rounds, names) = if hard == HARD { (12, 5) } else { (40, 20) };
+            for round in 0..rounds {
                 let which = server.chance.below(2);
                 let replica = Arc::clone(&replicas.lock().unwrap()[which]);
                 // Some names conflict, and some are created again.
-                let name = format!("pod-{}-{}", writer / 2, round % 5);
-                let is_stored = request(&server, &replica, namespace, &name, &tally).await;
-                if !is_stored || server.chance.one_in(2) {
-                    server.delete_pod(namespace, &format!("pod-{}-{}", writer / 2, server.chance.below(5)));
+                let name = format!("pod-{}-{}", writer / 2, round % names);
+                let is_stored = request(&server, &replica, (namespace, &name), hard, &tally).await;
+                if !is_stored || server.chance.one_in(if hard == HARD { 2 } else { 8 }) {
+                    server.delete_pod(namespace, &format!("pod-{}-{}", writer / 2, server.chance.below(names)));
                 }
                 tokio::time::sleep(server.chance.millis(20)).await;
             }
@@ -398,6 +407,45 @@ async fn replicas_that_write_at_the_same_time_take_turns() {
     // It was every other one.
     assert!(conflicts * 3 < writes, "{conflicts} conflicts beside {writes} writes");
     replicas.iter().for_each(|replica| kill(replica));
+}
+
+/// Equal creates share writes also if they come one after the other, and the ledger ends with nothing but what is stored.
+#[tokio::test]
+async fn of_many_equal_creates_few_wait_for_a_write() {
+    let made = tls::make(&["127.0.0.1".to_owned()], 1).unwrap();
+    let server = bounded(&json!({"pods": "1000"}));
+    let replica = replica(&server, &made);
+    for at in 0..200 {
+        let object = pod("shop", &format!("pod-{at}"), &format!("uid-{at}"));
+        assert_eq!(create(&replica, &object).await["allowed"], true);
+        // Some are refused by another webhook.
+        assert!(at % 4 == 0 || server.store_pod(object, 1000));
+    }
+    let writes = replica.metrics.writes.get();
+    assert!(writes < 100, "{writes}");
+    // The claims of those that were not stored are released, and no spare is left.
+    until_counted(&server, "pods=150").await;
+    kill(&replica);
+}
+
+/// A bound that is lowered holds from the moment at which the replica knows of it.
+#[tokio::test]
+async fn no_spare_is_taken_after_the_plan_has_changed() {
+    let made = tls::make(&["127.0.0.1".to_owned()], 1).unwrap();
+    let server = bounded(&json!({"pods": "1000"}));
+    let replica = replica(&server, &made);
+    let ask = async |at: usize| create(&replica, &pod("shop", &format!("pod-{at}"), &format!("uid-{at}"))).await;
+    for at in 0..20 {
+        assert_eq!(ask(at).await["allowed"], true);
+        assert!(server.store_pod(pod("shop", &format!("pod-{at}"), &format!("uid-{at}")), 1000));
+    }
+    let quota = json!({"metadata": {"name": "team", "generation": 2}, "spec": {
+        "namespaces": {"names": ["shop"]}, "quota": {"hard": {"pods": "3"}}}});
+    server.put("/apis/headroom.dev/v1alpha1", None, quota, "tenantquotas");
+    let hard = || replica.ledgers.view("trees.1").and_then(|view| view.plan.nodes[0].hard.get("pods").cloned());
+    until(|| json!(hard().map(|hard| hard.to_string())), |hard| *hard == json!("3")).await;
+    assert_eq!(ask(20).await["allowed"], false);
+    kill(&replica);
 }
 
 /// Requests by which one tenant could make the ledger unreadable are refused; the claims of others stay.
@@ -795,7 +843,7 @@ async fn a_tree_that_moves_is_charged_in_both_ledgers_for_a_while() {
             async move {
                 for round in 0.. {
                     let name = format!("pod-{writer}-{}", round % 3);
-                    request(server, &replicas[chance.below(2)], "shop", &name, tally).await;
+                    request(server, &replicas[chance.below(2)], ("shop", &name), HARD, tally).await;
                     server.delete_pod("shop", &format!("pod-{writer}-{}", chance.below(3)));
                     let seconds = began.elapsed().as_secs() as usize;
                     if old().is_null() {
@@ -863,7 +911,9 @@ async fn room_of_an_abandoned_request_is_released_at_once() {
     }
     let mut given_up = 0;
     for round in 0..60_u64 {
-        let object = pod("shop", &format!("pod-{round}"), &format!("uid-{round}"));
+        let mut object = pod("shop", &format!("pod-{round}"), &format!("uid-{round}"));
+        // None is like another, so each needs a write.
+        object["spec"]["containers"][0]["resources"] = json!({"requests": {"cpu": format!("{}m", round + 1)}});
         let review = json!({"request": {"uid": "review", "operation": "CREATE", "namespace": "shop", "name": "pod",
             "resource": {"group": "", "version": "v1", "resource": "pods"}, "kind": {"kind": "Pod"},
             "userInfo": {"username": "ann"}, "object": object}})
@@ -902,7 +952,8 @@ async fn no_schedule_exceeds_a_bound_or_leaves_a_claim() {
         if runs.len() == 6 {
             stored += runs.join_next().await.unwrap().unwrap();
         }
-        runs.spawn(run(seed, Arc::clone(&made)));
+        let hard = if seed % 3 == 0 { MANY } else { HARD };
+        runs.spawn(run(seed, hard, Arc::clone(&made)));
     }
     // With some schedules nothing is stored, because the replicas are killed again and again.
     assert!(stored + runs.join_all().await.iter().sum::<usize>() > 0);
