@@ -17,7 +17,7 @@ use crate::random::token;
 /// As many spares are held as equal creates came within this time.
 const EXPECTED_FOR: Duration = Duration::from_millis(500);
 /// The maximum number of spares of one group.
-const MAX_SPARES: usize = 32;
+const MAX_SPARES: usize = 64;
 /// Longer than spares are of interest to whoever waits until none may be taken.
 const REMEMBERED_FOR: Duration = Duration::from_secs(60);
 /// The maximum number of groups of creates of a ledger that are observed.

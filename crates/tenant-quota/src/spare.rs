@@ -17,9 +17,10 @@ use crate::state::{Attempt, Key, State};
 /// How long after the beginning of the write that added it a spare may be taken.
 pub const USABLE: Duration = Duration::from_secs(1);
 
-/// Spares take at most this part of what a quota has left, and of the claims that a tenant may have, so that they are no reason
-/// to refuse others.
+/// Spares take at most this part of what a quota has left, so that they are no reason to refuse others.
 const PART: u64 = 16;
+/// Spares take at most this part of the claims that a tenant may still have.
+const PART_OF_CLAIMS: usize = 8;
 
 /// Before the name of a spare. No object's name contains it.
 const MARK: char = '/';
@@ -116,6 +117,6 @@ impl OpenLedger<'_> {
         let spares = spares.into_iter().find(fits).unwrap_or_default();
         let room = self.room(&like.key.namespace);
         let bytes = bytes_of(like).unwrap_or(MAX_CLAIM_BYTES);
-        spares.min(room.claims / PART as usize).min(room.bytes / PART as usize / bytes)
+        spares.min(room.claims / PART_OF_CLAIMS).min(room.bytes / PART_OF_CLAIMS / bytes)
     }
 }

@@ -307,8 +307,8 @@ fn spares_are_a_small_part_of_what_is_left() {
     };
     let none = ["pods=0 requests.cpu=0", "pods=0"];
     check(&none, "pods=1", 5, 5);
-    // A sixteenth of the claims that the namespace may have.
-    check(&none, "pods=1", 100, 32);
+    // An eighth of the claims that the namespace may have.
+    check(&none, "pods=1", 100, 64);
     check(&none, "pods=1 requests.cpu=1", 5, 5);
     check(&none, "pods=1 requests.cpu=3", 5, 2);
     check(&none, "pods=1 requests.cpu=13", 5, 0);
@@ -317,7 +317,7 @@ fn spares_are_a_small_part_of_what_is_left() {
     check(&["pods=0 requests.cpu=300", "pods=0"], "pods=1", 5, 5);
     // Usage that is not known.
     check(&["pods=0 requests.cpu=0", ""], "pods=1", 5, 0);
-    check(&none, &long_footprint(1500, 1), 100, 5);
+    check(&none, &long_footprint(1500, 1), 100, 10);
 }
 
 #[test]
