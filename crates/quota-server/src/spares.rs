@@ -62,7 +62,7 @@ struct Taken {
     due: Instant,
 }
 
-/// What a create found.
+/// The result of looking for a spare.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Found {
     Nothing,

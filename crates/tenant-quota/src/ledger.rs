@@ -142,7 +142,7 @@ impl<'p> OpenLedger<'p> {
     pub fn reserve(&mut self, request: &ReservationRequest) -> Verdict {
         let was = self.state.claims.get(&request.key).cloned();
         let was = was.as_ref();
-        if was.is_some_and(|claim| claim.entries.iter().any(|entry| entry.token == request.token)) {
+        if was.is_some_and(|claim| claim.has(&request.token)) {
             // An earlier write succeeded, but its response was lost.
             return Verdict::Granted;
         }

@@ -42,7 +42,7 @@ impl Key {
 }
 
 impl ReservationRequest {
-    /// What a spare reserves, without its name.
+    /// The reservation of a spare, without its name.
     pub fn spare(kind: &str, namespace: &str, footprint: &Arc<Footprint>) -> Self {
         Self {
             key: Key::new(kind, namespace, ""),
@@ -66,8 +66,7 @@ impl State {
     /// the spare then stays.
     pub fn replace_spare(&mut self, spare: &Key, by: &ReservationRequest) -> bool {
         let was = self.claims.get(&by.key);
-        let is_there = was.is_some_and(|claim| claim.entries.iter().any(|entry| entry.token == by.token));
-        if !is_there {
+        if !was.is_some_and(|claim| claim.has(&by.token)) {
             let Some(claim) = with_entry(was, by, MAX_ENTRIES) else { return false };
             self.claims.insert(by.key.clone(), claim);
         }

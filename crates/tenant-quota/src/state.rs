@@ -75,6 +75,13 @@ impl Key {
     }
 }
 
+impl Claim {
+    /// Returns true if an entry has this token: it was written, even if the response was lost.
+    pub fn has(&self, token: &str) -> bool {
+        self.entries.iter().any(|entry| entry.token == token)
+    }
+}
+
 impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}/{}", self.kind, self.namespace, self.name)
