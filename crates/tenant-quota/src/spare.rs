@@ -9,15 +9,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use headroom_core::amount::{Quantity, ResourceList};
+
 use crate::footprint::Footprint;
 use crate::ledger::{MAX_CLAIM_BYTES, MAX_ENTRIES, OpenLedger, Verdict, bytes_of, reserved, with_entry};
+use crate::plan::Node;
 use crate::reservation_request::ReservationRequest;
 use crate::state::{Attempt, Key, State};
 
 /// How long after the beginning of the write that added it a spare may be taken.
 pub const USABLE: Duration = Duration::from_secs(1);
 
-/// Spares take at most this part of what a quota has left, so that they are no reason to refuse others.
+/// All spares together take at most this part of what a quota has left, so that they are no reason to refuse others.
 const PART: u64 = 16;
 /// Spares take at most this part of the claims that a tenant may still have.
 const PART_OF_CLAIMS: usize = 8;
@@ -102,14 +105,28 @@ impl OpenLedger<'_> {
         let plan = self.plan;
         let nodes = plan.nodes_of(&like.key.namespace).into_iter().filter_map(|at| Some((at, plan.nodes.get(at)?)));
         let amounts: Vec<_> = nodes.map(|(at, node)| (at, node, reserved(&claim, node))).collect();
-        let held = &self.usage_with_claims;
+        // All spares together take the part: those that are there already count again for what they leave to others.
+        let in_spares = |at: usize, node: &Node| {
+            let mut sum = ResourceList::default();
+            let spares = self.state().claims.iter().filter(|(key, _)| key.is_spare());
+            for (_, spare) in spares.filter(|(key, _)| plan.nodes_of(&key.namespace).contains(&at)) {
+                sum.add_all(&reserved(spare, node));
+            }
+            sum
+        };
+        let mut amounts_at = Vec::new();
+        for (at, node, amounts) in &amounts {
+            let (held, in_spares) = (self.usage_with_claims.get(*at), in_spares(*at, node));
+            for (name, amount) in amounts.iter() {
+                let others = in_spares.get(name).map_or(Quantity::ZERO, |sum| sum.times_count(PART - 1));
+                let total = held.and_then(|held| held.get(name)).map(|held| held.plus(&others));
+                amounts_at.push((total, node.hard.get(name), amount));
+            }
+        }
         let fits = |spares: &usize| {
-            amounts.iter().all(|(at, node, amounts)| {
-                amounts.iter().all(|(name, amount)| {
-                    let held = held.get(*at).and_then(|held| held.get(name));
-                    let with = held.map(|held| held.plus(&amount.times_count(*spares as u64 * PART)));
-                    with.zip(node.hard.get(name)).is_some_and(|(with, hard)| with <= *hard)
-                })
+            amounts_at.iter().all(|(total, hard, amount)| {
+                let with = total.as_ref().map(|total| total.plus(&amount.times_count(*spares as u64 * PART)));
+                with.zip(*hard).is_some_and(|(with, hard)| with <= *hard)
             })
         };
         let spares = std::iter::successors(Some(wanted), |spares| Some(spares / 2)).take_while(|spares| *spares > 0);

@@ -321,6 +321,24 @@ fn spares_are_a_small_part_of_what_is_left() {
 }
 
 #[test]
+fn spares_that_are_added_again_and_again_stay_a_small_part_of_what_is_left() {
+    let plan = plan(&["team 1 - pods=1000 requests.cpu=1600"], &["shop 0", "web 0"]);
+    let mut ledger = OpenLedger::new(&plan, state(&["pods=200 requests.cpu=0"]));
+    for at in 0..20 {
+        let namespace = ["shop", "web"][at % 2];
+        let footprint = Arc::new(Footprint::read(&format!("pods=1 requests.cpu={}m", at + 1)).unwrap());
+        let like = ReservationRequest::spare("pods", namespace, &footprint);
+        let mut number = 0;
+        ledger.add_spares(&like, 8, &at.to_string(), || {
+            number += 1;
+            format!("{at}-{number}")
+        });
+    }
+    // A sixteenth of 800.
+    assert_eq!(ledger.state().claims.len(), 50);
+}
+
+#[test]
 fn a_create_that_took_a_spare_has_a_claim_in_its_place() {
     let plan = plan(&["team 1 - pods=1000"], &["shop 0"]);
     let mut ledger = OpenLedger::new(&plan, state(&["pods=5"]));
