@@ -393,7 +393,10 @@ async fn replicas_that_write_at_the_same_time_take_turns() {
         async move {
             for round in 0..40 {
                 let name = format!("pod-{writer}-{round}");
-                let object = pod("shop", &name, &name);
+                let mut object = pod("shop", &name, &name);
+                // None is like another, so each needs a write.
+                object["spec"]["containers"][0]["resources"] =
+                    json!({"requests": {"cpu": format!("{}m", 40 * writer + round + 1)}});
                 let answer = create(&replicas[chance.below(2)], &object).await;
                 assert_eq!(answer["allowed"], true, "{answer}");
                 assert!(server.store_pod(object, 1000));
