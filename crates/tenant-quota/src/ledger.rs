@@ -35,6 +35,8 @@ pub struct OpenLedger<'p> {
     state: State,
     /// By node: usage, plus what is claimed beyond it.
     pub(crate) usage_with_claims: Vec<ResourceList<'static>>,
+    /// By node: the part of it that spares hold.
+    pub(crate) in_spares: Vec<ResourceList<'static>>,
     max_entries: usize,
     max_claims: usize,
     /// What the claims take; none before it is needed.
@@ -103,16 +105,26 @@ impl<'p> OpenLedger<'p> {
     pub fn new(plan: &'p Plan, state: State) -> Self {
         let mut usage_with_claims = state.used.clone();
         usage_with_claims.resize(plan.nodes.len(), ResourceList::default());
-        let (max_entries, max_claims, blocking_claims) = (MAX_ENTRIES, MAX_CLAIMS, HashMap::new());
-        let mut ledger = Self { plan, usage_with_claims, state, max_entries, max_claims, loads: None, blocking_claims };
-        for (key, claim) in &ledger.state.claims {
-            for node in plan.nodes_of(&key.namespace) {
-                if let (Some(total), Some(node)) = (ledger.usage_with_claims.get_mut(node), plan.nodes.get(node)) {
-                    total.add_all(&reserved(claim, node));
+        let mut in_spares = vec![ResourceList::default(); plan.nodes.len()];
+        for (key, claim) in &state.claims {
+            for at in plan.nodes_of(&key.namespace) {
+                let Some(amounts) = plan.nodes.get(at).map(|node| reserved(claim, node)) else { continue };
+                add(&mut usage_with_claims, at, &amounts);
+                if key.is_spare() {
+                    add(&mut in_spares, at, &amounts);
                 }
             }
         }
-        ledger
+        Self {
+            plan,
+            state,
+            usage_with_claims,
+            in_spares,
+            max_entries: MAX_ENTRIES,
+            max_claims: MAX_CLAIMS,
+            loads: None,
+            blocking_claims: HashMap::new(),
+        }
     }
 
     /// Sets how many entries a key may have before they are merged.
@@ -197,13 +209,14 @@ impl<'p> OpenLedger<'p> {
         }
         self.blocking_claims.clear();
         for (at, growth) in growths {
-            if let Some(total) = self.usage_with_claims.get_mut(at) {
-                total.add_all(&growth);
+            add(&mut self.usage_with_claims, at, &growth);
+            if request.key.is_spare() {
+                add(&mut self.in_spares, at, &growth);
             }
         }
         self.state.claims.insert(request.key.clone(), now);
         if let Some(loads) = &mut self.loads {
-            loads.add(plan, &request.key.namespace, added);
+            loads.add(plan, &request.key, added);
         }
         Verdict::Granted
     }
@@ -211,8 +224,12 @@ impl<'p> OpenLedger<'p> {
     /// The room for claims that a request in a namespace finds.
     pub(crate) fn room(&mut self, namespace: &str) -> Load {
         let most = Load { claims: self.max_claims, bytes: MAX_BYTES };
-        let loads = self.loads.get_or_insert_with(|| Loads::of(self.plan, &self.state));
-        loads.room(self.plan, namespace, most)
+        let plan = self.plan;
+        self.loads().room(plan, namespace, most)
+    }
+
+    pub(crate) fn loads(&mut self) -> &Loads {
+        self.loads.get_or_insert_with(|| Loads::of(self.plan, &self.state))
     }
 
     /// The breach for bounds that grow but whose usage is unknown.
@@ -290,6 +307,12 @@ impl<'p> OpenLedger<'p> {
     }
 }
 
+fn add(totals: &mut [ResourceList<'static>], at: usize, amounts: &ResourceList<'static>) {
+    if let Some(total) = totals.get_mut(at) {
+        total.add_all(amounts);
+    }
+}
+
 /// The amounts that a claim adds to `used` at a node: the largest that may be stored, minus what is certainly counted.
 pub fn reserved(claim: &Claim, node: &Node) -> ResourceList<'static> {
     let footprints = || claim.entries.iter().flat_map(|entry| entry.footprints.iter());
@@ -311,7 +334,7 @@ pub fn base_of(stored: &Arc<Footprint>) -> Option<Arc<Footprint>> {
 }
 
 /// The upper bound of the bytes that a request adds to the ledger's text; none if they are too many.
-pub(crate) fn bytes_of(request: &ReservationRequest) -> Option<usize> {
+fn bytes_of(request: &ReservationRequest) -> Option<usize> {
     let key = encoding::escaped_length(&request.key.to_string());
     let entry = key + entry_bytes(&request.attempt.uid, request.pod.as_ref());
     let rest = MAX_CLAIM_BYTES.checked_sub(entry)?;

@@ -37,6 +37,8 @@ pub struct Loads {
     /// The roots of a ledger with several trees.
     roots: Vec<usize>,
     all: Load,
+    /// The part of all that spares take.
+    pub spares: Load,
     tenants: HashMap<Tenant, Load>,
 }
 
@@ -62,14 +64,17 @@ impl Loads {
             *lengths.entry(Arc::as_ptr(footprint)).or_insert_with(of_text)
         };
         for (key, claim) in &state.claims {
-            loads.add(plan, &key.namespace, Load { claims: 1, bytes: bytes_of(key, claim, &mut length) });
+            loads.add(plan, key, Load { claims: 1, bytes: bytes_of(key, claim, &mut length) });
         }
         loads
     }
 
-    pub fn add(&mut self, plan: &Plan, namespace: &str, load: Load) {
+    pub fn add(&mut self, plan: &Plan, key: &Key, load: Load) {
         self.all = self.all.plus(load);
-        for tenant in self.tenants_of(plan, namespace) {
+        if key.is_spare() {
+            self.spares = self.spares.plus(load);
+        }
+        for tenant in self.tenants_of(plan, &key.namespace) {
             let of_tenant = self.tenants.entry(tenant).or_default();
             *of_tenant = of_tenant.plus(load);
         }

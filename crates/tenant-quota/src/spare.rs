@@ -9,10 +9,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use headroom_core::amount::{Quantity, ResourceList};
+use headroom_core::amount::ResourceList;
 
 use crate::footprint::Footprint;
-use crate::ledger::{MAX_CLAIM_BYTES, MAX_ENTRIES, OpenLedger, Verdict, bytes_of, reserved, with_entry};
+use crate::ledger::{MAX_ENTRIES, OpenLedger, Verdict, reserved, with_entry};
 use crate::plan::Node;
 use crate::reservation_request::ReservationRequest;
 use crate::state::{Attempt, Key, State};
@@ -22,8 +22,6 @@ pub const USABLE: Duration = Duration::from_secs(1);
 
 /// All spares together take at most this part of what a quota has left, so that they are no reason to refuse others.
 const PART: u64 = 16;
-/// Spares take at most this part of the claims that a tenant may still have.
-const PART_OF_CLAIMS: usize = 8;
 
 /// Before the name of a spare. No object's name contains it.
 const MARK: char = '/';
@@ -88,7 +86,7 @@ impl OpenLedger<'_> {
         mut token: impl FnMut() -> String,
     ) -> Vec<Key> {
         let mut added = Vec::new();
-        for _ in 0..self.room_for_spares(like, wanted) {
+        while added.len() < wanted && self.has_room_for_spare(like) {
             let token = token();
             let key = Key { name: name(owner, &token), ..like.key.clone() };
             if self.reserve(&ReservationRequest { key: key.clone(), token, ..like.clone() }) != Verdict::Granted {
@@ -99,40 +97,21 @@ impl OpenLedger<'_> {
         added
     }
 
-    /// How many of the spares that are wanted leave most of what is left to others.
-    fn room_for_spares(&mut self, like: &ReservationRequest, wanted: usize) -> usize {
-        let Some(claim) = with_entry(None, like, MAX_ENTRIES) else { return 0 };
-        let plan = self.plan;
-        let nodes = plan.nodes_of(&like.key.namespace).into_iter().filter_map(|at| Some((at, plan.nodes.get(at)?)));
-        let amounts: Vec<_> = nodes.map(|(at, node)| (at, node, reserved(&claim, node))).collect();
-        // All spares together take the part: those that are there already count again for what they leave to others.
-        let in_spares = |at: usize, node: &Node| {
-            let mut sum = ResourceList::default();
-            let spares = self.state().claims.iter().filter(|(key, _)| key.is_spare());
-            for (_, spare) in spares.filter(|(key, _)| plan.nodes_of(&key.namespace).contains(&at)) {
-                sum.add_all(&reserved(spare, node));
-            }
-            sum
-        };
-        let mut amounts_at = Vec::new();
-        for (at, node, amounts) in &amounts {
-            let (held, in_spares) = (self.usage_with_claims.get(*at), in_spares(*at, node));
-            for (name, amount) in amounts.iter() {
-                let others = in_spares.get(name).map_or(Quantity::ZERO, |sum| sum.times_count(PART - 1));
-                let total = held.and_then(|held| held.get(name)).map(|held| held.plus(&others));
-                amounts_at.push((total, node.hard.get(name), amount));
-            }
-        }
-        let fits = |spares: &usize| {
-            amounts_at.iter().all(|(total, hard, amount)| {
-                let with = total.as_ref().map(|total| total.plus(&amount.times_count(*spares as u64 * PART)));
-                with.zip(*hard).is_some_and(|(with, hard)| with <= *hard)
+    /// Returns true if others keep most of what the quotas have left, and room for as many claims, in number and in length, as
+    /// all spares take.
+    fn has_room_for_spare(&mut self, like: &ReservationRequest) -> bool {
+        let (room, held) = (self.room(&like.key.namespace), self.loads().spares);
+        let Some(claim) = with_entry(None, like, MAX_ENTRIES) else { return false };
+        let leaves_most = |at: usize, node: &Node| {
+            reserved(&claim, node).iter().all(|(name, amount)| {
+                let of = |sums: &[ResourceList<'static>]| sums.get(at).and_then(|sums| sums.get(name)).cloned();
+                let Some((total, hard)) = of(&self.usage_with_claims).zip(node.hard.get(name)) else { return false };
+                let spares = of(&self.in_spares).map_or(amount.clone(), |spares| spares.plus(amount));
+                total.plus(amount).plus(&spares.times_count(PART - 1)) <= *hard
             })
         };
-        let spares = std::iter::successors(Some(wanted), |spares| Some(spares / 2)).take_while(|spares| *spares > 0);
-        let spares = spares.into_iter().find(fits).unwrap_or_default();
-        let room = self.room(&like.key.namespace);
-        let bytes = bytes_of(like).unwrap_or(MAX_CLAIM_BYTES);
-        spares.min(room.claims / PART_OF_CLAIMS).min(room.bytes / PART_OF_CLAIMS / bytes)
+        let plan = self.plan;
+        let mut nodes = plan.nodes_of(&like.key.namespace).into_iter().filter_map(|at| Some((at, plan.nodes.get(at)?)));
+        room.claims > held.claims && room.bytes > held.bytes && nodes.all(|(at, node)| leaves_most(at, node))
     }
 }

@@ -307,17 +307,17 @@ fn spares_are_a_small_part_of_what_is_left() {
     };
     let none = ["pods=0 requests.cpu=0", "pods=0"];
     check(&none, "pods=1", 5, 5);
-    // An eighth of the claims that the namespace may have.
-    check(&none, "pods=1", 100, 64);
+    // They count as claims of the namespace and of the quota too, so that is where room for as many is left.
+    check(&none, "pods=1", 300, 128);
     check(&none, "pods=1 requests.cpu=1", 5, 5);
-    check(&none, "pods=1 requests.cpu=3", 5, 2);
+    check(&none, "pods=1 requests.cpu=3", 5, 4);
     check(&none, "pods=1 requests.cpu=13", 5, 0);
     check(&["pods=0 requests.cpu=184", "pods=0"], "pods=1 requests.cpu=1", 5, 1);
     check(&["pods=0 requests.cpu=185", "pods=0"], "pods=1 requests.cpu=1", 5, 0);
     check(&["pods=0 requests.cpu=300", "pods=0"], "pods=1", 5, 5);
     // Usage that is not known.
     check(&["pods=0 requests.cpu=0", ""], "pods=1", 5, 0);
-    check(&none, &long_footprint(1500, 1), 100, 10);
+    check(&none, &long_footprint(1500, 1), 100, 21);
 }
 
 #[test]
@@ -336,6 +336,31 @@ fn spares_that_are_added_again_and_again_stay_a_small_part_of_what_is_left() {
     }
     // A sixteenth of 800.
     assert_eq!(ledger.state().claims.len(), 50);
+}
+
+#[test]
+fn spares_of_many_groups_leave_half_of_the_claims_to_others() {
+    let namespaces: Vec<String> = (0..64).map(|at| format!("shop-{at} 0")).collect();
+    let namespaces: Vec<&str> = namespaces.iter().map(String::as_str).collect();
+    let plan = plan(&["team 1 - pods=1000000"], &namespaces);
+    let longest = long_footprint(1500, 1);
+    for (footprint, expected) in [("pods=1", 256), (longest.as_str(), 42)] {
+        let mut ledger = OpenLedger::new(&plan, state(&["pods=0"]));
+        for round in 0..3 {
+            for at in 0..64 {
+                let footprint = Arc::new(Footprint::read(footprint).unwrap());
+                let like = ReservationRequest::spare("pods", &format!("shop-{at}"), &footprint);
+                let mut number = 0;
+                ledger.add_spares(&like, 16, &format!("{round}-{at}"), || {
+                    number += 1;
+                    format!("{round}-{at}-{number}")
+                });
+            }
+            // As another replica reads it.
+            ledger = OpenLedger::new(&plan, ledger.into_state());
+        }
+        assert_eq!(ledger.state().claims.len(), expected);
+    }
 }
 
 #[test]
