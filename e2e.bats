@@ -72,7 +72,7 @@ patched() {
   allowed
   says 'container nginx: cpu request set to 186m (usage of nginx:1.25 in this namespace over 7 days)'
   patched '"cpu":"186m"'
-  patched '"memory":"436Mi"'
+  patched '"memory":"418Mi"'
 }
 
 @test "outage: a pod is denied when the LimitRanges cannot be read, with the likely causes" {

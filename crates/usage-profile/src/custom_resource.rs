@@ -227,6 +227,18 @@ mod tests {
             .assert_eq(&serde_saphyr::to_string(&sample::profile().to_value()).unwrap());
     }
 
+    /// They are applied by hand, so the API server must accept them.
+    #[test]
+    fn usage_of_the_demo_has_all_required_fields() {
+        for text in
+            [include_str!("../../../test_data/usage/own.yaml"), include_str!("../../../test_data/usage/shop.yaml")]
+        {
+            let profile: Value = serde_saphyr::from_str(text).unwrap();
+            let spec: UsageProfileSpec = serde_json::from_value(profile["spec"].clone()).unwrap();
+            assert_eq!(spec.summary.images, 1);
+        }
+    }
+
     #[test]
     fn deployed_definition_is_up_to_date() {
         let deployed: Value =

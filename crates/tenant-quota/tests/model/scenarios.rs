@@ -143,9 +143,9 @@ fn spare() -> Scenario {
     }
 }
 
-/// A spare for a name that is used again, and updated.
+/// A spare for a name that is used again.
 fn spare_of_one_name() -> Scenario {
-    let requests = [(Create, 0, 1), (Create, 0, 1), (Update, 0, 2), (Create, 1, 1)];
+    let requests = [(Create, 0, 1), (Create, 0, 1), (Create, 1, 1)];
     Scenario {
         spare: Some((0, 1)),
         deletes: vec![0],
