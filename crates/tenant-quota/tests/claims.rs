@@ -307,7 +307,7 @@ fn spares_are_a_small_part_of_what_is_left() {
     };
     let none = ["pods=0 requests.cpu=0", "pods=0"];
     check(&none, "pods=1", 5, 5);
-    // They count as claims of the namespace and of the quota too, so that is where room for as many is left.
+    // Each takes room of the namespace and of its quota too, so after 128 of them there is room for 128 others.
     check(&none, "pods=1", 300, 128);
     check(&none, "pods=1 requests.cpu=1", 5, 5);
     check(&none, "pods=1 requests.cpu=3", 5, 4);

@@ -226,9 +226,22 @@ pub fn large() -> Vec<Scenario> {
         },
         tree(),
         overlap(),
-        Scenario { leaders: 2, terms: 2, lagging: true, ..spare() },
+        Scenario {
+            name: "spare, two leaders".to_owned(),
+            deliveries: vec![1, 1],
+            lost: false,
+            leaders: 2,
+            terms: 2,
+            lagging: true,
+            ..spare()
+        },
         spare_of_one_name(),
-        Scenario { spare: Some((0, 1)), ..overlap() },
+        Scenario {
+            name: "spare of overlapping quotas".to_owned(),
+            spare: Some((0, 1)),
+            deliveries: vec![1; 3],
+            ..overlap()
+        },
     ]
 }
 
