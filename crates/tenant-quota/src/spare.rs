@@ -85,8 +85,12 @@ impl OpenLedger<'_> {
         owner: &str,
         mut token: impl FnMut() -> String,
     ) -> Vec<Key> {
+        let Some(claim) = with_entry(None, like, MAX_ENTRIES) else { return Vec::new() };
+        let plan = self.plan;
+        let nodes = plan.nodes_of(&like.key.namespace).into_iter().filter_map(|at| Some((at, plan.nodes.get(at)?)));
+        let amounts: Vec<_> = nodes.map(|(at, node)| (at, node, reserved(&claim, node))).collect();
         let mut added = Vec::new();
-        while added.len() < wanted && self.has_room_for_spare(like) {
+        while added.len() < wanted && self.has_room_for_spare(&like.key.namespace, &amounts) {
             let token = token();
             let key = Key { name: name(owner, &token), ..like.key.clone() };
             if self.reserve(&ReservationRequest { key: key.clone(), token, ..like.clone() }) != Verdict::Granted {
@@ -98,20 +102,17 @@ impl OpenLedger<'_> {
     }
 
     /// Returns true if others keep most of what the quotas have left, and room for as many claims, in number and in length, as
-    /// all spares take.
-    fn has_room_for_spare(&mut self, like: &ReservationRequest) -> bool {
-        let (room, held) = (self.room(&like.key.namespace), self.loads().spares);
-        let Some(claim) = with_entry(None, like, MAX_ENTRIES) else { return false };
-        let leaves_most = |at: usize, node: &Node| {
-            reserved(&claim, node).iter().all(|(name, amount)| {
-                let of = |sums: &[ResourceList<'static>]| sums.get(at).and_then(|sums| sums.get(name)).cloned();
+    /// all spares take. The amounts are those of one spare, by node.
+    fn has_room_for_spare(&mut self, namespace: &str, amounts: &[(usize, &Node, ResourceList<'static>)]) -> bool {
+        let (room, held) = (self.room(namespace), self.loads().spares);
+        let leaves_most = |(at, node, amounts): &(usize, &Node, ResourceList<'static>)| {
+            amounts.iter().all(|(name, amount)| {
+                let of = |sums: &[ResourceList<'static>]| sums.get(*at).and_then(|sums| sums.get(name)).cloned();
                 let Some((total, hard)) = of(&self.usage_with_claims).zip(node.hard.get(name)) else { return false };
                 let spares = of(&self.in_spares).map_or(amount.clone(), |spares| spares.plus(amount));
                 total.plus(amount).plus(&spares.times_count(PART - 1)) <= *hard
             })
         };
-        let plan = self.plan;
-        let mut nodes = plan.nodes_of(&like.key.namespace).into_iter().filter_map(|at| Some((at, plan.nodes.get(at)?)));
-        room.claims > held.claims && room.bytes > held.bytes && nodes.all(|(at, node)| leaves_most(at, node))
+        room.claims > held.claims && room.bytes > held.bytes && amounts.iter().all(leaves_most)
     }
 }

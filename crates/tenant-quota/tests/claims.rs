@@ -291,18 +291,19 @@ fn the_size_of_all_claims_is_bounded() {
     assert!(bytes(&recounted) < MAX_BYTES + granted * 1024, "{}", bytes(&recounted));
 }
 
+/// Tokens of one owner.
+fn tokens() -> impl FnMut() -> String {
+    let mut numbers = 1..;
+    move || numbers.next().map_or_else(String::new, |number: u32| number.to_string())
+}
+
 #[test]
 fn spares_are_a_small_part_of_what_is_left() {
     let plan = plan(&["acme 1 - pods=1000000 requests.cpu=200", "team 1 0 pods=1000000"], &["shop 1", "web 0"]);
     let check = |used: &[&str], footprint: &str, wanted: usize, expected: usize| {
         let mut ledger = OpenLedger::new(&plan, state(used));
         let like = ReservationRequest::spare("pods", "shop", &Arc::new(Footprint::read(footprint).unwrap()));
-        let mut number = 0;
-        let token = || {
-            number += 1;
-            number.to_string()
-        };
-        let added = ledger.add_spares(&like, wanted, "owner", token);
+        let added = ledger.add_spares(&like, wanted, "owner", tokens());
         assert_eq!((added.len(), ledger.state().claims.len()), (expected, expected), "{used:?} {footprint} {wanted}");
     };
     let none = ["pods=0 requests.cpu=0", "pods=0"];
@@ -328,11 +329,7 @@ fn spares_that_are_added_again_and_again_stay_a_small_part_of_what_is_left() {
         let namespace = ["shop", "web"][at % 2];
         let footprint = Arc::new(Footprint::read(&format!("pods=1 requests.cpu={}m", at + 1)).unwrap());
         let like = ReservationRequest::spare("pods", namespace, &footprint);
-        let mut number = 0;
-        ledger.add_spares(&like, 8, &at.to_string(), || {
-            number += 1;
-            format!("{at}-{number}")
-        });
+        ledger.add_spares(&like, 8, &at.to_string(), tokens());
     }
     // A sixteenth of 800.
     assert_eq!(ledger.state().claims.len(), 50);
@@ -350,11 +347,7 @@ fn spares_of_many_groups_leave_half_of_the_claims_to_others() {
             for at in 0..64 {
                 let footprint = Arc::new(Footprint::read(footprint).unwrap());
                 let like = ReservationRequest::spare("pods", &format!("shop-{at}"), &footprint);
-                let mut number = 0;
-                ledger.add_spares(&like, 16, &format!("{round}-{at}"), || {
-                    number += 1;
-                    format!("{round}-{at}-{number}")
-                });
+                ledger.add_spares(&like, 16, &format!("{round}-{at}"), tokens());
             }
             // As another replica reads it.
             ledger = OpenLedger::new(&plan, ledger.into_state());
