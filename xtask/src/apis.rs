@@ -8,7 +8,7 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use regex::Regex;
 
-const TABLE: &str = "crates/dryrun/src/kinds/api_lifecycle.txt";
+const TABLE: &str = "crates/objects/src/kinds/api_lifecycle.txt";
 
 /// Kinds of the API server that are not in `k8s.io/api`.
 const OTHERS: &str = "\

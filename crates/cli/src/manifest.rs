@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 
 use headroom_kube::shell::quoted_path;
 
-pub use headroom_dryrun::manifest::{Malformed, Manifest, Origin, documents, read_each, read_text};
+pub use headroom_objects::manifest::{Malformed, Manifest, Origin, documents, read_each, read_text};
 
 /// Why manifests cannot be read.
 #[derive(Debug, thiserror::Error)]

@@ -25,8 +25,8 @@ use headroom_core::verdict::Violation;
 use headroom_core::{Context, Decision, FetchedObjects, Request, Settings};
 use serde_json::{Value, json};
 
-use crate::clock;
-use crate::cluster_reader::{ClusterReader, ReadError};
+use headroom_objects::clock;
+use headroom_objects::cluster_reader::{ClusterReader, ReadError};
 
 pub use bounds::{CheckedBound, Edge};
 pub use evaluation::{

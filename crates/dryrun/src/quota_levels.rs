@@ -6,7 +6,7 @@ use headroom_core::amount::Quantity;
 use headroom_core::sort::{by_text, order};
 use serde_json::Value;
 
-use crate::kinds::metadata;
+use headroom_objects::kinds::metadata;
 
 /// The bound and usage of a quota under one name, such as `requests.cpu`.
 #[derive(Debug, Clone, PartialEq, Eq)]

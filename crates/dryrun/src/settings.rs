@@ -7,8 +7,8 @@ use headroom_core::json::Document;
 use headroom_core::settings::SettingsError;
 use serde_json::{Value, json};
 
-use crate::kinds::metadata;
-use crate::manifest::{self, Manifest, documents};
+use headroom_objects::kinds::metadata;
+use headroom_objects::manifest::{self, Manifest, documents};
 
 /// The settings in a text that came from `file`. The error is one line, and names the file.
 pub fn in_text(file: &Path, text: &str) -> Result<Value, String> {

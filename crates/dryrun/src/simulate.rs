@@ -14,9 +14,9 @@ use serde_json::{Value, json};
 pub use effect::{Change, Effect, Effects, QuotaEffect, Simulation, ValueChange};
 pub use subjects::{KINDS, Subject, Subjects};
 
-use crate::cluster_reader::{ClusterReader, Overlay};
 use crate::evaluate::tenant_quotas::TENANT_QUOTA;
-use crate::kinds::metadata;
+use headroom_objects::cluster_reader::{ClusterReader, Overlay};
+use headroom_objects::kinds::metadata;
 
 /// Puts a change where it would be. A quota that is there keeps its usage; a new one is counted.
 pub fn put(mut object: Value, cluster: &mut Overlay) -> Result<(), String> {

@@ -6,11 +6,11 @@
 use headroom_core::Request;
 use headroom_core::json::Document;
 use headroom_core::verdict::announced;
-use headroom_dryrun::cluster_reader::{ClusterReader, List, ReadError};
 use headroom_dryrun::evaluate;
 use headroom_fixtures::cluster::Cluster;
 use headroom_fixtures::host_call::answering;
 use headroom_fixtures::{conformance, request, scenario, workspace_file};
+use headroom_objects::cluster_reader::{ClusterReader, List, ReadError};
 use serde_json::{Value, json};
 
 /// The objects of a cluster unchanged, without the defaults that a dry run adds to files.

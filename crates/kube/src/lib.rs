@@ -35,4 +35,4 @@ pub mod shell;
 pub mod signals;
 
 pub use api_path::ApiPath;
-pub use headroom_dryrun::clock;
+pub use headroom_objects::clock;

@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, HashMap};
 
 use headroom_core::request::kinds::PodKind;
-use headroom_dryrun::cluster_reader::{ClusterReader, Kept, List, ReadError};
-use headroom_dryrun::kinds::{ApiKind, metadata};
+use headroom_objects::cluster_reader::{ClusterReader, Kept, List, ReadError};
+use headroom_objects::kinds::{ApiKind, metadata};
 use serde_json::Value;
 
 /// By namespace and name, or why a list of all is not to be had.

@@ -1,7 +1,7 @@
 //! Events about quotas, which `kubectl describe` shows.
 
 use headroom_core::truncate::on_one_line;
-use headroom_dryrun::kinds::metadata;
+use headroom_objects::kinds::metadata;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 

@@ -182,7 +182,7 @@ async fn is_as_counted(replica: &Replica, key: &Key) -> bool {
     let Some((collection, _)) = replica.counter.look(key) else { return false };
     let live = match replica.api.get(&collection.object(key)).await {
         Ok(object) => {
-            let uid = headroom_dryrun::kinds::metadata(&object, "uid").to_owned();
+            let uid = headroom_objects::kinds::metadata(&object, "uid").to_owned();
             let Some(version) = revision_of(&object) else { return false };
             Some((uid, version))
         }

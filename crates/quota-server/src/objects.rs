@@ -60,7 +60,7 @@ pub fn namespace_of(ledger: &str) -> Option<&str> {
 }
 
 pub fn name_of(object: &Value) -> &str {
-    headroom_dryrun::kinds::metadata(object, "name")
+    headroom_objects::kinds::metadata(object, "name")
 }
 
 /// An object of a ledger by its name, with what it keeps if that can be read.

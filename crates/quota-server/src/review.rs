@@ -8,7 +8,7 @@ use std::time::Duration;
 use headroom_core::json::{Document, Node};
 use headroom_core::quota::charged_names::RESOURCE_CLAIMS;
 use headroom_core::request::Request;
-use headroom_dryrun::kinds::labels_of;
+use headroom_objects::kinds::labels_of;
 use headroom_tenant_quota::ledger::{OpenLedger, Refusal};
 use headroom_tenant_quota::reservation_request::{self, RequestError, ReservationRequest};
 use headroom_tenant_quota::state::Key;

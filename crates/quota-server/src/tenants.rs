@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use headroom_core::amount::Quantity;
 use headroom_core::cluster::resource_quota::ResourceQuota;
 use headroom_core::json::Document;
-use headroom_dryrun::kinds::{labels_of, metadata};
+use headroom_objects::kinds::{labels_of, metadata};
 use headroom_tenant_quota::label_selector::Labels;
 use headroom_tenant_quota::message::Consumers;
 use headroom_tenant_quota::tenant_quota::{NEVER_CHARGED, TenantQuota, read_spec};

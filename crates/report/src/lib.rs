@@ -30,7 +30,7 @@ pub mod log;
 
 use std::path::Path;
 
-use headroom_dryrun::manifest::Origin;
+use headroom_objects::manifest::Origin;
 
 pub use clean::{clean, markdown_cell};
 pub use color::Paint;

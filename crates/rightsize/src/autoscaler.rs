@@ -9,8 +9,8 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::owners::WorkloadRef;
-use headroom_dryrun::cluster_reader::{ClusterReader, Kept, ReadError};
-use headroom_dryrun::kinds::{ApiKind, metadata};
+use headroom_objects::cluster_reader::{ClusterReader, Kept, ReadError};
+use headroom_objects::kinds::{ApiKind, metadata};
 
 /// A target that is a share of the requests.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

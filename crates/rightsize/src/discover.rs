@@ -8,7 +8,7 @@ use std::fmt;
 
 use serde_json::Value;
 
-use headroom_dryrun::kinds::metadata;
+use headroom_objects::kinds::metadata;
 use headroom_sources::port_forward::Target;
 
 /// A Service that looks like a store.

@@ -4,7 +4,7 @@
 //! aliases, merge keys, two objects of one name) is refused with its line. After each edit the text is read again, and
 //! must say what it said before and the new amounts.
 
-pub use headroom_dryrun::manifest::yaml_spans;
+pub use headroom_objects::manifest::yaml_spans;
 mod target;
 mod verify;
 

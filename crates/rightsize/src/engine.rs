@@ -31,9 +31,9 @@ use super::quota_effect::{self, Charge, QuotaEffect};
 use super::reason::Reason;
 use super::recommendation::{self, Measurements, Recommendation, Why};
 use super::workload::{Container, CurrentRequest, Evidence, ResourceAdvice, SetBy, Severity, Workload};
-use headroom_dryrun::cluster_reader::{ClusterReader, ReadError};
 use headroom_dryrun::evaluate::request as review;
-use headroom_dryrun::kinds::{ApiKind, metadata};
+use headroom_objects::cluster_reader::{ClusterReader, ReadError};
+use headroom_objects::kinds::{ApiKind, metadata};
 
 /// What the recommendations of all workloads have in common.
 pub struct Engine<'s> {

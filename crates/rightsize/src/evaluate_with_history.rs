@@ -10,9 +10,9 @@ use headroom_core::{Context, Decision, Evaluation, FetchedObjects, Request, Sett
 use serde_json::Value;
 
 use super::recommendation;
-use headroom_dryrun::cluster_reader::{ClusterReader, ReadError};
 use headroom_dryrun::evaluate;
 use headroom_kube::clock;
+use headroom_objects::cluster_reader::{ClusterReader, ReadError};
 
 /// Hands a request, the cluster's objects, and the settings to `answer`; returns the answer, and what could not be read for
 /// it. The error is one line.

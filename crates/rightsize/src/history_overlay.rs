@@ -11,8 +11,8 @@ use headroom_usage_profile::custom_resource::NAMESPACE;
 use headroom_usage_profile::{Histories, History, Images, Share};
 use serde_json::Value;
 
-use headroom_dryrun::cluster_reader::{ClusterReader, List, ReadError};
-use headroom_dryrun::kinds::ApiKind;
+use headroom_objects::cluster_reader::{ClusterReader, List, ReadError};
+use headroom_objects::kinds::ApiKind;
 
 /// A container with a history.
 pub struct Container<'c> {

@@ -7,16 +7,16 @@ mod classify;
 mod running;
 mod top_owner;
 
-use headroom_dryrun::manifest::Origin;
+use headroom_objects::manifest::Origin;
 use serde_json::{Value, json};
 
 use self::classify::Classifier;
 pub use self::running::Running;
 use super::autoscaler::{self, Autoscalers};
 use super::owners::{Pods, WorkloadRef};
-use headroom_dryrun::cluster_reader::{ClusterReader, Kept, ReadError};
 use headroom_dryrun::evaluate::request;
-use headroom_dryrun::kinds::{ApiKind, metadata};
+use headroom_objects::cluster_reader::{ClusterReader, Kept, ReadError};
+use headroom_objects::kinds::{ApiKind, metadata};
 
 /// A workload whose containers get recommendations.
 #[derive(Debug, Clone)]
@@ -172,7 +172,7 @@ impl Inventory {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use headroom_dryrun::cluster_reader::{Folder, List, Overlay};
+    use headroom_objects::cluster_reader::{Folder, List, Overlay};
     fn owned(kind: &str, api: &str, name: &str, owner: Option<(&str, &str, &str)>, more: Value) -> Value {
         let owners: Vec<Value> = owner
             .into_iter()

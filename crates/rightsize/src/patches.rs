@@ -7,7 +7,7 @@ use std::fmt;
 use std::path::Path;
 
 use headroom_core::amount::{Quantity, Requirement};
-use headroom_dryrun::kinds::{ApiKind, metadata};
+use headroom_objects::kinds::{ApiKind, metadata};
 use headroom_report::Page;
 use serde_json::{Map, Value, json};
 

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use headroom_core::timestamp::Timestamp;
 use headroom_core::truncate::{on_one_line, shortened};
-use headroom_dryrun::kinds::metadata;
+use headroom_objects::kinds::metadata;
 use serde::Serialize;
 use serde_json::Value;
 

@@ -1,6 +1,6 @@
 //! What admission changed in an object, line by line.
 
-use headroom_dryrun::manifest::yaml;
+use headroom_objects::manifest::yaml;
 use serde::Serialize;
 use serde_json::Value;
 

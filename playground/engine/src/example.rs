@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use headroom_dryrun::manifest::{self, yaml};
+use headroom_objects::manifest::{self, yaml};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 

@@ -1,7 +1,7 @@
 //! The documents of the panels as they were read last: of texts that are read again after each key, only the document that changed is
 //! parsed again. Parsing is half of an evaluation.
 
-use headroom_dryrun::manifest::documents::{Parsed, parse};
+use headroom_objects::manifest::documents::{Parsed, parse};
 
 #[derive(Debug, Default)]
 pub struct Memo {

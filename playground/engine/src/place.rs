@@ -1,6 +1,6 @@
 //! The line that a problem is about.
 
-use headroom_dryrun::manifest::yaml_spans;
+use headroom_objects::manifest::yaml_spans;
 
 /// The line of the field that a problem of settings names in its first backticks, as far as the text has it; the first
 /// line if it has none of it.

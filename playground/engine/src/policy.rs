@@ -1,7 +1,7 @@
 //! The settings of the page as the policy objects that have them, to be applied to a cluster.
 
-use headroom_dryrun::manifest::{documents, yaml};
 use headroom_dryrun::settings;
+use headroom_objects::manifest::{documents, yaml};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 

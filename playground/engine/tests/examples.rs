@@ -160,7 +160,7 @@ fn the_policies_are_those_that_are_deployed_with_the_settings() {
     let answer = manifest("mutateTemplates: true\nquotas: {mode: warn}\n");
     let text = answer["ok"].as_str().unwrap();
     let policies: Vec<Value> =
-        headroom_dryrun::manifest::documents::read(text).into_iter().map(|read| read.unwrap().1).collect();
+        headroom_objects::manifest::documents::read(text).into_iter().map(|read| read.unwrap().1).collect();
     let settings: Vec<&Value> = policies.iter().map(|policy| &policy["spec"]["settings"]).collect();
     assert_eq!(
         settings,

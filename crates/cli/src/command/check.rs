@@ -12,10 +12,10 @@ use std::path::PathBuf;
 use anyhow::bail;
 use clap::{ArgGroup, ValueEnum};
 use headroom_core::truncate::count_of;
-use headroom_dryrun::cluster_reader::ClusterReader;
 use headroom_dryrun::evaluate::{PodsAt, Verdict, bounds_first};
-use headroom_dryrun::kinds::{ApiKind, labels_of, metadata};
-use headroom_dryrun::manifest::Manifest;
+use headroom_objects::cluster_reader::ClusterReader;
+use headroom_objects::kinds::{ApiKind, labels_of, metadata};
+use headroom_objects::manifest::Manifest;
 use headroom_report::{Exit, Page, Paint, complain, github, junit, sarif};
 
 use super::cluster_args::{Opened, Target};

@@ -7,7 +7,7 @@ mod text;
 
 use clap::ValueEnum;
 use headroom_dryrun::evaluate::{Evaluation, Verdict, bounds_first};
-use headroom_dryrun::manifest::Manifest;
+use headroom_objects::manifest::Manifest;
 use headroom_report::{Exit, Page, Paint};
 use serde_json::Value;
 

@@ -5,7 +5,7 @@ use std::io;
 use std::path::PathBuf;
 
 use anyhow::bail;
-use headroom_dryrun::manifest::Manifest;
+use headroom_objects::manifest::Manifest;
 
 use crate::manifest::{self, ManifestError};
 

@@ -1,6 +1,6 @@
 //! Advice on the permissions that a forbidden read needs.
 
-use headroom_dryrun::cluster_reader::ReadError;
+use headroom_objects::cluster_reader::ReadError;
 
 /// Words an error; if the API server forbids the read, with the role to bind.
 pub fn advised(error: ReadError, all_namespaces: bool) -> String {

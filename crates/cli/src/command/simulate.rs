@@ -13,11 +13,11 @@ use std::path::PathBuf;
 
 use anyhow::{anyhow, bail};
 use clap::{ArgGroup, ValueEnum};
-use headroom_dryrun::cluster_reader::folder::in_namespace;
 use headroom_dryrun::evaluate;
-use headroom_dryrun::kinds::{labels_of, metadata};
-use headroom_dryrun::manifest::Manifest;
 use headroom_dryrun::simulate::{Change, Effects, Simulation, Subjects, put, report};
+use headroom_objects::cluster_reader::folder::in_namespace;
+use headroom_objects::kinds::{labels_of, metadata};
+use headroom_objects::manifest::Manifest;
 use headroom_report::progress::Progress;
 use headroom_report::{Exit, Page, Paint};
 use serde_json::Value;

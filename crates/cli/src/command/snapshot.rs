@@ -13,11 +13,11 @@ use std::sync::Arc;
 use anyhow::bail;
 use headroom_core::cluster::usage::profile_layout::{API_VERSION, KIND};
 use headroom_core::truncate::count_of;
-use headroom_dryrun::cluster_reader::{ClusterReader, List, Overlay, ReadError};
 use headroom_dryrun::evaluate::tenant_quotas::TENANT_QUOTA;
-use headroom_dryrun::kinds::{ApiKind, SNAPSHOT, metadata};
 use headroom_dryrun::recording::redact::Redaction;
 use headroom_dryrun::simulate::unread;
+use headroom_objects::cluster_reader::{ClusterReader, List, Overlay, ReadError};
+use headroom_objects::kinds::{ApiKind, SNAPSHOT, metadata};
 use headroom_report::list_writer::{Form, ListWriter, is_enough};
 use headroom_report::progress::Progress;
 use headroom_report::{Exit, Page, complain};
@@ -444,7 +444,7 @@ fn is_running(object: &Value) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use headroom_dryrun::cluster_reader::Folder;
+    use headroom_objects::cluster_reader::Folder;
 
     /// A cluster in which the namespace `evil` has any number of Events, which the API server lists before those of `shop`.
     struct Flooded;

@@ -30,7 +30,7 @@ impl Quotas {
         let mut quotas = BTreeMap::new();
         for object in objects {
             let spec = read_quota(&object).map_err(|problem| {
-                format!("tenant quota {}: {problem}", headroom_dryrun::kinds::metadata(&object, "name"))
+                format!("tenant quota {}: {problem}", headroom_objects::kinds::metadata(&object, "name"))
             })?;
             let list = |field: &str| amounts(object.pointer(&format!("/status/{field}")));
             let (used, reserved) = (list("used"), list("reserved"));

@@ -23,7 +23,7 @@ use kube::Client;
 use serde_json::Value;
 
 pub use self::error::ClusterError;
-use headroom_dryrun::kinds::metadata;
+use headroom_objects::kinds::metadata;
 use headroom_sources::cluster_id::{ClusterId, KUBE_SYSTEM};
 
 use super::manifest::MANAGER;

@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 
 use headroom_core::json::Node;
 use headroom_core::plan::estimate_targets::CHOICE;
-use headroom_dryrun::kinds::metadata;
 use headroom_kube::ApiPath;
 use headroom_kube::api_client::{ApiClient, value};
 use headroom_kube::watch::{Seen, follow};
+use headroom_objects::kinds::metadata;
 use headroom_usage_profile::RestrictedNamespaces;
 use serde_json::Value;
 use tokio::sync::watch;

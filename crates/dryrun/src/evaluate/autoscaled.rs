@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 use super::evaluation::Reason;
 use super::{evaluate, request};
-use crate::cluster_reader::ClusterReader;
-use crate::kinds::{ApiKind, metadata};
+use headroom_objects::cluster_reader::ClusterReader;
+use headroom_objects::kinds::{ApiKind, metadata};
 
 pub fn is_autoscaler(kind: &ApiKind) -> bool {
     kind.group == "autoscaling" && kind.kind == "HorizontalPodAutoscaler"
@@ -68,7 +68,7 @@ pub fn evaluate_target(autoscaler: &Value, settings: &str, cluster: &mut dyn Clu
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cluster_reader::{Folder, Overlay};
+    use headroom_objects::cluster_reader::{Folder, Overlay};
 
     fn check(most: u64, expected: &[&str]) {
         let mut folder = Folder::default();

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::pod_templates::PodTemplate;
 use super::validation::{pod_spec, resources_in};
-use crate::kinds::ApiKind;
+use headroom_objects::kinds::ApiKind;
 
 const BYTES: [&str; 3] = ["memory", "ephemeral-storage", "storage"];
 

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::bounds::CheckedBound;
 use super::request;
-use crate::kinds::{ApiKind, metadata};
+use headroom_objects::kinds::{ApiKind, metadata};
 
 /// The evaluation of one object.
 #[derive(Debug, Clone)]

@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::kinds::{ApiKind, lifecycle, metadata};
+use headroom_objects::kinds::{ApiKind, lifecycle, metadata};
 
 /// Pods of one template.
 #[derive(Debug, Clone, PartialEq)]

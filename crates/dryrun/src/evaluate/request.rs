@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::kinds::{ApiKind, metadata};
+use headroom_objects::kinds::{ApiKind, metadata};
 
 /// No real request has it. Equal to no object's own, which would make it an audit scanner's request.
 pub const UID: &str = "00000000-0000-4000-8000-000000000000";

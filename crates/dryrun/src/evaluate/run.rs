@@ -13,9 +13,9 @@ use super::byte_warnings::byte_warnings;
 use super::evaluation::{Charge, Evaluation, Operation, Reason, Topic, Verdict, Warning};
 use super::pod_templates::{self, PodsAt};
 use super::{autoscaled, evaluate, kubectl_apply, request, tenant_quotas, validation};
-use crate::cluster_reader::folder::in_namespace;
-use crate::cluster_reader::{ClusterReader, Overlay};
-use crate::kinds::{ApiKind, lifecycle, metadata};
+use headroom_objects::cluster_reader::folder::in_namespace;
+use headroom_objects::cluster_reader::{ClusterReader, Overlay};
+use headroom_objects::kinds::{ApiKind, lifecycle, metadata};
 
 /// A run over several objects.
 pub struct Run {

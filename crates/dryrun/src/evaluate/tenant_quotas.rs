@@ -19,10 +19,10 @@ use serde_json::{Value, json};
 
 use super::evaluation::{Amount, Charge};
 use super::request;
-use crate::clock;
-use crate::cluster_reader::folder::amounts;
-use crate::cluster_reader::{ClusterReader, Overlay, quota_status};
-use crate::kinds::{labels_of, metadata};
+use headroom_objects::clock;
+use headroom_objects::cluster_reader::folder::amounts;
+use headroom_objects::cluster_reader::{ClusterReader, Overlay, quota_status};
+use headroom_objects::kinds::{labels_of, metadata};
 
 pub const TENANT_QUOTA: (&str, &str) = ("headroom.dev/v1alpha1", "TenantQuota");
 
@@ -321,7 +321,7 @@ fn list(amounts: Option<&Value>) -> ResourceList<'static> {
 mod tests {
     use super::super::{Evaluation, Run, Verdict};
     use super::*;
-    use crate::cluster_reader::folder::{Folder, in_namespace};
+    use headroom_objects::cluster_reader::folder::{Folder, in_namespace};
 
     fn tenant_quota(name: &str, parent: Option<&str>, pods: &str, status: Value) -> Value {
         json!({"apiVersion": "headroom.dev/v1alpha1", "kind": "TenantQuota", "metadata": {"name": name},

@@ -13,7 +13,7 @@ use headroom_tenant_quota::tenant_quota::TenantQuota;
 use serde_json::{Map, Value};
 
 use super::pod_templates::PodTemplate;
-use crate::kinds::{ApiKind, lifecycle, metadata};
+use headroom_objects::kinds::{ApiKind, lifecycle, metadata};
 
 /// At most this many problems are named.
 const MAX: usize = 64;

@@ -12,8 +12,8 @@ use headroom_core::annotations::limit_ranger::LIMIT_RANGER;
 use headroom_core::plan::estimate_targets::CHOICE;
 use serde_json::{Value, json};
 
-use crate::cluster_reader::without_bookkeeping;
 use crate::evaluate::Exchange;
+use headroom_objects::cluster_reader::without_bookkeeping;
 
 /// The values that were left out so far, with their numbers. Of each there are two hashes, because some are whole manifests.
 #[derive(Debug, Default)]

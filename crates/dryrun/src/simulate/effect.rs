@@ -9,11 +9,11 @@ use headroom_core::sort::{by_text, order};
 use serde_json::Value;
 
 use super::subjects::{Subject, Subjects};
-use crate::cluster_reader::{ClusterReader, Overlay};
 use crate::evaluate::tenant_quotas::{self, TENANT_QUOTA};
 use crate::evaluate::{self, Evaluation, Reason, Verdict, Warning, request};
-use crate::kinds::ApiKind;
 use crate::quota_levels::{QuotaKey, QuotaLevel, QuotaLevels};
+use headroom_objects::cluster_reader::{ClusterReader, Overlay};
+use headroom_objects::kinds::ApiKind;
 
 /// A simulation of which the first half is done: things as they are.
 pub struct Simulation {

@@ -6,9 +6,9 @@ use headroom_core::annotations::OURS;
 use headroom_core::annotations::limit_ranger::LIMIT_RANGER;
 use serde_json::{Value, json};
 
-use crate::cluster_reader::{ClusterReader, List};
 use crate::evaluate::{self, ContainerValues, SetBy, request};
-use crate::kinds::{ApiKind, metadata};
+use headroom_objects::cluster_reader::{ClusterReader, List};
+use headroom_objects::kinds::{ApiKind, metadata};
 
 /// Everything to look at, and what could not be.
 #[derive(Debug, Default)]

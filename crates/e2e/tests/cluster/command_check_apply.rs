@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use headroom_dryrun::cluster_reader::{Folder, Overlay};
 use headroom_dryrun::evaluate::Run;
 use headroom_e2e::cluster::{Cluster, resource};
 use headroom_e2e::control_plane::{Controllers, InTreePlugins};
+use headroom_objects::cluster_reader::{Folder, Overlay};
 use kube::api::{Api, DynamicObject, Patch, PatchParams};
 use serde_json::{Value, json};
 

@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::workload::Workload;
-use headroom_dryrun::cluster_reader::{Folder, Overlay};
 use headroom_dryrun::evaluate::{Verdict, evaluate};
+use headroom_objects::cluster_reader::{Folder, Overlay};
 use headroom_usage::observed::{Kill, Observed};
 
 /// 2026-11-22T12:00:00Z

@@ -8,8 +8,8 @@ use super::running::Running;
 use super::top_owner::TopOwners;
 use super::{Entry, Inventory, TEMPLATES};
 use crate::owners::{Owner, Owners, Pods, WorkloadRef, comes_and_goes};
-use headroom_dryrun::cluster_reader::{ClusterReader, without_bookkeeping};
-use headroom_dryrun::kinds::{ApiKind, metadata};
+use headroom_objects::cluster_reader::{ClusterReader, without_bookkeeping};
+use headroom_objects::kinds::{ApiKind, metadata};
 
 /// What may become a workload when all is read.
 #[derive(Default)]

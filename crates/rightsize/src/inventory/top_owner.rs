@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::Entry;
 use crate::owners::{MAX_CHAIN, Owner, WorkloadRef};
-use headroom_dryrun::cluster_reader::ClusterReader;
+use headroom_objects::cluster_reader::ClusterReader;
 
 /// The tops of the chains of owners; each object above a workload is read once.
 #[derive(Default)]

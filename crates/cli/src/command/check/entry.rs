@@ -1,7 +1,7 @@
 //! The result for one object, or for one document that cannot be read, as all outputs show it.
 
 use headroom_dryrun::evaluate::{Evaluation, Operation, Topic, Verdict};
-use headroom_dryrun::manifest::Origin;
+use headroom_objects::manifest::Origin;
 use serde::Serialize;
 
 use crate::manifest::ManifestError;

@@ -2,7 +2,7 @@
 //! chosen, since anybody may give a Service such a name.
 
 use anyhow::bail;
-use headroom_dryrun::cluster_reader::ClusterReader as _;
+use headroom_objects::cluster_reader::ClusterReader as _;
 use headroom_report::{ask, complain, terminal};
 use headroom_rightsize::discover::{self, Candidate, USUAL_NAMESPACES};
 use headroom_sources::port_forward;

@@ -3,9 +3,9 @@
 
 use anyhow::{anyhow, bail};
 use headroom_core::image::ImageName;
-use headroom_dryrun::cluster_reader::ClusterReader;
-use headroom_dryrun::cluster_reader::folder::in_namespace;
-use headroom_dryrun::kinds::{ApiKind, labels_of};
+use headroom_objects::cluster_reader::ClusterReader;
+use headroom_objects::cluster_reader::folder::in_namespace;
+use headroom_objects::kinds::{ApiKind, labels_of};
 use headroom_report::progress::Progress;
 use headroom_rightsize::inventory::{Entry, Inventory, makes_pods};
 use headroom_rightsize::owners::{Owner, WorkloadRef};

@@ -5,8 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use headroom_dryrun::cluster_reader::folder::in_namespace;
-use headroom_dryrun::manifest::Manifest;
+use headroom_objects::cluster_reader::folder::in_namespace;
+use headroom_objects::manifest::Manifest;
 use headroom_report::Exit;
 use headroom_report::complain;
 

@@ -7,7 +7,7 @@ pub mod folder;
 mod kept;
 mod masks;
 pub mod overlay;
-pub(crate) mod quota_status;
+pub mod quota_status;
 
 use std::fmt;
 
