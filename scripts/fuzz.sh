@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Fuzzes for FUZZ_SECONDS (60) in all, spread over the targets: those named, or each file in fuzz/src/bin.
+# Fuzzes for FUZZ_SECONDS (60) in all, spread over the targets: those named, or each file in tests/fuzz/src/bin.
 #
 # The flags are what libFuzzer asks of a compiler (coverage of every edge, and of comparisons), and every stable rustc
-# accepts them. A target starts from fuzz/corpus/<target>, uses fuzz/dictionaries/<target>.dict where there is one, and
+# accepts them. A target starts from tests/fuzz/corpus/<target>, uses tests/fuzz/dictionaries/<target>.dict where there is one, and
 # keeps new inputs in the target directory. A failing input is kept there too, and its path is printed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -13,7 +13,7 @@ say() { printf 'fuzz: %s\n' "$*" >&2; }
 scripts/setup-debian.sh c++
 
 if [ $# = 0 ]; then
-  for file in fuzz/src/bin/*.rs; do set -- "$@" "$(basename "$file" .rs)"; done
+  for file in tests/fuzz/src/bin/*.rs; do set -- "$@" "$(basename "$file" .rs)"; done
 fi
 each=$(((${FUZZ_SECONDS:-60} + $# - 1) / $#))
 target_dir=${CARGO_TARGET_DIR:-target}/fuzz
@@ -23,7 +23,7 @@ triple=$(rustc -vV | sed -n 's/^host: //p')
 RUSTFLAGS="-C passes=sancov-module -C llvm-args=-sanitizer-coverage-level=4 \
   -C llvm-args=-sanitizer-coverage-inline-8bit-counters -C llvm-args=-sanitizer-coverage-pc-table \
   -C llvm-args=-sanitizer-coverage-trace-compares --cfg fuzzing" \
-  cargo build --release --locked --manifest-path fuzz/Cargo.toml --bins --target "$triple" --target-dir "$target_dir"
+  cargo build --release --locked --manifest-path tests/fuzz/Cargo.toml --bins --target "$triple" --target-dir "$target_dir"
 
 for name; do
   learnt=$target_dir/corpus/$name
@@ -32,8 +32,8 @@ for name; do
   mkdir -p "$learnt"
   options=(-max_total_time="$each" -timeout=30 -rss_limit_mb=2048 -max_len=8192 -print_final_stats=1
     -artifact_prefix="$target_dir/$name-failed-")
-  [ -f "fuzz/dictionaries/$name.dict" ] && options+=(-dict="fuzz/dictionaries/$name.dict")
-  [ -d "fuzz/corpus/$name" ] && folders+=("fuzz/corpus/$name")
+  [ -f "tests/fuzz/dictionaries/$name.dict" ] && options+=(-dict="tests/fuzz/dictionaries/$name.dict")
+  [ -d "tests/fuzz/corpus/$name" ] && folders+=("tests/fuzz/corpus/$name")
   say "$name: $each seconds"
   "$target_dir/$triple/release/$name" "${options[@]}" "${folders[@]}" >"$log" 2>&1 \
     || { tail -n 40 "$log" >&2; say "$name failed; full output in $log"; exit 1; }

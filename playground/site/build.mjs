@@ -28,7 +28,7 @@ const built = await Promise.all([
   build({ ...common, entryPoints: ["src/worker.ts", "src/style.css"] }),
 ]);
 cpSync("src/index.html", join(folder, "index.html"));
-cpSync("../../design/logo.svg", join(folder, "icon.svg"));
+cpSync("../design/logo.svg", join(folder, "icon.svg"));
 for (const file of ["engine_bg.wasm", "examples.json"]) cpSync(join("engine", file), join(folder, file));
 writeFileSync(join(folder, "licences.txt"), licences(built.flatMap(({ metafile }) => Object.keys(metafile.inputs))));
 

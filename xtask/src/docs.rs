@@ -319,7 +319,8 @@ fn expected_messages() -> Result<String> {
 fn check_tests(pages: &[Page], shell: &Shell, faults: &mut Faults) -> Result<usize> {
     const PAGE: &str = "docs/src/concepts/tenants.md";
     let page = pages.iter().find(|page| page.path == PAGE).with_context(|| format!("{PAGE} is not there"))?;
-    let listed = run("git", &["ls-files", "--cached", "--others", "--exclude-standard", "*.rs", "conformance/*.json"])?;
+    let listed =
+        run("git", &["ls-files", "--cached", "--others", "--exclude-standard", "*.rs", "tests/conformance/*.json"])?;
     let (sources, cases): (Vec<&str>, Vec<&str>) =
         listed.lines().filter(|file| Path::new(file).exists()).partition(|file| file.ends_with(".rs"));
     let sources = sources.into_iter().map(read).collect::<Result<Vec<String>>>()?.join("\n");

@@ -151,7 +151,7 @@ fn check_identity() -> Result<()> {
     let known = identities()?;
     let files = run("git", &["ls-files", "*.md", "*.yaml", "*.yml", "*.toml", "*.txt", "*.sh", ".github/CODEOWNERS"])?;
     let is_searched = |file: &&str| {
-        let is_test = ["crates/", "tests/", "conformance/", "test_data/", "playground/", "examples/"];
+        let is_test = ["crates/", "tests/", "test_data/", "playground/", "docs/examples/"];
         !is_test.iter().any(|folder| file.starts_with(folder)) && !file.contains("/charts/headroom/ci/")
     };
     let texts: Vec<(&str, String)> =
@@ -395,7 +395,7 @@ fn artifacthub_branch(commit: &str) -> Result<String> {
     let link = Regex::new(r"\]\(([A-Za-z][A-Za-z0-9_./-]*)\)")?;
     let readme = blob(&format!("{}\n", link.replace_all(&readme, format!("]({url}/blob/v{version}/$1)"))))?;
     let (package, repository) =
-        (blob(&format!("{package}\n"))?, blob(&format!("{}\n", show("artifacthub-repo.yml")?))?);
+        (blob(&format!("{package}\n"))?, blob(&format!("{}\n", show("deploy/artifacthub-repo.yml")?))?);
     // The repository's file at the top, each package in a folder of its own.
     let headroom = tree(&format!("100644 blob {package}\tartifacthub-pkg.yml\n100644 blob {readme}\tREADME.md\n"))?;
     let policies = tree(&format!("040000 tree {headroom}\theadroom\n"))?;

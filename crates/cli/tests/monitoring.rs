@@ -188,12 +188,13 @@ fn alerts_and_dashboard_use_metrics_that_exist() {
 
 #[test]
 fn the_dashboard_has_the_colors_of_the_design() {
-    let (dashboard, tokens) = (read("deploy/charts/headroom/files/dashboard.json"), read("design/tokens.css"));
+    let (dashboard, tokens) =
+        (read("deploy/charts/headroom/files/dashboard.json"), read("playground/design/tokens.css"));
     let colors = Regex::new(r#""color": "([^"]+)""#).unwrap();
     let colors: BTreeSet<&str> = colors.captures_iter(&dashboard).map(|found| found.get(1).unwrap().as_str()).collect();
     assert!(!colors.is_empty());
     for color in colors {
-        assert!(color.starts_with('#') && tokens.contains(color), "design/tokens.css has no {color}");
+        assert!(color.starts_with('#') && tokens.contains(color), "playground/design/tokens.css has no {color}");
     }
 }
 

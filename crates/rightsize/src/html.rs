@@ -25,12 +25,12 @@ use super::workload::{Container, ResourceAdvice, Severity, Workload};
 
 /// The design that the playground has too, and what only the report needs.
 const STYLE: &str = concat!(
-    include_str!("../../../design/tokens.css"),
-    include_str!("../../../design/components.css"),
+    include_str!("../../../playground/design/tokens.css"),
+    include_str!("../../../playground/design/components.css"),
     include_str!("html/page.css")
 );
 const SCRIPT: &str = include_str!("html/page.js");
-const LOGO: &str = include_str!("../../../design/logo.svg");
+const LOGO: &str = include_str!("../../../playground/design/logo.svg");
 
 const CPU_AND_MEMORY: [Resource; 2] = [Resource::Cpu, Resource::Memory];
 

@@ -140,14 +140,14 @@ pub fn all(
 fn shop(read: &mut impl FnMut(&str) -> Result<String, String>) -> Result<Example, String> {
     let mut texts = |files: &[&str]| -> Result<String, String> {
         let texts: Vec<String> =
-            files.iter().map(|file| read(&format!("examples/shop/{file}"))).collect::<Result<_, _>>()?;
+            files.iter().map(|file| read(&format!("docs/examples/shop/{file}"))).collect::<Result<_, _>>()?;
         Ok(texts.join("---\n"))
     };
     let mut panels = BTreeMap::new();
     panels.insert(Panel::Objects, texts(&["app/cache.yaml", "app/migrate.yaml", "app/web.yaml"])?);
     let mut around: BTreeMap<Panel, Vec<Value>> = BTreeMap::new();
     for read in manifest::documents::read(&texts(&["cluster/namespace.yaml", "cluster/running.yaml"])?) {
-        let (_, object) = read.map_err(|(line, problem)| format!("examples/shop: line {line}: {problem}"))?;
+        let (_, object) = read.map_err(|(line, problem)| format!("docs/examples/shop: line {line}: {problem}"))?;
         around.entry(panel_of(&object)).or_default().push(object);
     }
     for (panel, objects) in &around {

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::support::*;
 
-const SHOP: [&str; 5] = ["check", "-f", "examples/shop/app", "--cluster-dir", "examples/shop/cluster"];
+const SHOP: [&str; 5] = ["check", "-f", "docs/examples/shop/app", "--cluster-dir", "docs/examples/shop/cluster"];
 
 #[test]
 fn all_output_formats_agree() {
@@ -135,13 +135,13 @@ fn what_fails_the_check_is_chosen() {
     let check = |files: &[&str], expected: [i32; 5]| {
         for (fail_on, code) in ["never", "rejected", "pods-blocked", "warning", "not-checked"].into_iter().zip(expected)
         {
-            let arguments = ["check", "--cluster-dir", "examples/shop/cluster", "--fail-on", fail_on, "-f"];
+            let arguments = ["check", "--cluster-dir", "docs/examples/shop/cluster", "--fail-on", fail_on, "-f"];
             assert_eq!(headroom(&root(), &[&arguments, files].concat()).code, code, "{files:?} {fail_on}");
         }
     };
-    check(&["examples/shop/app/cache.yaml"], [0, 1, 1, 1, 1]);
-    check(&["examples/shop/app/migrate.yaml", "examples/shop/app/web.yaml"], [0, 0, 1, 1, 1]);
-    check(&["examples/shop/app/migrate.yaml"], [0, 0, 0, 0, 0]);
+    check(&["docs/examples/shop/app/cache.yaml"], [0, 1, 1, 1, 1]);
+    check(&["docs/examples/shop/app/migrate.yaml", "docs/examples/shop/app/web.yaml"], [0, 0, 1, 1, 1]);
+    check(&["docs/examples/shop/app/migrate.yaml"], [0, 0, 0, 0, 0]);
 }
 
 #[test]
@@ -149,7 +149,7 @@ fn objects_can_come_from_standard_input() {
     let input = "# from kustomize\n---\n".to_owned() + &pod("a", "{}").replace(", namespace: shop", "");
     let said = headroom_reading(
         &root(),
-        &["check", "-f", "-", "-n", "shop", "--cluster-dir", "examples/shop/cluster"],
+        &["check", "-f", "-", "-n", "shop", "--cluster-dir", "docs/examples/shop/cluster"],
         &input,
     );
     assert_eq!(said.code, 0, "{}", said.err);

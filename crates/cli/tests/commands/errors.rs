@@ -42,7 +42,7 @@ fn shop() -> TempDir {
     for file in files {
         let to = folder.path().join(file);
         fs::create_dir_all(to.parent().unwrap()).unwrap();
-        fs::copy(root().join("examples/shop").join(file), to).unwrap();
+        fs::copy(root().join("docs/examples/shop").join(file), to).unwrap();
     }
     folder
 }

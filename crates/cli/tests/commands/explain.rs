@@ -7,7 +7,7 @@ fn manifests_are_explained() {
     for form in ["text", "json", "yaml"] {
         let said = headroom(
             &root(),
-            &["explain", "-f", "examples/shop/app", "--cluster-dir", "examples/shop/cluster", "-o", form],
+            &["explain", "-f", "docs/examples/shop/app", "--cluster-dir", "docs/examples/shop/cluster", "-o", form],
         );
         assert_eq!((said.code, said.err.as_str()), (1, ""), "{form}");
         snapshot(&format!("explain.{form}"), &said.out);
@@ -18,7 +18,7 @@ fn manifests_are_explained() {
 fn an_existing_object_is_explained_without_its_own_usage() {
     let said = headroom(
         &root(),
-        &["explain", "db-0", "deployment/web", "-n", "shop", "--cluster-dir", "examples/shop/cluster"],
+        &["explain", "db-0", "deployment/web", "-n", "shop", "--cluster-dir", "docs/examples/shop/cluster"],
     );
     assert_eq!((said.code, said.err.as_str()), (0, ""));
     snapshot("explain-live.text", &said.out);
@@ -70,7 +70,7 @@ fn totals_of_pods_and_claims_have_bounds_too() {
 
 #[test]
 fn missing_objects_are_reported() {
-    let said = headroom(&root(), &["explain", "gone", "-n", "shop", "--cluster-dir", "examples/shop/cluster"]);
+    let said = headroom(&root(), &["explain", "gone", "-n", "shop", "--cluster-dir", "docs/examples/shop/cluster"]);
     let expected = "error: pod \"gone\" not found in namespace \"shop\"; there is pod/db-0, pod/web-7d4b9c6f5-2xkqv, \
                     pod/web-7d4b9c6f5-9jzrt\n";
     assert_eq!((said.code, said.err.as_str()), (2, expected));

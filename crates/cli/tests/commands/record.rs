@@ -25,7 +25,8 @@ fn replay(folder: &Path, name: &str) -> Value {
 fn a_recording_is_replayed_by_the_policy() {
     let to = tempfile::tempdir().unwrap();
     let recording = to.path().to_str().unwrap();
-    let arguments = ["record", "-f", "examples/shop/app", "--cluster-dir", "examples/shop/cluster", "--to", recording];
+    let arguments =
+        ["record", "-f", "docs/examples/shop/app", "--cluster-dir", "docs/examples/shop/cluster", "--to", recording];
     let said = headroom(&root(), &arguments);
     assert_eq!((said.code, said.err.as_str()), (0, ""));
     snapshot("record.text", &said.out.replace(recording, "report"));

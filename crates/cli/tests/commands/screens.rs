@@ -42,8 +42,8 @@ fn commands_that_read_a_cluster_fit_the_terminal() {
     ] {
         check(name, &here(), &format!("{command} {WORLD}"), code, str::to_owned);
     }
-    let shop = "--cluster-dir examples/shop/cluster";
-    check("simulate", &root(), &format!("simulate -f examples/shop/tighter.yaml {shop}"), 1, str::to_owned);
+    let shop = "--cluster-dir docs/examples/shop/cluster";
+    check("simulate", &root(), &format!("simulate -f docs/examples/shop/tighter.yaml {shop}"), 1, str::to_owned);
 }
 
 #[test]
@@ -56,7 +56,7 @@ fn the_other_commands_fit_the_terminal() {
     let command = format!("snapshot -n shop --cluster-dir {} -o cluster.json", world.display());
     check("snapshot", folder.path(), &command, 0, str::to_owned);
 
-    let shop = root().join("examples/shop");
+    let shop = root().join("docs/examples/shop");
     let (app, cluster) = (shop.join("app/cache.yaml"), shop.join("cluster"));
     let command = format!("record -f {} --cluster-dir {} --to report", app.display(), cluster.display());
     check("record", folder.path(), &command, 0, str::to_owned);

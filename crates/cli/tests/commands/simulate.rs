@@ -9,7 +9,15 @@ fn tighter_limits_are_shown_in_every_output_format() {
     for form in ["table", "json", "yaml"] {
         let said = headroom(
             &root(),
-            &["simulate", "-f", "examples/shop/tighter.yaml", "--cluster-dir", "examples/shop/cluster", "-o", form],
+            &[
+                "simulate",
+                "-f",
+                "docs/examples/shop/tighter.yaml",
+                "--cluster-dir",
+                "docs/examples/shop/cluster",
+                "-o",
+                form,
+            ],
         );
         assert_eq!((said.code, said.err.as_str()), (1, ""), "{form}");
         snapshot(&format!("simulate.{form}"), &said.out);

@@ -6,11 +6,11 @@
 
 use libfuzzer_sys::fuzz_target;
 
-#[path = "../../../crates/core/tests/core/entry.rs"]
+#[path = "../../../../crates/core/tests/core/entry.rs"]
 mod entry;
-#[path = "../../../crates/core/tests/core/harness.rs"]
+#[path = "../../../../crates/core/tests/core/harness.rs"]
 mod harness;
-#[path = "../../../crates/core/tests/core/quota/rollouts"]
+#[path = "../../../../crates/core/tests/core/quota/rollouts"]
 mod rollouts {
     pub mod comparison;
     pub mod deployment;
