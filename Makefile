@@ -7,7 +7,6 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 HOST := $(TARGET)/debug/headroom-host
 XTASK := $(TARGET)/debug/xtask
 KWCTL ?= $(shell command -v kwctl || echo $(HOST))
-REQUESTS := test_data/requests
 
 # `make test` and `make ci` lint the crates of the workspace while they build them for the tests, so that everything else is built
 # once, for both. clippy-driver is clippy's compiler; cargo clippy gives it the same arguments.
@@ -16,7 +15,7 @@ test ci: LINTING := RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS=-Dwarnings
 
 .PHONY: help
 help:
-	@echo "make demo               sends six admission requests to the policy and explains the answers"
+	@echo "make demo               six admission requests, and what the policy does with each"
 	@echo "make test               every test without a cluster: formats, lints, crates, wasm end to end, budgets"
 	@echo "make policy.wasm        the policy;  annotated-policy.wasm: with its metadata, ready for kwctl push"
 	@echo "make e2e-tests          e2e.bats on kwctl, or on our own host if kwctl is not installed"
@@ -37,7 +36,7 @@ help:
 	@echo "make fmt lint clean"
 
 policy.wasm: $(SOURCES) scripts/build-wasm.sh scripts/wasm-toolchain.sh
-	scripts/build-wasm.sh $@
+	@scripts/build-wasm.sh $@
 
 annotated-policy.wasm: policy.wasm policy-metadata.yaml $(wildcard README.md) | host
 	$(KWCTL) annotate -m policy-metadata.yaml $(patsubst %,-u %,$(wildcard README.md)) -o $@ policy.wasm
@@ -217,24 +216,10 @@ budgets: policy.wasm host
 
 # The demo must build fast for new users: its host has only an interpreter, which builds in a tenth of the time of wasmtime.
 # A test compares the two.
-DEMO_HOST := $(TARGET)/demo/headroom-host
 .PHONY: demo
 demo: policy.wasm
-	cargo build --locked --package headroom-testkit --no-default-features --features interpreter --bin headroom-host --profile demo
-	$(DEMO_HOST) annotate -m policy-metadata.yaml -o $(TARGET)/demo/policy.wasm policy.wasm
-	$(DEMO_HOST) demo $(TARGET)/demo/policy.wasm \
-	  $(patsubst %,--cluster %,$(wildcard test_data/context/* test_data/demo/*)) \
-	  $(REQUESTS)/pod-create-plain.json \
-	  $(REQUESTS)/pod-create-invalid-after-default-limit.json \
-	  $(REQUESTS)/statefulset-create-request-above-default-limit.json
-	$(DEMO_HOST) demo $(TARGET)/demo/policy.wasm \
-	  --cluster test_data/context/LimitRange.json --cluster test_data/context/Namespace.json \
-	  --cluster test_data/nearly-full/ResourceQuota.yaml \
-	  $(REQUESTS)/pod-create-job-owned.json \
-	  $(REQUESTS)/deployment-create.json
-	$(DEMO_HOST) demo $(TARGET)/demo/policy.wasm --settings-json '{"estimates": {"namespace": "headroom", "replayTime": "2026-11-21T06:00:00Z"}}' \
-	  $(patsubst %,--cluster %,$(wildcard test_data/context/* test_data/demo/*) test_data/usage/own.yaml) \
-	  $(REQUESTS)/pod-create-plain.json
+	@cargo build --locked --package headroom-testkit --no-default-features --features interpreter --bin headroom-host --profile demo
+	@$(TARGET)/demo/headroom-host demo
 
 # Records the session files of e2e.bats from the requests and objects of test_data. Needed if the policy reads other objects.
 .PHONY: sessions

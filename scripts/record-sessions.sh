@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 
 host=${HOST:-${CARGO_TARGET_DIR:-target}/debug/headroom-host}
 clusters=()
-for file in test_data/context/* test_data/demo/*; do clusters+=(--cluster "$file"); done
+for file in test_data/context/* test_data/demo/limit-range-default.yaml; do clusters+=(--cluster "$file"); done
 
 # The moment at which histories are read, so that they do not age.
 now='{"estimates": {"namespace": "headroom", "replayTime": "2026-11-21T06:00:00Z"}}'

@@ -8,13 +8,13 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::PathBuf;
 
 use headroom_core::cluster::usage::{ProfileKey, profile_layout::key_of};
 use headroom_core::image::ImageName;
 use headroom_fixtures::cluster::Cluster;
 use headroom_fixtures::conformance::{Admission, Case, Check, cases};
 use headroom_fixtures::host_call::CallbackRequest;
+use headroom_fixtures::request;
 use headroom_testkit::admission::AdmissionRequest;
 use headroom_testkit::built;
 use serde_json::{Map, Value, json};
@@ -160,20 +160,18 @@ fn estimates_are_those_of_the_design_and_of_the_retired_plugin() {
     }
 }
 
-/// The settings and the files that `make demo` gives to the policy last.
+/// The last scene of `make demo` is the first again, with a history.
 #[test]
 fn the_demo_estimates_from_usage() {
-    let makefile = fs::read_to_string(built::workspace_file("Makefile")).unwrap();
-    let settings = makefile.split("--settings-json '").nth(1).and_then(|rest| rest.split('\'').next()).unwrap();
-    let settings: Value = serde_json::from_str(settings).unwrap();
-    assert!(makefile.contains("$(wildcard test_data/context/* test_data/demo/*) test_data/usage/own.yaml)"));
-    let folders = ["test_data/context", "test_data/demo"].map(built::workspace_file);
-    let files = folders.iter().flat_map(|folder| fs::read_dir(folder).unwrap()).map(|file| file.unwrap().path());
-    let files: Vec<PathBuf> = files.chain([built::workspace_file("test_data/usage/own.yaml")]).collect();
-    let mut cluster = Cluster::from_files(&files).unwrap();
-    let request = fs::read_to_string(built::workspace_file("test_data/requests/pod-create-plain.json")).unwrap();
-    let request = AdmissionRequest::from_json(&request).unwrap();
-    let response = Runner::Native.evaluate(&request, &settings, &mut cluster);
+    let story = fs::read_to_string(built::workspace_file("test_data/demo/story.yaml")).unwrap();
+    let scenes: Vec<Value> = serde_yaml::from_str(&story).unwrap();
+    let (first, last) = (scenes.first().unwrap(), scenes.last().unwrap());
+    assert_eq!((scenes.len(), &first["object"]), (6, &last["object"]));
+    let files = last["cluster"].as_array().unwrap().iter().map(|file| built::workspace_file(file.as_str().unwrap()));
+    let mut cluster = Cluster::from_files(files).unwrap();
+    let request = request::for_object("CREATE", &last["object"], None, "");
+    let request = AdmissionRequest::from_value(request).unwrap();
+    let response = Runner::Native.evaluate(&request, &last["settings"], &mut cluster);
     let warnings = response.warnings.unwrap_or_default().join("\n");
     for resource in ["cpu", "memory"] {
         assert!(warnings.contains(&format!("container nginx: {resource} request set to ")), "{warnings}");

@@ -9,7 +9,6 @@ mod annotate;
 mod artifacthub;
 #[cfg(feature = "compiler")]
 mod bench;
-mod changes;
 mod demo;
 mod inspect;
 mod run;
