@@ -7,7 +7,6 @@ use std::path::Path;
 
 use headroom_testkit::built;
 use headroom_testkit::metadata::Metadata;
-use serde::Deserialize;
 use serde_json::Value;
 
 /// A block of YAML in README.md or below docs/src.
@@ -19,8 +18,7 @@ struct Block {
 }
 
 fn documents(place: &str, yaml: &str) -> Vec<Value> {
-    let documents = serde_yaml::Deserializer::from_str(yaml).map(Value::deserialize);
-    documents.map(|document| document.unwrap_or_else(|error| panic!("{place}: {error}"))).collect()
+    serde_saphyr::from_multiple(yaml).unwrap_or_else(|error| panic!("{place}: {error}"))
 }
 
 fn pages(folder: &Path, found: &mut Vec<(String, String)>) {

@@ -15,5 +15,4 @@ mod hostile;
 mod properties;
 mod reads;
 mod runner;
-mod scenarios;
 mod settings_reference;

@@ -112,7 +112,7 @@ fn documented_defaults_are_the_defaults() {
     let mut count = 0;
     for row in rows() {
         let Some(default) = only_code(&row.default) else { continue };
-        let value: Value = serde_yaml::from_str(default).unwrap();
+        let value: Value = serde_saphyr::from_str(default).unwrap();
         let mut settings = with(&row.setting, &value);
         settings["estimates"]["namespace"] = json!("headroom");
         assert_eq!(read(&settings), untouched, "{settings}");

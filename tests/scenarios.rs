@@ -1,13 +1,23 @@
-//! The scenarios: typical cases, one YAML file for each.
+//! The scenarios: a test for each file of `tests/scenarios`, natively and in the built wasm.
+
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may stop on data it cannot read")]
+
+#[path = "policy/runner.rs"]
+mod runner;
+
+use std::process::ExitCode;
 
 use headroom_core::Request;
 use headroom_core::json::Document;
 use headroom_core::verdict::announced;
-use headroom_fixtures::scenario::{self, Expected, Scenario};
+use headroom_fixtures::scenario::{Expected, Scenario, test_each};
 use headroom_testkit::admission::AdmissionRequest;
+use runner::Runner;
 use serde_json::Value;
 
-use crate::runner::Runner;
+fn main() -> ExitCode {
+    test_each(|scenario| Runner::both().iter().for_each(|runner| check(scenario, runner)))
+}
 
 fn check(scenario: &Scenario, runner: &Runner) {
     let name = &scenario.name;
@@ -33,13 +43,5 @@ fn check(scenario: &Scenario, runner: &Runner) {
     }
     for (annotation, text) in annotations {
         assert_eq!(pod["metadata"]["annotations"][annotation], *text, "{name}");
-    }
-}
-
-#[test]
-fn scenarios_hold_natively_and_in_the_wasm() {
-    let runners = Runner::both();
-    for scenario in scenario::all() {
-        runners.iter().for_each(|runner| check(&scenario, runner));
     }
 }
