@@ -22,7 +22,7 @@ pub struct Situation {
     pub profiles: Vec<Value>,
     pub autoscalers: Vec<Value>,
     /// Kinds that cannot be read, with the host's error.
-    pub failing: BTreeMap<&'static str, &'static str>,
+    pub failing: BTreeMap<String, String>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -133,7 +133,7 @@ impl Situation {
 
     pub fn answer(&self, kind: &str, namespace: &str, name: &str) -> Result<String, String> {
         if let Some(problem) = self.failing.get(kind) {
-            return Err((*problem).to_owned());
+            return Err(problem.clone());
         }
         match kind {
             "Namespace" => Ok(self.namespace.to_string()),
@@ -173,11 +173,6 @@ impl Outcome {
     /// An annotation of the object.
     pub fn annotation(&self, name: &str) -> Option<&str> {
         self.object["metadata"]["annotations"][name].as_str()
-    }
-
-    /// Whether only the objects were read that every pod needs.
-    pub fn read_no_more_than_usual(&self) -> bool {
-        self.reads.iter().all(|(kind, _, _)| kind == "LimitRange" || kind == "ResourceQuota")
     }
 
     /// The number of profiles that were read.
