@@ -2,14 +2,16 @@
 //!
 //! The core only lists the lookups it needs, as data in a fixed order; a shell performs them.
 
-pub mod autoscaler;
 pub mod devices;
-pub mod limit_range;
-pub mod lookup;
 pub mod problem;
+
+pub mod limit_range;
 pub mod resource_quota;
 pub mod tenant_quota;
 pub mod usage;
+
+pub mod autoscaler;
+pub mod lookup;
 
 use std::rc::Rc;
 

@@ -11,13 +11,15 @@
 //! [InitialResources](https://github.com/kubernetes/design-proposals-archive/blob/main/autoscaling/initial-resources.md)
 //! was designed to do.
 
-mod caps;
-mod explanation;
-mod fit_to_limits;
-mod from_history;
 pub mod history;
 pub mod history_lookup;
 mod oom;
+
+mod explanation;
+
+mod caps;
+mod fit_to_limits;
+mod from_history;
 
 use std::borrow::Cow;
 use std::fmt::{self, Write as _};
@@ -25,7 +27,7 @@ use std::fmt::{self, Write as _};
 use crate::amount::{Family, Quantity, Requirement};
 use crate::cluster::Context;
 use crate::cluster::autoscaler::{Autoscaler, Owner};
-use crate::cluster::usage::{Resource, workload};
+use crate::cluster::usage::Resource;
 use crate::image::ImageName;
 use crate::json::{Malformed, Node};
 use crate::limit_rules::Range;
@@ -77,7 +79,7 @@ pub fn make<'d>(
     settings: &Settings<'d>,
 ) -> Result<Estimates<'d>, Malformed> {
     let mut made = Estimates::default();
-    let workload = workload::of(request);
+    let workload = request.workload_name();
     let owners = if context.autoscalers.is_empty() { Vec::new() } else { owners(request, pod)? };
     for targets in targets.chunk_by(|one, other| one.container == other.container) {
         let container = targets.first().and_then(|target| pod.containers.get(target.container));

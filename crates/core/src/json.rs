@@ -12,9 +12,10 @@
 
 mod bytes;
 mod escape;
+mod table;
+
 mod malformed;
 mod scan;
-mod table;
 
 use std::borrow::Cow;
 use std::fmt;

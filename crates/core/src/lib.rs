@@ -1,9 +1,12 @@
 //! The decision as a pure function: request + context + settings in, decision out.
 //!
-//! Nothing here uses a Kubernetes client, a clock, a file or the host: all inputs and outputs are data. The modules, in
-//! reading order:
+//! Nothing here uses a Kubernetes client, a clock, a file or the host: all inputs and outputs are data. The modules are in
+//! reading order: each uses only those above it.
 
 #![deny(clippy::float_arithmetic, clippy::print_stdout, clippy::print_stderr)]
+
+pub mod sort;
+pub mod truncate;
 
 pub mod json;
 
@@ -11,7 +14,6 @@ pub mod amount;
 pub mod glob;
 pub mod image;
 pub mod nearest;
-pub mod sort;
 pub mod timestamp;
 
 pub mod cluster;
@@ -20,16 +22,17 @@ pub mod well_known;
 pub mod settings;
 
 pub mod request;
-pub mod truncate;
+
+pub mod limit_rules;
 
 pub mod annotations;
-pub mod limit_rules;
 
 pub mod plan;
 
 pub mod defaults;
-pub mod estimate;
 pub mod limits;
+
+pub mod estimate;
 pub mod quota;
 
 pub mod fill;
@@ -39,6 +42,7 @@ pub mod patch;
 pub mod verdict;
 
 mod decide;
+
 pub mod evaluation;
 
 #[cfg(test)]

@@ -7,16 +7,20 @@
 //! See <https://kubernetes.io/docs/concepts/policy/resource-quotas/>.
 
 mod breach;
-mod charge;
 pub mod charged_names;
-mod limited_resources;
-mod near_limit;
+
 mod pods;
-mod required_values;
-mod room;
 pub mod scope;
 pub mod stored;
 mod usage;
+
+mod charge;
+mod required_values;
+
+mod limited_resources;
+mod near_limit;
+mod room;
+
 pub mod workload;
 
 use crate::amount::{Quantity, ResourceList, ResourceName};

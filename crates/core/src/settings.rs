@@ -3,11 +3,13 @@
 //! Settings are read again for every request, because a policy host creates a new instance for each; so reading `{}`
 //! costs next to nothing, and the rest is borrowed from the text.
 
+mod reader;
+
 mod estimates;
 mod quotas;
-mod reader;
-mod rule;
 mod selector;
+
+mod rule;
 
 use std::borrow::Cow;
 use std::fmt;

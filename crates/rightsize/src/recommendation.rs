@@ -9,7 +9,7 @@ use std::fmt;
 use headroom_core::amount::{Quantity, Requirement};
 use headroom_core::annotations::{headroom_annotation, limit_ranger};
 use headroom_core::cluster::lookup::Lookup;
-use headroom_core::cluster::usage::{OomKill, Percentile, Resource, Window, workload};
+use headroom_core::cluster::usage::{OomKill, Percentile, Resource, Window};
 use headroom_core::estimate::history::HistoryLookups;
 use headroom_core::estimate::{
     self, Adjustment, Basis, Estimate, Estimates, Reason, RejectedHistory, Sources, of_rejected,
@@ -226,7 +226,7 @@ fn for_all<'d>(
                 continue;
             }
         };
-        let workload = (workload::of(request), container.name.as_ref());
+        let workload = (request.workload_name(), container.name.as_ref());
         let sources = Sources::find(&image, workload, context, estimate_settings, &mut notes);
         for resource in resources() {
             let mut unknown = |why: Why| advice.unknown.push(Unknown { container: index, resource, why });

@@ -18,8 +18,9 @@
 //! it is that it lies beyond every amount that can be read. So it exceeds every bound, and is refused by it, in the
 //! bound's own words. It stays out of range in all further arithmetic, and its text cannot be read as an amount.
 
-mod parse;
 mod parse_error;
+
+mod parse;
 mod print;
 
 use std::cmp::Ordering;

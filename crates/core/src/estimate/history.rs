@@ -30,7 +30,7 @@ impl<'d> HistoryLookups<'d> {
     pub fn of(request: &Request<'d>, pod: Option<&Pod<'d>>, containers: impl IntoIterator<Item = usize>) -> Self {
         let mut images: Vec<ImageLookup<'d>> = Vec::new();
         let Some(pod) = pod else { return Self(images) };
-        let workload = workload::of(request);
+        let workload = request.workload_name();
         let containers = containers.into_iter().filter_map(|container| pod.containers.get(container));
         for container in containers {
             // A valid image name needs no escapes.

@@ -1,7 +1,7 @@
 //! Selects the requests that this policy evaluates. All others are admitted unchanged, and cheaply.
 
 use crate::json::{Malformed, Node};
-use crate::quota::scope;
+use crate::request::pod;
 use crate::request::{Object, Operation, Request};
 
 /// The kind of a request that this policy evaluates.
@@ -95,7 +95,7 @@ fn is_uncounted(request: &Request<'_>) -> bool {
 
 fn changes_deadline(request: &Request<'_>) -> Result<bool, Malformed> {
     let has_deadline =
-        |object: Option<&Object<'_>>| object.and_then(|object| object.spec).map_or(Ok(false), scope::has_deadline);
+        |object: Option<&Object<'_>>| object.and_then(|object| object.spec).map_or(Ok(false), pod::has_deadline);
     Ok(has_deadline(request.object.as_ref())? != has_deadline(request.old())?)
 }
 

@@ -6,6 +6,7 @@ use super::{Measure, Object};
 use crate::amount::Requirement;
 use crate::cluster::resource_quota::{ResourceQuota, ScopeRequirement};
 use crate::json::{Malformed, Node};
+use crate::request::pod::has_deadline;
 use crate::request::{self, Pod, Resources};
 
 /// True if the object matches all scopes and scope selectors of the quota.
@@ -49,12 +50,6 @@ pub fn selects(requirement: &ScopeRequirement<'_>, values: &[Cow<'_, str>]) -> b
         "DoesNotExist" => values.is_empty(),
         _ => false,
     }
-}
-
-/// "Terminating" means that the pod has a deadline; it is unrelated to deletion.
-pub fn has_deadline(spec: Node<'_>) -> Result<bool, Malformed> {
-    let deadline = spec.get("activeDeadlineSeconds")?.map(Node::integer).transpose()?;
-    Ok(deadline.is_some_and(|seconds| seconds >= 0))
 }
 
 /// True if the pod has neither cpu nor memory, requests nor limits. The QoS class is set when a pod is created, and

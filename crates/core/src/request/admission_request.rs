@@ -10,6 +10,7 @@ use std::borrow::Cow;
 use super::kinds::PodKind;
 use super::pod::InfeasibleSpec;
 use super::{Pod, api_server_defaults};
+use crate::cluster::usage::workload;
 use crate::json::{Malformed, Node};
 
 /// One admission request.
@@ -115,6 +116,11 @@ impl<'d> Object<'d> {
 }
 
 impl<'d> Request<'d> {
+    /// The name of the workload of the request's pod, or of the workload itself.
+    pub fn workload_name(&self) -> &str {
+        if self.kind == "Pod" { workload::of_pod(&self.name) } else { &self.name }
+    }
+
     /// Reads the `request` of a review, in one pass. The API server writes `subResource`, some hosts `sub_resource`.
     pub fn read(node: Node<'d>) -> Result<Self, Malformed> {
         let mut request = Self {

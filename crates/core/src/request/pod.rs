@@ -92,6 +92,12 @@ pub struct Value<'d> {
     pub origin: Origin<'d>,
 }
 
+/// True if a pod has a deadline. The quota scope `Terminating` means this, not deletion.
+pub fn has_deadline(spec: Node<'_>) -> Result<bool, Malformed> {
+    let deadline = spec.get("activeDeadlineSeconds")?.map(Node::integer).transpose()?;
+    Ok(deadline.is_some_and(|seconds| seconds >= 0))
+}
+
 impl<'d> Resources<'d> {
     pub fn of(&self, requirement: Requirement) -> &ByResource<'d, Value<'d>> {
         match requirement {

@@ -1,6 +1,6 @@
 //! The usage that an estimated request was made from, for people who want to see it beside the request.
 
-use headroom_core::cluster::usage::{Percentile, Resource, workload};
+use headroom_core::cluster::usage::{Percentile, Resource};
 use headroom_core::estimate::Sources;
 use headroom_core::image::ImageName;
 use headroom_core::request::{Container, Pod};
@@ -34,7 +34,7 @@ fn add_to_container(
     let Ok(image) = ImageName::parse(&container.image) else { return };
     // What is wrong with a history was noted when the estimate was made.
     let notes = &mut Vec::new();
-    let sources = Sources::find(&image, (workload::of(request), &container.name), context, settings, notes);
+    let sources = Sources::find(&image, (request.workload_name(), &container.name), context, settings, notes);
     for value in values.values.iter_mut().filter(|value| value.set_by == SetBy::Estimate) {
         let resource = Resource::ALL.into_iter().find(|resource| resource.name() == value.resource);
         let chosen = resource.and_then(|resource| sources.choose(resource, settings, notes).0);

@@ -5,15 +5,8 @@
 //! derived name share a history, which is no worse than sharing the image's history.
 
 use super::profile_layout::key_of;
-use crate::request::Request;
 
-/// The name of the workload of a request's pod, or of the workload that the request is about.
-pub fn of<'r>(request: &'r Request<'_>) -> &'r str {
-    let name = request.name.as_ref();
-    if request.kind == "Pod" { of_pod(name) } else { name }
-}
-
-/// The same for a pod, from its name or its `generateName`: `web` for `web-7d4b9c6f5-x2x4z`, `db` for `db-0`.
+/// The name of a pod's workload, from its name or its `generateName`: `web` for `web-7d4b9c6f5-x2x4z`, `db` for `db-0`.
 pub fn of_pod(name: &str) -> &str {
     let (mut rest, last) = split(name);
     // The generated part is not there yet (`generateName`), or it is the last one.
