@@ -91,7 +91,7 @@ fn every_block_has_a_known_kind() {
     for block in blocks() {
         let Block { place, kind, documents } = &block;
         match kind.as_str() {
-            "settings" | "policy" | "values" | "workflow" | "kustomization" => {
+            "settings" | "policy" | "values" | "workflow" | "kustomization" | "source" => {
                 assert!(documents.len() == 1 && documents[0].is_object(), "{place} is not one object");
             }
             "object" => {

@@ -38,6 +38,7 @@ const WRONG: &[(&str, &[&str])] = &[
     ("collector.source.type=graphite", &["/collector/source/type", "'prometheus'"]),
     ("collector.source.url=prometheus:9090", &["/collector/source/url", "pattern"]),
     ("collector.source.service=prometheus:9090", &["/collector/source/service", "pattern"]),
+    ("collector.credentialsSecret=reader", &["set collector.source.config", "tokenFile"]),
     ("collector.source.args={-v}", &["/collector/source/args/0", "pattern"]),
     ("collector.kind=CronJob,collector.source.type=metrics-api", &["/collector/source/type"]),
     ("collector.source.type=influxdb,collector.source.url=", &["/collector/source/url"]),
@@ -425,7 +426,7 @@ fn check_choices(chart: &Chart, faults: &mut Faults) -> Result<()> {
         faults.equal(&choice, &check["settings"]["estimates"], &fill["settings"]["estimates"]);
     }
 
-    let service = "collector.source.service=monitoring/prometheus:9090,collector.credentialsSecret=reader";
+    let service = "collector.source.service=monitoring/prometheus:9090,collector.credentialsSecret=reader,collector.source.config.tokenFile=token";
     let forwarded = chart.objects("headroom", &["--set", service])?;
     let rules = items(&at(&forwarded, "Role", "monitoring", "headroom-collector-source")["rules"]).to_vec();
     let forward = json!({"apiGroups": [""], "resources": ["pods/portforward"], "verbs": ["create"]});

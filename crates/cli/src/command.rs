@@ -24,6 +24,7 @@ pub mod serve_ui;
 pub mod simulate;
 pub mod snapshot;
 pub mod source;
+mod source_file;
 pub mod ui;
 
 /// A duration as typed, in whole seconds.

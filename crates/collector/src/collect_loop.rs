@@ -260,14 +260,6 @@ impl Rounds {
                      store of their own with --store"
                 );
             }
-            if let Some(container) = imported.without_image {
-                tracing::warn!(
-                    %file,
-                    container,
-                    "the image of some containers is unknown, so their usage is left out: let the processor k8sattributes \
-                     add container.image.name and container.image.tag"
-                );
-            }
             if imported.unfinished > 0 {
                 let bytes = imported.unfinished;
                 tracing::warn!(%file, bytes, "the last line is not finished: it is read when a line break ends it");

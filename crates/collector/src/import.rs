@@ -11,17 +11,16 @@ use std::path::{Path, PathBuf};
 
 use headroom_kube::clock;
 use headroom_report::progress::Progress;
-use headroom_sources::files::{Format, LONGEST_SAMPLE, Limits, LineError, Lines};
+use headroom_sources::files::{Format, Limits, LineError, Lines, MAX_LINE_BYTES};
 use headroom_usage::DAY;
 use headroom_usage::batch::Gathered;
-use ring::digest;
 use tokio_util::sync::CancellationToken;
 
 use crate::metrics::Metrics;
 use crate::store::{Store, StoreError};
 
-/// Read at a time, and more where a line is longer.
-const BLOCK: usize = LONGEST_SAMPLE;
+/// The bytes that are read at a time, which is as long as a line may be.
+const BLOCK: usize = MAX_LINE_BYTES;
 /// How much of a line can tell files apart.
 const LONGEST_BEGINNING: usize = 2048;
 
@@ -45,8 +44,6 @@ pub struct Imported {
     /// Lines that are older than what the store keeps.
     pub too_old: u64,
     pub bytes: u64,
-    /// A container whose image is unknown.
-    pub without_image: Option<String>,
     /// Bytes at the end that are not a finished line; they are read when they are.
     pub unfinished: u64,
     pub stopped: bool,
@@ -58,8 +55,8 @@ pub enum ImportError {
     Unreadable { path: PathBuf, error: io::Error },
     #[error("`{path}`, line {line}: {error}")]
     Line { path: PathBuf, line: u64, error: LineError },
-    #[error("`{path}`, line {line} is longer than {longest} bytes: expected {format}, with shorter lines")]
-    LineTooLong { path: PathBuf, line: u64, longest: usize, format: &'static str },
+    #[error("`{path}`, line {line} is longer than {BLOCK} bytes: expected {format}, with shorter lines")]
+    LineTooLong { path: PathBuf, line: u64, format: &'static str },
     #[error(
         "`{path}` is {now} bytes long, but {before} bytes of a file that begins the same were read before: \
          an imported file may only be appended to; put other samples into a file with different first lines"
@@ -97,13 +94,9 @@ impl Import<'_> {
         let mut held = 0;
         loop {
             if held == block.len() {
-                let longest = format.longest_line();
-                if held >= longest {
-                    let (path, format) = (path.to_owned(), format.name());
-                    let line = line_number(&path, position).map_err(unreadable)?;
-                    return Err(ImportError::LineTooLong { path, line, longest, format });
-                }
-                block.resize(longest.min(held * 2), 0);
+                let (path, format) = (path.to_owned(), format.name());
+                let line = line_number(&path, position).map_err(unreadable)?;
+                return Err(ImportError::LineTooLong { path, line, format });
             }
             let free = block.get_mut(held..).unwrap_or_default();
             let read = file.read(free).map_err(unreadable)?;
@@ -138,7 +131,6 @@ impl Import<'_> {
             if is_end {
                 self.progress.end();
                 imported.too_old = lines.too_old();
-                imported.without_image = lines.without_image().map(str::to_owned);
                 imported.bytes = position - start;
                 imported.unfinished = held as u64;
                 return Ok(imported);
@@ -157,12 +149,8 @@ fn beginning(file: &mut File) -> io::Result<Option<(Vec<u8>, String)>> {
     // A header alone is how many files begin, so a file is known only once it has a sample.
     let is_long = first.len() + second.len() >= 2 * BLOCK;
     let is_finished = second.ends_with(b"\n") || (first.ends_with(b"\n") && first.starts_with(b"{")) || is_long;
-    let known_by = match Format::of(&first) {
-        // The first 2000 bytes of two exports may well be the same.
-        Ok(Format::Otlp) => format!("otlp {:?}", digest::digest(&digest::SHA256, &first)),
-        _ if first.starts_with(b"{") => text(first.iter().take(LONGEST_BEGINNING)),
-        _ => text(first.iter().chain(&second).take(LONGEST_BEGINNING)),
-    };
+    let rest: &[u8] = if first.starts_with(b"{") { &[] } else { &second };
+    let known_by = text(first.iter().chain(rest).take(LONGEST_BEGINNING));
     Ok(is_finished.then_some((first, known_by)))
 }
 

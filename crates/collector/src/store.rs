@@ -59,9 +59,8 @@ const SOURCE_NOTE: &str = "source";
 const UID_NOTE: &str = "cluster uid";
 const ADDRESS_NOTE: &str = "cluster address";
 
-/// Root, repository, reference, namespace, day, subject. The subject is empty but for what a source has aggregated
-/// itself. In this order, because profiles are made a root at a time, an image at a time.
-type DayKey = (u8, &'static str, &'static str, &'static str, u32, &'static str);
+/// Root, repository, reference, namespace, day. In this order, because profiles are made a root at a time, an image at a time.
+type DayKey = (u8, &'static str, &'static str, &'static str, u32);
 const DAYS: TableDefinition<DayKey, &[u8]> = TableDefinition::new("days");
 /// Root, repository, namespace, workload and container, day.
 type WorkloadKey = (u8, &'static str, &'static str, &'static str, u32);
@@ -70,8 +69,6 @@ const WORKLOADS: TableDefinition<WorkloadKey, &[u8]> = TableDefinition::new("wor
 const COMPARED: TableDefinition<(u8, &str, &str, &str, &str), &[u8]> = TableDefinition::new("compared");
 /// Namespace, repository, reference: which namespaces there are.
 const PLACES: TableDefinition<(&str, &str, &str), ()> = TableDefinition::new("places");
-/// Namespace and subject to the repository, reference and day it was last found at.
-const SUBJECTS: TableDefinition<(&str, &str), (&str, &str, u32)> = TableDefinition::new("subjects");
 /// Namespace and beginning to end of what is still to be read.
 const OWED: TableDefinition<(&str, i64), i64> = TableDefinition::new("owed");
 /// A file, by how it begins, to how many of its bytes were read.
@@ -143,7 +140,6 @@ impl Store {
             txn.open_table(WORKLOADS)?;
             txn.open_table(COMPARED)?;
             txn.open_table(PLACES)?;
-            txn.open_table(SUBJECTS)?;
             txn.open_table(OWED)?;
             txn.open_table(FILES)?;
             txn.open_table(MEMORY)?;

@@ -15,17 +15,19 @@ use async_trait::async_trait;
 use headroom_kube::clock;
 use http::header::AUTHORIZATION;
 use http::{Request, Uri};
+use serde::{Deserialize, Serialize};
 use tokio::sync::Mutex;
 
 use self::token::{Credentials, Environment, Kept};
 use crate::SourceError;
-use crate::http::{Authorize, token_header};
+use crate::http::{Authorize, authorization};
 
 /// What is asked for again so many seconds before it ends.
 const RENEW_BEFORE: i64 = 300;
 
-/// The clouds, as they are typed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+/// A cloud that runs metrics stores.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Cloud {
     Google,
     Aws,
@@ -106,11 +108,11 @@ impl Identity {
     fn elsewhere(&self) -> &'static str {
         match self.provider {
             Provider::Google(_) => {
-                "away from Google's machines, set GOOGLE_APPLICATION_CREDENTIALS or give --token-file"
+                "away from Google's machines, set GOOGLE_APPLICATION_CREDENTIALS, or `tokenFile` in --source"
             }
             Provider::Azure(_) => {
-                "away from Azure's machines, set AZURE_TENANT_ID, AZURE_CLIENT_ID and AZURE_FEDERATED_TOKEN_FILE, or give \
-                 --token-file"
+                "away from Azure's machines, set AZURE_TENANT_ID, AZURE_CLIENT_ID and AZURE_FEDERATED_TOKEN_FILE, or \
+                 `tokenFile` in --source"
             }
             Provider::Aws(_) => "away from Amazon's machines, set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
         }
@@ -134,7 +136,7 @@ impl Authorize for Identity {
     async fn authorize(&self, base: &Uri, request: &mut Request<Vec<u8>>) -> Result<(), SourceError> {
         match (self.credentials().await?, &self.provider) {
             (Credentials::Token(token), _) => {
-                let value = token_header("Bearer", token.reveal());
+                let value = authorization("Bearer", token.reveal());
                 let value = value.map_err(|what| SourceError::Permanent(format!("the token of the cloud {what}")))?;
                 request.headers_mut().insert(AUTHORIZATION, value);
                 Ok(())

@@ -1,5 +1,4 @@
-//! Files of samples: CSV with a header, or JSON lines, one line of which says what one container used over one step; or
-//! exports of OTLP metrics, see [`otlp`].
+//! Files of samples: CSV with a header, or JSON lines. Each line has the usage of one container in one step.
 //!
 //! ```text
 //! time,namespace,pod,container,image,cpu,memory
@@ -14,7 +13,6 @@
 //! once a line by the bytes that name it.
 
 mod diagnose;
-mod otlp;
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -31,8 +29,6 @@ use headroom_usage::observed::Kill;
 use headroom_usage::sample::Resource;
 use headroom_usage::sketch::Sketch;
 use headroom_usage::{cardinality, day_of};
-
-use self::otlp::Point;
 
 /// Seconds after this are beyond any calendar; milliseconds are.
 const LATEST: i64 = 100_000_000_000;
@@ -99,22 +95,15 @@ pub enum Format {
     /// The columns in their order.
     Csv(Vec<Column>),
     JsonLines,
-    /// Exports of OTLP metrics in JSON.
-    Otlp,
 }
 
-/// A line of samples is shorter, and no more is read at a time.
-pub const LONGEST_SAMPLE: usize = 1 << 20;
-/// An export has thousands of points.
-const LONGEST_EXPORT: usize = 64 << 20;
+/// The maximum length of a line in bytes.
+pub const MAX_LINE_BYTES: usize = 1 << 20;
 
 impl Format {
     /// Told by the first line.
     pub fn of(first: &[u8]) -> Result<Self, LineError> {
         let first = first.strip_prefix(b"\xef\xbb\xbf").unwrap_or(first).trim_ascii();
-        if otlp::is_export(first) {
-            return Ok(Self::Otlp);
-        }
         if first.starts_with(b"{") {
             return Ok(Self::JsonLines);
         }
@@ -140,20 +129,11 @@ impl Format {
         matches!(self, Self::Csv(_))
     }
 
-    /// A line may have so many bytes.
-    pub fn longest_line(&self) -> usize {
-        match self {
-            Self::Csv(_) | Self::JsonLines => LONGEST_SAMPLE,
-            Self::Otlp => LONGEST_EXPORT,
-        }
-    }
-
     /// For people.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Csv(_) => "CSV",
             Self::JsonLines => "JSON lines",
-            Self::Otlp => "OTLP metrics in JSON",
         }
     }
 }
@@ -203,8 +183,6 @@ struct Met {
     row: Option<(u32, RowId)>,
     /// Its CPU usage on that day, for how busy the pod was.
     cpu: Sketch,
-    /// Times of the last sample of each resource, where the distance of two samples is the period of one.
-    last: [Option<i64>; Resource::ALL.len()],
 }
 
 impl Met {
@@ -221,7 +199,6 @@ impl Met {
 struct Amounts {
     cpu: Option<u64>,
     memory: Option<u64>,
-    ephemeral_storage: Option<u64>,
     killed_at: Option<u64>,
 }
 
@@ -241,9 +218,6 @@ pub struct Lines<'a> {
     step_seconds: u64,
     limits: Limits,
     too_old: u64,
-    /// The one that the usage is of.
-    cluster: Option<String>,
-    without_image: Option<String>,
     met: Vec<Met>,
     /// By the bytes that name a container.
     met_as: HashMap<Box<[u8]>, usize, rustc_hash::FxBuildHasher>,
@@ -260,8 +234,6 @@ impl<'a> Lines<'a> {
             step_seconds,
             limits,
             too_old: 0,
-            cluster: None,
-            without_image: None,
             met: Vec::new(),
             met_as: HashMap::default(),
             name: Vec::new(),
@@ -272,11 +244,6 @@ impl<'a> Lines<'a> {
     /// Lines left out for their age.
     pub fn too_old(&self) -> u64 {
         self.too_old
-    }
-
-    /// A container of unknown image, whose usage was left out.
-    pub fn without_image(&self) -> Option<&str> {
-        self.without_image.as_deref()
     }
 
     /// Adds what is only known at the end, and forgets what was met, because it was told of something gathered that is to
@@ -308,7 +275,6 @@ impl<'a> Lines<'a> {
     fn line(&mut self, line: &[u8], gathered: &mut Gathered) -> Result<(), LineError> {
         match self.format {
             Format::Csv(columns) => self.sample(split(columns, line)?, gathered),
-            Format::Otlp => otlp::each_point(line, |point| self.point(point, gathered)),
             Format::JsonLines => {
                 let record: Record<'_> = serde_json::from_slice(line).map_err(|error| {
                     LineError(format!(
@@ -336,69 +302,24 @@ impl<'a> Lines<'a> {
         let cpu = read_cpu(fields.cpu)?;
         let memory = read_memory(Column::Memory, fields.memory)?;
         let killed_at = read_memory(Column::OomKilled, fields.oom_killed)?;
-        if !self.is_wanted(time, fields.time)? {
+        if time > self.limits.latest {
+            return expected(Column::Time, fields.time, "a time that is not in the future");
+        }
+        if time < self.limits.oldest {
+            self.too_old += 1;
             return Ok(());
         }
         let met = self.meet(fields, gathered)?;
-        let amounts = Amounts { cpu, memory, ephemeral_storage: None, killed_at };
-        self.count(met, time, amounts, self.step_seconds, gathered);
+        self.count(met, time, Amounts { cpu, memory, killed_at }, gathered);
         Ok(())
     }
 
-    /// A point of OTLP stands for the time since the one before it, and at most for a step. One that is told twice is
-    /// one.
-    fn point(&mut self, point: Point<'_>, gathered: &mut Gathered) -> Result<(), LineError> {
-        let Point { cluster, namespace, pod, container, image, resource, time, amount } = point;
-        if !cluster.is_empty() && *self.cluster.get_or_insert_with(|| cluster.to_owned()) != cluster {
-            let known = self.cluster.as_deref().unwrap_or_default();
-            return Err(LineError(format!(
-                "usage of cluster `{cluster}` after that of `{known}`: write each cluster's into a file of its own, and \
-                 import it with a --store of its own"
-            )));
-        }
-        if image.is_empty() {
-            self.without_image.get_or_insert_with(|| format!("`{container}` of `{namespace}/{pod}`"));
-            return Ok(());
-        }
-        if !self.is_wanted(time, time.to_string().as_bytes())? {
-            return Ok(());
-        }
-        let names = [namespace, pod, container, image].map(str::as_bytes);
-        let [namespace, pod, container, image] = names;
-        let met = self.meet(Fields { namespace, pod, container, image, ..Fields::default() }, gathered)?;
-        let Some(Met { last: [last_cpu, last_memory, last_storage], .. }) = self.met.get_mut(met) else {
-            return Ok(());
-        };
-        let amount = Some(amount);
-        let (last, amounts) = match resource {
-            Resource::Cpu => (last_cpu, Amounts { cpu: amount, ..Amounts::default() }),
-            Resource::Memory => (last_memory, Amounts { memory: amount, ..Amounts::default() }),
-            Resource::EphemeralStorage => (last_storage, Amounts { ephemeral_storage: amount, ..Amounts::default() }),
-        };
-        let since = last.map_or(i64::MAX, |last| time.saturating_sub(last));
-        if since <= 0 {
-            return Ok(());
-        }
-        *last = Some(time);
-        self.count(met, time, amounts, self.step_seconds.min(since.unsigned_abs()), gathered);
-        Ok(())
-    }
-
-    /// False for what is too old. `text` is the time as it was written.
-    fn is_wanted(&mut self, time: i64, text: &[u8]) -> Result<bool, LineError> {
-        if time > self.limits.latest {
-            return expected(Column::Time, text, "a time that is not in the future");
-        }
-        let is_wanted = time >= self.limits.oldest;
-        self.too_old += u64::from(!is_wanted);
-        Ok(is_wanted)
-    }
-
-    fn count(&mut self, met: usize, time: i64, amounts: Amounts, seconds: u64, gathered: &mut Gathered) {
+    fn count(&mut self, met: usize, time: i64, amounts: Amounts, gathered: &mut Gathered) {
         let Some(met) = self.met.get_mut(met) else { return };
         let Some(place) = met.place else { return };
-        let Amounts { cpu, memory, ephemeral_storage, killed_at } = amounts;
-        let used = [(Resource::Cpu, cpu), (Resource::Memory, memory), (Resource::EphemeralStorage, ephemeral_storage)];
+        let Amounts { cpu, memory, killed_at } = amounts;
+        let used = [(Resource::Cpu, cpu), (Resource::Memory, memory)];
+        let seconds = self.step_seconds;
         let day = day_of(time);
         let (id, is_new) = match met.row {
             Some((same, id)) if same == day => (id, false),
@@ -451,14 +372,7 @@ impl<'a> Lines<'a> {
                 let container = text(Column::Container, container)?;
                 let place = gathered.place(namespace, text(Column::Image, image)?);
                 let (of, pod) = (cardinality::hash(pod, container), cardinality::hash(namespace, pod));
-                self.met.push(Met {
-                    place,
-                    pod,
-                    container: of,
-                    row: None,
-                    cpu: Sketch::default(),
-                    last: Default::default(),
-                });
+                self.met.push(Met { place, pod, container: of, row: None, cpu: Sketch::default() });
                 self.met_as.insert(self.name.as_slice().into(), self.met.len() - 1);
                 self.met.len() - 1
             }

@@ -44,8 +44,7 @@ const IN_QUERY: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b
 pub enum Authentication {
     #[default]
     None,
-    Token(Secret),
-    /// Read again for every request, because service account tokens rotate.
+    /// A file with a bearer token. Read again for every request, because service account tokens rotate.
     TokenFile(PathBuf),
     Basic {
         user: String,
@@ -74,12 +73,9 @@ pub trait Authorize: Send + Sync {
 /// Where a metrics store is and how it is to be spoken to.
 #[derive(Clone)]
 pub struct Endpoint {
-    /// With the path in front of the API, if any: `https://mimir.example/prometheus`. A user and password in it count
-    /// where `authentication` is none.
+    /// With the path in front of the API, if any: `https://mimir.example/prometheus`.
     pub url: Url,
     pub authentication: Authentication,
-    /// What stands before a token: `Bearer`, or `Token` for an InfluxDB 2.
-    pub token_scheme: &'static str,
     pub headers: BTreeMap<String, String>,
     /// The tenant of a Mimir, Cortex or Thanos with several: sent as `X-Scope-OrgID`.
     pub tenant: Option<String>,
@@ -97,7 +93,6 @@ impl Endpoint {
         Self {
             url: url.into(),
             authentication: Authentication::None,
-            token_scheme: "Bearer",
             headers: BTreeMap::new(),
             tenant: None,
             ca_file: None,
@@ -148,10 +143,7 @@ pub struct Http {
 enum Credentials {
     /// It is among the headers, or the API server's client adds it.
     None,
-    TokenFile {
-        scheme: &'static str,
-        path: PathBuf,
-    },
+    TokenFile(PathBuf),
     Cloud(Arc<dyn Authorize>),
 }
 
@@ -188,6 +180,9 @@ impl Http {
     /// Needs a Tokio runtime around it. Sends nothing yet.
     pub fn new(endpoint: &Endpoint) -> Result<Self, SourceError> {
         let wrong = |what: &str| SourceError::Permanent(format!("`{}`: {what}", endpoint.url));
+        if endpoint.url.has_credentials() {
+            return Err(wrong("has a user or password in it: name `user` and `passwordFile` in --source"));
+        }
         let url: Uri = endpoint
             .url
             .as_str()
@@ -213,18 +208,12 @@ impl Http {
         let base = config.cluster_url.clone();
         let mut headers = endpoint.header_map()?;
         let mut credentials = Credentials::None;
-        match (&endpoint.authentication, endpoint.url.credentials()) {
-            (Authentication::None, None) => {}
-            (Authentication::Token(token), _) => {
-                let value = token_header(endpoint.token_scheme, token.reveal());
-                headers.insert(AUTHORIZATION, value.map_err(|what| wrong(&format!("the token {what}")))?);
-            }
-            (Authentication::TokenFile(path), _) => {
-                credentials = Credentials::TokenFile { scheme: endpoint.token_scheme, path: path.clone() };
-            }
-            (Authentication::Cloud(identity), _) => credentials = Credentials::Cloud(Arc::clone(identity)),
-            (Authentication::Basic { user, password }, _) | (Authentication::None, Some((user, password))) => {
-                let value = token_header("Basic", &STANDARD.encode(format!("{user}:{}", password.reveal())));
+        match &endpoint.authentication {
+            Authentication::None => {}
+            Authentication::TokenFile(path) => credentials = Credentials::TokenFile(path.clone()),
+            Authentication::Cloud(identity) => credentials = Credentials::Cloud(Arc::clone(identity)),
+            Authentication::Basic { user, password } => {
+                let value = authorization("Basic", &STANDARD.encode(format!("{user}:{}", password.reveal())));
                 headers.insert(AUTHORIZATION, value.map_err(|what| wrong(&format!("the password {what}")))?);
             }
         }
@@ -253,7 +242,7 @@ impl Http {
         })
     }
 
-    /// The API server itself, as a source of the metrics API and of checkpoints.
+    /// The API server itself, as a source of the metrics API.
     pub fn api_server(client: kube::Client, timeout: Duration) -> Self {
         let name = "the API server".to_owned();
         let (headers, credentials) = (HeaderMap::new(), Credentials::None);
@@ -339,8 +328,8 @@ impl Http {
     async fn send_once(&self, mut request: Request<Vec<u8>>, secrets: &[String]) -> Result<Answer, SourceError> {
         match &self.credentials {
             Credentials::None => {}
-            Credentials::TokenFile { scheme, path } => {
-                request.headers_mut().insert(AUTHORIZATION, token_in(scheme, path)?);
+            Credentials::TokenFile(path) => {
+                request.headers_mut().insert(AUTHORIZATION, token_in(path)?);
             }
             Credentials::Cloud(identity) => identity.authorize(&self.base, &mut request).await?,
         }
@@ -431,14 +420,14 @@ fn query(parameters: &[(&str, &str)]) -> String {
 }
 
 /// The header for the token in a file, in which people leave a newline at the end.
-fn token_in(scheme: &str, file: &Path) -> Result<HeaderValue, SourceError> {
+fn token_in(file: &Path) -> Result<HeaderValue, SourceError> {
     let wrong = |what: String| SourceError::Permanent(format!("the token in `{}`: {what}", file.display()));
     let token = std::fs::read_to_string(file).map_err(|error| wrong(error.to_string()))?;
-    token_header(scheme, token.trim()).map_err(|what| wrong(what.to_owned()))
+    authorization("Bearer", token.trim()).map_err(|what| wrong(what.to_owned()))
 }
 
-/// The header for a token.
-pub fn token_header(scheme: &str, token: &str) -> Result<HeaderValue, &'static str> {
+/// The value of the header `Authorization`.
+pub fn authorization(scheme: &str, token: &str) -> Result<HeaderValue, &'static str> {
     let value = HeaderValue::try_from(format!("{scheme} {token}"));
     let mut value = value.map_err(|_| "has characters that no token has")?;
     value.set_sensitive(true);

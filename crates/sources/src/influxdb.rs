@@ -1,9 +1,7 @@
-//! InfluxDB, as Heapster or Telegraf filled it: version 1, and by the same API 2 and 3, which know a token and call a
-//! database a bucket.
+//! InfluxDB 1 with the data of Heapster or Telegraf. Versions 2 and 3 are not read: no server of them can be tested with.
 //!
-//! `query` builds the questions and `answer` reads the answers, both pure; between them is one send, `Api::ask`. Heapster
-//! tells each container's image itself; Telegraf's `images` and OOM kills come from its inventory, which
-//! sees a kill only while the container is down.
+//! `query` builds the queries and `answer` reads the answers, both pure; `Api::ask` sends. Heapster writes the image of each
+//! container with its usage. Telegraf's inventory has `images` and OOM kills, which it sees only while the container is down.
 
 mod answer;
 mod diagnose;
@@ -41,10 +39,8 @@ const RESOURCES: [Resource; 2] = [Resource::Cpu, Resource::Memory];
 #[derive(Clone)]
 pub struct Options {
     pub endpoint: Endpoint,
-    /// Of version 2 the bucket; the usual ones are tried if not given.
+    /// The names that Heapster and Telegraf use are tried if it is not given.
     pub database: Option<String>,
-    /// Of version 2.
-    pub organization: Option<String>,
     /// The database's own default if not given.
     pub retention_policy: Option<String>,
     /// Put into every question, such as `cluster = 'prod'`, which is needed where several clusters share a database.
@@ -56,17 +52,8 @@ pub struct Options {
 
 impl Options {
     pub fn new(endpoint: Endpoint) -> Self {
-        let endpoint = Endpoint { token_scheme: "Token", ..endpoint };
-        let (database, organization, retention_policy, condition) = (None, None, None, String::new());
-        Self {
-            endpoint,
-            database,
-            organization,
-            retention_policy,
-            condition,
-            step_seconds: 60,
-            ephemeral_storage: false,
-        }
+        let (database, retention_policy, condition) = (None, None, String::new());
+        Self { endpoint, database, retention_policy, condition, step_seconds: 60, ephemeral_storage: false }
     }
 }
 
@@ -94,7 +81,6 @@ impl Known {
 struct Api {
     http: Http,
     databases: Vec<String>,
-    organization: Option<String>,
     retention_policy: Option<String>,
     condition: String,
 }
@@ -155,12 +141,12 @@ fn kills(found: &[answer::Series<Point>], namespace: &str, window: Window, image
     kills
 }
 
-const NAME_IT: &str = "name the database or bucket with --database";
+const NAME_IT: &str = "name the database with --database";
 
 /// The databases that were looked into, and the first measurements in each.
 type Looked = Vec<(String, Vec<String>)>;
 
-/// InfluxDB 1 says the same of a database that is empty and of one that is not there.
+/// InfluxDB answers the same about a database that is empty and of one that is not there.
 fn no_schema(looked: &Looked) -> String {
     let told = looked.iter().map(|(database, found)| {
         let found = if found.is_empty() { "nothing at all".to_owned() } else { format!("`{}`", found.join("`, `")) };
@@ -181,7 +167,6 @@ impl Api {
         Ok(Self {
             http: Http::new(&options.endpoint)?,
             databases,
-            organization: options.organization.clone(),
             retention_policy: options.retention_policy.clone(),
             condition: options.condition.clone(),
         })
@@ -250,7 +235,6 @@ impl Api {
     ) -> Result<(), SourceError> {
         let mut parameters =
             vec![("q", question), ("db", database), ("epoch", "s"), ("chunked", "true"), ("chunk_size", PORTION)];
-        parameters.extend(self.organization.iter().map(|organization| ("org", organization.as_str())));
         parameters.extend(self.retention_policy.iter().map(|policy| ("rp", policy.as_str())));
         tracing::debug!(question, "asking");
         let mut answer = self.http.get("/query", &parameters).await?;

@@ -22,7 +22,6 @@ pub mod listing;
 pub mod cluster_id;
 pub mod diagnosis;
 
-pub mod checkpoints;
 pub mod files;
 pub mod influxdb;
 pub mod metrics_api;
@@ -38,7 +37,7 @@ use self::cluster_id::ClusterId;
 pub enum Reach {
     /// Any window of the past may be asked for, at any time, again if need be, with the same answer: a metrics store.
     Past,
-    /// Only the present state can be seen: the metrics API, VPA checkpoints. `read` is called once a step with the
+    /// Only the present state can be seen: the metrics API. `read` is called once a step with the
     /// window of that step, and its samples carry a time in that window. What was not looked at is never seen.
     Present,
 }

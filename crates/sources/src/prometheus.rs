@@ -30,8 +30,8 @@ use super::http::{Endpoint, Http};
 use super::{Reach, Sink, Source, SourceError};
 
 pub use self::answer::Row;
-pub use self::diagnose::diagnose;
-pub use self::names::Overrides;
+pub use self::diagnose::{detect, diagnose};
+pub use self::names::{Labels, Metrics, Overrides};
 pub use self::reader::Reader;
 pub use self::selector::Matchers;
 

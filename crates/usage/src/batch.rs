@@ -10,7 +10,7 @@ use headroom_core::image::{ImageName, Reference, Repository};
 
 use crate::accuracy::{ComparedPlace, Comparison, Estimates};
 use crate::observed::{Kill, Observed};
-use crate::sample::{Batch, Container, Distribution, OomKill, Series, Window};
+use crate::sample::{Batch, Container, OomKill, Series, Window};
 use crate::{cardinality, day_of};
 
 /// An image in a namespace.
@@ -58,16 +58,6 @@ pub struct Row {
     pub observed: Observed,
 }
 
-/// A summary that replaces the one known of the same subject.
-#[derive(Debug)]
-pub struct Replacement {
-    pub place: Place,
-    /// Unique in the namespace.
-    pub subject: String,
-    pub day: u32,
-    pub observed: Observed,
-}
-
 #[derive(Debug, Default)]
 pub struct Gathered {
     places: Vec<Place>,
@@ -77,7 +67,6 @@ pub struct Gathered {
     /// The same usage again, by workload and day.
     workloads: HashMap<WorkloadPlace, BTreeMap<u32, Observed>>,
     compared: HashMap<ComparedPlace, Comparison>,
-    pub replacements: Vec<Replacement>,
     pub samples: u64,
     /// Samples of another window than the one that was asked for. They are dropped: that window has its own read.
     pub outside: u64,
@@ -91,7 +80,6 @@ impl Gathered {
         match batch {
             Batch::Usage(series) => series.into_iter().for_each(|series| self.take_series(&series, window)),
             Batch::OomKills(kills) => kills.into_iter().for_each(|kill| self.take_kill(&kill, window)),
-            Batch::Distributions(parts) => parts.into_iter().for_each(|part| self.take_distribution(&part)),
         }
     }
 
@@ -127,11 +115,11 @@ impl Gathered {
 
     /// How many images on how many days, which is what memory grows with.
     pub fn size(&self) -> usize {
-        self.rows.len() + self.replacements.len()
+        self.rows.len()
     }
 
     pub fn is_empty(&self) -> bool {
-        self.rows.is_empty() && self.replacements.is_empty()
+        self.rows.is_empty()
     }
 
     /// Memory held, roughly.
@@ -186,7 +174,6 @@ impl Gathered {
         for (place, comparison) in other.compared {
             self.compared.entry(place).or_default().merge(&comparison);
         }
-        self.replacements.extend(other.replacements);
         self.samples += other.samples;
         self.outside += other.outside;
         self.unreadable.extend(other.unreadable);
@@ -248,21 +235,6 @@ impl Gathered {
             observed.merge(&killed);
         }
         self.add_of_workload(place, container, (day, killed));
-    }
-
-    fn take_distribution(&mut self, part: &Distribution) {
-        let Some(place) = Place::of(&part.namespace, &part.image) else {
-            self.unreadable.insert(part.image.clone());
-            return;
-        };
-        let mut observed = Observed::default();
-        for (amount, seconds) in &part.buckets {
-            observed.add(part.resource, part.last_seen, *amount, *seconds);
-        }
-        observed.pods.add(cardinality::hash(&part.namespace, &part.subject));
-        self.samples += part.buckets.len() as u64;
-        let subject = format!("{}/{}", part.subject, part.resource.name());
-        self.replacements.push(Replacement { place, subject, day: day_of(part.last_seen), observed });
     }
 }
 

@@ -53,28 +53,11 @@ pub struct OomKill {
     pub memory: u64,
 }
 
-/// A distribution that the source has already aggregated and keeps up to date itself (a VPA checkpoint). It stands
-/// for all that the source knows of this container, so a newer one *replaces* an older one instead of adding to it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Distribution {
-    pub namespace: String,
-    /// Who is described, unique and stable in its namespace (for a checkpoint, its object's name): what is replaced.
-    pub subject: String,
-    /// As written in the pod template.
-    pub image: String,
-    pub resource: Resource,
-    /// Unix time of the newest observation in it.
-    pub last_seen: i64,
-    /// A value (nanocores or bytes) and how many seconds were observed at it.
-    pub buckets: Vec<(u64, u64)>,
-}
-
 /// One portion of an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Batch {
     Usage(Vec<Series>),
     OomKills(Vec<OomKill>),
-    Distributions(Vec<Distribution>),
 }
 
 /// A span of time, half open: `from <= t < to`, both unix seconds and multiples of the source's step.

@@ -33,7 +33,7 @@ use tokio::net::TcpListener;
 use tokio::sync::RwLock;
 use tokio_util::sync::CancellationToken;
 
-use super::source::Place;
+use super::source::SourceCommand;
 use super::{bytes, seconds};
 
 #[derive(Debug, clap::Args)]
@@ -59,8 +59,8 @@ const EXAMPLES: &str = "Examples:
   # Google Cloud, as the account of this machine or pod
   headroom-controller collect prometheus https://monitoring.googleapis.com/v1/projects/ID/location/global/prometheus --every 1h
 
-  # InfluxDB 2 with Telegraf's data, its token in HEADROOM_TOKEN
-  headroom-controller collect influxdb http://influxdb:8086 --org ops --bucket telegraf --every 1h
+  # InfluxDB with Telegraf's data
+  headroom-controller collect influxdb http://influxdb:8086 --database telegraf --every 1h
 
   # From a file, into files
   headroom-controller collect files usage.csv --output profiles/";
@@ -69,8 +69,8 @@ const EXAMPLES: &str = "Examples:
 #[derive(Debug, Subcommand)]
 enum From {
     #[command(flatten)]
-    Place(Place),
-    /// Import files: CSV with a header, JSON lines, or OTLP metrics as an OpenTelemetry collector's file exporter writes them
+    Source(SourceCommand),
+    /// Import files: CSV with a header, or JSON lines
     Files {
         /// Files to read; of a file that has grown since the last run, only the new lines are read
         #[arg(required = true)]
@@ -180,9 +180,9 @@ async fn collect(Args { from, options }: Args, progress: Progress) -> anyhow::Re
     // The first signal ends the run at the next commit, or at once while something is waited for.
     signals::cancel(stop.clone())?;
 
-    let source_name = from.name();
+    let source_name = from.name()?;
     let feed = match from {
-        From::Place(place) => Feed::Source(place.open(&Chosen::of_context(options.context.clone())).await?),
+        From::Source(source) => Feed::Source(source.open(&Chosen::of_context(options.context.clone())).await?),
         From::Files { paths, step, buffer } => {
             Feed::Files { paths, step_seconds: u32::try_from(step).unwrap_or(u32::MAX), buffer }
         }
@@ -265,11 +265,11 @@ fn default_store(source: &str, cluster: &ClusterId) -> PathBuf {
 
 impl From {
     /// Kind and address of the source, without secrets.
-    fn name(&self) -> String {
-        match self {
-            Self::Place(place) => place.name(),
+    fn name(&self) -> anyhow::Result<String> {
+        Ok(match self {
+            Self::Source(source) => source.name()?,
             Self::Files { .. } => "files".to_owned(),
-        }
+        })
     }
 }
 

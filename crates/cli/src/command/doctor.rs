@@ -11,7 +11,7 @@ use headroom_sources::diagnosis::{Examination, Finding, Verdict};
 use headroom_sources::files;
 
 use super::seconds;
-use super::source::Place;
+use super::source::SourceCommand;
 
 #[derive(Debug, clap::Args)]
 #[command(
@@ -36,7 +36,10 @@ const EXAMPLES: &str = "Examples:
   kubectl headroom doctor prometheus http://prometheus:9090
 
   # Whether a file can be imported, and what is in it
-  kubectl headroom doctor files metrics.json
+  kubectl headroom doctor files usage.csv
+
+  # A file for `--source` of other commands, with what was found
+  kubectl headroom doctor prometheus http://prometheus:9090 -o source > source.yaml
 
   # A store that is reached through the API server, for a script
   kubectl headroom doctor prometheus --service monitoring/prometheus:9090 -o json";
@@ -45,8 +48,8 @@ const EXAMPLES: &str = "Examples:
 #[derive(Debug, Subcommand)]
 enum Of {
     #[command(flatten)]
-    Place(Place),
-    /// A file to import: CSV with a header, JSON lines, or OTLP metrics in JSON
+    Source(SourceCommand),
+    /// A file to import: CSV with a header, or JSON lines
     Files {
         /// File to read, whole; nothing is stored
         path: PathBuf,
@@ -60,13 +63,15 @@ enum Of {
 enum Format {
     Text,
     Json,
+    /// A file for --source: the address, and the names of metrics and labels
+    Source,
 }
 
 /// Fails if collecting from the place cannot work, so that a script can ask.
 pub fn run(args: Args) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Runtime::new().context("cannot start")?;
     let examination = match &args.of {
-        Of::Place(place) => runtime.block_on(place.diagnose(&args.cluster, clock::now()))?,
+        Of::Source(source) => runtime.block_on(source.diagnose(&args.cluster, clock::now()))?,
         Of::Files { path, step } => {
             let findings = files::diagnose(path, u32::try_from(*step).unwrap_or(u32::MAX), clock::now());
             Examination { source: format!("file {}", path.display()), findings }
@@ -75,6 +80,10 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     headroom_report::print(&match args.output {
         Format::Text => page(&examination),
         Format::Json => Page::json(&examination)?,
+        Format::Source => {
+            let Of::Source(source) = &args.of else { bail!("files need no file for --source") };
+            Page::ours(runtime.block_on(source.source_file(&args.cluster))?)
+        }
     })?;
     if examination.verdict() == Verdict::Bad {
         bail!("usage cannot be collected from this source yet");

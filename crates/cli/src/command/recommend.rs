@@ -34,7 +34,6 @@ use headroom_rightsize::{
     csv, evaluate_with_history as evaluate, findings, html, markdown, patches, picture, quota_effect,
 };
 use headroom_sources::http::Url;
-use headroom_sources::prometheus::Matchers;
 use serde_json::{Value, json};
 
 pub use self::quota_trends::Trend;
@@ -43,7 +42,8 @@ use self::store::Found;
 use super::cluster_args::{Opened, Target, profiles_namespace};
 use super::manifests::{Manifests, Problems};
 use super::rbac_hint;
-use super::source::{Access, Names};
+use super::source::Address;
+use super::source_file::SourceFlag;
 use crate::manifest;
 
 #[derive(Debug, clap::Args)]
@@ -126,9 +126,7 @@ pub struct UsageArgs {
     #[command(flatten)]
     store: Store,
     #[command(flatten)]
-    access: Access,
-    #[command(flatten)]
-    names: Names,
+    source: SourceFlag,
 }
 
 /// Where usage is read from, and how much.
@@ -153,12 +151,6 @@ struct Store {
     /// Query step: memory counts with its peak in each step, CPU with its average
     #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = super::seconds)]
     step: i64,
-    /// Matchers for every query, such as 'cluster="prod"', where several clusters share a store
-    #[arg(long, default_value = "")]
-    matchers: Matchers,
-    /// Accept partial responses
-    #[arg(long)]
-    accept_partial: bool,
     /// Queries at a time
     #[arg(long, alias = "parallel", default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=32))]
     concurrency: u8,
@@ -184,7 +176,7 @@ const EXAMPLES: &str = "Examples:
 
   # From two weeks of usage in your Prometheus, in the cluster or elsewhere
   kubectl headroom recommend -A --service monitoring/prometheus:9090
-  kubectl headroom recommend -A --prometheus https://prometheus.example --token-file token
+  kubectl headroom recommend -A --source source.yaml
 
   # An image that does not run here yet
   kubectl headroom recommend --image postgres:16
@@ -250,7 +242,8 @@ pub fn run_as_scan(mut args: Args) -> anyhow::Result<Exit> {
 pub fn run(mut args: Args) -> anyhow::Result<Exit> {
     args.check_write()?;
     let store = &args.usage.store;
-    args.target.needs_cluster = store.service.is_some() || store.metrics_api || store.from == Some(From::MetricsApi);
+    let is_behind_service = matches!(args.usage.address()?, Some(Address::Service(_)));
+    args.target.needs_cluster = is_behind_service || store.metrics_api || store.from == Some(From::MetricsApi);
     if args.is_of_files() {
         args.target.check_single()?;
     }
@@ -345,13 +338,20 @@ impl Costs {
 }
 
 impl UsageArgs {
+    /// The store that is named by a flag or in the file of `--source`.
+    fn address(&self) -> anyhow::Result<Option<Address>> {
+        Address::of(self.store.prometheus.as_ref(), self.store.service.as_deref(), self.source.file()?)
+    }
+
     /// The source that is asked for.
     fn named(&self) -> anyhow::Result<Option<From>> {
         let store = &self.store;
-        let names_store = store.prometheus.is_some() || store.service.is_some();
+        let names_store = self.address()?.is_some();
         match store.from {
             Some(from) if names_store && from != From::Prometheus => {
-                bail!("--prometheus and --service name a metrics store: leave them out, or choose --from prometheus")
+                bail!(
+                    "--prometheus, --service and --source name a metrics store: leave them out, or choose --from prometheus"
+                )
             }
             Some(from) => Ok(Some(from)),
             None if store.metrics_api => Ok(Some(From::MetricsApi)),
@@ -381,7 +381,7 @@ impl UsageArgs {
         let Ok(inventory) = inventory else { return Ok(()) };
         self.store.from = Some(From::Profiles);
         if !has_profiles(&mut opened, &inventory) {
-            match Services::find(&mut opened, &inventory.namespaces()).chosen(&self.access) {
+            match Services::find(&mut opened, &inventory.namespaces()).chosen(self.source.file()?) {
                 Ok(Some(service)) => {
                     (self.store.service, self.store.from) = (Some(service.to_string()), Some(From::Prometheus));
                 }
@@ -460,7 +460,8 @@ fn recommend(
     progress: &Progress,
 ) -> anyhow::Result<Report> {
     let mut settings = with_history(opened);
-    let estimates = settings.get_mut("estimates").filter(|_| args.usage.names.ephemeral_storage);
+    let is_ephemeral_storage_read = args.usage.source.file()?.ephemeral_storage;
+    let estimates = settings.get_mut("estimates").filter(|_| is_ephemeral_storage_read);
     if let Some(Value::Object(estimates)) = estimates {
         estimates.entry("resources").or_insert_with(|| json!(Resource::ALL.map(Resource::name)));
     }

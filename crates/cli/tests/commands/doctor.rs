@@ -3,7 +3,7 @@
 use std::process::{Command, Output};
 
 use headroom_fixtures::fake_prometheus::{self, MATRIX};
-use headroom_fixtures::http::{FakeServer, Reply, answer, header};
+use headroom_fixtures::http::{FakeServer, answer, header};
 use headroom_fixtures::servers::free_port;
 use serde_json::Value;
 
@@ -101,7 +101,10 @@ fn an_identity_can_be_set_if_it_does_not_follow_from_the_url() {
     });
     let host = format!("127.0.0.1:{}", metadata.port);
     let environment = [("GCE_METADATA_HOST", host.as_str())];
-    let output = doctor(&["prometheus", &store.url(), "--identity", "google"], &environment);
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), "identity: google").unwrap();
+    let source = file.path().to_str().unwrap();
+    let output = doctor(&["prometheus", &store.url(), "--source", source], &environment);
     let expected = format!("Google, token of the metadata server at `http://{host}`");
     assert!(
         text_of(&output).contains(&expected) && text_of(&output).contains("ok     memory metric"),
@@ -112,52 +115,35 @@ fn an_identity_can_be_set_if_it_does_not_follow_from_the_url() {
     assert!(text_of(&output).contains("answers 401"), "{}", text_of(&output));
 }
 
-/// Token, organization and bucket reach the store as an InfluxDB 2 expects them.
 #[test]
-fn an_influxdb_2_is_given_token_organization_and_bucket() {
-    let fake = FakeServer::start(|asked| {
-        if asked.starts_with("GET /ping") {
-            let head = "HTTP/1.1 204 No Content\r\nConnection: close\r\nX-Influxdb-Version: v2.7.11\r\n\
-                        Date: Sat, 21 Nov 2026 00:00:00 GMT\r\n\r\n";
-            return Reply::Bytes(head.as_bytes().to_vec());
-        }
-        match header(asked, "authorization") {
-            Some("Token s3cret") => answer(200, r#"{"results":[{"statement_id":0}]}"#),
-            _ => answer(401, r#"{"code":"unauthorized","message":"unauthorized access"}"#),
-        }
-    });
-    let arguments = ["influxdb", &fake.url(), "--org", "team", "--bucket", "metrics"];
-    doctor(&arguments, &[("HEADROOM_TOKEN", "s3cret")]);
-    let asked = fake.asked_for("GET /query?");
-    let is_complete = |head: &String| head.contains("db=metrics") && head.contains("org=team");
-    assert!(!asked.is_empty() && asked.iter().all(is_complete), "{asked:?}");
-}
-
-#[test]
-fn a_password_in_a_url_is_used_and_never_shown() {
-    let fake = store();
-    let place = format!("127.0.0.1:{}", fake.port);
-    let output = doctor(&["prometheus", &format!("http://ann:hunter2@{place}")], &[]);
-    let text = text_of(&output);
-    assert!(
-        text.contains(&format!("prometheus at http://{place}\n")) && text.contains("ok     memory metric"),
-        "{text}"
-    );
-    assert!(fake.asked_for("GET").iter().all(|head| head.contains("Basic YW5uOmh1bnRlcjI=")));
-    // With any error.
+fn a_password_in_a_url_is_refused_and_never_shown() {
     for arguments in [
         ["prometheus", "http://ann:hunter2@127.0.0.1:1"].as_slice(),
         &["prometheus", "http://ann:hunter2@[127.0.0.1"],
         &["prometheus", "ann:hunter2@127.0.0.1:1"],
         &["influxdb", "http://ann:hunter2@127.0.0.1:1"],
-        &["influxdb", &format!("http://ann:hunter2@{place}/nowhere")],
-        &["prometheus", "http://127.0.0.1:1", "--header", "Authorization Bearer hunter2"],
-        &["prometheus", "http://127.0.0.1:1", "--header", "X-Key: hunter2\n"],
-        &["prometheus", "http://127.0.0.1:1", "--token", "hunter2", "--user", "ann"],
     ] {
         let said = text_of(&doctor(arguments, &[]));
-        assert!(!said.contains("hunter2") && !said.is_empty(), "{arguments:?}: {said}");
+        assert!(said.contains("has a user or password in it: name `user`"), "{arguments:?}: {said}");
+        assert!(!said.contains("hunter2"), "{arguments:?}: {said}");
     }
+}
+
+#[test]
+fn it_writes_the_file_that_other_commands_read() {
+    let store = store();
+    let folder = tempfile::tempdir().unwrap();
+    let written = doctor(&["prometheus", &store.url(), "-o", "source"], &[]);
+    let text = String::from_utf8(written.stdout).unwrap();
+    assert!(text.contains(&format!("\nurl: \"{}\"\n", store.url())), "{text}");
+    assert!(text.contains("\nmetrics:\n  # Counter of CPU seconds.\n  cpu: \"container_cpu_usage"), "{text}");
+    assert!(text.contains("\n#tokenFile: token\n"), "{text}");
+    let path = folder.path().join("source.yaml");
+    std::fs::write(&path, text.replace("#tokenFile:", "tokenFile:")).unwrap();
+    std::fs::write(folder.path().join("token"), "s3cret\n").unwrap();
+    let read = text_of(&doctor(&["prometheus", "--source", path.to_str().unwrap()], &[]));
+    assert!(read.contains("ok     memory metric") && !read.contains("s3cret"), "{read}");
+    assert!(store.asked_for("GET").iter().any(|head| header(head, "authorization") == Some("Bearer s3cret")));
 }
 
 #[test]

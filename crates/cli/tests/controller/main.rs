@@ -1,6 +1,6 @@
 //! `headroom-controller` as a program.
 
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test may panic on unexpected data")]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic on unexpected data")]
 
 #[path = "../../../collector/tests/collector/api_server.rs"]
 #[expect(dead_code, reason = "the collector's own tests use more of it")]

@@ -9,7 +9,7 @@ use headroom_usage::observed::Observed;
 use headroom_usage::varint::Damaged;
 use redb::{ReadTransaction, ReadableTable, WriteTransaction};
 
-use super::{DAYS, FACTS, NEWEST_FACT, PLACES, SUBJECTS, Store, StoreError, Trouble, WORKLOADS, compared};
+use super::{DAYS, FACTS, NEWEST_FACT, PLACES, Store, StoreError, Trouble, WORKLOADS, compared};
 
 /// One row, as profiles are built of it.
 #[derive(Debug)]
@@ -105,7 +105,7 @@ pub(super) fn add(txn: &WriteTransaction, gathered: &Gathered) -> Result<(), Tro
     for (place, row) in gathered.rows() {
         let Place { repository, reference, namespace } = place;
         let (repository, reference) = (repository.as_str(), reference.to_string());
-        let key = (Root::of(repository).number(), repository, reference.as_str(), namespace.as_str(), row.day, "");
+        let key = (Root::of(repository).number(), repository, reference.as_str(), namespace.as_str(), row.day);
         newest = newest.max(row.observed.last_seen);
         let known = days.get(key)?.map(|known| Observed::read(known.value())).transpose()?;
         text.clear();
@@ -131,38 +131,20 @@ pub(super) fn add(txn: &WriteTransaction, gathered: &Gathered) -> Result<(), Tro
         whole.write(&mut text);
         workloads.insert(key, text.as_slice())?;
     }
-    let mut subjects = txn.open_table(SUBJECTS)?;
-    for new in &gathered.replacements {
-        let Place { repository, reference, namespace } = &new.place;
-        let (repository, reference, subject) = (repository.as_str(), reference.to_string(), new.subject.as_str());
-        let key = (Root::of(repository).number(), repository, reference.as_str(), namespace.as_str(), new.day, subject);
-        {
-            let before = subjects.insert((namespace.as_str(), subject), (repository, reference.as_str(), new.day))?;
-            if let Some(before) = before {
-                let (repository, reference, day) = before.value();
-                days.remove((Root::of(repository).number(), repository, reference, namespace.as_str(), day, subject))?;
-            }
-        }
-        newest = newest.max(new.observed.last_seen);
-        text.clear();
-        new.observed.write(&mut text);
-        days.insert(key, text.as_slice())?;
-        places.insert((namespace.as_str(), repository, reference.as_str()), ())?;
-    }
     facts.insert(NEWEST_FACT, newest)?;
     Ok(())
 }
 
-type KeyText<'a> = (u8, &'a str, &'a str, &'a str, u32, &'a str);
+type KeyText<'a> = (u8, &'a str, &'a str, &'a str, u32);
 type EachRow<'a> = dyn FnMut(Place, u32, &[u8]) -> Result<(), Damaged> + 'a;
 
 /// Leaves out rows of images whose names can no longer be read: no admission request can be matched with them.
 fn each_day(txn: &ReadTransaction, root: Root, each: &mut EachRow<'_>) -> Result<(), Trouble> {
     let number = root.number();
-    let rows: Range<KeyText<'_>> = (number, "", "", "", 0, "")..(number + 1, "", "", "", 0, "");
+    let rows: Range<KeyText<'_>> = (number, "", "", "", 0)..(number + 1, "", "", "", 0);
     for entry in txn.open_table(DAYS)?.range(rows)? {
         let (key, observed) = entry?;
-        let (_, repository, reference, namespace, day, _) = key.value();
+        let (_, repository, reference, namespace, day) = key.value();
         if let (Some(repository), Some(reference)) = (Repository::from_full(repository), Reference::parse(reference)) {
             each(Place { repository, reference, namespace: namespace.to_owned() }, day, observed.value())?;
         }

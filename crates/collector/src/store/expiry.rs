@@ -7,7 +7,7 @@ use headroom_usage::{DAY, day_of};
 use redb::{ReadableTable, WriteTransaction};
 
 use super::compared::{self, DAYS_COMPARED};
-use super::{DAYS, EXPIRED_FACT, FACTS, OWED, PLACES, SUBJECTS, Store, StoreError, Trouble, WORKLOADS};
+use super::{DAYS, EXPIRED_FACT, FACTS, OWED, PLACES, Store, StoreError, Trouble, WORKLOADS};
 
 impl Store {
     /// The oldest day that is kept, as the newest observation has it. A clock that is wrong cannot move it.
@@ -23,10 +23,9 @@ impl Store {
             return Ok(());
         }
         self.write(|txn| {
-            txn.open_table(DAYS)?.retain(|(_, _, _, _, day, _), _| day >= oldest)?;
+            txn.open_table(DAYS)?.retain(|(_, _, _, _, day), _| day >= oldest)?;
             txn.open_table(WORKLOADS)?.retain(|(_, _, _, _, day), _| day >= oldest)?;
             compared::drop_unseen_since(txn, i64::from(oldest + DAYS_KEPT - DAYS_COMPARED) * DAY)?;
-            txn.open_table(SUBJECTS)?.retain(|_, (_, _, day)| day >= oldest)?;
             txn.open_table(OWED)?.retain(|_, to| to > i64::from(oldest) * DAY)?;
             forget_empty_places(txn)?;
             txn.open_table(FACTS)?.insert(EXPIRED_FACT, i64::from(oldest))?;
@@ -44,8 +43,7 @@ fn forget_empty_places(txn: &WriteTransaction) -> Result<(), Trouble> {
         let key = entry?.0;
         let (namespace, repository, reference) = key.value();
         let root = Root::of(repository).number();
-        let range =
-            (root, repository, reference, namespace, 0, "")..(root, repository, reference, namespace, u32::MAX, "");
+        let range = (root, repository, reference, namespace, 0)..(root, repository, reference, namespace, u32::MAX);
         if days.range(range)?.next().transpose()?.is_none() {
             empty.push((namespace.to_owned(), repository.to_owned(), reference.to_owned()));
         }

@@ -215,89 +215,6 @@ fn invalid_image_names_are_skipped() {
     assert_eq!(published_of(&format!("{HEADER}{},shop,web-0,web,Nginx:1.27,1,1\n", NOW - DAY)), "");
 }
 
-/// An OTLP export with usage of some pods, every ten seconds.
-fn export(pods: std::ops::Range<usize>, from: i64, points: i64, image: &str) -> String {
-    let resources: Vec<_> = pods
-        .map(|pod| {
-            let text = |key: &str, value: &str| format!(r#"{{"key":"{key}","value":{{"stringValue":"{value}"}}}}"#);
-            let mut attributes = vec![
-                text("k8s.namespace.name", "shop"),
-                text("k8s.pod.name", &format!("web-{pod}")),
-                text("k8s.container.name", "web"),
-            ];
-            if !image.is_empty() {
-                attributes.extend([text("container.image.name", image), text("container.image.tag", "1.27")]);
-            }
-            let points = |value: &str| {
-                let points = (0..points).map(|point| {
-                    let nanos = (from + point * 10) * 1_000_000_000;
-                    format!(r#"{{"timeUnixNano":"{nanos}",{value}}}"#)
-                });
-                points.collect::<Vec<_>>().join(",")
-            };
-            let gauge = |name: &str, value: &str| {
-                format!(r#"{{"name":"{name}","gauge":{{"dataPoints":[{}]}}}}"#, points(value))
-            };
-            let metrics = [
-                gauge("container.cpu.usage", r#""asDouble":0.25"#),
-                gauge("container.memory.working_set", r#""asInt":"134217728""#),
-            ];
-            let attributes = attributes.join(",");
-            let metrics = metrics.join(",");
-            format!(r#"{{"resource":{{"attributes":[{attributes}]}},"scopeMetrics":[{{"metrics":[{metrics}]}}]}}"#)
-        })
-        .collect();
-    format!("{{\"resourceMetrics\":[{}]}}\n", resources.join(","))
-}
-
-#[test]
-fn otlp_exports_are_imported_with_the_time_between_their_points() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("metrics.json");
-    let store = open(folder.path());
-    // The first point counts for a minute, the others for ten seconds each.
-    fs::write(&path, export(0..1, NOW - DAY, 7, "nginx")).unwrap();
-    let imported = import(&store, &path).unwrap();
-    assert_eq!((imported.samples, imported.without_image), (14, None));
-    let text = published(&store, NOW);
-    assert!(
-        text.contains(r#""cpu":{"samples":2,"peak":"250m","#) && text.contains("docker,io/library/nginx"),
-        "{text}"
-    );
-    // Duplicates in a run count once; and the file may grow by a long line.
-    let mut file = fs::OpenOptions::new().append(true).open(&path).unwrap();
-    let again = export(0..1, NOW - DAY, 7, "nginx");
-    let long = export(1..700, NOW - DAY, 60, "nginx");
-    assert!(long.len() > 4 << 20);
-    file.write_all(format!("{again}{again}{{\"resourceLogs\":[]}}\n{long}").as_bytes()).unwrap();
-    let imported = import(&store, &path).unwrap();
-    assert_eq!(imported.samples, 14 + 699 * 60 * 2);
-    assert_eq!(import(&store, &path).unwrap().samples, 0);
-}
-
-#[test]
-fn otlp_usage_without_an_image_is_skipped_and_reported() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("metrics.json");
-    fs::write(&path, export(0..1, NOW - DAY, 7, "")).unwrap();
-    let imported = import(&open(folder.path()), &path).unwrap();
-    assert_eq!(imported.samples, 0);
-    assert_eq!(imported.without_image.as_deref(), Some("`web` of `shop/web-0`"));
-    let of_cluster = |cluster: &str| {
-        let attribute =
-            format!(r#"{{"key":"k8s.cluster.name","value":{{"stringValue":"{cluster}"}}}},{{"key":"k8s.pod"#);
-        export(0..1, NOW - DAY, 1, "nginx").replacen(r#"{"key":"k8s.pod"#, &attribute, 1)
-    };
-    check_refused(
-        &(of_cluster("a") + &of_cluster("a") + &of_cluster("b")),
-        "`usage.csv`, line 3: usage of cluster `b` after that of `a`: write each cluster's into a file of its own, and import it with a --store of its own",
-    );
-    check_refused(
-        "{\"resourceMetrics\":7}\n",
-        "`usage.csv`, line 1: not an export of OTLP metrics in JSON (invalid type: integer `7`, expected a sequence at line 1 column 20)",
-    );
-}
-
 #[test]
 fn doctor_describes_a_file() {
     use headroom_sources::diagnosis::Verdict;
@@ -318,8 +235,7 @@ fn doctor_describes_a_file() {
     let wrong = examined(&format!("{csv}x\n"));
     assert_eq!((wrong[1].0, wrong[1].2.as_str()), (Verdict::Bad, "line 4: there is no value for `namespace`"));
     assert_eq!(examined("what is this\n")[0].0, Verdict::Bad);
-    let otlp = examined(&export(0..2, NOW - DAY, 7, ""));
-    assert_eq!(otlp[0], good("format", "OTLP metrics in JSON"));
-    assert_eq!((otlp[1].0, otlp[2].0), (Verdict::Bad, Verdict::Doubtful));
+    let image = examined(&csv.replace("nginx", "Nginx"));
+    assert_eq!((image[1].0, image[2].0), (Verdict::Bad, Verdict::Doubtful));
     assert_eq!(diagnose(&folder.path().join("none"), 60, NOW)[0].verdict, Verdict::Bad);
 }

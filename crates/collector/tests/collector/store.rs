@@ -5,7 +5,7 @@ use std::fs;
 use headroom_collector::store::{Piece, Store, StoreError};
 use headroom_core::cluster::usage::Root;
 use headroom_usage::batch::Gathered;
-use headroom_usage::sample::{Batch, Container, Distribution, Resource, Sample, Series, Window};
+use headroom_usage::sample::{Batch, Container, Resource, Sample, Series, Window};
 use redb::{Database, TableDefinition};
 
 use crate::support::*;
@@ -169,34 +169,6 @@ fn days_beyond_the_longest_window_are_forgotten() {
         store.expire(today).unwrap();
         assert_eq!(days(), kept);
     }
-}
-
-#[test]
-fn a_distribution_replaces_the_previous_one_of_any_day_or_image() {
-    let folder = tempfile::tempdir().unwrap();
-    let store = open(folder.path());
-    let distribution = |image: &str, days_ago: i64, minutes: u64| Distribution {
-        namespace: "shop".into(),
-        subject: "web-main".into(),
-        image: image.into(),
-        resource: Resource::Cpu,
-        last_seen: NOW - days_ago * DAY,
-        buckets: vec![(1_000_000, minutes * 60)],
-    };
-    let look = |minute: i64, part: Distribution| {
-        let window = Window { from: NOW + minute * 60, to: NOW + minute * 60 + 60 };
-        store.add_present(window, &gathered(Batch::Distributions(vec![part])), None).unwrap();
-    };
-    look(0, distribution("nginx:1.27", 2, 100));
-    look(1, distribution("nginx:1.27", 1, 120));
-    let text = published(&store, NOW);
-    assert!(text.contains(r#""cpu":{"samples":120,"#) && !text.contains("samples\":100,"), "{text}");
-    look(2, distribution("nginx:1.28", 0, 7));
-    let text = published(&store, NOW);
-    assert!(
-        text.contains(r#""same":["1,28"]"#) && !text.contains("1,27") && !text.contains("samples\":120,"),
-        "{text}"
-    );
 }
 
 #[test]

@@ -69,7 +69,6 @@ async fn the_api_server_accepts_every_manifest() {
         "namespace.create=true",
         "collector.kind=CronJob",
         "collector.source.type=metrics-api",
-        "collector.source.type=checkpoints",
         "ledger.enabled=true,ledger.resourceQuotas=true",
     ] {
         assert!(apply(&cluster, &["--set", arguments], |_| true) >= 15, "{arguments}");

@@ -32,7 +32,6 @@ pub async fn read(source: &dyn Source, namespaces: Option<&[String]>, pods: &Pod
                 observed.add_kill(Kill { at: kill.at, memory: kill.memory, of });
             }
         }),
-        Batch::Distributions(_) => {}
     };
     match namespaces {
         Some(namespaces) => {

@@ -9,7 +9,7 @@ use headroom_core::timestamp::Timestamp;
 use headroom_usage::DAY;
 use headroom_usage::batch::Gathered;
 
-use super::{Format, Limits, Lines};
+use super::{Format, Limits, Lines, MAX_LINE_BYTES};
 use crate::diagnosis::Finding;
 
 /// Memory for what was read, before it is counted and forgotten.
@@ -41,7 +41,7 @@ pub fn diagnose(path: &Path, step_seconds: u32, our_clock: i64) -> Vec<Finding> 
 fn read(path: &Path, step_seconds: u32, our_clock: i64, findings: &mut Vec<Finding>) -> io::Result<()> {
     let mut file = BufReader::new(File::open(path)?);
     let mut first = Vec::new();
-    next_line(&mut file, super::LONGEST_EXPORT, &mut first)?;
+    next_line(&mut file, MAX_LINE_BYTES, &mut first)?;
     let format = match Format::of(&first) {
         Ok(format) => format,
         Err(error) => {
@@ -55,7 +55,7 @@ fn read(path: &Path, step_seconds: u32, our_clock: i64, findings: &mut Vec<Findi
     let (mut gathered, mut contents) = (Gathered::default(), Contents::default());
     let (mut line, mut number) = (first, 1);
     if format.has_header() {
-        next_line(&mut file, format.longest_line(), &mut line)?;
+        next_line(&mut file, MAX_LINE_BYTES, &mut line)?;
         number += 1;
     }
     while line.ends_with(b"\n") {
@@ -67,16 +67,16 @@ fn read(path: &Path, step_seconds: u32, our_clock: i64, findings: &mut Vec<Findi
             lines.finish(&mut gathered);
             contents.take(&std::mem::take(&mut gathered));
         }
-        next_line(&mut file, format.longest_line(), &mut line)?;
+        next_line(&mut file, MAX_LINE_BYTES, &mut line)?;
         number += 1;
     }
-    if line.len() >= format.longest_line() {
-        let found = format!("line {number} is longer than {} bytes", format.longest_line());
+    if line.len() >= MAX_LINE_BYTES {
+        let found = format!("line {number} is longer than {MAX_LINE_BYTES} bytes");
         findings.push(Finding::bad("lines", found, FORMATS));
         return Ok(());
     }
     contents.take(&gathered);
-    findings.extend(contents.findings(lines.without_image()));
+    findings.extend(contents.findings());
     if !line.is_empty() {
         let found = format!("line {number} does not end with a line break");
         findings.push(Finding::doubtful("last line", found, "it is read once a line break ends it"));
@@ -84,8 +84,7 @@ fn read(path: &Path, step_seconds: u32, our_clock: i64, findings: &mut Vec<Findi
     Ok(())
 }
 
-const FORMATS: &str =
-    "give CSV with a header, JSON lines, or OTLP metrics in JSON, with the columns that the documentation lists";
+const FORMATS: &str = "give CSV with a header, or JSON lines, with the columns that the documentation lists";
 
 /// The next line, or as much of it as a line may have.
 fn next_line(file: &mut BufReader<File>, longest: usize, line: &mut Vec<u8>) -> io::Result<()> {
@@ -106,7 +105,7 @@ impl Contents {
         }
     }
 
-    fn findings(&self, without_image: Option<&str>) -> Vec<Finding> {
+    fn findings(&self) -> Vec<Finding> {
         let day = |day: Option<&u32>| day.and_then(|day| Timestamp::from_unix_seconds(i64::from(*day) * DAY));
         let mut findings = Vec::new();
         let (first, last) = (day(self.days.first()), day(self.days.last()));
@@ -116,26 +115,16 @@ impl Contents {
                 let found = format!("{} samples on {days} days, {first} to {last}", self.samples);
                 Finding::good("samples", found)
             }
-            _ => Finding::bad(
-                "samples",
-                "none",
-                "write usage into it: OTLP has it from the receiver kubeletstats, as container.cpu.usage and \
-                 container.memory.working_set",
-            ),
+            _ => Finding::bad("samples", "none", "write usage into the columns `cpu` and `memory`"),
         });
         let found = format!("{} images in {} namespaces", self.images.len(), self.namespaces.len());
-        findings.push(match (without_image, self.unreadable.first()) {
-            (Some(container), _) => Finding::doubtful(
-                "images",
-                format!("{found}; none for {container}"),
-                "let the processor k8sattributes add container.image.name and container.image.tag",
-            ),
-            (None, Some(image)) => Finding::doubtful(
+        findings.push(match self.unreadable.first() {
+            Some(image) => Finding::doubtful(
                 "images",
                 format!("{found}; `{image}` is not an image name"),
                 "no request can be matched with it, so its usage is left out",
             ),
-            (None, None) => Finding::good("images", found),
+            None => Finding::good("images", found),
         });
         findings
     }

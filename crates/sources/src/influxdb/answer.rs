@@ -9,6 +9,7 @@ use http::StatusCode;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
+use super::NAME_IT;
 use crate::SourceError;
 use crate::http::{self as edge, Asked, Said};
 
@@ -104,9 +105,6 @@ pub fn refusal(asked: &Asked, status: StatusCode, body: &Said) -> SourceError {
     }
 }
 
-const NAME_THE_DATABASE: &str =
-    "name it with --database, or --bucket of an InfluxDB 2, which needs a DBRP mapping where it is older than 2.3";
-
 fn failure(asked: &Asked, error: &Said) -> SourceError {
     let text = format!("`{}` answers: `{}`", asked.store, asked.shown(error));
     if error.contains("max-concurrent-queries") {
@@ -115,7 +113,7 @@ fn failure(asked: &Asked, error: &Said) -> SourceError {
         // "max-select-point limit exceeed", "max-select-series limit exceeded", "query-timeout limit exceeded"
         SourceError::Overloaded(text)
     } else if error.contains("database not found") {
-        SourceError::NoDatabase(format!("{text}: {NAME_THE_DATABASE}"))
+        SourceError::NoDatabase(format!("{text}: {NAME_IT}"))
     } else if error.contains("engine: cache maximum memory size") || error.contains("shutting down") {
         SourceError::Temporary(text)
     } else {
@@ -163,7 +161,7 @@ mod tests {
         let says = |error: &str| format!("`i` answers: `{error}`");
         check(
             "database not found: k8s",
-            SourceError::NoDatabase(format!("{}: {NAME_THE_DATABASE}", says("database not found: k8s"))),
+            SourceError::NoDatabase(format!("{}: {NAME_IT}", says("database not found: k8s"))),
         );
         let point = "max-select-point limit exceeed: (11/10)";
         check(point, SourceError::Overloaded(says(point)));

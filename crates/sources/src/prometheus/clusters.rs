@@ -5,8 +5,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use headroom_kube::shell;
-
 use super::answer::Row;
 use super::names::{Place, State};
 use super::query::{self, Question};
@@ -48,17 +46,17 @@ impl Clusters {
             let names: Vec<_> = values.iter().take(MOST_NAMES).map(shown).collect();
             let more = if values.len() > MOST_NAMES { ", …" } else { "" };
             let example = values.iter().find(|value| !value.is_empty()).map_or("", String::as_str);
-            let matchers = shell::quoted(&Matchers::default().and(label, Match::Is(example)).to_string());
+            let matchers = Matchers::default().and(label, Match::Is(example)).to_string().replace('\'', "''");
             return Some(format!(
-                "has the usage of several clusters (label `{label}`: {}{more}): which one is this? Say so with \
-                 --matchers {matchers}",
+                "has the usage of several clusters (label `{label}`: {}{more}): which one is this? Say so as \
+                 `matchers: '{matchers}'` in --source",
                 names.join(", ")
             ));
         }
         (self.created.len() > 1).then(|| {
             format!(
-                "has the usage of {} clusters (by when their kube-system was created): say which one with --matchers, by a \
-                 label that tells them apart",
+                "has the usage of {} clusters (by when their kube-system was created): say which one as `matchers` in --source, by \
+                 a label that tells them apart",
                 self.created.len()
             )
         })
@@ -118,8 +116,8 @@ mod tests {
             &[(pod_a, 100), (pod_b, 200)],
             &[("", 3)],
             Some(
-                "has the usage of 2 clusters (by when their kube-system was created): say which one with --matchers, by a \
-                 label that tells them apart",
+                "has the usage of 2 clusters (by when their kube-system was created): say which one as `matchers` in --source, by \
+                 a label that tells them apart",
             ),
         );
         check(
@@ -127,16 +125,16 @@ mod tests {
             &[(r#""cluster_name":"prod""#, 3), (r#""cluster_name":"staging""#, 3), ("", 1)],
             Some(
                 "has the usage of several clusters (label `cluster_name`: none, `prod`, `staging`): which one is this? Say \
-                 so with --matchers 'cluster_name=\"prod\"'",
+                 so as `matchers: 'cluster_name=\"prod\"'` in --source",
             ),
         );
-        // A command that people are told to run, whatever a cluster is called.
+        // The YAML is valid, whatever a cluster is called.
         check(
             &[],
             &[(r#""cluster":"a'\"; $(b)""#, 3), (r#""cluster":"c""#, 3)],
             Some(
-                "has the usage of several clusters (label `cluster`: `a'\"; $(b)`, `c`): which one is this? Say so with \
-                 --matchers 'cluster=\"a'\\''\\\"; $(b)\"'",
+                "has the usage of several clusters (label `cluster`: `a'\"; $(b)`, `c`): which one is this? Say so as \
+                 `matchers: 'cluster=\"a''\\\"; $(b)\"'` in --source",
             ),
         );
     }

@@ -5,6 +5,7 @@ use headroom_usage::sample::{Batch, Window};
 use super::Options;
 use super::api::Api;
 use super::images::Images;
+use super::names::{Labels, Metrics, Names, Overrides, Place};
 use super::probe::{Counted, Probe, labels, probe};
 use super::query::{self, rate_seconds};
 use super::reader::Reader;
@@ -19,11 +20,11 @@ const DAYS: [i64; 3] = [1, 7, 30];
 impl Probe {
     fn findings(&self, step: u32) -> Vec<Finding> {
         let mut findings = vec![
-            self.metric("memory metric", &self.memory.name, self.memory.containers, "--memory-metric"),
-            self.metric("cpu metric", &self.cpu.name.metric, self.cpu.containers, "--cpu-metric"),
+            self.metric("memory metric", &self.memory.name, self.memory.containers, "metrics.memory"),
+            self.metric("cpu metric", &self.cpu.name.metric, self.cpu.containers, "metrics.cpu"),
         ];
         if let Some(storage) = &self.storage {
-            findings.push(self.metric("storage metric", &storage.name, storage.containers, "--storage-metric"));
+            findings.push(self.metric("storage metric", &storage.name, storage.containers, "metrics.storage"));
         }
         if let Some(question) = self.clusters.question() {
             let advice = "one store of the collector holds one cluster";
@@ -59,7 +60,7 @@ impl Probe {
             None => Finding::bad(
                 "image",
                 format!("no `{}`, and no label with an image on the usage series", self.wanted.info()),
-                "scrape kube-state-metrics, or name the metric with --info-metric: without an image there is no history",
+                "scrape kube-state-metrics, or name the metric as `metrics.info` in --source: without an image there is no history",
             ),
         });
         findings.push(match self.scrape_seconds {
@@ -101,28 +102,49 @@ impl Probe {
                 others.join(", ")
             );
             let advice = if contested > 0.0 {
-                "an exporter may claim containers that are not its own: set `overrideHonorLabels: true` in the Prometheus resource, or name the right jobs with --matchers 'job=~\"…\"'"
+                "an exporter may claim containers that are not its own: set `overrideHonorLabels: true` in the Prometheus resource, or name the right jobs as `matchers: job=~\"…\"` in --source"
             } else {
-                "if they scrape other nodes of this cluster, name all jobs with --matchers 'job=~\"…|…\"'"
+                "if they scrape other nodes of this cluster, name all jobs as `matchers: job=~\"…|…\"` in --source"
             };
             findings.push(Finding::doubtful("scrape jobs", found, advice));
         }
         Ok(findings)
     }
 
-    fn metric(&self, subject: &'static str, metric: &str, containers: f64, option: &str) -> Finding {
+    fn metric(&self, subject: &'static str, metric: &str, containers: f64, field: &str) -> Finding {
         if containers > 0.0 {
             return Finding::good(subject, format!("`{metric}`, {containers} containers"));
         }
         let tried = self.wanted.usage_places().iter().map(labels).collect::<Vec<_>>().join(" or ");
         let found = format!("no series of `{metric}` with {tried}");
-        let advice = format!("scrape the kubelets' /metrics/cadvisor, or name the metric with {option}");
+        let advice = format!("scrape the kubelets' /metrics/cadvisor, or name the metric as `{field}` in --source");
         if self.memory.containers + self.cpu.containers > 0.0 {
             Finding::doubtful(subject, found, advice)
         } else {
             Finding::bad(subject, found, advice)
         }
     }
+}
+
+/// Detects what the store calls its metrics and labels.
+pub async fn detect(http: Http, options: &Options) -> Result<Overrides, SourceError> {
+    let Names { cpu, memory, storage, usage, usage_image, state, .. } =
+        probe(&Api::new(http, options), options).await?.names()?;
+    let labels = |place: &Place, image| {
+        let Place { namespace, pod, container } = place.clone();
+        Labels { namespace: Some(namespace), pod: Some(pod), container: Some(container), image }
+    };
+    Ok(Overrides {
+        labels: labels(&usage, usage_image),
+        info_labels: state.as_ref().map(|state| labels(&state.place, Some(state.image.clone()))).unwrap_or_default(),
+        metrics: Metrics {
+            cpu_is_rate: cpu.as_ref().is_some_and(|cpu| cpu.is_rate),
+            cpu: cpu.map(|cpu| cpu.metric),
+            memory,
+            storage,
+            info: state.map(|state| state.info),
+        },
+    })
 }
 
 /// Everything `doctor` has to say about a store.

@@ -3,7 +3,7 @@
 //! Where Prometheus honours the labels of what it scrapes (`honorLabels`), an exporter of one namespace can claim the
 //! containers of another, and the larger of two figures would win. So the series of one job count: the job that scrapes
 //! cAdvisor at the kubelets, or kube-state-metrics, or else the job with most containers. Whoever names a job with
-//! `--matchers` decides. An exporter that forges the labels of the job as well is kept out by Prometheus alone, with
+//! `matchers` of the source file decide. An exporter that forges the labels of the job as well is kept out by Prometheus alone, with
 //! `overrideHonorLabels`.
 
 use std::cmp::Reverse;

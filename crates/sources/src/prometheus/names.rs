@@ -4,25 +4,39 @@
 //! labels moved aside by a scrape without `honor_labels`, recording rules), and any name can be set by hand. Which of
 //! the candidates a store really has is found by asking it: see `probe`.
 
+use serde::{Deserialize, Serialize};
+
 use super::selector::{Match, Matchers};
 
-/// Names set by hand; `None` is probed.
-#[derive(Debug, Clone, Default)]
-pub struct Overrides {
-    pub cpu_metric: Option<String>,
-    pub memory_metric: Option<String>,
-    pub storage_metric: Option<String>,
+/// Metrics that a user names; the others are detected.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default, rename_all = "camelCase")]
+pub struct Metrics {
+    pub cpu: Option<String>,
     /// The CPU metric is a recording rule whose values are cores already, not a counter of seconds.
     pub cpu_is_rate: bool,
-    pub info_metric: Option<String>,
-    pub namespace_label: Option<String>,
-    pub pod_label: Option<String>,
-    pub container_label: Option<String>,
-    pub image_label: Option<String>,
-    pub info_namespace_label: Option<String>,
-    pub info_pod_label: Option<String>,
-    pub info_container_label: Option<String>,
-    pub info_image_label: Option<String>,
+    pub memory: Option<String>,
+    pub storage: Option<String>,
+    pub info: Option<String>,
+}
+
+/// Labels that a user names; the others are detected.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Labels {
+    pub namespace: Option<String>,
+    pub pod: Option<String>,
+    pub container: Option<String>,
+    pub image: Option<String>,
+}
+
+/// All names that a user gives.
+#[derive(Debug, Clone, Default)]
+pub struct Overrides {
+    pub metrics: Metrics,
+    pub labels: Labels,
+    /// The labels of kube-state-metrics.
+    pub info_labels: Labels,
 }
 
 /// The labels that say which container a series is about.
@@ -38,11 +52,14 @@ impl Place {
         Self { namespace: namespace.to_owned(), pod: pod.to_owned(), container: container.to_owned() }
     }
 
-    fn overridden(mut self, namespace: Option<&String>, pod: Option<&String>, container: Option<&String>) -> Self {
-        namespace.inspect(|&label| self.namespace.clone_from(label));
-        pod.inspect(|&label| self.pod.clone_from(label));
-        container.inspect(|&label| self.container.clone_from(label));
-        self
+    /// The same with the labels that a user names.
+    fn overridden(&self, labels: &Labels) -> Self {
+        let pick = |named: &Option<String>, usual: &String| named.as_ref().unwrap_or(usual).clone();
+        Self {
+            namespace: pick(&labels.namespace, &self.namespace),
+            pod: pick(&labels.pod, &self.pod),
+            container: pick(&labels.container, &self.container),
+        }
     }
 }
 
@@ -116,82 +133,81 @@ pub struct Usage {
 impl Overrides {
     /// What usage may be called, likeliest first. Google Cloud Monitoring knows it even where nothing is scraped.
     pub fn usages(&self, of_google: bool) -> Vec<Usage> {
-        let storage = |usual: &str| self.storage_metric.clone().unwrap_or_else(|| usual.to_owned());
+        let storage = |usual: &str| self.metrics.storage.clone().unwrap_or_else(|| usual.to_owned());
         let mut usages = vec![Usage {
             cpu: self.cpu(),
             memory: self.memory(),
             storage: storage(STORAGE),
             places: self.usage_places(),
         }];
-        if of_google && self.cpu_metric.is_none() && self.memory_metric.is_none() {
+        if of_google && self.metrics.cpu.is_none() && self.metrics.memory.is_none() {
             let cpu = Cpu { metric: GOOGLE_CPU.to_owned(), is_rate: false };
             let place = Place::of("namespace_name", "pod_name", "container_name");
-            let labels = [self.namespace_label.as_ref(), self.pod_label.as_ref(), self.container_label.as_ref()];
             let (memory, storage) = (GOOGLE_MEMORY.to_owned(), storage(GOOGLE_STORAGE));
-            usages.push(Usage { cpu, memory, storage, places: self.places(&[place], labels) });
+            usages.push(Usage { cpu, memory, storage, places: places(&[place], &self.labels) });
         }
         usages
     }
 
     pub fn cpu(&self) -> Cpu {
-        Cpu { metric: self.cpu_metric.clone().unwrap_or_else(|| CPU.to_owned()), is_rate: self.cpu_is_rate }
+        Cpu { metric: self.metrics.cpu.clone().unwrap_or_else(|| CPU.to_owned()), is_rate: self.metrics.cpu_is_rate }
     }
 
     pub fn memory(&self) -> String {
-        self.memory_metric.clone().unwrap_or_else(|| MEMORY.to_owned())
+        self.metrics.memory.clone().unwrap_or_else(|| MEMORY.to_owned())
     }
 
     /// How the usage series may be labelled, likeliest first.
     pub fn usage_places(&self) -> Vec<Place> {
         // `exported_` comes first: where it exists, the plain labels are those of the scraped pod (the exporter).
-        self.places(
+        places(
             &[
                 Place::of("exported_namespace", "exported_pod", "exported_container"),
                 Place::of("namespace", "pod", "container"),
                 Place::of("namespace", "pod_name", "container_name"),
                 Place::of("kubernetes_namespace", "kubernetes_pod_name", "container_name"),
             ],
-            [self.namespace_label.as_ref(), self.pod_label.as_ref(), self.container_label.as_ref()],
+            &self.labels,
         )
     }
 
     /// How kube-state-metrics' series may be labelled.
     pub fn state_places(&self) -> Vec<Place> {
-        self.places(
+        places(
             &[
                 Place::of("exported_namespace", "exported_pod", "exported_container"),
                 Place::of("namespace", "pod", "container"),
             ],
-            [self.info_namespace_label.as_ref(), self.info_pod_label.as_ref(), self.info_container_label.as_ref()],
+            &self.info_labels,
         )
     }
 
-    fn places(&self, usual: &[Place], [namespace, pod, container]: [Option<&String>; 3]) -> Vec<Place> {
-        let mut places: Vec<Place> = Vec::new();
-        for place in usual {
-            let place = place.clone().overridden(namespace, pod, container);
-            if !places.contains(&place) {
-                places.push(place);
-            }
-        }
-        places
-    }
-
     pub fn usage_images(&self) -> Vec<String> {
-        self.image_label.clone().map_or_else(|| vec!["image".to_owned(), GOOGLE_IMAGE.to_owned()], |label| vec![label])
+        self.labels.image.clone().map_or_else(|| vec!["image".to_owned(), GOOGLE_IMAGE.to_owned()], |label| vec![label])
     }
 
     pub fn info(&self) -> String {
-        self.info_metric.clone().unwrap_or_else(|| INFO.to_owned())
+        self.metrics.info.clone().unwrap_or_else(|| INFO.to_owned())
     }
 
     /// `image_spec` is what the pod's spec says, which is what an admission request will hold; `image` is what the
     /// runtime made of it, and all that old versions tell.
     pub fn state_images(&self) -> Vec<String> {
-        self.info_image_label
+        self.info_labels
+            .image
             .clone()
             .map_or_else(|| vec!["image_spec".to_owned(), "image".to_owned()], |label| vec![label])
     }
+}
+
+fn places(usual: &[Place], labels: &Labels) -> Vec<Place> {
+    let mut places = Vec::new();
+    for place in usual.iter().map(|place| place.overridden(labels)) {
+        if !places.contains(&place) {
+            places.push(place);
+        }
+    }
+    places
 }
 
 #[cfg(test)]
@@ -200,25 +216,14 @@ mod tests {
 
     #[test]
     fn a_label_set_by_hand_leaves_fewer_candidates() {
-        let overrides = Overrides {
-            namespace_label: Some("ns".into()),
-            pod_label: Some("p".into()),
-            container_label: Some("c".into()),
-            ..Overrides::default()
+        let places = |namespace: Option<&str>, pod: Option<&str>, container: Option<&str>| {
+            let [namespace, pod, container] = [namespace, pod, container].map(|label| label.map(str::to_owned));
+            let labels = Labels { namespace, pod, container, image: None };
+            Overrides { labels, ..Overrides::default() }.usage_places()
         };
-        assert_eq!(overrides.usage_places(), [Place::of("ns", "p", "c")]);
-        let overrides = Overrides { container_label: Some("c".into()), ..Overrides::default() };
-        assert_eq!(overrides.usage_places().len(), 4);
-        let overrides =
-            Overrides { namespace_label: Some("ns".into()), container_label: Some("c".into()), ..Overrides::default() };
-        assert_eq!(
-            overrides.usage_places(),
-            [
-                Place::of("ns", "exported_pod", "c"),
-                Place::of("ns", "pod", "c"),
-                Place::of("ns", "pod_name", "c"),
-                Place::of("ns", "kubernetes_pod_name", "c"),
-            ]
-        );
+        assert_eq!(places(Some("ns"), Some("p"), Some("c")), [Place::of("ns", "p", "c")]);
+        assert_eq!(places(None, None, Some("c")).len(), 4);
+        let pods = ["exported_pod", "pod", "pod_name", "kubernetes_pod_name"];
+        assert_eq!(places(Some("ns"), None, Some("c")), pods.map(|pod| Place::of("ns", pod, "c")));
     }
 }

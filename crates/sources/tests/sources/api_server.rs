@@ -1,17 +1,15 @@
-//! The sources behind the API server: the metrics API, and the Vertical Pod Autoscaler's checkpoints. Debian packages
-//! neither server, so a fake one answers.
+//! The metrics API. Debian has no package of metrics-server, so a fake API server answers.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use headroom_fixtures::http::{FakeServer, Reply};
-use headroom_sources::checkpoints::{self, Checkpoints};
 use headroom_sources::diagnosis::Verdict;
 use headroom_sources::http::Http;
 use headroom_sources::metrics_api::{self, MetricsApi};
 use headroom_sources::{Source, SourceError};
-use headroom_usage::sample::{Batch, Resource, Window};
+use headroom_usage::sample::{Resource, Window};
 use serde_json::{Value, json};
 
 use crate::data::Read;
@@ -198,87 +196,4 @@ async fn a_missing_metrics_api_is_reported() {
     server.list("/api/v1/namespaces", json!([{"metadata": {"name": "shop"}}]));
     let findings = metrics_api::diagnose(server.http(), NOW).await.unwrap();
     assert_eq!(findings.last().unwrap().verdict, Verdict::Bad);
-}
-
-const CHECKPOINTS: &str = "/apis/autoscaling.k8s.io/v1/namespaces/shop/verticalpodautoscalercheckpoints";
-
-fn checkpoint(autoscaler: &str, container: &str, version: &str) -> Value {
-    json!({"metadata": {"name": format!("{autoscaler}-{container}"), "namespace": "shop"},
-        "spec": {"vpaObjectName": autoscaler, "containerName": container},
-        "status": {"version": version, "lastUpdateTime": "2026-11-21T04:00:00Z",
-            "firstSampleStart": "2026-11-18T04:00:00Z", "lastSampleStart": "2026-11-21T04:00:00Z",
-            "totalSamplesCount": 600,
-            "cpuHistogram": {"referenceTimestamp": "2026-11-21T00:00:00Z", "totalWeight": 60.0, "bucketWeights": {"0": 10000, "9": 5000}},
-            "memoryHistogram": {"referenceTimestamp": "2026-11-22T00:00:00Z", "totalWeight": 2.5, "bucketWeights": {"1": 10000}}}})
-}
-
-fn with_autoscalers(server: &ApiServer) {
-    server.put("/version", json!({}));
-    let all = json!([
-        checkpoint("web", "nginx", "v3"),
-        checkpoint("web", "gone", "v3"),
-        checkpoint("web", "old", "v2"),
-        checkpoint("lost", "nginx", "v3"),
-        checkpoint("rollout", "nginx", "v3")
-    ]);
-    server.list(CHECKPOINTS, all.clone());
-    server.list("/apis/autoscaling.k8s.io/v1/verticalpodautoscalercheckpoints", all);
-    let target = |api: &str, kind: &str| json!({"targetRef": {"apiVersion": api, "kind": kind, "name": "web"}});
-    server.list(
-        "/apis/autoscaling.k8s.io/v1/namespaces/shop/verticalpodautoscalers",
-        json!([{"metadata": {"name": "web"}, "spec": target("apps/v1", "Deployment")},
-            {"metadata": {"name": "rollout"}, "spec": target("argoproj.io/v1alpha1", "Rollout")}]),
-    );
-    server.put(
-        "/apis/apps/v1/namespaces/shop/deployments/web",
-        json!({"spec": {"template": {"spec": {"containers": [{"name": "nginx", "image": "nginx:1.27"}]}}}}),
-    );
-}
-
-#[tokio::test]
-async fn a_checkpoint_belongs_to_the_image_in_the_template() {
-    let server = ApiServer::start();
-    with_autoscalers(&server);
-    let source = Checkpoints::new(server.http());
-    assert_eq!(source.namespaces(minute(0)).await.unwrap(), ["shop"]);
-    let mut reported = Vec::new();
-    source
-        .read("shop", minute(0), &mut |batch| match batch {
-            Batch::Distributions(distributions) => reported.extend(distributions),
-            other => panic!("{other:?}"),
-        })
-        .await
-        .unwrap();
-    let reported: Vec<_> = reported
-        .into_iter()
-        .map(|reported| (reported.subject, reported.image, reported.resource, reported.last_seen, reported.buckets))
-        .collect();
-    let last_seen = NOW - 29 * 60;
-    let subject = || ("web-nginx".to_owned(), "nginx:1.27".to_owned());
-    let cpu = vec![(10_000_000, 24_000), (125_778_925, 12_000)];
-    let memory = vec![(20_500_000, 4 * 60)]; // four days' peaks are four samples, not 600
-    assert_eq!(
-        reported,
-        [
-            (subject().0, subject().1, Resource::Cpu, last_seen, cpu),
-            (subject().0, subject().1, Resource::Memory, last_seen, memory)
-        ]
-    );
-}
-
-#[tokio::test]
-async fn doctor_reports_unusable_checkpoints() {
-    let server = ApiServer::start();
-    with_autoscalers(&server);
-    let findings = checkpoints::diagnose(server.http(), NOW + 21).await.unwrap();
-    assert_eq!((findings[1].verdict, findings[1].found.as_str()), (Verdict::Doubtful, "1 of 5 are usable"));
-    assert_eq!(
-        findings[1].advice.as_deref(),
-        Some("`shop/web-gone` is about container `gone`, which Deployment `web` no longer has")
-    );
-    let bare = ApiServer::start();
-    bare.put("/version", json!({}));
-    let findings = checkpoints::diagnose(bare.http(), NOW).await.unwrap();
-    let expected = "`the API server`: there are no checkpoints: the Vertical Pod Autoscaler is not installed";
-    assert_eq!((findings[1].verdict, findings[1].found.as_str()), (Verdict::Bad, expected));
 }

@@ -280,7 +280,6 @@ impl Read {
                 }
             }
             Batch::OomKills(kills) => self.kills.extend(kills),
-            Batch::Distributions(_) => panic!("unexpected distributions"),
         }
     }
 

@@ -127,7 +127,6 @@ async fn every_request_has_credentials() {
     endpoint.headers.insert("X-Reader".into(), "headroom".into());
     endpoint.tenant = Some("team-a".into());
     for (authentication, expected) in [
-        (Authentication::Token("secret".into()), "authorization: Bearer secret"),
         (Authentication::TokenFile(token.path().into()), "authorization: Bearer from-a-file"),
         (Authentication::Basic { user: "u".into(), password: "p".into() }, "authorization: Basic dTpw"),
     ] {
@@ -158,7 +157,6 @@ async fn an_error_that_repeats_our_credentials_is_shown_without_them() {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), "t0k3n-of-a-file\n").unwrap();
     for (authentication, secrets) in [
-        (Authentication::Token("t0k3n".into()), vec!["t0k3n"]),
         (Authentication::TokenFile(file.path().into()), vec!["t0k3n"]),
         (
             Authentication::Basic { user: "ann".into(), password: r#"pa"\sw0rd"#.into() },

@@ -154,7 +154,9 @@ async fn a_store_behind_a_service_gets_our_token() {
     let store = store(|| answer(200, MATRIX));
     let target = Target::parse("monitoring/prometheus:web").unwrap();
     let mut endpoint = Endpoint::new("");
-    endpoint.authentication = Authentication::Token("s3cret".into());
+    let token = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(token.path(), "s3cret").unwrap();
+    endpoint.authentication = Authentication::TokenFile(token.path().into());
     endpoint.tenant = Some("team-a".to_owned());
     let http = port_forward::http(client(api_server(store.port, true)), target, &endpoint).await.unwrap();
     assert_eq!(http.name(), "service monitoring/prometheus:web");

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use headroom_fixtures::http::{FakeServer, Reply, answer, header};
 use headroom_fixtures::servers::{self, Server, request};
 use headroom_sources::diagnosis::Verdict;
 use headroom_sources::http::{Authentication, Endpoint};
@@ -145,7 +144,7 @@ async fn a_missing_database_or_one_not_from_heapster_is_reported() {
     };
     options.database = Some("other".to_owned());
     let text = refused(InfluxDb::connect(&options).await.err());
-    let expected = "database `other` has nothing at all: name the database or bucket with --database";
+    let expected = "database `other` has nothing at all: name the database with --database";
     assert!(text.ends_with(expected), "{text}");
     options.database = None;
     fill(&server, "", "requests,host=a value=1 0\n");
@@ -295,51 +294,6 @@ async fn without_telegrafs_inventory_the_error_says_what_is_missing() {
     let images = findings.iter().find(|finding| finding.subject == "matched images").unwrap();
     assert_eq!(images.verdict, Verdict::Bad);
     assert!(images.advice.as_ref().unwrap().contains("kube_inventory"), "{images:?}");
-}
-
-/// Debian has no InfluxDB 2. This fake one requires what the API's documentation describes: a token, an organization,
-/// and the bucket as a database.
-#[tokio::test]
-async fn an_influxdb_2_is_given_token_organization_and_bucket() {
-    let fake = FakeServer::start(|asked| {
-        if asked.starts_with("GET /ping") {
-            let head = "HTTP/1.1 204 No Content\r\nConnection: close\r\nX-Influxdb-Version: v2.7.11\r\n\
-                        Date: Sat, 21 Nov 2026 00:00:00 GMT\r\n\r\n";
-            return Reply::Bytes(head.as_bytes().to_vec());
-        }
-        if header(asked, "authorization") != Some("Token s3cret") {
-            return answer(401, r#"{"code":"unauthorized","message":"unauthorized access"}"#);
-        }
-        if !asked.contains("db=metrics") || !asked.contains("org=team") {
-            return answer(404, r#"{"error":"database not found: other"}"#);
-        }
-        if asked.contains("WITH KEY IN") || asked.contains("FIRST(") {
-            return answer(200, r#"{"results":[{"statement_id":0}]}"#);
-        }
-        let series = if asked.contains("SHOW MEASUREMENTS") {
-            r#"{"name":"measurements","columns":["name"],"values":[["kubernetes_pod_container"]]}"#
-        } else if asked.contains("LAST(") {
-            r#"{"name":"kubernetes_pod_container","tags":{"container_name":"c","image":"nginx","pod_name":"p","version":"1"},"columns":["time","last"],"values":[[6000,0]]}"#
-        } else {
-            r#"{"name":"kubernetes_pod_container","tags":{"container_name":"c","pod_name":"p"},"columns":["time","max"],"values":[[6000,5],[6060,7]]}"#
-        };
-        answer(200, &format!(r#"{{"results":[{{"statement_id":0,"series":[{series}]}}]}}"#))
-    });
-    let mut options = Options::new(Endpoint::new(fake.url()));
-    options.endpoint.authentication = Authentication::Token("s3cret".into());
-    options.database = Some("metrics".to_owned());
-    options.organization = Some("team".to_owned());
-    let source = InfluxDb::connect(&options).await.unwrap();
-    assert_eq!(source.now().await, Ok(1_795_219_200));
-    let mut found = data::Read::default();
-    source.read("shop", Window { from: 6000, to: 6120 }, &mut |batch| found.take(batch)).await.unwrap();
-    assert_eq!(found.samples(), 4);
-    let findings = diagnose(&options, 1_795_219_200).await.unwrap();
-    assert!(findings.iter().all(|finding| finding.verdict != Verdict::Bad), "{findings:?}");
-
-    options.endpoint.authentication = Authentication::None;
-    let refused = InfluxDb::connect(&options).await.err();
-    assert!(matches!(&refused, Some(SourceError::Forbidden(text)) if text.contains("unauthorized")), "{refused:?}");
 }
 
 #[tokio::test]

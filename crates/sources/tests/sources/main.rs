@@ -4,7 +4,7 @@
 //! `headroom_fixtures::servers`.
 //! `data` generates their content, and computes the expected readings independently, without any query language.
 
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test may panic on unexpected data")]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic on unexpected data")]
 
 mod api_server;
 mod clouds;

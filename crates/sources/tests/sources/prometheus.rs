@@ -181,10 +181,10 @@ async fn a_recording_rule_is_read_unchanged() {
     let history = format!("{rules}{}{}", &usage[memory..state], &usage[state..]);
     let server = PrometheusServer { history, ..PrometheusServer::default() }.start();
     let mut options = options(server.url());
-    options.names.cpu_metric = Some("team:cpu:cores".into());
-    options.names.cpu_is_rate = true;
-    options.names.namespace_label = Some("ns".into());
-    options.names.info_namespace_label = Some("ns".into());
+    options.names.metrics.cpu = Some("team:cpu:cores".into());
+    options.names.metrics.cpu_is_rate = true;
+    options.names.labels.namespace = Some("ns".into());
+    options.names.info_labels.namespace = Some("ns".into());
     let source = Prometheus::connect(&options).await.unwrap();
     data::check(&read(&source, shifted(cluster.window), 3600).await, &expected);
 }
@@ -361,7 +361,7 @@ async fn a_store_shared_by_clusters_requires_a_choice() {
     for (history, question) in [
         (
             labelled,
-            "(label `cluster`: `prod`, `staging`): which one is this? Say so with --matchers 'cluster=\"prod\"'",
+            "(label `cluster`: `prod`, `staging`): which one is this? Say so as `matchers: 'cluster=\"prod\"'` in --source",
         ),
         (other_age, "has the usage of 2 clusters (by when their kube-system was created)"),
     ] {

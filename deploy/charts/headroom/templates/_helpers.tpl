@@ -102,6 +102,9 @@ metadata:
     prometheus.io/port: "8080"
     {{- end }}
     kubectl.kubernetes.io/default-container: collector
+    {{- with $collector.source.config }}
+    checksum/source: {{ toYaml . | sha256sum }}
+    {{- end }}
     {{- with $collector.podAnnotations }}
     {{- toYaml . | nindent 4 }}
     {{- end }}
@@ -146,6 +149,9 @@ spec:
         {{- else if has $source.type (list "prometheus" "influxdb") }}
         - {{ $source.url | quote }}
         {{- end }}
+        {{- if $source.config }}
+        - --source=/etc/headroom/source.yaml
+        {{- end }}
         {{- range $source.args }}
         - {{ . | quote }}
         {{- end }}
@@ -163,21 +169,8 @@ spec:
         {{- with $collector.pool.from }}
         - {{ printf "--pool-from=%s" (join "," .) | quote }}
         {{- end }}
-      {{- if or $collector.credentialsSecret $collector.env }}
-      env:
-        {{- if $collector.credentialsSecret }}
-        {{- range $name, $key := dict "HEADROOM_TOKEN" "token" "HEADROOM_USER" "user" "HEADROOM_PASSWORD" "password" }}
-        - name: {{ $name }}
-          valueFrom:
-            secretKeyRef:
-              name: {{ $collector.credentialsSecret }}
-              key: {{ $key }}
-              optional: true
-        {{- end }}
-        {{- end }}
-        {{- with $collector.env }}
-        {{- toYaml . | nindent 8 }}
-        {{- end }}
+      {{- with $collector.env }}
+      env: {{- toYaml . | nindent 8 }}
       {{- end }}
       {{- if not $isPeriodic }}
       ports:
@@ -199,6 +192,11 @@ spec:
       volumeMounts:
         - name: store
           mountPath: /var/lib/headroom
+        {{- if $source.config }}
+        - name: source
+          mountPath: /etc/headroom
+          readOnly: true
+        {{- end }}
         {{- with $collector.volumeMounts }}
         {{- toYaml . | nindent 8 }}
         {{- end }}
@@ -206,6 +204,18 @@ spec:
     - name: store
       persistentVolumeClaim:
         claimName: {{ $collector.store.existingClaim | default "headroom-collector" }}
+    {{- if $source.config }}
+    # The file of `--source`, and the secrets that it names.
+    - name: source
+      projected:
+        sources:
+          - configMap:
+              name: headroom-collector-source
+          {{- with $collector.credentialsSecret }}
+          - secret:
+              name: {{ . }}
+          {{- end }}
+    {{- end }}
     {{- with $collector.volumes }}
     {{- toYaml . | nindent 4 }}
     {{- end }}

@@ -9,7 +9,7 @@ use headroom_sources::port_forward;
 use serde_json::Value;
 
 use crate::command::cluster_args::Opened;
-use crate::command::source::Access;
+use crate::command::source_file::SourceFile;
 
 /// More candidates than this are not listed.
 const MAX_LISTED: usize = 9;
@@ -37,7 +37,7 @@ impl Services {
     }
 
     /// The one that a person chooses; none if there are none.
-    pub fn chosen(&self, access: &Access) -> anyhow::Result<Option<port_forward::Target>> {
+    pub fn chosen(&self, file: &SourceFile) -> anyhow::Result<Option<port_forward::Target>> {
         let listed = self.candidates.iter().take(MAX_LISTED);
         let more = self.candidates.len().saturating_sub(MAX_LISTED);
         let found = listed.clone().map(Candidate::to_string).collect::<Vec<_>>().join(", ")
@@ -47,7 +47,7 @@ impl Services {
             [only] => format!("--service {}", only.target),
             _ => "--service NAMESPACE/SERVICE:PORT".to_owned(),
         };
-        if access.has_credentials() {
+        if file.has_credentials() {
             bail!(
                 "tokens, passwords and headers are sent only to a store that you name: add {flag} (found: {found}) or \
                  --prometheus URL"
@@ -61,8 +61,9 @@ impl Services {
         };
         if *wants_token {
             bail!(
-                "{target} requires a token: run HEADROOM_TOKEN=$(oc whoami -t) kubectl headroom recommend --service {target} \
-                 --insecure-skip-tls-verify, or pass --ca-file with the cluster's service CA"
+                "{target} requires a token: write it into a file with `oc whoami -t > token`, name it as `tokenFile: token` in a \
+                 file for --source, with `caFile` for the cluster's service CA or `insecureSkipTlsVerify: true`, and add \
+                 --service {target}"
             );
         }
         complain!("using --service {target}");

@@ -14,7 +14,7 @@ use headroom_rightsize::evaluate_with_history as evaluate;
 use headroom_rightsize::history::{self, Histories};
 use headroom_rightsize::owners::Pods;
 use headroom_rightsize::report::Source;
-use headroom_sources::http::{Endpoint, Http, Url};
+use headroom_sources::http::Http;
 use headroom_sources::prometheus::{Options, Reader};
 use headroom_sources::{SourceError, metrics_api, port_forward};
 use headroom_usage::sample::Window;
@@ -24,7 +24,7 @@ use super::quota_trends::{self, Trend};
 use super::services::Services;
 use super::{From, UsageArgs};
 use crate::command::cluster_args::{Opened, Target};
-use crate::command::source::{behind_service, needs_port_forward, service_named};
+use crate::command::source::{self, Address, behind_service, needs_port_forward};
 
 /// What was found and read.
 pub struct Found {
@@ -52,9 +52,9 @@ pub fn read(
     progress: &Progress,
 ) -> anyhow::Result<Found> {
     // Before the runtime, since the surroundings have their own.
-    let is_named = usage.store.prometheus.is_some() || usage.store.service.is_some() || from == From::MetricsApi;
+    let is_named = usage.address()?.is_some() || from == From::MetricsApi;
     let services = if is_named { Services::default() } else { Services::find(opened, namespaces) };
-    let service = services.chosen(&usage.access)?;
+    let service = services.chosen(usage.source.file()?)?;
     let refused = services.refused;
     let as_of = evaluate::replayed_at(&opened.settings).map(Timestamp::unix_seconds);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start")?;
@@ -104,14 +104,13 @@ impl Reading<'_> {
         if self.from == From::MetricsApi {
             return self.of_now(pods).await;
         }
-        let store = &self.usage.store;
-        if let Some(url) = &store.prometheus {
-            let reader = self.connect(Http::new(&self.endpoint(Some(url))?)?).await?;
-            return self.history(reader, url.to_string(), pods).await;
-        }
-        if let Some(target) = store.service.as_deref().map(service_named).transpose()?.or(chosen) {
-            let reader = self.reach(&self.client().await?, &target).await?;
-            return self.history(reader, format!("service {target}"), pods).await;
+        if let Some(address) = self.usage.address()?.or(chosen.map(Address::Service)) {
+            let options = self.options(&address)?;
+            let reader = match &address {
+                Address::Url(_) => self.probe(Http::new(&options.endpoint)?, options).await?,
+                Address::Service(target) => self.reach(&self.client().await?, target, options).await?,
+            };
+            return self.history(reader, address.to_string(), pods).await;
         }
         self.of_now(pods).await.map_err(|error| {
             let tried = match refused {
@@ -125,29 +124,13 @@ impl Reading<'_> {
         })
     }
 
-    fn endpoint(&self, url: Option<&Url>) -> anyhow::Result<Endpoint> {
-        self.usage.access.endpoint(url.cloned().unwrap_or_else(|| Url::from("")))
-    }
-
-    fn options(&self) -> anyhow::Result<Options> {
-        let store = &self.usage.store;
-        Ok(Options {
-            endpoint: self.endpoint(store.prometheus.as_ref())?,
-            names: self.usage.names.overrides(),
-            ephemeral_storage: self.usage.names.ephemeral_storage,
-            matchers: store.matchers.clone(),
-            step_seconds: u32::try_from(store.step)?,
-            accept_partial: store.accept_partial,
-            as_of: self.as_of,
-        })
+    fn options(&self, address: &Address) -> anyhow::Result<Options> {
+        let options = source::options(self.usage.source.file()?, address, self.usage.store.step)?;
+        Ok(Options { as_of: self.as_of, ..options })
     }
 
     async fn client(&self) -> anyhow::Result<kube::Client> {
         client(self.target).await
-    }
-
-    async fn connect(&self, http: Http) -> anyhow::Result<Arc<Reader>> {
-        Ok(self.probe(http, self.options()?).await?)
     }
 
     /// Asks the store what it calls things, and once more if it has a bad moment. Ctrl-C ends that.
@@ -168,16 +151,20 @@ impl Reading<'_> {
     }
 
     /// Connects to the store behind a Service. Who may not use the API server's proxy may be allowed to forward a port.
-    async fn reach(&self, client: &kube::Client, target: &port_forward::Target) -> anyhow::Result<Arc<Reader>> {
-        let endpoint = self.endpoint(None)?;
-        let http = behind_service(client.clone(), target.clone(), &endpoint).await?;
-        let refused = match self.probe(http, self.options()?).await {
-            Err(SourceError::Forbidden(text)) if !needs_port_forward(&endpoint) => text,
+    async fn reach(
+        &self,
+        client: &kube::Client,
+        target: &port_forward::Target,
+        options: Options,
+    ) -> anyhow::Result<Arc<Reader>> {
+        let http = behind_service(client.clone(), target.clone(), &options.endpoint).await?;
+        let refused = match self.probe(http, options.clone()).await {
+            Err(SourceError::Forbidden(text)) if !needs_port_forward(&options.endpoint) => text,
             reader => return Ok(reader?),
         };
         let forwarded = async {
-            let http = port_forward::http(client.clone(), target.clone(), &endpoint).await?;
-            self.probe(http, self.options()?).await.map_err(anyhow::Error::from)
+            let http = port_forward::http(client.clone(), target.clone(), &options.endpoint).await?;
+            self.probe(http, options).await.map_err(anyhow::Error::from)
         };
         forwarded.await.map_err(|error| {
             anyhow!(

@@ -84,19 +84,9 @@ impl ApiServer {
         self.recommend_now(&format!("--settings {} {arguments}", here().join("moment.yaml").display()))
     }
 
-    /// The same with a token in the environment.
-    fn recommend_with(&self, arguments: &str, token: Option<&str>) -> Said {
-        self.run(&format!("--settings {} {arguments}", here().join("moment.yaml").display()), token)
-    }
-
     fn recommend_now(&self, arguments: &str) -> Said {
-        self.run(arguments, None)
-    }
-
-    fn run(&self, arguments: &str, token: Option<&str>) -> Said {
         let mut command = program(self.folder.path());
-        command.env("KUBECONFIG", &self.kubeconfig).envs(token.map(|token| ("HEADROOM_TOKEN", token)));
-        said(command.arg("recommend").args(arguments.split_whitespace()))
+        said(command.env("KUBECONFIG", &self.kubeconfig).arg("recommend").args(arguments.split_whitespace()))
     }
 
     /// The method, target and body of each request.
@@ -150,13 +140,14 @@ fn a_named_store_is_read_through_the_api_server() {
 fn nothing_is_sent_to_a_service_that_only_looks_like_a_store() {
     let server = ApiServer::start(Rules { has_service: true, has_hostile_service: true, ..Rules::default() });
     let found = "monitoring/prometheus-k8s:9090 (Prometheus), evil/thanos-query:9090 (Thanos)";
-    let check = |arguments: &str, token: Option<&str>, expected: String| {
-        let said = server.recommend_with(arguments, token);
-        assert_eq!((said.code, said.err.as_str(), said.out.as_str()), (2, expected.as_str(), ""), "{arguments}");
+    let path = server.folder.path().join("source.yaml");
+    let check = |source: &str, expected: String| {
+        fs::write(&path, source).unwrap();
+        let said = server.recommend(&format!("--source {}", path.display()));
+        assert_eq!((said.code, said.err.as_str(), said.out.as_str()), (2, expected.as_str(), ""), "{source}");
     };
     check(
         "",
-        None,
         format!(
             "error: found {found}, but anyone who can create a Service can give it such a name: name the store that you \
              trust with --service NAMESPACE/SERVICE:PORT, or use --metrics-api\n"
@@ -166,11 +157,11 @@ fn nothing_is_sent_to_a_service_that_only_looks_like_a_store() {
         "error: tokens, passwords and headers are sent only to a store that you name: add --service \
          NAMESPACE/SERVICE:PORT (found: {found}) or --prometheus URL\n"
     );
-    check("", Some("SECRET"), refused.clone());
-    check("--user u --password SECRET", None, refused.clone());
-    check("--token-file token", None, refused.clone());
-    check("--header X-Api-Key:SECRET", None, refused.clone());
-    check("--identity aws", None, refused);
+    fs::write(server.folder.path().join("secret"), "SECRET").unwrap();
+    check("{user: u, passwordFile: secret}", refused.clone());
+    check("tokenFile: secret", refused.clone());
+    check("headerFiles: {X-Api-Key: secret}", refused.clone());
+    check("identity: aws", refused);
     for (method, target, body) in server.asked() {
         let is_quiet =
             !target.contains("thanos-query") && !target.contains("/proxy") && !target.contains("portforward");

@@ -17,7 +17,7 @@ use serde_json::{Value, json as object};
 use super::{SCOPE, Token};
 use crate::SourceError;
 use crate::cloud_auth::token::{Credentials, Kept, json, parts, server};
-use crate::http::{Form, Http, token_header};
+use crate::http::{Form, Http, authorization};
 
 const ADVICE: &str = "does the account have the role roles/monitoring.viewer, and are the credentials still good?";
 const TOKEN_SERVER: &str = "https://oauth2.googleapis.com/token";
@@ -210,7 +210,7 @@ impl TokenFile {
 }
 
 async fn impersonated(service_account: &Http, at: &str, token: &Token) -> Result<Kept, SourceError> {
-    let bearer = token_header("Bearer", &token.access_token);
+    let bearer = authorization("Bearer", &token.access_token);
     let bearer = bearer.map_err(|what| SourceError::Permanent(format!("the token of Google {what}")))?;
     let headers =
         HeaderMap::from_iter([(AUTHORIZATION, bearer), (CONTENT_TYPE, HeaderValue::from_static("application/json"))]);
