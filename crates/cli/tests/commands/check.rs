@@ -173,7 +173,10 @@ fn usage_errors_are_reported_and_exit_with_2() {
         let said = headroom(folder.path(), &[&["check"], arguments].concat());
         assert_eq!((said.code, said.err.trim_end()), (2, expected), "{arguments:?}: {}", said.out);
     };
-    check(&["-f", "broken.yaml", "--offline"], "error: broken.yaml:3: duplicate mapping key: kind not allowed here");
+    check(
+        &["-f", "broken.yaml", "--offline"],
+        "error: broken.yaml:3: duplicate key `kind`, of which kubectl would take the last: remove one",
+    );
     check(&["-f", "gone.yaml", "--offline"], "error: `gone.yaml` does not exist");
     check(&["-f", "empty.yaml", "--offline"], "error: nothing to check: the files hold no objects");
     check(

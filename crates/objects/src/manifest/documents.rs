@@ -40,8 +40,10 @@ pub(super) fn read_with(text: &str, parse: &mut dyn FnMut(&str) -> Parsed) -> Ve
         match parse(part).map_err(|(line, problem)| (first_line + line, problem)) {
             Ok(Value::Null) => {}
             Ok(value) => documents.push(Ok((first_line + blank_lines(part), value))),
-            // A template's braces are no YAML, and the reader's complaint about them helps nobody.
-            Err((line, _)) if part.contains(TEMPLATE) => documents.push(Err((line, UNRENDERED.to_owned()))),
+            // Braces may also stand in texts of other tools, so the true problem is named too.
+            Err((line, problem)) if part.contains(TEMPLATE) => {
+                documents.push(Err((line, format!("{problem}; perhaps an {UNRENDERED}"))));
+            }
             Err(problem) => documents.push(Err(problem)),
         }
     }
@@ -51,13 +53,18 @@ pub(super) fn read_with(text: &str, parse: &mut dyn FnMut(&str) -> Parsed) -> Ve
 /// The JSON values of a text with their lines; none if anything in it is not JSON.
 fn json(text: &str) -> Option<Vec<(usize, Value)>> {
     let mut values = Vec::new();
+    let (mut line, mut counted) = (1, 0);
     let mut stream = serde_json::Deserializer::from_str(text).into_iter::<Value>();
     loop {
         let before = text.get(stream.byte_offset()..)?;
         let start = text.len() - before.trim_start().len();
         match stream.next() {
             None => return Some(values),
-            Some(Ok(value)) => values.push((1 + lines_in(text.get(..start)?), value)),
+            Some(Ok(value)) => {
+                line += lines_in(text.get(counted..start)?);
+                counted = start;
+                values.push((line, value));
+            }
             Some(Err(_)) => return None,
         }
     }

@@ -93,7 +93,7 @@ fn problems_are_told_with_their_place() {
     let problem = |text: &str| read(text).unwrap_err();
     assert_eq!(
         problem("apiVersion: v1\nkind: Pod\n---\napiVersion: v1\nkind: Pod\nkind: Job\n"),
-        "app.yaml:6: duplicate mapping key: kind not allowed here"
+        "app.yaml:6: duplicate key `kind`, of which kubectl would take the last: remove one"
     );
     assert_eq!(problem("---\nkind: Pod\n"), "app.yaml:2: `apiVersion` is missing: expected a Kubernetes object");
     assert_eq!(problem("- a\n"), "app.yaml:1: expected a Kubernetes object with `apiVersion` and `kind`");

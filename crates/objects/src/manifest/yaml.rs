@@ -1,14 +1,22 @@
 //! YAML as values, the way kubectl takes it: YAML 1.1's words for yes and no, octal numbers, merge keys.
 //!
+//! A check must not admit what kubectl would read otherwise, so what the two readers could take differently is refused, with
+//! what to write instead: line breaks that only YAML 1.1 knows, merge keys whose order matters, tags beyond JSON's types.
+//! Conversely, what kubectl takes beyond the specification is read (`continuations`).
+//!
 //! A reader of our own rather than a general one for serde, because it is all that is needed, it costs a tenth of the page's
 //! module instead of a third, and it says where something is wrong in words for people who write YAML. The tests hold it
 //! against serde-saphyr.
 
+mod continuations;
+
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use granit_parser::{Event, Parser, ScalarStyle, Span, StrInput, Tag};
+use granit_parser::{ErrorKind, Event, Parser, ScalarStyle, Span, StrInput, Tag};
 use serde_json::{Map, Number, Value};
+
+use continuations::Failure;
 
 /// A problem, and how many lines into the text it is.
 pub type Problem = (usize, String);
@@ -19,21 +27,37 @@ const DEEPEST: usize = 120;
 /// The value of a text with one document; `Null` for none. Its aliases may make of it at most `largest` values, and texts
 /// of twice as many bytes; its anchors may keep as much again.
 pub fn read(text: &str, largest: usize) -> Result<Value, Problem> {
+    refuse_other_line_breaks(text)?;
+    continuations::reading(text, |text| read_strictly(text, largest))
+}
+
+/// Options of the parser: comments are skipped, however many there are.
+pub fn options() -> granit_parser::Options {
+    let mut options = granit_parser::Options::default();
+    options.set_emit_comments(false);
+    options
+}
+
+/// YAML 1.1, and so kubectl, ends a line at these characters, also a comment's; YAML 1.2 and most editors do not.
+fn refuse_other_line_breaks(text: &str) -> Result<(), Problem> {
+    let Some(position) = text.find(['\u{85}', '\u{2028}', '\u{2029}']) else { return Ok(()) };
+    let code = text.get(position..).and_then(|rest| rest.chars().next()).map_or(0, u32::from);
+    let line = text.get(..position).unwrap_or_default().matches('\n').count();
+    let escape = if code == 0x85 { "\\x85".to_owned() } else { format!("\\u{code:04x}") };
+    Err((line, format!("U+{code:04X} ends a line for kubectl: write `{escape}` in double quotes, or remove it")))
+}
+
+/// Reads a text by the rules of YAML 1.2, with a failure of the parser itself as it is.
+fn read_strictly(text: &str, largest: usize) -> Result<Value, Failure> {
     let mut reader = Reader {
-        parser: Parser::new_from_str(text),
+        parser: Parser::new_from_str_with_options(text, options()),
         anchors: HashMap::new(),
         size: Size::default(),
         kept: Size::default(),
         largest: Size { values: largest, bytes: largest.saturating_mul(2) },
+        unindented: None,
     };
-    let mut value = Value::Null;
-    while let Some((event, span)) = reader.next()? {
-        match event {
-            Event::StreamStart | Event::DocumentStart(..) | Event::DocumentEnd | Event::StreamEnd => {}
-            first => value = reader.value(first, span, 0)?,
-        }
-    }
-    Ok(value)
+    reader.document().map_err(|problem| Failure { problem, unindented: reader.unindented })
 }
 
 struct Reader<'t> {
@@ -45,6 +69,8 @@ struct Reader<'t> {
     /// The size of all anchored values: those of nested anchors are kept once for each.
     kept: Size,
     largest: Size,
+    /// The line of a quoted scalar that is not indented enough, from 0.
+    unindented: Option<usize>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -63,23 +89,29 @@ impl Size {
 }
 
 impl<'t> Reader<'t> {
-    /// The next event that is not a comment.
-    fn next(&mut self) -> Result<Option<(Event<'t>, Span)>, Problem> {
-        loop {
-            match self.parser.next_event() {
-                Some(Ok((Event::Comment(..), _))) => {}
-                Some(Ok(event)) => return Ok(Some(event)),
-                Some(Err(error)) => {
-                    let text = error.to_string();
-                    // Its place in the document; the caller knows the line in the file.
-                    let end = [" at char ", " at line "].iter().filter_map(|place| text.rfind(place)).min();
-                    let text = end.and_then(|end| text.get(..end)).unwrap_or(&text);
-                    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
-                    return Err((error.marker().line().saturating_sub(1), text));
-                }
-                None => return Ok(None),
+    fn document(&mut self) -> Result<Value, Problem> {
+        let mut value = Value::Null;
+        while let Some((event, span)) = self.next()? {
+            match event {
+                Event::StreamStart | Event::DocumentStart(..) | Event::DocumentEnd | Event::StreamEnd => {}
+                first => value = self.value(first, span, 0)?,
             }
         }
+        Ok(value)
+    }
+
+    fn next(&mut self) -> Result<Option<(Event<'t>, Span)>, Problem> {
+        self.parser.next_event().transpose().map_err(|error| {
+            let line = error.marker().line().saturating_sub(1);
+            if *error.kind() == ErrorKind::InvalidQuotedScalarIndent {
+                self.unindented = Some(line);
+            }
+            let text = error.to_string();
+            // Its place in the document; the caller knows the line in the file.
+            let end = [" at char ", " at line "].iter().filter_map(|place| text.rfind(place)).min();
+            let text = end.and_then(|end| text.get(..end)).unwrap_or(&text);
+            (line, text.split_whitespace().collect::<Vec<_>>().join(" "))
+        })
     }
 
     fn expected(&mut self) -> Result<(Event<'t>, Span), Problem> {
@@ -98,7 +130,8 @@ impl<'t> Reader<'t> {
                 self.grow(1, text.len(), span)?;
                 scalar(text, style, tag.as_deref()).map_err(|text| problem(span, text))?
             }
-            Event::SequenceStart(..) => {
+            Event::SequenceStart(_, _, tag) => {
+                allow_tag(tag.as_deref(), "seq", span)?;
                 self.grow(1, 0, span)?;
                 let mut items = Vec::new();
                 loop {
@@ -108,7 +141,8 @@ impl<'t> Reader<'t> {
                     }
                 }
             }
-            Event::MappingStart(..) => {
+            Event::MappingStart(_, _, tag) => {
+                allow_tag(tag.as_deref(), "map", span)?;
                 self.grow(1, 0, span)?;
                 Value::Object(self.mapping(depth)?)
             }
@@ -127,15 +161,17 @@ impl<'t> Reader<'t> {
     fn mapping(&mut self, depth: usize) -> Result<Map<String, Value>, Problem> {
         let mut fields = Map::new();
         let mut merged: Vec<Map<String, Value>> = Vec::new();
+        let mut has_merge = false;
         loop {
             let (event, span) = self.expected()?;
             let (key, is_plain) = match event {
                 Event::MappingEnd => break,
-                Event::Scalar(text, style, ..) => {
+                Event::Scalar(text, style, _, tag) => {
                     self.grow(0, text.len(), span)?;
-                    let is_plain = style == ScalarStyle::Plain;
-                    if is_plain && is_null(&text) {
-                        return Err(problem(span, "a key must be text".to_owned()));
+                    allow_tag(tag.as_deref(), "str", span)?;
+                    let is_plain = style == ScalarStyle::Plain && tag.is_none();
+                    if is_plain {
+                        check_key(&text).map_err(|text| problem(span, text))?;
                     }
                     (text.into_owned(), is_plain)
                 }
@@ -148,12 +184,18 @@ impl<'t> Reader<'t> {
             let (event, value_span) = self.expected()?;
             let value = self.value(event, value_span, depth + 1)?;
             if is_plain && key == "<<" {
-                merged
-                    .extend(mappings(value).ok_or_else(|| {
-                        problem(value_span, "`<<` takes a mapping, or a list of mappings".to_owned())
-                    })?);
-            } else if fields.insert(key.clone(), value).is_some() {
-                return Err(problem(span, format!("duplicate mapping key: {key} not allowed here")));
+                // kubectl reads in order, so a later `<<` replaces what stands before it.
+                if has_merge || !fields.is_empty() {
+                    return Err(problem(span, "`<<` must be the first key of its mapping, once".to_owned()));
+                }
+                has_merge = true;
+                merged = mappings(value)
+                    .ok_or_else(|| problem(value_span, "`<<` takes a mapping, or a list of mappings".to_owned()))?;
+            } else if fields.contains_key(&key) {
+                let text = format!("duplicate key `{key}`, of which kubectl would take the last: remove one");
+                return Err(problem(span, text));
+            } else {
+                fields.insert(key, value);
             }
         }
         // What stands in the mapping itself counts, then the first of those that are merged.
@@ -201,23 +243,51 @@ fn mappings(value: Value) -> Option<Vec<Map<String, Value>>> {
 /// The handle of YAML's own tags, such as `!!str`.
 const OWN: &str = "tag:yaml.org,2002:";
 
+/// Refuses a tag other than the given one of YAML's own.
+fn allow_tag(tag: Option<&Tag>, allowed: &str, span: Span) -> Result<(), Problem> {
+    match tag {
+        Some(tag) if tag.handle() != OWN || tag.suffix() != allowed => Err(problem(span, foreign(tag))),
+        _ => Ok(()),
+    }
+}
+
+fn foreign(tag: &Tag) -> String {
+    let handle = if tag.handle() == OWN { "!!" } else { tag.handle() };
+    format!("tag {handle}{}: kubectl could read it otherwise; write the value without it", tag.suffix())
+}
+
+/// A plain key that is a number or a boolean becomes text in Go's way, which is not always how it is written.
+fn check_key(text: &str) -> Result<(), String> {
+    let Some(value) = resolved(text)? else { return Ok(()) };
+    let printed = value.to_string();
+    if value.is_null() {
+        Err("a key must be text".to_owned())
+    } else if printed != text || value.is_f64() {
+        Err(format!("kubectl reads the key `{text}` as a value, which it prints its own way: quote it"))
+    } else {
+        Ok(())
+    }
+}
+
 fn scalar(text: Cow<'_, str>, style: ScalarStyle, tag: Option<&Tag>) -> Result<Value, String> {
-    let own = tag.filter(|tag| tag.handle() == OWN).map(Tag::suffix);
-    match (own, style) {
-        (Some("str" | "binary" | "timestamp"), _) => Ok(Value::String(text.into_owned())),
-        (Some("null"), _) => Ok(Value::Null),
-        (Some(kind @ ("bool" | "int" | "float")), _) => match (kind, resolved(&text)?) {
+    match tag.filter(|tag| tag.handle() == OWN).map(Tag::suffix) {
+        Some("str") => Ok(Value::String(text.into_owned())),
+        Some("null") => Ok(Value::Null),
+        Some(kind @ ("bool" | "int" | "float")) => match (kind, resolved(&text)?) {
             ("bool", Some(value @ Value::Bool(_))) => Ok(value),
             ("int", Some(value @ Value::Number(_))) => Ok(value),
             ("float", Some(Value::Number(number))) => Ok(number.as_f64().map_or(Value::Null, Value::from)),
             _ => Err(format!("`{text}` is not of the kind !!{kind}")),
         },
-        // `!` asks for text.
-        _ if tag.is_some_and(|tag| tag.handle().is_empty() && tag.suffix() == "!") => {
-            Ok(Value::String(text.into_owned()))
-        }
-        (_, ScalarStyle::Plain) => Ok(resolved(&text)?.unwrap_or_else(|| Value::String(text.into_owned()))),
-        _ => Ok(Value::String(text.into_owned())),
+        _ => match tag {
+            // `!` asks for text.
+            Some(tag) if tag.handle().is_empty() && tag.suffix() == "!" => Ok(Value::String(text.into_owned())),
+            Some(tag) => Err(foreign(tag)),
+            None if style == ScalarStyle::Plain => {
+                Ok(resolved(&text)?.unwrap_or_else(|| Value::String(text.into_owned())))
+            }
+            None => Ok(Value::String(text.into_owned())),
+        },
     }
 }
 
@@ -227,7 +297,12 @@ fn is_null(text: &str) -> bool {
 
 /// The value of a plain scalar that is not text.
 fn resolved(text: &str) -> Result<Option<Value>, String> {
-    let is = |words: [&str; 4]| words.iter().any(|word| text.eq_ignore_ascii_case(word));
+    // In lower case, in upper case, or with a first letter in upper case.
+    let is = |words: [&str; 4]| {
+        words.iter().any(|word| text.eq_ignore_ascii_case(word))
+            && (text.chars().skip(1).all(|letter| letter.is_ascii_lowercase())
+                || text.chars().all(|letter| letter.is_ascii_uppercase()))
+    };
     if is_null(text) {
         Ok(Some(Value::Null))
     } else if is(["true", "yes", "y", "on"]) {
@@ -261,7 +336,9 @@ fn number(text: &str) -> Result<Option<Number>, String> {
     let is_decimal = digits.starts_with(|first: char| first.is_ascii_digit() || first == '.')
         && digits.bytes().any(|byte| byte.is_ascii_digit());
     let is_named = [".inf", ".nan"].iter().any(|name| digits.eq_ignore_ascii_case(name));
-    match text.parse::<f64>() {
+    let ungrouped = text.replace('_', "");
+    match ungrouped.parse::<f64>() {
+        Ok(_) if is_decimal && ungrouped != text => Err(format!("`{text}` is a number for kubectl: quote it")),
         Ok(float) if is_decimal => {
             Number::from_f64(float).map(Some).ok_or_else(|| format!("`{text}` is too large for a number"))
         }
@@ -361,7 +438,12 @@ fn word(text: &str) -> Cow<'_, str> {
         && !text.ends_with([' ', ':'])
         && !text.contains(['[', ']', '{', '}', ','])
         && matches!(resolved(text), Ok(None));
-    if is_bare { text.into() } else { Value::from(text).to_string().into() }
+    if is_bare {
+        return text.into();
+    }
+    // JSON leaves these as they are; to kubectl they end a line.
+    let quoted = Value::from(text).to_string();
+    quoted.replace('\u{85}', "\\u0085").replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029").into()
 }
 
 #[cfg(test)]

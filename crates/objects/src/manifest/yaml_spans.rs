@@ -30,7 +30,7 @@ pub enum Content {
 
 /// The documents of a text.
 pub fn documents(text: &str) -> Result<Vec<Node>, String> {
-    let mut reader = Reader { parser: Parser::new_from_str(text) };
+    let mut reader = Reader { parser: Parser::new_from_str_with_options(text, super::yaml::options()) };
     let mut documents = Vec::new();
     while let Some((event, span)) = reader.next()? {
         match event {
@@ -46,16 +46,8 @@ struct Reader<'t> {
 }
 
 impl<'t> Reader<'t> {
-    /// The next event that is not a comment.
     fn next(&mut self) -> Result<Option<(Event<'t>, Span)>, String> {
-        loop {
-            match self.parser.next_event() {
-                Some(Ok((Event::Comment(..), _))) => {}
-                Some(Ok(event)) => return Ok(Some(event)),
-                Some(Err(error)) => return Err(error.to_string()),
-                None => return Ok(None),
-            }
-        }
+        self.parser.next_event().transpose().map_err(|error| error.to_string())
     }
 
     fn expected(&mut self) -> Result<(Event<'t>, Span), String> {
