@@ -6,26 +6,19 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
+use headroom_fixtures::api_server::{self, ApiServer};
 use headroom_fixtures::process::peak_kib;
-use headroom_fixtures::{api_server, servers};
+use headroom_fixtures::servers;
 use headroom_quota_server::tls;
-use http::Request;
-use http_body_util::BodyExt as _;
-use hyper::body::Incoming;
-use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
-use kube::client::Body;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
-
-use crate::ledger_api_server::ApiServer;
 
 /// The memory limit of a replica in the chart.
 const MEMORY_LIMIT_KIB: u64 = 256 << 10;
@@ -42,22 +35,6 @@ impl Drop for Running {
     fn drop(&mut self) {
         drop(self.0.kill());
         drop(self.0.wait());
-    }
-}
-
-/// Answers over the network.
-async fn serve(server: Arc<ApiServer>, listener: TcpListener) {
-    while let Ok((stream, _)) = listener.accept().await {
-        let server = Arc::clone(&server);
-        let service = service_fn(move |request: Request<Incoming>| {
-            let server = Arc::clone(&server);
-            async move {
-                let (head, body) = request.into_parts();
-                let body = body.collect().await.map_err(std::io::Error::other)?.to_bytes();
-                server.answer(Request::from_parts(head, Body::from(body))).await
-            }
-        });
-        tokio::spawn(hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service));
     }
 }
 
@@ -115,14 +92,12 @@ fn review(name: &str, env: &[Value]) -> String {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_pods_as_large_as_they_may_be_stay_within_the_memory_of_a_replica() {
-    let server = ApiServer::calm();
-    server.put("/api/v1", None, json!({"metadata": {"name": "shop"}}), "namespaces");
-    let quota = json!({"metadata": {"name": "team", "generation": 1}, "spec": {
-        "namespaces": {"names": ["shop"]}, "quota": {"hard": {"pods": "1000"}}}});
-    server.put("/apis/headroom.dev/v1alpha1", None, quota, "tenantquotas");
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    tokio::spawn(serve(Arc::clone(&server), listener));
+    let server = ApiServer::new();
+    server.put(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}));
+    server.put(json!({"apiVersion": "headroom.dev/v1alpha1", "kind": "TenantQuota", "metadata": {"name": "team"},
+        "spec": {"namespaces": {"names": ["shop"]}, "quota": {"hard": {"pods": "1000"}}}}));
+    server.serve("headroom.dev/v1alpha1", "QuotaLedger", true);
+    let url = server.listen();
 
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str, text: &str| {

@@ -10,9 +10,6 @@ mod api_server;
 mod data;
 mod from_prometheus;
 mod ledger;
-#[path = "../../../quota-server/tests/ledger/api_server.rs"]
-#[expect(dead_code, reason = "the ledger's own tests use more of it")]
-mod ledger_api_server;
 mod page;
 mod program;
 #[path = "../../../collector/tests/collector/support.rs"]

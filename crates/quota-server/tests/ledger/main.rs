@@ -3,16 +3,17 @@
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may stop")]
 
-mod api_server;
+mod cluster;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use api_server::ApiServer;
+use cluster::*;
 use headroom_core::amount::Quantity;
 use headroom_core::json::Document;
+use headroom_fixtures::api_server::{ApiServer, Outcome, Request, status};
 use headroom_fixtures::process::peak_kib;
 use headroom_fixtures::unread_metrics;
 use headroom_kube::api_client::ApiClient;
@@ -43,7 +44,7 @@ const REQUEST_LIFETIME: Duration = Duration::from_secs(6);
 
 fn replica(server: &Arc<ApiServer>, made: &tls::Made) -> Arc<Replica> {
     let options = Options { request_lifetime: REQUEST_LIFETIME, ..Options::new("headroom") };
-    let replica = Replica::new(options, server.client(), CancellationToken::new());
+    let replica = Replica::new(options, cluster::client(server), CancellationToken::new());
     replica.certificate.set(made.certificate.as_bytes(), made.key.as_bytes()).unwrap();
     drop(replica.start());
     replica
@@ -53,11 +54,6 @@ fn replica(server: &Arc<ApiServer>, made: &tls::Made) -> Arc<Replica> {
 fn kill(replica: &Replica) {
     replica.stop.cancel();
     replica.drained.cancel();
-}
-
-fn pod(namespace: &str, name: &str, uid: &str) -> Value {
-    json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": namespace, "uid": uid},
-        "spec": {"containers": [{"name": "a", "image": "a"}]}})
 }
 
 /// The outcomes of creates.
@@ -98,7 +94,7 @@ async fn request(
         return false;
     }
     tokio::time::sleep(server.chance.millis(40)).await;
-    if server.chance.one_in(8) || !server.store_pod(object, hard) {
+    if server.chance.one_in(8) || !store_pod(server, object, hard) {
         tally.others.fetch_add(1, Ordering::Relaxed);
         return false;
     }
@@ -108,16 +104,14 @@ async fn request(
 
 /// Returns the number of stored pods. With many, a replica writes spares, until few are left.
 async fn run(seed: u64, hard: usize, made: Arc<tls::Made>) -> usize {
-    let server = ApiServer::new(seed);
-    server.put("/api/v1", None, json!({"metadata": {"name": "shop", "labels": {"team": "a"}}}), "namespaces");
-    server.put("/api/v1", None, json!({"metadata": {"name": "web", "labels": {"team": "a"}}}), "namespaces");
-    let quota = json!({"metadata": {"name": "team", "generation": 1}, "spec": {
-        "namespaces": {"selector": {"matchLabels": {"team": "a"}}}, "quota": {"hard": {"pods": hard.to_string()}}}});
-    server.put("/apis/headroom.dev/v1alpha1", None, quota, "tenantquotas");
+    let server = ApiServer::troubled(seed);
+    server.put(cluster::namespace("shop"));
+    server.put(cluster::namespace("web"));
+    let mut team = quota("team", &[], &json!({"pods": hard.to_string()}));
+    team["spec"]["namespaces"] = json!({"selector": {"matchLabels": {"team": "a"}}});
+    server.put(team);
     // A second tree in the same ledger, which charges one of the namespaces too.
-    let quota = json!({"metadata": {"name": "zoo", "generation": 1}, "spec": {
-        "namespaces": {"names": ["web"]}, "quota": {"hard": {"pods": "1000"}}}});
-    server.put("/apis/headroom.dev/v1alpha1", None, quota, "tenantquotas");
+    server.put(quota("zoo", &["web"], &json!({"pods": "1000"})));
     let replicas = [replica(&server, &made), replica(&server, &made)];
     let replicas = Arc::new(std::sync::Mutex::new(replicas));
     let tally = Arc::new(Tally::default());
@@ -133,7 +127,7 @@ async fn run(seed: u64, hard: usize, made: Arc<tls::Made>) -> usize {
                 let name = format!("pod-{}-{}", writer / 2, round % names);
                 let is_stored = request(&server, &replica, (namespace, &name), hard, &tally).await;
                 if !is_stored || server.chance.one_in(if hard == HARD { 2 } else { 8 }) {
-                    server.delete_pod(namespace, &format!("pod-{}-{}", writer / 2, server.chance.below(names)));
+                    delete_pod(&server, namespace, &format!("pod-{}-{}", writer / 2, server.chance.below(names)));
                 }
                 tokio::time::sleep(server.chance.millis(20)).await;
             }
@@ -153,7 +147,7 @@ async fn run(seed: u64, hard: usize, made: Arc<tls::Made>) -> usize {
     // Without further requests, the ledger becomes equal to what is stored.
     let deadline = tokio::time::Instant::now() + REQUEST_LIFETIME + Duration::from_secs(60);
     loop {
-        let (stored, ledger) = (server.pods(), server.ledger());
+        let (stored, ledger) = (pods(&server), ledger(&server));
         let is_counted = ledger["used"][0] == format!("pods={stored}");
         if is_counted && ledger.get("claims").is_none() {
             break;
@@ -166,19 +160,9 @@ async fn run(seed: u64, hard: usize, made: Arc<tls::Made>) -> usize {
     tally.stored.load(Ordering::Relaxed)
 }
 
-/// A server without failures, with the namespace `shop` and a quota for it.
-fn bounded(hard: &Value) -> Arc<ApiServer> {
-    let server = ApiServer::calm();
-    server.put("/api/v1", None, json!({"metadata": {"name": "shop"}}), "namespaces");
-    let quota = json!({"metadata": {"name": "team", "generation": 1}, "spec": {
-        "namespaces": {"names": ["shop"]}, "quota": {"hard": hard}}});
-    server.put("/apis/headroom.dev/v1alpha1", None, quota, "tenantquotas");
-    server
-}
-
 /// Waits until the ledger has counted this usage and has no claims.
 async fn until_counted(server: &ApiServer, used: &str) {
-    until(|| server.ledger(), |ledger| ledger["used"][0] == used && ledger.get("claims").is_none()).await;
+    until(|| ledger(server), |ledger| ledger["used"][0] == used && ledger.get("claims").is_none()).await;
 }
 
 /// Waits until what is read is as expected.
@@ -194,11 +178,10 @@ async fn until(read: impl Fn() -> Value, is_expected: impl Fn(&Value) -> bool) {
     }
 }
 
-const GROUP: &str = "/apis/resource.k8s.io/v1";
-
 fn put_class(server: &ApiServer) {
-    let class = json!({"metadata": {"name": "gpu"}, "spec": {"extendedResourceName": "example.com/gpu"}});
-    server.put(GROUP, None, class, "deviceclasses");
+    server.serve("resource.k8s.io/v1", "ResourceClaim", true);
+    server.put(json!({"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": "gpu"},
+        "spec": {"extendedResourceName": "example.com/gpu"}}));
 }
 
 fn pod_with_gpus(namespace: &str, name: &str) -> Value {
@@ -209,7 +192,8 @@ fn pod_with_gpus(namespace: &str, name: &str) -> Value {
 
 /// A claim for so many devices, perhaps as the scheduler makes it for a pod.
 fn claim(namespace: &str, name: &str, count: u32, made_for: Option<&str>) -> Value {
-    let mut claim = json!({"metadata": {"name": name, "namespace": namespace, "uid": format!("uid-{name}")},
+    let mut claim = json!({"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim",
+        "metadata": {"name": name, "namespace": namespace, "uid": format!("uid-{name}")},
         "spec": {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu", "count": count}}]}}});
     if let Some(pod) = made_for {
         claim["metadata"]["annotations"] = json!({"resource.kubernetes.io/extended-resource-claim": "true"});
@@ -237,7 +221,7 @@ async fn resource_claims_are_charged_for_their_devices() {
     let made = tls::make(&["127.0.0.1".to_owned()], 1).unwrap();
     let server = bounded(&json!({"requests.example.com/gpu": "3"}));
     put_class(&server);
-    server.put("/api/v1", Some("shop"), pod_with_gpus("shop", "web"), "pods");
+    server.put(pod_with_gpus("shop", "web"));
     let replica = replica(&server, &made);
     until_counted(&server, "requests.example.com/gpu=2").await;
     let ask = async |object: &Value, old: Value| ask_for_claim(&replica, object, old).await;
@@ -251,10 +235,10 @@ async fn resource_claims_are_charged_for_their_devices() {
     // Only one claim has the pod's share, and the first is not stored yet.
     let (is_allowed, message) = ask(&claim("shop", "first", 2, Some("web")), Value::Null).await;
     assert!(!is_allowed && message.contains("retry"), "{message}");
-    server.put(GROUP, Some("shop"), of_web, "resourceclaims");
+    server.put(of_web);
     until_counted(&server, "requests.example.com/gpu=2").await;
     assert!(!ask(&claim("shop", "second", 2, Some("web")), Value::Null).await.0);
-    let stored = server.object(&format!("{GROUP}/resourceclaims"), "shop", "web-gpu");
+    let stored = server.get("/apis/resource.k8s.io/v1/namespaces/shop/resourceclaims/web-gpu").unwrap();
     let mut given_up = stored.clone();
     given_up["metadata"].as_object_mut().unwrap().retain(|field, _| field != "annotations");
     let (is_allowed, message) = ask(&given_up, stored.clone()).await;
@@ -262,7 +246,7 @@ async fn resource_claims_are_charged_for_their_devices() {
     let mut labelled = stored.clone();
     labelled["metadata"]["labels"] = json!({"a": "b"});
     assert_eq!(ask(&labelled, stored).await, (true, String::new()));
-    server.delete_pod("shop", "web");
+    delete_pod(&server, "shop", "web");
     until_counted(&server, "requests.example.com/gpu=2").await;
     kill(&replica);
 }
@@ -271,42 +255,39 @@ async fn resource_claims_are_charged_for_their_devices() {
 #[tokio::test]
 async fn claims_of_a_namespace_are_read_one_after_the_other() {
     let made = tls::make(&["127.0.0.1".to_owned()], 1).unwrap();
-    let server = ApiServer::calm();
+    let server = ApiServer::new();
     for namespace in ["shop", "web"] {
-        server.put("/api/v1", None, json!({"metadata": {"name": namespace}}), "namespaces");
-        server.put("/api/v1", Some(namespace), pod_with_gpus(namespace, namespace), "pods");
+        server.put(cluster::namespace(namespace));
+        server.put(pod_with_gpus(namespace, namespace));
     }
-    let quota = json!({"metadata": {"name": "team", "generation": 1}, "spec": {
-        "namespaces": {"names": ["shop", "web"]}, "quota": {"hard": {"requests.example.com/gpu": "9k"}}}});
-    server.put("/apis/headroom.dev/v1alpha1", None, quota, "tenantquotas");
-    server.put("/api/v1", Some("web"), pod_with_gpus("web", "other"), "pods");
+    server.put(quota("team", &["shop", "web"], &json!({"requests.example.com/gpu": "9k"})));
+    server.put(pod_with_gpus("web", "other"));
     put_class(&server);
     let of_shop = |number: usize| claim("shop", &format!("many-{number}"), 1, Some("shop"));
-    (0..1_200).for_each(|number| server.put(GROUP, Some("shop"), of_shop(number), "resourceclaims"));
+    (0..1_200).for_each(|number| server.put(of_shop(number)));
     let replica = replica(&server, &made);
     until_counted(&server, "requests.example.com/gpu=1205").await;
     // Classes, the pod and pages of 500 claims; once more if the claim may have the pod's share.
     for (namespace, reads) in [("web", 6), ("shop", 5)] {
-        server.take_reads();
+        server.take_requests();
         assert_eq!(ask_for_claim(&replica, &claim(namespace, "one", 3, Some(namespace)), Value::Null).await.1, "");
-        let read = server.take_reads();
-        let is_of_claims =
-            |path: &&String| ["deviceclasses", "resourceclaims", "pods"].iter().any(|kind| path.contains(kind));
+        let read = server.take_requests();
+        let is_of_claims = |read: &&Request| {
+            ["deviceclasses", "resourceclaims", "pods"].iter().any(|kind| read.path.contains(kind))
+                && read.parameter("watch").is_none()
+        };
         assert_eq!(read.iter().filter(is_of_claims).count(), reads, "{namespace}: {read:?}");
     }
     // Nobody waits for lists of another namespace that take long, however many reviews wait for them.
-    server.leave_unanswered("/namespaces/shop/resourceclaims");
+    let is_slow = |request: &Request| request.path.ends_with("/namespaces/shop/resourceclaims");
+    server.on_request(move |request| if is_slow(request) { Outcome::Hang } else { Outcome::Serve });
     let slow: Vec<_> = (0..20)
         .map(|number| {
             let (replica, claim) = (Arc::clone(&replica), claim("shop", &format!("slow-{number}"), 1, Some("shop")));
             tokio::spawn(async move { ask_for_claim(&replica, &claim, Value::Null).await })
         })
         .collect();
-    until(
-        || json!(server.take_reads()),
-        |read| read.as_array().unwrap().iter().any(|path| path.as_str().unwrap().contains("/shop/resourceclaims")),
-    )
-    .await;
+    until(|| json!(server.take_requests().iter().any(is_slow)), |is_asked| *is_asked == true).await;
     assert_eq!(ask_for_claim(&replica, &claim("web", "two", 3, Some("other")), Value::Null).await.1, "");
     assert!(slow.iter().all(|review| !review.is_finished()));
     for review in slow {
@@ -326,11 +307,11 @@ async fn a_resize_is_charged_by_its_difference() {
         pod["spec"]["containers"][0]["resources"] = json!({"requests": {"cpu": cpu}});
         pod
     };
-    server.put("/api/v1", Some("shop"), sized("100m"), "pods");
+    server.put(sized("100m"));
     let replica = replica(&server, &made);
     until_counted(&server, "requests.cpu=100m").await;
     let resize = async |cpu: &str| {
-        let old = server.object("/api/v1/pods", "shop", "one");
+        let old = server.get("/api/v1/namespaces/shop/pods/one").unwrap();
         let mut object = sized(cpu);
         object["metadata"] = old["metadata"].clone();
         let review = json!({"request": {"uid": cpu, "operation": "UPDATE", "namespace": "shop", "name": "one",
@@ -341,7 +322,7 @@ async fn a_resize_is_charged_by_its_difference() {
     };
     let stored = async |cpu: &str| {
         assert_eq!(resize(cpu).await["allowed"], true);
-        server.put("/api/v1", Some("shop"), sized(cpu), "pods");
+        server.put(sized(cpu));
         until_counted(&server, &format!("requests.cpu={cpu}")).await;
     };
     stored("800m").await;
@@ -399,7 +380,7 @@ async fn replicas_that_write_at_the_same_time_take_turns() {
                     json!({"requests": {"cpu": format!("{}m", 40 * writer + round + 1)}});
                 let answer = create(&replicas[chance.below(2)], &object).await;
                 assert_eq!(answer["allowed"], true, "{answer}");
-                assert!(server.store_pod(object, 1000));
+                assert!(store_pod(server, object, 1000));
                 tokio::time::sleep(chance.millis(4)).await;
             }
         }
@@ -422,7 +403,7 @@ async fn of_many_equal_creates_few_wait_for_a_write() {
         let object = pod("shop", &format!("pod-{at}"), &format!("uid-{at}"));
         assert_eq!(create(&replica, &object).await["allowed"], true);
         // Some are refused by another webhook.
-        assert!(at % 4 == 0 || server.store_pod(object, 1000));
+        assert!(at % 4 == 0 || store_pod(&server, object, 1000));
     }
     let writes = replica.metrics.writes.get();
     assert!(writes < 100, "{writes}");
@@ -440,11 +421,12 @@ async fn no_spare_is_taken_after_the_plan_has_changed() {
     let ask = async |at: usize| create(&replica, &pod("shop", &format!("pod-{at}"), &format!("uid-{at}"))).await;
     for at in 0..20 {
         assert_eq!(ask(at).await["allowed"], true);
-        assert!(server.store_pod(pod("shop", &format!("pod-{at}"), &format!("uid-{at}")), 1000));
+        assert!(store_pod(&server, pod("shop", &format!("pod-{at}"), &format!("uid-{at}")), 1000));
     }
-    let quota = json!({"metadata": {"name": "team", "generation": 2}, "spec": {
-        "namespaces": {"names": ["shop"]}, "quota": {"hard": {"pods": "3"}}}});
-    server.put("/apis/headroom.dev/v1alpha1", None, quota, "tenantquotas");
+    server.edit(
+        "/apis/headroom.dev/v1alpha1/tenantquotas/team",
+        &json!({"metadata": {"generation": 2}, "spec": {"quota": {"hard": {"pods": "3"}}}}),
+    );
     let hard = || replica.ledgers.view("trees.1").and_then(|view| view.plan.nodes[0].hard.get("pods").cloned());
     until(|| json!(hard().map(|hard| hard.to_string())), |hard| *hard == json!("3")).await;
     assert_eq!(ask(20).await["allowed"], false);
@@ -467,9 +449,9 @@ async fn no_request_makes_a_ledger_unreadable() {
     let text = "pods \"hostile\" is invalid: ephemeral-storage is 1e20 or more, which quotas cannot count: set a smaller amount";
     assert_eq!(response["status"]["message"], text);
     // It may have been stored while the webhook was away.
-    server.put("/api/v1", Some("shop"), hostile, "pods");
-    until(|| server.ledger(), |ledger| ledger["used"][0] == "pods=1").await;
-    assert!(server.ledger()["claims"][0].as_str().unwrap().starts_with("pods/shop/first "), "{}", server.ledger());
+    server.put(hostile);
+    until(|| ledger(&server), |ledger| ledger["used"][0] == "pods=1").await;
+    assert!(ledger(&server)["claims"][0].as_str().unwrap().starts_with("pods/shop/first "), "{}", ledger(&server));
     assert!(replica.ledgers.broken().is_empty());
     kill(&replica);
 }
@@ -493,31 +475,30 @@ async fn no_request_makes_a_ledger_too_large_to_be_written() {
         ledger: use a shorter name or fewer resources";
     assert_eq!((&refused["status"]["code"], &refused["status"]["message"]), (&json!(422), &json!(text)));
     // It may have been stored while the webhook was away. What is reserved beside it must not take its size.
-    server.put("/api/v1", Some("shop"), hostile, "pods");
+    server.put(hostile);
     let again = create(&replica, &pod("shop", "hostile", "again")).await;
     assert_eq!(again["allowed"], true, "{again}");
-    until(|| server.ledger(), |ledger| ledger["used"][0] == "pods=1").await;
+    until(|| ledger(&server), |ledger| ledger["used"][0] == "pods=1").await;
     let second = create(&replica, &pod("shop", "second", "second")).await;
     assert_eq!(second["allowed"], true, "{second}");
-    assert!(server.ledger().to_string().len() < 4096);
+    assert!(ledger(&server).to_string().len() < 4096);
     kill(&replica);
 }
 
 /// Whoever may write TenantQuotas cannot make a tree that no plan holds, or one of others too large for theirs.
 #[tokio::test]
 async fn a_quota_that_makes_its_tree_too_large_is_refused() {
-    const GROUP: &str = "/apis/headroom.dev/v1alpha1";
     let made = tls::make(&["127.0.0.1".to_owned()], 1).unwrap();
-    let server = ApiServer::calm();
+    let server = ApiServer::new();
     let quota = |name: &str, parent: Option<&str>| {
         json!({"apiVersion": "headroom.dev/v1alpha1", "kind": "TenantQuota", "metadata": {"name": name},
             "spec": {"parent": parent, "quota": {"hard": {"pods": "1"}}}})
     };
-    server.put(GROUP, None, quota("wide", None), "tenantquotas");
-    (1..MAX_QUOTAS).for_each(|at| server.put(GROUP, None, quota(&format!("w{at}"), Some("wide")), "tenantquotas"));
-    server.put(GROUP, None, quota("d1", None), "tenantquotas");
+    server.put(quota("wide", None));
+    (1..MAX_QUOTAS).for_each(|at| server.put(quota(&format!("w{at}"), Some("wide"))));
+    server.put(quota("d1", None));
     for level in 2..=MAX_LEVELS {
-        server.put(GROUP, None, quota(&format!("d{level}"), Some(&format!("d{}", level - 1))), "tenantquotas");
+        server.put(quota(&format!("d{level}"), Some(&format!("d{}", level - 1))));
     }
     let replica = replica(&server, &made);
     let known = || json!(replica.tenants.quotas().len());
@@ -545,7 +526,7 @@ async fn the_status_lists_the_namespaces_that_are_never_charged() {
     let made = tls::make(&["127.0.0.1".to_owned()], 1).unwrap();
     let server = bounded(&json!({"pods": HARD.to_string()}));
     let replica = replica(&server, &made);
-    let status = || server.object("/apis/headroom.dev/v1alpha1/tenantquotas", "", "team")["status"].clone();
+    let status = || server.get("/apis/headroom.dev/v1alpha1/tenantquotas/team").unwrap()["status"].clone();
     let exempt = json!(["headroom", "kube-node-lease", "kube-public", "kube-system"]);
     until(status, |status| status["exemptNamespaces"] == exempt).await;
     kill(&replica);
@@ -553,10 +534,10 @@ async fn the_status_lists_the_namespaces_that_are_never_charged() {
 
 #[tokio::test]
 async fn a_quota_is_suspended_only_once() {
-    let server = ApiServer::calm();
-    let quota = json!({"metadata": {"name": "team"}, "spec": {"quota": {"hard": {"pods": "1"}}}});
-    server.put("/apis/headroom.dev/v1alpha1", None, quota.clone(), "tenantquotas");
-    let api = ApiClient::new(server.client());
+    let server = ApiServer::new();
+    let quota = quota("team", &[], &json!({"pods": "1"}));
+    server.put(quota.clone());
+    let api = ApiClient::new(cluster::client(&server));
     for (is_suspended, is_new) in [(false, false), (true, true), (true, false), (false, true)] {
         assert_eq!(suspend(&api, "team", is_suspended).await, Ok(is_new));
         let spec = api.get(&TENANT_QUOTAS.at("team")).await.unwrap()["spec"].clone();
@@ -574,16 +555,15 @@ async fn large_objects_are_listed_in_small_pages() {
     for number in 0..70 {
         let mut large = pod("shop", &format!("p{number}"), &format!("uid-{number}"));
         large["metadata"]["annotations"] = json!({"x": "x".repeat(128 << 10)});
-        server.put("/api/v1", Some("shop"), large, "pods");
+        server.put(large);
     }
     let replica = replica(&server, &made);
     until_counted(&server, "pods=70").await;
     kill(&replica);
-    let pages = server.pages();
-    let limits: Vec<usize> = pages.iter().map(|(limit, _)| *limit).collect();
-    assert_eq!(limits, [100, 25, 25, 25]);
-    // Of the first, no more was read than a page may have.
-    assert!(pages.iter().skip(1).all(|(_, bytes)| *bytes < 8 << 20), "{pages:?}");
+    let requests = server.requests().into_iter().filter(|request| request.path == "/api/v1/pods");
+    let limits: Vec<String> = requests.filter_map(|request| Some(request.parameter("limit")?.to_owned())).collect();
+    // The first page was larger than a page may be.
+    assert_eq!(limits, ["100", "25", "25", "25"]);
 }
 
 /// Without a claim, which would make the ledger due anyway.
@@ -592,16 +572,16 @@ async fn a_ledger_stays_due_until_it_was_written() {
     let made = tls::make(&["127.0.0.1".to_owned()], 1).unwrap();
     let server = bounded(&json!({"pods": HARD.to_string()}));
     for name in ["one", "two"] {
-        assert!(server.store_pod(pod("shop", name, name), HARD));
+        assert!(store_pod(&server, pod("shop", name, name), HARD));
     }
     let replica = replica(&server, &made);
     until_counted(&server, "pods=2").await;
-    server.fail_writes(2);
-    server.delete_pod("shop", "one");
+    let failing = fail_ledger_writes(&server, 2);
+    delete_pod(&server, "shop", "one");
     until_counted(&server, "pods=1").await;
-    assert_eq!(server.failing_writes(), 0);
+    assert_eq!(failing.load(Ordering::Relaxed), 0);
     // A write by another client is not a count.
-    server.edit_ledger(json!({"used": ["pods=5"]}));
+    server.edit(LEDGER, &json!({"used": ["pods=5"]}));
     until_counted(&server, "pods=1").await;
     kill(&replica);
 }
@@ -675,7 +655,7 @@ async fn only_callers_with_a_certificate_of_the_authority_are_answered() {
 async fn a_forged_namespace_leads_to_no_other_object() {
     let made = tls::make(&["127.0.0.1".to_owned()], 1).unwrap();
     let server = bounded(&json!({"pods": "9"}));
-    server.put("/api/v1", Some("shop"), pod("shop", "web", "uid-web"), "pods");
+    server.put(pod("shop", "web", "uid-web"));
     let replica = replica(&server, &made);
     until_counted(&server, "pods=1").await;
     for namespace in ["shop/pods/web", "shop/pods/nope", "shop?watch=1", "../secrets/x"] {
@@ -698,7 +678,7 @@ const MEMORY_LIMIT_KIB: u64 = 256 << 10;
 async fn slow_many_and_vanishing_clients_are_bounded() {
     let made = Arc::new(tls::make(&["127.0.0.1".to_owned()], 1).unwrap());
     let server = bounded(&json!({"pods": "100"}));
-    let replica = Replica::new(Options::new("headroom"), server.client(), CancellationToken::new());
+    let replica = Replica::new(Options::new("headroom"), cluster::client(&server), CancellationToken::new());
     replica.certificate.set(made.certificate.as_bytes(), made.key.as_bytes()).unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -755,8 +735,11 @@ async fn slow_many_and_vanishing_clients_are_bounded() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn clients_that_do_not_read_the_metrics_are_bounded() {
     let made = tls::make(&["127.0.0.1".to_owned()], 1).unwrap();
-    let replica =
-        Replica::new(Options::new("headroom"), bounded(&json!({"pods": "1"})).client(), CancellationToken::new());
+    let replica = Replica::new(
+        Options::new("headroom"),
+        cluster::client(&bounded(&json!({"pods": "1"}))),
+        CancellationToken::new(),
+    );
     replica.certificate.set(made.certificate.as_bytes(), made.key.as_bytes()).unwrap();
     let share = |number: usize| {
         let quota = format!("{}-{number}", "q".repeat(200));
@@ -775,11 +758,11 @@ async fn clients_that_do_not_read_the_metrics_are_bounded() {
 async fn a_plan_that_failed_is_tried_again_within_seconds() {
     let made = tls::make(&["127.0.0.1".to_owned()], 1).unwrap();
     let server = bounded(&json!({"pods": "3"}));
-    server.fail_writes(4);
+    let failing = fail_ledger_writes(&server, 4);
     let began = tokio::time::Instant::now();
     let replica = replica(&server, &made);
-    until(|| server.ledger(), |ledger| !ledger.is_null()).await;
-    assert_eq!(server.failing_writes(), 0);
+    until(|| ledger(&server), |ledger| !ledger.is_null()).await;
+    assert_eq!(failing.load(Ordering::Relaxed), 0);
     assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
     kill(&replica);
 }
@@ -789,28 +772,29 @@ async fn a_plan_that_failed_is_tried_again_within_seconds() {
 async fn a_kind_that_cannot_be_found_delays_only_the_first_plan_and_no_other_quota() {
     let made = tls::make(&["127.0.0.1".to_owned()], 1).unwrap();
     let server = bounded(&json!({"pods": "3"}));
-    let collection = "/apis/headroom.dev/v1alpha1";
-    let quota = |name: &str, namespace: &str, resource: &str| {
-        json!({"metadata": {"name": name, "generation": 1}, "spec": {
-            "namespaces": {"names": [namespace]}, "quota": {"hard": {resource: "9"}}}})
-    };
-    server.put(collection, None, quota("away", "shop", "count/things.down.example.com"), "tenantquotas");
+    server.on_request(|request| match request.path.as_str() {
+        "/apis/down.example.com" => status(503, "service unavailable").into(),
+        _ => Outcome::Serve,
+    });
+    server.put(quota("away", &["shop"], &json!({"count/things.down.example.com": "9"})));
     let replica = replica(&server, &made);
-    until(|| server.ledger(), |ledger| ledger["used"].as_array().is_some_and(|used| used.len() == 2)).await;
-    let ready =
-        |name: &str| server.object(&format!("{collection}/tenantquotas"), "", name)["status"]["conditions"][0].clone();
+    until(|| ledger(&server), |ledger| ledger["used"].as_array().is_some_and(|used| used.len() == 2)).await;
+    let ready = |name: &str| {
+        server.get(&format!("/apis/headroom.dev/v1alpha1/tenantquotas/{name}")).unwrap()["status"]["conditions"][0]
+            .clone()
+    };
     until(|| ready("away"), |ready| ready["reason"] == "NotCounted").await;
     until(|| ready("team"), |ready| ready["reason"] == "InForce").await;
     for name in ["a", "b", "c"] {
         let object = pod("shop", name, name);
         assert_eq!(create(&replica, &object).await["allowed"], true, "{name}");
-        assert!(server.store_pod(object, 3));
+        assert!(store_pod(&server, object, 3));
     }
-    until(|| server.ledger(), |ledger| ledger["used"][1] == "pods=3" && ledger.get("claims").is_none()).await;
+    until(|| ledger(&server), |ledger| ledger["used"][1] == "pods=3" && ledger.get("claims").is_none()).await;
     // It is not waited for again.
     let began = tokio::time::Instant::now();
-    server.put("/api/v1", None, json!({"metadata": {"name": "web"}}), "namespaces");
-    server.put(collection, None, quota("new", "web", "pods"), "tenantquotas");
+    server.put(cluster::namespace("web"));
+    server.put(quota("new", &["web"], &json!({"pods": "9"})));
     until(|| ready("new"), |ready| ready["reason"] == "InForce").await;
     assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
     kill(&replica);
@@ -821,22 +805,19 @@ async fn a_kind_that_cannot_be_found_delays_only_the_first_plan_and_no_other_quo
 async fn a_tree_that_moves_is_charged_in_both_ledgers_for_a_while() {
     let made = tls::make(&["127.0.0.1".to_owned()], 1).unwrap();
     for seed in 0..8 {
-        let server = ApiServer::new(seed);
-        server.put("/api/v1", None, json!({"metadata": {"name": "shop"}}), "namespaces");
+        let server = ApiServer::troubled(seed);
+        server.put(cluster::namespace("shop"));
         for (name, hard) in [("team", HARD), ("zoo", 1_000)] {
-            let quota = json!({"metadata": {"name": name, "generation": 1}, "spec": {
-                "namespaces": {"names": ["shop"]}, "quota": {"hard": {"pods": hard.to_string()}}}});
-            server.put("/apis/headroom.dev/v1alpha1", None, quota, "tenantquotas");
+            server.put(quota(name, &["shop"], &json!({"pods": hard.to_string()})));
         }
         // A ledger with a name of its own, as they had before they were shared.
         let lines = plan::Lines { nodes: vec![format!("team 1 - pods={HARD}")], namespaces: vec!["shop 0".to_owned()] };
-        let collection = "/apis/headroom.dev/v1alpha1";
         let old_plan = objects::write_plan("headroom", "team", &Plan::read(1, &lines).unwrap());
-        server.put(collection, Some("headroom"), old_plan, "quotaledgers");
+        server.put(old_plan);
         let lines = state::Lines { plan: 1, used: vec!["pods=0".to_owned()], ..state::Lines::default() };
         let state = objects::write_state("headroom", "team", &State::read(&lines).unwrap(), None);
-        server.put(collection, Some("headroom"), state, "quotaledgers");
-        let old = || server.object(&format!("{collection}/quotaledgers"), "headroom", "team");
+        server.put(state);
+        let old = || server.get(&format!("{LEDGERS}/team"));
         let replicas = [replica(&server, &made), replica(&server, &made)];
         let (tally, began, chance) = (Tally::default(), tokio::time::Instant::now(), &server.chance);
         let (charged_in_both, left) = (AtomicUsize::new(0), AtomicUsize::new(usize::MAX));
@@ -847,11 +828,11 @@ async fn a_tree_that_moves_is_charged_in_both_ledgers_for_a_while() {
                 for round in 0.. {
                     let name = format!("pod-{writer}-{}", round % 3);
                     request(server, &replicas[chance.below(2)], ("shop", &name), HARD, tally).await;
-                    server.delete_pod("shop", &format!("pod-{writer}-{}", chance.below(3)));
+                    delete_pod(server, "shop", &format!("pod-{writer}-{}", chance.below(3)));
                     let seconds = began.elapsed().as_secs() as usize;
-                    if old().is_null() {
+                    if old().is_none() {
                         left.fetch_min(seconds, Ordering::Relaxed);
-                    } else if !server.ledger().is_null() {
+                    } else if !ledger(server).is_null() {
                         charged_in_both.fetch_add(1, Ordering::Relaxed);
                     }
                     if seconds > 60 {
@@ -862,7 +843,7 @@ async fn a_tree_that_moves_is_charged_in_both_ledgers_for_a_while() {
             }
         });
         futures::future::join_all(writers).await;
-        let lines = server.object(&format!("{collection}/quotaledgers"), "headroom", "trees.1");
+        let lines = ledger(&server);
         assert_eq!(lines["used"].as_array().unwrap().len(), 2, "{lines}");
         let (left, both) = (left.into_inner(), charged_in_both.into_inner());
         assert!((16..50).contains(&left) && both > 20, "seed {seed}: it was left after {left} s, {both} times in both");
@@ -874,7 +855,7 @@ async fn a_tree_that_moves_is_charged_in_both_ledgers_for_a_while() {
 /// A replica's own writes come back by its watch, and are half of what that brings.
 #[tokio::test]
 async fn a_known_state_is_not_read_again() {
-    let cache = LedgerCache::new(ApiClient::new(ApiServer::calm().client()), "headroom");
+    let cache = LedgerCache::new(ApiClient::new(cluster::client(&ApiServer::new())), "headroom");
     let lines = plan::Lines { nodes: vec!["acme 4 - pods=10".to_owned()], namespaces: vec!["shop 0".to_owned()] };
     cache.add_plan("acme", Arc::new(Plan::read(1, &lines).unwrap()));
     cache.add_state("acme", 7, State { plan: 1, ..State::default() }).unwrap();
@@ -896,13 +877,11 @@ async fn a_known_state_is_not_read_again() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn room_of_an_abandoned_request_is_released_at_once() {
     let made = tls::make(&["127.0.0.1".to_owned()], 1).unwrap();
-    let server = ApiServer::new(7);
-    server.put("/api/v1", None, json!({"metadata": {"name": "shop", "labels": {"team": "a"}}}), "namespaces");
-    let quota = json!({"metadata": {"name": "team", "generation": 1}, "spec": {
-        "namespaces": {"names": ["shop"]}, "quota": {"hard": {"pods": "100"}}}});
-    server.put("/apis/headroom.dev/v1alpha1", None, quota, "tenantquotas");
+    let server = ApiServer::troubled(7);
+    server.put(cluster::namespace("shop"));
+    server.put(quota("team", &["shop"], &json!({"pods": "100"})));
     let options = Options { request_lifetime: Duration::from_secs(3600), ..Options::new("headroom") };
-    let replica = Replica::new(options, server.client(), CancellationToken::new());
+    let replica = Replica::new(options, cluster::client(&server), CancellationToken::new());
     replica.certificate.set(made.certificate.as_bytes(), made.key.as_bytes()).unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -931,16 +910,16 @@ async fn room_of_an_abandoned_request_is_released_at_once() {
             Ok(length) => {
                 let text = String::from_utf8_lossy(&answer[..length.unwrap()]).into_owned();
                 assert!(text.contains("\"allowed\":true"), "{text}");
-                assert!(server.store_pod(object, HARD));
-                server.delete_pod("shop", &format!("pod-{round}"));
+                assert!(store_pod(&server, object, HARD));
+                delete_pod(&server, "shop", &format!("pod-{round}"));
             }
         }
     }
     assert!(given_up > 20, "only {given_up} were abandoned");
     let deadline = tokio::time::Instant::now() + Duration::from_secs(20);
     // Some may have been answered just before; it is unknown whether the answer was read, so their claims stay.
-    while server.ledger()["claims"].as_array().map_or(0, Vec::len) > given_up / 4 {
-        assert!(tokio::time::Instant::now() < deadline, "{given_up} were abandoned: {}", server.ledger());
+    while ledger(&server)["claims"].as_array().map_or(0, Vec::len) > given_up / 4 {
+        assert!(tokio::time::Instant::now() < deadline, "{given_up} were abandoned: {}", ledger(&server));
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     kill(&replica);
