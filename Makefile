@@ -64,6 +64,8 @@ fmt:
 .PHONY: lint
 lint:
 	$(if $(LINTING),$(CARGO) build --locked --workspace --all-targets,cargo clippy --locked --workspace --all-targets -- -D warnings)
+	$(CARGO) build --locked --workspace --bin xtask
+	$(XTASK) tidy
 
 .PHONY: test
 test: fmt lint unit-tests test-benches e2e-tests budgets test-docs test-deploy test-page

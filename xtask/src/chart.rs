@@ -434,7 +434,7 @@ fn check_choices(chart: &Chart, faults: &mut Faults) -> Result<()> {
     Ok(())
 }
 
-/// What the values of ci/everything.yaml choose.
+/// Checks the choices of ci/everything.yaml.
 fn check_everything(objects: &Objects, faults: &mut Faults) -> Result<()> {
     let check = &at(objects, "ClusterAdmissionPolicy", "", "headroom")["spec"];
     faults.check(check["settings"]["mutateTemplates"].is_null(), || {

@@ -2,13 +2,14 @@
 //! `kubectl headroom` and `headroom-controller`, and ask the policy about settings.
 
 use std::collections::HashSet;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 use regex::Regex;
 
 use crate::chart::{CHART, Chart, MANIFESTS};
+use crate::tidy::normal;
 use crate::{Faults, items, output, read, run, sorted_files, text, yaml};
 
 const LANGUAGES: [&str; 4] = ["console", "sh", "text", "yaml"];
@@ -172,18 +173,6 @@ impl Links {
         });
         Ok(headings.collect())
     }
-}
-
-/// The path without `..`.
-fn normal(path: &Path) -> PathBuf {
-    path.components().fold(PathBuf::new(), |mut path, part| {
-        if part == Component::ParentDir {
-            path.pop();
-        } else {
-            path.push(part);
-        }
-        path
-    })
 }
 
 // --- commands -----------------------------------------------------------------------------------------------

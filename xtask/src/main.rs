@@ -2,10 +2,12 @@
 
 mod apis;
 mod chart;
+mod release;
+mod tidy;
+mod workflows;
+
 mod docs;
 mod oci;
-mod release;
-mod workflows;
 
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -24,6 +26,7 @@ codegen [--check]             writes the chart's generated files, or fails if on
 check chart HOST POLICY CONTROLLER   the Helm chart, its schema, and the rendered manifests
 check docs HOST POLICY        links, commands and quoted messages of README.md and the book
 check workflows               the GitHub workflows
+tidy                          the order of modules and crates, comments, links: what the documents promise
 
 release version [TAG]         compares all places with the version, and with the tag; prints the version
 release identity [NAME]       compares all places with owner, registry and e-mail; prints OWNER, URL, POLICY, …
@@ -68,13 +71,14 @@ fn dispatch(arguments: &[&str]) -> Result<()> {
         ["check", "chart", host, policy, controller] => chart::check(host, policy, controller),
         ["check", "docs", host, policy] => docs::check(host, policy),
         ["check", "workflows"] => workflows::check(),
+        ["tidy"] => tidy::check(),
         ["release", rest @ ..] => release::dispatch(rest),
         ["oci", rest @ ..] => oci::dispatch(rest),
         _ => bail!("unknown command\n\n{USAGE}"),
     }
 }
 
-/// What the command `wasm-bindgen` does, without its test runner, which brings a web server.
+/// Runs the library of the command `wasm-bindgen`, without its test runner, which brings a web server.
 fn bindgen(module: &str, folder: &str) -> Result<()> {
     let mut bindgen = wasm_bindgen_cli_support::Bindgen::new();
     bindgen.input_path(module).out_name("engine").web(true)?.typescript(true);

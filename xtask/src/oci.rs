@@ -1,4 +1,4 @@
-//! What goes into a registry, as OCI image layouts that are made without a container runtime, and uploaded by skopeo. The
+//! The artifacts of a registry, as OCI image layouts that are made without a container runtime, and uploaded by skopeo. The
 //! same input gives the same bytes.
 
 use std::collections::BTreeMap;
@@ -157,7 +157,7 @@ fn image(folder: &str, binaries: &[&str]) -> Result<String> {
     layout.tag(layout.add(index.to_string().as_bytes(), INDEX)?)
 }
 
-/// Whether the program is for this architecture and needs no libraries.
+/// Fails if the program is for another architecture or needs libraries.
 fn check_binary(binary: &str, architecture: &str) -> Result<()> {
     if fs::metadata(binary).is_err() {
         bail!("{binary} is missing: build it first (cargo xtask release build)");

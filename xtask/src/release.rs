@@ -132,7 +132,7 @@ pub fn identity(name: &str) -> Result<String> {
     identities()?.remove(name).with_context(|| format!("{name} is none of the names of an identity"))
 }
 
-/// What repeats the identity, wherever it stands in documentation, deployment and GitHub's files.
+/// Texts that repeat the identity, wherever it stands in documentation, deployment and GitHub's files.
 const REPEATED: &[(&str, &str)] = &[
     (r"github\.com/([\w-]+)/headroom\b", "OWNER"),
     (r"--repo ([\w-]+)/headroom\b", "OWNER"),

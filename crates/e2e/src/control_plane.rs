@@ -20,17 +20,17 @@ use crate::certificate::Authority;
 use crate::kubeconfig;
 use crate::process::Process;
 
-/// How long a part of the control plane may take to become ready, on a machine that is busy with other builds.
+/// The longest start of a part of the control plane, on a machine that is busy with other builds.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Whether the API server's LimitRanger and ResourceQuota plugins are on.
+/// Switches the API server's LimitRanger and ResourceQuota plugins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InTreePlugins {
     On,
     Off,
 }
 
-/// Whether the controllers run that create pods of ReplicaSets, count quotas and finalize deleted namespaces.
+/// Switches the controllers that create pods of ReplicaSets, count quotas and finalize deleted namespaces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Controllers {
     On,

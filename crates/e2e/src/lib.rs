@@ -11,11 +11,16 @@
 //!
 //! The tests are in `tests/` and ignored by default: the first run builds Kubernetes, and they take minutes.
 
-pub mod certificate;
-pub mod cluster;
-pub mod control_plane;
-pub mod kubeconfig;
-pub mod live_host;
-pub mod policy_server;
 pub mod process;
+
+pub mod certificate;
+pub mod kubeconfig;
+
+pub mod control_plane;
+
+pub mod cluster;
 pub mod webhook;
+
+pub mod live_host;
+
+pub mod policy_server;

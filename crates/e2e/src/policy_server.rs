@@ -79,7 +79,7 @@ impl Deployment {
         Access { resources: self.context_aware_resources.clone().unwrap_or(declared.resources), ..declared }
     }
 
-    /// Whether its own rules match `resource`, such as `pods` or `pods/resize`.
+    /// True if its own rules match `resource`, such as `pods` or `pods/resize`.
     pub fn is_about(&self, resource: &str) -> bool {
         let names = |rule: &Value| {
             let resources = rule.get("resources").and_then(Value::as_array);
@@ -88,7 +88,7 @@ impl Deployment {
         self.rules.as_ref().and_then(Value::as_array).is_some_and(|rules| rules.iter().any(names))
     }
 
-    /// Whether its rules, or those of the policy's metadata, match new pods.
+    /// True if its rules, or those of the policy's metadata, match new pods.
     fn is_about_pods(&self) -> bool {
         self.rules.is_none() || self.is_about("pods")
     }
@@ -187,7 +187,7 @@ impl PolicyServer {
         self.wait_until_asked(administrator, namespace).await
     }
 
-    /// How often the deployment `id` was called for `namespace`.
+    /// The number of calls of the deployment `id` for `namespace`.
     pub fn times_asked(&self, id: &str, namespace: &str) -> usize {
         self.webhook.times_asked(&format!("/validate/{id}"), namespace)
     }

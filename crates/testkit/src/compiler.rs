@@ -25,7 +25,7 @@ pub struct Measured {
     pub fuel: u64,
     /// The final size of the guest's memory. Memory only grows, so this is also the maximum.
     pub memory: usize,
-    /// Whether the guest was stopped because it had used all its fuel.
+    /// True if the guest was stopped because it had used all its fuel.
     pub out_of_fuel: bool,
     /// Where it was stopped, the innermost function first. Empty if the module has no function names.
     pub stopped_in: Vec<String>,
@@ -41,11 +41,11 @@ pub struct Measured {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Spent {
     pub time: Duration,
-    /// How many pages of memory the system had to provide; zero if the meter does not count them.
+    /// Pages of memory that the system had to provide; zero if the meter does not count them.
     pub page_faults: u64,
 }
 
-/// What a meter counts beside the time, which includes the counting.
+/// The events that a meter counts beside the time, which includes the counting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Counted {
     Nothing,
@@ -58,7 +58,7 @@ pub struct Compiled {
     engine: Engine,
     policy: InstancePre<Side>,
     counted: Counted,
-    /// How long the wasm took to compile.
+    /// The time to compile the wasm.
     pub compile: Duration,
 }
 

@@ -5,18 +5,22 @@
 //! (waPC without an engine), [`compiler`] (runs the wasm with Kubewarden's engine, and measures it), `interpreter` (runs it with
 //! another), [`host`] (runs it as Kubewarden does), [`built`] (the wasm of this workspace). The binary `headroom-host` offers them with the flags of `kwctl`.
 
+pub mod metadata;
+pub mod policy_definition;
+
 pub mod access;
 pub mod admission;
 pub mod artifacthub;
-pub mod built;
+pub mod protocol;
+
 #[cfg(feature = "compiler")]
 pub mod compiler;
-pub mod host;
 #[cfg(feature = "interpreter")]
 mod interpreter;
-pub mod metadata;
-pub mod policy_definition;
-pub mod protocol;
+
+pub mod host;
+
+pub mod built;
 
 /// Host calls, and the sources of answers to them.
 pub use headroom_fixtures::{cluster, field_mask, host_call, session};

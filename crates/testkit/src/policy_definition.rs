@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::metadata::ContextAwareResource;
 
-/// How to run one policy.
+/// A policy in a cluster: its settings and permissions.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PolicyDefinition {
     pub id: String,

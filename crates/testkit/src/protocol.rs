@@ -35,7 +35,7 @@ pub struct Exchange {
 /// Answers the guest's host calls.
 pub type Answer = Box<dyn FnMut(HostCall) -> Result<Vec<u8>, String> + Send>;
 
-/// What a guest gets as random numbers.
+/// The random numbers of a guest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Random {
     /// As in a cluster.
@@ -44,7 +44,7 @@ pub enum Random {
     Fixed,
 }
 
-/// What an engine runs before the first call, if the guest exports it, and the call itself.
+/// Functions that an engine runs before the first call, if the guest exports it, and the call itself.
 pub const STARTERS: [&str; 2] = ["_start", "wapc_init"];
 pub const GUEST_CALL: &str = "__guest_call";
 pub const NO_MEMORY: &str = "the guest exports no memory";

@@ -88,7 +88,7 @@ async fn quotas_are_enforced_for_pods_claims_and_services() {
     }
 }
 
-/// What docs/src/tasks/gitops.md says of Argo CD (client-side apply, or server-side) and Flux (server-side, a dry run
+/// docs/src/tasks/gitops.md says of Argo CD (client-side apply, or server-side) and Flux (server-side, a dry run
 /// first): an object whose missing values were set at admission is the same after it is applied again.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "starts a control plane: make e2e-cluster"]

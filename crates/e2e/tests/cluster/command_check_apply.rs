@@ -1,4 +1,4 @@
-//! What applying a manifest makes of an existing object: `check` and the API server agree.
+//! `check` and the API server agree about the object that applying a manifest makes of an existing one.
 
 use std::collections::BTreeMap;
 
@@ -52,7 +52,7 @@ async fn server_side_apply_makes_of_an_object_what_check_says() {
     }
 }
 
-/// What decisions are made of: replicas, and image and resources of each container.
+/// The fields that decide: replicas, and image and resources of each container.
 fn decisive(deployment: &Value) -> (&Value, BTreeMap<String, (&Value, Value)>) {
     let containers = deployment.pointer("/spec/template/spec/containers").and_then(Value::as_array).unwrap();
     let resources = |container: &Value| container.get("resources").cloned().unwrap_or_else(|| json!({}));

@@ -40,7 +40,7 @@ fn setting(name: &str, default: u64) -> u64 {
 /// The outcomes at one of our API servers, compared with the outcomes at the API server with only the plugins.
 struct Comparison<'a> {
     departures: &'a [Departure],
-    /// How often each departure occurred.
+    /// The number of cases by departure.
     met: BTreeMap<&'a str, usize>,
     /// The seeds of cases that no departure explains.
     unlisted: BTreeSet<u64>,

@@ -57,7 +57,7 @@ impl Case {
         self.rules.iter().filter(|rule| rule["kind"] == "LimitRange").count()
     }
 
-    /// Whether LimitRanger's annotation is complete: it describes only the last LimitRange.
+    /// True if LimitRanger's annotation is complete: it describes only the last LimitRange.
     pub fn has_one_range(&self) -> bool {
         self.ranges() == 1
     }

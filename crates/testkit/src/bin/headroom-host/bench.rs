@@ -20,13 +20,13 @@ use self::history::State;
 const PLAIN: &str = "pod-create-plain";
 /// A budget is 1.3 times what was measured, so that a feature may land and a mistake may not.
 const PLAIN_FUEL: u64 = 268_000;
-/// How rows of estimated containers describe the history.
+/// The history of the rows with estimated containers.
 const KNOWN: &str = "100 images known";
 /// For a pod whose two containers get estimates.
 const ESTIMATED_FUEL: u64 = 656_000;
 /// Likewise, if two pages are read too. Independent of the number of images in the history.
 const PAGED_FUEL: u64 = 760_000;
-/// What one estimated container may request from the host: LimitRanges, quotas, and a root of history, with a page of it
+/// Host calls for one estimated container: LimitRanges, quotas, and a root of history, with a page of it
 /// if the root is large; no calls to the API server; and a limited size of objects.
 const HOST_CALLS: usize = 3;
 /// The mutating policy reads no quotas, and the validating one no history.

@@ -59,11 +59,11 @@ pub struct Cost {
     pub host_calls: usize,
     pub work: Work,
     pub response: Result<Vec<u8>, String>,
-    /// What the evaluation spends, and the median time of serde_json reading and printing the payload.
+    /// Costs of the evaluation, and the median time of serde_json reading and printing the payload.
     pub times: Option<(Times, Duration)>,
 }
 
-/// What an evaluation spends, as medians of many runs.
+/// Costs of an evaluation, as medians of many runs.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Times {
     pub start: Spent,
@@ -86,7 +86,7 @@ pub struct Recorded<'b> {
 }
 
 impl Recorded<'_> {
-    /// What a host spends between the wasm and its first answer: compiling, starting an instance, and evaluating. The
+    /// The time between the wasm and a host's first answer: compiling, starting an instance, and evaluating. The
     /// medians of some runs, each with an engine of its own.
     pub fn first_answer(&self, wasm: &[u8]) -> Result<[Duration; 3], String> {
         let mut samples = [const { Vec::new() }; 3];

@@ -34,7 +34,7 @@ fn ratio(amount: f64, other: f64, digits: usize) -> String {
     format!("{amount:.digits$} {:>5.2}", amount / other)
 }
 
-/// Whether two responses say the same: a field that is null is one that is absent.
+/// True if two responses have the same content: a field that is null is one that is absent.
 fn same(one: &Result<Vec<u8>, String>, other: &Result<Vec<u8>, String>) -> bool {
     let stated = |response| {
         let mut value = json(response);

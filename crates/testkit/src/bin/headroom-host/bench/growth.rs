@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-/// How much one of the last ninety may cost, in percent of one of the first ten.
+/// The highest cost of one of the last ninety, in percent of one of the first ten.
 const GROWTH_PERCENT: u64 = 125;
 
 /// Makes the plain request and its namespace's objects larger.

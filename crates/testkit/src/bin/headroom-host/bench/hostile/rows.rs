@@ -12,7 +12,7 @@ use super::row::{
     fields, limit_range, list, scoped_quota, string,
 };
 
-/// How a place is filled.
+/// The content of a place.
 #[derive(Debug, Clone, Copy)]
 pub enum Size {
     /// With this many parts.

@@ -1,0 +1,359 @@
+//! Keeps the promises that ARCHITECTURE.md, STYLE.md and CONTRIBUTING.md make about structure: `make lint` fails where one is
+//! broken, and says what to do. Sources are scanned as text, which takes a tenth of a second.
+
+use std::collections::BTreeMap;
+use std::path::{Component, Path, PathBuf};
+use std::sync::LazyLock;
+
+use anyhow::{Context, Result};
+use regex::Regex;
+
+use crate::{Faults, read, run};
+
+/// The entries that a visitor sees before the README.
+const MAX_TOP_LEVEL_ENTRIES: usize = 38;
+
+/// Folders in which modules still use modules declared below them.
+const OUT_OF_ORDER: &[&str] = &[
+    "crates/cli/",
+    "crates/collector/",
+    "crates/core/",
+    "crates/dryrun/",
+    "crates/fixtures/",
+    "crates/objects/",
+    "crates/quota-server/",
+    "crates/report/",
+    "crates/rightsize/",
+    "crates/sources/",
+    "crates/tenant-quota/",
+    "crates/usage-profile/",
+    "crates/usage/",
+    "playground/engine/",
+];
+/// Crates in which doc comments still begin with a noun clause.
+const NOUN_CLAUSES: &[&str] = &[
+    "crates/cli/",
+    "crates/collector/",
+    "crates/core/",
+    "crates/dryrun/",
+    "crates/e2e/tests/cluster/ledger",
+    "crates/fixtures/",
+    "crates/kube/",
+    "crates/objects/",
+    "crates/quota-server/",
+    "crates/report/",
+    "crates/rightsize/",
+    "crates/sources/",
+    "crates/tenant-quota/",
+    "crates/usage-profile/",
+    "crates/usage/",
+    "fuzz/",
+    "playground/engine/",
+    "tests/",
+];
+/// Targets that still include files of other crates.
+const INCLUDES: &[&str] = &["crates/cli/tests/", "fuzz/src/bin/"];
+
+pub fn check() -> Result<()> {
+    let listed = run("git", &["ls-files", "--cached", "--others", "--exclude-standard"])?;
+    let files: Vec<&str> = listed.lines().filter(|file| Path::new(file).exists()).collect();
+    let mut faults = Faults::default();
+    let mut top: Vec<&str> = files.iter().filter_map(|file| file.split('/').next()).collect();
+    top.sort_unstable();
+    top.dedup();
+    faults.check(top.len() <= MAX_TOP_LEVEL_ENTRIES, || {
+        format!("the top level has {} entries: move one, {MAX_TOP_LEVEL_ENTRIES} are enough", top.len())
+    });
+    let is_open = |list: &[&str], file: &str| list.iter().any(|start| file.starts_with(start));
+    let ours = files.iter().filter(|file| file.ends_with(".rs"));
+    let crates: Vec<&str> = files.iter().filter_map(|file| file.strip_suffix("Cargo.toml")).collect();
+    for file in ours.clone() {
+        let text = read(file)?;
+        let comments = doc_comments(&text).into_iter().filter(|_| !is_open(NOUN_CLAUSES, file));
+        faults.0.extend(comments.map(|(line, fault)| format!("{file}:{line}: {fault}")));
+        let folder = crates.iter().filter(|folder| file.starts_with(*folder)).max_by_key(|folder| folder.len());
+        let paths = text.split("\n#[path = \"").skip(1).filter(|_| !is_open(INCLUDES, file));
+        for path in paths.filter_map(|rest| rest.split('"').next()) {
+            let included = normal(&Path::new(file).with_file_name(path));
+            faults.check(folder.is_some_and(|folder| included.starts_with(folder)), || {
+                format!("{file}: #[path = \"{path}\"] leaves the crate: move what both use to a library, such as headroom-fixtures")
+            });
+        }
+    }
+    for root in ours.filter(|file| file.contains("src/") && (file.ends_with("/lib.rs") || file.ends_with("/main.rs"))) {
+        let mut modules = Modules::default();
+        modules.read(Path::new(root), Path::new(root).parent().context("a folder")?, &[])?;
+        faults.0.extend(modules.arrows_up().into_iter().filter(|fault| !is_open(OUT_OF_ORDER, fault)));
+    }
+    for file in files.iter().filter(|file| file.ends_with("Cargo.toml")) {
+        faults.0.extend(layers(&read("ARCHITECTURE.md")?)?.forbidden(file, &read(file)?));
+    }
+    let link = Regex::new(r"\]\(([^)\s#:]+)(?:#[^)\s]*)?\)")?;
+    for file in files.iter().filter(|file| file.ends_with(".md") && !file.starts_with("docs/src")) {
+        for target in link.captures_iter(&read(file)?).map(|found| normal(&Path::new(file).with_file_name(&found[1]))) {
+            faults.check(target.exists(), || {
+                format!("{file}: the link leads to {}, which is not there", target.display())
+            });
+        }
+    }
+    faults.end(&format!("tidy: {} files are in order", files.len()))
+}
+
+/// The path without `..`.
+pub fn normal(path: &Path) -> PathBuf {
+    path.components().fold(PathBuf::new(), |mut path, part| {
+        if part == Component::ParentDir {
+            path.pop();
+        } else {
+            path.push(part);
+        }
+        path
+    })
+}
+
+// --- comments -----------------------------------------------------------------------------------------------
+
+/// Lines of doc comments that begin with a noun clause, and of code that nothing would run.
+fn doc_comments(text: &str) -> Vec<(usize, String)> {
+    let (mut found, mut is_inside, mut is_code) = (Vec::new(), false, false);
+    for (at, line) in text.lines().enumerate() {
+        let line = line.trim_start();
+        let Some(comment) = line.strip_prefix("///").or_else(|| line.strip_prefix("//!")) else {
+            (is_inside, is_code) = (false, false);
+            continue;
+        };
+        let first = comment.split_whitespace().next().unwrap_or_default();
+        if !is_inside && ["What", "Whether", "Of", "Which", "Who", "Why", "How"].contains(&first) {
+            found.push((
+                at + 1,
+                format!("the comment begins with `{first}`: say in a sentence what the item is or does (STYLE.md)"),
+            ));
+        }
+        if let Some(language) = comment.trim().strip_prefix("```") {
+            if !is_code && language.is_empty() {
+                found.push((at + 1, "no target runs doc tests: write a test, or mark the block as `text`".to_owned()));
+            }
+            is_code = !is_code;
+        }
+        is_inside = true;
+    }
+    found
+}
+
+// --- modules ------------------------------------------------------------------------------------------------
+
+/// The modules of a crate by their paths, each with its file, its submodules in order, and the items of theirs that it
+/// publishes under its own name.
+#[derive(Default)]
+struct Modules(BTreeMap<Vec<String>, Module>);
+
+struct Module {
+    file: String,
+    code: String,
+    submodules: Vec<String>,
+    published: BTreeMap<String, String>,
+}
+
+impl Modules {
+    fn read(&mut self, file: &Path, folder: &Path, path: &[String]) -> Result<()> {
+        let module = Module::new(file.display().to_string(), &read(file)?);
+        for name in &module.submodules {
+            let path = [path, std::slice::from_ref(name)].concat();
+            let inside = folder.join(name);
+            let found = [inside.with_extension("rs"), inside.join("mod.rs")].into_iter().find(|file| file.exists());
+            if let Some(file) = found {
+                self.read(&file, &inside, &path)?;
+            }
+        }
+        self.0.insert(path.to_vec(), module);
+        Ok(())
+    }
+
+    /// Uses of sibling modules that are declared below the module, once each.
+    fn arrows_up(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        for (path, module) in &self.0 {
+            for used in used_paths(&module.code, path) {
+                let depth = path.iter().zip(&used).take_while(|(own, used)| own == used).count();
+                let (Some(own), Some(used)) = (path.get(depth), used.get(depth)) else { continue };
+                let parent = &self.0[&path[..depth]];
+                let used = parent.published.get(used).unwrap_or(used);
+                let at = |name: &str| parent.submodules.iter().position(|submodule| submodule == name);
+                if let (Some(user), Some(target)) = (at(own), at(used))
+                    && user < target
+                {
+                    found.push(format!(
+                        "{}: uses `{used}`, which {} declares below `{own}`: reorder the `mod` lines, or move the item",
+                        module.file, parent.file
+                    ));
+                }
+            }
+        }
+        found.dedup();
+        found
+    }
+}
+
+static DECLARED: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"(?m)^(?:pub(?:\([^)]*\))? )?mod (\w+);").expect("a pattern"));
+static PUBLISHED: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"(?m)^pub(?:\([^)]*\))? use (?:self::)?(\w+)::").expect("a pattern"));
+
+impl Module {
+    fn new(file: String, text: &str) -> Self {
+        // Tests inside a file may use anything.
+        let code = text.split("\n#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+        let lines = code.lines().filter(|line| !line.trim_start().starts_with("//"));
+        let code: String = lines.flat_map(|line| [line, "\n"]).collect();
+        let submodules: Vec<String> = DECLARED.captures_iter(&code).map(|found| found[1].to_owned()).collect();
+        let mut published = BTreeMap::new();
+        for exported in PUBLISHED.captures_iter(&code) {
+            let rest = &code[exported.get(0).map_or(0, |found| found.end())..];
+            for path in expand(rest).0 {
+                published.extend(path.last().map(|item| (item.clone(), exported[1].to_owned())));
+            }
+        }
+        Self { file, code, submodules, published }
+    }
+}
+
+/// The paths inside the crate that the code of a module names, without `crate` and `super`.
+fn used_paths(code: &str, module: &[String]) -> Vec<Vec<String>> {
+    let mut found = Vec::new();
+    for (start, keyword) in code.match_indices("crate::").chain(code.match_indices("super::")) {
+        let is_start =
+            !code[..start].ends_with(|letter: char| letter.is_alphanumeric() || letter == '_' || letter == ':');
+        if !is_start {
+            continue;
+        }
+        let (mut rest, mut base) = (&code[start..], module);
+        if keyword == "crate::" {
+            (rest, base) = (&rest[keyword.len()..], &[]);
+        }
+        while let Some(above) = rest.strip_prefix("super::") {
+            (rest, base) = (above, base.split_last().map_or(base, |(_, parent)| parent));
+        }
+        found.extend(expand(rest).0.into_iter().map(|path| [base, &path].concat()));
+    }
+    found
+}
+
+/// The paths of `a::{b, c::d}`, and the text after it.
+fn expand(text: &str) -> (Vec<Vec<String>>, &str) {
+    let text = text.trim_start();
+    if let Some(mut rest) = text.strip_prefix('{') {
+        let mut paths = Vec::new();
+        while !rest.is_empty() && !rest.starts_with('}') {
+            let (inside, after) = expand(rest);
+            paths.extend(inside);
+            // Also skips `as name`.
+            rest = after.trim_start_matches(|letter| letter != ',' && letter != '}');
+            rest = rest.strip_prefix(',').unwrap_or(rest).trim_start();
+        }
+        return (paths, rest.strip_prefix('}').unwrap_or(rest));
+    }
+    let end = text.find(|letter: char| !letter.is_alphanumeric() && letter != '_').unwrap_or(text.len());
+    let (name, rest) = (text[..end].to_owned(), &text[end..]);
+    match rest.strip_prefix("::") {
+        Some(rest) if !name.is_empty() => {
+            let (paths, rest) = expand(rest);
+            (paths.into_iter().map(|path| [vec![name.clone()], path].concat()).collect(), rest)
+        }
+        _ => (vec![vec![name]], rest),
+    }
+}
+
+// --- crates -------------------------------------------------------------------------------------------------
+
+/// The drawing of the crates in ARCHITECTURE.md: the line of each.
+struct Layers(BTreeMap<String, usize>);
+
+fn layers(architecture: &str) -> Result<Layers> {
+    let drawing =
+        architecture.split("Each crate may use those below it").nth(1).context("ARCHITECTURE.md has no layers")?;
+    let lines =
+        drawing.lines().skip_while(|line| !line.starts_with("    ")).take_while(|line| line.starts_with("    "));
+    let mut found = BTreeMap::new();
+    for (at, line) in lines.enumerate() {
+        for name in line
+            .split('|')
+            .map(|cell| cell.split([':', '(']).next().unwrap_or_default())
+            .flat_map(str::split_whitespace)
+        {
+            found.insert(name.trim_start_matches("headroom-").to_owned(), at);
+        }
+    }
+    Ok(Layers(found))
+}
+
+impl Layers {
+    /// Dependencies of a crate on crates that do not stand below it.
+    fn forbidden(&self, file: &str, manifest: &str) -> Vec<String> {
+        let folder = file.trim_end_matches("/Cargo.toml").trim_start_matches("crates/");
+        let Some(own) = self.0.get(if folder == "Cargo.toml" { "policy" } else { folder }) else { return Vec::new() };
+        let sections = manifest.split("\n[").filter(|section| {
+            let header = section.lines().next().unwrap_or_default();
+            header == "dependencies]" || header.ends_with(".dependencies]") && !header.starts_with("workspace")
+        });
+        let used =
+            sections.flat_map(str::lines).filter_map(|line| line.strip_prefix("headroom-")?.split(['.', ' ']).next());
+        used.filter(|used| self.0.get(*used).is_none_or(|line| line <= own))
+            .map(|used| format!("{file}: {used} does not stand below this crate in ARCHITECTURE.md: move what is needed, or the crate"))
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn comments_are_sentences_and_code_in_them_is_no_test() {
+        let check = |text: &str, expected: &[usize]| {
+            let lines: Vec<usize> = doc_comments(text).into_iter().map(|(line, _)| line).collect();
+            assert_eq!(lines, expected, "{text}");
+        };
+        check("/// The pods.\nfn a() {}", &[]);
+        check("//! Names.\n//!\n//! What follows.\n\n    /// Whether it is.\n", &[5]);
+        check("// Which reason\n/// Often.\n/// Of late.", &[]);
+        check("/// ```text\n/// a\n/// ```\n\n/// Runs.\n/// ```\n/// b();\n/// ```", &[6]);
+    }
+
+    #[test]
+    fn modules_use_those_declared_above_them() {
+        let module = |name: &str, text: &str| {
+            let path: Vec<String> = name.split_terminator("::").map(str::to_owned).collect();
+            (path, Module::new(format!("{name}.rs"), text))
+        };
+        let check = |lib: &str, second: &str, expected: &[&str]| {
+            let texts = [("", lib), ("first", "mod inner;"), ("first::inner", second), ("last", "use super::first;")];
+            let found = Modules(texts.map(|(name, text)| module(name, text)).into()).arrows_up();
+            assert_eq!(found.len(), expected.len(), "{found:?}");
+            assert!(found.iter().zip(expected).all(|(fault, part)| fault.contains(part)), "{found:?}");
+        };
+        let lib = "mod first;\npub mod last;\npub use last::{Item as Other, Last};";
+        check(lib, "use super::Own;\nuse crate::first;", &[]);
+        check(lib, "use super::super::{Own,\n last::a};", &["first::inner.rs: uses `last`"]);
+        check(lib, "fn a() -> crate::Last {}", &["uses `last`, which .rs declares below `first`"]);
+        check(lib, "// crate::last\n#[cfg(test)]\nmod tests {\n use crate::last::a; }", &[]);
+    }
+
+    #[test]
+    fn crates_use_those_below_them() {
+        let drawing =
+            "Each crate may use those below it:\n\n    cli: kubectl  |\n    kube  report  | kube\n    core\n\nEnd";
+        let check = |folder: &str, used: &str, is_allowed: bool| {
+            let manifest = format!(
+                "[package]\n[dependencies]\nheadroom-{used} = \"1\"\n[dev-dependencies]\nheadroom-cli.workspace = true"
+            );
+            let found = layers(drawing).unwrap().forbidden(&format!("crates/{folder}/Cargo.toml"), &manifest);
+            assert_eq!(found.is_empty(), is_allowed, "{folder} {used}: {found:?}");
+        };
+        check("cli", "core", true);
+        check("kube", "core", true);
+        check("kube", "report", false);
+        check("core", "cli", false);
+        check("kube", "testkit", false);
+        check("testkit", "cli", true);
+    }
+}
