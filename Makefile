@@ -123,7 +123,7 @@ test-page: page
 test-deploy: annotated-policy.wasm host tools
 	$(XTASK) check chart $(HOST) annotated-policy.wasm $(TARGET)/debug/headroom-controller
 	$(XTASK) check workflows
-	HEADROOM_HOST=$(abspath $(HOST)) HEADROOM_POLICY=$(abspath annotated-policy.wasm) $(CARGO) test --locked --workspace --test release -- --ignored
+	$(CARGO) test --locked --workspace --test release -- --ignored
 
 # The chart with default values, and the ledger alone, for `kubectl apply` and kustomize.
 .PHONY: manifests
@@ -131,23 +131,23 @@ manifests: tools
 	$(XTASK) release manifests $(TARGET)/manifests
 
 # The image of the controller, for this machine's architecture or PLATFORM=linux-arm64 or linux-amd64. `push` uploads the
-# image and the policy to your own registry, such as REGISTRY=registry.example.com/headroom, after `skopeo login` or
-# `docker login`.
+# image and the policy to your own registry, such as REGISTRY=registry.example.com/headroom, after `docker login`, by skopeo
+# and kwctl.
 PLATFORM ?= $(if $(filter aarch64,$(shell uname -m)),linux-arm64,linux-amd64)
 RUST_TARGET = $(if $(filter linux-arm64,$(PLATFORM)),aarch64,x86_64)-unknown-linux-gnu
 .PHONY: image
 image: page tools
+	scripts/setup-debian.sh buildah
 	rm -rf $(TARGET)/image
-	$(XTASK) oci image $(TARGET)/image "$(PLATFORM)=$$(HEADROOM_PAGE=$(PAGE)/site $(XTASK) release build headroom-controller $(RUST_TARGET))"
+	scripts/release.sh image $(TARGET)/image "$(PLATFORM)=$$(HEADROOM_PAGE=$(PAGE)/site scripts/release.sh build headroom-controller $(RUST_TARGET))"
 
 .PHONY: push registry-is-named
 registry-is-named:
 	@test -n "$(REGISTRY)" || { echo "REGISTRY is required: make push REGISTRY=registry.example.com/headroom" >&2; exit 2; }
 push: registry-is-named annotated-policy.wasm image
-	rm -rf $(TARGET)/policy
-	$(XTASK) oci policy annotated-policy.wasm $(TARGET)/policy
-	$(XTASK) oci push $(TARGET)/policy $(REGISTRY)/policies/headroom
-	$(XTASK) oci push $(TARGET)/image $(REGISTRY)/headroom-controller
+	tag=v$$($(XTASK) release version) && \
+	skopeo copy --all oci:$(TARGET)/image:$$tag docker://$(REGISTRY)/headroom-controller:$$tag && \
+	kwctl push annotated-policy.wasm $(REGISTRY)/policies/headroom:$$tag
 
 # Checks of the documentation that the Rust tests do not make; `docs` builds the book.
 .PHONY: test-docs

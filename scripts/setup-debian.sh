@@ -120,8 +120,8 @@ for tool; do
     chromium) [ -x "${CHROMIUM:-/usr/bin/chromium}" ] || need chromium chromium fonts-dejavu-core ;;
     npm) need npm nodejs npm; need node nodejs ;;
     jq) need jq jq ;;
-    registry) need docker-registry docker-registry; need curl curl; need skopeo skopeo; need umoci umoci ;;
-    skopeo) need skopeo skopeo ;;
+    buildah) need buildah buildah; need skopeo skopeo ;;
+    registry) need docker-registry docker-registry; need buildah buildah; need skopeo skopeo; need umoci umoci ;;
     # The metrics stores of the tests, which start them on loopback.
     test-servers) need prometheus prometheus; need promtool prometheus; need influxd influxdb; need victoria-metrics victoria-metrics; need openssl openssl ;;
     helm | kubectl | actionlint | mdbook) $tool ;;

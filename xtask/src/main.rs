@@ -7,7 +7,6 @@ mod tidy;
 mod workflows;
 
 mod docs;
-mod oci;
 
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -15,7 +14,6 @@ use std::{env, fs};
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
-use sha2::{Digest, Sha256};
 
 const USAGE: &str = "\
 cargo xtask COMMAND, in the root of the repository:
@@ -31,20 +29,7 @@ tidy                          the order of modules and crates, comments, links: 
 release version [TAG]         compares all places with the version, and with the tag; prints the version
 release identity [NAME]       compares all places with owner, registry and e-mail; prints OWNER, URL, POLICY, …
 release notes VERSION         prints a version's section of the changelog
-release build PROGRAM TARGET  builds a program for a target of Rust, and prints the path of the binary
 release manifests FOLDER      renders the chart as plain manifests
-release package BINARY PLATFORM FOLDER   packs a program, for a PLATFORM such as linux-amd64
-release sbom PACKAGE TARGET   prints the software bill of materials of a package as SPDX
-release assemble FOLDER URL   adds the other files of a release to the built ones, and checks all
-release check-assets FOLDER   whether all files of a release are there and unchanged
-release artifacthub-branch [COMMIT]   commits what Artifact Hub reads to the branch `artifacthub`
-
-oci image LAYOUT PLATFORM=BINARY...   the image, as an OCI layout, without a container runtime
-oci policy WASM LAYOUT        the annotated policy, as `kwctl push` uploads it
-oci chart ARCHIVE LAYOUT      the packed chart, as `helm push` uploads it; that cannot choose the tag
-oci artifacthub LAYOUT        the chart's owners, for the tag `artifacthub.io` beside the chart
-oci push LAYOUT REPOSITORY [TAG]      uploads a layout, and prints its reference by digest
-oci tag REFERENCE TAG...      gives pushed artifacts further tags: all of them, or none
 ";
 
 fn main() -> ExitCode {
@@ -73,7 +58,6 @@ fn dispatch(arguments: &[&str]) -> Result<()> {
         ["check", "workflows"] => workflows::check(),
         ["tidy"] => tidy::check(),
         ["release", rest @ ..] => release::dispatch(rest),
-        ["oci", rest @ ..] => oci::dispatch(rest),
         _ => bail!("unknown command\n\n{USAGE}"),
     }
 }
@@ -148,10 +132,6 @@ fn run(program: &str, arguments: &[&str]) -> Result<String> {
 /// Installs tools where they are missing; prints the path of those that are not installed in PATH.
 fn setup(tools: &[&str]) -> Result<String> {
     run("scripts/setup-debian.sh", tools)
-}
-
-pub fn sha256(content: &[u8]) -> String {
-    Sha256::digest(content).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Elements of a JSON array, none of anything else.

@@ -95,7 +95,7 @@ pub fn check() -> Result<()> {
 
 /// A release becomes public at once, after everything that can fail and cannot be repeated.
 fn check_publication(steps: &[Value], faults: &mut Faults) -> Result<()> {
-    let is_public = |step: &Value| text(&step["run"]).contains("xtask oci tag");
+    let is_public = |step: &Value| text(&step["run"]).contains("release.sh tag");
     let Some(at) = steps.iter().position(is_public) else { bail!("release.yml gives no tags") };
     let (public, after) = (text(&steps[at]["run"]), &steps[at + 1..]);
     for name in ["$POLICY", "$IMAGE", "$CHART"] {
