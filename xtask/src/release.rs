@@ -1,5 +1,5 @@
-//! What a release compares and reads in the tree: version, identity, notes, manifests. `scripts/release.sh` has the steps, and
-//! calls other tools.
+//! Compares and reads the parts of the tree that a release needs: version, identity, notes, manifests. `scripts/release.sh` has
+//! the steps, and calls other tools.
 
 use std::collections::BTreeMap;
 

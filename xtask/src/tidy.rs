@@ -11,7 +11,7 @@ use regex::Regex;
 use crate::{Faults, read, run};
 
 /// The entries that a visitor sees before the README.
-const MAX_TOP_LEVEL_ENTRIES: usize = 38;
+const MAX_TOP_LEVEL_ENTRIES: usize = 31;
 
 /// Folders in which modules still use modules declared below them.
 const OUT_OF_ORDER: &[&str] = &[
@@ -37,6 +37,7 @@ const NOUN_CLAUSES: &[&str] = &[
     "crates/core/",
     "crates/dryrun/",
     "crates/e2e/tests/cluster/ledger",
+    "crates/testkit/src/bin/headroom-host/demo.rs",
     "crates/fixtures/",
     "crates/kube/",
     "crates/objects/",
@@ -52,7 +53,7 @@ const NOUN_CLAUSES: &[&str] = &[
     "tests/",
 ];
 /// Targets that still include files of other crates.
-const INCLUDES: &[&str] = &["crates/cli/tests/", "fuzz/src/bin/"];
+const INCLUDES: &[&str] = &["crates/cli/tests/", "tests/fuzz/"];
 
 pub fn check() -> Result<()> {
     let listed = run("git", &["ls-files", "--cached", "--others", "--exclude-standard"])?;
