@@ -1,15 +1,19 @@
-//! Who this machine or workload is to its cloud, for metrics stores that the cloud runs: Google Cloud Monitoring and
-//! Managed Prometheus, Amazon Managed Prometheus, Azure Monitor.
+//! Authentication to the metrics stores of clouds by workload identity: Google Cloud Monitoring and Managed Prometheus, Amazon
+//! Managed Prometheus, Azure Monitor.
 //!
-//! No secret is configured. A token or key is asked of the cloud's own server, kept as long as it is good, and asked for
-//! again a little before it ends. Files: [`google`], [`azure`] and [`aws`] know where each cloud keeps them,
-//! [`token`] asks for them, and [`signature`] signs a request as Amazon wants it.
+//! No secret is configured. The cloud's own server gives a token or key, which is kept and renewed a little before it expires.
+//! [`token`] requests it, [`signature`] signs requests as Amazon requires, and [`google`], [`azure`] and [`aws`] know where each
+//! cloud has its servers and files.
+//!
+//! This is by hand because of what crates for it bring: `reqsign` adds 44 packages to the programs, the SDKs of the three
+//! vendors 69, with HTTP clients and TLS stacks of their own. Here are three requests in JSON or forms, and one HMAC.
+
+mod signature;
+mod token;
 
 pub mod aws;
 pub mod azure;
 pub mod google;
-mod signature;
-mod token;
 
 use async_trait::async_trait;
 use headroom_kube::clock;
@@ -22,7 +26,7 @@ use self::token::{Credentials, Environment, Kept};
 use crate::SourceError;
 use crate::http::{Authorize, authorization};
 
-/// What is asked for again so many seconds before it ends.
+/// Credentials are renewed so many seconds before they expire.
 const RENEW_BEFORE: i64 = 300;
 
 /// A cloud that runs metrics stores.
@@ -52,7 +56,7 @@ impl Cloud {
     }
 }
 
-/// One cloud's identity of ours.
+/// The identity of this machine or workload at one cloud.
 pub struct Identity {
     provider: Provider,
     kept: Mutex<Option<Kept>>,
@@ -65,7 +69,7 @@ enum Provider {
 }
 
 impl Identity {
-    /// As the environment describes it, to the store at this URL. Asks nothing yet.
+    /// Reads the environment, for the store at this URL. Sends nothing yet.
     pub fn new(cloud: Cloud, url: &str, environment: Environment<'_>) -> Result<Self, SourceError> {
         let provider = match cloud {
             Cloud::Google => Provider::Google(google::Account::new(environment)?),
@@ -104,7 +108,7 @@ impl Identity {
         }
     }
 
-    /// What to do where the cloud's servers are not to be reached.
+    /// Advice for a machine that does not reach the cloud's servers.
     fn elsewhere(&self) -> &'static str {
         match self.provider {
             Provider::Google(_) => {

@@ -1,30 +1,28 @@
-//! Which cluster usage is of, and which one profiles are written to.
+//! Identifies the cluster that usage is read from, and the one that profiles are written to.
 
 use std::fmt;
 
 use headroom_core::timestamp::Timestamp;
 use headroom_kube::ApiPath;
-use serde::Deserialize;
-
-use super::http::Http;
-use super::{SourceError, listing};
+use headroom_kube::api_client::{ApiClient, ApiError, ApiResult};
+use serde_json::Value;
 
 /// The namespace that every cluster has from its first day to its last.
 pub const KUBE_SYSTEM: &str = "kube-system";
 
-/// What is known of a cluster's identity: by its namespace kube-system.
+/// The identity of a cluster, by its namespace kube-system.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ClusterId {
     /// Its address, for people.
     pub address: Option<String>,
     /// UID of kube-system.
     pub uid: Option<String>,
-    /// When kube-system was created, in unix seconds. That is what kube-state-metrics tells.
+    /// The Unix time of the creation of kube-system, which kube-state-metrics has.
     pub created: Option<i64>,
 }
 
 impl ClusterId {
-    /// Whether the two are certainly not one cluster.
+    /// Returns true if the two are certainly different clusters.
     pub fn differs_from(&self, other: &Self) -> bool {
         match (&self.uid, &other.uid) {
             (Some(ours), Some(theirs)) => ours != theirs,
@@ -32,7 +30,7 @@ impl ClusterId {
         }
     }
 
-    /// Learns what the other knows besides.
+    /// Adds the parts that only the other has.
     pub fn add(&mut self, other: &Self) {
         let Self { address, uid, created } = other;
         self.address = self.address.take().or_else(|| address.clone());
@@ -55,28 +53,16 @@ impl fmt::Display for ClusterId {
     }
 }
 
-/// The namespace, as far as it matters here.
-#[derive(Debug, Deserialize)]
-struct Namespace {
-    metadata: Metadata,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Metadata {
-    #[serde(default)]
-    uid: Option<String>,
-    #[serde(default)]
-    creation_timestamp: Option<jiff::Timestamp>,
-}
-
-/// The cluster behind an API server.
-pub async fn of_api_server(http: &Http) -> Result<ClusterId, SourceError> {
-    let path = ApiPath::new("/api/v1/namespaces").at(KUBE_SYSTEM);
-    let namespace: Option<Namespace> = listing::get(http, &path).await?;
-    let Some(Namespace { metadata }) = namespace else { return Ok(ClusterId::default()) };
-    let created = metadata.creation_timestamp.map(jiff::Timestamp::as_second);
-    Ok(ClusterId { address: None, uid: metadata.uid, created })
+/// The identity of the cluster of an API server.
+pub async fn of_api_server(api: &ApiClient) -> ApiResult<ClusterId> {
+    let namespace = match api.get(&ApiPath::new("/api/v1/namespaces").at(KUBE_SYSTEM)).await {
+        Err(ApiError::NotFound(_)) => return Ok(ClusterId::default()),
+        read => read?,
+    };
+    let text = |field: &str| namespace.pointer(field).and_then(Value::as_str);
+    let created = text("/metadata/creationTimestamp").and_then(|time| time.parse().ok());
+    let uid = text("/metadata/uid").map(str::to_owned);
+    Ok(ClusterId { address: None, uid, created: created.map(Timestamp::unix_seconds) })
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
-//! What `doctor` says about a source: one line a finding, each with what to do about it. Pure; the sources find out,
+//! The findings of `doctor` about a source, each with advice. Pure: the sources make them,
 //! and the command prints.
 
 use serde::Serialize;
 
-/// How a finding is to be taken.
+/// The severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
@@ -18,11 +18,11 @@ pub enum Verdict {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
     pub verdict: Verdict,
-    /// What was looked at: `memory metric`.
+    /// The subject of the check: `memory metric`.
     pub subject: &'static str,
-    /// What was found.
+    /// The result of the check.
     pub found: String,
-    /// What to do about it, if anything.
+    /// Advice, if there is something to do.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub advice: Option<String>,
 }
@@ -44,7 +44,7 @@ impl Finding {
 /// All that was found about one source.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Examination {
-    /// What kind of source, and where: `prometheus at http://localhost:9090`.
+    /// Kind and address of the source: `prometheus at http://localhost:9090`.
     pub source: String,
     pub findings: Vec<Finding>,
 }
@@ -56,8 +56,8 @@ impl Examination {
     }
 }
 
-/// How far the clocks are apart. Windows are cut by the source's clock, so a skew loses nothing; but pods' times and
-/// profiles' ages are told by ours.
+/// Compares the clocks. Windows are cut by the source's clock, so a skew loses nothing; but pods' times and
+/// profiles' ages are by ours.
 pub fn clock(ours: i64, theirs: i64) -> Finding {
     let (skew, found) = match theirs - ours {
         0 => (0, "the same as here".to_owned()),
@@ -73,6 +73,23 @@ pub fn clock(ours: i64, theirs: i64) -> Finding {
             "synchronize both clocks with NTP; until then the newest samples are missing or in the future",
         )
     }
+}
+
+/// Reports how many containers with usage have an image. `example` is one without.
+pub fn matched(matched: usize, found: String, example: Option<String>, none: &str, advice: &str) -> Finding {
+    let subject = "matched images";
+    match example {
+        None if matched == 0 => Finding::bad(subject, found, none),
+        None => Finding::good(subject, found),
+        Some(example) if matched == 0 => Finding::bad(subject, format!("{found}; none for {example}"), advice),
+        Some(example) => Finding::doubtful(subject, format!("{found}; none for {example}"), advice),
+    }
+}
+
+/// Reports how long the history is.
+pub fn history(found: String, is_long: bool) -> Finding {
+    let advice = "nothing to do if the store or cluster is young, since what is collected is kept; else raise the store's retention";
+    if is_long { Finding::good("history", found) } else { Finding::doubtful("history", found, advice) }
 }
 
 /// For people: `3 d 2 h`, with the two largest units.

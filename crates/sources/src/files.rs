@@ -7,7 +7,7 @@
 //! ```
 //! `time` is in unix seconds or as in RFC 3339. `cpu` (in cores) and `memory` (in bytes) are numbers or quantities; an
 //! empty one, `NaN` or `null` is no sample. `oomKilled` says that the container was killed then, at that much memory.
-//! CSV columns may stand in any order. Values need no quotes; quoted ones are read too.
+//! CSV columns may have any order. Values need no quotes; quoted ones are read too.
 //!
 //! This is the fast path for large imports: no allocation a line, and all that is known of a container is looked up
 //! once a line by the bytes that name it.
@@ -16,7 +16,6 @@ mod diagnose;
 
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::fmt;
 
 use headroom_core::amount::Quantity;
 use headroom_core::timestamp::Timestamp;
@@ -33,17 +32,10 @@ use headroom_usage::{cardinality, day_of};
 /// Seconds after this are beyond any calendar; milliseconds are.
 const LATEST: i64 = 100_000_000_000;
 
-/// What is the matter with a line.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// The error of a line.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
 pub struct LineError(String);
-
-impl fmt::Display for LineError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for LineError {}
 
 fn expected<T>(column: Column, found: &[u8], expectation: &str) -> Result<T, LineError> {
     let found = String::from_utf8_lossy(found);
@@ -63,33 +55,30 @@ pub enum Column {
 }
 
 impl Column {
-    const ALL: [Self; 8] = [
-        Self::Time,
-        Self::Namespace,
-        Self::Pod,
-        Self::Container,
-        Self::Image,
-        Self::Cpu,
-        Self::Memory,
-        Self::OomKilled,
+    const ALL: [(Self, &'static str); 8] = [
+        (Self::Time, "time"),
+        (Self::Namespace, "namespace"),
+        (Self::Pod, "pod"),
+        (Self::Container, "container"),
+        (Self::Image, "image"),
+        (Self::Cpu, "cpu"),
+        (Self::Memory, "memory"),
+        (Self::OomKilled, "oomKilled"),
     ];
-    const REQUIRED: [Self; 5] = [Self::Time, Self::Namespace, Self::Pod, Self::Container, Self::Image];
+    /// The number of columns that are required: the first ones.
+    const REQUIRED: usize = 5;
 
     fn name(self) -> &'static str {
-        match self {
-            Self::Time => "time",
-            Self::Namespace => "namespace",
-            Self::Pod => "pod",
-            Self::Container => "container",
-            Self::Image => "image",
-            Self::Cpu => "cpu",
-            Self::Memory => "memory",
-            Self::OomKilled => "oomKilled",
-        }
+        Self::ALL.iter().find(|(column, _)| *column == self).map_or("", |(_, name)| name)
+    }
+
+    /// All names, for messages.
+    fn names() -> String {
+        Self::ALL.map(|(_, name)| name).join(", ")
     }
 }
 
-/// How the lines of a file are to be read.
+/// The format of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Format {
     /// The columns in their order.
@@ -107,20 +96,23 @@ impl Format {
         if first.starts_with(b"{") {
             return Ok(Self::JsonLines);
         }
-        let known = || Column::ALL.map(Column::name).join(", ");
         let mut columns = Vec::new();
         for name in first.split(|byte| *byte == b',').map(|name| unquoted(name.trim_ascii())) {
-            let Some(column) = Column::ALL.into_iter().find(|column| column.name().as_bytes() == name) else {
+            let Some((column, _)) = Column::ALL.into_iter().find(|(_, known)| known.as_bytes() == name) else {
                 let name = String::from_utf8_lossy(name);
-                return Err(LineError(format!("unknown column `{name}`: the header names some of {}", known())));
+                return Err(LineError(format!(
+                    "unknown column `{name}`: the header names some of {}",
+                    Column::names()
+                )));
             };
             if columns.contains(&column) {
                 return Err(LineError(format!("column `{}` is named twice", column.name())));
             }
             columns.push(column);
         }
-        match Column::REQUIRED.into_iter().find(|required| !columns.contains(required)) {
-            Some(missing) => Err(LineError(format!("there is no column `{}`: a file has {}", missing.name(), known()))),
+        let mut required = Column::ALL.iter().take(Column::REQUIRED);
+        match required.find(|(required, _)| !columns.contains(required)) {
+            Some((_, name)) => Err(LineError(format!("there is no column `{name}`: a file has {}", Column::names()))),
             None => Ok(Self::Csv(columns)),
         }
     }
@@ -138,17 +130,14 @@ impl Format {
     }
 }
 
-/// The texts of one line, in the order of `Column::ALL`.
+/// The texts of one line, in the order of [`Column`].
 #[derive(Debug, Clone, Copy, Default)]
-struct Fields<'a> {
-    time: &'a [u8],
-    namespace: &'a [u8],
-    pod: &'a [u8],
-    container: &'a [u8],
-    image: &'a [u8],
-    cpu: &'a [u8],
-    memory: &'a [u8],
-    oom_killed: &'a [u8],
+struct Fields<'a>([&'a [u8]; Column::ALL.len()]);
+
+impl<'a> Fields<'a> {
+    fn of(&self, column: Column) -> &'a [u8] {
+        self.0.get(column as usize).copied().unwrap_or_default()
+    }
 }
 
 #[derive(Debug, Deserialize)]
@@ -172,14 +161,14 @@ struct Record<'a> {
     oom_killed: Option<&'a RawValue>,
 }
 
-/// What is known of a container that was met before.
+/// A container that was read before.
 #[derive(Debug, Clone)]
 struct Met {
     /// None if its image has no readable name.
     place: Option<PlaceId>,
     pod: u32,
     container: u32,
-    /// Where the samples of a day are summed up.
+    /// The row that sums up the samples of a day.
     row: Option<(u32, RowId)>,
     /// Its CPU usage on that day, for how busy the pod was.
     cpu: Sketch,
@@ -194,7 +183,7 @@ impl Met {
     }
 }
 
-/// What was found of one container at one time.
+/// The values of one container at one time.
 #[derive(Debug, Clone, Copy, Default)]
 struct Amounts {
     cpu: Option<u64>,
@@ -202,12 +191,12 @@ struct Amounts {
     killed_at: Option<u64>,
 }
 
-/// Between which moments a line may lie (unix seconds).
+/// The times that a line may have, in Unix seconds.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// What is older is left out.
+    /// Older lines are ignored.
     pub oldest: i64,
-    /// What is later is a mistake.
+    /// Later lines are errors.
     pub latest: i64,
 }
 
@@ -219,7 +208,7 @@ pub struct Lines<'a> {
     limits: Limits,
     too_old: u64,
     met: Vec<Met>,
-    /// By the bytes that name a container.
+    /// Containers by the bytes that name them.
     met_as: HashMap<Box<[u8]>, usize, rustc_hash::FxBuildHasher>,
     name: Vec<u8>,
     /// The name in the line before, which is often the same.
@@ -246,8 +235,7 @@ impl<'a> Lines<'a> {
         self.too_old
     }
 
-    /// Adds what is only known at the end, and forgets what was met, because it was told of something gathered that is to
-    /// be no more.
+    /// Adds the CPU usage of the last day, and forgets all containers: their rows are in `gathered`, which is about to be stored.
     pub fn finish(&mut self, gathered: &mut Gathered) {
         self.met.drain(..).for_each(|mut met| met.finish_day(gathered));
         self.met_as.clear();
@@ -277,33 +265,30 @@ impl<'a> Lines<'a> {
             Format::Csv(columns) => self.sample(split(columns, line)?, gathered),
             Format::JsonLines => {
                 let record: Record<'_> = serde_json::from_slice(line).map_err(|error| {
-                    LineError(format!(
-                        "not a sample in JSON ({error}): expected an object with {}",
-                        Column::ALL.map(Column::name).join(", ")
-                    ))
+                    LineError(format!("not a sample in JSON ({error}): expected an object with {}", Column::names()))
                 })?;
-                let fields = Fields {
-                    time: json_text(Some(record.time)),
-                    namespace: record.namespace.as_bytes(),
-                    pod: record.pod.as_bytes(),
-                    container: record.container.as_bytes(),
-                    image: record.image.as_bytes(),
-                    cpu: json_text(record.cpu),
-                    memory: json_text(record.memory),
-                    oom_killed: json_text(record.oom_killed),
-                };
+                let fields = Fields([
+                    json_text(Some(record.time)),
+                    record.namespace.as_bytes(),
+                    record.pod.as_bytes(),
+                    record.container.as_bytes(),
+                    record.image.as_bytes(),
+                    json_text(record.cpu),
+                    json_text(record.memory),
+                    json_text(record.oom_killed),
+                ]);
                 self.sample(fields, gathered)
             }
         }
     }
 
     fn sample(&mut self, fields: Fields<'_>, gathered: &mut Gathered) -> Result<(), LineError> {
-        let time = read_time(fields.time)?;
-        let cpu = read_cpu(fields.cpu)?;
-        let memory = read_memory(Column::Memory, fields.memory)?;
-        let killed_at = read_memory(Column::OomKilled, fields.oom_killed)?;
+        let time = read_time(fields.of(Column::Time))?;
+        let cpu = read_cpu(fields.of(Column::Cpu))?;
+        let memory = read_memory(Column::Memory, fields)?;
+        let killed_at = read_memory(Column::OomKilled, fields)?;
         if time > self.limits.latest {
-            return expected(Column::Time, fields.time, "a time that is not in the future");
+            return expected(Column::Time, fields.of(Column::Time), "a time that is not in the future");
         }
         if time < self.limits.oldest {
             self.too_old += 1;
@@ -350,9 +335,9 @@ impl<'a> Lines<'a> {
 
     /// The place in `met` of the container that a line is about.
     fn meet(&mut self, fields: Fields<'_>, gathered: &mut Gathered) -> Result<usize, LineError> {
-        let Fields { namespace, pod, container, image, .. } = fields;
+        let names = [Column::Namespace, Column::Pod, Column::Container, Column::Image].map(|column| fields.of(column));
         self.name.clear();
-        for part in [namespace, pod, container, image] {
+        for part in names {
             self.name.extend_from_slice(part);
             // No name holds it.
             self.name.push(0);
@@ -363,14 +348,13 @@ impl<'a> Lines<'a> {
         let met = match self.met_as.get(self.name.as_slice()) {
             Some(met) => *met,
             None => {
-                let text = |column, bytes| match std::str::from_utf8(bytes) {
+                let text = |column| match std::str::from_utf8(fields.of(column)) {
                     Ok(text) if !text.is_empty() => Ok(text),
-                    _ => expected(column, bytes, "a name"),
+                    _ => expected(column, fields.of(column), "a name"),
                 };
-                let namespace = text(Column::Namespace, namespace)?;
-                let pod = text(Column::Pod, pod)?;
-                let container = text(Column::Container, container)?;
-                let place = gathered.place(namespace, text(Column::Image, image)?);
+                let (namespace, pod) = (text(Column::Namespace)?, text(Column::Pod)?);
+                let container = text(Column::Container)?;
+                let place = gathered.place(namespace, text(Column::Image)?);
                 let (of, pod) = (cardinality::hash(pod, container), cardinality::hash(namespace, pod));
                 self.met.push(Met { place, pod, container: of, row: None, cpu: Sketch::default() });
                 self.met_as.insert(self.name.as_slice().into(), self.met.len() - 1);
@@ -397,15 +381,8 @@ fn split<'a>(columns: &[Column], line: &'a [u8]) -> Result<Fields<'a>, LineError
             value = unquoted(value);
         }
         begin = end + 1;
-        match column {
-            Column::Time => fields.time = value,
-            Column::Namespace => fields.namespace = value,
-            Column::Pod => fields.pod = value,
-            Column::Container => fields.container = value,
-            Column::Image => fields.image = value,
-            Column::Cpu => fields.cpu = value,
-            Column::Memory => fields.memory = value,
-            Column::OomKilled => fields.oom_killed = value,
+        if let Some(field) = fields.0.get_mut(*column as usize) {
+            *field = value;
         }
     }
     match columns.next() {
@@ -419,7 +396,7 @@ fn unquoted(text: &[u8]) -> &[u8] {
     text.strip_prefix(b"\"").and_then(|text| text.strip_suffix(b"\"")).unwrap_or(text)
 }
 
-/// A number or a string, as it would stand in CSV.
+/// A number or a string, as in CSV.
 fn json_text(value: Option<&RawValue>) -> &[u8] {
     match value.map_or("null", RawValue::get) {
         "null" => b"",
@@ -483,7 +460,8 @@ fn read_cpu(text: &[u8]) -> Result<Option<u64>, LineError> {
 }
 
 /// Bytes.
-fn read_memory(column: Column, text: &[u8]) -> Result<Option<u64>, LineError> {
+fn read_memory(column: Column, fields: Fields<'_>) -> Result<Option<u64>, LineError> {
+    let text = fields.of(column);
     match digits(text) {
         Some(bytes) => Ok(Some(bytes)),
         None => read_quantity(column, text, 1),

@@ -4,8 +4,8 @@
 //! and proxies, already well kept. It knows nothing of what is asked: an answer is a status and bytes, and what they mean
 //! is for the source.
 
+mod redact;
 mod refusal;
-mod said;
 mod url;
 
 use std::collections::BTreeMap;
@@ -24,8 +24,8 @@ use kube::client::Body;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use tokio::time::Instant;
 
+pub use self::redact::{Redactor, StoreText};
 pub use self::refusal::refusal;
-pub use self::said::{Asked, Said};
 pub use self::url::Url;
 use headroom_kube::ApiPath;
 use headroom_kube::error_chain::innermost;
@@ -36,10 +36,10 @@ use super::SourceError;
 
 /// Longest text of an error answer, or of one that is wanted whole, that is kept.
 const LONGEST_TEXT: usize = 64 << 10;
-/// What may stand in a query as it is (RFC 3986). Signatures are made of the query as it is sent.
+/// The characters that are not escaped in a query (RFC 3986). Signatures are made of the query as it is sent.
 const IN_QUERY: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// Who we are to the metrics store.
+/// The credentials for a metrics store.
 #[derive(Clone, Default)]
 pub enum Authentication {
     #[default]
@@ -50,27 +50,27 @@ pub enum Authentication {
         user: String,
         password: Secret,
     },
-    /// Who this machine or workload is to its cloud.
+    /// The identity of this machine or workload at its cloud.
     Cloud(Arc<dyn Authorize>),
 }
 
-/// Adds to each request who we are, by credentials that are asked for as we go.
+/// Adds credentials to each request, which are requested when they are needed.
 #[async_trait]
 pub trait Authorize: Send + Sync {
-    /// How we get our credentials, for people.
+    /// The origin of the credentials, for people.
     fn describe(&self) -> String;
 
     /// Returns true for Google, whose gateway refuses parameters that it does not know.
     fn is_google(&self) -> bool;
 
-    /// Says who we are in a request to the server at `base`.
+    /// Adds credentials to a request to the server at `base`.
     async fn authorize(&self, base: &Uri, request: &mut Request<Vec<u8>>) -> Result<(), SourceError>;
 
     /// The next request asks for new credentials.
     async fn forget(&self);
 }
 
-/// Where a metrics store is and how it is to be spoken to.
+/// The address of a metrics store, and the options of its requests.
 #[derive(Clone)]
 pub struct Endpoint {
     /// With the path in front of the API, if any: `https://mimir.example/prometheus`.
@@ -126,19 +126,19 @@ impl Endpoint {
 #[derive(Clone)]
 pub struct Http {
     client: kube::Client,
-    /// What stands before the path of every request.
+    /// The prefix of the path of every request.
     prefix: String,
     /// Scheme, host and path in front of that.
     base: Uri,
     /// Sent with every request.
     headers: HeaderMap,
     credentials: Credentials,
-    /// How the store is called in messages.
+    /// The name of the store in messages.
     name: String,
     timeout: Duration,
 }
 
-/// What is added to each request.
+/// The credentials that are added to each request.
 #[derive(Clone)]
 enum Credentials {
     /// It is among the headers, or the API server's client adds it.
@@ -154,7 +154,7 @@ pub struct Answer {
     body: Body,
     deadline: Instant,
     http: Http,
-    asked: Asked,
+    redactor: Redactor,
 }
 
 /// A form, as token servers read it.
@@ -242,13 +242,6 @@ impl Http {
         })
     }
 
-    /// The API server itself, as a source of the metrics API.
-    pub fn api_server(client: kube::Client, timeout: Duration) -> Self {
-        let name = "the API server".to_owned();
-        let (headers, credentials) = (HeaderMap::new(), Credentials::None);
-        Self { client, prefix: String::new(), base: Uri::default(), headers, credentials, name, timeout }
-    }
-
     /// The same, called otherwise in messages.
     pub fn called(self, name: String) -> Self {
         Self { name, ..self }
@@ -259,7 +252,7 @@ impl Http {
         Self { prefix: format!("{}{path}", self.prefix), ..self }
     }
 
-    /// How the store is called in messages.
+    /// The name of the store in messages.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -333,7 +326,7 @@ impl Http {
             }
             Credentials::Cloud(identity) => identity.authorize(&self.base, &mut request).await?,
         }
-        let asked = Asked::new(&self.name, request.headers(), secrets);
+        let redactor = Redactor::new(&self.name, request.headers(), secrets);
         let request = request.map(Body::from);
         let deadline = Instant::now() + self.timeout;
         match tokio::time::timeout_at(deadline, self.client.send(request)).await {
@@ -343,7 +336,14 @@ impl Http {
             }
             Ok(Ok(response)) => {
                 let (parts, body) = response.into_parts();
-                Ok(Answer { status: parts.status, headers: parts.headers, body, deadline, http: self.clone(), asked })
+                Ok(Answer {
+                    status: parts.status,
+                    headers: parts.headers,
+                    body,
+                    deadline,
+                    http: self.clone(),
+                    redactor,
+                })
             }
         }
     }
@@ -359,22 +359,16 @@ impl Answer {
         self.status
     }
 
-    /// Who answers.
-    pub fn asked(&self) -> Asked {
-        self.asked.clone()
+    /// The store, and the secrets that it was sent.
+    pub fn redactor(&self) -> Redactor {
+        self.redactor.clone()
     }
 
-    /// The clock of the server, in unix seconds, as its answer's `Date` tells it.
+    /// The clock of the server in Unix seconds, by the `Date` of its response.
     pub fn date(&self) -> Result<i64, SourceError> {
-        let date = self.headers.get(DATE).and_then(|date| date.to_str().ok());
-        date.and_then(|date| jiff::fmt::rfc2822::parse(date).ok()).map(|date| date.timestamp().as_second()).ok_or_else(
-            || {
-                SourceError::Permanent(format!(
-                    "`{}` does not report its time: no `Date` in its response",
-                    self.http.name
-                ))
-            },
-        )
+        date(&self.headers).ok_or_else(|| {
+            SourceError::Permanent(format!("`{}` does not report its time: no `Date` in its response", self.http.name))
+        })
     }
 
     /// The next bytes of the body, `None` at its end.
@@ -400,7 +394,7 @@ impl Answer {
     }
 
     /// The beginning of the body as text: of an error, or of an answer that is short.
-    pub async fn text(mut self) -> Result<Said, SourceError> {
+    pub async fn text(mut self) -> Result<StoreText, SourceError> {
         let mut text = Vec::new();
         while text.len() < LONGEST_TEXT
             && let Some(bytes) = self.next().await?
@@ -409,6 +403,12 @@ impl Answer {
         }
         Ok(String::from_utf8_lossy(&text).into())
     }
+}
+
+/// The time of a response, in Unix seconds.
+pub fn date(headers: &HeaderMap) -> Option<i64> {
+    let date = jiff::fmt::rfc2822::parse(headers.get(DATE)?.to_str().ok()?).ok()?;
+    Some(date.timestamp().as_second())
 }
 
 /// The parameters as they are sent. A space is `%20`, which everybody understands, and signatures want.

@@ -23,19 +23,19 @@ use self::images::Images;
 use self::query::{CONTAINER, IMAGE, LIST_MEASUREMENTS, Literal, POD, Questions, Schema};
 use super::http::{Endpoint, Http};
 use super::{Reach, Sink, Source, SourceError};
-use crate::json_stream::{self, Pieces, Shape};
+use crate::json_splitter::{self, Split, Splitter};
 
 /// Points in one portion of an answer: what is in memory at a time.
 const PORTION: &str = "10000";
-/// What Heapster and Telegraf call their databases unless told otherwise.
+/// The default databases of Heapster and Telegraf.
 const DATABASES: [&str; 2] = ["k8s", "telegraf"];
 
-/// So many names are enough for a message.
+/// The maximum number of names in a message.
 const MOST_NAMES: usize = 5;
 
 const RESOURCES: [Resource; 2] = [Resource::Cpu, Resource::Memory];
 
-/// How to use an InfluxDB.
+/// Options for reading an InfluxDB.
 #[derive(Clone)]
 pub struct Options {
     pub endpoint: Endpoint,
@@ -46,7 +46,7 @@ pub struct Options {
     /// Put into every question, such as `cluster = 'prod'`, which is needed where several clusters share a database.
     pub condition: String,
     pub step_seconds: u32,
-    /// Read ephemeral storage too, where Telegraf tells it.
+    /// Read ephemeral storage too, which Telegraf writes.
     pub ephemeral_storage: bool,
 }
 
@@ -65,7 +65,7 @@ pub struct InfluxDb {
     ephemeral_storage: bool,
 }
 
-/// What was found out.
+/// The database and its schema.
 struct Known {
     database: String,
     schema: Schema,
@@ -86,7 +86,7 @@ struct Api {
 }
 
 impl InfluxDb {
-    /// Asks nothing yet.
+    /// Sends nothing yet.
     pub fn new(options: &Options) -> Result<Self, SourceError> {
         Ok(Self {
             api: Api::new(options)?,
@@ -96,7 +96,7 @@ impl InfluxDb {
         })
     }
 
-    /// Asks at once for the schema. Fails if no database has one that is known here.
+    /// Detects the schema. Fails if no database has a known one.
     pub async fn connect(options: &Options) -> Result<Self, SourceError> {
         let store = Self::new(options)?;
         store.known().await?;
@@ -197,7 +197,7 @@ impl Api {
         Ok(Err(looked))
     }
 
-    /// What has to be asked where the database has the usage of several clusters, whose equal names would be taken for
+    /// The message that asks for a condition, if the database has the usage of several clusters, whose equal names would be taken for
     /// one.
     async fn several_clusters(&self, known: &Known) -> Result<Option<String>, SourceError> {
         let mut values: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
@@ -240,23 +240,23 @@ impl Api {
         let mut answer = self.http.get("/query", &parameters).await?;
         let status = answer.status();
         if !status.is_success() {
-            return Err(answer::refusal(&answer.asked(), status, &answer.text().await?));
+            return Err(answer::refusal(&answer.redactor(), status, &answer.text().await?));
         }
         let mut more = true;
-        let (asked, mut pieces) = (answer.asked(), Pieces::new(Shape::Documents));
+        let (redactor, mut splitter) = (answer.redactor(), Splitter::new(Split::Documents));
         while let Some(bytes) = answer.next().await? {
-            pieces.feed(&bytes, &mut |document| {
-                let portion = answer::portion(&asked, document)?;
+            splitter.feed(&bytes, &mut |document| {
+                let portion = answer::portion(&redactor, document)?;
                 portion.series.into_iter().for_each(&mut *each);
                 more = portion.more;
                 Ok(())
             })?;
         }
-        let around = pieces.finish()?;
+        let around = splitter.finish()?;
         if !around.is_empty() {
             return Err(SourceError::Permanent(format!("the answer of `{}` is not InfluxDB's", self.http.name())));
         }
-        if more { Err(json_stream::truncated()) } else { Ok(()) }
+        if more { Err(json_splitter::truncated()) } else { Ok(()) }
     }
 }
 

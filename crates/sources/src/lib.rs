@@ -1,4 +1,4 @@
-//! Where usage comes from: one abstraction, one file a source.
+//! Sources of usage: one trait, one module for each.
 //!
 //! A source turns the answers of a metrics store into samples ([`headroom_usage::sample`]) and decides nothing else: which windows are
 //! read, how often a failed read is tried again, and what becomes of the samples is the pipeline's business
@@ -16,8 +16,7 @@ pub mod http;
 pub mod cloud_auth;
 pub mod port_forward;
 
-pub mod json_stream;
-pub mod listing;
+pub mod json_splitter;
 
 pub mod cluster_id;
 pub mod diagnosis;
@@ -32,7 +31,7 @@ use headroom_usage::sample::{Batch, Window};
 
 use self::cluster_id::ClusterId;
 
-/// How far a source can look back.
+/// The history of a source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reach {
     /// Any window of the past may be asked for, at any time, again if need be, with the same answer: a metrics store.
@@ -42,7 +41,7 @@ pub enum Reach {
     Present,
 }
 
-/// Why a read failed, in the ways that make a difference to those who read. The text is for people: lower
+/// Errors of a read, by how the reader reacts. The text is for people: lower
 /// case, one line, says what was asked of whom, what came back and what to do.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SourceError {
@@ -73,15 +72,15 @@ impl SourceError {
 /// Receives what a source has read. Nothing is kept of a read that ends with an error.
 pub type Sink<'a> = &'a mut (dyn FnMut(Batch) + Send);
 
-/// A place that knows what containers used.
+/// A source of usage.
 #[async_trait]
 pub trait Source: Send + Sync {
-    /// Which cluster the usage is of, as far as the source can tell.
+    /// The cluster that the usage belongs to, as far as the source knows.
     async fn cluster(&self) -> Result<ClusterId, SourceError> {
         Ok(ClusterId::default())
     }
 
-    /// Whether it is an API server that is read, so that it can tell its cluster at any time.
+    /// Returns true if the source is an API server, which knows its cluster at any time.
     fn is_api_server(&self) -> bool {
         false
     }
@@ -107,12 +106,12 @@ pub trait Source: Send + Sync {
 
     fn reach(&self) -> Reach;
 
-    /// What a source of the present has to know after a restart, so that it tells nothing twice. It is kept with what
+    /// The state that a source of the present needs after a restart, so that it reports nothing twice. It is kept with what
     /// was read, in one commit.
     fn memory(&self) -> Option<Vec<u8>> {
         None
     }
 
-    /// Puts the source back to where it stood with such a memory. One that cannot be read is none.
+    /// Restores the state of a source. A state that cannot be read is ignored.
     fn remember(&self, _memory: &[u8]) {}
 }

@@ -1,33 +1,41 @@
 //! The metrics API (`metrics.k8s.io`, which metrics-server serves), for clusters that keep no metrics.
 //!
-//! It tells only the present, so it is read once a step, and what is read is kept by the collector. It names no images:
-//! those come from the pods, as do the OOM kills. [`join`] and [`kills`] are pure.
+//! It has only current usage, so it is read once a step, and the collector keeps what is read. It has no images: those are in the
+//! pods, as are the OOM kills. [`join`] and [`kills`] are pure.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use async_trait::async_trait;
-use headroom_usage::sample::{Batch, Container, OomKill, Resource, Sample, Series, Window};
-use jiff::Timestamp;
+use headroom_core::json::Node;
+use headroom_kube::ApiPath;
+use headroom_kube::api_client::{ApiClient, ApiError, ListOptions, Missing};
+use headroom_usage::sample::{self, Batch, Container, OomKill, Resource, Sample, Series, Window};
+use http::Request;
+use k8s_openapi::api::core::v1::{self as core, Pod};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use kube::client::Body;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::cluster_id::{self, ClusterId};
-use super::http::Http;
-use super::{Reach, Sink, Source, SourceError, listing};
+use super::{Reach, Sink, Source, SourceError, http as store};
 use crate::diagnosis::Finding;
-use headroom_kube::ApiPath;
 
-/// How old a measurement may be: metrics-server measures every 15 s by default, and takes its time.
-const OLDEST_SECONDS: i64 = 120;
+/// The maximum age of a measurement in seconds: metrics-server measures every 15 s by default, and reports it later.
+const MAX_AGE: i64 = 120;
+/// Pods in a page of a list.
+const PAGE_SIZE: u32 = 500;
+const TIMEOUT: Duration = Duration::from_secs(60);
 
-const NO_METRICS: &str = "there is no metrics API: install metrics-server, or read from a metrics store";
-
-/// Kills that were reported: pod (its uid), container and time.
+/// Kills that were reported: pod (its UID), container and time.
 type ReportedKills = BTreeSet<(String, String, i64)>;
 
 /// The metrics API of a cluster.
 pub struct MetricsApi {
-    http: Http,
+    api: ApiClient,
     step_seconds: u32,
     reported: Mutex<Reported>,
 }
@@ -41,7 +49,7 @@ struct Reported {
     kills: HashMap<String, ReportedKills>,
 }
 
-/// One look: what it finds that was not reported before, and what has been reported afterwards.
+/// One read: the samples that were not reported before, and all that have been reported afterwards.
 struct Look<'a> {
     window: Window,
     step_seconds: u32,
@@ -49,12 +57,12 @@ struct Look<'a> {
     after: Reported,
 }
 
-/// What a pod's containers use, as the metrics API reports it.
+/// The usage of a pod's containers.
 #[derive(Debug, Deserialize)]
 pub struct PodMetrics {
-    metadata: Metadata,
+    metadata: ObjectMeta,
     /// The end of the interval that was measured.
-    timestamp: Timestamp,
+    timestamp: Time,
     #[serde(default)]
     containers: Vec<ContainerMetrics>,
 }
@@ -63,170 +71,111 @@ pub struct PodMetrics {
 struct ContainerMetrics {
     name: String,
     #[serde(default)]
-    usage: BTreeMap<String, String>,
+    usage: BTreeMap<String, Quantity>,
 }
 
-#[derive(Debug, Default, Deserialize)]
-struct Metadata {
-    #[serde(default)]
-    name: String,
-    #[serde(default)]
-    namespace: String,
-    #[serde(default)]
-    uid: String,
+/// PodMetrics by namespace and pod.
+type Measured = HashMap<String, HashMap<String, PodMetrics>>;
+
+fn names(metadata: &ObjectMeta) -> (String, String) {
+    (metadata.namespace.clone().unwrap_or_default(), metadata.name.clone().unwrap_or_default())
 }
 
-/// As much of a pod as matters here.
-#[derive(Debug, Deserialize)]
-pub struct Pod {
-    metadata: Metadata,
-    spec: PodSpec,
-    #[serde(default)]
-    status: PodStatus,
+fn container<'p>(pod: &'p Pod, name: &str) -> Option<&'p core::Container> {
+    let spec = pod.spec.as_ref()?;
+    spec.containers.iter().chain(spec.init_containers.iter().flatten()).find(|container| container.name == name)
 }
 
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct PodSpec {
-    #[serde(default)]
-    containers: Vec<PodContainer>,
-    #[serde(default)]
-    init_containers: Vec<PodContainer>,
-}
-
-#[derive(Debug, Deserialize)]
-struct PodContainer {
-    name: String,
-    #[serde(default)]
-    image: String,
-    #[serde(default)]
-    resources: Resources,
-}
-
-#[derive(Debug, Default, Deserialize)]
-struct Resources {
-    #[serde(default)]
-    limits: BTreeMap<String, String>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct PodStatus {
-    #[serde(default)]
-    container_statuses: Vec<ContainerStatus>,
-    #[serde(default)]
-    init_container_statuses: Vec<ContainerStatus>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct ContainerStatus {
-    name: String,
-    #[serde(default)]
-    state: State,
-    #[serde(default)]
-    last_state: State,
-}
-
-#[derive(Debug, Default, Deserialize)]
-struct State {
-    #[serde(default)]
-    terminated: Option<Terminated>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Terminated {
-    #[serde(default)]
-    reason: String,
-    #[serde(default)]
-    finished_at: Option<Timestamp>,
-}
-
-impl Pod {
-    fn containers(&self) -> impl Iterator<Item = &PodContainer> {
-        self.spec.containers.iter().chain(&self.spec.init_containers)
-    }
-
-    fn container(&self, name: &str) -> Option<&PodContainer> {
-        self.containers().find(|container| container.name == name)
-    }
-}
-
-/// The samples of one measurement. None for containers that no pod of the list has: their pod is gone.
-pub fn join(namespace: &str, metrics: &PodMetrics, pod: &Pod, window: Window, step_seconds: u32) -> Vec<Series> {
-    // A measurement was made a little before it is reported, and what is reported in a window counts there.
-    let time = metrics.timestamp.as_second().clamp(window.from, window.to - 1);
+/// The samples of one measurement, without those of containers that the pod does not have.
+pub fn join(metrics: &PodMetrics, pod: &Pod, window: Window, step_seconds: u32) -> Vec<Series> {
+    // A measurement was made a little before it is reported. It counts in the window of the report.
+    let time = metrics.timestamp.0.as_second().clamp(window.from, window.to - 1);
+    let (namespace, name) = names(&pod.metadata);
     let mut all = Vec::new();
     for measured in &metrics.containers {
-        let Some(container) = pod.container(&measured.name) else { continue };
-        for (resource, name) in [(Resource::Cpu, "cpu"), (Resource::Memory, "memory")] {
-            let Some(value) = measured.usage.get(name).and_then(|text| amount(text, resource)) else { continue };
-            all.push(Series {
-                container: Container {
-                    namespace: namespace.to_owned(),
-                    pod: pod.metadata.name.clone(),
-                    name: measured.name.clone(),
-                    image: container.image.clone(),
-                },
-                resource,
-                samples: vec![Sample { time, value }],
-                step_seconds,
-            });
+        let Some(container) = container(pod, &measured.name) else { continue };
+        for (resource, key) in [(Resource::Cpu, "cpu"), (Resource::Memory, "memory")] {
+            let Some(value) = measured.usage.get(key).and_then(|quantity| amount(quantity, resource)) else { continue };
+            let container = Container {
+                namespace: namespace.clone(),
+                pod: name.clone(),
+                name: measured.name.clone(),
+                image: container.image.clone().unwrap_or_default(),
+            };
+            all.push(Series { container, resource, samples: vec![Sample { time, value }], step_seconds });
         }
     }
     all
 }
 
 /// Whole nanocores or bytes.
-fn amount(text: &str, resource: Resource) -> Option<u64> {
-    headroom_usage::sample::amount(resource, &text.parse().ok()?)
+fn amount(quantity: &Quantity, resource: Resource) -> Option<u64> {
+    sample::amount(resource, &quantity.0.parse().ok()?)
 }
 
-/// Containers of this pod that ended for want of memory: name, when, and how much they may have used. A pod's status
-/// tells the last two ends.
+/// The OOM kills in a pod's status, which has the last two ends of each container: name, time, and the memory limit or usage.
 pub fn kills(pod: &Pod, used: impl Fn(&str) -> Option<u64>) -> Vec<(&str, i64, u64)> {
-    let statuses = pod.status.container_statuses.iter().chain(&pod.status.init_container_statuses);
+    let Some(status) = &pod.status else { return Vec::new() };
+    let statuses = status.container_statuses.iter().chain(&status.init_container_statuses).flatten();
     let mut kills = Vec::new();
     for status in statuses {
-        for end in [&status.last_state.terminated, &status.state.terminated].into_iter().flatten() {
-            let (Some(at), "OOMKilled") = (end.finished_at, end.reason.as_str()) else { continue };
-            let limit = pod.container(&status.name).and_then(|container| container.resources.limits.get("memory"));
-            let memory = limit.and_then(|text| amount(text, Resource::Memory)).or_else(|| used(&status.name));
-            kills.extend(memory.map(|memory| (status.name.as_str(), at.as_second(), memory)));
+        let ends = [&status.last_state, &status.state].map(|state| state.as_ref()?.terminated.as_ref());
+        for end in ends.into_iter().flatten() {
+            let (Some(at), Some("OOMKilled")) = (&end.finished_at, end.reason.as_deref()) else { continue };
+            let limits =
+                container(pod, &status.name).and_then(|container| container.resources.as_ref()?.limits.as_ref());
+            let limit = limits.and_then(|limits| amount(limits.get("memory")?, Resource::Memory));
+            let memory = limit.or_else(|| used(&status.name));
+            kills.extend(memory.map(|memory| (status.name.as_str(), at.0.as_second(), memory)));
         }
     }
     kills
 }
 
 impl MetricsApi {
-    pub fn new(http: Http, step_seconds: u32) -> Self {
-        Self { http, step_seconds: step_seconds.max(1), reported: Mutex::default() }
+    pub fn new(client: kube::Client, step_seconds: u32) -> Self {
+        let api = ApiClient::new(client).with_timeout(TIMEOUT);
+        Self { api, step_seconds: step_seconds.max(1), reported: Mutex::default() }
     }
 
-    fn reported(&self) -> std::sync::MutexGuard<'_, Reported> {
+    fn reported(&self) -> MutexGuard<'_, Reported> {
         // Nobody panics while holding it, and half of what was reported is still true.
         self.reported.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// By namespace and name. None if they may not be listed.
+    /// Lists the objects of a collection. False if that is forbidden.
+    async fn list<T: DeserializeOwned>(&self, path: &ApiPath, mut each: impl FnMut(T)) -> Result<bool, SourceError> {
+        let mut unreadable = None;
+        let options = ListOptions { page_size: PAGE_SIZE, ..ListOptions::default() };
+        let listed = self.api.for_each(path, options, |object| match serde_json::from_value(object) {
+            Ok(object) => each(object),
+            Err(error) => unreadable = Some(error),
+        });
+        match (listed.await, unreadable) {
+            (Ok(_), None) => Ok(true),
+            (Ok(_), Some(error)) => Err(SourceError::Permanent(format!("{path} has an unreadable object: {error}"))),
+            (Err(ApiError::Forbidden { .. }), _) => Ok(false),
+            (Err(error), _) => Err(error.into()),
+        }
+    }
+
+    /// None if they may not be listed.
     async fn metrics(&self, namespace: Option<&str>) -> Result<Option<Measured>, SourceError> {
-        let mut metrics = Measured::new();
+        let mut measured = Measured::new();
         let path = ApiPath::new("/apis/metrics.k8s.io/v1beta1").collection(namespace, "pods");
-        let allowed = listing::list_if_allowed(&self.http, &path, &[], NO_METRICS, &mut |pod: PodMetrics| {
-            metrics.entry(pod.metadata.namespace.clone()).or_default().insert(pod.metadata.name.clone(), pod);
-        })
-        .await?;
-        Ok(allowed.then_some(metrics))
+        let listed = self.list(&path, |pod: PodMetrics| {
+            let (namespace, name) = names(&pod.metadata);
+            measured.entry(namespace).or_default().insert(name, pod);
+        });
+        Ok(listed.await?.then_some(measured))
     }
 
-    /// From the API server's cache, which costs its store nothing. False if they may not be listed.
-    async fn pods(&self, namespace: Option<&str>, each: &mut (dyn FnMut(Pod) + Send)) -> Result<bool, SourceError> {
-        let path = ApiPath::new("/api/v1").collection(namespace, "pods");
-        listing::list_if_allowed(&self.http, &path, &[("resourceVersion", "0")], "", each).await
+    /// False if they may not be listed.
+    async fn pods(&self, namespace: Option<&str>, each: impl FnMut(Pod)) -> Result<bool, SourceError> {
+        self.list(&ApiPath::new("/api/v1").collection(namespace, "pods"), each).await
     }
 
-    /// Looks at one namespace, or at all. None if that is not allowed.
+    /// Reads one namespace, or all. None if that is forbidden.
     async fn look(
         &self,
         namespace: Option<&str>,
@@ -236,28 +185,35 @@ impl MetricsApi {
         let Some(metrics) = self.metrics(namespace).await? else { return Ok(None) };
         let before = self.reported().clone();
         let mut look = Look { window, step_seconds: self.step_seconds, before: &before, after: Reported::default() };
-        let allowed = self
-            .pods(namespace, &mut |pod| {
-                let measured = metrics.get(&pod.metadata.namespace).and_then(|pods| pods.get(&pod.metadata.name));
-                look.take(&pod, measured, &mut *sink);
-            })
-            .await?;
+        let allowed = self.pods(namespace, |pod| look.take(&pod, &metrics, &mut *sink)).await?;
         Ok(allowed.then_some(look.after))
     }
 }
 
-/// What the metrics API reports, by namespace and pod.
-type Measured = HashMap<String, HashMap<String, PodMetrics>>;
+impl From<ApiError> for SourceError {
+    fn from(error: ApiError) -> Self {
+        let text = format!("the API server: {error}");
+        match error {
+            ApiError::NotFound(Missing::Kind) => Self::Permanent(
+                "there is no metrics API: install metrics-server, or read from a metrics store".to_owned(),
+            ),
+            ApiError::Forbidden { .. } | ApiError::Unauthenticated { .. } => Self::Forbidden(text),
+            error if error.is_passing() => Self::Temporary(text),
+            _ => Self::Permanent(text),
+        }
+    }
+}
 
 impl Look<'_> {
-    fn take(&mut self, pod: &Pod, metrics: Option<&PodMetrics>, sink: Sink<'_>) {
-        let Metadata { name, namespace, uid } = &pod.metadata;
-        let oldest = self.window.from - OLDEST_SECONDS;
+    fn take(&mut self, pod: &Pod, metrics: &Measured, sink: Sink<'_>) {
+        let (namespace, name) = names(&pod.metadata);
+        let metrics = metrics.get(&namespace).and_then(|pods| pods.get(&name));
+        let oldest = self.window.from - MAX_AGE;
         if let Some(metrics) = metrics {
-            let at = metrics.timestamp.as_second();
-            let reported = self.before.measurements.get(namespace).and_then(|pods| pods.get(name));
+            let at = metrics.timestamp.0.as_second();
+            let reported = self.before.measurements.get(&namespace).and_then(|pods| pods.get(&name));
             if reported != Some(&at) && at >= oldest {
-                sink(Batch::Usage(join(namespace, metrics, pod, self.window, self.step_seconds)));
+                sink(Batch::Usage(join(metrics, pod, self.window, self.step_seconds)));
             }
             self.after.measurements.entry(namespace.clone()).or_default().insert(name.clone(), at);
         }
@@ -265,13 +221,13 @@ impl Look<'_> {
             let measured = metrics?.containers.iter().find(|measured| measured.name == container)?;
             amount(measured.usage.get("memory")?, Resource::Memory)
         };
-        let reported = self.before.kills.get(namespace);
-        for (container, at, memory) in kills(pod, used) {
-            let key = (uid.clone(), container.to_owned(), at);
+        let reported = self.before.kills.get(&namespace);
+        for (killed, at, memory) in kills(pod, used) {
+            let key = (pod.metadata.uid.clone().unwrap_or_default(), killed.to_owned(), at);
             if at >= oldest && !reported.is_some_and(|reported| reported.contains(&key)) {
-                let image = pod.container(container).map(|container| container.image.clone()).unwrap_or_default();
-                let container =
-                    Container { namespace: namespace.clone(), pod: name.clone(), name: container.to_owned(), image };
+                let image = container(pod, killed).and_then(|container| container.image.clone()).unwrap_or_default();
+                let (namespace, pod, killed) = (namespace.clone(), name.clone(), killed.to_owned());
+                let container = Container { namespace, pod, name: killed, image };
                 let at = at.clamp(self.window.from, self.window.to - 1);
                 sink(Batch::OomKills(vec![OomKill { container, at, memory }]));
             }
@@ -280,15 +236,10 @@ impl Look<'_> {
     }
 }
 
-#[derive(Deserialize)]
-struct Namespace {
-    metadata: Metadata,
-}
-
 #[async_trait]
 impl Source for MetricsApi {
     async fn cluster(&self) -> Result<ClusterId, SourceError> {
-        cluster_id::of_api_server(&self.http).await
+        Ok(cluster_id::of_api_server(&self.api).await?)
     }
 
     fn is_api_server(&self) -> bool {
@@ -296,22 +247,18 @@ impl Source for MetricsApi {
     }
 
     async fn now(&self) -> Result<i64, SourceError> {
-        self.http.get("/version", &[]).await?.date()
+        let request = Request::get("/version").body(Body::empty());
+        let request = request.map_err(|error| SourceError::Permanent(error.to_string()))?;
+        let answer = tokio::time::timeout(TIMEOUT, self.api.client().send(request)).await;
+        let answer = answer.map_err(|_| ApiError::TimedOut(TIMEOUT))?.map_err(ApiError::from)?;
+        let date = store::date(answer.headers());
+        date.ok_or_else(|| SourceError::Permanent("the API server does not report its time".to_owned()))
     }
 
     async fn namespaces(&self, _window: Window) -> Result<Vec<String>, SourceError> {
-        let mut names = Vec::new();
-        listing::list(
-            &self.http,
-            &ApiPath::new("/api/v1/namespaces"),
-            &[("resourceVersion", "0")],
-            "",
-            &mut |namespace: Namespace| {
-                names.push(namespace.metadata.name);
-            },
-        )
-        .await?;
-        Ok(names)
+        let path = ApiPath::new("/api/v1/namespaces");
+        let name = |namespace: Node<'_>| Some(namespace.at(&["metadata", "name"]).ok()??.str().ok()?.into_owned());
+        Ok(self.api.list_metadata_as(&path, name).await?.1)
     }
 
     async fn read(&self, namespace: &str, window: Window, sink: Sink<'_>) -> Result<(), SourceError> {
@@ -350,9 +297,9 @@ impl Source for MetricsApi {
     }
 }
 
-/// Everything `doctor` has to say about the metrics API.
-pub async fn diagnose(http: Http, our_clock: i64) -> Result<Vec<Finding>, SourceError> {
-    let source = MetricsApi::new(http, 60);
+/// The findings of `doctor` about the metrics API.
+pub async fn diagnose(client: kube::Client, our_clock: i64) -> Result<Vec<Finding>, SourceError> {
+    let source = MetricsApi::new(client, 60);
     let now = source.now().await?;
     let window = Window { from: now - 60, to: now + 60 };
     let mut findings = vec![crate::diagnosis::clock(our_clock, now)];
@@ -378,16 +325,15 @@ pub async fn diagnose(http: Http, our_clock: i64) -> Result<Vec<Finding>, Source
         }
     }
     for (namespace, metrics) in listed {
-        source
-            .pods(namespace.as_deref(), &mut |pod| {
-                pods += 1;
-                let Metadata { name, namespace, .. } = &pod.metadata;
-                if let Some(metrics) = metrics.get(namespace).and_then(|pods| pods.get(name)) {
-                    matched += usize::from(!join(namespace, metrics, &pod, window, 60).is_empty());
-                    ages.push(now - metrics.timestamp.as_second());
-                }
-            })
-            .await?;
+        let count = |pod: Pod| {
+            pods += 1;
+            let (namespace, name) = names(&pod.metadata);
+            if let Some(metrics) = metrics.get(&namespace).and_then(|pods| pods.get(&name)) {
+                matched += usize::from(!join(metrics, &pod, window, 60).is_empty());
+                ages.push(now - metrics.timestamp.0.as_second());
+            }
+        };
+        source.pods(namespace.as_deref(), count).await?;
     }
     let found = format!("{matched} of {pods} pods are measured");
     findings.push(if matched > 0 {
@@ -398,14 +344,11 @@ pub async fn diagnose(http: Http, our_clock: i64) -> Result<Vec<Finding>, Source
     ages.sort_unstable();
     if let Some(&age) = ages.get(ages.len() / 2) {
         let found = format!("measured {age} s ago");
-        findings.push(if age <= OLDEST_SECONDS {
+        findings.push(if age <= MAX_AGE {
             Finding::good("sample age", found)
         } else {
-            Finding::doubtful(
-                "sample age",
-                found,
-                format!("older than {OLDEST_SECONDS} s is not taken: lower metrics-server's --metric-resolution"),
-            )
+            let advice = format!("older than {MAX_AGE} s is not read: lower metrics-server's --metric-resolution");
+            Finding::doubtful("sample age", found, advice)
         });
     }
     findings.push(Finding::doubtful(
@@ -420,12 +363,12 @@ pub async fn diagnose(http: Http, our_clock: i64) -> Result<Vec<Finding>, Source
 mod tests {
     use super::*;
 
-    const POD: &str = r#"{"metadata":{"name":"web-1","uid":"u1"},
+    const POD: &str = r#"{"metadata":{"name":"web-1","namespace":"shop","uid":"u1"},
         "spec":{"containers":[{"name":"nginx","image":"nginx:1.27","resources":{"limits":{"memory":"64Mi"}}}],
                 "initContainers":[{"name":"proxy","image":"envoy:1","restartPolicy":"Always"}]},
         "status":{"containerStatuses":[{"name":"nginx","state":{"running":{}},
             "lastState":{"terminated":{"reason":"OOMKilled","exitCode":137,"finishedAt":"1970-01-01T00:10:30Z"}}}],
-                  "initContainerStatuses":[{"name":"proxy","state":{"terminated":{"reason":"OOMKilled","finishedAt":"1970-01-01T00:11:00Z"}}}]}}"#;
+                  "initContainerStatuses":[{"name":"proxy","state":{"terminated":{"reason":"OOMKilled","exitCode":137,"finishedAt":"1970-01-01T00:11:00Z"}}}]}}"#;
     const METRICS: &str = r#"{"metadata":{"name":"web-1"},"timestamp":"1970-01-01T00:09:50Z","window":"15.2s",
         "containers":[{"name":"nginx","usage":{"cpu":"12345678n","memory":"1234Ki"}},
                       {"name":"proxy","usage":{"cpu":"3m","memory":"7M"}},
@@ -434,7 +377,7 @@ mod tests {
     #[test]
     fn measurements_get_the_image_of_the_pods_spec() {
         let (metrics, pod) = (serde_json::from_str(METRICS).unwrap(), serde_json::from_str(POD).unwrap());
-        let series = join("shop", &metrics, &pod, Window { from: 600, to: 660 }, 60);
+        let series = join(&metrics, &pod, Window { from: 600, to: 660 }, 60);
         let reported: Vec<_> =
             series.iter().map(|series| (series.container.image.as_str(), series.resource, series.samples[0])).collect();
         let sample = |value| Sample { time: 600, value };

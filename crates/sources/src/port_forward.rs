@@ -73,7 +73,7 @@ pub async fn http(client: Client, target: Target, endpoint: &Endpoint) -> Result
     };
     let name = format!("service {}/{}:{}", target.namespace, target.service, target.port);
     let http = Http::new(&endpoint)?.called(name).below(&target.path);
-    // Found out at once, so that a Service that is not there is told so, and again for each connection.
+    // Looked up now, so that a missing Service is reported, and again for each connection.
     find(&client, &target).await?;
     tokio::spawn(serve(listener, client, target));
     Ok(http)

@@ -1,22 +1,29 @@
-//! Prometheus, and everything that speaks its API: Thanos, VictoriaMetrics, Mimir, Google Managed Prometheus.
+//! Prometheus, and stores with the same API: Thanos, VictoriaMetrics, Mimir, Google Managed Prometheus.
 //!
 //! `query` builds the questions and `answer` reads the answers, both pure; `api` sends, and is the only one that does.
 //! Usage comes from cAdvisor's series, images and OOM kills from kube-state-metrics'; `names` and `probe` know what they
 //! are called at a given store, `clusters` whether they are of one cluster, and `reader` reads with them. A range that is too much for the store is reported as
 //! such, and the pipeline asks for less.
 
+mod selector;
+
+mod names;
+mod options;
+
 mod answer;
+mod query;
+
 mod api;
+
 mod clusters;
-mod diagnose;
 mod images;
 mod jobs;
-mod names;
 mod oom;
+
 mod probe;
-mod query;
 pub mod reader;
-mod selector;
+
+mod diagnose;
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -26,46 +33,17 @@ use headroom_usage::sample::Window;
 
 use self::api::Api;
 use super::cluster_id::ClusterId;
-use super::http::{Endpoint, Http};
+use super::http::Http;
 use super::{Reach, Sink, Source, SourceError};
 
 pub use self::answer::Row;
 pub use self::diagnose::{detect, diagnose};
 pub use self::names::{Labels, Metrics, Overrides};
+pub use self::options::Options;
 pub use self::reader::Reader;
 pub use self::selector::Matchers;
 
-/// How to use a store that speaks Prometheus' API.
-#[derive(Clone)]
-pub struct Options {
-    pub endpoint: Endpoint,
-    pub names: Overrides,
-    /// Put into every selector, such as `cluster="prod"`, which is needed where several clusters share a store.
-    pub matchers: Matchers,
-    pub step_seconds: u32,
-    /// Read ephemeral storage too, where the store has it.
-    pub ephemeral_storage: bool,
-    /// Take an answer in which a part of the store did not take part. What it misses is missed for ever.
-    pub accept_partial: bool,
-    /// The moment that the store is asked about in the place of now, in unix seconds.
-    pub as_of: Option<i64>,
-}
-
-impl Options {
-    pub fn new(endpoint: Endpoint) -> Self {
-        Self {
-            endpoint,
-            names: Overrides::default(),
-            matchers: Matchers::default(),
-            step_seconds: 60,
-            ephemeral_storage: false,
-            accept_partial: false,
-            as_of: None,
-        }
-    }
-}
-
-/// A store that speaks Prometheus' API. What it calls things is found out when it is first read, and again whenever
+/// A store with Prometheus' API. Its names are detected when it is first read, and again whenever
 /// it is asked for its time, with which each run begins: kube-state-metrics may come and go.
 pub struct Prometheus {
     api: Api,
@@ -74,17 +52,17 @@ pub struct Prometheus {
     reader: Mutex<Option<(Instant, Arc<Reader>)>>,
 }
 
-/// What was found out is good for so long.
+/// Detected names are used for so long.
 const FRESH: Duration = Duration::from_secs(10);
 
 impl Prometheus {
-    /// Asks nothing yet.
+    /// Sends nothing yet.
     pub fn new(http: Http, options: Options) -> Self {
         let api = Api::new(http, &options);
         Self { api, options, reader: Mutex::default() }
     }
 
-    /// Asks at once what the store calls things. Fails if it has neither CPU nor memory of any container.
+    /// Detects the names of the store. Fails if it has neither CPU nor memory of any container.
     pub async fn connect(options: &Options) -> Result<Self, SourceError> {
         let store = Self::new(Http::new(&options.endpoint)?, options.clone());
         store.probe().await?;
@@ -92,13 +70,12 @@ impl Prometheus {
     }
 
     async fn probe(&self) -> Result<Arc<Reader>, SourceError> {
-        let probed = probe::probe(&self.api, &self.options).await?;
-        let reader = Arc::new(Reader::new(self.api.clone(), &probed, &self.options)?);
+        let reader = Reader::probe(&self.api, &self.options).await?;
         *self.reader.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), reader.clone()));
         Ok(reader)
     }
 
-    /// What was found out, if it is not older than this.
+    /// The reader, if its names are not older than this.
     async fn reader_within(&self, age: Duration) -> Result<Arc<Reader>, SourceError> {
         let known = self.reader.lock().unwrap_or_else(PoisonError::into_inner).clone();
         match known {

@@ -1,7 +1,5 @@
 //! The sources of usage as they are named on the command line of `collect` and `doctor`.
 
-use std::time::Duration;
-
 use anyhow::{Context as _, anyhow};
 use clap::{Args, Subcommand};
 use headroom_kube::kubeconfig::{self, Chosen};
@@ -126,7 +124,7 @@ impl SourceCommand {
                 Box::new(prometheus::Prometheus::new(args.http(cluster, &options).await?, options))
             }
             Self::Influxdb(args) => Box::new(influxdb::InfluxDb::new(&args.options()?)?),
-            Self::MetricsApi => Box::new(metrics_api::MetricsApi::new(api_server(cluster).await?, 60)),
+            Self::MetricsApi => Box::new(metrics_api::MetricsApi::new(client(cluster).await?, 60)),
         })
     }
 
@@ -143,8 +141,8 @@ impl SourceCommand {
                 ("influxdb", args.url()?.to_string(), influxdb::diagnose(&args.options()?, our_clock).await)
             }
             Self::MetricsApi => {
-                let http = api_server(cluster).await?;
-                ("metrics API", http.name().to_owned(), metrics_api::diagnose(http, our_clock).await)
+                let findings = metrics_api::diagnose(client(cluster).await?, our_clock).await;
+                ("metrics API", "the API server".to_owned(), findings)
             }
         };
         let findings = findings.unwrap_or_else(|error| {
@@ -187,8 +185,7 @@ impl PrometheusArgs {
 
     async fn http(&self, cluster: &Chosen, options: &prometheus::Options) -> anyhow::Result<Http> {
         let Address::Service(target) = self.address()? else { return Ok(Http::new(&options.endpoint)?) };
-        let client = kubeconfig::client(cluster).await.map_err(anyhow::Error::msg)?;
-        Ok(behind_service(client, target, &options.endpoint).await?)
+        Ok(behind_service(client(cluster).await?, target, &options.endpoint).await?)
     }
 }
 
@@ -254,7 +251,6 @@ impl InfluxDbArgs {
     }
 }
 
-async fn api_server(cluster: &Chosen) -> anyhow::Result<Http> {
-    let client = kubeconfig::client(cluster).await.map_err(anyhow::Error::msg)?;
-    Ok(Http::api_server(client, Duration::from_secs(60)))
+async fn client(cluster: &Chosen) -> anyhow::Result<kube::Client> {
+    kubeconfig::client(cluster).await.map_err(anyhow::Error::msg)
 }

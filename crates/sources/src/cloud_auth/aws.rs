@@ -14,14 +14,14 @@ use crate::SourceError;
 use crate::http::{Form, Http};
 
 const ADVICE: &str = "does the role exist, and does it trust this service account or machine?";
-/// How long a token for the metadata server is to last, in seconds.
+/// The lifetime of a token for the metadata server, in seconds.
 const METADATA_TOKEN_SECONDS: &str = "300";
 /// Keys of the environment do not end.
 const ALWAYS: i64 = i64::MAX;
 
 pub struct Account {
     pub region: String,
-    /// What requests are signed for.
+    /// The service that requests are signed for.
     pub service: &'static str,
     way: Way,
 }
@@ -135,7 +135,7 @@ pub fn region_of(host: &str) -> Option<String> {
     labels.next().map(str::to_owned)
 }
 
-/// Where the environment says a container gets its role.
+/// The URL in the environment that gives a container its role.
 fn container(named: &dyn Fn(&str) -> Option<String>) -> Result<Option<Way>, SourceError> {
     let url = named("AWS_CONTAINER_CREDENTIALS_FULL_URI")
         .or_else(|| named("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI").map(|path| format!("http://169.254.170.2{path}")));

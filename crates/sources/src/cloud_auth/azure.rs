@@ -18,7 +18,7 @@ const ADVICE: &str = "does the identity have the role Monitoring Data Reader on 
                       federated with this service account?";
 
 pub struct Account {
-    /// What the token is for: `https://prometheus.monitor.azure.com`.
+    /// The audience of the token: `https://prometheus.monitor.azure.com`.
     resource: String,
     way: Way,
 }
@@ -105,7 +105,7 @@ impl Account {
     }
 }
 
-/// The one server tells a number, the other a text.
+/// One server returns a number, the other a string.
 fn seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<i64, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]

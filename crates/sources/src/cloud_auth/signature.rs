@@ -113,7 +113,7 @@ fn hex(bytes: &[u8]) -> String {
 mod tests {
     use super::*;
 
-    /// Of Amazon's own test suite for signatures: `get-vanilla` and `get-vanilla-query-order-key-case`.
+    /// Amazon's own test suite for signatures has these: `get-vanilla` and `get-vanilla-query-order-key-case`.
     #[test]
     fn signatures_are_those_of_amazons_examples() {
         let keys = Keys {

@@ -1,4 +1,4 @@
-//! Tokens and keys that a cloud's own server gives, and how it is asked for them.
+//! Tokens and keys that a cloud's own server gives, and the requests for them.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 
 use super::signature::Keys;
 use crate::SourceError;
-use crate::http::{Answer, Endpoint, Http, Said, refusal};
+use crate::http::{Answer, Endpoint, Http, StoreText, refusal};
 
 /// A metadata server is near.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -16,7 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Looks up an environment variable.
 pub type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-/// What a cloud gave us, until it ends (unix seconds).
+/// Credentials of a cloud, and when they expire (Unix seconds).
 #[derive(Clone)]
 pub struct Kept {
     pub credentials: Credentials,
@@ -52,12 +52,12 @@ pub async fn json<T: DeserializeOwned>(http: &Http, answer: Answer, advice: &str
 }
 
 pub async fn text(answer: Answer, advice: &str) -> Result<String, SourceError> {
-    let (status, asked) = (answer.status(), answer.asked());
+    let (status, redactor) = (answer.status(), answer.redactor());
     let text = answer.text().await?;
     if status.is_success() {
         return Ok(text.into_data());
     }
-    Err(match refusal(&asked, status, &said(text)) {
+    Err(match refusal(&redactor, status, &said(text)) {
         SourceError::Forbidden(what) | SourceError::Permanent(what) => {
             SourceError::Permanent(format!("{what}; {advice}"))
         }
@@ -65,12 +65,12 @@ pub async fn text(answer: Answer, advice: &str) -> Result<String, SourceError> {
     })
 }
 
-/// What a server of credentials says about a refusal, in JSON or not.
-fn said(text: Said) -> Said {
+/// The reason for a refusal of a server of credentials, in JSON or not.
+fn said(text: StoreText) -> StoreText {
     #[derive(Deserialize)]
     struct Refusal {
-        error_description: Option<Said>,
-        message: Option<Said>,
+        error_description: Option<StoreText>,
+        message: Option<StoreText>,
     }
     let told = text.json::<Refusal>().ok().and_then(|told| told.error_description.or(told.message));
     told.unwrap_or(text)

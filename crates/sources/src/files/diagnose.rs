@@ -1,4 +1,4 @@
-//! What `doctor` has to say about a file: whether it can be imported, and what is in it. The store is not touched.
+//! The findings of `doctor` about a file to import. The store is not touched.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -15,7 +15,7 @@ use crate::diagnosis::Finding;
 /// Memory for what was read, before it is counted and forgotten.
 const MOST_BYTES: usize = 40 << 20;
 
-/// What was read so far.
+/// The content that was read so far.
 #[derive(Default)]
 struct Contents {
     samples: u64,
@@ -25,7 +25,7 @@ struct Contents {
     unreadable: BTreeSet<String>,
 }
 
-/// Everything `doctor` has to say about a file.
+/// The findings of `doctor` about a file.
 pub fn diagnose(path: &Path, step_seconds: u32, our_clock: i64) -> Vec<Finding> {
     let mut findings = Vec::new();
     if let Err(error) = read(path, step_seconds, our_clock, &mut findings) {

@@ -1,14 +1,14 @@
-//! What an HTTP status says by itself.
+//! Errors by HTTP status.
 
 use http::StatusCode;
 
-use super::{Asked, Said};
+use super::{Redactor, StoreText};
 use crate::SourceError;
 
-/// What an HTTP status says by itself, when the source found nothing more telling in the body.
-pub fn refusal(asked: &Asked, status: StatusCode, said: &Said) -> SourceError {
-    let said = quoted(&asked.shown(said));
-    let text = |advice: &str| format!("`{}` answers {}{said}{advice}", asked.store, status.as_u16());
+/// The error of an HTTP status, for a body without a better one.
+pub fn refusal(redactor: &Redactor, status: StatusCode, said: &StoreText) -> SourceError {
+    let said = quoted(&redactor.shown(said));
+    let text = |advice: &str| format!("`{}` answers {}{said}{advice}", redactor.store, status.as_u16());
     match status.as_u16() {
         401 | 403 => SourceError::Forbidden(text(": check the token, user or tenant, and what they may read")),
         404 => SourceError::Permanent(text(": check the URL, and the path in front of the API")),
@@ -31,8 +31,8 @@ mod tests {
     use super::*;
 
     fn check(status: u16, said: &str, expected: SourceError) {
-        let asked = Asked::new("http://p", &HeaderMap::new(), &[]);
-        assert_eq!(refusal(&asked, StatusCode::from_u16(status).unwrap(), &said.into()), expected);
+        let redactor = Redactor::new("http://p", &HeaderMap::new(), &[]);
+        assert_eq!(refusal(&redactor, StatusCode::from_u16(status).unwrap(), &said.into()), expected);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What the answers say. Nothing is sent from here, and floats end here.
+//! Reads responses. Nothing is sent from here, and floats end here.
 //!
 //! InfluxDB answers in documents, one a portion, and reports most errors inside a document with status 200.
 
@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 
 use super::NAME_IT;
 use crate::SourceError;
-use crate::http::{self as edge, Asked, Said};
+use crate::http::{self as edge, Redactor, StoreText};
 
 /// One portion of an answer; `Row` is a tuple of the columns.
 #[derive(Debug, Deserialize)]
@@ -20,7 +20,7 @@ struct Document<Row> {
     #[serde(default = "Vec::new")]
     results: Vec<Statement<Row>>,
     #[serde(default)]
-    error: Option<Said>,
+    error: Option<StoreText>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -29,7 +29,7 @@ struct Statement<Row> {
     #[serde(default = "Vec::new")]
     series: Vec<Series<Row>>,
     #[serde(default)]
-    error: Option<Said>,
+    error: Option<StoreText>,
     /// More portions follow.
     #[serde(default)]
     partial: bool,
@@ -72,18 +72,18 @@ impl Series<Point> {
 }
 
 /// Reads one document.
-pub fn portion<Row: DeserializeOwned>(asked: &Asked, bytes: &[u8]) -> Result<Portion<Row>, SourceError> {
+pub fn portion<Row: DeserializeOwned>(redactor: &Redactor, bytes: &[u8]) -> Result<Portion<Row>, SourceError> {
     let document: Document<Row> = serde_json::from_slice(bytes).map_err(|error| {
-        let error = asked.shown(&error.to_string().into());
-        SourceError::Permanent(format!("the answer of `{}` is not InfluxDB's: {error}", asked.store))
+        let error = redactor.shown(&error.to_string().into());
+        SourceError::Permanent(format!("the answer of `{}` is not InfluxDB's: {error}", redactor.store))
     })?;
     if let Some(error) = document.error {
-        return Err(failure(asked, &error));
+        return Err(failure(redactor, &error));
     }
     let mut portion = Portion { series: Vec::new(), more: false };
     for statement in document.results {
         if let Some(error) = statement.error {
-            return Err(failure(asked, &error));
+            return Err(failure(redactor, &error));
         }
         portion.series.extend(statement.series);
         portion.more |= statement.partial;
@@ -91,22 +91,22 @@ pub fn portion<Row: DeserializeOwned>(asked: &Asked, bytes: &[u8]) -> Result<Por
     Ok(portion)
 }
 
-/// What an answer with a bad status means.
-pub fn refusal(asked: &Asked, status: StatusCode, body: &Said) -> SourceError {
+/// The error of a response that is not successful.
+pub fn refusal(redactor: &Redactor, status: StatusCode, body: &StoreText) -> SourceError {
     match body.json::<Document<serde::de::IgnoredAny>>() {
-        Ok(Document { error: Some(error), .. }) => match edge::refusal(asked, status, &error) {
-            SourceError::Permanent(text) if status == StatusCode::BAD_REQUEST => match failure(asked, &error) {
+        Ok(Document { error: Some(error), .. }) => match edge::refusal(redactor, status, &error) {
+            SourceError::Permanent(text) if status == StatusCode::BAD_REQUEST => match failure(redactor, &error) {
                 SourceError::Permanent(_) => SourceError::Permanent(text),
                 other => other,
             },
             other => other,
         },
-        _ => edge::refusal(asked, status, body),
+        _ => edge::refusal(redactor, status, body),
     }
 }
 
-fn failure(asked: &Asked, error: &Said) -> SourceError {
-    let text = format!("`{}` answers: `{}`", asked.store, asked.shown(error));
+fn failure(redactor: &Redactor, error: &StoreText) -> SourceError {
+    let text = format!("`{}` answers: `{}`", redactor.store, redactor.shown(error));
     if error.contains("max-concurrent-queries") {
         SourceError::Temporary(text)
     } else if error.contains("limit exce") || error.contains("timeout") {
@@ -127,8 +127,8 @@ mod tests {
 
     use super::*;
 
-    fn asked() -> Asked {
-        Asked::new("i", &HeaderMap::new(), &[])
+    fn redactor() -> Redactor {
+        Redactor::new("i", &HeaderMap::new(), &[])
     }
 
     // Recorded from InfluxDB 1.6.7, shortened.
@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn usage_is_read_in_whole_numbers() {
-        let portion = portion::<Point>(&asked(), USAGE.as_bytes()).unwrap();
+        let portion = portion::<Point>(&redactor(), USAGE.as_bytes()).unwrap();
         assert!(portion.more);
         let series = &portion.series[0];
         assert_eq!((series.tag("pod_name"), series.tag("nodename")), ("web-1", ""));
@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn tag_values_are_read() {
-        let portion = portion::<(String, String)>(&asked(), NAMESPACES.as_bytes()).unwrap();
+        let portion = portion::<(String, String)>(&redactor(), NAMESPACES.as_bytes()).unwrap();
         assert_eq!(portion.series[0].values[1].1, "shop");
         assert!(!portion.more);
     }
@@ -156,7 +156,7 @@ mod tests {
     fn errors_stand_inside_good_answers() {
         let check = |error: &str, expected: SourceError| {
             let text = format!(r#"{{"results":[{{"statement_id":0,"error":"{error}"}}]}}"#);
-            assert_eq!(portion::<Point>(&asked(), text.as_bytes()).err(), Some(expected));
+            assert_eq!(portion::<Point>(&redactor(), text.as_bytes()).err(), Some(expected));
         };
         let says = |error: &str| format!("`i` answers: `{error}`");
         check(
@@ -173,7 +173,7 @@ mod tests {
     fn a_bad_status_says_what_was_wrong() {
         let body = r#"{"error":"authorization failed"}"#;
         assert_eq!(
-            refusal(&asked(), StatusCode::UNAUTHORIZED, &body.into()),
+            refusal(&redactor(), StatusCode::UNAUTHORIZED, &body.into()),
             SourceError::Forbidden(
                 "`i` answers 401: `authorization failed`: check the token, user or tenant, and what they may read"
                     .into()

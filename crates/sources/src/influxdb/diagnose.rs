@@ -1,4 +1,4 @@
-//! What `doctor` has to say about an InfluxDB.
+//! The findings of `doctor` about an InfluxDB.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use super::{Api, Known, NAME_IT, Options, RESOURCES, no_schema};
 use crate::SourceError;
 use crate::diagnosis::{self, Finding, duration};
 
-/// Everything `doctor` has to say about an InfluxDB.
+/// The findings of `doctor` about an InfluxDB.
 pub async fn diagnose(options: &Options, our_clock: i64) -> Result<Vec<Finding>, SourceError> {
     let api = Api::new(options)?;
     let now = api.ping().await?;
@@ -55,14 +55,14 @@ pub async fn diagnose(options: &Options, our_clock: i64) -> Result<Vec<Finding>,
     let mut oldest = None;
     api.ask::<Point>(database, &questions.oldest(), &mut |series| oldest = series.values.first().map(|point| point.0))
         .await?;
-    findings.extend(oldest.map(|oldest| history(now - oldest)));
+    findings.extend(oldest.map(|oldest| diagnosis::history(duration(now - oldest), now - oldest >= 30 * 86_400)));
     Ok(findings)
 }
 
 /// Namespace, pod and container.
 type Names = BTreeSet<[String; 3]>;
 
-/// Those containers whose image the inventory tells.
+/// The containers with an image in the inventory.
 async fn named_by_inventory(api: &Api, known: &Known, seen: &Names, window: Window) -> Result<Names, SourceError> {
     let namespaces: BTreeSet<_> = seen.iter().map(|[namespace, ..]| namespace).collect();
     let mut named = Names::new();
@@ -79,36 +79,16 @@ async fn named_by_inventory(api: &Api, known: &Known, seen: &Names, window: Wind
 fn matched(known: &Known, seen: &Names, named: &Names) -> Finding {
     let found = format!("{} of {} containers in the last 10 minutes", named.len(), seen.len());
     let writer = known.schema.writer();
-    match seen.difference(named).next() {
-        None if seen.is_empty() => {
-            Finding::bad("matched images", found, format!("check that {writer} is running and writes to this database"))
-        }
-        None => Finding::good("matched images", found),
-        Some([namespace, pod, container]) => {
-            let found = format!("{found}; none for `{container}` of `{namespace}/{pod}`");
-            let advice = match known.schema.has_images_on_usage() {
-                true => format!("their points have no tag `{IMAGE}`, so their usage is left out"),
-                false => "let Telegraf's input `kube_inventory` write pods into the same database, since its input \
-                          `kubernetes` has no images; for a registry with a port, `kube_inventory` has none either"
-                    .to_owned(),
-            };
-            match named.is_empty() {
-                true => Finding::bad("matched images", found, advice),
-                false => Finding::doubtful("matched images", found, advice),
-            }
-        }
-    }
-}
-
-fn history(age: i64) -> Finding {
-    let found = duration(age);
-    if age >= 30 * 86_400 {
-        Finding::good("history", found)
-    } else {
-        Finding::doubtful(
-            "history",
-            found,
-            "nothing to do if the database is young, since what is collected is kept; else raise its retention policy",
-        )
-    }
+    let example = seen
+        .difference(named)
+        .next()
+        .map(|[namespace, pod, container]| format!("`{container}` of `{namespace}/{pod}`"));
+    let none = format!("check that {writer} is running and writes to this database");
+    let advice = match known.schema.has_images_on_usage() {
+        true => format!("their points have no tag `{IMAGE}`, so their usage is left out"),
+        false => "let Telegraf's input `kube_inventory` write pods into the same database, since its input \
+                  `kubernetes` has no images; for a registry with a port, `kube_inventory` has none either"
+            .to_owned(),
+    };
+    diagnosis::matched(named.len(), found, example, &none, &advice)
 }

@@ -1,5 +1,5 @@
-//! Which image a container had when, as Telegraf's inventory tells it: the name and what follows its first colon are two
-//! tags, and of a name with several colons only what stands before the first is told.
+//! The images of containers over time, by Telegraf's inventory: the name and the part after its first colon are two
+//! tags, and of a name with several colons it has only the part before the first.
 
 use std::collections::BTreeMap;
 
@@ -8,12 +8,12 @@ use headroom_usage::sample::Sample;
 use super::answer::{Point, Series};
 use super::query::{CONTAINER, IMAGE_NAME, IMAGE_VERSION, POD};
 
-/// The images of a namespace's containers, by pod and container, each with when it was told last.
+/// The images of a namespace's containers, by pod and container, each with the last time that it was reported.
 #[derive(Debug, Default)]
 pub struct Images(BTreeMap<(String, String), Vec<(i64, String)>>);
 
 impl Images {
-    /// Takes when an image was told last.
+    /// Adds the last time of an image.
     pub fn take(&mut self, series: &Series<Point>) {
         let Some(image) = image(series.tag(IMAGE_NAME), series.tag(IMAGE_VERSION)) else { return };
         let Some(last) = series.values.iter().map(|point| point.0).max() else { return };
@@ -27,7 +27,7 @@ impl Images {
         self.0.contains_key(&(pod.to_owned(), container.to_owned()))
     }
 
-    /// Each sample with the image that was told last at its time or later, or with the newest.
+    /// Each sample with the image that was reported at its time or next, or with the newest.
     pub fn split(&self, pod: &str, container: &str, samples: &[Sample]) -> Vec<(String, Vec<Sample>)> {
         let Some(images) = self.0.get(&(pod.to_owned(), container.to_owned())) else { return Vec::new() };
         let mut split: Vec<(String, Vec<Sample>)> = Vec::new();
@@ -43,7 +43,7 @@ impl Images {
     }
 }
 
-/// The image's name, put together again. Of `registry.example:5000/app:1` only the registry is told, which is no image.
+/// The image's name from its two tags. Of `registry.example:5000/app:1` they have only the registry, which is no image.
 fn image(name: &str, version: &str) -> Option<String> {
     let is_host = !name.contains('/') && (name.contains('.') || name == "localhost");
     match version {

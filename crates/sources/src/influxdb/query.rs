@@ -4,7 +4,7 @@ use std::fmt;
 
 use headroom_usage::sample::{Resource, Window};
 
-/// How the data is laid out, by who wrote it.
+/// The schema of the data, by its writer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Schema {
     /// Heapster's: a measurement for each metric, its field called `value`: `cpu/usage_rate`.
@@ -28,7 +28,7 @@ pub const IMAGE_VERSION: &str = "version";
 
 const KILLED: &str = "OOMKilled";
 const DAY_SECONDS: i64 = 86_400;
-/// Inventory is told less often than usage: for so long before a window an image may have been told.
+/// Telegraf writes its inventory rarely: images are searched for in this time before a window.
 const INVENTORY_SECONDS: i64 = 3_600;
 
 impl Schema {
@@ -42,12 +42,12 @@ impl Schema {
             (Self::Fields, Resource::Memory) => ("memory", "working_set"),
             (Self::Telegraf, Resource::Cpu) => ("kubernetes_pod_container", "cpu_usage_nanocores"),
             (Self::Telegraf, Resource::Memory) => ("kubernetes_pod_container", "memory_working_set_bytes"),
-            // Nobody but Telegraf tells it by container.
+            // Only Telegraf has it by container.
             (_, Resource::EphemeralStorage) => ("kubernetes_pod_container", "rootfs_used_bytes"),
         }
     }
 
-    /// What a value has to be multiplied with to be in nanocores or bytes.
+    /// The factor of values in nanocores or bytes.
     pub fn scale(self, resource: Resource) -> f64 {
         match (self, resource) {
             (Self::Measurements | Self::Fields, Resource::Cpu) => 1e6,
@@ -62,7 +62,7 @@ impl Schema {
         }
     }
 
-    /// What this schema calls a resource, for people.
+    /// The name of a resource in this schema, for people.
     pub fn name(self, resource: Resource) -> String {
         match (self, self.metric(resource)) {
             (Self::Measurements, (measurement, _)) => format!("`{measurement}`"),
@@ -83,13 +83,13 @@ impl Schema {
         }
     }
 
-    /// Whether the image stands on the usage itself.
+    /// Returns true if usage is tagged with the image.
     pub fn has_images_on_usage(self) -> bool {
         self != Self::Telegraf
     }
 }
 
-/// What stands in the tags of those who let several clusters share a database.
+/// The usual tags with the cluster's name.
 const CLUSTER_TAGS: [&str; 5] = ["cluster", "cluster_name", "k8s_cluster", "k8s_cluster_name", "cluster_id"];
 
 /// Builds questions for one database.
@@ -101,8 +101,8 @@ pub struct Questions<'a> {
 }
 
 impl Questions<'_> {
-    /// Usage of one namespace by container, one value a step, told at the step's beginning. The peak of memory and the
-    /// mean of CPU, which is a mean already. Several points in a step (a finer resolution, a container told of by two
+    /// Usage of one namespace by container, one value a step, with the time of the step's beginning. The peak of memory and the
+    /// mean of CPU, which is a mean already. Several points in a step (a finer resolution, a container reported by two
     /// nodes) become one, and a step without any stays a gap.
     pub fn usage(&self, resource: Resource, namespace: Literal<'_>, window: Window, step_seconds: u32) -> String {
         let (measurement, field) = self.schema.metric(resource);
@@ -122,7 +122,7 @@ impl Questions<'_> {
         )
     }
 
-    /// When each image of each container of a namespace was told last, up to the window's end.
+    /// The last time of each image of each container of a namespace, up to the window's end.
     pub fn images(&self, namespace: Literal<'_>, window: Window) -> String {
         let Window { from, to } = window;
         format!(
@@ -135,8 +135,8 @@ impl Questions<'_> {
         )
     }
 
-    /// The first time within a day before the window's end at which each container was down for want of memory, with its
-    /// limit. One that stays down, as a job's does, is told of again each time, but its first time lies in one window
+    /// The first time within a day before the window's end at which each container was terminated by an OOM kill, with its
+    /// limit. One that stays down, as a job's does, is reported again each time, but its first time is in one window
     /// only.
     pub fn kills(&self, namespace: Literal<'_>, window: Window) -> String {
         let Window { from, to } = window;
@@ -156,7 +156,7 @@ impl Questions<'_> {
         format!("{} = \"{}\"{}", self.values_of_tags(), self.schema.namespace(), self.where_containers())
     }
 
-    /// What the tags are that tell clusters apart.
+    /// The values of the tags with the cluster's name.
     pub fn clusters(&self) -> String {
         let tags = CLUSTER_TAGS.map(|tag| format!("\"{tag}\"")).join(", ");
         format!("{} IN ({tags}){}", self.values_of_tags(), self.where_containers())
@@ -195,7 +195,7 @@ impl Questions<'_> {
         )
     }
 
-    /// What tells containers from pods, nodes and the rest, for which Telegraf has measurements of their own; and the
+    /// Selects containers, without pods and nodes, for which Telegraf has measurements of their own; and adds the
     /// condition.
     fn of_containers(&self) -> String {
         let mut text = match self.schema {
@@ -208,7 +208,7 @@ impl Questions<'_> {
         text
     }
 
-    /// The tags that tell a container from others of its namespace, and its image if that is among them.
+    /// The tags of a container in its namespace, and its image if that is a tag.
     fn container(&self) -> String {
         let image = if self.schema.has_images_on_usage() { format!(", \"{IMAGE}\"") } else { String::new() };
         format!("\"{POD}\", \"{CONTAINER}\"{image}")

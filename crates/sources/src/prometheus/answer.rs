@@ -1,4 +1,4 @@
-//! What the answers say. Nothing is sent from here, and floats end here.
+//! Reads responses. Nothing is sent from here, and floats end here.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,10 +8,10 @@ use http::StatusCode;
 use serde::Deserialize;
 use serde::de::{Deserializer, SeqAccess, Visitor};
 
-use crate::http::{self as edge, Asked, Said};
-use crate::{SourceError, json_stream};
+use crate::http::{self as edge, Redactor, StoreText};
+use crate::{SourceError, json_splitter};
 
-/// The label that tells which of several questions a row answers.
+/// The label with the number of the query that a row answers.
 pub const NUMBER: &str = "headroom_question";
 
 /// One series of an answer: a range's (matrix) or a moment's (vector).
@@ -115,7 +115,7 @@ impl<'de> Deserialize<'de> for Pair {
     }
 }
 
-/// What is around the series.
+/// The response without its series.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Envelope {
@@ -123,26 +123,26 @@ struct Envelope {
     #[serde(default)]
     error_type: String,
     #[serde(default)]
-    error: Said,
+    error: StoreText,
     #[serde(default)]
-    warnings: Vec<Said>,
+    warnings: Vec<StoreText>,
     /// VictoriaMetrics: a storage node did not answer.
     #[serde(default)]
     is_partial: bool,
 }
 
-/// Whether the answer was whole and good; gives the warnings that came with it.
-pub fn close(asked: &Asked, envelope: &[u8], accept_partial: bool) -> Result<Vec<String>, SourceError> {
+/// Checks that a response is complete. Returns its warnings.
+pub fn close(redactor: &Redactor, envelope: &[u8], accept_partial: bool) -> Result<Vec<String>, SourceError> {
     let envelope: Envelope = serde_json::from_slice(envelope).map_err(|error| {
         if error.is_eof() {
-            json_stream::truncated()
+            json_splitter::truncated()
         } else {
-            let error = asked.shown(&error.to_string().into());
+            let error = redactor.shown(&error.to_string().into());
             SourceError::Permanent(format!("the answer is not that of a Prometheus API: {error}"))
         }
     })?;
     if envelope.status != "success" {
-        return Err(SourceError::Temporary(format!("the query failed: `{}`", asked.shown(&envelope.error))));
+        return Err(SourceError::Temporary(format!("the query failed: `{}`", redactor.shown(&envelope.error))));
     }
     if envelope.is_partial && !accept_partial {
         return Err(SourceError::Temporary(
@@ -150,26 +150,26 @@ pub fn close(asked: &Asked, envelope: &[u8], accept_partial: bool) -> Result<Vec
                 .to_owned(),
         ));
     }
-    Ok(envelope.warnings.iter().map(|warning| asked.shown(warning)).collect())
+    Ok(envelope.warnings.iter().map(|warning| redactor.shown(warning)).collect())
 }
 
-/// What an answer with a bad status means.
-pub fn refusal(asked: &Asked, status: StatusCode, body: &Said) -> SourceError {
+/// The error of a response that is not successful.
+pub fn refusal(redactor: &Redactor, status: StatusCode, body: &StoreText) -> SourceError {
     let Ok(envelope) = body.json::<Envelope>() else {
-        return edge::refusal(asked, status, body);
+        return edge::refusal(redactor, status, body);
     };
     let said = &envelope.error;
-    let text = || format!("`{}` answers {}: `{}`", asked.store, status.as_u16(), asked.shown(said));
+    let text = || format!("`{}` answers {}: `{}`", redactor.store, status.as_u16(), redactor.shown(said));
     // Prometheus says `timeout` with 503, VictoriaMetrics and Mimir say with 400 or 422 which limit was passed.
     let asked_too_much = matches!(envelope.error_type.as_str(), "timeout" | "canceled")
         || TOO_MUCH.iter().any(|words| said.contains(words));
     match status.as_u16() {
         503 | 400 if asked_too_much => SourceError::Overloaded(text()),
-        _ => edge::refusal(asked, status, said),
+        _ => edge::refusal(redactor, status, said),
     }
 }
 
-/// How the stores say that a query asked for too much; each has its own words.
+/// The words with which stores refuse queries that ask for too much.
 const TOO_MUCH: [&str; 5] = [
     "exceeded maximum resolution", // Prometheus: more than 11,000 points
     "too many samples",            // Prometheus
@@ -184,8 +184,8 @@ mod tests {
 
     use super::*;
 
-    fn asked() -> Asked {
-        Asked::new("p", &HeaderMap::new(), &[])
+    fn redactor() -> Redactor {
+        Redactor::new("p", &HeaderMap::new(), &[])
     }
 
     #[test]
@@ -212,7 +212,7 @@ mod tests {
     }
 
     fn check_close(envelope: &str, expected: Result<&[&str], SourceError>) {
-        let closed = close(&asked(), envelope.as_bytes(), false);
+        let closed = close(&redactor(), envelope.as_bytes(), false);
         assert_eq!(closed, expected.map(|warnings| warnings.iter().map(|&warning| warning.to_owned()).collect()));
     }
 
@@ -223,7 +223,7 @@ mod tests {
             r#"{"status":"success","data":{"result":[]},"warnings":["store a is gone"]}"#,
             Ok(&["store a is gone"]),
         );
-        check_close(r#"{"status":"success","data":{"result":["#, Err(json_stream::truncated()));
+        check_close(r#"{"status":"success","data":{"result":["#, Err(json_splitter::truncated()));
         check_close(
             r#"{"status":"success","isPartial":true,"data":{"result":[]}}"#,
             Err(SourceError::Temporary(
@@ -231,7 +231,7 @@ mod tests {
                     .into(),
             )),
         );
-        assert!(matches!(close(&asked(), b"<html>", false), Err(SourceError::Permanent(_))));
+        assert!(matches!(close(&redactor(), b"<html>", false), Err(SourceError::Permanent(_))));
     }
 
     // Recorded from Prometheus 2.42 and VictoriaMetrics 1.79.
@@ -241,14 +241,14 @@ mod tests {
 
     fn recorded(text: &str) -> Vec<Row> {
         let mut rows = Vec::new();
-        let mut pieces = json_stream::Pieces::new(json_stream::Shape::ArrayAt(2, "result"));
-        pieces
-            .feed(text.as_bytes(), &mut |piece| {
-                rows.push(row(piece)?);
+        let mut splitter = json_splitter::Splitter::new(json_splitter::Split::ArrayAt(2, "result"));
+        splitter
+            .feed(text.as_bytes(), &mut |element| {
+                rows.push(row(element)?);
                 Ok(())
             })
             .unwrap();
-        assert_eq!(close(&asked(), &pieces.finish().unwrap(), false).unwrap(), [""; 0]);
+        assert_eq!(close(&redactor(), &splitter.finish().unwrap(), false).unwrap(), [""; 0]);
         rows
     }
 
@@ -258,7 +258,7 @@ mod tests {
         assert_eq!((rows.len(), rows[0].label("pod")), (1, "web-1"));
         assert_eq!(rows[0].points(), [(1_795_237_680, 1.0), (1_795_237_740, 1.0)]);
         assert_eq!(recorded(PROMETHEUS_TIME)[0].value(), Some(1_795_238_231.798));
-        let refused = refusal(&asked(), StatusCode::UNPROCESSABLE_ENTITY, &VICTORIA_METRICS_TOO_MUCH.into());
+        let refused = refusal(&redactor(), StatusCode::UNPROCESSABLE_ENTITY, &VICTORIA_METRICS_TOO_MUCH.into());
         assert!(matches!(refused, SourceError::Overloaded(text) if text.contains("maxSamplesPerQuery=5")));
     }
 
@@ -266,7 +266,7 @@ mod tests {
     fn a_refusal_says_whether_less_would_do() {
         let overloaded = |text: &str| SourceError::Overloaded(format!("`p` answers {text}"));
         let check = |status: u16, body: &str, expected: SourceError| {
-            assert_eq!(refusal(&asked(), StatusCode::from_u16(status).unwrap(), &body.into()), expected);
+            assert_eq!(refusal(&redactor(), StatusCode::from_u16(status).unwrap(), &body.into()), expected);
         };
         check(
             400,

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 use headroom_usage::sample::Window;
 
-use super::Options;
 use super::answer::{self, NUMBER, Row};
+use super::options::Options;
 use super::query::{self, Question};
 use super::selector::Selector;
 use crate::SourceError;
 use crate::cloud_auth::Cloud;
 use crate::http::{Authentication, Http};
-use crate::json_stream::{Pieces, Shape};
+use crate::json_splitter::{Split, Splitter};
 
 /// Prometheus refuses to answer with more points than this in one series.
 const MOST_POINTS: i64 = 11_000;
@@ -119,10 +119,10 @@ impl Api {
     ) -> Result<(), SourceError> {
         let mut parameters = vec![("query", question.as_str())];
         parameters.extend(moments);
-        self.pieces(path, parameters, Shape::ArrayAt(2, "result"), &mut |piece| each(answer::row(piece)?)).await
+        self.elements(path, parameters, Split::ArrayAt(2, "result"), &mut |element| each(answer::row(element)?)).await
     }
 
-    /// The labels of every series that any of these selectors matches within a window: told from the store's index, so
+    /// The labels of every series that any of these selectors matches within a window: read from the store's index, so
     /// without reading a sample.
     pub async fn series(
         &self,
@@ -133,19 +133,19 @@ impl Api {
         let (start, end) = (window.from.to_string(), window.to.to_string());
         let mut parameters: Vec<_> = selectors.iter().map(|selector| ("match[]", selector.as_str())).collect();
         parameters.extend([("start", start.as_str()), ("end", end.as_str())]);
-        self.pieces("/api/v1/series", parameters, Shape::ArrayAt(1, "data"), &mut |piece| {
-            each(answer::labels(piece)?);
+        self.elements("/api/v1/series", parameters, Split::ArrayAt(1, "data"), &mut |element| {
+            each(answer::labels(element)?);
             Ok(())
         })
         .await
     }
 
     /// Sends a question and cuts the answer into its series.
-    async fn pieces(
+    async fn elements(
         &self,
         path: &str,
         mut parameters: Vec<(&str, &str)>,
-        shape: Shape,
+        split: Split,
         each: &mut (dyn FnMut(&[u8]) -> Result<(), SourceError> + Send),
     ) -> Result<(), SourceError> {
         let timeout = format!("{}s", self.http.timeout().as_secs().max(1));
@@ -161,13 +161,13 @@ impl Api {
         let mut answer = self.http.get(path, &parameters).await?;
         let status = answer.status();
         if !status.is_success() {
-            return Err(answer::refusal(&answer.asked(), status, &answer.text().await?));
+            return Err(answer::refusal(&answer.redactor(), status, &answer.text().await?));
         }
-        let mut pieces = Pieces::new(shape);
+        let mut splitter = Splitter::new(split);
         while let Some(bytes) = answer.next().await? {
-            pieces.feed(&bytes, each)?;
+            splitter.feed(&bytes, each)?;
         }
-        for warning in answer::close(&answer.asked(), &pieces.finish()?, self.accept_partial)? {
+        for warning in answer::close(&answer.redactor(), &splitter.finish()?, self.accept_partial)? {
             tracing::warn!(store = self.http.name(), "the store warns: {warning}");
         }
         Ok(())

@@ -1,7 +1,7 @@
-//! Whether the store has the usage of one cluster or of several, whose equal names would be taken for one.
+//! Detects that a store has the usage of several clusters, whose equal names would be merged.
 //!
-//! kube-state-metrics tells when the namespace kube-system was created, which no two clusters have in common; and where
-//! clusters share a store, their series carry a label with the cluster's name, for which there are a few habits.
+//! kube-state-metrics has the creation time of the namespace kube-system, which no two clusters have in common. If
+//! clusters share a store, a label of their series has the cluster's name.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,15 +11,15 @@ use super::query::{self, Question};
 use super::selector::{Match, Matchers};
 use crate::cluster_id::{ClusterId, KUBE_SYSTEM};
 
-/// What the label with the cluster's name is called.
+/// The usual names of the label with the cluster's name.
 pub const LABELS: [&str; 5] = ["cluster", "cluster_name", "k8s_cluster", "k8s_cluster_name", "cluster_id"];
-/// So many names are enough for a message.
+/// The maximum number of names in a message.
 const MOST_NAMES: usize = 5;
 
-/// What a store tells about the clusters in it.
+/// The clusters of a store.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Clusters {
-    /// When kube-system was created.
+    /// The creation times of kube-system.
     created: BTreeSet<i64>,
     /// The values of each label that has several.
     labels: BTreeMap<String, BTreeSet<String>>,
@@ -39,7 +39,7 @@ impl Clusters {
         ClusterId { created, ..ClusterId::default() }
     }
 
-    /// What has to be asked before anything can be read.
+    /// The message that asks for `matchers`, if there are several clusters.
     pub fn question(&self) -> Option<String> {
         if let Some((label, values)) = self.labels.first_key_value() {
             let shown = |value: &String| if value.is_empty() { "none".to_owned() } else { format!("`{value}`") };

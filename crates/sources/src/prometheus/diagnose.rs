@@ -1,20 +1,20 @@
-//! What `doctor` has to say about a store: each name that was found or not, and a look at the last minutes.
+//! The findings of `doctor` about a store: its names, and a read of the last minutes.
 
 use headroom_usage::sample::{Batch, Window};
 
-use super::Options;
 use super::api::Api;
 use super::images::Images;
 use super::names::{Labels, Metrics, Names, Overrides, Place};
+use super::options::Options;
 use super::probe::{Counted, Probe, labels, probe};
 use super::query::{self, rate_seconds};
 use super::reader::Reader;
 use crate::SourceError;
 use crate::cluster_id::ClusterId;
-use crate::diagnosis::{Finding, clock, duration};
+use crate::diagnosis::{self, Finding, clock, duration};
 use crate::http::{Authentication, Http};
 
-/// How far back the store is asked whether it remembers, in days. 30 is what the policy's longest window needs.
+/// The ages of history that the store is asked for, in days. The policy's longest window needs 30.
 const DAYS: [i64; 3] = [1, 7, 30];
 
 impl Probe {
@@ -147,7 +147,7 @@ pub async fn detect(http: Http, options: &Options) -> Result<Overrides, SourceEr
     })
 }
 
-/// Everything `doctor` has to say about a store.
+/// The findings of `doctor` about a store.
 pub async fn diagnose(http: Http, options: &Options, our_clock: i64) -> Result<Vec<Finding>, SourceError> {
     let api = Api::new(http, options);
     let mut findings = Vec::new();
@@ -166,7 +166,7 @@ pub async fn diagnose(http: Http, options: &Options, our_clock: i64) -> Result<V
 }
 
 impl Reader {
-    /// Whether OOM kills can be told; nothing to say where kube-state-metrics is missing altogether.
+    /// Checks that OOM kills can be read. None without kube-state-metrics.
     async fn tells_kills(&self) -> Result<Option<Finding>, SourceError> {
         let Some(state) = &self.names.state else { return Ok(None) };
         let restarts = self.api.number(&self.queries().count_of_restarts(state), None).await?;
@@ -209,22 +209,12 @@ impl Reader {
             "{matched} of {} containers with usage in the last 10 minutes, {samples} samples",
             matched + unmatched
         );
-        Ok(match example {
-            None if matched > 0 => Finding::good("matched images", found),
-            None => Finding::bad("matched images", found, "check that the kubelets are being scraped now"),
-            Some(example) => {
-                let advice = "check that kube-state-metrics sees all namespaces, and that both are scraped with the same cluster label";
-                let found = format!("{found}; none for {example}");
-                if matched > 0 {
-                    Finding::doubtful("matched images", found, advice)
-                } else {
-                    Finding::bad("matched images", found, advice)
-                }
-            }
-        })
+        let advice =
+            "check that kube-state-metrics sees all namespaces, and that both are scraped with the same cluster label";
+        Ok(diagnosis::matched(matched, found, example, "check that the kubelets are being scraped now", advice))
     }
 
-    /// Whether there is something to read that far back. Answers for the store as a whole: a young cluster in an old
+    /// Measures the age of the history. It is that of the store as a whole: a young cluster in an old
     /// store has no past either.
     async fn memory_of_the_past(&self, probed: &Probe) -> Result<Finding, SourceError> {
         let now = self.api.now().await?;
@@ -242,14 +232,6 @@ impl Reader {
             0 => format!("less than {}", duration(86_400)),
             days => format!("at least {}", duration(days * 86_400)),
         };
-        Ok(if reaches == longest {
-            Finding::good("history", found)
-        } else {
-            Finding::doubtful(
-                "history",
-                found,
-                "nothing to do if the store or cluster is young, since what is collected is kept; else raise the store's retention",
-            )
-        })
+        Ok(diagnosis::history(found, reaches == longest))
     }
 }

@@ -1,7 +1,7 @@
-//! Which image a container had when. Pure.
+//! The images of containers over time. Pure.
 //!
 //! A pod's name can come back with another image (a StatefulSet that is rolled out), so an image is claimed for spans
-//! of time, and a sample belongs to the span it lies in. kube-state-metrics and the kubelet are scraped at different
+//! of time, and a sample belongs to the span that contains it. kube-state-metrics and the kubelet are scraped at different
 //! times, and kube-state-metrics may be away for a while; a sample in no span belongs to the nearest one of its
 //! container.
 
@@ -19,7 +19,7 @@ const BREAK_SECONDS: i64 = 300;
 /// The images of the containers of one namespace.
 #[derive(Debug, Default)]
 pub struct Images {
-    /// By pod, then by container.
+    /// Images by pod and container.
     pods: HashMap<String, HashMap<String, Vec<Claim>>>,
 }
 
@@ -79,7 +79,7 @@ impl Images {
     }
 }
 
-/// Of several claims at one time (an answer that came late, from one of two kube-state-metrics), the newest is right.
+/// The newest of several claims at one time is right (a response that came late, from one of two kube-state-metrics).
 fn nearest(claims: &[Claim], time: i64) -> Option<&str> {
     let distance = |claim: &Claim| (claim.from - time).max(time - claim.to).max(0);
     claims
@@ -134,7 +134,7 @@ mod tests {
         check(&images, 60, Some("a:1"));
         check(&images, 150, Some("a:2")); // as near to both: the newer
         check(&images, 240, Some("a:2"));
-        check(&images, 500, Some("a:2")); // nobody told: the nearest
+        check(&images, 500, Some("a:2")); // unknown: the nearest
         check(&images, 2900, Some("a:1"));
         check(&images, 9999, Some("a:1"));
         assert_eq!(images.at("p", "other", 60), None);

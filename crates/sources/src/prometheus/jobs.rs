@@ -1,8 +1,8 @@
-//! Which scrape job may say what containers use.
+//! Chooses the scrape job whose usage of containers is read.
 //!
-//! Where Prometheus honours the labels of what it scrapes (`honorLabels`), an exporter of one namespace can claim the
+//! If Prometheus honors the labels of its targets (`honorLabels`), an exporter of one namespace can claim the
 //! containers of another, and the larger of two figures would win. So the series of one job count: the job that scrapes
-//! cAdvisor at the kubelets, or kube-state-metrics, or else the job with most containers. Whoever names a job with
+//! cAdvisor at the kubelets, or kube-state-metrics, or else the job with most containers. A user who names a job with
 //! `matchers` of the source file decide. An exporter that forges the labels of the job as well is kept out by Prometheus alone, with
 //! `overrideHonorLabels`.
 
@@ -13,9 +13,9 @@ use super::names::Place;
 use super::query::{self, Question};
 use super::selector::{Match, Matchers};
 
-/// Where the kubelet serves cAdvisor's metrics. The Prometheus operator keeps the path in the label `metrics_path`.
+/// The path of cAdvisor's metrics at the kubelet. The Prometheus operator keeps it in the label `metrics_path`.
 const CADVISOR: &str = "/metrics/cadvisor";
-/// What the job of kube-state-metrics is usually called.
+/// A part of the usual name of kube-state-metrics' job.
 const STATE: &str = "kube-state-metrics";
 const JOB: &str = "job";
 const PATH: &str = "metrics_path";

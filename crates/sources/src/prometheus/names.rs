@@ -1,4 +1,4 @@
-//! What the metrics and labels are called.
+//! The names of metrics and labels.
 //!
 //! The names follow cAdvisor and kube-state-metrics; installations differ in a few well-known ways (old label names,
 //! labels moved aside by a scrape without `honor_labels`, recording rules), and any name can be set by hand. Which of
@@ -68,18 +68,18 @@ impl Place {
 pub struct Names {
     pub cpu: Option<Cpu>,
     pub memory: Option<String>,
-    /// Of ephemeral storage, where that is wanted.
+    /// The metric of ephemeral storage, if it is read.
     pub storage: Option<String>,
     pub usage: Place,
     /// Matches the series of the job that may say what containers use.
     pub usage_job: Matchers,
     /// The label with the image on the usage series themselves.
     pub usage_image: Option<String>,
-    /// What kube-state-metrics tells of containers, if it is there.
+    /// The names of kube-state-metrics, if it is there.
     pub state: Option<State>,
-    /// When it was seen last, if it has gone and may come back.
+    /// The last time that kube-state-metrics was seen, if it is away and may come back.
     pub state_away_since: Option<i64>,
-    /// How far apart the store's own samples are.
+    /// The scrape interval.
     pub scrape_seconds: u32,
     /// The store is a VictoriaMetrics.
     pub metrics_ql: bool,
@@ -105,7 +105,7 @@ pub struct State {
 pub const CPU: &str = "container_cpu_usage_seconds_total";
 pub const MEMORY: &str = "container_memory_working_set_bytes";
 const STORAGE: &str = "container_fs_usage_bytes";
-/// What Google's clusters tell of themselves, which Google Cloud Monitoring answers as PromQL too.
+/// Google Cloud Monitoring's own metrics of GKE, which it answers as PromQL.
 const GOOGLE_CPU: &str = "kubernetes_io:container_cpu_core_usage_time";
 const GOOGLE_MEMORY: &str = "kubernetes_io:container_memory_used_bytes";
 const GOOGLE_STORAGE: &str = "kubernetes_io:container_ephemeral_storage_used_bytes";
@@ -131,7 +131,7 @@ pub struct Usage {
 }
 
 impl Overrides {
-    /// What usage may be called, likeliest first. Google Cloud Monitoring knows it even where nothing is scraped.
+    /// The possible names of usage, the likeliest first. Google Cloud Monitoring has its own even if nothing is scraped.
     pub fn usages(&self, of_google: bool) -> Vec<Usage> {
         let storage = |usual: &str| self.metrics.storage.clone().unwrap_or_else(|| usual.to_owned());
         let mut usages = vec![Usage {
@@ -157,7 +157,7 @@ impl Overrides {
         self.metrics.memory.clone().unwrap_or_else(|| MEMORY.to_owned())
     }
 
-    /// How the usage series may be labelled, likeliest first.
+    /// The possible labels of usage series, the likeliest first.
     pub fn usage_places(&self) -> Vec<Place> {
         // `exported_` comes first: where it exists, the plain labels are those of the scraped pod (the exporter).
         places(
@@ -171,7 +171,7 @@ impl Overrides {
         )
     }
 
-    /// How kube-state-metrics' series may be labelled.
+    /// The possible labels of kube-state-metrics.
     pub fn state_places(&self) -> Vec<Place> {
         places(
             &[
@@ -191,7 +191,7 @@ impl Overrides {
     }
 
     /// `image_spec` is what the pod's spec says, which is what an admission request will hold; `image` is what the
-    /// runtime made of it, and all that old versions tell.
+    /// runtime made of it, and the only label of old versions.
     pub fn state_images(&self) -> Vec<String> {
         self.info_labels
             .image

@@ -1,8 +1,8 @@
-//! When a container was killed for want of memory. Pure.
+//! Finds the times of OOM kills. Pure.
 //!
-//! kube-state-metrics tells states, not events: "the last end was an OOM kill" stays true until the next end. A kill
+//! kube-state-metrics has states, not events: "the last end was an OOM kill" stays true until the next end. A kill
 //! is a change of state between two points: the count of restarts rose and the last end was a kill; or, in a pod that
-//! is not started again, the end appeared. What was not watched before is not claimed, so that no kill is told twice. A
+//! is not started again, the end appeared. The first state of a container is no change, so that no kill is reported twice. A
 //! change that was not observed counts where it is seen first.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,21 +12,21 @@ use headroom_usage::sample::Window;
 use super::answer::Row;
 use super::names::State;
 
-/// How far before its window a question has to begin, so that the first step has something to compare with.
+/// The time before a window that is read too, for the first step to be compared with.
 pub const LOOK_BACK_SECONDS: i64 = 300;
-/// For so long kube-state-metrics may have been away: a count of restarts that is higher afterwards is compared with the
+/// The longest absence of kube-state-metrics for which a count of restarts that is higher afterwards is compared with the
 /// one before.
 pub const AWAY_SECONDS: i64 = 6 * 3_600;
 
 /// A container, as pod and name.
 type Key = (String, String);
 
-/// What is known of the containers of one namespace: points in time with a value.
+/// The states of the containers of one namespace.
 #[derive(Debug, Default)]
 pub struct States {
     /// While the last end of a container that runs again was a kill.
     pub killed_and_restarted: Timelines,
-    /// While a container lies dead by a kill in a pod that failed.
+    /// While a container in a failed pod is terminated by an OOM kill.
     pub killed_for_good: Timelines,
     pub restarts: Timelines,
     /// The last count of restarts from before all of these.
@@ -66,7 +66,7 @@ impl Timelines {
 }
 
 impl States {
-    /// Whether there is a count of restarts after a kill with nothing to compare it with.
+    /// Returns true if a count of restarts after a kill has no earlier count to compare with.
     pub fn lacks_restarts(&self, window: Window) -> bool {
         self.killed_and_restarted.0.keys().any(|key| {
             let first = self.restarts.0.get(key).and_then(|points| points.first());

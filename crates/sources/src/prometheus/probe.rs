@@ -1,23 +1,23 @@
 //! Finds out what a store calls things, by counting the series of each candidate name. What is missing is not an
-//! error here: `doctor` wants to tell all of it at once.
+//! error here: `doctor` reports all of it at once.
 
 use crate::SourceError;
 
-use super::Options;
 use super::answer::Row;
 use super::api::Api;
 use super::clusters::{self, Clusters};
 use super::jobs::Jobs;
 use super::names::{Cpu, Names, Overrides, Place, State, Usage};
+use super::options::Options;
 use super::query::{self, Question};
 use super::selector::Matchers;
 
-/// How long ago kube-state-metrics may have been seen last to be taken as there, in seconds. It comes and goes.
+/// The ages at which kube-state-metrics is searched for, in seconds: it may be away for a while.
 const AWAY: [i64; 4] = [900, 3_600, 6 * 3_600, 86_400];
-/// For so long usage whose image is not known waits for kube-state-metrics to come back.
+/// The longest wait for kube-state-metrics with usage whose image is unknown.
 const WAIT_SECONDS: i64 = 6 * 3_600;
 
-/// What a store has.
+/// The names and jobs that a store has.
 #[derive(Debug, Clone)]
 pub(super) struct Probe {
     pub wanted: Overrides,
@@ -31,11 +31,11 @@ pub(super) struct Probe {
     pub usage_image: Counted<String>,
     pub state_jobs: Jobs,
     pub state: Option<Counted<State>>,
-    /// How many seconds ago kube-state-metrics was seen.
+    /// The seconds since kube-state-metrics was seen.
     pub state_ago: i64,
     pub now: i64,
     pub clusters: Clusters,
-    /// The distance of two samples in the store, if it can be told.
+    /// The scrape interval, if it is known.
     pub scrape_seconds: Option<u32>,
     metrics_ql: bool,
 }
@@ -129,7 +129,7 @@ pub(super) async fn probe(api: &Api, options: &Options) -> Result<Probe, SourceE
         of_state.push(Jobs::question(&state.name.info, &state.name.place, matchers));
         of_state.push(clusters::created(&state.name, matchers));
     }
-    // What kube-state-metrics told is asked about when it told it.
+    // Queries about kube-state-metrics are about the last time that it was seen.
     let at = (state_ago > 0).then_some(now - state_ago);
     if at.is_none() {
         questions.append(&mut of_state);
@@ -217,7 +217,7 @@ impl Probe {
         })
     }
 
-    /// A minute, Prometheus' own default, where the store is too young to tell.
+    /// The scrape interval; a minute, Prometheus' default, if the store is too young to know it.
     pub fn scrape(&self) -> u32 {
         self.scrape_seconds.unwrap_or(60)
     }

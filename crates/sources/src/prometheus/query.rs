@@ -21,6 +21,7 @@ pub const CREATED: &str = "kube_namespace_created";
 
 /// Tells how often a container was started again.
 pub const RESTARTS: &str = "kube_pod_container_status_restarts_total";
+const ALL_RESTARTS: [&str; 2] = [RESTARTS, "kube_pod_init_container_status_restarts_total"];
 
 /// PromQL that was built here.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,7 +33,7 @@ impl Question {
     }
 }
 
-/// Several questions in one, whose answers are told apart by their number.
+/// Several queries in one. The rows of each have its number.
 pub fn numbered(questions: &[Question]) -> Question {
     let numbered = questions.iter().enumerate();
     let parts = numbered
@@ -60,7 +61,7 @@ impl Queries<'_> {
         match resource {
             Resource::Cpu => self.names.cpu.as_ref().map(|cpu| self.cpu(&selector(&cpu.metric), cpu, &by)),
             Resource::Memory => self.names.memory.as_ref().map(|metric| self.peak(&selector(metric), &by)),
-            // Of all devices together.
+            // The sum of all devices.
             Resource::EphemeralStorage => self
                 .names
                 .storage
@@ -111,18 +112,18 @@ impl Queries<'_> {
         Some(Question(format!("ceil({scale}quantile_over_time(({rank}) / 1000, ({usage})[{seconds}s:{step}s]))")))
     }
 
-    /// By how much a counter of cAdvisor's rose in a day.
+    /// The daily increase of a counter of cAdvisor.
     pub fn rise(&self, namespaces: &[&str], metric: &str) -> Question {
         self.of_containers(&format!("increase({}[1d])", self.usage_selector(metric, namespaces)))
     }
 
-    /// How many samples each container has in a day.
+    /// The number of samples of each container in a day.
     pub fn lives(&self, namespaces: &[&str]) -> Option<Question> {
         let metric = self.names.memory.as_ref().or(self.names.cpu.as_ref().map(|cpu| &cpu.metric))?;
         Some(self.of_containers(&format!("count_over_time({}[1d])", self.usage_selector(metric, namespaces))))
     }
 
-    /// What containers with at most so many samples in a day used of the CPU on average while they ran, in cores.
+    /// The mean CPU usage, in cores, of containers with at most so many samples in a day.
     pub fn brief_lives(&self, namespaces: &[&str], most_samples: i64) -> Option<Question> {
         let cpu = self.names.cpu.as_ref()?;
         let day = format!("{}[1d]", self.usage_selector(&cpu.metric, namespaces));
@@ -143,30 +144,26 @@ impl Queries<'_> {
 
     /// The image of each container and init container, while it is known.
     pub fn images(&self, namespaces: &[&str], state: &State) -> Question {
-        let Place { pod, container, .. } = &state.place;
+        let labels = [(state.image.as_str(), PRESENT)];
         let part = |metric: &str| {
-            let selector = self.state_selector(state, metric, namespaces, &[(&state.image, PRESENT)]);
-            format!("max by ({pod}, {container}, {}) ({selector})", state.image)
+            let selector = self.state_selector(state, metric, namespaces, &labels);
+            format!("max by ({}, {}, {}) ({selector})", state.place.pod, state.place.container, state.image)
         };
         Question(format!("{} or {}", part(&state.info), part(INIT_INFO)))
     }
 
-    /// Containers while their last end was for want of memory; they have been started again since.
+    /// Restarted containers while their last termination was an OOM kill.
     pub fn killed_and_restarted(&self, namespaces: &[&str], state: &State) -> Question {
-        let Place { pod, container, .. } = &state.place;
-        let part = |metric: &str| {
-            let selector = self.state_selector(state, metric, namespaces, &[("reason", Match::Is("OOMKilled"))]);
-            format!("max by ({pod}, {container}) ({selector} == 1)")
-        };
-        Question(format!(
-            "{} or {}",
-            part("kube_pod_container_status_last_terminated_reason"),
-            part("kube_pod_init_container_status_last_terminated_reason")
-        ))
+        let metrics = [
+            "kube_pod_container_status_last_terminated_reason",
+            "kube_pod_init_container_status_last_terminated_reason",
+        ];
+        let labels = [("reason", Match::Is("OOMKilled"))];
+        self.by_container(namespaces, state, metrics, &labels, |selector| format!("{selector} == 1"))
     }
 
-    /// Containers that ended for want of memory in pods that failed for good: those are not started again, so no
-    /// restart will tell of them.
+    /// Containers that were OOM-killed in failed pods: those are not restarted, so no
+    /// restart shows the kill.
     pub fn killed_for_good(&self, namespaces: &[&str], state: &State) -> Question {
         let Place { pod, container, .. } = &state.place;
         let reason = self.state_selector(
@@ -179,45 +176,44 @@ impl Queries<'_> {
         Question(format!("max by ({pod}, {container}) ({reason} == 1) and on ({pod}) max by ({pod}) ({failed} == 1)"))
     }
 
-    /// How often the containers of these pods were started again.
+    /// The restarts of the containers of these pods.
     pub fn restarts(&self, namespaces: &[&str], state: &State, pods: Match<'_>) -> Question {
-        self.restarts_by(namespaces, state, pods, |selector| selector.to_string())
+        let labels = [(state.place.pod.as_str(), pods)];
+        self.by_container(namespaces, state, ALL_RESTARTS, &labels, |selector| selector.to_string())
     }
 
-    /// How often they had been started again when that was told last, in so many seconds.
+    /// The last known restarts within so many seconds.
     pub fn restarts_before(&self, namespaces: &[&str], state: &State, pods: Match<'_>, seconds: i64) -> Question {
-        self.restarts_by(namespaces, state, pods, |selector| format!("last_over_time({selector}[{seconds}s])"))
-    }
-
-    fn restarts_by(
-        &self,
-        namespaces: &[&str],
-        state: &State,
-        pods: Match<'_>,
-        over: impl Fn(Selector) -> String,
-    ) -> Question {
-        let Place { pod, container, .. } = &state.place;
-        let part = |metric: &str| {
-            let selector = over(self.state_selector(state, metric, namespaces, &[(pod, pods)]));
-            format!("max by ({pod}, {container}) ({selector})")
-        };
-        Question(format!("{} or {}", part(RESTARTS), part("kube_pod_init_container_status_restarts_total")))
+        let labels = [(state.place.pod.as_str(), pods)];
+        let last = |selector: Selector| format!("last_over_time({selector}[{seconds}s])");
+        self.by_container(namespaces, state, ALL_RESTARTS, &labels, last)
     }
 
     /// The memory limits of these pods' containers.
     pub fn memory_limits(&self, namespaces: &[&str], state: &State, pods: Match<'_>) -> Question {
-        let Place { pod, container, .. } = &state.place;
-        let part = |metric: &str| {
-            let selector =
-                self.state_selector(state, metric, namespaces, &[("resource", Match::Is("memory")), (pod, pods)]);
-            format!("max by ({pod}, {container}) ({selector})")
-        };
-        let [of_main, of_init] =
-            ["kube_pod_container_resource_limits", "kube_pod_init_container_resource_limits"].map(part);
-        Question(format!("{of_main} or {of_init}"))
+        let metrics = ["kube_pod_container_resource_limits", "kube_pod_init_container_resource_limits"];
+        let labels = [("resource", Match::Is("memory")), (state.place.pod.as_str(), pods)];
+        self.by_container(namespaces, state, metrics, &labels, |selector| selector.to_string())
     }
 
-    /// How many containers have a count of restarts, without which no kill can be told.
+    /// One number for each container and init container, of two metrics of kube-state-metrics.
+    fn by_container(
+        &self,
+        namespaces: &[&str],
+        state: &State,
+        metrics: [&str; 2],
+        labels: &[(&str, Match<'_>)],
+        number: impl Fn(Selector) -> String,
+    ) -> Question {
+        let Place { pod, container, .. } = &state.place;
+        let parts = metrics.map(|metric| {
+            let number = number(self.state_selector(state, metric, namespaces, labels));
+            format!("max by ({pod}, {container}) ({number})")
+        });
+        Question(parts.join(" or "))
+    }
+
+    /// The number of containers with a count of restarts, which kills are found by.
     pub fn count_of_restarts(&self, state: &State) -> Question {
         count_of_containers(RESTARTS, &state.place, None, self.matchers)
     }
@@ -231,7 +227,7 @@ impl Queries<'_> {
         Question(format!("group by ({namespace}) (last_over_time({series}[{seconds}s]))"))
     }
 
-    /// How the usage of ResourceQuotas grew a second within a week, by the slope of its regression line. A quota younger than
+    /// The growth of the usage of ResourceQuotas per second, by its regression line over a week. A quota younger than
     /// a day has no answer.
     pub fn quota_growth(&self) -> Question {
         let used = selector("kube_resourcequota", &[("type", Match::Is("used"))], self.matchers);
@@ -287,7 +283,7 @@ impl Queries<'_> {
     }
 }
 
-/// What tells a container's series from those of pods, cgroups and pause containers.
+/// Selects the series of containers, without those of pods, cgroups and pause containers.
 fn containers(place: &Place) -> [(&str, Match<'static>); 3] {
     [(&place.pod, PRESENT), (&place.container, PRESENT), (&place.container, Match::IsNot("POD"))]
 }
@@ -303,7 +299,7 @@ fn selector(metric: &str, labels: &[(&str, Match<'_>)], matchers: &Matchers) -> 
     Selector::of(metric, labels, &names::own_matchers(metric).and_all(matchers))
 }
 
-/// How many containers a metric tells of under these labels; asked before the names are known.
+/// The number of containers that a metric has under these labels; asked before the names are known.
 pub fn count_of_containers(metric: &str, place: &Place, image: Option<&str>, matchers: &Matchers) -> Question {
     let mut labels = vec![(place.namespace.as_str(), PRESENT)];
     labels.extend(containers(place));
@@ -320,7 +316,7 @@ pub fn count_of_containers_by(labels: &[&str], metric: &str, place: &Place, matc
     Question(format!("count by ({by}) (group by ({by}, {namespace}, {pod}, {container}) ({series}))"))
 }
 
-/// How many containers have series of several jobs.
+/// The number of containers with series of several jobs.
 pub fn count_of_contested(metric: &str, place: &Place, matchers: &Matchers) -> Question {
     let Place { namespace, pod, container } = place;
     let series = selector(metric, &containers(place), matchers);
@@ -328,7 +324,7 @@ pub fn count_of_contested(metric: &str, place: &Place, matchers: &Matchers) -> Q
     Question(format!("count(count by ({namespace}, {pod}, {container}) ({of_jobs}) > 1)"))
 }
 
-/// How many series of containers a metric has, by some labels.
+/// The number of containers' series of a metric, by some labels.
 pub fn count_by(labels: &[&str], metric: &str, place: &Place, matchers: &Matchers) -> Question {
     Question(format!("count by ({}) ({})", labels.join(", "), selector(metric, &containers(place), matchers)))
 }

@@ -1,10 +1,11 @@
-//! Reads what a window holds, from a store whose names are known: by image for the collector, and `by_pod` for whoever keeps
+//! Reads a window of a store whose names are known: by image for the collector, and `by_pod` for commands that keep
 //! usage by workload.
 
 mod by_pod;
 mod digest;
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use headroom_usage::sample::{Batch, Container, OomKill, Resource, Series, Window};
 
@@ -14,21 +15,23 @@ pub use digest::Digest;
 use super::api::{Api, EachRow};
 use super::images::{self, Images};
 use super::names::{Names, State};
-use super::probe::Probe;
+use super::oom;
+use super::options::Options;
+use super::probe::{Probe, probe};
 use super::query::{Queries, Question};
 use super::selector::{Match, Matchers, PRESENT};
-use super::{Options, oom};
 use crate::cluster_id::ClusterId;
+use crate::http::Http;
 use crate::{Sink, SourceError};
 
-/// How finely a window is searched for namespaces.
+/// The step of the query that lists namespaces.
 const LISTING_SECONDS: u32 = 300;
 
-/// How long before a window an image is looked for that is missing within it.
+/// The time before a window in which an image is searched for that is missing in it.
 const BEFORE_SECONDS: i64 = 6 * 3_600;
-/// More pods than this are not named one by one.
+/// The maximum number of pods in a selector.
 const MOST_NAMED_PODS: usize = 50;
-/// For so long after a window an image may be told that belongs into it.
+/// The time after a window in which kube-state-metrics may still report an image of it.
 const LATER_SECONDS: i64 = 600;
 
 /// A store whose names are known.
@@ -37,7 +40,7 @@ pub struct Reader {
     pub names: Names,
     pub matchers: Matchers,
     pub step_seconds: u32,
-    /// As far as the store can tell.
+    /// As far as the store knows it.
     pub cluster: ClusterId,
     /// The store's clock when it was asked what it calls things.
     pub probed_at: i64,
@@ -55,7 +58,7 @@ pub struct Killed {
     pub is_limit: bool,
 }
 
-/// What became of the series of a read.
+/// The containers of a read.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Notes {
     /// Containers whose image is known.
@@ -65,6 +68,15 @@ pub struct Notes {
 }
 
 impl Reader {
+    /// Detects the names of a store. Fails if it has neither CPU nor memory of any container.
+    pub async fn connect(http: Http, options: Options) -> Result<Arc<Self>, SourceError> {
+        Self::probe(&Api::new(http, &options), &options).await
+    }
+
+    pub(super) async fn probe(api: &Api, options: &Options) -> Result<Arc<Self>, SourceError> {
+        Ok(Arc::new(Self::new(api.clone(), &probe(api, options).await?, options)?))
+    }
+
     /// Fails if there is nothing to read.
     pub(super) fn new(api: Api, probed: &Probe, options: &Options) -> Result<Self, SourceError> {
         let (matchers, step_seconds) = (options.matchers.clone(), options.step_seconds.max(1));
@@ -76,7 +88,7 @@ impl Reader {
         Queries { names: &self.names, matchers: &self.matchers, step_seconds: self.step_seconds }
     }
 
-    /// Asked of the series themselves, every five minutes of the window: the API that lists a label's values is not
+    /// Redactor of the series themselves, every five minutes of the window: the API that lists a label's values is not
     /// to be had everywhere, and knows no clock. All namespaces at once may be too much, so that is halved here.
     pub async fn namespaces(&self, window: Window) -> Result<Vec<String>, SourceError> {
         let mut found = BTreeSet::new();
@@ -125,7 +137,7 @@ impl Reader {
     ) -> Result<Notes, SourceError> {
         let mut notes = Notes::default();
         let queries = self.queries();
-        // Where kube-state-metrics tells nothing at all, the usage series have to name their image themselves. While it
+        // Without kube-state-metrics, images are in a label of the usage series. While it
         // is only away, that would be another name for the same image.
         let by_label = images.is_empty() && self.away_since(window).is_none();
         for resource in Resource::ALL {
@@ -192,7 +204,7 @@ impl Reader {
     pub async fn read_images(&self, namespace: &str, window: Window) -> Result<Images, SourceError> {
         let mut images = Images::default();
         let Some(state) = &self.names.state else { return Ok(images) };
-        // A little longer, for what kube-state-metrics tells only when it is back.
+        // A little longer, for images that kube-state-metrics reports only when it is back.
         let step = i64::from(self.step_seconds);
         let after = LATER_SECONDS.div_euclid(step).max(1) * step;
         let longer = Window { from: window.from, to: window.to + after };
@@ -202,7 +214,7 @@ impl Reader {
         })
         .await?;
         if images.is_empty() {
-            // It may have been away, and have told before.
+            // It may have been away, and have reported before.
             let before = Window { from: window.from - BEFORE_SECONDS, to: window.from };
             let question = self.queries().images(&[namespace], state);
             let mut add = |row| {
@@ -306,7 +318,7 @@ impl Reader {
     }
 }
 
-/// What is asked besides may be too much for the store without harm to the rest.
+/// Ignores that an optional query was too much for the store.
 fn unless_too_much(asked: Result<(), SourceError>) -> Result<(), SourceError> {
     match asked {
         Err(SourceError::Overloaded(reason)) => {

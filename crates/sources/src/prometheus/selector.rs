@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-/// What the value of a label has to be.
+/// A condition for the value of a label.
 #[derive(Debug, Clone, Copy)]
 pub enum Match<'a> {
     Is(&'a str),

@@ -46,23 +46,51 @@ fn store_for_newest(given: &Arc<AtomicUsize>) -> FakeServer {
     })
 }
 
+/// A server that gives `token` with the number of the next token if a request is right, and else refuses it.
+fn tokens(
+    given: &Arc<AtomicUsize>,
+    is_right: impl Fn(&str) -> bool + Send + Sync + 'static,
+    token: impl Fn(usize) -> String + Send + Sync + 'static,
+    refusal: &'static str,
+) -> FakeServer {
+    let given = given.clone();
+    FakeServer::start_raw(move |asked| match is_right(asked) {
+        true => answer(200, &token(given.fetch_add(1, Ordering::SeqCst) + 1)),
+        false => answer(400, refusal),
+    })
+}
+
+/// True if the body is a form with these fields.
+fn has_fields(asked: &str, fields: &[(&str, &str)]) -> bool {
+    let (_, body) = asked.split_once("\r\n\r\n").unwrap();
+    let form: BTreeMap<_, _> = form_urlencoded::parse(body.as_bytes()).collect();
+    fields.iter().all(|(name, value)| form.get(*name).is_some_and(|found| found == value))
+}
+
+#[track_caller]
+fn check_refused<T>(result: Result<T, SourceError>, words: &[&str]) {
+    let refused = result.err();
+    let text = refused.iter().map(|error| error.to_string()).collect::<String>();
+    let is_permanent = refused.as_ref().is_some_and(SourceError::is_permanent);
+    assert!(is_permanent && words.iter().all(|word| text.contains(word)), "{refused:?}");
+}
+
 #[tokio::test]
 async fn google_gives_a_token_that_is_kept_and_renewed() {
     let given = Arc::new(AtomicUsize::new(0));
     let lasts = Arc::new(AtomicUsize::new(3600));
     let metadata = {
-        let (given, lasts) = (given.clone(), lasts.clone());
-        FakeServer::start(move |asked| {
-            let is_asked_well = header(asked, "metadata-flavor") == Some("Google")
+        let lasts = lasts.clone();
+        let is_right = |asked: &str| {
+            header(asked, "metadata-flavor") == Some("Google")
                 && asked.starts_with("GET /computeMetadata/v1/instance/service-accounts/default/token?")
-                && asked.contains("auth/monitoring.read");
-            if !is_asked_well {
-                return answer(403, "Missing Metadata-Flavor:Google header.");
-            }
-            let token = given.fetch_add(1, Ordering::SeqCst) + 1;
+                && asked.contains("auth%2Fmonitoring.read")
+        };
+        let token = move |number| {
             let lasts = lasts.load(Ordering::SeqCst);
-            answer(200, &format!(r#"{{"access_token":"t{token}","expires_in":{lasts},"token_type":"Bearer"}}"#))
-        })
+            format!(r#"{{"access_token":"t{number}","expires_in":{lasts},"token_type":"Bearer"}}"#)
+        };
+        tokens(&given, is_right, token, "Missing Metadata-Flavor:Google header.")
     };
     let store = store_for_newest(&given);
     let host = format!("127.0.0.1:{}", metadata.port);
@@ -100,9 +128,7 @@ async fn errors_of_an_unknown_identity_have_advice() {
     let store = FakeServer::start(authorized);
     let host = format!("127.0.0.1:{}", metadata.port);
     let endpoint = endpoint(Cloud::Google, &store.url(), &[("GCE_METADATA_HOST", &host)]).unwrap();
-    let refused = connect(endpoint).await.err();
-    let Some(SourceError::Permanent(text)) = refused else { panic!("{refused:?}") };
-    assert!(text.contains("no service account") && text.contains("roles/monitoring.viewer"), "{text}");
+    check_refused(connect(endpoint).await, &["no service account", "roles/monitoring.viewer"]);
     assert!(store.asked.lock().unwrap().is_empty(), "a request was sent without a token");
 }
 
@@ -156,28 +182,21 @@ async fn azure_exchanges_the_token_of_a_pod() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("token");
     std::fs::write(&file, "of-the-pod\n").unwrap();
-    let authority = {
-        let given = given.clone();
-        FakeServer::start_raw(move |asked| {
-            let (head, body) = asked.split_once("\r\n\r\n").unwrap();
-            let form: BTreeMap<_, _> = form_urlencoded::parse(body.as_bytes()).collect();
-            let expected = [
-                ("client_assertion", "of-the-pod"),
-                ("client_assertion_type", "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"),
-                ("client_id", "client-1"),
-                ("grant_type", "client_credentials"),
-                ("scope", "https://prometheus.monitor.azure.com/.default"),
-            ];
-            let is_asked_well = head.starts_with("POST /tenant-1/oauth2/v2.0/token ")
-                && header(asked, "content-type") == Some("application/x-www-form-urlencoded")
-                && expected.iter().all(|(name, value)| form.get(*name).is_some_and(|found| found == value));
-            if !is_asked_well {
-                return answer(400, r#"{"error":"invalid_request","error_description":"AADSTS900144"}"#);
-            }
-            let token = given.fetch_add(1, Ordering::SeqCst) + 1;
-            answer(200, &format!(r#"{{"token_type":"Bearer","expires_in":3599,"access_token":"t{token}"}}"#))
-        })
+    let is_right = |asked: &str| {
+        let fields = [
+            ("client_assertion", "of-the-pod"),
+            ("client_assertion_type", "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"),
+            ("client_id", "client-1"),
+            ("grant_type", "client_credentials"),
+            ("scope", "https://prometheus.monitor.azure.com/.default"),
+        ];
+        asked.starts_with("POST /tenant-1/oauth2/v2.0/token ")
+            && header(asked, "content-type") == Some("application/x-www-form-urlencoded")
+            && has_fields(asked, &fields)
     };
+    let token = |number| format!(r#"{{"token_type":"Bearer","expires_in":3599,"access_token":"t{number}"}}"#);
+    let refusal = r#"{"error":"invalid_request","error_description":"AADSTS900144"}"#;
+    let authority = tokens(&given, is_right, token, refusal);
     let store = store_for_newest(&given);
     let url = authority.url();
     let environment = [
@@ -191,29 +210,22 @@ async fn azure_exchanges_the_token_of_a_pod() {
 
     let mut unknown = environment;
     unknown[2].1 = "client-2";
-    let refused = connect(endpoint(Cloud::Azure, &store.url(), &unknown).unwrap()).await.err();
-    let Some(SourceError::Permanent(text)) = refused else { panic!("{refused:?}") };
-    assert!(text.contains("AADSTS900144") && text.contains("Monitoring Data Reader"), "{text}");
-    let half = endpoint(Cloud::Azure, &store.url(), &environment[3..]).err();
-    assert!(matches!(&half, Some(SourceError::Permanent(text)) if text.contains("AZURE_CLIENT_ID")), "{half:?}");
+    let refused = connect(endpoint(Cloud::Azure, &store.url(), &unknown).unwrap()).await;
+    check_refused(refused, &["AADSTS900144", "Monitoring Data Reader"]);
+    check_refused(endpoint(Cloud::Azure, &store.url(), &environment[3..]), &["AZURE_CLIENT_ID"]);
 }
 
 #[tokio::test]
 async fn azure_gives_a_token_to_a_machine() {
     let given = Arc::new(AtomicUsize::new(0));
-    let metadata = {
-        let given = given.clone();
-        FakeServer::start(move |asked| {
-            let target = "GET /metadata/identity/oauth2/token?api-version=2018-02-01&\
-                          resource=https://prometheus.monitor.azure.com ";
-            if header(asked, "metadata") != Some("true") || !asked.starts_with(target) {
-                return answer(400, r#"{"error":"invalid_request","error_description":"Required metadata header"}"#);
-            }
-            let token = given.fetch_add(1, Ordering::SeqCst) + 1;
-            // This server returns numbers as strings.
-            answer(200, &format!(r#"{{"access_token":"t{token}","expires_in":"86399","token_type":"Bearer"}}"#))
-        })
+    let is_right = |asked: &str| {
+        let target = "GET /metadata/identity/oauth2/token?api-version=2018-02-01&\
+                      resource=https%3A%2F%2Fprometheus.monitor.azure.com ";
+        header(asked, "metadata") == Some("true") && asked.starts_with(target)
     };
+    // This server returns numbers as strings.
+    let token = |number| format!(r#"{{"access_token":"t{number}","expires_in":"86399","token_type":"Bearer"}}"#);
+    let metadata = tokens(&given, is_right, token, r#"{"error":"invalid_request"}"#);
     let store = store_for_newest(&given);
     let environment = [("AZURE_POD_IDENTITY_AUTHORITY_HOST", metadata.url())];
     let environment = environment.each_ref().map(|(name, value)| (*name, value.as_str()));
@@ -290,15 +302,14 @@ async fn amazon_gives_keys_to_a_service_account() {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), "web.identity.token\n").unwrap();
     let sts = FakeServer::start_raw(|asked| {
-        let (head, body) = asked.split_once("\r\n\r\n").unwrap();
-        let form: BTreeMap<_, _> = form_urlencoded::parse(body.as_bytes()).collect();
-        let is = |name: &str, value: &str| form.get(name).is_some_and(|found| found == value);
-        let is_asked_well = head.starts_with("POST / ")
-            && is("Action", "AssumeRoleWithWebIdentity")
-            && is("Version", "2011-06-15")
-            && is("WebIdentityToken", "web.identity.token")
-            && is("RoleSessionName", "headroom-collector");
-        if !is_asked_well || !is("RoleArn", "arn:aws:iam::1:role/reader") {
+        let fields = [
+            ("Action", "AssumeRoleWithWebIdentity"),
+            ("Version", "2011-06-15"),
+            ("WebIdentityToken", "web.identity.token"),
+            ("RoleSessionName", "headroom-collector"),
+            ("RoleArn", "arn:aws:iam::1:role/reader"),
+        ];
+        if !asked.starts_with("POST / ") || !has_fields(asked, &fields) {
             return answer(403, "<ErrorResponse><Error><Code>AccessDenied</Code></Error></ErrorResponse>");
         }
         let keys = format!(
@@ -318,11 +329,7 @@ async fn amazon_gives_keys_to_a_service_account() {
     let store = signed_store(Some("session"));
     check_amazon(&store, &with_role("arn:aws:iam::1:role/reader")).await.unwrap();
     assert_eq!(sts.asked.lock().unwrap().len(), 1, "expected the keys to be cached");
-    let refused = check_amazon(&store, &with_role("arn:aws:iam::1:role/other")).await;
-    assert!(
-        matches!(&refused, Err(SourceError::Permanent(text)) if text.contains("does the role exist")),
-        "{refused:?}"
-    );
+    check_refused(check_amazon(&store, &with_role("arn:aws:iam::1:role/other")).await, &["does the role exist"]);
 }
 
 fn keys_until(until: &str) -> String {
@@ -396,9 +403,9 @@ async fn google_accepts_the_signature_of_a_service_account() {
     let public = Arc::new(std::sync::Mutex::new((String::new(), Vec::new())));
     let given = Arc::new(AtomicUsize::new(0));
     let tokens = {
-        let (public, given) = (public.clone(), given.clone());
-        FakeServer::start_raw(move |asked| {
-            let (head, body) = asked.split_once("\r\n\r\n").unwrap();
+        let public = public.clone();
+        let is_right = move |asked: &str| {
+            let (_, body) = asked.split_once("\r\n\r\n").unwrap();
             let form: BTreeMap<_, _> = form_urlencoded::parse(body.as_bytes()).collect();
             let (url, key) = public.lock().unwrap().clone();
             let assertion = form.get("assertion").map_or("", AsRef::as_ref);
@@ -411,18 +418,17 @@ async fn google_accepts_the_signature_of_a_service_account() {
             let is_signed = UnparsedPublicKey::new(&RSA_PKCS1_2048_8192_SHA256, key)
                 .verify(signed.as_bytes(), &URL_SAFE_NO_PAD.decode(signature).unwrap_or_default())
                 .is_ok();
-            let is_asked_well = head.starts_with("POST /token ")
-                && form.get("grant_type").is_some_and(|kind| kind == "urn:ietf:params:oauth:grant-type:jwt-bearer")
+            is_signed
+                && asked.starts_with("POST /token ")
+                && has_fields(asked, &[("grant_type", "urn:ietf:params:oauth:grant-type:jwt-bearer")])
                 && (header["alg"] == "RS256" && header["kid"] == "k1")
                 && (claims["iss"] == "reader@p.example" && claims["aud"] == url.as_str())
                 && claims["scope"] == "https://www.googleapis.com/auth/monitoring.read"
-                && claims["exp"].as_i64().zip(claims["iat"].as_i64()).is_some_and(|(exp, iat)| exp - iat == 3600);
-            if !is_signed || !is_asked_well {
-                return answer(400, r#"{"error":"invalid_grant","error_description":"Invalid JWT Signature."}"#);
-            }
-            let token = given.fetch_add(1, Ordering::SeqCst) + 1;
-            answer(200, &format!(r#"{{"access_token":"t{token}","expires_in":3599,"token_type":"Bearer"}}"#))
-        })
+                && claims["exp"].as_i64().zip(claims["iat"].as_i64()).is_some_and(|(exp, iat)| exp - iat == 3600)
+        };
+        let token = |number| format!(r#"{{"access_token":"t{number}","expires_in":3599,"token_type":"Bearer"}}"#);
+        let refusal = r#"{"error":"invalid_grant","error_description":"Invalid JWT Signature."}"#;
+        tokens(&given, is_right, token, refusal)
     };
     let url = format!("{}/token", tokens.url());
     let (path, key) = key_file(folder.path(), &url);
@@ -436,16 +442,12 @@ async fn google_accepts_the_signature_of_a_service_account() {
     let known = public.lock().unwrap().clone();
     let (path, _) = key_file(folder.path(), &known.0);
     let environment = [("GOOGLE_APPLICATION_CREDENTIALS", path.to_str().unwrap())];
-    let refused = connect(endpoint(Cloud::Google, &store.url(), &environment).unwrap()).await.err();
-    assert!(
-        matches!(&refused, Some(SourceError::Permanent(text)) if text.contains("Invalid JWT Signature")),
-        "{refused:?}"
-    );
+    let refused = connect(endpoint(Cloud::Google, &store.url(), &environment).unwrap()).await;
+    check_refused(refused, &["Invalid JWT Signature"]);
 
     for (text, expected) in [("{}", "missing field `type`"), (r#"{"type":"gdch"}"#, "expected a service_account")] {
         std::fs::write(&path, text).unwrap();
-        let refused = endpoint(Cloud::Google, &store.url(), &environment).err();
-        assert!(matches!(&refused, Some(SourceError::Permanent(text)) if text.contains(expected)), "{refused:?}");
+        check_refused(endpoint(Cloud::Google, &store.url(), &environment), &[expected]);
     }
 }
 
@@ -458,19 +460,17 @@ async fn google_exchanges_the_token_of_another_provider() {
     let google = {
         let given = given.clone();
         FakeServer::start_raw(move |asked| {
-            let (head, body) = asked.split_once("\r\n\r\n").unwrap();
-            let form: BTreeMap<_, _> = form_urlencoded::parse(body.as_bytes()).collect();
-            let is = |name: &str, value: &str| form.get(name).is_some_and(|found| found == value);
-            if head.starts_with("POST /v1/token ")
-                && is("subject_token", "of-the-pod")
-                && is("audience", "//iam.example/pool")
-                && is("scope", "https://www.googleapis.com/auth/cloud-platform")
-            {
+            let fields = [
+                ("subject_token", "of-the-pod"),
+                ("audience", "//iam.example/pool"),
+                ("scope", "https://www.googleapis.com/auth/cloud-platform"),
+            ];
+            if asked.starts_with("POST /v1/token ") && has_fields(asked, &fields) {
                 return answer(200, r#"{"access_token":"federated","expires_in":3600}"#);
             }
-            let is_impersonation = head.starts_with("POST /v1/serviceAccounts/reader:generateAccessToken ")
+            let is_impersonation = asked.starts_with("POST /v1/serviceAccounts/reader:generateAccessToken ")
                 && header(asked, "authorization") == Some("Bearer federated")
-                && body.contains("auth/monitoring.read");
+                && asked.contains("auth/monitoring.read");
             if !is_impersonation {
                 return answer(403, r#"{"error":"unauthorized_client"}"#);
             }

@@ -11,7 +11,7 @@ use headroom_usage::sample::{Batch, OomKill, Resource, Sample, Series, Window};
 
 /// The exporters are scraped four times a minute.
 pub const SCRAPE: i64 = 15;
-/// When the cluster's kube-system was created: 2026-01-02T03:04:05Z.
+/// The creation time of kube-system: 2026-01-02T03:04:05Z.
 pub const CREATED: i64 = 1_767_323_045;
 
 /// One container's true usage.

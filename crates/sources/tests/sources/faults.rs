@@ -1,9 +1,12 @@
 //! Reads from failing stores: they give a clear error of the right kind, and no wrong figure.
 
+use std::io::Write as _;
 use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use headroom_fixtures::fake_prometheus::{MATRIX, start as store};
 use headroom_fixtures::http::{FakeServer, Reply, answer, header};
 use headroom_fixtures::servers::free_port;
@@ -52,6 +55,22 @@ async fn a_good_answer_is_read() {
 }
 
 #[tokio::test]
+async fn answers_are_compressed() {
+    let fake = store(|| {
+        let mut zipped = GzEncoder::new(Vec::new(), Compression::default());
+        zipped.write_all(MATRIX.as_bytes()).unwrap();
+        let body = zipped.finish().unwrap();
+        let head = "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Encoding: gzip";
+        let head = format!("{head}\r\nContent-Length: {}\r\n\r\n", body.len());
+        Reply::Bytes([head.as_bytes(), &body].concat())
+    });
+    let mut batches = 0;
+    connect(&fake).await.read("shop", WINDOW, &mut |_| batches += 1).await.unwrap();
+    assert!(batches > 0);
+    assert!(fake.asked.lock().unwrap().iter().all(|head| head.to_lowercase().contains("accept-encoding: gzip")));
+}
+
+#[tokio::test]
 async fn an_unreachable_store_is_a_temporary_error() {
     let url = format!("http://127.0.0.1:{}", free_port());
     let refused = Prometheus::connect(&Options::new(Endpoint::new(url.clone()))).await.err();
@@ -69,20 +88,29 @@ async fn a_slow_store_gets_smaller_queries() {
 }
 
 #[tokio::test]
-async fn an_overloaded_store_gets_smaller_queries() {
+async fn an_error_says_whether_to_ask_again_for_less_or_never() {
     let error = |kind: &str, text: &str| format!(r#"{{"status":"error","errorType":"{kind}","error":"{text}"}}"#);
-    let body = error("execution", "query processing would load too many samples into memory in query execution");
-    check(move || answer(422, &body), Kind::Overloaded, "too many samples").await;
-    let body = error("timeout", "query timed out in expression evaluation");
-    check(move || answer(503, &body), Kind::Overloaded, "timed out").await;
-    check(|| answer(504, "<html>"), Kind::Overloaded, "answers 504").await;
-}
-
-#[tokio::test]
-async fn a_store_that_is_not_ready_is_asked_again() {
-    check(|| answer(503, "Service Unavailable"), Kind::Temporary, "answers 503: `Service Unavailable`").await;
-    check(|| answer(500, ""), Kind::Temporary, "answers 500").await;
-    check(|| answer(429, "slow down"), Kind::Temporary, "answers 429: `slow down`").await;
+    let too_many = error("execution", "query processing would load too many samples into memory in query execution");
+    let timed_out = error("timeout", "query timed out in expression evaluation");
+    let (strange, partial) = (MATRIX.replace("\"2\"", "2"), MATRIX.replacen('{', r#"{"isPartial":true,"#, 1));
+    for (status, body, kind, words) in [
+        (422, too_many.as_str(), Kind::Overloaded, "too many samples"),
+        (503, &timed_out, Kind::Overloaded, "timed out"),
+        (504, "<html>", Kind::Overloaded, "answers 504"),
+        (503, "Service Unavailable", Kind::Temporary, "answers 503: `Service Unavailable`"),
+        (500, "", Kind::Temporary, "answers 500"),
+        (429, "slow down", Kind::Temporary, "answers 429: `slow down`"),
+        // A server other than Prometheus.
+        (200, "<html>Sign in</html>", Kind::Permanent, "not that of a Prometheus API"),
+        (302, "", Kind::Permanent, "a redirection"),
+        (403, "forbidden", Kind::Permanent, "check the token"),
+        (200, &strange, Kind::Permanent, "cannot be read"),
+        // A partial answer is not accepted as complete.
+        (200, &partial, Kind::Temporary, "partial"),
+    ] {
+        let body = body.to_owned();
+        check(move || answer(status, &body), kind, words).await;
+    }
 }
 
 #[tokio::test]
@@ -95,21 +123,6 @@ async fn an_incomplete_answer_is_an_error() {
             format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{length:x}\r\n{}\r\n", &MATRIX[..length]);
         check(move || Reply::Bytes(chunk.clone().into_bytes()), Kind::Temporary, "broke").await;
     }
-}
-
-#[tokio::test]
-async fn a_server_other_than_prometheus_is_reported() {
-    check(|| answer(200, "<html>Sign in</html>"), Kind::Permanent, "not that of a Prometheus API").await;
-    check(|| answer(302, ""), Kind::Permanent, "a redirection").await;
-    check(|| answer(403, "forbidden"), Kind::Permanent, "check the token").await;
-    let strange = MATRIX.replace("\"2\"", "2");
-    check(move || answer(200, &strange), Kind::Permanent, "cannot be read").await;
-}
-
-#[tokio::test]
-async fn a_partial_answer_is_not_accepted_as_complete() {
-    let partial = MATRIX.replacen('{', r#"{"isPartial":true,"#, 1);
-    check(move || answer(200, &partial), Kind::Temporary, "partial").await;
 }
 
 #[tokio::test]

@@ -4,6 +4,8 @@
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use headroom_fixtures::fake_prometheus::{MATRIX, start as store};
 use headroom_fixtures::http::{Reply, answer, header};
 use headroom_sources::http::{Authentication, Endpoint};
@@ -68,7 +70,7 @@ fn lead(mut client: TcpStream, head: &str, to: u16) {
     let guid = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
     let hash = digest::digest(&digest::SHA1_FOR_LEGACY_USE_ONLY, format!("{key}{guid}").as_bytes());
     let protocol = header(head, "sec-websocket-protocol").unwrap().split(',').next().unwrap().trim();
-    let accept = base64(hash.as_ref());
+    let accept = STANDARD.encode(hash);
     write!(
         client,
         "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
@@ -127,19 +129,6 @@ fn receive(stream: &mut TcpStream) -> Option<Vec<u8>> {
     let unmasked = payload.iter().zip(mask.iter().cycle()).map(|(byte, mask)| byte ^ mask).collect();
     // A close frame ends the stream. Pings are not expected.
     (begin[0] & 0x0f == 2).then_some(unmasked)
-}
-
-fn base64(bytes: &[u8]) -> String {
-    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::new();
-    for three in bytes.chunks(3) {
-        let number = (0..3).fold(0_u32, |number, place| number << 8 | u32::from(*three.get(place).unwrap_or(&0)));
-        for place in 0..4 {
-            let letter = LETTERS[(number >> (18 - 6 * place) & 63) as usize];
-            text.push(if place <= three.len() { char::from(letter) } else { '=' });
-        }
-    }
-    text
 }
 
 fn client(port: u16) -> kube::Client {

@@ -13,7 +13,7 @@ use headroom_usage::sample::{Resource, Window};
 use crate::data::{self, Cluster, Key};
 use crate::prometheus::read;
 
-/// Whether Heapster was started with `withfields=true`.
+/// The schemas of Heapster: `Fields` with `withfields=true`.
 #[derive(Clone, Copy, PartialEq)]
 enum Schema {
     Measurements,

@@ -6,12 +6,11 @@
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic on unexpected data")]
 
-mod api_server;
 mod clouds;
 mod data;
 mod faults;
 mod forward;
 mod influxdb;
-mod network;
+mod metrics_api;
 mod prometheus;
 mod victoria_metrics;

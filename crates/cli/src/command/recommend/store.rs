@@ -246,8 +246,7 @@ impl Reading<'_> {
 
     /// One look at the metrics API.
     async fn of_now(&mut self, pods: Pods) -> anyhow::Result<Found> {
-        let http = Http::api_server(self.client().await?, Duration::from_secs(60));
-        let source = metrics_api::MetricsApi::new(http, 60);
+        let source = metrics_api::MetricsApi::new(self.client().await?, 60);
         let all = self.target.all_namespaces;
         let histories = history::read_instant(&source, (!all).then_some(self.namespaces), &pods).await?;
         self.notes.push(

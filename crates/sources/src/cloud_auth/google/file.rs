@@ -21,7 +21,7 @@ use crate::http::{Form, Http, authorization};
 
 const ADVICE: &str = "does the account have the role roles/monitoring.viewer, and are the credentials still good?";
 const TOKEN_SERVER: &str = "https://oauth2.googleapis.com/token";
-/// How long a signed word of ours is good, in seconds: as long as Google allows.
+/// The lifetime of a signed assertion in seconds: the maximum at Google.
 const GOOD_FOR: i64 = 3_600;
 
 pub struct CredentialsFile {
@@ -64,7 +64,7 @@ enum Written {
     Other,
 }
 
-/// Where another provider's token is.
+/// The file with another provider's token.
 #[derive(Deserialize)]
 struct TokenFile {
     file: PathBuf,
@@ -77,7 +77,7 @@ struct TokenFormat {
     subject_token_field_name: Option<String>,
 }
 
-/// What a service account's server answers to somebody who may be it.
+/// The response of the impersonation of a service account.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Impersonated {
@@ -140,7 +140,7 @@ impl CredentialsFile {
         }
     }
 
-    /// What the token server is told.
+    /// The form for the token server.
     fn form(&self) -> Result<Form, SourceError> {
         Ok(match &self.holds {
             Holds::Key { email, id, audience, key } => Form::default()

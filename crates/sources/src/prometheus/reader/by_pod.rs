@@ -4,25 +4,23 @@
 //! once, because most are small.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::Arc;
 
 use headroom_usage::DAY;
 use headroom_usage::sample::{Resource, Sample, Window};
 
+use super::super::answer;
 use super::super::names::State;
 use super::super::query::Question;
 use super::super::selector::{Match, PRESENT, Selector};
-use super::super::{Options, Prometheus, answer};
 use super::{Killed, Reader};
 use crate::SourceError;
-use crate::http::Http;
 
 /// A life of fewer steps is shorter than what CPU is averaged over, so it is averaged over itself.
 const BRIEF_STEPS: i64 = 2;
 
 const THROTTLED: &str = "container_cpu_cfs_throttled_periods_total";
 const PERIODS: &str = "container_cpu_cfs_periods_total";
-/// Tell of containers that were killed for want of memory.
+/// Metrics of OOM kills.
 const KILLED: [&str; 3] = [
     "kube_pod_container_status_last_terminated_reason",
     "kube_pod_init_container_status_last_terminated_reason",
@@ -37,7 +35,7 @@ pub struct ContainerRef {
     pub container: String,
 }
 
-/// Who made an object, by kube-state-metrics: `("ReplicaSet", "web-5d8f")` made by `("Deployment", "web")`.
+/// An object and its owner in kube-state-metrics: `("ReplicaSet", "web-5d8f")` of `("Deployment", "web")`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Made {
     pub namespace: String,
@@ -46,22 +44,22 @@ pub struct Made {
     pub owner: (String, String),
 }
 
-/// What kube-state-metrics tells of objects.
+/// Owners and OOM kills in kube-state-metrics.
 #[derive(Debug, Default)]
 pub struct Objects {
     pub made: Vec<Made>,
-    /// The namespaces in which something may have been killed for want of memory: the others need not be asked about.
+    /// The namespaces that may have OOM kills.
     pub killed: BTreeSet<String>,
 }
 
-/// For how long containers were seen.
+/// How long each container ran on each day.
 #[derive(Debug, Default)]
 pub struct Lives {
-    /// By the end of the day.
+    /// By container and end of the day.
     pub days: HashMap<ContainerRef, BTreeMap<i64, Life>>,
 }
 
-/// What a container was on one day.
+/// The life of a container on one day.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Life {
     pub seconds: u64,
@@ -79,7 +77,7 @@ impl Lives {
     }
 }
 
-/// How often a container could have run, and how often it had to wait for its CPU limit.
+/// The CFS periods of a container, and those in which it was throttled.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Throttling {
     pub periods: u64,
@@ -87,11 +85,6 @@ pub struct Throttling {
 }
 
 impl Reader {
-    /// Asks at once what the store calls things. Fails if it has neither CPU nor memory of any container.
-    pub async fn connect(http: Http, options: Options) -> Result<Arc<Self>, SourceError> {
-        Prometheus::new(http, options).probe().await
-    }
-
     pub fn knows(&self, resource: Resource) -> bool {
         match resource {
             Resource::Cpu => self.names.cpu.is_some(),
@@ -100,7 +93,7 @@ impl Reader {
         }
     }
 
-    /// Whether kube-state-metrics is in the store, without which it tells neither owners nor kills.
+    /// Returns true if the store has kube-state-metrics, and with it owners and OOM kills.
     pub fn knows_state(&self) -> bool {
         self.names.state.is_some()
     }
@@ -171,7 +164,7 @@ impl Reader {
         self.range(&question, window, &mut hand_over).await
     }
 
-    /// How often containers had to wait for their CPU limit, of those that have one.
+    /// Reads the throttling of containers with a CPU limit.
     pub async fn throttling(
         &self,
         namespaces: &[String],
@@ -194,7 +187,7 @@ impl Reader {
         Ok(found)
     }
 
-    /// What kube-state-metrics tells of the objects of these namespaces within a window.
+    /// Reads the owners and kills of these namespaces in a window from kube-state-metrics.
     pub async fn objects(&self, namespaces: &[String], window: Window) -> Result<Objects, SourceError> {
         let Some(state) = &self.names.state else { return Ok(Objects::default()) };
         let owners = [

@@ -9,7 +9,7 @@ use super::by_pod::texts;
 use super::{ContainerRef, Reader};
 use crate::SourceError;
 
-/// The percentiles that rules and reports ask for most are known exactly; what lies between two of them is interpolated.
+/// The percentiles that are read: those that rules and reports ask for most. Others are interpolated.
 const CPU: [u16; 13] = [0, 250, 500, 600, 700, 750, 800, 850, 900, 950, 980, 990, 1000];
 /// Memory is decided by its upper end.
 const BYTES: [u16; 8] = [0, 250, 500, 750, 900, 950, 990, 1000];
@@ -19,7 +19,7 @@ const BYTES: [u16; 8] = [0, 250, 500, 750, 900, 950, 990, 1000];
 pub struct Digest(pub Vec<(u16, u64)>);
 
 impl Reader {
-    /// True if steps are long enough to tell the percentiles apart by their seconds.
+    /// Returns true if a step has enough seconds for all percentiles.
     pub fn can_digest(&self) -> bool {
         self.step_seconds as usize > CPU.len()
     }
@@ -54,8 +54,8 @@ impl Reader {
 }
 
 impl Digest {
-    /// As amounts with the seconds for which they were used, of so many seconds in all. Between two percentiles amounts rise
-    /// in equal parts, and the highest of a part stands for it, so that each known percentile comes out as it is.
+    /// Spreads seconds over amounts. Between two percentiles amounts rise
+    /// in equal parts, each with its highest amount, so that the known percentiles do not change.
     pub fn spread(&self, seconds: u64, each: &mut dyn FnMut(u64, u64)) {
         const PARTS: u64 = 4;
         let mut told = 0;

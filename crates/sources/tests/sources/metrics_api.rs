@@ -2,11 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use headroom_fixtures::http::{FakeServer, Reply};
 use headroom_sources::diagnosis::Verdict;
-use headroom_sources::http::Http;
 use headroom_sources::metrics_api::{self, MetricsApi};
 use headroom_sources::{Source, SourceError};
 use headroom_usage::sample::{Resource, Window};
@@ -30,8 +28,8 @@ impl ApiServer {
             let path = target.split('?').next().unwrap();
             let (status, body) = match served.lock().unwrap().get(path) {
                 Some(Some(object)) => (200, object.to_string()),
-                Some(None) => (403, json!({"kind": "Status", "message": "forbidden"}).to_string()),
-                None => (404, json!({"kind": "Status", "message": "the server could not find it"}).to_string()),
+                Some(None) => status(403, "pods is forbidden: User \"eve\" cannot list resource \"pods\""),
+                None => status(404, "the server could not find it"),
             };
             let date = "Date: Sat, 21 Nov 2026 04:29:21 GMT\r\nConnection: close";
             let head = format!("HTTP/1.1 {status} Status\r\n{date}\r\nContent-Length: {}\r\n\r\n", body.len());
@@ -52,11 +50,15 @@ impl ApiServer {
         self.put(path, json!({"kind": "List", "metadata": {"resourceVersion": "7"}, "items": items}));
     }
 
-    fn http(&self) -> Http {
+    fn client(&self) -> kube::Client {
         let mut config = kube::Config::new(self.fake.url().parse().unwrap());
         config.root_cert = Some(Vec::new());
-        Http::api_server(kube::Client::try_from(config).unwrap(), Duration::from_secs(5))
+        kube::Client::try_from(config).unwrap()
     }
+}
+
+fn status(code: u16, message: &str) -> (u16, String) {
+    (code, json!({"kind": "Status", "code": code, "message": message}).to_string())
 }
 
 /// 2026-11-21T04:29:00Z.
@@ -93,7 +95,7 @@ async fn each_measurement_and_each_kill_is_reported_once() {
     server.list("/api/v1/namespaces", json!([{"metadata": {"name": "shop"}}]));
     server.list(PODS, json!([pod(json!({}))]));
     server.list(METRICS, measured("2026-11-21T04:28:50Z", "250m"));
-    let source = MetricsApi::new(server.http(), 60);
+    let source = MetricsApi::new(server.client(), 60);
     assert_eq!(source.now().await, Ok(NOW + 21));
     assert_eq!(source.namespaces(minute(0)).await.unwrap(), ["shop"]);
 
@@ -117,7 +119,7 @@ async fn each_measurement_and_each_kill_is_reported_once() {
     assert_eq!((second.kills[0].at, second.kills[0].memory), (NOW + 65, 64 << 20));
 
     // A restarted collector with the memory of the previous one reports nothing again; one without it does.
-    let heir = MetricsApi::new(server.http(), 60);
+    let heir = MetricsApi::new(server.client(), 60);
     heir.remember(&source.memory().unwrap());
     let second_read = look(&heir, minute(1)).await;
     assert_eq!((second_read.samples(), second_read.kills.len()), (0, 0));
@@ -149,7 +151,7 @@ async fn a_whole_cluster_is_read_in_two_calls_if_permitted() {
     }
     server.list("/api/v1/pods", json!(pods));
     server.list("/apis/metrics.k8s.io/v1beta1/pods", json!(metrics));
-    let source = MetricsApi::new(server.http(), 60);
+    let source = MetricsApi::new(server.client(), 60);
     let look = async |source: &MetricsApi, window: Window| {
         let mut read = Read::default();
         let whole = source.read_all(window, &mut |batch| read.take(batch)).await.unwrap();
@@ -159,7 +161,7 @@ async fn a_whole_cluster_is_read_in_two_calls_if_permitted() {
     assert_eq!(server.fake.asked.lock().unwrap().len(), 2);
     // Reported once, also to a collector that takes over.
     assert_eq!(look(&source, minute(1)).await, (true, 0));
-    let heir = MetricsApi::new(server.http(), 60);
+    let heir = MetricsApi::new(server.client(), 60);
     heir.remember(&source.memory().unwrap());
     assert_eq!(look(&heir, minute(1)).await, (true, 0));
     server.list("/api/v1/pods", json!([]));
@@ -174,7 +176,7 @@ async fn a_whole_cluster_is_read_in_two_calls_if_permitted() {
     server.list("/api/v1/namespaces", json!([{"metadata": {"name": "shop"}}]));
     server.list(PODS, json!([pod(json!({}))]));
     server.list(METRICS, measured("2026-11-21T04:28:50Z", "250m"));
-    let findings = metrics_api::diagnose(server.http(), NOW).await.unwrap();
+    let findings = metrics_api::diagnose(server.client(), NOW).await.unwrap();
     let reported: Vec<_> = findings[1..3].iter().map(|finding| (finding.verdict, finding.subject)).collect();
     assert_eq!(reported, [(Verdict::Doubtful, "permissions"), (Verdict::Good, "metrics API")]);
     server.forbid(PODS);
@@ -188,12 +190,12 @@ async fn a_whole_cluster_is_read_in_two_calls_if_permitted() {
 #[tokio::test]
 async fn a_missing_metrics_api_is_reported() {
     let server = ApiServer::start();
-    let source = MetricsApi::new(server.http(), 60);
+    let source = MetricsApi::new(server.client(), 60);
     let refused = source.read("shop", minute(0), &mut |_| {}).await;
-    let expected = "`the API server`: there is no metrics API: install metrics-server, or read from a metrics store";
+    let expected = "there is no metrics API: install metrics-server, or read from a metrics store";
     assert_eq!(refused, Err(SourceError::Permanent(expected.to_owned())));
     server.put("/version", json!({}));
     server.list("/api/v1/namespaces", json!([{"metadata": {"name": "shop"}}]));
-    let findings = metrics_api::diagnose(server.http(), NOW).await.unwrap();
+    let findings = metrics_api::diagnose(server.client(), NOW).await.unwrap();
     assert_eq!(findings.last().unwrap().verdict, Verdict::Bad);
 }

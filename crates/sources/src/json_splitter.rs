@@ -1,19 +1,18 @@
-//! Cuts a JSON answer into pieces as its bytes arrive, so that an answer of any size is read in the memory of its
-//! largest piece.
+//! A streaming splitter of JSON arrays: hands over the elements of a response as its bytes arrive, so that a response of any size
+//! is read in the memory of its largest element.
 //!
-//! A piece is an element of the one long array in the answer, or a whole document where several follow each other.
-//! This only finds where pieces start and end; what is in them, and whether it is valid, is for their reader. What is
-//! left around the pieces (the envelope) is kept and handed back at the end: an answer that was cut off in the middle
-//! leaves an envelope, or a piece, that does not end.
+//! An element is one of the long array in the response, or a whole document if several follow each other. The splitter only finds
+//! where elements start and end; their reader checks them. The rest of the response (the envelope) is returned at the end: a
+//! response that was cut off leaves an envelope, or an element, that does not end.
 
 use super::SourceError;
 
-/// A piece longer than this is refused: no honest answer has one, and memory must stay bounded.
-const LONGEST_PIECE: usize = 32 << 20;
+/// The maximum length of an element, which bounds memory.
+const MAX_ELEMENT_BYTES: usize = 32 << 20;
 
-/// What is long in the answer.
+/// The parts that a response is split into.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Shape {
+pub enum Split {
     /// The first array under this key, in an object this deep: `{"items":[…]}` is at depth 1,
     /// `{"data":{"result":[…]}}` at depth 2.
     ArrayAt(usize, &'static str),
@@ -21,37 +20,37 @@ pub enum Shape {
     Documents,
 }
 
-/// The cutter; see [`Pieces::feed`].
+/// Splits one response; see [`Splitter::feed`].
 #[derive(Debug)]
-pub struct Pieces {
-    shape: Shape,
-    /// How many objects and arrays are open.
+pub struct Splitter {
+    split: Split,
+    /// The number of objects and arrays that are open.
     depth: usize,
-    /// At which depth a piece starts; `None` while its array has not been met.
+    /// The depth of elements; `None` before the array.
     level: Option<usize>,
     in_string: bool,
     escaped: bool,
-    in_piece: bool,
-    /// The start of a piece whose end has not arrived.
+    in_element: bool,
+    /// The start of an element whose end has not arrived.
     started: Vec<u8>,
     envelope: Vec<u8>,
 }
 
-impl Pieces {
-    pub fn new(shape: Shape) -> Self {
+impl Splitter {
+    pub fn new(split: Split) -> Self {
         Self {
-            shape,
+            split,
             depth: 0,
-            level: (shape == Shape::Documents).then_some(0),
+            level: (split == Split::Documents).then_some(0),
             in_string: false,
             escaped: false,
-            in_piece: false,
+            in_element: false,
             started: Vec::new(),
             envelope: Vec::new(),
         }
     }
 
-    /// Takes the next bytes of the answer and hands over each piece that they complete.
+    /// Takes the next bytes of the response and hands over each element that they complete.
     pub fn feed(
         &mut self,
         bytes: &[u8],
@@ -67,7 +66,7 @@ impl Pieces {
                     b'"' => self.in_string = true,
                     b'{' | b'[' => {
                         if Some(self.depth) == self.level {
-                            self.in_piece = true;
+                            self.in_element = true;
                             from = at;
                         }
                         if self.opens_the_array(byte) {
@@ -77,7 +76,7 @@ impl Pieces {
                     }
                     b'}' | b']' => {
                         self.depth = self.depth.saturating_sub(1);
-                        if self.in_piece && Some(self.depth) == self.level {
+                        if self.in_element && Some(self.depth) == self.level {
                             self.complete(bytes.get(from..=at).unwrap_or_default(), each)?;
                             continue;
                         }
@@ -88,27 +87,27 @@ impl Pieces {
                     _ => {}
                 }
             }
-            let between_pieces = Some(self.depth) == self.level && !self.in_piece;
-            if !self.in_piece && !(between_pieces && (byte == b',' || byte.is_ascii_whitespace())) {
+            let between_elements = Some(self.depth) == self.level && !self.in_element;
+            if !self.in_element && !(between_elements && (byte == b',' || byte.is_ascii_whitespace())) {
                 self.envelope.push(byte);
             }
         }
-        if self.in_piece {
+        if self.in_element {
             self.started.extend_from_slice(bytes.get(from..).unwrap_or_default());
         }
         let held = self.started.len().max(self.envelope.len());
-        if held > LONGEST_PIECE {
+        if held > MAX_ELEMENT_BYTES {
             return Err(SourceError::Permanent(format!(
                 "a single part of the response is longer than {} MiB: this is not a metrics store's response",
-                LONGEST_PIECE >> 20
+                MAX_ELEMENT_BYTES >> 20
             )));
         }
         Ok(())
     }
 
-    /// What was around the pieces; an error if the answer ended inside one.
+    /// The response without its elements; an error if it ended inside one.
     pub fn finish(self) -> Result<Vec<u8>, SourceError> {
-        if self.in_piece {
+        if self.in_element {
             return Err(truncated());
         }
         Ok(self.envelope)
@@ -119,7 +118,7 @@ impl Pieces {
         last: &[u8],
         each: &mut dyn FnMut(&[u8]) -> Result<(), SourceError>,
     ) -> Result<(), SourceError> {
-        self.in_piece = false;
+        self.in_element = false;
         if self.started.is_empty() {
             return each(last);
         }
@@ -129,9 +128,9 @@ impl Pieces {
         done
     }
 
-    /// Whether the bracket after the envelope so far opens the long array.
+    /// Returns true if the bracket after the envelope so far opens the array.
     fn opens_the_array(&self, bracket: u8) -> bool {
-        let Shape::ArrayAt(depth, key) = self.shape else { return false };
+        let Split::ArrayAt(depth, key) = self.split else { return false };
         if self.level.is_some() || self.depth != depth || bracket != b'[' {
             return false;
         }
@@ -144,7 +143,7 @@ impl Pieces {
     }
 }
 
-/// The answer ended too early: the connection broke, so asking again may help.
+/// The response ended too early, because the connection broke. A retry may help.
 pub fn truncated() -> SourceError {
     SourceError::Temporary("the answer ends in the middle: the connection or the server broke off".to_owned())
 }
@@ -153,24 +152,24 @@ pub fn truncated() -> SourceError {
 mod tests {
     use super::*;
 
-    fn cut(shape: Shape, text: &str, chunk: usize) -> (Vec<String>, Result<String, SourceError>) {
+    fn cut(split: Split, text: &str, chunk: usize) -> (Vec<String>, Result<String, SourceError>) {
         let mut found = Vec::new();
-        let mut pieces = Pieces::new(shape);
+        let mut elements = Splitter::new(split);
         for bytes in text.as_bytes().chunks(chunk) {
-            pieces
-                .feed(bytes, &mut |piece| {
-                    found.push(String::from_utf8(piece.to_vec()).unwrap());
+            elements
+                .feed(bytes, &mut |element| {
+                    found.push(String::from_utf8(element.to_vec()).unwrap());
                     Ok(())
                 })
                 .unwrap();
         }
-        (found, pieces.finish().map(|envelope| String::from_utf8(envelope).unwrap()))
+        (found, elements.finish().map(|envelope| String::from_utf8(envelope).unwrap()))
     }
 
-    fn check(shape: Shape, text: &str, pieces: &[&str], envelope: &str) {
+    fn check(split: Split, text: &str, elements: &[&str], envelope: &str) {
         for chunk in 1..=text.len() {
-            let (found, left) = cut(shape, text, chunk);
-            assert_eq!(found, pieces, "in chunks of {chunk}");
+            let (found, left) = cut(split, text, chunk);
+            assert_eq!(found, elements, "in chunks of {chunk}");
             assert_eq!(left.unwrap(), envelope, "in chunks of {chunk}");
         }
     }
@@ -178,7 +177,7 @@ mod tests {
     #[test]
     fn elements_are_found_wherever_the_chunks_end() {
         check(
-            Shape::ArrayAt(2, "result"),
+            Split::ArrayAt(2, "result"),
             r#"{"status":"success","data":{"resultType":"matrix","result": [{"a":[1,"]"]} , {"b\\\"}":"\"{"}]},"warnings":["w"]}"#,
             &[r#"{"a":[1,"]"]}"#, r#"{"b\\\"}":"\"{"}"#],
             r#"{"status":"success","data":{"resultType":"matrix","result": []},"warnings":["w"]}"#,
@@ -189,13 +188,13 @@ mod tests {
     fn an_answer_without_the_array_is_all_envelope() {
         let text =
             r#"{"status":"error","errorType":"execution","error":"too many [samples]","x":{"result":{"y":[1]}}}"#;
-        check(Shape::ArrayAt(2, "result"), text, &[], text);
+        check(Split::ArrayAt(2, "result"), text, &[], text);
     }
 
     #[test]
     fn only_the_array_at_its_depth_is_long() {
         check(
-            Shape::ArrayAt(1, "items"),
+            Split::ArrayAt(1, "items"),
             r#"{"a":{"items":[{}]},"items":[{"items":[1]}]}"#,
             &[r#"{"items":[1]}"#],
             r#"{"a":{"items":[{}]},"items":[]}"#,
@@ -204,19 +203,19 @@ mod tests {
 
     #[test]
     fn documents_follow_each_other() {
-        check(Shape::Documents, "{\"a\":{}}\n{\"b\":[{}]}\n", &[r#"{"a":{}}"#, r#"{"b":[{}]}"#], "");
+        check(Split::Documents, "{\"a\":{}}\n{\"b\":[{}]}\n", &[r#"{"a":{}}"#, r#"{"b":[{}]}"#], "");
     }
 
     #[test]
     fn an_answer_cut_inside_an_element_is_an_error() {
-        let (found, left) = cut(Shape::ArrayAt(2, "result"), r#"{"data":{"result":[{"a":1},{"b":"#, 7);
+        let (found, left) = cut(Split::ArrayAt(2, "result"), r#"{"data":{"result":[{"a":1},{"b":"#, 7);
         assert_eq!(found, [r#"{"a":1}"#]);
         assert_eq!(left, Err(truncated()));
     }
 
     #[test]
     fn an_answer_cut_between_elements_leaves_an_envelope_without_end() {
-        let (_, left) = cut(Shape::ArrayAt(2, "result"), r#"{"data":{"result":[{"a":1},"#, 7);
+        let (_, left) = cut(Split::ArrayAt(2, "result"), r#"{"data":{"result":[{"a":1},"#, 7);
         assert_eq!(left.unwrap(), r#"{"data":{"result":["#);
     }
 }

@@ -1,5 +1,4 @@
-//! What a store says in words of its own. These may repeat what was sent to it in confidence, so they can be shown only
-//! without that.
+//! Texts of stores, such as errors. They may repeat the secrets that were sent, so they are shown only without them.
 
 use std::fmt;
 
@@ -9,29 +8,29 @@ use http::{HeaderMap, HeaderValue};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-/// As much of what was said is shown.
-const LONGEST_SHOWN: usize = 300;
-/// Stands for what was sent in confidence.
+/// The maximum length of a text that is shown.
+const MAX_SHOWN: usize = 300;
+/// Replaces secrets.
 const CONCEALED: &str = "***";
 
-/// A text of a store, which has no other way to people than [`Asked::shown`].
+/// A text of a store, which is shown only through [`Redactor::shown`].
 #[derive(Default, Deserialize)]
 #[serde(transparent)]
-pub struct Said(String);
+pub struct StoreText(String);
 
-impl<T: Into<String>> From<T> for Said {
+impl<T: Into<String>> From<T> for StoreText {
     fn from(text: T) -> Self {
         Self(text.into())
     }
 }
 
-impl fmt::Debug for Said {
+impl fmt::Debug for StoreText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(CONCEALED)
     }
 }
 
-impl Said {
+impl StoreText {
     pub fn contains(&self, words: &str) -> bool {
         self.0.contains(words)
     }
@@ -40,22 +39,22 @@ impl Said {
         serde_json::from_str(&self.0)
     }
 
-    /// The text where it is an answer, and nothing that is shown.
+    /// The text as data, which is not shown.
     pub fn into_data(self) -> String {
         self.0
     }
 }
 
-/// A store that was asked, and what it was sent in confidence.
+/// A store, and the secrets that it was sent.
 #[derive(Clone)]
-pub struct Asked {
-    /// How the store is called in messages.
+pub struct Redactor {
+    /// The name of the store in messages.
     pub store: String,
     sent: Vec<String>,
 }
 
-impl Asked {
-    /// With what a request's headers hold that is marked as sensitive, and what else it holds.
+impl Redactor {
+    /// Knows the sensitive headers of a request, and the other secrets in it.
     pub fn new(store: &str, headers: &HeaderMap, sent: &[String]) -> Self {
         let sensitive = headers.values().filter(|value| value.is_sensitive());
         let mut sent: Vec<String> = sensitive.flat_map(forms).chain(sent.iter().cloned()).collect();
@@ -65,15 +64,15 @@ impl Asked {
         Self { store: store.to_owned(), sent }
     }
 
-    /// The first line of what was said, not too long, without what was sent in confidence.
-    pub fn shown(&self, said: &Said) -> String {
+    /// The first line of a text, not too long, without secrets.
+    pub fn shown(&self, said: &StoreText) -> String {
         let concealed = self.sent.iter().fold(said.0.clone(), |text, secret| text.replace(secret, CONCEALED));
         let line = concealed.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
-        line.chars().take(LONGEST_SHOWN).collect()
+        line.chars().take(MAX_SHOWN).collect()
     }
 }
 
-/// A header's value, and what is in it behind a scheme: a token, or a user and a password.
+/// The forms of a secret in a header: its value, and the token, or user and password, after the scheme.
 fn forms(value: &HeaderValue) -> Vec<String> {
     let Ok(value) = value.to_str() else { return vec![String::from_utf8_lossy(value.as_bytes()).into_owned()] };
     let mut forms = vec![value.to_owned()];
@@ -105,8 +104,8 @@ mod tests {
         headers.insert("authorization", sensitive("Basic YW5uOnBhIlxzcw=="));
         headers.insert("x-api-key", sensitive("k3y"));
         headers.insert("x-scope-orgid", HeaderValue::from_static("shop"));
-        let asked = Asked::new("p", &headers, &["assertion".to_owned()]);
-        let check = |said: &str, shown: &str| assert_eq!(asked.shown(&said.into()), shown);
+        let redactor = Redactor::new("p", &headers, &["assertion".to_owned()]);
+        let check = |said: &str, shown: &str| assert_eq!(redactor.shown(&said.into()), shown);
         check("no org id: shop", "no org id: shop");
         check("\n bad header Authorization: Basic YW5uOnBhIlxzcw==\nb", "bad header Authorization: ***");
         check("bad base64 `YW5uOnBhIlxzcw==`", "bad base64 `***`");
@@ -114,7 +113,7 @@ mod tests {
         check("key k3y, assertion", "key ***, ***");
         // Cut where people stop to read, after that.
         check(&format!("{}k3y", "x".repeat(298)), &format!("{}**", "x".repeat(298)));
-        let read: Said = serde_json::from_str(r#""pa\u0022\\ss""#).unwrap();
-        assert_eq!(asked.shown(&read), "***");
+        let read: StoreText = serde_json::from_str(r#""pa\u0022\\ss""#).unwrap();
+        assert_eq!(redactor.shown(&read), "***");
     }
 }

@@ -1,0 +1,35 @@
+//! Options for reading a store with Prometheus' API.
+
+use super::names::Overrides;
+use super::selector::Matchers;
+use crate::http::Endpoint;
+
+/// Options for reading a store with Prometheus' API.
+#[derive(Clone)]
+pub struct Options {
+    pub endpoint: Endpoint,
+    pub names: Overrides,
+    /// Put into every selector, such as `cluster="prod"`, which is needed where several clusters share a store.
+    pub matchers: Matchers,
+    pub step_seconds: u32,
+    /// Read ephemeral storage too, where the store has it.
+    pub ephemeral_storage: bool,
+    /// Take an answer in which a part of the store did not take part. What it misses is missed for ever.
+    pub accept_partial: bool,
+    /// The moment that the store is asked about in the place of now, in unix seconds.
+    pub as_of: Option<i64>,
+}
+
+impl Options {
+    pub fn new(endpoint: Endpoint) -> Self {
+        Self {
+            endpoint,
+            names: Overrides::default(),
+            matchers: Matchers::default(),
+            step_seconds: 60,
+            ephemeral_storage: false,
+            accept_partial: false,
+            as_of: None,
+        }
+    }
+}
