@@ -165,7 +165,7 @@ fn estimates_are_those_of_the_design_and_of_the_retired_plugin() {
 #[test]
 fn the_demo_estimates_from_usage() {
     let story = fs::read_to_string(built::workspace_file("test_data/demo/story.yaml")).unwrap();
-    let scenes: Vec<Value> = serde_yaml::from_str(&story).unwrap();
+    let scenes: Vec<Value> = serde_saphyr::from_str(&story).unwrap();
     let (first, last) = (scenes.first().unwrap(), scenes.last().unwrap());
     assert_eq!((scenes.len(), &first["object"]), (6, &last["object"]));
     let files = last["cluster"].as_array().unwrap().iter().map(|file| built::workspace_file(file.as_str().unwrap()));
