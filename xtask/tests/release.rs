@@ -207,13 +207,13 @@ impl Registry {
         fs::write(&config, text).unwrap();
         let mut command = Command::new("docker-registry");
         let process = command.arg("serve").arg(config).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        for _ in 0..100 {
-            if std::net::TcpStream::connect(&host).is_ok() {
-                return Self { process, host, work };
-            }
+        let registry = Self { process, host, work };
+        let answers = (0..100).any(|_| {
             std::thread::sleep(Duration::from_millis(200));
-        }
-        panic!("the registry does not start");
+            std::net::TcpStream::connect(&registry.host).is_ok()
+        });
+        assert!(answers, "the registry does not start");
+        registry
     }
 
     fn skopeo(&self, arguments: &[&str]) -> String {
