@@ -5,17 +5,9 @@
 # toolchain builds it. Where it cannot (a machine with nothing but Debian's packages), Debian's rustc-web
 # builds the standard library from source; that compiler is set for this one command only, and builds in a
 # target directory of its own, so the workspace's toolchain and its caches stay as they are.
-#
-# `scripts/build-wasm.sh --names PATH` keeps the names of the functions, for `headroom-host bench PATH --hot ROW`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-names=
-if [ "${1:-}" = --names ]; then
-  names=-g
-  export CARGO_PROFILE_RELEASE_STRIP=none
-  shift
-fi
 output=${1:-policy.wasm}
 target=wasm32-wasip1
 target_dir=${CARGO_TARGET_DIR:-target}/wasm
@@ -52,7 +44,7 @@ fi
 built=$target_dir/$target/release/headroom-policy.wasm
 if command -v wasm-opt >/dev/null || apt_install binaryen; then
   wasm-opt -O3 --low-memory-unused --enable-simd --enable-bulk-memory --enable-sign-ext --enable-mutable-globals \
-    --enable-nontrapping-float-to-int --enable-multivalue --enable-reference-types $names "$built" -o "$output"
+    --enable-nontrapping-float-to-int --enable-multivalue --enable-reference-types "$built" -o "$output"
 else
   say "no wasm-opt: the module works, but is larger and slower than a release; install binaryen for it"
   cp "$built" "$output"

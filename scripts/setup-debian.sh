@@ -12,7 +12,8 @@ die() { say "$*"; exit 1; }
 need() { # PROGRAM PACKAGE...
   command -v "$1" >/dev/null && return
   shift
-  command -v apt-get >/dev/null && [ "$(id -u)" = 0 ] || die "not root on Debian: install $* yourself"
+  command -v apt-get >/dev/null && [ "$(id -u)" = 0 ] ||
+    die "this needs $*, which are installed as root on Debian only: install them yourself, or run \`make crate-tests\`"
   # One run at a time: tests ask for their tools at the same moment, and apt-get waits for no other.
   mkdir -p "$cache"
   exec {lock}>"$cache/apt.lock"

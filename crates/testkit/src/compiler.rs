@@ -10,9 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use wasmtime::{
-    Cache, Caller, Config, Engine, Extern, Instance, InstancePre, Linker, Module, Store, Trap, WasmBacktrace,
-};
+use wasmtime::{Cache, Caller, Config, Engine, Extern, Instance, InstancePre, Linker, Module, Store, Trap};
 
 use crate::protocol::{
     Answer, Exchange, GUEST_CALL, GuestCall, HostCall, NO_MEMORY, Random, STARTERS, Side, link_imports,
@@ -27,8 +25,6 @@ pub struct Measured {
     pub memory: usize,
     /// True if the guest was stopped because it had used all its fuel.
     pub out_of_fuel: bool,
-    /// Where it was stopped, the innermost function first. Empty if the module has no function names.
-    pub stopped_in: Vec<String>,
     /// Making the instance and running what it registers.
     pub start: Spent,
     /// The call itself.
@@ -102,16 +98,6 @@ impl Compiled {
 
     /// Makes the call in a fresh instance. Its host calls get the recorded answers, and must equal the recorded ones.
     pub fn measure(&self, call: &Arc<GuestCall>, exchanges: &Arc<[Exchange]>) -> Result<Measured, String> {
-        self.measure_some(u64::MAX, call, exchanges)
-    }
-
-    /// Like [`Self::measure`], but stops the guest when it has used `most_fuel`.
-    pub fn measure_some(
-        &self,
-        most_fuel: u64,
-        call: &Arc<GuestCall>,
-        exchanges: &Arc<[Exchange]>,
-    ) -> Result<Measured, String> {
         let (exchanges, mut next) = (Arc::clone(exchanges), 0);
         let answer = move |call: HostCall| {
             let exchange: &Exchange = exchanges.get(next).ok_or("no recorded exchange is left")?;
@@ -124,7 +110,7 @@ impl Compiled {
             }
             exchange.answer.clone()
         };
-        self.measure_within(most_fuel, call, Box::new(answer))
+        self.measure_within(u64::MAX, call, Box::new(answer))
     }
 
     /// Makes the call in a fresh instance, and stops it when it has used `most_fuel`.
@@ -147,11 +133,9 @@ impl Compiled {
         let evaluation = clock.lap();
         let fuel = if counts_fuel { most_fuel - store.get_fuel()? } else { 0 };
         let memory = instance.get_memory(&mut store, "memory").map_or(0, |memory| memory.data_size(&store));
-        let trap = returned.as_ref().err();
-        let out_of_fuel = trap.and_then(|trap| trap.downcast_ref()) == Some(&Trap::OutOfFuel);
-        let stopped_in = trap.and_then(|trap| trap.downcast_ref()).map(functions).unwrap_or_default();
+        let out_of_fuel = returned.as_ref().err().and_then(|trap| trap.downcast_ref()) == Some(&Trap::OutOfFuel);
         let response = store.into_data().response(returned.map_err(|trap| format!("{trap:#}")));
-        Ok(Measured { fuel, memory, out_of_fuel, stopped_in, start, evaluation, response })
+        Ok(Measured { fuel, memory, out_of_fuel, start, evaluation, response })
     }
 }
 
@@ -182,11 +166,6 @@ fn page_faults() -> u64 {
     // The name of the thread is in parentheses, and may contain anything; the faults are in the eighth field after it.
     let fields = stat.rsplit_once(") ").map_or("", |(_, fields)| fields);
     fields.split(' ').nth(7).and_then(|faults| faults.parse().ok()).unwrap_or_default()
-}
-
-fn functions(backtrace: &WasmBacktrace) -> Vec<String> {
-    let frames = backtrace.frames().iter();
-    frames.filter_map(|frame| frame.func_name()).map(|name| format!("{:#}", rustc_demangle::demangle(name))).collect()
 }
 
 /// Runs what the host runs in a fresh instance.

@@ -24,7 +24,3 @@ pub mod built;
 
 /// Host calls, and the sources of answers to them.
 pub use headroom_fixtures::{cluster, field_mask, host_call, session};
-
-/// Checks against Kubewarden's own SDK.
-#[cfg(feature = "compiler")]
-pub use kubewarden_policy_sdk;

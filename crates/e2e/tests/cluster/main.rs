@@ -14,9 +14,8 @@ mod chart_policies;
 mod guarded_namespace;
 mod objects;
 
-// Tests of the control plane and the webhook servers themselves.
+// A test of the control plane itself.
 mod harness_control_plane;
-mod harness_webhook;
 
 // Tests, by class and subject.
 mod admit_beside_in_tree_plugins;

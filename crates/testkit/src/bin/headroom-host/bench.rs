@@ -58,9 +58,6 @@ pub struct Arguments {
     /// Count fuel only, and fail when a budget is exceeded
     #[arg(long)]
     check: bool,
-    /// Show where this row spends its fuel instead; the wasm needs function names (`scripts/build-wasm.sh --names`)
-    #[arg(long, value_name = "ROW")]
-    hot: Option<String>,
 }
 
 pub fn bench(arguments: &Arguments) -> Result<(), String> {
@@ -77,18 +74,6 @@ pub fn bench(arguments: &Arguments) -> Result<(), String> {
 
     let settings: Value =
         serde_json::from_str(&arguments.settings_json).map_err(|error| format!("cannot read the settings: {error}"))?;
-    if let Some(name) = &arguments.hot {
-        let recorded = requests.into_iter().find(|(known, _)| known == name);
-        let case = match recorded {
-            Some((name, request)) => Some(Case::new(name, request, &settings, objects)?),
-            None => estimated_containers(name)
-                .map(|containers| estimated_case(&plain, &objects, &settings, containers, KNOWN, WARM))
-                .transpose()?,
-        };
-        return bench.print_hot_functions(
-            case.or_else(|| hostile::find(name)).ok_or_else(|| format!("no row is named `{name}`"))?,
-        );
-    }
     if let Some(path) = &arguments.against {
         let other = Bench::load(&read(path)?, &access, true)?;
         let mut cases = Vec::new();
@@ -200,13 +185,6 @@ fn run_histories(
         }
     }
     Ok(exceeded)
-}
-
-/// The number of containers in a row's name, such as `2 estimated containers, 100 images known`.
-fn estimated_containers(row: &str) -> Option<usize> {
-    let (containers, what) = row.split_once(" estimated container")?;
-    let is_warm = what.trim_start_matches('s').strip_prefix(", ") == Some(KNOWN);
-    containers.parse().ok().filter(|_| is_warm)
 }
 
 const WARM: State = State::Warm { images: 100, namespaces: 5 };

@@ -1,8 +1,6 @@
 //! One row of the bench: a request, its cluster, and the cost of evaluating it.
 
 use std::{
-    cmp::Reverse,
-    collections::HashMap,
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
@@ -149,35 +147,6 @@ impl Bench {
         let (cost, _) = self.measure(most_fuel, case).map_err(|error| format!("{}: {error}", case.name))?;
         print_row(&case.name, &cost);
         Ok(cost)
-    }
-
-    /// Prints where a case spends its fuel: the case is stopped at many points, and each function is counted when the
-    /// guest was stopped in it, or in a function that it called.
-    pub fn print_hot_functions(&self, case: Case) -> Result<(), String> {
-        const STOPS: u64 = 400;
-        const SHOWN: usize = 40;
-        let (cost, exchanges) = self.measure(u64::MAX, &case)?;
-        let (call, exchanges) = (guest_call(case.payload), Arc::from(exchanges));
-        let (mut own, mut with_callees) = (HashMap::new(), HashMap::new());
-        for stop in 1..STOPS {
-            let mut functions = self.fuel.measure_some(cost.fuel / STOPS * stop, &call, &exchanges)?.stopped_in;
-            if let Some(function) = functions.first() {
-                *own.entry(function.clone()).or_default() += 1_u64;
-            }
-            functions.sort();
-            functions.dedup();
-            functions.into_iter().for_each(|function| *with_callees.entry(function).or_default() += 1_u64);
-        }
-        println!("{}: {} fuel", case.name, cost.fuel);
-        for (heading, counts) in [("by itself", own), ("with what it calls", with_callees)] {
-            println!("\n{heading}:");
-            let mut counts: Vec<(String, u64)> = counts.into_iter().collect();
-            counts.sort_by_key(|(name, count)| (Reverse(*count), name.clone()));
-            for (name, count) in counts.into_iter().take(SHOWN) {
-                println!("{:>11} {name}", cost.fuel / STOPS * count);
-            }
-        }
-        Ok(())
     }
 
     fn measure(&self, most_fuel: u64, case: &Case) -> Result<(Cost, Vec<Exchange>), String> {

@@ -44,11 +44,6 @@ fn rows() -> impl Iterator<Item = (String, impl Fn() -> Case)> {
     })
 }
 
-/// The row with this name.
-pub fn find(name: &str) -> Option<Case> {
-    rows().find(|(known, _)| known == name).map(|(_, case)| case())
-}
-
 /// Runs all rows. Returns the exceeded budgets.
 pub fn run(bench: &Bench) -> Result<Vec<String>, String> {
     let mut exceeded = Vec::new();
