@@ -45,7 +45,7 @@ help:
 policy.wasm: $(SOURCES) scripts/build-wasm.sh scripts/wasm-toolchain.sh
 	@scripts/build-wasm.sh $@
 
-annotated-policy.wasm: policy.wasm policy-metadata.yaml $(wildcard README.md) | host
+annotated-policy.wasm: policy.wasm policy-metadata.yaml $(wildcard README.md) | $(if $(filter $(HOST),$(KWCTL)),host)
 	$(KWCTL) annotate -m policy-metadata.yaml $(patsubst %,-u %,$(wildcard README.md)) -o $@ policy.wasm
 
 # Phony, because cargo tracks changes itself. `--workspace` enables the same features as for the tests, so that wasmtime
@@ -54,10 +54,14 @@ annotated-policy.wasm: policy.wasm policy-metadata.yaml $(wildcard README.md) | 
 host:
 	$(CARGO) build --locked --workspace --bin headroom-host
 
-# What checks and the page need besides.
-.PHONY: tools
-tools:
-	$(CARGO) build --locked --workspace --bin xtask --bin kubectl-headroom --bin headroom-controller --bin headroom-playground-examples
+# The programs that checks and the page need besides, each for itself.
+.PHONY: xtask kubectl-headroom-debug headroom-controller-debug playground-examples
+xtask:
+	$(CARGO) build --locked --workspace --bin xtask
+kubectl-headroom-debug headroom-controller-debug: %-debug:
+	$(CARGO) build --locked --workspace --bin $*
+playground-examples:
+	$(CARGO) build --locked --workspace --bin headroom-playground-examples
 
 # A new version needs CREATED_AT, a time in RFC 3339.
 artifacthub-pkg.yml: policy-metadata.yaml questions-ui.yml | host
@@ -113,7 +117,7 @@ e2e-tests: annotated-policy.wasm
 PAGE := $(abspath $(TARGET)/page)
 
 .PHONY: page
-page: tools
+page: xtask playground-examples
 	scripts/build-playground.sh $(PAGE)/site
 
 # The plugin with the embedded page, for `kubectl headroom ui`.
@@ -123,21 +127,21 @@ kubectl-headroom: page
 
 # Tests the page in Debian's Chromium, which is installed if missing. Screenshots are stored next to the site.
 .PHONY: test-page
-test-page: page
+test-page: page kubectl-headroom-debug
 	scripts/setup-debian.sh chromium
 	$(TARGET)/debug/headroom-playground-examples --outcomes . >$(PAGE)/outcomes.json
 	cd playground/site && PAGE=$(PAGE)/site OUTCOMES=$(PAGE)/outcomes.json SHOTS=$(PAGE)/screenshots PICTURES=$(abspath $(PICTURES)) PLUGIN=$(abspath $(TARGET))/debug/kubectl-headroom timeout 900 node --test test/page.test.mjs
 
 # Tests of deployment and release, without publishing anything.
 .PHONY: test-deploy
-test-deploy: annotated-policy.wasm host tools
+test-deploy: annotated-policy.wasm host xtask headroom-controller-debug
 	$(XTASK) check chart $(HOST) annotated-policy.wasm $(TARGET)/debug/headroom-controller
 	$(XTASK) check workflows
 	$(CARGO) test --locked --workspace --test release -- --ignored
 
 # The chart with default values, and the ledger alone, for `kubectl apply` and kustomize.
 .PHONY: manifests
-manifests: tools
+manifests: xtask
 	$(XTASK) release manifests $(TARGET)/manifests
 
 # The image of the controller, for this machine's architecture or PLATFORM=linux-arm64 or linux-amd64. `push` uploads the
@@ -146,7 +150,7 @@ manifests: tools
 PLATFORM ?= $(if $(filter aarch64,$(shell uname -m)),linux-arm64,linux-amd64)
 RUST_TARGET = $(if $(filter linux-arm64,$(PLATFORM)),aarch64,x86_64)-unknown-linux-gnu
 .PHONY: image
-image: page tools
+image: page xtask
 	scripts/setup-debian.sh buildah
 	rm -rf $(TARGET)/image
 	scripts/release.sh image $(TARGET)/image "$(PLATFORM)=$$(HEADROOM_PAGE=$(PAGE)/site scripts/release.sh build headroom-controller $(RUST_TARGET))"
@@ -161,7 +165,7 @@ push: registry-is-named annotated-policy.wasm image
 
 # Checks of the documentation that the Rust tests do not make; `docs` builds the book.
 .PHONY: test-docs
-test-docs: annotated-policy.wasm host tools
+test-docs: annotated-policy.wasm host xtask
 	$(XTASK) check docs $(HOST) annotated-policy.wasm
 
 .PHONY: docs

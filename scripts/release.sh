@@ -160,7 +160,7 @@ tag() {
 # The branch has nothing else and keeps its history; the work tree is left alone. Links of the README lead from elsewhere to
 # the files of this release.
 artifacthub() {
-  local commit=${1:-HEAD} url version readme tree parent name='[A-Za-z][A-Za-z0-9_./-]*'
+  local commit=${1:-HEAD} url version readme tree parent name='[A-Za-z.][A-Za-z0-9_./-]*'
   export GIT_INDEX_FILE=$work/index
   url=$(xtask release identity URL)
   version=$(git show "$commit:artifacthub-pkg.yml" | sed -n 's/^version: //p')

@@ -11,8 +11,13 @@ if (!folder) throw new Error("usage: node build.mjs FOLDER");
 rmSync(folder, { recursive: true, force: true });
 mkdirSync(folder, { recursive: true });
 
+const metadata = readFileSync("../../policy-metadata.yaml", "utf8");
+/** A string of JavaScript with an annotation of the policy's metadata. */
+const annotation = (name) => JSON.stringify(new RegExp(`^  ${name}: (.+)$`, "m").exec(metadata)[1]);
+
 const common = {
   outdir: folder,
+  define: { DOCS: annotation("dev.headroom.documentation"), CODE: annotation("io.kubewarden.policy.url") },
   bundle: true,
   format: "esm",
   target: ["chrome123", "firefox121", "safari17.5"],

@@ -35,7 +35,6 @@ const VERSIONS: &[(&str, &str)] = &[
     ("deploy/krew/headroom.yaml", r"(?m)^  version: v(\S+)$"),
     ("docs/src/tasks/deploy-the-policies.md", r"(?m)^  module: registry://\S+:v(\S+)$"),
     ("docs/src/tasks/check-in-ci.md", r"(?m)(?:headroom@|rev: )v(\S+)$"),
-    ("docs/src/tasks/collect-usage.md", r"releases/download/v([^/\s]+)/"),
 ];
 
 fn check_version(tag: Option<&str>) -> Result<String> {
@@ -106,10 +105,9 @@ pub fn identity(name: &str) -> Result<String> {
     identities()?.remove(name).with_context(|| format!("{name} is none of the names of an identity"))
 }
 
-/// Texts that repeat the identity, wherever it stands in documentation, deployment and GitHub's files.
+/// Texts that repeat the identity in deployment and GitHub's files. Documentation refers to files.
 const REPEATED: &[(&str, &str)] = &[
     (r"github\.com/([\w-]+)/headroom\b", "OWNER"),
-    (r"--repo ([\w-]+)/headroom\b", "OWNER"),
     (r"(?m)^repository=([\w-]+)/headroom$", "OWNER"),
     (r"@([\w-]+)/maintainers\b", "OWNER"),
     (r"repository: ([\w-]+)/(?:policies/headroom|headroom-controller)\b", "OWNER"),
@@ -118,7 +116,6 @@ const REPEATED: &[(&str, &str)] = &[
     (r"(?m)^    registry: (\S+)$", "REGISTRY"),
     (r"(?m)^  - name: (.+)\n    email: ", "AUTHORS"),
     (r"(?m)^    email: (\S+)$", "EMAIL"),
-    (r"<mailto:([^>]+)>", "EMAIL"),
 ];
 
 fn check_identity() -> Result<()> {
@@ -131,6 +128,10 @@ fn check_identity() -> Result<()> {
     let texts: Vec<(&str, String)> =
         files.lines().filter(is_searched).map(|file| Ok((file, read(file)?))).collect::<Result<_>>()?;
     let mut faults = Faults::default();
+    let prose = texts.iter().filter(|(file, _)| !file.starts_with("deploy/") && file.ends_with(".md"));
+    for (file, _) in prose.filter(|(_, text)| text.contains(&known["OWNER"])) {
+        faults.check(false, || format!("{file} says {}: refer to {METADATA}, or to a file", known["OWNER"]));
+    }
     for (pattern, name) in REPEATED {
         let (pattern, wanted, mut count) = (Regex::new(pattern)?, &known[name], 0);
         for (file, text) in &texts {

@@ -37,7 +37,6 @@ const NOUN_CLAUSES: &[&str] = &[
     "crates/core/",
     "crates/dryrun/",
     "crates/e2e/tests/cluster/ledger",
-    "crates/testkit/src/bin/headroom-host/demo.rs",
     "crates/fixtures/",
     "crates/kube/",
     "crates/objects/",
@@ -48,7 +47,7 @@ const NOUN_CLAUSES: &[&str] = &[
     "crates/tenant-quota/",
     "crates/usage-profile/",
     "crates/usage/",
-    "fuzz/",
+    "tests/fuzz/",
     "playground/engine/",
     "tests/",
 ];
@@ -88,6 +87,14 @@ pub fn check() -> Result<()> {
     }
     for file in files.iter().filter(|file| file.ends_with("Cargo.toml")) {
         faults.0.extend(layers(&read("ARCHITECTURE.md")?)?.forbidden(file, &read(file)?));
+    }
+    let path = Regex::new(r"`((?:crates|deploy|docs|playground|scripts|test_data|tests|xtask)/[\w./-]+)`")?;
+    let ignored = read(".gitignore")?;
+    for file in files.iter().filter(|file| file.ends_with(".md")) {
+        for path in path.captures_iter(&read(file)?).map(|found| found[1].trim_end_matches('/').to_owned()) {
+            let is_made = ignored.lines().any(|line| line == format!("/{path}"));
+            faults.check(is_made || Path::new(&path).exists(), || format!("{file}: `{path}` is not there"));
+        }
     }
     let link = Regex::new(r"\]\(([^)\s#:]+)(?:#[^)\s]*)?\)")?;
     for file in files.iter().filter(|file| file.ends_with(".md") && !file.starts_with("docs/src")) {

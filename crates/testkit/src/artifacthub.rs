@@ -107,7 +107,7 @@ pub fn package(metadata: &Metadata, created_at: &str, questions: &str) -> Result
         maintainers: vec![Named { name: maintainer, rest: Mail { email } }],
         provider: Provider { name: "kubewarden" },
         recommendations: vec![Link {
-            url: "https://artifacthub.io/packages/helm/kubewarden/kubewarden-controller".to_owned(),
+            url: "https://artifacthub.io/packages/helm/kubewarden/admission-controller".to_owned(),
         }],
         annotations,
     };

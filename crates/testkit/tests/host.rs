@@ -1,6 +1,6 @@
 //! The host with the wasm of this workspace: it behaves like Kubewarden.
 
-use std::{collections::BTreeSet, fs, path::PathBuf, sync::Arc};
+use std::{collections::BTreeSet, fs, path::PathBuf, process::Command, sync::Arc};
 
 use headroom_testkit::{
     access::Access,
@@ -59,6 +59,18 @@ fn the_interpreter_answers_as_the_compiler_does() {
     for settings in [json!({}), json!({"rool": "mutate"})] {
         assert_eq!(interpreted.validate_settings(&settings), compiled.validate_settings(&settings));
     }
+}
+
+#[test]
+fn the_demo_fits_80_columns_and_readme_shows_what_it_prints() {
+    let mut demo = Command::new(env!("CARGO_BIN_EXE_headroom-host"));
+    let answer = demo.arg("demo").current_dir(workspace_file("")).output().unwrap();
+    let shown = String::from_utf8(answer.stdout).unwrap();
+    assert!(answer.status.success() && shown.matches(" of 6: ").count() == 6, "{shown}");
+    assert!(shown.lines().all(|line| line.chars().count() <= 80 && !line.contains('\u{1b}')), "{shown}");
+    let readme = fs::read_to_string(workspace_file("README.md")).unwrap();
+    let block = readme.split("<!-- demo -->\n```text\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+    assert!(shown.contains(block), "{block}\n\n{shown}");
 }
 
 #[test]

@@ -12,8 +12,9 @@ import { Counters, Results } from "./verdicts.js";
 import { TrialCounters, TrialResults } from "./whatif.js";
 import { Workloads } from "./workloads.js";
 
-const DOCS = "https://headroom-dev.github.io/headroom/book/";
-const CODE = "https://github.com/headroom-dev/headroom";
+// From policy-metadata.yaml (build.mjs).
+declare const DOCS: string;
+declare const CODE: string;
 
 export function Page({ app }: { app: App }) {
   return (

@@ -18,7 +18,7 @@ const WIDTH: usize = 80;
 /// The column in which the reasons of a diff begin.
 const REASONS: usize = 30;
 const NEXT: &str = "\
-Go on with the kubectl plugin, which answers the same before anything is applied:
+The kubectl plugin answers the same before anything is applied:
 
   make kubectl-headroom
   target/native/kubectl-headroom check -f docs/examples/shop/app \\
