@@ -88,12 +88,14 @@ pub fn check() -> Result<()> {
     for file in files.iter().filter(|file| file.ends_with("Cargo.toml")) {
         faults.0.extend(layers(&read("ARCHITECTURE.md")?)?.forbidden(file, &read(file)?));
     }
+    faults.0.extend(listed_out_of_order(&read("ARCHITECTURE.md")?, &read("crates/core/src/lib.rs")?)?);
     let path = Regex::new(r"`((?:crates|deploy|docs|playground|scripts|test_data|tests|xtask)/[\w./-]+)`")?;
     let ignored = read(".gitignore")?;
     for file in files.iter().filter(|file| file.ends_with(".md")) {
         for path in path.captures_iter(&read(file)?).map(|found| found[1].trim_end_matches('/').to_owned()) {
             let is_made = ignored.lines().any(|line| line == format!("/{path}"));
-            faults.check(is_made || Path::new(&path).exists(), || format!("{file}: `{path}` is not there"));
+            let is_there = Path::new(&path).exists() || Path::new(file).with_file_name(&path).exists();
+            faults.check(is_made || is_there, || format!("{file}: `{path}` is not there"));
         }
     }
     let link = Regex::new(r"\]\(([^)\s#:]+)(?:#[^)\s]*)?\)")?;
@@ -105,6 +107,20 @@ pub fn check() -> Result<()> {
         }
     }
     faults.end(&format!("tidy: {} files are in order", files.len()))
+}
+
+/// Compares the modules that a table of ARCHITECTURE.md lists with those of the core, in order.
+fn listed_out_of_order(architecture: &str, lib: &str) -> Result<Option<String>> {
+    let table =
+        architecture.split("\n## The modules of the core").nth(1).context("a section with the core's modules")?;
+    let rows = table.split("\n## ").next().into_iter().flat_map(str::lines).filter(|line| line.starts_with("| `"));
+    let listed: Vec<&str> =
+        rows.filter_map(|row| row.split('|').nth(1)).flat_map(|names| names.split('`').skip(1).step_by(2)).collect();
+    let declared = Regex::new(r"(?m)^(?:pub )?mod (\w+);")?;
+    let declared = declared.captures_iter(lib).map(|found| found.extract::<1>().1[0]);
+    let declared: Vec<&str> = declared.filter(|name| !name.ends_with("_test")).collect();
+    Ok((listed != declared)
+        .then(|| format!("ARCHITECTURE.md: list the core's modules in the order of lib.rs: {declared:?}")))
 }
 
 /// The path without `..`.

@@ -68,7 +68,7 @@ pub fn demo(arguments: &Arguments) -> Result<(), String> {
     Ok(())
 }
 
-/// What was applied with what was changed, the verdict, and the warnings as kubectl prints them.
+/// Shows the object with the changes, the verdict, and the warnings.
 fn answer(object: &Value, response: &AdmissionResponse, color: Color) -> Result<String, String> {
     let field = |path: &str| object.pointer(path).and_then(Value::as_str).unwrap_or_default();
     let mut text =
@@ -133,7 +133,7 @@ fn plain(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// Why the policy set each value, by the path of its line, from the annotation that it wrote.
+/// Reads the reason of each value from the annotation that the policy wrote, by the path of its line.
 fn reasons(patched: &Value) -> HashMap<String, String> {
     let annotation = patched.pointer("/metadata/annotations/headroom.dev~1resources").and_then(Value::as_str);
     let containers: HashMap<String, HashMap<String, String>> =
