@@ -35,7 +35,6 @@ help:
 	@echo "make bench              fuel, time, page faults and size, AGAINST=other.wasm: beside another module;  make budgets: only the budgets"
 	@echo "make test-yaml          our YAML reader beside a real kubectl over random snippets"
 	@echo "make fuzz               coverage-guided random inputs, FUZZ_SECONDS=60 in total"
-	@echo "make bench-collect      cost of collecting a month of usage from files"
 	@echo "make bench-recommend    cost and quality of recommendations for 600 workloads with a real Prometheus"
 	@echo "make bench-estimates    accuracy of estimates on recorded usage: TRACES=folder"
 	@echo "make bench-ledger       latency and CPU of the ledger at a real API server, beside the in-tree plugin"
@@ -94,9 +93,9 @@ crate-tests: policy.wasm
 # The benches at a small size: they check what they measure, and have to run when somebody asks for figures.
 .PHONY: test-benches
 test-benches: test-servers
-	HEADROOM_BENCH_DAYS=1 HEADROOM_BENCH_CONTAINERS=100 HEADROOM_BENCH_WORKLOADS=20 \
+	HEADROOM_BENCH_DAYS=1 HEADROOM_BENCH_WORKLOADS=20 \
 	  HEADROOM_SIZING_NODES=1,2 \
-	  $(CARGO) bench --locked --workspace --profile dev --bench collect --bench prometheus --bench recommend --bench sizing
+	  $(CARGO) bench --locked --workspace --profile dev --bench recommend --bench sizing
 
 # Prometheus, InfluxDB and VictoriaMetrics, which tests start on loopback.
 .PHONY: test-servers
@@ -200,12 +199,6 @@ test-yaml:
 .PHONY: fuzz
 fuzz:
 	scripts/fuzz.sh $(TARGETS)
-
-# A month of 1,000 containers needs 4 GB in the folder for temporary files; HEADROOM_BENCH_DAYS=3 needs a tenth.
-.PHONY: bench-collect
-bench-collect:
-	cargo bench --locked --profile native --package headroom-cli --bench collect
-	cargo bench --locked --profile native --package headroom-cli --bench prometheus
 
 # 1,000 workloads with 14 days need 5 GB in the folder for temporary files; HEADROOM_BENCH_WORKLOADS=100 needs a tenth.
 .PHONY: bench-recommend
