@@ -455,7 +455,7 @@ fn check_everything(objects: &Objects, faults: &mut Faults) -> Result<()> {
     faults.equal("the PrometheusRule", &at(objects, "PrometheusRule", "headroom", "headroom")["spec"], &alerts);
     let pod = &at(objects, "Deployment", "headroom", "headroom-collector")["spec"]["template"]["spec"];
     let collector = &pod["containers"][0];
-    for argument in ["--min-namespaces=5", "--pool-from=shop,team-*"] {
+    for argument in ["--pool-min-namespaces=5", "--pool-namespaces=shop,team-*"] {
         faults
             .check(items(&collector["args"]).contains(&json!(argument)), || format!("the collector lacks {argument}"));
     }

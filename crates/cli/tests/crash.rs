@@ -120,7 +120,7 @@ fn two_collectors_killed_while_they_publish() {
         Command::new(env!("CARGO_BIN_EXE_headroom-controller"))
             .args([
                 "collect",
-                "--refresh",
+                "--rewrite-interval",
                 "1s",
                 "--lease",
                 "2s",

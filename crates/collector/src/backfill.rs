@@ -1,19 +1,20 @@
-//! Reads sources that answer by time.
+//! Reads a source, window by window.
 //!
 //! ```text
-//! planned ── window ──> namespaces of it ──> owed pieces ── read, each alone ──> gathered ── settle ──> store
+//! plan a window ──> its namespaces ──> owed pieces ── read one by one ──> gathered ── settle ──> store
 //! ```
-//! A window is planned once: its namespaces are noted as owed and the mark moves on, in one transaction. Owed pieces
-//! are read side by side, in spans the source can bear, and each is settled in a transaction of its own. What cannot
-//! be read stays owed for the next run, and holds up no other namespace. So whatever happens, every sample is added
-//! exactly once.
+//! A window is planned once: one transaction notes its namespaces as owed and advances the planned time. Owed pieces are read
+//! concurrently, in queries of a length that the source answers, and each result is settled in a transaction of its own. A
+//! namespace that cannot be read stays owed for the next run and delays no other namespace. So every sample is added exactly
+//! once, whenever the collector is killed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
+use std::convert::Infallible;
 
-use futures::stream::{self, StreamExt};
 use headroom_kube::clock;
 use headroom_report::progress::Progress;
 use headroom_sources::cluster_id::ClusterId;
+use headroom_sources::paced::{read_all, within};
 use headroom_sources::{Source, SourceError};
 use headroom_usage::DAY;
 use headroom_usage::accuracy::Estimates;
@@ -29,7 +30,7 @@ use crate::store::{Piece, Store, StoreError};
 pub struct Run<'a> {
     pub source: &'a dyn Source,
     pub store: &'a Store,
-    /// What usage is held against.
+    /// Estimates to compare with usage.
     pub estimates: &'a Estimates,
     pub pace: &'a Pace,
     pub metrics: &'a Metrics,
@@ -37,19 +38,19 @@ pub struct Run<'a> {
     pub stop: &'a CancellationToken,
 }
 
-/// How a run ended, if it did not fail altogether.
+/// The result of a run that did not fail everywhere.
 #[derive(Debug, Default)]
 pub struct Outcome {
-    /// How many pieces were read to the end.
+    /// The number of pieces that were read to the end.
     pub read: u64,
-    /// Namespaces that could not be read to the end, and why. What is missing of them is owed.
+    /// Namespaces that could not be read to the end, with the error. The rest of their usage is owed.
     pub unread: BTreeMap<String, SourceError>,
-    /// The run was asked to stop before it was done.
+    /// True if the run was stopped before its end.
     pub stopped: bool,
 }
 
 impl Outcome {
-    /// A run that failed everywhere failed. Its profiles would look fresh and say nothing new.
+    /// Fails if nothing was read, because the profiles would look fresh and contain nothing new.
     fn unless_nothing_was_read(self) -> Result<Self, RunError> {
         match self.unread.values().next() {
             Some(error) if self.read == 0 && !self.stopped => Err(error.clone().into()),
@@ -58,7 +59,7 @@ impl Outcome {
     }
 }
 
-/// Why a run could not go on.
+/// An error that ends a run.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     #[error(transparent)]
@@ -67,25 +68,18 @@ pub enum RunError {
     Store(#[from] StoreError),
 }
 
-/// What became of a piece.
-enum Reading {
-    Done,
-    Unread(SourceError),
-    Stopped,
-}
-
 impl Run<'_> {
-    /// Which cluster the source is of; none if stopped.
+    /// The cluster of the source; none if stopped.
     pub async fn cluster(&self) -> Result<Option<ClusterId>, RunError> {
         Ok(self.asked(|| self.source.cluster()).await?)
     }
 
-    /// Reads everything that is owed or new.
+    /// Reads all owed and all new usage.
     pub async fn catch_up(&self) -> Result<Outcome, RunError> {
         let mut outcome = Outcome::default();
-        let span = Span::new(self.step(), self.pace.window);
+        let span = Span::new(self.step(), self.pace.max_query_range);
         let Some(now) = self.asked(|| self.source.now()).await? else { return Ok(stopped(outcome)) };
-        let end = (now - self.pace.lag).div_euclid(self.step()) * self.step();
+        let end = (now - self.pace.sample_delay).div_euclid(self.step()) * self.step();
         let oldest = (end - i64::from(self.pace.days) * DAY).div_euclid(DAY) * DAY;
         let mut from = self.store.planned()?.unwrap_or(oldest).max(oldest);
         let owed = self.store.owed()?;
@@ -95,7 +89,7 @@ impl Run<'_> {
 
         self.work_off(&span, &mut outcome).await?;
         while from < end && !outcome.stopped {
-            // Windows end at multiples of their length, so that a run's windows are the same whenever it starts.
+            // Windows end at multiples of their length, so that they are the same whenever a run starts.
             let window = Window { from, to: end.min((from.div_euclid(span.longest()) + 1) * span.longest()) };
             let Some(namespaces) = self.asked(|| self.source.namespaces(window)).await? else {
                 return Ok(stopped(outcome));
@@ -112,8 +106,8 @@ impl Run<'_> {
         outcome.unless_nothing_was_read()
     }
 
-    /// Looks at the present state once, for a source that knows no other. What was seen of all namespaces is one
-    /// commit, so a kill loses this step or nothing, and counts nothing twice.
+    /// Reads present usage once, from a source without a past. The usage of all namespaces is one commit, so a kill loses this
+    /// step or nothing, and counts nothing twice.
     pub async fn look(&self) -> Result<Outcome, RunError> {
         let mut outcome = Outcome::default();
         let Some(now) = self.asked(|| self.source.now()).await? else { return Ok(stopped(outcome)) };
@@ -122,7 +116,7 @@ impl Run<'_> {
         if self.store.planned()?.is_some_and(|planned| planned > from) {
             return Ok(outcome);
         }
-        // Not only after a restart: what could not be stored has not been reported.
+        // Not only after a restart: a commit may have failed since.
         if let Some(memory) = self.store.memory()? {
             self.source.remember(&memory);
         }
@@ -148,14 +142,14 @@ impl Run<'_> {
         Ok(outcome)
     }
 
-    /// Looks at the whole cluster in a few calls, where the source can and may.
+    /// Reads the present usage of the whole cluster in a few requests, if the source offers that and permits it.
     async fn look_at_all(&self, window: Window) -> Option<Gathered> {
         let mut seen = Gathered::default();
         let mut sink = |batch| {
             seen.compare(&batch, window, self.estimates);
             seen.take(batch, window);
         };
-        let read = self.patiently(self.source.read_all(window, &mut sink)).await;
+        let read = within(self.pace.timeout, self.source.read_all(window, &mut sink)).await;
         self.metrics.alive(clock::now());
         match read {
             Ok(true) => {
@@ -165,107 +159,85 @@ impl Run<'_> {
             Ok(false) => None,
             Err(error) => {
                 self.metrics.read(Some(&error));
-                tracing::warn!(%error, "looking at each namespace by itself");
+                tracing::warn!(%error, "reading each namespace separately");
                 None
             }
         }
     }
 
-    /// Looks at these namespaces, several at a time.
+    /// Reads the present usage of these namespaces.
     async fn look_at(&self, namespaces: Vec<String>, window: Window, outcome: &mut Outcome) -> Gathered {
         let mut seen = Gathered::default();
-        let mut readings = stream::iter(namespaces)
-            .map(|namespace| async move {
-                let read = tokio::select! {
-                    read = self.read_once(&namespace, window) => Some(read),
-                    () = self.stop.cancelled() => None,
-                };
-                (namespace, read)
-            })
-            .buffer_unordered(self.pace.concurrency.max(1));
-        while let Some((namespace, read)) = readings.next().await {
+        let read = async |namespace: String| {
+            let read = self.read_once(&namespace, window).await;
+            (namespace, read)
+        };
+        let take = |_: &mut _, namespace: String, read| {
             match read {
-                Some(Ok(gathered)) => {
+                Ok(gathered) => {
                     outcome.read += 1;
                     seen.absorb(gathered);
                 }
-                Some(Err(error)) => self.note_unread(&namespace, error, outcome),
-                None => {}
+                Err(error) => note_unread(&namespace, error, outcome),
             }
-        }
+            Ok::<_, Infallible>(())
+        };
+        let Ok(_) = read_all(namespaces.into(), self.pace.concurrency, self.stop, read, take).await;
         seen
     }
 
-    /// Reads all owed pieces but those of namespaces that already failed in this run.
+    /// Reads all owed pieces but those of namespaces that already failed in this run, span by span. Each span is settled in a
+    /// transaction of its own.
     async fn work_off(&self, span: &Span, outcome: &mut Outcome) -> Result<(), RunError> {
-        let mut pieces = self.store.owed()?;
+        let mut pieces = VecDeque::from(self.store.owed()?);
         pieces.retain(|piece| !outcome.unread.contains_key(&piece.namespace));
-        let mut readings = stream::iter(pieces)
-            .map(|piece| async move {
-                let reading = self.read_piece(piece.clone(), span).await;
-                (piece.namespace, reading)
-            })
-            .buffer_unordered(self.pace.concurrency.max(1));
-        while let Some((namespace, reading)) = readings.next().await {
-            match reading? {
-                Reading::Done => outcome.read += 1,
-                Reading::Unread(error) => self.note_unread(&namespace, error, outcome),
-                Reading::Stopped => outcome.stopped = true,
-            }
-        }
-        Ok(())
-    }
-
-    /// Reads a piece span by span, settling each.
-    async fn read_piece(&self, mut piece: Piece, span: &Span) -> Result<Reading, StoreError> {
-        let mut failures = 0;
-        while piece.window.from < piece.window.to {
-            if self.stop.is_cancelled() {
-                return Ok(Reading::Stopped);
-            }
-            let window =
-                Window { from: piece.window.from, to: piece.window.to.min(piece.window.from + span.seconds()) };
-            let read = tokio::select! {
-                read = self.read_once(&piece.namespace, window) => read,
-                () = self.stop.cancelled() => return Ok(Reading::Stopped),
+        let read = async |piece: Piece| {
+            let window = span.first(piece.window);
+            // The source cannot be asked for less than a step.
+            let may_pass = |error: &SourceError| match error {
+                SourceError::Overloaded(_) => window.seconds() <= self.step(),
+                error => !error.is_permanent(),
             };
+            let read = self.pace.retry.run(may_pass, || self.read_once(&piece.namespace, window)).await;
+            (piece, (window, read))
+        };
+        let take = |pieces: &mut VecDeque<Piece>, mut piece: Piece, (window, read): (Window, Result<Gathered, _>)| {
             match read {
                 Ok(gathered) => {
-                    failures = 0;
                     span.succeeded();
                     self.report(&gathered);
-                    // Writing waits for the disk; other pieces are read meanwhile.
                     tokio::task::block_in_place(|| self.store.settle(&piece, window.to, &gathered))?;
                     piece.window.from = window.to;
+                    match piece.window.seconds() {
+                        0 => outcome.read += 1,
+                        _ => pieces.push_front(piece),
+                    }
                 }
                 Err(SourceError::Overloaded(reason)) if span.halve(window.seconds()) => {
                     let seconds = span.seconds();
                     tracing::warn!(namespace = piece.namespace, seconds, reason, "asking for less at a time");
+                    pieces.push_front(piece);
                 }
-                Err(error) if error.is_permanent() => return Ok(Reading::Unread(error)),
-                Err(error) => {
-                    failures += 1;
-                    if failures >= self.pace.attempts || !self.waited(failures, &error).await {
-                        return Ok(Reading::Unread(error));
-                    }
-                }
+                Err(error) => note_unread(&piece.namespace, error, outcome),
             }
-        }
-        Ok(Reading::Done)
+            Ok::<_, StoreError>(())
+        };
+        let is_done = read_all(pieces, self.pace.concurrency, self.stop, read, take).await?;
+        outcome.stopped |= !is_done;
+        Ok(())
     }
 
     async fn read_once(&self, namespace: &str, window: Window) -> Result<Gathered, SourceError> {
         let mut gathered = Gathered::default();
-        // What is read in one step cannot be read in less.
-        let most = if window.seconds() > self.step() { self.pace.most_images } else { usize::MAX };
+        // A single step cannot be read in parts.
+        let most = if window.seconds() > self.step() { self.pace.max_images } else { usize::MAX };
         let mut sink = |batch| {
             if gathered.size() <= most {
                 gathered.compare(&batch, window, self.estimates);
                 gathered.take(batch, window);
             }
         };
-        let read = self.patiently(self.source.read(namespace, window, &mut sink)).await;
-        let read = match read {
+        let read = match within(self.pace.timeout, self.source.read(namespace, window, &mut sink)).await {
             Ok(()) if gathered.size() > most => {
                 let reason = format!("more than {most} images in namespace `{namespace}` are too much to hold at once");
                 Err(SourceError::Overloaded(reason))
@@ -277,58 +249,19 @@ impl Run<'_> {
         read.map(|()| gathered)
     }
 
-    /// Takes silence for too much asked.
-    async fn patiently<T>(&self, read: impl Future<Output = Result<T, SourceError>>) -> Result<T, SourceError> {
-        tokio::time::timeout(self.pace.patience, read).await.unwrap_or_else(|_| {
-            Err(SourceError::Overloaded(format!("no answer within {} s", self.pace.patience.as_secs())))
-        })
-    }
-
-    /// Asks until there is an answer or no hope; none if stopped.
+    /// Asks the source until it answers or fails for good. Returns none if stopped.
     async fn asked<T, F>(&self, question: impl Fn() -> F) -> Result<Option<T>, SourceError>
     where
         F: Future<Output = Result<T, SourceError>>,
     {
-        let mut failures = 0;
-        loop {
-            let answer = tokio::select! {
-                answer = tokio::time::timeout(self.pace.patience, question()) => answer,
-                () = self.stop.cancelled() => return Ok(None),
-            };
-            let patience = self.pace.patience.as_secs();
-            let answer =
-                answer.unwrap_or_else(|_| Err(SourceError::Temporary(format!("no answer within {patience} s"))));
+        let attempt = async || {
+            let answer = within(self.pace.timeout, question()).await;
             self.metrics.read(answer.as_ref().err());
             self.metrics.alive(clock::now());
-            match answer {
-                Ok(answer) => return Ok(Some(answer)),
-                Err(error) if error.is_permanent() => return Err(error),
-                Err(error) => {
-                    failures += 1;
-                    if failures >= self.pace.attempts {
-                        return Err(error);
-                    }
-                    if !self.waited(failures, &error).await {
-                        return Ok(None);
-                    }
-                }
-            }
-        }
-    }
-
-    /// False if stopped meanwhile.
-    async fn waited(&self, failures: u32, error: &SourceError) -> bool {
-        let wait = self.pace.retry().wait_before(failures);
-        tracing::warn!(%error, wait_seconds = wait.as_secs_f32(), "trying again");
-        tokio::select! {
-            () = tokio::time::sleep(wait) => true,
-            () = self.stop.cancelled() => false,
-        }
-    }
-
-    fn note_unread(&self, namespace: &str, error: SourceError, outcome: &mut Outcome) {
-        tracing::warn!(namespace, %error, "left to the next run");
-        outcome.unread.insert(namespace.to_owned(), error);
+            answer
+        };
+        let answer = self.pace.retry.run(|error: &SourceError| !error.is_permanent(), attempt);
+        self.stop.run_until_cancelled(answer).await.transpose()
     }
 
     fn report(&self, gathered: &Gathered) {
@@ -344,6 +277,11 @@ impl Run<'_> {
     fn step(&self) -> i64 {
         i64::from(self.source.step_seconds().max(1))
     }
+}
+
+fn note_unread(namespace: &str, error: SourceError, outcome: &mut Outcome) {
+    tracing::warn!(namespace, %error, "left to the next run");
+    outcome.unread.insert(namespace.to_owned(), error);
 }
 
 fn stopped(outcome: Outcome) -> Outcome {

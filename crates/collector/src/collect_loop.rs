@@ -1,5 +1,4 @@
-//! Round after round: see that source, store and destination belong together, read what is new, publish what became of
-//! it, wait.
+//! The collect loop: checks that source, store and cluster match, reads new usage, publishes, sleeps.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -19,8 +18,8 @@ use headroom_usage_profile::RestrictedNamespaces;
 use tokio::sync::RwLock;
 use tokio_util::sync::CancellationToken;
 
-use super::import::{Import, ImportError};
 use crate::backfill::{Outcome, Run, RunError};
+use crate::import::{Import, ImportError};
 use crate::metrics::Metrics;
 use crate::profile::Pooling;
 use crate::publish::cluster::ClusterError;
@@ -30,52 +29,52 @@ use crate::publish::{Destination, PublishError, Publisher};
 use crate::read_limits::Pace;
 use crate::store::{Origin, Store, StoreError};
 
-/// A sign of life is given at least so often while nothing is to be done.
+/// The longest time between two signs of life while the loop sleeps.
 const TICK: Duration = Duration::from_secs(30);
 
-/// Labels of namespaces change roots at most this often, so that toggling a label all day costs little.
+/// The shortest time between two updates of roots for labels of Namespaces, so that toggling a label costs little.
 const RESTRICTIONS_INTERVAL: Duration = Duration::from_secs(60);
 
-/// Where usage comes from.
+/// The origin of usage: a source, or files.
 pub enum Feed {
     Source(Box<dyn Source>),
     Files {
         paths: Vec<PathBuf>,
-        /// How many seconds each line stands for.
+        /// The seconds that each line stands for.
         step_seconds: u32,
-        /// How many bytes are summed up before they are settled.
+        /// The bytes of memory that usage may take before it is settled.
         buffer: usize,
     },
 }
 
 pub struct Rounds {
     pub feed: Feed,
-    /// Kind and address of the feed, without secrets: what the store knows its source by.
+    /// Kind and address of the feed without secrets, by which the store identifies it.
     pub source_name: String,
-    /// Go on with a store that was filled from another source.
-    pub change_source: bool,
+    /// Continue with a store of another source.
+    pub allow_source_change: bool,
     pub store: Store,
-    /// What was estimated for the pods of the destination's cluster.
+    /// Estimates of the pods of the destination's cluster.
     pub estimates: RwLock<Estimates>,
     pub destination: Destination,
-    /// Where several collectors may write.
+    /// Held while this collector writes to a cluster.
     pub lease: Option<RenewedLease>,
     pub namespace: String,
     pub pooling: Pooling,
-    pub refresh: i64,
+    pub rewrite_interval: i64,
     /// Replace histories of other stores that this store does not have.
     pub replace_other_stores: bool,
     pub pace: Pace,
-    /// Publish profiles as of this moment instead of the newest that was read.
+    /// Publish profiles as of this time instead of that of the newest usage.
     pub as_of: Option<Timestamp>,
     pub metrics: Arc<Metrics>,
     pub progress: Progress,
     pub stop: CancellationToken,
-    /// Whether source, store and destination were found to belong together.
+    /// True once source, store and destination are known to match.
     pub identified: AtomicBool,
 }
 
-/// Why a round failed.
+/// An error of a round.
 #[derive(Debug, thiserror::Error)]
 pub enum RoundError {
     #[error(transparent)]
@@ -102,7 +101,7 @@ pub enum RoundError {
 }
 
 impl Rounds {
-    /// One round.
+    /// Runs one round.
     pub async fn once(&self) -> Result<(), RoundError> {
         let done = self.round().await;
         if let Some(lease) = &self.lease {
@@ -111,10 +110,10 @@ impl Rounds {
         done
     }
 
-    /// Until told to stop. What fails is told, and tried again in the next round.
+    /// Runs a round every `interval` until stopped. Logs failures and retries them.
     pub async fn every(&self, interval: Duration) {
         let step = match &self.feed {
-            // What is not looked at is never seen, so such a source is looked at once a step, between publications too.
+            // A source without a past is read every step, between publications too.
             Feed::Source(source) if source.reach() == Reach::Present => {
                 Duration::from_secs(source.step_seconds().max(1).into()).min(interval)
             }
@@ -174,13 +173,13 @@ impl Rounds {
         }
         tokio::select! {
             published = self.publish() => published?,
-            // Each profile is written whole or not at all, so this is a good place to stop anywhere.
+            // Each profile is written as a whole or not at all, so publishing may stop anywhere.
             () = self.stop.cancelled() => return Ok(()),
         }
         unread(outcome)
     }
 
-    /// Checks that the store, the source and the cluster to write to belong together.
+    /// Checks that store, source and destination are of the same cluster.
     async fn identify(&self) -> Result<(), RoundError> {
         let of_source = match &self.feed {
             Feed::Source(source) => {
@@ -199,12 +198,12 @@ impl Rounds {
         }
         let mut cluster = of_destination;
         cluster.add(&of_source);
-        self.store.claim(&Origin { cluster, source: self.source_name.clone() }, self.change_source)?;
+        self.store.claim(&Origin { cluster, source: self.source_name.clone() }, self.allow_source_change)?;
         self.identified.store(true, Ordering::Relaxed);
         Ok(())
     }
 
-    /// What was estimated is compared with usage as far as it can be known; nothing else depends on it.
+    /// Reads the estimates of running pods. They are only compared with usage, so a failure is only logged.
     async fn look_for_estimates(&self) {
         let Destination::Cluster(cluster) = &self.destination else { return };
         let found = tokio::select! {
@@ -233,7 +232,7 @@ impl Rounds {
                 })
             }
             Feed::Files { paths, step_seconds, buffer } => {
-                // Reading files is work and waiting for the disk; nothing else has to be done meanwhile.
+                // Nothing else has to run while files are read.
                 tokio::task::block_in_place(|| self.import(paths, *step_seconds, *buffer))
             }
         }
@@ -241,7 +240,7 @@ impl Rounds {
 
     fn import(&self, paths: &[PathBuf], step_seconds: u32, buffer: usize) -> Result<Outcome, RoundError> {
         let Self { store, metrics, progress, stop, .. } = self;
-        // Whoever gives a moment says what time it is.
+        // `--as-of` replaces the clock.
         let now = self.as_of.map_or(0, Timestamp::unix_seconds).max(clock::now());
         let latest = now.saturating_add(DAY);
         let import = Import { store, step_seconds, buffer, latest, metrics, progress, stop };
@@ -271,7 +270,7 @@ impl Rounds {
         Ok(Outcome::default())
     }
 
-    /// The namespaces that may ask for fewer estimates. If they are unknown, policies look at each Namespace.
+    /// The namespaces that may ask for fewer estimates. If they are unknown, policies read each Namespace.
     async fn restricted_namespaces(&self) -> Option<RestrictedNamespaces> {
         let Destination::Cluster(cluster) = &self.destination else { return None };
         let listed = cluster.restricted_namespaces().await;
@@ -280,12 +279,12 @@ impl Rounds {
             .ok()
     }
 
-    /// Keeps the roots complete between publications. What fails here is reported when usage is published.
+    /// Updates the roots between publications. Publishing reports the errors.
     async fn update_roots(&self, restricted: Option<RestrictedNamespaces>) {
         let (Feed::Source(source), Destination::Cluster(cluster)) = (&self.feed, &self.destination) else { return };
         let now = self.as_of.map(Timestamp::unix_seconds);
         let Some(now) = now.or(source.now().await.ok()) else { return };
-        // Earlier than all that will be published.
+        // Earlier than every later publication.
         let Some(collected_at) = Timestamp::from_unix_seconds(now - DAY) else { return };
         let update = async {
             self.take_turn().await?;
@@ -297,14 +296,22 @@ impl Rounds {
     }
 
     fn publisher<'a>(&'a self, restricted: Option<&'a RestrictedNamespaces>) -> Publisher<'a> {
-        let Self { store, destination, namespace, pooling, refresh, replace_other_stores, lease, metrics, .. } = self;
-        let (refresh, replace_other_stores, lease) = (*refresh, *replace_other_stores, lease.as_ref());
-        Publisher { store, destination, namespace, pooling, restricted, refresh, replace_other_stores, lease, metrics }
+        Publisher {
+            store: &self.store,
+            destination: &self.destination,
+            namespace: &self.namespace,
+            pooling: &self.pooling,
+            restricted,
+            rewrite_interval: self.rewrite_interval,
+            replace_other_stores: self.replace_other_stores,
+            lease: self.lease.as_ref(),
+            metrics: &self.metrics,
+        }
     }
 
     async fn publish(&self) -> Result<(), RoundError> {
         self.take_turn().await?;
-        // By the clock and by what was read, and never by a moment given by hand.
+        // By the clock and the newest usage, never by `--as-of`.
         tokio::task::block_in_place(|| self.store.expire(day_of(clock::now())))?;
         let restricted = self.restricted_namespaces().await;
         let published = self.publisher(restricted.as_ref()).publish(self.as_of()?).await?;
@@ -327,14 +334,14 @@ impl Rounds {
         match turn {
             Turn::Ours => Ok(()),
             Turn::Theirs { holder, renewed } => {
-                let renewed = renewed.map_or_else(|| "an unknown moment".to_owned(), |renewed| renewed.to_string());
+                let renewed = renewed.map_or_else(|| "an unknown time".to_owned(), |renewed| renewed.to_string());
                 let lease = format!("{}/{LEASE}", self.namespace);
                 Err(ClusterError::NotOurTurn { holder, lease, renewed }.into())
             }
         }
     }
 
-    /// Profiles are as new as what was read, and not as the clock.
+    /// The time of profiles: that of the newest usage, not of the clock.
     fn as_of(&self) -> Result<Timestamp, StoreError> {
         let read_up_to = match &self.feed {
             Feed::Source(_) => self.store.planned()?,
@@ -345,7 +352,7 @@ impl Rounds {
     }
 }
 
-/// The next of the moments that are an interval apart. Those that were missed are left out.
+/// The next time in a series at this interval, without those that were missed.
 fn following(last: tokio::time::Instant, interval: Duration) -> tokio::time::Instant {
     let now = tokio::time::Instant::now();
     let mut next = last + interval;

@@ -1,20 +1,20 @@
-//! Brings profiles to where they are read: the cluster, a folder, or standard output.
+//! Writes profiles to the cluster, a folder, or standard output.
 //!
-//! Decides which profiles there are, when each was collected, that only what [`change`]d is written, in which order, and
-//! what may be touched: a profile carries the id of the store it was made of. A root that another store wrote is replaced
-//! only if nothing is lost ([`other_store`]) or if the user says so, and what is newer than ours is left. Of each root the
-//! pages are written first and the root last, and pages that it lists no more are deleted only in the next round, so that
-//! a reader who has seen either root finds its pages, whenever we are killed. Files: [`cluster`] talks to the API server,
-//! [`folder`] to the file system, [`manifest`] makes the text for people, [`outcome`] counts, [`restrictions`] follows
-//! the namespaces that ask for fewer estimates, and [`lease`] keeps two collectors apart.
+//! Only [`change`]d profiles are written. A profile carries the id of the store that it is made from: a root from another
+//! store is replaced only if no history is lost ([`other_store`]) or if the user allows it, and a newer root stays. The pages
+//! of a root are written before the root, and pages that it no longer lists are deleted only in the next round, so that a
+//! reader who has seen either root finds its pages, whenever the collector is killed. Files: [`cluster`] and [`folder`] are
+//! destinations, [`format`] makes texts, [`ownership`] marks objects, [`outcome`] counts, [`restrictions`] follows the
+//! namespaces that ask for fewer estimates, and [`lease`] prevents two collectors from writing at the same time.
 
 pub mod change;
 pub mod cluster;
 pub mod folder;
+pub mod format;
 pub mod lease;
-pub mod manifest;
 mod other_store;
 pub mod outcome;
+pub mod ownership;
 pub mod restrictions;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -39,39 +39,39 @@ use crate::metrics::Metrics;
 use crate::profile::{self, Collected, Pooling, accuracy};
 use crate::store::{Store, StoreError};
 
-/// Where profiles go.
+/// The destination of profiles.
 pub enum Destination {
     Cluster(Box<Cluster>),
     Folder(folder::Folder),
-    /// All of them, one document after the other.
-    Stdout(manifest::Format),
+    /// All profiles, one document after the other.
+    Stdout(format::Format),
 }
 
 /// Namespace and name of an object.
 pub type ObjectName = (String, String);
 
-/// The objects of a root that are there, by their names.
+/// The existing objects of a root by name.
 type There = BTreeMap<String, Value>;
 
 pub struct Publisher<'a> {
     pub store: &'a Store,
     pub destination: &'a Destination,
-    /// Where the profiles stand.
+    /// The namespace of the profiles.
     pub namespace: &'a str,
     pub pooling: &'a Pooling,
     /// The namespaces that may ask for fewer estimates; none if they are unknown.
     pub restricted: Option<&'a RestrictedNamespaces>,
-    /// How many seconds a profile may stay as it is although it was collected anew.
-    pub refresh: i64,
+    /// The seconds after which an unchanged profile is written again.
+    pub rewrite_interval: i64,
     /// Replace histories of other stores that this store does not have.
     pub replace_other_stores: bool,
-    /// Asked before anything is written, where several collectors may write.
+    /// Checked before each write if several collectors may write.
     pub lease: Option<&'a RenewedLease>,
     pub metrics: &'a Metrics,
 }
 
 impl Destination {
-    /// The objects of a root that are there, by their names.
+    /// The existing objects of a root by name.
     async fn list(&self, namespace: &str, root: Root) -> Result<There, PublishError> {
         Ok(match self {
             Self::Cluster(cluster) => cluster.list(namespace, root).await?,
@@ -85,7 +85,7 @@ impl Destination {
             Self::Cluster(cluster) => Ok(cluster.apply(namespace, name, object).await?),
             Self::Folder(folder) => Ok(folder.write(namespace, name, object)?),
             Self::Stdout(format) => {
-                let text = manifest::text(object, *format);
+                let text = format.write(object);
                 #[expect(clippy::disallowed_methods, reason = "the text is escaped")]
                 std::io::stdout().lock().write_all(text.as_bytes()).map_err(PublishError::Stdout)?;
                 Ok(Written::Written)
@@ -93,7 +93,7 @@ impl Destination {
         }
     }
 
-    /// Deletes the object if it is still this one.
+    /// Deletes the object unless it has changed.
     async fn delete(&self, (namespace, name): &ObjectName, object: &Value) -> Result<(), PublishError> {
         match self {
             Self::Cluster(cluster) => cluster.delete(namespace, name, object).await?,
@@ -105,9 +105,9 @@ impl Destination {
 }
 
 impl Publisher<'_> {
-    /// Writes all profiles as of a moment, and deletes pages that no root lists any more.
+    /// Writes all profiles as of a time, and deletes pages that no root lists any more.
     pub async fn publish(&self, as_of: Timestamp) -> Result<Published, PublishError> {
-        self.tell_accuracy()?;
+        self.report_accuracy()?;
         let mut published = Published::default();
         let behind = self.behind(as_of)?;
         let collected = Collected { at: as_of, behind: &behind, restricted: self.restricted };
@@ -165,8 +165,8 @@ impl Publisher<'_> {
         Ok(())
     }
 
-    /// Shows how good estimates were as metrics, and in the log that some are off.
-    fn tell_accuracy(&self) -> Result<(), StoreError> {
+    /// Exports the accuracy of estimates as metrics, and logs that some are off.
+    fn report_accuracy(&self) -> Result<(), StoreError> {
         let mut of_namespaces: BTreeMap<String, Sums> = BTreeMap::new();
         let mut off = Vec::new();
         for root in Root::all() {
@@ -204,7 +204,7 @@ impl Publisher<'_> {
         let failed_before = published.failed.len();
         for profile in share.lay_out() {
             let name = profile.name_any();
-            // It may list a page that is not there.
+            // The root may list a page that is missing.
             if name == root.to_string() && published.failed.len() > failed_before {
                 return Ok(());
             }
@@ -216,7 +216,7 @@ impl Publisher<'_> {
             return Ok(());
         }
         for (name, there) in there.iter().filter(|(name, _)| !listed.contains(*name)) {
-            if manifest::is_collected(there) {
+            if ownership::is_collected(there) {
                 let deleted = self.delete(name, there).await;
                 published.count_deleted(self.name(name.clone()), deleted, self.metrics)?;
             }
@@ -232,10 +232,10 @@ impl Publisher<'_> {
         published: &mut Published,
     ) -> Result<Written, PublishError> {
         let name = self.name(profile.name_any());
-        manifest::mark(&mut profile, self.store.id(), root);
+        ownership::mark(&mut profile, self.store.id(), root);
+        published.bytes += profile.bytes() as u64;
         let object = profile.to_value();
-        published.bytes += object.to_string().len() as u64;
-        if there.is_some_and(|there| self.is_ours(there) && !change::is_due(there, &object, self.refresh)) {
+        if there.is_some_and(|there| self.is_ours(there) && !change::is_due(there, &object, self.rewrite_interval)) {
             return Ok(Written::Unchanged);
         }
         self.check_turn()?;
@@ -257,9 +257,9 @@ impl Publisher<'_> {
 
     /// An error if objects of a root that another store wrote have history that `share` does not have.
     fn check_other_stores(&self, there: &There, share: &Share) -> Result<(), PublishError> {
-        let others = there.iter().filter(|(_, there)| manifest::is_collected(there) && !self.is_ours(there));
+        let others = there.iter().filter(|(_, there)| ownership::is_collected(there) && !self.is_ours(there));
         for (name, there) in others {
-            let (namespace, store) = (self.namespace, manifest::store_of(there).unwrap_or("unknown"));
+            let (namespace, store) = (self.namespace, ownership::store_of(there).unwrap_or("unknown"));
             if !self.replace_other_stores
                 && let Some(lost) = other_store::first_lost(there, share)
             {
@@ -275,15 +275,15 @@ impl Publisher<'_> {
     }
 
     fn is_ours(&self, there: &Value) -> bool {
-        manifest::store_of(there) == Some(self.store.id())
+        ownership::store_of(there) == Some(self.store.id())
     }
 
     fn name(&self, name: String) -> ObjectName {
         (self.namespace.to_owned(), name)
     }
 
-    /// The namespaces of which the newest usage is missing, and since when: they must not look fresher than what was read
-    /// of them. A gap in the past does not make a history old.
+    /// The namespaces whose newest usage is missing, and the time since which it is missing: their histories must not look
+    /// newer than they are. A gap in the past does not make a history old.
     fn behind(&self, as_of: Timestamp) -> Result<BTreeMap<String, Timestamp>, StoreError> {
         let planned = self.store.planned()?.unwrap_or(i64::MAX);
         let missing = self.store.owed()?.into_iter().filter(|piece| piece.window.to >= planned);
@@ -301,8 +301,8 @@ fn pages(object: &Value, root: Root) -> BTreeSet<String> {
     layout::paths(pages).into_iter().map(|path| ProfileName { root, path }.to_string()).collect()
 }
 
-/// Whether what is there was collected later than what would be written. A time in the future is a mistake, and
-/// must not be kept for ever.
+/// True if an existing profile was collected later than a time. A time in the future is a mistake, so such a profile must not
+/// stay for ever.
 fn is_newer(there: &Value, as_of: Timestamp) -> bool {
     change::collected_at(there)
         .is_some_and(|moment| moment > as_of.unix_seconds() && moment <= clock::now().saturating_add(DAY))

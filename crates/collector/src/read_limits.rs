@@ -1,57 +1,47 @@
-//! How gently a source is read: how much at once, and how long to wait after a failure.
+//! Limits of reading a source: how much at once, and how long to wait after a failure.
 
 use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 use std::time::Duration;
 
 use headroom_kube::retry::Retry;
+use headroom_usage::sample::Window;
 
-/// What an operator may choose.
+/// The limits that an operator may choose.
 #[derive(Debug, Clone)]
 pub struct Pace {
-    /// How many namespaces are read at a time.
+    /// The number of namespaces that are read at the same time.
     pub concurrency: usize,
-    /// The longest window that is asked for, in seconds.
-    pub window: i64,
-    /// How old data must be to be final, in seconds: scrapes and remote writes come late.
-    pub lag: i64,
-    /// How many days back the first run looks.
+    /// The longest time range of a query, in seconds.
+    pub max_query_range: i64,
+    /// The age of final samples, in seconds: scrapes and remote writes come late.
+    pub sample_delay: i64,
+    /// The number of days before now that the first run reads.
     pub days: u32,
-    /// How often a read is tried before it is left to the next run.
-    pub attempts: u32,
-    /// The wait after the first failure; it doubles with each.
-    pub first_wait: Duration,
-    pub longest_wait: Duration,
-    /// How long one answer may take before it counts as too much asked for.
-    pub patience: Duration,
-    /// How many images (on a day each) one answer may have before it counts as too much for our memory.
-    pub most_images: usize,
+    /// The attempts of a read before it is left to the next run.
+    pub retry: Retry,
+    /// The timeout of a query.
+    pub timeout: Duration,
+    /// The most images (on a day each) in one result. More of them are read in shorter windows, to limit memory.
+    pub max_images: usize,
 }
 
 impl Default for Pace {
     fn default() -> Self {
+        let (first_wait, longest_wait) = (Duration::from_secs(1), Duration::from_secs(60));
         Self {
             concurrency: 4,
-            window: 6 * 3600,
-            lag: 120,
+            max_query_range: 6 * 3600,
+            sample_delay: 120,
             days: headroom_usage::window_merge::DAYS_KEPT,
-            attempts: 6,
-            first_wait: Duration::from_secs(1),
-            longest_wait: Duration::from_secs(60),
-            patience: Duration::from_secs(300),
-            most_images: 20_000,
+            retry: Retry { attempts: 6, first_wait, longest_wait },
+            timeout: Duration::from_secs(300),
+            max_images: 20_000,
         }
     }
 }
 
-impl Pace {
-    /// The attempts of a read, and the waits between them.
-    pub fn retry(&self) -> Retry {
-        Retry { attempts: self.attempts, first_wait: self.first_wait, longest_wait: self.longest_wait }
-    }
-}
-
-/// The span that is asked for at present, shared by all readers: halved when the source is overloaded, doubled again
-/// after a run of successes.
+/// The present length of queries, shared by all readers. It is halved when the source is overloaded, and doubled after many
+/// successes.
 #[derive(Debug)]
 pub struct Span {
     step: i64,
@@ -60,8 +50,8 @@ pub struct Span {
     successes: AtomicU32,
 }
 
-/// Successes in a row before more is asked for.
-const PATIENCE: u32 = 16;
+/// Successes in a row before the span is doubled.
+const SUCCESSES_TO_DOUBLE: u32 = 16;
 
 impl Span {
     pub fn new(step: i64, longest: i64) -> Self {
@@ -70,7 +60,7 @@ impl Span {
         Self { step, longest, seconds: AtomicI64::new(longest), successes: AtomicU32::new(0) }
     }
 
-    /// The longest that is asked for at a time: whole steps.
+    /// The longest span, in whole steps.
     pub fn longest(&self) -> i64 {
         self.longest
     }
@@ -79,20 +69,25 @@ impl Span {
         self.seconds.load(Ordering::Relaxed)
     }
 
-    /// That much was too much: asks for half, in whole steps. False if it cannot be less.
+    /// The beginning of a window that one query reads.
+    pub fn first(&self, window: Window) -> Window {
+        Window { to: window.to.min(window.from + self.seconds()), ..window }
+    }
+
+    /// Shortens the span to half of a query that was too large, in whole steps. Returns false if that was a single step.
     pub fn halve(&self, asked: i64) -> bool {
         self.successes.store(0, Ordering::Relaxed);
         if asked <= self.step {
             return false;
         }
         let half = (asked / 2 / self.step * self.step).max(self.step);
-        // Readers that asked for the same at the same time halve it once together.
+        // Concurrent queries of the same length halve it once.
         self.seconds.fetch_min(half, Ordering::Relaxed);
         true
     }
 
     pub fn succeeded(&self) {
-        if self.seconds() < self.longest && self.successes.fetch_add(1, Ordering::Relaxed) + 1 >= PATIENCE {
+        if self.seconds() < self.longest && self.successes.fetch_add(1, Ordering::Relaxed) + 1 >= SUCCESSES_TO_DOUBLE {
             self.successes.store(0, Ordering::Relaxed);
             self.seconds.store((self.seconds() * 2).min(self.longest), Ordering::Relaxed);
         }
@@ -112,7 +107,7 @@ mod tests {
         assert!(span.halve(1800) && span.halve(900) && span.halve(420));
         assert_eq!(span.seconds(), 180);
         assert!(!span.halve(60));
-        (0..PATIENCE * 10).for_each(|_| span.succeeded());
+        (0..SUCCESSES_TO_DOUBLE * 10).for_each(|_| span.succeeded());
         assert_eq!(span.seconds(), 3600);
     }
 }

@@ -1,12 +1,12 @@
-//! What has been collected, on disk: summaries by image, namespace and day, and what is still to be read.
+//! Collected usage on disk: summaries by image, namespace and day, and the windows that are still to be read.
 //!
-//! Decides what one transaction holds, which is the whole of crash safety: summaries are added in the transaction that
-//! also notes that they were read. Whatever is killed whenever, a piece of work is either owed or done.
+//! Crash safety is what one transaction contains: summaries are added in the transaction that also notes that they were read.
+//! Whenever the collector is killed, a piece of work is either owed or done.
 //!
-//! Files: [`origin`] knows whose usage this is, [`progress`] what was read and what is owed, [`days`] holds the
-//! summaries, [`compared`] how good estimates were, and [`expiry`] drops the old ones.
+//! Files: [`origin`] identifies the cluster and source, [`progress`] notes what was read and what is owed, [`days`] holds the
+//! summaries, [`compared`] the accuracy of estimates, and [`expiry`] drops old rows.
 //!
-//! The store is a cache of the metrics store. Whoever loses it reads the last 30 days again. It is a single file of
+//! The store is a cache of the metrics store: if it is lost, the last 30 days are read again. It is a single file of
 //! [redb](https://docs.rs/redb): pure Rust, so that it cross-compiles and links statically like the rest; transactions
 //! that survive a kill or a power cut; a stable file format; a lock against a second process. SQLite would bring a C
 //! compiler, and the log-structured stores several threads of their own, for a few thousand small rows an hour.
@@ -33,22 +33,20 @@ use headroom_usage::varint::Damaged;
 
 use headroom_sources::cluster_id::ClusterId;
 
-/// The version of everything below. A store of a later version is not read.
+/// The version of everything below. A store of another version is not read.
 const FORMAT: i64 = 3;
-/// The version before, which knew no workloads. What it has is kept.
-const FORMAT_WITHOUT_WORKLOADS: i64 = 2;
 /// The database's own cache. Rows are read once and written once, so more would only cost memory.
 const CACHE_BYTES: usize = 16 << 20;
 
 const FACTS: TableDefinition<&str, i64> = TableDefinition::new("facts");
 const FORMAT_FACT: &str = "format";
-/// Everything before this moment was read or is owed.
+/// The time before which all usage was read or is owed.
 const PLANNED_FACT: &str = "planned";
 /// The oldest day that the last expiry left.
 const EXPIRED_FACT: &str = "expired";
-/// The moment of the newest observation.
+/// The time of the newest sample.
 const NEWEST_FACT: &str = "newest";
-/// When the cluster's kube-system was created.
+/// The creation time of the Namespace kube-system.
 const CREATED_FACT: &str = "cluster created";
 
 /// Texts about the store as a whole.
@@ -65,19 +63,19 @@ const DAYS: TableDefinition<DayKey, &[u8]> = TableDefinition::new("days");
 /// Root, repository, namespace, workload and container, day.
 type WorkloadKey = (u8, &'static str, &'static str, &'static str, u32);
 const WORKLOADS: TableDefinition<WorkloadKey, &[u8]> = TableDefinition::new("workloads");
-/// Root, repository, namespace, pod, container: what was estimated for it, and what it used.
+/// The comparison of estimates with usage by root, repository, namespace, pod and container.
 const COMPARED: TableDefinition<(u8, &str, &str, &str, &str), &[u8]> = TableDefinition::new("compared");
-/// Namespace, repository, reference: which namespaces there are.
+/// Namespace, repository, reference: the index of namespaces.
 const PLACES: TableDefinition<(&str, &str, &str), ()> = TableDefinition::new("places");
-/// Namespace and beginning to end of what is still to be read.
+/// The windows that are still to be read: namespace and beginning to end.
 const OWED: TableDefinition<(&str, i64), i64> = TableDefinition::new("owed");
-/// A file, by how it begins, to how many of its bytes were read.
+/// The bytes that were read of each file, by its beginning.
 const FILES: TableDefinition<&str, u64> = TableDefinition::new("files");
 
-/// What a source of the present told last, as it words that itself.
+/// The state of a source without a past, in its own format.
 const MEMORY: TableDefinition<(), &[u8]> = TableDefinition::new("memory");
 
-/// Why the store cannot be used, and what to do.
+/// An error of the store, with advice.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     #[error("the store `{path}` is in use by another collector: stop that one, or choose another with --store")]
@@ -106,7 +104,7 @@ pub enum StoreError {
     OtherCluster { path: PathBuf, known: Box<ClusterId>, found: Box<ClusterId> },
     #[error(
         "the store `{path}` was filled from {known}, and not from {found}: choose another file with --store; or, if \
-         both have the usage of the same workloads, go on with --change-source"
+         both have the usage of the same workloads, go on with --allow-source-change"
     )]
     OtherSource { path: PathBuf, known: String, found: String },
 }
@@ -120,7 +118,7 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens the store, or begins one.
+    /// Opens the store, or creates one.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
             std::fs::create_dir_all(folder).map_err(|error| worded(path, error.into()))?;
@@ -130,12 +128,9 @@ impl Store {
         let mut store = Self { path: path.to_owned(), database, id, page_key };
         let (found, id, page_key) = store.write(|txn| {
             let mut facts = txn.open_table(FACTS)?;
-            let found = facts.get(FORMAT_FACT)?.map(|found| found.value());
-            let found = found.filter(|found| *found != FORMAT_WITHOUT_WORKLOADS);
-            if found.is_none() {
-                facts.insert(FORMAT_FACT, FORMAT)?;
-            }
-            // Tables are created by the first one who writes to them; a reader needs them to be there.
+            let found = facts.get(FORMAT_FACT)?.map_or(FORMAT, |found| found.value());
+            facts.insert(FORMAT_FACT, found)?;
+            // Readers need all tables, and writing creates them.
             txn.open_table(DAYS)?;
             txn.open_table(WORKLOADS)?;
             txn.open_table(COMPARED)?;
@@ -149,7 +144,7 @@ impl Store {
                 notes.insert(name, kept.as_str())?;
                 Ok(kept)
             };
-            Ok((found.unwrap_or(FORMAT), kept(ID_NOTE)?, kept(PAGE_KEY_NOTE)?))
+            Ok((found, kept(ID_NOTE)?, kept(PAGE_KEY_NOTE)?))
         })?;
         (store.id, store.page_key) = (id, page_key);
         match found {
@@ -158,12 +153,12 @@ impl Store {
         }
     }
 
-    /// Made up when the store was begun. What is published carries it.
+    /// A random id, which published profiles carry.
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// Made up when the store was begun. The pages of its profiles are chosen by hashes with this key.
+    /// A random key of the hashes that assign histories to pages.
     pub fn page_key(&self) -> &str {
         &self.page_key
     }
@@ -172,7 +167,7 @@ impl Store {
         &self.path
     }
 
-    /// What to say of a row that cannot be read.
+    /// The error of an unreadable row.
     pub fn damaged(&self, damaged: Damaged) -> StoreError {
         worded(&self.path, Trouble::Row(damaged))
     }
@@ -191,8 +186,7 @@ impl Store {
         done.map_err(|trouble| worded(&self.path, trouble))
     }
 
-    /// All of `what` is in the store afterwards, on disk, or nothing if it fails: a transaction that is not committed
-    /// has never been.
+    /// Runs a transaction: all of its writes are on disk afterwards, or none if it fails.
     fn write<T>(&self, what: impl FnOnce(&WriteTransaction) -> Result<T, Trouble>) -> Result<T, StoreError> {
         let done = self.database.begin_write().map_err(Trouble::from).and_then(|txn| {
             let value = what(&txn)?;
@@ -208,7 +202,7 @@ fn new_id() -> String {
     format!("{:016x}", RandomState::new().build_hasher().finish())
 }
 
-/// What the database or a row says, before it is worded.
+/// An error without the path of the store.
 #[derive(Debug)]
 enum Trouble {
     Database(redb::Error),
@@ -243,8 +237,8 @@ impl From<Damaged> for Trouble {
     }
 }
 
-/// Opens the database, or begins one under a name of its own, which it gives up when it is whole: what is killed while it
-/// begins leaves nothing in the place of the store that no later run could read.
+/// Opens the database, or creates one under a temporary name and renames it once it is complete, because a process that is
+/// killed meanwhile would leave a file that no later run can read.
 fn open_or_begin(path: &Path) -> Result<Database, DatabaseError> {
     let open = |path: &Path| Database::builder().set_cache_size(CACHE_BYTES).create(path);
     let is_there = || path.try_exists().map_err(|error| DatabaseError::Storage(error.into()));
@@ -255,14 +249,14 @@ fn open_or_begin(path: &Path) -> Result<Database, DatabaseError> {
     begun_at.push(".begun");
     let begun_at = Path::new(&begun_at);
     let begun = match open(begun_at) {
-        // An earlier one was killed there.
+        // An earlier process was killed here.
         Err(DatabaseError::Storage(StorageError::Io(error))) if error.kind() == io::ErrorKind::InvalidData => {
             std::fs::remove_file(begun_at).map_err(|error| DatabaseError::Storage(error.into()))?;
             open(begun_at)?
         }
         begun => begun?,
     };
-    // No other process can create one now, because this one is locked; but one may just have been created.
+    // No other process can create one now, because the temporary file is locked; but one may have been created before.
     if is_there()? {
         return open(path);
     }

@@ -430,18 +430,7 @@ impl ApiClient {
     }
 
     async fn send_for_text(&self, message: &Message<'_>, timeout: Duration) -> ApiResult<String> {
-        let mut failures = 0;
-        loop {
-            match self.send_once(message, timeout).await {
-                Err(error) if error.is_passing() && failures + 1 < self.retry.attempts => {
-                    failures += 1;
-                    let wait = self.retry.wait_before(failures);
-                    tracing::warn!(%error, wait_seconds = Duration::as_secs_f32(&wait), "trying again");
-                    tokio::time::sleep(wait).await;
-                }
-                answer => return answer,
-            }
-        }
+        self.retry.run(ApiError::is_passing, || self.send_once(message, timeout)).await
     }
 
     async fn send_once(&self, message: &Message<'_>, timeout: Duration) -> ApiResult<String> {

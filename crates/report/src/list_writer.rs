@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
-use super::page::{compact_json, json, yaml_item};
+use super::page::{compact_json, json, yaml};
 
 /// How a list is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,7 +49,7 @@ impl<W: Write> ListWriter<W> {
         let text = match self.form {
             Form::Json => indented(&json(object)?),
             Form::CompactJson => compact_json(object)?,
-            Form::Yaml => yaml_item(object)?,
+            Form::Yaml => yaml(&[object])?,
         };
         let before = match (self.form, self.objects) {
             (Form::Json, 0) => "{\n  \"apiVersion\": \"v1\",\n  \"items\": [\n",

@@ -6,9 +6,10 @@ use std::fmt;
 use std::io::{BufRead as _, Write as _};
 
 use anyhow::Context as _;
+use headroom_objects::manifest::yaml;
 use serde::Serialize;
 
-use super::clean::{clean, is_command, is_hidden};
+use super::clean::{clean, is_hidden};
 use super::color::{self, Paint, is_mark};
 use super::table::Table;
 use super::terminal;
@@ -94,14 +95,9 @@ impl Page {
         Ok(Self::of_document(json(value)?))
     }
 
-    /// A YAML document. One with hidden characters, or commands to a CI runner, is written as JSON, which is YAML and can escape them.
+    /// A YAML document.
     pub fn yaml(value: &impl Serialize) -> anyhow::Result<Self> {
-        // By way of a value, so that YAML and JSON cannot tell different things.
-        let value = serde_json::to_value(value)?;
-        match yaml(&value)? {
-            Some(text) => Ok(Self::of_document(text)),
-            None => Self::json(&value),
-        }
+        Ok(Self::of_document(yaml(value)?))
     }
 
     /// A document of another format, which has escaped the texts in it as that format does.
@@ -157,22 +153,9 @@ impl fmt::Display for Page {
     }
 }
 
-/// An item of a list in a YAML document; as JSON where [`Page::yaml`] would be.
-pub(crate) fn yaml_item(value: &impl Serialize) -> anyhow::Result<String> {
-    let item = serde_json::to_value([value])?;
-    match yaml(&item)? {
-        Some(text) => Ok(text),
-        None => Ok(format!("- {}\n", compact_json(value)?)),
-    }
-}
-
-/// YAML with a line end; none if something hidden, or a command to a CI runner, would be in it.
-fn yaml(value: &serde_json::Value) -> anyhow::Result<Option<String>> {
-    let text = serde_saphyr::to_string(value)?;
-    if text.chars().any(is_escaped) || text.lines().any(is_command) {
-        return Ok(None);
-    }
-    Ok(Some(if text.ends_with('\n') { text } else { text + "\n" }))
+/// YAML with a line end. A text with a hidden character, or a command to a CI runner, is in quotes, and is escaped there.
+pub(crate) fn yaml(value: &impl Serialize) -> anyhow::Result<String> {
+    Ok(escaped(yaml::write(&serde_json::to_value(value)?)))
 }
 
 /// Indented JSON with a line end. Whatever is hidden in it is in a string, and is escaped there.
@@ -246,6 +229,7 @@ macro_rules! complain {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clean::is_command;
 
     const HOSTILE: &str = "a\u{1b}[31mb\n::add-mask::c";
 
@@ -283,6 +267,6 @@ mod tests {
         assert!(!yaml.chars().any(|character| character != '\n' && is_hidden(character)), "{yaml}");
         assert_eq!(text(Page::document("a,\u{1b}b\r\n::x\n")), "a,\u{fffd}b\r\n:\u{fffd}x\n");
         assert_eq!(text(Page::json(&"#\u{fdd0}#[error]").unwrap()), "\"#\\ufdd0#[error]\"\n");
-        assert_eq!(text(Page::yaml(&["#\u{fdd0}#[error]"]).unwrap()), "[\n  \"#\\ufdd0#[error]\"\n]\n");
+        assert_eq!(text(Page::yaml(&["#\u{fdd0}#[error]"]).unwrap()), "- \"#\\ufdd0#[error]\"\n");
     }
 }

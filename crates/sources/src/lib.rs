@@ -26,6 +26,8 @@ pub mod influxdb;
 pub mod metrics_api;
 pub mod prometheus;
 
+pub mod paced;
+
 use async_trait::async_trait;
 use headroom_usage::sample::{Batch, Window};
 

@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 use std::io;
 
 use headroom_core::cluster::usage::MAX_OOM_KILLS;
+use serde::Serialize;
 
 use super::{Histories, History, Share};
 
@@ -71,10 +72,7 @@ impl Histories {
 
     /// The length of the text in bytes.
     pub(super) fn bytes(&self) -> usize {
-        let mut length = Length(0);
-        // Counting does not fail, and nor do the types.
-        _ = serde_json::to_writer(&mut length, self);
-        length.0
+        length(self)
     }
 }
 
@@ -93,6 +91,14 @@ fn keep_newest<Key: Ord + Clone>(parts: &mut BTreeMap<Key, History>, all: &Histo
 fn keep_newest_oom_kills(history: &mut History) {
     history.oom_kills.sort_by_key(|kill| Reverse(kill.at));
     history.oom_kills.truncate(MAX_OOM_KILLS);
+}
+
+/// The length of a JSON text, which is not kept.
+pub(super) fn length(value: &impl Serialize) -> usize {
+    let mut length = Length(0);
+    // Counting does not fail, and nor do the types.
+    _ = serde_json::to_writer(&mut length, value);
+    length.0
 }
 
 /// Counts bytes.

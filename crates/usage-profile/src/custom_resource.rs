@@ -14,7 +14,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::bounds::{MOST_BYTES_OF_RESTRICTED, MOST_NODES};
+use super::bounds::{MOST_BYTES_OF_RESTRICTED, MOST_NODES, length};
 use super::serialized::{keyed, text};
 use super::{ImageHistory, Images};
 
@@ -119,6 +119,11 @@ impl UsageProfile {
         let mut profile = Self::new(&name.to_string(), spec);
         profile.metadata.namespace = Some(namespace.to_owned());
         profile
+    }
+
+    /// The length of its JSON text.
+    pub fn bytes(&self) -> usize {
+        length(self)
     }
 
     /// The object as the API server has it.

@@ -61,6 +61,8 @@ pub struct Row {
 #[derive(Debug, Default)]
 pub struct Gathered {
     places: Vec<Place>,
+    ids: HashMap<Place, PlaceId>,
+    /// By namespace and the image's text, so that each text is parsed once.
     known: HashMap<String, HashMap<String, Option<PlaceId>>>,
     rows: Vec<Row>,
     row_of: HashMap<(PlaceId, u32), RowId>,
@@ -137,12 +139,16 @@ impl Gathered {
         if place.is_none() {
             self.unreadable.insert(image.to_owned());
         }
-        let id = place.map(|place| {
-            self.places.push(place);
-            PlaceId(self.places.len() - 1)
-        });
+        let id = place.map(|place| self.id_of(place));
         self.known.entry(namespace.to_owned()).or_default().insert(image.to_owned(), id);
         id
+    }
+
+    fn id_of(&mut self, place: Place) -> PlaceId {
+        *self.ids.entry(place).or_insert_with_key(|place| {
+            self.places.push(place.clone());
+            PlaceId(self.places.len() - 1)
+        })
     }
 
     pub fn row(&mut self, place: PlaceId, day: u32) -> RowId {
@@ -158,12 +164,10 @@ impl Gathered {
 
     /// Adds what was gathered elsewhere.
     pub fn absorb(&mut self, other: Self) {
+        let ids: Vec<PlaceId> = other.places.into_iter().map(|place| self.id_of(place)).collect();
         for row in &other.rows {
-            let Some(place) = other.places.get(row.place.0) else { continue };
-            // The full name reads as the same place.
-            let Some(place) = self.place(&place.namespace, &place.image()) else { continue };
-            let row_here = self.row(place, row.day);
-            if let Some(observed) = self.observed(row_here) {
+            let row_here = ids.get(row.place.0).map(|id| self.row(*id, row.day));
+            if let Some(observed) = row_here.and_then(|row| self.observed(row)) {
                 observed.merge(&row.observed);
             }
         }

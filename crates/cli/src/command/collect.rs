@@ -1,4 +1,4 @@
-//! `headroom-controller collect`: what its arguments mean. The work is `headroom_collector`'s and `headroom_collector::publish`'s.
+//! `headroom-controller collect`: the arguments. `headroom_collector` does the work.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -15,8 +15,8 @@ use headroom_collector::profile::Pooling;
 use headroom_collector::publish::Destination;
 use headroom_collector::publish::cluster::Cluster;
 use headroom_collector::publish::folder::Folder;
+use headroom_collector::publish::format::Format;
 use headroom_collector::publish::lease::lease;
-use headroom_collector::publish::manifest::Format;
 use headroom_collector::read_limits::Pace;
 use headroom_collector::store::Store;
 use headroom_core::timestamp::{ParseTimestampError, Timestamp};
@@ -47,7 +47,7 @@ pub struct Args {
 }
 
 const EXAMPLES: &str = "Examples:
-  # Look at what would be published, once, and change nothing in the cluster
+  # Print the profiles, and change nothing in the cluster
   headroom-controller collect prometheus http://prometheus:9090 --once --output stdout
 
   # Keep the cluster's profiles up to date
@@ -65,7 +65,7 @@ const EXAMPLES: &str = "Examples:
   # From a file, into files
   headroom-controller collect files usage.csv --output profiles/";
 
-/// Where usage is read from.
+/// The source of usage.
 #[derive(Debug, Subcommand)]
 enum From {
     #[command(flatten)]
@@ -86,21 +86,21 @@ enum From {
 
 #[derive(Debug, clap::Args)]
 struct Options {
-    /// File that keeps what was collected, so that the next run reads only what is new; unless given, one for each
-    /// cluster and source below ~/.local/state/headroom
+    /// File that keeps collected usage, so that the next run reads only newer usage; default: a file for each cluster and
+    /// source below ~/.local/state/headroom
     #[arg(long, global = true, env = "HEADROOM_STORE", value_name = "FILE")]
     store: Option<PathBuf>,
-    /// Go on with a store that was filled from another source of the same cluster, such as one whose address changed
+    /// Continue with a store of another source of the same cluster, such as one whose address changed
     #[arg(long, global = true)]
-    change_source: bool,
+    allow_source_change: bool,
     /// Collect once and end (the default)
     #[arg(long, global = true, conflicts_with = "every")]
     once: bool,
     /// Collect again at this interval, until stopped
     #[arg(long, global = true, value_name = "DURATION", value_parser = seconds)]
     every: Option<i64>,
-    /// Where profiles are written: `cluster`, `stdout`, or a folder
-    #[arg(long, global = true, value_name = "WHERE", default_value = "cluster")]
+    /// Destination of profiles: `cluster`, `stdout`, or a folder
+    #[arg(long, global = true, value_name = "DESTINATION", default_value = "cluster")]
     output: PathBuf,
     /// Format of profiles in a folder or on standard output
     #[arg(long, global = true, value_enum, default_value_t = Format::Yaml)]
@@ -111,50 +111,50 @@ struct Options {
     /// Lease duration: time until another collector may write after one was killed
     #[arg(long, global = true, value_name = "DURATION", default_value = "60s", value_parser = seconds)]
     lease: i64,
-    /// How many namespaces must agree on a figure in the pooled history
+    /// Number of namespaces that must agree on a figure of the pooled history
     #[arg(long, global = true, value_name = "NUMBER", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=1000))]
-    min_namespaces: u64,
-    /// Namespaces whose usage may feed the pooled histories, such as `shop,team-*`; all unless given
+    pool_min_namespaces: u64,
+    /// Namespaces whose usage the pooled history includes, such as `shop,team-*`; default: all
     #[arg(long, global = true, value_name = "NAMES", value_delimiter = ',')]
-    pool_from: Vec<String>,
+    pool_namespaces: Vec<String>,
     /// Take ownership of profile fields that another manager owns
     #[arg(long, global = true)]
     force_conflicts: bool,
-    /// Replace profiles of another store even if this store knows less than they do
+    /// Replace profiles of another store even if this store has less history
     #[arg(long, global = true)]
     replace_other_stores: bool,
     /// Rewrite unchanged profiles at least this often
     #[arg(long, global = true, value_name = "DURATION", default_value = "6h", value_parser = seconds)]
-    refresh: i64,
+    rewrite_interval: i64,
     /// Publish as of this time, such as 2026-11-21T00:00:00Z, instead of the newest usage read; deletes nothing
-    #[arg(long, global = true, value_name = "MOMENT", value_parser = moment)]
+    #[arg(long, global = true, value_name = "TIME", value_parser = time)]
     as_of: Option<Timestamp>,
-    /// Context of the kubeconfig: the cluster to write to, and to read from where a source is reached through it
+    /// Context of the kubeconfig: the cluster to write to, and to read from if the source is in it
     #[arg(long, global = true)]
     context: Option<String>,
     /// Namespaces read at the same time
     #[arg(long, global = true, value_name = "NUMBER", default_value_t = 4)]
     concurrency: usize,
-    /// Longest time span per query
+    /// Longest time range of a query
     #[arg(long, global = true, value_name = "DURATION", default_value = "6h", value_parser = seconds)]
-    window: i64,
-    /// How late samples may arrive: newer ones are left to the next run
+    max_query_range: i64,
+    /// Delay until all samples have arrived: newer samples are left to the next run
     #[arg(long, global = true, value_name = "DURATION", default_value = "2m", value_parser = seconds)]
-    lag: i64,
-    /// How many days back the first run looks
+    sample_delay: i64,
+    /// Number of days before now that the first run reads
     #[arg(long, global = true, value_name = "DAYS", default_value_t = DAYS_KEPT, value_parser = clap::value_parser!(u32).range(1..=DAYS_KEPT as i64))]
     days: u32,
     /// Serve /healthz and /metrics at this address, such as 0.0.0.0:8080
     #[arg(long, global = true, value_name = "ADDRESS")]
     listen: Option<SocketAddr>,
-    /// Log format; text on a terminal and JSON elsewhere unless given
+    /// Log format; default: text on a terminal and JSON elsewhere
     #[arg(long, global = true, value_enum)]
     log: Option<log::Format>,
 }
 
 pub fn run(args: Args) -> anyhow::Result<()> {
     let progress = Progress::for_people();
-    // A bar tells what the ordinary lines do.
+    // A progress bar replaces the messages of level info.
     let (ordinary, format) =
         if terminal::sees_errors() { ("warn", log::Format::Text) } else { ("info", log::Format::Json) };
     log::start(ordinary, args.options.log.unwrap_or(format), progress.clone());
@@ -165,8 +165,8 @@ pub fn run(args: Args) -> anyhow::Result<()> {
 async fn collect(Args { from, options }: Args, progress: Progress) -> anyhow::Result<()> {
     let pace = Pace {
         concurrency: options.concurrency,
-        window: options.window,
-        lag: options.lag,
+        max_query_range: options.max_query_range,
+        sample_delay: options.sample_delay,
         days: options.days,
         ..Pace::default()
     };
@@ -177,7 +177,7 @@ async fn collect(Args { from, options }: Args, progress: Progress) -> anyhow::Re
         tokio::spawn(probe_server::serve(listener, Arc::clone(&metrics)));
     }
     let stop = CancellationToken::new();
-    // The first signal ends the run at the next commit, or at once while something is waited for.
+    // The first signal ends the run at the next commit, and waits at once.
     signals::cancel(stop.clone())?;
 
     let source_name = from.name()?;
@@ -212,14 +212,14 @@ async fn collect(Args { from, options }: Args, progress: Progress) -> anyhow::Re
     let rounds = Rounds {
         feed,
         source_name,
-        change_source: options.change_source,
+        allow_source_change: options.allow_source_change,
         store,
         estimates: RwLock::default(),
         destination,
         lease,
         namespace: options.profiles_namespace,
-        pooling: Pooling { quorum: options.min_namespaces, namespaces: options.pool_from },
-        refresh: options.refresh,
+        pooling: Pooling { quorum: options.pool_min_namespaces, namespaces: options.pool_namespaces },
+        rewrite_interval: options.rewrite_interval,
         replace_other_stores: options.replace_other_stores,
         pace,
         as_of: options.as_of,
@@ -245,7 +245,7 @@ fn check_as_of(as_of: Option<Timestamp>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The cluster that is read from or written to, where one of the two is a cluster.
+/// The cluster that is written to, or read from.
 async fn cluster_of(feed: &Feed, destination: &Destination) -> anyhow::Result<ClusterId> {
     match (destination, feed) {
         (Destination::Cluster(cluster), _) => Ok(cluster.id().await?),
@@ -254,7 +254,7 @@ async fn cluster_of(feed: &Feed, destination: &Destination) -> anyhow::Result<Cl
     }
 }
 
-/// Where a person's own state belongs: a file for each cluster and source.
+/// The path of the store in the user's state folder: a file for each cluster and source.
 fn default_store(source: &str, cluster: &ClusterId) -> PathBuf {
     let state = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from);
     let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".local/state"));
@@ -273,6 +273,6 @@ impl From {
     }
 }
 
-fn moment(text: &str) -> Result<Timestamp, String> {
+fn time(text: &str) -> Result<Timestamp, String> {
     text.parse().map_err(|error: ParseTimestampError| error.to_string())
 }

@@ -34,7 +34,7 @@ fn it_collects_answers_probes_and_stops_cleanly() {
             "1s",
             "--as-of",
             "2026-11-21T00:00:00Z",
-            "--min-namespaces",
+            "--pool-min-namespaces",
             "1",
             "--listen",
             &address,

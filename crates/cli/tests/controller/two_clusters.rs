@@ -17,7 +17,7 @@ fn csv(path: &Path, namespace: &str) {
 
 fn collect_files(folder: &Path, context: &str, file: &str, more: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_headroom-controller"))
-        .args(["collect", "--context", context, "--min-namespaces", "1", "files"])
+        .args(["collect", "--context", context, "--pool-min-namespaces", "1", "files"])
         .arg(folder.join(file))
         .args(more)
         .env_clear()

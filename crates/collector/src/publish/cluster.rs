@@ -1,7 +1,7 @@
-//! Profiles as objects in the cluster, by server-side apply under our own field manager.
+//! Profiles as objects in the cluster, written by server-side apply.
 //!
-//! Server-side apply, because whoever else has put a label or an annotation on an object keeps it, and because another
-//! writer of the same fields shows as a conflict instead of being overwritten.
+//! Server-side apply keeps labels and annotations of other field managers, and reports a conflict with another writer of the
+//! same fields instead of overwriting them.
 
 pub(super) mod error;
 
@@ -26,7 +26,7 @@ pub use self::error::ClusterError;
 use headroom_objects::kinds::metadata;
 use headroom_sources::cluster_id::{ClusterId, KUBE_SYSTEM};
 
-use super::manifest::MANAGER;
+use super::ownership::MANAGER;
 use super::{Written, restrictions};
 use crate::read_limits::Pace;
 
@@ -41,7 +41,7 @@ const PAGE_SIZE: u32 = 500;
 
 pub struct Cluster {
     pub api: ApiClient,
-    /// How to reach it, for people.
+    /// The address of the API server, for messages.
     address: Option<String>,
     /// Take over fields that another writer owns.
     force: bool,
@@ -49,12 +49,12 @@ pub struct Cluster {
 
 impl Cluster {
     pub fn new(client: Client, force: bool, pace: &Pace) -> Self {
-        let retry = Retry { attempts: ATTEMPTS, ..pace.retry() };
+        let retry = Retry { attempts: ATTEMPTS, ..pace.retry };
         let api = ApiClient::new(client).with_timeout(REQUEST_TIMEOUT).with_retry(retry);
         Self { api, address: None, force }
     }
 
-    /// The cluster of the kubeconfig, or that we run in.
+    /// Connects to the cluster of the kubeconfig, or to that of this pod.
     pub async fn connect(context: Option<String>, force: bool, pace: &Pace) -> Result<Self, ClusterError> {
         let no_cluster = |message| ClusterError::NoCluster { message };
         let config = kubeconfig::config(&kubeconfig::Chosen::of_context(context)).await.map_err(no_cluster)?;
@@ -63,7 +63,7 @@ impl Cluster {
         Ok(Self { address: Some(address.trim_end_matches('/').to_owned()), ..Self::new(client, force, pace) })
     }
 
-    /// Which cluster this is.
+    /// The identity of the cluster.
     pub async fn id(&self) -> Result<ClusterId, ClusterError> {
         let read = self.api.get_metadata(&ApiPath::new("/api/v1/namespaces").at(KUBE_SYSTEM)).await;
         let namespace = read.map_err(|error| ClusterError::of(error, "get", "namespace kube-system", ""))?;
@@ -107,7 +107,7 @@ impl Cluster {
         let name = root.to_string();
         match self.api.get(&profiles(namespace).at(&name)).await {
             Ok(object) => Ok(Some(object)),
-            // Or the kind is missing, as writing will show.
+            // Or the kind is missing, which writing will report.
             Err(ApiError::NotFound(_)) => Ok(None),
             Err(error) => Err(ClusterError::of(error, "get", PROFILES, &format!("{namespace}/{name}"))),
         }

@@ -1,4 +1,4 @@
-//! Profiles as files, for clusters that are changed through a repository: `<folder>/<namespace>/<name>.yaml`.
+//! Profiles as files, for clusters that are deployed from a repository: `<folder>/<namespace>/<name>.yaml`.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,7 +9,7 @@ use headroom_core::cluster::usage::Root;
 use serde_json::Value;
 
 use super::Written;
-use super::manifest::{self, Format};
+use super::format::Format;
 
 pub struct Folder {
     pub path: PathBuf,
@@ -24,7 +24,7 @@ pub struct FolderError {
 }
 
 impl Folder {
-    /// The root that is there, and its pages, by their names. A damaged file counts as missing.
+    /// The root and its pages by name. A damaged file counts as missing.
     pub fn list(&self, namespace: &str, root: Root) -> Result<BTreeMap<String, Value>, FolderError> {
         let folder = self.path.join(namespace);
         let failed = |error| FolderError { path: folder.clone(), error };
@@ -46,7 +46,7 @@ impl Folder {
     }
 
     fn get(&self, namespace: &str, name: &str) -> Result<Option<Value>, FolderError> {
-        let path = self.place(namespace, name);
+        let path = self.path_of(namespace, name);
         match fs::read_to_string(&path) {
             Ok(text) => Ok(match self.format {
                 Format::Json => serde_json::from_str(&text).ok(),
@@ -59,27 +59,27 @@ impl Folder {
     }
 
     pub fn write(&self, namespace: &str, name: &str, object: &Value) -> Result<Written, FolderError> {
-        let path = self.place(namespace, name);
+        let path = self.path_of(namespace, name);
         let failed = |error| FolderError { path: path.clone(), error };
         if let Some(folder) = path.parent() {
             fs::create_dir_all(folder).map_err(failed)?;
         }
-        // Written whole and then renamed, so that no reader sees half a file.
+        // Renamed once it is complete, so that no reader sees half a file.
         let unfinished = path.with_extension("unfinished");
-        fs::write(&unfinished, manifest::text(object, self.format)).map_err(failed)?;
+        fs::write(&unfinished, self.format.write(object)).map_err(failed)?;
         fs::rename(&unfinished, &path).map_err(failed)?;
         Ok(Written::Written)
     }
 
     pub fn delete(&self, namespace: &str, name: &str) -> Result<(), FolderError> {
-        let path = self.place(namespace, name);
+        let path = self.path_of(namespace, name);
         match fs::remove_file(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(FolderError { path, error }),
             _ => Ok(()),
         }
     }
 
-    fn place(&self, namespace: &str, name: &str) -> PathBuf {
+    fn path_of(&self, namespace: &str, name: &str) -> PathBuf {
         self.path.join(namespace).join(format!("{name}.{}", self.format.name()))
     }
 }

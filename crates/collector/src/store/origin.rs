@@ -1,11 +1,11 @@
-//! Whose usage a store holds: that of one cluster, read from one source.
+//! The origin of a store: one cluster and one source.
 
 use headroom_sources::cluster_id::ClusterId;
 use redb::ReadableTable;
 
 use super::{ADDRESS_NOTE, CREATED_FACT, FACTS, NOTES, SOURCE_NOTE, Store, StoreError, Trouble, UID_NOTE};
 
-/// Where usage is from.
+/// The origin of usage.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Origin {
     pub cluster: ClusterId,
@@ -14,7 +14,7 @@ pub struct Origin {
 }
 
 impl Store {
-    /// Which cluster's usage is here, as far as that was ever known.
+    /// The cluster of the usage, as far as it is known.
     pub fn cluster(&self) -> Result<ClusterId, StoreError> {
         let created = self.fact(CREATED_FACT)?;
         self.read(|txn| {
@@ -24,9 +24,9 @@ impl Store {
         })
     }
 
-    /// From now on the store takes usage of this origin only. Refuses an origin that is certainly not the one so far;
-    /// with `change_source`, another source of the same cluster is taken.
-    pub fn claim(&self, origin: &Origin, change_source: bool) -> Result<(), StoreError> {
+    /// Accepts only usage of this origin from now on. Refuses an origin that is certainly another than the present one;
+    /// with `allow_source_change`, another source of the same cluster is accepted.
+    pub fn claim(&self, origin: &Origin, allow_source_change: bool) -> Result<(), StoreError> {
         let is_empty = self.newest()?.is_none() && self.planned()?.is_none();
         let mut cluster = if is_empty { ClusterId::default() } else { self.cluster()? };
         if cluster.differs_from(&origin.cluster) {
@@ -38,7 +38,7 @@ impl Store {
             let mut facts = txn.open_table(FACTS)?;
             let mut notes = txn.open_table(NOTES)?;
             let known = notes.get(SOURCE_NOTE)?.map(|source| source.value().to_owned());
-            if let Some(known) = known.filter(|known| *known != origin.source && !is_empty && !change_source) {
+            if let Some(known) = known.filter(|known| *known != origin.source && !is_empty && !allow_source_change) {
                 return Err(Trouble::OtherSource(known, origin.source.clone()));
             }
             notes.insert(SOURCE_NOTE, origin.source.as_str())?;

@@ -14,6 +14,7 @@ use headroom_collector::store::Store;
 use headroom_core::cluster::usage::profile_layout::key_of;
 use headroom_core::cluster::usage::{Percentile, Root};
 use headroom_core::timestamp::Timestamp;
+use headroom_kube::retry::Retry;
 use headroom_report::progress::Progress;
 use headroom_sources::cluster_id::ClusterId;
 use headroom_sources::{Reach, Sink, Source, SourceError};
@@ -167,13 +168,8 @@ pub fn three_workloads() -> Vec<Workload> {
 
 /// A pace with short timeouts.
 pub fn pace() -> Pace {
-    Pace {
-        window: DAY,
-        attempts: 4,
-        first_wait: Duration::from_millis(1),
-        longest_wait: Duration::from_millis(2),
-        ..Pace::default()
-    }
+    let retry = Retry { attempts: 4, first_wait: Duration::from_millis(1), longest_wait: Duration::from_millis(2) };
+    Pace { max_query_range: DAY, retry, ..Pace::default() }
 }
 
 /// One run of the pipeline.

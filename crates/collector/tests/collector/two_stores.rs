@@ -3,7 +3,7 @@
 use headroom_collector::metrics::Metrics;
 use headroom_collector::profile::Pooling;
 use headroom_collector::publish::folder::Folder;
-use headroom_collector::publish::manifest::Format;
+use headroom_collector::publish::format::Format;
 use headroom_collector::publish::{Destination, Published, Publisher};
 use headroom_collector::store::Store;
 use headroom_core::cluster::usage::Root;
@@ -195,14 +195,14 @@ async fn files_of_profiles_are_treated_like_a_cluster() {
         let path = target.path().join(format.name());
         let destination = Destination::Folder(Folder { path: path.clone(), format });
         let publish = async |store: &Store, as_of: i64| -> Published {
-            let (refresh, metrics) = (6 * HOUR, Metrics::default());
+            let metrics = Metrics::default();
             let publisher = Publisher {
                 store,
                 destination: &destination,
                 namespace: "headroom",
                 pooling: &Pooling { quorum: 1, namespaces: Vec::new() },
                 restricted: None,
-                refresh,
+                rewrite_interval: 6 * HOUR,
                 replace_other_stores: false,
                 lease: None,
                 metrics: &metrics,

@@ -30,7 +30,7 @@ async fn reference(source: &Scripted, end: i64) -> String {
 
 /// The last time whose samples are final at the source's current time.
 fn end(source: &Scripted) -> i64 {
-    (source.now - pace().lag) / STEP * STEP
+    (source.now - pace().sample_delay) / STEP * STEP
 }
 
 async fn check_complete(source: &Scripted, runs: usize) {
@@ -163,7 +163,7 @@ async fn too_many_images_for_memory_are_read_in_shorter_windows() {
         })
     };
     let source = Scripted::new(builds(58).collect());
-    let pace = Pace { most_images: 10, ..pace() };
+    let pace = Pace { max_images: 10, ..pace() };
     let (metrics, progress, stop) = (Metrics::default(), Progress::hidden(), CancellationToken::new());
     let (source, store, estimates) = (&source, &store, &Estimates::default());
     let run = Run { source, store, estimates, pace: &pace, metrics: &metrics, progress: &progress, stop: &stop };

@@ -3,26 +3,28 @@
 //! A query counts as a whole or not at all; one that cannot be read is named, and what else was read stays. Whoever
 //! interrupts the reading has what was read until then.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
+use headroom_kube::retry::Retry;
 use headroom_report::progress::Progress;
 use headroom_sources::SourceError;
+use headroom_sources::paced::read_all;
 use headroom_sources::prometheus::Reader;
 use headroom_sources::prometheus::reader::{ContainerRef, Killed, Lives};
 use headroom_usage::observed::{Kill, Observed};
 use headroom_usage::sample::{Resource, Window};
 use headroom_usage::{DAY, cardinality};
-use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::query_plan::{MAX_NAMESPACES, Query, Question, plan};
 use super::{Histories, Part};
 use crate::owners::{Owners, Pods, WorkloadRef};
 
-/// The time before each next attempt.
-const RETRY_DELAYS: [Duration; 3] = [Duration::from_secs(1), Duration::from_secs(3), Duration::from_secs(9)];
+/// The attempts of a query that fails for a moment.
+const RETRY: Retry = Retry { attempts: 4, first_wait: Duration::from_secs(2), longest_wait: Duration::from_secs(8) };
 
 /// What came of a reading.
 #[derive(Debug, Default)]
@@ -56,7 +58,7 @@ async fn surroundings(
     // Up to now, for who made a pod may have been told only since the last whole step.
     let until_now = Window { to: window.to + i64::from(store.step_seconds), ..window };
     for namespaces in namespaces.chunks(MAX_NAMESPACES) {
-        match patiently(|| store.objects(namespaces, until_now)).await {
+        match repeated(|| store.objects(namespaces, until_now)).await {
             Ok(objects) => {
                 for made in objects.made {
                     let (kind, name) = made.object;
@@ -69,7 +71,7 @@ async fn surroundings(
                  are unknown: {error}"
             )),
         }
-        match (patiently(|| store.lives(namespaces, window)).await, &mut found.lives) {
+        match (repeated(|| store.lives(namespaces, window)).await, &mut found.lives) {
             (Ok(lives), Some(all)) => all.extend(lives),
             (Err(error), _) => {
                 tracing::debug!(%error, "the lives of containers are unknown");
@@ -106,26 +108,23 @@ pub async fn read(
         found = surroundings(store, namespaces, window, &mut pods.owners, &mut reading.problems) => found,
         () = stop.cancelled() => return Reading { is_interrupted: true, ..Reading::default() },
     };
-    let mut queries = plan(store, namespaces, window, found.lives.as_ref(), &found.killed);
+    let queries = plan(store, namespaces, window, found.lives.as_ref(), &found.killed);
     progress.begin(queries.len() as u64, "Reading usage");
     let lives = found.lives.unwrap_or_default();
     let shared = Arc::new(Shared { store: Arc::clone(store), pods, lives, to: window.to });
     let mut strangers = cardinality::Distinct::default();
-    let mut running: JoinSet<(Query, Result<Part, SourceError>)> = JoinSet::new();
-    loop {
-        while running.len() < concurrency.max(1)
-            && let Some(query) = queries.pop_front()
-        {
-            running.spawn(read_patiently(Arc::clone(&shared), query));
-        }
-        let next = tokio::select! {
-            next = running.join_next() => next,
-            () = stop.cancelled() => break,
-        };
-        // A task that panicked has nothing to tell; there are none.
-        let Some(Ok((query, read))) = next else { break };
-        match (read, query.halves(store.step_seconds.into())) {
+    let step = store.step_seconds.into();
+    // In a task of its own, so that several processors parse the answers.
+    let read = async |query: Query| {
+        let (shared, asked) = (Arc::clone(&shared), query.clone());
+        let task = tokio::spawn(async move { repeated(|| shared.read(&asked)).await });
+        // Tasks do not panic.
+        (query, task.await.unwrap_or_else(|error| Err(SourceError::Permanent(error.to_string()))))
+    };
+    let take = |queries: &mut VecDeque<Query>, query: Query, read| {
+        match (read, query.halves(step)) {
             (Ok(part), _) => {
+                let part: Part = part;
                 strangers.merge(&part.strangers);
                 reading.histories.add(part);
                 progress.advance(1);
@@ -144,30 +143,18 @@ pub async fn read(
                 progress.advance(1);
             }
         }
-    }
+        Ok::<_, Infallible>(())
+    };
+    let Ok(is_done) = read_all(queries, concurrency, stop, read, take).await;
     progress.end();
-    reading.is_interrupted = stop.is_cancelled();
+    reading.is_interrupted = !is_done;
     reading.strangers = strangers.count();
     reading
 }
 
-/// Asks again a few times where that may help.
-async fn patiently<T, F: Future<Output = Result<T, SourceError>>>(ask: impl Fn() -> F) -> Result<T, SourceError> {
-    let mut waits = RETRY_DELAYS.into_iter();
-    loop {
-        match (ask().await, waits.next()) {
-            (Err(SourceError::Temporary(reason)), Some(wait)) => {
-                tracing::debug!(reason, "trying again");
-                tokio::time::sleep(wait).await;
-            }
-            (asked, _) => return asked,
-        }
-    }
-}
-
-async fn read_patiently(shared: Arc<Shared>, query: Query) -> (Query, Result<Part, SourceError>) {
-    let read = patiently(|| shared.read(&query)).await;
-    (query, read)
+/// Repeats a query that fails for a moment.
+async fn repeated<T, F: Future<Output = Result<T, SourceError>>>(ask: impl Fn() -> F) -> Result<T, SourceError> {
+    RETRY.run(|error| matches!(error, SourceError::Temporary(_)), ask).await
 }
 
 impl Shared {

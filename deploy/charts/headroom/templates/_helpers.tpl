@@ -164,10 +164,10 @@ spec:
         - --store=/var/lib/headroom/usage.redb
         - --profiles-namespace={{ .Release.Namespace }}
         {{- if ne (int $collector.pool.minNamespaces) 3 }}
-        - --min-namespaces={{ $collector.pool.minNamespaces }}
+        - --pool-min-namespaces={{ $collector.pool.minNamespaces }}
         {{- end }}
-        {{- with $collector.pool.from }}
-        - {{ printf "--pool-from=%s" (join "," .) | quote }}
+        {{- with $collector.pool.namespaces }}
+        - {{ printf "--pool-namespaces=%s" (join "," .) | quote }}
         {{- end }}
       {{- with $collector.env }}
       env: {{- toYaml . | nindent 8 }}

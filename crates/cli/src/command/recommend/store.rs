@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::{Context as _, anyhow, bail};
 use headroom_core::timestamp::Timestamp;
 use headroom_core::truncate::count_of;
+use headroom_kube::retry::Retry;
 use headroom_kube::{clock, kubeconfig};
 use headroom_report::complain;
 use headroom_report::progress::Progress;
@@ -36,8 +37,8 @@ pub struct Found {
 
 /// A greater difference of clocks is reported, in seconds.
 const SKEW: u64 = 120;
-/// After so long a store is asked again that had a bad moment.
-const BAD_MOMENT: Duration = Duration::from_secs(1);
+/// The attempts to connect to a store that fails for a moment.
+const RETRY: Retry = Retry { attempts: 2, first_wait: Duration::from_secs(1), longest_wait: Duration::from_secs(1) };
 /// The last seconds, which a store may not show yet.
 const UNSETTLED: i64 = 30;
 const DAY: i64 = 86_400;
@@ -133,17 +134,10 @@ impl Reading<'_> {
         client(self.target).await
     }
 
-    /// Asks the store what it calls things, and once more if it has a bad moment. Ctrl-C ends that.
+    /// Asks the store for its metrics and labels, and once more if it fails for a moment. Ctrl-C ends that.
     async fn probe(&self, http: Http, options: Options) -> Result<Arc<Reader>, SourceError> {
-        let probing = async {
-            match Reader::connect(http.clone(), options.clone()).await {
-                Err(SourceError::Temporary(_)) => {
-                    tokio::time::sleep(BAD_MOMENT).await;
-                    Reader::connect(http, options).await
-                }
-                reader => reader,
-            }
-        };
+        let may_pass = |error: &SourceError| matches!(error, SourceError::Temporary(_));
+        let probing = RETRY.run(may_pass, || Reader::connect(http.clone(), options.clone()));
         tokio::select! {
             reader = probing => reader,
             () = self.stop.cancelled() => Err(SourceError::Permanent("interrupted before any usage was read".to_owned())),

@@ -32,7 +32,8 @@ async fn the_next_pod_gets_the_recommended_requests() {
     scene.kubectl(&["apply", "-f", definition.to_str().unwrap()]);
     scene.kubectl(&["create", "namespace", "headroom"]);
     scene.kubectl(&["wait", "--for=condition=established", "--timeout=60s", "crd/usageprofiles.headroom.dev"]);
-    let said = scene.collect(&["prometheus", "--service", STORE, "--once", "--store", "usage.redb", "--lag", "1s"]);
+    let said =
+        scene.collect(&["prometheus", "--service", STORE, "--once", "--store", "usage.redb", "--sample-delay", "1s"]);
     assert_eq!(said.exit, 0, "{}", said.err);
     let next = scene.shop.create(pod(shop, "next", json!({}))).await.unwrap();
     assert_eq!(resources(&next)["requests"], advised, "{report}");
