@@ -1,9 +1,8 @@
-//! Reads files of samples, one pass, from where the last run stopped.
+//! Imports files of samples in one pass, from the position where the last run stopped.
 //!
-//! A file is known by how it begins (its first two lines), so it may be moved, and may grow: only what is new is read.
-//! What was read so far is summed up and settled together with the position whenever it takes much memory, and at the
-//! end; a kill in between costs the time since then and no sample. A line that is older than what the store keeps is
-//! left out and counted; a file with no other lines is not remembered as read.
+//! A file is identified by its first two lines, so it may be moved, and may grow: only new lines are read. Usage is summed up, and
+//! settled together with the position whenever it takes much memory, and at the end; a kill in between costs time but no sample.
+//! Lines that are older than the store keeps are skipped and counted; a file with no other lines is not marked as read.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
@@ -21,30 +20,30 @@ use crate::store::{Store, StoreError};
 
 /// The bytes that are read at a time, which is as long as a line may be.
 const BLOCK: usize = MAX_LINE_BYTES;
-/// How much of a line can tell files apart.
-const LONGEST_BEGINNING: usize = 2048;
+/// The most bytes that identify a file.
+const MAX_BEGINNING: usize = 2048;
 
 pub struct Import<'a> {
     pub store: &'a Store,
-    /// How many seconds each line stands for.
+    /// The seconds that each line stands for.
     pub step_seconds: u32,
-    /// What is summed up may take so many bytes of memory before it is settled.
+    /// The bytes of memory that usage may take before it is settled.
     pub buffer: usize,
-    /// No line may be later (unix seconds).
+    /// The latest time of a line, in Unix seconds.
     pub latest: i64,
     pub metrics: &'a Metrics,
     pub progress: &'a Progress,
     pub stop: &'a CancellationToken,
 }
 
-/// What was read of a file this time.
+/// The result of importing a file.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Imported {
     pub samples: u64,
-    /// Lines that are older than what the store keeps.
+    /// Lines that are older than the store keeps.
     pub too_old: u64,
     pub bytes: u64,
-    /// Bytes at the end that are not a finished line; they are read when they are.
+    /// Bytes at the end without a line end. They are read once there is one.
     pub unfinished: u64,
     pub stopped: bool,
 }
@@ -119,7 +118,7 @@ impl Import<'_> {
                 for image in &gathered.unreadable {
                     tracing::warn!(image, "not an image name, so no request can be matched with it: left out");
                 }
-                // Lines that were left out for their age alone may be wanted by a store of their own.
+                // A file with old lines only may be imported into another store.
                 if position > settled && (lines.too_old() == 0 || settled > 0 || !gathered.is_empty()) {
                     self.metrics.gathered(&gathered);
                     imported.samples += gathered.samples;
@@ -139,18 +138,18 @@ impl Import<'_> {
     }
 }
 
-/// The first line, and what the file is known by; none before the first line is finished.
+/// The first line, and the text that identifies the file; none before the first sample is complete.
 fn beginning(file: &mut File) -> io::Result<Option<(Vec<u8>, String)>> {
     let mut reader = BufReader::new(file.take(2 * BLOCK as u64));
     let mut first = Vec::new();
     reader.read_until(b'\n', &mut first)?;
     let mut second = Vec::new();
     reader.read_until(b'\n', &mut second)?;
-    // A header alone is how many files begin, so a file is known only once it has a sample.
+    // Many files have the same header, so a sample is needed.
     let is_long = first.len() + second.len() >= 2 * BLOCK;
     let is_finished = second.ends_with(b"\n") || (first.ends_with(b"\n") && first.starts_with(b"{")) || is_long;
     let rest: &[u8] = if first.starts_with(b"{") { &[] } else { &second };
-    let known_by = text(first.iter().chain(rest).take(LONGEST_BEGINNING));
+    let known_by = text(first.iter().chain(rest).take(MAX_BEGINNING));
     Ok(is_finished.then_some((first, known_by)))
 }
 
@@ -159,7 +158,7 @@ fn text<'a>(bytes: impl Iterator<Item = &'a u8>) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Which line, from 1, begins at a position. Counted only when there is something to say about it.
+/// The number, from 1, of the line that begins at a position. Counted only for an error.
 fn line_number(path: &Path, position: u64) -> io::Result<u64> {
     let mut before = BufReader::new(File::open(path)?.take(position));
     let mut lines = 1;

@@ -1,9 +1,8 @@
-//! The collector: reads what containers used, keeps it as sketches on disk, and publishes it as `UsageProfile`s, from which
-//! the policy estimates.
+//! The collector: reads the usage of containers, keeps it as sketches on disk, and publishes it as `UsageProfile`s, from which
+//! the policy estimates requests.
 //!
-//! [`backfill`] reads sources that answer by time and [`import`] reads files, as gently as [`read_limits`] says; what was
-//! read is committed to the [`store`], [`profile`] makes profiles of it, [`publish`] writes them, and [`collect_loop`]
-//! repeats it all. Modules in reading order.
+//! [`backfill`] reads sources within [`read_limits`] and [`import`] reads files. Both commit to the [`store`], [`profile`] makes
+//! profiles, [`publish`] writes them, and [`collect_loop`] repeats all of it. Modules in reading order.
 
 #![deny(
     clippy::print_stdout,

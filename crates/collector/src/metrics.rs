@@ -1,6 +1,4 @@
-//! What the collector tells of itself, in the OpenMetrics text format.
-//!
-//! Counts of our own doing only; what was collected is in the profiles.
+//! Metrics about the collector itself, in the OpenMetrics text format. Usage is in UsageProfiles.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -19,15 +17,15 @@ use prometheus_client::registry::Registry;
 
 use headroom_sources::SourceError;
 
-/// What figures of estimates are about.
+/// The labels of metrics about estimates.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Estimated {
+struct EstimateLabels {
     namespace: String,
     resource: &'static str,
 }
 
 /// In cores or bytes, or a number of containers.
-type Amounts = Family<Estimated, Gauge<f64, AtomicU64>>;
+type Amounts = Family<EstimateLabels, Gauge<f64, AtomicU64>>;
 
 #[derive(Debug)]
 pub struct Metrics {
@@ -159,7 +157,7 @@ impl Metrics {
         set(&self.store_bytes, store);
     }
 
-    /// Whether this collector is the one that writes.
+    /// Sets whether this collector holds the Lease.
     pub fn leads(&self, leads: bool) {
         self.leads.set(leads.into());
         if !leads {
@@ -167,7 +165,7 @@ impl Metrics {
         }
     }
 
-    /// How good estimates were, by namespace. Shown by the collector that writes alone.
+    /// Sets the accuracy of estimates by namespace. Only the collector that holds the Lease exports it.
     pub fn estimates(&self, of_namespaces: &BTreeMap<String, Sums>) {
         self.estimates.iter().for_each(Family::clear);
         for (namespace, sums) in of_namespaces {
@@ -175,7 +173,7 @@ impl Metrics {
                 if *containers == 0 {
                     continue;
                 }
-                let of = Estimated { namespace: namespace.clone(), resource: resource.name() };
+                let of = EstimateLabels { namespace: namespace.clone(), resource: resource.name() };
                 let unit = if resource == Resource::Cpu { 1e9 } else { 1.0 };
                 let amount = |amount: &u64| *amount as f64 / unit;
                 let shown = [*containers as f64, *above as f64, amount(estimated), amount(used)];
@@ -186,7 +184,7 @@ impl Metrics {
         }
     }
 
-    /// Notes a sign of life.
+    /// Records a sign of life.
     pub fn alive(&self, now: i64) {
         self.alive.store(now, Ordering::Relaxed);
     }
@@ -200,7 +198,7 @@ impl Metrics {
     }
 }
 
-/// As a scrape has it.
+/// The text of a scrape.
 impl fmt::Display for Metrics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         encode(f, &self.registry)
@@ -212,7 +210,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_family_is_described_and_every_value_stands_in_its_family() {
+    fn every_family_has_help_and_its_own_values() {
         let metrics = Metrics::default();
         metrics.read(Some(&SourceError::Overloaded(String::new())));
         metrics.ran(1_763_683_200, true);

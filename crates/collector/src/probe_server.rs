@@ -12,7 +12,7 @@ use tokio::net::TcpListener;
 
 use crate::metrics::Metrics;
 
-/// A collector that gave no sign of life for so long is stuck: longer than any answer is waited for.
+/// A collector without a sign of life for so long is stuck. Longer than the timeout of any request.
 const STUCK_AFTER: i64 = 15 * 60;
 
 /// Answers probes and scrapes until the program ends.

@@ -1,10 +1,8 @@
-//! From what the store holds to what is published: windows, percentiles, and counts.
+//! Makes UsageProfiles from the store: windows, percentiles, and counts. [`cluster_pool`] makes the pooled histories; format,
+//! bounds and layout are those of `headroom_usage_profile`.
 //!
-//! Decides which days a window has and how amounts are rounded; [`cluster_pool`] decides what many namespaces say together. The
-//! format, its bounds and its text are core's (`headroom_usage_profile`), because the policy reads by the same.
-//!
-//! Days are UTC days, and a window has every day it touches: `7d` is today so far and the seven days before, so that a
-//! week's rhythm is in it whole. `recent` has the days of `30d`, each weighing half of the day after it.
+//! Days are UTC days, and a window has every day it touches: `7d` is today so far and the seven days before, so that it has
+//! a whole week. `recent` has the days of `30d`, each with half the weight of the next.
 
 pub mod accuracy;
 mod cluster_pool;
@@ -27,12 +25,12 @@ use self::cluster_pool::{Gathering, InNamespaces};
 use self::tags::{NewestTags, Wanted};
 use crate::store::{Store, StoreError, StoredDay, WorkloadDay};
 
-/// Whose word counts in the pool.
+/// The namespaces of pooled histories.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pooling {
-    /// Fewer namespaces than this cannot move a figure out of what the others use.
+    /// Fewer namespaces than this cannot move a figure out of the range of the others.
     pub quorum: u64,
-    /// Patterns of the namespaces that are heard; all if there are none.
+    /// Patterns of namespaces that count in the pool. Empty: all.
     pub namespaces: Vec<String>,
 }
 
@@ -43,12 +41,12 @@ impl Default for Pooling {
 }
 
 impl Pooling {
-    fn hears(&self, namespace: &str) -> bool {
+    fn includes(&self, namespace: &str) -> bool {
         self.namespaces.is_empty() || self.namespaces.iter().any(|pattern| glob::matches(pattern, namespace))
     }
 }
 
-/// When something was collected: at a moment, and in some namespaces earlier.
+/// When usage was collected: at a time, and in some namespaces earlier.
 #[derive(Debug, Clone)]
 pub struct Collected<'a> {
     pub at: Timestamp,
@@ -57,7 +55,7 @@ pub struct Collected<'a> {
     pub restricted: Option<&'a RestrictedNamespaces>,
 }
 
-/// All that the store knows of a root's images, to be published in a namespace.
+/// Builds the profile of a root from all its images in the store, for objects in a namespace.
 pub fn build(
     store: &Store,
     namespace: &str,
@@ -94,8 +92,7 @@ pub fn build(
     Ok(share)
 }
 
-/// Takes days in the order of their repositories, and holds the sketches of one repository at a time, and of that only
-/// those of the tags that were seen last.
+/// Adds days in the order of their repositories. Holds the sketches of one repository at a time, and of its newest tags.
 struct Builder<'a> {
     today: u32,
     tags: Wanted,
@@ -139,7 +136,7 @@ impl Builder<'_> {
     fn close(&mut self) -> Result<(), Damaged> {
         let Some(OpenImage { repository, all, tags }) = self.open.take() else { return Ok(()) };
         let InNamespaces { together, each } = all.close(self.pooling)?;
-        // Nothing within the longest window is no history.
+        // All days are older than the longest window.
         if each.is_empty() {
             return Ok(());
         }
@@ -174,10 +171,10 @@ impl Builder<'_> {
     }
 }
 
-/// Containers of workloads with one image in one namespace that are looked at closely: some more than a profile keeps.
-const MOST_WORKLOADS: usize = 16;
+/// Containers of workloads with one image in one namespace that are kept here: more than a profile keeps.
+const MAX_WORKLOADS: usize = 16;
 
-/// Takes the days of workloads' containers in the order of their images and namespaces.
+/// Adds the days of workloads' containers in the order of their images and namespaces.
 struct Workloads {
     today: u32,
     open: Option<(WorkloadPlace, OpenHistory)>,
@@ -206,15 +203,15 @@ impl Workloads {
         let is_beside =
             |place: &WorkloadPlace| (&place.repository, &place.namespace) == (&last.repository, &last.namespace);
         let beside = self.closed.iter().rev().take_while(|(place, _)| is_beside(place)).count();
-        if beside > 2 * MOST_WORKLOADS {
+        if beside > 2 * MAX_WORKLOADS {
             let mut newest = self.closed.split_off(self.closed.len() - beside);
             newest.sort_by_key(|(_, history)| Reverse(history.last_seen));
-            newest.truncate(MOST_WORKLOADS);
+            newest.truncate(MAX_WORKLOADS);
             self.closed.extend(newest);
         }
     }
 
-    /// Puts each beside the history of its namespace.
+    /// Adds each to the history of its namespace.
     fn finish_into(mut self, mut images: Images) -> Result<Images, Damaged> {
         self.close();
         for (place, history) in self.closed {

@@ -8,14 +8,17 @@
 //! namespaces that ask for fewer estimates, and [`lease`] prevents two collectors from writing at the same time.
 
 pub mod change;
-pub mod cluster;
-pub mod folder;
-pub mod format;
-pub mod lease;
 mod other_store;
-pub mod outcome;
 pub mod ownership;
 pub mod restrictions;
+
+pub mod cluster;
+pub mod format;
+
+pub mod folder;
+pub mod lease;
+
+pub mod outcome;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
@@ -80,17 +83,17 @@ impl Destination {
         })
     }
 
-    async fn put(&self, (namespace, name): &ObjectName, object: &Value) -> Result<Written, PublishError> {
+    async fn put(&self, (namespace, name): &ObjectName, object: &Value) -> Result<(), PublishError> {
         match self {
-            Self::Cluster(cluster) => Ok(cluster.apply(namespace, name, object).await?),
-            Self::Folder(folder) => Ok(folder.write(namespace, name, object)?),
+            Self::Cluster(cluster) => cluster.apply(namespace, name, object).await?,
+            Self::Folder(folder) => folder.write(namespace, name, object)?,
             Self::Stdout(format) => {
                 let text = format.write(object);
                 #[expect(clippy::disallowed_methods, reason = "the text is escaped")]
                 std::io::stdout().lock().write_all(text.as_bytes()).map_err(PublishError::Stdout)?;
-                Ok(Written::Written)
             }
         }
+        Ok(())
     }
 
     /// Deletes the object unless it has changed.
@@ -239,7 +242,8 @@ impl Publisher<'_> {
             return Ok(Written::Unchanged);
         }
         self.check_turn()?;
-        self.destination.put(&name, &object).await
+        self.destination.put(&name, &object).await?;
+        Ok(Written::Written)
     }
 
     async fn delete(&self, name: &str, there: &Value) -> Result<bool, PublishError> {

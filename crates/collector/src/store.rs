@@ -65,8 +65,6 @@ type WorkloadKey = (u8, &'static str, &'static str, &'static str, u32);
 const WORKLOADS: TableDefinition<WorkloadKey, &[u8]> = TableDefinition::new("workloads");
 /// The comparison of estimates with usage by root, repository, namespace, pod and container.
 const COMPARED: TableDefinition<(u8, &str, &str, &str, &str), &[u8]> = TableDefinition::new("compared");
-/// Namespace, repository, reference: the index of namespaces.
-const PLACES: TableDefinition<(&str, &str, &str), ()> = TableDefinition::new("places");
 /// The windows that are still to be read: namespace and beginning to end.
 const OWED: TableDefinition<(&str, i64), i64> = TableDefinition::new("owed");
 /// The bytes that were read of each file, by its beginning.
@@ -134,7 +132,6 @@ impl Store {
             txn.open_table(DAYS)?;
             txn.open_table(WORKLOADS)?;
             txn.open_table(COMPARED)?;
-            txn.open_table(PLACES)?;
             txn.open_table(OWED)?;
             txn.open_table(FILES)?;
             txn.open_table(MEMORY)?;

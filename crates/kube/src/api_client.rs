@@ -27,10 +27,10 @@ const GREETING_TIMEOUT: Duration = Duration::from_secs(10);
 const VERSION: ApiPath = ApiPath::new("/version");
 /// Objects in a page. Larger pages of pods permanently increase memory by tens of megabytes.
 const PAGE_SIZE: u32 = 100;
-/// The same of objects without anything except metadata.
+/// Objects in a page if only metadata is read.
 const METADATA_PAGE_SIZE: u32 = 500;
-/// A page with more bytes is asked for again with fewer objects. Whoever may create objects chooses how large they are, up to
-/// the 1.5 MiB that etcd takes.
+/// A page with more bytes is read again with fewer objects. Users choose how large objects are, up to the 1.5 MiB that etcd
+/// accepts.
 const MAX_PAGE_BYTES: u64 = 8 << 20;
 
 const JSON: &str = "application/json";
@@ -43,7 +43,7 @@ pub struct ApiClient {
     timeout: Duration,
     page_timeout: Duration,
     retry: Retry,
-    /// The pages that are held at a time.
+    /// Limits the pages in memory.
     pages: Arc<Semaphore>,
 }
 
@@ -155,7 +155,7 @@ fn is_by_authorizer(message: &str) -> bool {
 
 pub type ApiResult<T> = Result<T, ApiError>;
 
-/// The objects of a list that are wanted, and how.
+/// Options of a list.
 #[derive(Debug, Clone, Copy)]
 pub struct ListOptions<'a> {
     pub page_size: u32,
@@ -163,23 +163,41 @@ pub struct ListOptions<'a> {
     pub field_selector: &'a str,
     /// Leaves out everything except metadata.
     pub only_metadata: bool,
-    /// No further page is asked for once there are so many objects.
+    /// The number of objects after which no further page is read.
     pub most: usize,
+    /// The beginning of the first page, if it is not that of the list.
+    pub from: &'a str,
 }
 
-impl Default for ListOptions<'_> {
-    fn default() -> Self {
-        Self { page_size: PAGE_SIZE, label_selector: "", field_selector: "", only_metadata: false, most: usize::MAX }
-    }
+impl ListOptions<'_> {
+    /// Whole objects.
+    pub const WHOLE: Self = ListOptions {
+        page_size: PAGE_SIZE,
+        label_selector: "",
+        field_selector: "",
+        only_metadata: false,
+        most: usize::MAX,
+        from: "",
+    };
+    /// Nothing but metadata.
+    pub const METADATA: Self = ListOptions { page_size: METADATA_PAGE_SIZE, only_metadata: true, ..Self::WHOLE };
 }
 
-/// By whom an object is applied, and how.
+/// The end of a list.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Listed {
+    pub revision: u64,
+    /// Where the list continues; empty at its end.
+    pub next: String,
+}
+
+/// Options of a server-side apply.
 #[derive(Debug, Clone, Copy)]
 pub struct ApplyOptions<'a> {
     pub manager: &'a str,
     /// Takes over fields that other managers own.
     pub force: bool,
-    /// Nothing is stored.
+    /// Stores nothing.
     pub dry_run: bool,
 }
 
@@ -190,7 +208,7 @@ struct Message<'a> {
     body: Option<&'a Value>,
     content_type: &'a str,
     accept: &'a str,
-    /// The bytes that the answer may have.
+    /// The longest answer in bytes.
     most_bytes: u64,
 }
 
@@ -219,8 +237,8 @@ impl ApiClient {
         &self.client
     }
 
-    /// Asks the API server at this address for its version. The error is for people, if it does not answer or does not accept
-    /// the credentials. Whoever may not ask for the version may still read, so that is none.
+    /// Reads the version of the API server at this address. The error is a message for users, if the server does not answer or
+    /// does not accept the credentials. An account that may not read the version may still read objects, so that is none.
     pub async fn greet(&self, server: &str) -> Result<Option<Value>, String> {
         match self.clone().with_timeout(GREETING_TIMEOUT).get(&VERSION).await {
             Ok(version) => Ok(Some(version)),
@@ -297,91 +315,51 @@ impl ApiClient {
         self.write(Method::DELETE, path.as_str(), &options, JSON).await
     }
 
-    /// All objects of a collection from etcd, with the revision that they were listed at.
-    pub async fn list(&self, path: &ApiPath) -> ApiResult<(u64, Vec<Value>)> {
-        self.list_as(path, value).await
-    }
-
-    /// Like [`Self::list`], but reduces each object by `read` as soon as its page has arrived.
-    pub async fn list_as<T>(&self, path: &ApiPath, read: impl Fn(Node<'_>) -> Option<T>) -> ApiResult<(u64, Vec<T>)> {
-        self.list_with(path, ListOptions::default(), read).await
-    }
-
-    /// Like [`Self::list_as`], but of each object everything except metadata is left out.
-    pub async fn list_metadata_as<T>(
-        &self,
-        path: &ApiPath,
-        read: impl Fn(Node<'_>) -> Option<T>,
-    ) -> ApiResult<(u64, Vec<T>)> {
-        let options = ListOptions { only_metadata: true, page_size: METADATA_PAGE_SIZE, ..ListOptions::default() };
-        self.list_with(path, options, read).await
-    }
-
-    async fn list_with<T>(
+    /// Lists a collection from etcd, with its revision. `read` reduces each object as soon as its page has arrived, or drops it.
+    pub async fn list<T>(
         &self,
         path: &ApiPath,
         options: ListOptions<'_>,
         read: impl Fn(Node<'_>) -> Option<T>,
     ) -> ApiResult<(u64, Vec<T>)> {
         let mut items = Vec::new();
-        let revision = self.for_each_node(path, options, |item| items.extend(read(item))).await?;
-        Ok((revision, items))
+        let listed = self.for_each(path, options, |item| items.extend(read(item))).await?;
+        Ok((listed.revision, items))
     }
 
     /// The revision of a collection in etcd.
     pub async fn revision(&self, path: &ApiPath) -> ApiResult<u64> {
-        let options = ListOptions { only_metadata: true, page_size: 1, most: 1, ..ListOptions::default() };
-        self.for_each_node(path, options, |_| {}).await
+        let options = ListOptions { page_size: 1, most: 1, ..ListOptions::METADATA };
+        Ok(self.for_each(path, options, |_| {}).await?.revision)
     }
 
-    /// Hands over the objects of a collection page by page. Returns the revision that they were listed at.
+    /// Calls `each` for the objects of a collection, page by page.
     pub async fn for_each(
         &self,
         path: &ApiPath,
         options: ListOptions<'_>,
-        mut each: impl FnMut(Value),
-    ) -> ApiResult<u64> {
-        self.for_each_node(path, options, |item| value(item).into_iter().for_each(&mut each)).await
-    }
-
-    /// Hands over the objects of one page of a collection, and returns where the next begins; empty if this is the last.
-    pub async fn page(
-        &self,
-        path: &ApiPath,
-        mut options: ListOptions<'_>,
-        from: &str,
-        mut each: impl FnMut(Value),
-    ) -> ApiResult<String> {
-        let (next, _) =
-            self.page_of_nodes(path, &mut options, from, |item| value(item).into_iter().for_each(&mut each)).await?;
-        Ok(next)
-    }
-
-    async fn for_each_node(
-        &self,
-        path: &ApiPath,
-        options: ListOptions<'_>,
         mut each: impl FnMut(Node<'_>),
-    ) -> ApiResult<u64> {
-        let (mut next, mut revision, mut seen, mut options) = (String::new(), 0, 0, options);
+    ) -> ApiResult<Listed> {
+        let (mut listed, mut seen, mut options) = (Listed::default(), 0, options);
+        let mut from = options.from.to_owned();
         loop {
-            let page = self.page_of_nodes(path, &mut options, &next, |item| {
+            let page = self.page(path, &mut options, &from, |item| {
                 seen += 1;
                 each(item);
             });
-            let (further, of_page) = page.await?;
-            next = further;
+            let (next, revision) = page.await?;
             // All pages have the same revision.
-            revision = of_page.unwrap_or(revision);
+            listed.revision = revision.unwrap_or(listed.revision);
             if next.is_empty() || seen >= options.most {
-                return Ok(revision);
+                return Ok(Listed { next, ..listed });
             }
+            from = next;
         }
     }
 
-    /// Where the next page begins, and the revision of this one. Of objects that are too large, fewer are asked for in this page and
-    /// the next ones.
-    async fn page_of_nodes(
+    /// Reads one page. Returns where the next page begins, and the revision. If the objects are too large, this page and the next
+    /// ones have fewer of them.
+    async fn page(
         &self,
         path: &ApiPath,
         options: &mut ListOptions<'_>,
@@ -487,7 +465,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_permissions_are_told_from_refusals() {
+    fn missing_permissions_differ_from_refusals() {
         let message = r#"pods is forbidden: User "eve" cannot list resource "pods" in API group """#;
         let forbidden = error(json!({"code": 403, "message": message, "details": {"kind": "pods"}}));
         assert_eq!(forbidden, ApiError::Forbidden { resource: "pods".to_owned(), message: message.to_owned() });
@@ -501,7 +479,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_object_is_told_from_a_missing_namespace_and_kind() {
+    fn a_missing_object_differs_from_a_missing_namespace_and_kind() {
         let missing = |details: Value| error(json!({"code": 404, "message": "not found", "details": details}));
         let check = |details: Value, expected: Missing| assert_eq!(missing(details), ApiError::NotFound(expected));
         check(json!({"kind": "pods", "name": "a"}), Missing::Object);

@@ -1,7 +1,7 @@
-//! The live cluster of a kubeconfig as a [`ClusterReader`], asked as little as possible.
+//! The live cluster of a kubeconfig as a [`ClusterReader`], with as few requests as possible.
 //!
-//! Lists and objects are asked for once in a run. Nothing is written, and nothing but `get` and `list` of what a command
-//! looks at is needed; a namespace's own rights suffice where only that namespace is looked at.
+//! Each list and object is read once in a run. Nothing is written. An account needs only `get` and `list` of the resources that
+//! a command reads, in one namespace if the command reads only that.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,6 +9,7 @@ use std::time::Duration;
 use futures::stream::{self, StreamExt as _};
 use headroom_core::annotations::limit_ranger::LIMIT_RANGER;
 use headroom_core::cluster::usage::profile_layout::GROUP;
+use headroom_core::json::Node;
 use headroom_objects::cluster_reader::{ClusterReader, Kept, List, ReadError};
 use headroom_objects::kinds::{ApiKind, lifecycle};
 use kube::api::ApiResource;
@@ -17,7 +18,7 @@ use kube::{Error, discovery};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
-use crate::api_client::{ApiClient, ApiError, ListOptions, Missing};
+use crate::api_client::{ApiClient, ApiError, ListOptions, Missing, value};
 use crate::api_path::ApiPath;
 use crate::kubeconfig::{self, Chosen};
 use crate::proxy;
@@ -29,13 +30,13 @@ const CONCURRENCY: usize = 8;
 /// The API server itself gives up on a request after a minute.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A cluster and what was read of it.
+/// A cluster, and the objects that were read from it.
 pub struct Cluster {
     runtime: Runtime,
     api: ApiClient,
     /// The address of the API server.
     server: String,
-    /// The minor version of the API server; none until it has said so.
+    /// The minor version of the API server; none before [`Self::greet`].
     release: Option<u16>,
     lists: BTreeMap<Query, Result<Listed, ReadError>>,
     objects: BTreeMap<(Query, String), Result<Option<Kept>, ReadError>>,
@@ -53,7 +54,7 @@ struct Listed {
 type Query = (String, String, Option<String>);
 
 impl Cluster {
-    /// The cluster of a kubeconfig, or that we run in, and the namespace it says to use. Nothing is sent yet.
+    /// The cluster of a kubeconfig, or that of this pod, and its default namespace. Sends no request.
     pub fn connect(chosen: &Chosen) -> Result<(Self, String), String> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -79,24 +80,27 @@ impl Cluster {
         Ok(())
     }
 
-    /// Hands over a list of which one page or all was read ahead.
+    /// Hands over a list whose first page was read ahead.
     fn go_on(&mut self, list: List<'_>, ahead: Listed, each: &mut dyn FnMut(Value)) -> Result<(), ReadError> {
         let resource = self.kind(list.0, list.1);
         let (api, mut next, mut second) = (&self.api, ahead.next, Vec::new());
         self.runtime.block_on(async {
             if !next.is_empty() {
                 // An API server forgets after minutes where a list goes on. Then all of it is read again.
-                next = match page(api, &resource, list, &next, &mut |object| second.push(object)).await {
+                next = match pages(api, &resource, list, &next, 1, &mut |object| second.push(object)).await {
                     Ok(further) => further,
-                    Err(_) => return pages(api, &resource, list, String::new(), each).await,
+                    Err(_) => return pages(api, &resource, list, "", usize::MAX, each).await.map(drop),
                 };
             }
             ahead.objects.iter().map(Kept::value).chain(second).for_each(&mut *each);
-            if next.is_empty() { Ok(()) } else { pages(api, &resource, list, next, each).await }
+            if next.is_empty() {
+                return Ok(());
+            }
+            pages(api, &resource, list, &next, usize::MAX, each).await.map(drop)
         })
     }
 
-    /// Whoever may not read a kind of ours gets the same answer whether or not the cluster has it, so that has to be asked for.
+    /// The API server answers 403 for Headroom's kinds even where they are not installed. Discovery distinguishes the two.
     fn or_unknown<T>(&self, answer: Result<T, ReadError>, api_version: &str, kind: &str) -> Result<T, ReadError> {
         let resource = ApiKind::new(api_version, kind);
         if resource.group != GROUP || !answer.as_ref().is_err_and(|error| !error.is_unknown_kind()) {
@@ -110,7 +114,7 @@ impl Cluster {
         if is_missing { Err(unknown_kind(api_version, kind)) } else { answer }
     }
 
-    /// What the cluster knows of a kind; none if it does not answer.
+    /// Discovers a kind; none if the cluster does not answer.
     fn discover(&self, kind: &ApiKind) -> Option<Result<(ApiResource, discovery::ApiCapabilities), Error>> {
         let gvk = GroupVersionKind::gvk(&kind.group, &kind.version, &kind.kind);
         let asked =
@@ -152,12 +156,12 @@ impl ClusterReader for Cluster {
     }
 
     fn visit(&mut self, list: List<'_>, each: &mut dyn FnMut(Value)) -> Result<(), ReadError> {
-        // Whoever read it ahead did so for this.
+        // Consumes the prefetched page.
         let read = match self.lists.remove(&query(list)) {
             Some(ahead) => self.go_on(list, ahead?, each),
             None => {
                 let resource = self.kind(list.0, list.1);
-                self.runtime.block_on(pages(&self.api, &resource, list, String::new(), each))
+                self.runtime.block_on(pages(&self.api, &resource, list, "", usize::MAX, each)).map(drop)
             }
         };
         self.or_unknown(read, list.0, list.1)
@@ -172,7 +176,8 @@ impl ClusterReader for Cluster {
     ) -> Result<(), ReadError> {
         let kind = ApiKind::new("v1", "Event");
         let selector = format!("reason={reason}");
-        let options = ListOptions { page_size: PAGE_SIZE, field_selector: &selector, most, ..ListOptions::default() };
+        let options = ListOptions { page_size: PAGE_SIZE, field_selector: &selector, most, ..ListOptions::WHOLE };
+        let each = |event: Node<'_>| value(event).into_iter().for_each(&mut *each);
         let listed = self.runtime.block_on(self.api.for_each(&path_of(&kind, namespace), options, each));
         listed.map(|_| ()).map_err(|error| problem(error, &in_scope(&kind.qualified(), &kind, namespace), &kind))
     }
@@ -183,7 +188,7 @@ impl ClusterReader for Cluster {
         let api = &self.api;
         let reads = lists.iter().zip(kinds).map(|(list, resource)| async move {
             let mut objects = Vec::new();
-            let read = page(api, &resource, *list, "", &mut |object| objects.push(Kept::from(&object))).await;
+            let read = pages(api, &resource, *list, "", 1, &mut |object| objects.push(Kept::from(&object))).await;
             (query(*list), read.map(|next| Listed { objects, next }))
         });
         let answers: Vec<_> =
@@ -233,43 +238,30 @@ impl ClusterReader for Cluster {
     }
 }
 
-/// Hands over the objects of a list page by page, beginning with the page at `next`.
+/// Hands over the objects of a list page by page, beginning with the page at `from`, until there are as many as `most`. Returns
+/// where the next page begins.
 async fn pages(
-    api: &ApiClient,
-    resource: &ApiKind,
-    list: List<'_>,
-    mut next: String,
-    each: &mut dyn FnMut(Value),
-) -> Result<(), ReadError> {
-    loop {
-        next = page(api, resource, list, &next, each).await?;
-        if next.is_empty() {
-            return Ok(());
-        }
-    }
-}
-
-/// Hands over the objects of one page, and returns where the next begins.
-async fn page(
     api: &ApiClient,
     resource: &ApiKind,
     (api_version, kind, namespace): List<'_>,
     from: &str,
+    most: usize,
     each: &mut dyn FnMut(Value),
 ) -> Result<String, ReadError> {
     let only_metadata = is_confidential(kind);
-    let options = ListOptions { page_size: PAGE_SIZE, only_metadata, ..ListOptions::default() };
-    let each = |mut item: Value| {
+    let options = ListOptions { page_size: PAGE_SIZE, only_metadata, most, from, ..ListOptions::WHOLE };
+    let each = |item: Node<'_>| {
+        let Some(mut item) = value(item) else { return };
         drop_managers(&mut item);
         each(typed(item, api_version, kind));
     };
-    let listed = api.page(&path_of(resource, namespace), options, from, each).await;
+    let listed = api.for_each(&path_of(resource, namespace), options, each).await;
     let what = || in_scope(&resource.qualified(), resource, namespace);
-    listed.map_err(|error| problem(error, &what(), resource))
+    listed.map(|listed| listed.next).map_err(|error| problem(error, &what(), resource))
 }
 
-/// Drops who manages which field, which takes more memory than all the rest of a pod. It tells what a pod's author wrote where
-/// LimitRanger added values, and is kept there.
+/// Drops the managed fields, which take more memory than the rest of a pod. They are kept where LimitRanger added values,
+/// because they show which values the author of the pod wrote.
 fn drop_managers(object: &mut Value) {
     let Some(Value::Object(metadata)) = object.get_mut("metadata") else { return };
     if metadata.get("annotations").is_none_or(|annotations| annotations.get(LIMIT_RANGER).is_none()) {
@@ -302,7 +294,7 @@ fn query((api_version, kind, namespace): List<'_>) -> Query {
     (api_version.to_owned(), kind.to_owned(), namespace.map(str::to_owned))
 }
 
-/// What nobody looks into here: that there is such an object is all that counts, so its contents are not even sent.
+/// True if only the existence of such objects matters, so that their contents are not read.
 fn is_confidential(kind: &str) -> bool {
     matches!(kind, "Secret" | "ConfigMap")
 }
@@ -329,7 +321,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn managers_are_kept_where_they_tell_what_limit_ranger_added() {
+    fn managed_fields_are_kept_where_limit_ranger_added_values() {
         let pod = |annotations: Value| {
             let mut pod = json!({"metadata": {"name": "web", "annotations": annotations, "managedFields": [{"manager": "kubectl"}]}});
             drop_managers(&mut pod);

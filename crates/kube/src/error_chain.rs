@@ -1,4 +1,4 @@
-//! Why something could not be reached.
+//! The cause of a failed connection.
 
 use std::error::Error;
 

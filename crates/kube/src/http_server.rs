@@ -1,6 +1,6 @@
-//! The one HTTP server of our programs. Whoever connects, it takes a bounded amount of memory and time: it limits
-//! connections and the bytes of all requests together, and gives up on clients that are slow to send or stop to read. Work for
-//! a client that has disconnected ends, because its future is dropped.
+//! The HTTP server of all programs. It takes bounded memory and time for any clients: it limits connections and the bytes of all
+//! requests together, and closes connections of clients that are slow to send or stop reading. Work for a client that has
+//! disconnected ends, because its future is dropped.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use tokio_io_timeout::TimeoutStream;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// How much clients may take.
+/// Limits of memory and time for all clients.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
     /// Connections at a time; others wait to be accepted.
@@ -35,10 +35,10 @@ pub struct Limits {
     pub answers: usize,
     /// The bytes of an answer that a client has to read in a second on average, once `patience` is over.
     pub slowest: usize,
-    /// How long a client may take over its handshake, over the headers of its first request, over a body, and without
-    /// reading any of its answer.
+    /// The timeout of a handshake, of the headers of the first request, of a body, and of a client that reads nothing of its
+    /// answer.
     pub patience: Duration,
-    /// How long a connection may be kept for another request; none if each has a connection of its own.
+    /// The time that a connection is kept for another request; none if each request has its own connection.
     pub idle: Option<Duration>,
 }
 
@@ -373,7 +373,7 @@ mod tests {
         stream
     }
 
-    /// What the server sends until it closes the connection.
+    /// All text from the server until it closes the connection.
     async fn end(mut stream: TcpStream) -> String {
         let mut text = Vec::new();
         let read = tokio::time::timeout(Duration::from_secs(20), stream.read_to_end(&mut text)).await;

@@ -1,4 +1,4 @@
-//! The cluster we talk to: that of the kubeconfig, or the one we run in.
+//! The cluster of the kubeconfig, or that of this pod.
 
 use std::io::ErrorKind;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use kube::{Client, Config};
 use crate::proxy::{self, Proxies};
 use crate::secret::Secret;
 
-/// Which cluster is meant, and as whom it is asked.
+/// Flags that choose a cluster and a user.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct Chosen {
     /// Context of the kubeconfig
@@ -72,7 +72,7 @@ async fn found(chosen: &Chosen) -> Result<Config, String> {
     let mut config = match from_file {
         Ok(mut config) => {
             let proxies = Proxies::from_env();
-            // Of the environment's proxy, kube holds NO_PROXY against the proxy's own address, not the cluster's.
+            // For the environment's proxy, kube compares NO_PROXY with the proxy's own address, not the cluster's.
             if config.proxy_url.as_ref().is_none_or(|proxy| proxies.names(proxy)) {
                 config.proxy_url = proxies.of(&config.cluster_url);
             }
@@ -83,7 +83,7 @@ async fn found(chosen: &Chosen) -> Result<Config, String> {
         Err(error) => Config::incluster()
             .map_err(|_| format!("{}, and this is not a pod; set KUBECONFIG", worded(&error, chosen)))?,
     };
-    // Who asks decides what is tried again, and how often.
+    // Callers decide about retries.
     config.default_retry = false;
     if let Some(token) = &chosen.token {
         config.auth_info = AuthInfo { token: Some(token.reveal().to_owned().into()), ..AuthInfo::default() };

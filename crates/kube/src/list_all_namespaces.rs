@@ -1,5 +1,5 @@
-//! A [`ClusterReader`] that lists every kind once for all namespaces, instead of once for each: for questions about a
-//! whole cluster. Where that is not allowed, each namespace is asked about.
+//! A [`ClusterReader`] that lists each kind once in all namespaces, instead of once for each namespace: for questions about a
+//! whole cluster. If the account may not list a kind in all namespaces, each namespace is listed.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -8,15 +8,15 @@ use headroom_objects::cluster_reader::{ClusterReader, Kept, List, ReadError};
 use headroom_objects::kinds::{ApiKind, metadata};
 use serde_json::Value;
 
-/// By namespace and name, or why a list of all is not to be had.
+/// Objects by namespace and name, or why the kind cannot be listed in all namespaces.
 type Listed = Result<BTreeMap<String, BTreeMap<String, Kept>>, ReadError>;
 
-pub struct AtOnce<S> {
+pub struct ListAllNamespaces<S> {
     below: S,
     lists: HashMap<(String, String), Listed>,
 }
 
-impl<S: ClusterReader> AtOnce<S> {
+impl<S: ClusterReader> ListAllNamespaces<S> {
     pub fn new(below: S) -> Self {
         Self { below, lists: HashMap::new() }
     }
@@ -39,36 +39,39 @@ impl<S: ClusterReader> AtOnce<S> {
     }
 }
 
-impl<S: ClusterReader> ClusterReader for AtOnce<S> {
+impl<S: ClusterReader> ClusterReader for ListAllNamespaces<S> {
     fn list(&mut self, list: List<'_>) -> Result<Vec<Value>, ReadError> {
-        match (self.all(list), list.2) {
-            (Ok(listed), Some(namespace)) => {
-                Ok(listed.get(namespace).into_iter().flat_map(BTreeMap::values).map(Kept::value).collect())
-            }
-            (Ok(listed), None) => Ok(listed.values().flat_map(BTreeMap::values).map(Kept::value).collect()),
-            (Err(_), Some(_)) => self.below.list(list),
-            (Err(problem), None) => Err(problem.clone()),
+        if let (Err(_), Some(_)) = (self.all(list), list.2) {
+            return self.below.list(list);
         }
+        let mut objects = Vec::new();
+        self.visit(list, &mut |object| objects.push(object))?;
+        Ok(objects)
     }
 
-    fn visit(&mut self, list: List<'_>, each: &mut dyn FnMut(Value)) -> Result<(), ReadError> {
-        let (api_version, kind, namespace) = list;
+    fn visit(
+        &mut self,
+        (api_version, kind, namespace): List<'_>,
+        each: &mut dyn FnMut(Value),
+    ) -> Result<(), ReadError> {
+        let list = (api_version, kind, namespace);
         let api_kind = ApiKind::new(api_version, kind);
         if PodKind::of(&api_kind.group, &api_kind.plural).is_some() && !self.is_known(list) {
             return self.below.visit(list, each);
         }
         match (self.all(list), namespace) {
-            (Ok(listed), None) => listed.values().flat_map(BTreeMap::values).map(Kept::value).for_each(each),
-            (Ok(listed), Some(namespace)) => {
-                listed.get(namespace).into_iter().flat_map(BTreeMap::values).map(Kept::value).for_each(each);
+            (Ok(listed), _) => {
+                let of = |name: &str| namespace.is_none_or(|namespace| namespace == name);
+                let within = listed.iter().filter(|(name, _)| of(name));
+                within.flat_map(|(_, objects)| objects.values()).map(Kept::value).for_each(each);
+                Ok(())
             }
-            (Err(_), Some(_)) => return self.below.visit(list, each),
-            (Err(problem), None) => return Err(problem.clone()),
+            (Err(_), Some(_)) => self.below.visit(list, each),
+            (Err(problem), None) => Err(problem.clone()),
         }
-        Ok(())
     }
 
-    /// They are asked for once, so there is nothing to keep.
+    /// Events are read once, so they are not kept.
     fn visit_events(
         &mut self,
         namespace: Option<&str>,
@@ -84,7 +87,7 @@ impl<S: ClusterReader> ClusterReader for AtOnce<S> {
     }
 
     fn get(&mut self, list: List<'_>, name: &str) -> Result<Option<Value>, ReadError> {
-        // Single objects are few, but each namespace is looked at.
+        // Few single objects are read, but each Namespace is.
         if (self.is_known(list) || list.1 == "Namespace")
             && let Ok(listed) = self.all(list)
         {
@@ -107,7 +110,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// Counts what it is asked, and may refuse lists of all.
+    /// Records the lists that it is asked for, and may refuse those of all namespaces.
     struct Counted {
         asked: Vec<String>,
         refuses_all: bool,
@@ -127,7 +130,7 @@ mod tests {
     }
 
     fn check(refuses_all: bool, expected: &[&str]) {
-        let mut around = AtOnce::new(Counted { asked: Vec::new(), refuses_all });
+        let mut around = ListAllNamespaces::new(Counted { asked: Vec::new(), refuses_all });
         for namespace in ["a", "b", "a"] {
             let found = around.list(("v1", "LimitRange", Some(namespace))).unwrap();
             assert_eq!(found.len(), 1);
@@ -138,8 +141,8 @@ mod tests {
     }
 
     #[test]
-    fn what_was_visited_is_known_but_for_what_runs() {
-        let mut around = AtOnce::new(Counted { asked: Vec::new(), refuses_all: false });
+    fn visited_lists_are_kept_except_those_of_workloads() {
+        let mut around = ListAllNamespaces::new(Counted { asked: Vec::new(), refuses_all: false });
         let mut seen = Vec::new();
         for kind in ["LimitRange", "Pod"] {
             for namespace in [None, Some("a")] {

@@ -1,4 +1,4 @@
-//! Families of metrics in the OpenMetrics text format, as the collector and the ledger tell of themselves.
+//! Families of metrics in the OpenMetrics text format, for the collector and the quota controller.
 
 use std::fmt::Debug;
 use std::hash::Hash;
@@ -11,10 +11,10 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-/// Of the text.
+/// The MIME type of the OpenMetrics text format.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// How something ended.
+/// The label of a counter by result.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct Ending {
     pub result: &'static str,
@@ -30,7 +30,7 @@ pub fn set(gauge: &Gauge, value: u64) {
     gauge.set(i64::try_from(value).unwrap_or(i64::MAX));
 }
 
-/// What families tell their metrics apart by.
+/// The labels of a family.
 pub trait Labels: EncodeLabelSet + Clone + Debug + Eq + Hash + Send + Sync + 'static {}
 
 impl<L: EncodeLabelSet + Clone + Debug + Eq + Hash + Send + Sync + 'static> Labels for L {}
@@ -58,7 +58,7 @@ impl Families<'_> {
         amounts
     }
 
-    /// A result is shown before it is met for the first time, so that a rate can be taken of it.
+    /// Registers a counter by result. All results are exported from the start, so that rates can be computed.
     pub fn endings(&mut self, name: &str, help: &str, results: &[&'static str]) -> Endings {
         let endings = Endings::default();
         self.0.register(name, help, endings.clone());

@@ -1,4 +1,4 @@
-//! Which proxy leads to a server, by the usual environment variables.
+//! The proxy for a server, by the usual environment variables.
 //!
 //! As in Go's tools: `HTTPS_PROXY` or `HTTP_PROXY` by the scheme of the URL, `ALL_PROXY` for both, none for what
 //! `NO_PROXY` names, and never one for this machine or for a cloud's metadata server, which only this machine can reach.
@@ -54,7 +54,7 @@ impl Proxies {
         with_scheme.parse().ok()
     }
 
-    /// Whether this is what the environment names for HTTPS.
+    /// True if the environment names this proxy for HTTPS.
     pub fn names(&self, proxy: &Uri) -> bool {
         self.https.parse().is_ok_and(|named: Uri| named == *proxy)
     }

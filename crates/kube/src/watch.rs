@@ -1,7 +1,7 @@
 //! Follows a collection: lists it from etcd, then watches it from that revision on.
 //!
-//! kube-runtime's watcher hides revisions and bookmarks. The quota server needs both: they tell up to which revision it
-//! has seen all changes. It reduces every pod of a cluster to a few amounts, so objects are read in place.
+//! kube-runtime's watcher hides revisions and bookmarks. The quota server needs both, to know up to which revision it has
+//! seen all changes. It reduces every pod of a cluster to a few amounts, so objects are read in place.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use http::{Request, header};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use crate::api_client::{ApiClient, ApiError, revision_in};
+use crate::api_client::{ApiClient, ApiError, ListOptions, revision_in};
 use crate::api_path::ApiPath;
 
 /// An update of a collection, with whole objects or reduced ones.
@@ -54,7 +54,7 @@ async fn follow_on<T>(
     mut notify: impl FnMut(Seen<T>),
 ) {
     loop {
-        let mut revision = match api.list_as(&path, &read).await {
+        let mut revision = match api.list(&path, ListOptions::WHOLE, &read).await {
             Ok((revision, items)) => {
                 notify(Seen::Listed(revision, items));
                 revision

@@ -11,7 +11,7 @@ use super::tenants::Tenants;
 use crate::ledger_cache::{LedgerCache, View};
 use crate::object_counter::{Collection, stored};
 use headroom_kube::ApiPath;
-use headroom_kube::api_client::{ApiClient, ApiError};
+use headroom_kube::api_client::{ApiClient, ApiError, ListOptions, value};
 use headroom_kube::watch::Seen;
 
 /// The result of the check.
@@ -39,12 +39,12 @@ pub async fn check(api: &ApiClient, namespace: &str, exempt: &[String]) -> Resul
         failure => format!("cannot list {path}: {failure}"),
     };
     let list = async |path: &ApiPath| {
-        let listed = api.list(path).await.map_err(|failure| unlisted(path, failure))?;
+        let listed = api.list(path, ListOptions::WHOLE, value).await.map_err(|failure| unlisted(path, failure))?;
         Ok::<Seen, String>(Seen::Listed(listed.0, listed.1))
     };
     let cache = LedgerCache::new(api.clone(), namespace);
     let path = ledgers(namespace);
-    let listed = api.list_as(&path, read_named).await.map_err(|failure| unlisted(&path, failure))?;
+    let listed = api.list(&path, ListOptions::WHOLE, read_named).await.map_err(|failure| unlisted(&path, failure))?;
     cache.take(Seen::Listed(listed.0, listed.1));
     let tenants = Tenants::new(namespace, exempt);
     tenants.take_quotas(list(&TENANT_QUOTAS).await?);
@@ -97,7 +97,7 @@ pub async fn check(api: &ApiClient, namespace: &str, exempt: &[String]) -> Resul
     for kind in &kinds {
         match Collection::find(api, kind).await {
             Ok(collection) => {
-                let listed = api.list_as(&collection.all(), |object| stored(kind, object)).await;
+                let listed = api.list(&collection.all(), ListOptions::WHOLE, |object| stored(kind, object)).await;
                 let (revision, objects) = listed.map_err(|failure| format!("cannot list {kind}: {failure}"))?;
                 cache.list(kind, revision, objects);
             }

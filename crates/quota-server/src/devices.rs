@@ -7,7 +7,7 @@ use headroom_core::charge::devices::{MADE_FOR_A_POD, claim_of, owner};
 use headroom_core::json::{Document, Malformed, Node};
 use headroom_core::request::Request;
 use headroom_kube::ApiPath;
-use headroom_kube::api_client::{ApiClient, ApiError, ApiResult};
+use headroom_kube::api_client::{ApiClient, ApiError, ApiResult, ListOptions, value};
 use headroom_tenant_quota::ReservationRequest;
 use headroom_tenant_quota::reservation_request::{DeviceObjects, owner_in};
 use serde_json::{Value, json};
@@ -45,7 +45,7 @@ pub async fn read(api: &ApiClient, request: &Request<'_>, version: &str) -> ApiR
         Err(ApiError::NotFound(_)) => Ok(json!({"items": []}).to_string()),
         Err(failure) => Err(failure),
     };
-    let classes = items(api.list(&of_group.collection(None, "deviceclasses")).await)?;
+    let classes = items(api.list(&of_group.collection(None, "deviceclasses"), ListOptions::WHOLE, value).await)?;
     let unreadable = |malformed: Malformed| ApiError::Other(malformed.to_string());
     let Some((name, _)) = owner_in(request).map_err(unreadable)? else {
         return Ok(Found { classes, pod: None, claims: None });
@@ -64,7 +64,7 @@ pub async fn read(api: &ApiClient, request: &Request<'_>, version: &str) -> ApiR
         true => None,
         false => {
             let path = of_group.collection(namespace, "resourceclaims");
-            Some(items(api.list_metadata_as(&path, of_a_pod).await)?)
+            Some(items(api.list(&path, ListOptions::METADATA, of_a_pod).await)?)
         }
     };
     Ok(Found { classes, pod: Some(pod), claims })

@@ -11,8 +11,8 @@ use serde::ser::SerializeStruct as _;
 use serde::{Serialize, Serializer};
 
 use headroom_report::draw::{self, Charset, Line};
+use headroom_usage::sample::quantity;
 use headroom_usage::sketch::Sketch;
-use headroom_usage::window_merge::quantity;
 
 /// What was observed of one resource.
 #[derive(Debug, Clone, PartialEq, Eq)]

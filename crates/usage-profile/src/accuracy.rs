@@ -35,7 +35,7 @@ pub enum Off {
 }
 
 impl Accuracy {
-    /// Whether the estimates are off. Many containers exceed their CPU request now and then and lack nothing; requests
+    /// Finds estimates that are off. Many containers exceed their CPU request now and then and lack nothing; requests
     /// for memory and storage should not be exceeded. Estimates are too high if hardly any of them is used, unless they
     /// are too small to matter.
     pub fn off(&self, resource: Resource) -> Option<Off> {

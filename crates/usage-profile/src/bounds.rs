@@ -6,8 +6,8 @@
 //! 2. the least recently seen tags and workloads, beyond 8 each; then, tags first, those beyond [`MOST_BYTES`] of text.
 //!    For a tag or workload without a history of its own, readers use that of all tags together.
 //!
-//! Of two histories last seen at the same time, the one later in the alphabet is dropped, so that the same input always
-//! gives the same text.
+//! If two histories were last seen at the same time, the one later in the alphabet is dropped, so that equal input gives equal
+//! text.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

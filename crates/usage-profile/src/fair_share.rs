@@ -1,6 +1,5 @@
-//! Which histories are dropped if a root has too many: always those of the namespace that takes most.
-//!
-//! So a namespace with a great many images loses its own history and not that of others, whichever images it runs.
+//! Drops histories if a root has too many, always from the namespace that takes most room. So a namespace with a great many
+//! images loses its own history and not that of others, whichever images it runs.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -26,7 +25,7 @@ struct Namespace {
     histories: Vec<(Reverse<Timestamp>, Repository)>,
 }
 
-/// Drops histories, the least recently seen of the heaviest namespace first, until the weights come to some less than so
+/// Drops histories, the least recently seen of the heaviest namespace first, until the sum of weights is less than so
 /// many nodes, or than before. Returns how many were dropped.
 pub fn drop_from_heaviest(images: &mut Images, weights: BTreeMap<String, u64>, most_nodes: usize) -> usize {
     let mut histories: BTreeMap<&str, Vec<_>> = BTreeMap::new();

@@ -7,15 +7,19 @@
 
 #![deny(clippy::float_arithmetic, clippy::print_stdout, clippy::print_stderr)]
 
+mod serialized;
+
 pub mod accuracy;
 pub mod bounds;
+pub mod quorum;
+
 pub mod custom_resource;
+
 mod fair_share;
 pub mod layout;
-pub mod quorum;
+
 #[cfg(test)]
 mod sample;
-mod serialized;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -278,7 +282,7 @@ pub struct Usage {
     #[serde(skip_serializing_if = "Option::is_none", default, with = "optional_text")]
     #[schemars(with = "Option<String>", length(max = 40))]
     pub peak: Option<Quantity>,
-    /// Of CPU: the greatest p95 of a single pod on a day. Absent if that is no more than the p95 of all pods, and in a pool
+    /// For CPU: the greatest p95 of a single pod on a day. Absent if that is no more than the p95 of all pods, and in a pool
     /// whose namespaces do not agree on it.
     #[serde(skip_serializing_if = "Option::is_none", default, with = "optional_text")]
     #[schemars(with = "Option<String>", length(max = 40))]

@@ -1,7 +1,7 @@
-//! What was estimated for running containers, held against what they then used.
+//! Compares the estimates of running containers with their later usage.
 //!
-//! An estimate is what our annotation on a pod says, and anybody who may write the pod may write that. So it is believed
-//! within the bounds of what is possible, and moves no figure but those of its own namespace.
+//! Estimates are read from an annotation, which anybody who may write a pod may write. So only possible values are accepted, and
+//! they affect only the figures of their own namespace.
 
 mod sums;
 
@@ -26,16 +26,16 @@ pub struct Estimates {
     pods: HashMap<String, HashMap<String, Estimated>>,
 }
 
-/// Those of one pod.
+/// The estimates of one pod.
 #[derive(Debug)]
 struct Estimated {
-    /// Unix seconds. Before that a pod of the same name may have run.
+    /// Unix seconds of the creation of the pod. Another pod of this name may have run before.
     since: i64,
     amounts: Vec<(String, Resource, u64)>,
 }
 
 impl Estimates {
-    /// Adds what a pod's annotation claims.
+    /// Adds the estimates in a pod's annotation.
     pub fn add(&mut self, namespace: &str, pod: &str, since: i64, annotation: &str) {
         if annotation.len() > headroom_annotation::MAX_LENGTH {
             return;
@@ -53,12 +53,12 @@ impl Estimates {
         }
     }
 
-    /// How many pods have any.
+    /// The number of pods with estimates.
     pub fn pods(&self) -> usize {
         self.pods.values().map(HashMap::len).sum()
     }
 
-    /// What was estimated for a container, and since when that is so.
+    /// The estimate of a container, and the time since which it holds.
     fn of(&self, container: &Container, resource: Resource) -> Option<(u64, i64)> {
         let Estimated { since, amounts } = self.pods.get(&container.namespace)?.get(&container.pod)?;
         let mut amounts = amounts.iter();
@@ -66,7 +66,7 @@ impl Estimates {
         Some((*amount, *since))
     }
 
-    /// What a container used in a window of the time since its estimate; none if it has no estimate or was not seen.
+    /// Compares the usage of a container in a window; none if it has no estimate or was not seen since.
     pub fn compare(&self, series: &Series, window: Window) -> Option<Comparison> {
         let (estimate, since) = self.of(&series.container, series.resource)?;
         let mut compared = Compared { estimate, ..Compared::default() };
@@ -86,7 +86,7 @@ fn amount(resource: &str, value: &str) -> Option<(Resource, u64)> {
     Some((resource, sample::amount(resource, &quantity)?))
 }
 
-/// Whose container it is that was compared.
+/// A compared container.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ComparedPlace {
     pub repository: Repository,
@@ -95,7 +95,7 @@ pub struct ComparedPlace {
     pub container: String,
 }
 
-/// What was estimated for a container, and what it has used since.
+/// The estimates of a container, and its usage since.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Comparison {
     /// Unix seconds of the newest sample.
@@ -103,15 +103,15 @@ pub struct Comparison {
     pub resources: BTreeMap<Resource, Compared>,
 }
 
-/// Of one resource, in nanocores or bytes.
+/// The comparison of one resource, in nanocores or bytes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Compared {
     pub estimate: u64,
-    /// How long it was observed.
+    /// The observed time.
     pub seconds: u64,
-    /// How much of that time it used more than was estimated.
+    /// The time with usage above the estimate.
     pub seconds_above: u64,
-    /// The sum of what it used in each second.
+    /// The sum of the usage in each second.
     pub used: u128,
 }
 
@@ -124,12 +124,12 @@ impl Compared {
         self.used = self.used.saturating_add(u128::from(amount) * u128::from(seconds));
     }
 
-    /// What it used on average.
+    /// The average usage.
     pub fn mean(&self) -> u64 {
         u64::try_from(self.used.checked_div(self.seconds.into()).unwrap_or(0)).unwrap_or(u64::MAX)
     }
 
-    /// Adds what was seen later. With another estimate it is another pod of that name, or a resized one.
+    /// Adds later usage. With another estimate it is another pod of that name, or a resized one, and replaces the former.
     fn merge(&mut self, later: &Self) {
         if self.estimate != later.estimate {
             *self = later.clone();
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_uses_is_no_estimate() {
+    fn impossible_values_are_no_estimates() {
         for value in ["-1", "1Ei", "1e400", "x", ""] {
             let text = format!(r#"{{"web":{{"requests.memory":"{value}: typical for this image: by hand"}}}}"#);
             assert_eq!(estimates(&text).pods(), 0, "{value}");
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sample_counts_in_its_window_and_in_the_life_of_its_pod() {
+    fn samples_outside_the_window_or_before_the_pod_do_not_count() {
         let estimates = estimates(r#"{"web":{"requests.cpu":"100n: peak of 7d nginx in this namespace"}}"#);
         let window = Window { from: 0, to: 300 };
         let samples = [(99, 500), (100, 100), (200, 101), (299, 99), (300, 500)];

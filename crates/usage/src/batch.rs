@@ -1,7 +1,5 @@
-//! What was read since the last commit, already summed up: what the store adds in one transaction.
-//!
-//! Decides which image, namespace and day a sample counts for. Memory grows with the number of those, and not with the
-//! number of samples.
+//! Sums up usage by image, namespace and day until the store adds it in one transaction. Memory grows with the number of these,
+//! not with the number of samples.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -22,14 +20,14 @@ pub struct Place {
 }
 
 impl Place {
-    /// None if no container runtime would read this as an image's name.
+    /// None if the image's name is invalid.
     pub fn of(namespace: &str, image: &str) -> Option<Self> {
         let name = ImageName::parse(image).ok()?;
         let namespace = namespace.to_owned();
         Some(Self { repository: Repository::of(&name), reference: name.reference(), namespace })
     }
 
-    /// The image's name in full.
+    /// The full name of the image.
     pub fn image(&self) -> String {
         format!("{}{}", self.repository, self.reference)
     }
@@ -70,9 +68,9 @@ pub struct Gathered {
     workloads: HashMap<WorkloadPlace, BTreeMap<u32, Observed>>,
     compared: HashMap<ComparedPlace, Comparison>,
     pub samples: u64,
-    /// Samples of another window than the one that was asked for. They are dropped: that window has its own read.
+    /// Samples of another window than the one that was read. They are dropped, because that window has its own read.
     pub outside: u64,
-    /// Images whose names cannot be read, so that no admission request can be matched with them.
+    /// Invalid names of images, which no admission request can have.
     pub unreadable: BTreeSet<String>,
 }
 
@@ -85,7 +83,7 @@ impl Gathered {
         }
     }
 
-    /// Holds what a source has read of a window against what was estimated.
+    /// Compares the usage of a window with estimates.
     pub fn compare(&mut self, batch: &Batch, window: Window, estimates: &Estimates) {
         let Batch::Usage(all) = batch else { return };
         for series in all {
@@ -107,7 +105,7 @@ impl Gathered {
         self.rows.iter().filter_map(|row| Some((self.places.get(row.place.0)?, row)))
     }
 
-    /// What each workload's containers used on each day.
+    /// The usage of each workload's containers by day.
     pub fn workloads(&self) -> impl Iterator<Item = (&WorkloadPlace, u32, &Observed)> {
         let days = |(place, days)| (place, days);
         self.workloads.iter().map(days).flat_map(|(place, days): (_, &BTreeMap<u32, Observed>)| {
@@ -115,7 +113,7 @@ impl Gathered {
         })
     }
 
-    /// How many images on how many days, which is what memory grows with.
+    /// The number of images and days, with which memory grows.
     pub fn size(&self) -> usize {
         self.rows.len()
     }
@@ -130,7 +128,7 @@ impl Gathered {
         self.rows.iter().map(|row| &row.observed).chain(of_workloads).map(Observed::bytes).sum()
     }
 
-    /// None if the image's name cannot be read.
+    /// None if the image's name is invalid.
     pub fn place(&mut self, namespace: &str, image: &str) -> Option<PlaceId> {
         if let Some(known) = self.known.get(namespace).and_then(|images| images.get(image)) {
             return *known;
@@ -162,7 +160,7 @@ impl Gathered {
         self.rows.get_mut(row.0).map(|row| &mut row.observed)
     }
 
-    /// Adds what was gathered elsewhere.
+    /// Adds all of `other`.
     pub fn absorb(&mut self, other: Self) {
         let ids: Vec<PlaceId> = other.places.into_iter().map(|place| self.id_of(place)).collect();
         for row in &other.rows {
@@ -211,7 +209,7 @@ impl Gathered {
         }
     }
 
-    /// Adds what a container used on a day to its workload's.
+    /// Adds the usage of a container on a day to its workload.
     fn add_of_workload(&mut self, place: PlaceId, container: &Container, (day, observed): (u32, Observed)) {
         let Some(place) = self.places.get(place.0).filter(|_| observed.last_seen > 0) else { return };
         let place = WorkloadPlace {
@@ -291,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn images_without_a_readable_name_are_told() {
+    fn images_with_an_invalid_name_are_reported() {
         let gathered = gathered([series("Not An Image", &[0])], MONTH);
         assert!(gathered.is_empty());
         assert!(gathered.unreadable.contains("Not An Image"));

@@ -1,22 +1,22 @@
 //! The pods of a day that used the most CPU.
 //!
-//! The p95 of a pod's day takes no more than the busiest twentieth of that day, and twentieths merge: whether a day is read at
-//! once, hour by hour or sample by sample, the same is known of up to four pods. Of more pods, a part of the day counts only
-//! for the four that are busiest in it: what is told of a pod is then at least the p95 of its day, if it is busy for six
-//! hours, and at most the p95 of the hours in which it is one of the four.
+//! The p95 of a pod's day needs only the busiest twentieth of that day, and twentieths can be merged: for up to four pods the
+//! result is the same whether a day is read at once, by the hour or by the sample. With more pods, a part of the day counts only
+//! for the four that are busiest in it: the result for a pod is then at least the p95 of its day, if it is busy for six hours, and
+//! at most the p95 of the hours in which it is one of the four.
 
 use crate::DAY;
 use crate::sketch::Sketch;
 use crate::varint::{self, Damaged};
 
 /// Pods kept a day.
-const MOST_PODS: usize = 4;
-/// A pod of which less is known counts as if it had been idle for the rest of the day: one that only started up is not the
-/// busiest, nor one of which only a busy hour is kept.
+const MAX_PODS: usize = 4;
+/// A pod that was observed for less time counts as idle for the rest of the day: a pod that only started up is not the busiest,
+/// nor is one with only a busy hour kept.
 const LEAST_SECONDS: u64 = 6 * 3600;
 const TWENTIETH_OF_DAY: u64 = DAY as u64 / 20;
 
-/// The one that used most first, each once.
+/// Pods in the order of their usage, highest first.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct BusyPods(Vec<BusyPod>);
 
@@ -96,7 +96,7 @@ impl BusyPods {
         let rank = |pod: &BusyPod| (pod.used(), pod.pod);
         let place = self.0.partition_point(|known| rank(known) > rank(&pod));
         self.0.insert(place, pod);
-        self.0.truncate(MOST_PODS);
+        self.0.truncate(MAX_PODS);
     }
 }
 
@@ -137,14 +137,14 @@ mod tests {
         check(&[], None);
         // One that starts up for an hour.
         check(&[(0, 60, 24), (1, 1_200, 1)], Some(60));
-        // Of a young workload.
+        // A young workload.
         check(&[(0, 60, 3), (1, 900, 3)], Some(900));
     }
 
     proptest! {
         #[test]
         fn a_day_in_pieces_is_the_day(
-            pods in vec(vec((1..2_000_000_u64, 1..40_u64), 1..90), 1..=MOST_PODS),
+            pods in vec(vec((1..2_000_000_u64, 1..40_u64), 1..90), 1..=MAX_PODS),
             pieces in 1..30_usize,
         ) {
             let (mut whole, mut parts) = (BusyPods::default(), BusyPods::default());

@@ -1,13 +1,13 @@
-//! How many different things there were, mergeable and in bounded memory.
+//! Counts distinct values, mergeable and in bounded memory.
 //!
-//! Keeps the [`MOST`] smallest hashes seen. Up to that many the count is exact, which is where it decides something: a
-//! reader asks whether two or five pods stand behind a figure. Beyond, the largest hash kept tells how densely hashes
-//! lie, and the count is right within about 6 % (one standard deviation, 1/√[`MOST`]).
+//! Keeps the [`MAX_HASHES`] smallest hashes. Up to that many the count is exact, which matters for small numbers of pods. Beyond,
+//! the largest kept hash shows the density of hashes, and the count is right within about 6 % (one standard deviation,
+//! 1/√[`MAX_HASHES`]).
 
 use crate::varint::{self, Damaged};
 
-/// How many hashes are kept; four bytes each.
-const MOST: usize = 256;
+/// The number of hashes that are kept; four bytes each.
+const MAX_HASHES: usize = 256;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Distinct {
@@ -18,10 +18,10 @@ pub struct Distinct {
 impl Distinct {
     pub fn add(&mut self, hash: u32) {
         if let Err(place) = self.hashes.binary_search(&hash)
-            && place < MOST
+            && place < MAX_HASHES
         {
             self.hashes.insert(place, hash);
-            self.hashes.truncate(MOST);
+            self.hashes.truncate(MAX_HASHES);
         }
     }
 
@@ -32,7 +32,7 @@ impl Distinct {
     pub fn count(&self) -> u64 {
         let held = self.hashes.len() as u64;
         match self.hashes.last() {
-            Some(largest) if self.hashes.len() == MOST => (held - 1) * (1 << 32) / (u64::from(*largest) + 1),
+            Some(largest) if self.hashes.len() == MAX_HASHES => (held - 1) * (1 << 32) / (u64::from(*largest) + 1),
             _ => held,
         }
     }
@@ -82,7 +82,7 @@ mod tests {
 
     #[test]
     fn few_are_counted_exactly() {
-        for count in [0, 1, 2, 5, 100, MOST - 1] {
+        for count in [0, 1, 2, 5, 100, MAX_HASHES - 1] {
             assert_eq!(pods(0..count).count(), count as u64);
         }
     }

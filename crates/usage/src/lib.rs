@@ -1,7 +1,4 @@
-//! What is remembered of usage: mergeable summaries that stay small however many samples there were.
-//!
-//! Decides how a sample is kept and what merging means. Where the summaries lie and what is published of them is the
-//! collector's business.
+//! Mergeable summaries of usage, whose size does not depend on the number of samples. The collector stores and publishes them.
 //!
 //! Modules in reading order.
 

@@ -1,4 +1,4 @@
-//! Everything that is remembered of one image in one namespace on one day.
+//! The summary of one image in one namespace on one day.
 
 use super::sketch::Sketch;
 use crate::busy_pods::BusyPods;
@@ -6,8 +6,8 @@ use crate::cardinality::Distinct;
 use crate::sample::Resource;
 use crate::varint::{self, Damaged};
 
-/// Kills kept a day; a profile shows the newest five.
-const MOST_KILLS: usize = 5;
+/// Kills kept a day; a profile has the newest five.
+const MAX_KILLS: usize = 5;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Observed {
@@ -29,7 +29,7 @@ pub struct Kill {
     pub at: i64,
     /// Bytes.
     pub memory: u64,
-    /// Which container of which pod, so that a kill that is told twice counts once.
+    /// A hash of the pod and container, so that a kill that is reported twice counts once.
     pub of: u32,
 }
 
@@ -59,10 +59,10 @@ impl Observed {
         }
         let place = self.kills.partition_point(|known| *known > kill);
         self.kills.insert(place, kill);
-        self.kills.truncate(MOST_KILLS);
+        self.kills.truncate(MAX_KILLS);
     }
 
-    /// The p95 of the CPU usage of the busiest pod; none of a single pod.
+    /// The p95 of the CPU usage of the busiest pod; none if there is a single pod.
     pub fn busiest(&self) -> Option<u64> {
         self.busy_pods.p95().filter(|_| self.pods.count() > 1)
     }
@@ -77,7 +77,7 @@ impl Observed {
         self.busy_pods.merge(&other.busy_pods);
     }
 
-    /// Adds another day; which pods are busy is only known of one day.
+    /// Adds another day. Busy pods are only known within a day.
     pub fn add_day(&mut self, other: &Self) {
         self.cpu.merge(&other.cpu);
         self.memory.merge(&other.memory);
@@ -104,14 +104,14 @@ impl Observed {
             varint::write(out, kill.memory);
             varint::write(out, kill.of.into());
         }
-        // Last, and only what there is: most sources do not know storage, and records of earlier versions end here.
+        // Last, and only if there is any: most sources do not report ephemeral storage.
         if !self.ephemeral_storage.is_empty() || !self.busy_pods.is_empty() {
             self.ephemeral_storage.write(out);
         }
         self.busy_pods.write(out);
     }
 
-    /// Only the moment of the newest observation, which comes first.
+    /// Reads only the time of the newest observation, which comes first.
     pub fn read_last_seen(mut rest: &[u8]) -> Result<i64, Damaged> {
         moment(&mut rest)
     }

@@ -1,17 +1,34 @@
-//! Samples of usage, as every source gives them. A [`Sample`] is an integer: floats end in the sources.
+//! Samples of usage, as all sources return them. A [`Sample`] is an integer: floats end in the sources.
 
 use headroom_core::amount::Quantity;
 
-/// What is measured. CPU counts in billionths of a core, all else in bytes.
+/// A measured resource. CPU is in billionths of a core, all others in bytes.
 pub use headroom_core::cluster::usage::Resource;
 
-/// What counts of a quantity: whole nanocores or bytes.
+/// A quantity as whole nanocores or bytes.
 pub fn amount(resource: Resource, quantity: &Quantity) -> Option<u64> {
     let scaled = match resource {
         Resource::Cpu => quantity.scaled(1_000_000_000, 1),
         Resource::Memory | Resource::EphemeralStorage => quantity.clone(),
     };
     u64::try_from(scaled.value()).ok()
+}
+
+/// The quantity of nanocores or bytes.
+pub fn quantity(amount: u64, resource: Resource) -> Quantity {
+    match resource {
+        Resource::Cpu => cores(amount),
+        Resource::Memory | Resource::EphemeralStorage => Quantity::from_bytes(amount),
+    }
+}
+
+/// Cores of nanocores, from a thousandth of a core up rounded to millionths, which is at most 0.1 % more: billionths would
+/// triple the length of the text.
+fn cores(nanocores: u64) -> Quantity {
+    const MICRO: u64 = 1_000;
+    const MILLI: u64 = 1_000_000;
+    let nanocores = if nanocores < MILLI { nanocores } else { nanocores.div_ceil(MICRO).saturating_mul(MICRO) };
+    Quantity::from_units(i64::try_from(nanocores).unwrap_or(i64::MAX)).scaled(1, 1_000_000_000)
 }
 
 /// Usage over one step, at the step's time. NaN, negative and missing values are no samples.
@@ -23,23 +40,23 @@ pub struct Sample {
     pub value: u64,
 }
 
-/// The container of a pod that something is said about.
+/// The container of a sample or kill.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Container {
     pub namespace: String,
     pub pod: String,
     pub name: String,
-    /// As written in the pod's spec, because that is what an admission request will hold.
+    /// As written in the pod's spec, like in an admission request.
     pub image: String,
 }
 
-/// What one container used of one resource. At most one sample a step: a source drops the second series of an HA pair.
+/// The usage of one resource by one container. At most one sample a step: a source drops the second series of an HA pair.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Series {
     pub container: Container,
     pub resource: Resource,
     pub samples: Vec<Sample>,
-    /// How many seconds each sample stands for.
+    /// The seconds that each sample stands for.
     pub step_seconds: u32,
 }
 
@@ -49,7 +66,7 @@ pub struct OomKill {
     pub container: Container,
     /// Unix time in seconds.
     pub at: i64,
-    /// The limit in force, or what was used, when it was killed; in bytes.
+    /// The limit or usage when it was killed, in bytes.
     pub memory: u64,
 }
 
@@ -84,5 +101,21 @@ impl Window {
         let steps = self.seconds().div_euclid(step.max(1));
         let middle = self.from.saturating_add(steps.div_euclid(2).saturating_mul(step));
         (steps >= 2).then_some([Self { to: middle, ..self }, Self { from: middle, ..self }])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cores_are_written_in_millionths_unless_there_are_few() {
+        let check = |nanocores, text| assert_eq!(cores(nanocores).to_string(), text);
+        check(0, "0");
+        check(999_999, "999999n");
+        check(1_000_000, "1m");
+        check(12_345_678, "12346u");
+        check(2_500_000_000, "2500m");
+        check(3_000_000_000, "3");
     }
 }

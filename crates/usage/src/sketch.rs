@@ -6,7 +6,7 @@
 //! floats, and of results that depend on the machine's `ln`.) Merging adds counts, so it is exact, commutative and
 //! associative: the sketch of a month is the merged sketches of its days.
 //!
-//! What is counted are seconds: a sample stands for its step, so samples of different resolution can be merged.
+//! Buckets count seconds: a sample counts for its step, so samples of different resolution can be merged.
 
 use crate::varint::{self, Damaged};
 
@@ -70,7 +70,7 @@ impl Sketch {
         self.merge_weighted(other, 1);
     }
 
-    /// Counts each second of the other so many times.
+    /// Adds the counts of the other sketch, multiplied by `weight`.
     pub fn merge_weighted(&mut self, other: &Self, weight: u64) {
         if other.is_empty() || weight == 0 {
             return;
@@ -112,7 +112,7 @@ impl Sketch {
         self.peak
     }
 
-    /// The same of many at once, in rising order: one way through the buckets.
+    /// Like [`Self::percentile`], for many in rising order in one pass.
     pub fn percentiles<const N: usize>(&self, permilles: [u16; N]) -> [u64; N] {
         let mut counted = self.counted();
         let (mut reached, mut last) = (0_u128, 0);
@@ -166,7 +166,7 @@ impl Sketch {
         if bucket < self.first || self.first + self.seconds.len() <= bucket {
             self.make_room(bucket);
         }
-        // OK because room was made.
+        // OK because of `make_room`.
         if let Some(counted) = self.seconds.get_mut(bucket - self.first) {
             *counted = counted.saturating_add(seconds);
         }
@@ -216,7 +216,7 @@ impl Sketch {
     }
 }
 
-/// By what was counted; how much room is held does not matter.
+/// Compares counts, not capacity.
 impl PartialEq for Sketch {
     fn eq(&self, other: &Self) -> bool {
         (self.peak, self.total) == (other.peak, other.total) && self.counted().eq(other.counted())
@@ -335,7 +335,7 @@ mod tests {
         }
 
         #[test]
-        fn a_weight_is_so_many_times_the_same(samples in samples(), weight in 0..5_u64) {
+        fn a_weight_multiplies_counts(samples in samples(), weight in 0..5_u64) {
             let mut weighted = Sketch::default();
             weighted.merge_weighted(&sketch(&samples), weight);
             prop_assert_eq!(weighted, sketch(&samples.repeat(weight as usize)));

@@ -1,7 +1,7 @@
-//! How summaries lie on disk: unsigned numbers, seven bits a byte, low ones first (LEB128). No lengths of records, no
-//! names: the store's format number says what stands where.
+//! The encoding of summaries on disk: unsigned numbers of seven bits a byte, low ones first (LEB128), without names and lengths
+//! of records. The version of the store's format determines their order.
 
-/// Bytes on disk that are not what this program writes.
+/// Bytes on disk that cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a stored summary is damaged")]
 pub struct Damaged;

@@ -1,4 +1,4 @@
-//! The days of one history merged, window by window.
+//! Merges the days of a history, window by window.
 
 use headroom_core::amount::Quantity;
 use headroom_core::cluster::usage::{Percentile, Resource, Window};
@@ -6,13 +6,14 @@ use headroom_core::timestamp::Timestamp;
 use headroom_usage_profile::{History, OomKill, Percentiles, Usage, WindowUsage};
 
 use crate::observed::{Kill, Observed};
+use crate::sample::quantity;
 use crate::sketch::Sketch;
 use crate::varint::{self, Damaged};
 
-/// The oldest day that is kept is this many before the newest: 30 whole days and what the newest has so far.
+/// The number of days that are kept before the newest one.
 pub const DAYS_KEPT: u32 = 30;
 
-/// What was observed in one namespace.
+/// The history of one namespace while its days are added.
 #[derive(Debug, Default)]
 pub struct OpenHistory {
     week: Observed,
@@ -21,7 +22,7 @@ pub struct OpenHistory {
     recent: Recent,
     /// A bit for each day on which anything was observed, today's the lowest.
     days: u64,
-    /// What the busiest pod of a day used (see [`Observed::busiest`]): the greatest of the week, and of the month.
+    /// The greatest [`Observed::busiest`] of the days of the week, and of the month.
     busiest_of_week: u64,
     busiest_of_month: u64,
 }
@@ -34,7 +35,7 @@ struct Recent {
 }
 
 impl OpenHistory {
-    /// What would be published; none if nothing was observed within the longest window.
+    /// The history to publish; none if nothing was observed within the longest window.
     pub fn history(&self) -> Option<History> {
         let last_seen = moment(self.month.last_seen)?;
         let windows = Window::PUBLISHED.into_iter().filter(|window| self.has(*window));
@@ -74,12 +75,12 @@ impl OpenHistory {
         self.month.last_seen
     }
 
-    /// Whether anything was observed in a window.
+    /// True if anything was observed in a window.
     pub fn has(&self, window: Window) -> bool {
         self.counted(window).last_seen > 0
     }
 
-    /// What is counted of a window: its pods, and its minutes as they were.
+    /// The pods and samples of a window, not weighted.
     pub fn counted(&self, window: Window) -> &Observed {
         if window == Window::WEEK { &self.week } else { &self.month }
     }
@@ -93,8 +94,8 @@ impl OpenHistory {
         }
     }
 
-    /// What the busiest pod used of CPU: the greatest p95 of one pod on one day. 0 if no day had several pods, and of
-    /// `recent`, in which days weigh unequally.
+    /// The CPU usage of the busiest pod: the greatest p95 of one pod on one day. 0 if no day had several pods, and for
+    /// `recent`, whose days have different weights.
     pub fn busiest(&self, window: Window) -> u64 {
         match window {
             Window::WEEK => self.busiest_of_week,
@@ -127,7 +128,7 @@ impl OpenHistory {
 
     /// Minutes observed.
     pub fn samples(&self, window: Window, resource: Resource) -> u64 {
-        // A container that lived for less than a minute was observed all the same.
+        // Rounded up, because a container may have run for less than a minute.
         self.counted(window).sketch(resource).seconds().div_ceil(60)
     }
 
@@ -160,22 +161,6 @@ impl OpenHistory {
     }
 }
 
-pub fn quantity(amount: u64, resource: Resource) -> Quantity {
-    match resource {
-        Resource::Cpu => cores(amount),
-        Resource::Memory | Resource::EphemeralStorage => Quantity::from_bytes(amount),
-    }
-}
-
-/// Cores, of nanocores. From a thousandth of a core up whole millionths are written, at most 0.1 % more: nobody asks
-/// for billionths, and they triple the length of the text.
-fn cores(nanocores: u64) -> Quantity {
-    const MICRO: u64 = 1_000;
-    const MILLI: u64 = 1_000_000;
-    let nanocores = if nanocores < MILLI { nanocores } else { nanocores.div_ceil(MICRO).saturating_mul(MICRO) };
-    Quantity::from_units(i64::try_from(nanocores).unwrap_or(i64::MAX)).scaled(1, 1_000_000_000)
-}
-
 pub fn oom_kill(at: i64, memory: u64) -> Option<OomKill> {
     Some(OomKill { at: moment(at)?, memory: Quantity::from_bytes(memory) })
 }
@@ -197,17 +182,6 @@ mod tests {
     }
 
     #[test]
-    fn cores_are_written_in_millionths_unless_there_are_few() {
-        let check = |nanocores, text| assert_eq!(cores(nanocores).to_string(), text);
-        check(0, "0");
-        check(999_999, "999999n");
-        check(1_000_000, "1m");
-        check(12_345_678, "12346u");
-        check(2_500_000_000, "2500m");
-        check(3_000_000_000, "3");
-    }
-
-    #[test]
     fn recent_days_outweigh_all_before_them() {
         let mut open = OpenHistory::default();
         open.add_observed(1, &day(100));
@@ -219,14 +193,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_older_than_a_month_is_nothing() {
+    fn days_older_than_a_month_are_ignored() {
         let mut open = OpenHistory::default();
         open.add_observed(31, &day(100));
         assert!(!open.has(Window::MONTH) && open.history().is_none());
     }
 
     #[test]
-    fn what_is_put_away_comes_back() {
+    fn a_written_history_is_read() {
         let mut open = OpenHistory::default();
         (0..12).for_each(|age| {
             let mut day = day(u64::from(age) << 20);

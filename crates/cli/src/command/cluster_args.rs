@@ -16,7 +16,7 @@ use headroom_dryrun::evaluate::Run;
 use headroom_dryrun::settings;
 use headroom_kube::cluster_reader::Cluster;
 use headroom_kube::kubeconfig::Chosen;
-use headroom_kube::list_all_namespaces::AtOnce;
+use headroom_kube::list_all_namespaces::ListAllNamespaces;
 use headroom_objects::cluster_reader::{ClusterReader, Folder, List, Overlay, ReadError};
 use headroom_objects::kinds::{ApiKind, metadata};
 use headroom_objects::manifest::Manifest;
@@ -280,7 +280,7 @@ impl Target {
         let files = manifest::read(&self.cluster_dir, true, &mut std::io::stdin())?;
         let top = Folder::of(files, &namespace)?;
         let bottom = cluster.map(|(cluster, _)| -> Box<dyn ClusterReader> {
-            if self.all_namespaces { Box::new(AtOnce::new(cluster)) } else { Box::new(cluster) }
+            if self.all_namespaces { Box::new(ListAllNamespaces::new(cluster)) } else { Box::new(cluster) }
         });
         let mut cluster = Overlay::new(top, bottom);
         let scope = match self.namespaces.as_slice() {

@@ -276,3 +276,21 @@ impl From {
 fn time(text: &str) -> Result<Timestamp, String> {
     text.parse().map_err(|error: ParseTimestampError| error.to_string())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_cluster_and_source_has_its_own_store() {
+        let store = |source: &str, uid: &str| {
+            let cluster = ClusterId { uid: Some(uid.to_owned()), ..ClusterId::default() };
+            default_store(source, &cluster)
+        };
+        let prometheus = store("prometheus at http://p:9090", "1");
+        assert!(prometheus.display().to_string().contains("/headroom/prometheus-"), "{}", prometheus.display());
+        assert_eq!(prometheus, store("prometheus at http://p:9090", "1"));
+        assert_ne!(prometheus, store("prometheus at http://p:9090", "2"));
+        assert_ne!(prometheus, store("prometheus at http://q:9090", "1"));
+    }
+}

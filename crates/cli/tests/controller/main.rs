@@ -15,4 +15,3 @@ mod program;
 #[path = "../../../collector/tests/collector/support.rs"]
 #[expect(dead_code, reason = "the collector's own tests use more of it")]
 mod support;
-mod two_clusters;

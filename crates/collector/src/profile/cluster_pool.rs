@@ -1,45 +1,46 @@
-//! What an image used in each namespace, and one history of them all, in which each namespace counts once.
+//! The history of an image in each namespace, and the pooled history, in which each namespace counts once.
 //!
-//! Whatever is published of all is what a quorum of namespaces stands behind ([`agreed`]): percentiles, peaks, kills, and how
-//! long the history is. What is only counted (samples, pods, namespaces) is the sum. What fewer namespaces than the quorum
-//! have used is not published as a history of all: nobody could use it, and most images run in one namespace only.
+//! Percentiles, peaks, kills and the number of days of the pooled history are figures that a quorum of namespaces agrees on
+//! ([`agreed`]); samples, pods and namespaces are sums. There is no pooled history of fewer namespaces than the quorum: policies
+//! could not use it, and most images run in one namespace only.
 
 use std::collections::BTreeMap;
 
 use headroom_core::cluster::usage::{Percentile, Resource, Window};
 use headroom_usage::cardinality::Distinct;
+use headroom_usage::sample::quantity;
 use headroom_usage::varint::Damaged;
-use headroom_usage::window_merge::{OpenHistory, moment, oom_kill, quantity};
+use headroom_usage::window_merge::{OpenHistory, moment, oom_kill};
 use headroom_usage_profile::quorum::agreed;
 use headroom_usage_profile::{History, OomKill, Percentiles, Usage, WindowUsage};
 
 use super::Pooling;
 use crate::store::StoredDay;
 
-/// Of so many per mille of the namespaces an estimate is to be enough. More of memory and storage, because a container that has
+/// Share of namespaces, per mille, whose usage a pooled estimate covers. More for memory and storage, because a container with
 /// too little of them is killed or evicted.
 const CPU_PERMILLE: u16 = 700;
 const BYTES_PERMILLE: u16 = 900;
-/// A percentile of CPU is the mean of what so many stay below, because the usage of namespaces may differ forty-fold, and next
-/// to nothing lies between what one of them uses and the next.
+/// A percentile of CPU is the mean of the figures at these shares of namespaces, because the usage of two neighbours in that
+/// order may differ forty-fold.
 const CPU_MEAN_PERMILLES: [u16; 2] = [500, 850];
 const DAYS_PERMILLE: u16 = 500;
 
-/// What is being gathered of an image or a tag.
+/// The days of an image or a tag while they are added.
 #[derive(Debug, Default)]
 pub struct Gathering {
-    /// The namespace whose days are being added: they come one after the other.
+    /// The namespace whose days are added at present; its days follow each other.
     current: Option<(String, OpenHistory)>,
-    /// The others, in few bytes, because some images run in thousands of namespaces.
+    /// The others as bytes, because some images run in thousands of namespaces.
     others: BTreeMap<String, Vec<u8>>,
 }
 
-/// What came of it.
+/// The closed histories of an image or a tag.
 #[derive(Debug)]
 pub struct InNamespaces {
-    /// What they agree on.
+    /// The pooled history.
     pub together: Option<History>,
-    /// Without those in which nothing was observed within the longest window.
+    /// Histories by namespace, without those older than the longest window.
     pub each: BTreeMap<String, History>,
 }
 
@@ -62,8 +63,8 @@ impl Gathering {
         let (mut votes, mut each) = (Votes::default(), BTreeMap::new());
         for (namespace, bytes) in self.others {
             let open = OpenHistory::read(&bytes)?;
-            if pooling.hears(&namespace) {
-                votes.hear(&open);
+            if pooling.includes(&namespace) {
+                votes.add(&open);
             }
             each.extend(open.history().map(|history| (namespace, history)));
         }
@@ -78,12 +79,12 @@ impl Gathering {
     }
 }
 
-/// What each namespace says.
+/// The figures of each namespace.
 #[derive(Debug, Default)]
 struct Votes {
     last_seen: i64,
     days: Vec<u64>,
-    /// Of each namespace with any, the newest and the largest.
+    /// The newest and the largest kill of each namespace with any.
     killed_at: Vec<u64>,
     killed_with: Vec<u64>,
     windows: [WindowVotes; Window::PUBLISHED.len()],
@@ -108,7 +109,7 @@ struct UsageVotes {
 }
 
 impl Votes {
-    fn hear(&mut self, one: &OpenHistory) {
+    fn add(&mut self, one: &OpenHistory) {
         if one.last_seen() <= 0 {
             return;
         }
@@ -122,9 +123,9 @@ impl Votes {
             }
             votes.namespaces += 1;
             votes.pods.merge(&one.counted(window).pods);
-            votes.cpu.hear(one, window, Resource::Cpu);
-            votes.memory.hear(one, window, Resource::Memory);
-            votes.ephemeral_storage.hear(one, window, Resource::EphemeralStorage);
+            votes.cpu.add(one, window, Resource::Cpu);
+            votes.memory.add(one, window, Resource::Memory);
+            votes.ephemeral_storage.add(one, window, Resource::EphemeralStorage);
         }
     }
 
@@ -137,7 +138,7 @@ impl Votes {
         Some(History { last_seen, days, oom_kills, windows })
     }
 
-    /// As much and as lately as a quorum of namespaces had one.
+    /// The memory and time that the kills of a quorum of namespaces reached.
     fn oom_kill(&mut self, quorum: u64) -> Option<OomKill> {
         let reached_by_quorum = |figures: &mut Vec<u64>| {
             figures.sort_unstable();
@@ -165,7 +166,7 @@ impl WindowVotes {
 }
 
 impl UsageVotes {
-    fn hear(&mut self, one: &OpenHistory, window: Window, resource: Resource) {
+    fn add(&mut self, one: &OpenHistory, window: Window, resource: Resource) {
         let sketch = one.sketch(window, resource);
         if sketch.is_empty() {
             return;
@@ -197,7 +198,7 @@ impl UsageVotes {
             highest = highest.max(Some(amount));
             Some(quantity(amount, resource))
         });
-        // Where peaks differ widely, what is agreed on below them stands for them.
+        // If peaks differ widely, the highest agreed percentile replaces them.
         let peak = agreed(&mut self.peaks, permille, quorum).max(highest);
         let peak = peak.map(|peak| quantity(peak, resource));
         let busiest = agreed(&mut self.busiest, permille, quorum).map(|busiest| quantity(busiest, resource));

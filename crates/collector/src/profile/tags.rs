@@ -1,6 +1,6 @@
-//! Which tags of a repository are worth their memory. A profile keeps the few that were seen last; a repository of a CI
-//! system has tens of thousands, each with sketches of its own. For the pool of all namespaces each of them names, in turn,
-//! the tag that it used last: a namespace with many tags takes no place from others.
+//! Selects the newest tags of a repository, to limit memory. A profile keeps the few that were seen last; a repository of a CI
+//! system has tens of thousands, each with sketches of its own. For the pool, each namespace in turn selects the tag that it used
+//! last, so that a namespace with many tags displaces none of others.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,14 +11,13 @@ use headroom_usage::batch::Place;
 
 use crate::store::Seen;
 
-/// Tags of one repository that are looked at closely, in all namespaces together and in each: some more than a profile
-/// keeps, so that it can choose.
-const MOST_TAGS: usize = 64;
-const MOST_TAGS_IN_NAMESPACE: usize = 12;
+/// Selected tags of one repository, in the pool and in each namespace: more than a profile keeps.
+const MAX_TAGS: usize = 64;
+const MAX_TAGS_IN_NAMESPACE: usize = 12;
 
 type Tags = BTreeSet<TagKey>;
 
-/// The tags to look at, of each repository with too many of them.
+/// The selected tags of each repository with too many of them.
 #[derive(Debug, Default)]
 pub struct Wanted {
     of_pool: BTreeMap<Repository, Tags>,
@@ -40,7 +39,7 @@ impl Wanted {
     }
 }
 
-/// Finds those seen last, a repository after the other.
+/// Selects the tags that were seen last, one repository after the other.
 #[derive(Debug)]
 pub struct NewestTags {
     oldest: u32,
@@ -50,7 +49,7 @@ pub struct NewestTags {
     dropped: usize,
 }
 
-/// When each tag was seen last.
+/// The time when each tag was seen last.
 type Moments = BTreeMap<TagKey, i64>;
 
 impl NewestTags {
@@ -64,7 +63,7 @@ impl NewestTags {
             self.close_repository();
             self.repository = Some(place.repository);
         }
-        // Nothing within the longest window is no history.
+        // Older than the longest window.
         if day < self.oldest {
             return;
         }
@@ -75,7 +74,7 @@ impl NewestTags {
         }
     }
 
-    /// What is wanted, and how many tags in namespaces are not.
+    /// The selected tags, and the number of dropped tags in namespaces.
     pub fn close(mut self) -> (Wanted, usize) {
         self.close_repository();
         (self.wanted, self.dropped)
@@ -83,7 +82,7 @@ impl NewestTags {
 
     fn close_repository(&mut self) {
         let Some(repository) = self.repository.take() else { return };
-        // By its place among the tags of a namespace, and then by age.
+        // The best rank of each tag among the tags of a namespace, then by age.
         let mut of_pool: BTreeMap<TagKey, (usize, Reverse<i64>)> = BTreeMap::new();
         for (namespace, moments) in std::mem::take(&mut self.namespaces) {
             let tags = newest_first(moments);
@@ -91,22 +90,22 @@ impl NewestTags {
                 let best = of_pool.entry(tag.clone()).or_insert((place, *last_seen));
                 *best = (place, *last_seen).min(*best);
             }
-            if let Some(beyond) = tags.len().checked_sub(MOST_TAGS_IN_NAMESPACE).filter(|beyond| *beyond > 0) {
+            if let Some(beyond) = tags.len().checked_sub(MAX_TAGS_IN_NAMESPACE).filter(|beyond| *beyond > 0) {
                 self.dropped += beyond;
-                let tags = tags.into_iter().take(MOST_TAGS_IN_NAMESPACE).map(|(_, tag)| tag).collect();
+                let tags = tags.into_iter().take(MAX_TAGS_IN_NAMESPACE).map(|(_, tag)| tag).collect();
                 self.wanted.of_namespaces.entry(repository.clone()).or_default().insert(namespace, tags);
             }
         }
-        if of_pool.len() > MOST_TAGS {
+        if of_pool.len() > MAX_TAGS {
             let mut tags: Vec<_> = of_pool.into_iter().map(|(tag, best)| (best, tag)).collect();
             tags.sort();
-            let tags = tags.into_iter().take(MOST_TAGS).map(|(_, tag)| tag).collect();
+            let tags = tags.into_iter().take(MAX_TAGS).map(|(_, tag)| tag).collect();
             self.wanted.of_pool.insert(repository, tags);
         }
     }
 }
 
-/// Of two seen at the same moment, the one earlier in the alphabet is first, as in a profile.
+/// Tags by age; of two with the same age, the first in the alphabet, as in a profile.
 fn newest_first(moments: Moments) -> Vec<(Reverse<i64>, TagKey)> {
     let mut tags: Vec<_> = moments.into_iter().map(|(tag, last_seen)| (Reverse(last_seen), tag)).collect();
     tags.sort();
@@ -128,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn of_too_many_tags_those_seen_last_are_wanted() {
+    fn the_newest_of_too_many_tags_are_selected() {
         let mut newest = NewestTags::new(100);
         let few = (0..3).map(|tag| (format!("a/few:{tag}"), 1));
         let many = (0..1000).map(|tag| (format!("a/many:{tag:04}"), i64::from(tag / 2)));
@@ -138,7 +137,7 @@ mod tests {
         }
         newest.add(seen("a/old:1", "shop", 69, 1));
         let (wanted, dropped) = newest.close();
-        assert_eq!(dropped, 999 - MOST_TAGS_IN_NAMESPACE);
+        assert_eq!(dropped, 999 - MAX_TAGS_IN_NAMESPACE);
         let key = |image: &str| TagKey::of(&ImageName::parse(image).unwrap()).next().unwrap();
         let of_pool = |image: &str| wanted.is_wanted_of_pool(&repository(image), &key(image));
         assert!(of_pool("a/few:0") && of_pool("a/old:1"));

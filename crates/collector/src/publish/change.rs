@@ -1,27 +1,25 @@
-//! Whether a profile says anything new.
+//! Finds the profiles that have to be written.
 //!
-//! Every collection adds samples, so no two profiles are the same text, and writing all of them every hour would wear
-//! out the cluster's store for nothing. A profile is written when something in it changed that can change an estimate:
-//! an image, tag or window more or less; any percentile or peak; an out-of-memory kill; or a count of samples, pods or
-//! namespaces by more than a tenth. Otherwise it is written once it is older than the refresh period, so that a profile
-//! which is kept up to date never looks stale.
+//! Each collection adds samples, so no two profiles have the same text, and writing all of them every hour would only load
+//! etcd. A profile is written if a change can change an estimate: an added or removed image, tag or window; another percentile
+//! or peak; an out-of-memory kill; or a count of samples, pods or namespaces that changed by more than a tenth. Otherwise it is
+//! written once it is older than the rewrite interval, so that it never looks stale.
 
 use headroom_core::timestamp::Timestamp;
 use serde_json::Value;
 
-/// When a profile was collected never matters by itself, nor does when an image was last seen, or how good estimates were:
-/// a profile that is refreshed in time is only a little behind.
+/// Fields whose change alone is no reason to write: a profile that is rewritten in time is only a little behind.
 const PASSING: [&str; 3] = ["collectedAt", "lastSeen", "estimates"];
 const COUNTS: [&str; 3] = ["samples", "pods", "namespaces"];
 
-/// Whether `new` has to replace `old`. Both are whole objects; only their specs are compared.
-pub fn is_due(old: &Value, new: &Value, refresh_seconds: i64) -> bool {
+/// True if `new` has to replace `old`. Both are whole objects; only their specs are compared.
+pub fn is_due(old: &Value, new: &Value, interval_seconds: i64) -> bool {
     let moments = collected_at(old).zip(collected_at(new));
     let (Some((before, now)), Some(old), Some(new)) = (moments, old.get("spec"), new.get("spec")) else { return true };
-    now - before >= refresh_seconds || differs(old, new)
+    now - before >= interval_seconds || differs(old, new)
 }
 
-/// When a profile was collected, in unix seconds.
+/// The time when a profile was collected, in Unix seconds.
 pub fn collected_at(object: &Value) -> Option<i64> {
     let text = object.get("spec")?.get("header")?.get("collectedAt")?.as_str()?;
     Some(text.parse::<Timestamp>().ok()?.unix_seconds())
@@ -77,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn how_good_estimates_were_is_news_only_at_first() {
+    fn the_accuracy_of_estimates_is_written_at_once_only_if_it_is_new() {
         let old = profile("2026-11-21T00:00:00Z", 1000, 5, "100m");
         let with = |used: &str| {
             let mut profile = old.clone();
@@ -96,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn what_appears_or_goes_is_news() {
+    fn additions_and_removals_are_written() {
         let old = profile("2026-11-21T00:00:00Z", 1000, 5, "100m");
         let mut without = old.clone();
         without["spec"]["images"] = json!({});

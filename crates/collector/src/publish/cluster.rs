@@ -5,15 +5,16 @@
 
 pub(super) mod error;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use headroom_core::annotations::headroom_annotation;
 use headroom_core::cluster::usage::Root;
 use headroom_core::cluster::usage::profile_layout::{GROUP, VERSION};
+use headroom_core::json::Node;
 use headroom_core::timestamp::Timestamp;
 use headroom_kube::ApiPath;
-use headroom_kube::api_client::{ApiClient, ApiError, ApplyOptions, ListOptions};
+use headroom_kube::api_client::{ApiClient, ApiError, ApplyOptions, ListOptions, value};
 use headroom_kube::retry::Retry;
 use headroom_kube::{kubeconfig, proxy};
 use headroom_usage::accuracy::Estimates;
@@ -27,7 +28,7 @@ use headroom_objects::kinds::metadata;
 use headroom_sources::cluster_id::{ClusterId, KUBE_SYSTEM};
 
 use super::ownership::MANAGER;
-use super::{Written, restrictions};
+use super::restrictions;
 use crate::read_limits::Pace;
 
 /// Attempts of one request that may succeed when it is repeated.
@@ -36,8 +37,6 @@ const ATTEMPTS: u32 = 4;
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(45);
 /// The resource that errors name.
 const PROFILES: &str = "usageprofiles";
-/// Pods or Namespaces in a page, of which only the metadata is read: a few kilobytes each.
-const PAGE_SIZE: u32 = 500;
 
 pub struct Cluster {
     pub api: ApiClient,
@@ -74,8 +73,8 @@ impl Cluster {
     /// The estimates in the annotations of all pods.
     pub async fn estimates(&self) -> Result<Estimates, ClusterError> {
         let mut estimates = Estimates::default();
-        let options = ListOptions { page_size: PAGE_SIZE, only_metadata: true, ..ListOptions::default() };
-        let add = |pod: Value| {
+        let add = |pod: Node<'_>| {
+            let Some(pod) = value(pod) else { return };
             let annotations = pod.pointer("/metadata/annotations");
             let annotation = annotations.and_then(|all| all.get(headroom_annotation::NAME)?.as_str());
             let (namespace, name) = (metadata(&pod, "namespace"), metadata(&pod, "name"));
@@ -83,22 +82,21 @@ impl Cluster {
                 estimates.add(namespace, name, created(&pod).unwrap_or(0), annotation);
             }
         };
-        let listed = self.api.for_each(&ApiPath::new("/api/v1/pods"), options, add).await;
+        let listed = self.api.for_each(&ApiPath::new("/api/v1/pods"), ListOptions::METADATA, add).await;
         listed.map_err(|error| ClusterError::of(error, "list", "pods", ""))?;
         Ok(estimates)
     }
 
     /// The namespaces that may ask for fewer estimates.
     pub async fn restricted_namespaces(&self) -> Result<RestrictedNamespaces, ClusterError> {
-        let mut restricted = BTreeSet::new();
-        let options = ListOptions { page_size: PAGE_SIZE, only_metadata: true, ..ListOptions::default() };
-        let add = |namespace: Value| {
-            if restrictions::has_choice(&namespace) {
-                restricted.insert(metadata(&namespace, "name").to_owned());
-            }
+        let path = ApiPath::new(restrictions::NAMESPACES);
+        let read = |namespace: Node<'_>| {
+            let namespace = value(namespace).filter(restrictions::has_choice)?;
+            Some(metadata(&namespace, "name").to_owned())
         };
-        let listed = self.api.for_each(&ApiPath::new(restrictions::NAMESPACES), options, add).await;
-        listed.map_err(|error| ClusterError::of(error, "list", "namespaces", ""))?;
+        let listed = self.api.list(&path, ListOptions::METADATA, read).await;
+        let (_, mut restricted) = listed.map_err(|error| ClusterError::of(error, "list", "namespaces", ""))?;
+        restricted.sort();
         Ok(RestrictedNamespaces::of(restricted.iter().map(String::as_str)))
     }
 
@@ -116,19 +114,17 @@ impl Cluster {
     /// The objects of a root, the root itself and its pages, by their names.
     pub async fn list(&self, namespace: &str, root: Root) -> Result<BTreeMap<String, Value>, ClusterError> {
         let label_selector = format!("{ROOT_LABEL}={root}");
-        let options = ListOptions { label_selector: &label_selector, ..ListOptions::default() };
-        let mut existing = BTreeMap::new();
-        let add = |object: Value| _ = existing.insert(metadata(&object, "name").to_owned(), object);
-        let listed = self.api.for_each(&profiles(namespace), options, add).await;
-        listed.map_err(|error| ClusterError::of(error, "list", PROFILES, &root.to_string()))?;
-        Ok(existing)
+        let options = ListOptions { label_selector: &label_selector, ..ListOptions::WHOLE };
+        let listed = self.api.list(&profiles(namespace), options, value).await;
+        let (_, objects) = listed.map_err(|error| ClusterError::of(error, "list", PROFILES, &root.to_string()))?;
+        Ok(objects.into_iter().map(|object| (metadata(&object, "name").to_owned(), object)).collect())
     }
 
     /// Writes a profile.
-    pub async fn apply(&self, namespace: &str, name: &str, object: &Value) -> Result<Written, ClusterError> {
+    pub async fn apply(&self, namespace: &str, name: &str, object: &Value) -> Result<(), ClusterError> {
         let options = ApplyOptions { manager: MANAGER, force: self.force, dry_run: false };
         match self.api.apply(&profiles(namespace).at(name), object, options).await {
-            Ok(_) => Ok(Written::Written),
+            Ok(_) => Ok(()),
             Err(error) if error.is_namespace_gone() => {
                 Err(ClusterError::NoNamespace { namespace: namespace.to_owned() })
             }

@@ -8,7 +8,6 @@ use std::path::PathBuf;
 use headroom_core::cluster::usage::Root;
 use serde_json::Value;
 
-use super::Written;
 use super::format::Format;
 
 pub struct Folder {
@@ -58,7 +57,7 @@ impl Folder {
         }
     }
 
-    pub fn write(&self, namespace: &str, name: &str, object: &Value) -> Result<Written, FolderError> {
+    pub fn write(&self, namespace: &str, name: &str, object: &Value) -> Result<(), FolderError> {
         let path = self.path_of(namespace, name);
         let failed = |error| FolderError { path: path.clone(), error };
         if let Some(folder) = path.parent() {
@@ -67,8 +66,7 @@ impl Folder {
         // Renamed once it is complete, so that no reader sees half a file.
         let unfinished = path.with_extension("unfinished");
         fs::write(&unfinished, self.format.write(object)).map_err(failed)?;
-        fs::rename(&unfinished, &path).map_err(failed)?;
-        Ok(Written::Written)
+        fs::rename(&unfinished, &path).map_err(failed)
     }
 
     pub fn delete(&self, namespace: &str, name: &str) -> Result<(), FolderError> {

@@ -1,7 +1,7 @@
 //! The Lease of the collector that writes the profiles of a cluster.
 //!
-//! A collector takes the Lease before it publishes, renews it while it runs and releases it at its end. One that was
-//! killed takes it again at once when it comes back with the same store, which no second process can have opened.
+//! A collector takes the Lease before it publishes, renews it while it runs and releases it at its end. A collector that was
+//! killed and restarted with the same store takes it again at once, because no second process can have opened that store.
 
 use std::sync::Mutex;
 use std::time::Duration;

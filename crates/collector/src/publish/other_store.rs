@@ -1,9 +1,8 @@
-//! Whether a root that another store wrote can be replaced without losing history.
+//! Finds history that would be lost if a root from another store were replaced.
 //!
-//! A collector whose volume was lost begins a new store, and reads again what the source still has. Until its store knows
-//! each image in each namespace for as many days as what is published, the published profile stays: readers use it until
-//! it is too old for them. So a store that was lost heals by itself where the source has a past, and a second collector,
-//! or one that reads only some namespaces, replaces nothing that it does not know.
+//! A collector whose volume was lost creates a new store and reads the source again. The published profile stays until that
+//! store has as many days of each image in each namespace; readers use it until it is too old. So a lost store recovers by itself
+//! if the source has a past, and a second collector, or one that reads only some namespaces, replaces no history that it lacks.
 
 use std::fmt;
 
@@ -18,7 +17,7 @@ use super::change::collected_at;
 /// History of an image in a namespace that would be lost.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lost {
-    /// As the key in the profile.
+    /// The key in the profile.
     image: String,
     namespace: String,
     days: u64,

@@ -1,4 +1,4 @@
-//! What became of profiles, and what ends a round of publishing.
+//! The results of writing profiles, and the errors that end a round of publishing.
 
 use std::collections::BTreeMap;
 
@@ -8,22 +8,22 @@ use super::{ObjectName, folder};
 use crate::metrics::Metrics;
 use crate::store::StoreError;
 
-/// After so many server errors in a row it is the API server that is in trouble, and not some namespaces.
-const MOST_SERVER_ERRORS: usize = 5;
+/// Server errors in a row that end a round: the API server has failed, not the webhooks of some namespaces.
+const MAX_SERVER_ERRORS: usize = 5;
 /// Failures that are logged one by one; the rest is counted.
-const MOST_LOGGED: usize = 10;
+const MAX_LOGGED: usize = 10;
 
-/// What became of one profile.
+/// The result of writing one UsageProfile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Written {
     Written,
-    /// What is there says the same.
+    /// The existing profile has the same content.
     Unchanged,
-    /// What is there was collected later.
+    /// The existing profile was collected later.
     Newer,
 }
 
-/// Why a profile could not be written. Others may be.
+/// An error of writing one UsageProfile. Others may be written.
 #[derive(Debug, thiserror::Error)]
 pub enum PublishError {
     #[error(transparent)]
@@ -42,7 +42,7 @@ pub enum PublishError {
 }
 
 impl PublishError {
-    /// Whether the next profile would meet the same.
+    /// True if the next profile would fail too.
     fn concerns_all(&self) -> bool {
         match self {
             Self::Cluster(error) => error.concerns_all(),
@@ -51,27 +51,27 @@ impl PublishError {
         }
     }
 
-    /// Whether a server error (5xx) stands behind it: of the API server, or of a webhook of one namespace.
+    /// True for a server error (5xx), of the API server or of a webhook of one namespace.
     fn is_of_server(&self) -> bool {
         matches!(self, Self::Cluster(ClusterError::Failed { .. }))
     }
 }
 
-/// What a round of publishing did.
+/// The result of a round of publishing.
 #[derive(Debug, Default)]
 pub struct Published {
     pub written: u64,
     pub unchanged: u64,
     pub deleted: u64,
-    /// Of all profiles together, whether they had to be written or not.
+    /// The length of all profiles, written or not.
     pub bytes: u64,
     pub failed: BTreeMap<ObjectName, PublishError>,
-    /// Failures since the last profile that worked.
+    /// Failures since the last success.
     failed_in_a_row: usize,
 }
 
 impl Published {
-    /// Counts what became of a profile. An error that concerns all ends the round.
+    /// Counts the result of a profile. An error that concerns all profiles is returned and ends the round.
     pub(super) fn count(
         &mut self,
         name: ObjectName,
@@ -130,10 +130,10 @@ impl Published {
     ) -> Result<(), PublishError> {
         metrics.profile_failed();
         self.failed_in_a_row += 1;
-        if error.concerns_all() || error.is_of_server() && self.failed_in_a_row >= MOST_SERVER_ERRORS {
+        if error.concerns_all() || error.is_of_server() && self.failed_in_a_row >= MAX_SERVER_ERRORS {
             return Err(error);
         }
-        match self.failed.len() < MOST_LOGGED {
+        match self.failed.len() < MAX_LOGGED {
             true => tracing::error!(namespace = name.0, name = name.1, %error, "a profile was not written"),
             false => tracing::debug!(namespace = name.0, name = name.1, %error, "a profile was not written"),
         }

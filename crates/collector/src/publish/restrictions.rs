@@ -1,5 +1,5 @@
-//! Which namespaces ask for fewer estimates, as it changes: the collector publishes their names, and people who label a
-//! namespace expect an effect before the next publication.
+//! Follows the namespaces that ask for fewer estimates. The collector publishes their names, and users who label a Namespace
+//! expect an effect before the next publication.
 
 use std::collections::BTreeSet;
 
@@ -38,7 +38,7 @@ impl Restrictions {
         Self(receiver)
     }
 
-    /// Of no cluster: they never change.
+    /// Restrictions of no cluster, which never change.
     pub fn none() -> Self {
         Self(watch::channel(BTreeSet::new()).1)
     }

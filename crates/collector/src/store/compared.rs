@@ -1,4 +1,4 @@
-//! How good estimates were, container by container, for as long as it is of interest.
+//! Comparisons of estimates with usage, by container.
 
 use headroom_core::cluster::usage::Root;
 use headroom_core::image::Repository;
@@ -8,11 +8,11 @@ use redb::{ReadableTable, WriteTransaction};
 
 use super::{COMPARED, Store, StoreError, Trouble};
 
-/// Containers that were not seen for so many days no longer count.
+/// Days after which a container that was not seen is dropped.
 pub(super) const DAYS_COMPARED: u32 = 7;
 
 impl Store {
-    /// Visits the comparisons of a root's images, an image and namespace after the other.
+    /// Visits the comparisons of a root's images by image and namespace.
     pub fn visit_compared(
         &self,
         root: Root,
@@ -33,7 +33,7 @@ impl Store {
     }
 }
 
-/// Merges what was gathered into what is there.
+/// Merges gathered comparisons into the stored ones.
 pub(super) fn add(txn: &WriteTransaction, gathered: &Gathered) -> Result<(), Trouble> {
     let mut table = txn.open_table(COMPARED)?;
     let mut row = Vec::new();

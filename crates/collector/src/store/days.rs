@@ -1,4 +1,4 @@
-//! The summaries: added, and visited in the order in which profiles are built of them.
+//! Adds summaries, and visits them in the order in which profiles are built.
 
 use std::ops::Range;
 
@@ -9,9 +9,9 @@ use headroom_usage::observed::Observed;
 use headroom_usage::varint::Damaged;
 use redb::{ReadTransaction, ReadableTable, WriteTransaction};
 
-use super::{DAYS, FACTS, NEWEST_FACT, PLACES, Store, StoreError, Trouble, WORKLOADS, compared};
+use super::{DAYS, FACTS, NEWEST_FACT, Store, StoreError, Trouble, WORKLOADS, compared};
 
-/// One row, as profiles are built of it.
+/// The usage of an image in a namespace on a day.
 #[derive(Debug)]
 pub struct StoredDay {
     pub place: Place,
@@ -19,7 +19,7 @@ pub struct StoredDay {
     pub observed: Observed,
 }
 
-/// What a workload's container used on a day.
+/// The usage of a workload's container on a day.
 #[derive(Debug)]
 pub struct WorkloadDay {
     pub place: WorkloadPlace,
@@ -27,7 +27,7 @@ pub struct WorkloadDay {
     pub observed: Observed,
 }
 
-/// When an image was seen last on a day.
+/// The time when an image was last seen on a day.
 #[derive(Debug)]
 pub struct Seen {
     pub place: Place,
@@ -36,27 +36,12 @@ pub struct Seen {
 }
 
 impl Store {
-    /// The moment of the newest observation; none in an empty store.
+    /// The time of the newest sample; none in an empty store.
     pub fn newest(&self) -> Result<Option<i64>, StoreError> {
         Ok(self.fact(NEWEST_FACT)?.filter(|newest| *newest > 0))
     }
 
-    /// The namespaces that anything is known of.
-    pub fn namespaces(&self) -> Result<Vec<String>, StoreError> {
-        self.read(|txn| {
-            let mut namespaces: Vec<String> = Vec::new();
-            for entry in txn.open_table(PLACES)?.range::<(&str, &str, &str)>(..)? {
-                let key = entry?.0;
-                let (namespace, ..) = key.value();
-                if namespaces.last().is_none_or(|last| last != namespace) {
-                    namespaces.push(namespace.to_owned());
-                }
-            }
-            Ok(namespaces)
-        })
-    }
-
-    /// Visits what is known of a root's images, a repository after the other.
+    /// Visits the days of a root's images by repository.
     pub fn visit_root(&self, root: Root, mut visit: impl FnMut(StoredDay)) -> Result<(), StoreError> {
         self.read(|txn| {
             each_day(txn, root, &mut |place, day, row| {
@@ -66,7 +51,7 @@ impl Store {
         })
     }
 
-    /// Visits what is known of the workloads that run a root's images, the days of one after the other.
+    /// Visits the days of workloads that run a root's images, workload by workload.
     pub fn visit_workloads(&self, root: Root, mut visit: impl FnMut(WorkloadDay)) -> Result<(), StoreError> {
         let number = root.number();
         self.read(|txn| {
@@ -83,7 +68,7 @@ impl Store {
         })
     }
 
-    /// Visits when each day's images of a root were seen last, in the same order and at less cost.
+    /// Like [`Self::visit_root`], but reads only the time when an image was last seen.
     pub fn visit_root_moments(&self, root: Root, mut visit: impl FnMut(Seen)) -> Result<(), StoreError> {
         self.read(|txn| {
             each_day(txn, root, &mut |place, day, row| {
@@ -94,11 +79,10 @@ impl Store {
     }
 }
 
-/// Merges what was gathered into what is there.
+/// Merges gathered summaries into the stored ones.
 pub(super) fn add(txn: &WriteTransaction, gathered: &Gathered) -> Result<(), Trouble> {
     compared::add(txn, gathered)?;
     let mut days = txn.open_table(DAYS)?;
-    let mut places = txn.open_table(PLACES)?;
     let mut facts = txn.open_table(FACTS)?;
     let mut newest = facts.get(NEWEST_FACT)?.map_or(0, |newest| newest.value());
     let mut text = Vec::new();
@@ -117,7 +101,6 @@ pub(super) fn add(txn: &WriteTransaction, gathered: &Gathered) -> Result<(), Tro
             }
         }
         days.insert(key, text.as_slice())?;
-        places.insert((namespace.as_str(), repository, reference.as_str()), ())?;
     }
     let mut workloads = txn.open_table(WORKLOADS)?;
     for (place, day, observed) in gathered.workloads() {
@@ -138,7 +121,7 @@ pub(super) fn add(txn: &WriteTransaction, gathered: &Gathered) -> Result<(), Tro
 type KeyText<'a> = (u8, &'a str, &'a str, &'a str, u32);
 type EachRow<'a> = dyn FnMut(Place, u32, &[u8]) -> Result<(), Damaged> + 'a;
 
-/// Leaves out rows of images whose names can no longer be read: no admission request can be matched with them.
+/// Skips images with an invalid name, which no admission request can have.
 fn each_day(txn: &ReadTransaction, root: Root, each: &mut EachRow<'_>) -> Result<(), Trouble> {
     let number = root.number();
     let rows: Range<KeyText<'_>> = (number, "", "", "", 0)..(number + 1, "", "", "", 0);

@@ -1,4 +1,4 @@
-//! What was read, and what is still to be read. Each step adds what was read in the transaction that notes it.
+//! The windows that were read, and those that are still to be read. Usage is added in the transaction that notes its window.
 
 use headroom_usage::batch::Gathered;
 use headroom_usage::sample::Window;
@@ -7,7 +7,7 @@ use redb::ReadableTable;
 use super::days::add;
 use super::{FACTS, FILES, MEMORY, OWED, PLANNED_FACT, Store, StoreError, Trouble};
 
-/// A namespace's usage in a window that was not read yet.
+/// A window of a namespace that was not read yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Piece {
     pub namespace: String,
@@ -15,7 +15,7 @@ pub struct Piece {
 }
 
 impl Store {
-    /// Everything before this moment was read or is owed; None if nothing was ever planned.
+    /// The time before which all usage was read or is owed; none if nothing was planned.
     pub fn planned(&self) -> Result<Option<i64>, StoreError> {
         self.fact(PLANNED_FACT)
     }
@@ -26,8 +26,7 @@ impl Store {
             let mut owed = txn.open_table(OWED)?;
             for namespace in namespaces {
                 let namespace = namespace.as_str();
-                // What follows on something owed becomes one with it, so that a namespace that cannot be read for a
-                // month is one entry and not hundreds.
+                // Adjacent windows are merged, so that a namespace that cannot be read for a month has one row, not hundreds.
                 let of_namespace = owed.range((namespace, i64::MIN)..=(namespace, i64::MAX))?;
                 let touching = of_namespace
                     .filter_map(|entry| match entry {
@@ -44,7 +43,7 @@ impl Store {
         })
     }
 
-    /// What is still to be read, by namespace, oldest first.
+    /// The windows that are still to be read, by namespace, oldest first.
     pub fn owed(&self) -> Result<Vec<Piece>, StoreError> {
         self.read(|txn| {
             let mut pieces = Vec::new();
@@ -57,7 +56,7 @@ impl Store {
         })
     }
 
-    /// Adds what was read of a piece up to some moment, and notes that it was.
+    /// Adds the usage of a piece up to a time, and notes that it was read.
     pub fn settle(&self, piece: &Piece, up_to: i64, gathered: &Gathered) -> Result<(), StoreError> {
         let Window { from, to } = piece.window;
         let namespace = piece.namespace.as_str();
@@ -74,12 +73,12 @@ impl Store {
         })
     }
 
-    /// What the source had told when something was last added.
+    /// The state of the source at the last commit.
     pub fn memory(&self) -> Result<Option<Vec<u8>>, StoreError> {
         self.read(|txn| Ok(txn.open_table(MEMORY)?.get(())?.map(|memory| memory.value().to_vec())))
     }
 
-    /// Adds what was seen in a window that cannot be read again, with what the source has told by now.
+    /// Adds the usage of a window that cannot be read again, with the state of the source.
     pub fn add_present(&self, window: Window, gathered: &Gathered, memory: Option<&[u8]>) -> Result<(), StoreError> {
         self.write(|txn| {
             let planned = txn.open_table(FACTS)?.insert(PLANNED_FACT, window.to)?.map(|planned| planned.value());
@@ -93,12 +92,12 @@ impl Store {
         })
     }
 
-    /// How many bytes were read of the file that begins so.
+    /// The number of bytes that were read of the file with this beginning.
     pub fn file_position(&self, beginning: &str) -> Result<u64, StoreError> {
         self.read(|txn| Ok(txn.open_table(FILES)?.get(beginning)?.map_or(0, |position| position.value())))
     }
 
-    /// Adds what was read of a file between two positions, and notes that it was.
+    /// Adds the usage in a file between two positions, and notes that it was read.
     pub fn settle_file(&self, beginning: &str, from: u64, to: u64, gathered: &Gathered) -> Result<(), StoreError> {
         self.write(|txn| {
             let known = txn.open_table(FILES)?.insert(beginning, to)?.map_or(0, |position| position.value());

@@ -8,7 +8,6 @@ mod cluster;
 mod import;
 mod lease;
 mod pool;
-mod probes;
 mod profile;
 mod store;
 mod support;

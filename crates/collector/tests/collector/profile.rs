@@ -181,7 +181,7 @@ fn a_hot_pod_among_twelve_is_published_whether_a_day_is_read_at_once_or_by_the_h
         };
         (millicores("shop"), millicores("pool"))
     };
-    // Of a day in hours, it may be the p95 of the hours in which the pod is among the busiest, if there are six or more.
+    // If a day is read by the hour, it may be the p95 of the hours in which the pod is among the busiest, if there are six or more.
     for (busy_until, p95, most_by_hour) in [(24, 795, 795), (8, 785, 795), (4, 770, 770)] {
         let at_once = published(24, busy_until);
         assert!((p95..=p95 * 102 / 100).contains(&at_once.0), "{busy_until}: {at_once:?}");

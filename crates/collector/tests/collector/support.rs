@@ -49,7 +49,7 @@ pub struct Scripted {
     pub broken: Mutex<BTreeSet<&'static str>>,
     /// How many reads of each namespace fail before one succeeds.
     pub hiccups: u32,
-    /// Whether answers include samples of the minutes around the window.
+    /// Answers include samples of the minutes around the window.
     pub sloppy: bool,
     pub failed: Mutex<BTreeMap<String, u32>>,
     /// The current and the highest number of concurrent reads.
@@ -224,6 +224,15 @@ pub fn figure(usage: &Value, name: &str) -> String {
     let percentile = name.parse::<Percentile>().ok().and_then(Percentile::place);
     let found = percentile.map_or_else(|| &usage[name], |place| &usage["percentiles"][place]);
     found.as_str().map_or_else(|| found.to_string(), str::to_owned)
+}
+
+/// The namespaces with usage in a store.
+pub fn namespaces(store: &Store) -> Vec<String> {
+    let mut namespaces = BTreeSet::new();
+    for root in Root::all() {
+        store.visit_root(root, |day| _ = namespaces.insert(day.place.namespace)).unwrap();
+    }
+    namespaces.into_iter().collect()
 }
 
 pub fn open(folder: &Path) -> Store {

@@ -146,7 +146,7 @@ async fn namespaces_are_read_concurrently() {
     let workloads = names.iter().map(|namespace| Workload { namespace, pod: "web-0", image, from, to });
     let source = Scripted { reach: Reach::Present, ..Scripted::new(workloads.collect()) };
     collect(&source, &store, &CancellationToken::new()).await.unwrap();
-    assert_eq!(store.namespaces().unwrap(), names);
+    assert_eq!(namespaces(&store), names);
     assert_eq!(source.under_way.lock().unwrap().1, pace().concurrency as u32);
 }
 

@@ -7,16 +7,16 @@ use headroom_usage_profile::Accuracy;
 use headroom_usage_profile::accuracy::RARELY;
 
 use super::Compared;
-use crate::window_merge::quantity;
+use crate::sample::quantity;
 
-/// A container that was observed for less has hardly started.
+/// A container that was observed for less time does not count: it has hardly started.
 const LEAST_SECONDS: u64 = 3_600;
 
-/// Of one resource, in nanocores or bytes.
+/// The sum for one resource, in nanocores or bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Sum {
     pub containers: u64,
-    /// Those that used more than was estimated for more than [`RARELY`] of their time.
+    /// Containers whose usage was above the estimate for more than [`RARELY`] of their time.
     pub above: u64,
     pub estimated: u64,
     pub used: u64,
@@ -49,7 +49,7 @@ impl Sum {
     }
 }
 
-/// As they are published: of the resources that there is anything to say about.
+/// The published accuracy, for resources with any compared container.
 pub fn published(sums: &Sums) -> BTreeMap<Resource, Accuracy> {
     let all = Resource::ALL.into_iter().zip(sums);
     all.filter_map(|(resource, sum)| Some((resource, sum.accuracy(resource)?))).collect()
@@ -73,12 +73,12 @@ mod tests {
     }
 
     #[test]
-    fn sums_of_whatever_size_are_told() {
+    fn sums_of_any_size_are_published() {
         let most = Sum { containers: u64::MAX, above: 0, estimated: u64::MAX, used: 1 };
         let mut sum = most;
         sum.merge(&most);
-        let told = published(&[sum, sum, Sum::default()]);
-        let used: Vec<_> = told.values().map(|accuracy| accuracy.used.to_string()).collect();
+        let published_sums = published(&[sum, sum, Sum::default()]);
+        let used: Vec<_> = published_sums.values().map(|accuracy| accuracy.used.to_string()).collect();
         assert_eq!(used, ["2n", "2"]);
         assert_eq!(published(&Sums::default()), BTreeMap::new());
     }

@@ -1,10 +1,10 @@
-//! Why the cluster did not take a profile, what to do, and whether other profiles would meet the same.
+//! Errors of writing a UsageProfile, with advice, and whether they affect the others.
 
 use headroom_core::cluster::usage::profile_layout::KIND;
 use headroom_kube::api_client::ApiError;
 
-/// A longer message of the API server is cut; a conflict over a whole profile names every field of it.
-const LONGEST_MESSAGE: usize = 300;
+/// The most characters of a message of the API server: a conflict over a whole profile names each of its fields.
+const MAX_MESSAGE: usize = 300;
 
 #[derive(Debug, thiserror::Error)]
 pub enum ClusterError {
@@ -49,8 +49,7 @@ pub enum ClusterError {
 }
 
 impl ClusterError {
-    /// Returns true if every other profile would meet the same. A webhook may refuse one of them, and a webhook's server
-    /// may be down for a moment.
+    /// True if every other profile would fail too. A webhook may refuse one of them, or be down for a moment.
     pub fn concerns_all(&self) -> bool {
         !matches!(self, Self::Conflict { .. } | Self::Refused { .. } | Self::Invalid { .. } | Self::Failed { .. })
     }
@@ -79,7 +78,7 @@ impl ClusterError {
 fn one_line(message: &str) -> String {
     let words: Vec<&str> = message.split_whitespace().collect();
     let line = words.join(" ");
-    match line.char_indices().nth(LONGEST_MESSAGE) {
+    match line.char_indices().nth(MAX_MESSAGE) {
         None => line,
         Some((end, _)) => format!("{}…", line.split_at(end).0),
     }
@@ -97,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_is_told_from_missing_rights() {
+    fn a_refusal_differs_from_missing_permissions() {
         let rights =
             r#"usageprofiles.headroom.dev "usage" is forbidden: User "eve" cannot patch resource "usageprofiles""#;
         check(
