@@ -252,7 +252,7 @@ fn an_unreachable_cluster_is_reported() {
     let said = live.headroom(&["explain", "a"]);
     assert_eq!(said.code, 2);
     assert_eq!(said.err, "error: cannot reach the API server http://127.0.0.1:1: Connection refused (os error 111)\n");
-    // What was taken of it before is kept.
+    // An earlier snapshot is kept.
     fs::write(live.folder.path().join("shop.json"), "taken before").unwrap();
     let said = live.headroom(&["snapshot", "-o", "shop.json"]);
     let expected = "error: cannot reach the API server http://127.0.0.1:1: Connection refused";

@@ -6,4 +6,3 @@ mod cluster;
 mod conventions;
 pub mod program;
 mod snapshots;
-mod write;

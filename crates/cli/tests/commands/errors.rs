@@ -10,11 +10,6 @@ use tempfile::TempDir;
 
 use crate::support::*;
 
-/// A LimitRange with an unknown field, a wrong quota, and a document that is no YAML.
-const BAD: &str = "apiVersion: v1\nkind: LimitRange\nmetadata: {name: a}\nspec: {limits: [{type: Container, maximum: {cpu: 1}}]}\n\
-    ---\napiVersion: v1\nkind: ResourceQuota\nmetadata: {name: b}\nspec: {hard: {cpu: x}}\n\
-    ---\napiVersion: v1\nkind: Pod\nmetadata: {name: c}\n";
-
 /// Commands and what they answer, as at a terminal.
 #[track_caller]
 fn transcript(folder: &TempDir, name: &str, commands: &[&str]) {
@@ -29,85 +24,6 @@ fn transcript(folder: &TempDir, name: &str, commands: &[&str]) {
     snapshot(name, &text);
 }
 
-fn shop() -> TempDir {
-    let folder = folder(&[
-        ("empty.yaml", ""),
-        ("bad.yaml", BAD),
-        ("broken.yaml", &format!("{BAD}---\nfoo: [\n")),
-        ("amounts.yaml", &pod("a", "{requests: {cpu: 100mm, memory: 128MB}}")),
-        ("on.yaml", "quotas: {mode: on}\n"),
-        ("contexts", &kubeconfig(&[("here", "http://127.0.0.1:1", "shop")]).replace("current-context", "x")),
-    ]);
-    let files = ["cluster/namespace.yaml", "cluster/running.yaml", "app/web.yaml", "tighter.yaml"];
-    for file in files {
-        let to = folder.path().join(file);
-        fs::create_dir_all(to.parent().unwrap()).unwrap();
-        fs::copy(root().join("docs/examples/shop").join(file), to).unwrap();
-    }
-    folder
-}
-
-#[test]
-fn no_cluster_and_wrong_files() {
-    transcript(
-        &shop(),
-        "errors-files.txt",
-        &[
-            "check app/web.yaml --kubeconfig nofile",
-            "ledger check --kubeconfig nofile",
-            "ledger suspend payments --kubeconfig nofile",
-            "doctor metrics-api",
-            "check app/web.yaml --kubeconfig contexts",
-            "recommend -A --service monitoring/prometheus:9090",
-            "recommend -A",
-            "check amounts.yaml --offline",
-            "recommend -f amounts.yaml --offline",
-            "record -f empty.yaml --offline",
-            "check app/web.yaml --offline --settings on.yaml",
-            "explain missing.yaml --offline",
-            "check -f missing.yaml --offline",
-            "check empty.yaml --offline",
-            "check app --cluster-dir missing",
-            "check app --cluster-dir cluster --settings missing.yaml",
-            "check app --cluster-dir cluster --settings app/web.yaml",
-            "simulate -f bad.yaml -n shop --cluster-dir cluster",
-            "explain -f broken.yaml --cluster-dir cluster",
-            "simulate -f empty.yaml --cluster-dir cluster",
-        ],
-    );
-    let folder = shop();
-    let said = program(folder.path()).env_remove("KUBECONFIG").args(["check", "app"]).output().unwrap();
-    let expected = format!(
-        "error: no cluster: `{}` does not exist, and this is not a pod; set KUBECONFIG, pass --cluster-dir to use files, or \
-         --offline to use the policy's settings only\n",
-        folder.path().join(".kube/config").display()
-    );
-    assert_eq!((said.status.code(), String::from_utf8(said.stderr).unwrap()), (Some(2), expected));
-}
-
-#[test]
-fn wrong_names_and_namespaces() {
-    let cluster = "--cluster-dir cluster";
-    let commands = [
-        "explain web -n shop",
-        "recommend web -n shop",
-        "explain deployment/wep -n shop",
-        "explain nosuch -n shop",
-        "explain foo/web -n shop",
-        "explain db-0 -n shp",
-        "describe limits",
-        "describe quota -n shp",
-        "describe quota tem -n shop",
-        "describe usage",
-        "recommend",
-        "recommend -n shp",
-        "snapshot -o x.json",
-        "simulate -f tighter.yaml -n nosuch",
-    ];
-    let commands = commands.map(|command| format!("{command} {cluster}"));
-    transcript(&shop(), "errors-names.txt", &commands.each_ref().map(String::as_str));
-}
-
 /// A folder with a kubeconfig for a server that answers each path.
 fn live(respond: impl Fn(&str) -> (u16, Value) + Send + Sync + 'static) -> (FakeServer, TempDir) {
     let server = FakeServer::start(move |head| {
@@ -115,7 +31,9 @@ fn live(respond: impl Fn(&str) -> (u16, Value) + Send + Sync + 'static) -> (Fake
         let (code, body) = respond(path);
         answer(code, &body.to_string())
     });
-    let folder = shop();
+    let copy = |file: &str| fs::read_to_string(root().join("docs/examples/shop").join(file)).unwrap();
+    let names = ["cluster/namespace.yaml", "cluster/running.yaml", "app/web.yaml", "tighter.yaml"];
+    let folder = folder(&names.map(|name| (name, copy(name))).each_ref().map(|(name, text)| (*name, text.as_str())));
     fs::write(folder.path().join("kubeconfig"), kubeconfig(&[("here", &server.url(), "shop")])).unwrap();
     (server, folder)
 }

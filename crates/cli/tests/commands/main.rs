@@ -9,8 +9,8 @@
     reason = "a test may panic on unexpected data"
 )]
 
-mod check;
 mod cluster;
+mod console;
 mod describe;
 mod describe_conformance;
 mod doctor;
@@ -18,21 +18,18 @@ mod doctor;
 mod entry;
 mod errors;
 mod estimates;
-mod explain;
-mod gate;
+mod formats;
 mod github_action;
-mod given;
 mod hostile;
 mod recommend_from_store;
 mod recommendation;
 mod record;
 mod replay;
 mod screens;
-mod simulate;
+mod sessions;
 #[path = "../../../core/tests/core/estimates/situation.rs"]
 #[expect(dead_code, reason = "the core's own tests use more of it")]
 mod situation;
-mod snapshot;
 mod support;
 mod terminal;
 mod tour;

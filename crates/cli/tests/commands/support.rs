@@ -1,9 +1,8 @@
 //! The program under test, files for it, and snapshots of its output.
 
 use std::fs;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Output};
 
 use expect_test::expect_file;
 use tempfile::TempDir;
@@ -46,15 +45,6 @@ pub fn said(command: &mut Command) -> Said {
 /// Runs the program in a folder, with empty standard input. Without a cluster, unless the arguments name one.
 pub fn headroom(folder: &Path, arguments: &[&str]) -> Said {
     said(program(folder).args(arguments))
-}
-
-pub fn headroom_reading(folder: &Path, arguments: &[&str], input: &str) -> Said {
-    let mut command = program(folder);
-    let command = command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().unwrap();
-    // Errors are ignored: a program that does not read its input has closed it.
-    let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
-    child.wait_with_output().unwrap().into()
 }
 
 pub fn program(folder: &Path) -> Command {

@@ -5,19 +5,20 @@
 //! up to the next command are their output, including errors. `UPDATE_EXPECT=1` rewrites them.
 
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::path::PathBuf;
 
 use expect_test::expect_file;
 
-const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+use crate::console::{continued, run};
+use crate::support::root;
+
 const BEGIN: &str = "<!-- tour -->\n```console\n";
 const END: &str = "```\n";
 
 /// README.md and all pages of the book.
 fn pages() -> Vec<PathBuf> {
-    let mut pages = vec![Path::new(ROOT).join("README.md")];
-    let mut folders = vec![Path::new(ROOT).join("docs/src")];
+    let mut pages = vec![root().join("README.md")];
+    let mut folders = vec![root().join("docs/src")];
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
@@ -43,7 +44,7 @@ fn examples_match_the_commands_output() {
 
 #[test]
 fn the_flags_for_those_who_come_from_krr_exist() {
-    let page = fs::read_to_string(Path::new(ROOT).join("docs/src/tasks/migrate.md")).unwrap();
+    let page = fs::read_to_string(root().join("docs/src/tasks/migrate.md")).unwrap();
     let (_, section) = page.split_once("## From KRR").unwrap();
     let rows =
         section.lines().skip_while(|line| !line.starts_with("|---")).skip(1).take_while(|line| line.starts_with('|'));
@@ -63,7 +64,7 @@ fn the_flags_for_those_who_come_from_krr_exist() {
 
 #[test]
 fn every_command_is_in_the_reference() {
-    let reference = fs::read_to_string(Path::new(ROOT).join("docs/src/reference/commands.md")).unwrap();
+    let reference = fs::read_to_string(root().join("docs/src/reference/commands.md")).unwrap();
     let mut waiting = vec!["kubectl headroom".to_owned(), "headroom-controller".to_owned()];
     let mut count = 0;
     while let Some(command) = waiting.pop() {
@@ -95,16 +96,13 @@ fn with_current_output(page: &str) -> String {
     updated
 }
 
-/// The block's commands with their current output. A command continues if its line ends in a backslash.
+/// The block's commands with their current output.
 fn replayed(block: &str) -> String {
     let mut updated = String::new();
     let mut lines = block.lines();
     while let Some(line) = lines.next() {
         let Some(first) = line.strip_prefix("$ ") else { continue };
-        let mut command = first.to_owned();
-        while command.ends_with('\\') {
-            command = command + "\n" + lines.next().unwrap();
-        }
+        let command = continued(first, &mut lines);
         updated.push_str(&format!("$ {command}\n{}", output_of(&command)));
     }
     updated
@@ -112,21 +110,6 @@ fn replayed(block: &str) -> String {
 
 fn output_of(command: &str) -> String {
     // The folder for files of examples.
-    fs::create_dir_all(Path::new(ROOT).join("target")).unwrap();
-    let script = format!(
-        "exec 2>&1\nkubectl() {{ shift; \"$PLUGIN\" \"$@\"; }}\nheadroom-controller() {{ \"$CONTROLLER\" \"$@\"; }}\n{command}"
-    );
-    let output = Command::new("bash")
-        .args(["-c", &script])
-        .current_dir(ROOT)
-        .env("PLUGIN", env!("CARGO_BIN_EXE_kubectl-headroom"))
-        .env("CONTROLLER", env!("CARGO_BIN_EXE_headroom-controller"))
-        // An example from files must not depend on a configured cluster or on the terminal's width.
-        .env("KUBECONFIG", "/dev/null")
-        .env("NO_COLOR", "1")
-        .env("COLUMNS", "120")
-        .stdin(Stdio::null())
-        .output()
-        .unwrap();
-    String::from_utf8(output.stdout).unwrap()
+    fs::create_dir_all(root().join("target")).unwrap();
+    run(command, &root(), Some("120")).out
 }

@@ -90,7 +90,7 @@ fn with_kubeconfig<'c>(command: &'c mut Command, kubeconfig: &PathBuf) -> &'c mu
     command.env("KUBECONFIG", kubeconfig)
 }
 
-/// Whether a role allows to read a path.
+/// True if a role allows to read a path.
 fn allows(role: &Value, path: &str) -> bool {
     let parts: Vec<&str> = path.trim_start_matches('/').split('/').collect();
     let (group, rest) = match parts.as_slice() {

@@ -49,20 +49,6 @@ fn usage_errors_exit_with_2() {
     }
 }
 
-#[test]
-fn a_command_that_moved_to_the_controller_is_named() {
-    for (before, now) in [
-        ("collect prometheus http://prometheus:9090 --every 1h", "headroom-controller collect"),
-        ("collect --help", "headroom-controller collect"),
-        ("ledger serve --namespace headroom", "headroom-controller enforce-quotas"),
-        ("ui --behind-proxy --port 8081 -A", "headroom-controller serve-ui"),
-    ] {
-        let said = run(before);
-        assert_eq!((said.code, said.err.lines().count()), (2, 1), "{before}: {}", said.err);
-        assert!(said.err.contains(&format!("is now `{now}`")), "{before}: {}", said.err);
-    }
-}
-
 /// Lets the shell check its script, if the shell is installed.
 #[track_caller]
 fn check_script(shell: &str, program_of: &str, check: &[&str]) {

@@ -9,7 +9,7 @@ use headroom_fixtures::http::{FakeServer, Reply, answer, method_and_target};
 use headroom_fixtures::servers;
 use serde_json::Value;
 
-use super::{cluster, here, prometheus, recommend, run};
+use super::{cluster, here, prometheus, recommend};
 use crate::support::{Said, program, snapshot};
 
 /// Replaces text that differs in every run.
@@ -87,15 +87,6 @@ fn the_error_for_a_store_without_usage_has_advice() {
     let Said { code, err, .. } = recommend("-n shop --cluster-dir world --from prometheus");
     assert_eq!(code, 2);
     assert!(err.contains("name the store with --service NAMESPACE/SERVICE:PORT or --prometheus URL"), "{err}");
-}
-
-#[test]
-fn scan_is_an_alias_that_says_so() {
-    let server = prometheus(cluster::history(true));
-    let arguments = format!("-n shop --cluster-dir world --prometheus {} --no-headers", server.url());
-    let [now, before] = ["recommend", "scan"].map(|command| run(command, &arguments));
-    assert_eq!((before.code, &before.out), (now.code, &now.out));
-    assert_eq!(before.err, "`kubectl headroom scan` is now `kubectl headroom recommend --from prometheus`\n");
 }
 
 #[test]
