@@ -40,7 +40,7 @@ pub use validation::{problems, problems_of_bounds};
 
 /// Evaluates a request with the objects of a cluster. `settings` is the JSON of valid settings.
 pub fn evaluate(request: Value, settings: &str, cluster: &mut dyn ClusterReader) -> Evaluation {
-    // In its envelope as the policy gets it, so that places in it are told alike.
+    // In the envelope that the policy gets, so that paths in messages are the same.
     let text = format!("{{\"request\":{request}}}");
     let mut evaluation = Evaluation::of(request);
     if let Err(problem) = decide_on(&text, settings, cluster, &mut evaluation) {
@@ -50,7 +50,7 @@ pub fn evaluate(request: Value, settings: &str, cluster: &mut dyn ClusterReader)
     evaluation
 }
 
-/// The policy's own way, with what surrounds the object in place of the host.
+/// Decides as the policy does, with `cluster` in place of the host.
 fn decide_on(
     text: &str,
     settings: &str,
@@ -116,7 +116,7 @@ fn changed(decision: &Decision<'_>, request: &Request<'_>) -> Result<Option<Valu
     serde_json::from_str(&text).map(Some).map_err(|error| error.to_string())
 }
 
-/// Reads what some lookups ask for, in their order, and notes what was asked and answered.
+/// Reads the objects of some lookups in order, and records the exchanges.
 fn fetch(
     lookups: &[Lookup<'_>],
     cluster: &mut dyn ClusterReader,
@@ -132,7 +132,7 @@ fn fetch(
     answers
 }
 
-/// Reads what a lookup asks for.
+/// Reads the objects of a lookup.
 ///
 /// An object is only sent if its namespace exists. A namespace without an object has no annotations about
 /// estimates; but its labels are not guessed where settings select by them.

@@ -53,7 +53,7 @@ pub struct Field {
     /// `authored`, `estimated`, `defaulted`, `repaired`, …
     pub step: &'static str,
     pub reason: String,
-    /// Of an estimate: the usage that it is made from, in rising order.
+    /// The usage that an estimate is made from, in rising order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub usage: Vec<Measured>,
     #[serde(skip_serializing_if = "Vec::is_empty")]

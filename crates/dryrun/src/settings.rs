@@ -24,7 +24,7 @@ pub fn in_text(file: &Path, text: &str) -> Result<Value, String> {
         matches!(kind, Some("ClusterAdmissionPolicy" | "AdmissionPolicy"))
     };
     let policies: Vec<&Manifest> = manifests.iter().filter(is_policy).collect();
-    // Of our policies, the one that changes pods has the settings that matter for them.
+    // The mutating policy has the settings that matter for pods.
     let mutating: Vec<&Manifest> = policies
         .iter()
         .copied()

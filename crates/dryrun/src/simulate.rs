@@ -1,8 +1,7 @@
 //! Simulates the effect of other settings, LimitRanges or quotas on everything that runs.
 //!
-//! Nothing that runs is touched by them; what they change is how it would be made again. So each workload is looked at
-//! through a pod that it would make, and each pod of no known workload as its author wrote it: evaluated once as things are,
-//! and once as they would be. Whether there is room in a quota for all of it is told of the quotas, in sum.
+//! Running pods are not affected: limits apply at creation. Each workload is evaluated through one pod of its template, before
+//! and after, and each pod without a known workload as its author wrote it. Quotas are reported once, in total.
 
 mod effect;
 pub mod report;

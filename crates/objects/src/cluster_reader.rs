@@ -95,14 +95,14 @@ pub trait ClusterReader {
     /// All objects of a kind, in a namespace or in all.
     fn list(&mut self, list: List<'_>) -> Result<Vec<Value>, ReadError>;
 
-    /// Hands over all objects of a kind one by one, for those who keep little of each: most of a large cluster, its pods and what
-    /// makes them, is not remembered.
+    /// Calls `each` with all objects of a kind, for callers that keep little of each: pods and their controllers, most of a large
+    /// cluster, are not kept.
     fn visit(&mut self, list: List<'_>, each: &mut dyn FnMut(Value)) -> Result<(), ReadError> {
         self.list(list)?.into_iter().for_each(each);
         Ok(())
     }
 
-    /// Hands over Events with a reason one by one, about as many as `most`; they are not remembered.
+    /// Calls `each` with Events of a reason, about as many as `most`; they are not kept.
     fn visit_events(
         &mut self,
         namespace: Option<&str>,
@@ -115,8 +115,8 @@ pub trait ClusterReader {
         Ok(())
     }
 
-    /// Reads lists ahead where that is faster several at a time; `done` is called for each. What cannot be read is told
-    /// when it is asked for.
+    /// Reads lists ahead, several at a time where that is faster; `done` is called for each. Errors are returned when the list
+    /// is read.
     fn prefetch(&mut self, lists: &[List<'_>], done: &mut dyn FnMut()) {
         lists.iter().for_each(|_| done());
     }

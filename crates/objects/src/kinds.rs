@@ -1,6 +1,6 @@
 //! The kinds of the API: their plural names, and whether they live in a namespace.
 //!
-//! What a cluster is not asked about is known here: Kubernetes' own kinds. Another kind's plural is guessed as API
+//! Kubernetes' own kinds are known without asking a cluster. Another kind's plural is guessed as API
 //! authors form it, and it is taken to live in a namespace.
 
 pub mod lifecycle;
@@ -21,7 +21,7 @@ pub struct ApiKind {
     pub is_namespaced: bool,
 }
 
-/// What a snapshot says beside the objects, for the page: the policy's settings, and advice. No cluster has such an object.
+/// The part of a snapshot besides objects, for the UI: the policy's settings, and recommendations. No cluster has such an object.
 pub const SNAPSHOT: (&str, &str) = ("headroom.dev/v1alpha1", "Snapshot");
 
 /// Kubernetes' own kinds in no namespace.

@@ -88,7 +88,7 @@ fn flatten(origin: &Origin, mut object: Value, into: &mut Vec<Result<Manifest, M
     }
 }
 
-/// Why a value is no Kubernetes object.
+/// The reason why a value is no Kubernetes object.
 fn problem_of(object: &Value) -> Option<String> {
     if !object.is_object() {
         return Some("expected a Kubernetes object with `apiVersion` and `kind`".to_owned());

@@ -107,7 +107,7 @@ pub struct Warning {
     pub about: String,
     /// The failed read, without the policy's guesses at what may be wrong with its own installation.
     problem: Option<String>,
-    /// Why pods of the object cannot be created.
+    /// The topic of the reason why pods of the object cannot be created.
     pub blocks_pods: Option<Topic>,
 }
 
@@ -185,11 +185,11 @@ pub struct ResourceValue {
     pub reason: String,
     /// True if it was decided now.
     pub is_new: bool,
-    /// Of an estimate: the usage that it is made from, in rising order.
+    /// The usage that an estimate is made from, in rising order.
     pub usage: Vec<Measured>,
 }
 
-/// What was enough for a share of the samples, as a UsageProfile has it.
+/// A percentile of a UsageProfile.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema))]
 pub struct Measured {

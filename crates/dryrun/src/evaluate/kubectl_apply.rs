@@ -43,7 +43,7 @@ fn managed_by_applier(there: &Value) -> Option<(Value, bool)> {
     managed.max_by_key(|(fields, _)| fields.to_string().len())
 }
 
-/// What FieldsV1 names: `f:` a field, `k:` an item of a list by its key.
+/// The names of FieldsV1: `f:` a field, `k:` an item of a list by its key.
 fn without_values(fields: &Map<String, Value>) -> Value {
     let below =
         |value: &Value| value.as_object().filter(|fields| !fields.is_empty()).map_or(Value::Null, without_values);
@@ -111,7 +111,7 @@ impl Merge {
         fields
     }
 
-    /// What others wrote below a field that is applied no more.
+    /// Keeps what others wrote below a field that is no longer applied.
     fn left_of(&self, value: &Value, before: &Value) -> Option<Value> {
         let fields = value.as_object().filter(|_| self.removes_single_fields && before.is_object())?;
         let left = self.fields(&Map::new(), fields, before, false);

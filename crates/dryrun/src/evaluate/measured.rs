@@ -32,7 +32,7 @@ fn add_to_container(
     settings: &EstimateSettings<'_>,
 ) {
     let Ok(image) = ImageName::parse(&container.image) else { return };
-    // What is wrong with a history was noted when the estimate was made.
+    // Faults of a history were noted when the estimate was made.
     let notes = &mut Vec::new();
     let sources = Sources::find(&image, (request.workload_name(), &container.name), context, settings, notes);
     for value in values.values.iter_mut().filter(|value| value.set_by == SetBy::Estimate) {

@@ -10,10 +10,10 @@ pub const UID: &str = "00000000-0000-4000-8000-000000000000";
 /// The user of requests made here.
 const USER: &str = "kubectl-headroom";
 
-/// Stands for the hash of a template that no controller has seen.
+/// The hash of a template that no controller has seen.
 const TEMPLATE_HASH: &str = "template";
 
-/// The request to make an object; `namespace` counts for kinds that live in one and objects that name none.
+/// The request to create an object; `namespace` is that of namespaced objects without one.
 pub fn create(object: Value, kind: &ApiKind, namespace: &str) -> Value {
     request(completed(object, kind), None, kind, namespace)
 }
@@ -21,7 +21,7 @@ pub fn create(object: Value, kind: &ApiKind, namespace: &str) -> Value {
 /// The request for an object that is there and counted already, as Kubewarden's audit scanner sends it.
 pub fn audit(mut object: Value, kind: &ApiKind) -> Value {
     if let Some(Value::Object(metadata)) = object.get_mut("metadata") {
-        // Such a request is known by its having the object's own uid.
+        // The policy recognizes the audit scanner by the uid, which is the object's own.
         metadata.insert("uid".to_owned(), json!(UID));
     }
     create(object, kind, "")
@@ -62,8 +62,8 @@ fn request(object: Value, old: Option<Value>, kind: &ApiKind, namespace: &str) -
     request
 }
 
-/// What the API server does to a new object before admission, as far as it concerns resources of a pod: a
-/// limit without a request is a request of the same amount.
+/// Completes the resources of a new pod as the API server does before admission: a limit without a request is a request of the
+/// same amount.
 fn completed(mut object: Value, kind: &ApiKind) -> Value {
     if kind.qualified() != "pods" {
         return object;
@@ -82,7 +82,7 @@ fn completed(mut object: Value, kind: &ApiKind) -> Value {
     object
 }
 
-/// A pod as its workload's controller would make it; none for what makes no pods.
+/// A pod as its workload's controller would create it; none for kinds without pods.
 pub fn pod_of(workload: &Value) -> Option<Value> {
     let kind = ApiKind::of(workload);
     let template = match (kind.group.as_str(), kind.kind.as_str()) {
@@ -94,7 +94,7 @@ pub fn pod_of(workload: &Value) -> Option<Value> {
     };
     let template = workload.pointer(template)?;
     let name = metadata(workload, "name");
-    // A Deployment makes pods by way of a ReplicaSet, a CronJob by way of a Job.
+    // A Deployment creates pods through a ReplicaSet, a CronJob through a Job.
     let (owner, owner_api, owner_name) = match kind.kind.as_str() {
         "Deployment" => ("ReplicaSet", "apps/v1".to_owned(), format!("{name}-{TEMPLATE_HASH}")),
         "CronJob" => ("Job", "batch/v1".to_owned(), format!("{name}-0")),

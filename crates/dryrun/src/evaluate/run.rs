@@ -26,7 +26,7 @@ pub struct Run {
     namespace: String,
     /// The minor version of the API server; none if it is not known.
     release: Option<u16>,
-    /// Where the pods of custom resources are, for those that do not follow the conventions.
+    /// The paths of pods in custom resources that do not follow the conventions.
     pub pods_at: Vec<PodsAt>,
     /// True if there are TenantQuotas; none until they were listed.
     has_tenants: Option<bool>,
@@ -40,12 +40,12 @@ impl Run {
         Self { cluster, settings, namespace, release, pods_at: Vec::new(), has_tenants: None }
     }
 
-    /// Adds what TenantQuotas say to a request that everybody else admits.
+    /// Checks a request that is admitted otherwise against TenantQuotas.
     fn ask_tenants(&mut self, evaluation: &mut Evaluation) -> Result<(), String> {
         let has_tenants = match self.has_tenants {
             Some(known) => known,
             None => {
-                // That they cannot be read is told once.
+                // A failure to read them is reported once.
                 let found = tenant_quotas::prepare(&mut self.cluster);
                 self.has_tenants = Some(found == Ok(true));
                 found?
@@ -62,10 +62,10 @@ impl Run {
             return Ok(());
         }
         if evaluation.pod_charges.iter().any(|charge| charge.is_tenant) {
-            // The policy has told already: its settings want it to.
+            // The policy has checked them already, as its settings ask.
             return Ok(());
         }
-        // As its pods would be made, now and before.
+        // As its pods would be created, now and before.
         let pod = |run: &mut Self, workload: &Value| run.preview_pod_of(workload).map(|pod| pod.outcome().clone());
         let Some(new) = pod(self, &object) else { return Ok(()) };
         let old = evaluation.request.get("oldObject").filter(|old| old.is_object()).cloned();
@@ -160,7 +160,7 @@ impl Run {
             let written = evaluation.request.get("object").unwrap_or(&object);
             evaluation.warnings.extend(byte_warnings(written, &templates).into_iter().map(Warning::from));
         } else {
-            // What the core could not read is among the problems, in Kubernetes' words.
+            // The problems include what the core could not read, in Kubernetes' words.
             evaluation.reasons.retain(|reason| reason.topic != Topic::Invalid);
             evaluation.reasons.insert(0, Reason::new(Topic::Invalid, problems));
             evaluation.forget_outcome();

@@ -1,5 +1,5 @@
-//! TenantQuotas, evaluated by the ledger's own functions: what it would say to a request, by what its status says is used.
-//! Without a status, as in files, the objects around are counted.
+//! Evaluates TenantQuotas by the ledger's own functions and by the usage in their status. Without a status, as in files, the
+//! objects are counted.
 
 use headroom_core::amount::{Quantity, ResourceList};
 use headroom_core::cluster::resource_quota::ResourceQuota;
@@ -34,7 +34,7 @@ pub struct Outcome {
     pub charges: Vec<Charge>,
 }
 
-/// Tells whether there are TenantQuotas that may be read; those without a status are counted.
+/// Returns true if there are TenantQuotas; those without a status are counted.
 pub fn prepare(cluster: &mut Overlay) -> Result<bool, String> {
     let quotas = match cluster.list((TENANT_QUOTA.0, TENANT_QUOTA.1, None)) {
         Ok(quotas) => quotas,
@@ -264,7 +264,7 @@ fn add(
         }
         Verdict::TooLarge(_) if reservation.may_exceed => {}
         Verdict::TooLarge(too_large) => outcome.refusals.push(vec![message::too_large(&reservation.key, &too_large)]),
-        // Nothing else is under way here.
+        // No other request is in progress here.
         Verdict::Retry(_) => {}
     }
     for ((node, held), used) in plan.nodes.iter().zip(open.usage_with_claims()).zip(&used) {

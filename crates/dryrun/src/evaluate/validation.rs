@@ -301,7 +301,7 @@ struct Amount<'v> {
     value: &'v Value,
 }
 
-/// What was probably meant by something that is not a quantity.
+/// Guesses the quantity that was meant by something that is not one.
 fn meant(value: &Value) -> Vec<String> {
     let parsed = value.as_str().map(str::parse::<Quantity>);
     parsed.and_then(Result::err).map(|error| error.meant()).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! What stays out of a recording: the values of environment variables, of Secrets and ConfigMaps; the commands, paths and headers
+//! Leaves confidential data out of a recording: the values of environment variables, of Secrets and ConfigMaps; the commands, paths and headers
 //! of probes and lifecycle hooks; parameters for drivers of storage and devices; addresses of git repositories; what containers wrote before they ended, and other messages
 //! of a pod's status; the API server's bookkeeping, which repeats all this; and the values of annotations, because other
 //! tools keep the whole manifest in one, compressed or not. No decision depends on any of it, but on whether two of them are the same: so each

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::evaluate::{Call, Exchange};
 
-/// What a policy of another version reads may be something else, in another order.
+/// A policy of another version may read other objects, or in another order.
 const HEAD: &str = concat!(
     "# Recorded by kubectl headroom ",
     env!("CARGO_PKG_VERSION"),

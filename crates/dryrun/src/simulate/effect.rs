@@ -184,7 +184,7 @@ impl Simulation {
                 let found = looked.adds.iter().find(|(of, _)| of == key);
                 found.map_or(Quantity::ZERO, |(_, added)| added.clone())
             };
-            // What a new bound counts of the pods that run was counted with the quota.
+            // Running pods were counted with the quota that has the new bound.
             let now = if was_counted { added(now) } else { added(then) };
             growth = growth.plus(&added(then).minus(&now).times_count(subject.count));
         }

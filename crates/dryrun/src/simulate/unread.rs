@@ -1,4 +1,4 @@
-//! What a simulation reads neither of Pods nor of the templates of Pods: most of their bytes.
+//! The fields of Pods and their templates that no simulation reads: most of their bytes.
 //!
 //! A list of what is left out rather than of what is kept, so that a field that some rule reads one day is there.
 

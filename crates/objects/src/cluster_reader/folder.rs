@@ -34,7 +34,7 @@ pub struct UnreadableRange {
 }
 
 impl Folder {
-    /// What some manifests hold; what names no namespace goes into `namespace`.
+    /// The objects of some manifests; those without a namespace go into `namespace`.
     pub fn of(manifests: Vec<Manifest>, namespace: &str) -> Result<Self, UnreadableRange> {
         let mut folder = Self::default();
         for Manifest { origin, object } in manifests {

@@ -242,7 +242,7 @@ mod tests {
             json!({"hard": {"requests.cpu": "4", "pods": "5", "count/widgets.example.com": "3"},
                 "used": {"requests.cpu": "1500m", "pods": "2", "count/widgets.example.com": "0"}})
         );
-        // What comes later is charged, not counted again.
+        // Later objects are charged, not counted again.
         overlay.put(in_namespace(pod("c", "1"), "shop")).unwrap();
         let again = overlay.get(("v1", "ResourceQuota", Some("shop")), "new").unwrap().unwrap();
         assert_eq!(again["status"], status("new"));

@@ -60,7 +60,7 @@ pub fn is_built_in(group: &str) -> bool {
 
 /// Says in kubectl's words that a release does not serve a kind of a built-in group; the newest release unless given.
 pub fn unserved(kind: &ApiKind, release: Option<u16>) -> Option<String> {
-    // Whether an alpha version is served is a matter of flags, not of the release.
+    // Flags decide whether an alpha version is served, not the release.
     if !is_built_in(&kind.group) || kind.version.contains("alpha") {
         return None;
     }

@@ -80,7 +80,7 @@ pub(super) fn parts(text: &str) -> Vec<(usize, &str)> {
         let begins = bare == "---" || line.starts_with("--- ") || line.starts_with("---\t");
         if begins || bare == "..." {
             parts.push((start_line, text.get(start..position).unwrap_or_default()));
-            // What follows the marker on its line belongs to the document.
+            // The rest of the marker's line belongs to the document.
             let marker = if bare == "..." { line.len() } else { "---".len() };
             start = position + marker;
             start_line = if marker == line.len() { index + 2 } else { index + 1 };

@@ -198,7 +198,7 @@ impl<'t> Reader<'t> {
                 fields.insert(key, value);
             }
         }
-        // What stands in the mapping itself counts, then the first of those that are merged.
+        // The mapping's own fields have precedence, then those of the first merged mapping.
         for (key, value) in merged.into_iter().flatten() {
             fields.entry(key).or_insert(value);
         }

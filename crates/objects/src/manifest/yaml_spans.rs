@@ -11,7 +11,7 @@ pub struct Node {
     /// In bytes.
     pub start: usize,
     pub end: usize,
-    /// Where it begins in its line, in characters from 0; of a mapping, where its first key does.
+    /// Its first character in its line, from 0; the first key's for a mapping.
     pub column: usize,
     /// From 1.
     pub line: usize,
@@ -147,7 +147,7 @@ impl Node {
         }
     }
 
-    /// Where the last text of it ends, if a line may follow there; none if that is not certain.
+    /// The end of its last text, if a line may follow there; none if that is not certain.
     pub fn last_text(&self) -> Option<usize> {
         match &self.content {
             Content::Scalar { style: ScalarStyle::Literal | ScalarStyle::Folded, .. } => None,
