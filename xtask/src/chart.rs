@@ -48,7 +48,6 @@ const WRONG: &[(&str, &[&str])] = &[
     ("ledger.replicas=0", &["/ledger/replicas"]),
     ("ledger.args={serve}", &["/ledger/args/0", "pattern"]),
     ("ledger.enabled=true,ledger.args={--resource-quotas}", &["set ledger.resourceQuotas instead"]),
-    ("page.enabled=true", &["/page/proxy", "'name'"]),
     ("people.reader.subjects[0].kind=Team,people.reader.subjects[0].name=x", &["/people/reader/subjects/0"]),
     ("people.reader.subjects[0].kind=ServiceAccount,people.reader.subjects[0].name=x", &["/people/reader/subjects/0"]),
     ("monitoring.serviceMonitor.enabled=yes please", &["/monitoring/serviceMonitor/enabled", "boolean"]),
@@ -208,8 +207,7 @@ pub fn check(host: &str, policy: &str, cli: &str) -> Result<()> {
     check_values(&mut faults)?;
     check_refusals(&chart, &mut faults)?;
     check_manifests(&chart, &mut faults)?;
-    check_ledger(&chart, of_file("ledger-and-page", "other")?, &mut faults)?;
-    check_page(&chart, &mut faults)?;
+    check_ledger(&chart, of_file("ledger", "other")?, &mut faults)?;
     check_choices(&chart, &mut faults)?;
     check_everything(of_file("everything", "headroom")?, &mut faults)?;
     let kinds = of_file("policies-only", "headroom")?.keys().map(|(kind, ..)| kind.as_str()).collect::<BTreeSet<_>>();
@@ -242,7 +240,7 @@ fn check_values(faults: &mut Faults) -> Result<()> {
         let place = |key: &str| format!("{path}.{key}").trim_start_matches('.').to_owned();
         waiting.extend(fields.iter().map(|(key, value)| (place(key), value, &schema["properties"][key], is_described)));
         // What the policy's settings may hold is the policy's to say.
-        let is_free = path.starts_with("policies.settings") || path == "page.proxy" || path.contains(".resources");
+        let is_free = path.starts_with("policies.settings") || path.contains(".resources");
         for key in schema["properties"].as_object().into_iter().flatten().map(|(key, _)| key).filter(|_| !is_free) {
             let is_known = fields.contains_key(key) || place(key) == "global";
             faults.check(is_known, || format!("values.schema.json has {}, values.yaml has not", place(key)));
@@ -370,30 +368,6 @@ fn check_ledger(chart: &Chart, objects: &Objects, faults: &mut Faults) -> Result
     let images = yaml(text(&annotations["artifacthub.io/images"]))?;
     let collector = &at(objects, "Deployment", "other", "headroom-collector")["spec"]["template"]["spec"];
     faults.equal("artifacthub.io/images", &images[0]["image"], &collector["containers"][0]["image"]);
-    Ok(())
-}
-
-/// The page decides by the settings of the policies, and by the history that they use above all. It has no rights.
-fn check_page(chart: &Chart, faults: &mut Faults) -> Result<()> {
-    let file = format!("{CHART}/ci/ledger-and-page.yaml");
-    for choice in ["collector.enabled=true", "collector.enabled=false"] {
-        let objects = chart.objects("other", &["-f", &file, "--set", choice])?;
-        let mut wanted = settings(&objects, "headroom-fill").clone();
-        for of_policy in ["role", "mode"] {
-            wanted.as_object_mut().context("settings")?.remove(of_policy);
-        }
-        let page = yaml(text(&at(&objects, "ConfigMap", "other", "headroom-page")["data"]["settings.yaml"]))?;
-        faults.equal(&format!("settings of the page with {choice}"), page, wanted);
-        let pod = &at(&objects, "Deployment", "other", "headroom-page")["spec"]["template"]["spec"];
-        let names: Vec<&str> = items(&pod["containers"]).iter().map(|container| text(&container["name"])).collect();
-        faults.equal("containers of the page", names, vec!["page", "proxy"]);
-        let memory = &pod["containers"][0]["env"][0];
-        faults.equal("the page's own limit", text(&memory["name"]), "HEADROOM_MEMORY");
-        let limit = text(&memory["valueFrom"]["resourceFieldRef"]["resource"]);
-        faults.equal("the page's own limit", limit, "limits.memory");
-        let is_bound = objects.values().any(|object| object["subjects"].to_string().contains("headroom-page"));
-        faults.check(!is_bound, || "the page is given rights".to_owned());
-    }
     Ok(())
 }
 

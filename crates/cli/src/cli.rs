@@ -6,7 +6,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use headroom_report::color::{self, Choice};
 use headroom_report::{Exit, Page};
 
-use crate::command::{self, answered, done, moved};
+use crate::command::{self, answered, done};
 
 /// kubectl headroom: checks manifests, explains decisions, and recommends requests
 #[derive(Debug, Parser)]
@@ -27,9 +27,6 @@ enum Command {
     Explain(command::explain::Args),
     /// Recommend requests for running workloads, based on collected history or your existing metrics store
     Recommend(Box<command::recommend::Args>),
-    /// The name of `recommend` for one release, where it reads a metrics store
-    #[command(hide = true)]
-    Scan(Box<command::recommend::Args>),
     /// Show effective limits, quota usage and recorded usage
     Describe(command::describe::Args),
     /// Record a decision as files for bug reports, which kwctl replays without the cluster
@@ -40,8 +37,6 @@ enum Command {
     Snapshot(command::snapshot::Args),
     /// Open a web UI for the cluster in your browser
     Ui(Box<command::ui::Args>),
-    #[command(hide = true, disable_help_flag = true)]
-    Collect(command::Moved),
     /// Recount TenantQuotas, suspend them, and resume them
     Ledger(command::ledger::Args),
     /// Check a metrics source: what was found, what is missing, and how to fix it
@@ -62,18 +57,16 @@ pub fn main() -> ExitCode {
         Command::Check(args) => answered(command::check::run(args)),
         Command::Explain(args) => answered(command::explain::run(args)),
         Command::Recommend(args) => answered(command::recommend::run(*args)),
-        Command::Scan(args) => answered(command::recommend::run_as_scan(*args)),
         Command::Describe(args) => answered(command::describe::run(args)),
         Command::Record(args) => answered(command::record::run(args)),
         Command::Simulate(args) => answered(command::simulate::run(args)),
         Command::Snapshot(args) => answered(command::snapshot::run(args)),
         Command::Ui(args) => answered(command::ui::run(*args)),
-        Command::Collect(_) => answered(Err(moved("kubectl headroom collect", "headroom-controller collect"))),
         Command::Ledger(args) => answered(command::ledger::run(args)),
         Command::Doctor(args) => done(command::doctor::run(args)),
         Command::Completion(args) => answered(command::completion::run(args, Cli::command())),
         Command::Version => {
-            answered(headroom_report::print(&Page::ours(Cli::command().render_version())).map(|()| Exit::Fine))
+            answered(headroom_report::print(&Page::ours(Cli::command().render_version())).map(|()| Exit::Ok))
         }
         Command::Complete(asked) => answered(command::completion::complete(asked, Cli::command())),
     }
@@ -83,7 +76,7 @@ pub fn main() -> ExitCode {
 mod tests {
     use super::*;
 
-    /// What a shell makes of a command's first part: its words, up to a pipe, a redirection or a comment.
+    /// The words of a command as a shell splits them, up to a pipe, a redirection or a comment.
     fn words(command: &str) -> Vec<String> {
         let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
         for letter in command.chars() {
@@ -108,7 +101,7 @@ mod tests {
         let lines = text.lines().map(|line| line.trim().trim_start_matches("- run: ").trim_start_matches("- "));
         // Behind a pipe it stands, too.
         let lines = lines.map(|line| match line.strip_prefix("arguments: ") {
-            // Of the GitHub Action.
+            // Arguments of the GitHub Action.
             Some(arguments) => format!("kubectl-headroom check {arguments}"),
             None => line.rsplit_once(" | ").map_or(line, |(_, last)| last).trim_start_matches("./").to_owned(),
         });
@@ -132,11 +125,8 @@ mod tests {
             for words in commands(&std::fs::read_to_string(&path).unwrap()) {
                 let of_controller = words[0] == "headroom-controller";
                 let program = if of_controller { crate::controller::Cli::command() } else { Cli::command() };
-                let (place, typed) = (path.display(), words.join(" "));
-                program.try_get_matches_from(words).unwrap_or_else(|error| panic!("{place}: {typed}: {error}"));
-                for moved in ["kubectl-headroom collect", "kubectl-headroom ledger serve", "--behind-proxy"] {
-                    assert!(!typed.contains(moved), "{place}: `{typed}` is a command of headroom-controller now");
-                }
+                let (page, typed) = (path.display(), words.join(" "));
+                program.try_get_matches_from(words).unwrap_or_else(|error| panic!("{page}: {typed}: {error}"));
                 counts[usize::from(of_controller)] += 1;
             }
         }
@@ -155,7 +145,7 @@ mod tests {
 
     #[test]
     fn the_plugins_of_k9s_run_our_commands() {
-        // What k9s replaces, by <https://k9scli.io/topics/plugins/>.
+        // The variables of k9s, see <https://k9scli.io/topics/plugins/>.
         let known = [("$RESOURCE_NAME", "deployments"), ("$NAMESPACE", "shop"), ("$NAME", "web"), ("$CONTEXT", "a b")];
         let plugins = file("deploy/k9s/plugins.yaml");
         let mut keys = std::collections::BTreeSet::new();

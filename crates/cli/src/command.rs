@@ -1,9 +1,7 @@
 //! One file a subcommand, of either program.
 
-use std::ffi::OsString;
 use std::process::ExitCode;
 
-use anyhow::anyhow;
 use headroom_core::amount::{ParseQuantityError, Quantity};
 use headroom_report::{Exit, complain};
 
@@ -20,7 +18,6 @@ pub mod manifests;
 mod rbac_hint;
 pub mod recommend;
 pub mod record;
-pub mod serve_ui;
 pub mod simulate;
 pub mod snapshot;
 pub mod source;
@@ -41,18 +38,6 @@ fn bytes(text: &str) -> Result<usize, String> {
     usize::try_from(quantity.value()).map_err(|_| "expected an amount that is not negative, such as `40Mi`".to_owned())
 }
 
-/// A command that `headroom-controller` has now, with arguments that are not looked at.
-#[derive(Debug, clap::Args)]
-pub struct Moved {
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
-    _arguments: Vec<OsString>,
-}
-
-/// Names the command of `headroom-controller` that has replaced another.
-pub fn moved(before: &str, now: &str) -> anyhow::Error {
-    anyhow!("`{before}` is now `{now}`, a program of the image and of each release")
-}
-
 /// The exit code of a job: 0 done, 1 failed.
 pub fn done(done: anyhow::Result<()>) -> ExitCode {
     match done {
@@ -64,7 +49,7 @@ pub fn done(done: anyhow::Result<()>) -> ExitCode {
     }
 }
 
-/// The exit code of a question: 0 nothing is refused, 1 something is, 2 it cannot be answered.
+/// The exit code of a question: 0 nothing is rejected, 1 something is, 2 it cannot be answered.
 pub fn answered(answer: anyhow::Result<Exit>) -> ExitCode {
     let exit = answer.unwrap_or_else(|error| {
         match error.downcast_ref::<manifests::Problems>() {

@@ -4,9 +4,9 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::command::{collect, done, enforce_quotas, serve_ui};
+use crate::command::{collect, done, enforce_quotas};
 
-/// headroom-controller: collects usage history, enforces TenantQuotas, and serves the UI to a team
+/// headroom-controller: collects usage history and enforces TenantQuotas
 #[derive(Debug, Parser)]
 #[command(name = "headroom-controller", version)]
 pub(crate) struct Cli {
@@ -20,8 +20,6 @@ enum Command {
     Collect(Box<collect::Args>),
     /// Enforce TenantQuotas, quotas over several namespaces: answer the API server's reviews, and count what is stored
     EnforceQuotas(Box<enforce_quotas::Args>),
-    /// Serve the UI to the users of an authenticating proxy in the same pod: each reads with their own bearer token
-    ServeUi(serve_ui::Args),
 }
 
 /// Parses the arguments and runs the subcommand. Wrong arguments exit with 2.
@@ -29,6 +27,5 @@ pub fn main() -> ExitCode {
     done(match Cli::parse().command {
         Command::Collect(args) => collect::run(*args),
         Command::EnforceQuotas(args) => enforce_quotas::run(*args),
-        Command::ServeUi(args) => serve_ui::run(args),
     })
 }

@@ -1,6 +1,6 @@
-//! What `describe` tells: kubectl's own text, and what it means for the person who reads it.
+//! The reports of `describe`: kubectl's own text, and what follows from it.
 //!
-//! Each room takes what the core read and gives data; the data words itself as a table, and is JSON as it is.
+//! Each module turns core objects into a report, which is a [`Page`] for people and JSON for programs.
 
 pub mod accuracy;
 pub mod kubectl;

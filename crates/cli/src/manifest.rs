@@ -1,5 +1,4 @@
-//! Manifests as people keep them: files, folders, or what kustomize and Helm print. What a text holds is for `headroom_dryrun`
-//! to say; here it is only found and read.
+//! Reads manifests from files, folders, standard input and kustomize. `headroom_objects::manifest` parses them.
 
 use std::fs;
 use std::io::{ErrorKind, Read};
@@ -10,7 +9,7 @@ use headroom_kube::shell::quoted_path;
 
 pub use headroom_objects::manifest::{Malformed, Manifest, Origin, documents, read_each, read_text};
 
-/// Why manifests cannot be read.
+/// An error of reading manifests.
 #[derive(Debug, thiserror::Error)]
 pub enum ManifestError {
     #[error("{}", unreadable(.path, .cause))]
@@ -95,8 +94,7 @@ pub fn read_all(paths: &[PathBuf], recursive: bool, stdin: &mut dyn Read) -> Vec
     manifests
 }
 
-/// What kustomize builds of a folder. Each object's place is the kustomization: which of its files an object comes from,
-/// kustomize does not tell.
+/// Builds a folder with kustomize. Each object's place is the kustomization, because kustomize does not name the files of objects.
 pub fn kustomized(folder: &Path) -> Result<Vec<Manifest>, ManifestError> {
     let failed = |said: String| ManifestError::Kustomize { folder: folder.to_owned(), said };
     let output = Command::new("kubectl").arg("kustomize").arg(folder).stdin(Stdio::null()).output();

@@ -3,11 +3,10 @@
 use std::io::ErrorKind;
 use std::path::PathBuf;
 
-use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig, KubeconfigError};
+use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
 
 use crate::proxy::{self, Proxies};
-use crate::secret::Secret;
 
 /// Flags that choose a cluster and a user.
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -24,9 +23,6 @@ pub struct Chosen {
     /// Group to impersonate; may be given more than once
     #[arg(long = "as-group", value_name = "GROUP", requires = "as_user")]
     pub groups: Vec<String>,
-    /// In the place of all other credentials.
-    #[arg(skip)]
-    pub token: Option<Secret>,
 }
 
 impl Chosen {
@@ -85,9 +81,6 @@ async fn found(chosen: &Chosen) -> Result<Config, String> {
     };
     // Callers decide about retries.
     config.default_retry = false;
-    if let Some(token) = &chosen.token {
-        config.auth_info = AuthInfo { token: Some(token.reveal().to_owned().into()), ..AuthInfo::default() };
-    }
     if let Some(user) = &chosen.user {
         config.auth_info.impersonate = Some(user.clone());
         config.auth_info.impersonate_groups = (!chosen.groups.is_empty()).then(|| chosen.groups.clone());

@@ -23,7 +23,6 @@ pub mod api_path;
 
 pub mod api_client;
 pub mod lease;
-pub mod token_owner;
 pub mod watch;
 
 pub mod cluster_reader;

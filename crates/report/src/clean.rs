@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use super::color::is_mark;
 
-/// What CI runners obey anywhere in a line, and what is written instead.
+/// Commands that CI runners obey anywhere in a line, and their replacements.
 const COMMANDS: [(&str, &str); 3] =
     [("##[", "#\u{fffd}["), ("##vso[", "#\u{fffd}vso["), ("##teamcity[", "#\u{fffd}teamcity[")];
 

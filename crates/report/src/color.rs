@@ -111,27 +111,27 @@ impl Paint {
         if self.has_links { format!("{begin}{text}{end}") } else { text.to_owned() }
     }
 
-    pub fn good(self, text: &str) -> String {
+    pub fn green(self, text: &str) -> String {
         self.with('\u{fdd1}', text)
     }
 
-    pub fn doubtful(self, text: &str) -> String {
+    pub fn yellow(self, text: &str) -> String {
         self.with('\u{fdd2}', text)
     }
 
-    pub fn bad(self, text: &str) -> String {
+    pub fn red(self, text: &str) -> String {
         self.with('\u{fdd3}', text)
     }
 
-    pub fn fresh(self, text: &str) -> String {
+    pub fn cyan(self, text: &str) -> String {
         self.with('\u{fdd4}', text)
     }
 
-    pub fn faint(self, text: &str) -> String {
+    pub fn dim(self, text: &str) -> String {
         self.with('\u{fdd5}', text)
     }
 
-    pub fn strong(self, text: &str) -> String {
+    pub fn bold(self, text: &str) -> String {
         self.with('\u{fdd6}', text)
     }
 

@@ -4,7 +4,7 @@ pub mod svg;
 
 use super::terminal;
 
-/// Which characters may be drawn with.
+/// The characters that drawings may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Charset {
     Unicode,
@@ -29,7 +29,7 @@ impl Charset {
     }
 }
 
-/// How full something is, in so many columns; more than full is full.
+/// Draws how full something is in so many columns; more than full is full.
 pub fn gauge(part: u64, whole: u64, columns: usize, charset: Charset) -> String {
     let filled = bar(part, whole, columns, charset);
     let rest = columns.saturating_sub(filled.chars().count());
@@ -81,7 +81,7 @@ pub struct Line {
     pub label: String,
     pub amount: String,
     pub value: u64,
-    /// What is special about it, after the bar.
+    /// A note after the bar.
     pub note: String,
 }
 

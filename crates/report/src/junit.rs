@@ -7,7 +7,7 @@ use super::{Finding, Level};
 pub struct Case {
     /// `pod/db-0`
     pub name: String,
-    /// What groups cases: the file, or the namespace.
+    /// The file or the namespace.
     pub group: String,
     pub findings: Vec<Finding>,
     /// True if it could not be evaluated.

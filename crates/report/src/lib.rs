@@ -6,6 +6,8 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 #![expect(clippy::disallowed_methods, reason = "this is where the names of others are cleaned")]
 
+pub mod file;
+
 pub mod clean;
 pub mod color;
 pub mod terminal;
@@ -34,10 +36,11 @@ use headroom_objects::manifest::Origin;
 
 pub use clean::{clean, markdown_cell};
 pub use color::Paint;
+pub use file::{WholeFile, write_file};
 pub use page::{Page, ask, compact_json, json, print};
 pub use table::Table;
 
-/// What is said about one object, with its place for those who show it there.
+/// A result about one object, with its place in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
     pub rule: &'static Rule,
@@ -52,7 +55,7 @@ pub struct Finding {
     pub origin: Option<Origin>,
 }
 
-/// What a finding is an instance of.
+/// The rule that findings are instances of.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Rule {
     /// Stable, for machines: `limits`.
@@ -68,10 +71,10 @@ pub enum Level {
     Note,
 }
 
-/// How an answer turned out, as the exit code tells it.
+/// The exit code of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Exit {
-    Fine = 0,
+    Ok = 0,
     /// Something is refused.
     Refused = 1,
     /// Something could not be evaluated, or the question was not understood.
@@ -96,7 +99,7 @@ fn uri(file: &Path) -> String {
     uri.strip_prefix("./").map(str::to_owned).unwrap_or(uri)
 }
 
-/// Whether a place is one that a code host can show: standard input is none.
+/// True for a place in a file, which a code host can show, and false for standard input.
 fn is_file(origin: &Origin) -> bool {
     origin.file.as_os_str() != "-"
 }

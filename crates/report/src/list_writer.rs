@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::page::{compact_json, json, yaml};
 
-/// How a list is written.
+/// The format of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
     /// Indented, for people.
@@ -37,7 +37,7 @@ impl<W: Write> ListWriter<W> {
         self.objects
     }
 
-    /// Adds an object. [`Self::finish`] tells what has failed.
+    /// Adds an object. [`Self::finish`] returns the first failure.
     pub fn add(&mut self, object: &impl Serialize) {
         if self.failed.is_none() {
             self.failed = self.write(object).err();
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_is_told_in_the_end() {
+    fn a_failure_is_reported_at_the_end() {
         #[derive(Debug)]
         struct Full;
         impl Write for Full {

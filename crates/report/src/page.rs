@@ -1,4 +1,4 @@
-//! What a command prints: prose, tables and drawings, or a document for a tool. A [`Page`] is all that can be printed, and
+//! The output of a command: prose, tables and drawings, or a document for a tool. Only a [`Page`] can be printed, and
 //! whatever goes into one is cleaned, so that no name acts on a terminal or a CI log.
 
 use std::collections::BTreeMap;

@@ -3,7 +3,7 @@
 
 use headroom_core::amount::Quantity;
 
-/// What an amount is counted in.
+/// The unit of an amount.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
     Cores,

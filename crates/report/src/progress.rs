@@ -1,4 +1,4 @@
-//! How far a run is, for a person who watches: a bar on a terminal, nothing elsewhere. Logs and the bar share the
+//! The progress of a run: a bar on a terminal, nothing elsewhere. Logs and the bar share the
 //! terminal, so the log is written through here.
 
 use std::io::{self, Write};
@@ -8,9 +8,9 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::terminal;
 
-/// What is done sooner needs no bar.
-const PATIENCE: Duration = Duration::from_millis(300);
-/// How often the sign turns that something is being waited for.
+/// The bar appears after this time.
+const DELAY: Duration = Duration::from_millis(300);
+/// The interval at which the spinner turns.
 const TURN: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Clone)]
@@ -53,7 +53,7 @@ impl Progress {
     }
 
     pub fn advance(&self, by: u64) {
-        if self.is_for_people && self.bar.is_hidden() && self.bar.elapsed() > PATIENCE {
+        if self.is_for_people && self.bar.is_hidden() && self.bar.elapsed() > DELAY {
             self.bar.set_draw_target(ProgressDrawTarget::stderr());
         }
         self.bar.inc(by);

@@ -107,7 +107,7 @@ impl Table {
         for (number, row) in self.rows.iter().enumerate() {
             let is_header = number == 0 && self.has_header;
             let of_row = self.row_of_lines(&row.cells, &columns).into_iter();
-            lines.extend(of_row.map(|line| if is_header { Paint::ON.strong(&line) } else { line }));
+            lines.extend(of_row.map(|line| if is_header { Paint::ON.bold(&line) } else { line }));
             for detail in &row.details {
                 lines.extend(most.map_or_else(|| vec![detail.clone()], |most| wrapped(detail, most)));
             }

@@ -1,4 +1,4 @@
-//! Whether a person is at the other end.
+//! Detects terminals.
 
 use std::io::{IsTerminal as _, stderr, stdin, stdout};
 

@@ -1,4 +1,4 @@
-//! How wide text is and may be: columns of a terminal, where some characters take two and marks of colour none.
+//! The width of text in columns of a terminal: some characters take two, marks of colour none.
 
 use unicode_width::UnicodeWidthChar as _;
 

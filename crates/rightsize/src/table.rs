@@ -90,8 +90,8 @@ pub fn page(report: &Report, view: View) -> Page {
         page.gap();
     }
     if !report.risks.is_empty() {
-        writeln!(page, "{}", view.paint.strong("Fix first:"));
-        report.risks.iter().for_each(|risk| writeln!(page, "  {}", view.paint.bad(&risk.to_string())));
+        writeln!(page, "{}", view.paint.bold("Fix first:"));
+        report.risks.iter().for_each(|risk| writeln!(page, "  {}", view.paint.red(&risk.to_string())));
         page.gap();
     }
     writeln!(page, "{}", report.source);
@@ -246,7 +246,7 @@ fn rows(report: &Report, view: View) -> Table {
         } else {
             let flags: Vec<String> = flags(of, container).iter().map(ToString::to_string).collect();
             let flags = flags.join(", ");
-            cells.push(if container.oom_kills > 0 { view.paint.bad(&flags) } else { flags });
+            cells.push(if container.oom_kills > 0 { view.paint.red(&flags) } else { flags });
         }
         table.row(cells);
     }
@@ -264,15 +264,15 @@ fn request(advice: Option<&ResourceAdvice>, units: &Units, paint: Paint) -> Stri
     let Some(recommended) = advice.to_write() else { return current };
     let number = units.number(advice.resource, recommended);
     let is_more = advice.saved(1).is_some_and(|saved| saved.is_negative());
-    let painted = if is_more { paint.bad(&number) } else { paint.good(&number) };
+    let painted = if is_more { paint.red(&number) } else { paint.green(&number) };
     format!("{current} -> {painted}")
 }
 
 fn severity(severity: Severity, paint: Paint) -> String {
     let text = severity.to_string();
     match severity {
-        Severity::Critical => paint.bad(&text),
-        Severity::Ok => paint.good(&text),
+        Severity::Critical => paint.red(&text),
+        Severity::Ok => paint.green(&text),
         Severity::Warning | Severity::Adjust | Severity::Unknown => text,
     }
 }
@@ -472,8 +472,8 @@ fn quotas(page: &mut Page, report: &Report, paint: Paint) {
     for effect in &report.quotas {
         let name = &effect.resource;
         let [used, after, hard] = [&effect.used, &effect.used_after, &effect.hard].map(|of| people::amount(name, of));
-        let after = if effect.fits { after } else { paint.bad(&after) };
-        let warning = if effect.fits { String::new() } else { paint.bad("exceeds quota") };
+        let after = if effect.fits { after } else { paint.red(&after) };
+        let warning = if effect.fits { String::new() } else { paint.red("exceeds quota") };
         let [namespace, quota, resource] = [&effect.namespace, &effect.quota, name].map(String::clone);
         table.row([namespace, quota, resource, used, people::change(name, &effect.change), after, hard, warning]);
     }

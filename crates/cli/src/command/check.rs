@@ -140,8 +140,8 @@ pub fn run(mut args: Args) -> anyhow::Result<Exit> {
     let entries = bounds_first(read, |read| read.as_ref().ok().map(|manifest| &manifest.object), entry);
     headroom_report::print(&page(&entries, args.output)?)?;
     let least = if is_misplaced { FailOn::PodsBlocked } else { FailOn::Warning };
-    let of_warning = if warning.is_some() && args.fail_on >= least { Exit::Refused } else { Exit::Fine };
-    Ok(entries.iter().map(|entry| exit(entry, args.fail_on)).max().unwrap_or(Exit::Fine).max(of_warning))
+    let of_warning = if warning.is_some() && args.fail_on >= least { Exit::Refused } else { Exit::Ok };
+    Ok(entries.iter().map(|entry| exit(entry, args.fail_on)).max().unwrap_or(Exit::Ok).max(of_warning))
 }
 
 fn page(entries: &[Entry], format: Format) -> anyhow::Result<Page> {
@@ -172,9 +172,9 @@ fn exit(entry: &Entry, fail_on: FailOn) -> Exit {
         Verdict::PodsBlocked => FailOn::PodsBlocked,
         _ if !entry.warnings.is_empty() => FailOn::Warning,
         Verdict::NotChecked => FailOn::NotChecked,
-        Verdict::Admitted | Verdict::Changed => return Exit::Fine,
+        Verdict::Admitted | Verdict::Changed => return Exit::Ok,
     };
-    if fail_on >= least { Exit::Refused } else { Exit::Fine }
+    if fail_on >= least { Exit::Refused } else { Exit::Ok }
 }
 
 /// A warning if objects set no namespace and the files of --cluster-dir have nothing for the one assumed.

@@ -1,6 +1,6 @@
-//! What a question is about and where its answer is read from: the arguments that all questions share.
+//! The arguments that name a cluster and namespaces, shared by all commands that read objects.
 //!
-//! Without further word that is the live cluster, as kubectl reaches it. `--cluster-dir` gives files instead; with
+//! By default, commands read the live cluster, as kubectl reaches it. `--cluster-dir` gives files instead; with
 //! `--live`, `--context` or `--kubeconfig` beside it they are laid over the cluster. `--offline` is for those who want
 //! the settings' rules alone.
 
@@ -53,12 +53,12 @@ pub struct Target {
     /// The policy's settings: a settings file, or a ClusterAdmissionPolicy or AdmissionPolicy; those of the Helm chart unless given
     #[arg(long, value_name = "FILE")]
     pub settings: Option<PathBuf>,
-    /// True if the question is about something that only a live cluster has.
+    /// True if the command reads something that only a live cluster has.
     #[arg(skip)]
     pub needs_cluster: bool,
 }
 
-/// The objects that a question is about, where it is about a few.
+/// The arguments of commands about some objects.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Objects {
     /// Pod names, or KIND/NAME such as `deployment/web`
@@ -69,7 +69,7 @@ pub struct Objects {
 }
 
 impl Objects {
-    /// Those in files, to do with them what `verb` says.
+    /// Reads the manifests; `verb` is for errors.
     pub fn manifests(&self, target: &Target, verb: &str) -> anyhow::Result<Vec<Manifest>> {
         if target.all_namespaces {
             bail!("--all-namespaces is not supported here; use -n");
@@ -81,7 +81,7 @@ impl Objects {
     }
 }
 
-/// An object that is there, by what was typed.
+/// Reads an object as it was typed.
 pub fn find(run: &mut Run, name: &str, namespace: &str) -> anyhow::Result<Value> {
     let (kind, name) = named(name)?;
     let found = run.cluster.get((&kind.api_version(), &kind.kind, Some(namespace)), &name);
@@ -128,7 +128,7 @@ pub fn not_found(kind: &ApiKind, name: &str, namespace: &str, cluster: &mut Over
     }
 }
 
-/// Where nothing was found: says that a namespace does not exist, or that the files have nothing in it, and which there are.
+/// Explains an empty result: the namespace does not exist, or the files have nothing in it. Names those that exist.
 pub fn elsewhere(scope: &Scope, cluster: &mut Overlay) -> Option<String> {
     let Scope::In(namespaces) = scope else { return None };
     let known = cluster.namespaces();
@@ -143,14 +143,14 @@ pub fn elsewhere(scope: &Scope, cluster: &mut Overlay) -> Option<String> {
     Some(format!("there is no namespace \"{unknown}\"; pass -n (found: {})", found.join(", ")))
 }
 
-/// Where nothing was found, warns of namespaces that do not exist.
+/// Warns about namespaces that do not exist if nothing was found.
 pub fn warn_if_elsewhere(scope: &Scope, cluster: &mut Overlay) {
     if let Some(advice) = elsewhere(scope, cluster) {
         complain!("warning: {advice}");
     }
 }
 
-/// Where objects are listed.
+/// The namespaces in which objects are listed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Scope {
     All,
@@ -159,7 +159,7 @@ pub enum Scope {
 }
 
 impl Scope {
-    /// What the API server is asked: once for all namespaces, else once for each.
+    /// The lists to read: one of all namespaces, or one of each.
     pub fn parts(&self) -> Vec<Option<&str>> {
         match self {
             Self::All => vec![None],
@@ -181,7 +181,7 @@ impl Scope {
         Ok(objects)
     }
 
-    /// Hands over all objects of a kind one by one. What surrounds those that run is remembered.
+    /// Calls `each` with all objects of a kind.
     pub fn visit(
         &self,
         cluster: &mut dyn ClusterReader,
@@ -215,12 +215,12 @@ impl fmt::Display for Scope {
     }
 }
 
-/// A target that was found.
+/// A target that was opened.
 pub struct Opened {
     pub cluster: Overlay,
-    /// Of objects that name none.
+    /// The namespace of objects that set none.
     pub namespace: String,
-    /// Where objects are listed.
+    /// The namespaces in which objects are listed.
     pub scope: Scope,
     /// Valid settings.
     pub settings: Value,
@@ -254,11 +254,11 @@ pub fn default_settings() -> Value {
     json!({"estimates": {"namespace": NAMESPACE}})
 }
 
-/// Where no kubeconfig says otherwise.
+/// The namespace if no kubeconfig sets one.
 const DEFAULT_NAMESPACE: &str = "default";
 
 impl Target {
-    /// Finds the surroundings and reads the settings.
+    /// Connects to the cluster and reads files and settings.
     pub fn open(&self) -> anyhow::Result<Opened> {
         self.opened(true)
     }
@@ -292,7 +292,7 @@ impl Target {
         Ok(Opened { cluster, namespace, scope, settings })
     }
 
-    /// For what is about objects of one namespace.
+    /// Fails unless one namespace at most is given.
     pub fn check_single(&self) -> anyhow::Result<()> {
         match self.namespaces.as_slice() {
             [_, _, ..] => bail!("several namespaces are not supported here; give one with -n"),
@@ -339,7 +339,7 @@ impl Opened {
     }
 }
 
-/// Where the policy reads usage history, by its settings.
+/// The namespace in which the policy reads usage history.
 pub fn profiles_namespace(settings: &Value) -> String {
     let named = settings.pointer("/estimates/namespace").and_then(Value::as_str);
     named.unwrap_or(NAMESPACE).to_owned()
@@ -364,12 +364,12 @@ pub fn one_by_one(typed: &[String], is_kind: impl Fn(&str) -> bool) -> Vec<Strin
     }
 }
 
-/// Whether a word names a kind that is known here.
+/// True if a word names a known kind.
 pub fn is_kind(word: &str) -> bool {
     named(&format!("{word}/any")).is_ok()
 }
 
-/// What is asked for on the command line as kubectl names it: `pod/db-0`, `deployment/web`, or a pod's bare name.
+/// Parses an object as kubectl names it: `pod/db-0`, `deployment/web`, or a pod's bare name.
 pub fn named(text: &str) -> anyhow::Result<(ApiKind, String)> {
     if [".yaml", ".yml", ".json"].iter().any(|ending| text.ends_with(ending)) {
         bail!("`{text}` is the name of a file: pass it with -f");

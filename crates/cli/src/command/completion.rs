@@ -1,8 +1,8 @@
-//! `kubectl headroom completion`: what shells, and kubectl itself, need to complete our words.
+//! `kubectl headroom completion`: scripts with which shells, and kubectl itself, complete our commands.
 //!
-//! Shells complete the program under its own name from a script of theirs. kubectl completes its plugins by asking a
-//! program of a certain name on the PATH, which asks us back (`__complete`) and expects what its own framework prints:
-//! a candidate a line with its description behind a tab, and a number that says what to make of them.
+//! A shell completes the program under its own name by a script. kubectl completes its plugins by a program of a certain
+//! name on the PATH, which runs ours (`__complete`) and prints what kubectl's framework expects: one candidate a line with
+//! its description behind a tab, and a number for how to use them.
 
 use std::ffi::OsString;
 
@@ -15,7 +15,7 @@ use headroom_report::{Exit, Page, clean};
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// What to complete for; `kubectl` is for `kubectl headroom`, the shells are for `kubectl-headroom`
+    /// Shell; `kubectl` is for `kubectl headroom`, the shells are for `kubectl-headroom`
     #[arg(value_enum)]
     whom: Whom,
 }
@@ -51,7 +51,7 @@ pub fn run(args: Args, mut command: Command) -> anyhow::Result<Exit> {
     let shell = match args.whom {
         Whom::Kubectl => {
             headroom_report::print(&Page::ours(FOR_KUBECTL.to_owned()))?;
-            return Ok(Exit::Fine);
+            return Ok(Exit::Ok);
         }
         Whom::Bash => Shell::Bash,
         Whom::Zsh => Shell::Zsh,
@@ -62,7 +62,7 @@ pub fn run(args: Args, mut command: Command) -> anyhow::Result<Exit> {
     clap_complete::generate(shell, &mut command, PROGRAM, &mut script);
     let script = String::from_utf8(script).context("the completion script is not valid UTF-8")?;
     headroom_report::print(&Page::ours(script))?;
-    Ok(Exit::Fine)
+    Ok(Exit::Ok)
 }
 
 /// The words of a command line after the program's name, the last of them to be completed.
@@ -96,5 +96,5 @@ pub fn complete(asked: Asked, mut command: Command) -> anyhow::Result<Exit> {
     }
     let directive = if is_folder { NO_SPACE | NO_FILES } else { NO_FILES };
     headroom_report::print(&Page::ours(format!("{text}:{directive}\n")))?;
-    Ok(Exit::Fine)
+    Ok(Exit::Ok)
 }

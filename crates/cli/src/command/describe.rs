@@ -1,4 +1,4 @@
-//! `kubectl headroom describe`: reads what is asked about, and prints it. What is said is `crate::describe`'s.
+//! `kubectl headroom describe`: reads objects and prints the reports of `crate::describe`.
 
 use headroom_tenant_quota::label_selector::LabelSelector;
 use std::collections::{BTreeMap, BTreeSet};
@@ -191,7 +191,7 @@ fn describe_tenant_quota(args: TenantQuotaArgs) -> anyhow::Result<Exit> {
     if let (Some(name), true) = (&args.name, wanted.is_empty()) {
         bail!("there is no TenantQuota {name}");
     }
-    // Where they are described, the others are their ancestors and children.
+    // Descriptions need the other quotas as ancestors and children.
     if args.output.output != Format::Table {
         objects.retain(is_wanted);
     }
@@ -211,7 +211,7 @@ fn describe_tenant_quota(args: TenantQuotaArgs) -> anyhow::Result<Exit> {
             })?;
         }
     }
-    Ok(Exit::Fine)
+    Ok(Exit::Ok)
 }
 
 fn describe_limits(args: LimitsArgs) -> anyhow::Result<Exit> {
@@ -318,7 +318,7 @@ fn describe_usage(args: UsageArgs) -> anyhow::Result<Exit> {
 /// A question about the quotas of a namespace.
 struct Asked<'a> {
     namespace: &'a str,
-    /// How many consumers of each resource.
+    /// The number of consumers to list for each resource.
     top: usize,
     now: Option<Timestamp>,
 }
@@ -411,7 +411,7 @@ fn read_quotas(
         objects: &owned,
         cache: &cache,
         now: asked.now,
-        most_consumers: asked.top,
+        max_consumers: asked.top,
     };
     Ok(inventory.quotas())
 }
@@ -420,7 +420,7 @@ fn read(text: &str) -> Result<Document<'_>, Malformed> {
     Document::read(text).map_err(|error| Malformed { path: "object".to_owned(), problem: error.to_string() })
 }
 
-/// Who is to answer for an object: `deployment/web` for the pods of its ReplicaSets.
+/// The workload that owns an object: `deployment/web` for the pods of its ReplicaSets.
 fn owner_of(object: &Value) -> String {
     let text = |value: &Value, field: &str| value.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
     let owners = object.pointer("/metadata/ownerReferences").and_then(Value::as_array);
@@ -466,7 +466,7 @@ fn print<T: Serialize>(found: &[T], format: Format, nothing: &str, page: impl Fn
         Format::Json => Page::json(&Items { items: found })?,
         Format::Yaml => Page::yaml(&Items { items: found })?,
     })?;
-    Ok(Exit::Fine)
+    Ok(Exit::Ok)
 }
 
 /// Pages below each other, or what to say where there are none.

@@ -96,9 +96,9 @@ fn page(examination: &Examination) -> Page {
     let mut table = Table::default();
     for Finding { verdict, subject, found, advice } in &examination.findings {
         let mark = match verdict {
-            Verdict::Good => Paint::ON.good("ok"),
-            Verdict::Doubtful => Paint::ON.doubtful("warn"),
-            Verdict::Bad => Paint::ON.bad("FAIL"),
+            Verdict::Good => Paint::ON.green("ok"),
+            Verdict::Doubtful => Paint::ON.yellow("warn"),
+            Verdict::Bad => Paint::ON.red("FAIL"),
         };
         table.row([mark, (*subject).to_owned(), found.clone()]);
         if let Some(advice) = advice {

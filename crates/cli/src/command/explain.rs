@@ -1,7 +1,6 @@
-//! `kubectl headroom explain`: the whole decision about an object, field by field: who set it, what it was held
-//! against, and what it takes of the quotas.
+//! `kubectl headroom explain`: the decision about an object field by field: source, bounds, and quota usage.
 //!
-//! An object that is there already is explained as if it were made again, in the place that it leaves.
+//! An existing object is explained as if it were recreated, without its own usage.
 
 mod text;
 
@@ -53,10 +52,10 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
     let namespace = opened.namespace.clone();
     let mut run = opened.into_run();
     let mut explanations = Vec::new();
-    let mut exit = Exit::Fine;
-    let mut tell = |evaluation: &Evaluation, pod: Option<&Evaluation>, object: &Value| {
+    let mut exit = Exit::Ok;
+    let mut add = |evaluation: &Evaluation, pod: Option<&Evaluation>, object: &Value| {
         exit = exit.max(match evaluation.verdict {
-            Verdict::NotChecked | Verdict::Admitted | Verdict::Changed => Exit::Fine,
+            Verdict::NotChecked | Verdict::Admitted | Verdict::Changed => Exit::Ok,
             Verdict::PodsBlocked | Verdict::Rejected | Verdict::Invalid => Exit::Refused,
             Verdict::Error => Exit::Error,
         });
@@ -68,12 +67,12 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
         |Manifest { object, .. }| (run.evaluate_with_pod(&object), object),
     );
     for ((evaluation, pod), object) in &evaluated {
-        tell(evaluation, pod.as_ref(), object);
+        add(evaluation, pod.as_ref(), object);
     }
     for name in &one_by_one(&args.objects.names, is_kind) {
         let object = find(&mut run, name, &namespace)?;
         let pod = run.preview_pod_of(&object);
-        tell(&run.preview_as_new(&object), pod.as_ref(), &object);
+        add(&run.preview_as_new(&object), pod.as_ref(), &object);
     }
     headroom_report::print(&match args.output {
         Format::Text => text::page(&explanations, Paint::for_stdout()),

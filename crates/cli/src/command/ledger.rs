@@ -11,8 +11,6 @@ use headroom_quota_server::check::check;
 use headroom_quota_server::suspend::suspend;
 use headroom_report::{Exit, Page, Table};
 
-use super::{Moved, moved};
-
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
@@ -35,8 +33,6 @@ enum Command {
     Suspend(Suspension),
     /// Enforce suspended TenantQuotas again
     Resume(Suspension),
-    #[command(hide = true, disable_help_flag = true)]
-    Serve(Moved),
 }
 
 #[derive(Debug, clap::Args)]
@@ -65,7 +61,6 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
         Command::Check(check) => check.run(),
         Command::Suspend(suspension) => suspension.run(true),
         Command::Resume(suspension) => suspension.run(false),
-        Command::Serve(_) => Err(moved("kubectl headroom ledger serve", "headroom-controller enforce-quotas")),
     }
 }
 
@@ -101,7 +96,7 @@ impl Check {
             count_of(report.problems.len() as u64, "problem")
         );
         headroom_report::print(&page)?;
-        Ok(if report.is_true() { Exit::Fine } else { Exit::Refused })
+        Ok(if report.is_true() { Exit::Ok } else { Exit::Refused })
     }
 }
 
@@ -122,7 +117,7 @@ impl Suspension {
                 writeln!(page, "tenantquota.headroom.dev/{quota} {outcome}");
                 headroom_report::print(&page)?;
             }
-            Ok(Exit::Fine)
+            Ok(Exit::Ok)
         })
     }
 }

@@ -152,7 +152,7 @@ struct Store {
     #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = super::seconds)]
     step: i64,
     /// Queries at a time
-    #[arg(long, alias = "parallel", default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=32))]
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=32))]
     concurrency: u8,
 }
 
@@ -230,15 +230,6 @@ fn percent(text: &str) -> Result<u64, String> {
     text.strip_suffix('%').unwrap_or(text).parse().map_err(|_| "expected a number of percent such as `20`".to_owned())
 }
 
-/// `kubectl headroom scan`, as this command was called where it reads a metrics store.
-pub fn run_as_scan(mut args: Args) -> anyhow::Result<Exit> {
-    complain!("`kubectl headroom scan` is now `kubectl headroom recommend --from prometheus`");
-    if !args.usage.store.metrics_api {
-        args.usage.store.from.get_or_insert(From::Prometheus);
-    }
-    run(args)
-}
-
 pub fn run(mut args: Args) -> anyhow::Result<Exit> {
     args.check_write()?;
     let store = &args.usage.store;
@@ -262,12 +253,12 @@ pub fn run(mut args: Args) -> anyhow::Result<Exit> {
         }
     };
     let report = recommend(&args, &mut opened, inventory, found, &progress)?;
-    let exit_at_best = if report.source.is_partial { Exit::Error } else { Exit::Fine };
+    let exit_at_best = if report.source.is_partial { Exit::Error } else { Exit::Ok };
     if let Some(file) = &args.plot {
         let Some(picture) = picture::svg(&report) else {
             bail!("there is no history to draw into `{}`", file.display());
         };
-        std::fs::write(file, picture).with_context(|| format!("cannot write `{}`", file.display()))?;
+        headroom_report::write_file(file, &picture).with_context(|| format!("cannot write `{}`", file.display()))?;
     }
     let has_failed = print(&args, &report)?;
     let exit = if has_failed { Exit::Refused } else { exit_at_best };

@@ -12,7 +12,7 @@ use headroom_dryrun::evaluate::{Evaluation, bounds_first};
 use headroom_dryrun::recording::redact::Redaction;
 use headroom_dryrun::recording::{file_name, session};
 use headroom_kube::shell::quoted_path;
-use headroom_report::{Exit, Page};
+use headroom_report::{Exit, Page, write_file};
 use serde_json::{Value, json};
 
 use super::cluster_args::{Objects, Target, find, is_kind, one_by_one};
@@ -62,7 +62,7 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
         write(&mut page, &args.to, &evaluation, &settings)?;
     }
     headroom_report::print(&page)?;
-    Ok(Exit::Fine)
+    Ok(Exit::Ok)
 }
 
 /// Writes the recording of an evaluation, and says what was written and how to replay it.
@@ -71,7 +71,7 @@ fn write(page: &mut Page, folder: &Path, evaluation: &Evaluation, settings: &Val
     // Returns the path as a word of the command.
     let write = |ending: &str, text: &str| -> anyhow::Result<String> {
         let path = folder.join(format!("{name}.{ending}"));
-        fs::write(&path, text).with_context(|| format!("cannot write `{}`", path.display()))?;
+        write_file(&path, text).with_context(|| format!("cannot write `{}`", path.display()))?;
         Ok(quoted_path(&path))
     };
     let request = write("request.json", &headroom_report::json(&evaluation.request)?)?;

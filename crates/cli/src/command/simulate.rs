@@ -1,8 +1,5 @@
-//! `kubectl headroom simulate`: what other settings, LimitRanges or quotas would do to everything that runs.
-//!
-//! Nothing that runs is touched by them; what they change is how it would be made again. So each workload is looked at
-//! through a pod that it would make, and each pod of no known workload as its author wrote it: evaluated once as things are,
-//! and once as they would be. Whether there is room in a quota for all of it is told of the quotas, in sum.
+//! `kubectl headroom simulate`: the effect of other settings, LimitRanges or quotas on all workloads, see
+//! [`headroom_dryrun::simulate`].
 
 mod groups;
 mod render;
@@ -39,7 +36,7 @@ Examples:
 Exit codes: 0 nothing gets worse, 1 something would be newly rejected or a quota newly exceeded, 2 not everything could be \
 read.";
 
-/// What the manifests are.
+/// The help of `--filename`.
 const CHANGES: &str =
     "LimitRanges, ResourceQuotas and Namespaces as they would be; those of the same name are replaced";
 
@@ -157,6 +154,6 @@ fn exit(effects: &Effects) -> Exit {
     } else if effects.count(Change::NewlyRejected) > 0 || effects.quotas.iter().any(|quota| quota.is_newly_exceeded) {
         Exit::Refused
     } else {
-        Exit::Fine
+        Exit::Ok
     }
 }

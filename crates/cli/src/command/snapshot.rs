@@ -1,16 +1,15 @@
-//! `kubectl headroom snapshot`: what the commands read of a cluster as one file, for the page, for `--cluster-dir`, and to be
-//! shown to others.
+//! `kubectl headroom snapshot`: the objects of a cluster that the commands read as one file, for the UI, for `--cluster-dir`, and
+//! for bug reports.
 //!
-//! Secrets and ConfigMaps are not read at all. What else is left out is the same as in recordings.
+//! Secrets and ConfigMaps are not read at all. Other confidential data is left out as in recordings.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
-use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use anyhow::bail;
+use anyhow::{Context, bail};
 use headroom_core::cluster::usage::profile_layout::{API_VERSION, KIND};
 use headroom_core::truncate::count_of;
 use headroom_dryrun::evaluate::tenant_quotas::TENANT_QUOTA;
@@ -20,7 +19,7 @@ use headroom_objects::cluster_reader::{ClusterReader, List, Overlay, ReadError};
 use headroom_objects::kinds::{ApiKind, SNAPSHOT, metadata};
 use headroom_report::list_writer::{Form, ListWriter, is_enough};
 use headroom_report::progress::Progress;
-use headroom_report::{Exit, Page, complain};
+use headroom_report::{Exit, Page, WholeFile, complain};
 use headroom_rightsize::inventory::{Inventory, TEMPLATES};
 use headroom_rightsize::rejections::{self, Rejections};
 use headroom_rightsize::summary::{self, Summary};
@@ -81,26 +80,29 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
         _ => Form::Json,
     };
     let is_printed = args.output.as_os_str() == "-";
+    let unwritable = || format!("cannot write `{}`", args.output.display());
+    let mut file = None;
     #[expect(clippy::disallowed_methods, reason = "the list writer escapes what is hidden")]
-    let to: Box<dyn Write> = match is_printed {
-        true => Box::new(io::stdout()),
-        false => Box::new(Created { path: args.output.clone(), file: None }),
+    let to: Box<dyn Write + '_> = match is_printed {
+        true => Box::new(BufWriter::new(io::stdout())),
+        false => Box::new(file.insert(WholeFile::create(&args.output).with_context(unwritable)?)),
     };
     let advise = |opened: &mut Opened, inventory| {
-        // OK because what cannot be listed for it was missed already.
+        // OK because errors of listing are in `missed` already.
         Ok(advice(opened, inventory, &args.target, None).unwrap_or_default().0)
     };
-    let snapshot = take(&args.target, ListWriter::new(BufWriter::new(to), form), Written::Whole, advise)?;
+    let snapshot = take(&args.target, ListWriter::new(to, form), Written::Whole, advise)?;
     let (count, elsewhere) = (snapshot.objects(), snapshot.elsewhere.clone());
     let (missed, notes) = (snapshot.missed.clone(), snapshot.notes.clone());
     if let (0, [problem, ..]) = (count, missed.as_slice()) {
         bail!("nothing could be read, so nothing was written: {problem}");
     }
     match snapshot.finish() {
-        Err(error) if !(is_printed && is_enough(&error)) => {
-            return Err(error.context(format!("cannot write `{}`", args.output.display())));
-        }
+        Err(error) if !(is_printed && is_enough(&error)) => return Err(error.context(unwritable())),
         _ => {}
+    }
+    if let Some(file) = file {
+        file.finish().with_context(unwritable)?;
     }
     if let Some(advice) = elsewhere {
         complain!("warning: the snapshot is empty: {advice}");
@@ -112,46 +114,26 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
     }
     missed.iter().for_each(|problem| complain!("warning: {problem}; the snapshot is incomplete"));
     notes.iter().for_each(|problem| complain!("note: {problem}; the snapshot is without them"));
-    Ok(if missed.is_empty() { Exit::Fine } else { Exit::Error })
+    Ok(if missed.is_empty() { Exit::Ok } else { Exit::Error })
 }
 
-/// A file that is created when something is written: an earlier snapshot in it is worth more than an empty one.
-struct Created {
-    path: PathBuf,
-    file: Option<File>,
-}
-
-impl Write for Created {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let file = match &mut self.file {
-            Some(file) => file,
-            none => none.insert(File::create(&self.path)?),
-        };
-        file.write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.file.as_mut().map_or(Ok(()), File::flush)
-    }
-}
-
-/// What containers should request, and the trends of quotas, as the page reads them.
+/// Recommended requests and the trends of quotas, as the UI reads them.
 #[derive(Debug, Clone, Default)]
 pub struct Advice {
     advice: Option<Arc<Summary>>,
     trends: Vec<Trend>,
 }
 
-/// How much of each object a snapshot has.
+/// The fields that a snapshot has of each object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Written {
-    /// All that is not confidential, for questions that nobody has asked yet.
+    /// All fields that are not confidential.
     Whole,
-    /// Only what the page reads, because a browser keeps all of it in memory.
+    /// Only the fields that the UI reads, because a browser keeps all of them in memory.
     AsThePageReads,
 }
 
-/// Advice on everything that runs, and whether it is of a metrics store, which should not be read too often.
+/// Recommendations for all workloads, and true if they are based on a metrics store, which should not be read too often.
 pub fn advice(
     opened: &mut Opened,
     inventory: Inventory,
@@ -163,7 +145,7 @@ pub fn advice(
     Ok((Advice { advice: summary::of(report).map(Arc::new), trends }, is_of_store))
 }
 
-/// Writes what is there now, and then takes advice on it. What may not be read is left out.
+/// Writes the objects of the cluster, then recommendations for them. Objects that may not be read are left out.
 pub fn take<W: Write>(
     target: &Target,
     to: ListWriter<W>,
@@ -172,7 +154,7 @@ pub fn take<W: Write>(
 ) -> anyhow::Result<Snapshot<W>> {
     let mut opened = target.open()?;
     let progress = Progress::for_people();
-    // Of some namespaces, those are read otherwise.
+    // For some namespaces, these are read one by one.
     let is_listed = |kind: &(&str, &str)| {
         opened.scope.is_all() || kind.1 != "Namespace" && kind.1 != KIND && !OF_ADMINISTRATORS.contains(kind)
     };
@@ -208,14 +190,14 @@ pub fn take<W: Write>(
     if snapshot.objects() == 0 && snapshot.missed.is_empty() {
         snapshot.elsewhere = elsewhere(&opened.scope, &mut opened.cluster);
     }
-    // Where nothing could be listed, all of it was missed already.
+    // If nothing could be listed, the errors are in `missed` already.
     if let Ok(inventory) = inventory {
         match advise(&mut opened, inventory) {
             Ok(advice) => snapshot.advice = advice,
             Err(problem) => snapshot.missed.push(format!("no recommendations: {problem:#}")),
         }
     }
-    // A metrics store knows quotas that this user may not read.
+    // A metrics store has quotas that this user may not read.
     let Snapshot { advice, tenant_quotas, .. } = &mut snapshot;
     advice.trends.retain(|trend| !trend.namespace.is_empty() || tenant_quotas.contains(&trend.quota));
     let rejections = with_events(std::mem::take(&mut snapshot.conditions), &mut opened);
@@ -224,9 +206,9 @@ pub fn take<W: Write>(
     Ok(snapshot)
 }
 
-/// So many Events are read of one namespace, or of all together.
+/// The number of Events that are read in one namespace, or in all together.
 const EVENTS: usize = 10_000;
-/// Where all together have more, most of them may be of one namespace: so these many are read of each, in these many namespaces.
+/// If there are more, most may be of one namespace. Then this number is read in each of so many namespaces.
 const EVENTS_OF_EACH: usize = 500;
 const NAMESPACES: usize = 1_000;
 
@@ -307,14 +289,14 @@ struct Spec<'s> {
 pub struct Snapshot<W> {
     list: ListWriter<W>,
     written: Written,
-    /// The policy's, by which containers were looked at.
+    /// The policy's settings, by which recommendations were made.
     settings: Value,
     advice: Advice,
-    /// Why something is not in it.
+    /// Errors of reads, without which the snapshot is incomplete.
     pub missed: Vec<String>,
-    /// The same of what is for administrators, and of Events.
+    /// Errors of reading objects for administrators, and Events.
     notes: Vec<String>,
-    /// Why it is empty, if a namespace does not exist.
+    /// The reason why it is empty, if a namespace does not exist.
     pub elsewhere: Option<String>,
     /// The names of those that were read.
     tenant_quotas: BTreeSet<String>,
@@ -405,7 +387,7 @@ impl<W: Write> Snapshot<W> {
     }
 }
 
-/// A cluster of which what is visited is also written into a snapshot, and handed on as it is there.
+/// Writes the visited objects of a cluster into a snapshot too.
 struct Copying<'s, W> {
     cluster: &'s mut Overlay,
     snapshot: &'s mut Snapshot<W>,
@@ -436,7 +418,7 @@ impl<W: Write> ClusterReader for Copying<'_, W> {
     }
 }
 
-/// Whether an object is more than the history of another: old ReplicaSets are most of what many clusters hold.
+/// False for old ReplicaSets, which are most objects of many clusters.
 fn is_running(object: &Value) -> bool {
     object.get("kind") != Some(&json!("ReplicaSet")) || object.pointer("/spec/replicas") != Some(&json!(0))
 }

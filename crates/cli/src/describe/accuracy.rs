@@ -1,4 +1,4 @@
-//! How good the estimates of a namespace were: what was estimated for its containers, and what they then used.
+//! The accuracy of estimates in a namespace: the amounts that were estimated for its containers, and their usage.
 
 use headroom_core::amount::Quantity;
 use headroom_core::cluster::usage::Resource;
@@ -11,25 +11,25 @@ use serde::Serialize;
 
 use super::section;
 
-/// Of one image and resource.
+/// Estimates and usage of one image and resource.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Estimates {
     image: String,
     resource: &'static str,
     containers: u64,
-    /// How many of them used more than estimated for more than a twentieth of their time.
+    /// The containers that used more than estimated for more than 5% of their time.
     above: u64,
     estimated: String,
     used: String,
-    /// Whether they are off, and how.
+    /// `too low` or `too high`.
     #[serde(skip_serializing_if = "Option::is_none")]
     off: Option<&'static str>,
     #[serde(skip)]
     of: (Resource, Accuracy),
 }
 
-/// What a profile says of an image in a namespace.
+/// Reads the accuracy for an image in a namespace from a profile.
 pub fn read(image: &str, histories: Node<'_>) -> Result<Vec<Estimates>, Malformed> {
     let mut all = Vec::new();
     for resource in Resource::ALL {
@@ -60,8 +60,8 @@ impl Estimates {
         }
     }
 
-    /// What they are sorted by.
-    pub fn place(&self) -> (&str, &str) {
+    /// The sort key.
+    pub fn sort_key(&self) -> (&str, &str) {
         (&self.image, self.resource)
     }
 
@@ -86,7 +86,7 @@ impl Estimates {
     }
 }
 
-/// Of all images together, if there are several.
+/// The sums of all images, if there are several.
 fn totals(all: &[Estimates]) -> Vec<Estimates> {
     let total = |resource| {
         let of_it: Vec<&Accuracy> = all.iter().filter(|one| one.of.0 == resource).map(|one| &one.of.1).collect();

@@ -1,6 +1,6 @@
 //! The combined effect of all LimitRanges of a namespace and all rules of the settings.
 //!
-//! What a container gets that has nothing set is what a decision gives such a container; nothing of it is computed here.
+//! The defaults are those of a decision on a container without requests and limits; nothing is computed here.
 
 use headroom_core::amount::{Quantity, ResourceName};
 use headroom_core::cluster::limit_range::{CLAIM, CONTAINER, Item, POD};
@@ -27,9 +27,9 @@ pub struct Limits {
     #[serde(skip)]
     pub as_kubectl: Vec<String>,
     pub limit_ranges: Vec<String>,
-    /// What a container gets that has nothing set.
+    /// The values of a container that sets none.
     pub defaults: Vec<Default>,
-    /// Why such a container is refused, or would be warned of.
+    /// The reason why such a container is rejected.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refused: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -150,7 +150,7 @@ struct Tightest {
 
 const BOUNDS: [&str; 3] = ["min", "max", "maxLimitRequestRatio"];
 
-/// Of each kind of object, resource and bound the tightest, the first of equals.
+/// The tightest bound of each kind of object and resource, the first of equals.
 fn effective_bounds(ranges: &[Range<'_>], container: Option<&Container<'_>>) -> Vec<Tightest> {
     let mut all: Vec<Tightest> = Vec::new();
     for kind in [CONTAINER, POD, CLAIM] {

@@ -1,7 +1,6 @@
-//! What is left of each quota, who uses most of it, who asks for nothing, and whether the status is true.
+//! The available amounts of each quota, its top consumers, containers without requests, and the accuracy of its status.
 //!
-//! Usage is counted as the quota server does it, the devices of resource claims with their pods; here it is attributed to
-//! owners and laid side by side.
+//! Usage is counted as the quota server counts it, devices of resource claims with their pods, and attributed to owners.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,12 +20,12 @@ use serde::Serialize;
 
 use super::section;
 
-/// An object of the namespace, and the name of who is to answer for it, such as `deployment/web`.
+/// An object of the namespace, and the workload that owns it, such as `deployment/web`.
 #[derive(Debug, Clone)]
 pub struct Owned<'a, 'd> {
     pub owner: String,
     pub object: Object<'a, 'd>,
-    /// What is counted of it.
+    /// The amounts that are counted.
     pub footprint: Arc<Footprint>,
 }
 
@@ -38,7 +37,7 @@ pub struct Quotas {
     pub quotas: Vec<Quota>,
     /// Containers of pods that have no request or no limit for what a quota counts.
     pub without_resources: Vec<Unset>,
-    /// What could not be recounted, and why.
+    /// The objects that could not be recounted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
@@ -61,13 +60,13 @@ pub struct Level {
     pub used: String,
     pub hard: String,
     pub free: String,
-    /// Of `hard`, rounded down; none of a bound of zero.
+    /// Percent of `hard`, rounded down; none for a bound of zero.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub percent: Option<u64>,
-    /// What a recount of the objects finds, if it differs from `used`.
+    /// The result of recounting the objects, if it differs from `used`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recounted: Option<String>,
-    /// Who uses most, first.
+    /// The top consumers first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub consumers: Vec<Consumer>,
     #[serde(skip)]
@@ -80,12 +79,12 @@ pub struct Consumer {
     /// Objects of it that are charged under this name.
     pub objects: u64,
     pub amount: String,
-    /// Of `hard`, rounded down.
+    /// Percent of `hard`, rounded down.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub percent: Option<u64>,
 }
 
-/// A container that leaves something open.
+/// A container without some request or limit.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Unset {
     pub owner: String,
@@ -95,7 +94,7 @@ pub struct Unset {
     pub pods: u64,
 }
 
-/// What is known of a namespace.
+/// The quotas and objects of a namespace.
 #[derive(Clone, Copy)]
 pub struct Inventory<'a, 'd> {
     pub namespace: &'a str,
@@ -104,8 +103,8 @@ pub struct Inventory<'a, 'd> {
     /// The objects of all kinds that could be listed.
     pub cache: &'a Cache,
     pub now: Option<Timestamp>,
-    /// How many consumers are listed for each name.
-    pub most_consumers: usize,
+    /// The number of consumers to list for each name.
+    pub max_consumers: usize,
 }
 
 impl Inventory<'_, '_> {
@@ -141,7 +140,7 @@ impl Inventory<'_, '_> {
         Quota { name: quota.name.to_string(), as_kubectl: kubectl::quota(quota), resources: levels.collect() }
     }
 
-    /// What each owner uses of a quota, and with how many objects.
+    /// The usage and number of objects of each owner under a quota.
     fn consumption(&self, node: &Node) -> BTreeMap<&str, Consumption> {
         let mut owners: BTreeMap<&str, Consumption> = BTreeMap::new();
         for Owned { owner, footprint, .. } in
@@ -168,7 +167,7 @@ impl Inventory<'_, '_> {
             })
             .collect();
         all.sort_by(|one, other| other.1.cmp(&one.1).then(one.0.cmp(other.0)));
-        let found = all.into_iter().take(self.most_consumers).map(|(owner, amount, objects)| Consumer {
+        let found = all.into_iter().take(self.max_consumers).map(|(owner, amount, objects)| Consumer {
             owner: owner.to_owned(),
             objects,
             percent: percent(&amount, hard),
@@ -197,7 +196,7 @@ impl Inventory<'_, '_> {
         let mut unset: BTreeMap<(&str, String, Vec<String>), u64> = BTreeMap::new();
         for Owned { owner, object, .. } in self.objects {
             let Some(pod) = object.pod else { continue };
-            // What has ended asks for nothing any more.
+            // Pods that have ended need no requests.
             if Usage::of(object, self.now).is_ok_and(|usage| usage.amount(Charged::LivePod).is_none()) {
                 continue;
             }
@@ -295,9 +294,9 @@ impl Quota {
             let (part, whole) = level.parts;
             let gauge = draw::gauge(part, whole, GAUGE_COLUMNS, charset);
             let painted = match level.percent {
-                Some(ALMOST_FULL..100) => paint.doubtful(&gauge),
-                Some(100..) => paint.bad(&gauge),
-                _ => paint.good(&gauge),
+                Some(ALMOST_FULL..100) => paint.yellow(&gauge),
+                Some(100..) => paint.red(&gauge),
+                _ => paint.green(&gauge),
             };
             let [used, hard, free] = people::row(&level.resource, [&level.used, &level.hard, &level.free]);
             table.row([level.resource.clone(), used, hard, free, share, painted]);
@@ -378,7 +377,7 @@ mod tests {
             objects: &owned,
             cache: &cache,
             now: None,
-            most_consumers: 1,
+            max_consumers: 1,
         };
         inventory.quotas()
     }

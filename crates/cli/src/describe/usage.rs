@@ -1,4 +1,4 @@
-//! What the UsageProfiles hold: one row for each image and tag, and one for each container of a workload, by namespace.
+//! The content of UsageProfiles: one row for each image and tag, and one for each container of a workload, by namespace.
 //!
 //! A profile is read by the core's own functions, so what is not fit for an estimate is not shown as if it were.
 
@@ -18,17 +18,17 @@ use serde::Serialize;
 use super::accuracy::{self, Estimates};
 use super::section;
 
-/// What was used in a namespace, or in all together.
+/// Usage in one namespace, or in all together.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Usage {
     /// None for all together.
     pub namespace: Option<String>,
-    /// Of the oldest of it.
+    /// The age of the oldest profile.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub age_seconds: Option<u64>,
     pub images: Vec<Image>,
-    /// How good estimates were.
+    /// The accuracy of estimates.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub estimates: Vec<Estimates>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -60,7 +60,7 @@ pub struct OomKill {
     pub memory: String,
 }
 
-/// Which rows are wanted.
+/// The rows to show.
 #[derive(Debug, Clone, Copy)]
 pub struct Selection<'s> {
     /// Only these, and not all together.
@@ -84,7 +84,7 @@ impl<'s> Found<'s> {
         Self { selection, now, own: BTreeMap::new(), together: Usage::default() }
     }
 
-    /// Adds what a profile object holds.
+    /// Adds the content of a profile object.
     pub fn add(&mut self, object: Node<'_>) -> Result<(), Malformed> {
         let profile = match usage::Profile::read(object) {
             Ok(profile) => profile,
@@ -130,13 +130,13 @@ impl<'s> Found<'s> {
         found.push(self.together);
         for usage in &mut found {
             usage.images.sort_by(|one, other| (&one.image, &one.workload).cmp(&(&other.image, &other.workload)));
-            usage.estimates.sort_by(|one, other| one.place().cmp(&other.place()));
+            usage.estimates.sort_by(|one, other| one.sort_key().cmp(&other.sort_key()));
         }
         found.retain(|usage| !usage.images.is_empty() || !usage.problems.is_empty());
         found
     }
 
-    /// Where to report an object that cannot be read.
+    /// The part that reports an object that cannot be read.
     fn concerned(&mut self) -> &mut Usage {
         match self.selection.namespaces {
             Some([namespace, ..]) => self.own.entry(namespace.clone()).or_default(),
@@ -181,7 +181,7 @@ impl Usage {
     }
 }
 
-/// `node` is what `histories` was read of.
+/// Reads the rows of an image. `histories` was read from `node`.
 fn read_image(
     image: &ImageName<'_>,
     node: Node<'_>,
@@ -479,7 +479,7 @@ nginx: memory was estimated too high: less than a tenth was used
     }
 
     #[test]
-    fn each_namespace_is_told_by_itself_and_what_pages_repeat_once() {
+    fn each_namespace_is_shown_by_itself_and_what_pages_repeat_once() {
         let page = object(json!({"1,27": history("1")}));
         let found = read(&[page.clone(), page], None, None);
         let rows: Vec<_> = found.iter().map(|usage| (usage.namespace.as_deref(), usage.images.len())).collect();

@@ -10,7 +10,6 @@ mod api_server;
 mod data;
 mod from_prometheus;
 mod ledger;
-mod page;
 mod program;
 #[path = "../../../collector/tests/collector/support.rs"]
 #[expect(dead_code, reason = "the collector's own tests use more of it")]

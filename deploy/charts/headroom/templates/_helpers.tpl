@@ -13,11 +13,6 @@ app.kubernetes.io/name: headroom-collector
 {{ include "headroom.labels" . }}
 {{- end }}
 
-{{- define "headroom.page.labels" -}}
-app.kubernetes.io/name: headroom-page
-{{ include "headroom.labels" . }}
-{{- end }}
-
 {{- define "headroom.ledger.labels" -}}
 app.kubernetes.io/name: headroom-ledger
 {{ include "headroom.labels" . }}

@@ -23,7 +23,7 @@ pub struct Entry {
     operation: Option<&'static str>,
     #[serde(serialize_with = "name_of")]
     pub verdict: Verdict,
-    /// Why it is rejected, invalid, or cannot be evaluated, and why its pods are blocked.
+    /// The reasons why it is rejected, invalid, or cannot be evaluated, and why its pods are blocked.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub reasons: Vec<Reason>,
     #[serde(skip_serializing_if = "Vec::is_empty")]

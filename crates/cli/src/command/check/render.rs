@@ -53,7 +53,7 @@ const VERDICTS: [Verdict; 7] = [
     Verdict::NotChecked,
 ];
 
-/// What programs read.
+/// The JSON and YAML output.
 #[derive(Debug, Serialize)]
 pub struct Report<'e> {
     summary: Summary,
@@ -190,17 +190,17 @@ pub fn page(entries: &[Entry], paint: Paint) -> Page {
         let Entry { verdict, object, namespace, origin, .. } = group.first;
         let name = verdict.name();
         let painted = match verdict {
-            Verdict::Admitted => paint.good(name),
-            Verdict::Changed => paint.fresh(name),
-            Verdict::PodsBlocked => paint.doubtful(name),
-            Verdict::NotChecked => paint.faint(name),
-            Verdict::Rejected | Verdict::Invalid | Verdict::Error => paint.bad(name),
+            Verdict::Admitted => paint.green(name),
+            Verdict::Changed => paint.cyan(name),
+            Verdict::PodsBlocked => paint.yellow(name),
+            Verdict::NotChecked => paint.dim(name),
+            Verdict::Rejected | Verdict::Invalid | Verdict::Error => paint.red(name),
         };
         let place = origin.to_string();
         if let Some(url) = headroom_report::address(origin) {
             page.link(&place, url);
         }
-        table.row([painted, object.clone(), namespace.clone(), paint.faint(&paint.link(&place))]);
+        table.row([painted, object.clone(), namespace.clone(), paint.dim(&paint.link(&place))]);
         group.details.iter().cloned().chain(group.others()).for_each(|line| table.detail(&line));
     }
     page.table(table);
@@ -217,10 +217,10 @@ fn details(entry: &Entry, paint: Paint) -> Vec<String> {
         lines.push(line.clone());
     }
     for Change { container, field, value, reason } in &entry.changes {
-        lines.push(format!("{container}: {field} {}, {reason}", paint.fresh(value)));
+        lines.push(format!("{container}: {field} {}, {reason}", paint.cyan(value)));
     }
     for warning in &entry.warnings {
-        lines.push(format!("{} {}", paint.doubtful("warning:"), warning.text));
+        lines.push(format!("{} {}", paint.yellow("warning:"), warning.text));
     }
     lines
 }

@@ -1,4 +1,4 @@
-//! Stories at a terminal.
+//! Explanations at a terminal.
 
 use headroom_dryrun::evaluate::Verdict;
 use headroom_dryrun::explanation::{Check, Container, Explanation, Field, Taken};
@@ -23,7 +23,7 @@ fn add(page: &mut Page, explanation: &Explanation, paint: Paint) {
         }
     }
     for warning in &explanation.warnings {
-        writeln!(page, "  {} {warning}", paint.doubtful("warning:"));
+        writeln!(page, "  {} {warning}", paint.yellow("warning:"));
     }
     for estimate in &explanation.estimates {
         writeln!(page, "  estimate: {estimate}");
@@ -36,7 +36,7 @@ fn add(page: &mut Page, explanation: &Explanation, paint: Paint) {
     }
     if !explanation.in_all.is_empty() {
         let noun = if explanation.containers.is_empty() { "claim" } else { "pod total" };
-        writeln!(page, "\n{}", paint.strong(noun));
+        writeln!(page, "\n{}", paint.bold(noun));
         for check in &explanation.in_all {
             let amounts = [("request", &check.request), ("limit", &check.limit)];
             let amounts = amounts.iter().filter_map(|(noun, amount)| Some(format!("{noun} {}", amount.as_ref()?)));
@@ -54,10 +54,10 @@ fn add(page: &mut Page, explanation: &Explanation, paint: Paint) {
             let Taken { quota, name, before, adds, after, hard, left } = taken;
             let [before, adds, after, hard, left] = people::row(name, [before, adds, after, hard, left]);
             let change = if adds.starts_with('-') { adds } else { format!("+{adds}") };
-            let left = if left.starts_with('-') { paint.bad(&left) } else { left };
+            let left = if left.starts_with('-') { paint.red(&left) } else { left };
             table.row([quota.clone(), name.clone(), before, change, after, hard, left]);
         }
-        writeln!(page, "\n{}", paint.strong(&format!("Quota usage including {noun}")));
+        writeln!(page, "\n{}", paint.bold(&format!("Quota usage including {noun}")));
         page.indented(table, 2);
     }
 }
@@ -71,13 +71,13 @@ fn headline(explanation: &Explanation, paint: Paint) -> String {
     };
     let name = explanation.verdict.name();
     let verdict = match explanation.verdict {
-        Verdict::Admitted => paint.good(name),
-        Verdict::Changed => paint.fresh(name),
-        Verdict::PodsBlocked => paint.doubtful(name),
-        Verdict::NotChecked => paint.faint(name),
-        Verdict::Rejected | Verdict::Invalid | Verdict::Error => paint.bad(name),
+        Verdict::Admitted => paint.green(name),
+        Verdict::Changed => paint.cyan(name),
+        Verdict::PodsBlocked => paint.yellow(name),
+        Verdict::NotChecked => paint.dim(name),
+        Verdict::Rejected | Verdict::Invalid | Verdict::Error => paint.red(name),
     };
-    format!("{}{place}: {verdict}", paint.strong(&explanation.object))
+    format!("{}{place}: {verdict}", paint.bold(&explanation.object))
 }
 
 fn add_container(page: &mut Page, container: &Container, paint: Paint) {
@@ -87,10 +87,10 @@ fn add_container(page: &mut Page, container: &Container, paint: Paint) {
         let value = value.as_deref().unwrap_or("-");
         let checks: Vec<String> = checks.iter().map(|check| bounds_text(check, paint)).collect();
         // The reason is at the end, because what an estimate was made of can be long.
-        table.row([field.clone(), paint.strong(value), paint.faint(step), checks.join(", "), reason.clone()]);
+        table.row([field.clone(), paint.bold(value), paint.dim(step), checks.join(", "), reason.clone()]);
     }
     let head = format!("{} {}", container.role, container.name);
-    writeln!(page, "\n{}, image {}", paint.strong(&head), container.image);
+    writeln!(page, "\n{}, image {}", paint.bold(&head), container.image);
     page.indented(table, 2);
 }
 
@@ -98,6 +98,6 @@ fn add_container(page: &mut Page, container: &Container, paint: Paint) {
 fn bounds_text(check: &Check, paint: Paint) -> String {
     let Check { edge, bound, range, holds, .. } = check;
     let verb = if *holds { "met" } else { "not met" };
-    let painted = if *holds { paint.good(verb) } else { paint.bad(verb) };
+    let painted = if *holds { paint.green(verb) } else { paint.red(verb) };
     format!("{edge} {bound} {painted} ({range})")
 }

@@ -57,7 +57,7 @@ pub async fn run(args: &Patching, report: &Report, client: Client, kubectl: &str
     let changes: Vec<PatchedObject> = patches.map(PatchedObject::of).collect();
     if changes.is_empty() {
         complain!("nothing to change: the workloads request what is recommended, or cannot be patched");
-        return Ok(Exit::Fine);
+        return Ok(Exit::Ok);
     }
     let api = ApiClient::new(client).with_timeout(REQUEST_TIMEOUT);
     let mut rollback = Vec::new();
@@ -77,7 +77,7 @@ pub async fn run(args: &Patching, report: &Report, client: Client, kubectl: &str
     }
     if !args.yes && !is_wanted(changes.len())? {
         complain!("nothing was changed");
-        return Ok(Exit::Fine);
+        return Ok(Exit::Ok);
     }
     keep(&args.rollback, &rollback)?;
     complain!("wrote {0}: run `sh {0}` to restore the current values", args.rollback.display());
@@ -89,7 +89,7 @@ pub async fn run(args: &Patching, report: &Report, client: Client, kubectl: &str
         }
         complain!("patched {}", change.patch);
     }
-    Ok(Exit::Fine)
+    Ok(Exit::Ok)
 }
 
 impl PatchedObject {

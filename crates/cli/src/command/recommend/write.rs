@@ -7,8 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use headroom_objects::cluster_reader::folder::in_namespace;
 use headroom_objects::manifest::Manifest;
-use headroom_report::Exit;
-use headroom_report::complain;
+use headroom_report::{Exit, complain, write_file};
 
 use headroom_rightsize::edit::{self, EditError};
 use headroom_rightsize::patches::RecommendedChange;
@@ -58,7 +57,7 @@ pub fn all(manifests: &[Manifest], namespace: &str, report: &Report) -> anyhow::
     if exit == Written::Nothing {
         complain!("nothing to write: {}", why_nothing(report, is_here));
     }
-    Ok(if exit == Written::Refused { Exit::Refused } else { Exit::Fine })
+    Ok(if exit == Written::Refused { Exit::Refused } else { Exit::Ok })
 }
 
 /// Why no file was changed; `is_here` is false if the manifests have none of the workloads to change.
@@ -122,12 +121,8 @@ impl Edits {
     }
 }
 
-/// Written whole and then renamed, so that no reader sees half a file.
 fn replace(file: &Path, text: &str) -> std::io::Result<()> {
-    // A link stays a link: what it leads to is replaced.
+    // A link stays a link: the manifest that it leads to is replaced.
     let file = fs::canonicalize(file)?;
-    let unfinished = file.with_extension("headroom-unfinished");
-    fs::write(&unfinished, text)?;
-    fs::set_permissions(&unfinished, fs::metadata(&file)?.permissions())?;
-    fs::rename(&unfinished, &file)
+    write_file(&file, text)
 }

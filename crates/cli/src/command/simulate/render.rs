@@ -13,7 +13,7 @@ pub fn page(effects: &Effects, paint: Paint) -> Page {
     let mut page = Page::new();
     writeln!(page, "{}", summary(effects));
     for missed in &effects.missed {
-        writeln!(page, "{} {missed}", paint.bad("not read:"));
+        writeln!(page, "{} {missed}", paint.red("not read:"));
     }
     let shown = worth_showing(effects);
     if !shown.is_empty() {
@@ -75,9 +75,9 @@ fn objects(groups: &[Group], paint: Paint) -> Table {
     for Group { first: effect, count, namespaces, running, is_same, .. } in groups {
         let then = effect.change.name();
         let painted = match effect.change {
-            Change::NewlyRejected | Change::NotEvaluated | Change::StillRejected => paint.bad(then),
-            Change::NoLongerRejected | Change::Same => paint.good(then),
-            Change::Changed => paint.fresh(then),
+            Change::NewlyRejected | Change::NotEvaluated | Change::StillRejected => paint.red(then),
+            Change::NoLongerRejected | Change::Same => paint.green(then),
+            Change::Changed => paint.cyan(then),
         };
         let name = if *count == 1 { effect.name.clone() } else { format!("{count} objects") };
         let namespace =
@@ -93,10 +93,10 @@ fn objects(groups: &[Group], paint: Paint) -> Table {
         }
         for ValueChange { container, field, now, then, reason } in &effect.values {
             let [now, then] = [now, then].map(|value| value.as_deref().unwrap_or("not set"));
-            table.detail(&format!("{container}: {field} {now} -> {}, {reason}", paint.fresh(then)));
+            table.detail(&format!("{container}: {field} {now} -> {}, {reason}", paint.cyan(then)));
         }
         for warning in &effect.warnings {
-            table.detail(&format!("{} {warning}", paint.doubtful("warning:")));
+            table.detail(&format!("{} {warning}", paint.yellow("warning:")));
         }
     }
     table
@@ -113,7 +113,7 @@ fn quotas(quotas: &[QuotaEffect], paint: Paint) -> Table {
         let amounts =
             [&quota.used, &quota.remade, or_none(&quota.hard), or_none(&quota.new_hard), or_none(&quota.left)];
         let [used, remade, hard, new_hard, left] = people::row(&quota.name, amounts);
-        let left = if left.len() > 1 && left.starts_with('-') { paint.bad(&left) } else { left };
+        let left = if left.len() > 1 && left.starts_with('-') { paint.red(&left) } else { left };
         table.row([quota.quota_name(), quota.name.clone(), used, remade, hard, new_hard, left]);
     }
     table

@@ -1,0 +1,106 @@
+//! Files that are written as a whole: a reader sees the old content or the new, also after a crash.
+
+use std::fs::{self, OpenOptions, Permissions};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use tempfile::{NamedTempFile, TempPath};
+
+/// A file that replaces the one at its path when it is complete, and is deleted otherwise.
+///
+/// It has a random name in the same folder and is created exclusively, so it follows no link that is planted there. A link at
+/// the path is replaced, not followed. Devices and pipes are written as they are.
+#[derive(Debug)]
+pub struct WholeFile {
+    file: BufWriter<fs::File>,
+    /// None for a device or a pipe.
+    unfinished: Option<TempPath>,
+    path: PathBuf,
+}
+
+impl WholeFile {
+    pub fn create(path: &Path) -> io::Result<Self> {
+        let path = path.to_owned();
+        if fs::metadata(&path).is_ok_and(|there| !there.is_file() && !there.is_dir()) {
+            let file = BufWriter::new(OpenOptions::new().write(true).open(&path)?);
+            return Ok(Self { file, unfinished: None, path });
+        }
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let (file, unfinished) = new_file(folder)?.into_parts();
+        if let Ok(there) = fs::symlink_metadata(&path)
+            && there.is_file()
+        {
+            file.set_permissions(there.permissions())?;
+        }
+        Ok(Self { file: BufWriter::new(file), unfinished: Some(unfinished), path })
+    }
+
+    /// Replaces the file at the path.
+    pub fn finish(mut self) -> io::Result<()> {
+        self.file.flush()?;
+        if let Some(unfinished) = self.unfinished {
+            self.file.get_ref().sync_all()?;
+            unfinished.persist(self.path)?;
+        }
+        Ok(())
+    }
+}
+
+/// With the permissions of every new file: `tempfile` makes files for their owner alone.
+fn new_file(folder: &Path) -> io::Result<NamedTempFile> {
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(".headroom-");
+    #[cfg(unix)]
+    builder.permissions(<Permissions as std::os::unix::fs::PermissionsExt>::from_mode(0o666));
+    builder.tempfile_in(folder)
+}
+
+impl Write for WholeFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+/// Writes a file as a whole.
+pub fn write_file(path: &Path, text: &str) -> io::Result<()> {
+    let mut file = WholeFile::create(path)?;
+    file.write_all(text.as_bytes())?;
+    file.finish()
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+    use super::*;
+
+    #[test]
+    fn a_file_is_replaced_as_a_whole_with_its_mode_and_not_through_a_link() {
+        let folder = tempfile::tempdir().unwrap();
+        let [path, other] = ["a", "b"].map(|name| folder.path().join(name));
+        write_file(&path, "old").unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o640)).unwrap();
+        drop(WholeFile::create(&path).unwrap().write_all(b"lost"));
+        assert_eq!(fs::read_to_string(&path).unwrap(), "old");
+        write_file(&path, "new").unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "new");
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o640);
+
+        symlink(&path, &other).unwrap();
+        write_file(&other, "other").unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "new");
+        assert!(fs::symlink_metadata(&other).unwrap().is_file());
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 2, "an unfinished file is left");
+        assert!(write_file(folder.path(), "a folder").is_err());
+    }
+
+    #[test]
+    fn devices_are_not_replaced() {
+        write_file(Path::new("/dev/null"), "nothing").unwrap();
+        assert!(!fs::metadata("/dev/null").unwrap().is_file());
+    }
+}
