@@ -1,14 +1,12 @@
 //! Our policy together with the API server's own LimitRanger and ResourceQuota, as in most clusters.
 
-use std::time::{Duration, Instant};
-
 use headroom_e2e::cluster::{Cluster, resource};
 use headroom_e2e::control_plane::Controllers;
 use kube::api::{Api, DynamicObject, ListParams};
 use serde_json::{Value, json};
 
 use crate::chart_policies;
-use crate::guarded_namespace::{Guarded, guard_by, resources, wait_for};
+use crate::guarded_namespace::{Guarded, eventually, guard_by, resources, wait_for};
 use crate::objects::{deployment, limit_range, quota};
 
 /// A namespace guarded as documented, with the LimitRange that was there when the requests of `test_data` were
@@ -58,16 +56,13 @@ async fn a_stateful_set_gets_pods_that_the_plugins_alone_refuse() {
     assert!(annotation.contains("limits.cpu") && annotation.contains("raised"), "{annotation}");
 
     let events: Api<DynamicObject> = Api::namespaced_with(shop.client.clone(), &unguarded, &resource("v1", "Event"));
-    let deadline = Instant::now() + Duration::from_secs(60);
-    loop {
+    eventually("an event says why there is no pod", async || {
         let messages = events.list(&ListParams::default()).await.unwrap().items;
         let messages: Vec<&str> = messages.iter().filter_map(|event| event.data["message"].as_str()).collect();
-        if messages.iter().any(|message| message.contains("must be less than or equal to cpu limit")) {
-            return;
-        }
-        assert!(Instant::now() < deadline, "no event says why there is no pod: {messages:?}");
-        tokio::time::sleep(Duration::from_millis(200)).await;
-    }
+        let is_there = messages.iter().any(|message| message.contains("must be less than or equal to cpu limit"));
+        is_there.then_some(()).ok_or(format!("{messages:?}"))
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -99,16 +94,14 @@ async fn applying_a_controller_warns_about_pods_that_would_be_refused() {
     assert_eq!(stored.data["spec"]["template"]["spec"]["containers"][0]["resources"], json!({}));
     // The API server may need a moment to see the second webhook, which is for scaling.
     wait_for(&deployments, "web", "two pods are there", |web| web["status"]["replicas"] == 2).await;
-    let deadline = Instant::now() + Duration::from_secs(30);
-    for replicas in 4.. {
+    let mut replicas = 3;
+    eventually("scaling warns", async || {
+        replicas += 1;
         let said = shop.kubectl(&["scale", "deployment/web", &format!("--replicas={replicas}")]);
         assert!(said.contains("deployment.apps/web scaled"), "{said}");
         let warning =
             format!("Warning: headroom: only 2 of {replicas} replicas fit quota \"team\": limits.cpu short by");
-        if said.contains(&warning) {
-            return;
-        }
-        assert!(Instant::now() < deadline, "{said}");
-        tokio::time::sleep(Duration::from_millis(500)).await;
-    }
+        said.contains(&warning).then_some(()).ok_or(said)
+    })
+    .await;
 }

@@ -2,22 +2,18 @@
 //! module that evaluates objects before they are stored. The plugins are off, so that every refusal is ours.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-use headroom_e2e::cluster::{Cluster, LABEL, create};
+use headroom_e2e::cluster::Cluster;
 use headroom_e2e::control_plane::{Controllers, InTreePlugins};
 use headroom_e2e::policy_server::Deployment;
 use headroom_e2e::webhook::WebhookServer;
-use kube::api::{DynamicObject, PostParams};
 use serde_json::{Value, json};
 
 use crate::chart_policies;
-use crate::guarded_namespace::{Guarded, guard_by, wait_for};
+use crate::guarded_namespace::{Guarded, guard_by, inject_sidecars, wait_for};
 use crate::objects::{limit_range, pod, quota};
 
-/// The annotation that asks [`inject`] for a sidecar; its value is the sidecar's resources as JSON.
+/// The annotation that asks [`inject_behind`] for a sidecar; its value is the sidecar's resources as JSON.
 const SIDECAR: &str = "test.headroom.dev/sidecar";
 
 /// A namespace guarded by these policies, whose quota `team` has a status.
@@ -30,45 +26,13 @@ async fn shop(policies: BTreeMap<String, Deployment>, hard: Value) -> Guarded {
 }
 
 /// Another team's webhook: it injects a sidecar into every pod that requests one.
-fn inject(_: &str, request: &Value) -> Value {
-    let wanted = request["object"]["metadata"]["annotations"][SIDECAR].as_str();
-    let Some(resources) = wanted.and_then(|text| serde_json::from_str::<Value>(text).ok()) else {
-        return json!({"allowed": true});
-    };
-    let sidecar = json!({"name": "sidecar", "image": "registry.example.com/mesh/proxy:1", "resources": resources});
-    let patch = json!([{"op": "add", "path": "/spec/containers/-", "value": sidecar}]);
-    json!({"allowed": true, "patchType": "JSONPatch", "patch": STANDARD.encode(patch.to_string())})
-}
-
-/// Makes the API server call [`inject`] after our mutating policy: it calls webhooks in the order of their names.
 async fn inject_behind(shop: &Guarded) -> WebhookServer {
-    let webhook = WebhookServer::start(inject).await.unwrap();
-    let configuration = json!({
-        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration",
-        "metadata": {"name": format!("sidecars-{}", shop.namespace), "labels": {LABEL: shop.namespace}},
-        "webhooks": [{
-            "name": "sidecars.test.headroom.dev",
-            "clientConfig": webhook.client_config("/inject"),
-            "admissionReviewVersions": ["v1"],
-            "sideEffects": "None",
-            "namespaceSelector": {"matchLabels": {LABEL: shop.namespace}},
-            "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}],
-        }],
-    });
-    create(&shop.client, configuration).await.unwrap();
-    // The API server needs a moment to see a webhook.
     let smallest = json!({"requests": {"cpu": "1m"}, "limits": {"cpu": "1m"}});
-    let probe: DynamicObject = serde_json::from_value(with_sidecar(&shop.namespace, "probe", smallest)).unwrap();
-    let dry_run = PostParams { dry_run: true, ..PostParams::default() };
-    let deadline = Instant::now() + Duration::from_secs(30);
-    loop {
-        let created = shop.all("v1", "Pod").create(&dry_run, &probe).await.unwrap();
-        if created.data["spec"]["containers"][1]["name"] == "sidecar" {
-            return webhook;
-        }
-        assert!(Instant::now() < deadline, "the API server does not call the sidecar webhook");
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
+    inject_sidecars(shop, with_sidecar(&shop.namespace, "probe", smallest), |pod| {
+        let resources: Value = serde_json::from_str(pod["metadata"]["annotations"][SIDECAR].as_str()?).ok()?;
+        Some(json!({"name": "sidecar", "image": "registry.example.com/mesh/proxy:1", "resources": resources}))
+    })
+    .await
 }
 
 /// A pod whose own container requests a tenth of a core, and that gets a sidecar with these resources.

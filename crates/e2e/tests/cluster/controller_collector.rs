@@ -6,7 +6,7 @@ use std::fmt::Write;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use headroom_collector::collect_loop::{Feed, RoundError, Rounds};
 use headroom_collector::metrics::Metrics;
@@ -20,10 +20,9 @@ use headroom_core::amount::Quantity;
 use headroom_core::cluster::usage::{Repository, Root, TagKey, Window};
 use headroom_core::image::ImageName;
 use headroom_core::timestamp::Timestamp;
-use headroom_e2e::cluster::{Cluster, LABEL, create, resource};
+use headroom_e2e::cluster::{Cluster, create, resource};
 use headroom_e2e::control_plane::{Controllers, InTreePlugins};
 use headroom_e2e::policy_server::Deployment;
-use headroom_e2e::webhook::WebhookServer;
 use headroom_kube::api_client::ApiClient;
 use headroom_kube::lease::Timing;
 use headroom_report::progress::Progress;
@@ -34,7 +33,7 @@ use kube::api::{Api, DynamicObject};
 use serde_json::{Value, json};
 
 use crate::chart;
-use crate::guarded_namespace::{Guarded, ID, guard, resources};
+use crate::guarded_namespace::{ID, eventually, guard, inject_sidecars, resources};
 use crate::objects::{limit_range, pod};
 
 const COLLECTOR: &str = "system:serviceaccount:headroom:headroom-collector";
@@ -127,37 +126,6 @@ async fn collect(client: Client, folder: &Path, csv: &str) -> Result<(), RoundEr
     rounds.once().await
 }
 
-/// Adds a container to every pod of a namespace.
-async fn inject_sidecars(shop: &Guarded) -> WebhookServer {
-    let webhook = WebhookServer::start(|_: &str, request: &Value| {
-        let containers = request["object"]["spec"]["containers"].as_array().unwrap();
-        if containers.iter().any(|container| container["name"] == "proxy") {
-            return json!({"allowed": true});
-        }
-        let proxy = json!({"name": "proxy", "image": "registry.example.com/mesh/proxy:1"});
-        let patch = json!([{"op": "add", "path": "/spec/containers/-", "value": proxy}]);
-        let patch = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, patch.to_string());
-        json!({"allowed": true, "patchType": "JSONPatch", "patch": patch})
-    })
-    .await
-    .unwrap();
-    let configuration = json!({
-        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration",
-        // Webhooks are called in the order of these names, so this one is called after ours.
-        "metadata": {"name": format!("sidecars-{}", shop.namespace)},
-        "webhooks": [{
-            "name": "sidecars.example.com",
-            "clientConfig": webhook.client_config("/inject"),
-            "admissionReviewVersions": ["v1"],
-            "sideEffects": "None",
-            "namespaceSelector": {"matchLabels": {LABEL: shop.namespace}},
-            "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}],
-        }],
-    });
-    shop.create(configuration).await.unwrap();
-    webhook
-}
-
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "starts a control plane: make e2e-cluster"]
 async fn pods_get_estimates_from_collected_usage_and_reinvocation_changes_nothing() {
@@ -178,15 +146,11 @@ async fn pods_get_estimates_from_collected_usage_and_reinvocation_changes_nothin
         object["metadata"]["name"] == "headroom-collector" && not_running
     };
     assert_eq!(apply(&cluster, &[], is_of_collector), 7);
-    let deadline = Instant::now() + Duration::from_secs(30);
-    loop {
+    eventually("the role is effective", async || {
         let error = collect(collector.clone(), folder.path(), &csv).await.unwrap_err().to_string();
-        if error.contains("the cluster does not know the kind UsageProfile") {
-            break;
-        }
-        assert!(Instant::now() < deadline, "{error}");
-        tokio::time::sleep(Duration::from_millis(200)).await;
-    }
+        error.contains("the cluster does not know the kind UsageProfile").then_some(()).ok_or(error)
+    })
+    .await;
     install_definition(&cluster).await;
 
     // Its role allows it to follow labels of namespaces.
@@ -237,17 +201,10 @@ async fn pods_get_estimates_from_collected_usage_and_reinvocation_changes_nothin
     assert_eq!(resources(&own)["requests"], json!({"cpu": "10m", "memory": "1Mi"}));
 
     // A later webhook changes the pod, so that LimitRanger and our policy are called again.
+    let proxy = |_: &Value| Some(json!({"name": "proxy", "image": "registry.example.com/mesh/proxy:1"}));
+    let _sidecars = inject_sidecars(&shop, pod(namespace, "twice", json!({})), proxy).await;
     let asked = shop.server.times_asked(ID, namespace);
-    let _sidecars = inject_sidecars(&shop).await;
-    let deadline = Instant::now() + Duration::from_secs(30);
-    let twice = loop {
-        let pod = shop.create(pod(namespace, &format!("twice-{}", now()), json!({}))).await.unwrap();
-        if pod.data["spec"]["containers"].as_array().unwrap().len() == 2 {
-            break pod;
-        }
-        assert!(Instant::now() < deadline, "no sidecar was injected");
-        tokio::time::sleep(Duration::from_secs(1)).await;
-    };
+    let twice = shop.create(pod(namespace, "twice", json!({}))).await.unwrap();
     assert!(shop.server.times_asked(ID, namespace) >= asked + 2, "the policy was not called again");
     assert_eq!(resources(&twice), resources(&known));
     let sidecar = &twice.data["spec"]["containers"][1]["resources"];

@@ -4,11 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use headroom_e2e::cluster::{Cluster, create, resource};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use headroom_e2e::cluster::{Cluster, LABEL, create, resource};
 use headroom_e2e::policy_server::{Deployment, Policy, PolicyServer, USER, grant};
+use headroom_e2e::webhook::WebhookServer;
 use kube::Client;
-use kube::api::{Api, DynamicObject};
-use serde_json::Value;
+use kube::api::{Api, DynamicObject, PostParams};
+use serde_json::{Value, json};
 
 /// The name of the deployed policy.
 pub const ID: &str = "headroom";
@@ -86,14 +89,62 @@ pub async fn wait_for(
     claim: &str,
     answer: impl Fn(&Value) -> bool,
 ) -> DynamicObject {
+    eventually(claim, async || {
+        let object = api.get_opt(name).await.unwrap();
+        let found = object.as_ref().map_or("nothing".to_owned(), |object| object.data.to_string());
+        object.filter(|object| answer(&object.data)).ok_or(found)
+    })
+    .await
+}
+
+/// Polls until an attempt succeeds; fails with the reason of the last one.
+pub async fn eventually<T>(claim: &str, mut attempt: impl AsyncFnMut() -> Result<T, String>) -> T {
     let deadline = Instant::now() + Duration::from_secs(60);
     loop {
-        let object = api.get_opt(name).await.unwrap();
-        if let Some(object) = object.as_ref().filter(|object| answer(&object.data)) {
-            return object.clone();
+        match attempt().await {
+            Ok(found) => return found,
+            Err(reason) => assert!(Instant::now() < deadline, "not within a minute: {claim}: {reason}"),
         }
-        let found = object.map_or("nothing".to_owned(), |object| object.data.to_string());
-        assert!(Instant::now() < deadline, "not within a minute: {claim}: {found}");
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
+}
+
+/// Makes the API server call another team's webhook after our mutating policy, because it calls webhooks in the order of
+/// their names. It adds the container that `sidecar` makes for a pod, if the pod has none of that name, and is called when
+/// this returns: `probe` is a pod that gets a sidecar.
+pub async fn inject_sidecars(
+    shop: &Guarded,
+    probe: Value,
+    sidecar: impl Fn(&Value) -> Option<Value> + Send + Sync + 'static,
+) -> WebhookServer {
+    let review = move |_: &str, request: &Value| {
+        let pod = &request["object"];
+        let has = |name: &Value| pod["spec"]["containers"].as_array().unwrap().iter().any(|one| one["name"] == *name);
+        let Some(added) = sidecar(pod).filter(|added| !has(&added["name"])) else { return json!({"allowed": true}) };
+        let patch = json!([{"op": "add", "path": "/spec/containers/-", "value": added}]);
+        json!({"allowed": true, "patchType": "JSONPatch", "patch": STANDARD.encode(patch.to_string())})
+    };
+    let webhook = WebhookServer::start(review).await.unwrap();
+    let configuration = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration",
+        "metadata": {"name": format!("sidecars-{}", shop.namespace), "labels": {LABEL: shop.namespace}},
+        "webhooks": [{
+            "name": "sidecars.test.headroom.dev",
+            "clientConfig": webhook.client_config("/inject"),
+            "admissionReviewVersions": ["v1"],
+            "sideEffects": "None",
+            "namespaceSelector": {"matchLabels": {LABEL: shop.namespace}},
+            "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}],
+        }],
+    });
+    shop.create(configuration).await.unwrap();
+    let probe: DynamicObject = serde_json::from_value(probe).unwrap();
+    let dry_run = PostParams { dry_run: true, ..PostParams::default() };
+    eventually("the API server calls the sidecar webhook", async || {
+        let created = shop.all("v1", "Pod").create(&dry_run, &probe).await.unwrap();
+        let count = created.data["spec"]["containers"].as_array().unwrap().len();
+        (count == 2).then_some(()).ok_or(format!("{count} containers"))
+    })
+    .await;
+    webhook
 }

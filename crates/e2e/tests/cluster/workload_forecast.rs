@@ -17,6 +17,8 @@ use kube::Client;
 use kube::api::{Api, DynamicObject, ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
+use crate::guarded_namespace::wait_for;
+
 /// This many workloads are updated at the same time.
 const AT_ONCE: usize = 30;
 
@@ -159,17 +161,17 @@ async fn compare(cluster: &Cluster, client: &Client, seed: u64) -> Compared {
             level("hard") == Some(hard.to_string()) && level("used") == Some(used.to_string())
         }
     };
-    wait_until(&quotas, "team", status(used, 0)).await;
+    wait_for(&quotas, "team", "the quota is observed", status(used, 0)).await;
     create(client, update.object(&namespace, 0)).await.unwrap();
     let replicas = update.replicas[0];
     let runs = move |object: &Value| {
         // A Deployment also says how many are of its template; a StatefulSet only while it rolls.
         object["status"]["readyReplicas"] == replicas && object["status"]["replicas"] == replicas
     };
-    wait_until(&workloads, "web", runs).await;
+    wait_for(&workloads, "web", "the pods run", runs).await;
     let hard = used.saturating_add_signed(update.room);
     quotas.patch("team", &PatchParams::default(), &Patch::Merge(&quota(hard))).await.unwrap();
-    wait_until(&quotas, "team", status(hard, used)).await;
+    wait_for(&quotas, "team", "the pods are counted", status(hard, used)).await;
 
     let old = workloads.get("web").await.unwrap();
     let patch = Patch::Merge(update.object(&namespace, 1));
@@ -237,17 +239,5 @@ async fn ends(workloads: &Api<DynamicObject>, update: &Update) -> bool {
             return false;
         }
         tokio::time::sleep(Duration::from_millis(200)).await;
-    }
-}
-
-async fn wait_until(api: &Api<DynamicObject>, name: &str, is_done: impl Fn(&Value) -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(60);
-    loop {
-        let object = api.get(name).await.unwrap();
-        if is_done(&object.data) {
-            return;
-        }
-        assert!(Instant::now() < deadline, "not within a minute: {}", object.data);
-        tokio::time::sleep(Duration::from_millis(100)).await;
     }
 }

@@ -1,12 +1,12 @@
 //! `--patch`: dry run, refusal as a whole, execution on request, and rollback.
 
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 use kube::api::DynamicObject;
 use serde_json::{Value, json};
 
 use crate::command_recommend::scene::{MONITORING, STORE, Scene, pods};
+use crate::guarded_namespace::eventually;
 
 const DAN: &str = "dan";
 const ROLLBACK: &str = "headroom-rollback.sh";
@@ -74,11 +74,12 @@ async fn a_patch_is_tried_then_applied_and_can_be_rolled_back() {
     // The same usage is a larger share of the new request.
     let target = target_of(&scene).await;
     assert!(target > 70, "{target}");
-    let deadline = Instant::now() + Duration::from_secs(60);
-    while !pods(&scene.shop, 1).await.iter().any(|pod| pod.data["spec"]["containers"][0]["resources"] == *resources) {
-        assert!(Instant::now() < deadline, "no pod has {resources}");
-        tokio::time::sleep(Duration::from_millis(200)).await;
-    }
+    eventually("a pod has the new requests", async || {
+        let found = pods(&scene.shop, 1).await;
+        let is_there = found.iter().any(|pod| pod.data["spec"]["containers"][0]["resources"] == *resources);
+        is_there.then_some(()).ok_or(resources.to_string())
+    })
+    .await;
     // Only these two objects were written, each after a dry run; the target was raised after the request was lowered.
     let asked = scene.asked_by(DAN);
     let written: Vec<_> = asked.iter().filter(|asked| !matches!(asked.verb.as_str(), "get" | "list")).collect();

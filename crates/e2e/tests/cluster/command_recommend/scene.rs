@@ -14,7 +14,7 @@ use kube::api::{Api, DynamicObject, ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::guarded_namespace::{Guarded, guard};
+use crate::guarded_namespace::{Guarded, eventually, guard};
 use crate::objects::deployment;
 
 use headroom_fixtures::servers::{PrometheusServer, Server};
@@ -176,15 +176,11 @@ fn said(command: &mut Command) -> Said {
 
 /// Waits until the shop has `count` pods, and returns them.
 pub async fn pods(shop: &Guarded, count: usize) -> Vec<DynamicObject> {
-    let deadline = Instant::now() + Duration::from_secs(60);
-    loop {
+    eventually("pods are created", async || {
         let pods = shop.all("v1", "Pod").list(&ListParams::default()).await.unwrap().items;
-        if pods.len() >= count {
-            return pods;
-        }
-        assert!(Instant::now() < deadline, "{} of {count} pods", pods.len());
-        tokio::time::sleep(Duration::from_millis(200)).await;
-    }
+        if pods.len() >= count { Ok(pods) } else { Err(format!("{} of {count}", pods.len())) }
+    })
+    .await
 }
 
 /// Two days of metrics of cAdvisor and kube-state-metrics for pods with equal usage, as OpenMetrics text.

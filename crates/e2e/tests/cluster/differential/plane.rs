@@ -1,7 +1,5 @@
 //! One of the API servers, and the requests of cases to it.
 
-use std::time::{Duration, Instant};
-
 use futures::{StreamExt, stream};
 use headroom_e2e::cluster::{create, resource};
 use http_body_util::BodyExt;
@@ -12,6 +10,7 @@ use serde_json::{Value, json};
 
 use super::case::{Case, GOLD, RUNTIME_CLASS};
 use super::outcome::{Answer, Outcome, values};
+use crate::guarded_namespace::eventually;
 use crate::objects::{limit_range, pod, quota};
 
 /// Concurrent requests to one API server.
@@ -195,16 +194,14 @@ impl Latest {
         plane.api(&range, Self::RANGES).patch("limits", &PatchParams::default(), &max).await?;
         let quota = quota(Self::QUOTAS, json!({"pods": "0"}));
         plane.set_status(Self::QUOTAS, &quota, &json!({"used": {"pods": "7"}})).await?;
-        let deadline = Instant::now() + Duration::from_secs(60);
-        loop {
+        eventually("the plugins' cache follows", async || {
             let limited = plane.probe(Self::RANGES, json!({"limits": {"cpu": "3"}})).await;
             let exceeded = plane.probe(Self::QUOTAS, json!({})).await;
-            if limited.contains("maximum cpu usage per Container is 2") && exceeded.contains("used: pods=7") {
-                return Ok(());
-            }
-            assert!(Instant::now() < deadline, "the plugins' cache does not follow: {limited}; {exceeded}");
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
+            let follows = limited.contains("maximum cpu usage per Container is 2") && exceeded.contains("used: pods=7");
+            follows.then_some(()).ok_or(format!("{limited}; {exceeded}"))
+        })
+        .await;
+        Ok(())
     }
 }
 
