@@ -146,8 +146,8 @@ impl MetricsApi {
     /// Lists the objects of a collection. False if that is forbidden.
     async fn list<T: DeserializeOwned>(&self, path: &ApiPath, mut each: impl FnMut(T)) -> Result<bool, SourceError> {
         let mut unreadable = None;
-        let options = ListOptions { page_size: PAGE_SIZE, ..ListOptions::default() };
-        let listed = self.api.for_each(path, options, |object| match serde_json::from_value(object) {
+        let options = ListOptions { page_size: PAGE_SIZE, ..ListOptions::WHOLE };
+        let listed = self.api.for_each(path, options, |object| match serde_json::from_str(object.text()) {
             Ok(object) => each(object),
             Err(error) => unreadable = Some(error),
         });
@@ -258,7 +258,7 @@ impl Source for MetricsApi {
     async fn namespaces(&self, _window: Window) -> Result<Vec<String>, SourceError> {
         let path = ApiPath::new("/api/v1/namespaces");
         let name = |namespace: Node<'_>| Some(namespace.at(&["metadata", "name"]).ok()??.str().ok()?.into_owned());
-        Ok(self.api.list_metadata_as(&path, name).await?.1)
+        Ok(self.api.list(&path, ListOptions::METADATA, name).await?.1)
     }
 
     async fn read(&self, namespace: &str, window: Window, sink: Sink<'_>) -> Result<(), SourceError> {
