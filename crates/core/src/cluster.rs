@@ -5,6 +5,7 @@
 pub mod devices;
 pub mod problem;
 
+pub mod label_selector;
 pub mod limit_range;
 pub mod resource_quota;
 pub mod tenant_quota;

@@ -14,6 +14,7 @@ mod rule;
 use std::borrow::Cow;
 use std::fmt;
 
+use crate::cluster::label_selector::LabelSelector;
 use crate::glob;
 use crate::json::{Malformed, Node};
 use crate::truncate::on_one_line;
@@ -25,7 +26,6 @@ pub use estimates::{
 pub use quotas::{Freshness, LimitedResource, QuotaSettings};
 pub use reader::Reader;
 pub use rule::Rule;
-pub use selector::{LabelSelector, selects_namespace};
 
 /// All settings.
 #[derive(Debug, Clone, Default)]
@@ -258,7 +258,7 @@ impl<'d> Exempt<'d> {
 impl<'d> Reader<'_, 'd> {
     fn label_selector(&mut self, name: &'static str) -> Option<LabelSelector<'d>> {
         let mut section = self.section(name)?;
-        let selector = LabelSelector::read(&mut section);
+        let selector = selector::read(&mut section);
         section.finish();
         Some(selector)
     }

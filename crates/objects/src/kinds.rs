@@ -6,7 +6,7 @@
 pub mod lifecycle;
 
 use headroom_core::cluster::usage::profile_layout::GROUP;
-use headroom_tenant_quota::label_selector::Labels;
+use headroom_core::cluster::label_selector::Labels;
 use serde_json::Value;
 
 /// A kind of object.

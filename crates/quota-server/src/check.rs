@@ -60,7 +60,7 @@ pub async fn check(api: &ApiClient, namespace: &str, exempt: &[String]) -> Resul
     for quota in &quotas {
         report
             .problems
-            .extend(quota.problems().iter().map(|problem| format!("tenant quota {}: {problem}", quota.name)));
+            .extend(quota.problems().iter().map(|problem| format!("tenant quota {}: {problem}", quota.name())));
     }
     let (trees, parents) = trees(&quotas);
     report.problems.extend(parents.iter().map(|(name, problem)| format!("tenant quota {name}: {problem}")));

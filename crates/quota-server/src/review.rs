@@ -12,7 +12,7 @@ use headroom_objects::kinds::labels_of;
 use headroom_tenant_quota::ledger::{OpenLedger, Refusal};
 use headroom_tenant_quota::reservation_request::{self, RequestError, ReservationRequest};
 use headroom_tenant_quota::state::Key;
-use headroom_tenant_quota::tenant_quota::TenantQuota;
+use headroom_core::cluster::tenant_quota::TenantQuota;
 use headroom_tenant_quota::tree::{ParentProblem, trees};
 use headroom_tenant_quota::{Plan, Verdict, message};
 use serde_json::{Value, json};
@@ -99,13 +99,13 @@ pub async fn answer(replica: &Arc<Replica>, body: &[u8]) -> Result<Value, String
 fn quota(replica: &Replica, request: &Request<'_>) -> Reply {
     let Some(object) = request.object else { return Reply::Allowed };
     let quota = match TenantQuota::read(object.node) {
-        Ok(quota) => quota,
+        Ok(quota) => quota.into_owned(),
         Err(malformed) => return Reply::Invalid(malformed.to_string()),
     };
     let mut problems: Vec<String> = quota.problems().iter().map(ToString::to_string).collect();
     let mut quotas = replica.tenants.quotas();
     let outside = quotas_outside_of_full_trees(&quotas);
-    quotas.retain(|other| other.name != quota.name);
+    quotas.retain(|other| other.name() != quota.name());
     quotas.push(Arc::new(quota));
     // Whatever the newest quota is, the write that makes a tree too large is the one to be refused.
     let pushed_out = quotas_outside_of_full_trees(&quotas).into_iter().find(|(name, _)| !outside.contains_key(name));
@@ -114,7 +114,7 @@ fn quota(replica: &Replica, request: &Request<'_>) -> Reply {
 }
 
 /// The quotas that are enforced without their parents because a tree is too large, and why.
-fn quotas_outside_of_full_trees(quotas: &[Arc<TenantQuota>]) -> BTreeMap<String, ParentProblem> {
+fn quotas_outside_of_full_trees(quotas: &[Arc<TenantQuota<'static>>]) -> BTreeMap<String, ParentProblem> {
     let limits = trees(quotas).1.into_iter().filter(|(_, problem)| matches!(problem, ParentProblem::Limit(_)));
     limits.map(|(name, problem)| (name.to_owned(), problem)).collect()
 }

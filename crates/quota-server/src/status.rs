@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use headroom_core::amount::{Quantity, ResourceList};
 use headroom_tenant_quota::Plan;
-use headroom_tenant_quota::tenant_quota::TenantQuota;
+use headroom_core::cluster::tenant_quota::TenantQuota;
 use headroom_tenant_quota::tree::{ParentProblem, trees};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
@@ -170,7 +170,7 @@ fn samples(ledgers: &[Counted]) -> Vec<(Share, Quantity)> {
     samples
 }
 
-fn amounts(replica: &Replica, quota: &TenantQuota, place: Place) -> TenantQuotaStatus {
+fn amounts(replica: &Replica, quota: &TenantQuota<'_>, place: Place) -> TenantQuotaStatus {
     let Place { ledger: Counted { view, used_and_reserved: pairs, .. }, node } = place;
     let empty = (ResourceList::default(), ResourceList::default());
     let (used, reserved) = pairs.get(node).unwrap_or(&empty);

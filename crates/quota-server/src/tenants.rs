@@ -7,9 +7,9 @@ use headroom_core::amount::Quantity;
 use headroom_core::cluster::resource_quota::ResourceQuota;
 use headroom_core::json::Document;
 use headroom_objects::kinds::{labels_of, metadata};
-use headroom_tenant_quota::label_selector::Labels;
+use headroom_core::cluster::label_selector::Labels;
 use headroom_tenant_quota::message::Consumers;
-use headroom_tenant_quota::tenant_quota::{NEVER_CHARGED, TenantQuota, read_spec};
+use headroom_core::cluster::tenant_quota::{NEVER_CHARGED, TenantQuota};
 use serde_json::Value;
 use tokio::sync::watch;
 
@@ -26,7 +26,7 @@ pub struct Tenants {
 
 #[derive(Debug, Default)]
 struct Inner {
-    quotas: BTreeMap<String, Known<TenantQuota>>,
+    quotas: BTreeMap<String, Known<TenantQuota<'static>>>,
     namespaces: BTreeMap<String, Labels>,
     /// By namespace and name; empty if the ledger does not enforce ResourceQuotas.
     resource_quotas: BTreeMap<String, BTreeMap<String, Known<ResourceQuota<'static>>>>,
@@ -99,16 +99,16 @@ impl Tenants {
     }
 
     /// All TenantQuotas, by name.
-    pub fn known_quotas(&self) -> BTreeMap<String, Known<TenantQuota>> {
+    pub fn known_quotas(&self) -> BTreeMap<String, Known<TenantQuota<'static>>> {
         self.inner().quotas.clone()
     }
 
-    pub fn known_quota(&self, name: &str) -> Option<Known<TenantQuota>> {
+    pub fn known_quota(&self, name: &str) -> Option<Known<TenantQuota<'static>>> {
         self.inner().quotas.get(name).cloned()
     }
 
     /// The TenantQuotas that can be read, in the order of their names.
-    pub fn quotas(&self) -> Vec<Arc<TenantQuota>> {
+    pub fn quotas(&self) -> Vec<Arc<TenantQuota<'static>>> {
         self.inner().quotas.values().filter_map(|known| known.quota.as_ref().ok().cloned()).collect()
     }
 
@@ -252,18 +252,17 @@ impl Tenants {
 }
 
 /// Reads a TenantQuota. An error is a message.
-pub fn read_quota(object: &Value) -> Result<TenantQuota, String> {
+pub fn read_quota(object: &Value) -> Result<TenantQuota<'static>, String> {
     let text = object.to_string();
     let document = Document::read(&text).map_err(|error| error.to_string())?;
-    TenantQuota::read(document.root()).map_err(|malformed| malformed.to_string())
+    TenantQuota::read(document.root()).map(TenantQuota::into_owned).map_err(|malformed| malformed.to_string())
 }
 
 fn read_resource_quota(object: &Value) -> Result<ResourceQuota<'static>, String> {
     let text = object.to_string();
     let document = Document::read(&text).map_err(|error| error.to_string())?;
-    let spec = document.root().get("spec").ok().flatten().ok_or("there is no spec")?;
-    let quota = read_spec(spec).map_err(|malformed| malformed.to_string())?;
-    Ok(ResourceQuota { name: name_of(object).to_owned().into(), ..quota })
+    let quota = ResourceQuota::read(document.root()).map_err(|malformed| malformed.to_string())?;
+    Ok(quota.into_owned())
 }
 
 #[cfg(test)]

@@ -7,9 +7,9 @@ use std::time::Duration;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use headroom_core::cluster::resource_quota::ResourceQuota;
-use headroom_tenant_quota::label_selector::Requirement;
+use headroom_core::cluster::label_selector::Requirement;
 use headroom_tenant_quota::plan::{Node, Plan, is_charged_on_update};
-use headroom_tenant_quota::tenant_quota::TenantQuota;
+use headroom_core::cluster::tenant_quota::TenantQuota;
 use headroom_tenant_quota::tree::trees;
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -184,23 +184,23 @@ struct Asked<'a> {
 
 impl<'a> Asked<'a> {
     fn of(
-        quotas: &'a [Arc<TenantQuota>],
+        quotas: &'a [Arc<TenantQuota<'static>>],
         plain: &'a BTreeMap<String, Vec<Arc<ResourceQuota<'static>>>>,
         tenants: &'a Tenants,
         matches: bool,
     ) -> Self {
         let mut asked =
             Self { tenants, selectors: BTreeMap::new(), names: BTreeSet::new(), rules: Value::Null, matches };
-        let expression = |Requirement { key, operator, values }: &Requirement| json!({"key": key, "operator": operator.to_string(), "values": values});
+        let expression = |Requirement { key, operator, values }: &Requirement<'_>| json!({"key": key, "operator": operator.to_string(), "values": values});
         let mut nodes = Vec::new();
         for tree in trees(quotas).0 {
             for (at, (quota, _)) in tree.quotas.iter().enumerate() {
                 if !tree.refuses(at) {
                     continue;
                 }
-                asked.names.extend(quota.names.iter().map(String::as_str).filter(|name| !tenants.is_exempt(name)));
+                asked.names.extend(quota.names.iter().map(AsRef::as_ref).filter(|name: &&str| !tenants.is_exempt(name)));
                 if let Some(selector) = &quota.selector {
-                    let mut expressions: Vec<Value> = selector.requirements().iter().map(expression).collect();
+                    let mut expressions: Vec<Value> = selector.requirements.iter().map(expression).collect();
                     expressions.push(asked.not_exempt());
                     let selector = json!({"matchExpressions": expressions});
                     asked.selectors.insert(selector.to_string(), selector);

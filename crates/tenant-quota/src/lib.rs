@@ -15,8 +15,6 @@
 pub mod encoding;
 
 pub mod devices;
-pub mod label_selector;
-pub mod tenant_quota;
 pub mod tree;
 
 pub mod footprint;

@@ -13,7 +13,8 @@ use headroom_core::quota::{Breach, Fault, Kind, Measure};
 
 use crate::devices::{self, DEVICE_CLASSES};
 use crate::encoding::{self, Unreadable};
-use crate::label_selector::Labels;
+use headroom_core::cluster::label_selector::Labels;
+use headroom_core::cluster::tenant_quota::TenantQuota;
 use crate::tree::Tree;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -74,15 +75,15 @@ impl Plan {
     /// The plan of a tree of quotas, given the labels of all namespaces except exempt ones.
     pub fn of_tree(tree: &Tree<'_>, namespaces: &[(String, Labels)]) -> Self {
         let nodes = tree.quotas.iter().map(|(quota, parent)| Node {
-            quota: quota.name.clone(),
+            quota: quota.name().to_owned(),
             generation: quota.generation,
             parent: *parent,
             hard: hard(&quota.quota),
-            requirements: quota.quota.requirements().map(|requirement| requirement.into_owned()).collect(),
+            requirements: quota.quota.requirements().map(|requirement| requirement.into_owned().into_owned()).collect(),
             is_suspended: quota.is_suspended,
         });
         let covering = |(name, labels): &(String, Labels)| {
-            let covers = |quota: &crate::tenant_quota::TenantQuota| quota.covers(name, labels);
+            let covers = |quota: &TenantQuota<'_>| quota.covers(name, labels);
             let direct: Vec<usize> =
                 tree.quotas.iter().enumerate().filter(|(_, (quota, _))| covers(quota)).map(|(at, _)| at).collect();
             (!direct.is_empty()).then(|| (name.clone(), direct))
@@ -111,7 +112,7 @@ impl Plan {
         let nodes = quotas.iter().map(Borrow::borrow).map(|quota| Node {
             quota: quota.name.to_string(),
             hard: hard(quota),
-            requirements: quota.requirements().map(|requirement| requirement.into_owned().detached()).collect(),
+            requirements: quota.requirements().map(|requirement| requirement.into_owned().into_owned()).collect(),
             ..Node::default()
         });
         let nodes: Vec<Node> = nodes.collect();
@@ -265,11 +266,10 @@ pub fn is_charged_on_update(kind: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tenant_quota::TenantQuota;
     use crate::tree::trees;
     use headroom_core::json::Document;
 
-    fn quotas() -> Vec<TenantQuota> {
+    fn quotas() -> Vec<TenantQuota<'static>> {
         let texts = [
             r#"{"metadata": {"name": "acme", "generation": 4}, "spec": {"quota": {"hard": {"pods": "10", "count/jobs.batch": "2"}}}}"#,
             r#"{"metadata": {"name": "shop"}, "spec": {"parent": "acme", "namespaces": {"names": ["shop", "web"]},
@@ -278,7 +278,7 @@ mod tests {
             r#"{"metadata": {"name": "web"}, "spec": {"parent": "acme", "namespaces": {"selector": {"matchLabels": {"web": ""}}},
                 "suspend": true, "quota": {"hard": {"services": "1"}}}}"#,
         ];
-        texts.iter().map(|text| TenantQuota::read(Document::read(text).unwrap().root()).unwrap()).collect()
+        texts.iter().map(|text| TenantQuota::read(Document::read(text).unwrap().root()).unwrap().into_owned()).collect()
     }
 
     #[test]

@@ -3,9 +3,8 @@
 use std::borrow::Borrow;
 use std::fmt;
 
-use headroom_core::sort::{by_text, order};
-
-use crate::tenant_quota::TenantQuota;
+use headroom_core::cluster::tenant_quota::{TenantQuota, with_ancestors};
+use headroom_core::sort::by_text;
 
 /// The maximum number of levels of a tree: every request is charged at each level.
 pub const MAX_LEVELS: usize = 8;
@@ -13,19 +12,11 @@ pub const MAX_LEVELS: usize = 8;
 pub const MAX_QUOTAS: usize = 64;
 
 /// A tree of quotas.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Tree<'q> {
     /// The root first, children after their parents. With the index of the parent.
-    pub quotas: Vec<(&'q TenantQuota, Option<usize>)>,
+    pub quotas: Vec<(&'q TenantQuota<'static>, Option<usize>)>,
 }
-
-impl PartialEq for TenantQuota {
-    fn eq(&self, other: &Self) -> bool {
-        self.name == other.name && self.generation == other.generation
-    }
-}
-
-impl Eq for TenantQuota {}
 
 impl Tree<'_> {
     /// Returns true if the quota or an ancestor may refuse requests in the quota's namespaces.
@@ -61,22 +52,22 @@ impl fmt::Display for ParentProblem {
 /// enforced without it. A quota with problems of its own is not enforced, and its children are enforced without it.
 ///
 /// In a tree that is too large, the newest quotas stay out, so that nobody takes others out by creating one.
-pub fn trees<'q>(quotas: &'q [impl Borrow<TenantQuota>]) -> (Vec<Tree<'q>>, Vec<(&'q str, ParentProblem)>) {
-    let mut valid: Vec<&TenantQuota> =
+pub fn trees<'q>(quotas: &'q [impl Borrow<TenantQuota<'static>>]) -> (Vec<Tree<'q>>, Vec<(&'q str, ParentProblem)>) {
+    let mut valid: Vec<&TenantQuota<'static>> =
         quotas.iter().map(Borrow::borrow).filter(|quota| quota.problems().is_empty()).collect();
-    by_text(&mut valid, |quota| &quota.name);
+    by_text(&mut valid, |quota| quota.name());
     let mut problems = Vec::new();
     let mut parents: Vec<Option<usize>> = Vec::new();
-    for quota in &valid {
-        parents.push(parent_of(quota, &valid).unwrap_or_else(|problem| {
-            problems.push((quota.name.as_str(), ParentProblem::Unusable(problem)));
+    for (place, quota) in valid.iter().enumerate() {
+        parents.push(parent_of(place, &valid).unwrap_or_else(|problem| {
+            problems.push((quota.name(), ParentProblem::Unusable(problem)));
             None
         }));
     }
     while let Some((at, problem)) = excess(&valid, &parents) {
         if let (Some(quota), Some(parent)) = (valid.get(at), parents.get_mut(at)) {
             *parent = None;
-            problems.push((&quota.name, ParentProblem::Limit(problem)));
+            problems.push((quota.name(), ParentProblem::Limit(problem)));
         }
     }
     by_text(&mut problems, |(name, _)| name);
@@ -101,9 +92,9 @@ pub fn trees<'q>(quotas: &'q [impl Borrow<TenantQuota>]) -> (Vec<Tree<'q>>, Vec<
 
 /// The place of a quota that must do without its parent because their tree is too large, and why. `parents` has for each of the
 /// quotas the place of its parent.
-fn excess(quotas: &[&TenantQuota], parents: &[Option<usize>]) -> Option<(usize, String)> {
+fn excess(quotas: &[&TenantQuota<'static>], parents: &[Option<usize>]) -> Option<(usize, String)> {
     let parent = |at: usize| parents.get(at).copied().flatten();
-    let age = |at: &usize| quotas.get(*at).map(|quota| (quota.created.as_str(), quota.name.as_str()));
+    let age = |at: &usize| quotas.get(*at).map(|quota| (&*quota.created, quota.name()));
     // By the place of the root.
     let mut members: Vec<Vec<usize>> = vec![Vec::new(); quotas.len()];
     for at in 0..quotas.len() {
@@ -112,7 +103,7 @@ fn excess(quotas: &[&TenantQuota], parents: &[Option<usize>]) -> Option<(usize, 
             let newest = path.iter().copied().max_by_key(age)?;
             // The root has no parent to do without, so its child does.
             let out = Some(newest).filter(|at| parent(*at).is_some()).or_else(|| path.iter().copied().nth_back(1))?;
-            let above = &quotas.get(parent(out)?)?.name;
+            let above = quotas.get(parent(out)?)?.name();
             return Some((
                 out,
                 format!("a tree has at most {MAX_LEVELS} levels, and below {above} it would have more"),
@@ -124,23 +115,26 @@ fn excess(quotas: &[&TenantQuota], parents: &[Option<usize>]) -> Option<(usize, 
     }
     let (root, members) = members.iter().enumerate().find(|(_, members)| members.len() > MAX_QUOTAS)?;
     let newest = members.iter().copied().filter(|at| *at != root).max_by_key(age)?;
-    Some((newest, format!("the tree of {} already has {MAX_QUOTAS} quotas", quotas.get(root)?.name)))
+    Some((newest, format!("the tree of {} already has {MAX_QUOTAS} quotas", quotas.get(root)?.name())))
 }
 
 /// The place of the parent in `valid`, which is in the order of names, or why it cannot be used.
-fn parent_of(quota: &TenantQuota, valid: &[&TenantQuota]) -> Result<Option<usize>, String> {
-    let find = |name: &str| valid.binary_search_by(|quota| order(&quota.name, name)).ok();
-    let Some(name) = quota.parent.as_deref() else { return Ok(None) };
-    let parent = find(name).ok_or_else(|| format!("parent {name} does not exist or is not valid"))?;
-    let mut path = vec![quota.name.as_str()];
-    let mut above = Some(parent);
+fn parent_of(place: usize, valid: &[&TenantQuota<'static>]) -> Result<Option<usize>, String> {
+    let mut ancestors = with_ancestors(valid, place).skip(1);
+    let name = |place: usize| valid.get(place).map_or("", |quota| quota.name());
+    let Some(parent) = ancestors.next() else {
+        return match valid.get(place).and_then(|quota| quota.parent.as_deref()) {
+            Some(parent) => Err(format!("parent {parent} does not exist or is not valid")),
+            None => Ok(None),
+        };
+    };
+    let mut path = vec![name(place), name(parent)];
     // A longer path is of a cycle among ancestors, which is reported for them.
-    while let Some(ancestor) = above.filter(|_| path.len() <= valid.len()).and_then(|at| valid.get(at)) {
-        path.push(&ancestor.name);
-        if ancestor.name == quota.name {
+    for ancestor in ancestors.take(valid.len()) {
+        path.push(name(ancestor));
+        if ancestor == place {
             return Err(format!("its parents form a cycle: {}", path.join(" -> ")));
         }
-        above = ancestor.parent.as_deref().and_then(find);
     }
     Ok(Some(parent))
 }
@@ -150,22 +144,24 @@ mod tests {
     use super::*;
     use headroom_core::amount::Quantity;
 
-    fn quota(name: &str, parent: Option<&str>) -> TenantQuota {
-        let mut quota = TenantQuota { name: name.to_owned(), parent: parent.map(str::to_owned), ..Default::default() };
+    fn quota(name: &str, parent: Option<&str>) -> TenantQuota<'static> {
+        let parent = parent.map(|parent| parent.to_owned().into());
+        let mut quota = TenantQuota { parent, ..Default::default() };
+        quota.quota.name = name.to_owned().into();
         quota.quota.spec_hard.set("pods".into(), Quantity::from_units(1));
         quota
     }
 
     #[track_caller]
     fn check(quotas: &[(&str, Option<&str>)], expected: &[&str], expected_problems: &[(&str, &str)]) {
-        let quotas: Vec<TenantQuota> = quotas.iter().map(|(name, parent)| quota(name, *parent)).collect();
+        let quotas: Vec<TenantQuota<'static>> = quotas.iter().map(|(name, parent)| quota(name, *parent)).collect();
         let (trees, problems) = trees(&quotas);
         let found: Vec<String> = trees
             .iter()
             .map(|tree| {
                 let quotas = tree.quotas.iter().map(|(quota, parent)| match parent {
-                    Some(parent) => format!("{}<{}", quota.name, tree.quotas[*parent].0.name),
-                    None => quota.name.clone(),
+                    Some(parent) => format!("{}<{}", quota.name(), tree.quotas[*parent].0.name()),
+                    None => quota.name().to_owned(),
                 });
                 quotas.collect::<Vec<_>>().join(" ")
             })
@@ -198,13 +194,13 @@ mod tests {
 
     #[test]
     fn the_size_of_a_tree_is_limited_and_no_quota_is_lost() {
-        let chain: Vec<TenantQuota> = (0..20)
+        let chain: Vec<TenantQuota<'static>> = (0..20)
             .map(|at| quota(&format!("q{at:02}"), (at > 0).then(|| format!("q{:02}", at - 1)).as_deref()))
             .collect();
         let (found, problems) = trees(&chain);
         assert_eq!(found.iter().map(|tree| tree.quotas.len()).collect::<Vec<_>>(), [8, 8, 4]);
         assert_eq!(problems.iter().map(|(name, _)| *name).collect::<Vec<_>>(), ["q08", "q16"]);
-        let wide: Vec<TenantQuota> =
+        let wide: Vec<TenantQuota<'static>> =
             (0..100).map(|at| quota(&format!("q{at:02}"), (at > 0).then_some("q00"))).collect();
         let (found, problems) = trees(&wide);
         assert_eq!(found.iter().map(|tree| tree.quotas.len()).sum::<usize>(), 100);
@@ -214,13 +210,13 @@ mod tests {
     #[test]
     fn nobody_takes_another_quota_out_of_its_tree_by_creating_one() {
         let dated = |name: &str, parent: Option<&str>, created: &str| TenantQuota {
-            created: created.to_owned(),
+            created: created.to_owned().into(),
             ..quota(name, parent)
         };
-        let out = |quotas: &[TenantQuota]| -> Vec<String> {
+        let out = |quotas: &[TenantQuota<'static>]| -> Vec<String> {
             trees(quotas).1.iter().map(|(name, _)| (*name).to_owned()).collect()
         };
-        let mut full: Vec<TenantQuota> =
+        let mut full: Vec<TenantQuota<'static>> =
             (0..63).map(|at| dated(&format!("z{at:02}"), Some("acme"), "2026-01-01")).collect();
         full.push(dated("acme", None, "2026-01-01"));
         assert_eq!(out(&full), [""; 0]);
@@ -229,13 +225,13 @@ mod tests {
         assert_eq!(out(&full), ["new"]);
         // A chain of eight whose last ancestor is created later.
         let parent = |at: usize| format!("q{}", at + 1);
-        let chain: Vec<TenantQuota> = (0..9)
+        let chain: Vec<TenantQuota<'static>> = (0..9)
             .map(|at| dated(&format!("q{at}"), Some(&parent(at)), if at == 8 { "2026-02-01" } else { "2026-01-01" }))
             .collect();
         assert_eq!(out(&chain), ["q7", "q8"]);
         // Of equally old ones, the last by name.
         assert_eq!(
-            out(&chain.iter().map(|one| TenantQuota { created: String::new(), ..one.clone() }).collect::<Vec<_>>()),
+            out(&chain.iter().map(|one| TenantQuota { created: Default::default(), ..one.clone() }).collect::<Vec<_>>()),
             ["q7", "q8"]
         );
     }

@@ -5,7 +5,7 @@
 mod entry;
 mod render;
 
-use headroom_tenant_quota::label_selector::LabelSelector;
+use headroom_core::cluster::label_selector::LabelSelector;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
@@ -58,7 +58,7 @@ pub struct Args {
     manifests: Manifests,
     /// Only objects with these labels, such as `app=web,tier!=cache`, as for `kubectl apply -l`
     #[arg(short = 'l', long, value_name = "SELECTOR")]
-    selector: Option<LabelSelector>,
+    selector: Option<LabelSelector<'static>>,
     /// Output format
     #[arg(short, long, value_enum, default_value_t = Format::Table)]
     output: Format,

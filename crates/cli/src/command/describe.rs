@@ -1,6 +1,6 @@
 //! `kubectl headroom describe`: reads objects and prints the reports of `crate::describe`.
 
-use headroom_tenant_quota::label_selector::LabelSelector;
+use headroom_core::cluster::label_selector::LabelSelector;
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{anyhow, bail};
@@ -113,7 +113,7 @@ struct QuotaArgs {
     name: Option<String>,
     /// Only quotas with these labels, such as `team=a,tier!=free`
     #[arg(short = 'l', long, value_name = "SELECTOR", conflicts_with = "name")]
-    selector: Option<LabelSelector>,
+    selector: Option<LabelSelector<'static>>,
     /// Number of top consumers to show for each resource
     #[arg(long, value_name = "NUMBER", default_value_t = 3)]
     top: usize,
@@ -129,7 +129,7 @@ struct TenantQuotaArgs {
     name: Option<String>,
     /// Only quotas with these labels, such as `team=a,tier!=free`
     #[arg(short = 'l', long, value_name = "SELECTOR", conflicts_with = "name")]
-    selector: Option<LabelSelector>,
+    selector: Option<LabelSelector<'static>>,
     /// Show all quotas as a tree, one per line
     #[arg(long, conflicts_with_all = ["name", "selector"])]
     tree: bool,

@@ -9,7 +9,7 @@ mod store;
 mod workloads;
 mod write;
 
-use headroom_tenant_quota::label_selector::LabelSelector;
+use headroom_core::cluster::label_selector::LabelSelector;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, anyhow, bail};
@@ -56,7 +56,7 @@ pub struct Args {
     manifests: Manifests,
     /// Only workloads with these labels, such as `app=web,tier!=cache`
     #[arg(short = 'l', long, value_name = "SELECTOR", conflicts_with = "image")]
-    selector: Option<LabelSelector>,
+    selector: Option<LabelSelector<'static>>,
     /// Only workloads of these kinds, such as `Deployment,Rollout`
     #[arg(long, value_name = "KIND", value_delimiter = ',')]
     kind: Vec<String>,

@@ -4,7 +4,7 @@
 mod groups;
 mod render;
 
-use headroom_tenant_quota::label_selector::LabelSelector;
+use headroom_core::cluster::label_selector::LabelSelector;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
@@ -48,7 +48,7 @@ pub struct Args {
     manifests: Manifests,
     /// Only workloads, pods and claims with these labels, such as `app=web,tier!=cache`
     #[arg(short = 'l', long, value_name = "SELECTOR")]
-    selector: Option<LabelSelector>,
+    selector: Option<LabelSelector<'static>>,
     /// The policy's current settings, if they differ from --settings
     #[arg(long, value_name = "FILE")]
     current_settings: Option<PathBuf>,

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use headroom_core::amount::{Quantity, ResourceList};
-use headroom_tenant_quota::tenant_quota::TenantQuota;
+use headroom_core::cluster::tenant_quota::TenantQuota;
 use serde_json::Value;
 
 use headroom_quota_server::tenants::read_quota;
@@ -17,7 +17,7 @@ const GAUGE: usize = 12;
 pub struct Quotas(BTreeMap<String, Quota>);
 
 struct Quota {
-    spec: TenantQuota,
+    spec: TenantQuota<'static>,
     object: Value,
     hard: ResourceList<'static>,
     used: ResourceList<'static>,
@@ -35,7 +35,7 @@ impl Quotas {
             let list = |field: &str| amounts(object.pointer(&format!("/status/{field}")));
             let (used, reserved) = (list("used"), list("reserved"));
             let hard = spec.quota.spec_hard.clone();
-            quotas.insert(spec.name.clone(), Quota { hard, used, reserved, spec, object });
+            quotas.insert(spec.name().to_owned(), Quota { hard, used, reserved, spec, object });
         }
         Ok(Self(quotas))
     }
@@ -99,7 +99,7 @@ impl Quotas {
     pub fn tree(&self) -> Page {
         let mut table = Table::new(&["TENANT QUOTA", "NAMESPACES", "HELD"]);
         let mut shown: BTreeSet<&str> = BTreeSet::new();
-        let is_root = |quota: &Quota| quota.spec.parent.as_ref().is_none_or(|parent| !self.0.contains_key(parent));
+        let is_root = |quota: &Quota| quota.spec.parent.as_ref().is_none_or(|parent| !self.0.contains_key(&**parent));
         for (name, quota) in &self.0 {
             if is_root(quota) {
                 self.add_branch(name, 0, &mut table, &mut shown);
@@ -146,7 +146,7 @@ impl Quotas {
                 && free < least
             {
                 let [shown, hard] = people::row(name, [&free.to_string(), &hard.to_string()]);
-                tightest = Some(format!("{}: {shown} of {hard} available", ancestor.spec.name));
+                tightest = Some(format!("{}: {shown} of {hard} available", ancestor.spec.name()));
                 least = free;
             }
             above = ancestor.spec.parent.as_deref();
@@ -156,7 +156,7 @@ impl Quotas {
 
     /// Warnings for bounds of children that exceed the quota's bound in total.
     fn overcommitted(&self, quota: &Quota) -> Vec<String> {
-        let children = || self.0.values().filter(|child| child.spec.parent.as_deref() == Some(&quota.spec.name));
+        let children = || self.0.values().filter(|child| child.spec.parent.as_deref() == Some(quota.spec.name()));
         let over = quota.hard.iter().filter_map(|(name, hard)| {
             let given = children().filter_map(|child| child.hard.get(name));
             let given = given.fold(Quantity::ZERO, |sum, hard| sum.plus(hard));

@@ -1,9 +1,8 @@
 //! The TenantQuotas that are charged for a namespace.
 
 use crate::cluster::resource_quota::ResourceQuota;
-use crate::cluster::tenant_quota::TenantQuota;
+use crate::cluster::tenant_quota::{TenantQuota, with_ancestors};
 use crate::json::{Malformed, Node};
-use crate::settings::selects_namespace;
 
 /// The quotas that cover a namespace, each followed by its ancestors.
 pub fn charged<'d>(
@@ -14,23 +13,21 @@ pub fn charged<'d>(
     let mut charged = Vec::new();
     let mut is_charged = vec![false; quotas.len()];
     for (place, quota) in quotas.iter().enumerate().filter(|(_, quota)| !quota.exempts(name)) {
-        let is_named = quota.namespaces.iter().any(|named| named == name);
-        if !is_named && !quota.selector.map_or(Ok(false), |selector| selects_namespace(selector, namespace))? {
+        // An invalid selector selects nothing.
+        let selector = quota.selector.as_ref().filter(|selector| selector.is_valid());
+        let is_selected = || selector.map_or(Ok(false), |selector| selector.matches_namespace(namespace));
+        if !quota.names_namespace(name) && !is_selected()? {
             continue;
         }
-        let mut next = Some((place, quota));
-        while let Some((place, quota)) = next {
+        for place in with_ancestors(quotas, place) {
             // If this quota is charged already, so are its ancestors. This also ends a cycle.
-            match is_charged.get_mut(place) {
-                Some(is_charged @ false) => *is_charged = true,
+            match (is_charged.get_mut(place), quotas.get(place)) {
+                (Some(is_charged @ false), Some(quota)) => {
+                    *is_charged = true;
+                    charged.push(quota.quota.clone());
+                }
                 _ => break,
             }
-            charged.push(quota.quota.clone());
-            let above = quota
-                .parent
-                .as_ref()
-                .and_then(|parent| quotas.binary_search_by(|other| other.quota.name.cmp(parent)).ok());
-            next = above.and_then(|place| Some((place, quotas.get(place)?)));
         }
     }
     Ok(charged)

@@ -43,29 +43,34 @@ pub struct ScopeRequirement<'d> {
 impl<'d> ResourceQuota<'d> {
     /// Reads a ResourceQuota object.
     pub fn read(node: Node<'d>) -> Result<Self, Malformed> {
-        Self::read_with_spec(node, node.get("spec")?)
-    }
-
-    /// Reads an object with its spec at another place.
-    pub fn read_with_spec(node: Node<'d>, spec: Option<Node<'d>>) -> Result<Self, Malformed> {
         let mut quota = Self::default();
         if let Some(metadata) = node.get("metadata")? {
             quota.name = metadata.string("name")?.unwrap_or_default();
             quota.namespace = metadata.string("namespace")?.unwrap_or_default();
         }
-        if let Some(spec) = spec {
-            quota.spec_hard = ResourceList::in_field(spec, "hard")?;
-            quota.scopes = spec.list("scopes")?.map(Node::str).collect::<Result<_, _>>()?;
-            if let Some(selector) = spec.get("scopeSelector")? {
-                let expressions = selector.list("matchExpressions")?.map(ScopeRequirement::read);
-                quota.selector = expressions.collect::<Result<_, _>>()?;
-            }
+        if let Some(spec) = node.get("spec")? {
+            quota.read_spec(spec)?;
         }
         if let Some(status) = node.get("status")? {
-            quota.hard = ResourceList::in_field(status, "hard")?;
-            quota.used = ResourceList::in_field(status, "used")?;
+            quota.read_status(status)?;
         }
         Ok(quota)
+    }
+
+    pub(super) fn read_spec(&mut self, spec: Node<'d>) -> Result<(), Malformed> {
+        self.spec_hard = ResourceList::in_field(spec, "hard")?;
+        self.scopes = spec.list("scopes")?.map(Node::str).collect::<Result<_, _>>()?;
+        if let Some(selector) = spec.get("scopeSelector")? {
+            let expressions = selector.list("matchExpressions")?.map(ScopeRequirement::read);
+            self.selector = expressions.collect::<Result<_, _>>()?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn read_status(&mut self, status: Node<'d>) -> Result<(), Malformed> {
+        self.hard = ResourceList::in_field(status, "hard")?;
+        self.used = ResourceList::in_field(status, "used")?;
+        Ok(())
     }
 
     /// Reads a list of ResourceQuotas, in name order: the order in which they are reported.
@@ -80,6 +85,21 @@ impl<'d> ResourceQuota<'d> {
         self.namespace.is_empty() || self.namespace == namespace
     }
 
+    pub fn into_owned(self) -> ResourceQuota<'static> {
+        let owned = |text: Cow<'d, str>| Cow::Owned(text.into_owned());
+        let list = |list: ResourceList<'d>| list.into_iter().map(|(name, amount)| (owned(name), amount)).collect();
+        ResourceQuota {
+            name: owned(self.name),
+            namespace: owned(self.namespace),
+            spec_hard: list(self.spec_hard),
+            hard: list(self.hard),
+            used: list(self.used),
+            scopes: self.scopes.into_iter().map(owned).collect(),
+            selector: self.selector.into_iter().map(ScopeRequirement::into_owned).collect(),
+            is_tenant: self.is_tenant,
+        }
+    }
+
     /// All requirements that an object must match: each scope with `Exists`, then the selector's expressions.
     pub fn requirements(&self) -> impl Iterator<Item = Cow<'_, ScopeRequirement<'d>>> {
         let scopes = self.scopes.iter().map(|scope| Cow::Owned(ScopeRequirement::exists(scope.clone())));
@@ -92,8 +112,7 @@ impl<'d> ScopeRequirement<'d> {
         Self { scope, operator: Cow::Borrowed("Exists"), values: Vec::new() }
     }
 
-    /// The same without borrowed text.
-    pub fn detached(self) -> ScopeRequirement<'static> {
+    pub fn into_owned(self) -> ScopeRequirement<'static> {
         let owned = |text: Cow<'d, str>| Cow::Owned(text.into_owned());
         let values = self.values.into_iter().map(owned).collect();
         ScopeRequirement { scope: owned(self.scope), operator: owned(self.operator), values }

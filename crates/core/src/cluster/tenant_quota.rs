@@ -1,51 +1,88 @@
-//! TenantQuotas: bounds over several namespaces, as `headroom-controller enforce-quotas` publishes them.
+//! TenantQuotas: quotas for several namespaces, each optionally with a parent that is charged too.
 //!
-//! The ledger enforces them, and knows more than it publishes. So here they are used only to evaluate the pods that a
-//! workload would create.
+//! `headroom-controller enforce-quotas` enforces them by ledgers, which know more than it publishes in their status. The
+//! policy uses the status only to evaluate the pods that a workload would create.
 
-use std::borrow::Cow;
+use std::borrow::{Borrow, Cow};
 
-use super::resource_quota::ResourceQuota;
+use super::label_selector::{LabelSelector, Labels};
+use super::problem::Problem;
+use super::resource_quota::{ResourceQuota, validate};
 use crate::amount::ResourceList;
 use crate::json::{Malformed, Node};
 use crate::sort;
 
 /// One TenantQuota.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct TenantQuota<'d> {
-    /// Its bounds; `used` includes what is reserved. A suspended quota has no bounds in its status.
+    /// Name and bounds: `spec.quota` has the fields of a ResourceQuota's spec. From a list also the status, where `used`
+    /// includes what is reserved; a suspended quota has no bounds in its status.
     pub quota: ResourceQuota<'d>,
-    /// The name of the parent quota, which is charged, too.
+    pub generation: u64,
+    /// `metadata.creationTimestamp`; empty if it is not stored yet.
+    pub created: Cow<'d, str>,
     pub parent: Option<Cow<'d, str>>,
-    /// The namespaces by name.
-    pub namespaces: Vec<Cow<'d, str>>,
-    /// The namespaces by their labels.
-    pub selector: Option<Node<'d>>,
-    /// Namespaces that the ledger does not charge although the quota covers them.
+    /// Namespaces by name and by label. With neither, only children are charged.
+    pub names: Vec<Cow<'d, str>>,
+    pub selector: Option<LabelSelector<'d>>,
+    /// Usage is counted, but nothing is refused.
+    pub is_suspended: bool,
+    /// Namespaces that the ledger does not charge although the quota covers them, by the status.
     pub exempt: Vec<Cow<'d, str>>,
 }
 
 /// Namespaces that no TenantQuota covers, because the cluster needs them to start.
 pub const NEVER_CHARGED: [&str; 3] = ["kube-system", "kube-node-lease", "kube-public"];
 
+/// The maximum number of namespaces by name; for more, use a selector.
+const MAX_NAMES: usize = 1000;
+/// The maximum number of bounded names; every claim and every count iterates over all of them.
+const MAX_BOUNDS: usize = 100;
+
 impl<'d> TenantQuota<'d> {
-    fn read(node: Node<'d>) -> Result<Self, Malformed> {
-        let spec = node.get("spec")?;
-        let part = |name| spec.map_or(Ok(None), |spec| spec.get(name));
-        let mut quota = ResourceQuota::read_with_spec(node, part("quota")?)?;
-        quota.is_tenant = true;
-        let mut exempt = Vec::new();
-        if let Some(status) = node.get("status")? {
-            quota.used.add_all(&ResourceList::in_field(status, "reserved")?);
-            exempt = status.list("exemptNamespaces")?.map(Node::str).collect::<Result<_, _>>()?;
+    /// Reads what the author of a quota wrote, and no status.
+    pub fn read(node: Node<'d>) -> Result<Self, Malformed> {
+        let mut read = Self::default();
+        if let Some(metadata) = node.get("metadata")? {
+            read.quota.name = metadata.string("name")?.unwrap_or_default();
+            read.created = metadata.string("creationTimestamp")?.unwrap_or_default();
+            let generation = metadata.get("generation")?.map(Node::integer).transpose()?;
+            read.generation = generation.and_then(|generation| u64::try_from(generation).ok()).unwrap_or_default();
         }
-        let parent = part("parent")?.map(Node::str).transpose()?;
-        let mut read = Self { quota, parent, namespaces: Vec::new(), selector: None, exempt };
-        if let Some(covered) = part("namespaces")? {
-            read.namespaces = covered.list("names")?.map(Node::str).collect::<Result<_, _>>()?;
-            read.selector = covered.get("selector")?;
+        read.quota.is_tenant = true;
+        let Some(spec) = node.get("spec")? else { return Ok(read) };
+        if let Some(quota) = spec.get("quota")? {
+            read.quota.read_spec(quota)?;
+        }
+        read.parent = spec.string("parent")?.filter(|parent| !parent.is_empty());
+        read.is_suspended = spec.get("suspend")?.map(Node::bool).transpose()?.unwrap_or_default();
+        if let Some(covered) = spec.get("namespaces")? {
+            read.names = covered.list("names")?.map(Node::str).collect::<Result<_, _>>()?;
+            read.selector = covered.get("selector")?.map(LabelSelector::read).transpose()?;
         }
         Ok(read)
+    }
+
+    /// Reads a quota with its status.
+    pub fn read_with_status(node: Node<'d>) -> Result<Self, Malformed> {
+        let mut read = Self::read(node)?;
+        if let Some(status) = node.get("status")? {
+            read.quota.read_status(status)?;
+            read.quota.used.add_all(&ResourceList::in_field(status, "reserved")?);
+            read.exempt = status.list("exemptNamespaces")?.map(Node::str).collect::<Result<_, _>>()?;
+        }
+        Ok(read)
+    }
+
+    /// Reads a list of TenantQuotas with their status, in name order.
+    pub fn read_list(list: Node<'d>) -> Result<Vec<Self>, Malformed> {
+        let mut quotas = list.list("items")?.map(Self::read_with_status).collect::<Result<Vec<_>, _>>()?;
+        sort::by_text(&mut quotas, |quota| &quota.quota.name);
+        Ok(quotas)
+    }
+
+    pub fn name(&self) -> &str {
+        &self.quota.name
     }
 
     /// True if the ledger never charges a namespace to this quota.
@@ -53,10 +90,110 @@ impl<'d> TenantQuota<'d> {
         NEVER_CHARGED.contains(&namespace) || self.exempt.iter().any(|exempt| exempt == namespace)
     }
 
-    /// Reads a list of TenantQuotas, in name order.
-    pub fn read_list(list: Node<'d>) -> Result<Vec<Self>, Malformed> {
-        let mut quotas = list.list("items")?.map(Self::read).collect::<Result<Vec<_>, _>>()?;
-        sort::by_text(&mut quotas, |quota| &quota.quota.name);
-        Ok(quotas)
+    pub fn names_namespace(&self, namespace: &str) -> bool {
+        self.names.iter().any(|name| name == namespace)
+    }
+
+    /// True if it covers a namespace directly, not only through its children.
+    pub fn covers(&self, namespace: &str, labels: &Labels) -> bool {
+        self.names_namespace(namespace) || self.selector.as_ref().is_some_and(|selector| selector.matches(labels))
+    }
+
+    /// All problems of this quota alone. Its parent is checked by the ledger.
+    pub fn problems(&self) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        let mut add = |field: &str, detail: String| problems.push(Problem { field: field.to_owned(), detail });
+        if self.parent.as_deref() == Some(self.name()) {
+            add("spec.parent", "must not be the quota itself".to_owned());
+        }
+        if self.names.len() > MAX_NAMES {
+            add("spec.namespaces.names", format!("has more than {MAX_NAMES} names: select namespaces by a label"));
+        }
+        if self.quota.spec_hard.is_empty() {
+            add("spec.quota.hard", "must bound at least one name".to_owned());
+        }
+        if self.quota.spec_hard.len() > MAX_BOUNDS {
+            add("spec.quota.hard", format!("bounds more than {MAX_BOUNDS} names"));
+        }
+        if let Some(selector) = &self.selector {
+            problems.extend(selector.problems("spec.namespaces.selector"));
+        }
+        problems.extend(validate::quota(&self.quota).into_iter().map(|problem| Problem {
+            // A ResourceQuota's `spec` is `spec.quota` here.
+            field: problem.field.replacen("spec.", "spec.quota.", 1),
+            detail: problem.detail,
+        }));
+        problems
+    }
+
+    pub fn into_owned(self) -> TenantQuota<'static> {
+        let owned = |text: Cow<'d, str>| Cow::Owned(text.into_owned());
+        TenantQuota {
+            quota: self.quota.into_owned(),
+            generation: self.generation,
+            created: owned(self.created),
+            parent: self.parent.map(owned),
+            names: self.names.into_iter().map(owned).collect(),
+            selector: self.selector.map(LabelSelector::into_owned),
+            is_suspended: self.is_suspended,
+            exempt: self.exempt.into_iter().map(owned).collect(),
+        }
+    }
+}
+
+/// The places of a quota and its ancestors in quotas that are in name order, upwards. Where parents form a cycle, it does
+/// not end.
+pub fn with_ancestors<'d>(quotas: &[impl Borrow<TenantQuota<'d>>], place: usize) -> impl Iterator<Item = usize> {
+    std::iter::successors(Some(place), |place| {
+        let parent = quotas.get(*place)?.borrow().parent.as_deref()?;
+        quotas.binary_search_by(|other| sort::order(other.borrow().name(), parent)).ok()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::json::Document;
+
+    fn read(text: &str) -> TenantQuota<'static> {
+        let document = Document::read(text).unwrap();
+        TenantQuota::read(document.root()).unwrap().into_owned()
+    }
+
+    #[track_caller]
+    fn check(text: &str, expected: &[&str]) {
+        assert_eq!(read(text).problems().iter().map(ToString::to_string).collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn all_problems_are_reported_at_once() {
+        check(
+            r#"{"metadata": {"name": "a.b"}, "spec": {"parent": "a.b",
+                "namespaces": {"selector": {"matchExpressions": [{"key": "team", "operator": "In"}]}},
+                "quota": {"hard": {"pods": "1.5"}, "scopes": ["Sometimes"]}}}"#,
+            &[
+                "spec.parent: must not be the quota itself",
+                "spec.namespaces.selector[0].values: must have at least one value for In and NotIn",
+                "spec.quota.hard[pods]: must be an integer",
+                "spec.quota.scopes: unsupported scope",
+            ],
+        );
+        check(r#"{"metadata": {"name": "a"}, "spec": {}}"#, &["spec.quota.hard: must bound at least one name"]);
+    }
+
+    #[test]
+    fn namespaces_are_covered_by_name_or_by_label() {
+        let quota = read(
+            r#"{"metadata": {"name": "a", "generation": 3}, "spec": {"namespaces": {"names": ["shop"],
+                "selector": {"matchLabels": {"team": "a"}, "matchExpressions": [{"key": "old", "operator": "DoesNotExist"}]}},
+                "quota": {"hard": {"pods": "2"}}}}"#,
+        );
+        let labels = |pairs: &[(&str, &str)]| pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+        assert_eq!(quota.generation, 3);
+        assert!(quota.covers("shop", &labels(&[])));
+        assert!(quota.covers("web", &labels(&[("team", "a")])));
+        assert!(!quota.covers("web", &labels(&[("team", "a"), ("old", "")])));
+        assert!(!quota.covers("web", &labels(&[("team", "b")])));
+        assert!(!quota.is_suspended && read(r#"{"spec": {"suspend": true}}"#).is_suspended);
     }
 }

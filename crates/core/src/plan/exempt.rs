@@ -39,7 +39,7 @@ pub fn by_object(
         _ => request.old().map(|old| old.node),
     };
     match (&exempt.labels, object) {
-        (Some(selector), Some(object)) => selector.matches(object.at(&["metadata", "labels"])?),
+        (Some(selector), Some(object)) => selector.matches_node(object.at(&["metadata", "labels"])?),
         _ => Ok(false),
     }
 }

@@ -2,7 +2,8 @@
 
 use std::borrow::Cow;
 
-use super::{LabelSelector, Reader, any_matches};
+use super::{Reader, any_matches};
+use crate::cluster::label_selector::LabelSelector;
 use crate::cluster::limit_range::{CONTAINER, Item, LimitRange};
 use crate::image::{ImageName, ImagePattern};
 use crate::json::{Malformed, Node};
@@ -71,7 +72,7 @@ impl<'d> Rule<'d> {
 
     /// True if the rule selects a pod with these labels.
     pub fn selects_pod(&self, labels: Option<Node<'_>>) -> Result<bool, Malformed> {
-        self.pod_labels.as_ref().map_or(Ok(true), |selector| selector.matches(labels))
+        self.pod_labels.as_ref().map_or(Ok(true), |selector| selector.matches_node(labels))
     }
 
     /// True if the rule selects pods by labels, and so never claims.

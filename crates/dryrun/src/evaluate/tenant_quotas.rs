@@ -9,10 +9,10 @@ use headroom_core::quota::{Bounds, workload};
 use headroom_core::request::rollout::rollout;
 use headroom_core::request::{Pod, Request};
 use headroom_core::timestamp::Timestamp;
-use headroom_tenant_quota::label_selector::Labels;
+use headroom_core::cluster::label_selector::Labels;
 use headroom_tenant_quota::message::{self, Consumers};
 use headroom_tenant_quota::reservation_request::{self, DeviceObjects, ReservationRequest, owner_in};
-use headroom_tenant_quota::tenant_quota::{NEVER_CHARGED, TenantQuota};
+use headroom_core::cluster::tenant_quota::{NEVER_CHARGED, TenantQuota};
 use headroom_tenant_quota::tree::trees;
 use headroom_tenant_quota::{OpenLedger, Plan, State, Verdict};
 use serde_json::{Value, json};
@@ -59,7 +59,7 @@ fn count(objects: &[Value], cluster: &mut Overlay) -> Result<Vec<Option<Value>>,
     let quotas = read(objects)?;
     let mut namespaces = Vec::new();
     let listed = cluster.list(("v1", "Namespace", None))?;
-    let named = quotas.iter().flat_map(|quota| quota.names.iter().map(String::as_str));
+    let named = quotas.iter().flat_map(|quota| quota.names.iter().map(AsRef::as_ref));
     let names = listed.iter().map(|namespace| metadata(namespace, "name")).chain(named);
     for name in names.filter(|name| !NEVER_CHARGED.contains(name)) {
         namespaces.push((name.to_owned(), labels(name, cluster)?));
@@ -69,7 +69,7 @@ fn count(objects: &[Value], cluster: &mut Overlay) -> Result<Vec<Option<Value>>,
         let plan = Plan::of_tree(&tree, &namespaces);
         let used = quota_status::cache(&plan, cluster)?.count(&plan);
         for ((quota, _), used) in tree.quotas.iter().zip(used) {
-            let at = objects.iter().position(|object| metadata(object, "name") == quota.name);
+            let at = objects.iter().position(|object| metadata(object, "name") == quota.name());
             if let Some(status) = at.and_then(|at| statuses.get_mut(at)) {
                 *status = Some(json!({"hard": amounts(&quota.quota.spec_hard), "used": amounts(&used)}));
             }
@@ -78,26 +78,22 @@ fn count(objects: &[Value], cluster: &mut Overlay) -> Result<Vec<Option<Value>>,
     Ok(statuses)
 }
 
-fn read(objects: &[Value]) -> Result<Vec<TenantQuota>, String> {
+fn read(objects: &[Value]) -> Result<Vec<TenantQuota<'static>>, String> {
     let one = |object: &Value| {
         let text = object.to_string();
         let document = Document::read(&text).map_err(|error| error.to_string())?;
-        TenantQuota::read(document.root())
+        TenantQuota::read_with_status(document.root())
+            .map(TenantQuota::into_owned)
             .map_err(|malformed| format!("TenantQuota {}: {malformed}", metadata(object, "name")))
     };
     objects.iter().map(one).collect()
 }
 
 /// The quotas as far as they charge one namespace: none covers a namespace that its ledger exempts.
-fn covering(namespace: &str, objects: &[Value]) -> Result<Vec<TenantQuota>, String> {
+fn covering(namespace: &str, objects: &[Value]) -> Result<Vec<TenantQuota<'static>>, String> {
     let mut quotas = read(objects)?;
-    for (quota, object) in quotas.iter_mut().zip(objects) {
-        let exempt = object.pointer("/status/exemptNamespaces").and_then(Value::as_array);
-        if NEVER_CHARGED.contains(&namespace)
-            || exempt.is_some_and(|exempt| exempt.iter().any(|name| name == namespace))
-        {
-            (quota.names, quota.selector) = (Vec::new(), None);
-        }
+    for quota in quotas.iter_mut().filter(|quota| quota.exempts(namespace)) {
+        (quota.names, quota.selector) = (Vec::new(), None);
     }
     Ok(quotas)
 }

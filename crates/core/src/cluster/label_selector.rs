@@ -1,0 +1,163 @@
+//! Label selectors with Kubernetes' semantics, as objects have them (`matchLabels`, `matchExpressions`) and as kubectl's
+//! `-l` has them: `app=web,tier!=cache,env in (prod, test),!canary`. All requirements must match.
+
+mod kubectl;
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::fmt;
+
+use super::problem::Problem;
+use crate::json::{Malformed, Node};
+
+pub type Labels = BTreeMap<String, String>;
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LabelSelector<'d> {
+    pub requirements: Vec<Requirement<'d>>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Requirement<'d> {
+    pub key: Cow<'d, str>,
+    pub operator: Operator<'d>,
+    pub values: Vec<Cow<'d, str>>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Operator<'d> {
+    In,
+    NotIn,
+    Exists,
+    DoesNotExist,
+    /// Anything else. Matches nothing.
+    Unknown(Cow<'d, str>),
+}
+
+impl<'d> From<Cow<'d, str>> for Operator<'d> {
+    fn from(text: Cow<'d, str>) -> Self {
+        match &*text {
+            "In" => Self::In,
+            "NotIn" => Self::NotIn,
+            "Exists" => Self::Exists,
+            "DoesNotExist" => Self::DoesNotExist,
+            _ => Self::Unknown(text),
+        }
+    }
+}
+
+impl fmt::Display for Operator<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::In => "In",
+            Self::NotIn => "NotIn",
+            Self::Exists => "Exists",
+            Self::DoesNotExist => "DoesNotExist",
+            Self::Unknown(text) => text,
+        })
+    }
+}
+
+impl<'d> Requirement<'d> {
+    /// A requirement of `matchLabels`.
+    pub fn equal(key: Cow<'d, str>, value: Cow<'d, str>) -> Self {
+        Self { key, operator: Operator::In, values: vec![value] }
+    }
+
+    fn matches(&self, value: Option<&str>) -> bool {
+        let is_listed = || value.is_some_and(|value| self.values.iter().any(|listed| listed == value));
+        match self.operator {
+            Operator::In => is_listed(),
+            Operator::NotIn => !is_listed(),
+            Operator::Exists => value.is_some(),
+            Operator::DoesNotExist => value.is_none(),
+            Operator::Unknown(_) => false,
+        }
+    }
+
+    /// The fields that are wrong, and how.
+    fn problems(&self) -> impl Iterator<Item = (&'static str, &'static str)> + use<> {
+        let of_values = match (&self.operator, self.values.is_empty()) {
+            (Operator::In | Operator::NotIn, true) => Some(("values", "must have at least one value for In and NotIn")),
+            (Operator::Exists | Operator::DoesNotExist, false) => {
+                Some(("values", "must be empty for Exists and DoesNotExist"))
+            }
+            (Operator::Unknown(_), _) => Some(("operator", "must be In, NotIn, Exists or DoesNotExist")),
+            _ => None,
+        };
+        self.key.is_empty().then_some(("key", "must not be empty")).into_iter().chain(of_values)
+    }
+
+    fn into_owned(self) -> Requirement<'static> {
+        let owned = |text: Cow<'d, str>| Cow::Owned(text.into_owned());
+        let operator = match self.operator {
+            Operator::In => Operator::In,
+            Operator::NotIn => Operator::NotIn,
+            Operator::Exists => Operator::Exists,
+            Operator::DoesNotExist => Operator::DoesNotExist,
+            Operator::Unknown(text) => Operator::Unknown(owned(text)),
+        };
+        Requirement { key: owned(self.key), operator, values: self.values.into_iter().map(owned).collect() }
+    }
+}
+
+impl<'d> LabelSelector<'d> {
+    pub fn read(node: Node<'d>) -> Result<Self, Malformed> {
+        let mut requirements = Vec::new();
+        if let Some(labels) = node.get("matchLabels")? {
+            for (key, value) in labels.fields()? {
+                requirements.push(Requirement::equal(key.str()?, value.str()?));
+            }
+        }
+        for expression in node.list("matchExpressions")? {
+            requirements.push(Requirement {
+                key: expression.string("key")?.unwrap_or_default(),
+                operator: expression.string("operator")?.unwrap_or_default().into(),
+                values: expression.list("values")?.map(Node::str).collect::<Result<_, _>>()?,
+            });
+        }
+        Ok(Self { requirements })
+    }
+
+    /// True if an object with these labels is selected.
+    pub fn matches(&self, labels: &Labels) -> bool {
+        self.requirements.iter().all(|requirement| requirement.matches(labels.get(&*requirement.key).map(String::as_str)))
+    }
+
+    /// True if an object with these `metadata.labels` is selected.
+    pub fn matches_node(&self, labels: Option<Node<'_>>) -> Result<bool, Malformed> {
+        for requirement in &self.requirements {
+            let value = labels.map_or(Ok(None), |labels| labels.string(&requirement.key))?;
+            if !requirement.matches(value.as_deref()) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// True if a namespace is selected. One that could not be read is not, even if the selector asks for the absence of
+    /// a label: it may have the label.
+    pub fn matches_namespace(&self, namespace: Option<Node<'_>>) -> Result<bool, Malformed> {
+        namespace.map_or(Ok(false), |namespace| self.matches_node(namespace.at(&["metadata", "labels"])?))
+    }
+
+    /// False for a selector that an API server rejects.
+    pub fn is_valid(&self) -> bool {
+        self.requirements.iter().all(|requirement| requirement.problems().next().is_none())
+    }
+
+    /// The problems of the selector in a field.
+    pub fn problems(&self, field: &str) -> Vec<Problem> {
+        let numbered = self.requirements.iter().enumerate();
+        let problems = numbered.flat_map(|(index, requirement)| requirement.problems().map(move |found| (index, found)));
+        let problem = |(index, (name, detail)): (usize, (&str, &str))| Problem {
+            field: format!("{field}[{index}].{name}"),
+            detail: detail.to_owned(),
+        };
+        problems.map(problem).collect()
+    }
+
+    pub fn into_owned(self) -> LabelSelector<'static> {
+        LabelSelector { requirements: self.requirements.into_iter().map(Requirement::into_owned).collect() }
+    }
+}
