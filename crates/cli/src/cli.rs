@@ -37,7 +37,7 @@ enum Command {
     Snapshot(command::snapshot::Args),
     /// Open a web UI for the cluster in your browser
     Ui(Box<command::ui::Args>),
-    /// Recount TenantQuotas, suspend them, and resume them
+    /// Recount TenantQuotas
     Ledger(command::ledger::Args),
     /// Check a metrics source: what was found, what is missing, and how to fix it
     Doctor(command::doctor::Args),

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use headroom_tenant_quota::tree::trees;
 use headroom_tenant_quota::{Cache, Plan};
 
-use super::objects::{NAMESPACES, RESOURCE_QUOTAS, TENANT_QUOTAS, ledgers, namespace_of, read_named};
-use super::planner::count_from_scratch;
-use super::tenants::Tenants;
+use crate::objects::{NAMESPACES, RESOURCE_QUOTAS, TENANT_QUOTAS, ledgers, namespace_of, read_named};
+use crate::planner::count_from_scratch;
+use crate::tenants::Tenants;
 use crate::ledger_cache::{LedgerCache, View};
 use crate::object_counter::{Collection, stored};
 use headroom_kube::ApiPath;

@@ -5,7 +5,7 @@ use headroom_objects::kinds::metadata;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::Replica;
+use crate::replica::Replica;
 use crate::random::token;
 use headroom_kube::ApiPath;
 

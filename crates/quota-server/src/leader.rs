@@ -13,7 +13,8 @@ use headroom_tenant_quota::state::Key;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::{Replica, planner, status};
+use crate::replica::Replica;
+use crate::{planner, status};
 use crate::ledger_cache::View;
 use crate::{resource_quota_enforcer, webhook_config};
 

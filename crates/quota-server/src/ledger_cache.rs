@@ -8,7 +8,7 @@ use headroom_core::json::Node;
 use headroom_tenant_quota::{OpenLedger, Plan, State};
 use tokio::sync::watch;
 
-use super::objects::{self, Kept, Named};
+use crate::objects::{self, Kept, Named};
 use headroom_kube::api_client::{ApiClient, revision_in};
 use headroom_kube::watch::Seen;
 

@@ -8,8 +8,9 @@ use headroom_tenant_quota::tree::trees;
 use headroom_tenant_quota::{Cache, Plan, State, placement, recount};
 use tokio::time::Instant;
 
-use super::event::{self, Kind};
-use super::{Replica, objects};
+use crate::event::{self, Kind};
+use crate::objects;
+use crate::replica::Replica;
 use crate::ledger_cache::View;
 use crate::object_counter::Counted;
 use headroom_kube::api_client::{ApiError, revision_of};
@@ -92,7 +93,7 @@ async fn revise(replica: &Arc<Replica>, settled: &mut Settled) -> bool {
     let present: BTreeMap<&str, &Plan> = of_trees.map(|view| (view.ledger.as_str(), view.plan.as_ref())).collect();
     let period = replica.options.request_lifetime + LATE;
     let mut plans = placement::plans(&trees, &present, &|ledger, tree| settled.has_charged(ledger, tree, period));
-    if replica.enforcer.is_ours() {
+    if replica.resource_quotas.is_ours() {
         let quotas = replica.tenants.resource_quotas();
         plans.extend(quotas.iter().map(|(namespace, quotas)| {
             (objects::ledger_of_namespace(namespace), Plan::of_namespace(namespace, quotas))

@@ -11,51 +11,12 @@ use headroom_core::amount::ResourceList;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::Replica;
-use super::event::{self, Kind};
-use super::objects::{namespace_of, to_amounts};
+use crate::event::{self, Kind};
+use crate::objects::{namespace_of, to_amounts};
+use crate::replica::Replica;
+use crate::resource_quota_state::Published;
 use headroom_kube::ApiPath;
 use headroom_kube::api_client::{ApiError, revision_of};
-
-/// The result of the last probe for the plugin, and the statuses that the leader has published.
-#[derive(Debug, Default)]
-pub struct ResourceQuotaEnforcer(Mutex<Inner>);
-
-#[derive(Debug, Default)]
-struct Inner {
-    /// True if the ledger enforces ResourceQuotas; none until the API server was probed.
-    is_ours: Option<bool>,
-    /// By namespace and name.
-    published: BTreeMap<(String, String), Published>,
-}
-
-/// The last correct status of a quota.
-#[derive(Debug, Clone)]
-struct Published {
-    status: Value,
-    /// The quota's version with this status.
-    version: u64,
-    /// The ledger's revision that it was made from.
-    ledger_revision: u64,
-    /// A version in which another client has written a different status.
-    suspect: u64,
-}
-
-impl ResourceQuotaEnforcer {
-    fn inner(&self) -> MutexGuard<'_, Inner> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Returns true if the API server has been probed.
-    pub fn was_asked(&self) -> bool {
-        self.inner().is_ours.is_some()
-    }
-
-    /// Returns true if the API server was probed and the plugin is off.
-    pub fn is_ours(&self) -> bool {
-        self.inner().is_ours == Some(true)
-    }
-}
 
 /// The interval of probes of the API server, and the pause after a failed probe.
 const ASKED_AGAIN: Duration = Duration::from_secs(3600);
@@ -77,7 +38,7 @@ pub async fn keep(replica: Arc<Replica>) {
         if Instant::now() >= ask_at {
             ask_at = Instant::now() + ask(&replica).await;
         }
-        if replica.enforcer.is_ours() {
+        if replica.resource_quotas.is_ours() {
             publish(&replica).await;
         }
         tokio::time::sleep(REPORT_INTERVAL).await;
@@ -90,9 +51,9 @@ async fn ask(replica: &Replica) -> Duration {
     let (is_ours, after) = match &found {
         Ok(has_plugin) => (Some(!has_plugin), ASKED_AGAIN),
         // Keep the last known answer.
-        Err(_) => (replica.enforcer.inner().is_ours, RETRY),
+        Err(_) => (replica.resource_quotas.inner().is_ours, RETRY),
     };
-    let before = std::mem::replace(&mut replica.enforcer.inner().is_ours, is_ours);
+    let before = std::mem::replace(&mut replica.resource_quotas.inner().is_ours, is_ours);
     match found {
         Ok(true) if before != is_ours => tracing::warn!(
             "the API server enforces ResourceQuotas itself: --resource-quotas does nothing (switch the plugin off with \
@@ -139,7 +100,7 @@ async fn has_plugin(replica: &Replica) -> Result<bool, ApiError> {
 /// Writes usage into the status of each quota, like the quota controller, and reports other writers of the status.
 async fn publish(replica: &Replica) {
     let is_there = |namespace: &str, name: &str| replica.tenants.resource_quota(namespace, name).is_some();
-    replica.enforcer.inner().published.retain(|(namespace, name), _| is_there(namespace, name));
+    replica.resource_quotas.inner().published.retain(|(namespace, name), _| is_there(namespace, name));
     for view in replica.ledgers.views() {
         let Some(namespace) = namespace_of(&view.ledger) else { continue };
         for (node, used) in view.plan.nodes.iter().zip(&view.state.used) {
@@ -161,7 +122,7 @@ async fn publish_one(
 ) {
     let Some(version) = revision_of(object) else { return };
     let is_done = |known: &Published| known.version == version && known.ledger_revision == ledger_revision;
-    let known = match replica.enforcer.inner().published.get(&key) {
+    let known = match replica.resource_quotas.inner().published.get(&key) {
         Some(known) if is_done(known) => return,
         known => known.cloned(),
     };
@@ -174,7 +135,7 @@ async fn publish_one(
         }
         if known.suspect != version {
             // The other writer may have counted objects that are not seen here yet. Check again in the next round.
-            replica.enforcer.inner().published.insert(key, Published { suspect: version, ..known });
+            replica.resource_quotas.inner().published.insert(key, Published { suspect: version, ..known });
             return;
         }
         let used = existing.get("used").cloned().unwrap_or_default();

@@ -18,10 +18,10 @@ use headroom_tenant_quota::{Plan, Verdict, message};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::objects::{NAMESPACES, namespace_of};
-use super::tenants::read_quota;
-use super::writer::Answer;
-use super::{Replica, devices};
+use crate::objects::{NAMESPACES, namespace_of};
+use crate::writer::Answer;
+use crate::devices;
+use crate::replica::Replica;
 use crate::ledger_cache::View;
 use crate::random::token;
 use headroom_kube::api_client::ApiError;
@@ -32,36 +32,46 @@ const REVIEW_TIMEOUT: Duration = Duration::from_secs(7);
 /// selects.
 const PLAN_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The response to the API server.
+/// Why a request is not allowed, as the API server reports it.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Reply {
-    Allowed,
-    Refused(String),
-    /// The client must retry, which Kubernetes' own clients do by themselves.
-    Busy(String),
-    /// The object itself is invalid.
-    Invalid(String),
-    /// The request lacks fields that every API server sets.
-    Forged(String),
+pub struct Denial {
+    code: u16,
+    reason: &'static str,
+    message: String,
 }
 
-impl Reply {
-    pub fn response(&self, uid: &str) -> Value {
-        let denied = |code: u16, reason: &str, message: &str| {
-            let mut status = json!({"code": code, "reason": reason, "message": message});
-            if let (429, Value::Object(fields)) = (code, &mut status) {
-                fields.insert("details".to_owned(), json!({"retryAfterSeconds": 1}));
-            }
-            json!({"uid": uid, "allowed": false, "status": status})
-        };
-        match self {
-            Self::Allowed => json!({"uid": uid, "allowed": true}),
-            Self::Refused(text) => denied(403, "Forbidden", text),
-            Self::Busy(text) => denied(429, "TooManyRequests", text),
-            Self::Invalid(text) => denied(422, "Invalid", text),
-            Self::Forged(text) => denied(400, "BadRequest", text),
-        }
+impl Denial {
+    fn forbidden(message: String) -> Self {
+        Self { code: 403, reason: "Forbidden", message }
     }
+
+    /// The client must retry, which Kubernetes' own clients do by themselves.
+    fn busy(message: String) -> Self {
+        Self { code: 429, reason: "TooManyRequests", message }
+    }
+
+    /// The object itself is invalid.
+    fn invalid(message: String) -> Self {
+        Self { code: 422, reason: "Invalid", message }
+    }
+
+    /// The request lacks fields that every API server sets.
+    fn forged(message: String) -> Self {
+        Self { code: 400, reason: "BadRequest", message }
+    }
+
+    fn is_busy(&self) -> bool {
+        self.code == 429
+    }
+}
+
+fn response(uid: &str, outcome: &Result<(), Denial>) -> Value {
+    let Err(Denial { code, reason, message }) = outcome else { return json!({"uid": uid, "allowed": true}) };
+    let mut status = json!({"code": code, "reason": reason, "message": message});
+    if let (429, Value::Object(fields)) = (code, &mut status) {
+        fields.insert("details".to_owned(), json!({"retryAfterSeconds": 1}));
+    }
+    json!({"uid": uid, "allowed": false, "status": status})
 }
 
 /// Answers the body of an AdmissionReview. An error is the message for an invalid body.
@@ -71,37 +81,34 @@ pub async fn answer(replica: &Arc<Replica>, body: &[u8]) -> Result<Value, String
     let node = document.root().get("request").map_err(|error| wrong(&error))?;
     let node = node.ok_or("expected an AdmissionReview with a request")?;
     let request = Request::read(node).map_err(|error| wrong(&error))?;
-    let reply = if request.is("headroom.dev", "tenantquotas", "") {
+    let outcome = if request.is("headroom.dev", "tenantquotas", "") {
         quota(replica, &request)
     } else {
-        let began = Instant::now();
-        match reservation(replica, &request, node) {
-            Ok(None) => Reply::Allowed,
-            Ok(Some(reservation)) => {
-                let review = Review { replica, request: &request, node, until: began + REVIEW_TIMEOUT };
-                let reply = review.room(reservation).await;
-                let result = match reply {
-                    Reply::Allowed => "allowed",
-                    Reply::Busy(_) => "busy",
-                    _ => "rejected",
-                };
-                replica.metrics.reviewed(result, began.elapsed());
-                reply
-            }
-            Err(reply) => reply,
-        }
+        charged(replica, &request, node).await
     };
-    let response = reply.response(&request.uid);
+    let response = response(&request.uid, &outcome);
     Ok(json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response}))
 }
 
-/// Reviews a TenantQuota that is written.
-fn quota(replica: &Replica, request: &Request<'_>) -> Reply {
-    let Some(object) = request.object else { return Reply::Allowed };
-    let quota = match TenantQuota::read(object.node) {
-        Ok(quota) => quota.into_owned(),
-        Err(malformed) => return Reply::Invalid(malformed.to_string()),
+/// Reviews an object that quotas may charge.
+async fn charged(replica: &Arc<Replica>, request: &Request<'_>, node: Node<'_>) -> Result<(), Denial> {
+    let began = Instant::now();
+    let Some(reservation) = reservation(replica, request, node)? else { return Ok(()) };
+    let outcome = Review { replica, request, node, until: began + REVIEW_TIMEOUT }.room(reservation).await;
+    let result = match &outcome {
+        Ok(()) => "allowed",
+        Err(denial) if denial.is_busy() => "busy",
+        Err(_) => "rejected",
     };
+    replica.metrics.reviewed(result, began.elapsed());
+    outcome
+}
+
+/// Reviews a TenantQuota that is written.
+fn quota(replica: &Replica, request: &Request<'_>) -> Result<(), Denial> {
+    let Some(object) = request.object else { return Ok(()) };
+    let quota = TenantQuota::read(object.node).map_err(|malformed| Denial::invalid(malformed.to_string()))?;
+    let quota = quota.into_owned();
     let mut problems: Vec<String> = quota.problems().iter().map(ToString::to_string).collect();
     let mut quotas = replica.tenants.quotas();
     let outside = quotas_outside_of_full_trees(&quotas);
@@ -110,7 +117,7 @@ fn quota(replica: &Replica, request: &Request<'_>) -> Reply {
     // Whatever the newest quota is, the write that makes a tree too large is the one to be refused.
     let pushed_out = quotas_outside_of_full_trees(&quotas).into_iter().find(|(name, _)| !outside.contains_key(name));
     problems.extend(pushed_out.map(|(name, problem)| format!("spec.parent: quota {name}: {problem}")));
-    if problems.is_empty() { Reply::Allowed } else { Reply::Invalid(problems.join("; ")) }
+    if problems.is_empty() { Ok(()) } else { Err(Denial::invalid(problems.join("; "))) }
 }
 
 /// The quotas that are enforced without their parents because a tree is too large, and why.
@@ -120,18 +127,18 @@ fn quotas_outside_of_full_trees(quotas: &[Arc<TenantQuota<'static>>]) -> BTreeMa
 }
 
 /// The reservation that a request needs; none if it is not charged.
-fn reservation(replica: &Replica, request: &Request<'_>, node: Node<'_>) -> Result<Option<ReservationRequest>, Reply> {
+fn reservation(replica: &Replica, request: &Request<'_>, node: Node<'_>) -> Result<Option<ReservationRequest>, Denial> {
     if request.namespace.is_empty() || replica.tenants.is_exempt(&request.namespace) {
         return Ok(None);
     }
-    let reservation = ReservationRequest::of(request, token).map_err(|unasked| match unasked {
+    let reservation = ReservationRequest::of(request, token).map_err(|error| match error {
         // The charge is unknown.
-        RequestError::Malformed(_) => Reply::Invalid(unasked.to_string()),
-        RequestError::MissingField(_) => Reply::Forged(unasked.to_string()),
+        RequestError::Malformed(_) => Denial::invalid(error.to_string()),
+        RequestError::MissingField(_) => Denial::forged(error.to_string()),
     })?;
     let Some(mut reservation) = reservation else { return Ok(None) };
     if request.user.is_empty() {
-        return Err(Reply::Forged("not a request of an API server: userInfo.username is missing".to_owned()));
+        return Err(Denial::forged("not a request of an API server: userInfo.username is missing".to_owned()));
     }
     reservation.may_exceed = is_in_one_of(node, &replica.options.exempt_groups);
     Ok(Some(reservation))
@@ -155,38 +162,35 @@ struct Review<'a, 'd> {
 
 impl Review<'_, '_> {
     /// Reserves room in each ledger that the object is charged to.
-    async fn room(&self, reservation: ReservationRequest) -> Reply {
+    async fn room(&self, uncharged: ReservationRequest) -> Result<(), Denial> {
         let Self { replica, request, .. } = *self;
+        let may_exceed = uncharged.may_exceed;
         let views = match covering(replica, &request.namespace).await {
-            Ok(views) => views,
-            Err(_) if reservation.may_exceed => return Reply::Allowed,
-            Err(reply) => return reply,
+            Err(_) if may_exceed => return Ok(()),
+            views => views?,
         };
-        let has_devices = reservation.key.kind == RESOURCE_CLAIMS
-            && views.iter().any(|view| view.plan.shares_devices(&request.namespace));
-        let uncharged = reservation;
+        let has_devices =
+            uncharged.key.kind == RESOURCE_CLAIMS && views.iter().any(|view| view.plan.shares_devices(&request.namespace));
         let mut reservation = uncharged.clone();
-        if has_devices && let Err(reply) = self.charge_devices(&mut reservation).await {
-            return reply;
+        if has_devices {
+            self.charge_devices(&mut reservation).await?;
         }
         let mut growing = Vec::new();
         for view in views.into_iter().filter(|view| reservation.grows(&view.plan)) {
             let faults = reservation_request::faults(request, &view.plan);
             let faults = faults.unwrap_or_else(|malformed| vec![malformed.to_string()]);
-            if !faults.is_empty() && !reservation.may_exceed {
+            if !faults.is_empty() && !may_exceed {
                 let Key { kind, name, .. } = &reservation.key;
-                return Reply::Refused(format!("{kind} \"{name}\" is forbidden: {}", faults.join("; ")));
+                return Err(Denial::forbidden(format!("{kind} \"{name}\" is forbidden: {}", faults.join("; "))));
             }
             growing.push(view);
         }
-        if growing.is_empty() {
-            return Reply::Allowed;
-        }
         let is_dry_run = self.node.get("dryRun").ok().flatten().and_then(|dry| dry.bool().ok()).unwrap_or_default();
-        if is_dry_run {
-            return if reservation.may_exceed { Reply::Allowed } else { dry_run(replica, &reservation, &growing) };
+        match is_dry_run {
+            true if may_exceed => Ok(()),
+            true => dry_run(replica, &reservation, &growing),
+            false => self.reserve(&reservation, uncharged, &growing).await,
         }
-        self.reserve(&reservation, uncharged, &growing).await
     }
 
     /// `uncharged` is the reservation before its devices were charged.
@@ -195,48 +199,42 @@ impl Review<'_, '_> {
         reservation: &ReservationRequest,
         uncharged: ReservationRequest,
         growing: &[View],
-    ) -> Reply {
+    ) -> Result<(), Denial> {
         let Self { replica, .. } = *self;
         let mut reserved = Reserved { replica, reservation, ledgers: Vec::new() };
         for view in growing {
             reserved.ledgers.push(&view.ledger);
-            let reply = match replica.writers.reserve(&view.ledger, reservation.clone(), self.until).await {
-                Answer::Granted => continue,
-                // Too many claims, one that no ledger can hold, or the ledger is not writable: the object is counted once
-                // it is stored.
-                Answer::Busy(_) | Answer::Invalid(_) if reservation.may_exceed => continue,
-                Answer::Refused { plan, refusal } => refused(replica, reservation, view, &plan, &refusal),
-                Answer::Invalid(text) => Reply::Invalid(text),
-                Answer::Busy(text) => Reply::Busy(text),
-            };
-            reserved.ledgers.pop();
-            reserved.cancel().await;
-            return reply;
+            let answer = replica.writers.reserve(&view.ledger, reservation.clone(), self.until).await;
+            if let Err(denial) = outcome(replica, reservation, &view.ledger, answer) {
+                reserved.ledgers.pop();
+                reserved.cancel().await;
+                return Err(denial);
+            }
         }
         // The claim has its pod's share only if the pod was stored, and the claim its first, when the room was reserved.
-        if reservation.pod.is_some() {
+        if reservation.pod.is_some() && !growing.is_empty() {
             let mut again = uncharged;
             let is_same = self.charge_devices(&mut again).await.is_ok() && again == *reservation;
             if !is_same {
                 reserved.cancel().await;
-                return Reply::Busy("the claim's pod has changed, or has another claim; retry".to_owned());
+                return Err(Denial::busy("the claim's pod has changed, or has another claim; retry".to_owned()));
             }
         }
         reserved.ledgers.clear();
-        Reply::Allowed
+        Ok(())
     }
 
     /// Charges a resource claim for its devices.
-    async fn charge_devices(&self, reservation: &mut ReservationRequest) -> Result<(), Reply> {
+    async fn charge_devices(&self, reservation: &mut ReservationRequest) -> Result<(), Denial> {
         let version = self.node.at(&["resource", "version"]).ok().flatten().and_then(|version| version.str().ok());
-        let busy = |why: String| Reply::Busy(format!("device classes and pods: {why}; retry"));
+        let busy = |why: String| Denial::busy(format!("device classes and pods: {why}; retry"));
         let found = tokio::time::timeout_at(self.until, async {
             let _turn = self.replica.device_reads.of(&self.request.namespace).await;
             devices::read(&self.replica.api, self.request, version.as_deref().unwrap_or("v1")).await
         });
         let found = found.await.map_err(|_| busy("too many claims of this namespace are waiting".to_owned()))?;
         let found = found.map_err(|failure| busy(failure.to_string()))?;
-        found.charge(self.request, reservation).map_err(|malformed| Reply::Invalid(malformed.to_string()))
+        found.charge(self.request, reservation).map_err(|malformed| Denial::invalid(malformed.to_string()))
     }
 }
 
@@ -267,8 +265,8 @@ impl Drop for Reserved<'_> {
 }
 
 /// The ledgers that charge a namespace. Waits for a plan if one is due.
-async fn covering(replica: &Arc<Replica>, namespace: &str) -> Result<Vec<View>, Reply> {
-    let busy = |why: &str| Reply::Busy(format!("namespace {namespace}: {why}; retry"));
+async fn covering(replica: &Arc<Replica>, namespace: &str) -> Result<Vec<View>, Denial> {
+    let busy = |why: &str| Denial::busy(format!("namespace {namespace}: {why}; retry"));
     let (mut changes, mut tenants) = (replica.ledgers.changes(), replica.tenants.changes());
     let deadline = Instant::now() + PLAN_TIMEOUT;
     // A replica that starts is called too: by an API server that knows its address from before.
@@ -295,7 +293,7 @@ async fn covering(replica: &Arc<Replica>, namespace: &str) -> Result<Vec<View>, 
                 Ok(object) => labels_of(&object),
                 // The API server calls what cannot be a name invalid.
                 Err(ApiError::NotFound(_) | ApiError::Invalid { .. }) => {
-                    return Err(Reply::Forged(format!("namespace {namespace} does not exist")));
+                    return Err(Denial::forged(format!("namespace {namespace} does not exist")));
                 }
                 Err(failure) => return Err(busy(&format!("cannot be read ({failure})"))),
             },
@@ -310,21 +308,38 @@ async fn covering(replica: &Arc<Replica>, namespace: &str) -> Result<Vec<View>, 
 }
 
 /// The verdict by the known state, without writing anything.
-fn dry_run(replica: &Replica, reservation: &ReservationRequest, views: &[View]) -> Reply {
-    for view in views {
-        let mut open = OpenLedger::new(&view.plan, view.state.as_ref().clone());
-        match open.reserve(reservation) {
-            Verdict::Granted => {}
-            Verdict::Refused(refusal) => return refused(replica, reservation, view, &view.plan, &refusal),
-            Verdict::TooLarge(too_large) => return Reply::Invalid(message::too_large(&reservation.key, &too_large)),
-            Verdict::Retry(busy) => return Reply::Busy(message::retry(&view.plan, &reservation.key, busy)),
-        }
-    }
-    Reply::Allowed
+fn dry_run(replica: &Replica, reservation: &ReservationRequest, views: &[View]) -> Result<(), Denial> {
+    views.iter().try_for_each(|view| {
+        let verdict = OpenLedger::new(&view.plan, view.state.as_ref().clone()).reserve(reservation);
+        outcome(replica, reservation, &view.ledger, Ok((verdict, Arc::clone(&view.plan))))
+    })
 }
 
-fn refused(replica: &Replica, reservation: &ReservationRequest, view: &View, plan: &Plan, refusal: &Refusal) -> Reply {
-    let is_plain = namespace_of(&view.ledger).is_some();
+/// The outcome of a request by the answer of a ledger.
+fn outcome(replica: &Replica, reservation: &ReservationRequest, ledger: &str, answer: Answer) -> Result<(), Denial> {
+    let key = &reservation.key;
+    match answer {
+        Ok((Verdict::Granted, _)) => Ok(()),
+        Ok((Verdict::Refused(refusal), plan)) => {
+            Err(Denial::forbidden(refused(replica, reservation, ledger, &plan, &refusal)))
+        }
+        // Too many claims, one that no ledger can hold, or the ledger is not writable: the object is counted once it is
+        // stored.
+        _ if reservation.may_exceed => Ok(()),
+        Ok((Verdict::TooLarge(too_large), _)) => Err(Denial::invalid(message::too_large(key, &too_large))),
+        Ok((Verdict::Retry(busy), plan)) => Err(Denial::busy(message::retry(&plan, key, busy))),
+        Err(problem) => Err(Denial::busy(problem)),
+    }
+}
+
+fn refused(
+    replica: &Replica,
+    reservation: &ReservationRequest,
+    ledger: &str,
+    plan: &Plan,
+    refusal: &Refusal,
+) -> String {
+    let is_plain = namespace_of(ledger).is_some();
     let consumers = |quota: &str, name: &str| match replica.options.message_names && !is_plain {
         true => replica.tenants.consumers(quota, name),
         false => message::Consumers::default(),
@@ -334,13 +349,5 @@ fn refused(replica: &Replica, reservation: &ReservationRequest, view: &View, pla
     if !refusal.waits_for.is_empty() {
         text.push_str(&message::until_released(replica.options.request_lifetime.as_secs()));
     }
-    Reply::Refused(text)
-}
-
-/// All problems of a TenantQuota in a file.
-pub fn problems_of(object: &Value) -> Vec<String> {
-    match read_quota(object) {
-        Ok(quota) => quota.problems().iter().map(ToString::to_string).collect(),
-        Err(problem) => vec![problem],
-    }
+    text
 }

@@ -11,7 +11,8 @@ use hyper::body::Bytes;
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
-use super::{Replica, review};
+use crate::replica::Replica;
+use crate::review;
 
 /// The API server sends objects of up to 3 MiB; an update includes the old object. A review that is being answered takes
 /// five times the memory of its text.

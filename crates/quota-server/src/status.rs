@@ -14,10 +14,10 @@ use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
-use super::Replica;
-use super::event::{self, Kind};
-use super::metrics::Share;
-use super::objects::{API_VERSION, TENANT_QUOTAS, namespace_of, to_amounts};
+use crate::replica::Replica;
+use crate::event::{self, Kind};
+use crate::metrics::Share;
+use crate::objects::{API_VERSION, TENANT_QUOTAS, namespace_of, to_amounts};
 use crate::custom_resources::{Condition, Consumer, TenantQuotaStatus};
 use crate::ledger_cache::View;
 use crate::tenants::Known;

@@ -13,7 +13,7 @@ use headroom_core::cluster::tenant_quota::{NEVER_CHARGED, TenantQuota};
 use serde_json::Value;
 use tokio::sync::watch;
 
-use super::objects::name_of;
+use crate::objects::name_of;
 use headroom_kube::watch::Seen;
 
 #[derive(Debug)]

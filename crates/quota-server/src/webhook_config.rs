@@ -14,9 +14,9 @@ use headroom_tenant_quota::tree::trees;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::Replica;
-use super::tenants::Tenants;
-use super::tls::{self, Made};
+use crate::replica::{Replica, Webhook};
+use crate::tenants::Tenants;
+use crate::tls::{self, Made};
 use headroom_kube::ApiPath;
 use headroom_kube::api_client::{ApiError, ApiResult};
 
@@ -55,17 +55,6 @@ pub async fn configure(replica: Arc<Replica>) {
         }
         tokio::time::sleep(CHECK_INTERVAL).await;
     }
-}
-
-/// How API servers reach the replicas.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Webhook {
-    /// The name of the Service in our own namespace.
-    pub service: String,
-    /// Used instead of the Service, for replicas outside the cluster.
-    pub url: Option<String>,
-    /// True if we make the certificate; otherwise `caBundle` is set elsewhere.
-    pub makes_certificate: bool,
 }
 
 async fn configure_once(replica: &Replica, webhook: &Webhook, matches: bool) -> ApiResult<()> {
@@ -166,7 +155,7 @@ fn knows_matches(version: &Value) -> bool {
 
 /// The ResourceQuotas that the ledger enforces, by namespace.
 fn plain_quotas(replica: &Replica) -> BTreeMap<String, Vec<Arc<ResourceQuota<'static>>>> {
-    if !replica.enforcer.is_ours() {
+    if !replica.resource_quotas.is_ours() {
         return BTreeMap::new();
     }
     replica.tenants.resource_quotas()

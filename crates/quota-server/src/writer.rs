@@ -4,16 +4,15 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use headroom_tenant_quota::ledger::Refusal;
 use headroom_tenant_quota::reservation_request::ReservationRequest;
 use headroom_tenant_quota::state::Key;
-use headroom_tenant_quota::{OpenLedger, Plan, State, Verdict, message};
+use headroom_tenant_quota::{Footprint, OpenLedger, Plan, State, Verdict, message};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::metrics::Metrics;
-use super::objects;
+use crate::metrics::Metrics;
+use crate::objects;
 use crate::ledger_cache::{LedgerCache, View};
 use crate::object_counter::{Counted, Counter};
 use crate::spares::{Found, Spares};
@@ -34,14 +33,9 @@ const JOB_TIMEOUT: Duration = Duration::from_secs(5);
 /// A task ends after this time without jobs.
 const IDLE: Duration = Duration::from_secs(600);
 
-/// The answer of a ledger to a request.
-#[derive(Debug)]
-pub enum Answer {
-    Granted,
-    Refused { plan: Arc<Plan>, refusal: Refusal },
-    Invalid(String),
-    Busy(String),
-}
+/// The verdict of a ledger on a request, and the plan by which it was made. An error says why the ledger cannot be
+/// written; the client must retry.
+pub type Answer = Result<(Verdict, Arc<Plan>), String>;
 
 enum Job {
     Reserve(Waiting),
@@ -143,18 +137,18 @@ impl Writers {
 
     /// Reserves room for an object. Returns when the claim is written or refused, or at once if there is a spare.
     pub async fn reserve(self: &Arc<Self>, ledger: &str, reservation: ReservationRequest, until: Instant) -> Answer {
-        let view = self.ledgers.view_by_last_plan(ledger);
-        match view.map_or(Found::Nothing, |view| self.spares.take(&view, &reservation)) {
-            Found::Nothing => {}
-            Found::Spare => return Answer::Granted,
-            Found::SpareOfFew => {
+        if let Some(view) = self.ledgers.view_by_last_plan(ledger) {
+            let found = self.spares.take(&view, &reservation);
+            if found == Found::SpareOfFew {
                 self.send(ledger, Job::Spares);
-                return Answer::Granted;
+            }
+            if found != Found::Nothing {
+                return Ok((Verdict::Granted, view.plan));
             }
         }
         let (answer, answered) = oneshot::channel();
         self.send(ledger, Job::Reserve(Waiting { reservation, until, answer }));
-        answered.await.unwrap_or_else(|_| Answer::Busy(message::not_writable(ledger, "shutting down")))
+        answered.await.unwrap_or_else(|_| Err(message::not_writable(ledger, "shutting down")))
     }
 
     /// Gives back what was reserved under a token.
@@ -354,7 +348,7 @@ impl Writer {
         let now = Instant::now();
         let message_text = message::not_writable(&self.ledger, &cause.to_string());
         for late in self.batch.waiting.extract_if(.., |waiting| waiting.until <= now) {
-            _ = late.answer.send(Answer::Busy(message_text.clone()));
+            _ = late.answer.send(Err(message_text.clone()));
         }
         self.batch.waiting.retain(|waiting| !waiting.answer.is_closed());
         self.batch.back.retain(|back| back.until > now);
@@ -368,60 +362,18 @@ impl Writer {
         }
     }
 
+    /// Evaluates all jobs against one copy of the state, writes it if they change it, and answers them.
     async fn attempt(&mut self, view: &View) -> Result<(), ApiError> {
-        let plan = match &self.batch.replan {
-            Some(replan) => Arc::clone(&replan.plan),
-            None => Arc::clone(&view.plan),
+        let began = Instant::now();
+        let plan = self.plan_to_use(view)?;
+        let (state, recorded, turn) = self.count(view, &plan)?;
+        let (state, verdicts, spares) = self.reserve(&plan, state);
+        self.note_first_seen(&state, began);
+        let revision = match state == *view.state {
+            true => Some(view.revision),
+            false => self.write(state, view.revision, recorded.len()).await?,
         };
-        if self.batch.replan.is_some() && self.writers.spares.may_be_taken(&view.state) {
-            return Err(ApiError::Other("a replica may still take spares by the present plan".to_owned()));
-        }
-        let now = Instant::now();
-        let cancelled: Vec<&String> = self.batch.back.iter().map(|back| &back.token).collect();
-        let mut known = State::clone(&view.state);
-        // Before the count: most of what took a spare is stored already, and needs no claim.
-        let recorded = self.writers.spares.settle(&self.ledger, &mut known, &cancelled);
-        // The leader recounts with every write: that saves a write, and no request is refused because of an old count.
-        let (mut state, turn) = match self.writers.counter.settle(&self.ledger, &plan, &known) {
-            Some(Counted { state, turn }) => (state, Some(turn)),
-            None if self.batch.replan.is_some() => {
-                return Err(ApiError::Other("this replica does not count".to_owned()));
-            }
-            None => (known, None),
-        };
-        // Drop requests whose client has disconnected.
-        self.batch.waiting.retain(|waiting| !waiting.answer.is_closed());
-        for Back { key, token, .. } in &self.batch.back {
-            state.cancel(key, token);
-        }
-        let mut open = OpenLedger::new(&plan, state);
-        let verdicts: Vec<Verdict> =
-            self.batch.waiting.iter().map(|waiting| open.reserve(&waiting.reservation)).collect();
-        let is_last_plan = self.writers.ledgers.last_plan(&self.ledger) == plan.number;
-        let spares = if is_last_plan { self.writers.spares.add(&self.ledger, &mut open) } else { Vec::new() };
-        let state = open.into_state();
-        let mut seen = std::mem::take(&mut self.first_seen);
-        self.first_seen = state
-            .entries()
-            .map(|(_, entry)| seen.remove_entry(&entry.token).unwrap_or_else(|| (entry.token.clone(), now)))
-            .collect();
-        let mut revision = Some(view.revision);
-        if state != *view.state {
-            let object = objects::write_state(&self.writers.namespace, &self.ledger, &state, Some(view.revision));
-            let path = objects::ledgers(&self.writers.namespace).at(&self.ledger);
-            let written = self.writers.api.replace_for_metadata(&path, &object).await?;
-            self.round_trip = now.elapsed();
-            self.writers.metrics.wrote(self.batch.waiting.len() + recorded.len());
-            if !self.batch.waiting.is_empty() {
-                self.last_shared = self.batch.waiting.len();
-            }
-            revision = revision_of(&written);
-            self.last_written = revision;
-            if let Some(revision) = revision {
-                self.writers.ledgers.add_state(&self.ledger, revision, state);
-            }
-        }
-        self.writers.spares.written(&self.ledger, &recorded, spares, plan.number, now);
+        self.writers.spares.written(&self.ledger, &recorded, spares, plan.number, began);
         if let (Some(turn), Some(revision)) = (turn, revision) {
             self.writers.counter.has_settled(&self.ledger, turn, revision);
         }
@@ -429,6 +381,74 @@ impl Writer {
         Ok(())
     }
 
+    /// The plan in force, or the one to be activated.
+    fn plan_to_use(&self, view: &View) -> Result<Arc<Plan>, ApiError> {
+        let Some(replan) = &self.batch.replan else { return Ok(Arc::clone(&view.plan)) };
+        if self.writers.spares.may_be_taken(&view.state) {
+            return Err(ApiError::Other("a replica may still take spares by the present plan".to_owned()));
+        }
+        Ok(Arc::clone(&replan.plan))
+    }
+
+    /// The state with claims for the creates that took a spare, recounted if this replica counts, and without what was
+    /// cancelled. Also returns the tokens of those creates, and the turn of the count.
+    fn count(&self, view: &View, plan: &Plan) -> Result<(State, Vec<String>, Option<u64>), ApiError> {
+        let cancelled: Vec<&String> = self.batch.back.iter().map(|back| &back.token).collect();
+        let mut known = State::clone(&view.state);
+        // Before the count: most of what took a spare is stored already, and needs no claim.
+        let recorded = self.writers.spares.settle(&self.ledger, &mut known, &cancelled);
+        // The leader recounts with every write: that saves a write, and no request is refused because of an old count.
+        let (mut state, turn) = match self.writers.counter.settle(&self.ledger, plan, &known) {
+            Some(Counted { state, turn }) => (state, Some(turn)),
+            None if self.batch.replan.is_some() => {
+                return Err(ApiError::Other("this replica does not count".to_owned()));
+            }
+            None => (known, None),
+        };
+        for Back { key, token, .. } in &self.batch.back {
+            state.cancel(key, token);
+        }
+        Ok((state, recorded, turn))
+    }
+
+    /// The state with claims for the waiting requests, their verdicts, and the spares that were added.
+    fn reserve(&mut self, plan: &Plan, state: State) -> (State, Vec<Verdict>, Vec<(Key, Arc<Footprint>)>) {
+        // Drop requests whose client has disconnected.
+        self.batch.waiting.retain(|waiting| !waiting.answer.is_closed());
+        let mut open = OpenLedger::new(plan, state);
+        let verdicts = self.batch.waiting.iter().map(|waiting| open.reserve(&waiting.reservation)).collect();
+        let is_last_plan = self.writers.ledgers.last_plan(&self.ledger) == plan.number;
+        let spares = if is_last_plan { self.writers.spares.add(&self.ledger, &mut open) } else { Vec::new() };
+        (open.into_state(), verdicts, spares)
+    }
+
+    fn note_first_seen(&mut self, state: &State, now: Instant) {
+        let mut seen = std::mem::take(&mut self.first_seen);
+        self.first_seen = state
+            .entries()
+            .map(|(_, entry)| seen.remove_entry(&entry.token).unwrap_or_else(|| (entry.token.clone(), now)))
+            .collect();
+    }
+
+    /// Writes the state in place of a revision. Returns its own revision.
+    async fn write(&mut self, state: State, over: u64, recorded: usize) -> Result<Option<u64>, ApiError> {
+        let began = Instant::now();
+        let object = objects::write_state(&self.writers.namespace, &self.ledger, &state, Some(over));
+        let path = objects::ledgers(&self.writers.namespace).at(&self.ledger);
+        let written = self.writers.api.replace_for_metadata(&path, &object).await?;
+        self.round_trip = began.elapsed();
+        self.writers.metrics.wrote(self.batch.waiting.len() + recorded);
+        if !self.batch.waiting.is_empty() {
+            self.last_shared = self.batch.waiting.len();
+        }
+        self.last_written = revision_of(&written);
+        if let Some(revision) = self.last_written {
+            self.writers.ledgers.add_state(&self.ledger, revision, state);
+        }
+        Ok(self.last_written)
+    }
+
+    /// Answers all jobs. Requests that are refused only because of young claims stay parked.
     fn answer(&mut self, verdicts: Vec<Verdict>, plan: &Arc<Plan>) {
         let now = Instant::now();
         self.batch.settle = false;
@@ -439,26 +459,16 @@ impl Writer {
         for back in self.batch.back.drain(..) {
             _ = back.done.map(|done| done.send(()));
         }
+        let is_young =
+            |token: &String| self.first_seen.get(token).is_some_and(|seen| now.duration_since(*seen) < WAITS_FOR);
         for (waiting, verdict) in self.batch.waiting.drain(..).zip(verdicts) {
-            let answer = match verdict {
-                Verdict::Granted => Answer::Granted,
-                Verdict::TooLarge(too_large) => {
-                    Answer::Invalid(message::too_large(&waiting.reservation.key, &too_large))
+            match &verdict {
+                Verdict::Refused(refusal) if refusal.waits_for.iter().any(is_young) && now < waiting.until => {
+                    self.batch.parked.push(waiting);
                 }
-                Verdict::Retry(busy) => Answer::Busy(message::retry(plan, &waiting.reservation.key, busy)),
-                Verdict::Refused(refusal) => {
-                    let is_young = |token: &String| {
-                        self.first_seen.get(token).is_some_and(|seen| now.duration_since(*seen) < WAITS_FOR)
-                    };
-                    if refusal.waits_for.iter().any(is_young) && now < waiting.until {
-                        self.batch.parked.push(waiting);
-                        continue;
-                    }
-                    Answer::Refused { plan: Arc::clone(plan), refusal }
-                }
-            };
-            // If the client has disconnected, dropping the review gives the claim back.
-            _ = waiting.answer.send(answer);
+                // If the client has disconnected, dropping the review gives the claim back.
+                _ => _ = waiting.answer.send(Ok((verdict, Arc::clone(plan)))),
+            }
         }
     }
 }

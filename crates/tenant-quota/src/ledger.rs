@@ -127,14 +127,9 @@ impl<'p> OpenLedger<'p> {
         }
     }
 
-    /// Sets how many entries a key may have before they are merged.
-    pub fn with_max_entries(self, max_entries: usize) -> Self {
-        Self { max_entries, ..self }
-    }
-
-    /// Sets how many claims the ledger may have.
-    pub fn with_max_claims(self, max_claims: usize) -> Self {
-        Self { max_claims, ..self }
+    /// Sets how many entries a key may have before they are merged, and how many claims the ledger may have.
+    pub fn with_limits(self, max_entries: usize, max_claims: usize) -> Self {
+        Self { max_entries, max_claims, ..self }
     }
 
     pub fn state(&self) -> &State {

@@ -598,7 +598,7 @@ proptest! {
     #[test]
     fn cancelling_removes_the_entry(requests in requests()) {
         let plan = plan(&["a 1 - pods=12"], &["shop 0"]);
-        let mut ledger = OpenLedger::new(&plan, state(&["pods=3"])).with_max_entries(100);
+        let mut ledger = OpenLedger::new(&plan, state(&["pods=3"])).with_limits(100, MAX_CLAIMS);
         for request in &requests {
             let is_there = ledger.state().entries().any(|(_, entry)| entry.token == request.token);
             let (claims, held) = (ledger.state().entries().count(), ledger.usage_with_claims().to_vec());
@@ -928,7 +928,7 @@ mod devices {
         let written = ledger.state().write();
         assert_eq!(State::read(&written).unwrap(), *ledger.state());
         // Attempts for several pods are not merged: one entry cannot keep the shares of all.
-        let mut ledger = OpenLedger::new(&plan, state(&["requests.example.com/gpu=2"])).with_max_entries(1);
+        let mut ledger = OpenLedger::new(&plan, state(&["requests.example.com/gpu=2"])).with_limits(1, MAX_CLAIMS);
         assert_eq!(ledger.reserve(&claim("a", "1")), Verdict::Granted);
         let without = ReservationRequest { pod: None, ..claim("a", "2") };
         assert_eq!(ledger.reserve(&without), Verdict::Retry(Retry::Key));

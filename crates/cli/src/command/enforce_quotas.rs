@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use headroom_kube::kubeconfig::{self, Chosen};
 use headroom_kube::{clock, signals};
-use headroom_quota_server::webhook_config::Webhook;
+use headroom_quota_server::replica::Webhook;
 use headroom_quota_server::{Options, Replica};
 use headroom_report::log;
 use headroom_report::progress::Progress;

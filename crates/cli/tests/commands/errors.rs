@@ -50,7 +50,6 @@ const READING: [&str; 11] = [
     "simulate -f tighter.yaml",
     "snapshot -A -o x.json",
     "ledger check",
-    "ledger suspend payments",
 ];
 
 #[track_caller]

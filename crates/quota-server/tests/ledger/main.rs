@@ -20,8 +20,7 @@ use headroom_kube::api_client::ApiClient;
 use headroom_kube::watch::Seen;
 use headroom_quota_server::ledger_cache::LedgerCache;
 use headroom_quota_server::metrics::Share;
-use headroom_quota_server::objects::{self, Kept, TENANT_QUOTAS};
-use headroom_quota_server::suspend::suspend;
+use headroom_quota_server::objects::{self, Kept};
 use headroom_quota_server::{Options, Replica, review, tls};
 use headroom_tenant_quota::tree::{MAX_LEVELS, MAX_QUOTAS};
 use headroom_tenant_quota::{Plan, State, plan, state};
@@ -530,21 +529,6 @@ async fn the_status_lists_the_namespaces_that_are_never_charged() {
     let exempt = json!(["headroom", "kube-node-lease", "kube-public", "kube-system"]);
     until(status, |status| status["exemptNamespaces"] == exempt).await;
     kill(&replica);
-}
-
-#[tokio::test]
-async fn a_quota_is_suspended_only_once() {
-    let server = ApiServer::new();
-    let quota = quota("team", &[], &json!({"pods": "1"}));
-    server.put(quota.clone());
-    let api = ApiClient::new(cluster::client(&server));
-    for (is_suspended, is_new) in [(false, false), (true, true), (true, false), (false, true)] {
-        assert_eq!(suspend(&api, "team", is_suspended).await, Ok(is_new));
-        let spec = api.get(&TENANT_QUOTAS.at("team")).await.unwrap()["spec"].clone();
-        assert_eq!(spec.get("suspend"), is_suspended.then_some(&json!(true)));
-        assert_eq!(spec["quota"], quota["spec"]["quota"]);
-    }
-    assert!(suspend(&api, "nobody", true).await.is_err());
 }
 
 /// A tenant may make his pods as large as etcd takes them.

@@ -284,7 +284,7 @@ impl Ledgers {
 
     fn open(&self, ledger: usize, state: State) -> OpenLedger<'_> {
         let max_claims = if self.flaw == Flaw::NoShares { usize::MAX } else { self.max_claims };
-        OpenLedger::new(&self.plans[ledger], state).with_max_entries(self.max_entries).with_max_claims(max_claims)
+        OpenLedger::new(&self.plans[ledger], state).with_limits(self.max_entries, max_claims)
     }
 
     /// The ledger as recounted by a leader; none if the leader has seen too little.

@@ -1,0 +1,136 @@
+//! A replica: its options, and what all its tasks share.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use headroom_kube::api_client::ApiClient;
+use headroom_kube::clock;
+use kube::Client;
+use tokio_util::sync::CancellationToken;
+
+use crate::devices;
+use crate::ledger_cache::LedgerCache;
+use crate::metrics::Metrics;
+use crate::object_counter::Counter;
+use crate::random;
+use crate::resource_quota_state::ResourceQuotaState;
+use crate::tenants::Tenants;
+use crate::tls::Certificate;
+use crate::writer::Writers;
+
+/// How a replica runs.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The namespace of ledgers, the Lease and the Secret.
+    pub namespace: String,
+    /// In addition to Kubernetes' own and ours.
+    pub exempt_namespaces: Vec<String>,
+    /// Groups whose members are charged but never refused.
+    pub exempt_groups: Vec<String>,
+    /// Enforce ResourceQuotas too, unless the API server does.
+    pub resource_quotas: bool,
+    /// Longer than the time between the review of a request and its storage.
+    pub request_lifetime: Duration,
+    /// True if refusals name the largest consumers.
+    pub message_names: bool,
+    /// How API servers reach the replicas; none if the webhook configuration is managed elsewhere.
+    pub webhook: Option<Webhook>,
+    /// Certificate and key, if they are in files.
+    pub files: Option<(PathBuf, PathBuf)>,
+    /// File with the certificate authorities of callers; without it callers need no certificate.
+    pub client_authority: Option<PathBuf>,
+    /// Unix seconds. Safety does not depend on it: durations are measured by the monotonic clock.
+    pub clock: fn() -> i64,
+    /// How long reviews may still arrive after a replica was asked to stop.
+    pub drain: Duration,
+}
+
+impl Options {
+    pub fn new(namespace: &str) -> Self {
+        Self {
+            namespace: namespace.to_owned(),
+            exempt_namespaces: Vec::new(),
+            exempt_groups: Vec::new(),
+            resource_quotas: false,
+            request_lifetime: Duration::from_secs(45),
+            message_names: true,
+            webhook: None,
+            files: None,
+            client_authority: None,
+            clock: clock::now,
+            drain: Duration::from_secs(5),
+        }
+    }
+}
+
+/// How API servers reach the replicas.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Webhook {
+    /// The name of the Service in our own namespace.
+    pub service: String,
+    /// Used instead of the Service, for replicas outside the cluster.
+    pub url: Option<String>,
+    /// True if we make the certificate; otherwise `caBundle` is set elsewhere.
+    pub makes_certificate: bool,
+}
+
+/// A process that answers reviews.
+pub struct Replica {
+    pub options: Options,
+    pub identity: String,
+    pub api: ApiClient,
+    pub ledgers: Arc<LedgerCache>,
+    pub tenants: Arc<Tenants>,
+    pub counter: Arc<Counter>,
+    pub writers: Arc<Writers>,
+    pub certificate: Arc<Certificate>,
+    pub metrics: Arc<Metrics>,
+    pub resource_quotas: ResourceQuotaState,
+    pub device_reads: devices::Turns,
+    /// Cancelled when the replica is asked to stop; it is then no longer ready.
+    pub stop: CancellationToken,
+    /// Cancelled when no more reviews are expected.
+    pub drained: CancellationToken,
+}
+
+/// Pages of lists that are held at a time. A page may have megabytes, and as many kinds are listed as quotas bound.
+const PAGES_AT_ONCE: usize = 2;
+
+impl Replica {
+    pub fn new(options: Options, client: Client, stop: CancellationToken) -> Arc<Self> {
+        let api = ApiClient::new(client).with_pages_at_once(PAGES_AT_ONCE);
+        let ledgers = Arc::new(LedgerCache::new(api.clone(), &options.namespace));
+        let (counter, metrics, drained) = (Arc::new(Counter::default()), Arc::default(), CancellationToken::new());
+        // Claims of reviews in progress are still written while the replica drains.
+        let writers = Writers::new(
+            api.clone(),
+            &options.namespace,
+            Arc::clone(&ledgers),
+            Arc::clone(&counter),
+            Arc::clone(&metrics),
+            drained.clone(),
+        );
+        let host = std::env::var("HOSTNAME").unwrap_or_else(|_| "ledger".to_owned());
+        Arc::new(Self {
+            identity: format!("{host}-{}", random::token()),
+            tenants: Arc::new(Tenants::new(&options.namespace, &options.exempt_namespaces)),
+            certificate: Arc::default(),
+            options,
+            api,
+            ledgers,
+            counter,
+            writers,
+            metrics,
+            resource_quotas: ResourceQuotaState::default(),
+            device_reads: devices::Turns::default(),
+            stop,
+            drained,
+        })
+    }
+
+    /// Returns true if the replica can answer reviews.
+    pub fn is_ready(&self) -> bool {
+        self.ledgers.is_listed() && self.tenants.is_listed() && self.certificate.is_there()
+    }
+}
