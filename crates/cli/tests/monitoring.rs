@@ -11,7 +11,7 @@ use std::sync::LazyLock;
 
 use headroom_collector::metrics;
 use headroom_quota_server::metrics as quota_server;
-use headroom_quota_server::metrics::Share;
+use headroom_quota_server::metrics::QuotaLabels;
 use headroom_usage::accuracy::Sum;
 use regex::Regex;
 use serde_json::{Value, json};
@@ -51,8 +51,8 @@ fn collector() -> String {
 /// The metrics of the ledger's leader about a quota.
 fn ledger() -> String {
     let metrics = quota_server::Metrics::default();
-    let share = Share { quota: "payments".to_owned(), resource: "pods".to_owned(), r#type: "hard" };
-    metrics.set_quotas(vec![(share, "1".parse().unwrap())]);
+    let labels = QuotaLabels { quota: "payments".to_owned(), resource: "pods".to_owned(), r#type: "hard" };
+    metrics.set_quotas(vec![(labels, "1".parse().unwrap())]);
     metrics.to_string()
 }
 

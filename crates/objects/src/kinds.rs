@@ -5,8 +5,8 @@
 
 pub mod lifecycle;
 
-use headroom_core::cluster::usage::profile_layout::GROUP;
 use headroom_core::cluster::label_selector::Labels;
+use headroom_core::cluster::usage::profile_layout::GROUP;
 use serde_json::Value;
 
 /// A kind of object.

@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use headroom_tenant_quota::tree::trees;
 use headroom_tenant_quota::{Cache, Plan};
 
+use crate::ledger_cache::{LedgerCache, View};
+use crate::object_counter::{Collection, stored};
 use crate::objects::{NAMESPACES, RESOURCE_QUOTAS, TENANT_QUOTAS, ledgers, namespace_of, read_named};
 use crate::planner::count_from_scratch;
 use crate::tenants::Tenants;
-use crate::ledger_cache::{LedgerCache, View};
-use crate::object_counter::{Collection, stored};
 use headroom_kube::ApiPath;
 use headroom_kube::api_client::{ApiClient, ApiError, ListOptions, value};
 use headroom_kube::watch::Seen;

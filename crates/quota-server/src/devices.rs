@@ -31,14 +31,14 @@ impl Turns {
 
 /// The objects, read from etcd. Claims are rare, and a cache of classes or pods could be behind the claim. Whoever creates
 /// claims and pods chooses how large they are, so what is not needed of them is never held.
-pub struct Found {
+pub struct DeviceReads {
     classes: String,
     pod: Option<String>,
     claims: Option<String>,
 }
 
 /// Reads the objects for a resource claim in a version of its API.
-pub async fn read(api: &ApiClient, request: &Request<'_>, version: &str) -> ApiResult<Found> {
+pub async fn read(api: &ApiClient, request: &Request<'_>, version: &str) -> ApiResult<DeviceReads> {
     let of_group = ApiPath::new("/apis/resource.k8s.io").at(version);
     let items = |listed: ApiResult<(u64, Vec<Value>)>| match listed {
         Ok((_, items)) => Ok(json!({"items": items}).to_string()),
@@ -48,12 +48,12 @@ pub async fn read(api: &ApiClient, request: &Request<'_>, version: &str) -> ApiR
     let classes = items(api.list(&of_group.collection(None, "deviceclasses"), ListOptions::WHOLE, value).await)?;
     let unreadable = |malformed: Malformed| ApiError::Other(malformed.to_string());
     let Some((name, _)) = owner_in(request).map_err(unreadable)? else {
-        return Ok(Found { classes, pod: None, claims: None });
+        return Ok(DeviceReads { classes, pod: None, claims: None });
     };
     let namespace = Some(&*request.namespace);
     let pod = match api.get_text(&ApiPath::new("/api/v1").collection(namespace, "pods").at(&name)).await {
         Ok(pod) => pod,
-        Err(ApiError::NotFound(_)) => return Ok(Found { classes, pod: None, claims: None }),
+        Err(ApiError::NotFound(_)) => return Ok(DeviceReads { classes, pod: None, claims: None }),
         Err(failure) => return Err(failure),
     };
     let names_its_claim = {
@@ -67,10 +67,10 @@ pub async fn read(api: &ApiClient, request: &Request<'_>, version: &str) -> ApiR
             Some(items(api.list(&path, ListOptions::METADATA, of_a_pod).await)?)
         }
     };
-    Ok(Found { classes, pod: Some(pod), claims })
+    Ok(DeviceReads { classes, pod: Some(pod), claims })
 }
 
-/// Of a claim that says that it was made for a pod: what tells which of the pod's claims is the first.
+/// The fields that decide which of a pod's claims is the first.
 fn of_a_pod(claim: Node<'_>) -> Option<Value> {
     let (name, uid) = owner(claim).ok()??;
     let field = |field: &str| claim.at(&["metadata", field]).ok()?.and_then(|text| text.str().ok());
@@ -81,7 +81,7 @@ fn of_a_pod(claim: Node<'_>) -> Option<Value> {
     }}))
 }
 
-impl Found {
+impl DeviceReads {
     /// Charges the reservation for the devices.
     pub fn charge(&self, request: &Request<'_>, reservation: &mut ReservationRequest) -> Result<(), Malformed> {
         fn read(text: &str) -> Option<Document<'_>> {

@@ -5,8 +5,8 @@ use headroom_objects::kinds::metadata;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::replica::Replica;
 use crate::random::token;
+use crate::replica::Replica;
 use headroom_kube::ApiPath;
 
 /// The namespace of events about cluster-scoped objects.

@@ -13,9 +13,9 @@ use headroom_tenant_quota::state::Key;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::ledger_cache::View;
 use crate::replica::Replica;
 use crate::{planner, status};
-use crate::ledger_cache::View;
 use crate::{resource_quota_enforcer, webhook_config};
 
 /// The Lease of a killed leader expires after `duration`.

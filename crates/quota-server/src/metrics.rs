@@ -31,14 +31,14 @@ pub struct Metrics {
     pub objects: Gauge,
     pub leads: Gauge,
     pub foreign_statuses: Counter,
-    quotas: Family<Share, Gauge<f64, AtomicU64>>,
+    quotas: Family<QuotaLabels, Gauge<f64, AtomicU64>>,
     /// The label sets that are in `quotas`.
-    shown: Mutex<HashSet<Share>>,
+    shown: Mutex<HashSet<QuotaLabels>>,
 }
 
 /// The labels of an amount of a quota.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub struct Share {
+pub struct QuotaLabels {
     pub quota: String,
     pub resource: String,
     /// `hard`, `used` or `reserved`
@@ -107,15 +107,15 @@ impl Metrics {
     }
 
     /// Sets the amounts of all TenantQuotas. A concurrent scrape misses none that stays.
-    pub fn set_quotas(&self, amounts: Vec<(Share, Quantity)>) {
+    pub fn set_quotas(&self, amounts: Vec<(QuotaLabels, Quantity)>) {
         let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
         let mut gone = std::mem::take(&mut *shown);
-        for (share, amount) in amounts {
-            self.quotas.get_or_create(&share).set(amount.milli_value() as f64 / 1000.0);
-            gone.remove(&share);
-            shown.insert(share);
+        for (labels, amount) in amounts {
+            self.quotas.get_or_create(&labels).set(amount.milli_value() as f64 / 1000.0);
+            gone.remove(&labels);
+            shown.insert(labels);
         }
-        gone.iter().for_each(|share| _ = self.quotas.remove(share));
+        gone.iter().for_each(|labels| _ = self.quotas.remove(labels));
     }
 }
 
@@ -134,8 +134,8 @@ mod tests {
     fn metrics_of_a_quota_exist_as_long_as_the_quota() {
         let metrics = Metrics::default();
         let amount = |quota: &str, r#type, amount: &str| {
-            let share = Share { quota: quota.to_owned(), resource: "requests.cpu".to_owned(), r#type };
-            (share, amount.parse().unwrap())
+            let labels = QuotaLabels { quota: quota.to_owned(), resource: "requests.cpu".to_owned(), r#type };
+            (labels, amount.parse().unwrap())
         };
         metrics.set_quotas(vec![amount("payments", "hard", "100"), amount("payments", "used", "61205m")]);
         let text = metrics.to_string();

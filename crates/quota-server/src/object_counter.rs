@@ -94,7 +94,7 @@ struct OfKind {
     lost: Option<String>,
 }
 
-/// How long a kind may take to be listed before plans are made without it.
+/// The time that a kind may take to be listed before plans are made without it.
 const LIST_TIMEOUT: Duration = Duration::from_secs(30);
 const RETRY: Duration = Duration::from_millis(200);
 

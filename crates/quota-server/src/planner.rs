@@ -9,10 +9,10 @@ use headroom_tenant_quota::{Cache, Plan, State, placement, recount};
 use tokio::time::Instant;
 
 use crate::event::{self, Kind};
-use crate::objects;
-use crate::replica::Replica;
 use crate::ledger_cache::View;
 use crate::object_counter::Counted;
+use crate::objects;
+use crate::replica::Replica;
 use headroom_kube::api_client::{ApiError, revision_of};
 
 /// Changes within this time are put into one plan.
@@ -21,9 +21,9 @@ const DEBOUNCE: Duration = Duration::from_millis(30);
 const AGAIN: Duration = Duration::from_secs(10);
 /// The pause after a plan failed, which doubles up to [`AGAIN`].
 const RETRY: Duration = Duration::from_millis(100);
-/// How long a replaced plan is kept, because replicas may still use it.
+/// The time for which a replaced plan is kept, because replicas may still use it.
 const KEPT: Duration = Duration::from_secs(600);
-/// How much longer than a request a tree is charged in the ledger that it leaves: a replica may learn late that it has
+/// The time, beyond the lifetime of a request, for which a tree is still charged in the ledger that it leaves: a replica may learn late that it has
 /// another.
 const LATE: Duration = Duration::from_secs(10);
 /// The largest plan, about a fifth of what the API server can store.

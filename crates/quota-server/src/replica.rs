@@ -19,7 +19,7 @@ use crate::tenants::Tenants;
 use crate::tls::Certificate;
 use crate::writer::Writers;
 
-/// How a replica runs.
+/// The options of a replica.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// The namespace of ledgers, the Lease and the Secret.
@@ -34,7 +34,7 @@ pub struct Options {
     pub request_lifetime: Duration,
     /// True if refusals name the largest consumers.
     pub message_names: bool,
-    /// How API servers reach the replicas; none if the webhook configuration is managed elsewhere.
+    /// The address at which API servers reach the replicas; none if the webhook configuration is managed elsewhere.
     pub webhook: Option<Webhook>,
     /// Certificate and key, if they are in files.
     pub files: Option<(PathBuf, PathBuf)>,
@@ -42,7 +42,7 @@ pub struct Options {
     pub client_authority: Option<PathBuf>,
     /// Unix seconds. Safety does not depend on it: durations are measured by the monotonic clock.
     pub clock: fn() -> i64,
-    /// How long reviews may still arrive after a replica was asked to stop.
+    /// The time during which reviews may still arrive after a replica was asked to stop.
     pub drain: Duration,
 }
 
@@ -64,7 +64,7 @@ impl Options {
     }
 }
 
-/// How API servers reach the replicas.
+/// The address at which API servers reach the replicas.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Webhook {
     /// The name of the Service in our own namespace.

@@ -3,8 +3,7 @@
 //! If the plugin is enabled, nothing is done: each of its writes would conflict with ours, and when the plugin retries
 //! after a conflict on one quota, it admits what another quota refused (kubernetes#141904).
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use headroom_core::amount::ResourceList;
@@ -71,7 +70,7 @@ async fn ask(replica: &Replica) -> Duration {
 
 const PROBE: &str = "headroom-probe";
 
-/// Returns true if a dry run is refused by a quota of ours that has no room. It bounds PodTemplates, which are hardly
+/// Returns true if a dry run is refused by a probe quota without room. It bounds PodTemplates, which are hardly
 /// used.
 async fn has_plugin(replica: &Replica) -> Result<bool, ApiError> {
     let namespace = &replica.options.namespace;
@@ -145,7 +144,7 @@ async fn publish_one(
     }
     if existing == wanted {
         replica
-            .enforcer
+            .resource_quotas
             .inner()
             .published
             .insert(key, Published { status: wanted, version, ledger_revision, suspect: 0 });
@@ -163,7 +162,7 @@ async fn publish_one(
         Ok(written) => {
             let version = revision_of(&written).unwrap_or_default();
             replica
-                .enforcer
+                .resource_quotas
                 .inner()
                 .published
                 .insert(key, Published { status: wanted, version, ledger_revision, suspect: 0 });

@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use headroom_core::cluster::tenant_quota::TenantQuota;
 use headroom_core::json::{Document, Node};
 use headroom_core::quota::charged_names::RESOURCE_CLAIMS;
 use headroom_core::request::Request;
@@ -12,27 +13,26 @@ use headroom_objects::kinds::labels_of;
 use headroom_tenant_quota::ledger::{OpenLedger, Refusal};
 use headroom_tenant_quota::reservation_request::{self, RequestError, ReservationRequest};
 use headroom_tenant_quota::state::Key;
-use headroom_core::cluster::tenant_quota::TenantQuota;
 use headroom_tenant_quota::tree::{ParentProblem, trees};
 use headroom_tenant_quota::{Plan, Verdict, message};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::objects::{NAMESPACES, namespace_of};
-use crate::writer::Answer;
 use crate::devices;
-use crate::replica::Replica;
 use crate::ledger_cache::View;
+use crate::objects::{NAMESPACES, namespace_of};
 use crate::random::token;
+use crate::replica::Replica;
+use crate::writer::LedgerAnswer;
 use headroom_kube::api_client::ApiError;
 
 /// Less than the 10 s that the API server waits.
 const REVIEW_TIMEOUT: Duration = Duration::from_secs(7);
-/// How long to wait until a replica that starts has read the cluster, and for the first plan of a namespace that a quota
+/// The time to wait until a replica that starts has read the cluster, and for the first plan of a namespace that a quota
 /// selects.
 const PLAN_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Why a request is not allowed, as the API server reports it.
+/// The reason for which a request is not allowed, as the API server reports it.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Denial {
     code: u16,
@@ -169,8 +169,8 @@ impl Review<'_, '_> {
             Err(_) if may_exceed => return Ok(()),
             views => views?,
         };
-        let has_devices =
-            uncharged.key.kind == RESOURCE_CLAIMS && views.iter().any(|view| view.plan.shares_devices(&request.namespace));
+        let has_devices = uncharged.key.kind == RESOURCE_CLAIMS
+            && views.iter().any(|view| view.plan.shares_devices(&request.namespace));
         let mut reservation = uncharged.clone();
         if has_devices {
             self.charge_devices(&mut reservation).await?;
@@ -316,7 +316,12 @@ fn dry_run(replica: &Replica, reservation: &ReservationRequest, views: &[View]) 
 }
 
 /// The outcome of a request by the answer of a ledger.
-fn outcome(replica: &Replica, reservation: &ReservationRequest, ledger: &str, answer: Answer) -> Result<(), Denial> {
+fn outcome(
+    replica: &Replica,
+    reservation: &ReservationRequest,
+    ledger: &str,
+    answer: LedgerAnswer,
+) -> Result<(), Denial> {
     let key = &reservation.key;
     match answer {
         Ok((Verdict::Granted, _)) => Ok(()),

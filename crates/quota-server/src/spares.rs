@@ -38,7 +38,7 @@ struct Group {
     kind: String,
     namespace: String,
     footprint: Arc<Footprint>,
-    /// When the last ones came.
+    /// The times of the last creates.
     came: VecDeque<Instant>,
     /// The oldest first.
     free: VecDeque<Spare>,
@@ -58,17 +58,20 @@ struct Spare {
 struct Taken {
     spare: Key,
     by: ReservationRequest,
-    /// When the create is to have a claim of its own.
+    /// The time by which the create must have a claim of its own.
     due: Instant,
 }
 
+/// Spares that were added to a ledger, with their charge.
+pub type Added = Vec<(Key, Arc<Footprint>)>;
+
 /// The result of looking for a spare.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Found {
-    Nothing,
-    Spare,
+pub enum SpareTaken {
+    None,
+    One,
     /// A spare, and it is time to write more.
-    SpareOfFew,
+    OneOfFew,
 }
 
 impl Group {
@@ -93,7 +96,7 @@ impl Group {
         self.free.len() <= self.expected() / 2
     }
 
-    /// How many more are wanted. A few are no reason for a write.
+    /// The number of spares to add. A few are no reason for a write.
     fn wanted(&self) -> usize {
         if self.is_short() { self.expected() - self.free.len() } else { 0 }
     }
@@ -116,9 +119,9 @@ impl Spares {
     }
 
     /// Takes a spare for a create that this ledger charges. The create may be allowed at once.
-    pub fn take(&self, view: &View, request: &ReservationRequest) -> Found {
+    pub fn take(&self, view: &View, request: &ReservationRequest) -> SpareTaken {
         if !request.may_take_a_spare() || self.is_closed.load(Ordering::Relaxed) {
-            return Found::Nothing;
+            return SpareTaken::None;
         }
         let now = Instant::now();
         let mut by_ledger = self.by_ledger();
@@ -138,7 +141,7 @@ impl Spares {
                 groups.len() - 1
             })
         });
-        let Some(group) = at.and_then(|at| groups.get_mut(at)) else { return Found::Nothing };
+        let Some(group) = at.and_then(|at| groups.get_mut(at)) else { return SpareTaken::None };
         group.came.push_back(now);
         if group.came.len() > MAX_SPARES {
             group.came.pop_front();
@@ -147,12 +150,12 @@ impl Spares {
         // Requests for one key share a claim.
         let is_claimed =
             view.state.claims.contains_key(&request.key) || group.taken.iter().any(|other| other.by.key == request.key);
-        let Some(spare) = group.free.pop_front_if(|_| !is_claimed) else { return Found::Nothing };
+        let Some(spare) = group.free.pop_front_if(|_| !is_claimed) else { return SpareTaken::None };
         group.taken.push(Taken { spare: spare.key, by: request.clone(), due: now + USABLE });
         if !group.is_short() || std::mem::replace(&mut group.is_asked_for_more, true) {
-            return Found::Spare;
+            return SpareTaken::One;
         }
-        Found::SpareOfFew
+        SpareTaken::OneOfFew
     }
 
     /// Returns true if a replica may still take a spare of this state. A plan that takes its place would not hold for what takes it.
@@ -166,7 +169,7 @@ impl Spares {
         first_seen.filter(|at| now.duration_since(*at) < USABLE).count() > 0
     }
 
-    /// When the ledger has to be written because of its spares; none if it has none.
+    /// The time by which the ledger must be written because of its spares; none if it has none.
     pub fn due(&self, ledger: &str) -> Option<Instant> {
         let by_ledger = self.by_ledger();
         let groups = by_ledger.get(ledger)?.iter();
@@ -210,7 +213,7 @@ impl Spares {
     }
 
     /// Adds spares to the ledger where few are left of those that are expected.
-    pub fn add(&self, ledger: &str, open: &mut OpenLedger<'_>) -> Vec<(Key, Arc<Footprint>)> {
+    pub fn add(&self, ledger: &str, open: &mut OpenLedger<'_>) -> Added {
         if self.is_closed.load(Ordering::Relaxed) {
             return Vec::new();
         }
@@ -228,14 +231,7 @@ impl Spares {
     }
 
     /// The ledger was written by a plan, which began at this time: with claims for these creates, and with these spares.
-    pub fn written(
-        &self,
-        ledger: &str,
-        recorded: &[String],
-        added: Vec<(Key, Arc<Footprint>)>,
-        plan: u64,
-        began: Instant,
-    ) {
+    pub fn written(&self, ledger: &str, recorded: &[String], added: Added, plan: u64, began: Instant) {
         let mut by_ledger = self.by_ledger();
         let Some(groups) = by_ledger.get_mut(ledger) else { return };
         for group in groups.iter_mut() {
@@ -276,7 +272,7 @@ mod tests {
             Self { spares: Spares::default(), view: View { ledger: "team".to_owned(), revision: 1, plan, state } }
         }
 
-        fn take(&self, name: &str) -> Found {
+        fn take(&self, name: &str) -> SpareTaken {
             self.spares.take(&self.view, &create(name))
         }
 
@@ -304,13 +300,13 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_second_of_equal_creates_leads_to_spares_and_the_next_ones_take_them() {
         let mut ledger = Ledger::new();
-        assert_eq!(ledger.take("a"), Found::Nothing);
+        assert_eq!(ledger.take("a"), SpareTaken::None);
         assert_eq!(ledger.write(&[]), Vec::<String>::new());
-        assert_eq!(ledger.take("b"), Found::Nothing);
+        assert_eq!(ledger.take("b"), SpareTaken::None);
         assert_eq!(ledger.write(&[]), ["?", "?"]);
-        assert_eq!(ledger.take("c"), Found::SpareOfFew);
-        assert_eq!(ledger.take("d"), Found::Spare, "a write was asked for already");
-        assert_eq!(ledger.take("e"), Found::Nothing);
+        assert_eq!(ledger.take("c"), SpareTaken::OneOfFew);
+        assert_eq!(ledger.take("d"), SpareTaken::One, "a write was asked for already");
+        assert_eq!(ledger.take("e"), SpareTaken::None);
         // Their own claims, and spares for as many as came lately.
         assert_eq!(ledger.write(&[]), ["?", "?", "?", "?", "?", "c", "d"]);
         // Nobody is expected any more.
@@ -324,7 +320,7 @@ mod tests {
     async fn only_what_is_sure_to_have_room_takes_a_spare() {
         let mut ledger = Ledger::new();
         for name in ["a", "b"] {
-            assert_eq!(ledger.take(name), Found::Nothing);
+            assert_eq!(ledger.take(name), SpareTaken::None);
         }
         assert_eq!(ledger.write(&[]), ["?", "?"]);
         let footprint = Arc::new(Footprint::read("pods=1 requests.cpu=1").unwrap());
@@ -338,23 +334,23 @@ mod tests {
             ReservationRequest { may_exceed: true, ..create("c") },
         ];
         for other in others {
-            assert_eq!(ledger.spares.take(&ledger.view, &other), Found::Nothing, "{other:?}");
+            assert_eq!(ledger.spares.take(&ledger.view, &other), SpareTaken::None, "{other:?}");
         }
         let (was, plan) = (ledger.view.clone(), Arc::new(Plan { number: 2, ..Plan::clone(&ledger.view.plan) }));
-        assert_ne!(ledger.take("c"), Found::Nothing);
-        assert_eq!(ledger.take("c"), Found::Nothing, "requests for one key share a claim");
+        assert_ne!(ledger.take("c"), SpareTaken::None);
+        assert_eq!(ledger.take("c"), SpareTaken::None, "requests for one key share a claim");
         ledger.view.plan = plan;
-        assert_eq!(ledger.take("d"), Found::Nothing, "other bounds");
+        assert_eq!(ledger.take("d"), SpareTaken::None, "other bounds");
         ledger.view = was;
-        assert_eq!(ledger.take("d"), Found::Nothing, "the spare was given up");
+        assert_eq!(ledger.take("d"), SpareTaken::None, "the spare was given up");
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_spare_is_taken_for_a_second_only() {
-        for (wait, expected) in [(USABLE / 2, Found::SpareOfFew), (USABLE, Found::Nothing)] {
+        for (wait, expected) in [(USABLE / 2, SpareTaken::OneOfFew), (USABLE, SpareTaken::None)] {
             let mut ledger = Ledger::new();
             for name in ["a", "b"] {
-                assert_eq!(ledger.take(name), Found::Nothing);
+                assert_eq!(ledger.take(name), SpareTaken::None);
             }
             let began = Instant::now();
             ledger.write(&[]);
@@ -375,7 +371,7 @@ mod tests {
         assert!(ledger.spares.may_be_taken(&ledger.view.state));
         tokio::time::advance(USABLE).await;
         assert!(!ledger.spares.may_be_taken(&ledger.view.state));
-        assert_eq!(ledger.take("c"), Found::Nothing);
+        assert_eq!(ledger.take("c"), SpareTaken::None);
         assert!(!ledger.view.state.claims.is_empty(), "left until the next write");
     }
 
@@ -387,7 +383,7 @@ mod tests {
             ledger.write(&[]);
         }
         assert_eq!(ledger.write(&[]), ["?", "?", "?", "?", "c", "d"]);
-        assert_ne!(ledger.take("e"), Found::Nothing);
+        assert_ne!(ledger.take("e"), SpareTaken::None);
         assert_eq!(ledger.write(&[&"e".to_owned()]), ["?", "?", "?", "c", "d"]);
     }
 
@@ -399,7 +395,7 @@ mod tests {
             ledger.write(&[]);
         }
         ledger.spares.close();
-        assert_eq!(ledger.take("d"), Found::Nothing);
+        assert_eq!(ledger.take("d"), SpareTaken::None);
         let mut other = Ledger { spares: Spares::default(), view: ledger.view.clone() };
         assert_eq!(ledger.write(&[]), ["c"]);
         assert!(other.write(&[]).contains(&"?".to_owned()), "of the other replica");

@@ -7,19 +7,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use headroom_core::amount::{Quantity, ResourceList};
-use headroom_tenant_quota::Plan;
 use headroom_core::cluster::tenant_quota::TenantQuota;
+use headroom_tenant_quota::Plan;
 use headroom_tenant_quota::tree::{ParentProblem, trees};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
-use crate::replica::Replica;
-use crate::event::{self, Kind};
-use crate::metrics::Share;
-use crate::objects::{API_VERSION, TENANT_QUOTAS, namespace_of, to_amounts};
 use crate::custom_resources::{Condition, Consumer, TenantQuotaStatus};
+use crate::event::{self, Kind};
 use crate::ledger_cache::View;
+use crate::metrics::QuotaLabels;
+use crate::objects::{API_VERSION, TENANT_QUOTAS, namespace_of, to_amounts};
+use crate::replica::Replica;
 use crate::tenants::Known;
 
 const REPORT_INTERVAL: Duration = Duration::from_secs(1);
@@ -29,7 +29,7 @@ const USAGE_INTERVAL: Duration = Duration::from_secs(5);
 const OF_USAGE: [&str; 6] = ["used", "reserved", "namespaces", "children", "request", "limit"];
 /// The maximum number of listed namespaces and of children. What the API server needs for a status grows with it, to 10 ms.
 const MAX_LISTED: usize = 50;
-/// How many of the largest namespaces are listed for each bound.
+/// The number of the largest namespaces that are listed for each bound.
 const LISTED_FOR_EACH: usize = 10;
 
 pub async fn report(replica: Arc<Replica>) {
@@ -44,7 +44,7 @@ pub async fn report(replica: Arc<Replica>) {
 }
 
 /// A ledger with its usage.
-struct Counted<'v> {
+struct LedgerUsage<'v> {
     view: &'v View,
     /// By node.
     used_and_reserved: Vec<(ResourceList<'static>, ResourceList<'static>)>,
@@ -52,24 +52,24 @@ struct Counted<'v> {
     lost: BTreeMap<String, String>,
 }
 
-impl<'v> Counted<'v> {
+impl<'v> LedgerUsage<'v> {
     fn of(replica: &Replica, view: &'v View) -> Self {
         let lost = replica.counter.lost(&view.plan.watched_kinds());
         Self { view, used_and_reserved: view.used_and_reserved(), lost }
     }
 }
 
-/// Where a quota is charged.
+/// The ledger that charges a quota, and the quota's node there.
 #[derive(Clone, Copy)]
-struct Place<'c> {
-    ledger: &'c Counted<'c>,
+struct ChargedNode<'c> {
+    ledger: &'c LedgerUsage<'c>,
     node: usize,
 }
 
-impl<'c> Place<'c> {
+impl<'c> ChargedNode<'c> {
     /// The kinds of the quota that cannot be counted. Other quotas of the ledger are of other tenants.
     fn lost(self) -> BTreeMap<&'c String, &'c String> {
-        let Counted { view, lost, .. } = self.ledger;
+        let LedgerUsage { view, lost, .. } = self.ledger;
         let Some(node) = view.plan.nodes.get(self.node).filter(|_| !lost.is_empty()) else { return BTreeMap::new() };
         let kinds = node.watched_kinds();
         lost.iter().filter(|(kind, _)| kinds.contains(*kind)).collect()
@@ -80,7 +80,7 @@ impl<'c> Place<'c> {
 struct Last {
     /// The last failure, so that it is logged only once.
     logged: String,
-    /// When statuses were written, by quota.
+    /// The time at which each status was written, by quota.
     written: HashMap<String, Instant>,
 }
 
@@ -92,13 +92,13 @@ async fn report_once(replica: &Replica, last: &mut Last) {
     let mut views = replica.ledgers.views();
     views.retain(|view| namespace_of(&view.ledger).is_none());
     // Computed once for each ledger, not for each of its quotas.
-    let ledgers: Vec<Counted> = views.iter().map(|view| Counted::of(replica, view)).collect();
+    let ledgers: Vec<LedgerUsage> = views.iter().map(|view| LedgerUsage::of(replica, view)).collect();
     replica.metrics.set_quotas(samples(&ledgers));
     let places = ledgers.iter().flat_map(|ledger| {
         let quotas = ledger.view.plan.nodes.iter().enumerate();
-        quotas.map(move |(node, quota)| (quota.quota.as_str(), Place { ledger, node }))
+        quotas.map(move |(node, quota)| (quota.quota.as_str(), ChargedNode { ledger, node }))
     });
-    let places: HashMap<&str, Place> = places.collect();
+    let places: HashMap<&str, ChargedNode> = places.collect();
     for (name, Known { object, quota }) in replica.tenants.known_quotas() {
         let generation = object.pointer("/metadata/generation").and_then(Value::as_i64);
         let problem = match &quota {
@@ -156,13 +156,13 @@ fn news(before: &[Condition], after: &[Condition]) -> Vec<(Kind, String, String)
 }
 
 /// Bounds, usage and reservations as metrics.
-fn samples(ledgers: &[Counted]) -> Vec<(Share, Quantity)> {
+fn samples(ledgers: &[LedgerUsage]) -> Vec<(QuotaLabels, Quantity)> {
     let mut samples = Vec::new();
-    for Counted { view, used_and_reserved, .. } in ledgers {
+    for LedgerUsage { view, used_and_reserved, .. } in ledgers {
         for (node, (used, reserved)) in view.plan.nodes.iter().zip(used_and_reserved) {
             for (r#type, amounts) in [("hard", &node.hard), ("used", used), ("reserved", reserved)] {
                 samples.extend(amounts.iter().map(|(name, amount)| {
-                    (Share { quota: node.quota.clone(), resource: name.to_string(), r#type }, amount.clone())
+                    (QuotaLabels { quota: node.quota.clone(), resource: name.to_string(), r#type }, amount.clone())
                 }));
             }
         }
@@ -170,8 +170,8 @@ fn samples(ledgers: &[Counted]) -> Vec<(Share, Quantity)> {
     samples
 }
 
-fn amounts(replica: &Replica, quota: &TenantQuota<'_>, place: Place) -> TenantQuotaStatus {
-    let Place { ledger: Counted { view, used_and_reserved: pairs, .. }, node } = place;
+fn amounts(replica: &Replica, quota: &TenantQuota<'static>, place: ChargedNode) -> TenantQuotaStatus {
+    let ChargedNode { ledger: LedgerUsage { view, used_and_reserved: pairs, .. }, node } = place;
     let empty = (ResourceList::default(), ResourceList::default());
     let (used, reserved) = pairs.get(node).unwrap_or(&empty);
     let namespaces = replica.counter.namespaces(&view.plan, node);
@@ -245,7 +245,12 @@ fn children(plan: &Plan, node: usize) -> impl Iterator<Item = usize> {
     plan.nodes.iter().enumerate().filter(move |(_, child)| child.parent == Some(node)).map(|(at, _)| at)
 }
 
-fn conditions(generation: Option<i64>, charged: Option<Place>, problem: &str, before: &[Condition]) -> Vec<Condition> {
+fn conditions(
+    generation: Option<i64>,
+    charged: Option<ChargedNode>,
+    problem: &str,
+    before: &[Condition],
+) -> Vec<Condition> {
     let over: Vec<String> = charged.map(|place| over(place.ledger.view, place.node)).unwrap_or_default();
     let node = charged.and_then(|place| place.ledger.view.plan.nodes.get(place.node));
     let lost = charged.map(|place| place.lost()).unwrap_or_default();

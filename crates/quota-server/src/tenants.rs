@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use headroom_core::amount::Quantity;
+use headroom_core::cluster::label_selector::Labels;
 use headroom_core::cluster::resource_quota::ResourceQuota;
+use headroom_core::cluster::tenant_quota::{NEVER_CHARGED, TenantQuota};
 use headroom_core::json::Document;
 use headroom_objects::kinds::{labels_of, metadata};
-use headroom_core::cluster::label_selector::Labels;
 use headroom_tenant_quota::message::Consumers;
-use headroom_core::cluster::tenant_quota::{NEVER_CHARGED, TenantQuota};
 use serde_json::Value;
 use tokio::sync::watch;
 

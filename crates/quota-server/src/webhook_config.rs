@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use headroom_core::cluster::resource_quota::ResourceQuota;
 use headroom_core::cluster::label_selector::Requirement;
-use headroom_tenant_quota::plan::{Node, Plan, is_charged_on_update};
+use headroom_core::cluster::resource_quota::ResourceQuota;
 use headroom_core::cluster::tenant_quota::TenantQuota;
+use headroom_tenant_quota::plan::{Node, Plan, is_charged_on_update};
 use headroom_tenant_quota::tree::trees;
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -70,8 +70,8 @@ async fn configure_once(replica: &Replica, webhook: &Webhook, matches: bool) -> 
     }
     let quotas = replica.tenants.quotas();
     let plain = plain_quotas(replica);
-    let asked = Asked::of(&quotas, &plain, &replica.tenants, matches);
-    let webhooks = Value::Array(asked.entries(&client));
+    let charged = ChargedRequests::of(&quotas, &plain, &replica.tenants, matches);
+    let webhooks = Value::Array(charged.entries(&client));
     let path = CONFIGURATIONS.at(CONFIGURATION);
     let object = |existing: Option<&Value>| {
         json!({
@@ -121,11 +121,11 @@ fn is_within(wanted: &Value, existing: &Value) -> bool {
     }
 }
 
-/// What the API server supports. Read again from time to time, because it may be upgraded.
+/// The features that the API server supports. Read again from time to time, because it may be upgraded.
 #[derive(Debug, Default)]
 struct Version {
     matches: bool,
-    asked: Option<Instant>,
+    read_at: Option<Instant>,
 }
 
 impl Version {
@@ -135,10 +135,10 @@ impl Version {
 
     /// Returns true if webhooks may have `matchConditions`.
     async fn matches(&mut self, replica: &Replica) -> bool {
-        if self.asked.is_none_or(|asked| asked.elapsed() > Self::AGAIN)
+        if self.read_at.is_none_or(|at| at.elapsed() > Self::AGAIN)
             && let Ok(version) = replica.api.get(&ApiPath::new("/version")).await
         {
-            (self.matches, self.asked) = (knows_matches(&version), Some(Instant::now()));
+            (self.matches, self.read_at) = (knows_matches(&version), Some(Instant::now()));
         }
         self.matches
     }
@@ -162,7 +162,7 @@ fn plain_quotas(replica: &Replica) -> BTreeMap<String, Vec<Arc<ResourceQuota<'st
 }
 
 /// The requests that the API server must send to the webhook.
-struct Asked<'a> {
+struct ChargedRequests<'a> {
     tenants: &'a Tenants,
     selectors: BTreeMap<String, Value>,
     /// Namespaces by name.
@@ -171,14 +171,14 @@ struct Asked<'a> {
     matches: bool,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> ChargedRequests<'a> {
     fn of(
         quotas: &'a [Arc<TenantQuota<'static>>],
         plain: &'a BTreeMap<String, Vec<Arc<ResourceQuota<'static>>>>,
         tenants: &'a Tenants,
         matches: bool,
     ) -> Self {
-        let mut asked =
+        let mut charged =
             Self { tenants, selectors: BTreeMap::new(), names: BTreeSet::new(), rules: Value::Null, matches };
         let expression = |Requirement { key, operator, values }: &Requirement<'_>| json!({"key": key, "operator": operator.to_string(), "values": values});
         let mut nodes = Vec::new();
@@ -187,23 +187,25 @@ impl<'a> Asked<'a> {
                 if !tree.refuses(at) {
                     continue;
                 }
-                asked.names.extend(quota.names.iter().map(AsRef::as_ref).filter(|name: &&str| !tenants.is_exempt(name)));
+                charged
+                    .names
+                    .extend(quota.names.iter().map(AsRef::as_ref).filter(|name: &&str| !tenants.is_exempt(name)));
                 if let Some(selector) = &quota.selector {
                     let mut expressions: Vec<Value> = selector.requirements.iter().map(expression).collect();
-                    expressions.push(asked.not_exempt());
+                    expressions.push(charged.not_exempt());
                     let selector = json!({"matchExpressions": expressions});
-                    asked.selectors.insert(selector.to_string(), selector);
+                    charged.selectors.insert(selector.to_string(), selector);
                 }
             }
             nodes.extend(Plan::of_tree(&tree, &[]).nodes);
         }
         for (namespace, quotas) in plain {
-            asked.names.insert(namespace);
+            charged.names.insert(namespace);
             nodes.extend(Plan::of_namespace(namespace, quotas).nodes);
         }
         nodes.retain(|node| !node.is_suspended);
-        asked.rules = rules(nodes);
-        asked
+        charged.rules = rules(nodes);
+        charged
     }
 
     fn not_exempt(&self) -> Value {
@@ -322,7 +324,7 @@ async fn keep_certificate(replica: &Replica, webhook: &Webhook) -> ApiResult<Vec
         // First publish the new authority; its certificate is used once API servers trust the authority.
         (Some(authorities), Some(_), None) if now - since(MADE).unwrap_or_default() > RENEWED_AFTER => {
             let Made { authority, certificate, key } = make()?;
-            // Of the authorities that were trusted, only the last is still in use.
+            // Only the last of the trusted authorities is still in use.
             let last = last_certificate(&authorities);
             let keep = |name: &str| STANDARD.encode(get(name).unwrap_or_default());
             let data = json!({
@@ -386,8 +388,8 @@ mod tests {
         ];
         let quotas: Vec<_> = quotas.iter().map(|quota| Arc::new(read_quota(quota).unwrap())).collect();
         let tenants = Tenants::new("headroom", &[]);
-        let entries =
-            Asked::of(&quotas, &BTreeMap::new(), &tenants, false).entries(&json!({"url": "https://here/review"}));
+        let entries = ChargedRequests::of(&quotas, &BTreeMap::new(), &tenants, false)
+            .entries(&json!({"url": "https://here/review"}));
         let found: Vec<String> = entries
             .iter()
             .map(|entry| {
@@ -435,7 +437,7 @@ mod tests {
             };
             let plain = plain.iter().map(|namespace| ((*namespace).to_owned(), one())).collect();
             let tenants = Tenants::new("headroom", &[]);
-            let entries = Asked::of(&quotas, &plain, &tenants, true).entries(&Value::Null);
+            let entries = ChargedRequests::of(&quotas, &plain, &tenants, true).entries(&Value::Null);
             let first = &entries[0]["namespaceSelector"]["matchExpressions"][0]["values"];
             (entries.len(), first.clone(), entries[0]["matchConditions"][0]["name"].clone())
         };

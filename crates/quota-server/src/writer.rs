@@ -6,16 +6,16 @@ use std::time::Duration;
 
 use headroom_tenant_quota::reservation_request::ReservationRequest;
 use headroom_tenant_quota::state::Key;
-use headroom_tenant_quota::{Footprint, OpenLedger, Plan, State, Verdict, message};
+use headroom_tenant_quota::{OpenLedger, Plan, State, Verdict, message};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::metrics::Metrics;
-use crate::objects;
 use crate::ledger_cache::{LedgerCache, View};
+use crate::metrics::Metrics;
 use crate::object_counter::{Counted, Counter};
-use crate::spares::{Found, Spares};
+use crate::objects;
+use crate::spares::{self, SpareTaken, Spares};
 use headroom_kube::api_client::{ApiClient, ApiError, revision_of};
 
 /// A request that is refused only because of unfinished requests waits while one of those is younger than this.
@@ -24,18 +24,18 @@ const WAITS_FOR: Duration = Duration::from_secs(2);
 const RETRY_DELAY: Duration = Duration::from_millis(50);
 /// The pause after a failed write that only spares need.
 const SPARES_RETRY: Duration = Duration::from_secs(1);
-/// How long a replica waits for a write of another at most: an API server that is slow must not keep requests waiting.
+/// The maximum time that a replica waits for a write of another: an API server that is slow must not keep requests waiting.
 const LONGEST_TURN: Duration = Duration::from_millis(250);
-/// How long requests wait for others to share their write at most.
+/// The maximum time that requests wait for others to share their write.
 const LONGEST_GATHERING: Duration = Duration::from_millis(20);
-/// How long jobs without a deadline of their own are tried.
+/// The time after which jobs without a deadline of their own are given up.
 const JOB_TIMEOUT: Duration = Duration::from_secs(5);
 /// A task ends after this time without jobs.
 const IDLE: Duration = Duration::from_secs(600);
 
 /// The verdict of a ledger on a request, and the plan by which it was made. An error says why the ledger cannot be
 /// written; the client must retry.
-pub type Answer = Result<(Verdict, Arc<Plan>), String>;
+pub type LedgerAnswer = Result<(Verdict, Arc<Plan>), String>;
 
 enum Job {
     Reserve(Waiting),
@@ -52,7 +52,7 @@ struct Waiting {
     reservation: ReservationRequest,
     /// After this time the client must retry.
     until: Instant,
-    answer: oneshot::Sender<Answer>,
+    answer: oneshot::Sender<LedgerAnswer>,
 }
 
 /// A claim that is given back. If that fails for too long, it is released when its request is over.
@@ -136,13 +136,18 @@ impl Writers {
     }
 
     /// Reserves room for an object. Returns when the claim is written or refused, or at once if there is a spare.
-    pub async fn reserve(self: &Arc<Self>, ledger: &str, reservation: ReservationRequest, until: Instant) -> Answer {
+    pub async fn reserve(
+        self: &Arc<Self>,
+        ledger: &str,
+        reservation: ReservationRequest,
+        until: Instant,
+    ) -> LedgerAnswer {
         if let Some(view) = self.ledgers.view_by_last_plan(ledger) {
             let found = self.spares.take(&view, &reservation);
-            if found == Found::SpareOfFew {
+            if found == SpareTaken::OneOfFew {
                 self.send(ledger, Job::Spares);
             }
-            if found != Found::Nothing {
+            if found != SpareTaken::None {
                 return Ok((Verdict::Granted, view.plan));
             }
         }
@@ -218,11 +223,11 @@ struct Writer {
     batch: Batch,
     /// After a failed write, spares alone are no reason for another one before this time.
     spares_after: Instant,
-    /// When this replica first saw each entry.
+    /// The time at which this replica first saw each entry, by token.
     first_seen: HashMap<String, Instant>,
-    /// How long the last write took.
+    /// The duration of the last write.
     round_trip: Duration,
-    /// How many requests shared the last write that had any.
+    /// The number of requests that shared the last write with any.
     last_shared: usize,
     /// The revision of the last write.
     last_written: Option<u64>,
@@ -392,7 +397,7 @@ impl Writer {
 
     /// The state with claims for the creates that took a spare, recounted if this replica counts, and without what was
     /// cancelled. Also returns the tokens of those creates, and the turn of the count.
-    fn count(&self, view: &View, plan: &Plan) -> Result<(State, Vec<String>, Option<u64>), ApiError> {
+    fn count(&self, view: &View, plan: &Arc<Plan>) -> Result<(State, Vec<String>, Option<u64>), ApiError> {
         let cancelled: Vec<&String> = self.batch.back.iter().map(|back| &back.token).collect();
         let mut known = State::clone(&view.state);
         // Before the count: most of what took a spare is stored already, and needs no claim.
@@ -412,7 +417,7 @@ impl Writer {
     }
 
     /// The state with claims for the waiting requests, their verdicts, and the spares that were added.
-    fn reserve(&mut self, plan: &Plan, state: State) -> (State, Vec<Verdict>, Vec<(Key, Arc<Footprint>)>) {
+    fn reserve(&mut self, plan: &Plan, state: State) -> (State, Vec<Verdict>, spares::Added) {
         // Drop requests whose client has disconnected.
         self.batch.waiting.retain(|waiting| !waiting.answer.is_closed());
         let mut open = OpenLedger::new(plan, state);

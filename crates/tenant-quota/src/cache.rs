@@ -36,7 +36,7 @@ pub struct Cache {
     deleted: HashSet<Arc<str>>,
     /// Keys with an end, in order.
     ending: BTreeMap<(i64, Key), ()>,
-    /// Of the device classes that are listed.
+    /// The extended resource of each listed DeviceClass.
     classes: Classes,
     /// The resource claims that say they were made for a pod, by namespace and pod: creation and name.
     claims: HashMap<String, HashMap<PodRef, BTreeSet<(String, String)>>>,
@@ -183,7 +183,7 @@ impl Cache {
         self.kinds.contains_key(kind) && (kind != RESOURCE_CLAIMS || self.kinds.contains_key(DEVICE_CLASSES))
     }
 
-    /// What is counted of a key: the charge of its object, and the share of the pod that all its entries name.
+    /// The amounts counted for a key: the charge of its object, and the share of the pod that all its entries name.
     pub fn counted_of(&self, key: &Key, entries: &[Entry]) -> Option<Arc<Footprint>> {
         let stored = self.get(key);
         let pod = entries.first().and_then(|entry| entry.pod.as_ref());

@@ -33,7 +33,7 @@ impl fmt::Display for PodRef {
 /// The kind of device classes. They are not charged, but resource claims cannot be counted without them.
 pub const DEVICE_CLASSES: &str = "deviceclasses.resource.k8s.io";
 
-/// What an object says about devices.
+/// The relation of an object to devices.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Link {
     /// On a device class: its extended resource.

@@ -39,7 +39,7 @@ pub struct OpenLedger<'p> {
     pub(crate) in_spares: Vec<ResourceList<'static>>,
     max_entries: usize,
     max_claims: usize,
-    /// What the claims take; none before it is needed.
+    /// The room that each tenant's claims take; none before it is needed.
     loads: Option<Loads>,
     /// By node and name: the claims that hold part of a bound. Cached, because every refusal needs them and only a new
     /// claim changes them.
@@ -405,7 +405,7 @@ mod tests {
         let plan =
             Plan { nodes: vec![Node::default()], namespaces: [("shop".to_owned(), vec![0])].into(), ..Plan::default() };
         let mut ledger = OpenLedger::new(&plan, State::default());
-        // Of the only namespace, each claim takes its bytes twice.
+        // Each claim of the only namespace takes its bytes twice.
         let (long, count) = (1970, 33);
         for number in 0..count {
             assert_eq!(ledger.reserve(&of_bytes(long, number)), Verdict::Granted);

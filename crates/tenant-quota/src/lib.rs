@@ -7,8 +7,8 @@
 //! came ([`spare`]).
 //!
 //! This crate has no client and no clock. The caller reads a ledger, calls [`OpenLedger`] for a batch of requests or
-//! [`recount()`] to count stored objects, and writes the result back by compare-and-swap. `tests/model` searches all
-//! interleavings of these functions.
+//! [`recount()`] to count stored objects, and writes the result back by compare-and-swap. `tests/model.rs` searches all
+//! interleavings of these functions in a [`model`](crate::model).
 
 #![deny(clippy::float_arithmetic, clippy::print_stdout, clippy::print_stderr)]
 
@@ -24,15 +24,19 @@ pub mod placement;
 
 pub mod state;
 
+pub mod reservation_request;
+
 mod load;
 
 pub mod ledger;
 pub mod message;
-pub mod reservation_request;
 pub mod spare;
 
 pub mod cache;
 pub mod recount;
+
+#[cfg(feature = "model")]
+pub mod model;
 
 pub use cache::{Cache, Count};
 pub use footprint::Footprint;

@@ -1,4 +1,4 @@
-//! How much of a ledger the claims of each tenant take, so that none can keep the others out.
+//! The part of a ledger that each tenant's claims take. It is limited, so that no tenant keeps the others out.
 //!
 //! Claims of requests that failed are kept until the requests are certainly over, so whoever makes many requests that
 //! fail could fill the ledger. So a request finds room only as long as more is free than its namespace and the quotas of

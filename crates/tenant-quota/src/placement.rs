@@ -1,4 +1,4 @@
-//! Which ledger has which trees of quotas.
+//! The assignment of trees of quotas to ledgers.
 //!
 //! Small trees share a ledger, so that one write answers requests of several tenants. A tree stays in its ledger: a move
 //! charges it twice for a while. The largest leaves a ledger that has become too large.
@@ -40,7 +40,7 @@ impl Size {
 }
 
 /// The plan that each ledger of trees should have. `trees` are the plans of single trees, `present` those of the ledgers that
-/// exist. `is_settled` tells whether a ledger has charged all quotas of a tree for longer than a request lasts: until then,
+/// exist. `is_settled` returns true if a ledger has charged all quotas of a tree for longer than a request lasts: until then,
 /// the ledgers that had any of them charge the tree too, so that a request which only they know cannot exceed a bound.
 pub fn plans(
     trees: &[Plan],

@@ -13,9 +13,9 @@ use headroom_core::quota::{Breach, Fault, Kind, Measure};
 
 use crate::devices::{self, DEVICE_CLASSES};
 use crate::encoding::{self, Unreadable};
+use crate::tree::Tree;
 use headroom_core::cluster::label_selector::Labels;
 use headroom_core::cluster::tenant_quota::TenantQuota;
-use crate::tree::Tree;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Plan {

@@ -29,7 +29,7 @@ pub struct ReservationRequest {
     pub attempt: Attempt,
     /// The full charge of the object once it is stored.
     pub footprint: Arc<Footprint>,
-    /// What is counted of the object already: the charge of the object that an update replaces, and a pod's share of its
+    /// The part of the charge that is counted already: the charge of the object that an update replaces, and a pod's share of its
     /// resource claim.
     pub counted: Option<Arc<Footprint>>,
     /// For a resource claim: the pod whose share is counted.

@@ -17,7 +17,7 @@ use crate::plan::Node;
 use crate::reservation_request::ReservationRequest;
 use crate::state::{Attempt, Key, State};
 
-/// How long after the beginning of the write that added it a spare may be taken.
+/// The time during which a spare may be taken, from the beginning of the write that added it.
 pub const USABLE: Duration = Duration::from_secs(1);
 
 /// All spares together take at most this part of what a quota has left, so that they are no reason to refuse others.

@@ -32,7 +32,7 @@ impl Tree<'_> {
     }
 }
 
-/// Why a quota is enforced without its parent.
+/// The reason for which a quota is enforced without its parent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ParentProblem {
     /// It does not exist, is not valid, or there is a cycle.
@@ -229,9 +229,12 @@ mod tests {
             .map(|at| dated(&format!("q{at}"), Some(&parent(at)), if at == 8 { "2026-02-01" } else { "2026-01-01" }))
             .collect();
         assert_eq!(out(&chain), ["q7", "q8"]);
-        // Of equally old ones, the last by name.
+        // Among equally old quotas, the last by name.
         assert_eq!(
-            out(&chain.iter().map(|one| TenantQuota { created: Default::default(), ..one.clone() }).collect::<Vec<_>>()),
+            out(&chain
+                .iter()
+                .map(|one| TenantQuota { created: Default::default(), ..one.clone() })
+                .collect::<Vec<_>>()),
             ["q7", "q8"]
         );
     }

@@ -423,7 +423,7 @@ fn a_forged_review_is_recognized() {
     assert_eq!(ReservationRequest::of(&Request::read(document.root()).unwrap(), String::new), Ok(None));
 }
 
-/// What a review asks for: version, footprint and what is counted already.
+/// The reservation for a review: version, footprint and what is counted already.
 fn asked(operation: &str, resource: &str, object: &str, old: &str) -> Option<(Option<u64>, String, Option<String>)> {
     let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
     let text = format!(
@@ -449,13 +449,13 @@ fn an_update_is_charged_beyond_what_was_stored() {
     };
     let (new, old) = (pod("", "500m"), pod(r#", "resourceVersion": "7""#, "200m"));
     assert_eq!(asked("UPDATE", "pods/resize", &new, &old), Some((Some(7), line("500m"), Some(line("200m")))));
-    // What was not stored is not counted.
+    // An object that was not stored is not counted.
     assert_eq!(asked("UPDATE", "pods/resize", &new, &pod("", "200m")), Some((None, line("500m"), None)));
     assert_eq!(asked("UPDATE", "pods", &new, &old), None);
     let claim = r#"{"metadata": {"name": "web-0", "uid": "u1", "resourceVersion": "7"},
         "spec": {"resources": {"requests": {"storage": "1Gi"}}}}"#;
     assert!(asked("UPDATE", "persistentvolumeclaims", claim, claim).is_some());
-    // The status tells what has happened, and of a workload only its creation is counted.
+    // The status only reports, and only the creation of a workload is counted.
     let grown = claim.replace(r#""spec""#, r#""status": {"allocatedResources": {"storage": "2Gi"}}, "spec""#);
     assert_eq!(asked("UPDATE", "persistentvolumeclaims/status", &grown, claim), None);
     assert!(asked("CREATE", "replicationcontrollers", &new, "null").is_some());
@@ -687,7 +687,7 @@ fn a_request_that_may_exceed_a_quota_is_still_charged() {
     assert!(matches!(ledger.reserve(&request("shop/b", "2", "pods=1", None)), Verdict::Refused(_)));
 }
 
-/// What a watch reports of a pod with these cpus.
+/// A pod with this many CPUs, as a watch reports it.
 fn stored_pod(uid: &str, version: u64, cpu: u64) -> Stored {
     let footprint = Arc::new(Footprint::read(&format!("pods=1 requests.cpu={cpu}")).unwrap());
     Stored { uid: uid.to_owned(), version, footprint, ends: None, link: None }

@@ -39,7 +39,7 @@ fn live(respond: impl Fn(&str) -> (u16, Value) + Send + Sync + 'static) -> (Fake
 }
 
 /// All commands that read a cluster.
-const READING: [&str; 11] = [
+const READING: [&str; 10] = [
     "check app cluster",
     "explain web",
     "recommend",

@@ -25,7 +25,7 @@ const MEMORY_LIMIT_KIB: u64 = 256 << 10;
 /// The largest request that etcd accepts.
 const LARGEST_OBJECT: usize = 1_536 << 10;
 const LARGE_REVIEWS: usize = 160;
-/// How long an API server waits for a webhook.
+/// The time that an API server waits for a webhook.
 const WEBHOOK_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A program that is stopped in the end.

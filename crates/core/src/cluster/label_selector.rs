@@ -20,40 +20,40 @@ pub struct LabelSelector<'d> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Requirement<'d> {
     pub key: Cow<'d, str>,
-    pub operator: Operator<'d>,
+    pub operator: Operator,
     pub values: Vec<Cow<'d, str>>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Operator<'d> {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Operator {
     In,
     NotIn,
     Exists,
     DoesNotExist,
     /// Anything else. Matches nothing.
-    Unknown(Cow<'d, str>),
+    Unknown,
 }
 
-impl<'d> From<Cow<'d, str>> for Operator<'d> {
-    fn from(text: Cow<'d, str>) -> Self {
-        match &*text {
+impl From<&str> for Operator {
+    fn from(text: &str) -> Self {
+        match text {
             "In" => Self::In,
             "NotIn" => Self::NotIn,
             "Exists" => Self::Exists,
             "DoesNotExist" => Self::DoesNotExist,
-            _ => Self::Unknown(text),
+            _ => Self::Unknown,
         }
     }
 }
 
-impl fmt::Display for Operator<'_> {
+impl fmt::Display for Operator {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::In => "In",
             Self::NotIn => "NotIn",
             Self::Exists => "Exists",
             Self::DoesNotExist => "DoesNotExist",
-            Self::Unknown(text) => text,
+            Self::Unknown => "Unknown",
         })
     }
 }
@@ -71,7 +71,7 @@ impl<'d> Requirement<'d> {
             Operator::NotIn => !is_listed(),
             Operator::Exists => value.is_some(),
             Operator::DoesNotExist => value.is_none(),
-            Operator::Unknown(_) => false,
+            Operator::Unknown => false,
         }
     }
 
@@ -82,7 +82,7 @@ impl<'d> Requirement<'d> {
             (Operator::Exists | Operator::DoesNotExist, false) => {
                 Some(("values", "must be empty for Exists and DoesNotExist"))
             }
-            (Operator::Unknown(_), _) => Some(("operator", "must be In, NotIn, Exists or DoesNotExist")),
+            (Operator::Unknown, _) => Some(("operator", "must be In, NotIn, Exists or DoesNotExist")),
             _ => None,
         };
         self.key.is_empty().then_some(("key", "must not be empty")).into_iter().chain(of_values)
@@ -90,14 +90,8 @@ impl<'d> Requirement<'d> {
 
     fn into_owned(self) -> Requirement<'static> {
         let owned = |text: Cow<'d, str>| Cow::Owned(text.into_owned());
-        let operator = match self.operator {
-            Operator::In => Operator::In,
-            Operator::NotIn => Operator::NotIn,
-            Operator::Exists => Operator::Exists,
-            Operator::DoesNotExist => Operator::DoesNotExist,
-            Operator::Unknown(text) => Operator::Unknown(owned(text)),
-        };
-        Requirement { key: owned(self.key), operator, values: self.values.into_iter().map(owned).collect() }
+        let values = self.values.into_iter().map(owned).collect();
+        Requirement { key: owned(self.key), operator: self.operator, values }
     }
 }
 
@@ -112,7 +106,7 @@ impl<'d> LabelSelector<'d> {
         for expression in node.list("matchExpressions")? {
             requirements.push(Requirement {
                 key: expression.string("key")?.unwrap_or_default(),
-                operator: expression.string("operator")?.unwrap_or_default().into(),
+                operator: Operator::from(&*expression.string("operator")?.unwrap_or_default()),
                 values: expression.list("values")?.map(Node::str).collect::<Result<_, _>>()?,
             });
         }
@@ -121,7 +115,9 @@ impl<'d> LabelSelector<'d> {
 
     /// True if an object with these labels is selected.
     pub fn matches(&self, labels: &Labels) -> bool {
-        self.requirements.iter().all(|requirement| requirement.matches(labels.get(&*requirement.key).map(String::as_str)))
+        self.requirements
+            .iter()
+            .all(|requirement| requirement.matches(labels.get(&*requirement.key).map(String::as_str)))
     }
 
     /// True if an object with these `metadata.labels` is selected.
@@ -149,7 +145,8 @@ impl<'d> LabelSelector<'d> {
     /// The problems of the selector in a field.
     pub fn problems(&self, field: &str) -> Vec<Problem> {
         let numbered = self.requirements.iter().enumerate();
-        let problems = numbered.flat_map(|(index, requirement)| requirement.problems().map(move |found| (index, found)));
+        let problems =
+            numbered.flat_map(|(index, requirement)| requirement.problems().map(move |found| (index, found)));
         let problem = |(index, (name, detail)): (usize, (&str, &str))| Problem {
             field: format!("{field}[{index}].{name}"),
             detail: detail.to_owned(),

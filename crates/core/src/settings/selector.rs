@@ -2,9 +2,9 @@
 
 use super::Reader;
 use crate::cluster::label_selector::{LabelSelector, Operator, Requirement};
-use crate::json::{Malformed, Node};
+use crate::json::Malformed;
 
-const OPERATORS: &[(&str, Operator<'static>)] = &[
+const OPERATORS: &[(&str, Operator)] = &[
     ("In", Operator::In),
     ("NotIn", Operator::NotIn),
     ("Exists", Operator::Exists),
@@ -13,8 +13,8 @@ const OPERATORS: &[(&str, Operator<'static>)] = &[
 
 pub(super) fn read<'d>(reader: &mut Reader<'_, 'd>) -> LabelSelector<'d> {
     let labels = reader.field("matchLabels", |labels| {
-        let requirement = |(key, value): (Node<'d>, Node<'d>)| Ok(Requirement::equal(key.str()?, value.str()?));
-        labels.fields()?.map(requirement).collect::<Result<Vec<_>, Malformed>>()
+        let labels = labels.fields()?.map(|(key, value)| Ok(Requirement::equal(key.str()?, value.str()?)));
+        labels.collect::<Result<Vec<_>, Malformed>>()
     });
     let mut requirements = labels.unwrap_or_default();
     requirements.extend(reader.sections("matchExpressions", |expression| {

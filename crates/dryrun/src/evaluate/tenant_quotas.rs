@@ -2,17 +2,17 @@
 //! objects are counted.
 
 use headroom_core::amount::{Quantity, ResourceList};
+use headroom_core::cluster::label_selector::Labels;
 use headroom_core::cluster::resource_quota::ResourceQuota;
+use headroom_core::cluster::tenant_quota::{NEVER_CHARGED, TenantQuota};
 use headroom_core::json::{Document, Malformed, SyntaxError};
 use headroom_core::quota::charged_names::RESOURCE_CLAIMS;
 use headroom_core::quota::{Bounds, workload};
 use headroom_core::request::rollout::rollout;
 use headroom_core::request::{Pod, Request};
 use headroom_core::timestamp::Timestamp;
-use headroom_core::cluster::label_selector::Labels;
 use headroom_tenant_quota::message::{self, Consumers};
 use headroom_tenant_quota::reservation_request::{self, DeviceObjects, ReservationRequest, owner_in};
-use headroom_core::cluster::tenant_quota::{NEVER_CHARGED, TenantQuota};
 use headroom_tenant_quota::tree::trees;
 use headroom_tenant_quota::{OpenLedger, Plan, State, Verdict};
 use serde_json::{Value, json};

@@ -6,10 +6,10 @@ use headroom_core::amount::Quantity;
 use headroom_core::cluster::limit_range::LimitRange;
 use headroom_core::cluster::problem::Problem;
 use headroom_core::cluster::resource_quota::{ResourceQuota, validate};
+use headroom_core::cluster::tenant_quota::TenantQuota;
 use headroom_core::json::Document;
 use headroom_core::nearest::nearest;
 use headroom_core::request::kinds::PodKind;
-use headroom_core::cluster::tenant_quota::TenantQuota;
 use serde_json::{Map, Value};
 
 use super::pod_templates::PodTemplate;

@@ -1,14 +1,69 @@
-//! The objects of a cluster with quotas, on the fake API server.
+//! A cluster with quotas on the fake API server, and replicas of the ledger.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
 
-use headroom_fixtures::api_server::{self, ApiServer, Outcome};
+use headroom_fixtures::api_server::{ApiServer, Outcome, status};
+use headroom_quota_server::{Options, Replica, review, tls};
 use kube::Client;
 use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
 
+pub const HARD: usize = 6;
+/// Longer than any request takes after its review, on a busy machine.
+pub const REQUEST_LIFETIME: Duration = Duration::from_secs(6);
 pub const LEDGERS: &str = "/apis/headroom.dev/v1alpha1/namespaces/headroom/quotaledgers";
 pub const LEDGER: &str = "/apis/headroom.dev/v1alpha1/namespaces/headroom/quotaledgers/trees.1";
+
+pub static CERTIFICATE: LazyLock<tls::Made> = LazyLock::new(|| tls::make(&["127.0.0.1".to_owned()], 1).unwrap());
+
+/// A replica that is killed when dropped: all its work stops at once.
+pub struct Running(pub Arc<Replica>);
+
+impl std::ops::Deref for Running {
+    type Target = Arc<Replica>;
+
+    fn deref(&self) -> &Arc<Replica> {
+        &self.0
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.stop.cancel();
+        self.drained.cancel();
+    }
+}
+
+impl Running {
+    /// A replica that watches and leads.
+    pub fn start(server: &Arc<ApiServer>) -> Self {
+        let replica = Self::new(server, REQUEST_LIFETIME);
+        drop(replica.start());
+        replica
+    }
+
+    /// A replica that does nothing yet.
+    pub fn new(server: &Arc<ApiServer>, request_lifetime: Duration) -> Self {
+        let options = Options { request_lifetime, ..Options::new("headroom") };
+        let replica = Replica::new(options, client(server), CancellationToken::new());
+        replica.certificate.set(CERTIFICATE.certificate.as_bytes(), CERTIFICATE.key.as_bytes()).unwrap();
+        Self(replica)
+    }
+
+    /// The response to a review.
+    pub async fn ask(&self, review: &Value) -> Value {
+        let answer = review::answer(&self.0, review.to_string().as_bytes()).await.unwrap();
+        answer["response"].clone()
+    }
+
+    /// The response to a review of a creation.
+    pub async fn create(&self, object: &Value) -> Value {
+        self.ask(&review(object, &Value::Null)).await
+    }
+}
 
 /// A client whose requests take some milliseconds.
 pub fn client(server: &Arc<ApiServer>) -> Client {
@@ -16,6 +71,18 @@ pub fn client(server: &Arc<ApiServer>) -> Client {
     server.delay(0..=12);
     let server = Arc::clone(server);
     Client::new(tower::service_fn(move |request| Arc::clone(&server).answer(request)), "default")
+}
+
+/// An AdmissionReview of the creation of an object, or of its update if there is an old one.
+pub fn review(object: &Value, old: &Value) -> Value {
+    let (group, version) = object["apiVersion"].as_str().unwrap().split_once('/').unwrap_or(("", "v1"));
+    let kind = object["kind"].as_str().unwrap();
+    let metadata = &object["metadata"];
+    json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
+        "uid": "review", "operation": if old.is_null() { "CREATE" } else { "UPDATE" }, "namespace": metadata["namespace"],
+        "name": metadata["name"], "kind": {"kind": kind}, "userInfo": {"username": "ann"},
+        "resource": {"group": group, "version": version, "resource": format!("{}s", kind.to_lowercase())},
+        "object": object, "oldObject": old}})
 }
 
 pub fn namespace(name: &str) -> Value {
@@ -36,9 +103,25 @@ pub fn bounded(hard: &Value) -> Arc<ApiServer> {
     server
 }
 
-pub fn pod(namespace: &str, name: &str, uid: &str) -> Value {
-    json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": namespace, "uid": uid},
+/// The same with this many pods allowed, and a replica that has counted none.
+pub async fn with_replica(pods: usize) -> (Arc<ApiServer>, Running) {
+    let server = bounded(&json!({"pods": pods.to_string()}));
+    let replica = Running::start(&server);
+    until_counted(&server, "pods=0").await;
+    (server, replica)
+}
+
+/// A pod whose uid is its name.
+pub fn pod(namespace: &str, name: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": namespace, "uid": name},
         "spec": {"containers": [{"name": "a", "image": "a"}]}})
+}
+
+/// A pod that requests this much of a resource.
+pub fn pod_with(namespace: &str, name: &str, resource: &str, amount: &str) -> Value {
+    let mut pod = pod(namespace, name);
+    pod["spec"]["containers"][0]["resources"] = json!({"requests": {resource: amount}});
+    pod
 }
 
 pub fn pods(server: &ApiServer) -> usize {
@@ -47,18 +130,14 @@ pub fn pods(server: &ApiServer) -> usize {
 
 /// Stores a pod, if its name is free; never more than `max`.
 pub fn store_pod(server: &ApiServer, pod: Value, max: usize) -> bool {
-    if server.get(&pod_path(&pod)).is_some() {
+    let text = |field: &str| pod["metadata"][field].as_str().unwrap();
+    if server.get(&format!("/api/v1/namespaces/{}/pods/{}", text("namespace"), text("name"))).is_some() {
         return false;
     }
     server.put(pod);
     let stored = pods(server);
     assert!(stored <= max, "{stored} are stored, {max} are allowed");
     true
-}
-
-fn pod_path(pod: &Value) -> String {
-    let text = |field: &str| pod["metadata"][field].as_str().unwrap();
-    format!("/api/v1/namespaces/{}/pods/{}", text("namespace"), text("name"))
 }
 
 pub fn delete_pod(server: &ApiServer, namespace: &str, name: &str) {
@@ -70,6 +149,11 @@ pub fn ledger(server: &ApiServer) -> Value {
     server.get(LEDGER).unwrap_or_default()
 }
 
+/// The status of a TenantQuota.
+pub fn quota_status(server: &ApiServer, name: &str) -> Value {
+    server.get(&format!("/apis/headroom.dev/v1alpha1/tenantquotas/{name}")).unwrap()["status"].clone()
+}
+
 /// Makes the next writes of the ledger fail. Returns the number of those that will still fail.
 pub fn fail_ledger_writes(server: &ApiServer, count: usize) -> Arc<AtomicUsize> {
     let left = Arc::new(AtomicUsize::new(count));
@@ -79,9 +163,27 @@ pub fn fail_ledger_writes(server: &ApiServer, count: usize) -> Arc<AtomicUsize> 
             request.method == "PUT" && request.path == LEDGER || request.method == "POST" && request.path == LEDGERS;
         let is_failing = |left: usize| left.checked_sub(1).filter(|_| is_write);
         match failing.fetch_update(Ordering::Relaxed, Ordering::Relaxed, is_failing) {
-            Ok(_) => api_server::status(500, "etcdserver: request timed out").into(),
+            Ok(_) => status(500, "etcdserver: request timed out").into(),
             Err(_) => Outcome::Serve,
         }
     });
     left
+}
+
+/// Waits until the ledger has counted this usage and has no claims.
+pub async fn until_counted(server: &ApiServer, used: &str) {
+    until(|| ledger(server), |ledger| ledger["used"][0] == used && ledger.get("claims").is_none()).await;
+}
+
+/// Waits until what is read is as expected.
+pub async fn until(read: impl Fn() -> Value, is_expected: impl Fn(&Value) -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    loop {
+        let found = read();
+        if is_expected(&found) {
+            return;
+        }
+        assert!(Instant::now() < deadline, "not as expected: {found}");
+        sleep(Duration::from_millis(20)).await;
+    }
 }

@@ -1,5 +1,4 @@
-//! Whatever is resized in whatever order: what nodes allocate stays within the quota. The fuzz target `resize` takes other
-//! steps.
+//! Whatever is resized in whatever order: what nodes allocate stays within the quota.
 
 mod world;
 
@@ -17,6 +16,8 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2_000))]
+
     #[test]
     fn no_sequence_of_resizes_passes_a_bound(steps in prop::collection::vec(step(), 1..24)) {
         prop_assert_eq!(world::run(&steps), Ok(()));

@@ -1,4 +1,4 @@
-//! What an admission costs with the ledger, beside the API server's own plugin and beside the least that any webhook costs,
+//! The cost of an admission with the ledger, beside the API server's own plugin and beside the least that any webhook costs,
 //! with the same pods, namespace, controllers, certificates and processors. The servers are optimized builds in processes
 //! of their own.
 

@@ -12,6 +12,7 @@ use headroom_e2e::cluster::{Cluster, create, resource};
 use headroom_e2e::control_plane::{Controllers, InTreePlugins};
 use headroom_kube::api_client::ApiClient;
 use headroom_quota_server::check::check;
+use headroom_quota_server::objects::TENANT_QUOTAS;
 use headroom_quota_server::replica::Webhook;
 use headroom_quota_server::{Options, Replica};
 use headroom_testkit::built::workspace_file;
@@ -334,7 +335,7 @@ async fn a_certificate_is_renewed_under_load() {
     configured.end().await;
 }
 
-/// Whether a server has a certificate of this authority.
+/// Returns true if a server has a certificate of this authority.
 async fn is_trusted_by(authority: &CertificateDer<'static>, address: SocketAddr) -> bool {
     let mut roots = RootCertStore::empty();
     roots.add(authority.clone()).unwrap();
@@ -530,8 +531,8 @@ async fn resource_quotas_are_left_to_the_plugin_if_it_is_on() {
         Configured::start(InTreePlugins::On, Controllers::On, |options| options.resource_quotas = true).await;
     namespace(&configured.client, "shop").await;
     create(&configured.client, crate::objects::quota("shop", json!({"pods": "3"}))).await.unwrap();
-    until("the API server was probed", || configured.replica.enforcer.was_asked()).await;
-    assert!(!configured.replica.enforcer.is_ours());
+    until("the API server was probed", || configured.replica.resource_quotas.was_asked()).await;
+    assert!(!configured.replica.resource_quotas.is_ours());
     tokio::time::sleep(Duration::from_secs(3)).await;
     assert_eq!(configured.replica.ledgers.views().len(), 0);
     let configuration: Api<DynamicObject> = Api::all_with(

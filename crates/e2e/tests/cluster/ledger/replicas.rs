@@ -411,7 +411,7 @@ impl Drop for Ledger {
 #[derive(Clone)]
 pub struct Watches {
     are_cut: Arc<tokio::sync::watch::Sender<bool>>,
-    /// How often all pods were listed.
+    /// The number of lists of all pods.
     pub lists: Arc<AtomicUsize>,
 }
 

@@ -41,7 +41,8 @@ pub struct Scenario {
     pub lagging: bool,
 }
 
-fn scenario(name: &str, hard: u8, objects: &[u8], requests: &[(Verb, usize, u8)]) -> Scenario {
+/// A scenario with one quota and two leaders, without deletions and lost responses.
+pub fn scenario(name: &str, hard: u8, objects: &[u8], requests: &[(Verb, usize, u8)]) -> Scenario {
     Scenario {
         name: name.to_owned(),
         hard: vec![vec![hard]],

@@ -4,12 +4,12 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
+use crate::cache::{Cache, Stored};
+use crate::plan::{Node, Plan};
+use crate::reservation_request::ReservationRequest;
+use crate::state::{Attempt, Key};
+use crate::{Footprint, OpenLedger, State, Verdict, recount, spare};
 use headroom_core::amount::{Quantity, ResourceList};
-use headroom_tenant_quota::cache::{Cache, Stored};
-use headroom_tenant_quota::plan::{Node, Plan};
-use headroom_tenant_quota::reservation_request::ReservationRequest;
-use headroom_tenant_quota::state::{Attempt, Key};
-use headroom_tenant_quota::{Footprint, OpenLedger, State, Verdict, recount, spare};
 
 use super::scenarios::Scenario;
 use super::world::{Flaw, SPARE, Thing};

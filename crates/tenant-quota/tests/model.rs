@@ -1,32 +1,12 @@
-//! An exhaustive search of the ledger's protocol: every interleaving of requests, their handlers on any number of
-//! replicas, the API server, deletions, and leaders that recount, with the same functions that the program calls.
-//!
-//! Checked in every reachable state:
-//!
-//! - SAFE: stored objects never exceed a bound, and the ledger never holds less than what is stored;
-//! - CLEAN: without further requests, every active leader and a new one end with no claim and the true count;
-//! - PROMPT: a claim is removed once a leader has seen its object.
-//!
-//! Storage keys hold (uid, version, charge). As in an API server, a create is stored only if its key is free, and an
-//! update only if the version is still the one that was reviewed. Handlers crash, receive a review twice, lose the
-//! response to a write, and continue after the API server has given up. An admitted request may still fail. Leaders
-//! start at any time, even while another is active; they list, and watch with any delay. Time is one rule: a claim is
-//! released only when its request is over and a live read of its key matches the leader's cache. A spare has no key to read: it
-//! is released once the leader has counted up to a revision from after the end of every request that may have taken it.
+//! An exhaustive search of the ledger's protocol: every interleaving of the steps of its [`model`](headroom_tenant_quota::model).
 //!
 //! `HEADROOM_MODEL=full` also searches the large scenarios (some minutes).
 
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a model of known size")]
-
-mod ledgers;
-mod scenarios;
-mod world;
+#![expect(clippy::panic, reason = "a test may stop")]
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
-use ledgers::Ledgers;
-use scenarios::{Scenario, flaws, large, small, sweep};
-use world::{Flaw, Model, World};
+use headroom_tenant_quota::model::{Flaw, Model, Scenario, World, flaws, large, small, sweep};
 
 /// The result of a search.
 struct Outcome {
@@ -36,7 +16,7 @@ struct Outcome {
 }
 
 fn search(scenario: &Scenario, flaw: Flaw) -> Outcome {
-    let mut model = Model { scenario, flaw, ledgers: Ledgers::new(scenario, flaw) };
+    let mut model = Model::new(scenario, flaw);
     let start = model.start();
     let mut seen = HashSet::from([start.fingerprint()]);
     let mut queue = VecDeque::from([start]);

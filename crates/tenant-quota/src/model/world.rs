@@ -7,7 +7,7 @@ use std::hash::{Hash, Hasher};
 use super::ledgers::{KnownEntry, Ledgers, Reservation, Seen};
 use super::scenarios::{Scenario, Verb};
 
-/// How a naive variant differs from the protocol.
+/// The difference between a naive variant and the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flaw {
     None,
@@ -167,14 +167,18 @@ const REVIEWS: u8 = 3;
 pub const SPARE: u8 = 60;
 
 pub struct Model<'s> {
-    pub scenario: &'s Scenario,
-    pub flaw: Flaw,
-    pub ledgers: Ledgers,
+    scenario: &'s Scenario,
+    flaw: Flaw,
+    ledgers: Ledgers,
 }
 
 type Next = Vec<(Step, World)>;
 
-impl Model<'_> {
+impl<'s> Model<'s> {
+    pub fn new(scenario: &'s Scenario, flaw: Flaw) -> Self {
+        Self { scenario, flaw, ledgers: Ledgers::new(scenario, flaw) }
+    }
+
     pub fn start(&mut self) -> World {
         let thing = |(key, charge): (usize, &u8)| match charge {
             0 => Thing { uid: None, version: 0, charge: 0 },

@@ -1,0 +1,90 @@
+//! Counts, plans, and what a replica knows of them.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use headroom_core::json::Document;
+use headroom_fixtures::api_server::ApiServer;
+use headroom_kube::api_client::ApiClient;
+use headroom_kube::watch::Seen;
+use headroom_quota_server::ledger_cache::LedgerCache;
+use headroom_quota_server::objects::{self, Kept};
+use headroom_tenant_quota::{Plan, State, plan};
+use serde_json::json;
+use tokio::time::Instant;
+
+use crate::cluster::*;
+
+/// The policy reads them, so that it does not refuse what the ledger never charges.
+#[tokio::test]
+async fn the_status_lists_the_namespaces_that_are_never_charged() {
+    let (server, _replica) = with_replica(HARD).await;
+    let exempt = json!(["headroom", "kube-node-lease", "kube-public", "kube-system"]);
+    until(|| quota_status(&server, "team"), |status| status["exemptNamespaces"] == exempt).await;
+}
+
+/// A tenant may make his pods as large as etcd takes them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn large_objects_are_listed_in_small_pages() {
+    let server = bounded(&json!({"pods": "100"}));
+    for number in 0..70 {
+        let mut large = pod("shop", &format!("p{number}"));
+        large["metadata"]["annotations"] = json!({"x": "x".repeat(128 << 10)});
+        server.put(large);
+    }
+    let replica = Running::start(&server);
+    until_counted(&server, "pods=70").await;
+    drop(replica);
+    let requests = server.requests().into_iter().filter(|request| request.path == "/api/v1/pods");
+    let limits: Vec<String> = requests.filter_map(|request| Some(request.parameter("limit")?.to_owned())).collect();
+    // The first page was larger than a page may be.
+    assert_eq!(limits, ["100", "25", "25", "25"]);
+}
+
+/// Without a claim, which would make the ledger due anyway.
+#[tokio::test]
+async fn a_ledger_stays_due_until_it_was_written() {
+    let server = bounded(&json!({"pods": HARD.to_string()}));
+    ["one", "two"].into_iter().for_each(|name| server.put(pod("shop", name)));
+    let _replica = Running::start(&server);
+    until_counted(&server, "pods=2").await;
+    let failing = fail_ledger_writes(&server, 2);
+    delete_pod(&server, "shop", "one");
+    until_counted(&server, "pods=1").await;
+    assert_eq!(failing.load(Ordering::Relaxed), 0);
+    // A write by another client is not a count.
+    server.edit(LEDGER, &json!({"used": ["pods=5"]}));
+    until_counted(&server, "pods=1").await;
+}
+
+#[tokio::test]
+async fn a_plan_that_failed_is_tried_again_within_seconds() {
+    let server = bounded(&json!({"pods": "3"}));
+    let failing = fail_ledger_writes(&server, 4);
+    let began = Instant::now();
+    let _replica = Running::start(&server);
+    until(|| ledger(&server), |ledger| !ledger.is_null()).await;
+    assert_eq!(failing.load(Ordering::Relaxed), 0);
+    assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+}
+
+/// A replica's own writes come back by its watch, and are half of what that brings.
+#[tokio::test]
+async fn a_known_state_is_not_read_again() {
+    let cache = LedgerCache::new(ApiClient::new(client(&ApiServer::new())), "headroom");
+    let lines = plan::Lines { nodes: vec!["acme 4 - pods=10".to_owned()], namespaces: vec!["shop 0".to_owned()] };
+    cache.add_plan("acme", Arc::new(Plan::read(1, &lines).unwrap()));
+    cache.add_state("acme", 7, State { plan: 1, ..State::default() }).unwrap();
+    let seen = |revision: u64| {
+        let object = objects::write_state("headroom", "acme", &State { plan: 1, ..State::default() }, Some(revision));
+        cache.read(Document::read(&object.to_string()).unwrap().root()).unwrap()
+    };
+    assert!(matches!(seen(7).1, Ok(Kept::Known)) && matches!(seen(6).1, Ok(Kept::Known)));
+    assert!(matches!(seen(8).1, Ok(Kept::State { revision: 8, .. })));
+    cache.take(Seen::Listed(9, vec![seen(7)]));
+    cache.take(Seen::Stored(seen(7)));
+    assert_eq!(cache.view("acme").unwrap().revision, 7);
+    cache.take(Seen::Deleted(seen(7)));
+    assert!(cache.view("acme").is_none());
+}
