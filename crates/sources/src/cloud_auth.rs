@@ -19,6 +19,7 @@ use async_trait::async_trait;
 use headroom_kube::clock;
 use http::header::AUTHORIZATION;
 use http::{Request, Uri};
+use secrecy::ExposeSecret as _;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Mutex;
 
@@ -140,7 +141,7 @@ impl Authorize for Identity {
     async fn authorize(&self, base: &Uri, request: &mut Request<Vec<u8>>) -> Result<(), SourceError> {
         match (self.credentials().await?, &self.provider) {
             (Credentials::Token(token), _) => {
-                let value = authorization("Bearer", token.reveal());
+                let value = authorization("Bearer", token.expose_secret());
                 let value = value.map_err(|what| SourceError::Permanent(format!("the token of the cloud {what}")))?;
                 request.headers_mut().insert(AUTHORIZATION, value);
                 Ok(())

@@ -22,6 +22,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Uri}
 use http_body_util::BodyExt as _;
 use kube::client::Body;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use secrecy::{ExposeSecret as _, SecretString};
 use tokio::time::Instant;
 
 pub use self::redact::{Redactor, StoreText};
@@ -30,7 +31,6 @@ pub use self::url::Url;
 use headroom_kube::ApiPath;
 use headroom_kube::error_chain::innermost;
 use headroom_kube::proxy::{self, Proxies};
-use headroom_kube::secret::Secret;
 
 use super::SourceError;
 
@@ -48,7 +48,7 @@ pub enum Authentication {
     TokenFile(PathBuf),
     Basic {
         user: String,
-        password: Secret,
+        password: SecretString,
     },
     /// The identity of this machine or workload at its cloud.
     Cloud(Arc<dyn Authorize>),
@@ -213,7 +213,7 @@ impl Http {
             Authentication::TokenFile(path) => credentials = Credentials::TokenFile(path.clone()),
             Authentication::Cloud(identity) => credentials = Credentials::Cloud(Arc::clone(identity)),
             Authentication::Basic { user, password } => {
-                let value = authorization("Basic", &STANDARD.encode(format!("{user}:{}", password.reveal())));
+                let value = authorization("Basic", &STANDARD.encode(format!("{user}:{}", password.expose_secret())));
                 headers.insert(AUTHORIZATION, value.map_err(|what| wrong(&format!("the password {what}")))?);
             }
         }

@@ -4,9 +4,11 @@
 //! container with its usage. Telegraf's inventory has `images` and OOM kills, which it sees only while the container is down.
 
 mod answer;
-mod diagnose;
-mod images;
 mod query;
+
+mod images;
+
+mod diagnose;
 
 use std::collections::{BTreeMap, BTreeSet};
 

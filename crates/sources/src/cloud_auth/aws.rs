@@ -3,9 +3,9 @@
 
 use std::path::PathBuf;
 
-use headroom_kube::secret::Secret;
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
+use secrecy::{ExposeSecret as _, SecretString};
 use serde::Deserialize;
 
 use super::signature::Keys;
@@ -35,7 +35,7 @@ enum Way {
 
 enum ContainerToken {
     File(PathBuf),
-    Text(Secret),
+    Text(SecretString),
 }
 
 /// The answer to containers and to machines.
@@ -58,7 +58,7 @@ impl Account {
             SourceError::Permanent("the region is neither in the URL nor in AWS_REGION: set that".to_owned())
         })?;
         let way = if let (Some(id), Some(secret)) = (named("AWS_ACCESS_KEY_ID"), named("AWS_SECRET_ACCESS_KEY")) {
-            let session = named("AWS_SESSION_TOKEN").map(Secret::from);
+            let session = named("AWS_SESSION_TOKEN").map(SecretString::from);
             Way::Environment(Keys { id, secret: secret.into(), session })
         } else if let (Some(file), Some(role)) = (named("AWS_WEB_IDENTITY_TOKEN_FILE"), named("AWS_ROLE_ARN")) {
             let domain = if region.starts_with("cn-") { "amazonaws.com.cn" } else { "amazonaws.com" };
@@ -106,7 +106,7 @@ impl Account {
                 if let Some(token) = token {
                     let token = match token {
                         ContainerToken::File(file) => read(file)?,
-                        ContainerToken::Text(token) => token.reveal().to_owned(),
+                        ContainerToken::Text(token) => token.expose_secret().to_owned(),
                     };
                     headers.insert(AUTHORIZATION, header(token.trim(), http)?);
                 }
@@ -210,7 +210,7 @@ mod tests {
                    <AccessKeyId>ASIA1</AccessKeyId><SecretAccessKey>s/+=</SecretAccessKey><SessionToken>t==</SessionToken>\
                    <Expiration>2026-11-21T01:00:00Z</Expiration></Credentials></AssumeRoleWithWebIdentityResult></AssumeRoleWithWebIdentityResponse>";
         let Some(Kept { credentials: Credentials::Keys(keys), until }) = assumed(xml) else { panic!("{xml}") };
-        assert_eq!((keys.id.as_str(), keys.secret.reveal(), until), ("ASIA1", "s/+=", 1_795_222_800));
+        assert_eq!((keys.id.as_str(), keys.secret.expose_secret(), until), ("ASIA1", "s/+=", 1_795_222_800));
         assert!(assumed("<html>").is_none() && assumed(&xml.replace("Expiration", "Other")).is_none());
     }
 }

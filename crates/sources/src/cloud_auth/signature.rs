@@ -3,11 +3,11 @@
 
 use std::fmt::Write as _;
 
-use headroom_kube::secret::Secret;
 use http::header::{AUTHORIZATION, HOST};
 use http::{HeaderName, HeaderValue, Request, Uri};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use ring::{digest, hmac};
+use secrecy::{ExposeSecret as _, SecretString};
 
 use crate::SourceError;
 
@@ -21,8 +21,8 @@ const TOKEN: HeaderName = HeaderName::from_static("x-amz-security-token");
 #[derive(Clone)]
 pub struct Keys {
     pub id: String,
-    pub secret: Secret,
-    pub session: Option<Secret>,
+    pub secret: SecretString,
+    pub session: Option<SecretString>,
 }
 
 /// Signs a request to the server at `base`, whose path comes before the request's. The request's query has to be escaped
@@ -50,8 +50,8 @@ pub fn sign(
     request.headers_mut().insert(DATE, plain(&moment)?);
     let mut signed = vec![("host", host), ("x-amz-date", moment.clone())];
     if let Some(session) = &keys.session {
-        request.headers_mut().insert(TOKEN, secret(session.reveal())?);
-        signed.push(("x-amz-security-token", session.reveal().to_owned()));
+        request.headers_mut().insert(TOKEN, secret(session.expose_secret())?);
+        signed.push(("x-amz-security-token", session.expose_secret().to_owned()));
     }
     let names = signed.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(";");
     let headers: String = signed.iter().map(|(name, value)| format!("{name}:{}\n", value.trim())).collect();
@@ -68,7 +68,7 @@ pub fn sign(
     let text = format!("{ALGORITHM}\n{moment}\n{scope}\n{hash}");
     let key = [&date, region, service, "aws4_request"]
         .iter()
-        .fold(format!("AWS4{}", keys.secret.reveal()).into_bytes(), |key, part| hmac(&key, part.as_bytes()));
+        .fold(format!("AWS4{}", keys.secret.expose_secret()).into_bytes(), |key, part| hmac(&key, part.as_bytes()));
     let signature = hex(&hmac(&key, text.as_bytes()));
     let authorization =
         format!("{ALGORITHM} Credential={}/{scope}, SignedHeaders={names}, Signature={signature}", keys.id);

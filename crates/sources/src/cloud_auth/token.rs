@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use headroom_kube::secret::Secret;
+use secrecy::SecretString;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
@@ -25,7 +25,7 @@ pub struct Kept {
 
 #[derive(Clone)]
 pub enum Credentials {
-    Token(Secret),
+    Token(SecretString),
     Keys(Keys),
 }
 

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::answer::Row;
-use super::names::{Place, State};
+use super::names::{ContainerLabels, State};
 use super::query::{self, Question};
 use super::selector::{Match, Matchers};
 use crate::cluster_id::{ClusterId, KUBE_SYSTEM};
@@ -82,7 +82,7 @@ pub fn created(state: &State, matchers: &Matchers) -> Question {
 }
 
 /// Asks how many series have which cluster's name.
-pub fn by_label(metric: &str, usage: &Place, matchers: &Matchers) -> Question {
+pub fn by_label(metric: &str, usage: &ContainerLabels, matchers: &Matchers) -> Question {
     query::count_by(&LABELS, metric, usage, matchers)
 }
 

@@ -4,7 +4,7 @@ use headroom_usage::sample::{Batch, Window};
 
 use super::api::Api;
 use super::images::Images;
-use super::names::{Labels, Metrics, Names, Overrides, Place};
+use super::names::{ContainerLabels, Labels, Metrics, Names, Overrides};
 use super::options::Options;
 use super::probe::{Counted, Probe, labels, probe};
 use super::query::{self, rate_seconds};
@@ -130,8 +130,8 @@ impl Probe {
 pub async fn detect(http: Http, options: &Options) -> Result<Overrides, SourceError> {
     let Names { cpu, memory, storage, usage, usage_image, state, .. } =
         probe(&Api::new(http, options), options).await?.names()?;
-    let labels = |place: &Place, image| {
-        let Place { namespace, pod, container } = place.clone();
+    let labels = |place: &ContainerLabels, image| {
+        let ContainerLabels { namespace, pod, container } = place.clone();
         Labels { namespace: Some(namespace), pod: Some(pod), container: Some(container), image }
     };
     Ok(Overrides {

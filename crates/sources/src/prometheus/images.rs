@@ -102,12 +102,12 @@ pub fn samples(row: &Row, resource: Resource) -> Vec<Sample> {
 #[cfg(test)]
 mod tests {
     use super::super::answer;
-    use super::super::names::{Overrides, Place};
+    use super::super::names::{ContainerLabels, Overrides};
     use super::super::selector::Matchers;
     use super::*;
 
     fn state() -> State {
-        let place = Place { namespace: "namespace".into(), pod: "pod".into(), container: "container".into() };
+        let place = ContainerLabels { namespace: "namespace".into(), pod: "pod".into(), container: "container".into() };
         State { info: Overrides::default().info(), place, image: "image_spec".into(), job: Matchers::default() }
     }
 

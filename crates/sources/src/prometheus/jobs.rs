@@ -9,7 +9,7 @@
 use std::cmp::Reverse;
 
 use super::answer::Row;
-use super::names::Place;
+use super::names::ContainerLabels;
 use super::query::{self, Question};
 use super::selector::{Match, Matchers};
 
@@ -34,7 +34,7 @@ pub struct Jobs(Vec<Job>);
 
 impl Jobs {
     /// Asks who has series of a metric.
-    pub fn question(metric: &str, place: &Place, matchers: &Matchers) -> Question {
+    pub fn question(metric: &str, place: &ContainerLabels, matchers: &Matchers) -> Question {
         query::count_of_containers_by(&[JOB, PATH], metric, place, matchers)
     }
 

@@ -41,13 +41,13 @@ pub struct Overrides {
 
 /// The labels that say which container a series is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct ContainerLabels {
     pub namespace: String,
     pub pod: String,
     pub container: String,
 }
 
-impl Place {
+impl ContainerLabels {
     fn of(namespace: &str, pod: &str, container: &str) -> Self {
         Self { namespace: namespace.to_owned(), pod: pod.to_owned(), container: container.to_owned() }
     }
@@ -70,7 +70,7 @@ pub struct Names {
     pub memory: Option<String>,
     /// The metric of ephemeral storage, if it is read.
     pub storage: Option<String>,
-    pub usage: Place,
+    pub usage: ContainerLabels,
     /// Matches the series of the job that may say what containers use.
     pub usage_job: Matchers,
     /// The label with the image on the usage series themselves.
@@ -96,7 +96,7 @@ pub struct Cpu {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct State {
     pub info: String,
-    pub place: Place,
+    pub place: ContainerLabels,
     pub image: String,
     /// Matches the series of kube-state-metrics' job.
     pub job: Matchers,
@@ -127,7 +127,7 @@ pub struct Usage {
     pub cpu: Cpu,
     pub memory: String,
     pub storage: String,
-    pub places: Vec<Place>,
+    pub places: Vec<ContainerLabels>,
 }
 
 impl Overrides {
@@ -142,7 +142,7 @@ impl Overrides {
         }];
         if of_google && self.metrics.cpu.is_none() && self.metrics.memory.is_none() {
             let cpu = Cpu { metric: GOOGLE_CPU.to_owned(), is_rate: false };
-            let place = Place::of("namespace_name", "pod_name", "container_name");
+            let place = ContainerLabels::of("namespace_name", "pod_name", "container_name");
             let (memory, storage) = (GOOGLE_MEMORY.to_owned(), storage(GOOGLE_STORAGE));
             usages.push(Usage { cpu, memory, storage, places: places(&[place], &self.labels) });
         }
@@ -158,25 +158,25 @@ impl Overrides {
     }
 
     /// The possible labels of usage series, the likeliest first.
-    pub fn usage_places(&self) -> Vec<Place> {
+    pub fn usage_places(&self) -> Vec<ContainerLabels> {
         // `exported_` comes first: where it exists, the plain labels are those of the scraped pod (the exporter).
         places(
             &[
-                Place::of("exported_namespace", "exported_pod", "exported_container"),
-                Place::of("namespace", "pod", "container"),
-                Place::of("namespace", "pod_name", "container_name"),
-                Place::of("kubernetes_namespace", "kubernetes_pod_name", "container_name"),
+                ContainerLabels::of("exported_namespace", "exported_pod", "exported_container"),
+                ContainerLabels::of("namespace", "pod", "container"),
+                ContainerLabels::of("namespace", "pod_name", "container_name"),
+                ContainerLabels::of("kubernetes_namespace", "kubernetes_pod_name", "container_name"),
             ],
             &self.labels,
         )
     }
 
     /// The possible labels of kube-state-metrics.
-    pub fn state_places(&self) -> Vec<Place> {
+    pub fn state_places(&self) -> Vec<ContainerLabels> {
         places(
             &[
-                Place::of("exported_namespace", "exported_pod", "exported_container"),
-                Place::of("namespace", "pod", "container"),
+                ContainerLabels::of("exported_namespace", "exported_pod", "exported_container"),
+                ContainerLabels::of("namespace", "pod", "container"),
             ],
             &self.info_labels,
         )
@@ -200,7 +200,7 @@ impl Overrides {
     }
 }
 
-fn places(usual: &[Place], labels: &Labels) -> Vec<Place> {
+fn places(usual: &[ContainerLabels], labels: &Labels) -> Vec<ContainerLabels> {
     let mut places = Vec::new();
     for place in usual.iter().map(|place| place.overridden(labels)) {
         if !places.contains(&place) {
@@ -221,9 +221,9 @@ mod tests {
             let labels = Labels { namespace, pod, container, image: None };
             Overrides { labels, ..Overrides::default() }.usage_places()
         };
-        assert_eq!(places(Some("ns"), Some("p"), Some("c")), [Place::of("ns", "p", "c")]);
+        assert_eq!(places(Some("ns"), Some("p"), Some("c")), [ContainerLabels::of("ns", "p", "c")]);
         assert_eq!(places(None, None, Some("c")).len(), 4);
         let pods = ["exported_pod", "pod", "pod_name", "kubernetes_pod_name"];
-        assert_eq!(places(Some("ns"), None, Some("c")), pods.map(|pod| Place::of("ns", pod, "c")));
+        assert_eq!(places(Some("ns"), None, Some("c")), pods.map(|pod| ContainerLabels::of("ns", pod, "c")));
     }
 }

@@ -7,7 +7,7 @@ use super::answer::Row;
 use super::api::Api;
 use super::clusters::{self, Clusters};
 use super::jobs::Jobs;
-use super::names::{Cpu, Names, Overrides, Place, State, Usage};
+use super::names::{ContainerLabels, Cpu, Names, Overrides, State, Usage};
 use super::options::Options;
 use super::query::{self, Question};
 use super::selector::Matchers;
@@ -26,7 +26,7 @@ pub(super) struct Probe {
     pub memory: Counted<String>,
     /// None where it is not wanted.
     pub storage: Option<Counted<String>>,
-    pub usage: Place,
+    pub usage: ContainerLabels,
     pub usage_jobs: Jobs,
     pub usage_image: Counted<String>,
     pub state_jobs: Jobs,
@@ -57,14 +57,15 @@ impl<T> Counted<T> {
 /// are. More are needed only where kube-state-metrics is away.
 pub(super) async fn probe(api: &Api, options: &Options) -> Result<Probe, SourceError> {
     let (wanted, matchers) = (&options.names, &options.matchers);
-    let count =
-        |metric: &str, place: &Place, image: Option<&str>| query::count_of_containers(metric, place, image, matchers);
-    let usages: Vec<(Usage, Place)> = wanted
+    let count = |metric: &str, place: &ContainerLabels, image: Option<&str>| {
+        query::count_of_containers(metric, place, image, matchers)
+    };
+    let usages: Vec<(Usage, ContainerLabels)> = wanted
         .usages(api.is_google)
         .into_iter()
         .flat_map(|usage| usage.places.clone().into_iter().map(move |place| (usage.clone(), place)))
         .collect();
-    let states: Vec<(Place, String)> = wanted
+    let states: Vec<(ContainerLabels, String)> = wanted
         .state_places()
         .into_iter()
         .flat_map(|place| wanted.state_images().into_iter().map(move |image| (place.clone(), image)))
@@ -83,7 +84,7 @@ pub(super) async fn probe(api: &Api, options: &Options) -> Result<Probe, SourceE
     let now = next().map(|time| time.floor() as i64);
     let now = now.ok_or_else(|| SourceError::Permanent(format!("`{}` does not report its time", api.http.name())))?;
     let metrics_ql = next().is_some();
-    let mut found: Vec<(Usage, Place, [f64; 2], Option<f64>)> = Vec::new();
+    let mut found: Vec<(Usage, ContainerLabels, [f64; 2], Option<f64>)> = Vec::new();
     for (usage, place) in usages {
         let counted = [next(), next()].map(Option::unwrap_or_default);
         let storage = options.ephemeral_storage.then(|| next().unwrap_or_default());
@@ -242,7 +243,7 @@ fn usual_distance(points: &[(i64, f64)]) -> Option<u32> {
     u32::try_from(median.clamp(1, 600)).ok()
 }
 
-pub(super) fn labels(place: &Place) -> String {
+pub(super) fn labels(place: &ContainerLabels) -> String {
     format!("`{}`, `{}`, `{}`", place.namespace, place.pod, place.container)
 }
 

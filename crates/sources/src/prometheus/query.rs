@@ -13,7 +13,7 @@ use std::fmt::Write as _;
 use headroom_usage::sample::Resource;
 
 use super::answer::NUMBER;
-use super::names::{self, Cpu, INIT_INFO, Names, Place, State};
+use super::names::{self, ContainerLabels, Cpu, INIT_INFO, Names, State};
 use super::selector::{Match, Matchers, PRESENT, Selector};
 
 /// Tells when a namespace was created.
@@ -165,7 +165,7 @@ impl Queries<'_> {
     /// Containers that were OOM-killed in failed pods: those are not restarted, so no
     /// restart shows the kill.
     pub fn killed_for_good(&self, namespaces: &[&str], state: &State) -> Question {
-        let Place { pod, container, .. } = &state.place;
+        let ContainerLabels { pod, container, .. } = &state.place;
         let reason = self.state_selector(
             state,
             "kube_pod_container_status_terminated_reason",
@@ -205,7 +205,7 @@ impl Queries<'_> {
         labels: &[(&str, Match<'_>)],
         number: impl Fn(Selector) -> String,
     ) -> Question {
-        let Place { pod, container, .. } = &state.place;
+        let ContainerLabels { pod, container, .. } = &state.place;
         let parts = metrics.map(|metric| {
             let number = number(self.state_selector(state, metric, namespaces, labels));
             format!("max by ({pod}, {container}) ({number})")
@@ -269,7 +269,7 @@ impl Queries<'_> {
 
     /// The labels that say which container a series is about.
     fn usage_labels(&self, with_image: bool) -> String {
-        let Place { namespace, pod, container } = &self.names.usage;
+        let ContainerLabels { namespace, pod, container } = &self.names.usage;
         match &self.names.usage_image {
             Some(image) if with_image => format!("{namespace}, {pod}, {container}, {image}"),
             _ => format!("{namespace}, {pod}, {container}"),
@@ -284,7 +284,7 @@ impl Queries<'_> {
 }
 
 /// Selects the series of containers, without those of pods, cgroups and pause containers.
-fn containers(place: &Place) -> [(&str, Match<'static>); 3] {
+fn containers(place: &ContainerLabels) -> [(&str, Match<'static>); 3] {
     [(&place.pod, PRESENT), (&place.container, PRESENT), (&place.container, Match::IsNot("POD"))]
 }
 
@@ -300,32 +300,37 @@ fn selector(metric: &str, labels: &[(&str, Match<'_>)], matchers: &Matchers) -> 
 }
 
 /// The number of containers that a metric has under these labels; asked before the names are known.
-pub fn count_of_containers(metric: &str, place: &Place, image: Option<&str>, matchers: &Matchers) -> Question {
+pub fn count_of_containers(
+    metric: &str,
+    place: &ContainerLabels,
+    image: Option<&str>,
+    matchers: &Matchers,
+) -> Question {
     let mut labels = vec![(place.namespace.as_str(), PRESENT)];
     labels.extend(containers(place));
     labels.extend(image.map(|image| (image, PRESENT)));
-    let Place { namespace, pod, container } = place;
+    let ContainerLabels { namespace, pod, container } = place;
     let series = selector(metric, &labels, matchers);
     Question(format!("count(max by ({namespace}, {pod}, {container}) ({series}))"))
 }
 
 /// The same by further labels.
-pub fn count_of_containers_by(labels: &[&str], metric: &str, place: &Place, matchers: &Matchers) -> Question {
-    let (by, Place { namespace, pod, container }) = (labels.join(", "), place);
+pub fn count_of_containers_by(labels: &[&str], metric: &str, place: &ContainerLabels, matchers: &Matchers) -> Question {
+    let (by, ContainerLabels { namespace, pod, container }) = (labels.join(", "), place);
     let series = selector(metric, &containers(place), matchers);
     Question(format!("count by ({by}) (group by ({by}, {namespace}, {pod}, {container}) ({series}))"))
 }
 
 /// The number of containers with series of several jobs.
-pub fn count_of_contested(metric: &str, place: &Place, matchers: &Matchers) -> Question {
-    let Place { namespace, pod, container } = place;
+pub fn count_of_contested(metric: &str, place: &ContainerLabels, matchers: &Matchers) -> Question {
+    let ContainerLabels { namespace, pod, container } = place;
     let series = selector(metric, &containers(place), matchers);
     let of_jobs = format!("group by (job, {namespace}, {pod}, {container}) ({series})");
     Question(format!("count(count by ({namespace}, {pod}, {container}) ({of_jobs}) > 1)"))
 }
 
 /// The number of containers' series of a metric, by some labels.
-pub fn count_by(labels: &[&str], metric: &str, place: &Place, matchers: &Matchers) -> Question {
+pub fn count_by(labels: &[&str], metric: &str, place: &ContainerLabels, matchers: &Matchers) -> Question {
     Question(format!("count by ({}) ({})", labels.join(", "), selector(metric, &containers(place), matchers)))
 }
 
@@ -345,7 +350,7 @@ pub fn series(metric: &str, labels: &[(&str, Match<'_>)], matchers: &Matchers) -
 }
 
 /// The series of a container that was there longest in the last ten minutes.
-pub fn steadiest(metric: &str, place: &Place, matchers: &Matchers) -> Question {
+pub fn steadiest(metric: &str, place: &ContainerLabels, matchers: &Matchers) -> Question {
     Question(format!("topk(1, count_over_time({}[10m]))", selector(metric, &containers(place), matchers)))
 }
 
@@ -362,7 +367,8 @@ mod tests {
 
     fn names(scrape_seconds: u32) -> Names {
         let overrides = Overrides::default();
-        let plain = || Place { namespace: "namespace".into(), pod: "pod".into(), container: "container".into() };
+        let plain =
+            || ContainerLabels { namespace: "namespace".into(), pod: "pod".into(), container: "container".into() };
         Names {
             cpu: Some(overrides.cpu()),
             memory: Some(overrides.memory()),
@@ -387,46 +393,42 @@ mod tests {
         assert_eq!(ask(&Queries { names, matchers, step_seconds: 60 }).as_str(), expected);
     }
 
-    #[test]
-    fn usage_is_asked_for_one_namespace_and_once_a_container() {
-        check(
-            &names(15),
-            "",
-            |queries| queries.usage(&["shop"], Resource::Cpu, false).unwrap(),
-            r#"max by (namespace, pod, container) (rate(container_cpu_usage_seconds_total{namespace="shop",pod!="",container!="",container!="POD"}[60s]))"#,
-        );
-        check(
-            &names(60),
-            r#"cluster="a""#,
-            |queries| queries.usage(&["shop"], Resource::Cpu, true).unwrap(),
-            r#"max by (namespace, pod, container, image) (rate(container_cpu_usage_seconds_total{namespace="shop",pod!="",container!="",container!="POD",cluster="a"}[120s]))"#,
-        );
-        check(
-            &names(30),
-            "",
-            |queries| queries.usage(&["shop"], Resource::Memory, false).unwrap(),
-            r#"max by (namespace, pod, container) (max_over_time(container_memory_working_set_bytes{namespace="shop",pod!="",container!="",container!="POD"}[59999ms]))"#,
-        );
+    /// Checks the query for the usage of these namespaces. `$` stands for the selector of containers.
+    fn check_usage(
+        names: &Names,
+        matchers: &str,
+        namespaces: &[&str],
+        resource: Resource,
+        image: bool,
+        expected: &str,
+    ) {
+        let expected = expected.replace('$', r#"pod!="",container!="",container!="POD""#);
+        check(names, matchers, |queries| queries.usage(namespaces, resource, image).unwrap(), &expected);
     }
 
     #[test]
-    fn storage_is_that_of_all_devices() {
-        check(
-            &Names { storage: Some("container_fs_usage_bytes".into()), ..names(15) },
-            "",
-            |queries| queries.usage(&["shop"], Resource::EphemeralStorage, false).unwrap(),
-            r#"sum by (namespace, pod, container) (max by (namespace, pod, container, device) (max_over_time(container_fs_usage_bytes{namespace="shop",pod!="",container!="",container!="POD"}[59999ms])))"#,
-        );
-    }
-
-    #[test]
-    fn victoria_metrics_is_not_asked_about_gaps() {
-        check(
-            &Names { metrics_ql: true, ..names(15) },
-            "",
-            |queries| queries.usage(&["shop"], Resource::Cpu, false).unwrap(),
-            r#"max by (namespace, pod, container) (rate(container_cpu_usage_seconds_total{namespace="shop",pod!="",container!="",container!="POD"}[60s]) if count_over_time(container_cpu_usage_seconds_total{namespace="shop",pod!="",container!="",container!="POD"}[60s]))"#,
-        );
+    fn usage_is_one_series_for_each_container() {
+        use Resource::{Cpu, EphemeralStorage, Memory};
+        let cpu =
+            r#"max by (namespace, pod, container) (rate(container_cpu_usage_seconds_total{namespace="shop",$}[60s]))"#;
+        check_usage(&names(15), "", &["shop"], Cpu, false, cpu);
+        let cpu = r#"max by (namespace, pod, container, image) (rate(container_cpu_usage_seconds_total{namespace="shop",$,cluster="a"}[120s]))"#;
+        check_usage(&names(60), r#"cluster="a""#, &["shop"], Cpu, true, cpu);
+        let memory = r#"max by (namespace, pod, container) (max_over_time(container_memory_working_set_bytes{namespace="shop",$}[59999ms]))"#;
+        check_usage(&names(30), "", &["shop"], Memory, false, memory);
+        let many = r#"max by (namespace, pod, container) (max_over_time(container_memory_working_set_bytes{namespace=~"shop|pay-2",$,cluster="a"}[59999ms]))"#;
+        check_usage(&names(30), r#"cluster="a""#, &["shop", "pay-2"], Memory, false, many);
+        // Storage is that of all devices.
+        let storage = r#"sum by (namespace, pod, container) (max by (namespace, pod, container, device) (max_over_time(container_fs_usage_bytes{namespace="shop",$}[59999ms])))"#;
+        let with_storage = Names { storage: Some("container_fs_usage_bytes".into()), ..names(15) };
+        check_usage(&with_storage, "", &["shop"], EphemeralStorage, false, storage);
+        // VictoriaMetrics' rate is 0 in gaps.
+        let gaps = r#"max by (namespace, pod, container) (rate(container_cpu_usage_seconds_total{namespace="shop",$}[60s]) if count_over_time(container_cpu_usage_seconds_total{namespace="shop",$}[60s]))"#;
+        check_usage(&Names { metrics_ql: true, ..names(15) }, "", &["shop"], Cpu, false, gaps);
+        // A recording rule is not derived again.
+        let rule = super::Cpu { metric: "ns_pod_container:cpu:sum_irate".into(), is_rate: true };
+        let expected = r#"max by (namespace, pod, container) (last_over_time(ns_pod_container:cpu:sum_irate{namespace="shop",$}[119999ms]))"#;
+        check_usage(&Names { cpu: Some(rule), ..names(120) }, "", &["shop"], Cpu, false, expected);
     }
 
     #[test]
@@ -456,14 +458,7 @@ mod tests {
 
     #[test]
     fn many_namespaces_are_asked_about_at_once() {
-        let all = ["shop", "pay-2"];
-        let names = names(30);
-        check(
-            &names,
-            r#"cluster="a""#,
-            |queries| queries.usage(&all, Resource::Memory, false).unwrap(),
-            r#"max by (namespace, pod, container) (max_over_time(container_memory_working_set_bytes{namespace=~"shop|pay-2",pod!="",container!="",container!="POD",cluster="a"}[59999ms]))"#,
-        );
+        let (all, names) = (["shop", "pay-2"], names(30));
         check(
             &names,
             "",
@@ -475,17 +470,6 @@ mod tests {
         let queries = Queries { names: &names, matchers, step_seconds };
         let owners = queries.state_selector(names.state.as_ref().unwrap(), "kube_pod_owner", &all, &owned);
         assert_eq!(owners.as_str(), r#"kube_pod_owner{namespace=~"shop|pay-2",owner_kind!=""}"#);
-    }
-
-    #[test]
-    fn a_recording_rule_is_not_derived_again() {
-        let rule = Cpu { metric: "ns_pod_container:cpu:sum_irate".into(), is_rate: true };
-        check(
-            &Names { cpu: Some(rule), ..names(120) },
-            "",
-            |queries| queries.usage(&["shop"], Resource::Cpu, false).unwrap(),
-            r#"max by (namespace, pod, container) (last_over_time(ns_pod_container:cpu:sum_irate{namespace="shop",pod!="",container!="",container!="POD"}[119999ms]))"#,
-        );
     }
 
     #[test]

@@ -1,16 +1,16 @@
-//! What a file of Google's credentials may hold: the key of a service account, by which we sign who we are; the place of a
-//! token that another identity provider gave us (workload identity federation); or the login of a person.
+//! The file of Google's credentials: the key of a service account, which signs an assertion; the file with a token of another
+//! identity provider (workload identity federation); or the login of a person.
 
 use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use headroom_kube::clock;
-use headroom_kube::secret::Secret;
 use http::header::{AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, Method};
 use ring::rand::SystemRandom;
 use ring::signature::{RSA_PKCS1_SHA256, RsaKeyPair};
+use secrecy::{ExposeSecret as _, SecretString};
 use serde::Deserialize;
 use serde_json::{Value, json as object};
 
@@ -35,7 +35,7 @@ pub struct CredentialsFile {
 enum Holds {
     Key { email: String, id: Option<String>, audience: String, key: RsaKeyPair },
     Federation { audience: String, token_type: String, source: TokenFile, impersonation: Option<(Http, String)> },
-    Login { client: String, secret: Secret, refresh: Secret },
+    Login { client: String, secret: SecretString, refresh: SecretString },
 }
 
 #[derive(Deserialize)]
@@ -156,8 +156,8 @@ impl CredentialsFile {
             Holds::Login { client, secret, refresh } => Form::default()
                 .with("grant_type", "refresh_token")
                 .with("client_id", client)
-                .with_secret("client_secret", secret.reveal())
-                .with_secret("refresh_token", refresh.reveal()),
+                .with_secret("client_secret", secret.expose_secret())
+                .with_secret("refresh_token", refresh.expose_secret()),
         })
     }
 

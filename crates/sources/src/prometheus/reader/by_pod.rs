@@ -52,7 +52,7 @@ pub struct Objects {
     pub killed: BTreeSet<String>,
 }
 
-/// How long each container ran on each day.
+/// The seconds that each container ran on each day.
 #[derive(Debug, Default)]
 pub struct Lives {
     /// By container and end of the day.
