@@ -8,8 +8,6 @@
     reason = "text of others is printed by headroom_report, which cleans it"
 )]
 
-pub mod secret;
-
 mod bearer;
 mod credentials;
 pub mod proxy;
