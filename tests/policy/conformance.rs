@@ -22,7 +22,7 @@ fn check(runner: &Runner, case: &Case) {
 
 fn check_object(name: &str, expect: &Answer, response: ValidationResponse, request: &AdmissionRequest) {
     let object = response.mutated_object.as_ref().or(request.object.as_ref()).unwrap_or(&Value::Null);
-    assert_containers(name, object, expect, true);
+    assert_containers(name, object, expect);
     if let Some(expected) = &expect.annotations {
         let mut annotations = object["metadata"]["annotations"].as_object().cloned().unwrap_or_default();
         annotations.remove("headroom.dev/resources");
@@ -30,17 +30,15 @@ fn check_object(name: &str, expect: &Answer, response: ValidationResponse, reque
     }
 }
 
-/// Asserts that the containers of an object have the expected requests, and the expected limits if `with_limits`.
-pub fn assert_containers(name: &str, object: &Value, expect: &Answer, with_limits: bool) {
+/// Asserts that the containers of an object have the expected requests and limits.
+fn assert_containers(name: &str, object: &Value, expect: &Answer) {
     let both = [("containers", &expect.mutated_containers), ("initContainers", &expect.mutated_init_containers)];
     for (place, expected) in both.into_iter().flat_map(|(place, list)| list.iter().map(move |one| (place, one))) {
         let containers = object["spec"][place].as_array().unwrap();
         let container = containers.iter().find(|container| container["name"] == expected.name);
         let resources = &container.unwrap_or_else(|| panic!("{name}: {} is missing", expected.name))["resources"];
         assert_same_amounts(name, &resources["requests"], &expected.requests);
-        if with_limits {
-            assert_same_amounts(name, &resources["limits"], &expected.limits);
-        }
+        assert_same_amounts(name, &resources["limits"], &expected.limits);
     }
 }
 

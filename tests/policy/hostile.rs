@@ -5,7 +5,8 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use serde_json::{Value, json};
 
-use crate::runner::{Runner, request_for};
+use crate::request_for;
+use crate::runner::Runner;
 
 /// Any bytes, texts that look like JSON, and pods with a wrong value somewhere.
 fn payload() -> impl Strategy<Value = Vec<u8>> {

@@ -9,10 +9,19 @@
 )]
 
 mod conformance;
+mod demo;
 mod documentation;
-mod estimates;
 mod hostile;
 mod properties;
 mod reads;
 mod runner;
 mod settings_reference;
+
+use headroom_fixtures::request;
+use headroom_testkit::admission::AdmissionRequest;
+use serde_json::Value;
+
+/// A request for an object, as the API server would send it.
+fn request_for(operation: &str, object: &Value, old: Option<&Value>, subresource: &str) -> AdmissionRequest {
+    AdmissionRequest::from_value(request::for_object(operation, object, old, subresource)).unwrap()
+}

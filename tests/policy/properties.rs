@@ -5,7 +5,8 @@ use headroom_testkit::cluster::Cluster;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::runner::{Runner, request_for};
+use crate::request_for;
+use crate::runner::Runner;
 
 const CPU: [&str; 6] = ["0", "50m", "100m", "1", "1500m", "4"];
 

@@ -6,7 +6,8 @@ use headroom_testkit::cluster::Cluster;
 use headroom_testkit::host_call::{CallbackRequest, HostCalls};
 use serde_json::{Value, json};
 
-use crate::runner::{Runner, request_for};
+use crate::request_for;
+use crate::runner::Runner;
 
 /// A pod with too much memory for the namespace's LimitRange and quota.
 fn pod() -> Value {

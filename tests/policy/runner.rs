@@ -1,6 +1,5 @@
 //! The two ways to run the policy, with the same functions.
 
-use headroom_fixtures::request;
 use headroom_testkit::access::Access;
 use headroom_testkit::admission::{AdmissionRequest, ValidationResponse};
 use headroom_testkit::built;
@@ -41,9 +40,4 @@ impl Runner {
             Self::Wasm(policy, access) => policy.call("validate", payload, access, host).response.unwrap(),
         }
     }
-}
-
-/// A request for an object, as the API server would send it.
-pub fn request_for(operation: &str, object: &Value, old: Option<&Value>, subresource: &str) -> AdmissionRequest {
-    AdmissionRequest::from_value(request::for_object(operation, object, old, subresource)).unwrap()
 }

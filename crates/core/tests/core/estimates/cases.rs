@@ -67,6 +67,7 @@ claims! {
     an_estimate_beyond_what_a_quota_has_left_is_kept_or_shrunk
     the_busiest_pod_counts_where_it_uses_more_than_the_estimate_from_all
     memory_is_at_least_the_weeks_peak_where_that_is_far_above_the_estimate
+    estimates_are_those_of_the_design_and_of_the_retired_plugin
 }
 
 /// A pod in a cluster, and what is expected of the decision. In an expected text, `...` stands for any text.
