@@ -40,10 +40,10 @@ pub fn charge<'d>(
     }
     if let (Some(pod), Some(rollout), true) = (&pods.new, &plan.rollout, plan.pods != Mode::Off) {
         let tenant = tenants::charged(&context.tenant_quotas, &request.namespace, context.namespace)?;
-        charges.of_pods = quota::workload::check(rollout, pod, pods.old.as_ref(), &bounds, &tenant)?;
+        charges.of_pods = quota::forecast::check(rollout, pod, pods.old.as_ref(), &bounds, &tenant)?;
         let workload = context.scaled.unwrap_or(object.node);
         let templates = claim_templates(request, workload)?;
-        charges.of_pods.add(quota::workload::check_claims(rollout, &templates, &bounds, &tenant)?);
+        charges.of_pods.add(quota::forecast::check_claims(rollout, &templates, &bounds, &tenant)?);
     }
     if settings.quotas.freshness == Freshness::Live {
         for outcome in [&charges.of_object, &charges.of_pods] {

@@ -21,7 +21,7 @@ mod limited_resources;
 mod near_limit;
 mod room;
 
-pub mod workload;
+pub mod forecast;
 
 use crate::amount::{Quantity, ResourceList, ResourceName};
 use crate::cluster::devices::DeviceClass;
@@ -33,7 +33,7 @@ use crate::timestamp::Timestamp;
 use crate::truncate::Names;
 use charge::Deltas;
 
-pub use breach::{Breach, Course, Excess, Fault, Growth};
+pub use breach::{Breach, Excess, Fault, Forecast, RolloutForecast};
 pub use charge::{Added, Change, Charge};
 pub use charged_names::{Charged, Kind, Measure};
 pub use near_limit::near_limit;
@@ -88,7 +88,7 @@ impl<'a, 'd> Object<'a, 'd> {
 }
 
 /// A quota that applies to an object, with those of its bounds that concern the object.
-struct Applying<'q, 'd> {
+struct ApplyingQuota<'q, 'd> {
     quota: &'q ResourceQuota<'d>,
     bounds: Vec<Bound<'q, 'd>>,
 }
@@ -158,7 +158,7 @@ pub fn check<'d>(
         return Ok(outcome);
     };
     if change.refuses() && !limited_resources.is_empty() && deltas.charge_anything(object.kind) {
-        let applying: Vec<&Applying<'_, 'd>> = applying.iter().collect();
+        let applying: Vec<&ApplyingQuota<'_, 'd>> = applying.iter().collect();
         outcome.breaches.extend(limited_resources::check(object, &deltas, &applying, bounds)?);
     }
     for quota in charging {
@@ -166,7 +166,7 @@ pub fn check<'d>(
             object.pod.map(|pod| required_values::origins(pod, charged)).unwrap_or_default()
         });
         if change.refuses() && !excesses.is_empty() {
-            outcome.breaches.push(quota.breach(Fault::Exceeded { excesses, growth: None }));
+            outcome.breaches.push(quota.breach(Fault::Exceeded { excesses, forecast: None }));
         }
     }
     Ok(outcome)
@@ -181,7 +181,7 @@ impl<'d> Outcome<'d> {
     /// Charges a quota with the amounts requested under its names, and returns the bounds that are exceeded.
     fn charge(
         &mut self,
-        applying: &Applying<'_, 'd>,
+        applying: &ApplyingQuota<'_, 'd>,
         amount: &dyn Fn(Charged<'_>) -> Option<Quantity>,
         origins: &dyn Fn(Charged<'_>) -> Names,
     ) -> Vec<Excess<'d>> {
@@ -215,12 +215,12 @@ impl<'d> Outcome<'d> {
 fn applying_to<'q, 'd>(
     object: &Object<'_, 'd>,
     quotas: &'q [ResourceQuota<'d>],
-) -> Result<Vec<Applying<'q, 'd>>, Malformed> {
+) -> Result<Vec<ApplyingQuota<'q, 'd>>, Malformed> {
     let mut applying = Vec::with_capacity(quotas.len());
     for quota in quotas {
         let bounds = bounds_for(object, quota);
         if !bounds.is_empty() && scope::matches_all(object, quota)? {
-            applying.push(Applying { quota, bounds });
+            applying.push(ApplyingQuota { quota, bounds });
         }
     }
     Ok(applying)
@@ -239,14 +239,14 @@ fn bounds_for<'q, 'd>(object: &Object<'_, 'd>, quota: &'q ResourceQuota<'d>) -> 
     bounds
 }
 
-impl<'d> Applying<'_, 'd> {
+impl<'d> ApplyingQuota<'_, 'd> {
     fn breach(&self, fault: Fault<'d>) -> Breach<'d> {
         Breach { quota: Some(self.quota.name.clone()), is_tenant: self.quota.is_tenant, fault }
     }
 }
 
 /// A breach if the quota controller has not counted all that the quota bounds.
-fn unknown_status<'d>(applying: &Applying<'_, 'd>) -> Option<Breach<'d>> {
+fn unknown_status<'d>(applying: &ApplyingQuota<'_, 'd>) -> Option<Breach<'d>> {
     let decisive = || applying.bounds.iter().filter(|bound| bound.is_decisive);
     if decisive().all(|bound| applying.quota.used.contains(bound.name)) {
         return None;

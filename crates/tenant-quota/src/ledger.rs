@@ -259,7 +259,7 @@ impl<'p> OpenLedger<'p> {
         if excesses.is_empty() {
             return None;
         }
-        let fault = Fault::Exceeded { excesses, growth: None };
+        let fault = Fault::Exceeded { excesses, forecast: None };
         Some(Shortage { node: at, breach: node.breach(fault), reserved })
     }
 

@@ -17,7 +17,7 @@ pub struct Breach<'d> {
     pub fault: Fault<'d>,
 }
 
-/// Why something is refused.
+/// The reason for a refusal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fault<'d> {
     /// Names of the quota, each with the containers that must specify it.
@@ -40,7 +40,7 @@ pub enum Fault<'d> {
     },
     Exceeded {
         excesses: Vec<Excess<'d>>,
-        growth: Option<Growth>,
+        forecast: Option<Forecast>,
     },
 }
 
@@ -55,12 +55,12 @@ pub struct Excess<'d> {
     pub origins: Names,
 }
 
-/// The excess of a workload's pods over a quota.
+/// The forecast for a workload whose pods exceed a quota.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Growth {
+pub struct Forecast {
     /// The pods that the workload is to have.
     pub wanted: u64,
-    pub course: Course,
+    pub rollout: RolloutForecast,
     /// The noun for what is counted: `replicas` or `pods`.
     pub noun: &'static str,
     /// The assumption behind the numbers, if any.
@@ -69,15 +69,15 @@ pub struct Growth {
     pub is_uncertain: bool,
 }
 
-/// What becomes of the pods of a workload.
+/// The forecast for a rollout that does not find room for all its pods at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Course {
+pub enum RolloutForecast {
     /// Only so many of them fit.
     Fits(u64),
-    /// All would fit, but old pods keep the place of new ones. `surge`: the new pods that are to come first, if none of
-    /// them fits. `helps`: without a surge, it would end.
+    /// All would fit, but old pods that may not be removed yet leave no room for new ones. `surge`: the new pods that are
+    /// created first, if none of them fits. `helps`: without a surge, the rollout would complete.
     Stops { created: u64, of: u64, surge: u64, helps: bool },
-    /// It goes on without its surge.
+    /// It completes, but some new pods wait for old ones to be removed.
     Slower { surge: u64 },
 }
 
@@ -88,22 +88,25 @@ impl<'d> Breach<'d> {
 
     /// True if the pods are all created in the end, or may be.
     pub fn only_warns(&self) -> bool {
-        self.growth().is_some_and(|growth| growth.is_uncertain || matches!(growth.course, Course::Slower { .. }))
+        self.forecast()
+            .is_some_and(|forecast| forecast.is_uncertain || matches!(forecast.rollout, RolloutForecast::Slower { .. }))
     }
 
     /// True if no pod is refused for good.
     pub fn only_slows(&self) -> bool {
-        self.growth().is_some_and(|growth| matches!(growth.course, Course::Slower { .. }))
+        self.forecast().is_some_and(|forecast| matches!(forecast.rollout, RolloutForecast::Slower { .. }))
     }
 
     /// True if its text says itself what becomes of the pods.
     pub fn names_pods(&self) -> bool {
-        self.growth().is_some_and(|growth| matches!(growth.course, Course::Fits(_) | Course::Slower { .. }))
+        self.forecast().is_some_and(|forecast| {
+            matches!(forecast.rollout, RolloutForecast::Fits(_) | RolloutForecast::Slower { .. })
+        })
     }
 
-    fn growth(&self) -> Option<&Growth> {
+    fn forecast(&self) -> Option<&Forecast> {
         match &self.fault {
-            Fault::Exceeded { growth, .. } => growth.as_ref(),
+            Fault::Exceeded { forecast, .. } => forecast.as_ref(),
             _ => None,
         }
     }
@@ -180,8 +183,8 @@ impl Breach<'_> {
             }
         };
         let noun = if self.is_tenant { "tenant quota" } else { "quota" };
-        match (&self.quota, self.growth()) {
-            (Some(quota), Some(growth)) => growth.text(noun, quota, &advice),
+        match (&self.quota, self.forecast()) {
+            (Some(quota), Some(forecast)) => forecast.text(noun, quota, &advice),
             (Some(quota), None) => format!("{noun} {quota}: {advice}"),
             (None, _) => advice,
         }
@@ -225,20 +228,22 @@ fn readable(name: &str, amount: &Quantity, is_rounded_up: bool) -> String {
     format!("{about}{}Mi", whole + i64::from(is_rounded_up && rest > 0))
 }
 
-impl Growth {
+impl Forecast {
     /// `only 4 of 6 replicas fit quota "team": requests.cpu short by 350m (650m available)`
     fn text(&self, kind: &str, quota: &str, excesses: &str) -> String {
-        let Self { wanted, course, noun, assumption, .. } = self;
+        let Self { wanted, rollout, noun, assumption, .. } = self;
         let surge_of = |surge: u64| match surge {
             0 => String::new(),
             _ => format!("no room to surge by {}, so ", count_of(surge, "pod")),
         };
-        let mut text = match course {
-            Course::Fits(fitting) => format!("only {fitting} of {wanted} {noun} fit {kind} \"{quota}\": {excesses}"),
-            Course::Slower { surge } => {
+        let mut text = match rollout {
+            RolloutForecast::Fits(fitting) => {
+                format!("only {fitting} of {wanted} {noun} fit {kind} \"{quota}\": {excesses}")
+            }
+            RolloutForecast::Slower { surge } => {
                 format!("{kind} {quota}: {}the rollout will be slower: {excesses}", surge_of(*surge))
             }
-            Course::Stops { created, of, surge, .. } => {
+            RolloutForecast::Stops { created, of, surge, .. } => {
                 let place = if *surge > 0 {
                     String::new()
                 } else {
@@ -247,7 +252,7 @@ impl Growth {
                 format!("{kind} {quota}: {}the rollout will stop{place}: {excesses}", surge_of(*surge))
             }
         };
-        if let Course::Stops { helps: true, .. } = course {
+        if let RolloutForecast::Stops { helps: true, .. } = rollout {
             text.push_str("; or set maxSurge 0, maxUnavailable 1");
         }
         if let Some(assumption) = assumption {

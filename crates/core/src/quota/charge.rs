@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::{Applying, Charged, Kind, Object, Usage, scope};
+use super::{ApplyingQuota, Charged, Kind, Object, Usage, scope};
 use crate::amount::{Quantity, ResourceName};
 use crate::cluster::resource_quota::ResourceQuota;
 use crate::json::Malformed;
@@ -67,7 +67,7 @@ impl<'d> Deltas<'d> {
         object: &Object<'_, 'd>,
         change: &Change<'_, 'd>,
         in_full: Usage<'d>,
-        charging: &[&Applying<'_, 'd>],
+        charging: &[&ApplyingQuota<'_, 'd>],
         now: Option<Timestamp>,
     ) -> Result<Option<Self>, Malformed> {
         let mut deltas = Self { in_full, before: None, beginning: Vec::new() };
@@ -80,7 +80,7 @@ impl<'d> Deltas<'d> {
             return Ok(Some(deltas));
         }
         deltas.before = Some(Usage::of(old, now)?);
-        for Applying { quota, .. } in charging {
+        for ApplyingQuota { quota, .. } in charging {
             let is_charged_already = old.kind == object.kind && scope::matches_all(old, quota)?;
             if !is_charged_already {
                 deltas.beginning.push(quota.name.clone());

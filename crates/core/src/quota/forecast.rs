@@ -1,16 +1,29 @@
 //! Forecasts whether the pods of a workload would fit the quotas, before any of them is created.
 //!
-//! The stages of a rollout are followed under each bound: the room that a bound has, plus what old pods free by then, has
-//! to hold the new ones. Kubernetes itself checks only when a pod is created, and its controllers try again until it fits;
-//! so a pod that has to wait slows a rollout, and one for which nothing more will go stops it. Each bound can be followed
-//! alone: a rollout that stops under several has stopped under one of them.
+//! A quota admits each pod when it is created, and controllers try again until it fits. So a new pod that has to wait
+//! for old ones makes a rollout slower, and one that waits for pods which may not be removed yet stops it. The forecast
+//! follows the [`Stage`]s of the [`Rollout`] under each bound: the room under the bound, and what old pods free by then,
+//! has to hold the new pods. Each bound can be followed alone: a rollout that stops under several stops under one of
+//! them.
+//!
+//! An example: a Deployment of 4 replicas gets a template that requests 400m of cpu instead of 500m, with `maxSurge` 1 and
+//! `maxUnavailable` 0. Quota `team` has 4 cpu, of which 3700m are used, so the [`PodsUnderBound`] `requests.cpu` have 300m
+//! of room, 400m for each new pod and 500m for each old one. The only stage that creates pods has 4 new pods, and replaces
+//! 4 old ones: the first new pod comes before any old pod goes (a `surge` of 1), and each further one when the one before
+//! it runs.
+//!
+//! Nothing is created, so nothing goes: [`Progress::Stops`] with no pod created. All 4 would fit once the old ones were
+//! gone (300m + 4 * 500m >= 4 * 400m), so the message is not "only 3 of 4 replicas fit" ([`RolloutForecast::Fits`]) but "the
+//! rollout will stop" ([`RolloutForecast::Stops`]). With `maxUnavailable` 1 an old pod may go first: 300m + 500m hold the
+//! first new pod, then the room grows by 100m with each, and the rollout completes. It is only slower than with its surge
+//! ([`RolloutForecast::Slower`]), because the surge of 1 did not fit.
 
 use std::slice;
 
 use super::charge::Deltas;
 use super::{
-    Added, Applying, Bound, Bounds, Breach, Change, Charge, Course, Excess, Fault, Growth, Object, Outcome, Usage,
-    bounds_for, limited_resources, required_values, scope, unknown_status,
+    Added, ApplyingQuota, Bound, Bounds, Breach, Change, Charge, Excess, Fault, Forecast, Object, Outcome,
+    RolloutForecast, Usage, bounds_for, limited_resources, required_values, scope, unknown_status,
 };
 use crate::amount::Quantity;
 use crate::cluster::resource_quota::ResourceQuota;
@@ -28,7 +41,7 @@ pub fn check<'d>(
     bounds: &Bounds<'_, 'd>,
     tenant: &[ResourceQuota<'d>],
 ) -> Result<Outcome<'d>, Malformed> {
-    let of_pod = |pod| Planned::of(Object::of_pod(pod, request::Object::planned(pod)), bounds);
+    let of_pod = |pod| PlannedObject::of(Object::of_pod(pod, request::Object::planned(pod)), bounds);
     if is_unbounded(bounds, tenant) || rollout.wanted == 0 {
         return Ok(Outcome::default());
     }
@@ -48,7 +61,7 @@ pub fn check_claims<'d>(
         return Ok(Outcome::default());
     }
     let claims: Vec<_> =
-        templates.iter().map(|claim| Planned::of(Object::of_claim(*claim), bounds)).collect::<Result<_, _>>()?;
+        templates.iter().map(|claim| PlannedObject::of(Object::of_claim(*claim), bounds)).collect::<Result<_, _>>()?;
     let adding = Rollout {
         assumption: Some(NEW_CLAIMS),
         is_uncertain: true,
@@ -66,24 +79,24 @@ fn is_unbounded(bounds: &Bounds<'_, '_>, tenant: &[ResourceQuota<'_>]) -> bool {
 /// `new` and `old` are the objects that are created for each pod of the two templates.
 fn forecast<'d>(
     rollout: &Rollout,
-    new: &[Planned<'_, 'd>],
-    old: Option<&[Planned<'_, 'd>]>,
+    new: &[PlannedObject<'_, 'd>],
+    old: Option<&[PlannedObject<'_, 'd>]>,
     bounds: &Bounds<'_, 'd>,
     tenant: &[ResourceQuota<'d>],
 ) -> Result<Outcome<'d>, Malformed> {
     let mut outcome = Outcome::default();
-    let mut views = Vec::new();
+    let mut counted = Vec::new();
     for quota in bounds.quotas.iter().chain(tenant) {
-        views.extend(View::of(new, old, quota)?);
+        counted.extend(CountedPods::of(new, old, quota)?);
     }
     // If there is no other template, all pods are of this one.
     let of_no_quota = |template| match template {
-        Template::New => uncovered(new, &views, bounds),
-        Template::Old => uncovered(old.unwrap_or(new), &views, bounds),
+        Template::New => uncovered(new, &counted, bounds),
+        Template::Old => uncovered(old.unwrap_or(new), &counted, bounds),
     };
     let refilled = match rollout.refill() {
         lacking if lacking > 0 && !of_no_quota(Template::Old)?.is_empty() => 0,
-        lacking => views.iter().map(|view| view.refilled(rollout)).min().unwrap_or(lacking),
+        lacking => counted.iter().map(|pods| pods.refilled(rollout)).min().unwrap_or(lacking),
     };
     let stages = rollout.stages(refilled);
     for template in [Template::New, Template::Old] {
@@ -91,16 +104,16 @@ fn forecast<'d>(
             outcome.breaches = of_no_quota(template)?;
         }
     }
-    for view in &views {
+    for pods in &counted {
         let mut created = [Template::Old, Template::New].into_iter().filter(|template| count(&stages, *template) > 0);
-        if let Some(breach) = created.find_map(|template| view.refuses(view.counted(template))) {
+        if let Some(breach) = created.find_map(|template| pods.refuses(pods.counted(template))) {
             outcome.breaches.push(breach);
             continue;
         }
-        let bounded = view.bounded();
-        outcome.charges.extend(view.charge(&bounded, &stages));
-        if let Some(fault) = view.forecast(&bounded, rollout, refilled) {
-            outcome.breaches.push(view.applying.breach(fault));
+        let bounded = pods.bounded();
+        outcome.charges.extend(pods.charge(&bounded, &stages));
+        if let Some(fault) = pods.forecast(&bounded, rollout, refilled) {
+            outcome.breaches.push(pods.applying.breach(fault));
         }
     }
     Ok(outcome)
@@ -108,8 +121,8 @@ fn forecast<'d>(
 
 /// The breaches of objects that are created for a pod and that no quota covers, even if it is only one pod.
 fn uncovered<'d>(
-    created: &[Planned<'_, 'd>],
-    views: &[View<'_, 'd>],
+    created: &[PlannedObject<'_, 'd>],
+    counted: &[CountedPods<'_, 'd>],
     bounds: &Bounds<'_, 'd>,
 ) -> Result<Vec<Breach<'d>>, Malformed> {
     let mut breaches = Vec::new();
@@ -117,8 +130,8 @@ fn uncovered<'d>(
         return Ok(breaches);
     }
     for planned in created {
-        let mut applying = Vec::with_capacity(views.len());
-        for View { applying: quota, .. } in views {
+        let mut applying = Vec::with_capacity(counted.len());
+        for CountedPods { applying: quota, .. } in counted {
             if scope::matches_all(&planned.object, quota.quota)? {
                 applying.push(quota);
             }
@@ -132,28 +145,28 @@ fn uncovered<'d>(
     Ok(breaches)
 }
 
-/// An object that a controller is to create, and what it will use.
-struct Planned<'a, 'd> {
+/// An object that a controller is to create, and the amounts that it will use.
+struct PlannedObject<'a, 'd> {
     object: Object<'a, 'd>,
     usage: Usage<'d>,
 }
 
-impl<'a, 'd> Planned<'a, 'd> {
+impl<'a, 'd> PlannedObject<'a, 'd> {
     fn of(object: Object<'a, 'd>, bounds: &Bounds<'_, 'd>) -> Result<Self, Malformed> {
         Ok(Self { usage: Usage::of(&object, bounds.now)?, object })
     }
 }
 
-/// The created objects that one quota counts.
-struct View<'a, 'd> {
-    applying: Applying<'a, 'd>,
-    /// The objects that it counts for a pod of each template.
-    new: Vec<&'a Planned<'a, 'd>>,
-    old: Vec<&'a Planned<'a, 'd>>,
+/// The objects created for a pod of each template, as far as one quota counts them: the pod, or its claims.
+struct CountedPods<'a, 'd> {
+    applying: ApplyingQuota<'a, 'd>,
+    new: Vec<&'a PlannedObject<'a, 'd>>,
+    old: Vec<&'a PlannedObject<'a, 'd>>,
 }
 
-/// What a pod of each template uses under one bound, and the room there is; below zero if the quota was lowered.
-struct Bounded<'q, 'd> {
+/// The amount that a pod of each template uses under one bound, and the room under it; below zero if the quota was
+/// lowered.
+struct PodsUnderBound<'q, 'd> {
     bound: &'q Bound<'q, 'd>,
     used: &'q Quantity,
     room: Quantity,
@@ -161,10 +174,10 @@ struct Bounded<'q, 'd> {
     old: Quantity,
 }
 
-/// How far a rollout gets under one bound.
+/// The progress of a rollout under one bound.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Progress {
-    Ends,
+    Completes,
     /// After so many new pods, with this room left, the next ones do not fit.
     Stops {
         created: u64,
@@ -173,11 +186,11 @@ enum Progress {
     },
 }
 
-impl<'a, 'd> View<'a, 'd> {
+impl<'a, 'd> CountedPods<'a, 'd> {
     /// None if the quota counts none of it.
     fn of(
-        new: &'a [Planned<'a, 'd>],
-        old: Option<&'a [Planned<'a, 'd>]>,
+        new: &'a [PlannedObject<'a, 'd>],
+        old: Option<&'a [PlannedObject<'a, 'd>]>,
         quota: &'a ResourceQuota<'d>,
     ) -> Result<Option<Self>, Malformed> {
         // All are of one kind.
@@ -185,7 +198,7 @@ impl<'a, 'd> View<'a, 'd> {
         if bounds.is_empty() {
             return Ok(None);
         }
-        let counted = |planned: &'a [Planned<'a, 'd>]| {
+        let counted = |planned: &'a [PlannedObject<'a, 'd>]| {
             let mut counted = Vec::with_capacity(planned.len());
             for planned in planned {
                 if scope::matches_all(&planned.object, quota)? {
@@ -197,12 +210,12 @@ impl<'a, 'd> View<'a, 'd> {
         let new = counted(new)?;
         // If there is no other template, all pods are of this one.
         let old = old.map_or_else(|| Ok(new.clone()), counted)?;
-        let applying = Applying { quota, bounds };
+        let applying = ApplyingQuota { quota, bounds };
         Ok((!new.is_empty() || !old.is_empty()).then_some(Self { applying, new, old }))
     }
 
     /// The objects that the quota counts for a pod of a template.
-    fn counted(&self, template: Template) -> &[&'a Planned<'a, 'd>] {
+    fn counted(&self, template: Template) -> &[&'a PlannedObject<'a, 'd>] {
         match template {
             Template::New => &self.new,
             Template::Old => &self.old,
@@ -210,24 +223,24 @@ impl<'a, 'd> View<'a, 'd> {
     }
 
     /// The breach by any of these objects, however few there are.
-    fn refuses(&self, planned: &[&Planned<'_, 'd>]) -> Option<Breach<'d>> {
+    fn refuses(&self, planned: &[&PlannedObject<'_, 'd>]) -> Option<Breach<'d>> {
         let required = planned.iter().find_map(|planned| required_values::check(&planned.object, &self.applying));
         required.or_else(|| unknown_status(&self.applying).filter(|_| !planned.is_empty()))
     }
 
-    fn bounded(&self) -> Vec<Bounded<'_, 'd>> {
+    fn bounded(&self) -> Vec<PodsUnderBound<'_, 'd>> {
         let all = self.applying.bounds.iter().filter_map(|bound| {
             let used = self.applying.quota.used.get(bound.name)?;
-            let of = |planned: &[&Planned<'_, 'd>]| {
+            let of = |planned: &[&PlannedObject<'_, 'd>]| {
                 let amounts = planned.iter().filter_map(|planned| planned.usage.amount(bound.charged));
                 amounts.reduce(|sum, amount| sum.plus(&amount)).unwrap_or(Quantity::ZERO)
             };
-            Some(Bounded { bound, used, room: bound.hard.minus(used), new: of(&self.new), old: of(&self.old) })
+            Some(PodsUnderBound { bound, used, room: bound.hard.minus(used), new: of(&self.new), old: of(&self.old) })
         });
         all.collect()
     }
 
-    /// How many of the pods that an old ReplicaSet lacks it could create.
+    /// Counts the missing pods that an old ReplicaSet could create.
     fn refilled(&self, rollout: &Rollout) -> u64 {
         let lacking = rollout.refill();
         if lacking > 0 && self.refuses(&self.old).is_some() {
@@ -239,7 +252,7 @@ impl<'a, 'd> View<'a, 'd> {
     }
 
     /// The most that a rollout adds at any moment, if nothing stops it.
-    fn charge(&self, bounded: &[Bounded<'_, 'd>], stages: &[Stage]) -> Option<Charge<'d>> {
+    fn charge(&self, bounded: &[PodsUnderBound<'_, 'd>], stages: &[Stage]) -> Option<Charge<'d>> {
         let added: Vec<_> = bounded
             .iter()
             .filter_map(|bounded| {
@@ -253,7 +266,7 @@ impl<'a, 'd> View<'a, 'd> {
     }
 
     /// The fault if not all pods fit at once.
-    fn forecast(&self, bounded: &[Bounded<'_, 'd>], rollout: &Rollout, refilled: u64) -> Option<Fault<'d>> {
+    fn forecast(&self, bounded: &[PodsUnderBound<'_, 'd>], rollout: &Rollout, refilled: u64) -> Option<Fault<'d>> {
         let stages = rollout.stages(refilled);
         let mut excesses = Vec::new();
         let (mut fitting, mut stopped) = (rollout.wanted, None::<u64>);
@@ -262,12 +275,12 @@ impl<'a, 'd> View<'a, 'd> {
             let filled = bounded.old.times_count(refilled);
             let progress = bounded.follow(&stages);
             let (requested, used) = match (most, &progress) {
-                (None, Progress::Ends) => continue,
+                (None, Progress::Completes) => continue,
                 (Some(most), _) if most.is_positive() && refilled == 0 => (most, bounded.used.clone()),
                 // The quota is more than full, or will be filled by old pods.
                 (_, Progress::Stops { room, next, .. }) => (next.clone(), bounded.bound.hard.minus(room)),
-                (Some(most), Progress::Ends) if most > filled => (most.minus(&filled), bounded.used.plus(&filled)),
-                (Some(_), Progress::Ends) => (bounded.new.clone(), bounded.used.clone()),
+                (Some(most), Progress::Completes) if most > filled => (most.minus(&filled), bounded.used.plus(&filled)),
+                (Some(_), Progress::Completes) => (bounded.new.clone(), bounded.used.clone()),
             };
             if let Progress::Stops { created, .. } = progress {
                 fitting = fitting.min(bounded.fitting(rollout, &stages));
@@ -281,12 +294,12 @@ impl<'a, 'd> View<'a, 'd> {
         }
         let Rollout { wanted, noun, assumption, is_uncertain, .. } = *rollout;
         let surge = stages.iter().filter(|stage| stage.surge < u64::MAX).map(|stage| stage.surge.min(stage.pods)).sum();
-        let course = match stopped {
-            None => Course::Slower { surge },
-            Some(_) if fitting < wanted => Course::Fits(fitting),
+        let rollout = match stopped {
+            None => RolloutForecast::Slower { surge },
+            Some(_) if fitting < wanted => RolloutForecast::Fits(fitting),
             Some(created) => {
-                let helps = ends_in_place(bounded, rollout, refilled);
-                Course::Stops {
+                let helps = completes_in_place(bounded, rollout, refilled);
+                RolloutForecast::Stops {
                     created,
                     of: count(&stages, Template::New),
                     surge: if created == 0 { surge } else { 0 },
@@ -294,19 +307,19 @@ impl<'a, 'd> View<'a, 'd> {
                 }
             }
         };
-        Some(Fault::Exceeded { excesses, growth: Some(Growth { wanted, course, noun, assumption, is_uncertain }) })
+        Some(Fault::Exceeded { excesses, forecast: Some(Forecast { wanted, rollout, noun, assumption, is_uncertain }) })
     }
 }
 
-/// True if a Deployment's rollout would end without a surge.
-fn ends_in_place(bounded: &[Bounded<'_, '_>], rollout: &Rollout, refilled: u64) -> bool {
+/// True if a Deployment's rollout would complete without a surge.
+fn completes_in_place(bounded: &[PodsUnderBound<'_, '_>], rollout: &Rollout, refilled: u64) -> bool {
     let Controller::Deployment { is_scaled, refills, .. } = rollout.controller else { return false };
     let controller = Controller::Deployment { surge: 0, unavailable: 1, is_scaled, refills };
     let stages = Rollout { controller, ..rollout.clone() }.stages(refilled);
-    bounded.iter().all(|bounded| bounded.follow(&stages) == Progress::Ends)
+    bounded.iter().all(|bounded| bounded.follow(&stages) == Progress::Completes)
 }
 
-impl Bounded<'_, '_> {
+impl PodsUnderBound<'_, '_> {
     fn of(&self, template: Template) -> &Quantity {
         match template {
             Template::New => &self.new,
@@ -340,7 +353,7 @@ impl Bounded<'_, '_> {
                 new_pods = new_pods.saturating_add(stage.pods);
             }
         }
-        Progress::Ends
+        Progress::Completes
     }
 
     /// The most that the stages add at any moment at which a pod is created, less than zero if old pods free more; none

@@ -1,7 +1,7 @@
 //! Limited resources, which may be consumed only where a quota covers them.
 
 use super::charge::Deltas;
-use super::{Applying, Bounds, Breach, Fault, Kind, Object, scope};
+use super::{ApplyingQuota, Bounds, Breach, Fault, Kind, Object, scope};
 use crate::cluster::resource_quota::ScopeRequirement;
 use crate::json::Malformed;
 use crate::truncate::Names;
@@ -10,7 +10,7 @@ use crate::truncate::Names;
 pub(super) fn check<'d>(
     object: &Object<'_, 'd>,
     deltas: &Deltas<'d>,
-    applying: &[&Applying<'_, 'd>],
+    applying: &[&ApplyingQuota<'_, 'd>],
     bounds: &Bounds<'_, 'd>,
 ) -> Result<Vec<Breach<'d>>, Malformed> {
     let mut breaches = Vec::new();
@@ -29,7 +29,7 @@ pub(super) fn check<'d>(
 fn uncovered_names(
     kind: Kind<'_>,
     deltas: &Deltas<'_>,
-    applying: &[&Applying<'_, '_>],
+    applying: &[&ApplyingQuota<'_, '_>],
     bounds: &Bounds<'_, '_>,
 ) -> Names {
     let of_kind = |limited: &&_| is_of(limited, kind);

@@ -7,7 +7,7 @@ use headroom_core::cluster::resource_quota::ResourceQuota;
 use headroom_core::cluster::tenant_quota::{NEVER_CHARGED, TenantQuota};
 use headroom_core::json::{Document, Malformed, SyntaxError};
 use headroom_core::quota::charged_names::RESOURCE_CLAIMS;
-use headroom_core::quota::{Bounds, workload};
+use headroom_core::quota::{Bounds, forecast};
 use headroom_core::request::rollout::rollout;
 use headroom_core::request::{Pod, Request};
 use headroom_core::timestamp::Timestamp;
@@ -192,7 +192,7 @@ fn forecast_by(quotas: &[ResourceQuota<'_>], request: &str, new: &str, old: Opti
     let new = Pod::read(new.root(), None).map_err(malformed)?;
     let old = old.as_ref().map(|old| Pod::read(old.root(), None)).transpose().map_err(malformed)?;
     let bounds = Bounds { quotas, limited_resources: &[], now: Timestamp::from_unix_seconds(clock::now()) };
-    let found = workload::check(&rollout, &new, old.as_ref(), &bounds, &[]).map_err(malformed)?;
+    let found = forecast::check(&rollout, &new, old.as_ref(), &bounds, &[]).map_err(malformed)?;
     Ok(Outcome {
         refusals: found.breaches.iter().map(|breach| vec![breach.advice()]).collect(),
         charges: found.charges.iter().map(Charge::of).collect(),
