@@ -43,7 +43,7 @@ fn with(place: &str, value: &Value) -> Value {
     })
 }
 
-/// What the code reads, or the problems that it reports.
+/// The settings that the code reads, or the problems that it reports.
 fn read(settings: &Value) -> Result<String, Vec<String>> {
     let text = settings.to_string();
     let document = Document::read(&text).unwrap();

@@ -155,7 +155,7 @@ fn report_estimates<'d>(
     settings: &Settings<'_>,
 ) {
     let whose = match kind {
-        // Somebody else chose the template, and was told.
+        // The author of the template was warned when it was admitted.
         RequestKind::Scale => return,
         RequestKind::Workload => "its pods: ",
         _ => "",

@@ -271,7 +271,7 @@ fn is_lower_hex(byte: u8) -> bool {
     matches!(byte, b'0'..=b'9' | b'a'..=b'f')
 }
 
-/// Why a text is not an image name.
+/// The reason why a text is not an image name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParseImageNameError {
     excerpt: String,

@@ -182,8 +182,8 @@ impl<'d> Node<'d> {
     /// The fields of an object in their order, including those that a later field of the same name replaces.
     ///
     /// `null` fields are included, because they replace too. A record read in one pass must therefore assign each field
-    /// every time it occurs, and clear it where the value is `null`: [`Node::present`], [`Node::opt_str`] and
-    /// [`Node::opt_bool`] return `None` for `null`. Skipping `null` fields would keep a replaced value.
+    /// every time it occurs, and clear it where the value is `null`: [`Node::present`] and [`Node::opt_str`]
+    /// return `None` for `null`. Skipping `null` fields would keep a replaced value.
     pub fn fields(self) -> Result<Fields<'d>, Malformed> {
         match self.shape() {
             Shape::Object => Ok(Fields { document: self.document, next: self.index + 1, end: self.next() }),
@@ -240,11 +240,6 @@ impl<'d> Node<'d> {
             Shape::False => Ok(false),
             _ => Err(self.expected("true or false")),
         }
-    }
-
-    /// True or false, none for `null`.
-    pub fn opt_bool(self) -> Result<Option<bool>, Malformed> {
-        self.present().map(Node::bool).transpose()
     }
 
     /// A whole number.
@@ -333,7 +328,7 @@ pub struct Items<'d> {
     document: &'d Document<'d>,
     next: u32,
     end: u32,
-    /// How many names precede each value: one in an object.
+    /// The names that precede each value: one in an object.
     name: u32,
 }
 

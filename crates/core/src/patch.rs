@@ -242,7 +242,7 @@ mod tests {
         check(r#"{}"#, r#"{"a":"7","c":"7","e":"7"}"#);
         check(r#"{ "b": 1 }"#, r#"{ "b": 1 ,"a":"7","c":"7","e":"7"}"#);
         check(r#"{"d":1,"c":null,"a":1}"#, r#"{"d":1,"c":"7","a":"7","e":"7"}"#);
-        // Of two fields with one name the last one counts.
+        // The last of two fields with one name counts.
         check(r#"{"c":1,"c":2}"#, r#"{"c":1,"c":"7","a":"7","e":"7"}"#);
     }
 

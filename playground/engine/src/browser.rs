@@ -1,4 +1,4 @@
-//! What the page's worker calls.
+//! The functions that the page's worker calls.
 
 use std::cell::RefCell;
 

@@ -1,4 +1,4 @@
-//! What admission changed in an object, line by line.
+//! The changes that admission made to an object, line by line.
 
 use headroom_objects::manifest::yaml;
 use serde::Serialize;
@@ -59,7 +59,7 @@ impl Parts {
     fn compare(&mut self, mut old: &[&str], mut new: &[&str]) {
         let width = new.len() + 1;
         let pairs = if old.len().saturating_mul(new.len()) > MOST_PAIRS { 0 } else { (old.len() + 1) * width };
-        // How many lines the rests of both have in common, from the i-th old and the j-th new line on.
+        // The number of lines that the rests of both have in common, from the i-th old and the j-th new line on.
         let mut common = vec![0_u32; pairs];
         let at = |common: &[u32], i: usize, j: usize| common.get(i * width + j).copied().unwrap_or_default();
         if pairs > 0 {

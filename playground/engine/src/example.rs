@@ -22,7 +22,7 @@ pub struct Example {
     pub panels: BTreeMap<Panel, String>,
 }
 
-/// What of a scenario makes an example. What it expects is for the tests.
+/// The parts of a scenario that make an example. Its expectations are for the tests.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Scenario {
@@ -33,7 +33,7 @@ struct Scenario {
     old_object: Option<Value>,
     #[serde(default)]
     cluster: Vec<Value>,
-    /// What no panel can show: a recorded request, a subresource, a cluster that cannot be read.
+    /// Parts that no panel can show: a recorded request, a subresource, a cluster that cannot be read.
     request: Option<Value>,
     subresource: Option<Value>,
     unreadable: Option<Value>,
@@ -77,7 +77,7 @@ impl Example {
     }
 }
 
-/// Most scenarios are not about estimates; they would all tell of well-known images.
+/// Most scenarios are not about estimates; they would all warn about well-known images.
 fn settings_of(settings: &Value) -> Value {
     let mut settings = if settings.is_null() { json!({}) } else { settings.clone() };
     if let Some(fields) = settings.as_object_mut() {

@@ -33,8 +33,8 @@ pub fn call<Input: DeserializeOwned, Output: Serialize>(
     }
     let answer = match serde_json::from_str(input) {
         Ok(input) => function(input).map_or_else(Answer::Error, Answer::Ok),
-        Err(error) => Answer::Error(format!("the page sent what the engine does not know: {error}")),
+        Err(error) => Answer::Error(format!("invalid request from the page: {error}")),
     };
-    // OK because nothing that is answered has keys that are no text.
+    // Every answer has text as keys, so it can be written.
     serde_json::to_string(&answer).unwrap_or_default()
 }

@@ -24,10 +24,10 @@ pub fn of_field(documents: &[yaml_spans::Node], object: usize, problem: &str) ->
     found.map_or(object, |(_, line)| line)
 }
 
-/// How many steps of a path (`limitRanges.rules[0].limits`, `min[example.com/gpu]`) a node has, and the line of the last.
+/// Counts the steps of a path (`limitRanges.rules[0].limits`, `min[example.com/gpu]`) that a node has, and finds the line of the last.
 fn deepest(node: &yaml_spans::Node, path: &str) -> (usize, usize) {
     let (mut node, mut found) = (node, (0, node.line));
-    // What is in brackets is one step: an index, or a key with dots of its own.
+    // Brackets are one step: an index, or a key with dots of its own.
     let steps = path.split('[').flat_map(|part| {
         let (bracketed, names) = part.split_once(']').map_or((None, part), |(key, names)| (Some(key), names));
         bracketed.into_iter().chain(names.split('.'))

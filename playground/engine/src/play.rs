@@ -1,4 +1,4 @@
-//! What is in the panels, evaluated: objects in order, as `kubectl apply` would send them.
+//! Evaluates the objects in the panels in their order, as `kubectl apply` would send them.
 
 use std::cell::LazyCell;
 use std::collections::HashMap;
@@ -27,7 +27,7 @@ pub struct Play {
     pub panels: HashMap<Panel, String>,
     /// Where objects go that name no namespace.
     pub namespace: String,
-    /// Which of the objects are wanted in detail: from this one on,
+    /// The first object that is wanted in detail,
     pub from: usize,
     /// so many.
     pub count: usize,
@@ -37,14 +37,14 @@ pub struct Play {
 #[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub enum Panel {
-    /// What is evaluated.
+    /// The objects to evaluate.
     Objects,
     LimitRanges,
     Quotas,
     /// `UsageProfile`s.
     Usage,
     Namespaces,
-    /// What is there already, so that objects of these names are updates.
+    /// Objects that exist already, so that objects of these names are updates.
     Existing,
     Settings,
 }
@@ -61,7 +61,7 @@ pub struct Outcome {
     /// The stories of those that were asked for.
     pub details: Vec<Detail>,
     pub quotas: Vec<Level>,
-    /// What of the panels cannot be used.
+    /// The parts of the panels that cannot be used.
     pub problems: Vec<Problem>,
 }
 
@@ -83,19 +83,19 @@ pub struct Row {
 #[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Detail {
-    /// Which of the rows it is about.
+    /// The row that it is about.
     pub row: usize,
     /// The whole refusal as the policy words it; empty if there is none.
     pub message: String,
     pub story: Explanation,
     /// The object after admission.
     pub diff: Vec<Part>,
-    /// Of a workload: a pod that it makes, after admission.
+    /// A pod that the workload creates, after admission.
     pub pod_diff: Option<Vec<Part>>,
     pub note: Option<String>,
 }
 
-/// How full a quota is under one name.
+/// The usage of a quota under one name.
 #[derive(Debug, Serialize)]
 #[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -104,9 +104,9 @@ pub struct Level {
     pub quota: String,
     pub name: String,
     pub hard: String,
-    /// What is used before the objects are applied.
+    /// The amount that is used before the objects are applied.
     pub before: String,
-    /// What is used after all that were admitted, pods of workloads included.
+    /// The amount that is used after all admitted objects, pods of workloads included.
     pub after: String,
     /// Both in thousandths of `hard`; none where that is nothing.
     pub share: Option<(u64, u64)>,
@@ -262,7 +262,7 @@ impl Detail {
     }
 }
 
-/// What surprises of an object that is admitted because nothing bounds its kind.
+/// A note on an object that is admitted because nothing bounds its kind.
 fn note(evaluation: &Evaluation) -> Option<String> {
     let kind = &evaluation.kind;
     let is_bounded = request::pod_of(evaluation.outcome()).is_some()

@@ -60,7 +60,7 @@ pub struct Trial {
     pub problems: Vec<Problem>,
 }
 
-/// What LimitRanges and settings together do in a namespace, by what they do to a container that sets nothing.
+/// The effect of LimitRanges and settings together in a namespace, shown by a container that sets nothing.
 #[derive(Debug, Serialize)]
 #[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema))]
 pub struct Limits {
@@ -68,7 +68,7 @@ pub struct Limits {
     pub story: Explanation,
 }
 
-/// Of more namespaces the limits are not worked out: nobody reads them all.
+/// The most namespaces whose limits are worked out: nobody reads more.
 const MOST_NAMESPACES: usize = 100;
 
 impl Cluster {

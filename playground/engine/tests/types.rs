@@ -37,7 +37,7 @@ fn interface(schema: &Value) -> String {
     let mut text = "{\n".to_owned();
     for (name, property) in schema.get("properties").and_then(Value::as_object).unwrap_or(&Map::new()) {
         let written = typescript(property);
-        // What may be left out is never null.
+        // A field that may be left out is never null.
         let (optional, written) = match required.iter().any(|one| *one == **name) {
             true => ("", written.as_str()),
             false => ("?", written.trim_end_matches(" | null")),

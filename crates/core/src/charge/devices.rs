@@ -19,7 +19,7 @@ use crate::timestamp::Timestamp;
 /// The annotation of a claim that the scheduler made for a pod.
 pub const MADE_FOR_A_POD: &str = "resource.kubernetes.io/extended-resource-claim";
 
-/// Tells whether any quota of the namespace bounds a name whose devices follow from device classes.
+/// True if any quota of the namespace bounds a name whose devices follow from device classes.
 pub fn needs_classes(request: &Request<'_>, context: &Context<'_>) -> bool {
     let kind = Kind::of(request);
     let is_mapped = |name: &str| {
@@ -35,7 +35,7 @@ pub fn lookups<'d>(request: &'d Request<'d>) -> Result<Vec<Lookup<'d>>, Malforme
     Ok([Lookup::DeviceClasses].into_iter().chain(pod).collect())
 }
 
-/// Tells whether the namespace's other claims are needed to see that this claim is the pod's first.
+/// True if the namespace's other claims are needed to see that this claim is the pod's first.
 pub fn needs_claims(context: &Context<'_>) -> Result<bool, Malformed> {
     Ok(context.pod_of_claim.map(claim_of).transpose()?.is_some_and(|claim| claim.is_none()))
 }

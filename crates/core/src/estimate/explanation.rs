@@ -20,7 +20,9 @@ pub enum Basis {
 
 const WELL_KNOWN: &str = "typical for this image";
 
-/// Tells whether a reason in our annotation is that of an estimate: it begins like a [`Basis`].
+/// True if a reason in Headroom's annotation is that of an estimate: it begins like a [`Basis`]. A pod carries the origin of
+/// its requests in this text only, so the collector, which reads it from running pods, has nothing else to ask. It is
+/// read here, beside [`Basis::push`], which writes it.
 pub fn is_of_estimate(reason: &str) -> bool {
     let is_of_history = || {
         let (percentile, rest) = reason.split_once(" of ")?;

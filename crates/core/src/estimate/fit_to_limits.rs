@@ -57,7 +57,7 @@ impl<'d> Estimates<'d> {
         changed
     }
 
-    /// Tells whether an estimate of this resource contributes to the breach of a subject.
+    /// True if an estimate of this resource contributes to the breach of a subject.
     fn sets(&self, subject: &BoundTarget<'_>, resource: &str, pod: &Pod<'_>) -> bool {
         self.estimates.iter().any(|estimate| estimate.is_part_of(subject, resource, pod))
     }

@@ -307,7 +307,7 @@ fn too_little(
     Ok((!figures.any(|figure| observed.has(figure.percentile))).then_some(Why::Disagreement))
 }
 
-/// Tells whether a percentile may be used: in a pool, enough namespaces must agree on it.
+/// True if a percentile may be used: in a pool, enough namespaces must agree on it.
 pub(super) fn is_usable(
     observed: &Observed<'_>,
     percentile: Percentile,

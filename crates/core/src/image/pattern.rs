@@ -52,7 +52,7 @@ impl<'a> ImagePattern<'a> {
     }
 }
 
-/// Why a text is not an image pattern.
+/// The reason why a text is not an image pattern.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParseImagePatternError {
     excerpt: String,

@@ -14,7 +14,7 @@ pub(super) fn unescape(body: &str) -> String {
     text
 }
 
-/// Whether a checked string body equals `text` when unescaped, in time that depends only on the length of `text`.
+/// True if a checked string body equals `text` when unescaped, in time that depends only on the length of `text`.
 pub(super) fn unescapes_to(body: &str, text: &str) -> bool {
     // The longest escape for one byte is `\u0041`.
     if body.len() / 6 > text.len() {

@@ -111,7 +111,7 @@ impl Entry {
         text.get(self.start().wrapping_add(1)..self.end_of_leaf().wrapping_sub(1)).unwrap_or_default()
     }
 
-    /// Whether this field name equals `name`, escapes resolved, without building the text.
+    /// True if this field name equals `name`, escapes resolved. Does not build the text.
     #[inline(always)]
     pub(super) fn is(self, name: &str, text: &str) -> bool {
         // Shape and length together nearly always decide.

@@ -99,7 +99,7 @@ fn the_last_field_of_a_name_counts() {
             "a" => a = value.present(),
             "b" => b = value.opt_str().unwrap(),
             "c" => c = value.opt_str().unwrap(),
-            _ => d = value.opt_bool().unwrap(),
+            _ => d = value.present().map(|value| value.bool().unwrap()),
         }
     }
     assert_eq!((b.as_deref(), c.as_deref()), (Some("3"), Some("4")));

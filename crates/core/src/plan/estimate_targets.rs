@@ -47,7 +47,7 @@ pub fn chosen_by_pod(pod: &Pod<'_>, notes: &mut Vec<String>) -> Result<EstimateM
 /// collector's `--rewrite-interval`, after which it writes what has not changed.
 const MAX_AGE_OF_RESTRICTIONS: Duration = Duration::from_secs(24 * 3_600);
 
-/// Tells whether each of these roots says that the namespace does not ask for fewer estimates. Otherwise the Namespace
+/// True if each of these roots says that the namespace does not ask for fewer estimates. Otherwise the Namespace
 /// has to be read: it may ask for fewer, or the collector does not know, or does not run.
 pub fn is_unrestricted(roots: usize, context: &Context<'_>, settings: &EstimateSettings<'_>) -> bool {
     let Some(now) = settings.replay_time.or(context.now) else { return false };
@@ -92,7 +92,7 @@ fn chosen(whose: &str, choice: Option<Cow<'_, str>>, notes: &mut Vec<String>) ->
     EstimateMode::Always
 }
 
-/// Tells whether a pod whose values are not marked with their origins yet could use any estimate.
+/// True if a pod whose values are not marked with their origins yet could use any estimate.
 pub fn is_possible(pod: &Pod<'_>, settings: &EstimateSettings<'_>) -> Result<bool, Malformed> {
     Ok(pod.annotation(LIMIT_RANGER)?.is_some() || !all(pod, settings.mode, settings, &mut Vec::new()).is_empty())
 }

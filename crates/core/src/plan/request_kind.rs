@@ -99,7 +99,7 @@ fn changes_deadline(request: &Request<'_>) -> Result<bool, Malformed> {
     Ok(has_deadline(request.object.as_ref())? != has_deadline(request.old())?)
 }
 
-/// Tells whether the size or the attributes class of a claim's volume changes.
+/// True if the size or the attributes class of a claim's volume changes.
 fn changes_volume(request: &Request<'_>) -> Result<bool, Malformed> {
     const PATHS: [&[&str]; 3] = [
         &["allocatedResources", "storage"],

@@ -1,4 +1,4 @@
-//! What a request adds to each quota.
+//! The amounts that a request adds to each quota.
 
 use std::borrow::Cow;
 
@@ -8,7 +8,7 @@ use crate::cluster::resource_quota::ResourceQuota;
 use crate::json::Malformed;
 use crate::timestamp::Timestamp;
 
-/// Why an object is charged.
+/// The change for which an object is charged.
 #[derive(Debug, Clone, Copy)]
 pub enum Change<'a, 'd> {
     /// The object is new, and charged in full.

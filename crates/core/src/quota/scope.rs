@@ -1,4 +1,4 @@
-//! Whether an object matches a scope. Only pods and claims have scopes; nothing else ever matches one.
+//! Matches objects with the scopes of quotas. Only pods and claims have scopes; nothing else ever matches one.
 
 use std::borrow::Cow;
 

@@ -29,7 +29,7 @@ pub struct Rollout {
     pub is_uncertain: bool,
 }
 
-/// How a controller brings its pods to the number and the template that are wanted.
+/// The way in which a controller brings its pods to the wanted number and template.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Controller {
     /// Creates what is missing, and leaves the pods that it has.

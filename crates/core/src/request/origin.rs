@@ -1,11 +1,11 @@
-//! Who set a value.
+//! The origin of a value: who set it, and why.
 
 use std::borrow::Cow;
 use std::fmt;
 
 use crate::amount::Quantity;
 
-/// Who set a value.
+/// The origin of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin<'d> {
     /// The manifest, or whatever cannot be distinguished from it. Never changed.

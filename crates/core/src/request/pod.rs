@@ -28,7 +28,7 @@ pub struct Pod<'d> {
     pub infeasible_spec: InfeasibleSpec,
 }
 
-/// How a spec counts whose resize the node has reported as infeasible.
+/// The treatment of a spec whose resize the node has reported as infeasible.
 ///
 /// The report is about an earlier spec, so Kubernetes, which always leaves the spec out, can be led past a quota by two
 /// resizes: one that is infeasible, and while its report stands, any other.

@@ -1,4 +1,4 @@
-//! What a running pod may hold while it is being resized, read from its status.
+//! The resources that a running pod may hold while it is being resized, read from its status.
 //!
 //! Three amounts can differ then: those of the spec, those allocated by the node, and the container's actual ones. A
 //! quota counts the largest. A spec that the node reports as infeasible is left out, as far as [`InfeasibleSpec`] says.

@@ -1,4 +1,4 @@
-//! How a request changes the number and the template of a workload's pods.
+//! The change of the number and the template of a workload's pods by a request.
 //!
 //! All of it is read from the request; [`controllers`](super::controllers) says in which order the pods come and go, and
 //! whether they fit is checked elsewhere. Where the request does not contain a number, the assumption is stated.
@@ -181,7 +181,7 @@ impl<'d> Change<'_, 'd> {
         let Some(old) = self.old else { return Ok(Some(Rollout::adding(wanted, 0, REPLICAS))) };
         let before = replicas(old)?;
         let present = present(old, before)?;
-        // What is missing is created from a new template, too.
+        // Missing pods are created from a new template, too.
         let adds = wanted > before || self.is_renewed && present < wanted;
         Ok(adds.then(|| Rollout::adding(wanted, present, REPLICAS)))
     }

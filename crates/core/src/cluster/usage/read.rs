@@ -21,7 +21,7 @@ const MAX_BYTES: Quantity = Quantity::from_units(1 << 50);
 /// Percentiles come from sketches and may be slightly inexact; the peak is exact.
 const SKETCH_ERROR_PERCENT: u64 = 5;
 
-/// Why a history is not used.
+/// The reason why a history is not used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Unusable {
     Malformed(Malformed),

@@ -8,7 +8,7 @@ fn quota(name: &str, hard: u32, used: u32) -> Value {
     json!({"metadata": {"name": name}, "status": {"hard": {"pods": hard.to_string()}, "used": {"pods": used.to_string()}}})
 }
 
-/// Whether a pod is admitted, and the quotas that were read again.
+/// Evaluates a pod: true if it is admitted, and the quotas that were read again.
 fn evaluate(freshness: &str, listed: &[Value], fresh: &[Value]) -> (bool, Vec<String>) {
     let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c"}]}});
     let request = json!({"operation": "CREATE", "namespace": "shop", "resource": {"group": "", "resource": "pods"}, "object": pod});

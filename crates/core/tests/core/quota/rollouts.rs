@@ -1,18 +1,12 @@
 //! The forecast for random updates of workloads, against controllers that run step by step under the same quotas.
-//!
-//! Nothing is shared with the forecast: the controllers here have ReplicaSets, pods and a quota, and do in each step what
-//! Kubernetes' do. Pods become ready and go at random moments. `HEADROOM_ROLLOUTS=100000` compares so many updates,
-//! `HEADROOM_ROLLOUT_SEED` others; the fuzz target `forecast` chooses them.
-
-mod comparison;
-mod deployment;
-mod stateful;
-mod world;
+//! `HEADROOM_ROLLOUTS=100000` compares so many updates, `HEADROOM_ROLLOUT_SEED` others.
 
 use std::time::{Duration, Instant};
 
-use comparison::{Tally, compare};
-use world::Random;
+use headroom_fixtures::rollouts::{Random, Tally, compare};
+use serde_json::Value;
+
+use crate::harness::answer;
 
 #[test]
 #[expect(
@@ -24,6 +18,7 @@ fn the_forecast_agrees_with_controllers_that_run_step_by_step() {
     let (wanted, seed) = (number("HEADROOM_ROLLOUTS"), number("HEADROOM_ROLLOUT_SEED").unwrap_or(1));
     let started = Instant::now();
     let mut tally = Tally::default();
+    let warnings_of = |payload: &Value, lists: &Value| answer(payload, lists, None).warnings;
     let is_enough = |updates: u64| match wanted {
         Some(wanted) => updates >= wanted,
         // At least so many, however slow the machine is.
@@ -31,7 +26,7 @@ fn the_forecast_agrees_with_controllers_that_run_step_by_step() {
     };
     while !is_enough(tally.updates) {
         let case = seed.wrapping_mul(1_000_003).wrapping_add(tally.updates);
-        if let Err(difference) = compare(&mut Random::new(case, &[]), &mut tally) {
+        if let Err(difference) = compare(&mut Random::new(case, &[]), &mut tally, warnings_of) {
             panic!("update {} of seed {seed}: {difference}", tally.updates - 1);
         }
     }
