@@ -17,9 +17,7 @@ const MAX_TOP_LEVEL_ENTRIES: usize = 31;
 const OUT_OF_ORDER: &[&str] = &[
     "crates/cli/",
     "crates/collector/",
-    "crates/core/",
     "crates/dryrun/",
-    "crates/fixtures/",
     "crates/objects/",
     "crates/quota-server/",
     "crates/report/",
@@ -27,16 +25,13 @@ const OUT_OF_ORDER: &[&str] = &[
     "crates/tenant-quota/",
     "crates/usage-profile/",
     "crates/usage/",
-    "playground/engine/",
 ];
 /// Crates in which doc comments still begin with a noun clause.
 const NOUN_CLAUSES: &[&str] = &[
     "crates/cli/",
     "crates/collector/",
-    "crates/core/",
     "crates/dryrun/",
     "crates/e2e/tests/cluster/ledger",
-    "crates/fixtures/",
     "crates/kube/",
     "crates/objects/",
     "crates/quota-server/",
@@ -45,9 +40,6 @@ const NOUN_CLAUSES: &[&str] = &[
     "crates/tenant-quota/",
     "crates/usage-profile/",
     "crates/usage/",
-    "tests/fuzz/",
-    "playground/engine/",
-    "tests/",
 ];
 /// Targets that still include files of other crates.
 const INCLUDES: &[&str] = &["crates/cli/tests/", "tests/fuzz/"];

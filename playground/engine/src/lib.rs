@@ -5,17 +5,20 @@
 
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
-#[cfg(target_arch = "wasm32")]
-mod browser;
 mod diff;
-#[cfg(not(target_arch = "wasm32"))]
-pub mod example;
 pub mod memo;
 mod place;
+
 pub mod play;
+
+#[cfg(not(target_arch = "wasm32"))]
+pub mod example;
 pub mod policy;
 pub mod replay;
 pub mod whatif;
+
+#[cfg(target_arch = "wasm32")]
+mod browser;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
