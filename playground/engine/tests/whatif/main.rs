@@ -1,6 +1,10 @@
 //! Other limits, quotas and settings tried on everything in a snapshot.
 
-#![expect(clippy::unwrap_used, reason = "a test may stop where something is not as it made it")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test may stop where something is not as it made it"
+)]
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::Instant;
@@ -150,92 +154,42 @@ fn how_long_five_thousand_objects_take() {
     println!("{} objects: opened in {opened:?}, evaluated again in {:?}", overview["objects"], begin.elapsed());
 }
 
-/// Pods and templates with everything that decisions depend on, and much that they do not.
+/// The pods of `pods.yaml`, and workloads with them as templates.
 fn rich_snapshot() -> Vec<Value> {
-    let object = |api_version: &str, kind: &str, name: &str, rest: Value| {
-        let mut object =
-            json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": name, "namespace": "shop"}});
+    let parts: Value = serde_saphyr::from_str(include_str!("pods.yaml")).unwrap();
+    let with = |object: &mut Value, rest: &Value| {
         object.as_object_mut().unwrap().extend(rest.as_object().unwrap().clone());
-        object
     };
-    let unread = json!({"env": [{"name": "A", "value": "b"}], "command": ["run"], "args": ["x"], "ports": [{"containerPort": 80}],
-        "livenessProbe": {"httpGet": {"path": "/", "port": 80}}, "volumeMounts": [{"name": "v", "mountPath": "/v"}],
-        "imagePullPolicy": "Always", "securityContext": {"privileged": false}, "terminationMessagePath": "/dev/log"});
-    let container = |name: &str, rest: Value| {
-        let mut container = unread.clone();
-        container
-            .as_object_mut()
-            .unwrap()
-            .extend(json!({"name": name, "image": "example/web:1"}).as_object().unwrap().clone());
-        container.as_object_mut().unwrap().extend(rest.as_object().unwrap().clone());
-        container
-    };
-    let requests =
-        |cpu: &str| json!({"resources": {"requests": {"cpu": cpu, "memory": "256Mi"}, "limits": {"memory": "1Gi"}}});
-    let spec = |rest: Value| {
-        let mut spec = json!({"containers": [container("web", requests("100m"))], "volumes": [{"name": "v", "emptyDir": {}}],
-            "tolerations": [{"operator": "Exists"}], "nodeName": "node-1", "serviceAccountName": "web", "dnsPolicy": "Default"});
-        spec.as_object_mut().unwrap().extend(rest.as_object().unwrap().clone());
+    let specs = parts["specs"].as_array().unwrap().iter().cloned().map(|mut spec| {
+        for containers in ["containers", "initContainers"] {
+            let containers = spec.get_mut(containers).and_then(Value::as_array_mut).into_iter().flatten();
+            containers.for_each(|container| with(container, &parts["unread"]["container"]));
+        }
+        with(&mut spec, &parts["unread"]["spec"]);
         spec
+    });
+    let object = |api_version: &str, kind: &str, name: &str, spec: Value| {
+        let metadata = json!({"name": name, "namespace": "shop"});
+        json!({"apiVersion": api_version, "kind": kind, "metadata": metadata, "spec": spec})
     };
-    let affinity = json!({"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution":
-        [{"topologyKey": "zone", "namespaces": ["other"]}]}});
-    let specs = [
-        spec(json!({})),
-        spec(
-            json!({"initContainers": [container("proxy", json!({"restartPolicy": "Always", "resources": {"requests": {"cpu": "1"}}})),
-            container("setup", requests("3"))]}),
-        ),
-        spec(json!({"priorityClassName": "high", "activeDeadlineSeconds": 60, "affinity": affinity})),
-        spec(json!({"overhead": {"cpu": "250m"}, "resources": {"requests": {"cpu": "2"}, "limits": {"cpu": "4"}}})),
-        spec(
-            json!({"containers": [container("web", json!({})), container("log", json!({"resources": {"limits": {"cpu": "1"}}}))]}),
-        ),
-    ];
-    let resized = json!({"phase": "Running", "qosClass": "Burstable", "hostIP": "10.0.0.1", "podIPs": [{"ip": "10.1.0.1"}],
-        "conditions": [{"type": "Ready", "status": "True"},
-            {"type": "PodResizePending", "status": "True", "reason": "Infeasible", "observedGeneration": 2}],
-        "containerStatuses": [{"name": "web", "ready": true, "restartCount": 3, "imageID": "sha256:1",
-            "state": {"running": {}}, "allocatedResources": {"cpu": "900m"},
-            "resources": {"requests": {"cpu": "800m"}, "limits": {"memory": "2Gi"}}}]});
     let mut objects = vec![
         json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop", "labels": {"team": "a"}}}),
-        object(
-            "v1",
-            "LimitRange",
-            "limits",
-            json!({"spec": {"limits": [{"type": "Container", "max": {"memory": "2Gi"},
-            "default": {"memory": "1Gi"}, "defaultRequest": {"memory": "512Mi"}}]}}),
-        ),
+        object("v1", "LimitRange", "limits", json!({"limits": parts["limits"]})),
     ];
-    for (index, spec) in specs.iter().enumerate() {
-        let metadata = json!({"name": format!("pod-{index}"), "namespace": "shop", "generation": 2, "labels": {"app": "web"},
-            "annotations": {"headroom.dev/resources": r#"{"web": {"requests.cpu": "100m: usage"}}"#, "other": "left out (1)",
-                "kubernetes.io/limit-ranger": "LimitRanger plugin set: memory request for container web"}});
-        let status = if index % 2 == 0 { resized.clone() } else { json!({"phase": "Running", "podIP": "10.1.0.2"}) };
-        objects.push(object("v1", "Pod", "", json!({"metadata": metadata, "spec": spec, "status": status})));
+    for (index, spec) in specs.enumerate() {
+        let mut pod = object("v1", "Pod", &format!("pod-{index}"), spec.clone());
+        with(&mut pod["metadata"], &parts["metadata"]);
+        pod["status"] = parts["statuses"][index % 2].clone();
+        let mut ended = object("v1", "Pod", &format!("ended-{index}"), spec.clone());
+        ended["status"] = json!({"phase": "Succeeded", "message": "done"});
         let template =
             json!({"metadata": {"labels": {"app": "web"}, "annotations": {"other": "left out (2)"}}, "spec": spec});
-        objects.push(object(
-            "apps/v1",
-            "Deployment",
-            &format!("web-{index}"),
-            json!({"spec": {"replicas": 2, "template": template}}),
-        ));
-        objects.push(object(
-            "batch/v1",
-            "CronJob",
-            &format!("job-{index}"),
-            json!({"spec": {"schedule": "@daily",
-            "jobTemplate": {"spec": {"template": template}}}}),
-        ));
+        let job = json!({"schedule": "@daily", "jobTemplate": {"spec": {"template": template}}});
+        let deployment = json!({"replicas": 2, "template": template});
+        objects.extend([pod, ended]);
+        objects.push(object("apps/v1", "Deployment", &format!("web-{index}"), deployment));
+        objects.push(object("batch/v1", "CronJob", &format!("job-{index}"), job));
     }
-    objects.push(object(
-        "v1",
-        "Pod",
-        "ended",
-        json!({"spec": specs[0], "status": {"phase": "Succeeded", "message": "done"}}),
-    ));
     objects
 }
 
