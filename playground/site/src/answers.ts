@@ -24,9 +24,9 @@ export interface Detail {
   /** The whole refusal as the policy words it; empty if there is none. */
   message: string;
   note: string | null;
-  /** Of a workload: a pod that it makes, after admission. */
+  /** A pod that the workload creates, after admission. */
   podDiff: Part[] | null;
-  /** Which of the rows it is about. */
+  /** The row that it is about. */
   row: number;
   story: Explanation;
 }
@@ -84,11 +84,11 @@ export interface File {
   text: string;
 }
 
-/** How full a quota is under one name. */
+/** The usage of a quota under one name. */
 export interface Level {
-  /** What is used after all that were admitted, pods of workloads included. */
+  /** The amount that is used after all admitted objects, pods of workloads included. */
   after: string;
-  /** What is used before the objects are applied. */
+  /** The amount that is used before the objects are applied. */
   before: string;
   hard: string;
   name: string;
@@ -98,7 +98,7 @@ export interface Level {
   share: [number, number] | null;
 }
 
-/** What LimitRanges and settings together do in a namespace, by what they do to a container that sets nothing. */
+/** The effect of LimitRanges and settings together in a namespace, shown by a container that sets nothing. */
 export interface Limits {
   namespace: string;
   story: Explanation;
@@ -116,7 +116,7 @@ export interface Measured {
 export interface Outcome {
   /** The stories of those that were asked for. */
   details: Detail[];
-  /** What of the panels cannot be used. */
+  /** The parts of the panels that cannot be used. */
   problems: Problem[];
   quotas: Level[];
   /** Every object that was read, in order. */

@@ -9,6 +9,7 @@ mod requests;
 mod rules;
 
 use std::cell::Cell;
+use std::sync::LazyLock;
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
@@ -18,6 +19,14 @@ use self::requests::Sent;
 use crate::harness::{Answer, answer};
 
 const CASES: u32 = 2_000;
+
+/// The lists of `data.yaml`.
+static DATA: LazyLock<Value> = LazyLock::new(|| serde_saphyr::from_str(include_str!("trust/data.yaml")).unwrap());
+
+/// The values of a list of [`DATA`], by its JSON pointer.
+fn listed(pointer: &str) -> Vec<Value> {
+    DATA.pointer(pointer).and_then(Value::as_array).unwrap().clone()
+}
 
 /// The whole outcome of a request; of a changed object only the spec, which has the values that we set.
 fn outcome(sent: &Sent, settings: &Value, cluster: &Value) -> Value {

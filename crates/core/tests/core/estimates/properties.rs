@@ -163,6 +163,29 @@ proptest! {
     }
 }
 
+const ODD_VALUES: [&str; 8] =
+    ["90=1e100", "90=", "1e100", "-1", "9Ei", "1n", "2026-11-21T05:00:00Z", "docker.io/library/nginx"];
+const NAMES: [&str; 18] = [
+    "spec",
+    "format",
+    "collectedAt",
+    "images",
+    NGINX,
+    "repository",
+    "all",
+    "tags",
+    "1,27",
+    "windows",
+    "7d",
+    "30d",
+    "cpu",
+    "memory",
+    "pods",
+    "namespaces",
+    "oomKills",
+    "at",
+];
+
 /// Any JSON, with some of the format's names and some odd values.
 fn junk() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
@@ -171,43 +194,10 @@ fn junk() -> impl Strategy<Value = Value> {
         any::<i64>().prop_map(Value::from),
         any::<f64>().prop_map(|number| serde_json::Number::from_f64(number).map_or(Value::Null, Value::Number)),
         ".{0,12}".prop_map(Value::from),
-        prop::sample::select(vec![
-            "90=1e100",
-            "90=",
-            "1e100",
-            "-1",
-            "9Ei",
-            "1n",
-            "2026-11-21T05:00:00Z",
-            "docker.io/library/nginx"
-        ])
-        .prop_map(Value::from),
+        prop::sample::select(ODD_VALUES.to_vec()).prop_map(Value::from),
     ];
     leaf.prop_recursive(5, 60, 6, |inner| {
-        let name = prop_oneof![
-            prop::sample::select(vec![
-                "spec",
-                "format",
-                "collectedAt",
-                "images",
-                NGINX,
-                "repository",
-                "all",
-                "tags",
-                "1,27",
-                "windows",
-                "7d",
-                "30d",
-                "cpu",
-                "memory",
-                "pods",
-                "namespaces",
-                "oomKills",
-                "at",
-            ])
-            .prop_map(str::to_owned),
-            ".{0,6}",
-        ];
+        let name = prop_oneof![prop::sample::select(NAMES.to_vec()).prop_map(str::to_owned), ".{0,6}",];
         prop_oneof![
             prop::collection::vec(inner.clone(), 0..6).prop_map(Value::from),
             prop::collection::btree_map(name, inner, 0..6)

@@ -2,28 +2,23 @@
 
 use serde_json::{Value, json};
 
-use super::requests::{Kind, Sent, statuses};
+use super::listed;
+use super::requests::{DEVICE_CLAIM, POD, SERVICE, Sent};
 
 /// Forged fields that a client may add to the object of this request.
 pub fn of(sent: &Sent) -> Vec<Value> {
-    let mut forgeries = of_metadata(sent);
+    let mut forgeries = listed("/forged/metadata");
+    if matches!(sent.subresource, "resize" | "scale") {
+        forgeries.extend(listed("/forged/labels"));
+    }
     match sent.subresource {
-        "status" => forgeries.extend([
-            json!({"spec": {"resources": {"requests": {"storage": "1Ti"}}}}),
-            json!({"spec": {"volumeAttributesClassName": "fast"}}),
-            json!({"spec": null}),
-        ]),
-        _ => forgeries.extend(statuses().into_iter().map(|status| json!({"status": status}))),
+        "status" => forgeries.extend(listed("/forged/ofStatus")),
+        _ => forgeries.extend(listed("/statuses").into_iter().map(|status| json!({"status": status}))),
     }
     let of_kind = match (sent.kind, sent.subresource) {
-        (Kind::Pod, "resize") => of_a_resize(sent),
-        (Kind::Service, _) => left_out_node_ports(sent).into_iter().collect(),
-        (Kind::DeviceClaim, _) => vec![json!({"metadata": {
-            "annotations": {"resource.kubernetes.io/extended-resource-claim": "true"},
-            "ownerReferences": [
-                {"apiVersion": "v1", "kind": "Pod", "name": "web", "uid": "another", "controller": true},
-            ],
-        }})],
+        (POD, "resize") => of_a_resize(sent),
+        (SERVICE, _) => left_out_node_ports(sent).into_iter().collect(),
+        (DEVICE_CLAIM, _) => listed("/forged/ofDeviceClaim"),
         _ => Vec::new(),
     };
     // As often as all others together, because these matter most.
@@ -34,49 +29,9 @@ pub fn of(sent: &Sent) -> Vec<Value> {
     forgeries
 }
 
-fn of_metadata(sent: &Sent) -> Vec<Value> {
-    let deleted =
-        |at: &str, grace: u32| json!({"metadata": {"deletionTimestamp": at, "deletionGracePeriodSeconds": grace}});
-    let owner = |api_version: &str, kind: &str| {
-        let owner = json!({
-            "apiVersion": api_version, "kind": kind, "name": "made-up", "uid": "made-up", "controller": true,
-        });
-        json!({"metadata": {"ownerReferences": [owner]}})
-    };
-    let mut forgeries = vec![
-        deleted("2020-01-01T00:00:00Z", 0),
-        deleted("2099-01-01T00:00:00Z", 30),
-        owner("apps/v1", "Deployment"),
-        owner("apps/v1", "ReplicaSet"),
-        owner("batch/v1", "CronJob"),
-        json!({"metadata": {"generation": 7, "selfLink": "/api", "uid": "made-up"}}),
-        json!({"metadata": {"creationTimestamp": "2020-01-01T00:00:00Z"}}),
-        json!({"metadata": {"resourceVersion": "7"}}),
-    ];
-    if matches!(sent.subresource, "resize" | "scale") {
-        forgeries.push(json!({"metadata": {"labels": {"tier": "free"}}}));
-        forgeries.push(json!({"metadata": {"labels": {"tier": "paid"}}}));
-        forgeries.push(json!({"metadata": {"labels": null}}));
-    }
-    forgeries
-}
-
-/// A resize changes only resources.
 fn of_a_resize(sent: &Sent) -> Vec<Value> {
     let spec = &sent.object["spec"];
-    let mut forgeries = vec![
-        json!({"spec": {"overhead": {"cpu": "8"}}}),
-        json!({"spec": {"overhead": null}}),
-        json!({"spec": {"priorityClassName": "high"}}),
-        json!({"spec": {"priorityClassName": null}}),
-        json!({"spec": {"activeDeadlineSeconds": 30}}),
-        json!({"spec": {"activeDeadlineSeconds": null}}),
-        json!({"spec": {"serviceAccountName": "free"}}),
-        json!({"metadata": {"annotations": {
-            "kubernetes.io/limit-ranger": "LimitRanger plugin set: cpu request for container a",
-            "headroom.dev/resources": r#"{"a":{"requests.cpu":"1: made up"}}"#,
-        }}}),
-    ];
+    let mut forgeries = listed("/forged/ofResize");
     if spec.get("resources").is_none() {
         forgeries.push(json!({"spec": {"resources": {"requests": {"cpu": "1m"}}}}));
     }

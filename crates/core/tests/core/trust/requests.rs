@@ -4,6 +4,9 @@ use proptest::option::weighted;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
+use super::listed;
+use crate::claims::merge;
+
 /// A request.
 #[derive(Debug, Clone)]
 pub struct Sent {
@@ -14,48 +17,27 @@ pub struct Sent {
     pub old: Option<Value>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    Pod,
-    Claim,
-    Service,
-    DeviceClaim,
-    ReplicationController,
-    ReplicaSet,
-    Deployment,
-    StatefulSet,
-    DaemonSet,
-    Job,
-    CronJob,
-    ConfigMap,
-    ResourceQuota,
-    Widget,
-}
+/// The group and the plural name of a kind.
+pub type Kind = (&'static str, &'static str);
 
-impl Kind {
-    pub fn group_and_plural(self) -> (&'static str, &'static str) {
-        match self {
-            Self::Pod => ("", "pods"),
-            Self::Claim => ("", "persistentvolumeclaims"),
-            Self::Service => ("", "services"),
-            Self::DeviceClaim => ("resource.k8s.io", "resourceclaims"),
-            Self::ReplicationController => ("", "replicationcontrollers"),
-            Self::ReplicaSet => ("apps", "replicasets"),
-            Self::Deployment => ("apps", "deployments"),
-            Self::StatefulSet => ("apps", "statefulsets"),
-            Self::DaemonSet => ("apps", "daemonsets"),
-            Self::Job => ("batch", "jobs"),
-            Self::CronJob => ("batch", "cronjobs"),
-            Self::ConfigMap => ("", "configmaps"),
-            Self::ResourceQuota => ("", "resourcequotas"),
-            Self::Widget => ("example.com", "widgets"),
-        }
-    }
-}
+pub const POD: Kind = ("", "pods");
+const CLAIM: Kind = ("", "persistentvolumeclaims");
+pub const SERVICE: Kind = ("", "services");
+pub const DEVICE_CLAIM: Kind = ("resource.k8s.io", "resourceclaims");
+const REPLICATION_CONTROLLER: Kind = ("", "replicationcontrollers");
+const REPLICA_SET: Kind = ("apps", "replicasets");
+const DEPLOYMENT: Kind = ("apps", "deployments");
+const STATEFUL_SET: Kind = ("apps", "statefulsets");
+const DAEMON_SET: Kind = ("apps", "daemonsets");
+const JOB: Kind = ("batch", "jobs");
+const CRON_JOB: Kind = ("batch", "cronjobs");
+const CONFIG_MAP: Kind = ("", "configmaps");
+const RESOURCE_QUOTA: Kind = ("", "resourcequotas");
+const WIDGET: Kind = ("example.com", "widgets");
 
 impl Sent {
     pub fn review(&self) -> Value {
-        let (group, resource) = self.kind.group_and_plural();
+        let (group, resource) = self.kind;
         json!({
             "uid": "705ab4f5-6393-11e8-b7cc-42010a800002", "name": "web", "namespace": "shop",
             "operation": if self.old.is_some() { "UPDATE" } else { "CREATE" }, "subResource": self.subresource,
@@ -71,53 +53,36 @@ impl Sent {
     }
 }
 
-fn merge(object: &mut Value, fields: &Value) {
-    let Value::Object(fields) = fields else {
-        *object = fields.clone();
-        return;
-    };
-    if !object.is_object() {
-        *object = json!({});
-    }
-    for (name, value) in fields {
-        if value.is_null() {
-            object.as_object_mut().unwrap().remove(name);
-        } else {
-            merge(&mut object[name], value);
-        }
-    }
-}
-
 pub fn requests() -> impl Strategy<Value = Sent> {
     let pod = || (metadata(), pod_spec()).prop_map(|(metadata, spec)| json!({"metadata": metadata, "spec": spec}));
-    let other_counted = prop::sample::select(vec![Kind::ConfigMap, Kind::ResourceQuota, Kind::Widget]);
+    let other_counted = prop::sample::select(vec![CONFIG_MAP, RESOURCE_QUOTA, WIDGET]);
     prop_oneof![
-        4 => pod().prop_map(|pod| create(Kind::Pod, pod)),
+        4 => pod().prop_map(|pod| create(POD, pod)),
         2 => (pod(), any::<bool>(), past()).prop_map(|(pod, is_bounded, past)| {
             let mut bounded = pod.clone();
             bounded["spec"]["activeDeadlineSeconds"] = json!(30);
             let (new, old) = if is_bounded { (bounded, pod) } else { (pod, bounded) };
-            update(Kind::Pod, "", new, old, past)
+            update(POD, "", new, old, past)
         }),
         3 => (pod(), resources(), past()).prop_map(|(old, resources, past)| {
             let mut new = old.clone();
             new["spec"]["containers"][0]["resources"] = resources;
-            update(Kind::Pod, "resize", new, old, past)
+            update(POD, "resize", new, old, past)
         }),
-        2 => claim().prop_map(|claim| create(Kind::Claim, claim)),
+        2 => claim().prop_map(|claim| create(CLAIM, claim)),
         2 => (claim(), storage(), past()).prop_map(|(old, storage, past)| {
             let mut new = old.clone();
             new["spec"]["resources"]["requests"]["storage"] = json!(storage);
-            update(Kind::Claim, "", new, old, past)
+            update(CLAIM, "", new, old, past)
         }),
         1 => (claim(), past(), past()).prop_map(|(old, past, status)| {
             let mut new = old.clone();
             new["status"] = status;
-            Sent { subresource: "status", ..update_with(Kind::Claim, new, old, past) }
+            Sent { subresource: "status", ..update_with(CLAIM, new, old, past) }
         }),
-        1 => service().prop_map(|service| create(Kind::Service, service)),
-        3 => (service(), service()).prop_map(|(new, old)| update(Kind::Service, "", new, old, json!({}))),
-        2 => device_claim().prop_map(|claim| create(Kind::DeviceClaim, claim)),
+        1 => service().prop_map(|service| create(SERVICE, service)),
+        3 => (service(), service()).prop_map(|(new, old)| update(SERVICE, "", new, old, json!({}))),
+        2 => device_claim().prop_map(|claim| create(DEVICE_CLAIM, claim)),
         4 => workload().prop_map(|(kind, object)| create(kind, object)),
         3 => (workload(), 0..5_u32, past()).prop_map(|((kind, old), count, past)| {
             let mut new = old.clone();
@@ -130,7 +95,7 @@ pub fn requests() -> impl Strategy<Value = Sent> {
         }),
         1 => (0..5_u32, 0..5_u32).prop_map(|(new, old)| {
             let scale = |replicas| json!({"metadata": {"name": "web"}, "spec": {"replicas": replicas}});
-            update(Kind::Deployment, "scale", scale(new), scale(old), json!({"replicas": old}))
+            update(DEPLOYMENT, "scale", scale(new), scale(old), json!({"replicas": old}))
         }),
         1 => (other_counted, metadata()).prop_map(|(kind, metadata)| create(kind, json!({"metadata": metadata}))),
     ]
@@ -162,35 +127,8 @@ fn metadata() -> impl Strategy<Value = Value> {
 }
 
 /// The status of a stored object, as the API server wrote it.
-pub fn past() -> impl Strategy<Value = Value> {
-    prop_oneof![Just(json!({})), prop::sample::select(statuses())]
-}
-
-/// Statuses of any kind, plausible or forged.
-pub fn statuses() -> Vec<Value> {
-    let small = json!({"cpu": "1m", "memory": "1"});
-    let large = json!({"cpu": "64", "memory": "1Ti"});
-    let of_container = |amounts: &Value| json!([{"name": "a", "allocatedResources": amounts, "resources": {"requests": amounts, "limits": amounts}}]);
-    vec![
-        json!({"phase": "Succeeded"}),
-        json!({"phase": "Failed"}),
-        json!({"phase": "Running", "qosClass": "BestEffort"}),
-        json!({"qosClass": "Guaranteed"}),
-        json!({
-            "conditions": [{"type": "PodResizePending", "status": "True", "reason": "Infeasible"}],
-            "containerStatuses": of_container(&small),
-        }),
-        json!({"containerStatuses": of_container(&large)}),
-        json!({"capacity": {"storage": "1"}, "allocatedResources": {"storage": "1Ti"}}),
-        json!({"currentVolumeAttributesClassName": "fast"}),
-        json!({"modifyVolumeStatus": {"targetVolumeAttributesClassName": "slow", "status": "Pending"}}),
-        json!({"replicas": 9, "readyReplicas": 9, "currentNumberScheduled": 9, "desiredNumberScheduled": 9}),
-        json!({"desiredNumberScheduled": 0}),
-        json!({"active": 9, "succeeded": 9}),
-        json!({"active": [{"name": "web-1"}]}),
-        json!({"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}]}}),
-        json!({"allocation": {"devices": {"results": []}}, "hard": {"pods": "0"}, "used": {"pods": "0"}}),
-    ]
+fn past() -> impl Strategy<Value = Value> {
+    prop_oneof![Just(json!({})), prop::sample::select(listed("/statuses"))]
 }
 
 fn amounts() -> impl Strategy<Value = Value> {
@@ -205,7 +143,7 @@ fn amounts() -> impl Strategy<Value = Value> {
     })
 }
 
-pub fn resources() -> impl Strategy<Value = Value> {
+fn resources() -> impl Strategy<Value = Value> {
     (amounts(), weighted(0.5, amounts())).prop_map(|(requests, limits)| match limits {
         Some(limits) => json!({"requests": requests, "limits": limits}),
         None => json!({"requests": requests}),
@@ -288,21 +226,21 @@ fn device_claim() -> impl Strategy<Value = Value> {
 /// An object that creates pods.
 fn workload() -> impl Strategy<Value = (Kind, Value)> {
     let kinds = prop::sample::select(vec![
-        Kind::ReplicationController,
-        Kind::ReplicaSet,
-        Kind::Deployment,
-        Kind::StatefulSet,
-        Kind::DaemonSet,
-        Kind::Job,
-        Kind::CronJob,
+        REPLICATION_CONTROLLER,
+        REPLICA_SET,
+        DEPLOYMENT,
+        STATEFUL_SET,
+        DAEMON_SET,
+        JOB,
+        CRON_JOB,
     ]);
     (kinds, metadata(), pod_spec(), 1..5_u32).prop_map(|(kind, metadata, pod, count)| {
         let template = json!({"metadata": {"labels": {"app": "web"}}, "spec": pod});
         let job = json!({"parallelism": count, "completions": count, "template": template});
         let spec = match kind {
-            Kind::Job => job,
-            Kind::CronJob => json!({"schedule": "@daily", "jobTemplate": {"spec": job}}),
-            Kind::DaemonSet => json!({"template": template}),
+            JOB => job,
+            CRON_JOB => json!({"schedule": "@daily", "jobTemplate": {"spec": job}}),
+            DAEMON_SET => json!({"template": template}),
             _ => json!({"replicas": count, "template": template}),
         };
         (kind, json!({"metadata": metadata, "spec": spec}))
