@@ -7,7 +7,6 @@
     reason = "a test may stop on data it cannot read"
 )]
 
-mod architecture;
 mod claims;
 mod entry;
 mod estimates;
