@@ -90,7 +90,11 @@ fn decide<'d>(
     reader: &mut Reader<'_, 'd>,
 ) -> Result<Decision<'d>, Malformed> {
     let Some((plan, mut pod)) = Plan::of(request, settings)? else { return Ok(Decision::default()) };
-    if exempt::by_namespace_name(request, settings) || exempt::by_object(request, pod.as_ref(), None, settings)? {
+    let is_scale = plan.kind == RequestKind::Scale;
+    // The workload that is scaled is not known yet.
+    if exempt::by_namespace_name(request, settings)
+        || !is_scale && exempt::by_object(request, pod.as_ref(), None, settings)?
+    {
         return Ok(Decision::default());
     }
     if settings.exempt.namespace_labels.is_some() {
@@ -106,8 +110,7 @@ fn decide<'d>(
     if devices::needs_claims(&reader.context)? {
         reader.read(&[Lookup::ResourceClaims { namespace: &request.namespace }]);
     }
-    // The workload that is scaled, and its pod, are known only now.
-    if plan.kind == RequestKind::Scale {
+    if is_scale {
         pod = scaled_pod(&reader.context)?;
         if exempt::by_object(request, pod.as_ref(), reader.context.scaled, settings)? {
             return Ok(Decision::default());

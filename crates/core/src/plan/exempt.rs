@@ -16,7 +16,7 @@ pub fn by_namespace_labels(context: &Context<'_>, settings: &Settings<'_>) -> Re
     selector.map_or(Ok(false), |selector| selector.matches_namespace(context.namespace))
 }
 
-/// True if the setting `exempt` covers the object, or the workload that a `scale` is about (`scaled`), if it was read already.
+/// True if the setting `exempt` covers the object, or the workload that a `scale` is about (`scaled`).
 pub fn by_object(
     request: &Request<'_>,
     pod: Option<&Pod<'_>>,

@@ -117,6 +117,8 @@ impl<'d> Object<'d> {
 
 impl<'d> Request<'d> {
     /// The name of the workload of the request's pod, or of the workload itself.
+    // Inlined where it is called, it adds 94 bytes to the wasm.
+    #[inline(never)]
     pub fn workload_name(&self) -> &str {
         if self.kind == "Pod" { workload::of_pod(&self.name) } else { &self.name }
     }
