@@ -42,7 +42,7 @@ const NOUN_CLAUSES: &[&str] = &[
     "crates/usage/",
 ];
 /// Targets that still include files of other crates.
-const INCLUDES: &[&str] = &["crates/cli/tests/", "tests/fuzz/"];
+const INCLUDES: &[&str] = &["crates/cli/tests/"];
 
 pub fn check() -> Result<()> {
     let listed = run("git", &["ls-files", "--cached", "--others", "--exclude-standard"])?;
