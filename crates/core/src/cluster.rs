@@ -35,7 +35,7 @@ pub struct Context<'d> {
     /// In name order; none if they were not requested or could not be read.
     pub quotas: Option<Vec<ResourceQuota<'d>>>,
     /// All TenantQuotas, in name order.
-    pub tenant_quotas: Vec<TenantQuota<'d>>,
+    pub tenant_quotas: Vec<TenantQuota<'d, Node<'d>>>,
     /// The workload that a `scale` is about.
     pub scaled: Option<Node<'d>>,
     /// True if the Namespace was requested, found or not.

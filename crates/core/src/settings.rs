@@ -26,6 +26,7 @@ pub use estimates::{
 pub use quotas::{Freshness, LimitedResource, QuotaSettings};
 pub use reader::Reader;
 pub use rule::Rule;
+pub use selector::selects_namespace;
 
 /// All settings.
 #[derive(Debug, Clone, Default)]

@@ -17,9 +17,11 @@
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a model of known size")]
 
-mod ledgers;
 mod scenarios;
+
+mod ledgers;
+
 mod world;
 
-pub use scenarios::{Scenario, Verb, flaws, large, scenario, small, sweep};
-pub use world::{Flaw, Model, Step, World};
+pub use scenarios::{Flaw, Scenario, Verb, flaws, large, scenario, small, sweep};
+pub use world::{Model, Step, World};

@@ -3,7 +3,7 @@
 use std::borrow::Borrow;
 use std::fmt;
 
-use headroom_core::cluster::tenant_quota::{TenantQuota, with_ancestors};
+use headroom_core::cluster::tenant_quota::{self, TenantQuota};
 use headroom_core::sort::by_text;
 
 /// The maximum number of levels of a tree: every request is charged at each level.
@@ -120,7 +120,8 @@ fn excess(quotas: &[&TenantQuota<'static>], parents: &[Option<usize>]) -> Option
 
 /// The place of the parent in `valid`, which is in the order of names, or why it cannot be used.
 fn parent_of(place: usize, valid: &[&TenantQuota<'static>]) -> Result<Option<usize>, String> {
-    let mut ancestors = with_ancestors(valid, place).skip(1);
+    let above = |place: &usize| tenant_quota::parent_of(valid, *place);
+    let mut ancestors = std::iter::successors(above(&place), above);
     let name = |place: usize| valid.get(place).map_or("", |quota| quota.name());
     let Some(parent) = ancestors.next() else {
         return match valid.get(place).and_then(|quota| quota.parent.as_deref()) {

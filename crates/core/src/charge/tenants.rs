@@ -1,25 +1,25 @@
 //! The TenantQuotas that are charged for a namespace.
 
 use crate::cluster::resource_quota::ResourceQuota;
-use crate::cluster::tenant_quota::{TenantQuota, with_ancestors};
+use crate::cluster::tenant_quota::{TenantQuota, parent_of};
 use crate::json::{Malformed, Node};
+use crate::settings::selects_namespace;
 
 /// The quotas that cover a namespace, each followed by its ancestors.
 pub fn charged<'d>(
-    quotas: &[TenantQuota<'d>],
+    quotas: &[TenantQuota<'d, Node<'d>>],
     name: &str,
     namespace: Option<Node<'d>>,
 ) -> Result<Vec<ResourceQuota<'d>>, Malformed> {
     let mut charged = Vec::new();
     let mut is_charged = vec![false; quotas.len()];
     for (place, quota) in quotas.iter().enumerate().filter(|(_, quota)| !quota.exempts(name)) {
-        // An invalid selector selects nothing.
-        let selector = quota.selector.as_ref().filter(|selector| selector.is_valid());
-        let is_selected = || selector.map_or(Ok(false), |selector| selector.matches_namespace(namespace));
+        let is_selected = || quota.selector.map_or(Ok(false), |selector| selects_namespace(selector, namespace));
         if !quota.names_namespace(name) && !is_selected()? {
             continue;
         }
-        for place in with_ancestors(quotas, place) {
+        let mut next = Some(place);
+        while let Some(place) = next {
             // If this quota is charged already, so are its ancestors. This also ends a cycle.
             match (is_charged.get_mut(place), quotas.get(place)) {
                 (Some(is_charged @ false), Some(quota)) => {
@@ -28,6 +28,7 @@ pub fn charged<'d>(
                 }
                 _ => break,
             }
+            next = parent_of(quotas, place);
         }
     }
     Ok(charged)

@@ -137,11 +137,6 @@ impl<'d> LabelSelector<'d> {
         namespace.map_or(Ok(false), |namespace| self.matches_node(namespace.at(&["metadata", "labels"])?))
     }
 
-    /// False for a selector that an API server rejects.
-    pub fn is_valid(&self) -> bool {
-        self.requirements.iter().all(|requirement| requirement.problems().next().is_none())
-    }
-
     /// The problems of the selector in a field.
     pub fn problems(&self, field: &str) -> Vec<Problem> {
         let numbered = self.requirements.iter().enumerate();

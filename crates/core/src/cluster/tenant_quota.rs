@@ -12,11 +12,11 @@ use crate::amount::ResourceList;
 use crate::json::{Malformed, Node};
 use crate::sort;
 
-/// One TenantQuota.
-#[derive(Debug, Clone, Default)]
-pub struct TenantQuota<'d> {
-    /// Name and bounds: `spec.quota` has the fields of a ResourceQuota's spec. From a list also the status, where `used`
-    /// includes what is reserved; a suspended quota has no bounds in its status.
+/// One TenantQuota. The ledger keeps its label selector, and the policy reads it only where it is needed.
+#[derive(Debug, Clone)]
+pub struct TenantQuota<'d, S = LabelSelector<'d>> {
+    /// Name and bounds: `spec.quota` has the fields of a ResourceQuota's spec. With a status, `used` includes what is
+    /// reserved, and a suspended quota has no bounds.
     pub quota: ResourceQuota<'d>,
     pub generation: u64,
     /// `metadata.creationTimestamp`; empty if it is not stored yet.
@@ -24,11 +24,26 @@ pub struct TenantQuota<'d> {
     pub parent: Option<Cow<'d, str>>,
     /// Namespaces by name and by label. With neither, only children are charged.
     pub names: Vec<Cow<'d, str>>,
-    pub selector: Option<LabelSelector<'d>>,
+    pub selector: Option<S>,
     /// Usage is counted, but nothing is refused.
     pub is_suspended: bool,
     /// Namespaces that the ledger does not charge although the quota covers them, by the status.
     pub exempt: Vec<Cow<'d, str>>,
+}
+
+impl<S> Default for TenantQuota<'_, S> {
+    fn default() -> Self {
+        Self {
+            quota: ResourceQuota { is_tenant: true, ..ResourceQuota::default() },
+            generation: 0,
+            created: Cow::Borrowed(""),
+            parent: None,
+            names: Vec::new(),
+            selector: None,
+            is_suspended: false,
+            exempt: Vec::new(),
+        }
+    }
 }
 
 /// Namespaces that no TenantQuota covers, because the cluster needs them to start.
@@ -39,46 +54,33 @@ const MAX_NAMES: usize = 1000;
 /// The maximum number of bounded names; every claim and every count iterates over all of them.
 const MAX_BOUNDS: usize = 100;
 
-impl<'d> TenantQuota<'d> {
-    /// Reads what the author of a quota wrote, and no status.
-    pub fn read(node: Node<'d>) -> Result<Self, Malformed> {
+impl<'d, S> TenantQuota<'d, S> {
+    /// Reads what a quota bounds.
+    fn read_bounds(node: Node<'d>, selector: fn(Node<'d>) -> Result<S, Malformed>) -> Result<Self, Malformed> {
         let mut read = Self::default();
         if let Some(metadata) = node.get("metadata")? {
             read.quota.name = metadata.string("name")?.unwrap_or_default();
-            read.created = metadata.string("creationTimestamp")?.unwrap_or_default();
-            let generation = metadata.get("generation")?.map(Node::integer).transpose()?;
-            read.generation = generation.and_then(|generation| u64::try_from(generation).ok()).unwrap_or_default();
         }
-        read.quota.is_tenant = true;
         let Some(spec) = node.get("spec")? else { return Ok(read) };
         if let Some(quota) = spec.get("quota")? {
             read.quota.read_spec(quota)?;
         }
         read.parent = spec.string("parent")?.filter(|parent| !parent.is_empty());
-        read.is_suspended = spec.get("suspend")?.map(Node::bool).transpose()?.unwrap_or_default();
         if let Some(covered) = spec.get("namespaces")? {
             read.names = covered.list("names")?.map(Node::str).collect::<Result<_, _>>()?;
-            read.selector = covered.get("selector")?.map(LabelSelector::read).transpose()?;
+            read.selector = covered.get("selector")?.map(selector).transpose()?;
         }
         Ok(read)
     }
 
-    /// Reads a quota with its status.
-    pub fn read_with_status(node: Node<'d>) -> Result<Self, Malformed> {
-        let mut read = Self::read(node)?;
+    /// Adds the status of the quota's object.
+    pub fn read_status(&mut self, node: Node<'d>) -> Result<(), Malformed> {
         if let Some(status) = node.get("status")? {
-            read.quota.read_status(status)?;
-            read.quota.used.add_all(&ResourceList::in_field(status, "reserved")?);
-            read.exempt = status.list("exemptNamespaces")?.map(Node::str).collect::<Result<_, _>>()?;
+            self.quota.read_status(status)?;
+            self.quota.used.add_all(&ResourceList::in_field(status, "reserved")?);
+            self.exempt = status.list("exemptNamespaces")?.map(Node::str).collect::<Result<_, _>>()?;
         }
-        Ok(read)
-    }
-
-    /// Reads a list of TenantQuotas with their status, in name order.
-    pub fn read_list(list: Node<'d>) -> Result<Vec<Self>, Malformed> {
-        let mut quotas = list.list("items")?.map(Self::read_with_status).collect::<Result<Vec<_>, _>>()?;
-        sort::by_text(&mut quotas, |quota| &quota.quota.name);
-        Ok(quotas)
+        Ok(())
     }
 
     pub fn name(&self) -> &str {
@@ -92,6 +94,34 @@ impl<'d> TenantQuota<'d> {
 
     pub fn names_namespace(&self, namespace: &str) -> bool {
         self.names.iter().any(|name| name == namespace)
+    }
+}
+
+impl<'d> TenantQuota<'d, Node<'d>> {
+    /// Reads a list of TenantQuotas with their status, in name order.
+    pub fn read_list(list: Node<'d>) -> Result<Vec<Self>, Malformed> {
+        let mut quotas = Vec::new();
+        for node in list.list("items")? {
+            let mut quota = Self::read_bounds(node, Ok)?;
+            quota.read_status(node)?;
+            quotas.push(quota);
+        }
+        sort::by_text(&mut quotas, |quota| &quota.quota.name);
+        Ok(quotas)
+    }
+}
+
+impl<'d> TenantQuota<'d> {
+    /// Reads a quota as its author wrote it, without its status.
+    pub fn read(node: Node<'d>) -> Result<Self, Malformed> {
+        let mut read = Self::read_bounds(node, LabelSelector::read)?;
+        if let Some(metadata) = node.get("metadata")? {
+            read.created = metadata.string("creationTimestamp")?.unwrap_or_default();
+            let generation = metadata.get("generation")?.map(Node::integer).transpose()?;
+            read.generation = generation.and_then(|generation| u64::try_from(generation).ok()).unwrap_or_default();
+        }
+        read.is_suspended = node.at(&["spec", "suspend"])?.map(Node::bool).transpose()?.unwrap_or_default();
+        Ok(read)
     }
 
     /// True if it covers a namespace directly, not only through its children.
@@ -141,13 +171,10 @@ impl<'d> TenantQuota<'d> {
     }
 }
 
-/// The places of a quota and its ancestors in quotas that are in name order, upwards. Where parents form a cycle, it does
-/// not end.
-pub fn with_ancestors<'d>(quotas: &[impl Borrow<TenantQuota<'d>>], place: usize) -> impl Iterator<Item = usize> {
-    std::iter::successors(Some(place), |place| {
-        let parent = quotas.get(*place)?.borrow().parent.as_deref()?;
-        quotas.binary_search_by(|other| sort::order(other.borrow().name(), parent)).ok()
-    })
+/// The place of a quota's parent in quotas that are in name order. Parents may form a cycle.
+pub fn parent_of<'d, S>(quotas: &[impl Borrow<TenantQuota<'d, S>>], place: usize) -> Option<usize> {
+    let parent = quotas.get(place)?.borrow().parent.as_deref()?;
+    quotas.binary_search_by(|other| sort::order(other.borrow().name(), parent)).ok()
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use super::Reader;
 use crate::cluster::label_selector::{LabelSelector, Operator, Requirement};
-use crate::json::Malformed;
+use crate::json::{Malformed, Node};
 
 const OPERATORS: &[(&str, Operator)] = &[
     ("In", Operator::In),
@@ -10,6 +10,13 @@ const OPERATORS: &[(&str, Operator)] = &[
     ("Exists", Operator::Exists),
     ("DoesNotExist", Operator::DoesNotExist),
 ];
+
+/// True if a selector from an object selects a namespace. An invalid selector selects nothing.
+pub fn selects_namespace(selector: Node<'_>, namespace: Option<Node<'_>>) -> Result<bool, Malformed> {
+    let mut problems = Vec::new();
+    let selector = read(&mut Reader::new(selector, String::new(), &mut problems));
+    Ok(problems.is_empty() && selector.matches_namespace(namespace)?)
+}
 
 pub(super) fn read<'d>(reader: &mut Reader<'_, 'd>) -> LabelSelector<'d> {
     let labels = reader.field("matchLabels", |labels| {

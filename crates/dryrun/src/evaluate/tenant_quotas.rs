@@ -82,9 +82,12 @@ fn read(objects: &[Value]) -> Result<Vec<TenantQuota<'static>>, String> {
     let one = |object: &Value| {
         let text = object.to_string();
         let document = Document::read(&text).map_err(|error| error.to_string())?;
-        TenantQuota::read_with_status(document.root())
-            .map(TenantQuota::into_owned)
-            .map_err(|malformed| format!("TenantQuota {}: {malformed}", metadata(object, "name")))
+        let read = || {
+            let mut quota = TenantQuota::read(document.root())?;
+            quota.read_status(document.root())?;
+            Ok(quota.into_owned())
+        };
+        read().map_err(|malformed: Malformed| format!("TenantQuota {}: {malformed}", metadata(object, "name")))
     };
     objects.iter().map(one).collect()
 }

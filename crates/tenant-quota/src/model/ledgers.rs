@@ -11,11 +11,21 @@ use crate::state::{Attempt, Key};
 use crate::{Footprint, OpenLedger, State, Verdict, recount, spare};
 use headroom_core::amount::{Quantity, ResourceList};
 
-use super::scenarios::Scenario;
-use super::world::{Flaw, SPARE, Thing};
+use super::scenarios::{Flaw, Scenario};
 
 /// The bounded name. No object has this kind.
 const NAME: &str = "pods";
+
+/// The token of the spare.
+pub const SPARE: u8 = 60;
+
+/// The object stored under a key. `version` counts the writes to the key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Thing {
+    pub uid: Option<u8>,
+    pub version: u8,
+    pub charge: u8,
+}
 
 /// The reservation that a handler asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

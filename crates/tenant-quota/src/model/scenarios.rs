@@ -1,6 +1,37 @@
 //! The scenarios to search.
 
-use super::world::Flaw;
+/// The difference between a naive variant and the protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Flaw {
+    None,
+    NoFence,
+    EpochsListingFirst,
+    EpochsLaggingList,
+    NoCompareAndSwap,
+    FailurePolicyIgnore,
+    ChargedAtReview,
+    ReleasedEarly,
+    ReleasedBlindly,
+    SettledByIncrease,
+    SettledByName,
+    ClaimedByUid,
+    UpdatesSettledByUid,
+    VersionsOnlyDiffer,
+    BaseOfFirstEntry,
+    DecreasesCredited,
+    UndoneByReview,
+    NoShares,
+    SpareReleasedBlindly,
+    SpareTakenLate,
+    SpareNotReplaced,
+}
+
+impl Flaw {
+    /// Returns true if the leader's term is the fence.
+    pub fn has_epochs(self) -> bool {
+        matches!(self, Self::EpochsListingFirst | Self::EpochsLaggingList)
+    }
+}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verb {

@@ -4,49 +4,8 @@ use std::collections::hash_map::DefaultHasher;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
-use super::ledgers::{KnownEntry, Ledgers, Reservation, Seen};
-use super::scenarios::{Scenario, Verb};
-
-/// The difference between a naive variant and the protocol.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Flaw {
-    None,
-    NoFence,
-    EpochsListingFirst,
-    EpochsLaggingList,
-    NoCompareAndSwap,
-    FailurePolicyIgnore,
-    ChargedAtReview,
-    ReleasedEarly,
-    ReleasedBlindly,
-    SettledByIncrease,
-    SettledByName,
-    ClaimedByUid,
-    UpdatesSettledByUid,
-    VersionsOnlyDiffer,
-    BaseOfFirstEntry,
-    DecreasesCredited,
-    UndoneByReview,
-    NoShares,
-    SpareReleasedBlindly,
-    SpareTakenLate,
-    SpareNotReplaced,
-}
-
-impl Flaw {
-    /// Returns true if the leader's term is the fence.
-    pub fn has_epochs(self) -> bool {
-        matches!(self, Self::EpochsListingFirst | Self::EpochsLaggingList)
-    }
-}
-
-/// The object stored under a key. `version` counts the writes to the key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Thing {
-    pub uid: Option<u8>,
-    pub version: u8,
-    pub charge: u8,
-}
+use super::ledgers::{KnownEntry, Ledgers, Reservation, SPARE, Seen, Thing};
+use super::scenarios::{Flaw, Scenario, Verb};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Phase {
@@ -163,9 +122,6 @@ impl fmt::Display for Step {
 const FIRST_UID: u8 = 100;
 /// The maximum number of reviews of one request.
 const REVIEWS: u8 = 3;
-/// The token of the spare.
-pub const SPARE: u8 = 60;
-
 pub struct Model<'s> {
     scenario: &'s Scenario,
     flaw: Flaw,
