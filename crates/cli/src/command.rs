@@ -5,8 +5,16 @@ use std::process::ExitCode;
 use headroom_core::amount::{ParseQuantityError, Quantity};
 use headroom_report::{Exit, complain};
 
-pub mod check;
+pub mod manifests;
+mod rbac_hint;
+
 pub mod cluster_args;
+
+pub mod check;
+mod source_file;
+
+pub mod source;
+
 pub mod collect;
 pub mod completion;
 pub mod describe;
@@ -14,14 +22,10 @@ pub mod doctor;
 pub mod enforce_quotas;
 pub mod explain;
 pub mod ledger;
-pub mod manifests;
-mod rbac_hint;
 pub mod recommend;
 pub mod record;
 pub mod simulate;
 pub mod snapshot;
-pub mod source;
-mod source_file;
 pub mod ui;
 
 /// A duration as typed, in whole seconds.

@@ -3,18 +3,22 @@
 //!
 //! A [`ClusterReader`] supplies the objects; the commands render the result.
 
-mod autoscaled;
 mod bounds;
-mod byte_warnings;
+pub mod request;
+
 mod evaluation;
+
+mod autoscaled;
+mod pod_templates;
+mod validation;
+
+mod byte_warnings;
 mod kubectl_apply;
 mod measured;
 mod order;
-mod pod_templates;
-pub mod request;
-mod run;
 pub mod tenant_quotas;
-mod validation;
+
+mod run;
 
 use headroom_core::cluster::lookup::Lookup;
 use headroom_core::json::{Document, Malformed};

@@ -3,9 +3,10 @@
 //! Running pods are not affected: limits apply at creation. Each workload is evaluated through one pod of its template, before
 //! and after, and each pod without a known workload as its author wrote it. Quotas are reported once, in total.
 
+mod subjects;
+
 mod effect;
 pub mod report;
-mod subjects;
 pub mod unread;
 
 use serde_json::{Value, json};

@@ -51,7 +51,7 @@ pub fn server(config: &Config) -> String {
     format!("{}://{}{port}", url.scheme_str().unwrap_or("https"), url.host().unwrap_or_default())
 }
 
-/// How to reach the cluster, and which namespace to use there.
+/// Finds the cluster's address and credentials, and the namespace to use there.
 pub async fn config(chosen: &Chosen) -> Result<Config, String> {
     found(chosen).await.map_err(|problem| format!("no cluster: {problem}"))
 }

@@ -20,7 +20,7 @@ use tower::util::option_layer;
 use crate::bearer::Bearer;
 use crate::credentials::ConcealLayer;
 
-/// How many requests can wait to be handed on, which takes no time. As many as in kube's own buffer.
+/// The number of requests that can wait to be handed on, which takes no time. As many as in kube's own buffer.
 const REQUESTS_WAITING: usize = 1024;
 
 /// The proxies that the environment names.

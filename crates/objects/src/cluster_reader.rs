@@ -6,8 +6,9 @@
 pub mod folder;
 mod kept;
 mod masks;
-pub mod overlay;
 pub mod quota_status;
+
+pub mod overlay;
 
 use std::fmt;
 

@@ -3,8 +3,9 @@
 //! A text holds JSON values, or YAML of several documents; a `List` stands for its items. What the objects mean is for
 //! others. A key that is written twice in one YAML mapping is refused: which of the two its author meant is unknown.
 
-pub mod documents;
 pub mod yaml;
+
+pub mod documents;
 pub mod yaml_spans;
 
 use std::fmt;

@@ -8,9 +8,11 @@
 
 pub mod file;
 
-pub mod clean;
-pub mod color;
 pub mod terminal;
+
+pub mod color;
+
+pub mod clean;
 pub mod width;
 
 pub mod people;

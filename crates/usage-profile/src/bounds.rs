@@ -1,4 +1,4 @@
-//! How much history of an image is kept, and what is dropped first.
+//! Bounds of the history of an image, and the order in which parts of it are dropped.
 //!
 //! Each image in each namespace must fit into one object together with the image's pool ([`super::layout`]), so both
 //! are bounded before they are written. These are dropped:
@@ -29,7 +29,7 @@ pub const MOST_NODES: usize = 8_000;
 /// The longest list of namespaces that ask for fewer estimates: some 60 names. It is read for every pod.
 pub const MOST_BYTES_OF_RESTRICTED: usize = 1_024;
 
-/// How many histories were dropped for lack of room.
+/// Counts histories that were dropped for lack of room.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Dropped {
     /// Histories of images in namespaces.

@@ -169,7 +169,7 @@ impl Entry {
 struct Laid {
     tree: String,
     pages: Vec<(String, Vec<Entry>)>,
-    /// How many histories have no room in any page.
+    /// The number of histories that have no room in any page.
     dropped: usize,
 }
 
@@ -215,7 +215,7 @@ impl Laid {
         }
     }
 
-    /// How much of the tree each namespace takes: a node that leads to histories of several is divided among them.
+    /// Returns the part of the tree that each namespace takes: a node that leads to histories of several is divided among them.
     fn weights(&self) -> BTreeMap<String, u64> {
         let mut namespaces_at: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
         for (path, entries) in &self.pages {

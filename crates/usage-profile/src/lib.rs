@@ -50,7 +50,7 @@ pub struct Share {
     pub images: Images,
     /// The namespaces that may ask for fewer estimates; none if they are unknown.
     pub restricted: Option<RestrictedNamespaces>,
-    /// How much was dropped for lack of room, so that users learn why history is missing.
+    /// Counts of what was dropped for lack of room, so that users learn why history is missing.
     pub dropped: Dropped,
 }
 

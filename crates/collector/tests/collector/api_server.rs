@@ -15,7 +15,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
 
-/// How the API server behaves.
+/// The API server's behavior.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Scenario {
     #[default]

@@ -47,7 +47,7 @@ pub struct Scripted {
     pub bears: i64,
     /// These namespaces cannot be read.
     pub broken: Mutex<BTreeSet<&'static str>>,
-    /// How many reads of each namespace fail before one succeeds.
+    /// The number of reads of each namespace that fail before one succeeds.
     pub hiccups: u32,
     /// Answers include samples of the minutes around the window.
     pub sloppy: bool,
