@@ -15,7 +15,7 @@ use headroom_collector::metrics::Metrics;
 use headroom_collector::profile::Pooling;
 use headroom_collector::publish::Destination;
 use headroom_collector::publish::folder::Folder;
-use headroom_collector::publish::manifest::Format;
+use headroom_collector::publish::format::Format;
 use headroom_collector::read_limits::Pace;
 use headroom_collector::store::Store;
 use headroom_core::amount::Quantity;
@@ -86,14 +86,14 @@ async fn collect(folder: &Path) -> Cluster {
     let rounds = Rounds {
         feed: Feed::Files { paths: vec![folder.join("usage.csv")], step_seconds: 60, buffer: 1 << 20 },
         source_name: "files".to_owned(),
-        change_source: false,
+        allow_source_change: false,
         store: Store::open(&folder.join("usage.redb")).unwrap(),
         estimates: tokio::sync::RwLock::default(),
         destination: Destination::Folder(Folder { path: folder.join("profiles"), format: Format::Yaml }),
         lease: None,
         namespace: "headroom".to_owned(),
         pooling: Pooling::default(),
-        refresh: 6 * 3600,
+        rewrite_interval: 6 * 3600,
         replace_other_stores: false,
         pace: Pace::default(),
         as_of: Some("2026-11-21T00:00:00Z".parse().unwrap()),
