@@ -97,7 +97,7 @@ impl Identity {
                 *kept = Some(new.clone());
                 Ok(new.credentials)
             }
-            // The cloud's server may be away for a moment, and what we have is good until its end.
+            // The cloud's server may be away for a moment, and the kept credentials are valid until they expire.
             (Err(error @ SourceError::Temporary(_)), Some(old)) if clock::now() < old.until => {
                 tracing::warn!(%error, "the credentials of the cloud were not renewed; trying again");
                 Ok(old.credentials.clone())

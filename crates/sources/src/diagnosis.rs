@@ -57,7 +57,7 @@ impl Examination {
 }
 
 /// Compares the clocks. Windows are cut by the source's clock, so a skew loses nothing; but pods' times and
-/// profiles' ages are by ours.
+/// profiles' ages are by the clock of this machine.
 pub fn clock(ours: i64, theirs: i64) -> Finding {
     let (skew, found) = match theirs - ours {
         0 => (0, "the same as here".to_owned()),

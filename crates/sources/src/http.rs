@@ -1,8 +1,7 @@
-//! The one place that sends requests to a metrics store: where it is, who we are, how long we wait.
+//! Sends requests to metrics stores, and nothing else does.
 //!
-//! It uses kube's client, which the programs have anyway: one TLS stack, and with it own certificate authorities, gzip
-//! and proxies, already well kept. It knows nothing of what is asked: an answer is a status and bytes, and what they mean
-//! is for the source.
+//! It uses kube's client, which the programs have anyway, with its TLS stack, certificate authorities, gzip and proxies. It does
+//! not read responses: a response is a status and bytes, and each source knows what they mean.
 
 mod redact;
 mod refusal;

@@ -21,10 +21,10 @@ pub use self::diagnose::diagnose;
 use headroom_kube::shell;
 use headroom_usage::sample::{Batch, Container, OomKill, Resource, Series, Window};
 
-use self::images::Images;
 use self::query::{CONTAINER, IMAGE, LIST_MEASUREMENTS, Literal, POD, Questions, Schema};
 use super::http::{Endpoint, Http};
 use super::{Reach, Sink, Source, SourceError};
+use crate::images::{Images, warn_of_unknown};
 use crate::json_splitter::{self, Split, Splitter};
 
 /// Points in one portion of an answer: what is in memory at a time.
@@ -117,15 +117,6 @@ impl InfluxDb {
         };
         self.known.get_or_try_init(find).await
     }
-
-    async fn images(&self, known: &Known, namespace: &str, window: Window) -> Result<Images, SourceError> {
-        let mut images = Images::default();
-        if !known.schema.has_images_on_usage() {
-            let question = known.questions().images(Literal(namespace), window);
-            self.api.ask::<Point>(&known.database, &question, &mut |series| images.take(&series)).await?;
-        }
-        Ok(images)
-    }
 }
 
 /// The kills of a window, with the images of their time.
@@ -134,8 +125,8 @@ fn kills(found: &[answer::Series<Point>], namespace: &str, window: Window, image
     for series in found {
         let (pod, name) = (series.tag(POD), series.tag(CONTAINER));
         for sample in series.samples(1.0).into_iter().filter(|sample| window.contains(sample.time)) {
-            let Some((image, _)) = images.split(pod, name, &[sample]).pop() else { continue };
-            let (namespace, pod, name) = (namespace.to_owned(), pod.to_owned(), name.to_owned());
+            let Some(image) = images.at(pod, name, sample.time) else { continue };
+            let [namespace, pod, name, image] = [namespace, pod, name, image].map(str::to_owned);
             let container = Container { namespace, pod, name, image };
             kills.push(OomKill { container, at: sample.time, memory: sample.value });
         }
@@ -224,6 +215,14 @@ impl Api {
         }))
     }
 
+    /// The images of a namespace's containers in Telegraf's inventory.
+    async fn images(&self, known: &Known, namespace: &str, window: Window) -> Result<Images, SourceError> {
+        let mut found = images::Found::default();
+        let question = known.questions().images(Literal(namespace), window);
+        self.ask::<Point>(&known.database, &question, &mut |series| found.add(&series)).await?;
+        Ok(found.images())
+    }
+
     /// The store's clock and version.
     async fn ping(&self) -> Result<i64, SourceError> {
         self.http.get("/ping", &[]).await?.date()
@@ -283,7 +282,10 @@ impl Source for InfluxDb {
     async fn read(&self, namespace: &str, window: Window, sink: Sink<'_>) -> Result<(), SourceError> {
         let known = self.known().await?;
         let Known { database, schema, .. } = known;
-        let images = self.images(known, namespace, window).await?;
+        let images = match schema.has_images_on_usage() {
+            true => Images::default(),
+            false => self.api.images(known, namespace, window).await?,
+        };
         let mut unmatched = BTreeSet::new();
         let storage = (self.ephemeral_storage && *schema == Schema::Telegraf).then_some(Resource::EphemeralStorage);
         for resource in RESOURCES.into_iter().chain(storage) {
@@ -294,19 +296,15 @@ impl Source for InfluxDb {
                     let samples = series.samples(schema.scale(resource));
                     let by_image = match schema.has_images_on_usage() {
                         true if series.tag(IMAGE).is_empty() => Vec::new(),
-                        true => vec![(series.tag(IMAGE).to_owned(), samples)],
-                        false => images.split(pod, name, &samples),
+                        true => vec![(series.tag(IMAGE), samples)],
+                        false => images.split(pod, name, samples.into_iter()),
                     };
                     if by_image.is_empty() {
                         unmatched.insert((pod.to_owned(), name.to_owned()));
                     }
                     for (image, samples) in by_image {
-                        let container = Container {
-                            namespace: namespace.to_owned(),
-                            pod: pod.to_owned(),
-                            name: name.to_owned(),
-                            image,
-                        };
+                        let [namespace, pod, name, image] = [namespace, pod, name, image].map(str::to_owned);
+                        let container = Container { namespace, pod, name, image };
                         let step_seconds = self.step_seconds;
                         sink(Batch::Usage(vec![Series { container, resource, samples, step_seconds }]));
                     }
@@ -322,13 +320,7 @@ impl Source for InfluxDb {
                 sink(Batch::OomKills(kills));
             }
         }
-        if let Some((pod, container)) = unmatched.first() {
-            tracing::warn!(
-                namespace,
-                containers = unmatched.len(),
-                "the image of some containers is not known, so their usage is left out; one is `{container}` of `{pod}`"
-            );
-        }
+        warn_of_unknown(namespace, &unmatched);
         Ok(())
     }
 

@@ -20,6 +20,7 @@ pub mod json_splitter;
 
 pub mod cluster_id;
 pub mod diagnosis;
+mod images;
 
 pub mod files;
 pub mod influxdb;
@@ -53,7 +54,7 @@ pub enum SourceError {
     /// May work when tried again (connection refused, 5xx, truncated answer): back off, then the same again.
     #[error("{0}")]
     Temporary(String),
-    /// Will not work until somebody is given access, or other credentials are (401, 403).
+    /// Does not work without other permissions or credentials (401, 403).
     #[error("{0}")]
     Forbidden(String),
     /// The source does not have the database that was asked about; another may be asked about.
@@ -87,7 +88,7 @@ pub trait Source: Send + Sync {
         false
     }
 
-    /// The source's own clock (unix seconds): windows are cut by it, so that a skew between its clock and ours cannot
+    /// The source's own clock (unix seconds): windows are cut by it, so that a skew between its clock and this one cannot
     /// make a window look final that is not.
     async fn now(&self) -> Result<i64, SourceError>;
 
@@ -98,7 +99,7 @@ pub trait Source: Send + Sync {
     async fn read(&self, namespace: &str, window: Window, sink: Sink<'_>) -> Result<(), SourceError>;
 
     /// Reads all namespaces in a few calls. False, and nothing read, if the source has to be asked about each namespace,
-    /// or we may not ask about all of them.
+    /// or may not be asked about all of them.
     async fn read_all(&self, _window: Window, _sink: Sink<'_>) -> Result<bool, SourceError> {
         Ok(false)
     }

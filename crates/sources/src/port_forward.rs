@@ -1,8 +1,7 @@
-//! A way to a Service for those to whom only the API server is open, as `kubectl port-forward` has it: a port of this
-//! machine leads to a pod behind the Service.
+//! Forwards a local port to a pod of a Service, like `kubectl port-forward`.
 //!
-//! The API server's own proxy to Services would be simpler, but it keeps `Authorization` to itself and checks no
-//! certificate. Here the store itself is spoken to, with whatever it wants.
+//! The API server's proxy to Services is simpler, but it does not forward `Authorization`, and checks no certificate. Through a
+//! port-forward the store itself gets the requests.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -58,7 +57,7 @@ impl fmt::Display for Target {
     }
 }
 
-/// The store behind a Service, with everything that an endpoint may have.
+/// Forwards to the store behind a Service, with the credentials and options of the endpoint.
 pub async fn http(client: Client, target: Target, endpoint: &Endpoint) -> Result<Http, SourceError> {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await;
     let listener =

@@ -5,8 +5,7 @@ use std::collections::BTreeSet;
 use headroom_usage::sample::Window;
 
 use super::answer::Point;
-use super::images::Images;
-use super::query::{CONTAINER, IMAGE, Literal, POD};
+use super::query::{CONTAINER, IMAGE, POD};
 use super::{Api, Known, NAME_IT, Options, RESOURCES, no_schema};
 use crate::SourceError;
 use crate::diagnosis::{self, Finding, duration};
@@ -67,11 +66,10 @@ async fn named_by_inventory(api: &Api, known: &Known, seen: &Names, window: Wind
     let namespaces: BTreeSet<_> = seen.iter().map(|[namespace, ..]| namespace).collect();
     let mut named = Names::new();
     for namespace in namespaces {
-        let mut images = Images::default();
-        let question = known.questions().images(Literal(namespace), window);
-        api.ask::<Point>(&known.database, &question, &mut |series| images.take(&series)).await?;
+        let images = api.images(known, namespace, window).await?;
         let of_namespace = seen.iter().filter(|[of, ..]| of == namespace);
-        named.extend(of_namespace.filter(|[_, pod, container]| images.knows(pod, container)).cloned());
+        named
+            .extend(of_namespace.filter(|[_, pod, container]| images.at(pod, container, window.to).is_some()).cloned());
     }
     Ok(named)
 }

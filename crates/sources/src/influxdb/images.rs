@@ -3,43 +3,35 @@
 
 use std::collections::BTreeMap;
 
-use headroom_usage::sample::Sample;
-
 use super::answer::{Point, Series};
 use super::query::{CONTAINER, IMAGE_NAME, IMAGE_VERSION, POD};
+use crate::images::Images;
 
-/// The images of a namespace's containers, by pod and container, each with the last time that it was reported.
+/// By pod and container: images with the last time that each was reported.
 #[derive(Debug, Default)]
-pub struct Images(BTreeMap<(String, String), Vec<(i64, String)>>);
+pub struct Found(BTreeMap<(String, String), Vec<(i64, String)>>);
 
-impl Images {
+impl Found {
     /// Adds the last time of an image.
-    pub fn take(&mut self, series: &Series<Point>) {
+    pub fn add(&mut self, series: &Series<Point>) {
         let Some(image) = image(series.tag(IMAGE_NAME), series.tag(IMAGE_VERSION)) else { return };
         let Some(last) = series.values.iter().map(|point| point.0).max() else { return };
         let of = (series.tag(POD).to_owned(), series.tag(CONTAINER).to_owned());
-        let images = self.0.entry(of).or_default();
-        images.push((last, image));
-        images.sort();
+        self.0.entry(of).or_default().push((last, image));
     }
 
-    pub fn knows(&self, pod: &str, container: &str) -> bool {
-        self.0.contains_key(&(pod.to_owned(), container.to_owned()))
-    }
-
-    /// Each sample with the image that was reported at its time or next, or with the newest.
-    pub fn split(&self, pod: &str, container: &str, samples: &[Sample]) -> Vec<(String, Vec<Sample>)> {
-        let Some(images) = self.0.get(&(pod.to_owned(), container.to_owned())) else { return Vec::new() };
-        let mut split: Vec<(String, Vec<Sample>)> = Vec::new();
-        for sample in samples {
-            let image = images.iter().find(|(last, _)| *last >= sample.time).or(images.last());
-            let Some((_, image)) = image else { continue };
-            match split.last_mut().filter(|(same, _)| same == image) {
-                Some((_, samples)) => samples.push(*sample),
-                None => split.push((image.clone(), vec![*sample])),
+    /// Each image is claimed from the last time of the one before it.
+    pub fn images(self) -> Images {
+        let mut images = Images::default();
+        for ((pod, container), mut found) in self.0 {
+            found.sort();
+            let mut from = 0;
+            for (last, image) in found {
+                images.add(&pod, &container, &image, from, last);
+                from = last + 1;
             }
         }
-        split
+        images
     }
 }
 
@@ -54,6 +46,8 @@ fn image(name: &str, version: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use headroom_usage::sample::Sample;
+
     use super::*;
 
     #[test]
@@ -76,14 +70,14 @@ mod tests {
             let tags = serde_json::json!({"pod_name": "p", "container_name": "c", "image": image, "version": version});
             serde_json::from_value(serde_json::json!({"tags": tags, "values": [[last, 0.0]]})).unwrap()
         };
-        let mut images = Images::default();
-        images.take(&series("nginx", "2", 300));
-        images.take(&series("nginx", "1", 120));
+        let mut found = Found::default();
+        found.add(&series("nginx", "2", 300));
+        found.add(&series("nginx", "1", 120));
+        let images = found.images();
         let samples = [60, 120, 180, 360].map(|time| Sample { time, value: 1 });
-        let split = images.split("p", "c", &samples);
-        let split: Vec<_> = split.iter().map(|(image, samples)| (image.as_str(), samples.len())).collect();
+        let split = images.split("p", "c", samples.into_iter());
+        let split: Vec<_> = split.iter().map(|(image, samples)| (*image, samples.len())).collect();
         assert_eq!(split, [("nginx:1", 2), ("nginx:2", 2)]);
-        assert!(images.knows("p", "c") && !images.knows("p", "d"));
-        assert!(images.split("p", "d", &samples).is_empty());
+        assert!(images.split("p", "d", samples.into_iter()).is_empty());
     }
 }

@@ -150,7 +150,7 @@ impl Api {
     ) -> Result<(), SourceError> {
         let timeout = format!("{}s", self.http.timeout().as_secs().max(1));
         let partial = if self.accept_partial { ["true", "0"] } else { ["false", "1"] };
-        // The store gives up when we do; and each product has its own word for whole answers and for fresh ones.
+        // The store stops with this client; and each product has parameters of its own for whole and for fresh responses.
         parameters.push(("timeout", &timeout));
         if !self.is_google {
             parameters.push(("partial_response", partial[0])); // Thanos

@@ -3,7 +3,6 @@
 use headroom_usage::sample::{Batch, Window};
 
 use super::api::Api;
-use super::images::Images;
 use super::names::{ContainerLabels, Labels, Metrics, Names, Overrides};
 use super::options::Options;
 use super::probe::{Counted, Probe, labels, probe};
@@ -187,7 +186,7 @@ impl Reader {
         let window = Window { from: to - (600_i64.div_euclid(step).max(1)) * step, to };
         let (mut matched, mut unmatched, mut samples, mut example) = (0, 0, 0, None);
         for namespace in self.namespaces(window).await? {
-            let images: Images = self.read_images(&namespace, window).await?;
+            let images = self.read_images(&namespace, window).await?;
             let notes = self
                 .read_usage(&namespace, window, &images, &mut |batch| {
                     if let Batch::Usage(series) = batch {

@@ -1,102 +1,27 @@
-//! The images of containers over time. Pure.
-//!
-//! A pod's name can come back with another image (a StatefulSet that is rolled out), so an image is claimed for spans
-//! of time, and a sample belongs to the span that contains it. kube-state-metrics and the kubelet are scraped at different
-//! times, and kube-state-metrics may be away for a while; a sample in no span belongs to the nearest one of its
-//! container.
-
-use std::cmp::Reverse;
-use std::collections::HashMap;
-
-use headroom_usage::sample::{Resource, Sample};
+//! The images in kube-state-metrics' series, and in the usage series. Pure.
 
 use super::answer::Row;
 use super::names::State;
+use crate::images::Images;
 
 /// A break longer than this ends a span.
 const BREAK_SECONDS: i64 = 300;
 
-/// The images of the containers of one namespace.
-#[derive(Debug, Default)]
-pub struct Images {
-    /// Images by pod and container.
-    pods: HashMap<String, HashMap<String, Vec<Claim>>>,
-}
-
-/// An image, and from when to when it was seen.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Claim {
-    image: String,
-    from: i64,
-    to: i64,
-}
-
-impl Images {
-    /// Notes what one series of the answer says.
-    pub fn add(&mut self, row: &Row, state: &State) {
-        let claims = self
-            .pods
-            .entry(row.label(&state.place.pod).to_owned())
-            .or_default()
-            .entry(row.label(&state.place.container).to_owned())
-            .or_default();
-        let image = row.label(&state.image);
-        let mut last: Option<Claim> = None;
-        for &(time, _) in row.points() {
-            match &mut last {
-                Some(claim) if time - claim.to <= BREAK_SECONDS => claim.to = time,
-                _ => claims.extend(last.replace(Claim { image: image.to_owned(), from: time, to: time })),
-            }
+/// Adds the spans of one series of kube-state-metrics.
+pub fn add(images: &mut Images, row: &Row, state: &State) {
+    let (pod, container) = (row.label(&state.place.pod), row.label(&state.place.container));
+    let spans = row.points().chunk_by(|(before, _), (after, _)| after - before <= BREAK_SECONDS);
+    for span in spans {
+        if let (Some((from, _)), Some((to, _))) = (span.first(), span.last()) {
+            images.add(pod, container, row.label(&state.image), *from, *to);
         }
-        claims.extend(last);
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.pods.is_empty()
-    }
-
-    /// The samples of a container, sorted by their image; nothing if none is known.
-    pub fn split(&self, pod: &str, container: &str, samples: impl Iterator<Item = Sample>) -> Vec<(&str, Vec<Sample>)> {
-        let claims = self.claims(pod, container);
-        let mut by_image: Vec<(&str, Vec<Sample>)> = Vec::new();
-        for sample in samples {
-            let Some(image) = nearest(claims, sample.time) else { return Vec::new() };
-            match by_image.iter_mut().find(|(known, _)| *known == image) {
-                Some((_, samples)) => samples.push(sample),
-                None => by_image.push((image, vec![sample])),
-            }
-        }
-        by_image
-    }
-
-    /// The image of a container at a time.
-    pub fn at(&self, pod: &str, container: &str, time: i64) -> Option<&str> {
-        nearest(self.claims(pod, container), time)
-    }
-
-    fn claims(&self, pod: &str, container: &str) -> &[Claim] {
-        self.pods.get(pod).and_then(|containers| containers.get(container)).map_or(&[], Vec::as_slice)
     }
 }
 
-/// The newest of several claims at one time is right (a response that came late, from one of two kube-state-metrics).
-fn nearest(claims: &[Claim], time: i64) -> Option<&str> {
-    let distance = |claim: &Claim| (claim.from - time).max(time - claim.to).max(0);
-    claims
-        .iter()
-        .min_by_key(|claim| (distance(claim), Reverse(claim.from), Reverse(claim.to)))
-        .map(|claim| claim.image.as_str())
-}
-
-/// The image that a usage series names itself, if it is one that a pod's spec could name: a runtime that knows an
-/// image only by its digest writes that.
+/// The image in a label of a usage series, if a pod's spec could name it so: a runtime that knows an image only by its digest
+/// writes that.
 pub fn of_usage<'a>(row: &'a Row, label: Option<&str>) -> Option<&'a str> {
     label.map(|label| row.label(label)).filter(|image| !image.is_empty() && !image.starts_with("sha256:"))
-}
-
-/// All samples of a series, in whole numbers.
-pub fn samples(row: &Row, resource: Resource) -> Vec<Sample> {
-    row.samples(resource).collect()
 }
 
 #[cfg(test)]
@@ -104,6 +29,8 @@ mod tests {
     use super::super::answer;
     use super::super::names::{ContainerLabels, Overrides};
     use super::super::selector::Matchers;
+    use headroom_usage::sample::Sample;
+
     use super::*;
 
     fn state() -> State {
@@ -119,7 +46,7 @@ mod tests {
                 r#"{{"metric":{{"pod":"p","container":"c","image_spec":"{image}"}},"values":[{}]}}"#,
                 values.join(",")
             );
-            images.add(&answer::row(text.as_bytes()).unwrap(), &state());
+            add(&mut images, &answer::row(text.as_bytes()).unwrap(), &state());
         }
         images
     }

@@ -13,7 +13,7 @@ pub use by_pod::{ContainerRef, Lives, Objects, Throttling};
 pub use digest::Digest;
 
 use super::api::{Api, EachRow};
-use super::images::{self, Images};
+use super::images;
 use super::names::{Names, State};
 use super::oom;
 use super::options::Options;
@@ -22,6 +22,7 @@ use super::query::{Queries, Question};
 use super::selector::{Match, Matchers, PRESENT};
 use crate::cluster_id::ClusterId;
 use crate::http::Http;
+use crate::images::{Images, warn_of_unknown};
 use crate::{Sink, SourceError};
 
 /// The step of the query that lists namespaces.
@@ -112,11 +113,7 @@ impl Reader {
                      as `{container}` of `{namespace}/{pod}`: their usage waits until it is back"
                 )));
             }
-            tracing::warn!(
-                namespace,
-                containers = notes.unmatched.len(),
-                "the image of some containers is not known, so their usage is left out; one is `{container}` of `{pod}`"
-            );
+            warn_of_unknown(namespace, &notes.unmatched);
         }
         if let Some(state) = &self.names.state {
             let kills = self.read_oom_kills(namespace, state, window, &images).await?;
@@ -147,7 +144,7 @@ impl Reader {
                 let (pod, name) = (row.label(&usage.pod), row.label(&usage.container));
                 let by_image = if by_label {
                     images::of_usage(&row, self.names.usage_image.as_deref())
-                        .map(|image| (image, images::samples(&row, resource)))
+                        .map(|image| (image, row.samples(resource).collect()))
                         .into_iter()
                         .collect()
                 } else {
@@ -209,7 +206,7 @@ impl Reader {
         let after = LATER_SECONDS.div_euclid(step).max(1) * step;
         let longer = Window { from: window.from, to: window.to + after };
         self.range(&self.queries().images(&[namespace], state), longer, &mut |row| {
-            images.add(&row, state);
+            images::add(&mut images, &row, state);
             Ok(())
         })
         .await?;
@@ -218,7 +215,7 @@ impl Reader {
             let before = Window { from: window.from - BEFORE_SECONDS, to: window.from };
             let question = self.queries().images(&[namespace], state);
             let mut add = |row| {
-                images.add(&row, state);
+                images::add(&mut images, &row, state);
                 Ok(())
             };
             unless_too_much(self.api.range(&question, before, LISTING_SECONDS, &mut add).await)?;

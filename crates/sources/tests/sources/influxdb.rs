@@ -79,6 +79,19 @@ fn expected(cluster: &Cluster) -> BTreeMap<Key, Vec<(i64, f64)>> {
     expected
 }
 
+fn options(server: &Server) -> Options {
+    Options::new(Endpoint::new(server.url()))
+}
+
+async fn connect(server: &Server) -> InfluxDb {
+    InfluxDb::connect(&options(server)).await.unwrap()
+}
+
+/// The error of a store that must not be connected to.
+async fn refused(options: &Options) -> String {
+    InfluxDb::connect(options).await.err().map(|error| error.to_string()).unwrap_or_default()
+}
+
 fn fill(server: &Server, user: &str, text: &str) {
     let (status, body) =
         request(server.port, "POST", &format!("/write?db=k8s&precision=s{user}"), text.as_bytes()).unwrap();
@@ -91,7 +104,7 @@ async fn readings_match_usage_in_both_schemas() {
     for schema in [Schema::Measurements, Schema::Fields] {
         let server = servers::influxdb(false, 0);
         fill(&server, "", &line_protocol(&cluster, schema));
-        let source = InfluxDb::connect(&Options::new(Endpoint::new(server.url()))).await.unwrap();
+        let source = connect(&server).await;
         assert!((source.now().await.unwrap() - cluster.window.to).abs() < 300);
         assert_eq!(source.namespaces(cluster.window).await.unwrap(), ["pay", "shop"]);
         data::check(&read(&source, cluster.window, 6 * 3600).await, &expected(&cluster));
@@ -109,7 +122,7 @@ async fn a_long_series_is_read_in_chunks() {
     }
     let server = servers::influxdb(false, 0);
     fill(&server, "", &text);
-    let source = InfluxDb::connect(&Options::new(Endpoint::new(server.url()))).await.unwrap();
+    let source = connect(&server).await;
     let mut found = data::Read::default();
     let mut batches = 0;
     let window = Window { from: 0, to: minutes * 60 };
@@ -126,9 +139,9 @@ async fn a_required_password_is_sent() {
     let cluster = Cluster::until_now(60);
     let server = servers::influxdb(true, 0);
     fill(&server, "&u=admin&p=open+sesame", &line_protocol(&cluster, Schema::Measurements));
-    let mut options = Options::new(Endpoint::new(server.url()));
-    let refused = InfluxDb::connect(&options).await.err();
-    assert!(matches!(&refused, Some(SourceError::Forbidden(text)) if text.contains("answers 401")), "{refused:?}");
+    let mut options = self::options(&server);
+    let text = refused(&options).await;
+    assert!(text.contains("answers 401"), "{text}");
     options.endpoint.authentication = Authentication::Basic { user: "admin".into(), password: "open sesame".into() };
     let source = InfluxDb::connect(&options).await.unwrap();
     data::check(&read(&source, cluster.window, 3600).await, &expected(&cluster));
@@ -137,18 +150,14 @@ async fn a_required_password_is_sent() {
 #[tokio::test]
 async fn a_missing_database_or_one_not_from_heapster_is_reported() {
     let server = servers::influxdb(false, 0);
-    let mut options = Options::new(Endpoint::new(server.url()));
-    let refused = |error: Option<SourceError>| match error {
-        Some(SourceError::NoDatabase(text) | SourceError::Permanent(text)) => text,
-        other => panic!("{other:?}"),
-    };
+    let mut options = self::options(&server);
     options.database = Some("other".to_owned());
-    let text = refused(InfluxDb::connect(&options).await.err());
+    let text = refused(&options).await;
     let expected = "database `other` has nothing at all: name the database with --database";
     assert!(text.ends_with(expected), "{text}");
     options.database = None;
     fill(&server, "", "requests,host=a value=1 0\n");
-    let text = refused(InfluxDb::connect(&options).await.err());
+    let text = refused(&options).await;
     assert!(text.contains("database `k8s` has `requests`; database `telegraf` has nothing at all: name"), "{text}");
 }
 
@@ -157,7 +166,7 @@ async fn doctor_lists_what_it_found() {
     let cluster = Cluster::until_now(60);
     let server = servers::influxdb(false, 0);
     fill(&server, "", &line_protocol(&cluster, Schema::Fields));
-    let options = Options::new(Endpoint::new(server.url()));
+    let options = self::options(&server);
     let findings = diagnose(&options, cluster.window.to + 30).await.unwrap();
     let reported: Vec<_> =
         findings.iter().map(|finding| (finding.verdict, finding.subject, finding.found.as_str())).collect();
@@ -182,7 +191,7 @@ async fn a_limit_of_steps_leads_to_smaller_queries() {
     let cluster = Cluster::until_now(120);
     let server = servers::influxdb(false, 30);
     fill(&server, "", &line_protocol(&cluster, Schema::Measurements));
-    let source = InfluxDb::connect(&Options::new(Endpoint::new(server.url()))).await.unwrap();
+    let source = connect(&server).await;
     let refused = source.read("shop", cluster.window, &mut |_| {}).await;
     assert!(
         matches!(&refused, Err(SourceError::Overloaded(text)) if text.contains("max-select-buckets")),
@@ -235,7 +244,7 @@ async fn telegrafs_usage_is_read_with_the_images_of_its_inventory() {
     let (status, body) =
         request(server.port, "POST", "/write?db=telegraf&precision=s", telegraf(&cluster).as_bytes()).unwrap();
     assert_eq!(status, 204, "{body}");
-    let options = Options::new(Endpoint::new(server.url()));
+    let options = self::options(&server);
     let source = InfluxDb::connect(&options).await.unwrap();
     assert_eq!(source.namespaces(cluster.window).await.unwrap(), ["pay", "shop"]);
     data::check(&read(&source, cluster.window, 6 * 3600).await, &expected(&cluster));
@@ -270,7 +279,7 @@ async fn a_kill_that_telegrafs_inventory_shows_for_hours_is_reported_once() {
         let _ = writeln!(text, "{tags},{state} {}", 864_000 + minute * 60 + 7);
     }
     fill(&server, "", &text);
-    let source = InfluxDb::connect(&Options::new(Endpoint::new(server.url()))).await.unwrap();
+    let source = connect(&server).await;
     let mut reported = Vec::new();
     for hour in 0..30 {
         let window = Window { from: 864_000 + hour * 3600, to: 864_000 + hour * 3600 + 3600 };
@@ -287,10 +296,10 @@ async fn a_kill_that_telegrafs_inventory_shows_for_hours_is_reported_once() {
 #[tokio::test]
 async fn without_telegrafs_inventory_the_error_says_what_is_missing() {
     let server = servers::influxdb(false, 0);
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
+    let now = data::now();
     let line = "kubernetes_pod_container,namespace=shop,pod_name=p,container_name=c memory_working_set_bytes=5i";
     fill(&server, "", &format!("{line} {}\n", now - 60));
-    let findings = diagnose(&Options::new(Endpoint::new(server.url())), now as i64).await.unwrap();
+    let findings = diagnose(&options(&server), now).await.unwrap();
     let images = findings.iter().find(|finding| finding.subject == "matched images").unwrap();
     assert_eq!(images.verdict, Verdict::Bad);
     assert!(images.advice.as_ref().unwrap().contains("kube_inventory"), "{images:?}");
@@ -299,23 +308,22 @@ async fn without_telegrafs_inventory_the_error_says_what_is_missing() {
 #[tokio::test]
 async fn clusters_that_share_a_database_are_distinguished() {
     let server = servers::influxdb(false, 0);
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
+    let now = data::now();
     let line = |cluster: &str, bytes: u64| {
         let tags = "type=pod_container,namespace_name=shop,pod_name=p,container_name=c,container_base_image=nginx:1";
         format!("memory/working_set,{tags},cluster_name={cluster} value={bytes}i {}\n", now / 60 * 60 - 60)
     };
     fill(&server, "", &(line("prod", 5) + &line("test", 9)));
-    let mut options = Options::new(Endpoint::new(server.url()));
-    let refused = InfluxDb::connect(&options).await.err();
-    let expected = "tag `cluster_name`: `prod`, `test`): which one is this?";
-    assert!(matches!(&refused, Some(SourceError::Permanent(text)) if text.contains(expected)), "{refused:?}");
-    let findings = diagnose(&options, now as i64).await.unwrap();
+    let mut options = self::options(&server);
+    let text = refused(&options).await;
+    assert!(text.contains("tag `cluster_name`: `prod`, `test`): which one is this?"), "{text}");
+    let findings = diagnose(&options, now).await.unwrap();
     assert!(findings.iter().any(|finding| (finding.verdict, finding.subject) == (Verdict::Bad, "cluster")));
 
     options.condition = "cluster_name = 'prod'".to_owned();
     let source = InfluxDb::connect(&options).await.unwrap();
     let mut found = Vec::new();
-    let window = Window { from: now as i64 / 3600 * 3600 - 3600, to: now as i64 / 3600 * 3600 + 3600 };
+    let window = Window { from: now / 3600 * 3600 - 3600, to: now / 3600 * 3600 + 3600 };
     source.read("shop", window, &mut |batch| found.push(batch)).await.unwrap();
     let [headroom_usage::sample::Batch::Usage(series)] = found.as_slice() else { panic!("{found:?}") };
     assert_eq!(series[0].samples.iter().map(|sample| sample.value).collect::<Vec<_>>(), [5]);

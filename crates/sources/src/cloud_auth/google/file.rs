@@ -180,7 +180,7 @@ impl CredentialsFile {
         }
     }
 
-    /// Our word that we are the service account, signed (a JWT).
+    /// The signed assertion of the service account (a JWT).
     fn signed(&self, email: &str, id: Option<&str>, audience: &str, key: &RsaKeyPair) -> Result<String, SourceError> {
         let now = clock::now();
         let mut header = object!({"alg": "RS256", "typ": "JWT"});
