@@ -129,7 +129,7 @@ async fn a_run_with_fewer_namespaces_replaces_nothing_of_the_others() {
     publish(&old, server.start().await, NOW).await.unwrap();
     let before = server.histories();
 
-    // Like `--matchers 'namespace="shop"'`, for the whole time.
+    // Like the matchers `namespace="shop"`, for the whole time.
     let folder = tempfile::tempdir().unwrap();
     let laptop = open(folder.path());
     fill(&laptop, &Scripted::new(three_workloads()), &["shop"], Window { from: NOW - 30 * DAY, to: NOW }).await;
