@@ -1,5 +1,6 @@
 //! Identifies the cluster that usage is read from, and the one that profiles are written to.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use headroom_core::timestamp::Timestamp;
@@ -63,6 +64,16 @@ pub async fn of_api_server(api: &ApiClient) -> ApiResult<ClusterId> {
     let created = text("/metadata/creationTimestamp").and_then(|time| time.parse().ok());
     let uid = text("/metadata/uid").map(str::to_owned);
     Ok(ClusterId { address: None, uid, created: created.map(Timestamp::unix_seconds) })
+}
+
+/// The maximum number of names in a message.
+pub const MAX_NAMES: usize = 5;
+
+/// The values of a label with the cluster's name, for a message.
+pub fn listed(values: &BTreeSet<String>) -> String {
+    let shown = |value: &String| if value.is_empty() { "none".to_owned() } else { format!("`{value}`") };
+    let names: Vec<_> = values.iter().take(MAX_NAMES).map(shown).collect();
+    names.join(", ") + if values.len() > MAX_NAMES { ", …" } else { "" }
 }
 
 #[cfg(test)]

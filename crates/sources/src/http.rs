@@ -34,7 +34,7 @@ use headroom_kube::proxy::{self, Proxies};
 use super::SourceError;
 
 /// Longest text of an error answer, or of one that is wanted whole, that is kept.
-const LONGEST_TEXT: usize = 64 << 10;
+const MAX_TEXT_BYTES: usize = 64 << 10;
 /// The characters that are not escaped in a query (RFC 3986). Signatures are made of the query as it is sent.
 const IN_QUERY: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
@@ -147,7 +147,7 @@ enum Credentials {
 }
 
 /// A status, and a body that arrives piece by piece.
-pub struct Answer {
+pub struct Response {
     status: StatusCode,
     headers: HeaderMap,
     body: Body,
@@ -261,11 +261,11 @@ impl Http {
     }
 
     /// Asks `path` with the given parameters; the answer's body has not arrived yet.
-    pub async fn get(&self, path: &str, parameters: &[(&str, &str)]) -> Result<Answer, SourceError> {
+    pub async fn get(&self, path: &str, parameters: &[(&str, &str)]) -> Result<Response, SourceError> {
         self.send(Method::GET, path, parameters, HeaderMap::new(), Vec::new()).await
     }
 
-    pub async fn post(&self, path: &str, form: Form) -> Result<Answer, SourceError> {
+    pub async fn post(&self, path: &str, form: Form) -> Result<Response, SourceError> {
         const FORM: HeaderValue = HeaderValue::from_static("application/x-www-form-urlencoded");
         let Form { fields, secrets } = form;
         let body = Serializer::new(String::new()).extend_pairs(fields).finish().into_bytes();
@@ -280,7 +280,7 @@ impl Http {
         parameters: &[(&str, &str)],
         headers: HeaderMap,
         body: Vec<u8>,
-    ) -> Result<Answer, SourceError> {
+    ) -> Result<Response, SourceError> {
         self.send_with(method, path, parameters, headers, body, &[]).await
     }
 
@@ -293,7 +293,7 @@ impl Http {
         headers: HeaderMap,
         body: Vec<u8>,
         secrets: &[String],
-    ) -> Result<Answer, SourceError> {
+    ) -> Result<Response, SourceError> {
         let query = query(parameters);
         let target = format!("{}{path}{}{query}", self.prefix, if query.is_empty() { "" } else { "?" });
         let target: Uri =
@@ -317,7 +317,7 @@ impl Http {
         }
     }
 
-    async fn send_once(&self, mut request: Request<Vec<u8>>, secrets: &[String]) -> Result<Answer, SourceError> {
+    async fn send_once(&self, mut request: Request<Vec<u8>>, secrets: &[String]) -> Result<Response, SourceError> {
         match &self.credentials {
             Credentials::None => {}
             Credentials::TokenFile(path) => {
@@ -335,7 +335,7 @@ impl Http {
             }
             Ok(Ok(response)) => {
                 let (parts, body) = response.into_parts();
-                Ok(Answer {
+                Ok(Response {
                     status: parts.status,
                     headers: parts.headers,
                     body,
@@ -353,7 +353,7 @@ impl Http {
     }
 }
 
-impl Answer {
+impl Response {
     pub fn status(&self) -> StatusCode {
         self.status
     }
@@ -395,7 +395,7 @@ impl Answer {
     /// The beginning of the body as text: of an error, or of an answer that is short.
     pub async fn text(mut self) -> Result<StoreText, SourceError> {
         let mut text = Vec::new();
-        while text.len() < LONGEST_TEXT
+        while text.len() < MAX_TEXT_BYTES
             && let Some(bytes) = self.next().await?
         {
             text.extend_from_slice(&bytes);

@@ -23,7 +23,7 @@ use headroom_usage::sample::{Batch, Container, OomKill, Resource, Series, Window
 
 use self::query::{CONTAINER, IMAGE, LIST_MEASUREMENTS, Literal, POD, Questions, Schema};
 use super::http::{Endpoint, Http};
-use super::{Reach, Sink, Source, SourceError};
+use super::{Reach, Sink, Source, SourceError, cluster_id};
 use crate::images::{Images, warn_of_unknown};
 use crate::json_splitter::{self, Split, Splitter};
 
@@ -31,9 +31,6 @@ use crate::json_splitter::{self, Split, Splitter};
 const PORTION: &str = "10000";
 /// The default databases of Heapster and Telegraf.
 const DATABASES: [&str; 2] = ["k8s", "telegraf"];
-
-/// The maximum number of names in a message.
-const MOST_NAMES: usize = 5;
 
 const RESOURCES: [Resource; 2] = [Resource::Cpu, Resource::Memory];
 
@@ -185,7 +182,7 @@ impl Api {
                 let (database, condition) = (database.clone(), self.condition.clone());
                 return Ok(Ok(Known { database, schema, condition }));
             }
-            looked.push((database.clone(), found.into_iter().take(MOST_NAMES).collect()));
+            looked.push((database.clone(), found.into_iter().take(cluster_id::MAX_NAMES).collect()));
         }
         Ok(Err(looked))
     }
@@ -202,22 +199,20 @@ impl Api {
         .await?;
         let several = values.into_iter().find(|(_, values)| values.len() > 1);
         Ok(several.map(|(tag, values)| {
-            let names: Vec<_> = values.iter().take(MOST_NAMES).map(|value| format!("`{value}`")).collect();
-            let more = if values.len() > MOST_NAMES { ", …" } else { "" };
             let example = values.first().map_or("", String::as_str);
             let condition = shell::quoted(&format!("{tag} = {}", Literal(example)));
             format!(
-                "database `{}` has the usage of several clusters (tag `{tag}`: {}{more}): which one is this? Say so with \
+                "database `{}` has the usage of several clusters (tag `{tag}`: {}): which one is this? Say so with \
                  --where {condition}",
                 known.database,
-                names.join(", ")
+                cluster_id::listed(&values)
             )
         }))
     }
 
     /// The images of a namespace's containers in Telegraf's inventory.
     async fn images(&self, known: &Known, namespace: &str, window: Window) -> Result<Images, SourceError> {
-        let mut found = images::Found::default();
+        let mut found = images::LastSeen::default();
         let question = known.questions().images(Literal(namespace), window);
         self.ask::<Point>(&known.database, &question, &mut |series| found.add(&series)).await?;
         Ok(found.images())

@@ -41,7 +41,7 @@ enum ContainerToken {
 /// The answer to containers and to machines.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct Answer {
+struct RoleCredentials {
     access_key_id: String,
     secret_access_key: String,
     token: String,
@@ -111,14 +111,14 @@ impl Account {
                     headers.insert(AUTHORIZATION, header(token.trim(), http)?);
                 }
                 let answer = http.send(Method::GET, path, &[], headers, Vec::new()).await?;
-                Ok(json::<Answer>(http, answer, ADVICE).await?.kept())
+                Ok(json::<RoleCredentials>(http, answer, ADVICE).await?.kept())
             }
             Way::Machine { metadata } => machine(metadata).await,
         }
     }
 }
 
-impl Answer {
+impl RoleCredentials {
     fn kept(self) -> Kept {
         let Self { access_key_id: id, secret_access_key, token, expiration } = self;
         let keys = Keys { id, secret: secret_access_key.into(), session: Some(token.into()) };
@@ -159,7 +159,7 @@ async fn machine(metadata: &Http) -> Result<Kept, SourceError> {
     let get = async |path: &str| metadata.send(Method::GET, path, &[], headers.clone(), Vec::new()).await;
     let roles = text(get(ROLES).await?, "does the machine have a role?").await?;
     let role = roles.lines().next().unwrap_or_default().trim();
-    Ok(json::<Answer>(metadata, get(&format!("{ROLES}{role}")).await?, ADVICE).await?.kept())
+    Ok(json::<RoleCredentials>(metadata, get(&format!("{ROLES}{role}")).await?, ADVICE).await?.kept())
 }
 
 fn read(file: &PathBuf) -> Result<String, SourceError> {

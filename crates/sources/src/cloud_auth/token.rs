@@ -8,10 +8,10 @@ use serde::de::DeserializeOwned;
 
 use super::signature::Keys;
 use crate::SourceError;
-use crate::http::{Answer, Endpoint, Http, StoreText, refusal};
+use crate::http::{Endpoint, Http, Response, StoreText, refusal};
 
 /// A metadata server is near.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Looks up an environment variable.
 pub type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
@@ -31,7 +31,7 @@ pub enum Credentials {
 
 /// A server that gives credentials.
 pub fn server(url: &str) -> Result<Http, SourceError> {
-    Http::new(&Endpoint { timeout: PATIENCE, ..Endpoint::new(url) })
+    Http::new(&Endpoint { timeout: TIMEOUT, ..Endpoint::new(url) })
 }
 
 /// The server and the path of a URL.
@@ -42,7 +42,7 @@ pub fn parts(url: &str) -> (&str, &str) {
 }
 
 /// The JSON of a good answer. `advice` is what to do about a refusal.
-pub async fn json<T: DeserializeOwned>(http: &Http, answer: Answer, advice: &str) -> Result<T, SourceError> {
+pub async fn json<T: DeserializeOwned>(http: &Http, answer: Response, advice: &str) -> Result<T, SourceError> {
     let text = text(answer, advice).await?;
     serde_json::from_str(&text).map_err(|error| {
         // The error's own words may quote the text, which holds a secret.
@@ -51,7 +51,7 @@ pub async fn json<T: DeserializeOwned>(http: &Http, answer: Answer, advice: &str
     })
 }
 
-pub async fn text(answer: Answer, advice: &str) -> Result<String, SourceError> {
+pub async fn text(answer: Response, advice: &str) -> Result<String, SourceError> {
     let (status, redactor) = (answer.status(), answer.redactor());
     let text = answer.text().await?;
     if status.is_success() {

@@ -13,7 +13,7 @@ use super::{Format, Limits, Lines, MAX_LINE_BYTES};
 use crate::diagnosis::Finding;
 
 /// Memory for what was read, before it is counted and forgotten.
-const MOST_BYTES: usize = 40 << 20;
+const MAX_BYTES: usize = 40 << 20;
 
 /// The content that was read so far.
 #[derive(Default)]
@@ -63,7 +63,7 @@ fn read(path: &Path, step_seconds: u32, our_clock: i64, findings: &mut Vec<Findi
             findings.push(Finding::bad("lines", format!("line {number}: {error}"), FORMATS));
             return Ok(());
         }
-        if gathered.bytes() > MOST_BYTES {
+        if gathered.bytes() > MAX_BYTES {
             lines.finish(&mut gathered);
             contents.take(&std::mem::take(&mut gathered));
         }

@@ -9,9 +9,9 @@ use crate::images::Images;
 
 /// By pod and container: images with the last time that each was reported.
 #[derive(Debug, Default)]
-pub struct Found(BTreeMap<(String, String), Vec<(i64, String)>>);
+pub struct LastSeen(BTreeMap<(String, String), Vec<(i64, String)>>);
 
-impl Found {
+impl LastSeen {
     /// Adds the last time of an image.
     pub fn add(&mut self, series: &Series<Point>) {
         let Some(image) = image(series.tag(IMAGE_NAME), series.tag(IMAGE_VERSION)) else { return };
@@ -70,7 +70,7 @@ mod tests {
             let tags = serde_json::json!({"pod_name": "p", "container_name": "c", "image": image, "version": version});
             serde_json::from_value(serde_json::json!({"tags": tags, "values": [[last, 0.0]]})).unwrap()
         };
-        let mut found = Found::default();
+        let mut found = LastSeen::default();
         found.add(&series("nginx", "2", 300));
         found.add(&series("nginx", "1", 120));
         let images = found.images();

@@ -14,7 +14,7 @@ use crate::http::{Authentication, Http};
 use crate::json_splitter::{Split, Splitter};
 
 /// Prometheus refuses to answer with more points than this in one series.
-const MOST_POINTS: i64 = 11_000;
+const MAX_POINTS: i64 = 11_000;
 
 /// The two questions of the API.
 #[derive(Clone)]
@@ -46,9 +46,9 @@ impl Api {
     ) -> Result<(), SourceError> {
         let step = i64::from(step_seconds);
         let points = window.seconds().div_euclid(step);
-        if points > MOST_POINTS {
+        if points > MAX_POINTS {
             return Err(SourceError::Overloaded(format!(
-                "a window of {} s has {points} steps of {step} s, more than the {MOST_POINTS} that Prometheus answers",
+                "a window of {} s has {points} steps of {step} s, more than the {MAX_POINTS} that Prometheus answers",
                 window.seconds()
             )));
         }

@@ -9,12 +9,10 @@ use super::answer::Row;
 use super::names::{ContainerLabels, State};
 use super::query::{self, Question};
 use super::selector::{Match, Matchers};
-use crate::cluster_id::{ClusterId, KUBE_SYSTEM};
+use crate::cluster_id::{self, ClusterId, KUBE_SYSTEM};
 
 /// The usual names of the label with the cluster's name.
 pub const LABELS: [&str; 5] = ["cluster", "cluster_name", "k8s_cluster", "k8s_cluster_name", "cluster_id"];
-/// The maximum number of names in a message.
-const MOST_NAMES: usize = 5;
 
 /// The clusters of a store.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -42,15 +40,12 @@ impl Clusters {
     /// The message that asks for `matchers`, if there are several clusters.
     pub fn question(&self) -> Option<String> {
         if let Some((label, values)) = self.labels.first_key_value() {
-            let shown = |value: &String| if value.is_empty() { "none".to_owned() } else { format!("`{value}`") };
-            let names: Vec<_> = values.iter().take(MOST_NAMES).map(shown).collect();
-            let more = if values.len() > MOST_NAMES { ", …" } else { "" };
             let example = values.iter().find(|value| !value.is_empty()).map_or("", String::as_str);
             let matchers = Matchers::default().and(label, Match::Is(example)).to_string().replace('\'', "''");
             return Some(format!(
-                "has the usage of several clusters (label `{label}`: {}{more}): which one is this? Say so as \
+                "has the usage of several clusters (label `{label}`: {}): which one is this? Say so as \
                  `matchers: '{matchers}'` in --source",
-                names.join(", ")
+                cluster_id::listed(values)
             ));
         }
         (self.created.len() > 1).then(|| {

@@ -31,7 +31,7 @@ const LISTING_SECONDS: u32 = 300;
 /// The time before a window in which an image is searched for that is missing in it.
 const BEFORE_SECONDS: i64 = 6 * 3_600;
 /// The maximum number of pods in a selector.
-const MOST_NAMED_PODS: usize = 50;
+const MAX_NAMED_PODS: usize = 50;
 /// The time after a window in which kube-state-metrics may still report an image of it.
 const LATER_SECONDS: i64 = 600;
 
@@ -250,7 +250,7 @@ impl Reader {
         let pods: BTreeSet<String> = killed.map(str::to_owned).collect();
         let pods: Vec<&str> = pods.iter().map(String::as_str).collect();
         // Any, if there are too many to name.
-        let pods = if pods.len() > MOST_NAMED_PODS { PRESENT } else { Match::OneOf(&pods) };
+        let pods = if pods.len() > MAX_NAMED_PODS { PRESENT } else { Match::OneOf(&pods) };
         states.restarts = timelines(queries.restarts(&[namespace], state, pods)).await?;
         if states.lacks_restarts(window) {
             let question = queries.restarts_before(&[namespace], state, pods, oom::AWAY_SECONDS);
