@@ -97,10 +97,10 @@ test-benches: test-servers
 	  HEADROOM_SIZING_NODES=1,2 \
 	  $(CARGO) bench --locked --workspace --profile dev --bench recommend --bench sizing
 
-# Prometheus, InfluxDB and VictoriaMetrics, which tests start on loopback.
+# Prometheus, InfluxDB and VictoriaMetrics, which tests start on loopback; and pre-commit, which runs our hook.
 .PHONY: test-servers
 test-servers:
-	scripts/setup-debian.sh test-servers
+	scripts/setup-debian.sh test-servers pre-commit
 
 # Chromium, for the tests of `kubectl headroom recommend -o html`.
 .PHONY: browser

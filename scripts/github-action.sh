@@ -59,9 +59,11 @@ program=${INPUT_PROGRAM:-$(download)}
 # Split at blanks, without expanding patterns.
 read -ra arguments <<<"$(tr '\n' ' ' <<<"$INPUT_ARGUMENTS")"
 
+# What reads the files of a pull request gets no token.
+check() { env -u GH_TOKEN -u GITHUB_TOKEN "$program" check "$@"; }
 code=0
-"$program" check "${arguments[@]}" -o github || code=$?
-"$program" check "${arguments[@]}" -o markdown >"$work/result.md" 2>"$work/errors" || true
+check "${arguments[@]}" -o github || code=$?
+check "${arguments[@]}" -o markdown >"$work/result.md" 2>"$work/errors" || true
 [ -s "$work/result.md" ] ||
   printf '**Nothing was checked**\n\n```text\n%s\n```\n' "$(head -c 10000 "$work/errors")" >"$work/result.md"
 { printf '## Headroom\n\n'; cat "$work/result.md"; } >>"$GITHUB_STEP_SUMMARY"

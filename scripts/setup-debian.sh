@@ -121,6 +121,7 @@ for tool; do
     chromium) [ -x "${CHROMIUM:-/usr/bin/chromium}" ] || need chromium chromium fonts-dejavu-core ;;
     npm) need npm nodejs npm; need node nodejs ;;
     jq) need jq jq ;;
+    pre-commit) need git git; need pre-commit pre-commit ;;
     buildah) need buildah buildah; need skopeo skopeo ;;
     registry) need docker-registry docker-registry; need buildah buildah; need skopeo skopeo; need umoci umoci ;;
     # The metrics stores of the tests, which start them on loopback.

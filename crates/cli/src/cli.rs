@@ -51,7 +51,10 @@ enum Command {
 
 /// Parses the arguments and runs the subcommand. Wrong arguments exit with 2.
 pub fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli: Cli = match command::parse() {
+        Ok(cli) => cli,
+        Err(exit) => return exit,
+    };
     color::choose(cli.color);
     match cli.command {
         Command::Check(args) => answered(command::check::run(args)),

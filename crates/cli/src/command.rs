@@ -1,7 +1,10 @@
 //! One file a subcommand, of either program.
 
+use std::ffi::OsString;
+use std::path::Path;
 use std::process::ExitCode;
 
+use clap::Parser;
 use headroom_core::amount::{ParseQuantityError, Quantity};
 use headroom_report::{Exit, complain};
 
@@ -27,6 +30,24 @@ pub mod record;
 pub mod simulate;
 pub mod snapshot;
 pub mod ui;
+
+/// Parses the command line; wrong arguments exit with 2. One that begins with `-` and is the name of a file is refused:
+/// hooks, patterns and xargs pass on names that others chose, and a name must not act as an option.
+pub fn parse<C: Parser>() -> Result<C, ExitCode> {
+    let arguments: Vec<OsString> = std::env::args_os().collect();
+    let options = arguments.iter().take_while(|argument| *argument != "--");
+    let is_file = |argument: &&OsString| {
+        argument.as_encoded_bytes().starts_with(b"-") && Path::new(argument).symlink_metadata().is_ok()
+    };
+    if let Some(name) = options.skip(1).find(is_file) {
+        let name = Path::new(name).display();
+        complain!(
+            "error: `{name}` is the name of a file and reads like an option: write `./{name}`, or rename the file"
+        );
+        return Err(ExitCode::from(Exit::Error as u8));
+    }
+    Ok(C::parse_from(arguments))
+}
 
 /// A duration as typed, in whole seconds.
 fn seconds(text: &str) -> Result<i64, String> {

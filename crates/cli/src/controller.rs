@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::command::{collect, done, enforce_quotas};
+use crate::command::{collect, done, enforce_quotas, parse};
 
 /// headroom-controller: collects usage history and enforces TenantQuotas
 #[derive(Debug, Parser)]
@@ -24,8 +24,9 @@ enum Command {
 
 /// Parses the arguments and runs the subcommand. Wrong arguments exit with 2.
 pub fn main() -> ExitCode {
-    done(match Cli::parse().command {
-        Command::Collect(args) => collect::run(*args),
-        Command::EnforceQuotas(args) => enforce_quotas::run(*args),
-    })
+    match parse::<Cli>().map(|cli| cli.command) {
+        Ok(Command::Collect(args)) => done(collect::run(*args)),
+        Ok(Command::EnforceQuotas(args)) => done(enforce_quotas::run(*args)),
+        Err(exit) => exit,
+    }
 }

@@ -21,6 +21,7 @@ mod estimates;
 mod formats;
 mod github_action;
 mod hostile;
+mod pre_commit;
 mod recommend_from_store;
 mod recommendation;
 mod record;
