@@ -1,12 +1,7 @@
 //! The commands for users: runs the program and compares its output, mostly with the files of `expected`, which
 //! `UPDATE_EXPECT=1` rewrites.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    reason = "a test may panic on unexpected data"
-)]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test may panic on unexpected data")]
 
 mod cluster;
 mod console;

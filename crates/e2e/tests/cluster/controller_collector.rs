@@ -13,7 +13,7 @@ use headroom_collector::metrics::Metrics;
 use headroom_collector::profile::Pooling;
 use headroom_collector::publish::lease::lease;
 use headroom_collector::publish::restrictions::Restrictions;
-use headroom_collector::publish::{Destination, Written, cluster};
+use headroom_collector::publish::{Destination, cluster};
 use headroom_collector::read_limits::Pace;
 use headroom_collector::store::Store;
 use headroom_core::amount::Quantity;
@@ -107,14 +107,14 @@ async fn collect(client: Client, folder: &Path, csv: &str) -> Result<(), RoundEr
     let rounds = Rounds {
         feed: Feed::Files { paths: vec![file], step_seconds: 60, buffer: 1 << 20 },
         source_name: "files".to_owned(),
-        change_source: false,
+        allow_source_change: false,
         lease: Some(lease(destination.api.clone(), "headroom", store.id(), Timing::lasting(Duration::from_secs(60)))),
         store,
         estimates: tokio::sync::RwLock::default(),
         destination: Destination::Cluster(Box::new(destination)),
         namespace: "headroom".to_owned(),
         pooling: Pooling::default(),
-        refresh: 21_600,
+        rewrite_interval: 21_600,
         replace_other_stores: false,
         pace,
         as_of: None,
@@ -284,7 +284,7 @@ async fn pages_are_accepted_and_read_at_once_and_larger_objects_are_refused() {
     for object in &objects {
         let name = object.metadata.name.clone().unwrap();
         let object = object.to_value();
-        assert_eq!(writer.apply("headroom", &name, &object).await.unwrap(), Written::Written);
+        writer.apply("headroom", &name, &object).await.unwrap();
         let profiles: Api<DynamicObject> =
             Api::namespaced_with(shop.client.clone(), "headroom", &resource("headroom.dev/v1alpha1", "UsageProfile"));
         let stored = profiles.get(&name).await.unwrap();
