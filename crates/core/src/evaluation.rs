@@ -15,8 +15,11 @@ use crate::cluster::Context;
 use crate::cluster::lookup::Lookup;
 use crate::decide::Draft;
 use crate::estimate::history::HistoryLookups;
+use crate::fill::Filling;
 use crate::json::{Document, Malformed};
+use crate::limit_rules::Range;
 use crate::plan::{Plan, RequestKind, Subject, estimate_targets, exempt};
+use crate::recommend::Recommendation;
 use crate::request::{Pod, Request, api_server_defaults};
 use crate::settings::Settings;
 use crate::sort;
@@ -52,6 +55,46 @@ pub fn evaluate<'d>(
     let decision = decide(request, settings, &mut reader)
         .unwrap_or_else(|malformed| Decision::refusing(Violation::Unreadable(malformed)));
     Evaluation { decision, context: reader.context }
+}
+
+/// What is recommended for the pod of a request.
+#[derive(Debug)]
+pub struct Recommended<'d> {
+    /// The pod as it is, with the origin of each value.
+    pub pod: Pod<'d>,
+    /// The same pod after admission.
+    pub admitted: Pod<'d>,
+    pub ranges: Vec<Range<'d>>,
+    pub recommendation: Recommendation<'d>,
+    pub context: Context<'d>,
+}
+
+/// Recommends requests for the pod of a request; none if it has no pod. Reads in the phases of [`evaluate`], but the history
+/// of every container.
+pub fn recommend<'d>(
+    request: &'d Request<'d>,
+    settings: &'d Settings<'d>,
+    fetched: &'d FetchedObjects,
+    mut fetch: impl FnMut(&[Lookup<'d>]) -> Vec<Result<Vec<u8>, String>>,
+    now: impl Fn() -> Option<Timestamp>,
+) -> Result<Option<Recommended<'d>>, Malformed> {
+    let Some(pod) = request.pod()? else { return Ok(None) };
+    let mut reader = Reader { fetch: &mut fetch, now: &now, fetched, context: Context::default() };
+    let plan = Plan::of_recommendation(settings);
+    let history = HistoryLookups::of(request, Some(&pod), 0..pod.containers.len());
+    reader.read(&[namespace(request)]);
+    reader.read(&objects(request, &plan, &reader.context, settings));
+    reader.read(&history.roots(request, settings));
+    reader.read(&history.pages(request, settings, &reader.context));
+    let context = reader.context;
+    let mut notes = Vec::new();
+    let Subject { pod, ranges, targets } = Subject::of(&plan, Some(pod), request, &context, settings, &mut notes)?;
+    let Some(pod) = pod else { return Ok(None) };
+    let targets = estimate_targets::restrict_by_namespace(targets, context.namespace, &mut notes)?;
+    let filling = Filling { request, context: &context, settings, ranges: &ranges, is_defaulted: plan.is_defaulted };
+    let admitted = filling.fill(pod.clone(), &targets)?.pod;
+    let recommendation = filling.recommend(&pod)?;
+    Ok(Some(Recommended { pod, admitted, ranges, recommendation, context }))
 }
 
 /// Performs some lookups, in their order.

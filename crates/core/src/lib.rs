@@ -36,6 +36,7 @@ pub mod estimate;
 pub mod quota;
 
 pub mod fill;
+pub mod recommend;
 
 pub mod charge;
 pub mod patch;
@@ -49,7 +50,7 @@ pub mod evaluation;
 mod complexity_test;
 
 pub use cluster::Context;
-pub use evaluation::{Evaluation, FetchedObjects, evaluate};
+pub use evaluation::{Evaluation, FetchedObjects, evaluate, recommend};
 pub use request::Request;
 pub use settings::Settings;
 pub use verdict::Decision;

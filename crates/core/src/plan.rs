@@ -106,6 +106,20 @@ impl Plan {
         Ok(Some((plan, pod)))
     }
 
+    /// The plan for a recommendation: every bound is read, and no mode refuses anything.
+    pub fn of_recommendation(settings: &Settings<'_>) -> Self {
+        Self {
+            kind: RequestKind::Pod,
+            limits: settings.limit_ranges.mode,
+            quotas: Mode::Warn,
+            pods: Mode::Off,
+            rollout: None,
+            is_defaulted: settings.limit_ranges.mode != Mode::Off,
+            is_estimated: true,
+            may_change: false,
+        }
+    }
+
     /// Keeps only the part of this policy, where two policies share the work.
     fn restrict_to(&mut self, role: Role) {
         let is_workload = matches!(self.kind, RequestKind::Workload | RequestKind::Scale);

@@ -21,7 +21,7 @@ pub mod tenant_quotas;
 mod run;
 
 use headroom_core::cluster::lookup::Lookup;
-use headroom_core::json::{Document, Malformed};
+use headroom_core::json::Malformed;
 use headroom_core::limit_rules;
 use headroom_core::settings::Mode;
 use headroom_core::timestamp::Timestamp;
@@ -29,8 +29,9 @@ use headroom_core::verdict::Violation;
 use headroom_core::{Context, Decision, FetchedObjects, Request, Settings};
 use serde_json::{Value, json};
 
-use headroom_objects::clock;
+use crate::settings::ParsedSettings;
 use headroom_objects::cluster_reader::{ClusterReader, ReadError};
+use headroom_objects::{clock, document};
 
 pub use bounds::{CheckedBound, Edge};
 pub use evaluation::{
@@ -42,41 +43,36 @@ pub use pod_templates::{PodTemplate, PodsAt};
 pub use run::Run;
 pub use validation::{problems, problems_of_bounds};
 
-/// Evaluates a request with the objects of a cluster. `settings` is the JSON of valid settings.
-pub fn evaluate(request: Value, settings: &str, cluster: &mut dyn ClusterReader) -> Evaluation {
-    // In the envelope that the policy gets, so that paths in messages are the same.
-    let text = format!("{{\"request\":{request}}}");
+/// Evaluates a request with the objects of a cluster.
+pub fn evaluate(request: Value, settings: &ParsedSettings, cluster: &mut dyn ClusterReader) -> Evaluation {
     let mut evaluation = Evaluation::of(request);
-    if let Err(problem) = decide_on(&text, settings, cluster, &mut evaluation) {
+    if let Err(problem) = decide_on(settings, cluster, &mut evaluation) {
         evaluation.verdict = Verdict::Error;
         evaluation.reasons = vec![Reason::new(Topic::MissingContext, vec![problem])];
     }
     evaluation
 }
 
-/// Decides as the policy does, with `cluster` in place of the host.
 fn decide_on(
-    text: &str,
-    settings: &str,
+    settings: &ParsedSettings,
     cluster: &mut dyn ClusterReader,
     evaluation: &mut Evaluation,
 ) -> Result<(), String> {
-    let document = Document::read(text).map_err(|error| error.to_string())?;
-    let request = document.root().get("request").transpose().unwrap_or_else(|| Ok(document.root()));
-    let request = match request.and_then(Request::read) {
-        Ok(request) => request,
-        Err(malformed) => {
-            evaluation.take(&Decision::refusing(Violation::Unreadable(malformed)), None);
-            return Ok(());
-        }
-    };
-    let settings_document = Document::read(settings).map_err(|error| format!("invalid settings: {error}"))?;
-    let settings = Settings::read(Some(settings_document.root())).map_err(|error| error.to_string())?;
+    let mut exchanges = Vec::new();
+    // In the envelope that the policy gets, so that paths in messages are the same.
+    let document = document(&json!({"request": evaluation.request}))?;
+    let request =
+        match document.root().get("request").and_then(|request| Request::read(request.unwrap_or(document.root()))) {
+            Ok(request) => request,
+            Err(malformed) => {
+                evaluation.take(&Decision::refusing(Violation::Unreadable(malformed)), None);
+                return Ok(());
+            }
+        };
+    let settings = settings.read()?;
     let fetched = FetchedObjects::default();
-    let now = || Timestamp::from_unix_seconds(clock::now());
-    let fetch = |lookups: &[Lookup<'_>]| fetch(lookups, cluster, &settings, evaluation);
-    let headroom_core::Evaluation { decision, context } =
-        headroom_core::evaluate(&request, &settings, &fetched, fetch, now);
+    let (decision, context) = decide(&request, &settings, &fetched, cluster, &mut exchanges);
+    evaluation.exchanges.extend(exchanges);
     evaluation.take(&decision, changed(&decision, &request)?);
     if let (Some(pod), Some(values)) = (&decision.pod, &mut evaluation.pod) {
         measured::add(values, pod, &request, &context, &settings);
@@ -86,6 +82,42 @@ fn decide_on(
         evaluation.checked_bounds = bounds.map_err(|malformed| malformed.to_string())?;
     }
     Ok(())
+}
+
+/// Decides on a request as the policy does, with a cluster in place of the host.
+fn decide<'d>(
+    request: &'d Request<'d>,
+    settings: &'d Settings<'d>,
+    fetched: &'d FetchedObjects,
+    cluster: &mut dyn ClusterReader,
+    exchanges: &mut Vec<Exchange>,
+) -> (Decision<'d>, Context<'d>) {
+    let fetch = |lookups: &[Lookup<'d>]| {
+        let answers = lookups.iter().map(|lookup| {
+            let answer = read(lookup, cluster, settings);
+            exchanges.push(Exchange::new(&lookup.call(), &answer));
+            answer
+        });
+        answers.collect()
+    };
+    let now = || Timestamp::from_unix_seconds(clock::now());
+    let headroom_core::Evaluation { decision, context } =
+        headroom_core::evaluate(request, settings, fetched, fetch, now);
+    (decision, context)
+}
+
+/// Hands a request, the decision on it, and all that was read for it to `answer`, for questions beside the decision.
+pub fn with_decision<T>(
+    request: &Value,
+    settings: &ParsedSettings,
+    cluster: &mut dyn ClusterReader,
+    answer: impl for<'d> FnOnce(&'d Request<'d>, &Decision<'d>, &Context<'d>, &'d Settings<'d>) -> Result<T, Malformed>,
+) -> Result<T, String> {
+    let document = document(request)?;
+    let request = Request::read(document.root()).map_err(|malformed| malformed.to_string())?;
+    let (settings, fetched) = (settings.read()?, FetchedObjects::default());
+    let (decision, context) = decide(&request, &settings, &fetched, cluster, &mut Vec::new());
+    answer(&request, &decision, &context, &settings).map_err(|malformed| malformed.to_string())
 }
 
 /// The bounds that the request's pod or claim was checked against.
@@ -120,23 +152,7 @@ fn changed(decision: &Decision<'_>, request: &Request<'_>) -> Result<Option<Valu
     serde_json::from_str(&text).map(Some).map_err(|error| error.to_string())
 }
 
-/// Reads the objects of some lookups in order, and records the exchanges.
-fn fetch(
-    lookups: &[Lookup<'_>],
-    cluster: &mut dyn ClusterReader,
-    settings: &Settings<'_>,
-    evaluation: &mut Evaluation,
-) -> Vec<Result<Vec<u8>, String>> {
-    let mut answers = Vec::new();
-    for lookup in lookups {
-        let answer = read(lookup, cluster, settings);
-        evaluation.exchanges.push(Exchange::new(&lookup.call(), &answer));
-        answers.push(answer);
-    }
-    answers
-}
-
-/// Reads the objects of a lookup.
+/// Reads the object or list of a lookup.
 ///
 /// An object is only sent if its namespace exists. A namespace without an object has no annotations about
 /// estimates; but its labels are not guessed where settings select by them.

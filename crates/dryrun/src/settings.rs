@@ -5,8 +5,11 @@ use std::path::Path;
 use headroom_core::Settings;
 use headroom_core::json::Document;
 use headroom_core::settings::SettingsError;
+use headroom_core::timestamp::Timestamp;
 use serde_json::{Value, json};
 
+use headroom_objects::clock;
+use headroom_objects::document;
 use headroom_objects::kinds::metadata;
 use headroom_objects::manifest::{self, Manifest, documents};
 
@@ -52,10 +55,41 @@ pub fn in_text(file: &Path, text: &str) -> Result<Value, String> {
 
 /// Checks settings as the policy does.
 pub fn check(settings: &Value) -> Result<(), SettingsError> {
-    let text = settings.to_string();
-    match Document::read(&text) {
+    match document(settings) {
         Ok(document) => Settings::read(Some(document.root())).map(|_| ()),
         // OK because what serde_json wrote can be read.
         Err(_) => Ok(()),
+    }
+}
+
+/// Settings that evaluations read again and again. Settings that the policy would not accept fail each of them.
+#[derive(Debug)]
+pub struct ParsedSettings(Result<Document<'static>, String>);
+
+impl PartialEq for ParsedSettings {
+    fn eq(&self, other: &Self) -> bool {
+        let text = |settings: &Self| settings.0.as_ref().map(|document| document.root().text().to_owned()).ok();
+        text(self) == text(other)
+    }
+}
+
+impl ParsedSettings {
+    pub fn of(settings: &Value) -> Self {
+        Self(document(settings).map_err(|error| format!("invalid settings: {error}")))
+    }
+
+    pub fn read(&self) -> Result<Settings<'_>, String> {
+        let document = self.0.as_ref().map_err(Clone::clone)?;
+        Settings::read(Some(document.root())).map_err(|error| error.to_string())
+    }
+
+    /// `estimates.replayTime`, if set.
+    pub fn replay_time(&self) -> Option<Timestamp> {
+        self.read().ok()?.estimates.replay_time
+    }
+
+    /// The time of an evaluation: `estimates.replayTime`, or else the clock's.
+    pub fn now(&self) -> Option<Timestamp> {
+        self.replay_time().or_else(|| Timestamp::from_unix_seconds(clock::now()))
     }
 }

@@ -8,7 +8,10 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 pub mod clock;
+pub mod document;
 pub mod kinds;
 pub mod manifest;
 
 pub mod cluster_reader;
+
+pub use document::document;

@@ -12,37 +12,34 @@ use headroom_core::amount::Quantity;
 use headroom_core::cluster::usage::{Resource, workload};
 use headroom_core::glob;
 use headroom_core::image::ImageName;
-use headroom_core::json::Malformed;
-use headroom_core::request::{self, Origin, Pod, Requirement, Role, rollout};
+use headroom_core::recommend::Why;
+use headroom_core::request::Requirement;
 use headroom_core::timestamp::Timestamp;
-use headroom_core::{Context, Request, Settings, limit_rules, limits as bounds};
+use headroom_dryrun::evaluate::request as review;
+use headroom_dryrun::settings::ParsedSettings;
+use headroom_objects::cluster_reader::{ClusterReader, ReadError};
+use headroom_objects::kinds::{ApiKind, metadata};
 use serde_json::{Value, json};
 
-use super::amounts::Delta;
 use super::autoscaler::{self, Autoscalers};
 use super::distribution::Distribution;
-use super::evaluate_with_history as evaluate;
+use super::evaluated::{Admitted, Evaluated};
 use super::history::{ContainerUsage, Histories};
 use super::history_overlay::{self, HistoryOverlay};
 use super::inventory::Entry;
 use super::memory_limit;
 use super::patches::containers_at;
-use super::quota_effect::{self, Charge, QuotaEffect};
-use super::reason::Reason;
-use super::recommendation::{self, Measurements, Recommendation, Why};
-use super::workload::{Container, CurrentRequest, Evidence, ResourceAdvice, SetBy, Severity, Workload};
-use headroom_dryrun::evaluate::request as review;
-use headroom_objects::cluster_reader::{ClusterReader, ReadError};
-use headroom_objects::kinds::{ApiKind, metadata};
+use super::quota_effect::{self, QuotaEffect};
+use super::workload::{Container, Evidence, Workload};
 
 /// What the recommendations of all workloads have in common.
 pub struct Engine<'s> {
     pub usage: Usage<'s>,
     pub autoscalers: &'s Autoscalers,
     /// The settings for recommendations, which read usage history.
-    pub settings: &'s Value,
-    /// The policy's own settings, which may read none.
-    pub admission: &'s Value,
+    pub settings: &'s ParsedSettings,
+    /// The policy's own settings, if they differ: they may read none.
+    pub admission: Option<&'s ParsedSettings>,
     pub now: Timestamp,
     /// Patterns of the names of containers; all unless given. The others stay as they are.
     pub containers: &'s [String],
@@ -68,8 +65,8 @@ impl Engine<'_> {
         notes: &mut Vec<ReadError>,
     ) -> Result<Option<(Workload, Vec<QuotaEffect>)>, String> {
         let object = &entry.object.value();
-        let asked = Asked { engine: self, object, kind: ApiKind::of(object), namespace: &entry.key.namespace };
-        let Some(mut now) = asked.evaluate_live(object, cluster)? else { return Ok(None) };
+        let evaluator = Evaluator { engine: self, object, kind: ApiKind::of(object), namespace: &entry.key.namespace };
+        let Some(mut now) = evaluator.evaluate_current(cluster)? else { return Ok(None) };
         for problem in &now.missing {
             if !notes.contains(problem) {
                 notes.push(problem.clone());
@@ -90,9 +87,9 @@ impl Engine<'_> {
             container.add_kills(count(&entry.running.killed, &container.name), lacks_limit);
             container.restarts = count(&entry.running.restarts, &container.name);
         }
-        let Advised { mut containers, after, limits_refused } = asked.advise(&now, &usage, cluster)?;
+        let Advised { mut containers, after, limits_refused } = evaluator.advise(&now, &usage, cluster)?;
         let (pods, is_from_spec) = pods_of(entry, &now);
-        let before = entry.exists.then_some(now.charges.as_slice());
+        let before = entry.exists.then_some(now.admitted.charges.as_slice());
         let quotas = quota_effect::between(&entry.key.namespace, pods, before, &after.charges);
         let running = entry.running.pods.max(pods);
         let requested = Workload::requested(&containers);
@@ -101,7 +98,7 @@ impl Engine<'_> {
         let mut of_workload = now.notes.clone();
         of_workload.extend(now.assumption.filter(|_| is_from_spec).map(str::to_owned));
         of_workload.extend(limits_refused.map(|breach| format!("memory limits are left as they are: {breach}")));
-        of_workload.extend(new_breach(&now, &after).map(|breach| format!("would still be rejected: {breach}")));
+        of_workload.extend(after.new_breach(&now.admitted).map(|breach| format!("would still be rejected: {breach}")));
         let through = entry.through.as_ref();
         of_workload.extend(
             through.map(|through| format!("read from {through}: set the requests in the template of {}", entry.key)),
@@ -113,7 +110,7 @@ impl Engine<'_> {
             managed_by: entry.managed_by.clone(),
             file: entry.origin.as_ref().map(|origin| origin.file.display().to_string()),
             pods,
-            qos: now.qos,
+            qos: now.admitted.qos,
             qos_after: after.qos,
             autoscalers,
             containers,
@@ -141,80 +138,53 @@ fn pods_of(entry: &Entry, now: &Evaluated) -> (u64, bool) {
     }
 }
 
-/// What the policy makes of an object.
-struct Evaluated {
-    containers: Vec<Container>,
-    notes: Vec<String>,
-    /// From the object to the pod in it.
-    path: Vec<&'static str>,
-    /// As the object says, and what had to be assumed for that.
-    pods: u64,
-    assumption: Option<&'static str>,
-    qos: &'static str,
-    charges: Vec<Charge>,
-    breaches: Vec<String>,
-    missing: Vec<ReadError>,
-}
-
-/// What is recommended for the containers of a workload, and what admission makes of it then.
+/// The recommendations for the containers of a workload, and its pod after admission with them.
 struct Advised {
     containers: Vec<Container>,
-    after: Evaluated,
-    /// Why the LimitRanges do not take the new memory limits.
+    after: Admitted,
+    /// Why the LimitRanges refuse the new memory limits.
     limits_refused: Option<String>,
 }
 
-impl Evaluated {
-    /// Takes what the policy's own settings make of the object; what is recommended stays.
-    fn take_admitted(&mut self, admitted: Self) {
-        for (container, admitted) in self.containers.iter_mut().zip(admitted.containers) {
-            for advice in &mut container.resources {
-                let request = admitted.resource(advice.resource).and_then(|admitted| admitted.request.clone());
-                advice.set_current(request);
-            }
-        }
-        (self.qos, self.charges, self.breaches) = (admitted.qos, admitted.charges, admitted.breaches);
-    }
-}
-
-/// The first breach that there was not before.
-fn new_breach(before: &Evaluated, after: &Evaluated) -> Option<String> {
-    after.breaches.iter().find(|breach| !before.breaches.contains(breach)).cloned()
-}
-
-/// A workload that is asked about.
-struct Asked<'a> {
+/// Evaluates one workload.
+struct Evaluator<'a> {
     engine: &'a Engine<'a>,
     object: &'a Value,
     kind: ApiKind,
     namespace: &'a str,
 }
 
-impl Asked<'_> {
-    fn evaluate(&self, object: &Value, cluster: &mut dyn ClusterReader) -> Result<Option<Evaluated>, String> {
-        self.evaluate_with(self.engine.settings, object, cluster)
-    }
-
-    fn evaluate_with(
+impl Evaluator<'_> {
+    fn evaluate(
         &self,
-        settings: &Value,
+        settings: &ParsedSettings,
         object: &Value,
         cluster: &mut dyn ClusterReader,
     ) -> Result<Option<Evaluated>, String> {
-        let request = review::create(object.clone(), &self.kind, self.namespace);
-        let (evaluated, missing) = evaluate::with_context(&request, settings, cluster, evaluated)?;
-        Ok(evaluated.map(|evaluated| Evaluated { missing, ..evaluated }))
+        Evaluated::of(&review::create(object.clone(), &self.kind, self.namespace), settings, cluster)
     }
 
-    /// With the usage history that admission has.
-    fn evaluate_live(&self, object: &Value, cluster: &mut dyn ClusterReader) -> Result<Option<Evaluated>, String> {
+    /// Evaluates an object by the policy's own settings, with the usage history that admission has.
+    fn admit(&self, object: &Value, cluster: &mut dyn ClusterReader) -> Result<Option<Evaluated>, String> {
+        let settings = self.engine.admission.unwrap_or(self.engine.settings);
+        match self.engine.usage {
+            Usage::Profiles => self.evaluate(settings, object, cluster),
+            Usage::Read(_) => self.evaluate(settings, object, &mut HistoryOverlay::without(cluster)),
+        }
+    }
+
+    /// Evaluates the object as it stands: what is recommended by UsageProfiles, and what admission makes of it.
+    fn evaluate_current(&self, cluster: &mut dyn ClusterReader) -> Result<Option<Evaluated>, String> {
+        if self.engine.admission.is_none() {
+            return self.admit(self.object, cluster);
+        }
+        let settings = self.engine.settings;
         let mut found = match self.engine.usage {
-            Usage::Profiles => self.evaluate(object, cluster)?,
-            Usage::Read(_) => self.evaluate(object, &mut HistoryOverlay::without(cluster))?,
+            Usage::Profiles => self.evaluate(settings, self.object, cluster)?,
+            Usage::Read(_) => self.evaluate(settings, self.object, &mut HistoryOverlay::without(cluster))?,
         };
-        let Engine { settings, admission, .. } = self.engine;
-        if let Some(found) = found.as_mut().filter(|_| settings != admission)
-            && let Some(admitted) = self.evaluate_with(admission, object, cluster)?
+        if let Some(found) = &mut found
+            && let Some(admitted) = self.admit(self.object, cluster)?
         {
             found.take_admitted(admitted);
         }
@@ -236,15 +206,17 @@ impl Asked<'_> {
                 write(&mut limited, &now.path, container, Requirement::Limit, "memory", Some(limit));
             }
         }
-        let (mut containers, mut after) = self.recommended(&limited, now, usage, cluster)?;
+        let mut containers = self.recommended(&limited, now, usage, cluster)?;
+        let mut after = self.admit_with(&limited, now, &containers, cluster)?;
         let mut limits_refused = None;
-        if let Some(breach) = new_breach(now, &after)
+        if let Some(breach) = after.new_breach(&now.admitted)
             && limits.iter().any(Option::is_some)
         {
-            // The LimitRanges will not have the new limits, so the author's stay.
+            // The LimitRanges refuse the new limits, so the author's stay.
             limits.iter_mut().for_each(|limit| *limit = None);
             limits_refused = Some(breach);
-            (containers, after) = self.recommended(self.object, now, usage, cluster)?;
+            containers = self.recommended(self.object, now, usage, cluster)?;
+            after = self.admit_with(self.object, now, &containers, cluster)?;
         }
         for (container, limit) in containers.iter_mut().zip(limits) {
             if let Some(memory) = container.resources.iter_mut().find(|of| of.resource == Resource::Memory) {
@@ -278,40 +250,41 @@ impl Asked<'_> {
         for (container, _) in containers.iter().zip(&limits).filter(|(_, limit)| limit.is_some()) {
             write(&mut unlimited, &now.path, container, Requirement::Limit, "memory", None);
         }
-        let (advised, _) = self.recommended(&unlimited, now, usage, cluster)?;
+        let advised = self.recommended(&unlimited, now, usage, cluster)?;
         for ((limit, advised), container) in limits.iter_mut().zip(&advised).zip(containers) {
             let request = advised.resource(Resource::Memory).and_then(|memory| memory.recommended.clone());
             if let (Some(limit), Some(request)) = (limit.as_mut(), request) {
                 *limit = limit.clone().max(request);
             }
-            // What is so already is no advice.
+            // Drop limits that are already in force.
             limit.take_if(|limit| written_memory_limit(container) == Some(limit));
         }
         Ok(limits)
     }
 
-    /// The recommendation for each container of an object from its usage, and what admission would make of the object with
-    /// that written.
+    /// Recommends requests for each container of an object from its usage.
     fn recommended(
         &self,
         object: &Value,
         now: &Evaluated,
         usage: &[Option<&ContainerUsage>],
         cluster: &mut dyn ClusterReader,
-    ) -> Result<(Vec<Container>, Evaluated), String> {
+    ) -> Result<Vec<Container>, String> {
         let mut advised = now.containers.clone();
         match self.engine.usage {
-            // What admission makes of the object itself is known already.
+            // The object itself has been evaluated already.
             Usage::Profiles if object == self.object => {}
             Usage::Profiles => {
-                let found = self.evaluate(object, cluster)?.map(|found| found.containers).unwrap_or_default();
+                let found = self
+                    .evaluate(self.engine.settings, object, cluster)?
+                    .map(|found| found.containers)
+                    .unwrap_or_default();
                 advised.iter_mut().zip(found).for_each(|(slot, container)| slot.take_advice(container));
             }
             Usage::Read(_) => self.take_advice_from(usage, object, now, &mut advised, cluster)?,
         }
         self.withdraw(&mut advised);
-        let after = self.with_all_written(object, now, &advised, cluster)?;
-        Ok((advised, after))
+        Ok(advised)
     }
 
     /// The same from usage that was read from a source.
@@ -338,7 +311,7 @@ impl Asked<'_> {
             });
             let (namespace, workload) = (self.namespace, workload_of(object));
             let mut overlay = HistoryOverlay::with(cluster, namespace, self.engine.now, workload, containers);
-            let Some(found) = self.evaluate(object, &mut overlay)? else { continue };
+            let Some(found) = self.evaluate(self.engine.settings, object, &mut overlay)? else { continue };
             for (place, container) in found.containers.into_iter().enumerate().filter(|(at, _)| is_its_turn(at)) {
                 if let Some(slot) = advised.get_mut(place) {
                     slot.take_advice(container);
@@ -363,13 +336,14 @@ impl Asked<'_> {
         }
     }
 
-    fn with_all_written(
+    /// Evaluates an object with all recommended requests written into it.
+    fn admit_with(
         &self,
         object: &Value,
         now: &Evaluated,
         containers: &[Container],
         cluster: &mut dyn ClusterReader,
-    ) -> Result<Evaluated, String> {
+    ) -> Result<Admitted, String> {
         let mut written = object.clone();
         for container in containers {
             for advice in &container.resources {
@@ -379,7 +353,8 @@ impl Asked<'_> {
                 }
             }
         }
-        self.evaluate_live(&written, cluster)?.ok_or_else(|| "the object runs no containers any more".to_owned())
+        let found = self.admit(&written, cluster)?;
+        found.map(|found| found.admitted).ok_or_else(|| "the object runs no containers any more".to_owned())
     }
 }
 
@@ -479,165 +454,6 @@ fn write(
             };
         }
     }
-}
-
-/// What the policy makes of a request; none if it has no pod.
-fn evaluated<'d>(
-    request: &'d Request<'d>,
-    context: &Context<'d>,
-    settings: &'d Settings<'d>,
-) -> Result<Option<Evaluated>, Malformed> {
-    let Some(found) = recommendation::recommend(request, context, settings)? else { return Ok(None) };
-    let (pods, assumption) = pods_in_spec(request)?;
-    let wanted: Vec<Resource> =
-        Resource::ALL.into_iter().filter(|resource| *settings.estimates.resources.of(*resource)).collect();
-    let containers = found.as_it_stands.containers.iter().enumerate();
-    let admitted = &found.before;
-    let ranges = limit_rules::applicable(request, Some(admitted), context, settings)?;
-    let breaches = bounds::check_pod(admitted, None, &ranges).first.iter().map(ToString::to_string).collect();
-    Ok(Some(Evaluated {
-        containers: containers.map(|(place, container)| of_container(place, container, &wanted, &found)).collect(),
-        notes: found.advice.estimates.notes.clone(),
-        path: request.pod_kind().map(|kind| kind.path.to_vec()).unwrap_or_default(),
-        pods,
-        assumption,
-        qos: qos(admitted),
-        charges: quota_effect::charges(admitted, context)?,
-        breaches,
-        missing: Vec::new(),
-    }))
-}
-
-/// How many pods an object makes, and what had to be assumed for that.
-fn pods_in_spec(request: &Request<'_>) -> Result<(u64, Option<&'static str>), Malformed> {
-    let Some(object) = request.object else { return Ok((1, None)) };
-    if request.resource == "daemonsets"
-        && let Some(nodes) = object.node.at(&["status", "desiredNumberScheduled"])?
-    {
-        return Ok((u64::try_from(nodes.integer()?).unwrap_or(0), None));
-    }
-    match rollout::rollout(request)? {
-        Some(rollout) => Ok((rollout.wanted, rollout.assumption)),
-        None if request.resource == "pods" => Ok((1, None)),
-        // A paused Deployment may have pods, although it makes none now.
-        None if request.resource == "deployments" => Ok((rollout::replicas(&object)?, None)),
-        None => Ok((0, None)),
-    }
-}
-
-fn of_container(
-    place: usize,
-    container: &request::Container<'_>,
-    wanted: &[Resource],
-    found: &Recommendation<'_>,
-) -> Container {
-    let measured = found.advice.measured.iter().filter(|of| of.container == place);
-    Container {
-        name: container.name.to_string(),
-        image: container.image.to_string(),
-        is_init: container.role != Role::Main,
-        resources: wanted.iter().map(|resource| of_resource(place, container, *resource, found)).collect(),
-        evidence: measured
-            .clone()
-            .map(evidence)
-            .reduce(|a, b| Evidence::new(a.days.max(b.days), a.samples.max(b.samples), a.pods.max(b.pods))),
-        oom_kills: measured.clone().map(|of| of.oom_kills.len() as u64).max().unwrap_or(0),
-        killed_at: measured.flat_map(|of| of.oom_kills.iter().map(|kill| kill.memory.clone())).max(),
-        throttled_percent: None,
-        restarts: 0,
-        severity: Severity::Unknown,
-    }
-}
-
-fn evidence(measured: &Measurements) -> Evidence {
-    let days = measured.days.unwrap_or_else(|| measured.window.days().into());
-    Evidence::new(days, measured.samples, measured.pods)
-}
-
-fn of_resource(
-    place: usize,
-    container: &request::Container<'_>,
-    resource: Resource,
-    found: &Recommendation<'_>,
-) -> ResourceAdvice {
-    let name = resource.name();
-    let before = found.before.containers.get(place).and_then(|container| container.resources.requests.get(name));
-    let written = container.resources.requests.get(name).filter(|value| value.origin.is_authored());
-    let written_limit = container.resources.limits.get(name).filter(|value| value.origin.is_authored());
-    let request = before.map(|value| CurrentRequest {
-        value: value.quantity.clone(),
-        from: match &value.origin {
-            origin if origin.is_authored() => SetBy::Author,
-            Origin::Estimate(_) => SetBy::Estimate,
-            origin => SetBy::Other(origin.to_string()),
-        },
-    });
-    let mut advice = ResourceAdvice {
-        resource,
-        request,
-        limit: container.resources.quantity(Requirement::Limit, name).cloned(),
-        recommended: None,
-        recommended_limit: None,
-        change: None,
-        used: None,
-        reason: None,
-        unknown: None,
-        typical: None,
-        written: written.map(|value| value.quantity.clone()),
-        written_limit: written_limit.map(|value| value.quantity.clone()),
-    };
-    let is_this = |of: usize, resource_of: Resource| of == place && resource_of == resource;
-    if let Some(unknown) = found.advice.unknown.iter().find(|unknown| is_this(unknown.container, unknown.resource)) {
-        advice.unknown = Some(unknown.why.clone());
-        return advice;
-    }
-    let mut all = found.advice.estimates.estimates.iter();
-    let Some(estimate) = all.find(|estimate| is_this(estimate.target.container, estimate.target.resource)) else {
-        advice.unknown = Some(Why::NoAmountFits);
-        return advice;
-    };
-    let Some(measured) = found.advice.measured.iter().find(|of| is_this(of.container, of.resource)) else {
-        advice.unknown = Some(Why::NoUsageData(estimate.rejected.clone()));
-        advice.typical = advice.written.is_none().then(|| estimate.quantity.clone());
-        if let Some(request) = advice.request.as_mut().filter(|request| request.from == SetBy::Estimate) {
-            request.from = SetBy::Typical;
-        }
-        return advice;
-    };
-    advice.recommended = Some(estimate.quantity.clone());
-    advice.change = Some(Delta::new(before.map(|value| &value.quantity), &estimate.quantity));
-    let Measurements { samples, percentiles, peak, .. } = measured.clone();
-    advice.used = Some(Distribution::new(resource, samples, percentiles, peak).of_history(&estimate.basis));
-    advice.reason = Some(Reason::new(estimate, Some(measured)));
-    advice
-}
-
-/// <https://kubernetes.io/docs/concepts/workloads/pods/pod-qos/>
-fn qos(pod: &Pod<'_>) -> &'static str {
-    let all: Vec<_> =
-        if pod.resources.of(Requirement::Request).is_empty() && pod.resources.of(Requirement::Limit).is_empty() {
-            pod.containers.iter().map(|container| &container.resources).collect()
-        } else {
-            vec![&pod.resources]
-        };
-    let amount = |resources: &request::Resources<'_>, requirement, name| {
-        resources.quantity(requirement, name).filter(|amount| !amount.is_zero()).cloned()
-    };
-    let is_set = |name| {
-        all.iter().any(|resources| {
-            Requirement::BOTH.iter().any(|requirement| amount(resources, *requirement, name).is_some())
-        })
-    };
-    if !is_set("cpu") && !is_set("memory") {
-        return "BestEffort";
-    }
-    let is_guaranteed = all.iter().all(|resources| {
-        ["cpu", "memory"].iter().all(|name| {
-            let limit = amount(resources, Requirement::Limit, name);
-            limit.is_some() && limit == amount(resources, Requirement::Request, name)
-        })
-    });
-    if is_guaranteed { "Guaranteed" } else { "Burstable" }
 }
 
 #[cfg(test)]

@@ -15,9 +15,6 @@
 
 pub mod distribution;
 pub mod reason;
-pub mod recommendation;
-
-pub mod evaluate_with_history;
 
 pub mod owners;
 
@@ -39,6 +36,8 @@ pub mod risk;
 pub mod rule;
 
 pub mod report;
+
+mod evaluated;
 
 pub mod engine;
 

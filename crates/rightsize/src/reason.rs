@@ -10,7 +10,7 @@ use serde::ser::SerializeStruct as _;
 use serde::{Serialize, Serializer};
 use serde_json::json;
 
-use super::recommendation::Measurements;
+use headroom_core::recommend::Measurements;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reason {

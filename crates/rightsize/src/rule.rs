@@ -5,10 +5,9 @@ use std::fmt;
 use headroom_core::amount::Quantity;
 use headroom_core::cluster::usage::Resource;
 use headroom_core::estimate;
-use headroom_core::json::Document;
 use headroom_core::settings::{PercentileChoice, Settings};
+use headroom_dryrun::settings::ParsedSettings;
 use serde::Serialize;
-use serde_json::Value;
 
 use super::amounts::{resource_name, text};
 
@@ -34,12 +33,9 @@ impl fmt::Display for Rule {
     }
 }
 
-/// The rules of settings, in which every resource has one that is recommended. Settings that cannot be read have none.
-pub fn of(settings: &Value) -> Vec<Rule> {
-    let text = settings.to_string();
-    let document = Document::read(&text).ok();
-    let settings = document.as_ref().and_then(|document| Settings::read(Some(document.root())).ok());
-    let Some(Settings { estimates, .. }) = settings else { return Vec::new() };
+/// The rules of the resources that are recommended by some settings. Settings that cannot be read have none.
+pub fn of(settings: &ParsedSettings) -> Vec<Rule> {
+    let Ok(Settings { estimates, .. }) = settings.read() else { return Vec::new() };
     let wanted = Resource::ALL.into_iter().filter(|resource| *estimates.resources.of(*resource));
     let rules = wanted.map(|resource| Rule {
         resource,
@@ -53,14 +49,14 @@ pub fn of(settings: &Value) -> Vec<Rule> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 
     #[test]
     fn a_rule_says_what_counts_and_what_bounds_it() {
         let check = |settings: Value, expected: &[&str]| {
-            let rules: Vec<String> = of(&settings).iter().map(Rule::to_string).collect();
+            let rules: Vec<String> = of(&ParsedSettings::of(&settings)).iter().map(Rule::to_string).collect();
             assert_eq!(rules, expected, "{settings}");
         };
         check(

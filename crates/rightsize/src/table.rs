@@ -9,9 +9,9 @@ use headroom_report::draw::Charset;
 use headroom_report::people::{self, Unit};
 use headroom_report::{Page, Paint, Table};
 
-use super::recommendation::{NO_USAGE_DATA, TOO_LITTLE_DATA};
 use super::report::{Report, Total};
 use super::workload::{Container, ResourceAdvice, SetBy, Severity, Workload};
+use headroom_core::recommend::{NO_USAGE_DATA, TOO_LITTLE_DATA};
 
 /// How the table looks.
 #[derive(Debug, Clone, Copy)]

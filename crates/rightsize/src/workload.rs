@@ -14,7 +14,7 @@ use super::distribution::Distribution;
 use super::history::ContainerUsage;
 use super::owners::WorkloadRef;
 use super::reason::Reason;
-use super::recommendation::Why;
+use headroom_core::recommend::Why;
 
 /// From this share of throttled periods on, in percent, CPU usage shows less than the container wanted.
 pub const MUCH_THROTTLED: u64 = 5;

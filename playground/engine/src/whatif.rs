@@ -7,7 +7,7 @@ use std::rc::Rc;
 use headroom_dryrun::evaluate::tenant_quotas::TENANT_QUOTA;
 use headroom_dryrun::evaluate::{self, request};
 use headroom_dryrun::explanation::Explanation;
-use headroom_dryrun::settings;
+use headroom_dryrun::settings::{self, ParsedSettings};
 use headroom_dryrun::simulate::report::{Report, report};
 use headroom_dryrun::simulate::{Simulation, Subjects, put};
 use headroom_objects::cluster_reader::folder::in_namespace;
@@ -90,8 +90,9 @@ impl Cluster {
         // Where an object names no namespace, the file was not read from a cluster; kubectl's default is as good as any.
         let folder = Rc::new(Folder::of(manifests, "default").map_err(|error| error.to_string())?);
         let mut around = Overlay::new(Folder::default(), Some(Box::new(Rc::clone(&folder))));
-        let subjects = Subjects::find(&mut around, None, &|_| true, &settings.to_string());
-        let simulation = Simulation::begin(subjects, &settings.to_string(), &mut around);
+        let parsed = ParsedSettings::of(&settings);
+        let subjects = Subjects::find(&mut around, None, &|_| true, &parsed);
+        let simulation = Simulation::begin(subjects, &parsed, &mut around);
         let full = levels(&mut around);
         let of_tenants = around.list((TENANT_QUOTA.0, TENANT_QUOTA.1, None)).unwrap_or_default();
         let mut list = |kind: &str| around.list(("v1", kind, None)).unwrap_or_default();
@@ -136,7 +137,7 @@ impl Cluster {
                 kinds.iter().for_each(|(api_version, kind)| around.replace_all(api_version, kind));
             }
         }
-        let settings = settings.to_string();
+        let settings = ParsedSettings::of(&settings);
         let effects = self.simulation.end(&settings, &mut around);
         let some = self.namespaces.iter().take(MOST_NAMESPACES);
         let namespaces = some.map(|namespace| Limits::of(namespace, &settings, &mut around)).collect();
@@ -145,7 +146,7 @@ impl Cluster {
 }
 
 impl Limits {
-    fn of(namespace: &str, settings: &str, around: &mut Overlay) -> Self {
+    fn of(namespace: &str, settings: &ParsedSettings, around: &mut Overlay) -> Self {
         let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "any", "namespace": namespace},
             "spec": {"containers": [{"name": "any", "image": "any"}]}});
         // As one that is counted already: quotas are shown by themselves.

@@ -13,12 +13,14 @@ use headroom_core::quota::Kind;
 use headroom_core::quota::charged_names::{RESOURCE_CLAIMS, kinds_charged_under};
 use headroom_core::quota::stored::Stored;
 use headroom_core::timestamp::Timestamp;
+use headroom_dryrun::evaluate::with_decision;
+use headroom_dryrun::settings::ParsedSettings;
 use headroom_objects::cluster_reader::ClusterReader;
+use headroom_objects::document;
 use headroom_objects::kinds::{ApiKind, labels_of, metadata};
 use headroom_report::draw::Charset;
 use headroom_report::progress::Progress;
 use headroom_report::{Exit, Page, Paint};
-use headroom_rightsize::evaluate_with_history as evaluate;
 use headroom_tenant_quota::cache::Stored as Counted;
 use headroom_tenant_quota::devices::{DEVICE_CLASSES, Link};
 use headroom_tenant_quota::{Cache, Footprint, Key};
@@ -221,18 +223,15 @@ fn describe_limits(args: LimitsArgs) -> anyhow::Result<Exit> {
     if ranges.is_empty() {
         warn_if_elsewhere(&opened.scope, &mut opened.cluster);
     }
+    let settings = ParsedSettings::of(&opened.settings);
     for namespace in namespaces(&ranges, &opened) {
         let request = limits::empty_pod(&namespace, &args.container, &args.image);
-        let limits = evaluate::with_decision(
-            &request,
-            &opened.settings,
-            &mut opened.cluster,
-            |request, decision, context, settings| {
-                let mut limits = limits::limits(request, decision, context, settings)?;
-                limits.notes.extend(evaluate::missing(context));
-                Ok(limits)
-            },
-        );
+        let limits = with_decision(&request, &settings, &mut opened.cluster, |request, decision, context, settings| {
+            let mut limits = limits::limits(request, decision, context, settings)?;
+            let missing = context.missing.iter().map(|missing| format!("not taken into account: {}", missing.problem));
+            limits.notes.extend(missing);
+            Ok(limits)
+        });
         let mut limits = limits.map_err(|problem| anyhow!(problem))?;
         if let Some(name) = &args.name {
             limits.show_only(name).map_err(|problem| anyhow!(problem))?;
@@ -271,7 +270,7 @@ fn describe_quota(args: QuotaArgs) -> anyhow::Result<Exit> {
             let all = quotas.iter().filter(|quota| metadata(quota, "namespace") == namespace);
             bail!(not_there("ResourceQuota", name, &namespace, all.map(|quota| metadata(quota, "name"))));
         }
-        let asked = Asked { namespace: &namespace, top: args.top, now: evaluate::now(&opened.settings) };
+        let asked = Asked { namespace: &namespace, top: args.top, now: ParsedSettings::of(&opened.settings).now() };
         found.push(quotas_of(&asked, &wanted, &mut opened.cluster).map_err(|problem| anyhow!(problem))?);
     }
     let (charset, paint) = (Charset::of_stdout(), Paint::for_stdout());
@@ -292,11 +291,10 @@ fn describe_usage(args: UsageArgs) -> anyhow::Result<Exit> {
         Scope::In(namespaces) => Some(namespaces.as_slice()),
     };
     let selection = Selection { namespaces, image: args.image.as_deref(), window: args.window };
-    let now = evaluate::now(&opened.settings).ok_or_else(|| anyhow!("the clock cannot be read"))?;
+    let now = ParsedSettings::of(&opened.settings).now().ok_or_else(|| anyhow!("the clock cannot be read"))?;
     let mut found = usage::Found::new(selection, now);
     for object in &profiles {
-        let text = object.to_string();
-        let document = Document::read(&text).map_err(|error| anyhow!(error.to_string()))?;
+        let document = document(object).map_err(|problem| anyhow!(problem))?;
         found.add(document.root()).map_err(|malformed| {
             anyhow!("UsageProfile `{}/{}`: {malformed}", metadata(object, "namespace"), metadata(object, "name"))
         })?;
@@ -380,13 +378,11 @@ fn read_quotas(
     objects: &[(String, Value)],
     mut cache: Cache,
 ) -> Result<Quotas, Malformed> {
-    let quota_texts: Vec<String> = quotas.iter().map(ToString::to_string).collect();
-    let quota_documents = quota_texts.iter().map(|text| read(text)).collect::<Result<Vec<_>, _>>()?;
+    let quota_documents = quotas.iter().map(|quota| read(quota)).collect::<Result<Vec<_>, _>>()?;
     let mut quotas =
         quota_documents.iter().map(|document| ResourceQuota::read(document.root())).collect::<Result<Vec<_>, _>>()?;
     quotas.sort_by(|one, other| one.name.cmp(&other.name));
-    let texts: Vec<String> = objects.iter().map(|(_, object)| object.to_string()).collect();
-    let documents = texts.iter().map(|text| read(text)).collect::<Result<Vec<_>, _>>()?;
+    let documents = objects.iter().map(|(_, object)| read(object)).collect::<Result<Vec<_>, _>>()?;
     let mut read_objects = Vec::new();
     for ((kind, object), document) in objects.iter().zip(&documents) {
         let key = Key::new(kind, asked.namespace, metadata(object, "name"));
@@ -416,8 +412,8 @@ fn read_quotas(
     Ok(inventory.quotas())
 }
 
-fn read(text: &str) -> Result<Document<'_>, Malformed> {
-    Document::read(text).map_err(|error| Malformed { path: "object".to_owned(), problem: error.to_string() })
+fn read(object: &Value) -> Result<Document<'static>, Malformed> {
+    document(object).map_err(|problem| Malformed { path: "object".to_owned(), problem })
 }
 
 /// The workload that owns an object: `deployment/web` for the pods of its ReplicaSets.

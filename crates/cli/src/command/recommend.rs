@@ -18,6 +18,7 @@ use headroom_core::cluster::usage::profile_layout::{API_VERSION, KIND, ProfileNa
 use headroom_core::cluster::usage::{Resource, Root};
 use headroom_core::image::ImageName;
 use headroom_dryrun::evaluate::problems;
+use headroom_dryrun::settings::ParsedSettings;
 use headroom_kube::clock;
 use headroom_objects::cluster_reader::{ClusterReader, ReadError};
 use headroom_report::draw::Charset;
@@ -30,9 +31,7 @@ use headroom_rightsize::price::{Currency, Price, Prices};
 use headroom_rightsize::report::{Order, Report, Source};
 use headroom_rightsize::table::{self, View};
 use headroom_rightsize::workload::Workload;
-use headroom_rightsize::{
-    csv, evaluate_with_history as evaluate, findings, html, markdown, patches, picture, quota_effect,
-};
+use headroom_rightsize::{csv, findings, html, markdown, patches, picture, quota_effect};
 use headroom_sources::http::Url;
 use serde_json::{Value, json};
 
@@ -312,7 +311,7 @@ pub fn on_all(
     };
     let read = histories.as_ref().map_or(Usage::Profiles, Usage::Read);
     let mut run = Run { inventory, usage: read, containers: &[], notes: Vec::new() };
-    let settings = with_history(opened);
+    let settings = ParsedSettings::of(&with_history(opened));
     let (workloads, effects) = run.evaluate(opened, &settings, progress)?;
     source.is_partial |= run.is_partial();
     notes.extend(run.all_notes(opened.scope.is_all()));
@@ -460,6 +459,7 @@ fn recommend(
         Some(Found { source, histories, notes, .. }) => (source, Some(histories), notes),
         None => (profiles(opened), None, Vec::new()),
     };
+    let settings = ParsedSettings::of(&settings);
     let usage = histories.as_ref().map_or(Usage::Profiles, Usage::Read);
     let mut run = Run { inventory, usage, containers: &args.container, notes: Vec::new() };
     let (workloads, effects) = run.evaluate(opened, &settings, progress)?;
@@ -495,12 +495,14 @@ impl Run<'_> {
     fn evaluate(
         &mut self,
         opened: &mut Opened,
-        settings: &Value,
+        settings: &ParsedSettings,
         progress: &Progress,
     ) -> anyhow::Result<(Vec<Workload>, Vec<quota_effect::QuotaEffect>)> {
-        let now = evaluate::now(settings).ok_or_else(|| anyhow!("this machine's clock is not set"))?;
+        let now = settings.now().ok_or_else(|| anyhow!("this machine's clock is not set"))?;
         let Inventory { entries, autoscalers, .. } = &self.inventory;
         let Opened { cluster, settings: admission, .. } = opened;
+        let admission = ParsedSettings::of(admission);
+        let admission = (*settings != admission).then_some(&admission);
         let engine = Engine { usage: self.usage, autoscalers, settings, admission, now, containers: self.containers };
         let (mut workloads, mut effects, mut unreadable) = (Vec::new(), Vec::new(), Vec::new());
         progress.begin(entries.len() as u64, "Recommending");

@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use anyhow::{anyhow, bail};
 use clap::{ArgGroup, ValueEnum};
 use headroom_dryrun::evaluate;
+use headroom_dryrun::settings::ParsedSettings;
 use headroom_dryrun::simulate::{Change, Effects, Simulation, Subjects, put, report};
 use headroom_objects::cluster_reader::folder::in_namespace;
 use headroom_objects::kinds::{labels_of, metadata};
@@ -83,16 +84,17 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
         opened.prefetch(&headroom_dryrun::simulate::KINDS, &Progress::for_people());
     }
     let Opened { mut cluster, namespace, scope, .. } = opened;
+    let now = ParsedSettings::of(&now);
     let is_wanted = |object: &Value| args.selector.as_ref().is_none_or(|selector| selector.matches(&labels_of(object)));
-    let subjects = Subjects::find(&mut cluster, namespaces.as_deref(), &is_wanted, &now.to_string());
-    let simulation = Simulation::begin(subjects, &now.to_string(), &mut cluster);
+    let subjects = Subjects::find(&mut cluster, namespaces.as_deref(), &is_wanted, &now);
+    let simulation = Simulation::begin(subjects, &now, &mut cluster);
     let everywhere = simulation.namespaces();
     for Manifest { object, .. } in changes {
         for object in placed(object, &namespace, &scope, &everywhere) {
             put(object, &mut cluster).map_err(|problem| anyhow!(problem))?;
         }
     }
-    let effects = simulation.end(&then.to_string(), &mut cluster);
+    let effects = simulation.end(&ParsedSettings::of(&then), &mut cluster);
     if effects.subjects.is_empty() {
         warn_if_elsewhere(&scope, &mut cluster);
     }

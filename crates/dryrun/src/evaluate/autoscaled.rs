@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::evaluation::Reason;
 use super::{evaluate, request};
+use crate::settings::ParsedSettings;
 use headroom_objects::cluster_reader::ClusterReader;
 use headroom_objects::kinds::{ApiKind, metadata};
 
@@ -20,7 +21,7 @@ pub enum Autoscaled {
     NotChecked(Option<String>),
 }
 
-pub fn evaluate_target(autoscaler: &Value, settings: &str, cluster: &mut dyn ClusterReader) -> Autoscaled {
+pub fn evaluate_target(autoscaler: &Value, settings: &ParsedSettings, cluster: &mut dyn ClusterReader) -> Autoscaled {
     let text = |path: &str| autoscaler.pointer(path).and_then(Value::as_str).unwrap_or_default();
     let (api_version, kind, name) =
         (text("/spec/scaleTargetRef/apiVersion"), text("/spec/scaleTargetRef/kind"), text("/spec/scaleTargetRef/name"));
@@ -88,7 +89,10 @@ mod tests {
             "metadata": {"name": "web", "namespace": "shop"},
             "spec": {"scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}, "maxReplicas": most}});
         let expected = expected.iter().map(|warning| (*warning).to_owned()).collect();
-        assert_eq!(evaluate_target(&autoscaler, "{}", &mut cluster), Autoscaled::Checked(expected));
+        assert_eq!(
+            evaluate_target(&autoscaler, &ParsedSettings::of(&json!({})), &mut cluster),
+            Autoscaled::Checked(expected)
+        );
     }
 
     #[test]

@@ -13,6 +13,7 @@ use super::byte_warnings::byte_warnings;
 use super::evaluation::{Charge, Evaluation, Operation, Reason, Topic, Verdict, Warning};
 use super::pod_templates::{self, PodsAt};
 use super::{autoscaled, evaluate, kubectl_apply, request, tenant_quotas, validation};
+use crate::settings::ParsedSettings;
 use headroom_objects::cluster_reader::folder::in_namespace;
 use headroom_objects::cluster_reader::{ClusterReader, Overlay};
 use headroom_objects::kinds::{ApiKind, lifecycle, metadata};
@@ -20,8 +21,7 @@ use headroom_objects::kinds::{ApiKind, lifecycle, metadata};
 /// A run over several objects.
 pub struct Run {
     pub cluster: Overlay,
-    /// The JSON of valid settings.
-    settings: String,
+    settings: ParsedSettings,
     /// The namespace of objects that name none.
     namespace: String,
     /// The minor version of the API server; none if it is not known.
@@ -36,7 +36,7 @@ impl Run {
     pub fn new(mut cluster: Overlay, settings: &Value, namespace: &str) -> Self {
         let of_settings = settings.get("kubernetesVersion").and_then(Value::as_str).and_then(lifecycle::minor);
         let release = of_settings.or_else(|| cluster.release());
-        let (settings, namespace) = (settings.to_string(), namespace.to_owned());
+        let (settings, namespace) = (ParsedSettings::of(settings), namespace.to_owned());
         Self { cluster, settings, namespace, release, pods_at: Vec::new(), has_tenants: None }
     }
 

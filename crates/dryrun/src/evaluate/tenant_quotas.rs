@@ -5,7 +5,7 @@ use headroom_core::amount::{Quantity, ResourceList};
 use headroom_core::cluster::label_selector::Labels;
 use headroom_core::cluster::resource_quota::ResourceQuota;
 use headroom_core::cluster::tenant_quota::{NEVER_CHARGED, TenantQuota};
-use headroom_core::json::{Document, Malformed, SyntaxError};
+use headroom_core::json::{Document, Malformed};
 use headroom_core::quota::charged_names::RESOURCE_CLAIMS;
 use headroom_core::quota::{Bounds, forecast};
 use headroom_core::request::rollout::rollout;
@@ -19,10 +19,10 @@ use serde_json::{Value, json};
 
 use super::evaluation::{Amount, Charge};
 use super::request;
-use headroom_objects::clock;
 use headroom_objects::cluster_reader::folder::amounts;
 use headroom_objects::cluster_reader::{ClusterReader, Overlay, quota_status};
 use headroom_objects::kinds::{labels_of, metadata};
+use headroom_objects::{clock, document};
 
 pub const TENANT_QUOTA: (&str, &str) = ("headroom.dev/v1alpha1", "TenantQuota");
 
@@ -80,8 +80,7 @@ fn count(objects: &[Value], cluster: &mut Overlay) -> Result<Vec<Option<Value>>,
 
 fn read(objects: &[Value]) -> Result<Vec<TenantQuota<'static>>, String> {
     let one = |object: &Value| {
-        let text = object.to_string();
-        let document = Document::read(&text).map_err(|error| error.to_string())?;
+        let document = document(object)?;
         let read = || {
             let mut quota = TenantQuota::read(document.root())?;
             quota.read_status(document.root())?;
@@ -131,8 +130,7 @@ fn evaluate_if(request: &Value, object: &Value, cluster: &mut Overlay, may_excee
     };
     let quotas = covering(&namespace, &objects)?;
     let namespaces = [(namespace.clone(), labels(&namespace, cluster)?)];
-    let text = as_reviewed(request, object).to_string();
-    let document = Document::read(&text).map_err(|error| error.to_string())?;
+    let document = document(&as_reviewed(request, object))?;
     let request = Request::read(document.root()).map_err(|error| error.to_string())?;
     let Some(reservation) = ReservationRequest::of(&request, String::new).map_err(|error| error.to_string())? else {
         return Ok(Outcome::default());
@@ -159,18 +157,16 @@ fn charge_devices(
     cluster: &mut Overlay,
 ) -> Result<(), String> {
     let mut list = |kind: &str, namespace: Option<&str>| match cluster.list(("resource.k8s.io/v1", kind, namespace)) {
-        Err(error) if error.is_unknown_kind() => Ok(json!({"items": []}).to_string()),
-        objects => objects.map(|objects| json!({"items": objects}).to_string()),
+        Err(error) if error.is_unknown_kind() => document(&json!({"items": []})),
+        objects => document(&json!({"items": objects?})),
     };
     let classes = list("DeviceClass", None)?;
     let claims = list("ResourceClaim", Some(&request.namespace))?;
     let pod = match owner_in(request).map_err(|malformed| malformed.to_string())? {
-        Some((name, _)) => cluster.get(("v1", "Pod", Some(&request.namespace)), &name)?.map(|pod| pod.to_string()),
+        Some((name, _)) => cluster.get(("v1", "Pod", Some(&request.namespace)), &name)?,
         None => None,
     };
-    let syntax = |error: SyntaxError| error.to_string();
-    let (classes, claims) = (Document::read(&classes).map_err(syntax)?, Document::read(&claims).map_err(syntax)?);
-    let pod = pod.as_deref().map(Document::read).transpose().map_err(syntax)?;
+    let pod = pod.as_ref().map(document).transpose()?;
     let found =
         DeviceObjects { classes: classes.root(), pod: pod.as_ref().map(Document::root), claims: Some(claims.root()) };
     reservation.charge_devices(request, &found).map_err(|malformed| malformed.to_string())
@@ -181,19 +177,20 @@ pub fn forecast(request: &Value, new: &Value, old: Option<&Value>, cluster: &mut
     let namespace = request.get("namespace").and_then(Value::as_str).unwrap_or_default();
     let objects = cluster.list((TENANT_QUOTA.0, TENANT_QUOTA.1, None))?;
     let quotas = bounding(namespace, &objects, cluster)?;
-    let (request, new, old) = (request.to_string(), new.to_string(), old.map(Value::to_string));
-    forecast_by(&quotas, &request, &new, old.as_deref())
+    forecast_by(&quotas, &document(request)?, &document(new)?, old.map(document).transpose()?.as_ref())
 }
 
-fn forecast_by(quotas: &[ResourceQuota<'_>], request: &str, new: &str, old: Option<&str>) -> Result<Outcome, String> {
-    let syntax = |error: SyntaxError| error.to_string();
+fn forecast_by(
+    quotas: &[ResourceQuota<'_>],
+    request: &Document<'_>,
+    new: &Document<'_>,
+    old: Option<&Document<'_>>,
+) -> Result<Outcome, String> {
     let malformed = |error: Malformed| error.to_string();
-    let (request, new) = (Document::read(request).map_err(syntax)?, Document::read(new).map_err(syntax)?);
-    let old = old.map(Document::read).transpose().map_err(syntax)?;
     let request = Request::read(request.root()).map_err(malformed)?;
     let Some(rollout) = rollout(&request).map_err(malformed)? else { return Ok(Outcome::default()) };
     let new = Pod::read(new.root(), None).map_err(malformed)?;
-    let old = old.as_ref().map(|old| Pod::read(old.root(), None)).transpose().map_err(malformed)?;
+    let old = old.map(|old| Pod::read(old.root(), None)).transpose().map_err(malformed)?;
     let bounds = Bounds { quotas, limited_resources: &[], now: Timestamp::from_unix_seconds(clock::now()) };
     let found = forecast::check(&rollout, &new, old.as_ref(), &bounds, &[]).map_err(malformed)?;
     Ok(Outcome {

@@ -7,12 +7,12 @@ use headroom_core::cluster::limit_range::LimitRange;
 use headroom_core::cluster::problem::Problem;
 use headroom_core::cluster::resource_quota::{ResourceQuota, validate};
 use headroom_core::cluster::tenant_quota::TenantQuota;
-use headroom_core::json::Document;
 use headroom_core::nearest::nearest;
 use headroom_core::request::kinds::PodKind;
 use serde_json::{Map, Value};
 
 use super::pod_templates::PodTemplate;
+use headroom_objects::document;
 use headroom_objects::kinds::{ApiKind, lifecycle, metadata};
 
 /// At most this many problems are named.
@@ -40,9 +40,8 @@ pub fn problems(object: &Value, release: Option<u16>, templates: &[PodTemplate])
 
 /// The problems of a LimitRange, a ResourceQuota or a TenantQuota; none for other kinds.
 pub fn problems_of_bounds(object: &Value) -> Vec<String> {
-    let text = object.to_string();
     // OK because what serde_json wrote can be read.
-    let Ok(document) = Document::read(&text) else { return Vec::new() };
+    let Ok(document) = document(object) else { return Vec::new() };
     let texts = |problems: Vec<Problem>| -> Vec<String> { problems.iter().map(ToString::to_string).collect() };
     let read = match ApiKind::of(object).qualified().as_str() {
         "limitranges" => LimitRange::read(document.root()).map(|mut range| {

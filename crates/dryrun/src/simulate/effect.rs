@@ -3,7 +3,6 @@
 use std::cmp::Ordering;
 
 use headroom_core::amount::{Quantity, ResourceList};
-use headroom_core::json::Document;
 use headroom_core::request::{Pod, Requirement, pod_totals};
 use headroom_core::sort::{by_text, order};
 use serde_json::Value;
@@ -12,7 +11,9 @@ use super::subjects::{Subject, Subjects};
 use crate::evaluate::tenant_quotas::{self, TENANT_QUOTA};
 use crate::evaluate::{self, Evaluation, Reason, Verdict, Warning, request};
 use crate::quota_levels::{QuotaKey, QuotaLevel, QuotaLevels};
+use crate::settings::ParsedSettings;
 use headroom_objects::cluster_reader::{ClusterReader, Overlay};
+use headroom_objects::document;
 use headroom_objects::kinds::ApiKind;
 
 /// A simulation of which the first half is done: things as they are.
@@ -98,7 +99,7 @@ pub struct QuotaEffect {
 }
 
 impl Simulation {
-    pub fn begin(subjects: Subjects, settings: &str, cluster: &mut Overlay) -> Self {
+    pub fn begin(subjects: Subjects, settings: &ParsedSettings, cluster: &mut Overlay) -> Self {
         let now = subjects.found.iter().map(|subject| look(subject, settings, cluster)).collect();
         let mut simulation = Self { subjects, now, quotas: QuotaLevels::default() };
         simulation.quotas = simulation.levels(cluster);
@@ -114,7 +115,7 @@ impl Simulation {
     }
 
     /// Looks at everything again as it would be.
-    pub fn end(&self, settings: &str, cluster: &mut Overlay) -> Effects {
+    pub fn end(&self, settings: &ParsedSettings, cluster: &mut Overlay) -> Effects {
         let then: Vec<Looked> = self.subjects.found.iter().map(|subject| look(subject, settings, cluster)).collect();
         let quotas = self.levels(cluster);
         let mut effects = Effects { missed: self.subjects.missed.clone(), ..Effects::default() };
@@ -192,7 +193,7 @@ impl Simulation {
     }
 }
 
-fn look(subject: &Subject, settings: &str, cluster: &mut Overlay) -> Looked {
+fn look(subject: &Subject, settings: &ParsedSettings, cluster: &mut Overlay) -> Looked {
     let kind = ApiKind::of(&subject.object);
     // As an object that is already counted, so that no quota refuses it: quotas are reported as a sum.
     let evaluation = evaluate::evaluate(request::audit(subject.object.clone(), &kind), settings, cluster);
@@ -244,9 +245,8 @@ impl Effect {
 
 /// The requests of a pod, as the scheduler and quotas count them; empty for other objects.
 fn requests(object: &Value) -> ResourceList<'static> {
-    let text = object.to_string();
     // OK because what serde_json wrote can be read, and a pod that cannot be read was not admitted.
-    let Ok(document) = Document::read(&text) else { return ResourceList::default() };
+    let Ok(document) = document(object) else { return ResourceList::default() };
     let Ok(pod) = Pod::read(document.root(), None) else { return ResourceList::default() };
     let total = pod_totals::as_quotas_see_it(&pod, Requirement::Request).unwrap_or_default();
     ResourceList::in_order(total.iter().map(|(name, amount)| (name.to_string().into(), amount.clone())))

@@ -7,6 +7,7 @@ use headroom_core::annotations::limit_ranger::LIMIT_RANGER;
 use serde_json::{Value, json};
 
 use crate::evaluate::{self, ContainerValues, SetBy, request};
+use crate::settings::ParsedSettings;
 use headroom_objects::cluster_reader::{ClusterReader, List};
 use headroom_objects::kinds::{ApiKind, metadata};
 
@@ -56,7 +57,7 @@ impl Subjects {
         cluster: &mut dyn ClusterReader,
         namespaces: Option<&[String]>,
         is_wanted: &dyn Fn(&Value) -> bool,
-        settings: &str,
+        settings: &ParsedSettings,
     ) -> Self {
         let mut subjects = Self::default();
         match namespaces {
@@ -75,7 +76,7 @@ impl Subjects {
         namespace: Option<&str>,
         cluster: &mut dyn ClusterReader,
         is_wanted: &dyn Fn(&Value) -> bool,
-        settings: &str,
+        settings: &ParsedSettings,
     ) {
         let mut owners: HashMap<Owner, Owner> = HashMap::new();
         let mut workloads: Vec<Value> = Vec::new();
@@ -131,7 +132,7 @@ impl Subject {
     }
 
     /// A pod without what LimitRanger and we put in, as far as they can be recognized.
-    fn of_pod(pod: Value, cluster: &mut dyn ClusterReader, settings: &str) -> Self {
+    fn of_pod(pod: Value, cluster: &mut dyn ClusterReader, settings: &ParsedSettings) -> Self {
         let kind = ApiKind::new("v1", "Pod");
         let evaluation = evaluate::evaluate(request::audit(pod.clone(), &kind), settings, cluster);
         let mut written = pod.clone();

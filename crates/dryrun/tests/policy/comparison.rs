@@ -4,6 +4,7 @@ use headroom_core::Request;
 use headroom_core::json::Document;
 use headroom_core::verdict::announced;
 use headroom_dryrun::evaluate;
+use headroom_dryrun::settings::ParsedSettings;
 use headroom_fixtures::cluster::Cluster;
 use headroom_fixtures::host_call::answering;
 use headroom_objects::cluster_reader::{ClusterReader, List, ReadError};
@@ -23,7 +24,7 @@ pub fn check(name: &str, request: &Value, settings: &Value, cluster: &Cluster) {
     let payload = json!({"request": request, "settings": settings}).to_string();
     let response = headroom_policy::validate(payload.as_bytes(), &mut answering(&mut cluster.clone())).unwrap();
     let policy: Value = serde_json::from_slice(&response).unwrap();
-    let dryrun = evaluate::evaluate(request.clone(), &settings.to_string(), &mut Unchanged(cluster.clone()));
+    let dryrun = evaluate::evaluate(request.clone(), &ParsedSettings::of(settings), &mut Unchanged(cluster.clone()));
     let field = |name: &str| policy.get(name).filter(|value| !value.is_null()).cloned();
     assert_eq!(Some(json!(dryrun.is_admitted())), field("accepted"), "{name}: {dryrun:?}");
     assert_eq!(json!(dryrun.message()), field("message").unwrap_or_else(|| json!("")), "{name}");

@@ -9,10 +9,11 @@ use std::rc::Rc;
 
 use headroom_core::amount::ResourceList;
 use headroom_core::cluster::limit_range::LimitRange;
-use headroom_core::json::{Document, Malformed};
+use headroom_core::json::Malformed;
 use serde_json::{Map, Value, json};
 
 use super::{ClusterReader, List, ReadError};
+use crate::document::document;
 use crate::kinds::{ApiKind, metadata};
 use crate::manifest::{Manifest, Origin};
 
@@ -125,9 +126,8 @@ fn identity(object: &Value) -> Identity {
 
 /// Writes the defaults into a LimitRange that the API server would derive when it is applied.
 fn imply_defaults(object: &mut Value) -> Result<(), Malformed> {
-    let text = object.to_string();
     // OK because what serde_json wrote can be read.
-    let Ok(document) = Document::read(&text) else { return Ok(()) };
+    let Ok(document) = document(object) else { return Ok(()) };
     let mut range = LimitRange::read(document.root())?;
     range.imply_defaults();
     let limits = object.pointer_mut("/spec/limits").and_then(Value::as_array_mut);

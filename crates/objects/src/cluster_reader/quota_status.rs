@@ -2,7 +2,6 @@
 //! from the objects around it, as the ledger counts them.
 
 use headroom_core::cluster::resource_quota::ResourceQuota;
-use headroom_core::json::Document;
 use headroom_core::timestamp::Timestamp;
 use headroom_tenant_quota::cache::Stored;
 use headroom_tenant_quota::devices::Link;
@@ -12,6 +11,7 @@ use serde_json::{Value, json};
 use super::folder::amounts;
 use super::{ClusterReader, ReadError};
 use crate::clock;
+use crate::document::document;
 use crate::kinds::{ApiKind, metadata};
 
 /// True if a quota has its usage in its status.
@@ -32,8 +32,7 @@ pub fn count(quota: &mut Value, cluster: &mut dyn ClusterReader) -> Result<(), R
 }
 
 fn status_of(quota: &Value, cluster: &mut dyn ClusterReader) -> Result<Value, ReadError> {
-    let text = quota.to_string();
-    let document = Document::read(&text).map_err(|error| error.to_string())?;
+    let document = document(quota)?;
     let read = ResourceQuota::read(document.root()).map_err(|error| error.to_string())?;
     let plan = Plan::of_namespace(metadata(quota, "namespace"), std::slice::from_ref(&read));
     let used = cache(&plan, cluster)?.count(&plan).into_iter().next().unwrap_or_default();
@@ -57,8 +56,7 @@ pub fn cache(plan: &Plan, cluster: &mut dyn ClusterReader) -> Result<Cache, Read
                 objects => objects?,
             };
             for object in objects {
-                let text = object.to_string();
-                let document = Document::read(&text).map_err(|error| error.to_string())?;
+                let document = document(&object)?;
                 let footprint = Footprint::of_stored(&qualified, document.root(), now);
                 let link = Link::read(&qualified, document.root());
                 let stored = Stored {
@@ -92,8 +90,7 @@ mod tests {
 
     #[track_caller]
     fn assert_amounts(case: &str, actual: &Value, expected: &Value) {
-        let (actual, expected) = (actual.to_string(), expected.to_string());
-        let documents = (Document::read(&actual).unwrap(), Document::read(&expected).unwrap());
+        let documents = (document(actual).unwrap(), document(expected).unwrap());
         let lists = (ResourceList::read(documents.0.root()).unwrap(), ResourceList::read(documents.1.root()).unwrap());
         assert_eq!(lists.0, lists.1, "{case}");
     }

@@ -49,10 +49,10 @@ fn advised(workload: &Entry, used: &[(&str, Observed)], around: &mut Overlay) ->
 
 fn advised_by(workload: &Entry, histories: &Histories, around: &mut Overlay) -> Workload {
     let now = Timestamp::from_unix_seconds(NOW).unwrap();
-    let settings = json!({"estimates": {"namespace": "headroom", "replayTime": now.to_string()}});
+    let settings = ParsedSettings::of(&json!({"estimates": {"namespace": "headroom", "replayTime": now.to_string()}}));
     let usage = Usage::Read(histories);
     let autoscalers = &Autoscalers::default();
-    let engine = Engine { usage, autoscalers, settings: &settings, admission: &settings, now, containers: &[] };
+    let engine = Engine { usage, autoscalers, settings: &settings, admission: None, now, containers: &[] };
     engine.recommend(0, workload, around, &mut Vec::new()).unwrap().unwrap().0
 }
 
@@ -85,8 +85,8 @@ fn admitted(workload: &Entry, row: &Workload, used: &[(&str, Observed)], around:
     let now = Timestamp::from_unix_seconds(NOW).unwrap();
     let mut overlay = HistoryOverlay::with(around, "shop", now, "web", published);
     let kind = ApiKind::new("v1", "Pod");
-    let settings = json!({"estimates": {"namespace": "headroom", "replayTime": now.to_string()}}).to_string();
-    let evaluation = evaluate(review::create(pod, &kind, "shop"), &settings, &mut overlay);
+    let settings = json!({"estimates": {"namespace": "headroom", "replayTime": now.to_string()}});
+    let evaluation = evaluate(review::create(pod, &kind, "shop"), &ParsedSettings::of(&settings), &mut overlay);
     if evaluation.verdict == Verdict::Rejected {
         return None;
     }
@@ -271,11 +271,12 @@ fn the_limit_of_a_killed_container_never_falls() {
         histories.lose_kill_limit(0, "a", !is_limit_known);
         let now = Timestamp::from_unix_seconds(NOW).unwrap();
         let settings = json!({"estimates": {"namespace": "headroom", "replayTime": now.to_string()}});
+        let settings = ParsedSettings::of(&settings);
         let engine = Engine {
             usage: Usage::Read(&histories),
             autoscalers: &Autoscalers::default(),
             settings: &settings,
-            admission: &settings,
+            admission: None,
             now,
             containers: &[],
         };
@@ -304,13 +305,14 @@ fn a_killed_container_gets_a_higher_limit_from_usage_profiles_too() {
         let published = history_overlay::Container { name: "a", image: "example.com/a:1", history, is_asked: false };
         let now = Timestamp::from_unix_seconds(NOW).unwrap();
         let settings = json!({"estimates": {"namespace": "headroom", "replayTime": now.to_string()}});
+        let settings = ParsedSettings::of(&settings);
         let mut around = around(&[]);
         let mut cluster = HistoryOverlay::with(&mut around, "shop", now, "web", [published]);
         let engine = Engine {
             usage: Usage::Profiles,
             autoscalers: &Autoscalers::default(),
             settings: &settings,
-            admission: &settings,
+            admission: None,
             now,
             containers: &[],
         };

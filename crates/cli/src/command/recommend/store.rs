@@ -8,10 +8,10 @@ use anyhow::{Context as _, anyhow, bail};
 use headroom_core::timestamp::Timestamp;
 use headroom_core::truncate::count_of;
 use headroom_kube::retry::Retry;
+use headroom_dryrun::settings::ParsedSettings;
 use headroom_kube::{clock, kubeconfig};
 use headroom_report::complain;
 use headroom_report::progress::Progress;
-use headroom_rightsize::evaluate_with_history as evaluate;
 use headroom_rightsize::history::{self, Histories};
 use headroom_rightsize::owners::Pods;
 use headroom_rightsize::report::Source;
@@ -57,7 +57,7 @@ pub fn read(
     let services = if is_named { Services::default() } else { Services::find(opened, namespaces) };
     let service = services.chosen(usage.source.file()?)?;
     let refused = services.refused;
-    let as_of = evaluate::replayed_at(&opened.settings).map(Timestamp::unix_seconds);
+    let as_of = ParsedSettings::of(&opened.settings).replay_time().map(Timestamp::unix_seconds);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start")?;
     progress.wait("Asking the metrics store what it has");
     let found = runtime.block_on(async {

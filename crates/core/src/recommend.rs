@@ -1,0 +1,200 @@
+//! Recommends requests for a pod's containers from their usage history, whatever requests they have.
+//!
+//! Steps, caps and texts are those of admission: origins, estimates, defaults, and the bounds of LimitRanges. The
+//! differences: every container is estimated, nothing is refused, quotas bound nothing, memory covers every peak of the
+//! workload's own history, and the author's limit is a bound too, because a request above it would be refused.
+
+use std::fmt;
+
+use crate::amount::{Quantity, Requirement};
+use crate::cluster::usage::{OomKill, Percentile, Resource, Window};
+use crate::estimate::history_lookup::Chosen;
+use crate::estimate::{self, Adjustment, Basis, Estimate, Estimates, Reason, RejectedHistory, Sources, of_rejected};
+use crate::fill::Filling;
+use crate::image::{ImageName, ParseImageNameError};
+use crate::json::Malformed;
+use crate::plan::{EstimateTarget, Purpose};
+use crate::request::Pod;
+
+/// The recommended requests of a pod.
+#[derive(Debug, Default)]
+pub struct Recommendation<'d> {
+    pub estimates: Estimates<'d>,
+    pub measured: Vec<Measurements>,
+    pub unknown: Vec<Unknown>,
+}
+
+/// The usage of a container that an estimate is made from.
+#[derive(Debug, Clone)]
+pub struct Measurements {
+    /// The container's index in the pod.
+    pub container: usize,
+    pub resource: Resource,
+    pub window: Window,
+    pub percentiles: Vec<(Percentile, Quantity)>,
+    pub peak: Quantity,
+    pub samples: u64,
+    /// The days of the longest window with any usage, where the profile counts them.
+    pub days: Option<u64>,
+    pub pods: u64,
+    pub namespaces: u64,
+    pub oom_kills: Vec<OomKill>,
+}
+
+/// A container and resource without an estimate.
+#[derive(Debug, Clone)]
+pub struct Unknown {
+    pub container: usize,
+    pub resource: Resource,
+    pub why: Why,
+}
+
+/// Reported for a container without usage.
+pub const NO_USAGE_DATA: &str = "no usage data";
+
+/// Reported for a container with less than two hours of usage.
+pub const TOO_LITTLE_DATA: &str = "too little data";
+
+/// The reason that nothing is recommended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Why {
+    UnreadableImage {
+        image: String,
+        error: ParseImageNameError,
+    },
+    PodLevelResources,
+    ScaledByAutoscaler,
+    /// The histories that were considered.
+    NoUsageData(Vec<RejectedHistory>),
+    /// The minutes that were observed, of all pods.
+    TooLittleData {
+        minutes: u64,
+    },
+    /// Every amount would be refused.
+    NoAmountFits,
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::UnreadableImage { image, error } => write!(f, "the image `{image}` cannot be read: {error}"),
+            Self::PodLevelResources => f.write_str("the pod sets pod-level resources, which its containers share"),
+            Self::ScaledByAutoscaler => {
+                f.write_str("a HorizontalPodAutoscaler scales by it, so another request would change how many pods run")
+            }
+            Self::NoUsageData(skipped) if skipped.iter().all(RejectedHistory::is_empty) => f.write_str(NO_USAGE_DATA),
+            Self::NoUsageData(skipped) => write!(f, "{NO_USAGE_DATA} ({})", of_rejected(skipped)),
+            Self::TooLittleData { minutes } => write!(f, "{TOO_LITTLE_DATA} ({minutes} min)"),
+            Self::NoAmountFits => f.write_str("no amount satisfies the LimitRanges; see the notes"),
+        }
+    }
+}
+
+impl<'d> Filling<'_, 'd> {
+    /// Recommends requests for a pod whose values are marked with their origins. The author's requests stay where
+    /// nothing is recommended.
+    pub fn recommend(&self, pod: &Pod<'d>) -> Result<Recommendation<'d>, Malformed> {
+        let pod = only_authored(pod);
+        let mut made = self.estimate_all(&pod)?;
+        made.estimates = self.fit(&pod, made.estimates, false)?.estimates;
+        Ok(made)
+    }
+
+    /// Estimates every container of a pod.
+    fn estimate_all(&self, pod: &Pod<'d>) -> Result<Recommendation<'d>, Malformed> {
+        let Self { request, context, settings, ranges, .. } = *self;
+        let mut made = Recommendation::default();
+        let mut notes = Vec::new();
+        let owners = if context.autoscalers.is_empty() { Vec::new() } else { estimate::owners(request, pod)? };
+        let resources = || Resource::ALL.into_iter().filter(|resource| *settings.estimates.resources.of(*resource));
+        for (index, container) in pod.containers.iter().enumerate() {
+            let image = match ImageName::parse(&container.image) {
+                Ok(image) => image,
+                Err(error) => {
+                    let why = Why::UnreadableImage { image: container.image.to_string(), error };
+                    let unknown = |resource| Unknown { container: index, resource, why: why.clone() };
+                    made.unknown.extend(resources().map(unknown));
+                    continue;
+                }
+            };
+            let workload = (request.workload_name(), container.name.as_ref());
+            let sources = Sources::find(&image, workload, context, &settings.estimates, &mut notes);
+            for resource in resources() {
+                let mut unknown = |why: Why| made.unknown.push(Unknown { container: index, resource, why });
+                if is_of_the_pod(pod, resource) {
+                    unknown(Why::PodLevelResources);
+                    continue;
+                }
+                if context.autoscalers.iter().any(|scaler| scaler.scales_by(&owners, &container.name, resource)) {
+                    unknown(Why::ScaledByAutoscaler);
+                    continue;
+                }
+                let target = EstimateTarget { container: index, resource, purpose: Purpose::Manifest };
+                let estimate =
+                    estimate::estimate(target, container, &image, &sources, ranges, context, settings, &mut notes);
+                // Problems of a profile were noted when the estimate was tried.
+                let (chosen, skipped) = sources.choose(resource, &settings.estimates, &mut Vec::new());
+                let Some(mut estimate) = estimate else {
+                    unknown(Why::NoUsageData(skipped));
+                    continue;
+                };
+                estimate.only_reported = false;
+                if let Some(limit) = container.resources.quantity(Requirement::Limit, resource.name()) {
+                    lower_to_limit(&mut estimate, limit);
+                }
+                if let Basis::History { window, .. } = estimate.basis {
+                    made.measured.extend(chosen.and_then(|chosen| measurements(&chosen, index, resource, window)));
+                }
+                made.estimates.estimates.push(estimate);
+            }
+        }
+        estimate::dedup(&mut notes);
+        made.estimates.notes = notes;
+        Ok(made)
+    }
+}
+
+/// The pod with the author's values alone for resources that can be recommended.
+fn only_authored<'d>(pod: &Pod<'d>) -> Pod<'d> {
+    let mut pod = pod.clone();
+    for container in &mut pod.containers {
+        for name in Resource::ALL.map(Resource::name) {
+            for requirement in Requirement::BOTH {
+                let values = container.resources.of_mut(requirement);
+                if values.get(name).is_some_and(|value| !value.origin.is_authored()) {
+                    values.remove(name);
+                }
+            }
+        }
+    }
+    pod
+}
+
+fn is_of_the_pod(pod: &Pod<'_>, resource: Resource) -> bool {
+    Requirement::BOTH.iter().any(|requirement| pod.resources.of(*requirement).contains(resource.name()))
+}
+
+fn measurements(chosen: &Chosen<'_>, container: usize, resource: Resource, window: Window) -> Option<Measurements> {
+    let observed = chosen.history.observed(window, resource).ok()??;
+    let percentiles =
+        Percentile::PUBLISHED.into_iter().filter_map(|p| Some((p, observed.percentile(p).ok()?))).collect();
+    Some(Measurements {
+        container,
+        resource,
+        window,
+        percentiles,
+        peak: observed.peak().ok()?,
+        samples: observed.samples,
+        days: chosen.history.days().ok().flatten(),
+        pods: observed.pods().ok()?,
+        namespaces: observed.namespaces().ok()?,
+        oom_kills: chosen.history.oom_kills(chosen.collected_at).ok()?,
+    })
+}
+
+fn lower_to_limit(estimate: &mut Estimate<'_>, limit: &Quantity) {
+    if estimate.quantity > *limit {
+        let from = std::mem::replace(&mut estimate.quantity, limit.clone());
+        estimate.adjustments.push(Adjustment { from, reason: Reason::Limit(None) });
+    }
+}
