@@ -8,8 +8,6 @@ mod console;
 mod describe;
 mod describe_conformance;
 mod doctor;
-#[path = "../../../core/tests/core/entry.rs"]
-mod entry;
 mod errors;
 mod estimates;
 mod formats;
@@ -22,9 +20,6 @@ mod record;
 mod replay;
 mod screens;
 mod sessions;
-#[path = "../../../core/tests/core/estimates/situation.rs"]
-#[expect(dead_code, reason = "the core's own tests use more of it")]
-mod situation;
 mod support;
 mod terminal;
 mod tour;

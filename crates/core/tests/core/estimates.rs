@@ -2,4 +2,5 @@
 
 mod cases;
 mod properties;
+mod recommend;
 mod situation;
