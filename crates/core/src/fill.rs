@@ -53,11 +53,15 @@ impl<'d> Filling<'_, 'd> {
             self.apply_defaults(&mut pod);
             return Ok(Filled { pod, estimates, breaches: None });
         }
-        self.fit(&pod, estimates, true)
+        self.fit::<true>(&pod, estimates)
     }
 
     /// Fills a pod with estimates. Those that would make it break a bound give way, and the pod is filled again.
-    pub fn fit(&self, pod: &Pod<'d>, mut estimates: Estimates<'d>, fits_quota: bool) -> Result<Filled<'d>, Malformed> {
+    pub fn fit<const FITS_QUOTA: bool>(
+        &self,
+        pod: &Pod<'d>,
+        mut estimates: Estimates<'d>,
+    ) -> Result<Filled<'d>, Malformed> {
         let mut round: u8 = 0;
         loop {
             let mut filled = pod.clone();
@@ -65,7 +69,7 @@ impl<'d> Filling<'_, 'd> {
             self.apply_defaults(&mut filled);
             let breaches = limits::check_pod(&filled, None, self.ranges);
             let has_changed = estimates.fit_to_limits(&filled, &breaches, round)
-                || fits_quota && self.fit_to_quota(&mut estimates, &filled, round)?;
+                || FITS_QUOTA && self.fit_to_quota(&mut estimates, &filled, round)?;
             if !has_changed {
                 return Ok(Filled { pod: filled, estimates, breaches: Some(breaches) });
             }

@@ -28,7 +28,7 @@ use serde_json::{Value, json};
 
 use super::cluster_args::{Opened, Scope, Target, elsewhere, profiles_namespace};
 use super::rbac_hint::advised;
-use super::recommend::{self, Advised, Trend, UsageArgs};
+use super::recommend::{self, Recommended, Trend, UsageArgs};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -141,7 +141,7 @@ pub fn advice(
     usage: Option<&UsageArgs>,
 ) -> anyhow::Result<(Advice, bool)> {
     let advised = recommend::on_all(opened, inventory, target, usage, &Progress::for_people())?;
-    let Advised { report, trends, is_of_store } = advised;
+    let Recommended { report, trends, is_of_store } = advised;
     Ok((Advice { advice: summary::of(report).map(Arc::new), trends }, is_of_store))
 }
 

@@ -30,7 +30,7 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 #[command(next_help_heading = "Changing the cluster")]
 pub struct Patching {
     /// Set the recommended requests and memory limits in the cluster, by server-side apply, after a dry run and a confirmation
-    #[arg(long, conflicts_with_all = ["fail_above", "write"])]
+    #[arg(long, conflicts_with_all = ["fail_on", "write"])]
     pub patch: bool,
     /// Do not ask
     #[arg(long, requires = "patch")]

@@ -56,7 +56,7 @@ impl Services {
         let Some(Candidate { target, wants_token, .. }) = one_of(listed)? else {
             bail!(
                 "found {found}, but anyone who can create a Service can give it such a name: name the store that you trust \
-                 with {flag}, or use --metrics-api"
+                 with {flag}, or use --from metrics-api"
             );
         };
         if *wants_token {

@@ -21,14 +21,15 @@ use headroom_sources::{SourceError, metrics_api, port_forward};
 use headroom_usage::sample::Window;
 use tokio_util::sync::CancellationToken;
 
+use super::arguments::{From, UsageArgs};
 use super::quota_trends::{self, Trend};
 use super::services::Services;
-use super::{From, UsageArgs};
+
 use crate::command::cluster_args::{Opened, Target};
 use crate::command::source::{self, Address, behind_service, needs_port_forward};
 
-/// What was found and read.
-pub struct Found {
+/// The usage that was read from a metrics store or the metrics API.
+pub struct StoreHistory {
     pub histories: Histories,
     pub source: Source,
     pub notes: Vec<String>,
@@ -51,7 +52,7 @@ pub fn read(
     namespaces: &[String],
     pods: Pods,
     progress: &Progress,
-) -> anyhow::Result<Found> {
+) -> anyhow::Result<StoreHistory> {
     // Before the runtime, since the surroundings have their own.
     let is_named = usage.address()?.is_some() || from == From::MetricsApi;
     let services = if is_named { Services::default() } else { Services::find(opened, namespaces) };
@@ -88,7 +89,7 @@ struct Reading<'a> {
     target: &'a Target,
     from: From,
     namespaces: &'a [String],
-    /// The moment that the settings put in the place of the clock.
+    /// `estimates.replayTime`, if set.
     as_of: Option<i64>,
     progress: &'a Progress,
     stop: CancellationToken,
@@ -101,7 +102,7 @@ impl Reading<'_> {
         chosen: Option<port_forward::Target>,
         refused: Option<String>,
         pods: Pods,
-    ) -> anyhow::Result<Found> {
+    ) -> anyhow::Result<StoreHistory> {
         if self.from == From::MetricsApi {
             return self.of_now(pods).await;
         }
@@ -170,7 +171,7 @@ impl Reading<'_> {
     }
 
     /// Reads the history of all workloads.
-    async fn history(&mut self, reader: Arc<Reader>, name: String, pods: Pods) -> anyhow::Result<Found> {
+    async fn history(&mut self, reader: Arc<Reader>, name: String, pods: Pods) -> anyhow::Result<StoreHistory> {
         let now = reader.probed_at;
         let skew = now.abs_diff(clock::now());
         if self.as_of.is_none() && skew > SKEW {
@@ -235,11 +236,11 @@ impl Reading<'_> {
                 Err(problem) => self.notes.push(format!("no trends of quotas: {problem}")),
             }
         }
-        Ok(Found { histories: reading.histories, source, notes: std::mem::take(&mut self.notes), trends })
+        Ok(StoreHistory { histories: reading.histories, source, notes: std::mem::take(&mut self.notes), trends })
     }
 
     /// One look at the metrics API.
-    async fn of_now(&mut self, pods: Pods) -> anyhow::Result<Found> {
+    async fn of_now(&mut self, pods: Pods) -> anyhow::Result<StoreHistory> {
         let source = metrics_api::MetricsApi::new(self.client().await?, 60);
         let all = self.target.all_namespaces;
         let histories = history::read_instant(&source, (!all).then_some(self.namespaces), &pods).await?;
@@ -249,7 +250,7 @@ impl Reading<'_> {
                 .to_owned(),
         );
         let source = Source { name: "the metrics API".to_owned(), ..Source::default() };
-        Ok(Found { histories, source, notes: std::mem::take(&mut self.notes), trends: Vec::new() })
+        Ok(StoreHistory { histories, source, notes: std::mem::take(&mut self.notes), trends: Vec::new() })
     }
 }
 

@@ -11,7 +11,7 @@ use headroom_rightsize::inventory::{Entry, Inventory, makes_pods};
 use headroom_rightsize::owners::{Owner, WorkloadRef};
 use serde_json::Value;
 
-use super::Args;
+use super::arguments::Args;
 use crate::command::cluster_args::{Opened, elsewhere, is_kind, named, not_found, one_by_one};
 use crate::command::rbac_hint;
 

@@ -1,0 +1,307 @@
+//! The arguments of `kubectl headroom recommend`.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use anyhow::bail;
+use clap::ValueEnum;
+use headroom_core::cluster::label_selector::LabelSelector;
+use headroom_rightsize::findings::Gate;
+use headroom_rightsize::patches;
+use headroom_rightsize::price::{Currency, Price, Prices};
+use headroom_rightsize::report::Order;
+use headroom_sources::http::Url;
+
+use super::apply::Patching;
+use super::rule::Rule;
+use crate::command::cluster_args::Target;
+use crate::command::manifests::Manifests;
+use crate::command::seconds;
+use crate::command::source::Address;
+use crate::command::source_file::SourceFlag;
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// Workloads such as `deployment/web`, `rollout canary` or `pod/db-0`; all running workloads of the namespace unless given
+    #[arg(value_name = "KIND/NAME", conflicts_with_all = ["files", "kustomizations"])]
+    pub(super) objects: Vec<String>,
+    #[command(flatten)]
+    pub(super) manifests: Manifests,
+    /// Only workloads with these labels, such as `app=web,tier!=cache`
+    #[arg(short = 'l', long, value_name = "SELECTOR", conflicts_with = "image")]
+    pub(super) selector: Option<LabelSelector<'static>>,
+    /// Only workloads of these kinds, such as `Deployment,Rollout`
+    #[arg(long, value_name = "KIND", value_delimiter = ',')]
+    pub(super) kind: Vec<String>,
+    /// Only containers whose name matches; `*` stands for any characters
+    #[arg(long, value_name = "PATTERN", value_delimiter = ',')]
+    pub(super) container: Vec<String>,
+    /// Recommend for a container of this image that does not exist yet
+    #[arg(long, value_name = "IMAGE", conflicts_with_all = ["objects", "files", "kustomizations"])]
+    pub(super) image: Vec<String>,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t = Format::Table)]
+    pub(super) output: Format,
+    /// Print the rows of the table only
+    #[arg(long)]
+    pub(super) no_headers: bool,
+    /// Sort workloads by
+    #[arg(long, value_enum, default_value_t = Order::Waste)]
+    pub(super) sort_by: Order,
+    /// Exit with 1 if a container is at `risk` (OOM-killed, throttled, above its request most of the time, or without one), or if a
+    /// request is missing or off its recommendation by more than a percentage such as `50%`
+    #[arg(long, value_name = "risk | PERCENT", value_delimiter = ',')]
+    pub(super) fail_on: Vec<FailOn>,
+    /// Path of a container's resources in the chart's values; {kind}, {name} and {container} are replaced
+    #[arg(long, value_name = "PATH", default_value = patches::VALUES_PATH)]
+    pub(super) values_path: String,
+    /// Write the recommendations into manifests: those of -f, or these files and folders. Nothing else in them changes
+    #[arg(long, value_name = "PATH", num_args = 0.., conflicts_with = "kustomizations")]
+    pub(super) write: Option<Vec<PathBuf>>,
+    #[command(flatten)]
+    pub(super) patch: Patching,
+    #[command(flatten)]
+    pub(super) rule: Rule,
+    #[command(flatten)]
+    pub(super) usage: UsageArgs,
+    #[command(flatten)]
+    pub(super) target: Target,
+}
+
+/// The prices of requests.
+#[derive(Debug, Clone, Default, clap::Args)]
+#[command(next_help_heading = "Prices")]
+pub struct Costs {
+    /// Price of a core for a month
+    #[arg(long, value_name = "PRICE")]
+    pub(super) price_cpu: Option<Price>,
+    /// Price of a GiB of memory for a month
+    #[arg(long, value_name = "PRICE")]
+    pub(super) price_memory: Option<Price>,
+    /// Currency of the prices, such as $ or EUR
+    #[arg(long)]
+    pub(super) currency: Option<Currency>,
+}
+
+/// The source of usage, and the prices of requests.
+#[derive(Debug, clap::Args)]
+pub struct UsageArgs {
+    #[command(flatten)]
+    pub(super) costs: Costs,
+    /// Read the trends of quotas too.
+    #[arg(skip)]
+    pub(super) wants_trends: bool,
+    #[command(flatten)]
+    pub(super) store: Store,
+    #[command(flatten)]
+    pub(super) source: SourceFlag,
+}
+
+/// The source of usage, and how much of it is read.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Source of usage")]
+pub struct Store {
+    /// Source of usage; UsageProfiles where the collector has published some, else the metrics store unless given
+    #[arg(long, value_enum, value_name = "SOURCE")]
+    pub(super) from: Option<From>,
+    /// URL of Prometheus, or of a store with the same API
+    #[arg(long, value_name = "URL", conflicts_with = "service")]
+    pub(super) prometheus: Option<Url>,
+    /// The store's Service as NAMESPACE/SERVICE:PORT (https:SERVICE:PORT for TLS), reached through the API server
+    #[arg(long, value_name = "SERVICE")]
+    pub(super) service: Option<String>,
+    /// Days of history to read from a metrics store, today included
+    #[arg(long, default_value_t = 14, value_parser = clap::value_parser!(u16).range(1..=30))]
+    pub(super) days: u16,
+    /// Query step: memory counts with its peak in each step, CPU with its average
+    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = seconds)]
+    pub(super) step: i64,
+    /// Queries at a time
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=32))]
+    pub(super) concurrency: u8,
+}
+
+/// A source of usage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum From {
+    /// The history that `headroom-controller collect` has published, by image and workload
+    Profiles,
+    /// A store with Prometheus' API, named by --service or --prometheus or chosen on a terminal
+    Prometheus,
+    /// One current sample per container, from metrics-server
+    MetricsApi,
+}
+
+const EXAMPLES: &str = "Examples:
+  # What the containers of a Deployment should request, and why
+  kubectl headroom recommend deployment/web
+
+  # The whole cluster as an HTML report, with the savings
+  kubectl headroom recommend -A -o html --price-cpu 23 --price-memory 3 --currency EUR > report.html
+
+  # From two weeks of usage in your Prometheus, in the cluster or elsewhere
+  kubectl headroom recommend -A --service monitoring/prometheus:9090
+  kubectl headroom recommend -A --source source.yaml
+
+  # An image that does not run here yet
+  kubectl headroom recommend --image postgres:16
+
+  # Write the requests into manifests; comments, order and quotes stay
+  kubectl headroom recommend -f app/ --write
+  kubectl headroom recommend -n shop --write app/
+
+  # A patch for kustomize, values for a chart that has them at `resources`, or the cluster itself
+  kubectl headroom recommend deployment/web -o kustomize > requests.yaml
+  kubectl headroom recommend deployment/web -o helm --values-path resources > requests.yaml
+  kubectl headroom recommend -n shop deployment/web --patch
+
+  # A gate: fail if a request of the shop is off by more than half
+  kubectl headroom recommend -n shop -l app=shop --fail-on 50% -o junit > report.xml
+
+Without --patch, nothing in the cluster changes. A new memory limit is recommended only where there is one, a CPU limit never.
+
+Exit codes: 0 done, 1 something that --fail-on names was found, or something was not written or patched, 2 not everything \
+could be read.";
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    Table,
+    /// The table with changes, distributions, limits, QoS classes, kills, throttling, restarts, autoscalers and images
+    Wide,
+    Json,
+    Yaml,
+    Csv,
+    Markdown,
+    /// One page that needs no network
+    Html,
+    Sarif,
+    Junit,
+    /// A patch for each workload
+    Kustomize,
+    /// Values for a chart
+    Helm,
+}
+
+/// A finding that makes the command exit with 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FailOn {
+    Risk,
+    /// A request that is missing, or off by more than so many percent.
+    OffBy(u64),
+}
+
+impl FromStr for FailOn {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "risk" => Ok(Self::Risk),
+            _ => text
+                .strip_suffix('%')
+                .unwrap_or(text)
+                .parse()
+                .map(Self::OffBy)
+                .map_err(|_| "expected `risk`, or a percentage such as `50%`"),
+        }
+    }
+}
+
+impl Args {
+    /// True if the workloads are those of manifests.
+    pub fn is_of_files(&self) -> bool {
+        self.manifests.is_given()
+    }
+
+    /// Rejects contradictory arguments of `--write`.
+    pub fn check_write(&self) -> anyhow::Result<()> {
+        let Some(paths) = &self.write else { return Ok(()) };
+        if paths.is_empty() && self.manifests.files.is_empty() {
+            bail!("--write needs the manifests to write: pass them to it, or with --filename");
+        }
+        if !paths.is_empty() && self.is_of_files() {
+            bail!("--write takes no paths beside --filename, whose manifests it writes");
+        }
+        if paths.iter().chain(&self.manifests.files).any(|path| path.as_os_str() == "-") {
+            bail!("--write needs files, not standard input");
+        }
+        Ok(())
+    }
+
+    /// The findings that make the command exit with 1.
+    pub fn gate(&self) -> Gate {
+        let off_by = self.fail_on.iter().filter_map(|on| match on {
+            FailOn::OffBy(percent) => Some(*percent),
+            FailOn::Risk => None,
+        });
+        Gate { off_by_percent: off_by.min(), risk: self.fail_on.contains(&FailOn::Risk) }
+    }
+}
+
+impl UsageArgs {
+    /// The store that is named by a flag or in the file of `--source`.
+    pub(super) fn address(&self) -> anyhow::Result<Option<Address>> {
+        Address::of(self.store.prometheus.as_ref(), self.store.service.as_deref(), self.source.file()?)
+    }
+}
+
+impl Costs {
+    pub(super) fn prices(&self) -> Prices {
+        Prices { cpu: self.price_cpu, memory: self.price_memory, currency: self.currency.clone() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Cli {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    fn parse(text: &str) -> Result<Args, clap::Error> {
+        Cli::try_parse_from(["recommend"].into_iter().chain(text.split_whitespace())).map(|cli| cli.args)
+    }
+
+    #[test]
+    fn contradictory_arguments_are_rejected() {
+        for wrong in [
+            "--prometheus http://a --service a/b:1",
+            "--from influxdb",
+            "--days 0",
+            "--days 31",
+            "--fail-on x",
+            "--price-cpu 1Gi",
+            "-l a=(",
+            "-n a -A",
+            "deployment/web -f a.yaml",
+            "-k a --write",
+            "--image a -l app=a",
+            "--cpu-percentile p42",
+            "--memory-margin much",
+        ] {
+            assert!(parse(wrong).is_err(), "{wrong}");
+        }
+        let args = parse("--fail-on 20%,risk --kind deployment,Rollout deployment/web").unwrap();
+        assert_eq!((args.kind.len(), args.objects.len()), (2, 1));
+        let gate = args.gate();
+        assert_eq!((gate.off_by_percent, gate.risk), (Some(20), true));
+    }
+
+    #[test]
+    fn what_is_written_is_named_once() {
+        let check = |text: &str, is_good: bool| {
+            assert_eq!(parse(text).unwrap().check_write().is_ok(), is_good, "{text}");
+        };
+        check("--write -f app", true);
+        check("-f app --write", true);
+        check("--write app other", true);
+        check("--write", false);
+        check("-f app --write other", false);
+        check("-f - --write", false);
+        check("--write -", false);
+    }
+}

@@ -1,0 +1,193 @@
+//! Recommends for every workload of an inventory.
+
+use anyhow::anyhow;
+use headroom_core::cluster::usage::Resource;
+use headroom_dryrun::evaluate::problems;
+use headroom_dryrun::settings::ParsedSettings;
+use headroom_objects::cluster_reader::ReadError;
+use headroom_report::progress::Progress;
+use headroom_rightsize::engine::{Engine, Usage};
+use headroom_rightsize::history::Histories;
+use headroom_rightsize::inventory::Inventory;
+use headroom_rightsize::quota_effect::{self, QuotaEffect};
+use headroom_rightsize::report::{Order, Report};
+use headroom_rightsize::rule;
+use headroom_rightsize::workload::Workload;
+use serde_json::{Value, json};
+
+use super::arguments::{From, UsageArgs};
+use super::quota_trends::Trend;
+use super::source::profiles;
+use super::store::{self, StoreHistory};
+use crate::command::cluster_args::{Opened, Target, profiles_namespace};
+use crate::command::manifests::Problems;
+use crate::command::rbac_hint;
+
+/// So many containers without a recommendation are named in a note.
+const MAX_NAMED: usize = 5;
+
+/// The recommendations for an inventory.
+pub struct Recommended {
+    pub report: Report,
+    /// The growth of quotas, as far as a metrics store knows it.
+    pub trends: Vec<Trend>,
+    /// False if usage was read from UsageProfiles.
+    pub is_of_store: bool,
+}
+
+/// The choices of a command line.
+#[derive(Default)]
+pub struct Choices<'a> {
+    pub usage: Option<&'a UsageArgs>,
+    /// Patterns of container names; all if empty.
+    pub containers: &'a [String],
+    pub order: Order,
+    /// Containers without a recommendation are named in a note.
+    pub names_skipped: bool,
+}
+
+/// Recommends for everything that runs: from UsageProfiles, or from the source in `usage`.
+pub fn on_all(
+    opened: &mut Opened,
+    mut inventory: Inventory,
+    target: &Target,
+    usage: Option<&UsageArgs>,
+    progress: &Progress,
+) -> anyhow::Result<Recommended> {
+    let mut history = None;
+    if let Some(usage) = usage {
+        let from = usage.source(opened, &inventory, target.wants_cluster())?;
+        if from != From::Profiles {
+            let pods = std::mem::take(&mut inventory.pods);
+            history = Some(store::read(usage, target, from, opened, &inventory.namespaces(), pods, progress)?);
+        }
+    }
+    let choices = Choices { usage, order: Order::Name, ..Choices::default() };
+    recommend(opened, inventory, history, &choices, progress)
+}
+
+/// Recommends for an inventory from the history of a metrics store, or else from UsageProfiles. A workload that cannot be
+/// evaluated becomes a note.
+pub fn recommend(
+    opened: &mut Opened,
+    inventory: Inventory,
+    history: Option<StoreHistory>,
+    choices: &Choices<'_>,
+    progress: &Progress,
+) -> anyhow::Result<Recommended> {
+    let Choices { usage, containers, order, names_skipped } = *choices;
+    let reads_storage = usage.map(|usage| usage.source.file()).transpose()?.is_some_and(|file| file.ephemeral_storage);
+    let settings = with_history(opened, reads_storage);
+    let admission = (settings != opened.settings).then(|| ParsedSettings::of(&opened.settings));
+    let settings = ParsedSettings::of(&settings);
+    let (mut source, histories, mut notes, trends) = match history {
+        Some(StoreHistory { source, histories, notes, trends }) => (source, Some(histories), notes, trends),
+        None => (profiles(opened), None, Vec::new(), Vec::new()),
+    };
+    let read = histories.as_ref().map_or(Usage::Profiles, Usage::Read);
+    let mut run = Run { inventory, usage: read, containers, notes: Vec::new() };
+    let (workloads, effects) = run.evaluate(opened, &settings, admission.as_ref(), progress)?;
+    source.is_partial |= run.is_partial();
+    notes.extend(without_advice(&workloads, histories.as_ref()).filter(|_| names_skipped));
+    notes.extend(run.all_notes(opened.scope.is_all()));
+    let prices = usage.map(|usage| usage.costs.prices()).unwrap_or_default();
+    let source = (source, rule::of(&settings));
+    let report = Report::new(source, workloads, quota_effect::together(effects), notes, prices, order);
+    Ok(Recommended { report, trends, is_of_store: histories.is_some() })
+}
+
+/// The policy's settings with the namespace of UsageProfiles: recommendations read history even if the policy reads none.
+fn with_history(opened: &Opened, reads_storage: bool) -> Value {
+    let mut settings = opened.settings.clone();
+    let namespace = profiles_namespace(&settings);
+    let estimates = settings.as_object_mut().map(|settings| settings.entry("estimates").or_insert_with(|| json!({})));
+    if let Some(Value::Object(estimates)) = estimates {
+        estimates.entry("namespace").or_insert_with(|| json!(namespace));
+        if reads_storage {
+            estimates.entry("resources").or_insert_with(|| json!(Resource::ALL.map(Resource::name)));
+        }
+    }
+    settings
+}
+
+/// A run over an inventory.
+struct Run<'a> {
+    inventory: Inventory,
+    usage: Usage<'a>,
+    containers: &'a [String],
+    /// Objects that could not be read.
+    notes: Vec<ReadError>,
+}
+
+impl Run<'_> {
+    fn evaluate(
+        &mut self,
+        opened: &mut Opened,
+        settings: &ParsedSettings,
+        admission: Option<&ParsedSettings>,
+        progress: &Progress,
+    ) -> anyhow::Result<(Vec<Workload>, Vec<QuotaEffect>)> {
+        let now = settings.now().ok_or_else(|| anyhow!("this machine's clock is not set"))?;
+        let Inventory { entries, autoscalers, .. } = &self.inventory;
+        let cluster = &mut opened.cluster;
+        let engine = Engine { usage: self.usage, autoscalers, settings, admission, now, containers: self.containers };
+        let (mut workloads, mut effects, mut unreadable) = (Vec::new(), Vec::new(), Vec::new());
+        progress.begin(entries.len() as u64, "Recommending");
+        for (number, entry) in entries.iter().enumerate() {
+            match (engine.recommend(number, entry, cluster, &mut self.notes), &entry.origin) {
+                (Ok(None), _) => {}
+                (Ok(Some((workload, of_workload))), _) => {
+                    workloads.push(workload);
+                    effects.extend(of_workload);
+                }
+                (Err(problem), Some(origin)) => {
+                    // Kubernetes' own words, if its validation knows the problem too.
+                    let problems = problems(&entry.object.value(), None, &[]);
+                    let problem = if problems.is_empty() { problem } else { problems.join("; ") };
+                    unreadable.push(format!("{origin}: {problem}"));
+                }
+                (Err(problem), None) => {
+                    let problem = format!("no recommendation for {} {}: {problem}", entry.key.namespace, entry.key);
+                    self.notes.push(ReadError::Failed(problem));
+                }
+            }
+            progress.advance(1);
+        }
+        progress.end();
+        if !unreadable.is_empty() {
+            return Err(Problems(unreadable).into());
+        }
+        Ok((workloads, effects))
+    }
+
+    /// True if something that the recommendations depend on could not be read.
+    fn is_partial(&self) -> bool {
+        self.inventory.is_partial || !self.notes.is_empty()
+    }
+
+    fn all_notes(self, all_namespaces: bool) -> impl Iterator<Item = String> {
+        let notes = self.notes.into_iter().map(move |error| rbac_hint::advised(error, all_namespaces));
+        self.inventory.notes.into_iter().chain(notes)
+    }
+}
+
+/// Names the containers without a recommendation.
+fn without_advice(workloads: &[Workload], histories: Option<&Histories>) -> Option<String> {
+    let containers = || workloads.iter().flat_map(|of| of.containers.iter().map(move |container| (of, container)));
+    let without = || containers().filter(|(_, container)| container.is_without_advice());
+    let count = without().count();
+    if histories.is_none() && count == containers().count() && count > 0 {
+        return Some(
+            "no usage data for any container here: `headroom-controller collect` gathers it, and `kubectl headroom doctor` \
+             checks its source; --from prometheus reads a metrics store instead"
+                .to_owned(),
+        );
+    }
+    let named: Vec<String> = without()
+        .take(MAX_NAMED)
+        .map(|(of, container)| format!("{} {} {}", of.key.namespace, of.key, container.name))
+        .collect();
+    let more = count.saturating_sub(MAX_NAMED);
+    let more = if more > 0 { format!(" and {more} more (all of them in -o csv)") } else { String::new() };
+    (count > 0).then(|| format!("no recommendation for: {}{more}", named.join(", ")))
+}

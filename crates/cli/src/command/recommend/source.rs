@@ -1,0 +1,112 @@
+//! The source of usage: the one that is named, or UsageProfiles where the collector has published some, or else a metrics
+//! store.
+
+use anyhow::bail;
+use headroom_core::cluster::usage::Root;
+use headroom_core::cluster::usage::profile_layout::{API_VERSION, KIND, ProfileName};
+use headroom_core::image::ImageName;
+use headroom_objects::cluster_reader::ClusterReader as _;
+use headroom_report::complain;
+use headroom_rightsize::inventory::{Entry, Inventory};
+use headroom_rightsize::report::Source;
+
+use super::arguments::{Args, From, UsageArgs};
+use super::services::Services;
+use crate::command::cluster_args::{Opened, Target, profiles_namespace};
+
+impl UsageArgs {
+    /// The source that is named.
+    fn named(&self) -> anyhow::Result<Option<From>> {
+        let store = &self.store;
+        let names_store = self.address()?.is_some();
+        match store.from {
+            Some(from) if names_store && from != From::Prometheus => {
+                bail!(
+                    "--prometheus, --service and --source name a metrics store: leave them out, or choose --from prometheus"
+                )
+            }
+            Some(from) => Ok(Some(from)),
+            None => Ok(names_store.then_some(From::Prometheus)),
+        }
+    }
+
+    /// The source that is named, or else UsageProfiles if there are some for these images, or else a metrics store.
+    pub(super) fn source(
+        &self,
+        opened: &mut Opened,
+        inventory: &Inventory,
+        is_of_cluster: bool,
+    ) -> anyhow::Result<From> {
+        Ok(match self.named()? {
+            Some(from) => from,
+            None if !is_of_cluster || has_profiles(opened, inventory) => From::Profiles,
+            None => From::Prometheus,
+        })
+    }
+
+    /// Chooses the source once for a program that takes many snapshots, so that a person is asked once. Without a store,
+    /// UsageProfiles are read.
+    pub fn settle(&mut self, target: &Target) -> anyhow::Result<()> {
+        self.wants_trends = true;
+        if self.named()?.is_some() || !target.wants_cluster() {
+            return Ok(());
+        }
+        let mut opened = target.open()?;
+        // What cannot be listed is reported where it is shown.
+        let inventory = Inventory::read(&mut opened.cluster, &opened.scope.parts(), |problem| problem.to_string());
+        let Ok(inventory) = inventory else { return Ok(()) };
+        self.store.from = Some(From::Profiles);
+        if !has_profiles(&mut opened, &inventory) {
+            match Services::find(&mut opened, &inventory.namespaces()).chosen(self.source.file()?) {
+                Ok(Some(service)) => {
+                    (self.store.service, self.store.from) = (Some(service.to_string()), Some(From::Prometheus));
+                }
+                Ok(None) => {}
+                Err(problem) => complain!("note: {problem:#}"),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Args {
+    /// The source for the workloads of the command line.
+    pub(super) fn source_of(&self, opened: &mut Opened, inventory: &Inventory) -> anyhow::Result<From> {
+        let is_of_cluster = self.image.is_empty() && self.target.wants_cluster();
+        let from = self.usage.source(opened, inventory, is_of_cluster)?;
+        if from != From::Profiles && !self.image.is_empty() {
+            bail!("--image needs --from profiles: usage in a metrics store is read by workload");
+        }
+        Ok(from)
+    }
+}
+
+/// True if the collector has published usage for any of these images, or if its UsageProfiles may not be read.
+fn has_profiles(opened: &mut Opened, inventory: &Inventory) -> bool {
+    let namespace = profiles_namespace(&opened.settings);
+    let containers = inventory.entries.iter().flat_map(Entry::images);
+    let mut roots: Vec<String> = containers
+        .filter_map(|image| ImageName::parse(&image).ok().map(|image| Root::of(image.repository())))
+        .map(|root| ProfileName::of_root(root).to_string())
+        .collect();
+    roots.sort();
+    roots.dedup();
+    for root in roots {
+        match opened.cluster.get((API_VERSION, KIND, Some(&namespace)), &root) {
+            Ok(Some(profile)) if profile.get("spec").is_some() => return true,
+            Ok(_) => {}
+            Err(error) if error.is_unknown_kind() => return false,
+            // For a forbidden object the API server answers 403 even if it does not serve the kind; listing tells the two apart.
+            Err(_) => {
+                let listed = opened.cluster.list((API_VERSION, KIND, Some(&namespace)));
+                return !listed.is_err_and(|error| error.is_unknown_kind());
+            }
+        }
+    }
+    false
+}
+
+pub(super) fn profiles(opened: &Opened) -> Source {
+    let name = format!("UsageProfiles in namespace {}", profiles_namespace(&opened.settings));
+    Source { name, ..Source::default() }
+}
