@@ -1,7 +1,5 @@
 //! Bars, lines of small columns and plots in text, with the characters that the terminal has. Pure: numbers in, text out.
 
-pub mod svg;
-
 use super::terminal;
 
 /// The characters that drawings may use.

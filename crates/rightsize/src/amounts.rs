@@ -11,7 +11,7 @@ use serde::{Serialize, Serializer};
 pub struct Delta {
     #[serde(serialize_with = "signed_text")]
     pub amount: Quantity,
-    /// Of the first amount; none of nothing.
+    /// Percent of the first amount; none if that is zero.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub percent: Option<i64>,
 }

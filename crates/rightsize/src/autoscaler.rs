@@ -1,5 +1,5 @@
-//! What other requests mean for a HorizontalPodAutoscaler that scales by a share of them: the same usage is another
-//! share. Told are the target that keeps everything as it is, and how many pods there would be without it.
+//! Computes how new requests change a HorizontalPodAutoscaler that scales by utilization: the target that keeps its behavior,
+//! and the replicas without it.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,7 +18,7 @@ use headroom_objects::kinds::{ApiKind, metadata};
 pub struct Scaled {
     pub name: String,
     pub resource: String,
-    /// Of one container; else of all in the pod.
+    /// The one container whose request counts; none if all of the pod count.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub container: Option<String>,
     pub target_percent: u64,
@@ -36,7 +36,7 @@ pub struct Scaled {
     pub place: usize,
 }
 
-/// What a container that runs requests of a resource, now and with the advice.
+/// The request of a running container, now and as recommended.
 #[derive(Debug, Clone)]
 pub struct Requested<'c> {
     pub container: &'c str,
@@ -87,7 +87,7 @@ impl Autoscalers {
     }
 }
 
-/// Of each target that would mean something else afterwards.
+/// The effect on each target that would scale differently.
 pub fn effects(
     workload: &WorkloadRef,
     autoscalers: &Autoscalers,
@@ -149,7 +149,7 @@ impl Target {
         })
     }
 
-    /// What is requested now and afterwards; none if the autoscaler cannot tell its share, because a request is missing.
+    /// The requests now and as recommended; none if one is missing, because then the autoscaler has no utilization.
     fn sums(&self, requested: &[Requested<'_>]) -> Option<(Quantity, Quantity)> {
         let (mut sum_before, mut sum_after) = (Quantity::ZERO, Quantity::ZERO);
         let is_about = |container: &str| self.container.as_ref().is_none_or(|name| name == container);
@@ -163,7 +163,7 @@ impl Target {
     }
 }
 
-/// What the autoscaler itself measured last, in percent of the requests.
+/// The utilization that the autoscaler measured last, in percent of the requests.
 fn current(autoscaler: &Value, target: &Target) -> Option<u64> {
     let metrics = autoscaler.pointer("/status/currentMetrics").and_then(Value::as_array)?;
     metrics.iter().find_map(|metric| {
@@ -194,7 +194,7 @@ pub struct RetargetedHpa {
     pub api_version: String,
     /// All of its targets.
     pub metrics: Value,
-    /// Whether each target that changes becomes smaller.
+    /// True if each target that changes becomes smaller.
     pub is_lowered: bool,
 }
 
@@ -255,7 +255,7 @@ mod tests {
             "target": {"type": "Utilization", "averageUtilization": 70}}});
         let both = [container("a", Some("500m"), Some("200m")), container("b", Some("100m"), Some("100m"))];
         check(autoscaler(by_cpu.clone(), json!({})), &both, Some((140, 8)));
-        // What it measured itself counts, and its bounds do.
+        // The utilization that it measured itself counts, and its bounds do.
         let measured = |percent: u64| {
             json!({"currentReplicas": 4, "currentMetrics": [{"type": "Resource",
             "resource": {"name": "cpu", "current": {"averageUtilization": percent}}}]})

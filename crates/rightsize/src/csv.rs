@@ -5,8 +5,8 @@ use headroom_core::cluster::usage::Resource;
 use headroom_report::clean::visible;
 
 use super::report::Report;
-use super::table;
-use super::workload::{Container, ResourceAdvice, Workload};
+use super::rows::Row;
+use super::workload::ResourceAdvice;
 
 const COLUMNS: [&str; 28] = [
     "namespace",
@@ -42,23 +42,23 @@ const COLUMNS: [&str; 28] = [
 /// As RFC 4180 has it.
 pub fn text(report: &Report, has_header: bool) -> String {
     let mut text = if has_header { COLUMNS.join(",") + "\r\n" } else { String::new() };
-    for (of, container) in report.containers() {
-        for advice in &container.resources {
-            let cells: Vec<String> = cells(of, container, advice).iter().map(|cell| quoted(cell)).collect();
+    for row in report.rows() {
+        for advice in &row.container.resources {
+            let cells: Vec<String> = cells(&row, advice).iter().map(|cell| quoted(cell)).collect();
             text.push_str(&(cells.join(",") + "\r\n"));
         }
     }
     text
 }
 
-fn cells(of: &Workload, container: &Container, advice: &ResourceAdvice) -> [String; 28] {
+fn cells(row: &Row<'_>, advice: &ResourceAdvice) -> [String; 28] {
+    let (of, container) = (row.workload, row.container);
     let is_cpu = advice.resource == Resource::Cpu;
     let plain = |amount: &Quantity| match is_cpu {
         true => (amount.milli_value() as f64 / 1_000.0).to_string(),
         false => amount.value().to_string(),
     };
     let amount = |amount: Option<&Quantity>| amount.map(plain).unwrap_or_default();
-    let flags: Vec<String> = table::flags(of, container).iter().map(ToString::to_string).collect();
     let autoscalers: Vec<String> = of.autoscalers.iter().map(ToString::to_string).collect();
     let number = |number: Option<u64>| number.map(|number| number.to_string()).unwrap_or_default();
     let used = advice.used.as_ref();
@@ -90,7 +90,7 @@ fn cells(of: &Workload, container: &Container, advice: &ResourceAdvice) -> [Stri
         of.qos_after.to_owned(),
         container.image.clone(),
         container.severity.to_string(),
-        flags.join(", "),
+        row.flag_text(),
         autoscalers.join("; "),
     ]
 }

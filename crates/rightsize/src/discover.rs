@@ -1,6 +1,6 @@
-//! Which Services of a cluster look like a metrics store, by the labels and names that the usual installations give them,
-//! likeliest first. Anybody who may create a Service can name it so: a candidate is for a person to choose, never to be asked
-//! unchosen, and nobody's Services push those of others out of a short list.
+//! Finds the Services that look like a metrics store, by the labels and names of the usual installations, likeliest first.
+//! Anybody who may create a Service can name it so: nothing is sent to a candidate that no person chose, and nobody's
+//! Services push those of others out of a short list.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -15,7 +15,7 @@ use headroom_sources::port_forward::Target;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Candidate {
     pub target: Target,
-    /// What it seems to be.
+    /// The product that it seems to be.
     pub product: &'static str,
     /// It answers only to a token of the cluster.
     pub wants_token: bool,
@@ -28,7 +28,7 @@ impl fmt::Display for Candidate {
     }
 }
 
-/// How an installation is known.
+/// Labels and names of a usual installation.
 struct Product {
     name: &'static str,
     /// Any of these sets of labels.
@@ -43,7 +43,7 @@ struct Product {
 const NAME: &str = "app.kubernetes.io/name";
 const COMPONENT: &str = "app.kubernetes.io/component";
 
-/// What sees most comes first: a query layer over several stores, then a single store.
+/// Widest view first: a query layer over several stores, then a single store.
 const PRODUCTS: [Product; 6] = [
     Product {
         name: "Thanos",
@@ -111,7 +111,7 @@ const PRODUCTS: [Product; 6] = [
     },
 ];
 
-/// Where stores usually are: before others in a list, and searched by those who may not list the Services of all namespaces.
+/// The usual namespaces of stores: first in a list, and searched by those who may not list the Services of all namespaces.
 pub const USUAL_NAMESPACES: [&str; 10] = [
     "monitoring",
     "prometheus",

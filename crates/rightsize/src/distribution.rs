@@ -1,4 +1,4 @@
-//! How much was enough for how many samples, as people and pictures want it.
+//! The distribution of usage: percentiles and the peak, for tables and drawings.
 //!
 //! The figures come from a UsageProfile as it is; for people they are rounded up to what they would write themselves.
 
@@ -14,7 +14,7 @@ use headroom_report::draw::{self, Charset, Line};
 use headroom_usage::sample::quantity;
 use headroom_usage::sketch::Sketch;
 
-/// What was observed of one resource.
+/// The observed usage of one resource.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Distribution {
     pub samples: u64,
@@ -30,7 +30,6 @@ pub struct Distribution {
 struct Point {
     /// `p90`, `peak`
     label: String,
-    permille: u16,
     shown: String,
     value: u64,
 }
@@ -73,21 +72,17 @@ impl Distribution {
         &self.peak
     }
 
-    /// None of a percentile that namespaces do not agree on.
+    /// A percentile; none if namespaces do not agree on it.
     pub fn percentile(&self, permille: u16) -> Option<&Quantity> {
         self.percentiles.iter().find(|(percentile, _)| percentile.permille() == permille).map(|(_, amount)| amount)
     }
 
     /// In rising order, the peak last.
     fn points(&self) -> impl Iterator<Item = Point> {
-        let point = |label, permille, amount: &Quantity| Point {
-            label,
-            permille,
-            shown: shown(amount, self.resource),
-            value: thousandths(amount),
-        };
-        let points = self.percentiles.iter().map(move |(at, amount)| point(at.to_string(), at.permille(), amount));
-        points.chain([point("peak".to_owned(), 1000, &self.peak)])
+        let point =
+            |label, amount: &Quantity| Point { label, shown: shown(amount, self.resource), value: thousandths(amount) };
+        let points = self.percentiles.iter().map(move |(at, amount)| point(at.to_string(), amount));
+        points.chain([point("peak".to_owned(), &self.peak)])
     }
 
     /// The amount at `p90` or `peak`, as people write it.
@@ -95,7 +90,7 @@ impl Distribution {
         self.points().find(|point| point.label == label).map_or_else(|| "-".to_owned(), |point| point.shown)
     }
 
-    /// What was enough at each of some labels, as people write it and in thousandths.
+    /// The amounts at some labels, as people write them and in thousandths.
     pub fn at(&self, labels: &[&'static str]) -> impl Iterator<Item = (&'static str, String, u64)> {
         self.points().filter_map(|point| {
             let label = labels.iter().find(|label| **label == point.label)?;
@@ -120,11 +115,6 @@ impl Distribution {
         };
         let lines: Vec<Line> = self.points().filter(is_plotted).map(line).collect();
         draw::plot(&lines, PLOT_COLUMNS, charset)
-    }
-
-    /// Per mille of the samples, and what was enough for them.
-    pub fn curve(&self) -> Vec<(u16, u64)> {
-        self.points().map(|point| (point.permille, point.value)).collect()
     }
 }
 

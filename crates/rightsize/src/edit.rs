@@ -26,7 +26,7 @@ pub struct Edit {
     pub amounts: Vec<(&'static str, Quantity)>,
 }
 
-/// What tells an object of a file from the others.
+/// Identifies an object of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
     pub kind: String,
@@ -35,7 +35,7 @@ pub struct Identity {
     pub name: String,
 }
 
-/// Why a text is left as it is.
+/// The reason that a text is not edited.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EditError {
     #[error("it cannot be read as YAML: {0}")]
@@ -131,7 +131,7 @@ fn refuse_shared(node: &Node, wanted: impl Fn() -> String) -> Result<(), EditErr
     }
 }
 
-/// What is put in: nested keys, the last with amounts.
+/// Inserted text: nested keys, the last with amounts.
 struct Inserted<'c> {
     keys: Vec<&'static str>,
     amounts: Vec<(&'static str, &'c Quantity)>,
@@ -327,7 +327,7 @@ impl<'t> Editor<'t> {
         matches!(key, Some(Content::Scalar { style: ScalarStyle::DoubleQuoted, .. }))
     }
 
-    /// How far nested keys are indented around here.
+    /// The indentation of nested keys around here.
     fn step(&self, mapping: &Node) -> usize {
         let nested = mapping.entries().iter().map(|(_, value)| value).find(|value| {
             value.is_mapping() && !value.is_flow() && value.column > mapping.column && value.line > mapping.line
@@ -381,7 +381,7 @@ impl Inserted<'_> {
     }
 }
 
-/// What YAML would read as a number.
+/// True if YAML would read the text as a number.
 fn is_number(amount: &str) -> bool {
     amount.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b'-' | b'e'))
 }

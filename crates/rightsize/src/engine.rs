@@ -4,7 +4,7 @@
 //! of the next pod, which QoS class it has, what it is charged, and whether the LimitRanges let it in. In between it
 //! evaluates it with a new memory limit where the author has one, and, where usage was read from a source instead of
 //! UsageProfiles, with that usage in their place. Only what was measured is recommended: a request that is only typical for
-//! an image is told apart, and written nowhere.
+//! an image is reported as such, and written nowhere.
 
 use std::collections::BTreeMap;
 
@@ -32,7 +32,7 @@ use super::patches::containers_at;
 use super::quota_effect::{self, QuotaEffect};
 use super::workload::{Container, Evidence, Workload};
 
-/// What the recommendations of all workloads have in common.
+/// Recommends for workloads.
 pub struct Engine<'s> {
     pub usage: Usage<'s>,
     pub autoscalers: &'s Autoscalers,
@@ -45,7 +45,7 @@ pub struct Engine<'s> {
     pub containers: &'s [String],
 }
 
-/// Where the usage of a workload comes from.
+/// The source of a workload's usage.
 #[derive(Clone, Copy)]
 pub enum Usage<'s> {
     /// The cluster's UsageProfiles, as for admission.
@@ -129,7 +129,7 @@ fn count(counts: &BTreeMap<String, u64>, container: &str) -> u64 {
     counts.get(container).copied().unwrap_or(0)
 }
 
-/// How many pods the recommendation is about, and whether the object says so: of what runs now and then, those that run.
+/// The number of pods that the recommendation is about, and true if it is the object's own; for Jobs, the running pods.
 fn pods_of(entry: &Entry, now: &Evaluated) -> (u64, bool) {
     match entry.key.kind.as_str() {
         "CronJob" | "Job" if entry.exists => (entry.running.pods, false),
@@ -142,7 +142,7 @@ fn pods_of(entry: &Entry, now: &Evaluated) -> (u64, bool) {
 struct Advised {
     containers: Vec<Container>,
     after: Admitted,
-    /// Why the LimitRanges refuse the new memory limits.
+    /// The reason that the LimitRanges refuse the new memory limits.
     limits_refused: Option<String>,
 }
 
@@ -418,7 +418,7 @@ fn turns(containers: &[Container]) -> Vec<usize> {
         .collect()
 }
 
-/// Where the author has a memory limit and something was used. The limit of a container that was killed never falls.
+/// A memory limit from usage, if the author has one and memory was used. The limit of a killed container never falls.
 fn limit_of_usage(container: &Container) -> Option<Quantity> {
     let written = written_memory_limit(container)?;
     let bytes = |amount: &Quantity| u64::try_from(amount.value()).unwrap_or(0);

@@ -39,7 +39,7 @@ const MISSING: Rule = Rule {
 };
 pub const RULES: [&Rule; 6] = [&KILLED, &THROTTLED, &ABOVE, &OVER, &UNDER, &MISSING];
 
-/// What is an error and not only a warning.
+/// Findings that are errors and not only warnings.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Gate {
     /// A request that is off its recommendation by more than so many percent, or missing.

@@ -36,14 +36,14 @@ impl ContainerUsage {
         self.usage.sketch(Span::MONTH, resource)
     }
 
-    /// Of the periods in which it wanted to run; none where no CPU limit was in force.
+    /// Percent of CFS periods that were throttled; none without a CPU limit.
     pub fn throttled_percent(&self) -> Option<u64> {
         let Throttling { periods, throttled } = self.throttling;
         (periods > 0).then(|| (throttled.saturating_mul(100) + periods / 2) / periods)
     }
 }
 
-/// What was read, by the number of the workload and the name of the container.
+/// The usage that was read, by the number of the workload and the name of the container.
 #[derive(Debug, Default)]
 pub struct Histories {
     containers: HashMap<(usize, String), ContainerUsage>,
@@ -105,7 +105,7 @@ struct Part {
 }
 
 impl Part {
-    /// What a container used on a day that is so many days ago.
+    /// The usage of a container on the day that is `age` days ago.
     fn day(&mut self, workload: usize, container: &str, age: u32) -> &mut Observed {
         self.usage.entry((workload, container.to_owned())).or_default().entry(age).or_default()
     }

@@ -1,5 +1,5 @@
-//! The usage of one workload as UsageProfiles over the cluster, in the shape in which the policy would read it had it been
-//! published. So a recommendation is the policy's own estimate; only where its figures come from differs.
+//! Shows the usage of one workload as UsageProfiles over the cluster, as the policy would read them had they been published.
+//! So a recommendation is the policy's own estimate; only the source of its amounts differs.
 
 use std::collections::BTreeMap;
 
@@ -20,8 +20,8 @@ pub struct Container<'c> {
     /// As the pod names it.
     pub image: &'c str,
     pub history: History,
-    /// Whether its history may stand in for that of the image where there is too little of it for a workload's own. Of
-    /// several containers with one image at most one is asked about at a time.
+    /// True if its history also counts as the image's, for when there is too little of it for a workload's own. At most one
+    /// of several containers with one image has this at a time.
     pub is_asked: bool,
 }
 

@@ -4,7 +4,6 @@
 //! Names and images are whatever somebody typed, so every text is escaped, and the page's own policy lets no script run but
 //! the one it came with.
 
-use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use base64::Engine as _;
@@ -16,12 +15,11 @@ use headroom_report::clean::is_hidden;
 use headroom_report::people::Unit;
 
 use super::csv;
-use super::price::Money;
 use super::quota_effect::QuotaEffect;
 use super::report::{Report, Sum, Total};
 use super::risk::{Kind, Risk};
-use super::table::{self, Flag, short};
-use super::workload::{Container, ResourceAdvice, Severity, Workload};
+use super::rows::{CPU_AND_MEMORY, Flag, Row, short};
+use super::workload::{ResourceAdvice, Severity};
 
 /// The design that the playground has too, and what only the report needs.
 const STYLE: &str = concat!(
@@ -31,8 +29,6 @@ const STYLE: &str = concat!(
 );
 const SCRIPT: &str = include_str!("html/page.js");
 const LOGO: &str = include_str!("../../../playground/design/logo.svg");
-
-const CPU_AND_MEMORY: [Resource; 2] = [Resource::Cpu, Resource::Memory];
 
 /// Columns of the main table with their classes; those that sort have a name.
 const COLUMNS: [(&str, &str); 7] = [
@@ -45,7 +41,7 @@ const COLUMNS: [(&str, &str); 7] = [
     ("Evidence", "number why"),
 ];
 
-/// What the marks in the pictures mean.
+/// The legend of the pictures.
 const LEGEND: &str = r#"<div class="legend">
 <span><svg width="32" height="12"><line class="rare" x1="2" x2="30" y1="6" y2="6" stroke="var(--usage)" stroke-width="2"/><rect x="6" y="2" width="12" height="8" rx="2" fill="var(--usage)"/></svg>usage p50 to p95, peak</span>
 <span><svg width="6" height="14"><line x1="3" x2="3" y1="0" y2="14" stroke="var(--text)" stroke-width="3"/></svg>request</span>
@@ -83,7 +79,7 @@ pub fn text(report: &Report, made_at: &str) -> String {
     containers(&mut page, report);
     quotas(&mut page, &report.quotas);
     namespaces(&mut page, report);
-    list(&mut page, "Flags", table::flags_explained(report));
+    list(&mut page, "Flags", report.flags_explained());
     list(&mut page, "Autoscalers", report.scaled());
     list(&mut page, "Notes", report.all_notes());
     let lines: Vec<String> = csv::text(report, true).lines().map(escaped).collect();
@@ -95,7 +91,7 @@ pub fn text(report: &Report, made_at: &str) -> String {
     page
 }
 
-/// What can be freed, and what is at risk.
+/// Prints what can be freed, and how many containers are at risk.
 fn stats(page: &mut String, report: &Report) {
     let total = &report.total;
     page.push_str("<div class=\"stats\">\n");
@@ -109,7 +105,7 @@ fn stats(page: &mut String, report: &Report) {
             escaped(&report.prices.shown(*money))
         );
     }
-    let at_risk = BTreeSet::from_iter(report.risks.iter().map(|risk| (&risk.workload, &risk.container))).len();
+    let at_risk = report.at_risk();
     let (class, what) = if at_risk > 0 {
         (" bad", "killed, throttled, above their request, or without one")
     } else {
@@ -153,7 +149,7 @@ fn stat(page: &mut String, resource: Resource, sum: &Sum) {
     );
 }
 
-/// What to fix before anything is saved.
+/// Prints the risks.
 fn risks(page: &mut String, risks: &[Risk]) {
     if risks.is_empty() {
         return;
@@ -222,19 +218,16 @@ fn containers(page: &mut String, report: &Report) {
         let _ = write!(page, "<th scope=\"col\" class=\"{class}\">{heading}</th>");
     }
     page.push_str("</tr></thead><tbody>\n");
-    for (row, container) in report.containers() {
-        container_row(page, report, row, container);
-    }
+    report.rows().for_each(|row| container_row(page, report, &row));
     page.push_str("</tbody></table>");
     page.push_str(LEGEND);
     page.push_str("</div></section>\n");
 }
 
-fn container_row(page: &mut String, report: &Report, of: &Workload, container: &Container) {
-    let flags: Vec<(Flag, String)> =
-        table::flags(of, container).into_iter().map(|flag| (flag, flag.to_string())).collect();
+fn container_row(page: &mut String, report: &Report, row: &Row<'_>) {
+    let (of, container) = (row.workload, row.container);
     let severity = container.severity.to_string();
-    let all_flags = flags.iter().map(|(_, text)| text.as_str()).collect::<Vec<_>>().join(" ");
+    let all_flags = row.flags.iter().map(Flag::to_string).collect::<Vec<_>>().join(" ");
     let (namespace, name) = (&of.key.namespace, of.key.to_string());
     let text = [namespace, &name, &container.name, &container.image, &severity, &all_flags].map(String::as_str);
     let id = id_of(namespace, &name, &container.name);
@@ -244,14 +237,14 @@ fn container_row(page: &mut String, report: &Report, of: &Workload, container: &
         vec![of.key.kind.clone(), container.name.clone(), count_of(of.pods, "pod"), container.image.clone()];
     below.extend(above.into_iter().flatten());
     let below: Vec<&str> = below.iter().map(String::as_str).collect();
-    let pills = flags.iter().map(|(flag, text)| {
+    let pills = row.flags.iter().map(|flag| {
         let tone = match flag {
             Flag::OomKills(_) => "bad",
             Flag::Throttled(_) | Flag::Restarts(_) | Flag::PodsDiffer | Flag::Bursts | Flag::BelowPeak => "warn",
             Flag::NoUsageData | Flag::TooBrief(_) => "",
             Flag::Autoscaler | Flag::Limit | Flag::QosClass => "info",
         };
-        format!(" <span class=\"pill {tone}\">{}</span>", escaped(text))
+        format!(" <span class=\"pill {tone}\">{}</span>", escaped(&flag.to_string()))
     });
     let tone = match container.severity {
         Severity::Critical => "bad",
@@ -269,7 +262,7 @@ fn container_row(page: &mut String, report: &Report, of: &Workload, container: &
     for resource in CPU_AND_MEMORY {
         resource_cells(page, container.resource(resource));
     }
-    saved_cell(page, report, of, container);
+    saved_cell(page, report, row);
     let samples = container.evidence.as_ref().map_or(0, |evidence| evidence.samples);
     let evidence = container.evidence.as_ref().map_or_else(|| "no usage data".to_owned(), ToString::to_string);
     let _ =
@@ -284,7 +277,7 @@ fn container_row(page: &mut String, report: &Report, of: &Workload, container: &
     page.push_str("</td></tr>\n");
 }
 
-/// How the amount came about, if anything changed it on its way.
+/// Lists the adjustments of an amount, if there are any.
 fn reasons(advice: &ResourceAdvice) -> Option<String> {
     let adjustments = &advice.reason.as_ref()?.adjustments;
     let texts: Vec<String> = adjustments.iter().map(ToString::to_string).collect();
@@ -293,24 +286,17 @@ fn reasons(advice: &ResourceAdvice) -> Option<String> {
 }
 
 /// Money where there are prices, and what is freed over all pods.
-fn saved_cell(page: &mut String, report: &Report, of: &Workload, container: &Container) {
-    let saved = CPU_AND_MEMORY.map(|resource| of.saved_by(container, resource));
-    let [cpu, memory] = saved.clone().map(|saved| saved.unwrap_or(Quantity::ZERO));
-    let mut lines: Vec<String> =
-        report.prices.money(&cpu, &memory).map(|money| money_line(report, money)).into_iter().collect();
-    for (resource, saved) in CPU_AND_MEMORY.into_iter().zip(&saved) {
+fn saved_cell(page: &mut String, report: &Report, row: &Row<'_>) {
+    let money = row.money.map(|money| format!("<b>{}</b>", escaped(&report.prices.shown(money))));
+    let mut lines: Vec<String> = money.into_iter().collect();
+    for (resource, saved) in CPU_AND_MEMORY.into_iter().zip(&row.saved) {
         let Some(saved) = saved.as_ref().filter(|saved| !saved.is_zero()) else { continue };
         let (class, sign) = if saved.is_negative() { ("more", "+") } else { ("", "") };
         let amount = short(resource, &if saved.is_negative() { Quantity::ZERO.minus(saved) } else { saved.clone() });
         lines.push(format!("<small class=\"{class}\">{sign}{amount}</small>"));
     }
-    let text = if saved.iter().all(Option::is_none) { "–".to_owned() } else { lines.concat() };
-    let weight = report.prices.weight(&cpu, &memory);
-    let _ = write!(page, "<td class=\"number\" data-label=\"Saves\" data-sort=\"{weight}\">{text}</td>");
-}
-
-fn money_line(report: &Report, money: Money) -> String {
-    format!("<b>{}</b>", escaped(&report.prices.shown(money)))
+    let text = if row.saved.iter().all(Option::is_none) { "–".to_owned() } else { lines.concat() };
+    let _ = write!(page, "<td class=\"number\" data-label=\"Saves\" data-sort=\"{}\">{text}</td>", row.weight);
 }
 
 /// The request with its recommendation, and the distribution of usage.

@@ -32,7 +32,7 @@ pub struct Entry {
     pub running: Running,
     /// The place in a manifest that the object was read from.
     pub origin: Option<Origin>,
-    /// Whether the cluster has it, so that its pods are counted in the quotas.
+    /// True if the cluster has it, so that its pods are counted in the quotas.
     pub exists: bool,
 }
 
@@ -61,7 +61,7 @@ pub const TEMPLATES: [(&str, &str); 7] = [
 /// Kubernetes 1.20 serves CronJobs under this version only.
 const CRON_JOBS_BEFORE_1_21: &str = "batch/v1beta1";
 
-/// Whether objects of a kind are pods, or make them by a template whose place is known.
+/// True if objects of a kind are pods, or make them by a template whose path is known.
 pub fn makes_pods(kind: &ApiKind) -> bool {
     let mut kinds = TEMPLATES.into_iter().chain([("v1", "Pod")]);
     kinds.any(|(api_version, name)| name == kind.kind && ApiKind::new(api_version, name).group == kind.group)

@@ -2,10 +2,10 @@
 //!
 //! `inventory` reads the workloads, and `owners` knows whose pods are whose. Their usage is in UsageProfiles, or `discover`
 //! finds a metrics store and `history` reads it into memory, which `history_overlay` shows to the policy as if it had been
-//! published. `engine` asks the policy (`recommendation`, `evaluate_with_history`) and makes a `report` of what it says, with
-//! a `reason` for each amount and the effects on quotas and autoscalers. Every output is made of the report: `table`, `csv`,
-//! `markdown`, `findings`, `html`, `picture`, the `summary` of a snapshot, and `patches`, which `edit` sets in manifests. Beside them a
-//! snapshot has `rejections`.
+//! published. `engine` evaluates each workload with the core (`evaluated`), with a `reason` for each amount and the effects on
+//! quotas and autoscalers, and all together are a `report`. Every output is made of its `rows`: `table`, `csv`, `markdown`,
+//! `html`, the `summary` of a snapshot, or of its `findings`; `patches` are what changes, which `edit` sets in manifests.
+//! Besides, a snapshot has `rejections`.
 
 #![deny(
     clippy::print_stdout,
@@ -36,6 +36,7 @@ pub mod risk;
 pub mod rule;
 
 pub mod report;
+pub mod rows;
 
 mod evaluated;
 
@@ -45,10 +46,12 @@ pub mod csv;
 pub mod findings;
 pub mod html;
 pub mod markdown;
-pub mod picture;
 pub mod rejections;
 pub mod summary;
 pub mod table;
 
 pub mod edit;
 pub mod patches;
+
+#[cfg(test)]
+mod tests;

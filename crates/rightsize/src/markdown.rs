@@ -4,8 +4,8 @@ use headroom_core::cluster::usage::Resource;
 use headroom_report::markdown_cell;
 
 use super::report::Report;
+use super::rows::{CPU_AND_MEMORY, short, typical};
 use super::rule::Rule;
-use super::table::{self, short};
 
 pub fn text(report: &Report) -> String {
     let mut text = String::new();
@@ -25,7 +25,8 @@ pub fn text(report: &Report) -> String {
          |---|---|---|---:|---|---:|---|---:|---|---|---|\n",
     );
     let dash = || "-".to_owned();
-    for (of, container) in report.containers() {
+    for row in report.rows() {
+        let (of, container) = (row.workload, row.container);
         let request = |resource| {
             let Some(advice) = container.resource(resource) else { return dash() };
             let current = advice.request.as_ref().map_or_else(dash, |request| short(resource, &request.value));
@@ -35,11 +36,12 @@ pub fn text(report: &Report) -> String {
             }
         };
         let used = |resource| {
-            let used = container.resource(resource).and_then(table::typical);
+            let used = container.resource(resource).and_then(typical);
             used.map_or_else(dash, |amount| short(resource, amount))
         };
-        let saved = |resource| of.saved_by(container, resource).map_or_else(dash, |saved| short(resource, &saved));
-        let flags: Vec<String> = table::flags(of, container).iter().map(ToString::to_string).collect();
+        let saved = CPU_AND_MEMORY.into_iter().zip(&row.saved);
+        let saved: Vec<String> =
+            saved.map(|(resource, saved)| saved.as_ref().map_or_else(dash, |saved| short(resource, saved))).collect();
         // Amounts have markup of ours and nothing of others.
         let cells = [
             markdown_cell(&of.key.namespace),
@@ -50,9 +52,9 @@ pub fn text(report: &Report) -> String {
             used(Resource::Cpu),
             request(Resource::Memory),
             used(Resource::Memory),
-            format!("{}, {}", saved(Resource::Cpu), saved(Resource::Memory)),
+            saved.join(", "),
             container.severity.to_string(),
-            markdown_cell(&flags.join(", ")),
+            markdown_cell(&row.flag_text()),
         ];
         text.push_str(&format!("| {} |\n", cells.join(" | ")));
     }

@@ -52,7 +52,7 @@ impl Owner {
 /// Guards against ownership cycles.
 pub const MAX_CHAIN: usize = 8;
 
-/// Who made what, of live objects and of those that the store remembers.
+/// The owners of live objects and of those that the store remembers.
 #[derive(Debug, Clone, Default)]
 pub struct Owners {
     made_by: HashMap<WorkloadRef, (String, String)>,

@@ -41,7 +41,7 @@ pub struct ContainerChange {
 /// Resources with the amounts to set.
 pub type Amounts = Vec<(&'static str, Quantity)>;
 
-/// What one object should be like, as far as it changes: an apply configuration, which is a strategic merge patch too.
+/// Changes of one object: an apply configuration, which is a strategic merge patch too.
 #[derive(Debug, Clone)]
 pub struct Patch {
     pub kind: ApiKind,
@@ -52,7 +52,7 @@ pub struct Patch {
 
 impl From<&Workload> for RecommendedChange {
     fn from(workload: &Workload) -> Self {
-        // Where an owner's own kind is unknown, nobody here knows where its template has the containers.
+        // An owner of an unknown kind has its containers at an unknown path.
         let containers = if workload.through.is_none() { workload.containers.as_slice() } else { &[] };
         Self {
             api_version: workload.api_version.clone(),
@@ -165,7 +165,7 @@ impl RecommendedChange {
         found.is_some_and(|container| container.pointer(&format!("/resources/limits/{name}")).is_some())
     }
 
-    /// Whether an object of a file is the workload.
+    /// True if an object of a file is the workload.
     pub fn is_of(&self, object: &Value, file: &Path) -> bool {
         let kind = ApiKind::of(object);
         self.file.as_ref().is_none_or(|own| *own == file.display().to_string())
@@ -219,7 +219,7 @@ impl fmt::Display for Patch {
     }
 }
 
-/// What stood where a patch sets something. Lists of named items are merged by their names; others are set as a whole.
+/// The values that a patch replaces. Lists of named items are merged by their names; others are set as a whole.
 fn had(patch: &Value, before: Option<&Value>) -> Value {
     let name = |item: &Value| item.get("name").and_then(Value::as_str).map(str::to_owned);
     match patch {
@@ -245,7 +245,7 @@ pub fn container_in<'o>(object: &'o Value, path: &[&str], is_init: bool, name: &
     containers.iter().find(|container| container.get("name").and_then(Value::as_str) == Some(name))
 }
 
-/// Where an object has its containers, as a JSON pointer.
+/// The JSON pointer of an object's containers.
 pub fn containers_at(path: &[&str], is_init: bool) -> String {
     let list = if is_init { "initContainers" } else { "containers" };
     path.iter().chain(&["spec", list]).map(|key| format!("/{key}")).collect()
@@ -269,7 +269,7 @@ pub fn kustomize(changes: &[RecommendedChange]) -> anyhow::Result<Page> {
     Ok(page)
 }
 
-/// Where a container's resources stand in a chart's values, unless the caller knows better.
+/// The default path of a container's resources in a chart's values.
 pub const VALUES_PATH: &str = "{name}.{container}.resources";
 
 /// Values for a chart, each container's resources at `path`, in which `{kind}`, `{name}` and `{container}` stand for the
@@ -295,7 +295,7 @@ pub fn helm(changes: &[RecommendedChange], path: &str) -> Result<Value, String> 
     Ok(values)
 }
 
-/// Whether there was nothing at that place yet.
+/// Sets a value at a path; false if there is one already.
 fn put(values: &mut Value, keys: &[String], resources: Value) -> bool {
     let mut at = values;
     for key in keys {

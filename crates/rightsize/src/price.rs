@@ -1,4 +1,4 @@
-//! What cores and memory cost, where somebody says so. Exact: whole millionths of the unit of money.
+//! Prices of cores and memory. Exact: whole millionths of the currency unit.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,14 +10,14 @@ use serde::{Serialize, Serializer};
 /// Prices for a month.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Prices {
-    /// Of a core.
+    /// The price of a core.
     pub cpu: Option<Price>,
-    /// Of a GiB of memory.
+    /// The price of a GiB of memory.
     pub memory: Option<Price>,
     pub currency: Option<Currency>,
 }
 
-/// What prices are in: a symbol such as `$`, or a code such as `EUR`.
+/// The currency of prices: a symbol such as `$`, or a code such as `EUR`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Currency(String);
 
@@ -29,7 +29,7 @@ pub struct Price(i64);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Money(i128);
 
-/// Where nobody says what they cost: as clouds have it, a core for about as much as 8 GiB.
+/// The default weights, as clouds have them: a core costs about as much as 8 GiB.
 const USUAL: (Price, Price) = (Price(8_000), Price(1_000));
 
 const GIBIBYTE: i128 = 1 << 30;
@@ -54,7 +54,7 @@ impl Prices {
         format!("{sign}{currency}{}", Money(money.0.abs()))
     }
 
-    /// What amounts count for when they are compared.
+    /// The weight of amounts when they are compared.
     pub fn weight(&self, cores: &Quantity, bytes: &Quantity) -> Money {
         self.money(cores, bytes).unwrap_or_else(|| cost(USUAL.0, USUAL.1, cores, bytes))
     }

@@ -1,4 +1,4 @@
-//! What other requests do to the quotas of a namespace: as many pods as there are, each measured as a quota measures it.
+//! The effect of other requests on the quotas of a namespace: as many pods as there are, each measured as a quota measures it.
 
 use headroom_core::Context;
 use headroom_core::amount::{Quantity, ResourceList};
@@ -28,7 +28,7 @@ pub struct QuotaEffect {
     pub fits: bool,
 }
 
-/// What a pod is charged under one name of one quota.
+/// The charge of a pod under one name of one quota.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Charge {
     pub quota: String,
@@ -39,7 +39,7 @@ pub struct Charge {
     pub amount: Option<Quantity>,
 }
 
-/// What a pod is charged, under every name of every quota.
+/// The charges of a pod under every name of every quota.
 pub fn charges(pod: &Pod<'_>, context: &Context<'_>) -> Result<Vec<Charge>, Malformed> {
     let mut charges = Vec::new();
     for quota in context.quotas.iter().flatten() {
@@ -55,7 +55,7 @@ pub fn charges(pod: &Pod<'_>, context: &Context<'_>) -> Result<Vec<Charge>, Malf
     Ok(charges)
 }
 
-/// What so many pods change that are charged differently from before, under the same names of the same quotas. Without
+/// The effects of so many pods that are charged differently from before, under the same names of the same quotas. Without
 /// `before` they do not exist yet.
 pub fn between(namespace: &str, pods: u64, before: Option<&[Charge]>, after: &[Charge]) -> Vec<QuotaEffect> {
     let mut effects = Vec::new();
@@ -81,7 +81,7 @@ pub fn between(namespace: &str, pods: u64, before: Option<&[Charge]>, after: &[C
     effects
 }
 
-/// What a pod is charged to a quota; nothing if the quota is not about it.
+/// The charge of a pod to a quota; nothing if the quota is not about it.
 fn charged<'d>(pod: &Pod<'d>, quota: &ResourceQuota<'_>, context: &Context<'_>) -> Result<ResourceList<'d>, Malformed> {
     let object = Object::of_pod(pod, request::Object::planned(pod));
     if !scope::matches_all(&object, quota)? {

@@ -19,11 +19,11 @@ pub struct Reason {
     pub adjustments: Vec<Adjustment<'static>>,
     /// Histories that were looked at first and not used.
     pub skipped: Vec<RejectedHistory>,
-    /// What the history counts, if the basis is one.
+    /// The counts of the history, if the basis is one.
     pub counted: Counted,
 }
 
-/// How much was observed.
+/// Counts of the observations in a history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counted {
     pub days: Option<u64>,

@@ -28,7 +28,7 @@ const SHOWN: usize = 500;
 /// Characters of a message.
 const LONGEST: usize = 400;
 
-/// What is known of rejected Pods.
+/// Rejected Pods.
 #[derive(Debug, Clone, Default)]
 pub struct Rejections {
     owners: Owners,
@@ -56,13 +56,13 @@ pub struct Rejection {
     pub namespace: String,
     /// The first few, as `deployment/web`; those that are blocked now before the others.
     pub workloads: Vec<String>,
-    /// How many there are, at most a thousand.
+    /// The number of workloads, at most a thousand.
     pub workload_count: usize,
-    /// How many of them are blocked now.
+    /// The number of workloads that are blocked now.
     pub blocked: usize,
     /// The latest text of Kubernetes, without the name of the Pod.
     pub message: String,
-    /// How often Events tell of it.
+    /// The number of Events.
     pub count: u64,
     pub first: Option<String>,
     pub last: Option<String>,
@@ -75,7 +75,7 @@ pub struct Summary {
     pub groups: Vec<Rejection>,
     /// True if more are known than are listed.
     pub is_cut: bool,
-    /// Why Events are missing.
+    /// The reason that Events are missing.
     pub problem: Option<String>,
 }
 
@@ -147,7 +147,7 @@ impl Rejections {
         Some(group)
     }
 
-    /// Of each namespace the latest, then of each the second, and so on.
+    /// The latest of each namespace, then the second of each, and so on.
     pub fn summary(self, problem: Option<String>) -> Summary {
         let mut rounds: Vec<(usize, Rejection)> = Vec::new();
         for (namespace, groups) in self.groups {
@@ -196,7 +196,7 @@ fn name_of(workload: &WorkloadRef) -> String {
     shortened(&workload.to_string()).into_owned()
 }
 
-/// What Kubernetes says without the name of the Pod and what the controller says before it.
+/// Kubernetes' own text, without the name of the Pod and the controller's words before it.
 fn reason_in(message: &str) -> &str {
     let said = ["Error creating: ", " failed error: "].iter().find_map(|before| message.split_once(before));
     let said = said.map_or(message, |(_, said)| said);
@@ -204,7 +204,7 @@ fn reason_in(message: &str) -> &str {
     of_pod.map_or(said, |(_, reason)| reason)
 }
 
-/// What two rejections for the same reason have in common: not the names of Pods, nor the amounts that a quota counts.
+/// A key that rejections for the same reason share: without the names of Pods and the amounts that a quota counts.
 fn key_of(reason: &str, made_by: &str) -> String {
     if let Some((quota, amounts)) = reason.split_once(", requested: ")
         && quota.starts_with("exceeded quota: ")
@@ -260,7 +260,7 @@ mod tests {
             20,
             &format!("create Pod db-0 in StatefulSet db failed error: {}", &over_quota("db-0", "7")[16..]),
         ));
-        // Of other resources of the quota, which is another reason.
+        // A breach of other resources of the quota is another reason.
         rejections.add_event(&event(
             "shop",
             "DaemonSet",

@@ -22,15 +22,15 @@ use super::workload::{Container, Severity, Workload};
 #[serde(rename_all = "camelCase")]
 pub struct Report {
     pub source: Source,
-    /// How the requests were made.
+    /// The rules by which requests are made.
     pub rules: Vec<Rule>,
     pub workloads: Vec<Workload>,
     /// By namespace.
     pub totals: Vec<Total>,
     pub total: Total,
-    /// What taking all recommendations does to each quota.
+    /// The effect of all recommendations on each quota.
     pub quotas: Vec<QuotaEffect>,
-    /// What to fix before anything is saved, the worst first.
+    /// The risks, the worst first.
     pub risks: Vec<Risk>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
@@ -38,7 +38,7 @@ pub struct Report {
     pub prices: Prices,
 }
 
-/// Where the usage comes from.
+/// The source of usage.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Source {
@@ -50,7 +50,7 @@ pub struct Source {
     pub to: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub step_seconds: Option<u32>,
-    /// Whether something was not read, as the notes say.
+    /// True if something was not read, as the notes say.
     pub is_partial: bool,
 }
 
@@ -86,12 +86,12 @@ pub struct Total {
     pub memory: Sum,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub saved_a_month: Option<Money>,
-    /// What the money is, if somebody says so.
+    /// The currency, if it is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub currency: Option<String>,
 }
 
-/// Of one resource, over the containers with a recommendation.
+/// The sum of one resource over the containers with a recommendation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Sum {
     #[serde(serialize_with = "text")]
@@ -145,10 +145,14 @@ impl Report {
     /// is.
     pub fn headline(&self) -> String {
         let all = count_of(self.total.containers, "container");
-        let at_risk = BTreeSet::from_iter(self.risks.iter().map(|risk| (&risk.workload, &risk.container))).len();
-        let at_risk = (at_risk > 0).then(|| format!("{at_risk} of {all} at risk"));
+        let at_risk = Some(self.at_risk()).filter(|count| *count > 0).map(|count| format!("{count} of {all} at risk"));
         let partial = self.source.is_partial.then(|| "not everything could be read (see the notes)".to_owned());
         at_risk.into_iter().chain(self.left_alone()).chain(partial).collect::<Vec<_>>().join("; ")
+    }
+
+    /// The number of containers at risk.
+    pub fn at_risk(&self) -> usize {
+        BTreeSet::from_iter(self.risks.iter().map(|risk| (&risk.workload, &risk.container))).len()
     }
 
     /// The containers that no output changes, counted by the reason.
@@ -206,7 +210,7 @@ fn sort(workloads: &mut [Workload], order: Order, prices: &Prices) {
     let by_count = |workloads: &mut [Workload], of: fn(&Container) -> u64| {
         workloads.sort_by_key(|workload| std::cmp::Reverse(most(of)(workload)));
     };
-    // What is alike stays in the order of names.
+    // Equal workloads stay in the order of names.
     workloads.sort_by(|a, b| a.key.cmp(&b.key));
     let saved = |resource| move |of: &Workload| std::cmp::Reverse(of.saved(resource));
     match order {

@@ -1,5 +1,4 @@
-//! What to fix before anything is saved: containers that are killed, slowed down, or run on room that nobody reserved for
-//! them.
+//! Risks to fix before anything is saved: containers that are killed, throttled, or use more than they request.
 
 use std::fmt;
 
@@ -17,14 +16,14 @@ pub struct Risk {
     #[serde(flatten)]
     pub workload: WorkloadRef,
     pub container: String,
-    /// Where it is about one alone.
+    /// The resource, if it is about one alone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resource: Option<&'static str>,
     pub risk: Kind,
     pub severity: Severity,
     /// The problem, such as `OOM-killed 3 times at 512Mi`.
     pub text: String,
-    /// What helps: `raise the memory limit to 615Mi`.
+    /// The fix: `raise the memory limit to 615Mi`.
     pub fix: String,
 }
 
@@ -59,7 +58,7 @@ pub fn of_all(workloads: &[Workload]) -> Vec<Risk> {
     risks.into_iter().map(|(_, risk)| risk).collect()
 }
 
-/// How urgent a container is: as urgent as the worst of its risks.
+/// The urgency of a container: that of the worst of its risks.
 pub fn severity(of: &Workload, container: &Container) -> Severity {
     let risks = found(of, container).into_iter().map(|(_, risk)| risk.severity);
     risks.min().unwrap_or_else(|| container.severity_without_risk())
@@ -70,7 +69,7 @@ fn found(of: &Workload, container: &Container) -> Vec<(u64, Risk)> {
     let mut risks = Vec::new();
     let mut add = |kind, resource: Option<Resource>, weight, (text, fix)| {
         let (workload, container) = (of.key.clone(), container.name.clone());
-        // Of memory too little ends in a kill or an eviction.
+        // Too little memory ends in a kill or an eviction.
         let severity = if resource == Some(Resource::Memory) { Severity::Critical } else { Severity::Warning };
         let resource = resource.map(Resource::name);
         risks.push((weight, Risk { workload, container, resource, risk: kind, severity, text, fix }));
@@ -109,7 +108,7 @@ fn found(of: &Workload, container: &Container) -> Vec<(u64, Risk)> {
     risks
 }
 
-/// What happened and what helps; none if nothing was killed, or the limit was raised since.
+/// The kill and its fix; none if nothing was killed, or the limit was raised since.
 fn killed(container: &Container) -> Option<(String, String)> {
     if container.oom_kills == 0 {
         return None;

@@ -11,14 +11,14 @@ use serde::Serialize;
 
 use super::amounts::{resource_name, text};
 
-/// How the request for one resource is made.
+/// Describes how the request for one resource is made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Rule {
     #[serde(serialize_with = "resource_name")]
     pub resource: Resource,
     /// The largest of these counts.
     pub percentiles: Vec<String>,
-    /// What is added to it: `10% + 25m`
+    /// The margin on top: `10% + 25m`
     pub margin: String,
     #[serde(serialize_with = "text")]
     pub min: Quantity,

@@ -8,15 +8,15 @@ use super::distribution::thousandths;
 use super::quota_effect::QuotaEffect;
 use super::report::{Report, Total};
 use super::risk::Risk;
-use super::table;
-use super::workload::{Container, ResourceAdvice, Workload};
+use super::rows::Row;
+use super::workload::ResourceAdvice;
 
 /// A report in short, which owns what it says: the report itself is several times as large.
 #[derive(Debug, Serialize)]
 pub struct Summary {
-    /// What is at risk, and what nobody has measured; empty if nothing is.
+    /// Risks, and containers without usage data; empty if there are none.
     headline: String,
-    /// Where usage was read.
+    /// The source of usage.
     source: String,
     total: Total,
     /// As in the report.
@@ -40,17 +40,17 @@ struct Line {
     limit: Option<Amount>,
     recommended: Option<Amount>,
     recommended_limit: Option<Amount>,
-    /// Of the image, where neither usage nor the author says anything.
+    /// The typical request of the image, if neither usage nor the author sets one.
     typical: Option<Amount>,
     evidence: Option<String>,
     too_brief: bool,
     /// `oom 3`, `hpa`: of the container, on each of its lines.
     flags: Vec<String>,
-    /// Of the request, with its sign.
+    /// The change of the request, with its sign.
     change: String,
-    /// What was observed, in rising order.
+    /// The observed usage, in rising order.
     usage: Vec<Level>,
-    /// Where the recommendation comes from, or why there is none.
+    /// Explains the recommendation, or why there is none.
     source: String,
 }
 
@@ -74,10 +74,8 @@ const DRAWN: [&str; 5] = ["p50", "p90", "p95", "p99", "peak"];
 
 /// None if nothing runs.
 pub fn of(report: Report) -> Option<Summary> {
-    let lines = report.containers().flat_map(|(workload, container)| {
-        container.resources.iter().map(move |advice| Line::of(workload, container, advice))
-    });
-    let lines: Vec<Line> = lines.collect();
+    let lines = |row: Row<'_>| row.container.resources.iter().map(|advice| Line::of(&row, advice)).collect::<Vec<_>>();
+    let lines: Vec<Line> = report.rows().flat_map(lines).collect();
     let is_of_something = !lines.is_empty();
     is_of_something.then(|| Summary {
         headline: report.headline(),
@@ -91,7 +89,8 @@ pub fn of(report: Report) -> Option<Summary> {
 }
 
 impl Line {
-    fn of(workload: &Workload, container: &Container, advice: &ResourceAdvice) -> Self {
+    fn of(row: &Row<'_>, advice: &ResourceAdvice) -> Self {
+        let (workload, container) = (row.workload, row.container);
         let amount = |amount: &Quantity| Amount::new(amount.to_string(), amount);
         let levels = advice.used.iter().flat_map(|used| used.at(&DRAWN));
         Self {
@@ -108,7 +107,7 @@ impl Line {
             typical: advice.typical.as_ref().map(amount),
             evidence: container.evidence.as_ref().map(ToString::to_string),
             too_brief: container.is_too_brief(),
-            flags: table::flags(workload, container).iter().map(ToString::to_string).collect(),
+            flags: row.flags.iter().map(ToString::to_string).collect(),
             change: advice.change.as_ref().map_or_else(|| "-".to_owned(), ToString::to_string),
             usage: levels.map(|(at, text, value)| Level { at, text, value }).collect(),
             source: advice.explained(),

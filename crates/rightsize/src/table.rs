@@ -1,7 +1,5 @@
 //! A report for people: a table, sums by namespace, reasons, and what else is to know.
 
-use std::fmt;
-
 use headroom_core::amount::Quantity;
 use headroom_core::cluster::usage::Resource;
 use headroom_core::estimate::Basis;
@@ -10,10 +8,10 @@ use headroom_report::people::{self, Unit};
 use headroom_report::{Page, Paint, Table};
 
 use super::report::{Report, Total};
+use super::rows::{CPU_AND_MEMORY, Row, typical};
 use super::workload::{Container, ResourceAdvice, SetBy, Severity, Workload};
-use headroom_core::recommend::{NO_USAGE_DATA, TOO_LITTLE_DATA};
 
-/// How the table looks.
+/// Choices of the table's look.
 #[derive(Debug, Clone, Copy)]
 pub struct View {
     pub is_wide: bool,
@@ -48,7 +46,7 @@ const NUMBERS: [&str; 17] = [
     "RECOMMENDED",
     "SAVED",
 ];
-/// What a narrow terminal does without, the first first.
+/// Columns that are left out on a narrow terminal, the first first.
 const SPARE: [&str; 10] = [
     "STORAGE PEAK",
     "EVIDENCE",
@@ -77,8 +75,6 @@ const WIDE: [&str; 13] = [
     "IMAGE",
 ];
 
-const CPU_AND_MEMORY: [Resource; 2] = [Resource::Cpu, Resource::Memory];
-
 pub fn page(report: &Report, view: View) -> Page {
     let mut page = Page::new();
     if view.is_bare {
@@ -101,7 +97,7 @@ pub fn page(report: &Report, view: View) -> Page {
     // Without any recommendation the sums are nothing, beside workloads that request something.
     let has_advice = report.total.without_advice < report.total.containers;
     if report.workloads.len() > 1 && has_advice {
-        // Of one namespace the sum says it all.
+        // With one namespace, the total is its sum.
         let parts = if report.totals.len() > 1 { report.totals.as_slice() } else { &[] };
         let all = || parts.iter().chain([&report.total]);
         let sums = all().flat_map(|total| [&total.memory.requested, &total.memory.recommended, &total.memory.saved]);
@@ -122,7 +118,7 @@ pub fn page(report: &Report, view: View) -> Page {
     }
     quotas(&mut page, report, view.paint);
     section(&mut page, "Autoscalers", report.scaled());
-    section(&mut page, "Flags", flags_explained(report));
+    section(&mut page, "Flags", report.flags_explained());
     section(&mut page, "Notes", report.all_notes());
     page
 }
@@ -217,7 +213,8 @@ fn rows(report: &Report, view: View) -> Table {
     }
     let spare = if report.totals.len() == 1 { [&["NAMESPACE"], &SPARE[..]].concat() } else { SPARE.to_vec() };
     let mut table = Table::new(&header).right(&NUMBERS).spare(&spare);
-    for (of, container) in report.containers() {
+    for row in report.rows() {
+        let (of, container) = (row.workload, row.container);
         let mut cells = vec![
             of.key.namespace.clone(),
             of.key.to_string(),
@@ -229,23 +226,18 @@ fn rows(report: &Report, view: View) -> Table {
             cells.push(advice.and_then(typical).map_or_else(dash, |amount| units.number(resource, amount)));
         }
         cells.push(of.pods.to_string());
-        let saved = CPU_AND_MEMORY.map(|resource| of.saved_by(container, resource));
-        let [cpu, memory] = &saved;
-        cells.push(cpu.as_ref().map_or_else(dash, |amount| units.number(Resource::Cpu, amount)));
-        cells.push(memory.as_ref().map_or_else(dash, |amount| units.number(Resource::Memory, amount)));
+        for (resource, saved) in CPU_AND_MEMORY.into_iter().zip(&row.saved) {
+            cells.push(saved.as_ref().map_or_else(dash, |amount| units.number(resource, amount)));
+        }
         if has_prices {
-            let is_known = cpu.is_some() || memory.is_some();
-            let [cpu, memory] = saved.map(|saved| saved.unwrap_or(Quantity::ZERO));
-            let money = report.prices.money(&cpu, &memory).filter(|_| is_known);
-            cells.push(money.map_or_else(dash, |money| report.prices.shown(money)));
+            cells.push(row.money.map_or_else(dash, |money| report.prices.shown(money)));
         }
         cells.push(container.evidence.as_ref().map_or_else(dash, ToString::to_string));
         cells.push(severity(container.severity, view.paint));
         if view.is_wide {
-            cells.extend(wide(of, container, &units, view.charset));
+            cells.extend(wide(&row, &units, view.charset));
         } else {
-            let flags: Vec<String> = flags(of, container).iter().map(ToString::to_string).collect();
-            let flags = flags.join(", ");
+            let flags = row.flag_text();
             cells.push(if container.oom_kills > 0 { view.paint.red(&flags) } else { flags });
         }
         table.row(cells);
@@ -277,113 +269,8 @@ fn severity(severity: Severity, paint: Paint) -> String {
     }
 }
 
-/// The amount of usage that requests are compared with: what CPU mostly needs, and what memory needs at most.
-pub fn typical(advice: &ResourceAdvice) -> Option<&Quantity> {
-    let used = advice.used.as_ref()?;
-    if advice.resource == Resource::Cpu { used.percentile(950) } else { Some(used.peak()) }
-}
-
-/// What a person should look at before taking a recommendation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Flag {
-    OomKills(u64),
-    Throttled(u64),
-    Restarts(u64),
-    PodsDiffer,
-    Bursts,
-    BelowPeak,
-    Limit,
-    Autoscaler,
-    QosClass,
-    NoUsageData,
-    TooBrief(u64),
-}
-
-impl fmt::Display for Flag {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::OomKills(kills) => write!(f, "oom {kills}"),
-            Self::Throttled(percent) => write!(f, "throttled {percent}%"),
-            Self::Restarts(restarts) => write!(f, "restarts {restarts}"),
-            Self::PodsDiffer => f.write_str("pods differ"),
-            Self::Bursts => f.write_str("bursts"),
-            Self::BelowPeak => f.write_str("below peak"),
-            Self::Limit => f.write_str("limit"),
-            Self::Autoscaler => f.write_str("hpa"),
-            Self::QosClass => f.write_str("qos"),
-            Self::NoUsageData => f.write_str(NO_USAGE_DATA),
-            Self::TooBrief(minutes) => write!(f, "{TOO_LITTLE_DATA} ({minutes} min)"),
-        }
-    }
-}
-
-impl Flag {
-    /// A line that explains the flag; none for a flag that needs no explanation.
-    fn explained(self) -> Option<&'static str> {
-        Some(match self {
-            Self::NoUsageData => return None,
-            Self::OomKills(_) => "oom: OOM-killed so many times",
-            Self::Throttled(_) => {
-                "throttled: CPU usage was capped by the limit in so many of its periods: raise or remove the limit, then \
-                 run this again"
-            }
-            Self::Restarts(_) => "restarts: of its pods that run now",
-            Self::PodsDiffer => {
-                "pods differ: the busiest pod uses far more CPU than the others, and all get a request for it: split the \
-                 workload, spread its load, or resize that pod in place"
-            }
-            Self::Bursts => {
-                "bursts: for a twentieth of the time or more it used over twice the recommended CPU, in bursts or on earlier \
-                 days: if it must not be slowed down then, use --cpu-percentile p95"
-            }
-            Self::BelowPeak => {
-                "below peak: the recommended memory is below a peak of its usage, for the last reason under Reasons (-o wide): \
-                 raise that bound or percentile, or give the pod a memory limit above the peak"
-            }
-            Self::Limit => "limit: a new memory limit is recommended beside the request: see -o wide",
-            Self::Autoscaler => "hpa: an autoscaler would scale differently: see Autoscalers",
-            Self::QosClass => "qos: the pod's QoS class would change: see -o wide",
-            Self::TooBrief(_) => {
-                "too little data: measured for less than two hours, of which later peaks are not known"
-            }
-        })
-    }
-}
-
-pub fn flags(of: &Workload, container: &Container) -> Vec<Flag> {
-    let has_limit = container.resource(Resource::Memory).is_some_and(|memory| memory.recommended_limit.is_some());
-    let throttled = container.throttled_percent.filter(|_| container.is_much_throttled());
-    let flags = [
-        (container.oom_kills > 0).then_some(Flag::OomKills(container.oom_kills)),
-        throttled.map(Flag::Throttled),
-        (container.restarts > 0).then_some(Flag::Restarts(container.restarts)),
-        container.has_pods_that_differ().then_some(Flag::PodsDiffer),
-        container.has_bursts().then_some(Flag::Bursts),
-        container.is_below_peak().then_some(Flag::BelowPeak),
-        has_limit.then_some(Flag::Limit),
-        (!of.autoscalers.is_empty()).then_some(Flag::Autoscaler),
-        (of.qos != of.qos_after).then_some(Flag::QosClass),
-        container.is_without_usage().then_some(Flag::NoUsageData),
-        container.evidence.filter(|of| of.is_too_brief).map(|of| Flag::TooBrief(of.samples)),
-    ];
-    flags.into_iter().flatten().collect()
-}
-
-/// A line for each kind of flag in a report.
-pub fn flags_explained(report: &Report) -> Vec<String> {
-    let all: Vec<Flag> = report.containers().flat_map(|(of, container)| flags(of, container)).collect();
-    let mut explained: Vec<&str> = all.into_iter().filter_map(Flag::explained).collect();
-    let is_set_by_others =
-        |advice: &ResourceAdvice| advice.request.as_ref().is_some_and(|request| request.from != SetBy::Author);
-    if report.containers().any(|(_, container)| container.resources.iter().any(is_set_by_others)) {
-        explained.push("(0.10): a request that is set at admission and not in the manifest");
-    }
-    explained.sort_unstable();
-    explained.dedup();
-    explained.into_iter().map(str::to_owned).collect()
-}
-
-fn wide(of: &Workload, container: &Container, units: &Units, charset: Charset) -> [String; 13] {
+fn wide(row: &Row<'_>, units: &Units, charset: Charset) -> [String; 13] {
+    let (of, container) = (row.workload, row.container);
     let is_killed = container.oom_kills > 0;
     let is_memory = |advice: &ResourceAdvice| advice.resource == Resource::Memory;
     let [cpu, memory] = CPU_AND_MEMORY.map(|resource| container.resource(resource));
@@ -479,11 +366,6 @@ fn quotas(page: &mut Page, report: &Report, paint: Paint) {
     }
     writeln!(page, "\nQuotas after applying all recommendations:");
     page.table(table);
-}
-
-/// An amount with its unit.
-pub fn short(resource: Resource, amount: &Quantity) -> String {
-    people::amount(resource.name(), amount)
 }
 
 fn dash() -> String {

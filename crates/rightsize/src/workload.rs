@@ -63,14 +63,14 @@ pub struct Container {
     /// The memory at which it was last killed: its limit then, as far as it is known.
     #[serde(serialize_with = "some_text", skip_serializing_if = "Option::is_none")]
     pub killed_at: Option<Quantity>,
-    /// Of the periods in which it wanted to run; none where no CPU limit was in force, or the source does not count them.
+    /// Percent of CFS periods that were throttled; none without a CPU limit, or if the source does not count them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub throttled_percent: Option<u64>,
     pub restarts: u64,
     pub severity: Severity,
 }
 
-/// How urgent a container is, the most urgent first.
+/// The urgency of a container, the most urgent first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
@@ -122,10 +122,10 @@ pub struct ResourceAdvice {
     pub used: Option<Distribution>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<Reason>,
-    /// Why nothing is recommended.
+    /// The reason that nothing is recommended.
     #[serde(serialize_with = "some_text", skip_serializing_if = "Option::is_none")]
     pub unknown: Option<Why>,
-    /// What is typical for the image, where neither usage nor the author says anything: never written anywhere.
+    /// The typical request of the image, if neither usage nor the author sets one. It is never written.
     #[serde(serialize_with = "some_text", skip_serializing_if = "Option::is_none")]
     pub typical: Option<Quantity>,
     /// The request as the object itself has it, which the recommendation would replace.
@@ -144,7 +144,7 @@ pub struct CurrentRequest {
     pub from: SetBy,
 }
 
-/// Where a current request comes from.
+/// The origin of a current request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SetBy {
     Author,
@@ -177,7 +177,7 @@ impl fmt::Display for CurrentRequest {
     }
 }
 
-/// How much a recommendation is made from.
+/// The amount of usage that a recommendation is made from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Evidence {
@@ -241,21 +241,21 @@ impl ResourceAdvice {
         (self.recommended, self.recommended_limit, self.change, self.reason) = (None, None, None, None);
     }
 
-    /// What the recommendation saves in so many pods; less than nothing where it asks for more.
+    /// The amount saved over so many pods; negative if more is recommended.
     pub fn saved(&self, pods: u64) -> Option<Quantity> {
         let recommended = self.recommended.as_ref()?;
         let current = self.request.as_ref().map_or(Quantity::ZERO, |request| request.value.clone());
         Some(current.minus(recommended).times_count(pods))
     }
 
-    /// Where the recommendation comes from, or why there is none.
+    /// Explains the recommendation, or why there is none.
     pub fn explained(&self) -> String {
         let mut text = match (&self.reason, &self.unknown) {
             (Some(reason), _) => reason.to_string(),
             (None, Some(unknown)) => format!("no recommendation: {unknown}"),
             (None, None) => "-".to_owned(),
         };
-        // Where admission would estimate the same, that was just said.
+        // An estimate of admission with the same amount has just been explained.
         let is_news = |request: &&CurrentRequest| {
             request.from != SetBy::Author && Some(&request.value) != self.recommended.as_ref()
         };
@@ -309,7 +309,7 @@ impl Container {
         cpu.recommended.as_ref().zip(p95).is_some_and(|(recommended, p95)| *p95 > recommended.scaled(2, 1))
     }
 
-    /// How urgent it is if it is at no risk.
+    /// The urgency of a container without a risk.
     pub fn severity_without_risk(&self) -> Severity {
         let is_much_off =
             |advice: &ResourceAdvice| advice.off_by_percent().is_some_and(|off| off.unsigned_abs() > MUCH_PERCENT);
@@ -320,7 +320,7 @@ impl Container {
         }
     }
 
-    /// Whether its CPU usage shows less than it wanted.
+    /// True if throttling hides how much CPU it needs.
     pub fn is_much_throttled(&self) -> bool {
         self.throttled_percent.is_some_and(|percent| percent >= MUCH_THROTTLED)
     }
@@ -340,7 +340,7 @@ impl Workload {
         .collect()
     }
 
-    /// What a container's recommendation saves over all pods.
+    /// The amount that a container's recommendation saves over all pods.
     pub fn saved_by(&self, container: &Container, resource: Resource) -> Option<Quantity> {
         container.resource(resource).and_then(|advice| advice.saved(self.pods))
     }

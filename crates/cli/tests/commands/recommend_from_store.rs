@@ -4,7 +4,6 @@
 mod cluster;
 mod live;
 mod lives;
-mod page;
 mod reports;
 mod ui;
 mod write;
@@ -25,10 +24,5 @@ pub fn prometheus(history: String) -> Server {
 
 /// Runs with arguments separated by spaces, without a cluster, at the end of the history.
 pub fn recommend(arguments: &str) -> Said {
-    run("recommend", arguments)
-}
-
-pub fn run(command_name: &str, arguments: &str) -> Said {
-    let mut command = program(&here());
-    said(command.args([command_name, "--settings", "moment.yaml"]).args(arguments.split_whitespace()))
+    said(program(&here()).args(["recommend", "--settings", "moment.yaml"]).args(arguments.split_whitespace()))
 }

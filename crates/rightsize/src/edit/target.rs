@@ -10,7 +10,7 @@ use super::{EditError, Identity, Splice, refuse_shared, spliced, verify};
 pub struct Target {
     pub object: Identity,
     pub resource: String,
-    /// Of one container; else of all in the pod.
+    /// The one container that the target is about; none if it is about all of the pod.
     pub container: Option<String>,
     pub percent: u64,
 }
@@ -43,7 +43,7 @@ pub fn set_targets(text: &str, targets: &[Target]) -> Result<Option<String>, Edi
 }
 
 impl Target {
-    /// Where the percentage stands.
+    /// The path of the percentage.
     fn find<'n>(&self, object: &'n Node) -> Result<&'n Node, EditError> {
         let child = |node: &'n Node, key: &str| -> Result<&'n Node, EditError> {
             refuse_shared(node, || self.wanted())?;

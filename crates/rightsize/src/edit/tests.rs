@@ -245,7 +245,7 @@ fn however_it_is_written_only_the_amounts_change() {
     }
 }
 
-/// Whether a line says anything of resources, and so may be another one afterwards.
+/// True if a line is about resources, and so may be edited.
 fn is_of_resources(line: &str) -> bool {
     ["resources", "requests", "limits", "cpu", "memory", "}}"].iter().any(|word| line.contains(word))
 }

@@ -27,7 +27,7 @@ pub(super) fn says_the_same(before: &str, after: &str, edits: &[Edit]) -> Result
     if before == after { Ok(()) } else { Err(EditError::NotCertain(all(edits))) }
 }
 
-/// Whether a text says what another says with `put` done to each of its objects, whose identity can be asked.
+/// True if one text is another with `put` done to each of its objects, whose identity can be asked.
 pub(super) fn says(before: &str, after: &str, put: impl Fn(&dyn Fn(&Identity) -> bool, &mut Value)) -> bool {
     let (Some(mut before), Some(after)) = (read(before), read(after)) else { return false };
     for object in objects(&mut before) {

@@ -1,4 +1,4 @@
-//! What is recommended from a metrics store is what admission gives to the next pod of the workload.
+//! A recommendation from a metrics store is the request that admission gives to the next pod of the workload.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -113,7 +113,7 @@ fn same(a: &[Value], b: &[Value]) -> bool {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Of two containers, with images of their own or with one.
+    /// Two containers, with images of their own or with one.
     #[test]
     fn the_next_pod_gets_what_the_scan_recommends(
         cpu in 0..4_000_u64,

@@ -11,7 +11,7 @@ use crate::owners::{Owner, Owners, Pods, WorkloadRef, comes_and_goes};
 use headroom_objects::cluster_reader::{ClusterReader, without_bookkeeping};
 use headroom_objects::kinds::{ApiKind, metadata};
 
-/// What may become a workload when all is read.
+/// Collects objects, and decides in the end which are workloads.
 #[derive(Default)]
 pub struct Classifier {
     owners: Owners,
@@ -131,12 +131,12 @@ fn scaled_to_zero(count: u64) -> Option<String> {
     }
 }
 
-/// Whether an object asks for anything: not if it is scaled to 0, as a Rollout's older ReplicaSets are.
+/// True if an object asks for pods; a Rollout's older ReplicaSets are scaled to 0.
 fn is_scaled(object: &Value) -> bool {
     object.pointer("/spec/replicas").and_then(Value::as_u64) != Some(0)
 }
 
-/// Whether objects of the owner's kind are read themselves.
+/// True if objects of the owner's kind are read themselves.
 fn is_known(owner: &Owner) -> bool {
     let group = ApiKind::new(&owner.api_version, &owner.kind).group;
     TEMPLATES.iter().any(|(api_version, kind)| *kind == owner.kind && ApiKind::new(api_version, kind).group == group)

@@ -16,7 +16,7 @@ pub struct Running {
 }
 
 impl Running {
-    /// Of one pod that has not ended.
+    /// The facts of one pod that has not ended.
     pub fn of_pod(pod: &Value) -> Self {
         let mut running = Self { pods: 1, ..Self::default() };
         for list in ["/status/containerStatuses", "/status/initContainerStatuses"] {

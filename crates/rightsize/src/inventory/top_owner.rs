@@ -1,4 +1,4 @@
-//! What is at the top of the owners of a entry.
+//! Finds the object at the top of an entry's owners.
 
 use std::collections::{BTreeSet, HashMap};
 

@@ -21,7 +21,7 @@ use serde_json::Value;
 
 use crate::command::cluster_args::Target;
 
-/// Whom the API server knows as the owner of what is set.
+/// The field manager of what is applied.
 const MANAGER: &str = "kubectl-headroom";
 /// The API server itself gives up on a request after a minute.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);

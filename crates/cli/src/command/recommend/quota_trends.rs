@@ -1,10 +1,10 @@
-//! How the usage of quotas grew lately: of ResourceQuotas from kube-state-metrics, of TenantQuotas from the ledger.
+//! The growth of the usage of quotas: of ResourceQuotas from kube-state-metrics, of TenantQuotas from the ledger.
 
 use headroom_sources::SourceError;
 use headroom_sources::prometheus::{Reader, Row};
 use serde::Serialize;
 
-/// How the usage of a quota grew lately.
+/// The recent growth of a quota's usage.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Trend {

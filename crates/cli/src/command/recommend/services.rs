@@ -18,7 +18,7 @@ const MAX_LISTED: usize = 9;
 #[derive(Default)]
 pub struct Services {
     candidates: Vec<Candidate>,
-    /// Why some may have been missed.
+    /// The error because of which some may have been missed.
     pub refused: Option<String>,
 }
 

@@ -52,7 +52,7 @@ impl UsageArgs {
             return Ok(());
         }
         let mut opened = target.open()?;
-        // What cannot be listed is reported where it is shown.
+        // Kinds that cannot be listed are reported in the snapshot.
         let inventory = Inventory::read(&mut opened.cluster, &opened.scope.parts(), |problem| problem.to_string());
         let Ok(inventory) = inventory else { return Ok(()) };
         self.store.from = Some(From::Profiles);

@@ -106,7 +106,7 @@ fn of_files(args: &Args, opened: &mut Opened) -> anyhow::Result<Inventory> {
         } else if makes_pods(&kind) {
             let entry = Entry::of_cluster(&object);
             let WorkloadRef { namespace, kind, name } = &entry.key;
-            // Where that cannot be known, the quotas have to bear the worst.
+            // If the cluster cannot tell, the quotas have to bear the worst.
             let exists = matches!(opened.cluster.get((&entry.api_version, kind, Some(namespace)), name), Ok(Some(_)));
             inventory.entries.push(Entry { origin: Some(manifest.origin), exists, ..entry });
         }

@@ -13,7 +13,7 @@ use headroom_rightsize::edit::{self, EditError};
 use headroom_rightsize::patches::RecommendedChange;
 use headroom_rightsize::report::Report;
 
-/// What is to be edited in a file.
+/// Edits of one file.
 #[derive(Default)]
 struct Edits {
     amounts: Vec<edit::Edit>,
@@ -60,7 +60,7 @@ pub fn all(manifests: &[Manifest], namespace: &str, report: &Report) -> anyhow::
     Ok(if exit == Written::Refused { Exit::Refused } else { Exit::Ok })
 }
 
-/// Why no file was changed; `is_here` is false if the manifests have none of the workloads to change.
+/// Explains why no file was changed; `is_here` is false if the manifests have none of the workloads to change.
 fn why_nothing(report: &Report, is_here: bool) -> String {
     let left_alone = report.left_alone().join("; ");
     if !is_here {

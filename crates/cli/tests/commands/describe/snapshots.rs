@@ -1,10 +1,9 @@
 //! Recommendations as other programs read them.
 
-use std::fs;
-
 use serde_json::Value;
 
-use super::program::run;
+use super::program::{here, run};
+use crate::support::{folder, headroom};
 
 /// Files instead of a cluster.
 const WORLD: &str = "-n shop --cluster-dir world --cluster-dir profiles";
@@ -42,17 +41,19 @@ fn a_snapshot_has_the_same_recommendations_for_the_page() {
 }
 
 #[test]
-fn the_distribution_is_drawn_into_a_file() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("plot.svg");
-    let said = run(&format!("recommend sts/db {WORLD} {AS_OF} --plot {}", file.display()));
-    assert_eq!(said.code, 0, "{}", said.err);
-    let svg = fs::read_to_string(&file).unwrap();
-    for text in ["cpu of statefulset/db postgres", "memory of statefulset/db postgres", "recommended 658m", "now 500m"]
-    {
-        assert!(svg.contains(text), "{text} in {svg}");
-    }
-    let said = run(&format!("recommend pod/debug {WORLD} {AS_OF} --plot {}", file.display()));
-    assert_eq!(said.code, 2);
-    assert!(said.err.starts_with("error: there is no history to draw into `"), "{}", said.err);
+fn what_admission_sets_is_as_the_policys_own_settings_have_it() {
+    let settings = |estimates: &str| format!("estimates: {{replayTime: '2026-11-21T05:00:00Z'{estimates}}}\n");
+    let folder = folder(&[("history.yaml", &settings(", namespace: headroom")), ("no-history.yaml", &settings(""))]);
+    let cpu = |file: &str| {
+        let settings = folder.path().join(file);
+        let command = "recommend -f new.yaml -n shop --cluster-dir world --cluster-dir profiles -o json --settings";
+        let arguments: Vec<&str> = command.split(' ').chain([settings.to_str().unwrap()]).collect();
+        let said = headroom(&here(), &arguments);
+        let report: Value = serde_json::from_str(&said.out).expect(&said.err);
+        let cpu = &report["workloads"][0]["containers"][0]["resources"][0];
+        [&cpu["recommended"], &cpu["request"]["value"], &cpu["request"]["from"]]
+            .map(|text| text.as_str().unwrap().to_owned())
+    };
+    assert_eq!(cpu("history.yaml"), ["155m", "155m", "estimated at admission"]);
+    assert_eq!(cpu("no-history.yaml"), ["155m", "100m", "typical for this image, set at admission"]);
 }

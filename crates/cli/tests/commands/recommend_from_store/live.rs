@@ -150,7 +150,7 @@ fn nothing_is_sent_to_a_service_that_only_looks_like_a_store() {
         "",
         format!(
             "error: found {found}, but anyone who can create a Service can give it such a name: name the store that you \
-             trust with --service NAMESPACE/SERVICE:PORT, or use --metrics-api\n"
+             trust with --service NAMESPACE/SERVICE:PORT, or use --from metrics-api\n"
         ),
     );
     let refused = format!(

@@ -1,4 +1,4 @@
-//! Recommendations written into manifests, and as patches and Helm values.
+//! Recommendations written into manifests.
 
 use std::fs;
 
@@ -54,40 +54,5 @@ fn an_autoscaler_that_is_not_in_the_manifests_is_named() {
         said.err.contains("warning: not in the manifests: HorizontalPodAutoscaler web scales at 70% of the cpu"),
         "{}",
         said.err
-    );
-}
-
-#[test]
-fn an_autoscaler_is_patched_after_requests_were_lowered() {
-    let server = prometheus(cluster::history(true));
-    let said =
-        recommend(&format!("deployment/web -n shop --cluster-dir world -o kustomize --prometheus {}", server.url()));
-    let kinds: Vec<&str> = said.out.lines().filter_map(|line| line.strip_prefix("kind: ")).collect();
-    assert_eq!(kinds, ["Deployment", "HorizontalPodAutoscaler"], "{}", said.out);
-    // With only one container, the container's share equals the pod's.
-    let said = recommend(&format!(
-        "deployment/web -n shop --container worker --cluster-dir world -o kustomize --prometheus {}",
-        server.url()
-    ));
-    assert!(!said.out.contains("name: front") && said.out.contains("averageUtilization: 72"), "{}", said.out);
-}
-
-#[test]
-fn patches_and_values_have_requests_and_limits() {
-    let server = prometheus(cluster::history(true));
-    let said = recommend(&format!("-l app=db -n shop --cluster-dir world -o kustomize --prometheus {}", server.url()));
-    assert_eq!(
-        said.out,
-        "apiVersion: apps/v1\nkind: StatefulSet\nmetadata:\n  name: db\n  namespace: shop\nspec:\n  template:\n    spec:\n      \
-         containers:\n      - name: postgres\n        resources:\n          limits:\n            memory: 356Mi\n          \
-         requests:\n            cpu: 48m\n            memory: 356Mi\n"
-    );
-    let said = recommend(&format!(
-        "-l app=db -n shop --cluster-dir world -o helm --values-path {{name}}.resources --prometheus {}",
-        server.url()
-    ));
-    assert_eq!(
-        said.out,
-        "db:\n  resources:\n    limits:\n      memory: 356Mi\n    requests:\n      cpu: 48m\n      memory: 356Mi\n"
     );
 }

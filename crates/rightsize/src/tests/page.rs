@@ -4,7 +4,10 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use super::{cluster, prometheus, recommend};
+use serde_json::json;
+
+use super::{report, report_on};
+use crate::html;
 
 /// The document after its scripts have run.
 fn opened(page: &Path) -> String {
@@ -21,11 +24,8 @@ fn opened(page: &Path) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-fn page(url: &str, world: &str) -> String {
-    let said =
-        recommend(&format!("-n shop --cluster-dir {world} -o html --price-cpu 23 --price-memory 3 --prometheus {url}"));
-    assert_eq!(said.code, 0, "{}", said.err);
-    said.out
+fn page() -> String {
+    html::text(&report(), "25 November 2026, 14:30 UTC")
 }
 
 /// The document's title, into which the test's script writes its result.
@@ -35,8 +35,7 @@ fn title(document: &str) -> &str {
 
 #[test]
 fn the_page_sorts_and_filters_in_a_browser() {
-    let server = prometheus(cluster::history(true));
-    let html = page(&server.url(), "world");
+    let html = page();
     // Nothing is loaded from a network.
     for outside in ["src=", "@import", "url("] {
         assert!(!html.contains(outside), "{outside}");
@@ -71,8 +70,7 @@ fn the_page_sorts_and_filters_in_a_browser() {
 
 #[test]
 fn the_page_fits_the_window_and_explains_its_flags() {
-    let server = prometheus(cluster::history(true));
-    let html = page(&server.url(), "world");
+    let html = page();
     assert!(html.contains("<h2>Flags</h2>") && html.contains("throttled: CPU usage was capped by the limit"), "{html}");
     // Each in place of the browser's own, which is 800 pixels wide.
     let policy = html.lines().find(|line| line.contains("Content-Security-Policy")).unwrap();
@@ -98,8 +96,7 @@ fn the_page_fits_the_window_and_explains_its_flags() {
 
 #[test]
 fn the_page_on_paper_keeps_usage_and_evidence() {
-    let server = prometheus(cluster::history(true));
-    let html = page(&server.url(), "world");
+    let html = page();
     let policy = html.lines().find(|line| line.contains("Content-Security-Policy")).unwrap();
     // The browser dumps only what a screen shows, so what is for paper is made for screens instead.
     let on_paper = html
@@ -123,14 +120,12 @@ fn the_page_on_paper_keeps_usage_and_evidence() {
 
 #[test]
 fn names_are_never_run_as_scripts() {
-    let server = prometheus(cluster::history(true));
     let folder = tempfile::tempdir().unwrap();
     let hostile = r#"<img src=x onerror="document.title='run'"></td><script>document.title='run'</script>"#;
-    let object = serde_json::json!({"apiVersion": "apps/v1", "kind": "Deployment",
+    let object = json!({"apiVersion": "apps/v1", "kind": "Deployment",
         "metadata": {"name": "web", "namespace": "shop"},
         "spec": {"replicas": 1, "template": {"spec": {"containers": [{"name": hostile, "image": hostile}]}}}});
-    fs::write(folder.path().join("object.json"), object.to_string()).unwrap();
-    let html = page(&server.url(), &folder.path().display().to_string());
+    let html = html::text(&report_on(&object.to_string(), &[]), "");
     assert!(html.contains("&lt;img src=x") && !html.contains("<img"));
     let file = folder.path().join("page.html");
     fs::write(&file, &html).unwrap();

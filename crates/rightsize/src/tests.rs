@@ -1,0 +1,202 @@
+//! Every output of one report, which is made of values: a small cluster, and what its containers used.
+
+mod page;
+
+use std::path::Path;
+
+use expect_test::expect_file;
+use headroom_core::amount::Quantity;
+use headroom_core::cluster::usage::Resource;
+use headroom_core::timestamp::Timestamp;
+use headroom_dryrun::settings::ParsedSettings;
+use headroom_objects::cluster_reader::{Folder, Overlay};
+use headroom_objects::manifest;
+use headroom_report::draw::Charset;
+use headroom_report::{Page, Paint, junit, sarif};
+use headroom_usage::observed::{Kill, Observed};
+use serde_json::{Value, json};
+
+use crate::engine::{Engine, Usage};
+use crate::findings::{self, Gate};
+use crate::history::Histories;
+use crate::inventory::Inventory;
+use crate::patches;
+use crate::price::Prices;
+use crate::report::{Order, Report, Source};
+use crate::table::{self, View};
+use crate::{csv, html, markdown, quota_effect, rule};
+
+/// 2026-11-22T12:00:00Z
+const NOW: i64 = 1_795_348_800;
+const MEBI: u64 = 1 << 20;
+
+/// Workload, container, millicores, MiB, minutes, and the MiB of an out-of-memory kill.
+type Used = (&'static str, &'static str, u64, u64, u64, Option<u64>);
+
+const USED: [Used; 5] = [
+    ("deployment/web", "front", 200, 220, 2_880, None),
+    ("deployment/web", "worker", 50, 320, 2_880, None),
+    ("statefulset/db", "postgres", 20, 250, 2_880, Some(256)),
+    ("deployment/canary", "canary", 100, 110, 1_440, Some(128)),
+    ("deployment/new", "new", 10, 20, 30, None),
+];
+
+/// The recommendations for manifests in the namespace `shop`.
+fn report_on(manifests: &str, used: &[Used]) -> Report {
+    let manifests = manifest::read_text(Path::new("world.yaml"), manifests).unwrap();
+    let mut cluster = Overlay::new(Folder::of(manifests, "shop").unwrap(), None);
+    let inventory = Inventory::read(&mut cluster, &[Some("shop")], |problem| problem.to_string()).unwrap();
+    let mut histories = Histories::default();
+    for (workload, container, cpu, memory, minutes, kill) in used {
+        let number = inventory.entries.iter().position(|entry| entry.key.to_string() == *workload).unwrap();
+        let mut observed = Observed::default();
+        observed.pods.add(1);
+        observed.add(Resource::Cpu, NOW - 600, cpu * 1_000_000, minutes * 60);
+        observed.add(Resource::Memory, NOW - 600, memory * MEBI, minutes * 60);
+        kill.iter().for_each(|memory| observed.add_kill(Kill { at: NOW - 3_000, memory: memory * MEBI, of: 1 }));
+        histories.observe(number, container, 0, &observed);
+    }
+    let now = Timestamp::from_unix_seconds(NOW).unwrap();
+    let settings = ParsedSettings::of(&json!({"estimates": {"namespace": "headroom", "replayTime": now.to_string()}}));
+    let engine = Engine {
+        usage: Usage::Read(&histories),
+        autoscalers: &inventory.autoscalers,
+        settings: &settings,
+        admission: None,
+        now,
+        containers: &[],
+    };
+    let (mut workloads, mut effects) = (Vec::new(), Vec::new());
+    for (number, entry) in inventory.entries.iter().enumerate() {
+        let (workload, of_workload) = engine.recommend(number, entry, &mut cluster, &mut Vec::new()).unwrap().unwrap();
+        workloads.push(workload);
+        effects.extend(of_workload);
+    }
+    let of_front = workloads.iter_mut().flat_map(|of| &mut of.containers).filter(|container| container.name == "front");
+    of_front.for_each(|container| (container.throttled_percent, container.restarts) = (Some(25), 3));
+    let source = Source { name: "the test".to_owned(), step_seconds: Some(300), ..Source::default() };
+    let prices = Prices { cpu: Some("23".parse().unwrap()), memory: Some("3.10".parse().unwrap()), currency: None };
+    let effects = quota_effect::together(effects);
+    Report::new((source, rule::of(&settings)), workloads, effects, Vec::new(), prices, Order::Waste)
+}
+
+fn report() -> Report {
+    report_on(include_str!("tests/world.yaml"), &USED)
+}
+
+fn table(report: &Report, is_wide: bool, is_bare: bool) -> String {
+    let view = View { is_wide, is_bare, charset: Charset::Unicode, paint: Paint::OFF };
+    table::page(report, view).text(None, Paint::OFF)
+}
+
+const GATE: Gate = Gate { off_by_percent: Some(30), risk: true };
+
+/// Each output by its name.
+fn outputs(report: &Report) -> Vec<(&'static str, String)> {
+    let found = findings::of(report, GATE);
+    let text = |page: anyhow::Result<Page>| page.unwrap().text(None, Paint::OFF);
+    vec![
+        ("table.txt", table(report, false, false)),
+        ("wide.txt", table(report, true, false)),
+        ("bare.txt", table(report, false, true)),
+        ("report.json", text(Page::json(report))),
+        ("report.csv", csv::text(report, true)),
+        ("report.md", markdown::text(report)),
+        ("sarif.json", text(Page::json(&sarif::log(&findings::RULES, &found)))),
+        ("junit.xml", junit::report("headroom recommend", &findings::cases(report, &found))),
+        ("kustomize.yaml", text(patches::kustomize(&report.changes()))),
+        ("values.yaml", text(Page::yaml(&patches::helm(&report.changes(), patches::VALUES_PATH).unwrap()))),
+    ]
+}
+
+#[test]
+fn every_output_is_made_of_one_report() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/tests/expected");
+    for (name, text) in outputs(&report()) {
+        expect_file![folder.join(name)].assert_eq(&text);
+    }
+}
+
+#[test]
+fn a_partial_reading_is_named_in_every_output_with_room_for_notes() {
+    let mut report = report();
+    report.source.is_partial = true;
+    report.notes.push("not read: memory".to_owned());
+    assert!(table(&report, false, false).lines().next().unwrap().contains("not everything could be read"));
+    for (name, text) in outputs(&report).into_iter().chain([("html", html::text(&report, ""))]) {
+        let has_notes = ["table.txt", "wide.txt", "report.json", "report.md", "html"].contains(&name);
+        assert_eq!(text.contains("not read: memory"), has_notes, "{name}: {text}");
+    }
+}
+
+#[test]
+fn each_flag_is_explained_below_the_table() {
+    let report = report();
+    let table = table(&report, false, false);
+    let (_, explained) = table.split_once("\nFlags:\n").unwrap();
+    let flags: Vec<String> = report.rows().flat_map(|row| row.flags).map(|flag| flag.to_string()).collect();
+    assert!(flags.len() > 5, "{flags:?}");
+    for flag in flags {
+        let name = flag.split(['(', '%']).next().unwrap().trim_end_matches(|of: char| of.is_ascii_digit()).trim();
+        assert!(name == "no usage data" || explained.contains(&format!("  {name}: ")), "{flag}: {explained}");
+    }
+}
+
+#[test]
+fn amounts_are_usual_quantities_in_json() {
+    let report = serde_json::to_value(report()).unwrap();
+    let mut count = 0;
+    for container in report["workloads"].as_array().unwrap().iter().flat_map(|of| of["containers"].as_array().unwrap())
+    {
+        for of in container["resources"].as_array().unwrap() {
+            let units = if of["resource"] == "cpu" { ["m", ""] } else { ["Mi", "Gi"] };
+            for amount in [&of["recommended"], &of["request"]["value"], &of["change"]["amount"]] {
+                let Some(text) = amount.as_str() else { continue };
+                let unit = text.trim_start_matches(|of: char| of.is_ascii_digit() || of == '+' || of == '-');
+                assert!(units.contains(&unit), "{text}");
+                count += 1;
+            }
+        }
+    }
+    assert!(count > 12, "{count}");
+}
+
+#[test]
+fn a_change_is_the_way_from_the_request_that_applies() {
+    let report = report();
+    let (_, canary) = report.containers().find(|(_, container)| container.name == "canary").unwrap();
+    for advice in &canary.resources {
+        // The manifest sets neither; a LimitRange does.
+        let (request, change) = (advice.request.as_ref().unwrap(), advice.change.as_ref().unwrap());
+        let recommended: &Quantity = advice.recommended.as_ref().unwrap();
+        assert_eq!(change.amount, recommended.minus(&request.value), "{advice:?}");
+    }
+}
+
+#[test]
+fn no_sums_are_shown_without_any_recommendation() {
+    let deployment = |name: &str| {
+        json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name, "namespace": "shop"},
+            "spec": {"template": {"spec": {"containers": [{"name": "app", "image": "example.com/app",
+                "resources": {"requests": {"cpu": "250m"}}}]}}}})
+    };
+    let both: Vec<Value> = vec![deployment("a"), deployment("b")];
+    let text =
+        table(&report_on(&json!({"kind": "List", "apiVersion": "v1", "items": both}).to_string(), &[]), false, false);
+    assert!(text.contains("no usage data for 2 of 2 containers") && !text.contains("TOTAL"), "{text}");
+}
+
+#[test]
+fn an_autoscaler_is_patched_after_requests_were_lowered() {
+    let patched = |containers: &[&str]| {
+        let mut report = report();
+        for of in &mut report.workloads {
+            of.containers.retain(|container| containers.contains(&container.name.as_str()));
+        }
+        let patches = patches::kustomize(&report.changes()).unwrap().text(None, Paint::OFF);
+        let kinds = patches.lines().filter_map(|line| line.strip_prefix("kind: "));
+        kinds.map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(patched(&["front", "worker"]), ["Deployment", "HorizontalPodAutoscaler"]);
+    assert_eq!(patched(&["postgres"]), ["StatefulSet"]);
+}
