@@ -106,7 +106,7 @@ pub struct Sum {
 /// The order of workloads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
 pub enum Order {
-    /// What would be saved, in money, or as if 1 core cost as much as 8 GiB
+    /// Savings in money, or as if 1 core cost as much as 8 GiB
     #[default]
     Waste,
     Cpu,

@@ -156,9 +156,7 @@ fn a_store_that_has_one_bad_moment_is_read_all_the_same() {
 #[test]
 fn workloads_are_selected_by_manifest_namespace_and_name() {
     let server = prometheus(cluster::history(true));
-    let of = |more: &str| {
-        recommend(&format!("--cluster-dir world --prometheus {} --no-headers {more}", server.url()))
-    };
+    let of = |more: &str| recommend(&format!("--cluster-dir world --prometheus {} --no-headers {more}", server.url()));
     assert_eq!(of("-n shop -f world/shop.yaml -l app=db").out, of("-n shop statefulset/db").out);
     assert_eq!(of("-n sh*p").out, of("-n shop").out);
     for (wrong, expected) in
