@@ -66,13 +66,6 @@ pub fn check(settings: &Value) -> Result<(), SettingsError> {
 #[derive(Debug)]
 pub struct ParsedSettings(Result<Document<'static>, String>);
 
-impl PartialEq for ParsedSettings {
-    fn eq(&self, other: &Self) -> bool {
-        let text = |settings: &Self| settings.0.as_ref().map(|document| document.root().text().to_owned()).ok();
-        text(self) == text(other)
-    }
-}
-
 impl ParsedSettings {
     pub fn of(settings: &Value) -> Self {
         Self(document(settings).map_err(|error| format!("invalid settings: {error}")))
