@@ -14,9 +14,9 @@ use crate::{Faults, read, run};
 const MAX_TOP_LEVEL_ENTRIES: usize = 31;
 
 /// Folders in which modules still use modules declared below them.
-const OUT_OF_ORDER: &[&str] = &["crates/rightsize/"];
+const OUT_OF_ORDER: &[&str] = &[];
 /// Crates in which doc comments still begin with a noun clause.
-const NOUN_CLAUSES: &[&str] = &["crates/cli/", "crates/rightsize/"];
+const NOUN_CLAUSES: &[&str] = &["crates/cli/"];
 /// Targets that still include files of other crates.
 const INCLUDES: &[&str] = &["crates/cli/tests/"];
 

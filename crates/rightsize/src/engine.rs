@@ -28,9 +28,8 @@ use super::history::{ContainerUsage, Histories};
 use super::history_overlay::{self, HistoryOverlay};
 use super::inventory::Entry;
 use super::memory_limit;
-use super::patches::containers_at;
 use super::quota_effect::{self, QuotaEffect};
-use super::workload::{Container, Evidence, Workload};
+use super::workload::{Container, Evidence, Workload, containers_at};
 
 /// Recommends for workloads.
 pub struct Engine<'s> {

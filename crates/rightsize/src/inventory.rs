@@ -3,9 +3,10 @@
 //! Kubernetes' own kinds are kept whole, because their templates are evaluated; of pods, and of ReplicaSets and Jobs that
 //! something makes, only a few facts are kept, so that a large cluster fits into little memory.
 
-mod classify;
 mod running;
 mod top_owner;
+
+mod classify;
 
 use headroom_objects::manifest::Origin;
 use serde_json::{Value, json};

@@ -6,6 +6,8 @@
 //! quotas and autoscalers, and all together are a `report`. Every output is made of its `rows`: `table`, `csv`, `markdown`,
 //! `html`, the `summary` of a snapshot, or of its `findings`; `patches` are what changes, which `edit` sets in manifests.
 //! Besides, a snapshot has `rejections`.
+//!
+//! Modules in reading order.
 
 #![deny(
     clippy::print_stdout,
@@ -13,20 +15,19 @@
     reason = "text of others is printed by headroom_report, which cleans it"
 )]
 
+pub mod amounts;
 pub mod distribution;
 pub mod reason;
 
 pub mod owners;
 
+pub mod autoscaler;
 pub mod inventory;
 
 pub mod discover;
 pub mod history;
 pub mod history_overlay;
 
-pub mod amounts;
-
-pub mod autoscaler;
 pub mod memory_limit;
 pub mod workload;
 

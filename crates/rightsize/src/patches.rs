@@ -15,7 +15,7 @@ use super::autoscaler::{RetargetedHpa, Scaled, retargeted};
 use super::edit::{self, Identity};
 use super::owners::WorkloadRef;
 use super::report::Report;
-use super::workload::{Container, Workload};
+use super::workload::{Container, Workload, containers_at};
 
 /// The amounts to set in the containers of a workload.
 #[derive(Debug, Clone)]
@@ -243,12 +243,6 @@ fn had(patch: &Value, before: Option<&Value>) -> Value {
 pub fn container_in<'o>(object: &'o Value, path: &[&str], is_init: bool, name: &str) -> Option<&'o Value> {
     let containers = object.pointer(&containers_at(path, is_init))?.as_array()?;
     containers.iter().find(|container| container.get("name").and_then(Value::as_str) == Some(name))
-}
-
-/// The JSON pointer of an object's containers.
-pub fn containers_at(path: &[&str], is_init: bool) -> String {
-    let list = if is_init { "initContainers" } else { "containers" };
-    path.iter().chain(&["spec", list]).map(|key| format!("/{key}")).collect()
 }
 
 /// As the manifest names itself.

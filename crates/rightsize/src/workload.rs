@@ -351,3 +351,9 @@ impl Workload {
         saved.fold(Quantity::ZERO, |sum, saved| sum.plus(&saved))
     }
 }
+
+/// The JSON pointer of an object's containers.
+pub fn containers_at(path: &[&str], is_init: bool) -> String {
+    let list = if is_init { "initContainers" } else { "containers" };
+    path.iter().chain(&["spec", list]).map(|key| format!("/{key}")).collect()
+}

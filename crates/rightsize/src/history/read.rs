@@ -26,18 +26,18 @@ use crate::owners::{Owners, Pods, WorkloadRef};
 /// The attempts of a query that fails for a moment.
 const RETRY: Retry = Retry { attempts: 4, first_wait: Duration::from_secs(2), longest_wait: Duration::from_secs(8) };
 
-/// What came of a reading.
+/// The result of a reading.
 #[derive(Debug, Default)]
 pub struct Reading {
     pub histories: Histories,
-    /// What could not be read, and why.
+    /// The parts that could not be read, with the reasons.
     pub problems: Vec<String>,
-    /// How many pods used something whose workload is gone.
+    /// The number of pods with usage whose workload is gone.
     pub strangers: u64,
     pub is_interrupted: bool,
 }
 
-/// What is known before any usage is read.
+/// The facts that are known before any usage is read.
 #[derive(Debug, Default)]
 struct Surroundings {
     /// None if the store does not tell how long containers were seen: then usage is read sample by sample.
@@ -84,7 +84,7 @@ async fn surroundings(
     found
 }
 
-/// What is the same for all queries of a reading.
+/// The inputs of all queries of a reading.
 struct Shared {
     store: Arc<Reader>,
     pods: Pods,
@@ -158,7 +158,7 @@ async fn repeated<T, F: Future<Output = Result<T, SourceError>>>(ask: impl Fn() 
 }
 
 impl Shared {
-    /// How many days ago a moment of the window is. The last day counts as yesterday, for all of it is known.
+    /// The age in days of a moment in the window. The last day counts as yesterday, because all of it is known.
     fn age(&self, at: i64) -> u32 {
         u32::try_from((self.to - 1 - at).max(0).div_euclid(DAY) + 1).unwrap_or(u32::MAX)
     }
