@@ -65,7 +65,7 @@ impl<'d, S> TenantQuota<'d, S> {
         if let Some(quota) = spec.get("quota")? {
             read.quota.read_spec(quota)?;
         }
-        read.parent = spec.string("parent")?.filter(|parent| !parent.is_empty());
+        read.parent = spec.string("parent")?;
         if let Some(covered) = spec.get("namespaces")? {
             read.names = covered.list("names")?.map(Node::str).collect::<Result<_, _>>()?;
             read.selector = covered.get("selector")?.map(selector).transpose()?;
@@ -120,6 +120,7 @@ impl<'d> TenantQuota<'d> {
             let generation = metadata.get("generation")?.map(Node::integer).transpose()?;
             read.generation = generation.and_then(|generation| u64::try_from(generation).ok()).unwrap_or_default();
         }
+        read.parent = read.parent.filter(|parent| !parent.is_empty());
         read.is_suspended = node.at(&["spec", "suspend"])?.map(Node::bool).transpose()?.unwrap_or_default();
         Ok(read)
     }
