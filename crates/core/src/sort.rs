@@ -1,6 +1,7 @@
 //! Sorts lists of all types with two copies of the standard library's sort.
 //!
-//! Each type that is sorted by itself adds a copy of about 5 KB to the wasm. Together they were a seventh of it.
+//! Each type that is sorted by itself adds a copy of about 5 KB to the wasm: measured with the standard library's sort for
+//! every list, it has 616 KB instead of 554 KB, and executes as many instructions.
 
 use std::cmp::Ordering;
 
