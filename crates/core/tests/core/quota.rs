@@ -1,8 +1,7 @@
 //! Quotas, from the payload to the answer: conformance with Kubernetes, messages, and properties.
 
-mod changes;
+mod admission;
 mod conformance;
-mod freshness;
 mod properties;
 mod resizes;
 mod rollouts;

@@ -1,0 +1,120 @@
+//! Requests that are charged partly or not at all, and quotas that are read again: the claims of `admission.yaml`.
+
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use crate::claims::{claims, is_like};
+use crate::harness::{Answer, answer};
+
+claims! {
+    Case, "admission.yaml",
+    sums_beyond_the_largest_amount_are_refused_by_every_bound
+    an_amount_beyond_the_largest_is_refused_with_its_place
+    the_audit_scanner_does_not_charge_a_stored_pod_again
+    the_audit_scanner_still_reports_missing_values_of_a_pod
+    the_audit_scanner_sees_a_pod_as_it_is_stored
+    the_audit_scanner_is_not_refused_for_uncovered_resources
+    requests_are_admitted_if_quotas_are_off_or_they_are_exempt
+    a_refusal_for_an_uncovered_scope_does_not_begin_with_the_object_as_in_kubernetes
+    the_charge_for_devices_depends_on_the_existing_classes
+    quotas_of_a_watched_list_are_not_read_again
+    a_quota_that_refuses_is_read_again
+    a_quota_close_to_its_bound_is_read_again
+    a_quota_with_ample_room_is_not_read_again
+}
+
+/// A request in a namespace with quotas. In an expected text, `...` stands for any text.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+struct Case {
+    /// The containers and the status of the pod.
+    containers: Option<Value>,
+    status: Value,
+    /// Fields of the AdmissionRequest that differ from those of a new pod.
+    request: Map<String, Value>,
+    /// True if the audit scanner sends the pod, which is stored already.
+    is_audit: bool,
+    settings: Map<String, Value>,
+    quotas: Vec<Quota>,
+    /// The quotas of a second read.
+    fresh: Vec<Quota>,
+
+    /// The message of a refusal. Without it, the request is admitted.
+    refused: Option<String>,
+    warnings: Vec<String>,
+    /// False if nothing is charged.
+    charges: Option<bool>,
+    /// The names of the quotas that are read again.
+    read_again: Option<Vec<String>>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Quota {
+    #[serde(default = "team")]
+    name: String,
+    #[serde(default)]
+    scopes: Vec<String>,
+    hard: Value,
+    used: Value,
+}
+
+fn team() -> String {
+    "team".to_owned()
+}
+
+impl Case {
+    fn check(&self) {
+        let Answer { accepted, message, warnings, used, read_again, .. } = self.evaluate();
+        let found = format!("{message} {warnings:?} {read_again:?} for {self:#?}");
+        assert_eq!(accepted, self.refused.is_none(), "{found}");
+        assert!(self.refused.as_ref().is_none_or(|refused| is_like(&message, refused)), "{found}");
+        assert_eq!(warnings, self.warnings, "{found}");
+        assert!(self.charges.is_none_or(|charges| charges != used.is_empty()), "{found}");
+        assert!(self.read_again.as_ref().is_none_or(|names| read_again == *names), "{found}");
+    }
+
+    fn evaluate(&self) -> Answer {
+        let one = || json!([{"name": "c", "resources": {"requests": {"cpu": "500m"}}}]);
+        let containers = self.containers.clone().unwrap_or_else(one);
+        let metadata = json!({"name": "p", "uid": "42", "resourceVersion": "1"});
+        let pod = json!({"metadata": metadata, "spec": {"containers": containers}, "status": self.status});
+        let mut request = json!({
+            "uid": if self.is_audit { "42" } else { "7" }, "operation": "CREATE", "namespace": "shop",
+            "resource": {"group": "", "resource": "pods"}, "object": pod,
+        });
+        if self.request.contains_key("subResource") {
+            request["oldObject"] = pod;
+        }
+        request.as_object_mut().unwrap().extend(self.request.clone());
+        let quotas = |quotas: &[Quota]| {
+            let quota = |Quota { name, scopes, hard, used }: &Quota| {
+                let spec = json!({"scopes": scopes, "hard": hard});
+                json!({"metadata": {"name": name}, "spec": spec, "status": {"hard": hard, "used": used}})
+            };
+            json!({"items": quotas.iter().map(quota).collect::<Vec<_>>()})
+        };
+        let gpu = json!({"metadata": {"name": "gpu"}, "spec": {"extendedResourceName": "example.com/gpu"}});
+        let lists = json!({
+            "ResourceQuota": quotas(&self.quotas), "Fresh": quotas(&self.fresh), "DeviceClass": {"items": [gpu]},
+        });
+        answer(&json!({"request": request, "settings": self.settings}), &lists, None)
+    }
+}
+
+#[test]
+fn at_most_eight_quotas_are_read_again_and_refusing_ones_come_first() {
+    let quota = |name: String, hard: u32| Quota {
+        name,
+        scopes: Vec::new(),
+        hard: json!({"pods": hard.to_string()}),
+        used: json!({"pods": "1"}),
+    };
+    let close = (0..20).map(|index| quota(format!("close-{index:02}"), 9));
+    let quotas: Vec<Quota> = close.chain([quota("full".to_owned(), 1)]).collect();
+    let settings = json!({"quotas": {"freshness": "live"}}).as_object().unwrap().clone();
+    let answer = Case { settings, fresh: quotas.clone(), quotas, ..Case::default() }.evaluate();
+    assert!(!answer.accepted);
+    assert_eq!(answer.read_again.len(), 8);
+    assert!(answer.read_again.contains(&"full".to_owned()) && answer.read_again.is_sorted());
+}
