@@ -136,20 +136,9 @@ impl Metrics {
         }
     }
 
-    pub fn profile_written(&self) {
-        count(&self.profiles, "written");
-    }
-
-    pub fn profile_unchanged(&self) {
-        count(&self.profiles, "unchanged");
-    }
-
-    pub fn profile_deleted(&self) {
-        count(&self.profiles, "deleted");
-    }
-
-    pub fn profile_failed(&self) {
-        count(&self.profiles, "failed");
+    /// Counts a profile: `written`, `unchanged`, `deleted` or `failed`.
+    pub fn profile(&self, result: &'static str) {
+        count(&self.profiles, result);
     }
 
     pub fn sizes(&self, profiles: u64, store: u64) {

@@ -246,10 +246,9 @@ impl Publisher<'_> {
         Ok(Written::Written)
     }
 
-    async fn delete(&self, name: &str, there: &Value) -> Result<bool, PublishError> {
+    async fn delete(&self, name: &str, there: &Value) -> Result<(), PublishError> {
         self.check_turn()?;
-        self.destination.delete(&self.name(name.to_owned()), there).await?;
-        Ok(true)
+        self.destination.delete(&self.name(name.to_owned()), there).await
     }
 
     fn check_turn(&self) -> Result<(), ClusterError> {

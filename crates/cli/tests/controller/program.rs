@@ -7,9 +7,10 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use headroom_core::cluster::usage::Root;
+use headroom_core::cluster::usage::profile_layout::key_of;
 use headroom_fixtures::process::peak_kib;
 
-use crate::support::*;
+use crate::{DAY, NOW};
 
 fn get(address: &str, path: &str) -> Option<String> {
     let mut connection = TcpStream::connect(address).ok()?;
@@ -161,7 +162,7 @@ fn a_repository_with_many_tags_needs_little_memory() {
     let file = format!("profiles/headroom/{}.json", Root::of(IMAGE));
     let text = fs::read_to_string(folder.path().join(file)).unwrap();
     let profile: serde_json::Value = serde_json::from_str(&text).unwrap();
-    let histories = histories([&profile], IMAGE, "ci");
+    let histories = &profile["spec"]["images"][key_of(IMAGE)]["own"]["ci"];
     let tags: Vec<_> = histories["tags"].as_object().unwrap().keys().collect();
     assert!((3..=8).contains(&tags.len()), "{tags:?}");
     let newest: Vec<_> = (TAGS - tags.len()..TAGS).map(|tag| tag.to_string()).collect();

@@ -83,24 +83,16 @@ impl Published {
             Err(error) => return self.fail(name, error, metrics),
         };
         self.failed_in_a_row = 0;
-        match written {
-            Written::Written => {
-                self.written += 1;
-                metrics.profile_written();
-            }
-            Written::Unchanged => {
-                self.unchanged += 1;
-                metrics.profile_unchanged();
-            }
-            Written::Newer => {
-                self.unchanged += 1;
-                metrics.profile_unchanged();
-                tracing::warn!(
-                    namespace = name.0,
-                    name = name.1,
-                    "what is published was collected later, and is left as it is"
-                );
-            }
+        if written == Written::Written {
+            self.written += 1;
+            metrics.profile("written");
+            return Ok(());
+        }
+        self.unchanged += 1;
+        metrics.profile("unchanged");
+        if written == Written::Newer {
+            let (namespace, name) = name;
+            tracing::warn!(namespace, name, "the existing profile was collected later, and stays as it is");
         }
         Ok(())
     }
@@ -108,18 +100,15 @@ impl Published {
     pub(super) fn count_deleted(
         &mut self,
         name: ObjectName,
-        deleted: Result<bool, PublishError>,
+        deleted: Result<(), PublishError>,
         metrics: &Metrics,
     ) -> Result<(), PublishError> {
-        match deleted {
-            Ok(true) => {
-                self.deleted += 1;
-                metrics.profile_deleted();
-                Ok(())
-            }
-            Ok(false) => Ok(()),
-            Err(error) => self.fail(name, error, metrics),
+        if let Err(error) = deleted {
+            return self.fail(name, error, metrics);
         }
+        self.deleted += 1;
+        metrics.profile("deleted");
+        Ok(())
     }
 
     pub(super) fn fail(
@@ -128,7 +117,7 @@ impl Published {
         error: PublishError,
         metrics: &Metrics,
     ) -> Result<(), PublishError> {
-        metrics.profile_failed();
+        metrics.profile("failed");
         self.failed_in_a_row += 1;
         if error.concerns_all() || error.is_of_server() && self.failed_in_a_row >= MAX_SERVER_ERRORS {
             return Err(error);

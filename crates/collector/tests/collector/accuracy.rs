@@ -23,7 +23,7 @@ fn shown(metrics: &impl ToString) -> Vec<String> {
 async fn estimates_are_compared_with_usage_of_their_pods() {
     let server = ApiServer::new("1");
     let folder = tempfile::tempdir().unwrap();
-    *server.pods.lock().unwrap() = vec![
+    server.put_all("Pod", [
         // Its usage is evenly distributed from 1m to 501m.
         pod(
             "shop",
@@ -40,13 +40,13 @@ async fn estimates_are_compared_with_usage_of_their_pods() {
         ),
         pod("lab", "unseen", r#"{"main":{"requests.cpu":"1: typical for this image: x"}}"#),
         pod("shop", "default", r#"{"main":{"requests.cpu":"1m: default of LimitRange limits"}}"#),
-    ];
+    ]);
     let mut workloads = three_workloads();
     workloads[1].to = NOW - 4 * DAY;
     let rounds = rounds(&server, folder.path(), Scripted::new(workloads)).await;
     rounds.once().await.unwrap();
 
-    let profiles: Vec<Value> = server.profiles.lock().unwrap().values().cloned().collect();
+    let profiles: Vec<Value> = server.profiles();
     let shop = &histories(&profiles, NGINX, "shop")["estimates"];
     let of = |resource: &str, name: &str| figure(&shop[resource], name);
     assert_eq!(["containers", "above", "estimated"].map(|name| of("cpu", name)), ["1", "1", "400m"]);
@@ -84,7 +84,7 @@ async fn containers_not_seen_for_a_week_no_longer_count() {
     let server = ApiServer::new("1");
     let folder = tempfile::tempdir().unwrap();
     let annotation = r#"{"main":{"requests.cpu":"1m: typical for this image: chart"}}"#;
-    *server.pods.lock().unwrap() = vec![pod("shop", "web-0", annotation), pod("lab", "job-0", annotation)];
+    server.put_all("Pod", [pod("shop", "web-0", annotation), pod("lab", "job-0", annotation)]);
     let mut workloads = three_workloads();
     // Three days later, web-0 was last seen more than a week ago.
     workloads[2].to = NOW + 8 * DAY;
@@ -103,8 +103,8 @@ async fn containers_not_seen_for_a_week_no_longer_count() {
 async fn without_permission_to_list_pods_collection_continues() {
     let server = ApiServer::new("1");
     let folder = tempfile::tempdir().unwrap();
-    *server.scenario.lock().unwrap() = Scenario::NoPods;
+    server.set_scenario(Scenario::NoPods);
     let rounds = rounds(&server, folder.path(), Scripted::new(three_workloads())).await;
     rounds.once().await.unwrap();
-    assert_eq!((server.names().len(), shown(&*rounds.metrics).len()), (64, 0));
+    assert_eq!((server.profiles().len(), shown(&*rounds.metrics).len()), (64, 0));
 }

@@ -26,20 +26,8 @@ use tokio::sync::RwLock;
 use tokio_util::sync::CancellationToken;
 
 impl ApiServer {
-    pub async fn client(self: &Arc<Self>) -> kube::Client {
-        let address = self.listen().await;
-        let mut config = kube::Config::new(format!("http://{address}").parse().unwrap());
-        config.default_retry = false;
-        kube::Client::try_from(config).unwrap()
-    }
-
     pub async fn start(self: &Arc<Self>) -> Cluster {
         Cluster::new(self.client().await, false, &pace())
-    }
-
-    /// The number of requests with this method.
-    fn count(&self, method: &str) -> usize {
-        self.requests.lock().unwrap().iter().filter(|request| request.starts_with(method)).count()
     }
 }
 
@@ -125,18 +113,19 @@ async fn profiles_are_applied_only_if_changed() {
     let (_folder, store) = store().await;
     let server = ApiServer::new("1");
     let first = publish(&store, server.start().await, NOW).await.unwrap();
-    let names = server.names();
-    assert_eq!((first.written, first.unchanged, names.len()), (64, 0, 64), "expected every root");
-    let apply = server.requests.lock().unwrap().iter().find(|request| request.starts_with("PATCH")).cloned().unwrap();
-    assert!(apply.ends_with("fieldManager=headroom-collector"), "{apply}");
-    let metadata = server.profiles.lock().unwrap()["headroom/usage-26"]["metadata"].clone();
+    let profiles = server.profiles();
+    assert_eq!((first.written, first.unchanged, profiles.len()), (64, 0, 64), "expected every root");
+    let apply = server.requests().into_iter().find(|request| request.method == "PATCH").unwrap();
+    assert_eq!(apply.parameter("fieldManager"), Some("headroom-collector"));
+    let nginx = profiles.iter().find(|profile| profile["metadata"]["name"] == NGINX_ROOT).unwrap();
+    let metadata = &nginx["metadata"];
     let labels = json!({"app.kubernetes.io/managed-by": "headroom-collector", "headroom.dev/root": NGINX_ROOT});
     assert_eq!(metadata["labels"], labels);
     assert_eq!(metadata["annotations"], json!({"headroom.dev/store": store.id()}));
 
     let again = publish(&store, server.start().await, NOW + HOUR).await.unwrap();
     assert_eq!((again.written, again.unchanged), (0, first.written));
-    assert_eq!(server.count("PATCH"), names.len());
+    assert_eq!(server.count("PATCH"), profiles.len());
     let later = publish(&store, server.start().await, NOW + 7 * HOUR).await.unwrap();
     assert_eq!(later.written, first.written, "unchanged profiles are rewritten after the refresh interval");
 }
@@ -145,29 +134,19 @@ async fn profiles_are_applied_only_if_changed() {
 async fn temporary_errors_are_retried() {
     let (_folder, store) = store().await;
     let server = ApiServer::new("1");
-    *server.scenario.lock().unwrap() = Scenario::Shaky;
+    server.set_scenario(Scenario::Shaky);
     let published = publish(&store, server.start().await, NOW).await.unwrap();
     assert!(published.failed.is_empty() && published.written > 2);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_conflict_affects_only_one_profile() {
-    let (_folder, store) = store().await;
-    let server = ApiServer::new("1");
-    *server.scenario.lock().unwrap() = Scenario::Conflict;
-    let published = publish(&store, server.start().await, NOW).await.unwrap();
-    assert!(published.written > 1);
-    let said = published.failed.values().next().unwrap().to_string();
-    assert_eq!(
-        said,
-        "another writer owns parts of usageprofile `headroom/usage-26` (Apply failed with 1 conflict: conflict with \"kubectl\": .spec): \
-         let one of the two keep it, or take it over with --force-conflicts"
-    );
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn the_refusal_of_one_object_affects_no_other() {
     for (scenario, expected) in [
+        (
+            Scenario::Conflict,
+            "another writer owns parts of usageprofile `headroom/usage-26` (Apply failed with 1 conflict: conflict with \"kubectl\": .spec): \
+             let one of the two keep it, or take it over with --force-conflicts",
+        ),
         (
             Scenario::Quota,
             "usageprofile `headroom/usage-26` is rejected (usageprofiles.headroom.dev \"usage-26\" is forbidden: exceeded quota: ",
@@ -180,9 +159,9 @@ async fn the_refusal_of_one_object_affects_no_other() {
     ] {
         let (_folder, store) = store().await;
         let server = ApiServer::new("1");
-        *server.scenario.lock().unwrap() = scenario;
+        server.set_scenario(scenario);
         let published = publish(&store, server.start().await, NOW).await.unwrap();
-        assert_eq!(server.names().len(), 63);
+        assert_eq!(server.profiles().len(), 63);
         let failed: Vec<_> = published.failed.iter().map(|((_, name), error)| (name.as_str(), error)).collect();
         assert!(matches!(failed[..], [(NGINX_ROOT, error)] if error.to_string().starts_with(expected)), "{failed:?}");
     }
@@ -219,12 +198,12 @@ async fn a_root_grows_into_pages_and_shrinks_again() {
     let server = ApiServer::new("1");
     let (_folder, store) = spread(3);
     publish(&store, server.start().await, NOW).await.unwrap();
-    assert_eq!(server.names().len(), 64);
+    assert_eq!(server.profiles().len(), 64);
     add_spread(&store, 3..200, NOW + DAY);
     let grown = publish(&store, server.start().await, NOW + DAY).await.unwrap();
-    let pages = server.names().len() - 64;
+    let pages = server.profiles().len() - 64;
     assert!(pages > 10 && grown.deleted == 0, "{pages}");
-    let profiles: Vec<_> = server.profiles.lock().unwrap().values().cloned().collect();
+    let profiles: Vec<_> = server.profiles();
     for namespace in ["team-0", "team-199"] {
         assert!(!histories(&profiles, "docker.io/library/nginx", namespace).is_null());
     }
@@ -235,9 +214,9 @@ async fn a_root_grows_into_pages_and_shrinks_again() {
     add_spread(&store, 0..2, NOW + 40 * DAY);
     store.expire(((NOW + 40 * DAY) / DAY) as u32).unwrap();
     let shrunk = publish(&store, server.start().await, NOW + 40 * DAY).await.unwrap();
-    assert_eq!((shrunk.deleted, server.names().len()), (0, 64 + pages));
+    assert_eq!((shrunk.deleted, server.profiles().len()), (0, 64 + pages));
     let after = publish(&store, server.start().await, NOW + 40 * DAY + HOUR).await.unwrap();
-    assert_eq!((after.deleted, server.names().len()), (pages as u64, 64));
+    assert_eq!((after.deleted, server.profiles().len()), (pages as u64, 64));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -247,20 +226,20 @@ async fn if_a_page_is_refused_its_root_is_unchanged() {
     publish(&store, server.start().await, NOW).await.unwrap();
     let before = server.histories();
     add_spread(&store, 3..200, NOW + DAY);
-    *server.scenario.lock().unwrap() = Scenario::RefusedPage;
+    server.set_scenario(Scenario::RefusedPage);
     let published = publish(&store, server.start().await, NOW + DAY).await.unwrap();
     assert!(!published.failed.is_empty() && published.written > 0);
-    assert_eq!(server.histories()["headroom/usage-26"], before["headroom/usage-26"]);
-    *server.scenario.lock().unwrap() = Scenario::Ordinary;
+    assert_eq!(server.histories()[NGINX_ROOT], before[NGINX_ROOT]);
+    server.set_scenario(Scenario::Ordinary);
     publish(&store, server.start().await, NOW + DAY).await.unwrap();
-    assert_ne!(server.histories()["headroom/usage-26"], before["headroom/usage-26"]);
+    assert_ne!(server.histories()[NGINX_ROOT], before[NGINX_ROOT]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failing_api_server_ends_the_round() {
     let (_folder, store) = spread(100);
     let server = ApiServer::new("1");
-    *server.scenario.lock().unwrap() = Scenario::Down;
+    server.set_scenario(Scenario::Down);
     let error = publish(&store, server.start().await, NOW).await.unwrap_err();
     assert_eq!(error.to_string(), "cannot list usageprofiles: etcd has no leader");
     assert!(server.count("GET") < 50, "{}", server.count("GET"));
@@ -283,7 +262,7 @@ async fn errors_for_all_profiles_are_reported_once_with_advice() {
              ClusterRole headroom-collector",
         ),
     ] {
-        *server.scenario.lock().unwrap() = scenario;
+        server.set_scenario(scenario);
         let error = publish(&store, server.start().await, NOW).await.unwrap_err();
         assert_eq!(error.to_string(), expected);
     }
@@ -293,41 +272,39 @@ async fn errors_for_all_profiles_are_reported_once_with_advice() {
 async fn restricted(server: &Arc<ApiServer>) -> BTreeSet<String> {
     let folder = tempfile::tempdir().unwrap();
     rounds(server, folder.path(), Scripted::new(three_workloads())).await.once().await.unwrap();
-    let profiles = server.profiles.lock().unwrap();
-    let list = |profile: &Value| profile["spec"]["header"]["restrictedNamespaces"].to_string();
-    profiles.values().map(list).collect()
+    listed(server).iter().map(Value::to_string).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_root_lists_the_namespaces_that_may_ask_for_fewer_estimates() {
     let server = ApiServer::new("1");
     let chosen = |text: &str| json!({"headroom.dev/estimates": text});
-    *server.namespaces.lock().unwrap() = vec![
+    let namespaces = [
         json!({"name": "shop", "labels": {"team": "a"}}),
         json!({"name": "lab", "labels": chosen("never")}),
         json!({"name": "batch", "annotations": chosen("of")}),
     ];
+    server.put_all("Namespace", namespaces);
     assert_eq!(restricted(&server).await, [r#""batch lab""#.to_owned()].into());
 }
 
 /// The list of restricted namespaces of each root that is there.
 fn listed(server: &ApiServer) -> Vec<Value> {
-    let profiles = server.profiles.lock().unwrap();
-    profiles.values().map(|root| root["spec"]["header"]["restrictedNamespaces"].clone()).collect()
+    server.profiles().iter().map(|root| root["spec"]["header"]["restrictedNamespaces"].clone()).collect()
 }
 
 /// A policy server asks the API server for a missing root at every request.
 #[tokio::test(flavor = "multi_thread")]
 async fn roots_are_written_before_the_first_usage_was_read() {
     let server = ApiServer::new("1");
-    *server.namespaces.lock().unwrap() = vec![json!({"name": "lab", "labels": {"headroom.dev/estimates": "never"}})];
+    server.put_all("Namespace", [json!({"name": "lab", "labels": {"headroom.dev/estimates": "never"}})]);
     let folder = tempfile::tempdir().unwrap();
     let overloaded = Scripted { bears: 0, ..Scripted::new(three_workloads()) };
     rounds(&server, folder.path(), overloaded).await.once().await.unwrap_err();
     assert_eq!(listed(&server), vec![json!("lab"); usize::from(Root::COUNT)]);
     // They are no obstacle to histories.
     rounds(&server, folder.path(), Scripted::new(three_workloads())).await.once().await.unwrap();
-    assert!(server.histories()[&format!("headroom/{NGINX_ROOT}")].contains("nginx"));
+    assert!(server.histories()[NGINX_ROOT].contains("nginx"));
     // Collected histories stay unchanged.
     let collected = server.histories();
     rounds(&server, folder.path(), Scripted { bears: 0, ..Scripted::new(three_workloads()) }).await.once().await.ok();
@@ -352,7 +329,7 @@ async fn a_namespace_that_turns_estimates_off_is_listed_before_the_next_round() 
     };
     wait_for("a publication", &|| server.histories().values().filter(|text| text.contains("own")).count() == 2).await;
     let histories = server.histories();
-    *server.namespaces.lock().unwrap() = vec![json!({"name": "lab", "labels": {"headroom.dev/estimates": "never"}})];
+    server.put_all("Namespace", [json!({"name": "lab", "labels": {"headroom.dev/estimates": "never"}})]);
     wait_for("the label", &|| listed(&server) == vec![json!("lab"); usize::from(Root::COUNT)]).await;
     assert!(server.histories() == histories, "histories changed");
     rounds.stop.cancel();
@@ -363,9 +340,9 @@ async fn a_namespace_that_turns_estimates_off_is_listed_before_the_next_round() 
 async fn too_many_restricted_namespaces_and_unknown_ones_are_not_listed() {
     let server = ApiServer::new("1");
     let of = |number| json!({"name": format!("team-{number}"), "labels": {"headroom.dev/estimates": "never"}});
-    *server.namespaces.lock().unwrap() = (0..1_000).map(of).collect();
+    server.put_all("Namespace", (0..1_000).map(of));
     assert_eq!(restricted(&server).await, [r#""*""#.to_owned()].into());
     let server = ApiServer::new("1");
-    *server.scenario.lock().unwrap() = Scenario::NoNamespaces;
+    server.set_scenario(Scenario::NoNamespaces);
     assert_eq!(restricted(&server).await, ["null".to_owned()].into());
 }

@@ -7,7 +7,7 @@ use headroom_collector::publish::cluster::{Cluster, ClusterError};
 use headroom_collector::publish::lease::{lease, lease_error};
 use headroom_kube::lease::{RenewedLease, Timing, Turn};
 
-use crate::api_server::{ApiServer, Scenario};
+use crate::api_server::{ApiServer, LEASE, Scenario};
 use crate::cluster::{publish_in_turn, store};
 use crate::support::*;
 
@@ -91,10 +91,10 @@ async fn a_collector_that_loses_the_lease_stops_writing() {
     let ours = lease_of(&server, store.id()).await;
     assert_eq!(ours.take().await.unwrap(), Turn::Ours);
     publish_in_turn(&store, server.start().await, NOW, Some(&ours)).await.unwrap();
-    let written = server.writes.lock().unwrap().len();
-    assert!(server.writes.lock().unwrap().iter().all(|write| write.holder.ends_with(store.id())));
+    let written = server.writes();
+    assert!(server.holders.lock().unwrap().iter().all(|holder| holder.ends_with(store.id())));
     // Another client overwrites the Lease.
-    server.lease.lock().unwrap().as_mut().unwrap()["spec"]["holderIdentity"] = serde_json::json!("eve_bbbb");
+    server.edit(LEASE, &serde_json::json!({"spec": {"holderIdentity": "eve_bbbb"}}));
     let deadline = Instant::now() + 4 * FAST.duration;
     while ours.is_ours() {
         assert!(Instant::now() < deadline);
@@ -102,7 +102,7 @@ async fn a_collector_that_loses_the_lease_stops_writing() {
     }
     let error = publish_in_turn(&store, server.start().await, NOW + 7 * HOUR, Some(&ours)).await.unwrap_err();
     assert!(matches!(error, PublishError::Cluster(ClusterError::LostTurn)), "{error}");
-    assert_eq!(server.writes.lock().unwrap().len(), written);
+    assert_eq!(server.writes(), written);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -110,17 +110,17 @@ async fn an_unreachable_api_server_ends_the_turn_in_time() {
     let server = ApiServer::new("1");
     let ours = lease_of(&server, "aaaa").await;
     assert_eq!(ours.take().await.unwrap(), Turn::Ours);
-    *server.scenario.lock().unwrap() = Scenario::Down;
+    server.set_scenario(Scenario::Down);
     tokio::time::sleep(FAST.duration).await;
     assert!(!ours.is_ours());
-    *server.scenario.lock().unwrap() = Scenario::Ordinary;
+    server.set_scenario(Scenario::Ordinary);
     assert_eq!(ours.take().await.unwrap(), Turn::Ours);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_missing_namespace_is_named() {
     let server = ApiServer::new("1");
-    *server.scenario.lock().unwrap() = Scenario::NoNamespace;
+    server.set_scenario(Scenario::NoNamespace);
     let error = lease_of(&server, "aaaa").await.take().await.unwrap_err();
     let error = lease_error(error, "headroom").to_string();
     assert_eq!(

@@ -66,9 +66,9 @@ async fn usage_of_one_cluster_is_not_written_to_another() {
         "prometheus at http://p:9090 has the usage of cluster (kube-system created 2023-11-14T22:13:20Z), but profiles \
          would be written to cluster (UID of kube-system: 1): choose the right --context, or write elsewhere with --output"
     );
-    assert_eq!((newest, server.names()), (None, Vec::new()));
+    assert_eq!((newest, server.profiles()), (None, Vec::new()));
     let of_this = ClusterId { created: Some(1_767_323_045), ..ClusterId::default() };
     let (done, newest) = run(of_this).await;
     done.unwrap();
-    assert!(newest.is_some() && !server.names().is_empty());
+    assert!(newest.is_some() && !server.profiles().is_empty());
 }

@@ -11,7 +11,7 @@ use headroom_core::timestamp::Timestamp;
 use headroom_sources::Source;
 use headroom_usage::batch::Gathered;
 use headroom_usage::sample::Window;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::api_server::{ApiServer, store_of};
 use crate::cluster::{publish, publish_replacing_other_stores, store};
@@ -26,6 +26,13 @@ async fn fill(store: &Store, source: &Scripted, namespaces: &[&str], window: Win
     store.add_present(window, &gathered, None).unwrap();
 }
 
+/// A store with the three workloads, and a cluster with its profiles.
+async fn published_store() -> (tempfile::TempDir, Store, std::sync::Arc<ApiServer>) {
+    let ((folder, old), server) = (store().await, ApiServer::new("1"));
+    publish(&old, server.start().await, NOW).await.unwrap();
+    (folder, old, server)
+}
+
 /// The last hour of the three workloads, and the present.
 fn last_hour() -> (Scripted, Window) {
     let mut source = Scripted::new(three_workloads());
@@ -37,14 +44,13 @@ fn last_hour() -> (Scripted, Window) {
 
 /// The samples of all tags of an image, in a namespace or in the `pool`.
 fn samples(server: &ApiServer, namespace: &str, image: &str, window: &str) -> u64 {
-    let profiles = server.profiles.lock().unwrap();
-    let histories = histories(profiles.values(), image, namespace);
+    let histories = histories(&server.profiles(), image, namespace);
     histories["all"]["windows"][window]["cpu"]["samples"].as_u64().unwrap()
 }
 
 /// The published history of `shop`.
 fn of_shop(server: &ApiServer) -> Value {
-    histories(server.profiles.lock().unwrap().values(), NGINX, "shop")
+    histories(&server.profiles(), NGINX, "shop")
 }
 
 const NGINX: &str = "docker.io/library/nginx";
@@ -57,9 +63,7 @@ fn kept(published: &Published) -> Vec<String> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_new_store_replaces_no_longer_history_until_it_knows_as_much() {
-    let (_folder, old) = store().await;
-    let server = ApiServer::new("1");
-    publish(&old, server.start().await, NOW).await.unwrap();
+    let (_folder, old, server) = published_store().await;
     let (before, shop) = (server.histories(), of_shop(&server));
 
     let folder = tempfile::tempdir().unwrap();
@@ -76,7 +80,7 @@ async fn a_new_store_replaces_no_longer_history_until_it_knows_as_much() {
     );
     assert!(kept(&published).contains(&expected), "{:?}", kept(&published));
     assert_eq!((published.deleted, of_shop(&server)), (0, shop));
-    assert_eq!(server.histories()[&format!("headroom/{root}")], before[&format!("headroom/{root}")]);
+    assert_eq!(server.histories()[&root], before[&root]);
 
     // The source is read again, as after a lost volume.
     let folder = tempfile::tempdir().unwrap();
@@ -85,15 +89,13 @@ async fn a_new_store_replaces_no_longer_history_until_it_knows_as_much() {
     fill(&again, &Scripted::new(three_workloads()), &["shop", "lab"], month).await;
     let published = publish(&again, server.start().await, NOW + HOUR).await.unwrap();
     assert_eq!((kept(&published), published.deleted), (Vec::new(), 0));
-    assert!(server.profiles.lock().unwrap().values().all(|profile| store_of(profile) == again.id()));
+    assert!(server.profiles().iter().all(|profile| store_of(profile) == again.id()));
     assert_eq!(samples(&server, "lab", JOB, "30d"), 2 * 24 * 60);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn history_of_another_store_counts_only_for_the_days_that_are_left_of_it() {
-    let (_folder, old) = store().await;
-    let server = ApiServer::new("1");
-    publish(&old, server.start().await, NOW).await.unwrap();
+    let (_folder, _, server) = published_store().await;
     let folder = tempfile::tempdir().unwrap();
     let young = open(folder.path());
     let (source, _) = last_hour();
@@ -109,9 +111,7 @@ async fn history_of_another_store_counts_only_for_the_days_that_are_left_of_it()
 
 #[tokio::test(flavor = "multi_thread")]
 async fn whoever_says_so_replaces_what_another_store_knows() {
-    let (_folder, old) = store().await;
-    let server = ApiServer::new("1");
-    publish(&old, server.start().await, NOW).await.unwrap();
+    let (_folder, _, server) = published_store().await;
     let folder = tempfile::tempdir().unwrap();
     let young = open(folder.path());
     let (source, hour) = last_hour();
@@ -119,14 +119,12 @@ async fn whoever_says_so_replaces_what_another_store_knows() {
     let published = publish_replacing_other_stores(&young, server.start().await, NOW + HOUR).await;
     assert_eq!(kept(&published), Vec::<String>::new());
     assert_eq!(samples(&server, "lab", JOB, "30d"), 60);
-    assert!(server.profiles.lock().unwrap().values().all(|profile| store_of(profile) == young.id()));
+    assert!(server.profiles().iter().all(|profile| store_of(profile) == young.id()));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_with_fewer_namespaces_replaces_nothing_of_the_others() {
-    let (_folder, old) = store().await;
-    let server = ApiServer::new("1");
-    publish(&old, server.start().await, NOW).await.unwrap();
+    let (_folder, old, server) = published_store().await;
     let before = server.histories();
 
     // Like the matchers `namespace="shop"`, for the whole time.
@@ -139,7 +137,7 @@ async fn a_run_with_fewer_namespaces_replaces_nothing_of_the_others() {
     }
     let published = publish(&old, server.start().await, NOW + HOUR).await.unwrap();
     assert_eq!((published.deleted, server.histories()), (0, before));
-    assert!(server.profiles.lock().unwrap().values().all(|profile| store_of(profile) == old.id()));
+    assert!(server.profiles().iter().all(|profile| store_of(profile) == old.id()));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -147,15 +145,13 @@ async fn ended_histories_of_a_store_are_deleted() {
     let later = NOW + 40 * DAY;
     let goes_on = Workload { namespace: "new", pod: "web-0", image: "nginx", from: later - DAY, to: later };
     let source = Scripted::new(vec![goes_on]);
-    let server = ApiServer::new("1");
-    let (_folder, store) = store().await;
-    publish(&store, server.start().await, NOW).await.unwrap();
+    let (_folder, store, server) = published_store().await;
     fill(&store, &source, &["new"], Window { from: later - DAY, to: later }).await;
     store.expire((later / DAY) as u32).unwrap();
     publish(&store, server.start().await, later).await.unwrap();
-    let known = |namespace, image| !histories(server.profiles.lock().unwrap().values(), image, namespace).is_null();
+    let known = |namespace, image| !histories(&server.profiles(), image, namespace).is_null();
     assert!(known("new", NGINX) && !known("shop", NGINX) && !known("lab", JOB));
-    assert_eq!(server.names().len(), 64, "roots must not be deleted");
+    assert_eq!(server.profiles().len(), 64, "roots must not be deleted");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -164,11 +160,11 @@ async fn a_namespace_that_lags_does_not_look_current() {
     let (_folder, store) = store().await;
     store.plan(Window { from: NOW, to: NOW + HOUR }, &["lab".to_owned()]).unwrap();
     publish(&store, server.start().await, NOW + HOUR).await.unwrap();
-    let profiles = server.profiles.lock().unwrap();
-    let collected_at = |image, namespace| histories(profiles.values(), image, namespace)["all"]["collectedAt"].take();
+    let profiles = server.profiles();
+    let collected_at = |image, namespace| histories(&profiles, image, namespace)["all"]["collectedAt"].take();
     assert_eq!(collected_at(JOB, "lab"), "2026-11-21T00:00:00Z");
     assert_eq!(collected_at(NGINX, "shop"), Value::Null);
-    assert_eq!(profiles["headroom/usage-26"]["spec"]["header"]["collectedAt"], "2026-11-21T01:00:00Z");
+    assert_eq!(profiles[0]["spec"]["header"]["collectedAt"], "2026-11-21T01:00:00Z");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -177,11 +173,11 @@ async fn newer_profiles_are_kept() {
     let (_folder, store) = store().await;
     publish(&store, server.start().await, NOW - DAY).await.unwrap();
     let before = server.histories();
-    let writes = server.writes.lock().unwrap().len();
+    let writes = server.writes();
     // Like `--as-of` with a wrong year.
     let published = publish(&store, server.start().await, NOW - 400 * DAY).await.unwrap();
     assert_eq!((published.deleted, published.written, server.histories()), (0, 0, before));
-    assert_eq!(server.writes.lock().unwrap().len(), writes);
+    assert_eq!(server.writes(), writes);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -222,15 +218,9 @@ async fn files_of_profiles_are_treated_like_a_cluster() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn profiles_not_written_by_a_collector_are_ignored() {
-    let server = ApiServer::new("1");
-    let (_folder, old) = store().await;
-    publish(&old, server.start().await, NOW).await.unwrap();
-    {
-        let mut profiles = server.profiles.lock().unwrap();
-        let lab = profiles.get_mut(&format!("headroom/{}", Root::of(JOB))).unwrap();
-        lab["metadata"]["labels"]["app.kubernetes.io/managed-by"] = serde_json::json!("somebody");
-        lab["metadata"]["annotations"] = serde_json::json!({});
-    }
+    let (_folder, _, server) = published_store().await;
+    let by_somebody = json!({"labels": {"app.kubernetes.io/managed-by": "somebody"}, "annotations": null});
+    server.edit_profile(&Root::of(JOB).to_string(), &json!({"metadata": by_somebody}));
     let folder = tempfile::tempdir().unwrap();
     let young = open(folder.path());
     let (source, hour) = last_hour();

@@ -1,10 +1,13 @@
 //! The pipeline with a source that is read in time windows: every sample counts exactly once, whatever fails.
 
+use std::path::Path;
+use std::process::{Command, Stdio};
 use std::sync::Mutex;
 
 use headroom_collector::backfill::Run;
 use headroom_collector::metrics::Metrics;
 use headroom_collector::read_limits::Pace;
+use headroom_fixtures::process::kill_repeatedly;
 use headroom_report::progress::Progress;
 use headroom_sources::{Reach, Source};
 use headroom_usage::accuracy::Estimates;
@@ -45,13 +48,14 @@ async fn check_complete(source: &Scripted, runs: usize) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_month_in_windows_is_the_month() {
-    check_complete(&Scripted::new(three_workloads()), 1).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_second_run_adds_nothing() {
-    check_complete(&Scripted::new(three_workloads()), 3).await;
+async fn every_sample_counts_once() {
+    let source = || Scripted::new(three_workloads());
+    check_complete(&source(), 1).await;
+    check_complete(&source(), 3).await;
+    // Reads fail halfway.
+    check_complete(&Scripted { hiccups: 3, ..source() }, 1).await;
+    // Answers overlap.
+    check_complete(&Scripted { sloppy: true, ..source() }, 1).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -60,16 +64,6 @@ async fn an_overloaded_source_gets_smaller_queries_and_nothing_is_lost() {
     check_complete(&source, 1).await;
     let reads = source.reads.lock().unwrap();
     assert!(reads.iter().all(|(_, window)| window.seconds() <= source.bears && window.from % STEP == 0));
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_read_that_failed_halfway_counts_once() {
-    check_complete(&Scripted { hiccups: 3, ..Scripted::new(three_workloads()) }, 1).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn overlapping_answers_count_once() {
-    check_complete(&Scripted { sloppy: true, ..Scripted::new(three_workloads()) }, 1).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -135,6 +129,27 @@ async fn a_stopped_run_continues_where_it_stopped() {
     }
     collect(&source, &store, &CancellationToken::new()).await.unwrap();
     assert_eq!(published(&store, end(&source)), reference(&source, end(&source)).await);
+}
+
+/// Kills a whole process, with its buffers: this test again, with the folder of a store.
+#[test]
+fn a_killed_run_loses_and_repeats_nothing() {
+    const STORE: &str = "HEADROOM_TEST_STORE";
+    if let Some(folder) = std::env::var_os(STORE) {
+        let (store, source) = (open(Path::new(&folder)), Scripted::new(three_workloads()));
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        runtime.block_on(collect(&source, &store, &CancellationToken::new())).unwrap();
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    kill_repeatedly(|name| {
+        let mut this = Command::new(std::env::current_exe().unwrap());
+        this.args(["--exact", "windows::a_killed_run_loses_and_repeats_nothing"]);
+        let this = this.env(STORE, folder.path().join(name));
+        this.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+    });
+    let [calm, killed] = ["calm", "killed"].map(|name| published(&open(&folder.path().join(name)), NOW));
+    assert!(calm == killed && calm.contains("docker,io/library/nginx"));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,84 +1,35 @@
 //! Kills the collector repeatedly during its work: no sample is lost or counted twice.
-//!
-//! Without the usual test harness, because this program is also its own child: a whole process must be killed, with its
-//! buffers.
 
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic on unexpected data")]
-
-#[path = "../../collector/tests/collector/api_server.rs"]
-#[expect(dead_code, reason = "this program needs a part of it")]
-mod api_server;
-#[path = "../../collector/tests/collector/support.rs"]
-#[expect(dead_code, reason = "this program needs a part of it")]
-mod support;
-
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use api_server::ApiServer;
-use headroom_fixtures::api_server::kubeconfig;
-use serde_json::Value;
-use support::*;
-use tokio_util::sync::CancellationToken;
+use headroom_fixtures::api_server::{ApiServer, Outcome, kubeconfig};
+use headroom_fixtures::process::{KILLS, kill_repeatedly};
+use headroom_usage_profile::layout::paths;
+use serde_json::{Value, json};
+
+use crate::{DAY, NOW};
 
 const IMAGES: usize = 1_000;
 /// Fewer if most of the time is spent waiting for each other.
 const SHARED_IMAGES: usize = 300;
-const CHILD_STORE: &str = "HEADROOM_TEST_CHILD_STORE";
-const KILLS: u32 = 15;
+const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/headroom/leases/headroom-collector";
+const PROFILES: &str = "/apis/headroom.dev/v1alpha1/namespaces/headroom/usageprofiles";
 
-fn main() {
-    if let Some(store) = std::env::var_os(CHILD_STORE) {
-        return read_windows(Path::new(&store));
-    }
-    let tests: [(&str, fn()); 4] = [
-        ("killed_while_reading_windows", killed_while_reading_windows),
-        ("killed_while_importing_a_file", killed_while_importing_a_file),
-        ("a_full_disk_is_named_and_overcome", a_full_disk_is_named_and_overcome),
-        ("two_collectors_killed_while_they_publish", two_collectors_killed_while_they_publish),
-    ];
-    // Like the usual harness, for runners that first request a list and then run each test by its name.
-    if std::env::args().any(|arg| arg == "--list") {
-        let is_ordinary = !std::env::args().any(|arg| arg == "--ignored");
-        tests.iter().filter(|_| is_ordinary).for_each(|(name, _)| println!("{name}: test"));
-        return;
-    }
-    let wanted: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
-    for (name, test) in tests {
-        if wanted.is_empty() || wanted.iter().any(|part| name.contains(part.as_str())) {
-            test();
-            println!("test {name} ... ok");
-        }
-    }
-}
-
-fn read_windows(folder: &Path) {
-    let runtime = tokio::runtime::Runtime::new().unwrap();
-    let store = open(folder);
-    runtime.block_on(collect(&Scripted::new(three_workloads()), &store, &CancellationToken::new())).unwrap();
-}
-
-fn killed_while_reading_windows() {
-    let folder = tempfile::tempdir().unwrap();
-    kill_while(|name| {
-        let this = std::env::current_exe().unwrap();
-        Command::new(this).env(CHILD_STORE, folder.path().join(name)).stderr(Stdio::null()).spawn().unwrap()
-    });
-    let [calm, killed] = ["calm", "killed"].map(|name| published(&open(&folder.path().join(name)), NOW));
-    assert!(calm == killed && calm.contains("docker,io/library/nginx"));
-}
-
-fn killed_while_importing_a_file() {
+#[test]
+fn a_killed_import_loses_and_repeats_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let csv = folder.path().join("usage.csv");
     write_csv(&csv, IMAGES);
-    kill_while(|name| import(&csv, &folder.path().join(name)).spawn().unwrap());
+    kill_repeatedly(|name| import(&csv, &folder.path().join(name)).spawn().unwrap());
     assert!(read_folder(&folder.path().join("killed")) == read_folder(&folder.path().join("calm")));
 }
 
+#[test]
 fn a_full_disk_is_named_and_overcome() {
     let folder = tempfile::tempdir().unwrap();
     let csv = folder.path().join("usage.csv");
@@ -101,34 +52,52 @@ fn a_full_disk_is_named_and_overcome() {
     assert!(read_folder(&full) == read_folder(&calm));
 }
 
+/// The store and the holder of the Lease at each write.
+type Writes = Arc<Mutex<Vec<[String; 2]>>>;
+
+/// An API server that records the store and the holder of the Lease at each write of a profile.
+fn recording_server() -> (Arc<ApiServer>, Writes) {
+    let (server, writes) = (ApiServer::new(), Writes::default());
+    let metadata = json!({"name": "kube-system", "uid": "1", "creationTimestamp": "2026-01-02T03:04:05Z"});
+    server.put(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}));
+    server.serve("headroom.dev/v1alpha1", "UsageProfile", true);
+    let (within, written) = (Arc::downgrade(&server), Arc::clone(&writes));
+    server.on_request(move |request| {
+        if let Some(server) = within.upgrade().filter(|_| request.method == "PATCH") {
+            let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+            let store = text(&request.body["metadata"]["annotations"]["headroom.dev/store"]);
+            written.lock().unwrap().push([store, holder(&server)]);
+        }
+        Outcome::Serve
+    });
+    (server, writes)
+}
+
+fn holder(server: &ApiServer) -> String {
+    let holder = server.get(LEASE).map(|lease| lease["spec"]["holderIdentity"].clone()).unwrap_or_default();
+    holder.as_str().unwrap_or_default().to_owned()
+}
+
 /// Two collectors, each with its own store, write the profiles of one cluster; one of them sees only a tenth of the
 /// usage. Each may replace what the other wrote. They are killed at any point, but never write at the same time, and the
 /// final profiles are those of the collector that sees everything.
-fn two_collectors_killed_while_they_publish() {
-    const LEASE: Duration = Duration::from_secs(2);
+#[test]
+fn two_collectors_killed_while_they_publish_never_write_at_the_same_time() {
+    const LEASE_DURATION: Duration = Duration::from_secs(2);
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    let runtime = tokio::runtime::Runtime::new().unwrap();
-    let (server, calm) = (ApiServer::new("1"), ApiServer::new("1"));
-    let addresses = runtime.block_on(async { [server.listen().await, calm.listen().await] });
-    let [url, url_of_calm] = addresses.map(|address| format!("http://{address}"));
+    let ((server, writes), (calm, _)) = (recording_server(), recording_server());
+    let [url, url_of_calm] = [&server, &calm].map(ApiServer::listen);
     let contexts = [("server", url.as_str(), "default"), ("calm", &url_of_calm, "default")];
     fs::write(folder.join("kubeconfig"), kubeconfig(&contexts)).unwrap();
     write_csv(&folder.join("all.csv"), SHARED_IMAGES);
     write_csv(&folder.join("some.csv"), SHARED_IMAGES / 10);
-    let start = |context: &str, store: &str, csv: &str| {
+    let start = |context: &str, store: &str, csv: &str| -> Child {
+        let flags = "--rewrite-interval 1s --lease 2s --replace-other-stores --context";
         Command::new(env!("CARGO_BIN_EXE_headroom-controller"))
-            .args([
-                "collect",
-                "--rewrite-interval",
-                "1s",
-                "--lease",
-                "2s",
-                "--replace-other-stores",
-                "--context",
-                context,
-                "--store",
-            ])
+            .arg("collect")
+            .args(flags.split(' '))
+            .args([context, "--store"])
             .arg(folder.join(store))
             .args(["files", "--buffer", "64Ki"])
             .arg(folder.join(csv))
@@ -142,7 +111,7 @@ fn two_collectors_killed_while_they_publish() {
     let whole = begun.elapsed();
 
     // So that much of the time is spent on writing.
-    *server.delay.lock().unwrap() = Duration::from_millis(2);
+    server.delay(2..=2);
     for kill in 0..KILLS {
         let mut all = start("server", "all.redb", "all.csv");
         let mut some = start("server", "some.redb", "some.csv");
@@ -151,7 +120,7 @@ fn two_collectors_killed_while_they_publish() {
         first.kill().unwrap();
         first.wait().unwrap();
         // Now the other one may take the Lease.
-        std::thread::sleep(whole + if kill % 4 == 0 { LEASE } else { Duration::ZERO });
+        std::thread::sleep(whole + if kill % 4 == 0 { LEASE_DURATION } else { Duration::ZERO });
         second.kill().unwrap();
         second.wait().unwrap();
     }
@@ -159,44 +128,21 @@ fn two_collectors_killed_while_they_publish() {
         assert!(start("server", store, csv).wait().unwrap().success());
     }
 
-    let writes = server.writes.lock().unwrap();
-    let wrote: std::collections::BTreeSet<_> = writes.iter().map(|write| write.store.as_str()).collect();
-    assert_eq!(wrote.len(), 2, "expected both to have written");
-    for write in writes.iter() {
-        assert!(write.holder.ends_with(&format!("_{}", write.store)), "{write:?}");
+    let writes = writes.lock().unwrap();
+    let stores: BTreeSet<_> = writes.iter().map(|[store, _]| store.as_str()).collect();
+    assert_eq!(stores.len(), 2, "expected both to have written");
+    for [store, holder] in writes.iter() {
+        assert!(holder.ends_with(&format!("_{store}")), "{store} {holder}");
     }
-    let histories = |server: &ApiServer| -> BTreeMap<_, _> {
-        server.readable().iter().flat_map(|(name, profile)| by_owner(name, profile)).collect()
-    };
     assert!(histories(&server) == histories(&calm));
-    assert!(server.holder().is_empty());
-}
-
-/// Runs once undisturbed, and once killed repeatedly, at times spread over the duration of the first run.
-fn kill_while(start: impl Fn(&str) -> Child) {
-    let begun = Instant::now();
-    assert!(start("calm").wait().unwrap().success());
-    let whole = begun.elapsed();
-    for kill in 0..KILLS {
-        let mut child = start("killed");
-        // Each part of the duration once, not in order.
-        std::thread::sleep(whole * (kill * 7 % KILLS) / KILLS);
-        child.kill().unwrap();
-        child.wait().unwrap();
-    }
-    assert!(start("killed").wait().unwrap().success());
+    assert!(holder(&server).is_empty());
 }
 
 fn import(csv: &Path, output: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_headroom-controller"));
     command.args(["collect", "--as-of", "2026-11-21T00:00:00Z", "--store"]).arg(output.with_extension("redb"));
-    command
-        .arg("--output")
-        .arg(output)
-        .args(["files", "--buffer", "64Ki"])
-        .arg(csv)
-        .stderr(Stdio::null())
-        .stdout(Stdio::null());
+    command.arg("--output").arg(output).args(["files", "--buffer", "64Ki"]).arg(csv);
+    command.stderr(Stdio::null()).stdout(Stdio::null());
     command
 }
 
@@ -213,15 +159,24 @@ fn write_csv(path: &Path, images: usize) {
     fs::write(path, text).unwrap();
 }
 
+/// The histories of the objects that a reader finds: the roots, and the pages that they list.
+fn histories(server: &ApiServer) -> BTreeMap<String, String> {
+    let named = |profile: Value| (profile["metadata"]["name"].as_str().unwrap().to_owned(), profile);
+    let all: BTreeMap<String, Value> = server.list(PROFILES).into_iter().map(named).collect();
+    let pages = |(name, root): (&String, &Value)| {
+        let pages = paths(root["spec"]["header"]["pages"].as_str().unwrap_or_default());
+        pages.into_iter().map(|path| format!("{name}-{path}")).collect::<Vec<_>>()
+    };
+    let listed: BTreeSet<String> = all.iter().flat_map(pages).collect();
+    let is_read = |name: &str| name.matches('-').count() == 1 || listed.contains(name);
+    all.iter().filter(|(name, _)| is_read(name)).flat_map(|(name, profile)| by_owner(name, profile)).collect()
+}
+
 /// The histories in the files of a folder.
 fn read_folder(folder: &Path) -> BTreeMap<String, String> {
     let mut histories = BTreeMap::new();
-    for entry in fs::read_dir(folder).unwrap() {
+    for entry in fs::read_dir(folder.join("headroom")).unwrap() {
         let path = entry.unwrap().path();
-        if path.is_dir() {
-            histories.extend(read_folder(&path));
-            continue;
-        }
         let profile: Value = serde_saphyr::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
         histories.extend(by_owner(path.file_stem().unwrap().to_str().unwrap(), &profile));
     }
@@ -237,9 +192,8 @@ fn by_owner(name: &str, profile: &Value) -> Vec<(String, String)> {
     for (repository, image) in fields(&profile["spec"]["images"]) {
         let place = format!("{} {repository}", root.join("-"));
         found.extend(image.get("pool").map(|pool| (place.clone(), pool.to_string())));
-        found.extend(
-            fields(&image["own"]).into_iter().map(|(owner, own)| (format!("{place} {owner}"), own.to_string())),
-        );
+        let own = fields(&image["own"]).into_iter();
+        found.extend(own.map(|(owner, own)| (format!("{place} {owner}"), own.to_string())));
     }
     found
 }
