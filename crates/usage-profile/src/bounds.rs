@@ -3,7 +3,7 @@
 //! Each image in each namespace must fit into one object together with the image's pool ([`super::layout`]), so both
 //! are bounded before they are written. These are dropped:
 //! 1. the oldest out-of-memory kills of a history, beyond 5;
-//! 2. the least recently seen tags and workloads, beyond 8 each; then, tags first, those beyond [`MOST_BYTES`] of text.
+//! 2. the least recently seen tags and workloads, beyond 8 each; then, tags first, those beyond [`MAX_BYTES`] of text.
 //!    For a tag or workload without a history of its own, readers use that of all tags together.
 //!
 //! If two histories were last seen at the same time, the one later in the alphabet is dropped, so that equal input gives equal
@@ -19,15 +19,15 @@ use serde::Serialize;
 use super::{Histories, History, Share};
 
 /// Most tags, and most workloads.
-pub(super) const MOST_PARTS: usize = 8;
+pub(super) const MAX_PARTS: usize = 8;
 /// For an image in a namespace, and for its pool.
-pub(super) const MOST_BYTES: usize = 6_000;
+pub(super) const MAX_BYTES: usize = 6_000;
 /// For the pool of an image that does not fit into one object otherwise: each of the image's pages repeats the pool.
-pub(super) const MOST_BYTES_OF_SHARED_POOL: usize = 3_500;
+pub(super) const MAX_BYTES_OF_SHARED_POOL: usize = 3_500;
 /// The most nodes in a root's list of pages.
-pub const MOST_NODES: usize = 8_000;
+pub const MAX_NODES: usize = 8_000;
 /// The longest list of namespaces that ask for fewer estimates: some 60 names. It is read for every pod.
-pub const MOST_BYTES_OF_RESTRICTED: usize = 1_024;
+pub const MAX_BYTES_OF_RESTRICTED: usize = 1_024;
 
 /// Counts histories that were dropped for lack of room.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -43,7 +43,7 @@ impl Share {
     pub fn bound(&mut self) {
         let images = self.images.values_mut();
         let histories = images.flat_map(|image| image.own.values_mut().chain(&mut image.pool));
-        self.dropped.tags += histories.map(|histories| histories.bound(MOST_BYTES)).sum::<usize>();
+        self.dropped.tags += histories.map(|histories| histories.bound(MAX_BYTES)).sum::<usize>();
     }
 }
 
@@ -76,12 +76,12 @@ impl Histories {
     }
 }
 
-/// Drops the least recently seen beyond [`MOST_PARTS`]. Returns the keys of those that take room, the newest first. A
+/// Drops the least recently seen beyond [`MAX_PARTS`]. Returns the keys of those that take room, the newest first. A
 /// part equal to `all` is only named, so it takes hardly any room.
 fn keep_newest<Key: Ord + Clone>(parts: &mut BTreeMap<Key, History>, all: &History) -> Vec<Key> {
     let mut keys: Vec<_> = parts.iter().map(|(key, part)| (Reverse(part.last_seen), key.clone())).collect();
     keys.sort();
-    for (_, key) in keys.split_off(keys.len().min(MOST_PARTS)) {
+    for (_, key) in keys.split_off(keys.len().min(MAX_PARTS)) {
         parts.remove(&key);
     }
     keys.retain(|(_, key)| parts.get(key) != Some(all));
@@ -141,10 +141,10 @@ mod tests {
         let kept = tags_of(&share);
         let expected: Vec<String> = (0..25).map(|version| format!("{version:02}")).collect();
         assert_eq!(kept, expected[25 - kept.len()..]);
-        assert!((4..=MOST_PARTS).contains(&kept.len()), "{kept:?}");
+        assert!((4..=MAX_PARTS).contains(&kept.len()), "{kept:?}");
         assert_eq!(share.dropped, Dropped { own: 0, tags: 25 - kept.len() });
         let own = share.images.values().flat_map(|image| image.own.values());
-        assert!(own.map(Histories::bytes).all(|bytes| bytes <= MOST_BYTES));
+        assert!(own.map(Histories::bytes).all(|bytes| bytes <= MAX_BYTES));
     }
 
     #[test]

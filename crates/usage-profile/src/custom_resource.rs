@@ -14,7 +14,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::bounds::{MOST_BYTES_OF_RESTRICTED, MOST_NODES, length};
+use super::bounds::{MAX_BYTES_OF_RESTRICTED, MAX_NODES, length};
 use super::serialized::{keyed, text};
 use super::{ImageHistory, Images};
 
@@ -77,7 +77,7 @@ pub struct Header {
     /// For a root whose images are in pages: the tree of pages. `/` is a fork by repository and `|` a fork by namespace,
     /// followed by their two halves; `#` is a page, whose name ends with the halves that lead to it; `.` is an empty half.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = MOST_NODES))]
+    #[schemars(length(max = MAX_NODES))]
     pub pages: Option<String>,
     /// For a root whose images are in pages: the key of the hashes that decide on halves.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -86,7 +86,7 @@ pub struct Header {
     /// In a root: the namespaces with the label or annotation `headroom.dev/estimates`, separated by spaces, or `*` if there
     /// are too many to list. Readers look at these Namespaces, and at every Namespace if this is absent.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = MOST_BYTES_OF_RESTRICTED))]
+    #[schemars(length(max = MAX_BYTES_OF_RESTRICTED))]
     pub restricted_namespaces: Option<String>,
 }
 

@@ -1,7 +1,7 @@
 //! The layout of a root's history in small objects.
 //!
 //! For every request, a policy host copies an object as a whole, even if little of it is needed. So a root contains its
-//! entries only while its text is at most [`MOST_BYTES`]. A larger root lists pages, and each entry is in one page: the
+//! entries only while its text is at most [`MAX_BYTES`]. A larger root lists pages, and each entry is in one page: the
 //! entries are halved, and each half again until it fits, by the hashes of repositories, and where one repository alone is
 //! too large, by the hashes of namespaces ([`Halves`]). The pool of such an image is repeated in each of its pages, so that
 //! a reader in a namespace needs only one page.
@@ -11,20 +11,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use headroom_core::cluster::usage::profile_layout::{FORK, FORK_BY_NAMESPACE, Halves, MAX_FORKS, NOTHING, PAGE};
 use headroom_core::cluster::usage::{ProfileKey, ProfileName, Repository};
 
-use super::bounds::{MOST_BYTES_OF_SHARED_POOL, MOST_NODES};
+use super::bounds::{MAX_BYTES_OF_SHARED_POOL, MAX_NODES};
 use super::custom_resource::{Header, Summary};
 use super::{Histories, ImageHistory, Images, RestrictedNamespaces, Share, UsageProfile, UsageProfileSpec, fair_share};
 
 /// The most bytes of text of an object with entries. With what the API server adds, the objects read for a request stay
 /// below 16 KB each and 20 KB together.
-pub const MOST_BYTES: usize = 10_752;
+pub const MAX_BYTES: usize = 10_752;
 /// The part of the text besides entries, including the collector's labels and annotations.
 const ENVELOPE: usize = 600;
 
 impl Share {
     /// The objects: the pages, then the root. Written in this order, a root never lists a missing page.
     pub fn lay_out(self) -> Vec<UsageProfile> {
-        self.lay_out_within(MOST_NODES)
+        self.lay_out_within(MAX_NODES)
     }
 
     fn lay_out_within(mut self, most_nodes: usize) -> Vec<UsageProfile> {
@@ -122,10 +122,10 @@ impl Entry {
         let mut entry =
             Self { repository, place, pool: image.pool, own: image.own.into_iter().collect(), bytes: 0, own_bytes };
         entry.measure();
-        if entry.all_bytes() > MOST_BYTES - ENVELOPE
+        if entry.all_bytes() > MAX_BYTES - ENVELOPE
             && let Some(pool) = &mut entry.pool
         {
-            pool.bound(MOST_BYTES_OF_SHARED_POOL);
+            pool.bound(MAX_BYTES_OF_SHARED_POOL);
             entry.measure();
         }
         entry
@@ -186,7 +186,7 @@ impl Laid {
             self.tree.push(char::from(NOTHING));
             return;
         }
-        let most = MOST_BYTES - ENVELOPE;
+        let most = MAX_BYTES - ENVELOPE;
         let fits = entries.iter().map(Entry::all_bytes).sum::<usize>() <= most;
         let (fork, names) = if entries.len() > 1 { (FORK, ['0', '1']) } else { (FORK_BY_NAMESPACE, ['a', 'b']) };
         let forks = path.chars().filter(|half| half.is_ascii_digit() == (fork == FORK)).count();
@@ -268,7 +268,7 @@ mod tests {
         let objects = share.clone().lay_out();
         for object in &objects {
             let bytes = object.to_value().to_string().len();
-            assert!(bytes <= MOST_BYTES, "{} has {bytes} bytes", name(object));
+            assert!(bytes <= MAX_BYTES, "{} has {bytes} bytes", name(object));
         }
         let (root, pages) = objects.split_last().unwrap();
         assert_eq!(name(root), share.root.to_string());
@@ -328,7 +328,7 @@ mod tests {
         let root = objects.last().unwrap();
         assert_eq!(root.spec.summary.images, 2);
         let nodes = root.spec.header.pages.as_ref().unwrap().len();
-        assert!(nodes < MOST_NODES, "{nodes}");
+        assert!(nodes < MAX_NODES, "{nodes}");
     }
 
     #[test]
@@ -412,7 +412,7 @@ mod tests {
         let mut laid = Laid::default();
         laid.lay(entries, &mut "0".repeat(MAX_FORKS), "");
         let [(_, page)] = laid.pages.as_slice() else { panic!("{}", laid.tree) };
-        assert!(page.iter().map(Entry::all_bytes).sum::<usize>() <= MOST_BYTES - ENVELOPE);
+        assert!(page.iter().map(Entry::all_bytes).sum::<usize>() <= MAX_BYTES - ENVELOPE);
         assert_eq!(page.len() + laid.dropped, 20);
     }
 

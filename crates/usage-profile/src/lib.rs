@@ -73,7 +73,7 @@ impl RestrictedNamespaces {
     /// All of them, in their order. If there are too many to list, readers look at each Namespace.
     pub fn of<'n>(names: impl IntoIterator<Item = &'n str>) -> Self {
         let names = names.into_iter().collect::<Vec<_>>().join(" ");
-        let is_listed = names.len() <= bounds::MOST_BYTES_OF_RESTRICTED;
+        let is_listed = names.len() <= bounds::MAX_BYTES_OF_RESTRICTED;
         Self(if is_listed { names } else { ANY_NAMESPACE.to_owned() })
     }
 
@@ -125,11 +125,11 @@ struct WrittenHistories<'h> {
     all: WrittenAll<'h>,
     /// Histories by tag or digest, with a comma in place of each dot, except those that `same` names.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("maxProperties" = bounds::MOST_PARTS))]
+    #[schemars(extend("maxProperties" = bounds::MAX_PARTS))]
     tags: Option<Parts<'h>>,
     /// In a namespace: histories by `workload/container`, except those that `same` names.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("maxProperties" = bounds::MOST_PARTS))]
+    #[schemars(extend("maxProperties" = bounds::MAX_PARTS))]
     workloads: Option<Parts<'h>>,
     /// In a namespace: the accuracy of estimates by resource. Not used for decisions.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -146,7 +146,7 @@ struct WrittenAll<'h> {
     collected_at: Option<Timestamp>,
     /// Tags, digests and workloads with the same history.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 2 * bounds::MOST_PARTS), inner(length(max = 320)))]
+    #[schemars(length(max = 2 * bounds::MAX_PARTS), inner(length(max = 320)))]
     same: Option<Vec<Cow<'h, str>>>,
     #[serde(flatten)]
     history: Cow<'h, History>,
