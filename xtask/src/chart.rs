@@ -13,50 +13,6 @@ pub const CHART: &str = "deploy/charts/headroom";
 const BEGIN: &str = "<!-- values: made by `cargo xtask codegen` -->";
 const END: &str = "<!-- end of values -->";
 
-/// Values that must be refused, with what the message names.
-const WRONG: &[(&str, &[&str])] = &[
-    ("policies.mode=enforce", &["/policies/mode", "'monitor', 'protect'"]),
-    ("policies.mod=protect", &["/policies", "'mod' not allowed"]),
-    ("polices.enabled=false", &["'polices' not allowed"]),
-    ("policies.failurePolicy=fail", &["/policies/failurePolicy", "'Fail', 'Ignore'"]),
-    ("policies.timeoutSeconds=31", &["/policies/timeoutSeconds", "30"]),
-    ("policies.timeoutSeconds=1", &["/policies/timeoutSeconds", "2"]),
-    ("policies.timeoutEvalSeconds=1", &["/policies/timeoutEvalSeconds", "2"]),
-    ("policies.timeoutSeconds=4", &["policies.timeoutEvalSeconds is 5, more than policies.timeoutSeconds (4)"]),
-    ("policies.module.repository=https://ghcr.io/x", &["/policies/module/repository", "pattern"]),
-    ("policies.module.digest=sha256:short", &["/policies/module/digest", "pattern"]),
-    ("policies.settings.role=both", &["/policies/settings", "'role' not allowed"]),
-    ("policies.settings.limitRange.mode=off", &["/policies/settings", "'limitRange' not allowed"]),
-    ("policies.settings.limitRanges.mode=deny", &["/policies/settings/limitRanges/mode", "'enforce', 'warn', 'off'"]),
-    ("policies.settings.kubernetesVersion=latest", &["/policies/settings/kubernetesVersion"]),
-    ("policies.settings.exempt.serviceAccounts={builder}", &["/policies/settings/exempt/serviceAccounts/0"]),
-    ("policies.settings.estimates.percentile=p90 of 5d", &["/policies/settings/estimates/percentile"]),
-    ("policies.settings.estimates.pool.minNamespaces=4", &["more than collector.pool.minNamespaces (3)"]),
-    ("collector.pool.minNamespaces=0", &["/collector/pool/minNamespaces"]),
-    ("collector.kind=DaemonSet", &["/collector/kind", "'Deployment', 'CronJob'"]),
-    ("collector.every=hourly", &["/collector/every", "pattern"]),
-    ("collector.source.type=graphite", &["/collector/source/type", "'prometheus'"]),
-    ("collector.source.url=prometheus:9090", &["/collector/source/url", "pattern"]),
-    ("collector.source.service=prometheus:9090", &["/collector/source/service", "pattern"]),
-    ("collector.credentialsSecret=reader", &["set collector.source.config", "tokenFile"]),
-    ("collector.source.args={-v}", &["/collector/source/args/0", "pattern"]),
-    ("collector.kind=CronJob,collector.source.type=metrics-api", &["/collector/source/type"]),
-    ("collector.source.type=influxdb,collector.source.url=", &["/collector/source/url"]),
-    ("collector.store.size=big", &["/collector/store/size"]),
-    ("collector.resources.limits.memory=512MiB", &["/collector/resources/limits/memory"]),
-    ("collector.networkPolicy.sourcePort=70000", &["/collector/networkPolicy/sourcePort", "65,535"]),
-    ("ledger.replicas=0", &["/ledger/replicas"]),
-    ("ledger.args={serve}", &["/ledger/args/0", "pattern"]),
-    ("ledger.enabled=true,ledger.args={--resource-quotas}", &["set ledger.resourceQuotas instead"]),
-    ("people.reader.subjects[0].kind=Team,people.reader.subjects[0].name=x", &["/people/reader/subjects/0"]),
-    ("people.reader.subjects[0].kind=ServiceAccount,people.reader.subjects[0].name=x", &["/people/reader/subjects/0"]),
-    ("monitoring.serviceMonitor.enabled=yes please", &["/monitoring/serviceMonitor/enabled", "boolean"]),
-];
-
-/// A file of values with several faults. Unquoted, YAML takes `off` for false.
-const WRONG_FILE: &str =
-    "{policies: {mode: strict, settings: {quotas: {mode: off}}}, collector: {kind: Pod, store: {sise: 1Gi}}}";
-
 /// Rendered objects by kind, namespace and name.
 pub type Objects = BTreeMap<(String, String, String), Value>;
 
@@ -100,11 +56,6 @@ fn at<'o>(objects: &'o Objects, kind: &str, namespace: &str, name: &str) -> &'o 
 /// The template of an object's pods, if it makes pods.
 fn pod(object: &Value) -> Option<&Value> {
     object.pointer("/spec/template/spec").or_else(|| object.pointer("/spec/jobTemplate/spec/template/spec"))
-}
-
-/// The values of the policy's settings.
-fn settings<'o>(objects: &'o Objects, policy: &str) -> &'o Value {
-    &at(objects, "ClusterAdmissionPolicy", "", policy)["spec"]["settings"]
 }
 
 // --- generated files ----------------------------------------------------------------------------------------
@@ -205,21 +156,21 @@ pub fn check(host: &str, policy: &str, cli: &str) -> Result<()> {
             .with_context(|| format!("there is no ci/{name}.yaml"))
     };
     check_values(&mut faults)?;
-    check_refusals(&chart, &mut faults)?;
+    let rows = check_rows(&chart, &mut faults)?;
     check_manifests(&chart, &mut faults)?;
     check_ledger(&chart, of_file("ledger", "other")?, &mut faults)?;
-    check_choices(&chart, &mut faults)?;
-    check_everything(of_file("everything", "headroom")?, &mut faults)?;
+    check_updates(&chart, &mut faults)?;
+    check_monitoring(of_file("everything", "headroom")?, &mut faults)?;
     let kinds = of_file("policies-only", "headroom")?.keys().map(|(kind, ..)| kind.as_str()).collect::<BTreeSet<_>>();
     faults.equal("kinds of the policies alone", kinds, BTreeSet::from(["ClusterAdmissionPolicy"]));
     for ((kind, _, name), object) in by_file.values().flatten() {
         let label = &object["metadata"]["labels"]["app.kubernetes.io/managed-by"];
         faults.check(label == "Helm", || format!("{kind} {name} has no labels"));
     }
-    let asked = check_by_programs(by_file.values(), host, policy, cli, &mut faults)?;
-    let (described, wrong) = (described_values()?.len(), WRONG.len());
+    let accepted = check_by_programs(by_file.values(), host, policy, cli, &mut faults)?;
+    let described = described_values()?.len();
     faults.end(&format!(
-        "chart: {described} values, {wrong} wrong ones rejected, {asked} settings and arguments accepted by the programs"
+        "chart: {described} values, {rows} rows, {accepted} settings and arguments accepted by the programs"
     ))
 }
 
@@ -249,20 +200,37 @@ fn check_values(faults: &mut Faults) -> Result<()> {
     Ok(())
 }
 
-fn check_refusals(chart: &Chart, faults: &mut Faults) -> Result<()> {
-    for (wrong, expected) in WRONG {
-        let rendered = chart.template(&["--set", wrong])?;
-        faults.check(!rendered.is_success, || format!("{wrong} is accepted"));
-        for part in *expected {
-            faults
-                .check(rendered.err.contains(part), || format!("{wrong}: the message lacks {part}: {}", rendered.err));
+/// Checks the rows of chart.yaml. Returns how many there are.
+fn check_rows(chart: &Chart, faults: &mut Faults) -> Result<usize> {
+    let rows = yaml(include_str!("chart.yaml"))?;
+    let mut refuse = |arguments: &[&str], parts: &Value| -> Result<()> {
+        let rendered = chart.template(arguments)?;
+        faults.check(!rendered.is_success, || format!("{arguments:?} is accepted"));
+        for part in items(parts).iter().map(text) {
+            faults.check(rendered.err.contains(part), || format!("{arguments:?} lacks {part}: {}", rendered.err));
         }
+        Ok(())
+    };
+    let refused = rows["refused"].as_object().context("refused")?;
+    refused.iter().try_for_each(|(values, parts)| refuse(&["--set", values], parts))?;
+    let together = &rows["refused_together"];
+    refuse(&["--set-json", &together["values"].to_string()], &together["message"])?;
+
+    let rendered = items(&rows["rendered"]);
+    for row in rendered {
+        let file = format!("{CHART}/ci/{}.yaml", text(&row["values"]));
+        let set = row["set"].as_str().map(|set| ["--set", set]);
+        let objects = chart.objects("other", &[&["-f", &file], set.as_slice().as_flattened()].concat())?;
+        let words: Vec<&str> = text(&row["object"]).split(' ').collect();
+        let (kind, namespace) = (words[0], if words.len() > 2 { words[1] } else { "" });
+        let object = at(&objects, kind, namespace, words[words.len() - 1]);
+        let found = object.pointer(text(&row["at"])).unwrap_or(&Value::Null);
+        let is_right = row.get("is").is_none_or(|wanted| found == wanted)
+            && row.get("has").is_none_or(|wanted| items(found).contains(wanted))
+            && row.get("count").is_none_or(|wanted| *wanted == items(found).len());
+        faults.check(is_right, || format!("chart.yaml: {row}: found {found}"));
     }
-    let message = chart.template(&["--set-json", &serde_json::to_string(&yaml(WRONG_FILE)?)?])?.err;
-    for part in ["/policies/mode", "/policies/settings/quotas/mode", "/collector/kind", "'sise' not allowed"] {
-        faults.check(message.contains(part), || format!("of four faults {part} is not named: {message}"));
-    }
-    Ok(())
+    Ok(refused.len() + 1 + rendered.len())
 }
 
 /// The plain manifests need nothing that they do not contain.
@@ -306,28 +274,13 @@ fn check_manifests(chart: &Chart, faults: &mut Faults) -> Result<()> {
 }
 
 fn check_ledger(chart: &Chart, objects: &Objects, faults: &mut Faults) -> Result<()> {
-    for (kind, namespace, name) in [
-        ("ValidatingWebhookConfiguration", "", "headroom-ledger"),
-        ("Secret", "other", "headroom-ledger-tls"),
-        ("Lease", "other", "headroom-ledger"),
-    ] {
-        let found = at(objects, kind, namespace, name);
-        faults.check(found.is_object(), || format!("uninstalling would leave {kind} {name}, which the ledger writes"));
-    }
     for ((kind, _, name), object) in objects {
         for subject in items(&object["subjects"]) {
             let is_ours = [Value::Null, json!("other"), json!("kubewarden")].contains(&subject["namespace"]);
             faults.check(is_ours, || format!("{kind} {name} is bound elsewhere: {subject}"));
         }
     }
-    let spec = &at(objects, "Deployment", "other", "headroom-ledger")["spec"];
-    let arguments = &spec["template"]["spec"]["containers"][0]["args"];
-    let is_right = spec["replicas"] == 3 && items(arguments).contains(&json!("--resource-quotas"));
-    faults.check(is_right, || format!("the ledger runs as {arguments}"));
-
     let without = chart.objects("headroom", &["--set", "ledger.enabled=true"])?;
-    let writes_quotas = without.keys().any(|(_, _, name)| name == "headroom-ledger-resource-quotas");
-    faults.check(!writes_quotas, || "the ledger may write quotas without ledger.resourceQuotas".to_owned());
     // The chart creates what the ledger writes, so the ledger need not; that permission cannot be restricted by name.
     let roles =
         without.iter().filter(|((kind, _, name), _)| kind.ends_with("Role") && name.starts_with("headroom-ledger"));
@@ -371,18 +324,8 @@ fn check_ledger(chart: &Chart, objects: &Objects, faults: &mut Faults) -> Result
     Ok(())
 }
 
-fn check_choices(chart: &Chart, faults: &mut Faults) -> Result<()> {
-    let elsewhere = chart.objects("other", &[])?;
-    let estimates = &settings(&elsewhere, "headroom-fill")["estimates"];
-    faults.equal("estimates beside a collector", estimates, &json!({"namespace": "other"}));
-    let collector =
-        &at(&elsewhere, "Deployment", "other", "headroom-collector")["spec"]["template"]["spec"]["containers"][0];
-    let keeps = items(&collector["args"]).contains(&json!("--profiles-namespace=other"));
-    faults.check(keeps, || "the collector does not keep its profiles in its namespace".to_owned());
-    let alone = chart.objects("headroom", &["--set", "collector.enabled=false"])?;
-    let estimates = &settings(&alone, "headroom-fill")["estimates"];
-    faults.equal("estimates without a collector", estimates, &Value::Null);
-
+/// The validating policy checks updates of workloads if it enforces their limits or quotas.
+fn check_updates(chart: &Chart, faults: &mut Faults) -> Result<()> {
     let file = format!("{CHART}/ci/everything.yaml");
     for section in ["limitRanges", "quotas"] {
         let choice = format!("policies.settings.{section}.workloadMode=enforce");
@@ -399,42 +342,17 @@ fn check_choices(chart: &Chart, faults: &mut Faults) -> Result<()> {
         faults.check(unread.is_empty(), || format!("{choice}: the validating policy cannot read {unread:?}"));
         faults.equal(&choice, &check["settings"]["estimates"], &fill["settings"]["estimates"]);
     }
-
-    let service = "collector.source.service=monitoring/prometheus:9090,collector.credentialsSecret=reader,collector.source.config.tokenFile=token";
-    let forwarded = chart.objects("headroom", &["--set", service])?;
-    let rules = items(&at(&forwarded, "Role", "monitoring", "headroom-collector-source")["rules"]).to_vec();
-    let forward = json!({"apiGroups": [""], "resources": ["pods/portforward"], "verbs": ["create"]});
-    faults.check(rules.contains(&forward), || "a service with credentials cannot be reached".to_owned());
     Ok(())
 }
 
-/// Checks the choices of ci/everything.yaml.
-fn check_everything(objects: &Objects, faults: &mut Faults) -> Result<()> {
-    let check = &at(objects, "ClusterAdmissionPolicy", "", "headroom")["spec"];
-    faults.check(check["settings"]["mutateTemplates"].is_null(), || {
-        "the validating policy is set to change templates".to_owned()
-    });
-    let reads_namespaces =
-        items(&check["contextAwareResources"]).contains(&json!({"apiVersion": "v1", "kind": "Namespace"}));
-    faults.check(reads_namespaces, || {
-        "the validating policy cannot read the labels that its settings select by".to_owned()
-    });
-    let crd = at(objects, "CustomResourceDefinition", "", "usageprofiles.headroom.dev");
-    faults.equal("crds.keep", &crd["metadata"]["annotations"]["helm.sh/resource-policy"], &json!("keep"));
+/// The dashboard and the alerts are those of the chart's files.
+fn check_monitoring(objects: &Objects, faults: &mut Faults) -> Result<()> {
     let dashboard = &at(objects, "ConfigMap", "headroom", "headroom-dashboard")["data"]["headroom.json"];
     faults.check(text(dashboard) == read(format!("{CHART}/files/dashboard.json"))?, || {
         "the dashboard is another".to_owned()
     });
     let alerts = yaml(&read(format!("{CHART}/files/alerts.yaml"))?)?;
     faults.equal("the PrometheusRule", &at(objects, "PrometheusRule", "headroom", "headroom")["spec"], &alerts);
-    let pod = &at(objects, "Deployment", "headroom", "headroom-collector")["spec"]["template"]["spec"];
-    let collector = &pod["containers"][0];
-    for argument in ["--pool-min-namespaces=5", "--pool-namespaces=shop,team-*"] {
-        faults
-            .check(items(&collector["args"]).contains(&json!(argument)), || format!("the collector lacks {argument}"));
-    }
-    faults.equal("volumes", items(&pod["volumes"]).len(), 2);
-    faults.equal("mounted volumes", items(&collector["volumeMounts"]).len(), 2);
     Ok(())
 }
 

@@ -21,7 +21,7 @@ use crate::kubeconfig;
 use crate::process::Process;
 
 /// The longest start of a part of the control plane, on a machine that is busy with other builds.
-const PATIENCE: Duration = Duration::from_secs(120);
+const START_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Switches the API server's LimitRanger and ResourceQuota plugins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -134,7 +134,7 @@ impl ControlPlane {
 
     async fn wait_until_ready(&mut self, kubeconfig: &Kubeconfig) -> Result<()> {
         let client = kubeconfig::client(kubeconfig).await?;
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + START_TIMEOUT;
         loop {
             let request = http::Request::get("/readyz").body(Vec::new())?;
             let Err(unready) = client.request_text(request).await else { return Ok(()) };
@@ -146,7 +146,7 @@ impl ControlPlane {
             }
             if Instant::now() > deadline {
                 let words = self.api_server.as_ref().map(Process::last_words).unwrap_or_default();
-                bail!("the API server is not ready after {PATIENCE:?}: {unready}\n{words}");
+                bail!("the API server is not ready after {START_TIMEOUT:?}: {unready}\n{words}");
             }
             tokio::time::sleep(Duration::from_millis(100)).await;
         }

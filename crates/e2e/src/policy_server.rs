@@ -184,12 +184,12 @@ impl PolicyServer {
                 if deployment.mutating { "MutatingWebhookConfiguration" } else { "ValidatingWebhookConfiguration" };
             create(administrator, self.configuration(kind, id, deployment, namespace)).await?;
         }
-        self.wait_until_asked(administrator, namespace).await
+        self.wait_until_called(administrator, namespace).await
     }
 
     /// The number of calls of the deployment `id` for `namespace`.
-    pub fn times_asked(&self, id: &str, namespace: &str) -> usize {
-        self.webhook.times_asked(&format!("/validate/{id}"), namespace)
+    pub fn calls(&self, id: &str, namespace: &str) -> usize {
+        self.webhook.calls(&format!("/validate/{id}"), namespace)
     }
 
     fn configuration(&self, kind: &str, id: &str, deployment: &Deployment, namespace: &str) -> Value {
@@ -216,7 +216,7 @@ impl PolicyServer {
 
     /// The API server sees a new webhook or label by its watches, a moment later. So this creates pods by dry run until
     /// each deployment that reviews pods was called.
-    async fn wait_until_asked(&self, administrator: &Client, namespace: &str) -> Result<()> {
+    async fn wait_until_called(&self, administrator: &Client, namespace: &str) -> Result<()> {
         let pods: Api<DynamicObject> = Api::namespaced_with(administrator.clone(), namespace, &resource("v1", "Pod"));
         let probe: DynamicObject = serde_json::from_value(json!({
             "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "probe"},
@@ -229,7 +229,7 @@ impl PolicyServer {
             drop(pods.create(&dry_run, &probe).await);
             let mut about_pods =
                 self.evaluations.deployments.iter().filter(|(_, deployment)| deployment.is_about_pods());
-            if about_pods.all(|(id, _)| self.times_asked(id, namespace) > 0) {
+            if about_pods.all(|(id, _)| self.calls(id, namespace) > 0) {
                 return Ok(());
             }
             if Instant::now() > deadline {

@@ -40,13 +40,13 @@ impl<F: Fn(&str, &Value) -> Value + Send + Sync + 'static> Admission for F {
 }
 
 /// The number of reviews by path and namespace.
-type Asked = Arc<Mutex<BTreeMap<(String, String), usize>>>;
+type CallCounts = Arc<Mutex<BTreeMap<(String, String), usize>>>;
 
 /// Serves until it is dropped.
 pub struct WebhookServer {
     address: String,
     authority: String,
-    asked: Asked,
+    counts: CallCounts,
     accepting: JoinHandle<()>,
 }
 
@@ -60,10 +60,10 @@ impl WebhookServer {
         let acceptor = acceptor(&authority.sign_server(&[host])?)?;
         let listener = TcpListener::bind((if named.is_some() { "0.0.0.0" } else { "127.0.0.1" }, 0)).await?;
         let address = format!("{host}:{}", listener.local_addr()?.port());
-        let asked = Asked::default();
-        let reviewer = Arc::new(Reviewer { admission, asked: Arc::clone(&asked) });
+        let counts = CallCounts::default();
+        let reviewer = Arc::new(Reviewer { admission, counts: Arc::clone(&counts) });
         let accepting = tokio::spawn(accept(listener, acceptor, reviewer));
-        Ok(Self { address, authority: authority.certificate(), asked, accepting })
+        Ok(Self { address, authority: authority.certificate(), counts, accepting })
     }
 
     /// The `clientConfig` of a webhook at `path`.
@@ -72,23 +72,23 @@ impl WebhookServer {
     }
 
     /// The number of reviews for `namespace` at `path`.
-    pub fn times_asked(&self, path: &str, namespace: &str) -> usize {
-        let asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
-        asked.get(&(path.to_owned(), namespace.to_owned())).copied().unwrap_or_default()
+    pub fn calls(&self, path: &str, namespace: &str) -> usize {
+        let counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        counts.get(&(path.to_owned(), namespace.to_owned())).copied().unwrap_or_default()
     }
 }
 
 /// Answers reviews, and counts them.
 struct Reviewer<A> {
     admission: A,
-    asked: Asked,
+    counts: CallCounts,
 }
 
 impl<A: Admission> Reviewer<A> {
     fn review(&self, path: &str, request: &Value) -> Value {
         let namespace = request.get("namespace").and_then(Value::as_str).unwrap_or_default();
         let about = (path.to_owned(), namespace.to_owned());
-        *self.asked.lock().unwrap_or_else(PoisonError::into_inner).entry(about).or_default() += 1;
+        *self.counts.lock().unwrap_or_else(PoisonError::into_inner).entry(about).or_default() += 1;
         self.admission.review(path, request)
     }
 }

@@ -52,7 +52,7 @@ pub struct SettingsValidation {
 }
 
 /// A host call sent from the guest's thread to the answering thread.
-struct Asked {
+struct PendingCall {
     call: HostCall,
     reply: mpsc::Sender<Result<Vec<u8>, String>>,
 }
@@ -83,12 +83,12 @@ impl PolicyHost {
     /// Calls a guest operation in a fresh instance.
     pub fn call(&self, operation: &str, payload: &[u8], access: &Access, calls: &mut dyn HostCalls) -> Called {
         let guest_call = Arc::new(GuestCall { operation: operation.to_owned(), payload: payload.to_vec() });
-        let (ask, asked) = mpsc::channel::<Asked>();
+        let (ask, pending) = mpsc::channel::<PendingCall>();
         let mut exchanges = Vec::new();
         let response = thread::scope(|scope| {
             let guest = scope.spawn(move || self.policy.call(guest_call, asking(ask)));
             // The loop ends when the guest's side of the channel is dropped, with the guest itself.
-            for Asked { call, reply } in asked {
+            for PendingCall { call, reply } in pending {
                 let exchange = answer(call, access, calls);
                 let answer = exchange.answer.clone();
                 exchanges.push(exchange);
@@ -145,10 +145,10 @@ impl Policy {
 }
 
 /// Answers host calls on the guest's thread, by asking the other.
-fn asking(ask: mpsc::Sender<Asked>) -> Answer {
+fn asking(ask: mpsc::Sender<PendingCall>) -> Answer {
     Box::new(move |call| {
         let (reply, answer) = mpsc::channel();
-        ask.send(Asked { call, reply }).map_err(|_| "Error sending request over callback channel")?;
+        ask.send(PendingCall { call, reply }).map_err(|_| "Error sending request over callback channel")?;
         answer.recv().map_err(|_| "Error obtaining response over callback channel")?
     })
 }

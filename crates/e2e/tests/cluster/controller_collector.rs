@@ -203,9 +203,9 @@ async fn pods_get_estimates_from_collected_usage_and_reinvocation_changes_nothin
     // A later webhook changes the pod, so that LimitRanger and our policy are called again.
     let proxy = |_: &Value| Some(json!({"name": "proxy", "image": "registry.example.com/mesh/proxy:1"}));
     let _sidecars = inject_sidecars(&shop, pod(namespace, "twice", json!({})), proxy).await;
-    let asked = shop.server.times_asked(ID, namespace);
+    let before = shop.server.calls(ID, namespace);
     let twice = shop.create(pod(namespace, "twice", json!({}))).await.unwrap();
-    assert!(shop.server.times_asked(ID, namespace) >= asked + 2, "the policy was not called again");
+    assert!(shop.server.calls(ID, namespace) >= before + 2, "the policy was not called again");
     assert_eq!(resources(&twice), resources(&known));
     let sidecar = &twice.data["spec"]["containers"][1]["resources"];
     assert_eq!(*sidecar, json!({"limits": {"cpu": "500m"}, "requests": {"cpu": "50m"}}));

@@ -61,8 +61,9 @@ async fn a_patch_is_tried_then_applied_and_can_be_rolled_back() {
     assert!(is_as_before(&scene.deployment().await));
     assert_eq!(target_of(&scene).await, 70);
     assert!(!scene.folder.path().join(ROLLBACK).exists());
-    let asked = scene.asked_by(DAN);
-    let tried: Vec<&str> = asked.iter().filter(|asked| asked.verb == "patch").map(|asked| asked.uri.as_str()).collect();
+    let requests = scene.requests_by(DAN);
+    let tried: Vec<&str> =
+        requests.iter().filter(|request| request.verb == "patch").map(|request| request.uri.as_str()).collect();
     assert!(!tried.is_empty() && tried.iter().all(|uri| uri.contains("dryRun=All")), "{tried:?}");
 
     let said = patch(&["--force-conflicts", "--yes"]);
@@ -81,10 +82,10 @@ async fn a_patch_is_tried_then_applied_and_can_be_rolled_back() {
     })
     .await;
     // Only these two objects were written, each after a dry run; the target was raised after the request was lowered.
-    let asked = scene.asked_by(DAN);
-    let written: Vec<_> = asked.iter().filter(|asked| !matches!(asked.verb.as_str(), "get" | "list")).collect();
-    assert!(written.iter().all(|asked| asked.verb == "patch"), "{written:?}");
-    let made = written.iter().filter(|asked| !asked.uri.contains("dryRun=All")).map(|asked| asked.uri.as_str());
+    let requests = scene.requests_by(DAN);
+    let written: Vec<_> = requests.iter().filter(|request| !matches!(request.verb.as_str(), "get" | "list")).collect();
+    assert!(written.iter().all(|request| request.verb == "patch"), "{written:?}");
+    let made = written.iter().filter(|request| !request.uri.contains("dryRun=All")).map(|request| request.uri.as_str());
     let made: Vec<&str> = made.map(|uri| uri.split('?').next().unwrap()).collect();
     let of = |group: &str, resource: &str| format!("/apis/{group}/namespaces/{shop}/{resource}/web");
     assert_eq!(made, [of("apps/v1", "deployments"), of(AUTOSCALING, "horizontalpodautoscalers")]);

@@ -38,8 +38,11 @@ async fn each_missing_permission_is_named_with_the_role_that_grants_it() {
     let said = scene.run_as(EVE, &["recommend", "-A", "--service", STORE]);
     assert_eq!(said.exit, 0, "{}", said.err);
 
-    let asked = scene.asked_by(EVE);
-    assert!(asked.iter().any(|asked| asked.uri.contains("/services/metrics:9090/proxy/api/v1/")), "{asked:?}");
-    let more: Vec<_> = asked.iter().filter(|asked| !matches!(asked.verb.as_str(), "get" | "list")).collect();
+    let requests = scene.requests_by(EVE);
+    assert!(
+        requests.iter().any(|request| request.uri.contains("/services/metrics:9090/proxy/api/v1/")),
+        "{requests:?}"
+    );
+    let more: Vec<_> = requests.iter().filter(|request| !matches!(request.verb.as_str(), "get" | "list")).collect();
     assert!(more.is_empty(), "{more:?}");
 }

@@ -24,7 +24,7 @@ pub const MONITORING: &str = "monitoring";
 pub const STORE: &str = "monitoring/metrics:9090";
 
 /// The requests of the shop's web server, and its usage.
-pub const ASKED: &str = r#"{"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"memory": "1Gi"}}"#;
+pub const REQUESTED: &str = r#"{"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"memory": "1Gi"}}"#;
 const CORES: f64 = 0.333;
 const BYTES: u64 = 200 << 20;
 
@@ -52,7 +52,7 @@ pub struct Said {
 
 /// A request to the API server.
 #[derive(Debug)]
-pub struct Asked {
+pub struct ApiRequest {
     pub verb: String,
     pub uri: String,
 }
@@ -69,8 +69,8 @@ impl Scene {
         let arguments = arguments.each_ref().map(String::as_str);
         let cluster = Cluster::start_with(InTreePlugins::On, Controllers::On, &arguments).await.unwrap();
         let shop = guard(cluster, Deployment::mutating(settings())).await;
-        let asked = serde_json::from_str(ASKED).unwrap();
-        shop.create(deployment(&shop.namespace, 2, asked)).await.unwrap();
+        let requested = serde_json::from_str(REQUESTED).unwrap();
+        shop.create(deployment(&shop.namespace, 2, requested)).await.unwrap();
         let pods = pods(&shop, 2).await;
         let names: Vec<&str> = pods.iter().filter_map(|pod| pod.metadata.name.as_deref()).collect();
         let history = history(&shop.namespace, &names);
@@ -152,13 +152,13 @@ impl Scene {
     }
 
     /// A user's requests to the API server by our program, in order.
-    pub fn asked_by(&self, user: &str) -> Vec<Asked> {
+    pub fn requests_by(&self, user: &str) -> Vec<ApiRequest> {
         let log = std::fs::read_to_string(self.folder.path().join("audit.log")).unwrap();
         let events = log.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
         let of_user = events.filter(|event| event["impersonatedUser"]["username"] == user);
         let by_us = of_user.filter(|event| !event["userAgent"].as_str().unwrap_or_default().starts_with("kubectl/"));
         let text = |event: &Value, field: &str| event[field].as_str().unwrap_or_default().to_owned();
-        by_us.map(|event| Asked { verb: text(&event, "verb"), uri: text(&event, "requestURI") }).collect()
+        by_us.map(|event| ApiRequest { verb: text(&event, "verb"), uri: text(&event, "requestURI") }).collect()
     }
 }
 

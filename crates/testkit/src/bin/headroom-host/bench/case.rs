@@ -101,7 +101,7 @@ impl Recorded<'_> {
 }
 
 /// The cluster of the metered guest, and the host calls.
-struct Asked {
+struct HostSide {
     cluster: Cluster,
     exchanges: Vec<Exchange>,
 }
@@ -150,19 +150,19 @@ impl Bench {
     }
 
     fn measure(&self, most_fuel: u64, case: &Case) -> Result<(Cost, Vec<Exchange>), String> {
-        let asked = Arc::new(Mutex::new(Asked { cluster: case.cluster.clone(), exchanges: Vec::new() }));
-        let (answering, access) = (Arc::clone(&asked), self.access.clone());
+        let side = Arc::new(Mutex::new(HostSide { cluster: case.cluster.clone(), exchanges: Vec::new() }));
+        let (answering, access) = (Arc::clone(&side), self.access.clone());
         let host = move |call: HostCall| {
-            let mut asked = answering.lock().unwrap_or_else(PoisonError::into_inner);
-            let exchange = answer(call, &access, &mut asked.cluster);
-            asked.exchanges.push(exchange.clone());
+            let mut side = answering.lock().unwrap_or_else(PoisonError::into_inner);
+            let exchange = answer(call, &access, &mut side.cluster);
+            side.exchanges.push(exchange.clone());
             exchange.answer
         };
         let call = guest_call(case.payload.clone());
         let Measured { fuel, memory, out_of_fuel, response, .. } =
             self.fuel.measure_within(most_fuel, &call, Box::new(host))?;
-        let asked = Arc::into_inner(asked).ok_or("the guest is still running")?;
-        let Asked { cluster, exchanges } = asked.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let side = Arc::into_inner(side).ok_or("the guest is still running")?;
+        let HostSide { cluster, exchanges } = side.into_inner().unwrap_or_else(PoisonError::into_inner);
         let answers = exchanges.iter().map(|exchange| exchange.answer.as_ref().map_or_else(String::len, Vec::len));
         let cost = Cost {
             fuel,
