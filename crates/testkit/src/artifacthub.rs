@@ -21,7 +21,7 @@ pub fn package(metadata: &Metadata, created_at: &str, questions: &str) -> Result
         .ok_or_else(|| format!("the author is `{author}`: expected `Name <address>`"))?;
     let yaml = |error: serde_yaml::Error| error.to_string();
 
-    let mut package = json!({
+    let package = json!({
         "version": version,
         "name": annotation("io.kubewarden.policy.title")?,
         "displayName": annotation("io.artifacthub.displayName")?,
@@ -46,6 +46,8 @@ pub fn package(metadata: &Metadata, created_at: &str, questions: &str) -> Result
         "provider": {"name": "kubewarden"},
         "recommendations": [{"url": "https://artifacthub.io/packages/helm/kubewarden/admission-controller"}],
         "annotations": {
+            "kubewarden/contextAwareResources":
+                serde_yaml::to_string(&metadata.context_aware_resources).map_err(yaml)?,
             "kubewarden/hidden-ui": annotation("io.kubewarden.hidden-ui")?,
             "kubewarden/mutation": metadata.mutating.to_string(),
             "kubewarden/questions-ui": questions,
@@ -53,10 +55,6 @@ pub fn package(metadata: &Metadata, created_at: &str, questions: &str) -> Result
             "kubewarden/rules": serde_yaml::to_string(&metadata.rules).map_err(yaml)?,
         },
     });
-    if !metadata.context_aware_resources.is_empty() {
-        let resources = serde_yaml::to_string(&metadata.context_aware_resources).map_err(yaml)?;
-        package["annotations"]["kubewarden/contextAwareResources"] = json!(resources);
-    }
     let head = "# Generated from policy-metadata.yaml and questions-ui.yml by `make artifacthub-pkg.yml`.\n";
     Ok(head.to_owned() + &serde_yaml::to_string(&package).map_err(yaml)?)
 }
