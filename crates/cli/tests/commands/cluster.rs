@@ -1,133 +1,348 @@
-//! A live cluster, played by an in-memory server: the requests, and the errors if it refuses.
+//! A live cluster, played by the fake API server: the requests, the permissions that they need, and the errors if it refuses.
 
-use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::fs;
-use std::sync::Mutex;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use headroom_fixtures::api_server::{kubeconfig, list, not_found, status};
-use headroom_fixtures::http::{FakeServer, answer, header};
+use headroom_fixtures::api_server::{ApiServer, Outcome, Request, kubeconfig, status};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::describe::program::here;
 use crate::support::*;
 
-/// An API server and a kubeconfig for it, in a folder with an application.
+/// An API server, and a folder with a kubeconfig for it, a Pod in `app.yaml`, a LimitRange in `new.yaml`, and settings.
 struct Live {
-    server: FakeServer,
+    server: Arc<ApiServer>,
+    url: String,
     folder: TempDir,
+    /// The working folder of commands.
+    place: PathBuf,
 }
 
 const RANGES: &str = "/api/v1/namespaces/shop/limitranges";
 const QUOTAS: &str = "/api/v1/namespaces/shop/resourcequotas";
 const TENANT_QUOTAS: &str = "/apis/headroom.dev/v1alpha1/tenantquotas";
-
-/// Without estimates, so that no history is read.
-const SETTINGS: &str = "estimates: {mode: never}\n";
+const DISCOVERY: &str = "/apis/headroom.dev/v1alpha1";
 
 fn limits() -> Value {
-    json!({"metadata": {"name": "limits", "namespace": "shop"}, "spec": {"limits": [
-        {"type": "Container", "max": {"memory": "1Gi"}, "default": {"memory": "1Gi"}, "defaultRequest": {"memory": "1Gi"}}]}})
+    json!({"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "limits", "namespace": "shop"},
+        "spec": {"limits": [{"type": "Container", "max": {"memory": "1Gi"}, "default": {"memory": "1Gi"},
+            "defaultRequest": {"memory": "1Gi"}}]}})
 }
 
+/// A quota for three Pods.
 fn team(used: &str) -> Value {
-    json!({"metadata": {"name": "team", "namespace": "shop"}, "spec": {"hard": {"pods": "3"}},
-        "status": {"hard": {"pods": "3"}, "used": {"pods": used}}})
+    json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "team", "namespace": "shop"},
+        "spec": {"hard": {"pods": "3"}}, "status": {"hard": {"pods": "3"}, "used": {"pods": used}}})
+}
+
+fn documents(path: &str) -> Vec<Value> {
+    serde_saphyr::from_multiple(&fs::read_to_string(here().join(path)).unwrap()).unwrap()
 }
 
 impl Live {
-    /// Paths without an answer do not exist; paths with `null` are forbidden.
-    fn start(answers: Value) -> Self {
-        let answers: BTreeMap<String, Value> = serde_json::from_value(answers).unwrap();
-        let server = FakeServer::start(move |head| {
-            let target = head.split(' ').nth(1).unwrap();
-            let (code, object) = match answers.get(target.split('?').next().unwrap()) {
-                Some(Value::Null) => status(403, "User \"ann\" cannot list it"),
-                Some(found) => (200, found.clone()),
-                None => not_found("x"),
-            };
-            answer(code, &object.to_string())
-        });
-        let url = server.url();
-        let kubeconfig = kubeconfig(&[("here", &url, "shop"), ("lab", &url, "lab")]);
-        let app = pod("a", "{limits: {memory: 2Gi}}").replace(", namespace: shop", "");
-        let files = [("kubeconfig", kubeconfig), ("app.yaml", app), ("settings.yaml", SETTINGS.to_owned())];
-        let folder = folder(&files.each_ref().map(|(name, text)| (*name, text.as_str())));
-        Self { server, folder }
+    fn new(objects: impl IntoIterator<Item = Value>) -> Self {
+        let server = ApiServer::new();
+        objects.into_iter().for_each(|object| server.put(object));
+        let url = server.listen();
+        let folder = folder(&[
+            ("kubeconfig", &kubeconfig(&[("here", &url, "shop"), ("lab", &url, "lab")])),
+            ("app.yaml", &pod("a", "{limits: {memory: 2Gi}}").replace(", namespace: shop", "")),
+            ("new.yaml", &limit_range("limits", "max: {memory: 4Gi}")),
+            // Without estimates, so that no history is read.
+            ("settings.yaml", "estimates: {mode: never}\n"),
+        ]);
+        Self { place: folder.path().to_owned(), server, url, folder }
     }
 
-    fn headroom(&self, arguments: &[&str]) -> Said {
-        headroom(
-            self.folder.path(),
-            &[arguments, &["--kubeconfig", "kubeconfig", "--settings", "settings.yaml"]].concat(),
-        )
+    /// The objects of `describe/world` with their usage history, and more.
+    fn world(more: Vec<Value>) -> Self {
+        let files = ["limits.yaml", "quota.yaml", "objects.json"].map(|file| format!("world/{file}"));
+        let history = ["usage-26", "usage-3d"].map(|root| format!("profiles/headroom/{root}.yaml"));
+        let objects = files.iter().chain(&history).flat_map(|file| documents(file));
+        Self { place: here(), ..Self::new(objects.chain(more)) }
+    }
+
+    fn forbid(&self, is_forbidden: impl Fn(&str) -> bool + Send + Sync + 'static) {
+        self.server.on_request(move |request| match is_forbidden(&request.path) {
+            true => status(403, "it is forbidden: User \"ann\" cannot list it").into(),
+            false => Outcome::Serve,
+        });
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        fs::write(self.folder.path().join(name), text).unwrap();
+    }
+
+    fn run(&self, arguments: &str) -> Said {
+        let mut command = program(&self.place);
+        command.args(arguments.split_whitespace()).env("KUBECONFIG", self.folder.path().join("kubeconfig"));
+        if !arguments.starts_with("ledger") {
+            command.args(["--settings", "settings.yaml"]);
+        }
+        said(&mut command)
     }
 
     /// The requested paths, in order.
     fn asked(&self) -> Vec<String> {
-        let asked = self.server.asked.lock().unwrap();
-        asked.iter().map(|head| head.split(' ').nth(1).unwrap().split('?').next().unwrap().to_owned()).collect()
+        let requests = self.server.requests();
+        assert!(requests.iter().all(|request| request.method == "GET"), "nothing is written");
+        requests.into_iter().map(|request| request.path).collect()
+    }
+}
+
+/// True if a role allows to read a path.
+fn allows(role: &Value, path: &str) -> bool {
+    let parts: Vec<&str> = path.trim_start_matches('/').split('/').collect();
+    let (group, rest) = match parts.as_slice() {
+        ["api", "v1", rest @ ..] => ("", rest),
+        ["apis", group, _, rest @ ..] => (*group, rest),
+        _ => return false,
+    };
+    let (resource, verb) = match rest {
+        ["namespaces", _, resource] | [resource] => (*resource, "list"),
+        ["namespaces", _, resource, _] => (*resource, "get"),
+        ["namespaces", _] => ("namespaces", "get"),
+        _ => return false,
+    };
+    let has = |list: &Value, wanted: &str| list.as_array().unwrap().iter().any(|have| have == wanted);
+    let mut rules = role["rules"].as_array().unwrap().iter();
+    rules.any(|rule| has(&rule["apiGroups"], group) && has(&rule["resources"], resource) && has(&rule["verbs"], verb))
+}
+
+fn role(file: &str) -> Value {
+    documents(&format!("../../../../../deploy/charts/headroom/files/people/{file}")).remove(0)
+}
+
+#[test]
+fn a_cluster_and_its_objects_in_files_give_the_same_output() {
+    let live = Live::world(Vec::new());
+    for question in ["describe limits", "describe quota", "describe usage", "recommend", "recommend deployment/web"] {
+        let of_cluster = live.run(question);
+        assert_eq!((of_cluster.code, of_cluster.err.as_str()), (0, ""), "{question}");
+        let of_files = live.run(&format!("{question} -n shop --cluster-dir world --cluster-dir profiles"));
+        assert_eq!(of_cluster.out, of_files.out, "{question}");
+    }
+}
+
+const NO_HISTORY: &str = "; usage history is in the collector's namespace: bind this account to the Role \
+                          headroom-pool-reader there\n";
+
+#[test]
+fn the_role_for_one_namespace_is_sufficient_and_no_secret_is_read() {
+    let (reader, pool_reader) = (role("reader.yaml"), role("pool-reader.yaml"));
+    let is_of_pool = |path: &str| path.contains("/namespaces/headroom/");
+    let live = Live::world(Vec::new());
+    let allowing = reader.clone();
+    // The server only answers what the roles allow, so nothing else is needed.
+    live.forbid(move |path| {
+        path != DISCOVERY && !allows(if is_of_pool(path) { &pool_reader } else { &allowing }, path)
+    });
+    for question in ["describe limits", "describe quota", "describe usage", "recommend deployment/web", "recommend"] {
+        let said = live.run(question);
+        assert_eq!(said.code, 0, "{question}: {}", said.err);
+    }
+    let asked = live.asked();
+    assert!(asked.len() >= 10, "{asked:?}");
+    for path in &asked {
+        assert!(!path.contains("secrets"), "{path}");
+        // Every authenticated user may read the version and discovery.
+        let is_free = path == "/version" || path == DISCOVERY;
+        assert!(is_free || is_of_pool(path) || path.contains("/namespaces/shop"), "{path}");
+    }
+
+    // Without permission to read usage history, recommendations say that it is missing.
+    live.forbid(move |path| path != DISCOVERY && (!allows(&reader, path) || is_of_pool(path)));
+    let said = live.run("recommend deployment/web");
+    assert!(said.code == 2 && said.out.contains("not taken into account: cannot read"), "{}{}", said.out, said.err);
+    let said = live.run("describe usage");
+    assert!(said.code == 2 && said.err.ends_with(NO_HISTORY), "{}", said.err);
+}
+
+#[test]
+fn all_namespaces_need_the_cluster_role_and_it_is_sufficient() {
+    let reader = role("reader.yaml");
+    assert_eq!(reader["kind"], "ClusterRole");
+    for devices in ["deviceclasses", "resourceclaims"] {
+        assert!(allows(&reader, &format!("/apis/resource.k8s.io/v1/{devices}")), "{devices}");
+    }
+    let live = Live::world(Vec::new());
+    live.forbid(move |path| path != DISCOVERY && !allows(&reader, path));
+    for question in ["describe limits -A", "describe quota -A", "describe usage -A", "recommend -A", "snapshot -A"] {
+        let said = live.run(question);
+        assert_eq!(said.code, 0, "{question}: {}", said.err);
+    }
+    let asked = live.asked();
+    for list in ["/api/v1/resourcequotas", "/api/v1/namespaces"] {
+        assert!(asked.iter().any(|path| path == list), "{asked:?}");
+    }
+
+    live.forbid(|path| !path.contains("/namespaces/shop"));
+    for question in ["describe limits -A", "describe quota -A", "describe usage -A", "recommend -A"] {
+        let said = live.run(question);
+        assert_eq!(said.code, 2, "{question}");
+        let advice = "; -A needs permission to list in all namespaces: bind this account to the ClusterRole headroom-reader \
+                      by a ClusterRoleBinding, or look at one namespace with -n\n";
+        let advice = if question.contains("usage") { NO_HISTORY } else { advice };
+        assert!(said.err.starts_with("error: cannot read ") && said.err.ends_with(advice), "{}", said.err);
     }
 }
 
 #[test]
+fn a_whole_cluster_is_listed_once_and_not_namespace_by_namespace() {
+    for (question, kind) in [("recommend -A", "limitranges"), ("describe quota -A", "pods")] {
+        let live = Live::world(Vec::new());
+        assert_eq!(live.run(question).code, 0);
+        let asked = live.asked();
+        let lists: Vec<&String> = asked.iter().filter(|path| path.ends_with(&format!("/{kind}"))).collect();
+        assert_eq!(lists, [&format!("/api/v1/{kind}")], "{question}");
+    }
+}
+
+#[test]
+fn forbidden_kinds_are_named_with_the_role_that_allows_them() {
+    let live = Live::world(Vec::new());
+    live.forbid(|path| path.ends_with("/resourcequotas"));
+    let said = live.run("describe quota");
+    assert_eq!(said.code, 2);
+    assert!(said.err.ends_with("; bind this account to the ClusterRole headroom-reader\n"), "{}", said.err);
+    // Recommendations still work without quotas, and say what is missing.
+    let said = live.run("recommend deployment/web");
+    assert_eq!(said.code, 2, "not everything was read");
+    assert!(said.out.contains("not everything could be read (see the notes)\n"), "{}", said.out);
+    let note = "  not taken into account: cannot read resourcequotas in namespace shop";
+    assert!(said.out.contains(note), "{}", said.out);
+
+    live.forbid(|path| path.ends_with("/pods"));
+    let said = live.run("describe quota");
+    assert_eq!(said.code, 0);
+    assert!(said.out.contains("Note: pods are not recounted: cannot read pods in namespace shop"), "{}", said.out);
+
+    let live = Live::new([]);
+    live.forbid(|path| path == "/api/v1/namespaces/shop/pods");
+    let said = live.run("simulate -f new.yaml");
+    assert_eq!(said.code, 2);
+    let missed = "not read: cannot read pods in namespace shop: it is forbidden: User \"ann\" cannot list it";
+    assert!(said.out.contains(missed), "{}", said.out);
+}
+
+#[test]
+fn forbidden_reads_fail_a_check_unless_the_settings_allow_them() {
+    let live = Live::new([]);
+    live.forbid(|path| path == RANGES);
+    let said = live.run("check -f app.yaml");
+    assert_eq!((said.code, said.err.as_str()), (2, ""));
+    snapshot("check-forbidden.table", &said.out);
+    live.write("settings.yaml", "estimates: {mode: never}\nonMissingContext: warn\n");
+    let said = live.run("check -f app.yaml");
+    assert_eq!(said.code, 0, "{}", said.err);
+    let expected = "warning: cannot read limitranges in namespace shop: it is forbidden: User \"ann\" cannot list it; evaluated without it\n";
+    assert!(said.out.contains(expected), "{}", said.out);
+    // Other reasons still refuse.
+    live.server.put(team("3"));
+    assert_eq!(live.run("check -f app.yaml").code, 1);
+}
+
+#[test]
+fn a_missing_kind_is_reported() {
+    let said = Live::new([]).run("describe usage");
+    assert_eq!(said.code, 2);
+    let expected = "error: the kind UsageProfile is not installed in the cluster: install the Helm chart or a release's \
+                    manifests.yaml, and run `headroom-controller collect`\n";
+    assert_eq!(said.err, expected);
+}
+
+/// A controlled object with a container of this image.
+fn owned(kind: &str, name: &str, owner: [&str; 3], image: &str, replicas: u64) -> Value {
+    let [api_version, owner_kind, owner_name] = owner;
+    let owner =
+        json!({"apiVersion": api_version, "kind": owner_kind, "name": owner_name, "controller": true, "uid": "x"});
+    let spec = json!({"containers": [{"name": "main", "image": image}]});
+    let (api_version, spec) = match kind {
+        "Pod" => ("v1", spec),
+        _ => ("apps/v1", json!({"replicas": replicas, "selector": {}, "template": {"spec": spec}})),
+    };
+    let metadata = json!({"name": name, "namespace": "shop", "uid": name, "ownerReferences": [owner]});
+    json!({"apiVersion": api_version, "kind": kind, "metadata": metadata, "spec": spec})
+}
+
+#[test]
+fn workloads_of_unknown_kinds_get_recommendations_under_their_names() {
+    let rollout = ["argoproj.io/v1alpha1", "Rollout", "front"];
+    let cluster = ["postgresql.cnpg.io/v1", "Cluster", "pg"];
+    let live = Live::world(vec![
+        owned("ReplicaSet", "front-1", rollout, "nginx:1.26", 0),
+        owned("ReplicaSet", "front-2", rollout, "nginx:1.27", 3),
+        owned("Pod", "front-2-x", ["apps/v1", "ReplicaSet", "front-2"], "nginx:1.27", 1),
+        owned("Pod", "pg-1", cluster, "postgres:16", 1),
+        owned("Pod", "pg-2", cluster, "postgres:16", 1),
+        owned("Pod", "static-node-1", ["v1", "Node", "node-1"], "nginx:1.27", 1),
+    ]);
+    let report: Value = serde_json::from_str(&live.run("recommend -o json").out).unwrap();
+    let workload = |workload: &Value| {
+        let text = |field: &str| workload[field].as_str().unwrap_or_default().to_owned();
+        format!("{} {} {} {}", text("kind"), text("name"), text("through"), workload["pods"])
+    };
+    let workloads: Vec<String> = report["workloads"].as_array().unwrap().iter().map(workload).collect();
+    for wanted in ["Rollout front replicaset/front-2 3", "Cluster pg pod/pg-1 2", "Pod static-node-1  1"] {
+        assert!(workloads.iter().any(|workload| workload == wanted), "{wanted} in {workloads:?}");
+    }
+    assert_eq!(workloads.iter().filter(|workload| workload.contains("front")).count(), 1, "{workloads:?}");
+    let table = live.run("recommend").out;
+    let advice = "set the requests in the template of rollout/front";
+    assert!(table.contains("rollout/front") && table.contains(advice), "{table}");
+    let patches = live.run("recommend -o kustomize").out;
+    assert!(!patches.contains("Rollout") && patches.contains("static-node-1"), "{patches}");
+}
+
+#[test]
 fn manifests_are_evaluated_in_the_namespace_of_the_kubeconfig() {
-    let live = Live::start(
-        json!({RANGES: list(json!([limits()])), QUOTAS: list(json!([team("1")])), TENANT_QUOTAS: Value::Null}),
-    );
-    let said = live.headroom(&["check", "-f", "app.yaml"]);
+    let live = Live::new([limits(), team("1")]);
+    live.forbid(|path| path == TENANT_QUOTAS);
+    let said = live.run("check -f app.yaml");
     assert_eq!((said.code, said.err.as_str()), (1, ""));
     assert!(said.out.contains("rejected   pod/a    shop"), "{}", said.out);
     // Without TenantQuotas in the cluster, permissions in the one namespace are sufficient.
-    let asked =
-        ["/version", "/api/v1/namespaces/shop/pods/a", RANGES, QUOTAS, TENANT_QUOTAS, "/apis/headroom.dev/v1alpha1"];
+    let asked = ["/version", "/api/v1/namespaces/shop/pods/a", RANGES, QUOTAS, TENANT_QUOTAS, DISCOVERY];
     assert_eq!(live.asked(), asked);
-    let said = live.headroom(&["check", "-f", "app.yaml", "--context", "lab"]);
+    let said = live.run("check -f app.yaml --context lab");
     assert!(said.out.contains("pod/a    lab"), "{}{}", said.out, said.err);
 }
 
 #[test]
 fn lists_are_read_once_in_a_run() {
-    let live = Live::start(json!({RANGES: list(json!([])), QUOTAS: list(json!([team("1")]))}));
-    let pods: Vec<String> = ["a", "b", "c"].iter().map(|name| pod(name, "{}")).collect();
-    fs::write(live.folder.path().join("app.yaml"), pods.join("---\n")).unwrap();
-    let said = live.headroom(&["check", "-f", "app.yaml"]);
+    let live = Live::new([team("1")]);
+    live.write("app.yaml", &["a", "b", "c"].map(|name| pod(name, "{}")).join("---\n"));
+    let said = live.run("check -f app.yaml");
     assert_eq!(said.code, 1);
     assert!(said.out.contains("3 objects: 1 rejected, 2 admitted"), "{}", said.out);
     assert_eq!(live.asked().iter().filter(|path| *path == QUOTAS).count(), 1);
 }
 
-/// Pages read ahead are not read again, unless the API server has forgotten where they go on.
+/// Pages that are read ahead are not read again, unless the API server has forgotten where they continue.
 #[test]
 fn each_page_of_a_long_list_is_read_once() {
     for forgets in [false, true] {
-        let asked_again = Mutex::new(false);
-        let server = FakeServer::start(move |head| {
-            let page = |from: usize, more: &str| {
-                let pods = (from..from + 2)
-                    .map(|number| json!({"metadata": {"name": format!("web-{number}"), "namespace": "shop"}}));
-                json!({"kind": "List", "metadata": {"continue": more}, "items": pods.collect::<Vec<_>>()})
-            };
-            let body = match head {
-                _ if !head.contains("/api/v1/namespaces/shop/pods?") => list(json!([])),
-                _ if head.contains("continue=third") => page(4, ""),
-                _ if head.contains("continue=second") => {
-                    if forgets && !std::mem::replace(&mut *asked_again.lock().unwrap(), true) {
-                        return answer(410, r#"{"kind":"Status","code":410,"reason":"Expired","message":"too old"}"#);
-                    }
-                    page(2, "third")
-                }
-                _ => page(0, "second"),
-            };
-            answer(200, &body.to_string())
+        let pod = |number: usize| json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": format!("web-{number}"), "namespace": "shop"}});
+        let live = Live::new((0..6).map(pod));
+        live.server.limit_pages(2);
+        let is_forgotten = AtomicBool::new(forgets);
+        live.server.on_request(move |request| {
+            let is_second = request.parameter("continue").is_some();
+            match is_second && is_forgotten.swap(false, Ordering::Relaxed) {
+                true => Outcome::Answer(
+                    410,
+                    json!({"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}),
+                ),
+                false => Outcome::Serve,
+            }
         });
-        let live = Live::start(json!({}));
-        let kubeconfig = fs::read_to_string(live.folder.path().join("kubeconfig")).unwrap();
-        fs::write(live.folder.path().join("kubeconfig"), kubeconfig.replace(&live.server.url(), &server.url()))
-            .unwrap();
-        let said = live.headroom(&["snapshot", "-n", "shop", "-o", "shop.json"]);
+        let said = live.run("snapshot -n shop -o shop.json");
         assert_eq!(said.code, 0, "{}", said.err);
-        let asked = server.asked.lock().unwrap();
-        let pages = asked.iter().filter(|head| head.contains("/api/v1/namespaces/shop/pods?")).count();
+        let pages = live.asked().iter().filter(|path| *path == "/api/v1/namespaces/shop/pods").count();
         assert_eq!(pages, if forgets { 5 } else { 3 });
         let taken = fs::read_to_string(live.folder.path().join("shop.json")).unwrap();
         for number in 0..6 {
@@ -137,70 +352,28 @@ fn each_page_of_a_long_list_is_read_once() {
 }
 
 #[test]
-fn all_pages_of_long_lists_are_read() {
-    let first = json!({"kind": "List", "metadata": {"continue": "more"}, "items": [team("0")]});
-    let second = json!({"kind": "List", "metadata": {}, "items": [
-        {"metadata": {"name": "tight", "namespace": "shop"}, "status": {"hard": {"pods": "0"}, "used": {"pods": "0"}}}]});
-    let server = FakeServer::start(move |head| {
-        let body = match head {
-            _ if !head.contains("resourcequotas") => list(json!([])),
-            _ if head.contains("continue=more") => second.clone(),
-            _ => first.clone(),
-        };
-        if head.contains("/pods/") {
-            answer(404, r#"{"kind":"Status","code":404,"message":"no","details":{"name":"a"}}"#)
-        } else {
-            answer(200, &body.to_string())
-        }
-    });
-    let live = Live::start(json!({}));
-    let kubeconfig = fs::read_to_string(live.folder.path().join("kubeconfig")).unwrap();
-    fs::write(live.folder.path().join("kubeconfig"), kubeconfig.replace(&live.server.url(), &server.url())).unwrap();
-    let said = live.headroom(&["check", "-f", "app.yaml"]);
-    assert!(said.out.contains("exceeded quota: tight"), "{}{}", said.out, said.err);
-}
-
-#[test]
 fn files_override_the_cluster() {
-    let live = Live::start(json!({RANGES: list(json!([limits()])), QUOTAS: list(json!([team("3")]))}));
-    fs::create_dir(live.folder.path().join("files")).unwrap();
-    fs::write(live.folder.path().join("files/range.yaml"), limit_range("limits", "max: {memory: 4Gi}")).unwrap();
-    let said = live.headroom(&["check", "-f", "app.yaml", "--cluster-dir", "files"]);
+    let said = Live::new([limits(), team("3")]).run("check -f app.yaml --cluster-dir new.yaml --live");
     assert_eq!(said.code, 1);
     assert!(said.out.contains("exceeded quota: team") && !said.out.contains("maximum memory"), "{}", said.out);
 }
 
-#[test]
-fn forbidden_reads_are_reported_and_exit_with_2() {
-    let live = Live::start(json!({RANGES: Value::Null, QUOTAS: list(json!([]))}));
-    let said = live.headroom(&["check", "-f", "app.yaml"]);
-    assert_eq!((said.code, said.err.as_str()), (2, ""));
-    snapshot("check-forbidden.table", &said.out);
-    // If the settings allow it, there is only a warning.
-    fs::write(live.folder.path().join("settings.yaml"), format!("{SETTINGS}onMissingContext: warn\n")).unwrap();
-    let said = live.headroom(&["check", "-f", "app.yaml"]);
-    assert_eq!(said.code, 0, "{}", said.err);
-    let expected =
-        "warning: cannot read limitranges in namespace shop: User \"ann\" cannot list it; evaluated without it\n";
-    assert!(said.out.contains(expected), "{}", said.out);
-    // Other reasons still refuse.
-    let live = Live::start(json!({RANGES: Value::Null, QUOTAS: list(json!([team("3")]))}));
-    assert_eq!(live.headroom(&["check", "-f", "app.yaml"]).code, 1);
+/// A server that decides by the credentials of requests, and a check with these in the kubeconfig and the file `token`.
+fn check_as(user: &Value, token: &str, answer: impl Fn(&str) -> Outcome + Send + Sync + 'static) -> Said {
+    let live = Live::new([]);
+    live.server.on_request(move |request: &Request| answer(request.header("authorization")));
+    let kubeconfig = kubeconfig(&[("here", &live.url, "shop")]);
+    live.write("kubeconfig", &kubeconfig.replace(r#""user":{}"#, &format!(r#""user":{user}"#)));
+    live.write("token", token);
+    let said = live.run("check -f app.yaml --kubeconfig kubeconfig");
+    let path = live.folder.path().join("token").display().to_string();
+    Said { err: said.err.replace(&path, "token"), ..said }
 }
 
 #[test]
 fn no_error_shows_a_credential_that_the_server_repeats() {
-    let server = FakeServer::start(|head| {
-        let sent = header(head, "authorization").unwrap_or_default();
-        let (code, object) = status(403, &format!("no limits for `{sent}`"));
-        answer(code, &object.to_string())
-    });
     let check = |user: &Value, scheme: &str| {
-        let kubeconfig =
-            kubeconfig(&[("here", &server.url(), "shop")]).replace(r#""user":{}"#, &format!(r#""user":{user}"#));
-        let files = [("kubeconfig", kubeconfig.as_str()), ("app.yaml", &pod("a", "{}")), ("token", "s3cret")];
-        let folder = folder(&files);
-        let said = headroom(folder.path(), &["check", "-f", "app.yaml", "--kubeconfig", "kubeconfig"]);
+        let said = check_as(user, "s3cret", |sent| status(403, &format!("no limits for `{sent}`")).into());
         assert_eq!(said.code, 2, "{}", said.err);
         // The base64 of `ann:s3cret`.
         let is_shown = ["s3cret", "YW5uOnMzY3JldA=="].iter().any(|secret| said.out.contains(secret));
@@ -221,21 +394,12 @@ fn no_error_shows_a_credential_that_the_server_repeats() {
 /// As kubectl: most editors end a file with a newline.
 #[test]
 fn the_token_of_a_file_is_sent_without_the_space_around_it() {
-    let server = FakeServer::start(|head| match header(head, "authorization") {
-        Some("Bearer s3cret") => answer(200, &list(json!([])).to_string()),
-        sent => {
-            let (code, object) = status(401, &format!("unknown: {sent:?}"));
-            answer(code, &object.to_string())
-        }
-    });
     let check = |user: &Value, token: &str, expected: &str| {
-        let kubeconfig = kubeconfig(&[("here", &server.url(), "shop")]);
-        let kubeconfig = kubeconfig.replace(r#""user":{}"#, &format!(r#""user":{user}"#));
-        let files = [("kubeconfig", kubeconfig.as_str()), ("app.yaml", &pod("a", "{}")), ("token", token)];
-        let folder = folder(&files);
-        let said = headroom(folder.path(), &["check", "-f", "app.yaml", "--kubeconfig", "kubeconfig"]);
-        let path = folder.path().join("token").display().to_string();
-        assert_eq!(said.err.replace(&path, "token"), expected, "{}", said.out);
+        let said = check_as(user, token, |sent| match sent {
+            "Bearer s3cret" => Outcome::Serve,
+            sent => status(401, &format!("unknown: {sent:?}")).into(),
+        });
+        assert_eq!(said.err, expected, "{}", said.out);
     };
     check(&json!({"tokenFile": "token"}), " s3cret\r\n", "");
     check(&json!({"tokenFile": "token", "token": "old"}), "s3cret\n", "");
@@ -244,63 +408,91 @@ fn the_token_of_a_file_is_sent_without_the_space_around_it() {
 }
 
 #[test]
-fn an_unreachable_cluster_is_reported() {
-    let live = Live::start(json!({}));
-    let kubeconfig = fs::read_to_string(live.folder.path().join("kubeconfig")).unwrap();
-    fs::write(live.folder.path().join("kubeconfig"), kubeconfig.replace(&live.server.url(), "http://127.0.0.1:1"))
-        .unwrap();
-    let said = live.headroom(&["explain", "a"]);
-    assert_eq!(said.code, 2);
-    assert_eq!(said.err, "error: cannot reach the API server http://127.0.0.1:1: Connection refused (os error 111)\n");
-    // An earlier snapshot is kept.
-    fs::write(live.folder.path().join("shop.json"), "taken before").unwrap();
-    let said = live.headroom(&["snapshot", "-o", "shop.json"]);
-    let expected = "error: cannot reach the API server http://127.0.0.1:1: Connection refused";
-    assert!(said.code == 2 && said.err.starts_with(expected), "{}", said.err);
-    assert_eq!(fs::read_to_string(live.folder.path().join("shop.json")).unwrap(), "taken before");
-    let said = live.headroom(&["explain", "a", "--context", "gone"]);
-    assert!(
-        said.code == 2
-            && said.err.contains("no cluster: the kubeconfig has no context `gone`; it has here, lab")
-            && said.err.contains("gone"),
-        "{}",
-        said.err
-    );
-}
-
-#[test]
 fn a_running_pod_is_explained_from_the_cluster() {
-    let running = json!({"metadata": {"name": "a", "namespace": "shop", "uid": "1"}, "spec": {"containers": [
-        {"name": "app", "image": "app:1", "resources": {"limits": {"memory": "1Gi"}, "requests": {"memory": "1Gi"}}}]}});
-    let live = Live::start(json!({
-        "/api/v1/namespaces/shop/pods/a": running, RANGES: list(json!([limits()])), QUOTAS: list(json!([team("3")]))}));
-    let said = live.headroom(&["explain", "a"]);
+    let running = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "namespace": "shop"},
+        "spec": {"containers": [{"name": "app", "image": "app:1",
+            "resources": {"limits": {"memory": "1Gi"}, "requests": {"memory": "1Gi"}}}]}});
+    let said = Live::new([running, limits(), team("3")]).run("explain a");
     assert_eq!((said.code, said.err.as_str()), (0, ""));
     snapshot("explain-cluster.text", &said.out);
 }
 
 #[test]
 fn contents_of_secrets_are_never_requested() {
-    let secret = "apiVersion: v1\nkind: Secret\nmetadata: {name: s}\nstringData: {a: b}\n";
-    let live = Live::start(json!({QUOTAS: list(json!([]))}));
-    fs::write(live.folder.path().join("secret.yaml"), secret).unwrap();
-    assert_eq!(live.headroom(&["check", "-f", "secret.yaml"]).code, 0);
-    let asked = live.server.asked.lock().unwrap();
-    let get = asked.iter().find(|head| head.contains("/secrets/s")).unwrap();
-    assert!(get.contains("as=PartialObjectMetadata"), "{get}");
+    let live = Live::new([]);
+    live.write("secret.yaml", "apiVersion: v1\nkind: Secret\nmetadata: {name: s}\nstringData: {a: b}\n");
+    assert_eq!(live.run("check -f secret.yaml").code, 0);
+    let requests = live.server.requests();
+    let get = requests.iter().find(|request| request.path.ends_with("/secrets/s")).unwrap();
+    assert!(get.header("accept").contains("as=PartialObjectMetadata"), "{get}");
 }
 
 #[test]
-fn a_simulation_reports_kinds_that_cannot_be_listed() {
-    let live = Live::start(
-        json!({RANGES: list(json!([])), QUOTAS: list(json!([])), "/api/v1/namespaces/shop/pods": Value::Null}),
-    );
-    fs::write(live.folder.path().join("new.yaml"), limit_range("limits", "max: {memory: 4Gi}")).unwrap();
-    let said = live.headroom(&["simulate", "-f", "new.yaml"]);
-    assert_eq!(said.code, 2);
-    assert!(
-        said.out.contains("not read: cannot read pods in namespace shop: User \"ann\" cannot list it"),
-        "{}",
-        said.out
-    );
+fn an_api_server_that_gives_no_access_is_one_line_of_every_command() {
+    let live = Live::new([]);
+    live.server.on_request(|_| status(401, "Unauthorized"));
+    let check = |expected: &str| {
+        for command in [
+            "check app.yaml",
+            "explain web",
+            "recommend",
+            "describe quota",
+            "describe limits",
+            "describe usage",
+            "describe tenantquota",
+            "simulate -f new.yaml",
+            "snapshot -A -o taken.json",
+            "ledger check",
+        ] {
+            let Said { code, out, err } = live.run(command);
+            assert_eq!((code, out.as_str(), err.as_str()), (2, "", expected), "{command}");
+        }
+        // An earlier snapshot is kept.
+        assert_eq!(fs::read_to_string(live.folder.path().join("taken.json")).unwrap(), "taken before");
+    };
+    live.write("taken.json", "taken before");
+    let url = &live.url;
+    check(&format!(
+        "error: the API server {url} does not accept the credentials (Unauthorized): they may have expired, so log in again\n"
+    ));
+    live.write("kubeconfig", &kubeconfig(&[("here", "https://127.0.0.1:1", "shop")]));
+    check("error: cannot reach the API server https://127.0.0.1:1: Connection refused (os error 111)\n");
+}
+
+#[test]
+fn a_live_check_uses_the_release_of_the_cluster() {
+    let autoscaler = "apiVersion: autoscaling/v2beta2\nkind: HorizontalPodAutoscaler\nmetadata: {name: a, namespace: shop}\n\
+                      spec: {maxReplicas: 2, scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: web}}\n";
+    for (minor, code) in [("25", 0), ("26+", 1)] {
+        let live = Live::new([]);
+        live.server.on_request(move |request| match request.path.as_str() {
+            "/version" => Outcome::Answer(200, json!({"major": "1", "minor": minor})),
+            _ => Outcome::Serve,
+        });
+        live.write("hpa.yaml", autoscaler);
+        let said = live.run("check hpa.yaml");
+        assert_eq!(said.code, code, "{minor}: {}{}", said.out, said.err);
+        // The settings have precedence.
+        live.write("settings.yaml", "kubernetesVersion: \"1.30\"\n");
+        assert_eq!(live.run("check hpa.yaml").code, 1);
+    }
+}
+
+#[test]
+fn wrong_names_are_answered_with_the_nearest() {
+    let namespace = |name: &str| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+    let live = Live::new([namespace("shop"), namespace("lab")]);
+    let mut text = String::new();
+    for command in [
+        "describe quota -n shp",
+        "explain web -n shp",
+        "explain web",
+        "explain web --context gone",
+        "recommend -A --from profiles",
+        "ledger check",
+    ] {
+        let Said { code, out, err } = live.run(command);
+        writeln!(text, "$ kubectl headroom {command}\n{err}{out}exit code {code}\n").unwrap();
+    }
+    snapshot("errors-live.txt", &text.replace(live.folder.path().to_str().unwrap(), "~"));
 }

@@ -2,7 +2,6 @@
 //!
 //! `world` is a namespace in files, and `profiles` the output of `headroom-controller collect` for it.
 
-mod cluster;
 mod conventions;
 pub mod program;
 mod snapshots;

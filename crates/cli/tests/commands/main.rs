@@ -8,7 +8,6 @@ mod console;
 mod describe;
 mod describe_conformance;
 mod doctor;
-mod errors;
 mod estimates;
 mod formats;
 mod github_action;

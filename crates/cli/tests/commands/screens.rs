@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use headroom_fixtures::api_server::{Objects, kubeconfig, list};
+use headroom_fixtures::api_server::{ApiServer, kubeconfig};
 use headroom_fixtures::fake_prometheus::{self, MATRIX};
-use headroom_fixtures::http::{FakeServer, answer};
+use headroom_fixtures::http::answer;
 use serde_json::json;
 
 use crate::describe::program::here;
@@ -64,15 +64,12 @@ fn the_other_commands_fit_the_terminal() {
     let quota = |name: &str, spec| json!({"apiVersion": "headroom.dev/v1alpha1", "kind": "TenantQuota", "metadata": {"name": name}, "spec": spec});
     let hard = json!({"hard": {"pods": "4"}});
     let good = json!({"namespaces": {"selector": {"matchLabels": {"team": "payments"}}}, "quota": hard});
-    let objects = Objects::new([quota("payments", good), quota("invalid", json!({"hard": {"pods": "4"}}))]);
-    let server = FakeServer::start(move |head| match head.split([' ', '?']).nth(1).unwrap() {
-        path if path.ends_with("/quotaledgers") => answer(200, &list(json!([])).to_string()),
-        path => {
-            let (code, body) = objects.answer(path);
-            answer(code, &body.to_string())
-        }
-    });
-    std::fs::write(folder.path().join("kubeconfig"), kubeconfig(&[("here", &server.url(), "shop")])).unwrap();
+    let objects = [quota("payments", good), quota("invalid", json!({"hard": {"pods": "4"}}))];
+    let server = ApiServer::new();
+    server.serve("headroom.dev/v1alpha1", "QuotaLedger", true);
+    objects.into_iter().for_each(|object| server.put(object));
+    let kubeconfig = kubeconfig(&[("here", &server.listen(), "shop")]);
+    std::fs::write(folder.path().join("kubeconfig"), kubeconfig).unwrap();
     check("ledger", folder.path(), "ledger check --kubeconfig kubeconfig", 1, str::to_owned);
 
     // Its clock is that of another decade, so the seconds between have ten digits.

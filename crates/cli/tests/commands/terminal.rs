@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use headroom_fixtures::http::{FakeServer, Reply};
@@ -57,18 +58,22 @@ fn colours_are_used_on_terminals_unless_disabled() {
 
 /// The progress line appears before the store answers, and only on a terminal.
 #[test]
-fn a_person_who_waits_for_a_store_is_told_so() {
+fn waiting_for_a_store_is_shown_to_a_person() {
     let folder = folder(&[("app.yaml", &pod("a", "{requests: {cpu: 1}}"))]);
-    let server = FakeServer::start_raw(|_| {
-        std::thread::sleep(Duration::from_millis(500));
+    let is_slow = AtomicBool::new(true);
+    let server = FakeServer::start_raw(move |_| {
+        // The first of many requests.
+        if is_slow.swap(false, Ordering::Relaxed) {
+            std::thread::sleep(Duration::from_millis(1500));
+        }
         Reply::Bytes(b"HTTP/1.1 404 Not Found\r\nConnection: close\r\nContent-Length: 0\r\n\r\n".to_vec())
     });
     let arguments = format!("recommend -f app.yaml --offline --prometheus {}", server.url());
-    let told = "Asking the metrics store what it has";
+    let message = "Asking the metrics store what it has";
     let mut command = terminal(&arguments, folder.path());
     let output = command.env("TERM", "xterm").env("KUBECONFIG", "/dev/null").stdin(Stdio::null()).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
-    assert!(text.contains(told), "{text}");
+    assert!(text.contains(message), "{text}");
     let said = headroom(folder.path(), &arguments.split(' ').collect::<Vec<_>>());
-    assert!(said.code == 2 && !said.err.contains(told), "{}", said.err);
+    assert!(said.code == 2 && !said.err.contains(message), "{}", said.err);
 }
