@@ -46,7 +46,7 @@ enum Command {
     /// Print the version
     Version,
     #[command(name = "__complete", hide = true)]
-    Complete(command::completion::Asked),
+    Complete(command::completion::Words),
 }
 
 /// Parses the arguments and runs the subcommand. Wrong arguments exit with 2.
@@ -71,7 +71,7 @@ pub fn main() -> ExitCode {
         Command::Version => {
             answered(headroom_report::print(&Page::ours(Cli::command().render_version())).map(|()| Exit::Ok))
         }
-        Command::Complete(asked) => answered(command::completion::complete(asked, Cli::command())),
+        Command::Complete(words) => answered(command::completion::complete(words, Cli::command())),
     }
 }
 

@@ -9,8 +9,17 @@ pub mod quotas;
 pub mod tenant_quotas;
 pub mod usage;
 
+use headroom_core::amount::Quantity;
 use headroom_core::nearest::nearest;
 use headroom_report::{Page, Table};
+
+/// The width of a gauge in columns.
+const GAUGE: usize = 12;
+
+/// An amount as gauges and percentages take it.
+fn thousandths(amount: &Quantity) -> u64 {
+    u64::try_from(amount.milli_value()).unwrap_or_default()
+}
 
 /// A heading and the table below it, set off from what is above.
 fn section(page: &mut Page, heading: &str, table: Table) {

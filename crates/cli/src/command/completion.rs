@@ -67,7 +67,7 @@ pub fn run(args: Args, mut command: Command) -> anyhow::Result<Exit> {
 
 /// The words of a command line after the program's name, the last of them to be completed.
 #[derive(Debug, clap::Args)]
-pub struct Asked {
+pub struct Words {
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     words: Vec<OsString>,
 }
@@ -76,9 +76,9 @@ pub struct Asked {
 const NO_SPACE: u8 = 2;
 const NO_FILES: u8 = 4;
 
-pub fn complete(asked: Asked, mut command: Command) -> anyhow::Result<Exit> {
+pub fn complete(typed: Words, mut command: Command) -> anyhow::Result<Exit> {
     let mut words = vec![OsString::from(PROGRAM)];
-    words.extend(asked.words);
+    words.extend(typed.words);
     if words.len() == 1 {
         words.push(OsString::new());
     }

@@ -270,8 +270,9 @@ fn describe_quota(args: QuotaArgs) -> anyhow::Result<Exit> {
             let all = quotas.iter().filter(|quota| metadata(quota, "namespace") == namespace);
             bail!(not_there("ResourceQuota", name, &namespace, all.map(|quota| metadata(quota, "name"))));
         }
-        let asked = Asked { namespace: &namespace, top: args.top, now: ParsedSettings::of(&opened.settings).now() };
-        found.push(quotas_of(&asked, &wanted, &mut opened.cluster).map_err(|problem| anyhow!(problem))?);
+        let options =
+            QuotaOptions { namespace: &namespace, top: args.top, now: ParsedSettings::of(&opened.settings).now() };
+        found.push(quotas_of(&options, &wanted, &mut opened.cluster).map_err(|problem| anyhow!(problem))?);
     }
     let (charset, paint) = (Charset::of_stdout(), Paint::for_stdout());
     print(&found, args.output.output, "No ResourceQuotas.", |quotas| quotas.page(charset, paint))
@@ -292,7 +293,7 @@ fn describe_usage(args: UsageArgs) -> anyhow::Result<Exit> {
     };
     let selection = Selection { namespaces, image: args.image.as_deref(), window: args.window };
     let now = ParsedSettings::of(&opened.settings).now().ok_or_else(|| anyhow!("the clock cannot be read"))?;
-    let mut found = usage::Found::new(selection, now);
+    let mut found = usage::ProfileReader::new(selection, now);
     for object in &profiles {
         let document = document(object).map_err(|problem| anyhow!(problem))?;
         found.add(document.root()).map_err(|malformed| {
@@ -313,8 +314,8 @@ fn describe_usage(args: UsageArgs) -> anyhow::Result<Exit> {
     print(&found, args.output.output, &nothing, |usage| usage.page(charset))
 }
 
-/// A question about the quotas of a namespace.
-struct Asked<'a> {
+/// The options of a description of quotas.
+struct QuotaOptions<'a> {
     namespace: &'a str,
     /// The number of consumers to list for each resource.
     top: usize,
@@ -343,7 +344,7 @@ fn kinds_of<'q>(quotas: &[&'q Value]) -> (BTreeMap<String, ApiKind>, BTreeSet<&'
 }
 
 /// The quotas of a namespace with what is charged to them.
-fn quotas_of(asked: &Asked<'_>, quotas: &[&Value], around: &mut dyn ClusterReader) -> Result<Quotas, String> {
+fn quotas_of(options: &QuotaOptions<'_>, quotas: &[&Value], around: &mut dyn ClusterReader) -> Result<Quotas, String> {
     let mut notes = Vec::new();
     let (kinds, uncounted) = kinds_of(quotas);
     if !uncounted.is_empty() {
@@ -353,7 +354,7 @@ fn quotas_of(asked: &Asked<'_>, quotas: &[&Value], around: &mut dyn ClusterReade
     let mut cache = Cache::default();
     let mut objects = Vec::new();
     for (qualified, kind) in kinds {
-        match around.list((&kind.api_version(), &kind.kind, kind.is_namespaced.then_some(asked.namespace))) {
+        match around.list((&kind.api_version(), &kind.kind, kind.is_namespaced.then_some(options.namespace))) {
             Ok(listed) => {
                 cache.advance(&qualified, 1);
                 objects.extend(listed.into_iter().map(|object| (qualified.clone(), object)));
@@ -363,7 +364,7 @@ fn quotas_of(asked: &Asked<'_>, quotas: &[&Value], around: &mut dyn ClusterReade
             Err(problem) => notes.push(format!("{qualified} are not recounted: {problem}")),
         }
     }
-    let mut found = read_quotas(asked, quotas, &objects, cache).map_err(|malformed| malformed.to_string())?;
+    let mut found = read_quotas(options, quotas, &objects, cache).map_err(|malformed| malformed.to_string())?;
     found.notes = notes;
     Ok(found)
 }
@@ -373,7 +374,7 @@ fn is_of_devices(kind: &str) -> bool {
 }
 
 fn read_quotas(
-    asked: &Asked<'_>,
+    options: &QuotaOptions<'_>,
     quotas: &[&Value],
     objects: &[(String, Value)],
     mut cache: Cache,
@@ -385,8 +386,8 @@ fn read_quotas(
     let documents = objects.iter().map(|(_, object)| read(object)).collect::<Result<Vec<_>, _>>()?;
     let mut read_objects = Vec::new();
     for ((kind, object), document) in objects.iter().zip(&documents) {
-        let key = Key::new(kind, asked.namespace, metadata(object, "name"));
-        let footprint = Footprint::of_stored(kind, document.root(), asked.now)?.into();
+        let key = Key::new(kind, options.namespace, metadata(object, "name"));
+        let footprint = Footprint::of_stored(kind, document.root(), options.now)?.into();
         let link = Link::read(kind, document.root())?.map(Box::new);
         let uid = metadata(object, "uid").to_owned();
         cache.put(key.clone(), Counted { uid, version: 1, footprint, ends: None, link });
@@ -402,12 +403,12 @@ fn read_quotas(
     });
     let owned: Vec<Owned<'_, '_>> = owned.collect();
     let inventory = Inventory {
-        namespace: asked.namespace,
+        namespace: options.namespace,
         quotas: &quotas,
         objects: &owned,
         cache: &cache,
-        now: asked.now,
-        max_consumers: asked.top,
+        now: options.now,
+        max_consumers: options.top,
     };
     Ok(inventory.quotas())
 }
@@ -440,7 +441,7 @@ fn list(opened: &mut Opened, api_version: &str, kind: &str) -> anyhow::Result<Ve
     listed.map_err(|problem| anyhow!(rbac_hint::advised(problem, opened.scope.is_all())))
 }
 
-/// The namespaces that are asked about; of all, those that have such objects.
+/// The namespaces to describe: those given, or all that have such objects.
 fn namespaces(objects: &[Value], opened: &Opened) -> Vec<String> {
     match &opened.scope {
         Scope::In(namespaces) => namespaces.clone(),

@@ -15,10 +15,9 @@ use headroom_report::{Page, Paint, Table, people};
 use headroom_tenant_quota::plan::Node;
 use headroom_tenant_quota::{Cache, Footprint, Plan};
 
-use super::kubectl;
 use serde::Serialize;
 
-use super::section;
+use super::{GAUGE, kubectl, section, thousandths};
 
 /// An object of the namespace, and the workload that owns it, such as `deployment/web`.
 #[derive(Debug, Clone)]
@@ -238,11 +237,6 @@ fn percent(part: &Quantity, whole: &Quantity) -> Option<u64> {
     (whole > 0 && part >= 0).then(|| u64::try_from(part * 100 / whole).unwrap_or(u64::MAX))
 }
 
-fn thousandths(amount: &Quantity) -> u64 {
-    u64::try_from(amount.milli_value()).unwrap_or(0)
-}
-
-const GAUGE_COLUMNS: usize = 12;
 /// In percent.
 const ALMOST_FULL: u64 = 80;
 
@@ -292,7 +286,7 @@ impl Quota {
         for level in &self.resources {
             let share = level.percent.map_or_else(|| "-".to_owned(), |percent| format!("{percent}%"));
             let (part, whole) = level.parts;
-            let gauge = draw::gauge(part, whole, GAUGE_COLUMNS, charset);
+            let gauge = draw::gauge(part, whole, GAUGE, charset);
             let painted = match level.percent {
                 Some(ALMOST_FULL..100) => paint.yellow(&gauge),
                 Some(100..) => paint.red(&gauge),

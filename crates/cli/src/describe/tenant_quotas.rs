@@ -10,8 +10,7 @@ use headroom_quota_server::tenants::read_quota;
 use headroom_report::draw::{Charset, gauge};
 use headroom_report::{Page, Table, people};
 
-/// Width of a gauge in columns.
-const GAUGE: usize = 12;
+use super::{GAUGE, thousandths};
 
 /// All TenantQuotas with their status.
 pub struct Quotas(BTreeMap<String, Quota>);
@@ -204,10 +203,6 @@ impl Quota {
 fn amounts(list: Option<&Value>) -> ResourceList<'static> {
     let pair = |(name, amount): (&String, &Value)| Some((name.clone().into(), amount.as_str()?.parse().ok()?));
     list.and_then(Value::as_object).into_iter().flatten().filter_map(pair).collect()
-}
-
-fn thousandths(amount: &Quantity) -> u64 {
-    u64::try_from(amount.milli_value()).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -70,16 +70,16 @@ pub struct Selection<'s> {
     pub window: Window,
 }
 
-/// The content of profiles, by namespace; that of all together is last.
+/// Reads the content of profiles, by namespace; that of all together is last.
 #[derive(Debug)]
-pub struct Found<'s> {
+pub struct ProfileReader<'s> {
     pub selection: Selection<'s>,
     pub now: Timestamp,
     own: BTreeMap<String, Usage>,
     together: Usage,
 }
 
-impl<'s> Found<'s> {
+impl<'s> ProfileReader<'s> {
     pub fn new(selection: Selection<'s>, now: Timestamp) -> Self {
         Self { selection, now, own: BTreeMap::new(), together: Usage::default() }
     }
@@ -398,7 +398,7 @@ mod tests {
         let now = "2027-11-20T00:00:00Z".parse().unwrap();
         let namespaces = namespace.map(|namespace| [namespace.to_owned()]);
         let namespaces = namespaces.as_ref().map(<[String; 1]>::as_slice);
-        let mut found = Found::new(Selection { namespaces, image, window: Window::WEEK }, now);
+        let mut found = ProfileReader::new(Selection { namespaces, image, window: Window::WEEK }, now);
         for object in objects {
             let text = object.to_string();
             found.add(Document::read(&text).unwrap().root()).unwrap();
