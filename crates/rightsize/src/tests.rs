@@ -4,6 +4,7 @@ mod page;
 
 use std::path::Path;
 
+use expect_test::expect_file;
 use headroom_core::amount::Quantity;
 use headroom_core::cluster::usage::Resource;
 use headroom_core::timestamp::Timestamp;
@@ -74,7 +75,7 @@ fn report_on(manifests: &str, used: &[Used]) -> Report {
     let of_front = workloads.iter_mut().flat_map(|of| &mut of.containers).filter(|container| container.name == "front");
     of_front.for_each(|container| (container.throttled_percent, container.restarts) = (Some(25), 3));
     let source = Source { name: "the test".to_owned(), step_seconds: Some(300), ..Source::default() };
-    let prices = Prices { cpu: Some("23".parse().unwrap()), memory: Some("3.10".parse().unwrap()), currency: None };
+    let prices = Prices { cpu: Some("23".parse().unwrap()), memory: Some("3".parse().unwrap()), currency: None };
     let effects = quota_effect::together(effects);
     Report::new((source, rule::of(&settings)), workloads, effects, Vec::new(), prices, Order::Waste)
 }
@@ -106,6 +107,14 @@ fn outputs(report: &Report) -> Vec<(&'static str, String)> {
         ("kustomize.yaml", text(patches::kustomize(&report.changes()))),
         ("values.yaml", text(Page::yaml(&patches::helm(&report.changes(), patches::VALUES_PATH).unwrap()))),
     ]
+}
+
+#[test]
+fn every_output_is_made_of_one_report() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/tests/expected");
+    for (name, text) in outputs(&report()) {
+        expect_file![folder.join(name)].assert_eq(&text);
+    }
 }
 
 #[test]
