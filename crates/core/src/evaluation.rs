@@ -57,7 +57,7 @@ pub fn evaluate<'d>(
     Evaluation { decision, context: reader.context }
 }
 
-/// What is recommended for the pod of a request.
+/// The recommended values for the pod of a request.
 #[derive(Debug)]
 pub struct Recommended<'d> {
     /// The pod as it is, with the origin of each value.

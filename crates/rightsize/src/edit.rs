@@ -5,8 +5,9 @@
 //! must say what it said before and the new amounts.
 
 pub use headroom_objects::manifest::yaml_spans;
-mod target;
 mod verify;
+
+mod target;
 
 use granit_parser::ScalarStyle;
 use headroom_core::amount::{Quantity, Requirement};
