@@ -74,7 +74,7 @@ export interface Field {
   reason: string;
   /** `authored`, `estimated`, `defaulted`, `repaired`, … */
   step: string;
-  /** Of an estimate: the usage that it is made from, in rising order. */
+  /** The usage that an estimate is made from, in rising order. */
   usage?: Measured[];
   value?: string;
 }
@@ -106,7 +106,7 @@ export interface Limits {
 
 export type Mark = "same" | "removed" | "added";
 
-/** What was enough for a share of the samples, as a UsageProfile has it. */
+/** A percentile of a UsageProfile. */
 export interface Measured {
   amount: string;
   /** `p95`, `peak` */
