@@ -15,7 +15,8 @@ fuzz_target!(|bytes: &[u8]| {
         Err((_, problem)) => assert!(!problem.contains('\n'), "{problem}"),
     }
     let _ = yaml_spans::documents(text);
-    let lines = text.split('\n').count();
+    // A carriage return ends a line, too.
+    let lines = text.split(['\n', '\r']).count();
     for read in read_each(Path::new("app.yaml"), text) {
         let line = match read {
             Ok(manifest) => {
