@@ -222,8 +222,9 @@ impl<'t> Reader<'t> {
     }
 }
 
+/// One line, whatever a key or a tag in it says.
 fn problem(span: Span, text: String) -> Problem {
-    (span.start.line().saturating_sub(1), text)
+    (span.start.line().saturating_sub(1), text.replace(char::is_control, " "))
 }
 
 fn mappings(value: Value) -> Option<Vec<Map<String, Value>>> {
@@ -436,6 +437,8 @@ fn word(text: &str) -> Cow<'_, str> {
         && !text.contains(": ")
         && !text.contains(" #")
         && !text.ends_with([' ', ':'])
+        // At the begin of a line it ends a document.
+        && !text.starts_with("...")
         && !text.contains(['[', ']', '{', '}', ','])
         && matches!(resolved(text), Ok(None));
     if is_bare {

@@ -158,7 +158,10 @@ async fn a_tree_that_moves_is_charged_in_both_ledgers_for_a_while() {
         futures::future::join_all(writers).await;
         assert_eq!(ledger(&server)["used"].as_array().unwrap().len(), 2, "{}", ledger(&server));
         let (left, both) = (left.into_inner(), charged_in_both.into_inner());
-        assert!((16..110).contains(&left) && both > 20, "seed {seed}: it was left after {left} s, {both} times in both");
+        assert!(
+            (16..110).contains(&left) && both > 20,
+            "seed {seed}: it was left after {left} s, {both} times in both"
+        );
         assert!(tally.stored.into_inner() > 30 && tally.refused.into_inner() > 30);
     }
 }

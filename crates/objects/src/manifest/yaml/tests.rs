@@ -197,6 +197,7 @@ fn what_is_written_is_read_again() {
         assert_eq!(read(&write(&value), MANY), Ok(value.clone()), "{}", write(&value));
     }
     assert_eq!(write(&json!("a")), "a\n");
+    assert_eq!(read(&write(&json!("... a")), MANY), Ok(json!("... a")));
     assert_eq!(
         write(
             &json!({"kind": "Pod", "spec": {"containers": [{"image": "nginx:1.27", "name": "web", "args": ["-v", "1"]}], "none": []}})
@@ -227,6 +228,7 @@ fn problems_are_told_with_their_lines() {
     check("\na: \u{85}\n", 1, "U+0085 ends a line for kubectl: write `\\x85` in double quotes, or remove it");
     check("a: !!binary aGk=\n", 0, "tag !!binary: kubectl could read it otherwise; write the value without it");
     check("a: !own {}\n", 0, "tag !own: kubectl could read it otherwise; write the value without it");
+    check("!%0a", 0, "tag ! : kubectl could read it otherwise; write the value without it");
     check("a: !!seq {}\n", 0, "tag !!seq: kubectl could read it otherwise; write the value without it");
     check("on: 1\n", 0, "kubectl reads the key `on` as a value, which it prints its own way: quote it");
     check("a: 1_0.5\n", 0, "`1_0.5` is a number for kubectl: quote it");
