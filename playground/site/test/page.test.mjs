@@ -527,7 +527,7 @@ test("the page is small enough for a slow connection", () => {
   // The aims are 1,050,000 bytes, and 430,000 compressed, which counts more. What refuses YAML that kubectl could read otherwise,
   // and TenantQuotas read by one reader, took 9,000.
   assert.ok(engine.length < 1_065_000, `the engine has ${engine.length} bytes`);
-  assert.ok(packed < 418_000, `the engine has ${packed} bytes compressed`);
+  assert.ok(packed < 423_000, `the engine has ${packed} bytes compressed`);
 });
 
 test("verdicts come at once", async () => {
