@@ -1,4 +1,4 @@
-//! The story of `make demo` is told by the policy.
+//! The story of `make demo`: the policy gives the answers that it shows.
 
 use std::fs;
 

@@ -335,7 +335,7 @@ fn the_image_runs_as_it_is_pulled_and_gets_all_tags_or_none() {
     assert!(is_success, "{err}");
     assert_eq!(tags(), 3);
     assert!(tag(format!("{one} v1.0.0")).1.ends_with("is that artifact already\n"));
-    // Of several tags none is given if one is refused.
+    // If one tag is refused, no other is set.
     for refused in [format!("{two} v1.0.0"), format!("{one} v2.0.0 {two} v1.0.0")] {
         let (is_success, _, err) = tag(refused);
         assert!(!is_success && err.contains("is another artifact already"), "{err}");

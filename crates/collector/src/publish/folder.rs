@@ -63,10 +63,7 @@ impl Folder {
         if let Some(folder) = path.parent() {
             fs::create_dir_all(folder).map_err(failed)?;
         }
-        // Renamed once it is complete, so that no reader sees half a file.
-        let unfinished = path.with_extension("unfinished");
-        fs::write(&unfinished, self.format.write(object)).map_err(failed)?;
-        fs::rename(&unfinished, &path).map_err(failed)
+        headroom_report::write_file(&path, &self.format.write(object)).map_err(failed)
     }
 
     pub fn delete(&self, namespace: &str, name: &str) -> Result<(), FolderError> {

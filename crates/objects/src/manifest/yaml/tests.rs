@@ -245,7 +245,7 @@ fn quoted_texts_go_on_at_any_indentation() {
     check("- a: 'it''s\n  b\n  c'\n- d\n", json!([{"a": "it's b c"}, "d"]));
     check("a: 'b\nc'\nd: \"e\nf\"\n", json!({"a": "b c", "d": "e f"}));
     check(&format!("a:\n{}  b: 1\n", "  # why\n".repeat(200)), json!({"a": {"b": 1}}));
-    // What is read again is bounded.
+    // A text is read again only so often.
     let many = "a: 'b\nc'\n".repeat(20_000);
     assert!(read(&many, MANY).is_err());
 }
