@@ -1,6 +1,8 @@
 //! Builds the page into the program: the folder that HEADROOM_PAGE names, as `make page` makes it. Without it there is none,
 //! and `kubectl headroom ui` wants the folder.
 
+#![expect(clippy::disallowed_methods, reason = "a tool of developers, which writes to the repository")]
+
 use std::env;
 use std::fs;
 use std::io;

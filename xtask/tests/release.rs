@@ -1,6 +1,8 @@
 //! The steps of a release that are ours (`scripts/release.sh`), without building or publishing: the registry is one on loopback,
 //! and the branch for Artifact Hub is made in a clone. `make test-deploy` runs those that install tools.
 
+#![expect(clippy::disallowed_methods, reason = "tests write the files that programs read")]
+
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};

@@ -7,6 +7,8 @@
 //! change its size; `HEADROOM_BENCH_HOLD=1` leaves Prometheus running until Enter is pressed, so that another tool can be
 //! run on the same data.
 
+#![expect(clippy::disallowed_methods, reason = "tests write the files that programs read")]
+
 mod measure;
 mod truth;
 mod wire;

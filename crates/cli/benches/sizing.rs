@@ -7,6 +7,7 @@
 //! Times are processor times and memory is the most that was resident, so that other work on the machine changes little.
 //! `HEADROOM_SIZING_NODES=1,2` measures other sizes, and leaves the page alone. 5,000 need 20 GB of memory and as much of disk.
 
+#![expect(clippy::disallowed_methods, reason = "tests write the files that programs read")]
 #![expect(clippy::indexing_slicing, reason = "a benchmark may stop where something is not as it made it")]
 
 #[expect(dead_code, reason = "this one has a list of sizes, and no use for time on the wall")]

@@ -11,6 +11,8 @@
 //!
 //! The tests are in `tests/` and ignored by default: the first run builds Kubernetes, and they take minutes.
 
+#![expect(clippy::disallowed_methods, reason = "tests write the files that programs read")]
+
 pub mod process;
 
 pub mod certificate;

@@ -58,6 +58,7 @@ fn bearer(token: &str) -> Result<HeaderValue, String> {
 }
 
 #[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "tests write the files that programs read")]
 mod tests {
     use super::*;
 

@@ -4,12 +4,12 @@ use std::fs::{self, OpenOptions, Permissions};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use tempfile::{NamedTempFile, TempPath};
+use tempfile::{NamedTempFile, PathPersistError, TempPath};
 
 /// A file that replaces the one at its path when it is complete, and is deleted otherwise.
 ///
 /// It has a random name in the same folder and is created exclusively, so it follows no link that is planted there. A link at
-/// the path is replaced, not followed. Devices and pipes are written as they are.
+/// the path is replaced, not followed. Devices and pipes are written as they are, by a link only below `/dev`.
 #[derive(Debug)]
 pub struct WholeFile {
     file: BufWriter<fs::File>,
@@ -21,7 +21,10 @@ pub struct WholeFile {
 impl WholeFile {
     pub fn create(path: &Path) -> io::Result<Self> {
         let path = path.to_owned();
-        if fs::metadata(&path).is_ok_and(|there| !there.is_file() && !there.is_dir()) {
+        // Shells and the system name pipes by links there: `/dev/stdout`, `/dev/fd/63`.
+        let there = if path.starts_with("/dev") { fs::metadata(&path) } else { fs::symlink_metadata(&path) };
+        if there.is_ok_and(|there| !there.is_file() && !there.is_dir() && !there.is_symlink()) {
+            #[expect(clippy::disallowed_methods, reason = "a device is neither created nor replaced")]
             let file = BufWriter::new(OpenOptions::new().write(true).open(&path)?);
             return Ok(Self { file, unfinished: None, path });
         }
@@ -36,11 +39,20 @@ impl WholeFile {
     }
 
     /// Replaces the file at the path.
-    pub fn finish(mut self) -> io::Result<()> {
+    pub fn finish(self) -> io::Result<()> {
+        self.put(TempPath::persist)
+    }
+
+    /// Fails if there is a file at the path, or a link.
+    pub fn finish_new(self) -> io::Result<()> {
+        self.put(TempPath::persist_noclobber)
+    }
+
+    fn put(mut self, to: fn(TempPath, PathBuf) -> Result<(), PathPersistError>) -> io::Result<()> {
         self.file.flush()?;
         if let Some(unfinished) = self.unfinished {
             self.file.get_ref().sync_all()?;
-            unfinished.persist(self.path)?;
+            to(unfinished, self.path)?;
         }
         Ok(())
     }
@@ -96,11 +108,26 @@ mod tests {
         assert!(fs::symlink_metadata(&other).unwrap().is_file());
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 2, "an unfinished file is left");
         assert!(write_file(folder.path(), "a folder").is_err());
+
+        let dangling = folder.path().join("c");
+        symlink(folder.path().join("d"), &dangling).unwrap();
+        for there in [&path, &dangling] {
+            assert_eq!(
+                WholeFile::create(there).unwrap().finish_new().unwrap_err().kind(),
+                io::ErrorKind::AlreadyExists
+            );
+        }
+        assert_eq!(fs::read_to_string(&path).unwrap(), "new");
     }
 
     #[test]
     fn devices_are_not_replaced() {
         write_file(Path::new("/dev/null"), "nothing").unwrap();
         assert!(!fs::metadata("/dev/null").unwrap().is_file());
+        let folder = tempfile::tempdir().unwrap();
+        let link = folder.path().join("link");
+        symlink("/dev/null", &link).unwrap();
+        write_file(&link, "text").unwrap();
+        assert_eq!(fs::read_to_string(&link).unwrap(), "text");
     }
 }

@@ -3,6 +3,7 @@
 //! Estimates are compared with percentiles of the sorted samples, so an error in any step (source, store, sketch,
 //! profile, masks, reading) is found.
 
+#![expect(clippy::disallowed_methods, reason = "tests write the files that programs read")]
 #![expect(clippy::unwrap_used, reason = "a test may panic on unexpected data")]
 
 use std::fmt::Write as _;

@@ -1,3 +1,5 @@
+#![expect(clippy::disallowed_methods, reason = "tests write the files that programs read")]
+
 use super::*;
 
 #[test]

@@ -1,6 +1,7 @@
 //! The commands for users: runs the program and compares its output, mostly with the files of `expected`, which
 //! `UPDATE_EXPECT=1` rewrites.
 
+#![expect(clippy::disallowed_methods, reason = "tests write the files that programs read")]
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test may panic on unexpected data")]
 
 mod cluster;

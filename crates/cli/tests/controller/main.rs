@@ -1,5 +1,6 @@
 //! `headroom-controller` as a program.
 
+#![expect(clippy::disallowed_methods, reason = "tests write the files that programs read")]
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic on unexpected data")]
 
 mod crash;

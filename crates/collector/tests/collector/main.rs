@@ -1,5 +1,6 @@
 //! The collector: its pipeline, its files, and publishing.
 
+#![expect(clippy::disallowed_methods, reason = "tests write the files that programs read")]
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic on unexpected data")]
 
 mod accuracy;

@@ -1,6 +1,7 @@
 //! Headroom at a real Kubernetes API server. Each test needs a control plane and takes minutes, so all are ignored by
 //! default. Run them with `make e2e-cluster`.
 
+#![expect(clippy::disallowed_methods, reason = "tests write the files that programs read")]
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,

@@ -1,5 +1,7 @@
 //! Callers over TLS: those without a certificate, slow and hostile ones, and API servers that give up.
 
+#![expect(clippy::disallowed_methods, reason = "tests write the files that programs read")]
+
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,5 +1,7 @@
 //! The page in a real browser: it sorts and filters, needs no network, and runs no scripts from names.
 
+#![expect(clippy::disallowed_methods, reason = "tests write the files that programs read")]
+
 use std::fs;
 use std::path::Path;
 use std::process::Command;

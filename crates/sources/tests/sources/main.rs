@@ -4,6 +4,7 @@
 //! `headroom_fixtures::servers`.
 //! `data` generates their content, and computes the expected readings independently, without any query language.
 
+#![expect(clippy::disallowed_methods, reason = "tests write the files that programs read")]
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic on unexpected data")]
 
 mod clouds;

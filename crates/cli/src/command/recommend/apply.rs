@@ -3,7 +3,6 @@
 //! that puts it back. (To apply less by the same manager would not do: what the manager alone owns stays where another
 //! owns the empty `resources` around it.)
 
-use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -13,7 +12,7 @@ use headroom_core::truncate::count_of;
 use headroom_kube::ApiPath;
 use headroom_kube::api_client::{ApiClient, ApiError, ApiResult, ApplyOptions};
 use headroom_kube::shell::quoted;
-use headroom_report::{Exit, ask, complain};
+use headroom_report::{Exit, WholeFile, ask, complain};
 use headroom_rightsize::patches::Patch;
 use headroom_rightsize::report::Report;
 use kube::Client;
@@ -50,7 +49,7 @@ struct PatchedObject {
 }
 
 pub async fn run(args: &Patching, report: &Report, client: Client, kubectl: &str) -> anyhow::Result<Exit> {
-    if args.rollback.exists() {
+    if args.rollback.symlink_metadata().is_ok() {
         bail!("`{}` exists already: choose another file with --rollback", args.rollback.display());
     }
     let patches = report.lasting_changes().into_iter().flat_map(|change| change.patches());
@@ -129,8 +128,9 @@ fn keep(file: &Path, commands: &[String]) -> anyhow::Result<()> {
         "#!/bin/sh\n# Puts back the requests and limits that were set before `kubectl headroom recommend --patch`.\nset -e\n{}\n",
         commands.join("\n")
     );
-    let mut created = OpenOptions::new().write(true).create_new(true).open(file).with_context(cannot)?;
-    created.write_all(text.as_bytes()).with_context(cannot)
+    let mut script = WholeFile::create(file).with_context(cannot)?;
+    script.write_all(text.as_bytes()).with_context(cannot)?;
+    script.finish_new().with_context(cannot)
 }
 
 /// `kubectl` with the words that lead to the same cluster.

@@ -198,6 +198,7 @@ fn is_namespace(name: &str) -> bool {
 }
 
 #[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "tests write the files that programs read")]
 mod tests {
     use super::*;
 

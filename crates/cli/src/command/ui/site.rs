@@ -75,6 +75,7 @@ impl Site {
 }
 
 #[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "tests write the files that programs read")]
 mod tests {
     use super::*;
 

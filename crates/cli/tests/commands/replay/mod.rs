@@ -6,6 +6,8 @@
 //! each image; and `requests/NAME.json` with the requests of other recommenders, by time and image. One of those is
 //! `vpa`, with which all are compared.
 
+#![expect(clippy::disallowed_methods, reason = "tests write the files that programs read")]
+
 pub mod accuracy;
 pub mod built;
 pub mod product;

@@ -5,6 +5,8 @@
 //! As with `kwctl`, a denied request is not a failure: the exit code is 0. For invalid settings or a broken policy it
 //! is 1.
 
+#![expect(clippy::disallowed_methods, reason = "a tool of developers, which writes to the repository")]
+
 mod annotate;
 mod artifacthub;
 #[cfg(feature = "compiler")]
