@@ -47,7 +47,7 @@ impl Running {
 
     /// A replica that does nothing yet.
     pub fn new(server: &Arc<ApiServer>, request_lifetime: Duration) -> Self {
-        let options = Options { request_lifetime, ..Options::new("headroom") };
+        let options = Options { request_lifetime, clock, ..Options::new("headroom") };
         let replica = Replica::new(options, client(server), CancellationToken::new());
         replica.certificate.set(CERTIFICATE.certificate.as_bytes(), CERTIFICATE.key.as_bytes()).unwrap();
         Self(replica)
@@ -63,6 +63,12 @@ impl Running {
     pub async fn create(&self, object: &Value) -> Value {
         self.ask(&review(object, &Value::Null)).await
     }
+}
+
+/// The time by Tokio's clock, which a test may have paused: a Lease is renewed only by a later time.
+fn clock() -> i64 {
+    static START: LazyLock<(Instant, i64)> = LazyLock::new(|| (Instant::now(), headroom_kube::clock::now()));
+    START.1 + START.0.elapsed().as_secs() as i64
 }
 
 /// A client whose requests take some milliseconds.

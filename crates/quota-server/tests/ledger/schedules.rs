@@ -123,7 +123,6 @@ async fn no_schedule_exceeds_a_bound_or_leaves_a_claim() {
 
 /// Trees move only between ledgers that both charge them, for longer than the request lasts that only the first one knows.
 #[tokio::test(start_paused = true)]
-#[ignore = "fails in a third of its runs since the server of fixtures: late moves, and once a pod too many; to be understood"]
 async fn a_tree_that_moves_is_charged_in_both_ledgers_for_a_while() {
     for seed in 0..4 {
         let server = ApiServer::troubled(seed);
@@ -149,7 +148,6 @@ async fn a_tree_that_moves_is_charged_in_both_ledgers_for_a_while() {
                 } else if !ledger(&server).is_null() {
                     charged_in_both.fetch_add(1, Ordering::Relaxed);
                 }
-                // Leaders change while the server has its troubles, so it may take some leases.
                 if seconds > 60 {
                     return;
                 }
@@ -159,10 +157,7 @@ async fn a_tree_that_moves_is_charged_in_both_ledgers_for_a_while() {
         futures::future::join_all(writers).await;
         assert_eq!(ledger(&server)["used"].as_array().unwrap().len(), 2, "{}", ledger(&server));
         let (left, both) = (left.into_inner(), charged_in_both.into_inner());
-        assert!(
-            (16..=60).contains(&left) && both > 20,
-            "seed {seed}: it was left after {left} s, {both} times in both"
-        );
+        assert!((16..50).contains(&left) && both > 20, "seed {seed}: it was left after {left} s, {both} times in both");
         assert!(tally.stored.into_inner() > 30 && tally.refused.into_inner() > 30);
     }
 }
