@@ -9,7 +9,7 @@ pub mod request;
 mod evaluation;
 
 mod autoscaled;
-mod pod_templates;
+mod pod_makers;
 mod validation;
 
 mod byte_warnings;
@@ -39,7 +39,7 @@ pub use evaluation::{
     Topic, Verdict, Warning,
 };
 pub use order::bounds_first;
-pub use pod_templates::{PodTemplate, PodsAt};
+pub use pod_makers::{PodMaker, PodTemplate};
 pub use run::Run;
 pub use validation::{problems, problems_of_bounds};
 

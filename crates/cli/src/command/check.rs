@@ -7,16 +7,18 @@ mod render;
 
 use headroom_core::cluster::label_selector::LabelSelector;
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::bail;
 use clap::{ArgGroup, ValueEnum};
 use headroom_core::truncate::count_of;
-use headroom_dryrun::evaluate::{PodsAt, Verdict, bounds_first};
+use headroom_dryrun::evaluate::{PodMaker, Verdict, bounds_first};
 use headroom_objects::cluster_reader::ClusterReader;
 use headroom_objects::kinds::{ApiKind, labels_of, metadata};
 use headroom_objects::manifest::Manifest;
 use headroom_report::{Exit, Page, Paint, complain, github, junit, sarif};
+
+use crate::manifest::unreadable;
 
 use super::cluster_args::{Opened, Target};
 use super::manifests::{self, Manifests};
@@ -65,9 +67,9 @@ pub struct Args {
     /// The least serious result that fails the check with exit code 1
     #[arg(long, value_enum, value_name = "RESULT", default_value_t = FailOn::PodsBlocked)]
     fail_on: FailOn,
-    /// The pod template or pod spec in a kind of custom resource, such as `Sandbox=spec.pod`; others are found by shape
-    #[arg(long, value_name = "KIND=PATH")]
-    pods_at: Vec<PodsAt>,
+    /// The pod template or pod spec in a kind of custom resource, such as `Sandbox=spec.pod`, or a file with rows of such kinds
+    #[arg(long, value_name = "KIND=PATH|FILE", value_parser = pod_makers)]
+    pods_at: Vec<Vec<PodMaker>>,
     #[command(flatten)]
     target: Target,
 }
@@ -129,7 +131,7 @@ pub fn run(mut args: Args) -> anyhow::Result<Exit> {
     }
     let is_misplaced = warning.is_some() && args.target.namespaces.is_empty();
     let mut run = opened.into_run();
-    run.pods_at = args.pods_at;
+    run.pod_makers = args.pods_at.into_iter().flatten().collect();
     let entry = |read: Result<Manifest, _>| match read {
         Ok(Manifest { origin, object }) => {
             let entry = Entry::of(origin, &run.evaluate(&object));
@@ -142,6 +144,15 @@ pub fn run(mut args: Args) -> anyhow::Result<Exit> {
     let least = if is_misplaced { FailOn::PodsBlocked } else { FailOn::Warning };
     let of_warning = if warning.is_some() && args.fail_on >= least { Exit::Refused } else { Exit::Ok };
     Ok(entries.iter().map(|entry| exit(entry, args.fail_on)).max().unwrap_or(Exit::Ok).max(of_warning))
+}
+
+/// Reads `KIND=PATH`, or a file in the form of the table of kinds that make pods.
+fn pod_makers(text: &str) -> Result<Vec<PodMaker>, String> {
+    if text.contains('=') {
+        return Ok(vec![text.parse()?]);
+    }
+    let path = Path::new(text);
+    PodMaker::rows(&std::fs::read_to_string(path).map_err(|cause| unreadable(path, &cause))?)
 }
 
 fn page(entries: &[Entry], format: Format) -> anyhow::Result<Page> {

@@ -4,7 +4,7 @@
 use headroom_core::amount::Quantity;
 use serde_json::Value;
 
-use super::pod_templates::PodTemplate;
+use super::pod_makers::PodTemplate;
 use super::validation::{pod_spec, resources_in};
 use headroom_objects::kinds::ApiKind;
 

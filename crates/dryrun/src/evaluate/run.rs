@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::autoscaled::Autoscaled;
 use super::byte_warnings::byte_warnings;
 use super::evaluation::{Charge, Evaluation, Operation, Reason, Topic, Verdict, Warning};
-use super::pod_templates::{self, PodsAt};
+use super::pod_makers::{self, MadePods, PodMaker, PodTemplate};
 use super::{autoscaled, evaluate, kubectl_apply, request, tenant_quotas, validation};
 use crate::settings::ParsedSettings;
 use headroom_objects::cluster_reader::folder::in_namespace;
@@ -26,8 +26,8 @@ pub struct Run {
     namespace: String,
     /// The minor version of the API server; none if it is not known.
     release: Option<u16>,
-    /// The paths of pods in custom resources that do not follow the conventions.
-    pub pods_at: Vec<PodsAt>,
+    /// Kinds of custom resources that make pods, before those that are known.
+    pub pod_makers: Vec<PodMaker>,
     /// True if there are TenantQuotas; none until they were listed.
     has_tenants: Option<bool>,
 }
@@ -37,7 +37,7 @@ impl Run {
         let of_settings = settings.get("kubernetesVersion").and_then(Value::as_str).and_then(lifecycle::minor);
         let release = of_settings.or_else(|| cluster.release());
         let (settings, namespace) = (ParsedSettings::of(settings), namespace.to_owned());
-        Self { cluster, settings, namespace, release, pods_at: Vec::new(), has_tenants: None }
+        Self { cluster, settings, namespace, release, pod_makers: Vec::new(), has_tenants: None }
     }
 
     /// Checks a request that is admitted otherwise against TenantQuotas.
@@ -138,14 +138,9 @@ impl Run {
         }
         let object = evaluation.outcome().clone();
         let mut is_checked = is_bounded(&kind) || !evaluation.charges.is_empty();
-        let templates = pod_templates::of(&object, &self.pods_at);
-        for request in self.requests_for_pods(&evaluation) {
-            is_checked = true;
-            let of_pods = evaluate(request, &self.settings, &mut self.cluster);
-            let refusals = of_pods.reasons.iter().map(|reason| Warning::blocking(reason.topic, reason.to_string()));
-            evaluation.warnings.extend(refusals.chain(of_pods.warnings));
-            evaluation.pod_charges.extend(of_pods.pod_charges);
-        }
+        let made = self.pods_of(&object);
+        is_checked |= made.is_known || !made.templates.is_empty();
+        let templates = self.evaluate_pods(made, &mut evaluation);
         if autoscaled::is_autoscaler(&kind) {
             match autoscaled::evaluate_target(&object, &self.settings, &mut self.cluster) {
                 Autoscaled::Checked(warnings) => {
@@ -172,19 +167,67 @@ impl Run {
         evaluation
     }
 
-    /// The requests for ReplicaSets in place of a custom resource that creates pods.
-    fn requests_for_pods(&self, evaluation: &Evaluation) -> Vec<Value> {
-        let (object, old) = (evaluation.outcome(), evaluation.request.get("oldObject").unwrap_or(&Value::Null));
-        let before = pod_templates::of(old, &self.pods_at);
+    /// The pods that a custom resource makes.
+    fn pods_of(&mut self, object: &Value) -> MadePods {
+        let (kind, namespace) = (ApiKind::of(object), metadata(object, "namespace"));
+        let cluster = &mut self.cluster;
+        let mut find =
+            |other: &str, name: &str| cluster.get((&kind.api_version(), other, Some(namespace)), name).ok()?;
+        pod_makers::of(object, &self.pod_makers, &mut find)
+    }
+
+    /// Evaluates the pods that a custom resource makes, each template in the room that those before it leave. A ReplicaSet stands in
+    /// place of its operator.
+    fn evaluate_pods(&mut self, made: MadePods, evaluation: &mut Evaluation) -> Vec<PodTemplate> {
+        let object = evaluation.outcome().clone();
+        let old = evaluation.request.get("oldObject").filter(|old| old.is_object()).cloned();
+        let before = old.as_ref().map(|old| self.pods_of(old).templates).unwrap_or_default();
         let kind = ApiKind::new("apps/v1", "ReplicaSet");
-        let request = |pods: &pod_templates::PodTemplate| {
-            let replica_set = pod_templates::replica_set(object, pods);
-            match before.iter().find(|old| old.path == pods.path) {
-                Some(was) => request::update(replica_set, pod_templates::replica_set(old, was), &kind, &self.namespace),
-                None => request::create(replica_set, &kind, &self.namespace),
-            }
+        let mut charged = Vec::new();
+        let evaluate_pods = |run: &mut Self, request: Value| {
+            let of_pods = evaluate(request, &run.settings, &mut run.cluster);
+            let refusals = of_pods.reasons.iter().map(|reason| Warning::blocking(reason.topic, reason.to_string()));
+            (refusals.chain(of_pods.warnings).collect::<Vec<Warning>>(), of_pods.pod_charges)
         };
-        pod_templates::of(object, &self.pods_at).iter().map(request).collect()
+        let mut warned = Vec::new();
+        for pods in &made.templates {
+            let replica_set = pod_makers::replica_set(&object, pods, pods.replicas);
+            let was = old.as_ref().zip(before.iter().find(|old| old.path == pods.path));
+            let request = match was {
+                Some((old, was)) => {
+                    let was = pod_makers::replica_set(old, was, was.replicas);
+                    request::update(replica_set, was, &kind, &self.namespace)
+                }
+                None => request::create(replica_set, &kind, &self.namespace),
+            };
+            let (mut warnings, charges) = evaluate_pods(self, request);
+            if made.templates.len() > 1 {
+                warnings.iter_mut().for_each(|warning| warning.text = format!("{}: {}", pods.path, warning.text));
+            }
+            for charge in &charges {
+                // OK because a quota that cannot be read now could not be read for the charge either.
+                let _ = self.charge(&evaluation.namespace, charge, Quantity::plus);
+            }
+            warned.extend(warnings);
+            charged.extend(charges);
+        }
+        for (pods, most) in made.templates.iter().filter_map(|pods| Some((pods, pods.most?))) {
+            let [now, at_most] = [pods.replicas, most].map(|count| pod_makers::replica_set(&object, pods, count));
+            let (warnings, _) = evaluate_pods(self, request::update(at_most, now, &kind, &self.namespace));
+            let new = warnings.into_iter().filter(|warning| warned.iter().all(|other| other.text != warning.text));
+            let at_most =
+                new.map(|warning| format!("at the maximum of {most} pods of {}: {}", pods.path, warning.text));
+            evaluation.warnings.extend(at_most.map(Warning::from).collect::<Vec<_>>());
+        }
+        for charge in &charged {
+            let _ = self.charge(&evaluation.namespace, charge, Quantity::minus);
+        }
+        if made.are_grouped && warned.iter().any(|warning| warning.blocks_pods.is_some()) {
+            warned.push("its pods only work together: those that fit wait for the others".to_owned().into());
+        }
+        evaluation.warnings.extend(warned.into_iter().chain(made.doubt.map(Warning::from)));
+        evaluation.pod_charges.extend(charged);
+        made.templates
     }
 
     /// Evaluates an object that is there already as if it were made again, in the place that it leaves in the quotas.
@@ -205,11 +248,11 @@ impl Run {
 
     /// A pod as a workload would make it, evaluated; none if the object makes no pods of its own.
     pub fn preview_pod_of(&mut self, workload: &Value) -> Option<Evaluation> {
-        let of_custom_resource = || {
-            let pods = pod_templates::of(workload, &self.pods_at).into_iter().next()?;
-            request::pod_of(&pod_templates::replica_set(workload, &pods))
+        let mut of_custom_resource = || {
+            let pods = self.pods_of(workload).templates.into_iter().next()?;
+            request::pod_of(&pod_makers::replica_set(workload, &pods, pods.replicas))
         };
-        let pod = request::pod_of(workload).or_else(of_custom_resource)?;
+        let pod = request::pod_of(workload).or_else(&mut of_custom_resource)?;
         let kind = ApiKind::of(&pod);
         Some(evaluate(request::create(pod, &kind, &self.namespace), &self.settings, &mut self.cluster))
     }

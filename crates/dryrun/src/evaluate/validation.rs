@@ -11,7 +11,7 @@ use headroom_core::nearest::nearest;
 use headroom_core::request::kinds::PodKind;
 use serde_json::{Map, Value};
 
-use super::pod_templates::PodTemplate;
+use super::pod_makers::PodTemplate;
 use headroom_objects::document;
 use headroom_objects::kinds::{ApiKind, lifecycle, metadata};
 
