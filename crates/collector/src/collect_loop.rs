@@ -61,6 +61,8 @@ pub struct Rounds {
     pub lease: Option<RenewedLease>,
     pub namespace: String,
     pub pooling: Pooling,
+    /// The label of namespaces that names their tenant.
+    pub tenant_label: Option<String>,
     pub rewrite_interval: i64,
     /// Replace histories of other stores that this store does not have.
     pub replace_other_stores: bool,
@@ -288,19 +290,21 @@ impl Rounds {
         let Some(collected_at) = Timestamp::from_unix_seconds(now - DAY) else { return };
         let update = async {
             self.take_turn().await?;
-            Ok::<_, RoundError>(self.publisher(restricted.as_ref()).update_roots(cluster, collected_at).await?)
+            Ok::<_, RoundError>(
+                self.publisher(&self.pooling, restricted.as_ref()).update_roots(cluster, collected_at).await?,
+            )
         };
         if let Some(Err(error)) = self.stop.run_until_cancelled(update).await {
             tracing::info!("roots are not updated: {error}");
         }
     }
 
-    fn publisher<'a>(&'a self, restricted: Option<&'a RestrictedNamespaces>) -> Publisher<'a> {
+    fn publisher<'a>(&'a self, pooling: &'a Pooling, restricted: Option<&'a RestrictedNamespaces>) -> Publisher<'a> {
         Publisher {
             store: &self.store,
             destination: &self.destination,
             namespace: &self.namespace,
-            pooling: &self.pooling,
+            pooling,
             restricted,
             rewrite_interval: self.rewrite_interval,
             replace_other_stores: self.replace_other_stores,
@@ -314,7 +318,11 @@ impl Rounds {
         // By the clock and the newest usage, never by `--as-of`.
         tokio::task::block_in_place(|| self.store.expire(day_of(clock::now())))?;
         let restricted = self.restricted_namespaces().await;
-        let published = self.publisher(restricted.as_ref()).publish(self.as_of()?).await?;
+        let mut pooling = self.pooling.clone();
+        if let (Some(label), Destination::Cluster(cluster)) = (&self.tenant_label, &self.destination) {
+            pooling.tenants = cluster.tenants(label).await.map_err(PublishError::from)?;
+        }
+        let published = self.publisher(&pooling, restricted.as_ref()).publish(self.as_of()?).await?;
         let (written, unchanged, deleted, bytes) =
             (published.written, published.unchanged, published.deleted, published.bytes);
         tracing::info!(written, unchanged, deleted, bytes, "published profiles");

@@ -21,7 +21,7 @@ use headroom_usage::varint::Damaged;
 use headroom_usage::window_merge::OpenHistory;
 use headroom_usage_profile::{Dropped, Histories, History, ImageHistory, Images, RestrictedNamespaces, Share};
 
-use self::cluster_pool::{Gathering, InNamespaces};
+use self::cluster_pool::{Gathering, InNamespaces, Voter};
 use self::tags::{NewestTags, Wanted};
 use crate::store::{Store, StoreError, StoredDay, WorkloadDay};
 
@@ -32,17 +32,24 @@ pub struct Pooling {
     pub quorum: u64,
     /// Patterns of namespaces that count in the pool. Empty: all.
     pub namespaces: Vec<String>,
+    /// The tenant of each namespace that has one. The namespaces of a tenant count once, together.
+    pub tenants: BTreeMap<String, String>,
 }
 
 impl Default for Pooling {
     fn default() -> Self {
-        Self { quorum: 3, namespaces: Vec::new() }
+        Self { quorum: 3, namespaces: Vec::new(), tenants: BTreeMap::new() }
     }
 }
 
 impl Pooling {
     fn includes(&self, namespace: &str) -> bool {
         self.namespaces.is_empty() || self.namespaces.iter().any(|pattern| glob::matches(pattern, namespace))
+    }
+
+    /// The one who votes for a namespace. A namespace without a tenant votes for itself, and is no tenant of the same name.
+    fn voter<'v>(&'v self, namespace: &'v str) -> Voter<'v> {
+        self.tenants.get(namespace).map_or(Voter::Namespace(namespace), |tenant| Voter::Tenant(tenant))
     }
 }
 

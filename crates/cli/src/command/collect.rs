@@ -117,6 +117,9 @@ struct Options {
     /// Namespaces whose usage the pooled history includes, such as `shop,team-*`; default: all
     #[arg(long, global = true, value_name = "NAMES", value_delimiter = ',')]
     pool_namespaces: Vec<String>,
+    /// Label of namespaces that names their tenant; the namespaces of a tenant count once in the pooled history
+    #[arg(long, global = true, value_name = "LABEL")]
+    pool_tenant_label: Option<String>,
     /// Take ownership of profile fields that another manager owns
     #[arg(long, global = true)]
     force_conflicts: bool,
@@ -187,6 +190,9 @@ async fn collect(Args { from, options }: Args, progress: Progress) -> anyhow::Re
             Feed::Files { paths, step_seconds: u32::try_from(step).unwrap_or(u32::MAX), buffer }
         }
     };
+    if options.pool_tenant_label.is_some() && options.output.as_os_str() != "cluster" {
+        bail!("--pool-tenant-label reads the labels of namespaces, so it needs --output cluster");
+    }
     let destination = match options.output.to_str() {
         Some("cluster") => {
             check_as_of(options.as_of)?;
@@ -218,7 +224,12 @@ async fn collect(Args { from, options }: Args, progress: Progress) -> anyhow::Re
         destination,
         lease,
         namespace: options.profiles_namespace,
-        pooling: Pooling { quorum: options.pool_min_namespaces, namespaces: options.pool_namespaces },
+        pooling: Pooling {
+            quorum: options.pool_min_namespaces,
+            namespaces: options.pool_namespaces,
+            ..Pooling::default()
+        },
+        tenant_label: options.pool_tenant_label,
         rewrite_interval: options.rewrite_interval,
         replace_other_stores: options.replace_other_stores,
         pace,

@@ -100,6 +100,20 @@ impl Cluster {
         Ok(RestrictedNamespaces::of(restricted.iter().map(String::as_str)))
     }
 
+    /// The tenant of each namespace that has this label.
+    pub async fn tenants(&self, label: &str) -> Result<BTreeMap<String, String>, ClusterError> {
+        let path = ApiPath::new(restrictions::NAMESPACES);
+        let read = |namespace: Node<'_>| {
+            let namespace = value(namespace)?;
+            let tenant = namespace.get("metadata")?.get("labels")?.get(label)?.as_str()?;
+            Some((metadata(&namespace, "name").to_owned(), tenant.to_owned()))
+        };
+        let options = ListOptions { label_selector: label, ..ListOptions::METADATA };
+        let listed = self.api.list(&path, options, read).await;
+        let (_, tenants) = listed.map_err(|error| ClusterError::of(error, "list", "namespaces", ""))?;
+        Ok(tenants.into_iter().collect())
+    }
+
     /// The root itself, without its pages.
     pub async fn root(&self, namespace: &str, root: Root) -> Result<Option<Value>, ClusterError> {
         let name = root.to_string();

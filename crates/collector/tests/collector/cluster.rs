@@ -42,7 +42,8 @@ pub async fn rounds(server: &Arc<ApiServer>, folder: &Path, source: Scripted) ->
         destination: Destination::Cluster(Box::new(server.start().await)),
         lease: None,
         namespace: "headroom".to_owned(),
-        pooling: Pooling { quorum: 1, namespaces: Vec::new() },
+        pooling: Pooling { quorum: 1, ..Pooling::default() },
+        tenant_label: None,
         rewrite_interval: 6 * HOUR,
         replace_other_stores: false,
         pace: pace(),
@@ -96,7 +97,7 @@ async fn publish_as(
         store,
         destination: &destination,
         namespace: "headroom",
-        pooling: &Pooling { quorum: 1, namespaces: Vec::new() },
+        pooling: &Pooling { quorum: 1, ..Pooling::default() },
         restricted: None,
         rewrite_interval: 6 * HOUR,
         replace_other_stores,
@@ -286,6 +287,8 @@ async fn every_root_lists_the_namespaces_that_may_ask_for_fewer_estimates() {
     ];
     server.put_all("Namespace", namespaces);
     assert_eq!(restricted(&server).await, [r#""batch lab""#.to_owned()].into());
+    let tenants = server.start().await.tenants("team").await.unwrap();
+    assert_eq!(tenants, [("shop".to_owned(), "a".to_owned())].into());
 }
 
 /// The list of restricted namespaces of each root that is there.

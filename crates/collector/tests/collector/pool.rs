@@ -136,6 +136,20 @@ fn a_kill_in_one_namespace_does_not_affect_others() {
 }
 
 #[test]
+fn a_tenant_counts_once_however_many_namespaces_he_has() {
+    let honest = (0..20).map(|number| steady(100 + 5 * number));
+    let namespaces: Vec<Tenant> = honest.chain([60 << 10; 3].map(steady)).collect();
+    // Three namespaces may decide, but not so far from all others.
+    let all = pooled(&namespaces, &Pooling::default());
+    assert_eq!(p90(&all), "null", "{all}");
+    assert_eq!(all["windows"]["7d"]["namespaces"], 23);
+    let of_mallory = [20, 21, 22].map(|number| (format!("team-{number}"), "mallory".to_owned()));
+    let all = pooled(&namespaces, &Pooling { tenants: of_mallory.into(), ..Pooling::default() });
+    assert!((180.0..200.0).contains(&mebibytes(&p90(&all))), "{all}");
+    assert_eq!(all["windows"]["7d"]["namespaces"], 21);
+}
+
+#[test]
 fn the_busiest_pod_of_one_namespace_does_not_affect_others() {
     // One of so many pods uses twice as much as the others, which is in no percentile up to 95.
     let tenant = |mebibytes| Tenant { pods: 25, days: 2, mebibytes: vec![mebibytes; 24], killed_at: None };

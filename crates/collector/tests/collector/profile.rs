@@ -50,7 +50,7 @@ fn filled(folder: &std::path::Path) -> Store {
 
 /// The history of nginx in a namespace, or in the `pool`.
 fn image_of(store: &Store, of: &str) -> Value {
-    let pooling = Pooling { quorum: 1, namespaces: Vec::new() };
+    let pooling = Pooling { quorum: 1, ..Pooling::default() };
     histories(&objects(store, NOW, &pooling), "docker.io/library/nginx", of)
 }
 
@@ -173,7 +173,7 @@ fn a_hot_pod_among_twelve_is_published_whether_a_day_is_read_at_once_or_by_the_h
             }
             store.add_present(window, &gathered, None).unwrap();
         }
-        let images = objects(&store, NOW, &Pooling { quorum: 1, namespaces: Vec::new() });
+        let images = objects(&store, NOW, &Pooling { quorum: 1, ..Pooling::default() });
         let millicores = |of: &str| {
             let history = histories(&images, "docker.io/library/shard", of);
             let text = figure(&history["all"]["windows"]["7d"]["cpu"], "busiest");

@@ -184,7 +184,7 @@ pub async fn collect(source: &Scripted, store: &Store, stop: &CancellationToken)
 
 /// All profiles as text: equal if and only if the same samples were counted.
 pub fn published(store: &Store, as_of: i64) -> String {
-    let texts = texts(store, as_of, &Pooling { quorum: 1, namespaces: Vec::new() });
+    let texts = texts(store, as_of, &Pooling { quorum: 1, ..Pooling::default() });
     texts.into_iter().filter(|text| text.contains(r#""images":{"#)).map(|text| text + "\n").collect()
 }
 

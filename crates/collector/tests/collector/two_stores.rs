@@ -196,7 +196,7 @@ async fn files_of_profiles_are_treated_like_a_cluster() {
                 store,
                 destination: &destination,
                 namespace: "headroom",
-                pooling: &Pooling { quorum: 1, namespaces: Vec::new() },
+                pooling: &Pooling { quorum: 1, ..Pooling::default() },
                 restricted: None,
                 rewrite_interval: 6 * HOUR,
                 replace_other_stores: false,

@@ -164,6 +164,9 @@ spec:
         {{- with $collector.pool.namespaces }}
         - {{ printf "--pool-namespaces=%s" (join "," .) | quote }}
         {{- end }}
+        {{- with $collector.pool.tenantLabel }}
+        - --pool-tenant-label={{ . }}
+        {{- end }}
       {{- with $collector.env }}
       env: {{- toYaml . | nindent 8 }}
       {{- end }}
