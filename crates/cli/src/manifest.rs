@@ -1,11 +1,14 @@
 //! Reads manifests from files, folders, standard input and kustomize. `headroom_objects::manifest` parses them.
 
-use std::fs;
-use std::io::{ErrorKind, Read};
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use headroom_core::truncate::count_of;
 use headroom_kube::shell::quoted_path;
+use headroom_report::complain;
+use headroom_report::progress::Progress;
 
 pub use headroom_objects::manifest::{Malformed, Manifest, Origin, documents, read_each, read_text};
 
@@ -45,7 +48,7 @@ impl ManifestError {
         let at = |file: &Path| Origin { file: file.to_owned(), line: 1, document: 0 };
         let problem = self.to_string();
         match self {
-            Self::Malformed(Malformed { origin, problem }) => (origin, problem),
+            Self::Malformed(Malformed { origin, problem, .. }) => (origin, problem),
             Self::Unreadable { path, .. } | Self::NoManifests { path } => (at(&path), problem),
             Self::NoKubectl { folder } | Self::Kustomize { folder, .. } | Self::HelmChart { folder } => {
                 (at(&folder), problem)
@@ -63,35 +66,95 @@ const CHART: &str = "Chart.yaml";
 /// The names that they may have.
 const KUSTOMIZATIONS: [&str; 3] = ["kustomization.yaml", "kustomization.yml", "Kustomization"];
 
-/// Reads files, the files of folders, and standard input for `-`, in the order given; a folder's files in name order. The
-/// error is the first problem.
-pub fn read(paths: &[PathBuf], recursive: bool, stdin: &mut dyn Read) -> Result<Vec<Manifest>, ManifestError> {
-    read_all(paths, recursive, stdin).into_iter().collect()
+/// The longest manifest: far above what an API server stores, and far below the memory of a machine.
+const LONGEST_MANIFEST: u64 = 64 << 20;
+/// The longest file of `--cluster-dir`, which may be a snapshot of a large cluster.
+const LONGEST_SNAPSHOT: u64 = 8 << 30;
+
+/// How files are read.
+#[derive(Debug, Clone, Copy)]
+pub struct Reading {
+    /// Read folders within folders too.
+    recursive: bool,
+    /// Fail on documents in folders that are no Kubernetes objects, in place of skipping them.
+    is_strict: bool,
+    longest: u64,
 }
 
-/// The same, with each problem in place of what cannot be read.
-pub fn read_all(paths: &[PathBuf], recursive: bool, stdin: &mut dyn Read) -> Vec<Result<Manifest, ManifestError>> {
-    let mut manifests = Vec::new();
-    for path in paths {
-        if path.as_os_str() == "-" {
-            let mut text = String::new();
-            match stdin.read_to_string(&mut text) {
-                Ok(_) => manifests.extend(read_each(path, &text).into_iter().map(|read| Ok(read?))),
-                Err(cause) => manifests.push(Err(ManifestError::Unreadable { path: path.clone(), cause })),
+impl Reading {
+    pub fn manifests(recursive: bool, is_strict: bool) -> Self {
+        Self { recursive, is_strict, longest: LONGEST_MANIFEST }
+    }
+
+    pub fn cluster_dir(is_strict: bool) -> Self {
+        Self { recursive: true, is_strict, longest: LONGEST_SNAPSHOT }
+    }
+
+    /// Reads files, the files of folders, and standard input for `-`, in the order given; a folder's files in name order.
+    /// The error is the first problem.
+    pub fn read(self, paths: &[PathBuf], stdin: &mut dyn Read) -> Result<Vec<Manifest>, ManifestError> {
+        self.read_all(paths, stdin).into_iter().collect()
+    }
+
+    /// The same, with each problem in place of what cannot be read.
+    pub fn read_all(self, paths: &[PathBuf], stdin: &mut dyn Read) -> Vec<Result<Manifest, ManifestError>> {
+        let mut files = Vec::new();
+        for path in paths {
+            if !path.is_dir() {
+                files.push((Ok(path.clone()), false));
+                continue;
             }
-        } else if path.is_dir() {
-            let files = files_of(path, recursive);
-            if files.is_empty() {
-                manifests.push(Err(ManifestError::NoManifests { path: path.clone() }));
+            let of_folder = files_of(path, self.recursive);
+            if of_folder.is_empty() {
+                files.push((Err(ManifestError::NoManifests { path: path.clone() }), false));
             }
-            for file in files {
-                manifests.extend(file.map_or_else(|problem| vec![Err(problem)], |file| read_file(&file)));
+            files.extend(of_folder.into_iter().map(|file| (file, !self.is_strict)));
+        }
+        let (mut manifests, mut skipped) = (Vec::new(), Vec::new());
+        let progress = Progress::for_people();
+        progress.begin(files.len() as u64, "Reading files");
+        for (file, skips) in files {
+            for read in file.map_or_else(|problem| vec![Err(problem)], |file| self.read_file(&file, stdin)) {
+                match read {
+                    Err(ManifestError::Malformed(other)) if skips && other.is_other_yaml => skipped.push(other.origin),
+                    read => manifests.push(read),
+                }
             }
-        } else {
-            manifests.extend(read_file(path));
+            progress.advance(1);
+        }
+        progress.end();
+        if let Some(first) = skipped.first() {
+            let documents = count_of(skipped.len() as u64, "document");
+            complain!(
+                "note: skipped {documents} without `apiVersion` and `kind`, such as {first}; --strict makes this an error"
+            );
+        }
+        manifests
+    }
+
+    fn read_file(self, path: &Path, stdin: &mut dyn Read) -> Vec<Result<Manifest, ManifestError>> {
+        let text = match path.as_os_str() == "-" {
+            true => self.text_of(stdin),
+            false => File::open(path).and_then(|mut file| self.text_of(&mut file)),
+        };
+        match text {
+            Ok(_) if path.file_name().is_some_and(|name| name == CHART) => {
+                let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+                vec![Err(ManifestError::HelmChart { folder: folder.to_owned() })]
+            }
+            Ok(text) => read_each(path, &text).into_iter().map(|read| Ok(read?)).collect(),
+            Err(cause) => vec![Err(ManifestError::Unreadable { path: path.to_owned(), cause })],
         }
     }
-    manifests
+
+    fn text_of(self, file: &mut dyn Read) -> io::Result<String> {
+        let mut bytes = Vec::new();
+        file.take(self.longest.saturating_add(1)).read_to_end(&mut bytes)?;
+        if bytes.len() as u64 > self.longest {
+            return Err(io::Error::other(format!("it is larger than {} MiB", self.longest >> 20)));
+        }
+        String::from_utf8(bytes).map_err(|error| io::Error::new(ErrorKind::InvalidData, error))
+    }
 }
 
 /// Builds a folder with kustomize. Each object's place is the kustomization, because kustomize does not name the files of objects.
@@ -119,18 +182,8 @@ pub fn kustomized(folder: &Path) -> Result<Vec<Manifest>, ManifestError> {
     Ok(manifests)
 }
 
-fn read_file(path: &Path) -> Vec<Result<Manifest, ManifestError>> {
-    match fs::read_to_string(path) {
-        Ok(_) if path.file_name().is_some_and(|name| name == CHART) => {
-            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-            vec![Err(ManifestError::HelmChart { folder: folder.to_owned() })]
-        }
-        Ok(text) => read_each(path, &text).into_iter().map(|read| Ok(read?)).collect(),
-        Err(cause) => vec![Err(ManifestError::Unreadable { path: path.to_owned(), cause })],
-    }
-}
-
-/// The manifests of a folder in name order, those of folders in it too if asked for. A Helm chart holds templates.
+/// The manifests of a folder in name order, those of folders in it too if asked for. As for kubectl, a link to a folder is not
+/// followed, which may lead back; and what is no file, such as a device, may never end. A Helm chart holds templates.
 fn files_of(folder: &Path, recursive: bool) -> Vec<Result<PathBuf, ManifestError>> {
     if folder.join(CHART).is_file() {
         return vec![Err(ManifestError::HelmChart { folder: folder.to_owned() })];
@@ -144,12 +197,18 @@ fn files_of(folder: &Path, recursive: bool) -> Vec<Result<PathBuf, ManifestError
     paths.sort();
     let mut files = Vec::new();
     for path in paths {
-        if path.is_dir() {
-            if recursive {
-                files.extend(files_of(&path, recursive));
+        match fs::metadata(&path) {
+            Ok(folder) if folder.is_dir() => {
+                if recursive && !path.is_symlink() {
+                    files.extend(files_of(&path, recursive));
+                }
             }
-        } else if is_manifest(&path) {
-            files.push(Ok(path));
+            _ if !is_manifest(&path) => {}
+            Ok(file) if file.is_file() => files.push(Ok(path)),
+            Ok(_) => {
+                files.push(Err(ManifestError::Unreadable { path, cause: io::Error::other("it is not a regular file") }))
+            }
+            Err(cause) => files.push(Err(ManifestError::Unreadable { path, cause })),
         }
     }
     files

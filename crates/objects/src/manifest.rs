@@ -37,6 +37,8 @@ pub struct Origin {
 pub struct Malformed {
     pub origin: Origin,
     pub problem: String,
+    /// True if it is YAML of another kind, such as values of a Helm chart: a list, or a mapping without `apiVersion` and `kind`.
+    pub is_other_yaml: bool,
 }
 
 /// The objects in a text that came from `file`.
@@ -59,8 +61,14 @@ pub fn read_each_with(
     for (document, read) in documents::read_with(text, parse).into_iter().enumerate() {
         let origin = |line| Origin { file: file.to_owned(), line, document };
         match read {
+            Ok((line, object)) if object.get("apiVersion").is_none() && object.get("kind").is_none() => {
+                let problem = problem_of(&object).unwrap_or_default();
+                manifests.push(Err(Malformed { origin: origin(line), problem, is_other_yaml: true }));
+            }
             Ok((line, object)) => flatten(&origin(line), object, &mut manifests),
-            Err((line, problem)) => manifests.push(Err(Malformed { origin: origin(line), problem })),
+            Err((line, problem)) => {
+                manifests.push(Err(Malformed { origin: origin(line), problem, is_other_yaml: false }));
+            }
         }
     }
     manifests
@@ -69,7 +77,7 @@ pub fn read_each_with(
 /// Adds an object, or each item of a list.
 fn flatten(origin: &Origin, mut object: Value, into: &mut Vec<Result<Manifest, Malformed>>) {
     if let Some(problem) = problem_of(&object) {
-        into.push(Err(Malformed { origin: origin.clone(), problem }));
+        into.push(Err(Malformed { origin: origin.clone(), problem, is_other_yaml: false }));
         return;
     }
     let kind = object.get("kind").and_then(Value::as_str).unwrap_or_default();

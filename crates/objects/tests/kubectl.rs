@@ -54,7 +54,8 @@ fn comparable(value: Value) -> Value {
             .map(|(key, value)| (key, comparable(value)))
             .collect(),
         Value::Array(items) => items.into_iter().map(comparable).collect(),
-        Value::Number(number) => Value::from(number.as_f64()),
+        // serde_json, which reads what kubectl prints, may miss the last digits.
+        Value::Number(number) => Value::from(format!("{:.11e}", number.as_f64().unwrap())),
         other => other,
     }
 }

@@ -9,7 +9,7 @@ use headroom_core::cluster::label_selector::LabelSelector;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use anyhow::bail;
+use anyhow::{anyhow, bail};
 use clap::{ArgGroup, ValueEnum};
 use headroom_core::truncate::count_of;
 use headroom_dryrun::evaluate::{PodMaker, Verdict, bounds_first};
@@ -110,16 +110,23 @@ pub fn run(mut args: Args) -> anyhow::Result<Exit> {
     }
     args.target.check_single()?;
     args.manifests.files.append(&mut args.paths);
-    let mut read = args.manifests.read_all();
-    args.manifests.require_objects(&read, "check")?;
+    let mut read = args.manifests.read_all(args.target.is_strict);
+    let mut problem = args.manifests.require_objects(&read, "check").err();
     if let Some(selector) = &args.selector {
         read.retain(|read| read.as_ref().map_or(true, |manifest| selector.matches(&labels_of(&manifest.object))));
-        if read.is_empty() {
-            bail!("nothing to check: no object in the files has these labels");
-        }
     }
-    if read.iter().all(Result::is_err) {
-        manifests::all(read.iter().map(Result::as_ref))?;
+    if read.is_empty() {
+        problem = problem.or(Some(anyhow!("nothing to check: no object in the files has these labels")));
+    } else if read.iter().all(Result::is_err) {
+        problem = manifests::all(read.iter().map(Result::as_ref)).err();
+    }
+    if let Some(problem) = problem {
+        if !matches!(args.output, Format::Table | Format::Markdown) {
+            // What reads the output finds a valid one.
+            let problems: Vec<Entry> = read.into_iter().filter_map(Result::err).map(Entry::of_problem).collect();
+            headroom_report::print(&page(&problems, args.output)?)?;
+        }
+        return Err(problem);
     }
     if let Some(namespace) = args.target.namespaces.first() {
         read.iter().flatten().try_for_each(|manifest| is_of(manifest, namespace))?;

@@ -27,7 +27,7 @@ use serde_json::{Value, json};
 
 use super::manifests::Manifests;
 use super::rbac_hint::advised;
-use crate::manifest;
+use crate::manifest::{self, Reading};
 
 #[derive(Debug, Clone, Default, clap::Args)]
 #[command(next_help_heading = "Cluster options")]
@@ -50,6 +50,9 @@ pub struct Target {
     /// Do not read a cluster; use only the given manifests and settings
     #[arg(long, conflicts_with_all = ["context", "kubeconfig", "as_user", "cluster_dir"])]
     pub offline: bool,
+    /// Fail on documents in folders that are no Kubernetes objects, in place of skipping them
+    #[arg(long = "strict")]
+    pub is_strict: bool,
     /// The policy's settings: a settings file, or a ClusterAdmissionPolicy or AdmissionPolicy; those of the Helm chart unless given
     #[arg(long, value_name = "FILE")]
     pub settings: Option<PathBuf>,
@@ -75,7 +78,7 @@ impl Objects {
             bail!("--all-namespaces is not supported here; use -n");
         }
         target.check_single()?;
-        let manifests = self.manifests.read()?;
+        let manifests = self.manifests.read(target.is_strict)?;
         self.manifests.require_objects(&manifests, verb)?;
         Ok(manifests)
     }
@@ -277,7 +280,7 @@ impl Target {
         let of_cluster = cluster.as_ref().map(|(_, namespace)| namespace.clone());
         let named = self.namespaces.iter().find(|name| !is_pattern(name)).cloned();
         let namespace = named.or(of_cluster).unwrap_or_else(|| DEFAULT_NAMESPACE.to_owned());
-        let files = manifest::read(&self.cluster_dir, true, &mut std::io::stdin())?;
+        let files = Reading::cluster_dir(self.is_strict).read(&self.cluster_dir, &mut std::io::stdin())?;
         let top = Folder::of(files, &namespace)?;
         let bottom = cluster.map(|(cluster, _)| -> Box<dyn ClusterReader> {
             if self.all_namespaces { Box::new(ListAllNamespaces::new(cluster)) } else { Box::new(cluster) }

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use anyhow::bail;
 use headroom_objects::manifest::Manifest;
 
-use crate::manifest::{self, ManifestError};
+use crate::manifest::{self, ManifestError, Reading};
 
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct Manifests {
@@ -53,13 +53,14 @@ impl Manifests {
     }
 
     /// Those of files first. The error is all problems.
-    pub fn read(&self) -> anyhow::Result<Vec<Manifest>> {
-        all(self.read_all())
+    pub fn read(&self, is_strict: bool) -> anyhow::Result<Vec<Manifest>> {
+        all(self.read_all(is_strict))
     }
 
     /// The same, with each problem in place of what cannot be read.
-    pub fn read_all(&self) -> Vec<Result<Manifest, ManifestError>> {
-        let mut manifests = manifest::read_all(&self.files, self.recursive, &mut io::stdin().lock());
+    pub fn read_all(&self, is_strict: bool) -> Vec<Result<Manifest, ManifestError>> {
+        let mut manifests =
+            Reading::manifests(self.recursive, is_strict).read_all(&self.files, &mut io::stdin().lock());
         for folder in &self.kustomizations {
             match manifest::kustomized(folder) {
                 Ok(built) => manifests.extend(built.into_iter().map(Ok)),

@@ -19,6 +19,7 @@ mod write;
 use anyhow::Context as _;
 use headroom_report::Exit;
 use headroom_report::progress::Progress;
+use headroom_rightsize::inventory::Inventory;
 
 use self::arguments::From;
 pub use self::arguments::{Args, UsageArgs};
@@ -26,7 +27,7 @@ pub use self::quota_trends::Trend;
 use self::run::Choices;
 pub use self::run::{Recommended, on_all};
 use super::source::Address;
-use crate::manifest;
+use crate::manifest::Reading;
 
 pub fn run(mut args: Args) -> anyhow::Result<Exit> {
     args.check_write()?;
@@ -39,7 +40,16 @@ pub fn run(mut args: Args) -> anyhow::Result<Exit> {
     let mut opened = args.target.open()?;
     args.rule.apply(&mut opened.settings)?;
     let progress = Progress::for_people();
-    let mut inventory = workloads::read(&args, &mut opened, &progress)?;
+    let choices =
+        Choices { usage: Some(&args.usage), containers: &args.container, order: args.sort_by, names_skipped: true };
+    let mut inventory = match workloads::read(&args, &mut opened, &progress) {
+        Err(problem) if args.is_of_files() && args.output.is_for_programs() => {
+            // What reads the output finds a valid one.
+            print::print(&args, &run::recommend(&mut opened, Inventory::default(), None, &choices, &progress)?.report)?;
+            return Err(problem);
+        }
+        read => read?,
+    };
     let from = args.source_of(&mut opened, &inventory)?;
     let history = match from {
         From::Profiles => None,
@@ -50,16 +60,15 @@ pub fn run(mut args: Args) -> anyhow::Result<Exit> {
             Some(store::read(&args.usage, &args.target, from, &mut opened, &namespaces, pods, &progress)?)
         }
     };
-    let choices =
-        Choices { usage: Some(&args.usage), containers: &args.container, order: args.sort_by, names_skipped: true };
     let report = run::recommend(&mut opened, inventory, history, &choices, &progress)?.report;
     let exit_at_best = if report.source.is_partial { Exit::Error } else { Exit::Ok };
     let has_failed = print::print(&args, &report)?;
     let exit = if has_failed { Exit::Refused } else { exit_at_best };
     if let Some(paths) = &args.write {
         let manifests = match paths.as_slice() {
-            [] => args.manifests.read()?,
-            paths => manifest::read(paths, args.manifests.recursive, &mut std::io::empty())?,
+            [] => args.manifests.read(args.target.is_strict)?,
+            paths => Reading::manifests(args.manifests.recursive, args.target.is_strict)
+                .read(paths, &mut std::io::empty())?,
         };
         return Ok(write::all(&manifests, &opened.namespace, &report)?.max(exit));
     }

@@ -68,7 +68,7 @@ enum Format {
 }
 
 pub fn run(args: Args) -> anyhow::Result<Exit> {
-    let changes = args.manifests.read()?;
+    let changes = args.manifests.read(args.target.is_strict)?;
     manifests::all(changes.iter().map(check))?;
     args.manifests.require_objects(&changes, "simulate")?;
     let mut opened = args.target.open()?;

@@ -177,6 +177,10 @@ fn read_folder(folder: &Path) -> BTreeMap<String, String> {
     let mut histories = BTreeMap::new();
     for entry in fs::read_dir(folder.join("headroom")).unwrap() {
         let path = entry.unwrap().path();
+        // A killed collector leaves an unfinished file.
+        if path.extension().is_none() {
+            continue;
+        }
         let profile: Value = serde_saphyr::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
         histories.extend(by_owner(path.file_stem().unwrap().to_str().unwrap(), &profile));
     }

@@ -170,10 +170,8 @@ impl<'t> Reader<'t> {
                     self.grow(0, text.len(), span)?;
                     allow_tag(tag.as_deref(), "str", span)?;
                     let is_plain = style == ScalarStyle::Plain && tag.is_none();
-                    if is_plain {
-                        check_key(&text).map_err(|text| problem(span, text))?;
-                    }
-                    (text.into_owned(), is_plain)
+                    let key = if is_plain { plain_key(text) } else { Ok(text.into_owned()) };
+                    (key.map_err(|text| problem(span, text))?, is_plain)
                 }
                 Event::Alias(anchor) => match self.alias(anchor, span)? {
                     Value::String(text) => (text, false),
@@ -257,16 +255,17 @@ fn foreign(tag: &Tag) -> String {
     format!("tag {handle}{}: kubectl could read it otherwise; write the value without it", tag.suffix())
 }
 
-/// A plain key that is a number or a boolean becomes text in Go's way, which is not always how it is written.
-fn check_key(text: &str) -> Result<(), String> {
-    let Some(value) = resolved(text)? else { return Ok(()) };
+/// A plain key that is a boolean becomes `true` or `false`, such as the `on` of workflows. A number becomes text in Go's way, which
+/// is not always how it is written.
+fn plain_key(text: Cow<'_, str>) -> Result<String, String> {
+    let Some(value) = resolved(&text)? else { return Ok(text.into_owned()) };
     let printed = value.to_string();
     if value.is_null() {
         Err("a key must be text".to_owned())
-    } else if printed != text || value.is_f64() {
-        Err(format!("kubectl reads the key `{text}` as a value, which it prints its own way: quote it"))
+    } else if value.is_boolean() || (printed == text && !value.is_f64()) {
+        Ok(printed)
     } else {
-        Ok(())
+        Err(format!("kubectl reads the key `{text}` as a number, which it prints its own way: quote it"))
     }
 }
 

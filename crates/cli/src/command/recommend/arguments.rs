@@ -183,6 +183,13 @@ pub enum Format {
     Helm,
 }
 
+impl Format {
+    /// True if a program reads it that expects a valid document, whatever is in it.
+    pub fn is_for_programs(self) -> bool {
+        matches!(self, Self::Json | Self::Yaml | Self::Csv | Self::Sarif | Self::Junit)
+    }
+}
+
 /// A finding that makes the command exit with 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FailOn {

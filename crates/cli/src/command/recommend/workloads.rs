@@ -97,7 +97,7 @@ fn object(opened: &mut Opened, kind: &ApiKind, name: &str) -> anyhow::Result<Val
 
 fn of_files(args: &Args, opened: &mut Opened) -> anyhow::Result<Inventory> {
     let mut inventory = Inventory::default();
-    for manifest in args.manifests.read()? {
+    for manifest in args.manifests.read(args.target.is_strict)? {
         let kind = ApiKind::of(&manifest.object);
         let object = in_namespace(manifest.object, &opened.namespace);
         // The manifests' own autoscalers count, whatever the cluster has.

@@ -230,7 +230,8 @@ fn problems_are_told_with_their_lines() {
     check("a: !own {}\n", 0, "tag !own: kubectl could read it otherwise; write the value without it");
     check("!%0a", 0, "tag ! : kubectl could read it otherwise; write the value without it");
     check("a: !!seq {}\n", 0, "tag !!seq: kubectl could read it otherwise; write the value without it");
-    check("on: 1\n", 0, "kubectl reads the key `on` as a value, which it prints its own way: quote it");
+    check("01: 1\n", 0, "kubectl reads the key `01` as a number, which it prints its own way: quote it");
+    check("on: 1\ntrue: 2\n", 1, "duplicate key `true`, of which kubectl would take the last: remove one");
     check("a: 1_0.5\n", 0, "`1_0.5` is a number for kubectl: quote it");
     let deep = format!("{}1{}", "[".repeat(130), "]".repeat(130));
     assert_eq!(read(&deep, 1_000), Err((0, "nested more than 120 levels deep".to_owned())));
