@@ -8,6 +8,8 @@ pub mod request;
 
 mod evaluation;
 
+pub mod admission;
+
 mod autoscaled;
 mod pod_makers;
 mod validation;
@@ -33,6 +35,7 @@ use crate::settings::ParsedSettings;
 use headroom_objects::cluster_reader::{ClusterReader, ReadError};
 use headroom_objects::{clock, document};
 
+pub use admission::Admission;
 pub use bounds::{CheckedBound, Edge};
 pub use evaluation::{
     Amount, Call, Charge, ContainerValues, Evaluation, Exchange, Measured, Operation, Reason, ResourceValue, SetBy,

@@ -15,7 +15,7 @@ use headroom_core::image::ImageName;
 use headroom_core::recommend::Why;
 use headroom_core::request::Requirement;
 use headroom_core::timestamp::Timestamp;
-use headroom_dryrun::evaluate::request as review;
+use headroom_dryrun::evaluate::{Admission, request as review};
 use headroom_dryrun::settings::ParsedSettings;
 use headroom_objects::cluster_reader::{ClusterReader, ReadError};
 use headroom_objects::kinds::{ApiKind, metadata};
@@ -37,8 +37,8 @@ pub struct Engine<'s> {
     pub autoscalers: &'s Autoscalers,
     /// The settings for recommendations, which read usage history.
     pub settings: &'s ParsedSettings,
-    /// The policy's own settings, if they differ: they may read none.
-    pub admission: Option<&'s ParsedSettings>,
+    /// The cluster's admission, if it decides by other settings: it may estimate nothing.
+    pub admission: Option<&'s Admission>,
     pub now: Timestamp,
     /// Patterns of the names of containers; all unless given. The others stay as they are.
     pub containers: &'s [String],
@@ -163,9 +163,15 @@ impl Evaluator<'_> {
         Evaluated::of(&review::create(object.clone(), &self.kind, self.namespace), settings, cluster)
     }
 
-    /// Evaluates an object by the policy's own settings, with the usage history that admission has.
+    /// Evaluates an object by the settings of the cluster's admission, with the usage history that admission has.
     fn admit(&self, object: &Value, cluster: &mut dyn ClusterReader) -> Result<Option<Evaluated>, String> {
-        let settings = self.engine.admission.unwrap_or(self.engine.settings);
+        let settings = match self.engine.admission {
+            None => self.engine.settings,
+            Some(admission) => {
+                let request = review::create(object.clone(), &self.kind, self.namespace);
+                admission.settings_for(&request, cluster).0
+            }
+        };
         match self.engine.usage {
             Usage::Profiles => self.evaluate(settings, object, cluster),
             Usage::Read(_) => self.evaluate(settings, object, &mut HistoryOverlay::without(cluster)),

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use headroom_core::amount::Quantity;
-use headroom_dryrun::evaluate::{self, Evaluation, Run, Verdict, bounds_first, request};
+use headroom_dryrun::evaluate::{self, Admission, Evaluation, Run, Verdict, bounds_first, request};
 use headroom_dryrun::explanation::Explanation;
 use headroom_dryrun::quota_levels::{QuotaLevel, QuotaLevels};
 use headroom_dryrun::settings;
@@ -178,7 +178,7 @@ impl Play {
             }
         }
         let settings = self.settings(&mut problems);
-        let run = Run::new(Overlay::new(around, None), &settings, self.namespace());
+        let run = Run::new(Overlay::new(around, None), Admission::of_settings(&settings), self.namespace());
         Scene { manifests: self.read(Panel::Objects, memo, &mut problems), run, settings, problems }
     }
 

@@ -5,9 +5,9 @@ use std::path::Path;
 use std::rc::Rc;
 
 use headroom_dryrun::evaluate::tenant_quotas::TENANT_QUOTA;
-use headroom_dryrun::evaluate::{self, request};
+use headroom_dryrun::evaluate::{Admission, request};
 use headroom_dryrun::explanation::Explanation;
-use headroom_dryrun::settings::{self, ParsedSettings};
+use headroom_dryrun::settings;
 use headroom_dryrun::simulate::report::{Report, report};
 use headroom_dryrun::simulate::{Simulation, Subjects, put};
 use headroom_objects::cluster_reader::folder::in_namespace;
@@ -90,9 +90,9 @@ impl Cluster {
         // Where an object names no namespace, the file was not read from a cluster; kubectl's default is as good as any.
         let folder = Rc::new(Folder::of(manifests, "default").map_err(|error| error.to_string())?);
         let mut around = Overlay::new(Folder::default(), Some(Box::new(Rc::clone(&folder))));
-        let parsed = ParsedSettings::of(&settings);
-        let subjects = Subjects::find(&mut around, None, &|_| true, &parsed);
-        let simulation = Simulation::begin(subjects, &parsed, &mut around);
+        let admission = Admission::of_settings(&settings);
+        let subjects = Subjects::find(&mut around, None, &|_| true, &admission);
+        let simulation = Simulation::begin(subjects, &admission, &mut around);
         let full = levels(&mut around);
         let of_tenants = around.list((TENANT_QUOTA.0, TENANT_QUOTA.1, None)).unwrap_or_default();
         let mut list = |kind: &str| around.list(("v1", kind, None)).unwrap_or_default();
@@ -137,20 +137,20 @@ impl Cluster {
                 kinds.iter().for_each(|(api_version, kind)| around.replace_all(api_version, kind));
             }
         }
-        let settings = ParsedSettings::of(&settings);
-        let effects = self.simulation.end(&settings, &mut around);
+        let admission = Admission::of_settings(&settings);
+        let effects = self.simulation.end(&admission, &mut around);
         let some = self.namespaces.iter().take(MOST_NAMESPACES);
-        let namespaces = some.map(|namespace| Limits::of(namespace, &settings, &mut around)).collect();
+        let namespaces = some.map(|namespace| Limits::of(namespace, &admission, &mut around)).collect();
         Trial { report: report(&effects), namespaces, problems }
     }
 }
 
 impl Limits {
-    fn of(namespace: &str, settings: &ParsedSettings, around: &mut Overlay) -> Self {
+    fn of(namespace: &str, admission: &Admission, around: &mut Overlay) -> Self {
         let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "any", "namespace": namespace},
             "spec": {"containers": [{"name": "any", "image": "any"}]}});
         // As one that is counted already: quotas are shown by themselves.
-        let evaluation = evaluate::evaluate(request::audit(pod.clone(), &ApiKind::of(&pod)), settings, around);
+        let evaluation = admission.evaluate(request::audit(pod.clone(), &ApiKind::of(&pod)), around);
         Self { namespace: namespace.to_owned(), story: Explanation::of(&evaluation, None, &pod) }
     }
 }

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{anyhow, bail};
 use clap::{ArgGroup, ValueEnum};
 use headroom_core::truncate::count_of;
+use headroom_dryrun::evaluate::admission::Description;
 use headroom_dryrun::evaluate::{PodMaker, Verdict, bounds_first};
 use headroom_objects::cluster_reader::ClusterReader;
 use headroom_objects::kinds::{ApiKind, labels_of, metadata};
@@ -20,7 +21,7 @@ use headroom_report::{Exit, Page, Paint, complain, github, junit, sarif};
 
 use crate::manifest::unreadable;
 
-use super::cluster_args::{Opened, Target};
+use super::cluster_args::{About, Opened, Target, add_admission};
 use super::manifests::{self, Manifests};
 use entry::Entry;
 
@@ -136,6 +137,7 @@ pub fn run(mut args: Args) -> anyhow::Result<Exit> {
     if let Some(warning) = &warning {
         complain!("warning: {warning}");
     }
+    let admission = opened.admission.describe();
     let is_misplaced = warning.is_some() && args.target.namespaces.is_empty();
     let mut run = opened.into_run();
     run.pod_makers = args.pods_at.into_iter().flatten().collect();
@@ -147,7 +149,7 @@ pub fn run(mut args: Args) -> anyhow::Result<Exit> {
         Err(problem) => Entry::of_problem(problem),
     };
     let entries = bounds_first(read, |read| read.as_ref().ok().map(|manifest| &manifest.object), entry);
-    headroom_report::print(&page(&entries, args.output)?)?;
+    headroom_report::print(&page(&entries, &admission, args.output)?)?;
     let least = if is_misplaced { FailOn::PodsBlocked } else { FailOn::Warning };
     let of_warning = if warning.is_some() && args.fail_on >= least { Exit::Refused } else { Exit::Ok };
     Ok(entries.iter().map(|entry| exit(entry, args.fail_on)).max().unwrap_or(Exit::Ok).max(of_warning))
@@ -162,11 +164,15 @@ fn pod_makers(text: &str) -> Result<Vec<PodMaker>, String> {
     PodMaker::rows(&std::fs::read_to_string(path).map_err(|cause| unreadable(path, &cause))?)
 }
 
-fn page(entries: &[Entry], format: Format) -> anyhow::Result<Page> {
+fn page(entries: &[Entry], admission: &Description, format: Format) -> anyhow::Result<Page> {
     Ok(match format {
-        Format::Table => render::page(entries, Paint::for_stdout()),
-        Format::Json => Page::json(&render::report(entries))?,
-        Format::Yaml => Page::yaml(&render::report(entries))?,
+        Format::Table => {
+            let mut page = render::page(entries, Paint::for_stdout());
+            add_admission(&mut page, admission);
+            page
+        }
+        Format::Json => Page::json(&About { admission, output: render::report(entries) })?,
+        Format::Yaml => Page::yaml(&About { admission, output: render::report(entries) })?,
         Format::Sarif => {
             let log = sarif::log(&render::RULES, &render::findings(entries));
             Page::json(&sarif::with_note(log, render::not_checked(entries)))?
@@ -178,7 +184,7 @@ fn page(entries: &[Entry], format: Format) -> anyhow::Result<Page> {
                 None => commands,
             })
         }
-        Format::Markdown => Page::document(&render::markdown(entries)),
+        Format::Markdown => Page::document(&format!("{}\nadmission: {admission}\n", render::markdown(entries))),
         Format::Junit => Page::document(&junit::report("kubectl headroom check", &render::cases(entries))),
     })
 }

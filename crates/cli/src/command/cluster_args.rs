@@ -12,7 +12,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{anyhow, bail};
 use headroom_core::glob;
 use headroom_core::nearest::nearest;
-use headroom_dryrun::evaluate::Run;
+use headroom_dryrun::evaluate::admission::{Description, Source};
+use headroom_dryrun::evaluate::{Admission, Run};
 use headroom_dryrun::settings;
 use headroom_kube::cluster_reader::Cluster;
 use headroom_kube::kubeconfig::Chosen;
@@ -20,9 +21,10 @@ use headroom_kube::list_all_namespaces::ListAllNamespaces;
 use headroom_objects::cluster_reader::{ClusterReader, Folder, List, Overlay, ReadError};
 use headroom_objects::kinds::{ApiKind, metadata};
 use headroom_objects::manifest::Manifest;
-use headroom_report::complain;
 use headroom_report::progress::Progress;
+use headroom_report::{Page, complain};
 use headroom_usage_profile::custom_resource::NAMESPACE;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::manifests::Manifests;
@@ -53,7 +55,7 @@ pub struct Target {
     /// Fail on documents in folders that are no Kubernetes objects, in place of skipping them
     #[arg(long = "strict")]
     pub is_strict: bool,
-    /// The policy's settings: a settings file, or a ClusterAdmissionPolicy or AdmissionPolicy; those of the Helm chart unless given
+    /// The policy's settings: a settings file, or a ClusterAdmissionPolicy or AdmissionPolicy; by default those of the policies that the cluster has
     #[arg(long, value_name = "FILE")]
     pub settings: Option<PathBuf>,
     /// True if the command reads something that only a live cluster has.
@@ -225,8 +227,23 @@ pub struct Opened {
     pub namespace: String,
     /// The namespaces in which objects are listed.
     pub scope: Scope,
-    /// Valid settings.
+    /// Valid settings of the policy, for what is recommended; the chart's if none are known.
     pub settings: Value,
+    /// The admission that the cluster has.
+    pub admission: Admission,
+}
+
+/// An output with the admission that it is about.
+#[derive(Serialize)]
+pub struct About<'a, T> {
+    pub admission: &'a Description,
+    #[serde(flatten)]
+    pub output: T,
+}
+
+/// Adds the line that says which admission an output is about.
+pub fn add_admission(page: &mut Page, admission: &Description) {
+    writeln!(page, "admission: {admission}");
 }
 
 /// No name of a namespace has an asterisk.
@@ -272,7 +289,7 @@ impl Target {
     }
 
     fn opened(&self, greets: bool) -> anyhow::Result<Opened> {
-        let settings = self.settings.as_deref().map_or_else(|| Ok(default_settings()), read_settings)?;
+        let given = self.settings.as_deref().map(read_settings).transpose()?;
         let mut cluster = if self.wants_cluster() { Some(self.connect()?) } else { None };
         if let (Some((cluster, _)), true) = (&mut cluster, greets) {
             cluster.greet().map_err(|problem| anyhow!(problem))?;
@@ -292,7 +309,22 @@ impl Target {
             names if greets && names.iter().any(|name| is_pattern(name)) => Scope::In(matching(names, &mut cluster)?),
             several => Scope::In(several.iter().cloned().collect::<BTreeSet<_>>().into_iter().collect()),
         };
-        Ok(Opened { cluster, namespace, scope, settings })
+        let admission = match &given {
+            Some(settings) => Admission::of_settings(settings),
+            None if greets => self.admission_of(&mut cluster, &scope),
+            None => Admission::assumed(),
+        };
+        let settings = given.or_else(|| admission.settings().cloned()).unwrap_or_else(default_settings);
+        Ok(Opened { cluster, namespace, scope, settings, admission })
+    }
+
+    /// The admission that follows from the policies of the cluster or of its files.
+    pub fn admission_of(&self, cluster: &mut Overlay, scope: &Scope) -> Admission {
+        match self.wants_cluster() {
+            true => Admission::read(cluster, Source::Cluster, &scope.parts()),
+            false if self.offline => Admission::assumed(),
+            false => Admission::read(cluster, Source::Files, &[None]),
+        }
     }
 
     /// Fails unless one namespace at most is given.
@@ -338,7 +370,7 @@ impl Opened {
     }
 
     pub fn into_run(self) -> Run {
-        Run::new(self.cluster, &self.settings, &self.namespace)
+        Run::new(self.cluster, self.admission, &self.namespace)
     }
 }
 

@@ -223,10 +223,10 @@ fn describe_limits(args: LimitsArgs) -> anyhow::Result<Exit> {
     if ranges.is_empty() {
         warn_if_elsewhere(&opened.scope, &mut opened.cluster);
     }
-    let settings = ParsedSettings::of(&opened.settings);
     for namespace in namespaces(&ranges, &opened) {
         let request = limits::empty_pod(&namespace, &args.container, &args.image);
-        let limits = with_decision(&request, &settings, &mut opened.cluster, |request, decision, context, settings| {
+        let (settings, _) = opened.admission.settings_for(&request, &mut opened.cluster);
+        let limits = with_decision(&request, settings, &mut opened.cluster, |request, decision, context, settings| {
             let mut limits = limits::limits(request, decision, context, settings)?;
             let missing = context.missing.iter().map(|missing| format!("not taken into account: {}", missing.problem));
             limits.notes.extend(missing);

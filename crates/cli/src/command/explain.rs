@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use headroom_dryrun::explanation::Explanation;
 
-use super::cluster_args::{Objects, Target, find, is_kind, one_by_one};
+use super::cluster_args::{About, Objects, Target, add_admission, find, is_kind, one_by_one};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -56,7 +56,7 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
         manifests => manifests?,
     };
     let opened = args.target.open()?;
-    let namespace = opened.namespace.clone();
+    let (namespace, admission) = (opened.namespace.clone(), opened.admission.describe());
     let mut run = opened.into_run();
     let mut explanations = Vec::new();
     let mut exit = Exit::Ok;
@@ -81,8 +81,15 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
         let pod = run.preview_pod_of(&object);
         add(&run.preview_as_new(&object), pod.as_ref(), &object);
     }
+    let about = |output| About { admission: &admission, output };
+    let explanations: Vec<_> = explanations.iter().map(about).collect();
     headroom_report::print(&match args.output {
-        Format::Text => text::page(&explanations, Paint::for_stdout()),
+        Format::Text => {
+            let mut page = text::page(explanations.iter().map(|about| about.output), Paint::for_stdout());
+            page.gap();
+            add_admission(&mut page, &admission);
+            page
+        }
         Format::Json => Page::json(&explanations)?,
         Format::Yaml => Page::yaml(&explanations)?,
     })?;

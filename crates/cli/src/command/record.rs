@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use headroom_dryrun::evaluate::{Evaluation, bounds_first};
+use headroom_dryrun::evaluate::{Admission, Evaluation, Run, bounds_first};
 use headroom_dryrun::recording::redact::Redaction;
 use headroom_dryrun::recording::{file_name, session};
 use headroom_kube::shell::quoted_path;
@@ -42,8 +42,9 @@ pub struct Args {
 pub fn run(args: Args) -> anyhow::Result<Exit> {
     let manifests = args.objects.manifests(&args.target, "record")?;
     let opened = args.target.open()?;
-    let (namespace, settings) = (opened.namespace.clone(), opened.settings.clone());
-    let mut run = opened.into_run();
+    let (namespace, settings) = (opened.namespace.clone(), opened.settings);
+    // What is recorded is what the policy decides, wherever it is installed.
+    let mut run = Run::new(opened.cluster, Admission::of_settings(&settings), &namespace);
     fs::create_dir_all(&args.to).with_context(|| format!("cannot make the folder `{}`", args.to.display()))?;
     let mut redaction = Redaction::default();
     let mut page = Page::new();

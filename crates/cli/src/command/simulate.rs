@@ -10,8 +10,7 @@ use std::path::PathBuf;
 
 use anyhow::{anyhow, bail};
 use clap::{ArgGroup, ValueEnum};
-use headroom_dryrun::evaluate;
-use headroom_dryrun::settings::ParsedSettings;
+use headroom_dryrun::evaluate::{self, Admission};
 use headroom_dryrun::simulate::{Change, Effects, Simulation, Subjects, put, report};
 use headroom_objects::cluster_reader::folder::in_namespace;
 use headroom_objects::kinds::{labels_of, metadata};
@@ -20,7 +19,7 @@ use headroom_report::progress::Progress;
 use headroom_report::{Exit, Page, Paint};
 use serde_json::Value;
 
-use super::cluster_args::{Opened, Scope, Target, default_settings, read_settings, warn_if_elsewhere};
+use super::cluster_args::{About, Opened, Scope, Target, add_admission, read_settings, warn_if_elsewhere};
 use super::manifests::{self, Manifests};
 
 const EXAMPLES: &str = "\
@@ -72,36 +71,43 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
     manifests::all(changes.iter().map(check))?;
     args.manifests.require_objects(&changes, "simulate")?;
     let mut opened = args.target.open()?;
-    let then = opened.settings.clone();
     let now = match (&args.current_settings, &args.target.settings) {
-        (Some(path), _) => read_settings(path)?,
-        // Without files it is the settings that are tried out, against those of the chart when nothing is said.
-        (None, Some(_)) if !args.manifests.is_given() => default_settings(),
-        (None, _) => then.clone(),
+        (Some(path), _) => Some(Admission::of_settings(&read_settings(path)?)),
+        // Without files it is the settings that are tried out, against what the cluster has.
+        (None, Some(_)) if !args.manifests.is_given() => {
+            Some(args.target.admission_of(&mut opened.cluster, &opened.scope))
+        }
+        (None, _) => None,
     };
     let namespaces = namespaces(&args, &opened, &changes);
     if namespaces.is_none() || !args.target.namespaces.is_empty() {
         opened.prefetch(&headroom_dryrun::simulate::KINDS, &Progress::for_people());
     }
-    let Opened { mut cluster, namespace, scope, .. } = opened;
-    let now = ParsedSettings::of(&now);
+    let Opened { mut cluster, namespace, scope, admission: then, .. } = opened;
+    let now = now.as_ref().unwrap_or(&then);
+    let admission = now.describe();
     let is_wanted = |object: &Value| args.selector.as_ref().is_none_or(|selector| selector.matches(&labels_of(object)));
-    let subjects = Subjects::find(&mut cluster, namespaces.as_deref(), &is_wanted, &now);
-    let simulation = Simulation::begin(subjects, &now, &mut cluster);
+    let subjects = Subjects::find(&mut cluster, namespaces.as_deref(), &is_wanted, now);
+    let simulation = Simulation::begin(subjects, now, &mut cluster);
     let everywhere = simulation.namespaces();
     for Manifest { object, .. } in changes {
         for object in placed(object, &namespace, &scope, &everywhere) {
             put(object, &mut cluster).map_err(|problem| anyhow!(problem))?;
         }
     }
-    let effects = simulation.end(&ParsedSettings::of(&then), &mut cluster);
+    let effects = simulation.end(&then, &mut cluster);
     if effects.subjects.is_empty() {
         warn_if_elsewhere(&scope, &mut cluster);
     }
     headroom_report::print(&match args.output {
-        Format::Table => render::page(&effects, Paint::for_stdout()),
-        Format::Json => Page::json(&report::report(&effects))?,
-        Format::Yaml => Page::yaml(&report::report(&effects))?,
+        Format::Table => {
+            let mut page = render::page(&effects, Paint::for_stdout());
+            page.gap();
+            add_admission(&mut page, &admission);
+            page
+        }
+        Format::Json => Page::json(&About { admission: &admission, output: report::report(&effects) })?,
+        Format::Yaml => Page::yaml(&About { admission: &admission, output: report::report(&effects) })?,
     })?;
     Ok(exit(&effects))
 }

@@ -175,6 +175,7 @@ pub fn take<W: Write>(
     };
     let of_namespaces = opened.scope.parts().len() as u64 * (TEMPLATES.len() as u64 + 1);
     progress.begin(KINDS.len() as u64 + of_namespaces, "Reading");
+    opened.admission.objects().cloned().for_each(|mut policy| snapshot.add(&mut policy));
     for kind in KINDS {
         snapshot.take(kind, &mut opened);
         progress.advance(1);
@@ -202,7 +203,7 @@ pub fn take<W: Write>(
     advice.trends.retain(|trend| !trend.namespace.is_empty() || tenant_quotas.contains(&trend.quota));
     let rejections = with_events(std::mem::take(&mut snapshot.conditions), &mut opened);
     snapshot.notes.extend(rejections.problem.clone());
-    (snapshot.rejections, snapshot.settings) = (rejections, opened.settings);
+    (snapshot.rejections, snapshot.settings) = (rejections, opened.admission.deciding_settings().clone());
     Ok(snapshot)
 }
 
@@ -461,6 +462,7 @@ mod tests {
             namespace: "default".to_owned(),
             scope: Scope::All,
             settings: json!({}),
+            admission: headroom_dryrun::evaluate::Admission::assumed(),
         };
         let summary = with_events(Rejections::default(), &mut opened);
         let namespaces: BTreeSet<&str> = summary.groups.iter().map(|of| of.namespace.as_str()).collect();

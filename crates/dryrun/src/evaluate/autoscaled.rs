@@ -3,8 +3,7 @@
 use serde_json::{Value, json};
 
 use super::evaluation::Reason;
-use super::{evaluate, request};
-use crate::settings::ParsedSettings;
+use super::{Admission, request};
 use headroom_objects::cluster_reader::ClusterReader;
 use headroom_objects::kinds::{ApiKind, metadata};
 
@@ -21,7 +20,7 @@ pub enum Autoscaled {
     NotChecked(Option<String>),
 }
 
-pub fn evaluate_target(autoscaler: &Value, settings: &ParsedSettings, cluster: &mut dyn ClusterReader) -> Autoscaled {
+pub fn evaluate_target(autoscaler: &Value, admission: &Admission, cluster: &mut dyn ClusterReader) -> Autoscaled {
     let text = |path: &str| autoscaler.pointer(path).and_then(Value::as_str).unwrap_or_default();
     let (api_version, kind, name) =
         (text("/spec/scaleTargetRef/apiVersion"), text("/spec/scaleTargetRef/kind"), text("/spec/scaleTargetRef/name"));
@@ -53,7 +52,7 @@ pub fn evaluate_target(autoscaler: &Value, settings: &ParsedSettings, cluster: &
         spec.insert("replicas".to_owned(), json!(most));
     }
     let mut warned = |request: Value| {
-        let evaluation = evaluate(request, settings, cluster);
+        let evaluation = admission.evaluate(request, cluster);
         let reasons = evaluation.reasons.iter().map(Reason::text);
         reasons.chain(evaluation.warnings.into_iter().map(|warning| warning.text)).collect::<Vec<String>>()
     };
@@ -90,7 +89,7 @@ mod tests {
             "spec": {"scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}, "maxReplicas": most}});
         let expected = expected.iter().map(|warning| (*warning).to_owned()).collect();
         assert_eq!(
-            evaluate_target(&autoscaler, &ParsedSettings::of(&json!({})), &mut cluster),
+            evaluate_target(&autoscaler, &Admission::of_settings(&json!({})), &mut cluster),
             Autoscaled::Checked(expected)
         );
     }

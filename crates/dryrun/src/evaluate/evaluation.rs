@@ -366,6 +366,11 @@ impl Warning {
         Self { text: warning.text.clone(), about, problem, blocks_pods: topic.filter(|_| makes_pods) }
     }
 
+    /// True if it is about a value that an estimate sets, or would.
+    pub(super) fn is_about_estimate(&self) -> bool {
+        self.about.starts_with("container ")
+    }
+
     /// A warning that some pods of an object cannot be created.
     pub(super) fn blocking(topic: Topic, text: String) -> Self {
         Self { text, about: String::new(), problem: None, blocks_pods: Some(topic) }

@@ -8,12 +8,12 @@ use headroom_core::amount::Quantity;
 use headroom_core::request::kinds::PodKind;
 use serde_json::{Value, json};
 
+use super::admission::Admission;
 use super::autoscaled::Autoscaled;
 use super::byte_warnings::byte_warnings;
 use super::evaluation::{Charge, Evaluation, Operation, Reason, Topic, Verdict, Warning};
 use super::pod_makers::{self, MadePods, PodMaker, PodTemplate};
-use super::{autoscaled, evaluate, kubectl_apply, request, tenant_quotas, validation};
-use crate::settings::ParsedSettings;
+use super::{autoscaled, kubectl_apply, request, tenant_quotas, validation};
 use headroom_objects::cluster_reader::folder::in_namespace;
 use headroom_objects::cluster_reader::{ClusterReader, Overlay};
 use headroom_objects::kinds::{ApiKind, lifecycle, metadata};
@@ -21,7 +21,7 @@ use headroom_objects::kinds::{ApiKind, lifecycle, metadata};
 /// A run over several objects.
 pub struct Run {
     pub cluster: Overlay,
-    settings: ParsedSettings,
+    admission: Admission,
     /// The namespace of objects that name none.
     namespace: String,
     /// The minor version of the API server; none if it is not known.
@@ -33,11 +33,11 @@ pub struct Run {
 }
 
 impl Run {
-    pub fn new(mut cluster: Overlay, settings: &Value, namespace: &str) -> Self {
-        let of_settings = settings.get("kubernetesVersion").and_then(Value::as_str).and_then(lifecycle::minor);
+    pub fn new(mut cluster: Overlay, admission: Admission, namespace: &str) -> Self {
+        let of_settings = admission.settings().and_then(|settings| settings.get("kubernetesVersion")?.as_str());
+        let of_settings = of_settings.and_then(lifecycle::minor);
         let release = of_settings.or_else(|| cluster.release());
-        let (settings, namespace) = (ParsedSettings::of(settings), namespace.to_owned());
-        Self { cluster, settings, namespace, release, pod_makers: Vec::new(), has_tenants: None }
+        Self { cluster, admission, namespace: namespace.to_owned(), release, pod_makers: Vec::new(), has_tenants: None }
     }
 
     /// Checks a request that is admitted otherwise against TenantQuotas.
@@ -128,7 +128,7 @@ impl Run {
                 request::create(object, &kind, &self.namespace)
             }
         };
-        let mut evaluation = evaluate(request, &self.settings, &mut self.cluster);
+        let mut evaluation = self.admission.evaluate(request, &mut self.cluster);
         evaluation.warnings.extend(note.map(Warning::from));
         let stays =
             |name: &str| format!("container {name} stays: it is in the existing object, and was not applied before");
@@ -142,7 +142,7 @@ impl Run {
         is_checked |= made.is_known || !made.templates.is_empty();
         let templates = self.evaluate_pods(made, &mut evaluation);
         if autoscaled::is_autoscaler(&kind) {
-            match autoscaled::evaluate_target(&object, &self.settings, &mut self.cluster) {
+            match autoscaled::evaluate_target(&object, &self.admission, &mut self.cluster) {
                 Autoscaled::Checked(warnings) => {
                     is_checked = true;
                     evaluation.warnings.extend(warnings.into_iter().map(Warning::from));
@@ -185,7 +185,7 @@ impl Run {
         let kind = ApiKind::new("apps/v1", "ReplicaSet");
         let mut charged = Vec::new();
         let evaluate_pods = |run: &mut Self, request: Value| {
-            let of_pods = evaluate(request, &run.settings, &mut run.cluster);
+            let of_pods = run.admission.evaluate(request, &mut run.cluster);
             let refusals = of_pods.reasons.iter().map(|reason| Warning::blocking(reason.topic, reason.to_string()));
             (refusals.chain(of_pods.warnings).collect::<Vec<Warning>>(), of_pods.pod_charges)
         };
@@ -234,12 +234,12 @@ impl Run {
     pub fn preview_as_new(&mut self, object: &Value) -> Evaluation {
         let kind = ApiKind::of(object);
         let request = request::create(object.clone(), &kind, &self.namespace);
-        let counted = evaluate(request.clone(), &self.settings, &mut self.cluster);
+        let counted = self.admission.evaluate(request.clone(), &mut self.cluster);
         for charge in counted.charges.iter().chain(&counted.pod_charges) {
             // OK because a quota that cannot be read now could not be read for the charge either.
             let _ = self.charge(&counted.namespace, charge, Quantity::minus);
         }
-        let evaluation = evaluate(request, &self.settings, &mut self.cluster);
+        let evaluation = self.admission.evaluate(request, &mut self.cluster);
         for charge in counted.charges.iter().chain(&counted.pod_charges) {
             let _ = self.charge(&counted.namespace, charge, Quantity::plus);
         }
@@ -254,7 +254,7 @@ impl Run {
         };
         let pod = request::pod_of(workload).or_else(&mut of_custom_resource)?;
         let kind = ApiKind::of(&pod);
-        Some(evaluate(request::create(pod, &kind, &self.namespace), &self.settings, &mut self.cluster))
+        Some(self.admission.evaluate(request::create(pod, &kind, &self.namespace), &mut self.cluster))
     }
 
     /// The object of that name, if it is there already; and what to say if that cannot be known.

@@ -315,7 +315,7 @@ fn list(amounts: Option<&Value>) -> ResourceList<'static> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Evaluation, Run, Verdict};
+    use super::super::{Admission, Evaluation, Run, Verdict};
     use super::*;
     use headroom_objects::cluster_reader::folder::{Folder, in_namespace};
 
@@ -338,7 +338,7 @@ mod tests {
     fn run(objects: Vec<Value>) -> Run {
         let mut folder = Folder::default();
         objects.into_iter().for_each(|object| folder.put(in_namespace(object, "shop")).unwrap());
-        Run::new(Overlay::new(folder, None), &json!({"estimates": {"mode": "never"}}), "shop")
+        Run::new(Overlay::new(folder, None), Admission::of_settings(&json!({"estimates": {"mode": "never"}})), "shop")
     }
 
     fn outcome(evaluation: &Evaluation) -> (Verdict, Vec<String>) {

@@ -9,9 +9,8 @@ use serde_json::Value;
 
 use super::subjects::{Subject, Subjects};
 use crate::evaluate::tenant_quotas::{self, TENANT_QUOTA};
-use crate::evaluate::{self, Evaluation, Reason, Verdict, Warning, request};
+use crate::evaluate::{Admission, Evaluation, Reason, Verdict, Warning, request};
 use crate::quota_levels::{QuotaKey, QuotaLevel, QuotaLevels};
-use crate::settings::ParsedSettings;
 use headroom_objects::cluster_reader::{ClusterReader, Overlay};
 use headroom_objects::document;
 use headroom_objects::kinds::ApiKind;
@@ -99,8 +98,8 @@ pub struct QuotaEffect {
 }
 
 impl Simulation {
-    pub fn begin(subjects: Subjects, settings: &ParsedSettings, cluster: &mut Overlay) -> Self {
-        let now = subjects.found.iter().map(|subject| look(subject, settings, cluster)).collect();
+    pub fn begin(subjects: Subjects, admission: &Admission, cluster: &mut Overlay) -> Self {
+        let now = subjects.found.iter().map(|subject| look(subject, admission, cluster)).collect();
         let mut simulation = Self { subjects, now, quotas: QuotaLevels::default() };
         simulation.quotas = simulation.levels(cluster);
         simulation
@@ -115,8 +114,8 @@ impl Simulation {
     }
 
     /// Looks at everything again as it would be.
-    pub fn end(&self, settings: &ParsedSettings, cluster: &mut Overlay) -> Effects {
-        let then: Vec<Looked> = self.subjects.found.iter().map(|subject| look(subject, settings, cluster)).collect();
+    pub fn end(&self, admission: &Admission, cluster: &mut Overlay) -> Effects {
+        let then: Vec<Looked> = self.subjects.found.iter().map(|subject| look(subject, admission, cluster)).collect();
         let quotas = self.levels(cluster);
         let mut effects = Effects { missed: self.subjects.missed.clone(), ..Effects::default() };
         for ((subject, now), then) in self.subjects.found.iter().zip(&self.now).zip(&then) {
@@ -193,12 +192,11 @@ impl Simulation {
     }
 }
 
-fn look(subject: &Subject, settings: &ParsedSettings, cluster: &mut Overlay) -> Looked {
+fn look(subject: &Subject, admission: &Admission, cluster: &mut Overlay) -> Looked {
     let kind = ApiKind::of(&subject.object);
     // As an object that is already counted, so that no quota refuses it: quotas are reported as a sum.
-    let evaluation = evaluate::evaluate(request::audit(subject.object.clone(), &kind), settings, cluster);
-    let made =
-        evaluate::evaluate(request::create(subject.object.clone(), &kind, &subject.namespace), settings, cluster);
+    let evaluation = admission.evaluate(request::audit(subject.object.clone(), &kind), cluster);
+    let made = admission.evaluate(request::create(subject.object.clone(), &kind, &subject.namespace), cluster);
     let mut adds = Vec::new();
     // Read errors were already reported when the objects were listed.
     let of_tenants = tenant_quotas::charges(&made.request, made.outcome(), cluster).unwrap_or_default();

@@ -6,8 +6,7 @@ use headroom_core::annotations::OURS;
 use headroom_core::annotations::limit_ranger::LIMIT_RANGER;
 use serde_json::{Value, json};
 
-use crate::evaluate::{self, ContainerValues, SetBy, request};
-use crate::settings::ParsedSettings;
+use crate::evaluate::{Admission, ContainerValues, SetBy, request};
 use headroom_objects::cluster_reader::{ClusterReader, List};
 use headroom_objects::kinds::{ApiKind, metadata};
 
@@ -57,14 +56,14 @@ impl Subjects {
         cluster: &mut dyn ClusterReader,
         namespaces: Option<&[String]>,
         is_wanted: &dyn Fn(&Value) -> bool,
-        settings: &ParsedSettings,
+        admission: &Admission,
     ) -> Self {
         let mut subjects = Self::default();
         match namespaces {
-            None => subjects.look_into(None, cluster, is_wanted, settings),
+            None => subjects.look_into(None, cluster, is_wanted, admission),
             Some(namespaces) => {
                 let each = namespaces.iter();
-                each.for_each(|namespace| subjects.look_into(Some(namespace), cluster, is_wanted, settings));
+                each.for_each(|namespace| subjects.look_into(Some(namespace), cluster, is_wanted, admission));
             }
         }
         subjects.found.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
@@ -76,7 +75,7 @@ impl Subjects {
         namespace: Option<&str>,
         cluster: &mut dyn ClusterReader,
         is_wanted: &dyn Fn(&Value) -> bool,
-        settings: &ParsedSettings,
+        admission: &Admission,
     ) {
         let mut owners: HashMap<Owner, Owner> = HashMap::new();
         let mut workloads: Vec<Value> = Vec::new();
@@ -99,7 +98,7 @@ impl Subjects {
                 .map(|owner| owners.get(&owner).cloned().or_else(|| deployment_of(&pod, &owner)).unwrap_or(owner));
             match owner.and_then(|owner| pods.get_mut(&owner)) {
                 Some(count) => *count += 1,
-                None if is_wanted(&pod) => self.found.push(Subject::of_pod(pod, cluster, settings)),
+                None if is_wanted(&pod) => self.found.push(Subject::of_pod(pod, cluster, admission)),
                 None => {}
             }
         }
@@ -132,9 +131,9 @@ impl Subject {
     }
 
     /// A pod without what LimitRanger and we put in, as far as they can be recognized.
-    fn of_pod(pod: Value, cluster: &mut dyn ClusterReader, settings: &ParsedSettings) -> Self {
+    fn of_pod(pod: Value, cluster: &mut dyn ClusterReader, admission: &Admission) -> Self {
         let kind = ApiKind::new("v1", "Pod");
-        let evaluation = evaluate::evaluate(request::audit(pod.clone(), &kind), settings, cluster);
+        let evaluation = admission.evaluate(request::audit(pod.clone(), &kind), cluster);
         let mut written = pod.clone();
         if let Some(containers) = &evaluation.pod {
             containers.iter().for_each(|container| take_back(&mut written, container));

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use headroom_dryrun::evaluate::Run;
+use headroom_dryrun::evaluate::{Admission, Run};
 use headroom_e2e::cluster::{Cluster, resource};
 use headroom_e2e::control_plane::{Controllers, InTreePlugins};
 use headroom_objects::cluster_reader::{Folder, Overlay};
@@ -47,7 +47,8 @@ async fn server_side_apply_makes_of_an_object_what_check_says() {
         let applied = serde_json::to_value(applied).unwrap();
         let mut folder = Folder::default();
         folder.put(there.clone()).unwrap();
-        let evaluation = Run::new(Overlay::new(folder, None), &json!({}), &namespace).evaluate(&manifest);
+        let evaluation =
+            Run::new(Overlay::new(folder, None), Admission::of_settings(&json!({})), &namespace).evaluate(&manifest);
         assert_eq!(decisive(&evaluation.request["object"]), decisive(&applied), "{manifest}");
     }
 }

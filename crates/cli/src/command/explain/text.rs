@@ -6,7 +6,7 @@ use headroom_dryrun::explanation::{Check, Container, Explanation, Field, Taken};
 use headroom_report::{Page, Paint, Table, people};
 
 /// The explanations, one after the other.
-pub fn page(explanations: &[Explanation], paint: Paint) -> Page {
+pub fn page<'e>(explanations: impl Iterator<Item = &'e Explanation>, paint: Paint) -> Page {
     let mut page = Page::new();
     for explanation in explanations {
         page.gap();

@@ -2,6 +2,7 @@
 
 use anyhow::anyhow;
 use headroom_core::cluster::usage::Resource;
+use headroom_dryrun::evaluate::admission::Source;
 use headroom_dryrun::evaluate::problems;
 use headroom_dryrun::settings::ParsedSettings;
 use headroom_objects::cluster_reader::ReadError;
@@ -78,7 +79,7 @@ pub fn recommend(
     let Choices { usage, containers, order, names_skipped } = *choices;
     let reads_storage = usage.map(|usage| usage.source.file()).transpose()?.is_some_and(|file| file.ephemeral_storage);
     let settings = with_history(opened, reads_storage);
-    let admission = (settings != opened.settings).then(|| ParsedSettings::of(&opened.settings));
+    let is_admission = opened.admission.is_by(&settings);
     let settings = ParsedSettings::of(&settings);
     let (mut source, histories, mut notes, trends) = match history {
         Some(StoreHistory { source, histories, notes, trends }) => (source, Some(histories), notes, trends),
@@ -86,8 +87,10 @@ pub fn recommend(
     };
     let read = histories.as_ref().map_or(Usage::Profiles, Usage::Read);
     let mut run = Run { inventory, usage: read, containers, notes: Vec::new() };
-    let (workloads, effects) = run.evaluate(opened, &settings, admission.as_ref(), progress)?;
+    let (workloads, effects) = run.evaluate(opened, &settings, is_admission, progress)?;
     source.is_partial |= run.is_partial();
+    let admission = opened.admission.describe();
+    notes.extend((admission.source != Source::Settings).then(|| format!("admission: {admission}")));
     notes.extend(without_advice(&workloads, histories.as_ref()).filter(|_| names_skipped));
     notes.extend(run.all_notes(opened.scope.is_all()));
     let prices = usage.map(|usage| usage.costs.prices()).unwrap_or_default();
@@ -124,12 +127,12 @@ impl Run<'_> {
         &mut self,
         opened: &mut Opened,
         settings: &ParsedSettings,
-        admission: Option<&ParsedSettings>,
+        is_admission: bool,
         progress: &Progress,
     ) -> anyhow::Result<(Vec<Workload>, Vec<QuotaEffect>)> {
         let now = settings.now().ok_or_else(|| anyhow!("this machine's clock is not set"))?;
         let Inventory { entries, autoscalers, .. } = &self.inventory;
-        let cluster = &mut opened.cluster;
+        let (cluster, admission) = (&mut opened.cluster, (!is_admission).then_some(&opened.admission));
         let engine = Engine { usage: self.usage, autoscalers, settings, admission, now, containers: self.containers };
         let (mut workloads, mut effects, mut unreadable) = (Vec::new(), Vec::new(), Vec::new());
         progress.begin(entries.len() as u64, "Recommending");
