@@ -13,7 +13,7 @@ use anyhow::{anyhow, bail};
 use clap::{ArgGroup, ValueEnum};
 use headroom_core::truncate::count_of;
 use headroom_dryrun::evaluate::admission::Description;
-use headroom_dryrun::evaluate::{PodMaker, Verdict, bounds_first};
+use headroom_dryrun::evaluate::{Admission, PodMaker, Verdict, bounds_first};
 use headroom_objects::cluster_reader::ClusterReader;
 use headroom_objects::kinds::{ApiKind, labels_of, metadata};
 use headroom_objects::manifest::Manifest;
@@ -125,7 +125,7 @@ pub fn run(mut args: Args) -> anyhow::Result<Exit> {
         if !matches!(args.output, Format::Table | Format::Markdown) {
             // What reads the output finds a valid one.
             let problems: Vec<Entry> = read.into_iter().filter_map(Result::err).map(Entry::of_problem).collect();
-            headroom_report::print(&page(&problems, args.output)?)?;
+            headroom_report::print(&page(&problems, &Admission::assumed().describe(), args.output)?)?;
         }
         return Err(problem);
     }
