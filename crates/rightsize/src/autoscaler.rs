@@ -6,7 +6,7 @@ use std::fmt;
 
 use headroom_core::amount::Quantity;
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::owners::WorkloadRef;
 use headroom_objects::cluster_reader::{ClusterReader, Kept, ReadError};
@@ -53,8 +53,9 @@ impl fmt::Display for Scaled {
         write!(
             f,
             "HorizontalPodAutoscaler {name} scales at {target_percent}% of the {resource} request{of}: set the target to \
-             {target_to_keep}% to keep scaling as it is, or expect {pods} -> {pods_after} pods"
-        )
+             {target_to_keep}% to keep scaling as it is"
+        )?;
+        if *pods > 0 { write!(f, ", or expect {pods} -> {pods_after} pods") } else { Ok(()) }
     }
 }
 
@@ -81,10 +82,90 @@ impl Autoscalers {
         self.0.entry(metadata(object, "namespace").to_owned()).or_default().push(Kept::from(object));
     }
 
+    /// Adds the HorizontalPodAutoscaler that KEDA makes for a ScaledObject; nothing if it does not scale by requests.
+    pub fn add_of_scaled_object(&mut self, object: &Value) {
+        let name = metadata(object, "name");
+        let mut target = object.pointer("/spec/scaleTargetRef").cloned().unwrap_or_default();
+        if let Value::Object(fields) = &mut target {
+            fields.entry("kind").or_insert_with(|| "Deployment".into());
+        }
+        let metric = |trigger: &Value| {
+            let text = |path: &str| trigger.pointer(path).and_then(Value::as_str);
+            let percent: u64 = text("/metadata/value")?.parse().ok()?;
+            let resource = text("/type").filter(|kind| ["cpu", "memory"].contains(kind))?;
+            let is_share = text("/metricType").or(text("/metadata/type")).is_none_or(|kind| kind == "Utilization");
+            let target = json!({"type": "Utilization", "averageUtilization": percent});
+            is_share.then(|| match text("/metadata/containerName") {
+                None => json!({"type": "Resource", "resource": {"name": resource, "target": target}}),
+                Some(container) => json!({"type": "ContainerResource",
+                    "containerResource": {"name": resource, "container": container, "target": target}}),
+            })
+        };
+        let triggers = object.pointer("/spec/triggers").and_then(Value::as_array);
+        let metrics: Vec<Value> = triggers.into_iter().flatten().filter_map(metric).collect();
+        self.add(&json!({
+            "apiVersion": VERSIONS[0],
+            "kind": "HorizontalPodAutoscaler",
+            "metadata": {"name": format!("keda-hpa-{name}"), "namespace": metadata(object, "namespace"),
+                "ownerReferences": [{"kind": "ScaledObject", "name": name, "controller": true}]},
+            "spec": {"scaleTargetRef": target, "metrics": metrics},
+        }));
+    }
+
     fn of(&self, workload: &WorkloadRef) -> impl Iterator<Item = Value> {
         let within = self.0.get(&workload.namespace).into_iter().flatten();
         within.map(Kept::value).filter(|autoscaler| is_about(autoscaler, workload))
     }
+}
+
+/// A target that another object keeps where it is, so that new requests would change how many pods run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeptTarget {
+    pub resource: String,
+    container: Option<String>,
+    percent: u64,
+    autoscaler: String,
+    /// `ScaledObject web`
+    owner: String,
+}
+
+impl KeptTarget {
+    pub fn is_about(&self, container: &str, resource: &str) -> bool {
+        self.resource == resource && self.container.as_ref().is_none_or(|name| name == container)
+    }
+}
+
+impl fmt::Display for KeptTarget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { resource, percent, autoscaler, owner, .. } = self;
+        write!(
+            f,
+            "{owner} keeps HorizontalPodAutoscaler {autoscaler} at {percent}% of the {resource} request, so no {resource} is \
+             recommended: change its target together with the request"
+        )
+    }
+}
+
+/// The targets of a workload's autoscalers that have a controller: KEDA writes those of a ScaledObject again and again.
+pub fn kept_targets(workload: &WorkloadRef, autoscalers: &Autoscalers) -> Vec<KeptTarget> {
+    let of = |autoscaler: Value| {
+        let owner = owner_of(&autoscaler)?;
+        let metrics = autoscaler.pointer("/spec/metrics").and_then(Value::as_array).cloned().unwrap_or_default();
+        let name = metadata(&autoscaler, "name").to_owned();
+        let kept = metrics.iter().filter_map(Target::of).map(move |Target { resource, container, percent }| {
+            KeptTarget { resource, container, percent, autoscaler: name.clone(), owner: owner.clone() }
+        });
+        Some(kept.collect::<Vec<_>>())
+    };
+    autoscalers.of(workload).filter_map(of).flatten().collect()
+}
+
+/// The controller of an object, such as `ScaledObject web`.
+fn owner_of(object: &Value) -> Option<String> {
+    let owners = object.pointer("/metadata/ownerReferences").and_then(Value::as_array)?;
+    let owner = owners.iter().find(|owner| owner.get("controller") == Some(&Value::Bool(true)))?;
+    let text = |field: &str| owner.get(field).and_then(Value::as_str);
+    Some(format!("{} {}", text("kind")?, text("name")?))
 }
 
 /// The effect on each target that would scale differently.
@@ -95,9 +176,9 @@ pub fn effects(
     pods: u64,
 ) -> Vec<Scaled> {
     let mut effects = Vec::new();
-    for autoscaler in &autoscalers.of(workload).collect::<Vec<_>>() {
+    for autoscaler in &autoscalers.of(workload).filter(|of| owner_of(of).is_none()).collect::<Vec<_>>() {
         let number = |path: &str| autoscaler.pointer(path).and_then(Value::as_u64);
-        let pods = number("/status/currentReplicas").filter(|pods| *pods > 0).unwrap_or(pods).max(1);
+        let pods = number("/status/currentReplicas").unwrap_or(pods.max(1));
         let (least, most) = (number("/spec/minReplicas").unwrap_or(1), number("/spec/maxReplicas").unwrap_or(u64::MAX));
         let metrics = autoscaler.pointer("/spec/metrics").cloned().unwrap_or_default();
         let targets = metrics.as_array().into_iter().flatten().enumerate();
@@ -111,6 +192,8 @@ pub fn effects(
             }
             let now = current(autoscaler, &target).unwrap_or(target.percent);
             let wanted = share(pods.saturating_mul(now), &before, &after).div_ceil(target.percent.max(1));
+            let wanted =
+                if is_tolerated(autoscaler, share(now, &before, &after), target.percent) { pods } else { wanted };
             effects.push(Scaled {
                 name: metadata(autoscaler, "name").to_owned(),
                 resource: target.resource.clone(),
@@ -118,7 +201,8 @@ pub fn effects(
                 target_percent: target.percent,
                 target_to_keep,
                 pods,
-                pods_after: wanted.clamp(least.min(most), most.max(least)),
+                // An autoscaler does nothing while there are no pods.
+                pods_after: if pods == 0 { 0 } else { wanted.clamp(least.min(most), most.max(least)) },
                 api_version: ApiKind::of(autoscaler).api_version(),
                 metrics: metrics.clone(),
                 place,
@@ -126,6 +210,16 @@ pub fn effects(
         }
     }
     effects
+}
+
+/// True if an autoscaler leaves the number of pods at a utilization so near to its target.
+fn is_tolerated(autoscaler: &Value, utilization: u64, target: u64) -> bool {
+    let direction = if utilization > target { "scaleUp" } else { "scaleDown" };
+    let tolerance = autoscaler.pointer(&format!("/spec/behavior/{direction}/tolerance"));
+    let text = tolerance.map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned));
+    let tolerance = text.and_then(|text| Quantity::from_json_text(&text).ok());
+    let milli = tolerance.map_or(100, |tolerance| tolerance.milli_value().unsigned_abs());
+    utilization.abs_diff(target).saturating_mul(1000) <= target.saturating_mul(milli)
 }
 
 struct Target {
@@ -228,7 +322,6 @@ fn share(percent: u64, before: &Quantity, after: &Quantity) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     fn container<'c>(container: &'c str, before: Option<&str>, after: Option<&str>) -> Requested<'c> {
         let parsed = |text: Option<&str>| text.map(|text| text.parse().unwrap());
@@ -266,6 +359,42 @@ mod tests {
         // Nothing is different, or there is no share.
         check(autoscaler(by_cpu.clone(), json!({})), &[container("a", Some("500m"), None)], None);
         check(autoscaler(by_cpu, json!({})), &[container("a", None, Some("500m"))], None);
+    }
+
+    #[test]
+    fn a_small_difference_is_tolerated_and_no_pods_stay_none() {
+        let by_cpu = json!({"type": "Resource", "resource": {"name": "cpu",
+            "target": {"type": "Utilization", "averageUtilization": 70}}});
+        let check_with = |behavior: Value, status: Value, after: &str, expected| {
+            let mut scaler = autoscaler(by_cpu.clone(), status);
+            scaler["spec"]["behavior"] = behavior;
+            check(scaler, &[container("a", Some("1000m"), Some(after))], Some(expected));
+        };
+        check_with(json!({}), json!({}), "920m", (77, 4));
+        check_with(json!({"scaleUp": {"tolerance": "50m"}}), json!({}), "920m", (77, 5));
+        check_with(json!({"scaleUp": {"tolerance": 0}}), json!({}), "980m", (72, 5));
+        check_with(json!({"scaleDown": {"tolerance": "300m"}}), json!({}), "1250m", (56, 4));
+        check_with(json!({}), json!({"currentReplicas": 0}), "500m", (140, 0));
+    }
+
+    #[test]
+    fn an_autoscaler_with_a_controller_is_left_alone() {
+        let of = json!({"apiVersion": "keda.sh/v1alpha1", "kind": "ScaledObject", "metadata": {"name": "web", "namespace": "shop"},
+            "spec": {"scaleTargetRef": {"name": "web"}, "triggers": [
+                {"type": "cpu", "metricType": "Utilization", "metadata": {"value": "70"}},
+                {"type": "memory", "metricType": "AverageValue", "metadata": {"value": "1Gi"}}]}});
+        let mut autoscalers = Autoscalers::default();
+        autoscalers.add_of_scaled_object(&of);
+        let workload = WorkloadRef::new("shop", "Deployment", "web");
+        let kept = kept_targets(&workload, &autoscalers);
+        let about = |container: &str, resource: &str| kept.iter().any(|kept| kept.is_about(container, resource));
+        assert!(about("a", "cpu") && !about("a", "memory"));
+        assert_eq!(
+            kept[0].to_string(),
+            "ScaledObject web keeps HorizontalPodAutoscaler keda-hpa-web at 70% of the cpu request, so no cpu is recommended: \
+             change its target together with the request"
+        );
+        assert_eq!(effects(&workload, &autoscalers, &[container("a", Some("500m"), Some("250m"))], 4), []);
     }
 
     #[test]

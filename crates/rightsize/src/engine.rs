@@ -21,7 +21,7 @@ use headroom_objects::cluster_reader::{ClusterReader, ReadError};
 use headroom_objects::kinds::{ApiKind, metadata};
 use serde_json::{Value, json};
 
-use super::autoscaler::{self, Autoscalers};
+use super::autoscaler::{self, Autoscalers, KeptTarget};
 use super::distribution::Distribution;
 use super::evaluated::{Admitted, Evaluated};
 use super::history::{ContainerUsage, Histories};
@@ -64,7 +64,9 @@ impl Engine<'_> {
         notes: &mut Vec<ReadError>,
     ) -> Result<Option<(Workload, Vec<QuotaEffect>)>, String> {
         let object = &entry.object.value();
-        let evaluator = Evaluator { engine: self, object, kind: ApiKind::of(object), namespace: &entry.key.namespace };
+        let kept_targets = autoscaler::kept_targets(&entry.key, self.autoscalers);
+        let (kind, namespace) = (ApiKind::of(object), entry.key.namespace.as_str());
+        let evaluator = Evaluator { engine: self, object, kind, namespace, kept_targets: &kept_targets };
         let Some(mut now) = evaluator.evaluate_current(cluster)? else { return Ok(None) };
         for problem in &now.missing {
             if !notes.contains(problem) {
@@ -95,6 +97,7 @@ impl Engine<'_> {
         let autoscalers = autoscaler::effects(&entry.key, self.autoscalers, &requested, running);
         containers.retain(|container| self.wants(&container.name));
         let mut of_workload = now.notes.clone();
+        of_workload.extend(kept_targets.iter().map(ToString::to_string));
         of_workload.extend(now.assumption.filter(|_| is_from_spec).map(str::to_owned));
         of_workload.extend(limits_refused.map(|breach| format!("memory limits are left as they are: {breach}")));
         of_workload.extend(after.new_breach(&now.admitted).map(|breach| format!("would still be rejected: {breach}")));
@@ -151,6 +154,7 @@ struct Evaluator<'a> {
     object: &'a Value,
     kind: ApiKind,
     namespace: &'a str,
+    kept_targets: &'a [KeptTarget],
 }
 
 impl Evaluator<'_> {
@@ -336,6 +340,9 @@ impl Evaluator<'_> {
                     advice.unknown = Some(Why::TooLittleData { minutes });
                 } else if !self.engine.wants(&container.name) {
                     advice.withdraw();
+                } else if self.kept_targets.iter().any(|kept| kept.is_about(&container.name, advice.resource.name())) {
+                    advice.withdraw();
+                    advice.unknown = Some(Why::ScaledByAutoscaler);
                 }
             }
         }

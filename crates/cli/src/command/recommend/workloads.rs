@@ -103,6 +103,8 @@ fn of_files(args: &Args, opened: &mut Opened) -> anyhow::Result<Inventory> {
         // The manifests' own autoscalers count, whatever the cluster has.
         if kind.kind == "HorizontalPodAutoscaler" {
             opened.cluster.put(object).map_err(|malformed| anyhow!("{}: {malformed}", manifest.origin))?;
+        } else if kind.kind == "ScaledObject" {
+            inventory.autoscalers.add_of_scaled_object(&object);
         } else if makes_pods(&kind) {
             let entry = Entry::of_cluster(&object);
             let WorkloadRef { namespace, kind, name } = &entry.key;
