@@ -9,8 +9,6 @@ pub mod request;
 mod evaluation;
 
 pub mod admission;
-
-mod autoscaled;
 mod pod_makers;
 mod validation;
 
@@ -41,7 +39,7 @@ pub use evaluation::{
     Amount, Call, Charge, ContainerValues, Evaluation, Exchange, Measured, Operation, Reason, ResourceValue, SetBy,
     Topic, Verdict, Warning,
 };
-pub use order::bounds_first;
+pub use order::in_order;
 pub use pod_makers::{PodMaker, PodTemplate};
 pub use run::Run;
 pub use validation::{problems, problems_of_bounds};

@@ -24,19 +24,28 @@ pub struct ApiKind {
 /// The part of a snapshot besides objects, for the UI: the policy's settings, and recommendations. No cluster has such an object.
 pub const SNAPSHOT: (&str, &str) = ("headroom.dev/v1alpha1", "Snapshot");
 
-/// Kubernetes' own kinds in no namespace.
-const CLUSTER_WIDE: [&str; 27] = [
+/// Kinds in no namespace: Kubernetes' own, and those of others that are often met.
+const CLUSTER_WIDE: [&str; 38] = [
     "APIService",
     "CSIDriver",
     "CSINode",
     "CertificateSigningRequest",
+    "ClusterAnalysisTemplate",
+    "ClusterIssuer",
+    "ClusterQueue",
     "ClusterRole",
     "ClusterRoleBinding",
     "ClusterAdmissionPolicy",
     "ClusterAdmissionPolicyGroup",
+    "ClusterSecretStore",
+    "ClusterServingRuntime",
+    "ClusterTask",
+    "ClusterTrainingRuntime",
+    "ClusterWorkflowTemplate",
     "CustomResourceDefinition",
     "DeviceClass",
     "FlowSchema",
+    "GatewayClass",
     "IngressClass",
     "MutatingAdmissionPolicy",
     "MutatingAdmissionPolicyBinding",
@@ -47,12 +56,14 @@ const CLUSTER_WIDE: [&str; 27] = [
     "PolicyServer",
     "PriorityClass",
     "PriorityLevelConfiguration",
+    "ResourceFlavor",
     "RuntimeClass",
     "StorageClass",
     "TenantQuota",
     "ValidatingAdmissionPolicy",
     "ValidatingAdmissionPolicyBinding",
     "ValidatingWebhookConfiguration",
+    "VolumeSnapshotClass",
 ];
 
 /// Kubernetes' own kinds that quotas count, with the version that every cluster serves.

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use headroom_core::amount::Quantity;
-use headroom_dryrun::evaluate::{self, Admission, Evaluation, Run, Verdict, bounds_first, request};
+use headroom_dryrun::evaluate::{self, Admission, Evaluation, Run, Verdict, in_order, request};
 use headroom_dryrun::explanation::Explanation;
 use headroom_dryrun::quota_levels::{QuotaLevel, QuotaLevels};
 use headroom_dryrun::settings;
@@ -143,7 +143,7 @@ impl Play {
         let levels_before = levels(&mut run.cluster);
         let mut outcome = Outcome { rows: Vec::new(), details: Vec::new(), quotas: Vec::new(), problems };
         let rows = manifests.into_iter().enumerate().collect();
-        let evaluated = bounds_first(
+        let evaluated = in_order(
             rows,
             |(_, manifest)| Some(&manifest.object),
             |(row, Manifest { origin, object })| {

@@ -13,7 +13,7 @@ use anyhow::{anyhow, bail};
 use clap::{ArgGroup, ValueEnum};
 use headroom_core::truncate::count_of;
 use headroom_dryrun::evaluate::admission::Description;
-use headroom_dryrun::evaluate::{Admission, PodMaker, Verdict, bounds_first};
+use headroom_dryrun::evaluate::{Admission, PodMaker, Verdict, in_order};
 use headroom_objects::cluster_reader::ClusterReader;
 use headroom_objects::kinds::{ApiKind, labels_of, metadata};
 use headroom_objects::manifest::Manifest;
@@ -44,8 +44,8 @@ Verdicts: `rejected` by a LimitRange, a quota or the policy; `invalid` for the A
 all of its pods can be created; `changed`: admitted with values filled in; `admitted`; `not checked`: a kind that \
 Headroom does not evaluate, or no namespace to check it in; `error`: could not be evaluated.
 
-LimitRanges, ResourceQuotas, TenantQuotas and Namespaces among the objects are evaluated first. The others follow in \
-order, each against the quota left by those before it. Existing objects are evaluated as updates.
+LimitRanges, ResourceQuotas, TenantQuotas and Namespaces among the objects are evaluated first, autoscalers last. The \
+others follow in order, each against the quota left by those before it. Existing objects are evaluated as updates.
 
 Exit codes: 0 if nothing fails the check, 1 if anything is rejected, invalid or has its pods blocked (see --fail-on), 2 on \
 error.";
@@ -133,7 +133,10 @@ pub fn run(mut args: Args) -> anyhow::Result<Exit> {
         read.iter().flatten().try_for_each(|manifest| is_of(manifest, namespace))?;
     }
     let mut opened = args.target.open()?;
-    let warning = without_bounds(read.iter().flatten(), &mut opened, &args.target);
+    let cluster_wide: Vec<String> = read.iter().flatten().filter_map(defined_cluster_wide).collect();
+    let sets_no_namespace = |object: &serde_json::Value| sets_no_namespace(object, &cluster_wide);
+    let without = read.iter().flatten().filter(|manifest| sets_no_namespace(&manifest.object)).count() as u64;
+    let warning = without_bounds(read.iter().flatten(), without, &mut opened, &args.target);
     if let Some(warning) = &warning {
         complain!("warning: {warning}");
     }
@@ -148,7 +151,7 @@ pub fn run(mut args: Args) -> anyhow::Result<Exit> {
         }
         Err(problem) => Entry::of_problem(problem),
     };
-    let entries = bounds_first(read, |read| read.as_ref().ok().map(|manifest| &manifest.object), entry);
+    let entries = in_order(read, |read| read.as_ref().ok().map(|manifest| &manifest.object), entry);
     headroom_report::print(&page(&entries, &admission, args.output)?)?;
     let least = if is_misplaced { FailOn::PodsBlocked } else { FailOn::Warning };
     let of_warning = if warning.is_some() && args.fail_on >= least { Exit::Refused } else { Exit::Ok };
@@ -201,16 +204,16 @@ fn exit(entry: &Entry, fail_on: FailOn) -> Exit {
     if fail_on >= least { Exit::Refused } else { Exit::Ok }
 }
 
-/// A warning if objects set no namespace and the files of --cluster-dir have nothing for the one assumed.
+/// A warning if `count` objects set no namespace and the files of --cluster-dir have nothing for the one assumed.
 fn without_bounds<'m>(
-    manifests: impl Iterator<Item = &'m Manifest> + Clone,
+    manifests: impl Iterator<Item = &'m Manifest>,
+    count: u64,
     opened: &mut Opened,
     target: &Target,
 ) -> Option<String> {
     if target.cluster_dir.is_empty() || target.wants_cluster() {
         return None;
     }
-    let count = manifests.clone().filter(|manifest| sets_no_namespace(&manifest.object)).count() as u64;
     let is_bound = |object: &&serde_json::Value| {
         object.get("kind").and_then(serde_json::Value::as_str).is_some_and(|kind| BOUNDS.contains(&kind))
     };
@@ -237,8 +240,17 @@ fn without_bounds<'m>(
     ))
 }
 
-fn sets_no_namespace(object: &serde_json::Value) -> bool {
-    ApiKind::of(object).is_namespaced && metadata(object, "namespace").is_empty()
+fn sets_no_namespace(object: &serde_json::Value, cluster_wide: &[String]) -> bool {
+    let kind = ApiKind::of(object);
+    let is_defined = || cluster_wide.contains(&format!("{}.{}", kind.kind, kind.group));
+    kind.is_namespaced && metadata(object, "namespace").is_empty() && !is_defined()
+}
+
+/// The `KIND.GROUP` that a CustomResourceDefinition of the manifests has in no namespace.
+fn defined_cluster_wide(manifest: &Manifest) -> Option<String> {
+    let text = |path: &str| manifest.object.pointer(path).and_then(serde_json::Value::as_str);
+    let is_it = text("/kind") == Some("CustomResourceDefinition") && text("/spec/scope") == Some("Cluster");
+    is_it.then(|| Some(format!("{}.{}", text("/spec/names/kind")?, text("/spec/group")?)))?
 }
 
 /// The kinds that bound a namespace.

@@ -5,7 +5,7 @@
 mod text;
 
 use clap::ValueEnum;
-use headroom_dryrun::evaluate::{Evaluation, Verdict, bounds_first};
+use headroom_dryrun::evaluate::{Evaluation, Verdict, in_order};
 use headroom_objects::manifest::Manifest;
 use headroom_report::{Exit, Page, Paint};
 use serde_json::Value;
@@ -68,7 +68,7 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
         });
         explanations.push(Explanation::of(evaluation, pod, object));
     };
-    let evaluated = bounds_first(
+    let evaluated = in_order(
         manifests,
         |manifest| Some(&manifest.object),
         |Manifest { object, .. }| (run.evaluate_with_pod(&object), object),

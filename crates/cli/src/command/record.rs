@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use headroom_dryrun::evaluate::{Admission, Evaluation, Run, bounds_first};
+use headroom_dryrun::evaluate::{Admission, Evaluation, Run, in_order};
 use headroom_dryrun::recording::redact::Redaction;
 use headroom_dryrun::recording::{file_name, session};
 use headroom_kube::shell::quoted_path;
@@ -48,7 +48,7 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
     fs::create_dir_all(&args.to).with_context(|| format!("cannot make the folder `{}`", args.to.display()))?;
     let mut redaction = Redaction::default();
     let mut page = Page::new();
-    let mut evaluations = bounds_first(
+    let mut evaluations = in_order(
         manifests,
         |manifest| Some(&manifest.object),
         |manifest| run.evaluate_redacted(&manifest.object, |object| redaction.redact(object)),

@@ -32,6 +32,11 @@ fn of_resources(resources: &Value, path: &str) -> Vec<String> {
     let mut warnings = Vec::new();
     for list in ["limits", "requests"] {
         for (name, value) in resources.get(list).and_then(Value::as_object).into_iter().flatten() {
+            if name == "pid" {
+                warnings.push(format!(
+                    "{path}.{list}[pid] is alpha in Kubernetes 1.37: where its feature gate is off, it is dropped"
+                ));
+            }
             let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
             let Some(quantity) = text.parse::<Quantity>().ok().filter(|_| BYTES.contains(&name.as_str())) else {
                 continue;

@@ -14,10 +14,12 @@ const KEYS: [&str; 7] = ["name", "containerPort", "port", "mountPath", "devicePa
 /// Below these, amounts are written: `1` and `1000m` are the same.
 const AMOUNTS: [&str; 4] = ["requests", "limits", "overhead", "hard"];
 
-/// The object after the manifest was applied to it.
-pub fn applied(manifest: &Value, there: &Value) -> Value {
+/// The object after the manifest was applied to it. `before` is the manifest that was applied last, if that is known without
+/// the object's own record of it.
+pub fn applied(manifest: &Value, there: &Value, before: Option<Value>) -> Value {
     let annotation = there.pointer("/metadata/annotations").and_then(|annotations| annotations.get(LAST_APPLIED));
-    let last_applied = annotation.and_then(Value::as_str).and_then(|text| serde_json::from_str(text).ok());
+    let recorded = || serde_json::from_str(annotation?.as_str()?).ok();
+    let last_applied = before.or_else(recorded);
     let (before, removes_single_fields) = match last_applied {
         Some(before) => (before, false),
         // OK because what nobody applied before loses no field.
@@ -160,7 +162,7 @@ mod tests {
     use serde_json::json;
 
     fn check(manifest: Value, there: Value, expected: Value) {
-        assert_eq!(applied(&manifest, &there), expected);
+        assert_eq!(applied(&manifest, &there, None), expected);
     }
 
     #[test]

@@ -2,24 +2,25 @@
 
 use serde_json::Value;
 
-/// Calls `each` with all items, those first whose object bounds a namespace: Helm, Kustomize and Argo CD apply these before
-/// others, and however they are applied, the pods of a workload are created after it. The results are in the order of the items.
-pub fn bounds_first<T, R>(
-    items: Vec<T>,
-    object: impl Fn(&T) -> Option<&Value>,
-    mut each: impl FnMut(T) -> R,
-) -> Vec<R> {
+/// Calls `each` with all items, in three parts: objects that bound a namespace or say what kinds there are, which Helm,
+/// Kustomize and Argo CD apply before others, and before which no pod of a workload is created; the others; and autoscalers, whose
+/// targets are there by the time they scale. The results are in the order of the items.
+pub fn in_order<T, R>(items: Vec<T>, object: impl Fn(&T) -> Option<&Value>, mut each: impl FnMut(T) -> R) -> Vec<R> {
     // Without sorting, which would make the page's wasm larger.
     let mut results: Vec<Option<R>> = items.iter().map(|_| None).collect();
-    let (bounds, others): (Vec<_>, Vec<_>) =
-        items.into_iter().zip(&mut results).partition(|(item, _)| object(item).is_some_and(is_bound));
-    for (item, result) in bounds.into_iter().chain(others) {
+    let mut parts = [Vec::new(), Vec::new(), Vec::new()];
+    let [bounds, others, autoscalers] = &mut parts;
+    for (item, result) in items.into_iter().zip(&mut results) {
+        let kind = object(&item).and_then(|object| object.get("kind")).and_then(Value::as_str).unwrap_or_default();
+        let part = match kind {
+            "Namespace" | "LimitRange" | "ResourceQuota" | "TenantQuota" | "CustomResourceDefinition" => &mut *bounds,
+            "HorizontalPodAutoscaler" | "ScaledObject" => &mut *autoscalers,
+            _ => &mut *others,
+        };
+        part.push((item, result));
+    }
+    for (item, result) in parts.into_iter().flatten() {
         *result = Some(each(item));
     }
     results.into_iter().flatten().collect()
-}
-
-fn is_bound(object: &Value) -> bool {
-    let kind = object.get("kind").and_then(Value::as_str);
-    matches!(kind, Some("Namespace" | "LimitRange" | "ResourceQuota" | "TenantQuota"))
 }

@@ -1,21 +1,25 @@
 //! Evaluates objects one after the other, as `kubectl apply` would send them.
 //!
 //! An admitted object exists for the objects after it, and is charged to the quotas; so are the pods that a workload will
-//! make. [`bounds_first`](super::bounds_first) has LimitRanges, ResourceQuotas and Namespaces before what they bound. An object
+//! make. [`in_order`](super::in_order) has LimitRanges, ResourceQuotas and Namespaces before what they bound. An object
 //! that is there already is evaluated as the update that applying it would make.
+
+mod autoscaled;
+
+use std::collections::HashMap;
 
 use headroom_core::amount::Quantity;
 use headroom_core::request::kinds::PodKind;
 use serde_json::{Value, json};
 
 use super::admission::Admission;
-use super::autoscaled::Autoscaled;
 use super::byte_warnings::byte_warnings;
 use super::evaluation::{Charge, Evaluation, Operation, Reason, Topic, Verdict, Warning};
 use super::pod_makers::{self, MadePods, PodMaker, PodTemplate};
-use super::{autoscaled, kubectl_apply, request, tenant_quotas, validation};
+use super::{kubectl_apply, request, tenant_quotas, validation};
+use autoscaled::Autoscaled;
 use headroom_objects::cluster_reader::folder::in_namespace;
-use headroom_objects::cluster_reader::{ClusterReader, Overlay};
+use headroom_objects::cluster_reader::{ClusterReader, Kept, Overlay};
 use headroom_objects::kinds::{ApiKind, lifecycle, metadata};
 
 /// A run over several objects.
@@ -30,6 +34,8 @@ pub struct Run {
     pub pod_makers: Vec<PodMaker>,
     /// True if there are TenantQuotas; none until they were listed.
     has_tenants: Option<bool>,
+    /// The manifests that this run applied, by kind, namespace and name.
+    applied: HashMap<(String, String, String), Kept>,
 }
 
 impl Run {
@@ -37,7 +43,15 @@ impl Run {
         let of_settings = admission.settings().and_then(|settings| settings.get("kubernetesVersion")?.as_str());
         let of_settings = of_settings.and_then(lifecycle::minor);
         let release = of_settings.or_else(|| cluster.release());
-        Self { cluster, admission, namespace: namespace.to_owned(), release, pod_makers: Vec::new(), has_tenants: None }
+        Self {
+            cluster,
+            admission,
+            namespace: namespace.to_owned(),
+            release,
+            pod_makers: Vec::new(),
+            has_tenants: None,
+            applied: HashMap::new(),
+        }
     }
 
     /// Checks a request that is admitted otherwise against TenantQuotas.
@@ -87,23 +101,27 @@ impl Run {
         let mut evaluation = self.preview(object, |_| {});
         let workload = evaluation.request.get("object").unwrap_or(object);
         let pod = self.preview_pod_of(workload);
-        self.commit_admitted(&mut evaluation);
+        self.commit_admitted(&mut evaluation, object);
         (evaluation, pod)
     }
 
     /// The same, with something taken out of the object first, and of the one that is there already.
     pub fn evaluate_redacted(&mut self, object: &Value, redact: impl FnMut(&mut Value)) -> Evaluation {
         let mut evaluation = self.preview(object, redact);
-        self.commit_admitted(&mut evaluation);
+        self.commit_admitted(&mut evaluation, object);
         evaluation
     }
 
-    fn commit_admitted(&mut self, evaluation: &mut Evaluation) {
-        if evaluation.is_admitted()
-            && let Err(problem) = self.commit(evaluation)
-        {
-            evaluation.verdict = Verdict::Error;
-            evaluation.reasons.push(Reason::missing_context(problem));
+    fn commit_admitted(&mut self, evaluation: &mut Evaluation, manifest: &Value) {
+        if !evaluation.is_admitted() {
+            return;
+        }
+        match self.commit(evaluation) {
+            Ok(()) => drop(self.applied.insert(key_of(&evaluation.kind, evaluation.outcome()), Kept::from(manifest))),
+            Err(problem) => {
+                evaluation.verdict = Verdict::Error;
+                evaluation.reasons.push(Reason::missing_context(problem));
+            }
         }
     }
 
@@ -111,19 +129,23 @@ impl Run {
     fn preview(&mut self, object: &Value, mut redact: impl FnMut(&mut Value)) -> Evaluation {
         let api_version = object.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
         let kind = self.cluster.kind(api_version, object.get("kind").and_then(Value::as_str).unwrap_or_default());
-        let object = if kind.is_namespaced { in_namespace(object.clone(), &self.namespace) } else { object.clone() };
+        let mut object =
+            if kind.is_namespaced { in_namespace(object.clone(), &self.namespace) } else { object.clone() };
+        if let Some(of) = PodKind::of(&kind.group, &kind.plural) {
+            self.drop_unknown_fields(&mut object, &of.path.iter().map(|part| format!("/{part}")).collect::<String>());
+        }
         let (there, note) = self.find(&kind, &object);
         let mut kept = Vec::new();
         let request = match there {
             Some(mut there) => {
-                let mut applied = kubectl_apply::applied(&object, &there);
+                let before = self.applied.get(&key_of(&kind, &object)).map(Kept::value);
+                let mut applied = kubectl_apply::applied(&object, &there, before);
                 kept = containers_only_in(&applied, &object);
                 redact(&mut applied);
                 redact(&mut there);
                 request::update(applied, there, &kind, &self.namespace)
             }
             None => {
-                let mut object = object;
                 redact(&mut object);
                 request::create(object, &kind, &self.namespace)
             }
@@ -141,14 +163,12 @@ impl Run {
         let made = self.pods_of(&object);
         is_checked |= made.is_known || !made.templates.is_empty();
         let templates = self.evaluate_pods(made, &mut evaluation);
-        if autoscaled::is_autoscaler(&kind) {
-            match autoscaled::evaluate_target(&object, &self.admission, &mut self.cluster) {
-                Autoscaled::Checked(warnings) => {
-                    is_checked = true;
-                    evaluation.warnings.extend(warnings.into_iter().map(Warning::from));
-                }
-                Autoscaled::NotChecked(why) => evaluation.warnings.extend(why.map(Warning::from)),
+        match self.evaluate_target(&object) {
+            Autoscaled::Checked(warnings) => {
+                is_checked = true;
+                evaluation.warnings.extend(warnings.into_iter().map(Warning::from));
             }
+            Autoscaled::NotChecked(why) => evaluation.warnings.extend(why.map(Warning::from)),
         }
         let problems = validation::problems(&object, self.release, &templates);
         if problems.is_empty() {
@@ -167,13 +187,27 @@ impl Run {
         evaluation
     }
 
+    /// Takes out of a pod template what the API server drops because its release does not know it.
+    fn drop_unknown_fields(&self, object: &mut Value, template: &str) {
+        let init_containers = object.pointer_mut(&format!("{template}/spec/initContainers"));
+        let init_containers = init_containers.and_then(Value::as_array_mut).filter(|_| {
+            // Sidecars came with 1.28.
+            self.release.is_some_and(|release| release < 28)
+        });
+        for container in init_containers.into_iter().flatten().filter_map(Value::as_object_mut) {
+            container.remove("restartPolicy");
+        }
+    }
+
     /// The pods that a custom resource makes.
     fn pods_of(&mut self, object: &Value) -> MadePods {
         let (kind, namespace) = (ApiKind::of(object), metadata(object, "namespace"));
         let cluster = &mut self.cluster;
         let mut find =
             |other: &str, name: &str| cluster.get((&kind.api_version(), other, Some(namespace)), name).ok()?;
-        pod_makers::of(object, &self.pod_makers, &mut find)
+        let mut made = pod_makers::of(object, &self.pod_makers, &mut find);
+        made.templates.iter_mut().for_each(|pods| self.drop_unknown_fields(&mut pods.template, ""));
+        made
     }
 
     /// Evaluates the pods that a custom resource makes, each template in the room that those before it leave. A ReplicaSet stands in
@@ -315,6 +349,11 @@ impl Run {
         }
         self.cluster.put(quota).map_err(|malformed| malformed.to_string())
     }
+}
+
+/// Kind, namespace and name of an object.
+fn key_of(kind: &ApiKind, object: &Value) -> (String, String, String) {
+    (kind.qualified(), metadata(object, "namespace").to_owned(), metadata(object, "name").to_owned())
 }
 
 /// The names of the containers of an object's pods that another object's pods do not have.

@@ -25,7 +25,7 @@ pub fn problems(object: &Value, release: Option<u16>, templates: &[PodTemplate])
     if let Some(unserved) = lifecycle::unserved(&kind, release) {
         return vec![unserved];
     }
-    let mut problems = Problems::default();
+    let mut problems = Problems { knows_pid: release.is_none_or(|release| release >= 37), ..Problems::default() };
     problems.of_object(object, &kind);
     // The API server does not look into custom resources. Their pods, which their controllers create, are Pods.
     for pods in templates {
@@ -34,8 +34,19 @@ pub fn problems(object: &Value, release: Option<u16>, templates: &[PodTemplate])
     let mut texts = problems.texts();
     if let Some(first) = texts.first_mut() {
         *first = format!("{} \"{}\" is invalid: {first}", kind.kind, metadata(object, "name"));
+        if is_patch(object, &kind) {
+            texts.push("this is a patch for kustomize: check its kustomization with -k".to_owned());
+        }
     }
     texts
+}
+
+/// True for a workload that lacks what only its base has: a selector and a container with an image.
+fn is_patch(object: &Value, kind: &ApiKind) -> bool {
+    let Some((spec, _)) = pod_spec(object, kind).filter(|_| kind.plural != "pods") else { return false };
+    let containers = spec.and_then(|spec| spec.get("containers")).and_then(Value::as_array);
+    let has_image = containers.into_iter().flatten().any(|container| container.get("image").is_some());
+    !has_image && object.pointer("/spec/selector").is_none()
 }
 
 /// The problems of a LimitRange, a ResourceQuota or a TenantQuota; none for other kinds.
@@ -75,6 +86,8 @@ const LIMIT_RANGE_ITEM: [&str; 6] = ["default", "defaultRequest", "max", "maxLim
 struct Problems {
     found: Vec<String>,
     more: usize,
+    /// True if a pod as a whole may have limits of `pid`.
+    knows_pid: bool,
 }
 
 impl Problems {
@@ -200,7 +213,10 @@ impl Problems {
         let amounts = self.amounts(resources, path);
         for Amount { list, name, quantity, value } in &amounts {
             let path = format!("{path}.{list}[{name}]");
-            self.of_resource_name(name, &path);
+            let is_of_pod = !path.contains("ontainers[");
+            if !(self.knows_pid && is_of_pod && *name == "pid" && *list == "limits") {
+                self.of_resource_name(name, &path);
+            }
             if *quantity < Quantity::ZERO {
                 self.invalid(&path, value, "must be greater than or equal to 0");
             }

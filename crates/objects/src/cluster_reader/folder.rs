@@ -38,8 +38,12 @@ impl Folder {
     /// The objects of some manifests; those without a namespace go into `namespace`.
     pub fn of(manifests: Vec<Manifest>, namespace: &str) -> Result<Self, UnreadableRange> {
         let mut folder = Self::default();
-        for Manifest { origin, object } in manifests {
-            let put = folder.put(in_namespace(object, namespace));
+        let is_definition = |manifest: &Manifest| ApiKind::of(&manifest.object).kind == DEFINITION.1;
+        let (definitions, others): (Vec<_>, Vec<_>) = manifests.into_iter().partition(is_definition);
+        for Manifest { origin, object } in definitions.into_iter().chain(others) {
+            let ApiKind { group, version, kind, .. } = ApiKind::of(&object);
+            let is_namespaced = folder.defined(&group, &version, &kind).is_none_or(|kind| kind.is_namespaced);
+            let put = folder.put(if is_namespaced { in_namespace(object, namespace) } else { object });
             put.map_err(|malformed| UnreadableRange { origin, problem: malformed.to_string() })?;
         }
         Ok(folder)
@@ -68,7 +72,31 @@ impl Folder {
     }
 }
 
+const DEFINITION: (&str, &str) = ("apiextensions.k8s.io", "CustomResourceDefinition");
+
 impl Folder {
+    /// A kind as a CustomResourceDefinition here defines it.
+    pub fn defined(&self, group: &str, version: &str, kind: &str) -> Option<ApiKind> {
+        let first = (DEFINITION.0.to_owned(), DEFINITION.1.to_owned(), String::new(), String::new());
+        let all = self
+            .objects
+            .range(first..)
+            .take_while(|((group, kind, ..), _)| (group.as_str(), kind.as_str()) == DEFINITION);
+        let text = |definition: &Value, path: &str| {
+            definition.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned()
+        };
+        let found = all.map(|(_, definition)| definition).find(|definition| {
+            text(definition, "/spec/group") == group && text(definition, "/spec/names/kind") == kind
+        })?;
+        Some(ApiKind {
+            group: group.to_owned(),
+            version: version.to_owned(),
+            kind: kind.to_owned(),
+            plural: text(found, "/spec/names/plural"),
+            is_namespaced: text(found, "/spec/scope") != "Cluster",
+        })
+    }
+
     fn objects(&self, (api_version, kind, namespace): List<'_>) -> Vec<Value> {
         let group = ApiKind::new(api_version, kind).group;
         let first = (group, kind.to_owned(), namespace.unwrap_or_default().to_owned(), String::new());
@@ -93,6 +121,11 @@ impl ClusterReader for Folder {
 
     fn get(&mut self, list: List<'_>, name: &str) -> Result<Option<Value>, ReadError> {
         Ok(self.object(list, name))
+    }
+
+    fn kind(&mut self, api_version: &str, kind: &str) -> ApiKind {
+        let known = ApiKind::new(api_version, kind);
+        self.defined(&known.group, &known.version, kind).unwrap_or(known)
     }
 }
 

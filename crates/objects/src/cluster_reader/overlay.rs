@@ -142,9 +142,11 @@ impl ClusterReader for Overlay {
     }
 
     fn kind(&mut self, api_version: &str, kind: &str) -> ApiKind {
-        match &mut self.bottom {
-            Some(bottom) => bottom.kind(api_version, kind),
-            None => self.top.kind(api_version, kind),
+        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+        match (self.top.defined(group, version, kind), &mut self.bottom) {
+            (Some(defined), _) => defined,
+            (None, Some(bottom)) => bottom.kind(api_version, kind),
+            (None, None) => ApiKind::new(api_version, kind),
         }
     }
 }

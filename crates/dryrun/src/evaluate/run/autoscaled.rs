@@ -1,0 +1,151 @@
+//! Evaluates the target of an autoscaler as if it were scaled to its maximum: a HorizontalPodAutoscaler, or a ScaledObject of KEDA.
+
+use serde_json::{Value, json};
+
+use super::Run;
+use crate::evaluate::evaluation::Reason;
+use crate::evaluate::{pod_makers, request};
+use headroom_objects::cluster_reader::ClusterReader;
+use headroom_objects::kinds::{ApiKind, metadata};
+
+/// An autoscaler, its target, and the most that it scales to.
+struct Autoscaler<'o> {
+    api_version: &'o str,
+    kind: &'o str,
+    name: &'o str,
+    /// `maxReplicas`
+    field: &'static str,
+    most: u64,
+}
+
+impl<'o> Autoscaler<'o> {
+    fn of(object: &'o Value) -> Option<Self> {
+        let text = |path: &str| object.pointer(path).and_then(Value::as_str);
+        let number = |path: &str| object.pointer(path).and_then(Value::as_u64);
+        let kind = ApiKind::of(object);
+        let (field, most, default) = match (kind.group.as_str(), kind.kind.as_str()) {
+            ("autoscaling", "HorizontalPodAutoscaler") => ("maxReplicas", number("/spec/maxReplicas")?, ""),
+            ("keda.sh", "ScaledObject") => {
+                ("maxReplicaCount", number("/spec/maxReplicaCount").unwrap_or(100), "Deployment")
+            }
+            _ => return None,
+        };
+        Some(Self {
+            api_version: text("/spec/scaleTargetRef/apiVersion").unwrap_or("apps/v1"),
+            kind: text("/spec/scaleTargetRef/kind").unwrap_or(default),
+            name: text("/spec/scaleTargetRef/name").unwrap_or_default(),
+            field,
+            most,
+        })
+    }
+}
+
+/// The evaluation of an autoscaler's target.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Autoscaled {
+    /// The warnings at the largest number of replicas that the target does not cause at its present number.
+    Checked(Vec<String>),
+    /// With the reason, if it is worth a warning.
+    NotChecked(Option<String>),
+}
+
+impl Run {
+    /// Evaluates the target of an object if that is an autoscaler.
+    pub(super) fn evaluate_target(&mut self, object: &Value) -> Autoscaled {
+        let Some(autoscaler) = Autoscaler::of(object) else { return Autoscaled::NotChecked(None) };
+        let Autoscaler { name, field, most, .. } = autoscaler;
+        let namespace = metadata(object, "namespace");
+        let kind = self.cluster.kind(autoscaler.api_version, autoscaler.kind);
+        let not_checked =
+            |why: String| Autoscaled::NotChecked(Some(format!("{field} is not checked against the quotas: {why}")));
+        let target = match self.cluster.get((autoscaler.api_version, &kind.kind, Some(namespace)), name) {
+            Ok(Some(target)) => target,
+            Ok(None) => return not_checked(format!("there is no {}", kind.object_name(name))),
+            Err(problem) => return not_checked(problem.to_string()),
+        };
+        if target.pointer("/spec/replicas").and_then(Value::as_u64) >= Some(most) {
+            return Autoscaled::Checked(Vec::new());
+        }
+        let mut scaled = target.clone();
+        if let Some(Value::Object(spec)) = scaled.get_mut("spec") {
+            spec.insert("replicas".to_owned(), json!(most));
+        }
+        let pairs = if request::pod_of(&target).is_some() {
+            vec![(target, scaled, kind.clone())]
+        } else {
+            let before = self.pods_of(&target).templates;
+            let replica_sets = self.pods_of(&scaled).templates.into_iter().filter_map(|pods| {
+                let was = before.iter().find(|was| was.path == pods.path)?;
+                let [now, at_most] =
+                    [was.replicas, pods.replicas].map(|count| pod_makers::replica_set(&target, &pods, count));
+                Some((now, at_most, ApiKind::new("apps/v1", "ReplicaSet")))
+            });
+            replica_sets.collect()
+        };
+        if pairs.is_empty() {
+            // For an unknown kind, where its pods come from is unknown too.
+            return Autoscaled::NotChecked(None);
+        }
+        let mut warned = |request: Value| {
+            let evaluation = self.admission.evaluate(request, &mut self.cluster);
+            let reasons = evaluation.reasons.iter().map(Reason::text);
+            reasons.chain(evaluation.warnings.into_iter().map(|warning| warning.text)).collect::<Vec<String>>()
+        };
+        let mut warnings = Vec::new();
+        for (now, at_most, of) in pairs {
+            // As a new object, because an update that changes nothing is not evaluated.
+            let before = warned(request::create(now.clone(), &of, namespace));
+            let new = warned(request::update(at_most, now, &of, namespace)).into_iter();
+            let new = new.filter(|warning| !before.contains(warning));
+            warnings.extend(new.map(|warning| format!("at {field} {most}, {}: {warning}", kind.object_name(name))));
+        }
+        Autoscaled::Checked(warnings)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::evaluate::Admission;
+    use headroom_objects::cluster_reader::{Folder, Overlay};
+
+    fn check(autoscaler: Value, expected: &[&str]) {
+        let mut folder = Folder::default();
+        let template = json!({"spec": {"containers": [
+            {"name": "a", "image": "nginx", "resources": {"requests": {"cpu": "500m"}}}]}});
+        for object in [
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}),
+            json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "team", "namespace": "shop"},
+                "spec": {"hard": {"requests.cpu": "2"}},
+                "status": {"hard": {"requests.cpu": "2"}, "used": {"requests.cpu": "1"}}}),
+            json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": "shop"},
+                "spec": {"replicas": 2, "template": template}}),
+            json!({"apiVersion": "argoproj.io/v1alpha1", "kind": "Rollout", "metadata": {"name": "web", "namespace": "shop"},
+                "spec": {"replicas": 2, "template": template}}),
+        ] {
+            folder.put(object).unwrap();
+        }
+        let mut run = Run::new(Overlay::new(folder, None), Admission::of_settings(&json!({})), "shop");
+        let expected = expected.iter().map(|warning| (*warning).to_owned()).collect();
+        assert_eq!(run.evaluate_target(&autoscaler), Autoscaled::Checked(expected));
+    }
+
+    #[test]
+    fn the_largest_number_of_replicas_is_checked_against_the_quotas() {
+        let hpa = |most: u64, [api_version, kind]: [&str; 2]| {
+            json!({"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler",
+            "metadata": {"name": "web", "namespace": "shop"},
+            "spec": {"scaleTargetRef": {"apiVersion": api_version, "kind": kind, "name": "web"}, "maxReplicas": most}})
+        };
+        let deployment = ["apps/v1", "Deployment"];
+        check(hpa(2, deployment), &[]);
+        check(hpa(4, deployment), &[]);
+        let short = "only 4 of 6 replicas fit quota \"team\": requests.cpu short by 1 (1 available)";
+        check(hpa(6, deployment), &[&format!("at maxReplicas 6, deployment.apps/web: {short}")]);
+        let rollout = hpa(6, ["argoproj.io/v1alpha1", "Rollout"]);
+        check(rollout, &[&format!("at maxReplicas 6, rollout.argoproj.io/web: {short}")]);
+        let scaled = json!({"apiVersion": "keda.sh/v1alpha1", "kind": "ScaledObject", "metadata": {"name": "web", "namespace": "shop"},
+            "spec": {"scaleTargetRef": {"name": "web"}, "maxReplicaCount": 6}});
+        check(scaled, &[&format!("at maxReplicaCount 6, deployment.apps/web: {short}")]);
+    }
+}
