@@ -90,8 +90,12 @@ fn exporters() -> Metrics {
 /// Each metric in an expression, with the labels that it is selected by.
 fn uses(expression: &str) -> Vec<(String, Vec<String>)> {
     static LEFT_OUT: LazyLock<[Regex; 3]> = LazyLock::new(|| {
-        [r#""(\\.|[^"\\])*""#, r"\b(by|without|on|ignoring|group_left|group_right)\s*\([^)]*\)", r"\[[^\]]*\]"]
-            .map(|pattern| Regex::new(pattern).unwrap())
+        [
+            r#""(\\.|[^"\\])*""#,
+            r"\b(by|without|on|ignoring|group_left|group_right)\s*\([^)]*\)",
+            r"\[[^\]]*\]|\boffset\s+\w+",
+        ]
+        .map(|pattern| Regex::new(pattern).unwrap())
     });
     static METRIC: LazyLock<Regex> =
         LazyLock::new(|| Regex::new(r"([A-Za-z_:][A-Za-z0-9_:]*)\s*(\{[^}]*\})?(\s*\()?").unwrap());

@@ -102,6 +102,19 @@ pub enum RoundError {
     Unwritten { profiles: usize, namespace: String, name: String, error: String },
 }
 
+impl RoundError {
+    /// The error of the store, if that is what failed.
+    fn of_store(&self) -> Option<&StoreError> {
+        match self {
+            Self::Run(RunError::Store(error))
+            | Self::Import(ImportError::Store(error))
+            | Self::Publish(PublishError::Store(error))
+            | Self::Store(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
 impl Rounds {
     /// Runs one round.
     pub async fn once(&self) -> Result<(), RoundError> {
@@ -112,8 +125,8 @@ impl Rounds {
         done
     }
 
-    /// Runs a round every `interval` until stopped. Logs failures and retries them.
-    pub async fn every(&self, interval: Duration) {
+    /// Runs a round every `interval` until stopped. Logs failures and retries them. A damaged store is replaced.
+    pub async fn every(&mut self, interval: Duration) {
         let step = match &self.feed {
             // A source without a past is read every step, between publications too.
             Feed::Source(source) if source.reach() == Reach::Present => {
@@ -136,6 +149,19 @@ impl Rounds {
             };
             let is_standing_by = matches!(done, Err(RoundError::Cluster(ClusterError::NotOurTurn { .. })));
             self.metrics.ran(clock::now(), done.is_ok() || is_standing_by);
+            if let Err(error) = &done
+                && let Some(damaged @ StoreError::Damaged { .. }) = error.of_store()
+            {
+                match self.store.replace(damaged) {
+                    Ok(()) => {
+                        self.metrics.store_damaged();
+                        self.identified = AtomicBool::new(false);
+                        next_publication = tokio::time::Instant::now();
+                        continue;
+                    }
+                    Err(error) => tracing::error!("{error}"),
+                }
+            }
             match done {
                 Err(error) if is_standing_by => tracing::info!("standing by: {error}"),
                 Err(error) => tracing::error!("{error}"),

@@ -40,6 +40,7 @@ pub struct Metrics {
     profiles: Endings,
     profile_bytes: Gauge,
     store_bytes: Gauge,
+    stores_damaged: Counter,
     leads: Gauge,
     /// In the order of [`Sum`]'s fields.
     estimates: [Amounts; 4],
@@ -70,6 +71,7 @@ impl Default for Metrics {
         let last_success = families.gauge("last_success_timestamp_seconds", "When the last run ended well");
         let profile_bytes = families.gauge("profile_bytes", "Size of all profiles together");
         let store_bytes = families.gauge("store_bytes", "Size of the store on disk");
+        let stores_damaged = families.counter("stores_damaged", "Damaged stores that were moved aside");
         let leads = families.gauge(
             "leads",
             "1 if this collector holds the lease and writes, 0 if it stands by or writes to no cluster",
@@ -98,6 +100,7 @@ impl Default for Metrics {
             profiles,
             profile_bytes,
             store_bytes,
+            stores_damaged,
             leads,
             estimates,
             alive: AtomicI64::default(),
@@ -144,6 +147,11 @@ impl Metrics {
     pub fn sizes(&self, profiles: u64, store: u64) {
         set(&self.profile_bytes, profiles);
         set(&self.store_bytes, store);
+    }
+
+    /// Counts a damaged store that was moved aside.
+    pub fn store_damaged(&self) {
+        self.stores_damaged.inc();
     }
 
     /// Sets whether this collector holds the Lease.

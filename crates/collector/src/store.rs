@@ -6,12 +6,13 @@
 //! Files: [`origin`] identifies the cluster and source, [`progress`] notes what was read and what is owed, [`days`] holds the
 //! summaries, [`compared`] the accuracy of estimates, and [`expiry`] drops old rows.
 //!
-//! The store is a cache of the metrics store: if it is lost, the last 30 days are read again. It is a single file of
+//! The store is a cache of the metrics store: if it is lost or [`damage`]d, the last 30 days are read again. It is a single file of
 //! [redb](https://docs.rs/redb): pure Rust, so that it cross-compiles and links statically like the rest; transactions
 //! that survive a kill or a power cut; a stable file format; a lock against a second process. SQLite would bring a C
 //! compiler, and the log-structured stores several threads of their own, for a few thousand small rows an hour.
 
 mod compared;
+mod damage;
 mod days;
 mod expiry;
 pub mod origin;
@@ -35,6 +36,8 @@ use headroom_sources::cluster_id::ClusterId;
 
 /// The version of everything below. A store of another version is not read.
 const FORMAT: i64 = 3;
+/// The ending of a store's name; of other files it is not known whether they were stores.
+const ENDING: &str = "redb";
 /// The database's own cache. Rows are read once and written once, so more would only cost memory.
 const CACHE_BYTES: usize = 16 << 20;
 
@@ -121,7 +124,7 @@ impl Store {
         if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
             std::fs::create_dir_all(folder).map_err(|error| worded(path, error.into()))?;
         }
-        let database = open_or_begin(path).map_err(|error| worded(path, error.into()))?;
+        let database = damage::caught(|| open_or_begin(path)).map_err(|trouble| worded(path, trouble))?;
         let (id, page_key) = (String::new(), String::new());
         let mut store = Self { path: path.to_owned(), database, id, page_key };
         let (found, id, page_key) = store.write(|txn| {
@@ -146,6 +149,8 @@ impl Store {
         (store.id, store.page_key) = (id, page_key);
         match found {
             FORMAT => Ok(store),
+            // No version ever wrote it.
+            ..1 | 100.. => Err(worded(path, Trouble::Panicked)),
             _ => Err(StoreError::Format { path: store.path, found }),
         }
     }
@@ -179,13 +184,14 @@ impl Store {
     }
 
     fn read<T>(&self, what: impl FnOnce(&ReadTransaction) -> Result<T, Trouble>) -> Result<T, StoreError> {
-        let done = self.database.begin_read().map_err(Trouble::from).and_then(|txn| what(&txn));
+        let done = damage::caught(|| what(&self.database.begin_read()?));
         done.map_err(|trouble| worded(&self.path, trouble))
     }
 
     /// Runs a transaction: all of its writes are on disk afterwards, or none if it fails.
     fn write<T>(&self, what: impl FnOnce(&WriteTransaction) -> Result<T, Trouble>) -> Result<T, StoreError> {
-        let done = self.database.begin_write().map_err(Trouble::from).and_then(|txn| {
+        let done = damage::caught(|| {
+            let txn = self.database.begin_write()?;
             let value = what(&txn)?;
             txn.commit()?;
             Ok(value)
@@ -204,6 +210,8 @@ fn new_id() -> String {
 enum Trouble {
     Database(redb::Error),
     Row(Damaged),
+    /// redb panicked on what it read.
+    Panicked,
     NotOwed(String),
     OtherSource(String, String),
 }
@@ -234,31 +242,40 @@ impl From<Damaged> for Trouble {
     }
 }
 
-/// Opens the database, or creates one under a temporary name and renames it once it is complete, because a process that is
-/// killed meanwhile would leave a file that no later run can read.
-fn open_or_begin(path: &Path) -> Result<Database, DatabaseError> {
+/// Opens the database and verifies it, or creates one under a temporary name and renames it once it is complete, because a
+/// process that is killed meanwhile would leave a file that no later run can read.
+fn open_or_begin(path: &Path) -> Result<Database, Trouble> {
     let open = |path: &Path| Database::builder().set_cache_size(CACHE_BYTES).create(path);
-    let is_there = || path.try_exists().map_err(|error| DatabaseError::Storage(error.into()));
-    if is_there()? {
-        return open(path);
+    let open_known = || {
+        let mut database = open(path)?;
+        // What cannot be repaired is an error.
+        database.check_integrity()?;
+        Ok(database)
+    };
+    if path.try_exists()? {
+        return open_known();
     }
-    let mut begun_at = path.as_os_str().to_owned();
-    begun_at.push(".begun");
-    let begun_at = Path::new(&begun_at);
-    let begun = match open(begun_at) {
+    let begun_at = with_ending(path, ".begun");
+    let begun = match open(&begun_at) {
         // An earlier process was killed here.
         Err(DatabaseError::Storage(StorageError::Io(error))) if error.kind() == io::ErrorKind::InvalidData => {
-            std::fs::remove_file(begun_at).map_err(|error| DatabaseError::Storage(error.into()))?;
-            open(begun_at)?
+            std::fs::remove_file(&begun_at)?;
+            open(&begun_at)?
         }
         begun => begun?,
     };
     // No other process can create one now, because the temporary file is locked; but one may have been created before.
-    if is_there()? {
-        return open(path);
+    if path.try_exists()? {
+        return open_known();
     }
-    std::fs::rename(begun_at, path).map_err(|error| DatabaseError::Storage(error.into()))?;
+    std::fs::rename(&begun_at, path)?;
     Ok(begun)
+}
+
+fn with_ending(path: &Path, ending: &str) -> PathBuf {
+    let mut path = path.as_os_str().to_owned();
+    path.push(ending);
+    path.into()
 }
 
 fn worded(path: &Path, trouble: Trouble) -> StoreError {
@@ -267,11 +284,18 @@ fn worded(path: &Path, trouble: Trouble) -> StoreError {
         Trouble::NotOwed(what) => StoreError::NotOwed { what },
         Trouble::OtherSource(known, found) => StoreError::OtherSource { path, known, found },
         Trouble::Row(damaged) => StoreError::Damaged { path, reason: damaged.to_string() },
+        Trouble::Panicked => StoreError::Damaged { path, reason: "a page cannot be read".to_owned() },
         Trouble::Database(redb::Error::DatabaseAlreadyOpen) => StoreError::Busy { path },
         Trouble::Database(redb::Error::Corrupted(reason)) => StoreError::Damaged { path, reason },
         Trouble::Database(redb::Error::Io(error)) => match error.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
                 StoreError::Full { path, reason: error.to_string() }
+            }
+            // A store whose first page is damaged is not redb's either.
+            io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof
+                if path.extension().is_some_and(|ending| ending == ENDING) =>
+            {
+                StoreError::Damaged { path, reason: error.to_string() }
             }
             io::ErrorKind::InvalidData => StoreError::Foreign { path, reason: error.to_string() },
             _ => StoreError::Unusable { path, reason: error.to_string() },

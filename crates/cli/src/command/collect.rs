@@ -206,7 +206,14 @@ async fn collect(Args { from, options }: Args, progress: Progress) -> anyhow::Re
         Some(path) => path,
         None => default_store(&source_name, &cluster_of(&feed, &destination).await?),
     };
-    let store = Store::open(&path)?;
+    // Nobody sees to a collector that runs for ever.
+    let (store, is_replaced) = match options.every {
+        Some(_) => Store::open_or_replace(&path)?,
+        None => (Store::open(&path)?, false),
+    };
+    if is_replaced {
+        metrics.store_damaged();
+    }
     tracing::info!(store = %path.display(), source = source_name, "collecting");
     let lease = match &destination {
         Destination::Cluster(cluster) => {
@@ -215,7 +222,7 @@ async fn collect(Args { from, options }: Args, progress: Progress) -> anyhow::Re
         }
         Destination::Folder(_) | Destination::Stdout(_) => None,
     };
-    let rounds = Rounds {
+    let mut rounds = Rounds {
         feed,
         source_name,
         allow_source_change: options.allow_source_change,

@@ -315,14 +315,32 @@ async fn roots_are_written_before_the_first_usage_was_read() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_damaged_store_is_replaced_and_filled_again() {
+    let server = ApiServer::new("1");
+    let folder = tempfile::tempdir().unwrap();
+    crate::store::damage_row(&folder.path().join("usage.redb"));
+    let mut rounds = rounds(&server, folder.path(), Scripted::new(three_workloads())).await;
+    rounds.allow_source_change = true;
+    let (stop, metrics) = (rounds.stop.clone(), rounds.metrics.clone());
+    let running = tokio::spawn(async move { rounds.every(std::time::Duration::from_secs(3600)).await });
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
+    while !server.histories().get(NGINX_ROOT).is_some_and(|text| text.contains("nginx")) {
+        assert!(std::time::Instant::now() < deadline, "nothing is published");
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    assert!(metrics.to_string().contains("headroom_collector_stores_damaged_total 1\n"));
+    assert!(folder.path().join("usage.redb.damaged").exists());
+    stop.cancel();
+    running.await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_namespace_that_turns_estimates_off_is_listed_before_the_next_round() {
     let server = ApiServer::new("1");
     let folder = tempfile::tempdir().unwrap();
-    let rounds = Arc::new(rounds(&server, folder.path(), Scripted::new(three_workloads())).await);
-    let running = tokio::spawn({
-        let rounds = rounds.clone();
-        async move { rounds.every(std::time::Duration::from_secs(3600)).await }
-    });
+    let mut rounds = rounds(&server, folder.path(), Scripted::new(three_workloads())).await;
+    let stop = rounds.stop.clone();
+    let running = tokio::spawn(async move { rounds.every(std::time::Duration::from_secs(3600)).await });
     let wait_for = async |what: &str, is_there: &dyn Fn() -> bool| {
         let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
         while !is_there() {
@@ -335,7 +353,7 @@ async fn a_namespace_that_turns_estimates_off_is_listed_before_the_next_round() 
     server.put_all("Namespace", [json!({"name": "lab", "labels": {"headroom.dev/estimates": "never"}})]);
     wait_for("the label", &|| listed(&server) == vec![json!("lab"); usize::from(Root::COUNT)]).await;
     assert!(server.histories() == histories, "histories changed");
-    rounds.stop.cancel();
+    stop.cancel();
     running.await.unwrap();
 }
 

@@ -1,6 +1,7 @@
 //! The store: files that it refuses to open, deduplication, and expiry.
 
 use std::fs;
+use std::path::Path;
 
 use headroom_collector::store::{Piece, Store, StoreError};
 use headroom_core::cluster::usage::Root;
@@ -55,9 +56,11 @@ fn errors_for_unusable_stores_have_advice() {
         assert_eq!(said(Store::open(&path).unwrap_err()), expected);
     }
 
-    fs::write(&path, "not a database").unwrap();
-    assert!(matches!(Store::open(&path), Err(StoreError::Foreign { .. })));
-    assert_eq!(fs::read_to_string(&path).unwrap(), "not a database");
+    let notes = folder.path().join("notes");
+    fs::write(&notes, "not a database").unwrap();
+    assert!(matches!(Store::open(&notes), Err(StoreError::Foreign { .. })));
+    assert!(matches!(Store::open_or_replace(&notes), Err(StoreError::Foreign { .. })));
+    assert_eq!(fs::read_to_string(&notes).unwrap(), "not a database");
 
     fs::remove_file(&path).unwrap();
     assert_eq!(Store::open(&path).unwrap().planned().unwrap(), None, "a lost store starts empty");
@@ -89,13 +92,11 @@ fn a_sources_memory_is_stored_together_with_its_samples_or_not_at_all() {
     assert_eq!(store.memory().unwrap().as_deref(), Some(b"told".as_slice()));
 }
 
-#[test]
-fn damage_is_detected_and_named() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("usage.redb");
+/// Creates a store in which the row of nginx cannot be read, though the database can.
+pub fn damage_row(path: &Path) {
     let window = Window { from: NOW, to: NOW + 60 };
-    Store::open(&path).unwrap().add_present(window, &gathered(series("shop", "nginx", NOW)), None).unwrap();
-    let database = Database::open(&path).unwrap();
+    Store::open(path).unwrap().add_present(window, &gathered(series("shop", "nginx", NOW)), None).unwrap();
+    let database = Database::open(path).unwrap();
     let txn = database.begin_write().unwrap();
     {
         type Key = (u8, &'static str, &'static str, &'static str, u32);
@@ -103,13 +104,73 @@ fn damage_is_detected_and_named() {
         let day = (NOW / DAY) as u32;
         let root = 0x26;
         let known = days.insert((root, "docker.io/library/nginx", ":latest", "shop", day), [7_u8].as_slice());
-        assert!(known.unwrap().is_some(), "the row is not where this test expects it");
+        assert!(known.unwrap().is_some(), "the row is not where this function expects it");
     }
     txn.commit().unwrap();
-    drop(database);
+}
+
+#[test]
+fn damage_is_detected_and_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("usage.redb");
+    damage_row(&path);
     let store = Store::open(&path).unwrap();
     let error = store.visit_root(Root::of("docker.io/library/nginx"), |_| {}).unwrap_err();
     assert!(matches!(error, StoreError::Damaged { .. }), "{error}");
+}
+
+/// All that is in a store.
+fn content(store: &Store) -> Result<Vec<String>, StoreError> {
+    let mut rows = vec![format!("{:?} {:?} {:?}", store.planned()?, store.owed()?, store.memory()?)];
+    for root in Root::all() {
+        store.visit_root(root, |day| rows.push(format!("{day:?}")))?;
+        store.visit_workloads(root, |day| rows.push(format!("{day:?}")))?;
+    }
+    Ok(rows)
+}
+
+#[tokio::test]
+async fn damage_anywhere_is_found_and_the_store_replaced() {
+    let (folder, store) = crate::cluster::store().await;
+    let whole = content(&store).unwrap();
+    let begun = content(&open(tempfile::tempdir().unwrap().path())).unwrap();
+    let path = store.path().to_owned();
+    drop(store);
+    let good = fs::read(&path).unwrap();
+    let (mut found, mut random) = (0, fastrand::Rng::with_seed(47));
+    for trial in 0..105 {
+        let mut bytes = good.clone();
+        let page = |random: &mut fastrand::Rng| random.usize(..good.len() / 4096) * 4096;
+        match trial % 7 {
+            0 => bytes[random.usize(..good.len())] ^= 1 << random.u8(..8),
+            1 => (0..16).for_each(|_| bytes[random.usize(..good.len())] = random.u8(..)),
+            2 => bytes[page(&mut random)..][..4096].fill(0),
+            3 => bytes.truncate(random.usize(..good.len())),
+            4 => bytes.extend((0..random.usize(1..8192)).map(|_| random.u8(..))),
+            5 => {
+                let (from, to) = (page(&mut random), page(&mut random));
+                bytes.copy_within(from..from + 4096, to);
+            }
+            _ => bytes[random.usize(..400)] = random.u8(..),
+        }
+        fs::write(&path, &bytes).unwrap();
+        match Store::open(&path) {
+            // The last transaction may be undone.
+            Ok(store) => {
+                let there = content(&store).unwrap();
+                assert!(there == whole || there == begun, "trial {trial}: other content");
+                store.plan(Window { from: NOW, to: NOW + 60 }, &["shop".to_owned()]).unwrap();
+            }
+            Err(StoreError::Damaged { .. }) => {
+                found += 1;
+                let (store, is_replaced) = Store::open_or_replace(&path).unwrap();
+                assert!(is_replaced && content(&store).unwrap() == begun);
+                assert!(folder.path().join("usage.redb.damaged").exists());
+            }
+            Err(error) => panic!("trial {trial}: {error}"),
+        }
+    }
+    assert!(found > 50, "{found}");
 }
 
 #[test]
