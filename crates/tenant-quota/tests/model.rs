@@ -4,60 +4,34 @@
 
 #![expect(clippy::panic, reason = "a test may stop")]
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use headroom_fixtures::search::{self, Outcome, Space};
+use headroom_tenant_quota::model::{Flaw, Model, Scenario, Step, World, flaws, large, small, sweep};
 
-use headroom_tenant_quota::model::{Flaw, Model, Scenario, World, flaws, large, small, sweep};
+struct Ledgers<'s>(Model<'s>);
 
-/// The result of a search.
-struct Outcome {
-    states: usize,
-    /// The violated property, and the steps that lead to it.
-    violation: Option<(&'static str, Vec<String>)>,
+impl Space for Ledgers<'_> {
+    type State = World;
+    type Step = Step;
+
+    fn start(&mut self) -> World {
+        self.0.start()
+    }
+
+    fn next(&mut self, world: &World) -> Vec<(Step, World)> {
+        self.0.next(world)
+    }
+
+    fn violation(&mut self, world: &World) -> Option<&'static str> {
+        self.0.violation(world)
+    }
+
+    fn fingerprint(&self, world: &World) -> u128 {
+        world.fingerprint()
+    }
 }
 
 fn search(scenario: &Scenario, flaw: Flaw) -> Outcome {
-    let mut model = Model::new(scenario, flaw);
-    let start = model.start();
-    let mut seen = HashSet::from([start.fingerprint()]);
-    let mut queue = VecDeque::from([start]);
-    while let Some(world) = queue.pop_front() {
-        if let Some(problem) = model.violation(&world) {
-            let trace = trace(&mut model, &world);
-            return Outcome { states: seen.len(), violation: Some((problem, trace)) };
-        }
-        for (_, next) in model.next(&world) {
-            if seen.insert(next.fingerprint()) {
-                queue.push_back(next);
-            }
-        }
-    }
-    Outcome { states: seen.len(), violation: None }
-}
-
-/// Searches for a state again and returns the steps to it.
-fn trace(model: &mut Model<'_>, to: &World) -> Vec<String> {
-    let (start, to) = (model.start(), to.fingerprint());
-    let mut from = HashMap::from([(start.fingerprint(), (0, String::new()))]);
-    let mut queue = VecDeque::from([start]);
-    while let Some(world) = queue.pop_front() {
-        let here = world.fingerprint();
-        if here == to {
-            break;
-        }
-        for (step, next) in model.next(&world) {
-            from.entry(next.fingerprint()).or_insert_with(|| {
-                queue.push_back(next);
-                (here, step.to_string())
-            });
-        }
-    }
-    let (mut steps, mut at) = (Vec::new(), to);
-    while let Some((before, step)) = from.get(&at).filter(|(_, step)| !step.is_empty()) {
-        steps.push(step.clone());
-        at = *before;
-    }
-    steps.reverse();
-    steps
+    search::search(&mut Ledgers(Model::new(scenario, flaw)))
 }
 
 #[track_caller]

@@ -1,0 +1,111 @@
+//! Amounts of CPU and memory, and the size of a container.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Resource {
+    Cpu,
+    Memory,
+}
+
+impl Resource {
+    pub const ALL: [Self; 2] = [Self::Cpu, Self::Memory];
+}
+
+/// An amount of each resource, in millicores and bytes; none where nothing is set or known.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Amounts {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<u64>,
+}
+
+impl Amounts {
+    pub fn of(self, resource: Resource) -> Option<u64> {
+        match resource {
+            Resource::Cpu => self.cpu,
+            Resource::Memory => self.memory,
+        }
+    }
+
+    pub fn set(&mut self, resource: Resource, amount: u64) {
+        match resource {
+            Resource::Cpu => self.cpu = Some(amount),
+            Resource::Memory => self.memory = Some(amount),
+        }
+    }
+
+    fn is_any_set(self) -> bool {
+        Resource::ALL.into_iter().any(|resource| self.of(resource).is_some_and(|amount| amount > 0))
+    }
+}
+
+/// The resources that something holds for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct Marked {
+    pub cpu: bool,
+    pub memory: bool,
+}
+
+impl Marked {
+    pub fn is(self, resource: Resource) -> bool {
+        match resource {
+            Resource::Cpu => self.cpu,
+            Resource::Memory => self.memory,
+        }
+    }
+}
+
+/// The requests and limits of a container.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Size {
+    #[serde(default)]
+    pub requests: Amounts,
+    #[serde(default)]
+    pub limits: Amounts,
+}
+
+/// The QoS class, which no resize may change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Qos {
+    Guaranteed,
+    Burstable,
+    BestEffort,
+}
+
+/// The QoS class of a pod with containers of these sizes. <https://kubernetes.io/docs/concepts/workloads/pods/pod-qos/>
+pub fn qos(sizes: impl Iterator<Item = Size> + Clone) -> Qos {
+    let is_guaranteed = |size: Size| {
+        Resource::ALL.into_iter().all(|resource| {
+            let limit = size.limits.of(resource);
+            limit.is_some_and(|amount| amount > 0) && limit == size.requests.of(resource)
+        })
+    };
+    if !sizes.clone().any(|size| size.requests.is_any_set() || size.limits.is_any_set()) {
+        Qos::BestEffort
+    } else if sizes.clone().all(is_guaranteed) {
+        Qos::Guaranteed
+    } else {
+        Qos::Burstable
+    }
+}
+
+impl fmt::Display for Amounts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let memory = |bytes: u64| {
+            if bytes.is_multiple_of(1 << 20) { format!("{}Mi", bytes >> 20) } else { format!("{bytes}") }
+        };
+        match (self.cpu, self.memory) {
+            (Some(cpu), Some(bytes)) => write!(f, "{cpu}m, {}", memory(bytes)),
+            (Some(cpu), None) => write!(f, "{cpu}m"),
+            (None, Some(bytes)) => f.write_str(&memory(bytes)),
+            (None, None) => f.write_str("unset"),
+        }
+    }
+}

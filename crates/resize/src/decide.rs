@@ -1,0 +1,359 @@
+//! Decides about a workload.
+
+use crate::amounts::qos;
+use crate::rules::DAY;
+use crate::sizing::{self, Before};
+use crate::{
+    Change, Container, Direction, Event, Harm, Kubelet, Mode, Note, Past, Phase, Pod, Record, Resized, Resource, Rules,
+    Size, Time, Why, Workload,
+};
+
+/// The result of [`decide`].
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Decision {
+    /// To be stored, if it differs, before any resize is sent.
+    pub record: Record,
+    pub resizes: Vec<Resize>,
+    pub notes: Vec<Note>,
+}
+
+/// A `PATCH` of `pods/resize`, on condition of the version.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Resize {
+    pub uid: String,
+    pub pod: String,
+    pub version: String,
+    pub containers: Vec<(String, Size)>,
+}
+
+/// Returns why a change would be refused or would wait: bounds of LimitRanges and quotas, room of the node. The changes
+/// are those under way, which may be made any moment.
+pub type Fits<'a> = &'a mut dyn FnMut(&Pod, &Change, &[Change]) -> Result<(), String>;
+
+/// Decides about a workload. `free` is how many more pods may be changed in the namespace and the cluster.
+pub fn decide(workload: &Workload, record: &Record, now: Time, rules: &Rules, free: usize, fits: Fits<'_>) -> Decision {
+    let mut step = Step { workload, now, rules, record: record.clone(), resizes: Vec::new(), notes: Vec::new() };
+    step.record.forget_old(now, rules);
+    for change in std::mem::take(&mut step.record.changes) {
+        step.advance(change);
+    }
+    step.begin(free, fits);
+    let Step { record, resizes, notes, .. } = step;
+    Decision { record, resizes, notes }
+}
+
+struct Step<'a> {
+    workload: &'a Workload,
+    now: Time,
+    rules: &'a Rules,
+    record: Record,
+    resizes: Vec<Resize>,
+    notes: Vec<Note>,
+}
+
+impl Step<'_> {
+    /// Keeps a change with its next phase, or ends it.
+    fn advance(&mut self, mut change: Change) {
+        let Some(pod) = self.workload.pods.iter().find(|pod| pod.uid == change.uid) else { return };
+        let (is_old, is_new) = (change.is_at(pod, |of| of.from), change.is_at(pod, |of| of.to));
+        match &change.phase {
+            Phase::Asked { .. } | Phase::Withheld { .. } if is_new => {
+                change.phase = Phase::Watched { since: self.now };
+                self.record.changes.push(change);
+            }
+            // If the pod has the same version, the request may still be under way.
+            Phase::Asked { version } | Phase::Withheld { version } if is_old && *version == pod.version => {
+                if matches!(change.phase, Phase::Asked { .. }) {
+                    if self.is_still_right(&change, pod) {
+                        if self.now - change.begun > self.rules.watch {
+                            // It counts as a change of today.
+                            self.record.forget(&change);
+                            change.begun = self.now;
+                            self.record.remember(&change);
+                        }
+                        self.resizes.push(resize(&change, pod, |of| of.to));
+                    } else {
+                        change.phase = Phase::Withheld { version: version.clone() };
+                    }
+                }
+                self.record.changes.push(change);
+            }
+            Phase::Asked { .. } | Phase::Withheld { .. } => {
+                self.record.forget(&change);
+                self.note(pod, Event::Dropped("the pod has changed since"));
+            }
+            Phase::Watched { since } if is_new => match self.harm(&change, pod, *since) {
+                Some(harm) => {
+                    self.record.strike(&change, &harm, self.now, self.rules);
+                    self.note(pod, Event::TakingBack(harm.clone()));
+                    change.phase = Phase::TakenBack { version: pod.version.clone(), harm };
+                    self.resizes.push(resize(&change, pod, |of| of.from));
+                    self.record.changes.push(change);
+                }
+                None => self.watch(change, pod),
+            },
+            Phase::TakenBack { harm, .. } if is_new => {
+                change.phase = Phase::TakenBack { version: pod.version.clone(), harm: harm.clone() };
+                self.resizes.push(resize(&change, pod, |of| of.from));
+                self.record.changes.push(change);
+            }
+            Phase::TakenBack { .. } if is_old => {}
+            Phase::Watched { .. } | Phase::TakenBack { .. } => {
+                self.record.strike(&change, &Harm::Interference, self.now, self.rules);
+                self.note(pod, Event::Dropped("somebody else has resized the pod"));
+            }
+        }
+    }
+
+    /// Returns true if a change that was begun earlier would still be begun. The caller has not asked again whether it fits:
+    /// its room is reserved by the record.
+    fn is_still_right(&self, change: &Change, pod: &Pod) -> bool {
+        let is_allowed = pod.left_alone.is_none() && allows(pod.mode, change.why);
+        let is_enough = |of: &Resized| {
+            let container = pod.containers.iter().find(|container| container.name == of.name);
+            let container = container.filter(|of| !self.record.is_left_alone(&of.name, change.direction, self.now));
+            container.is_some_and(|container| is_enough(container, of, self.now, self.rules))
+        };
+        is_allowed
+            && (change.direction == Direction::Up
+                || !self.workload.is_rolling_out && pod.is_ready && change.containers.iter().all(is_enough))
+    }
+
+    /// Watches on, or lets the change settle.
+    fn watch(&mut self, change: Change, pod: &Pod) {
+        let Phase::Watched { since } = change.phase else { return };
+        let watched_for = self.now - since;
+        let was_killed = |of: &Resized| is_killed_since(pod, &of.name, change.begun);
+        if change.direction == Direction::Up && change.containers.iter().any(was_killed) {
+            // It was not enough.
+            return;
+        }
+        let is_measured = change.containers.iter().all(|of| {
+            let container = pod.containers.iter().find(|container| container.name == of.name);
+            container.and_then(|container| container.used(self.now, self.rules)).is_some_and(|used| used.at > since)
+        });
+        let is_done = pod.kubelet == Kubelet::Done && (is_measured || change.direction == Direction::Up);
+        if watched_for >= self.rules.watch && is_done {
+            self.record.has_settled(&change);
+            self.note(pod, Event::Settled);
+        } else if watched_for >= self.rules.kubelet_is_stuck_after && change.direction == Direction::Up {
+            self.note(pod, Event::Dropped("the kubelet has not made it yet"));
+        } else {
+            self.record.changes.push(change);
+        }
+    }
+
+    /// Returns what got worse since a change was made. Nothing gets worse by more room, but no change is left waiting.
+    fn harm(&self, change: &Change, pod: &Pod, since: Time) -> Option<Harm> {
+        match pod.kubelet {
+            Kubelet::Deferred => return Some(Harm::Deferred),
+            Kubelet::Infeasible => return Some(Harm::Infeasible),
+            Kubelet::Done | Kubelet::InProgress => {}
+        }
+        if change.direction == Direction::Up {
+            return None;
+        }
+        for of in &change.containers {
+            let Some(container) = pod.containers.iter().find(|container| container.name == of.name) else { continue };
+            if is_killed_since(pod, &of.name, change.begun) {
+                return Some(Harm::Killed);
+            }
+            if container.restarts > of.restarts {
+                return Some(Harm::Restarted);
+            }
+            let Some(used) = container.used(self.now, self.rules).filter(|used| used.at > since) else { continue };
+            let is_more = |of: Option<u64>, than: Option<u64>| of.zip(than).is_some_and(|(of, than)| of > than);
+            if is_more(used.amounts.cpu, of.to.requests.cpu) || is_more(used.amounts.memory, of.to.requests.memory) {
+                return Some(Harm::UsesMore);
+            }
+            let stalled = |percent: u32| percent > of.stalled_percent.unwrap_or(0) + self.rules.stall_points;
+            if of.to.requests.cpu < of.from.requests.cpu && used.stalled_percent.is_some_and(stalled) {
+                return Some(Harm::Stalled);
+            }
+        }
+        if !pod.is_ready {
+            return Some(Harm::NotReady);
+        }
+        (self.workload.objective_is_met == Some(false)).then_some(Harm::Objective)
+    }
+
+    /// Begins changes, the most urgent first, as many as may be under way at once.
+    fn begin(&mut self, free: usize, fits: Fits<'_>) {
+        let mut wanted: Vec<(&Pod, Change)> =
+            self.workload.pods.iter().filter_map(|pod| Some((pod, self.change(pod)?))).collect();
+        wanted.sort_by(|(_, one), (_, other)| {
+            (one.direction, one.why, &one.uid).cmp(&(other.direction, other.why, &other.uid))
+        });
+        let mut begun = 0;
+        for (pod, change) in wanted {
+            if !allows(pod.mode, change.why) {
+                self.note(pod, Event::Would { why: change.why, containers: change.containers });
+                continue;
+            }
+            let of_today = self.record.past_of(&pod.uid).filter(|past| self.now - past.begun < DAY);
+            if of_today.count() >= self.rules.changes_a_day {
+                self.note(pod, Event::Waits("the pod was changed often enough today"));
+                continue;
+            }
+            if begun >= free || self.record.under_way() >= self.at_once(&change) {
+                self.note(pod, Event::Waits("other pods come first"));
+                continue;
+            }
+            let others: Vec<Change> = self.record.changes.iter().filter(|of| of.uid != pod.uid).cloned().collect();
+            if let Err(why) = fits(pod, &change, &others) {
+                self.note(pod, Event::DoesNotFit { direction: change.direction, why });
+                continue;
+            }
+            begun += 1;
+            self.note(pod, Event::Begun { why: change.why, containers: change.containers.clone() });
+            self.resizes.push(resize(&change, pod, |of| of.to));
+            // A raise takes the place of a decrease that was not made: both are sent on condition of the same version.
+            if let Some(again) =
+                self.record.change_of(&pod.uid).filter(|of| of.containers == change.containers).cloned()
+            {
+                self.record.forget(&again);
+            }
+            self.record.changes = others;
+            self.record.begin(change);
+        }
+    }
+
+    /// Returns how many changes of the workload may be under way with this one: one, after a quiet one a tenth of the pods, then all.
+    fn at_once(&self, change: &Change) -> usize {
+        let all = self.rules.at_once.workload;
+        if matches!(change.why, Why::Killed | Why::Used) {
+            return all;
+        }
+        let is_proof = |past: &&Past| past.quiet && past.direction == change.direction && self.now - past.begun < DAY;
+        let tenth = self.workload.pods.len().div_ceil(10);
+        match self.record.past.iter().filter(is_proof).count() {
+            0 => 1,
+            quiet if quiet <= tenth => tenth.min(all),
+            _ => all,
+        }
+    }
+
+    /// The change that a pod needs.
+    fn change(&self, pod: &Pod) -> Option<Change> {
+        let change = self.record.change_of(&pod.uid);
+        // A decrease that was not made may give way to a raise, and what is withheld to what is right.
+        let may_give_way = |change: &Change| match change.phase {
+            Phase::Asked { .. } => change.direction == Direction::Down,
+            Phase::Withheld { .. } => true,
+            Phase::Watched { .. } | Phase::TakenBack { .. } => false,
+        };
+        if change.is_some_and(|change| !may_give_way(change)) {
+            return None;
+        }
+        if pod.left_alone.is_some() || pod.kubelet != Kubelet::Done {
+            return None;
+        }
+        let past = || self.record.past_of(&pod.uid);
+        let before = Before {
+            now: self.now,
+            last_change: past().map(|past| past.begun).max(),
+            kill_raises_left: past().filter(|past| past.why == Why::Killed).count() < self.rules.kill_raises_a_week,
+        };
+        let is_free =
+            |container: &&Container, direction| !self.record.is_left_alone(&container.name, direction, self.now);
+        let up = pod.containers.iter().filter(|container| is_free(container, Direction::Up)).filter_map(|container| {
+            let (size, why) = sizing::raised(container, &before, self.rules)?;
+            Some((container, size, why))
+        });
+        let up: Vec<(&Container, Size, Why)> = up.collect();
+        if let Some(why) = up.iter().map(|(_, _, why)| *why).min() {
+            return self.of(pod, Direction::Up, why, up.iter().map(|(container, size, _)| (*container, *size)));
+        }
+        let is_other = |past: &&Past| change.is_none_or(|change| !past.is_of(change));
+        let lowered_today =
+            past().filter(is_other).any(|past| past.direction == Direction::Down && self.now - past.begun < DAY);
+        let suffers = !pod.is_ready || self.workload.objective_is_met == Some(false);
+        if lowered_today || suffers || self.workload.is_rolling_out {
+            return None;
+        }
+        if let Some(change) = change {
+            // Another decrease could not be told from this one.
+            let again =
+                Change { begun: self.now, phase: Phase::Asked { version: pod.version.clone() }, ..change.clone() };
+            let is_withheld = matches!(change.phase, Phase::Withheld { .. });
+            return (is_withheld && self.is_still_right(&again, pod)).then_some(again);
+        }
+        let down = pod.containers.iter().filter(|container| is_free(container, Direction::Down));
+        let down = down.filter_map(|container| Some((container, sizing::lowered(container, self.now, self.rules)?)));
+        self.of(pod, Direction::Down, Why::Admission, down)
+    }
+
+    /// A change of some containers; none if there are none, or the pod would get another QoS class.
+    fn of<'c>(
+        &self,
+        pod: &'c Pod,
+        direction: Direction,
+        why: Why,
+        sizes: impl Iterator<Item = (&'c Container, Size)>,
+    ) -> Option<Change> {
+        let containers: Vec<Resized> = sizes
+            .map(|(container, to)| Resized {
+                name: container.name.clone(),
+                from: container.size,
+                to,
+                restarts: container.restarts,
+                stalled_percent: container.used.as_ref().and_then(|used| used.stalled_percent),
+            })
+            .collect();
+        let after = |container: &Container| {
+            let resized = containers.iter().find(|resized| resized.name == container.name);
+            resized.map_or(container.size, |resized| resized.to)
+        };
+        let keeps_class = qos(pod.containers.iter().map(|of| of.size)) == qos(pod.containers.iter().map(after));
+        let phase = Phase::Asked { version: pod.version.clone() };
+        let (uid, name) = (pod.uid.clone(), pod.name.clone());
+        (keeps_class && !containers.is_empty()).then_some(Change {
+            uid,
+            pod: name,
+            direction,
+            why,
+            begun: self.now,
+            containers,
+            phase,
+        })
+    }
+
+    fn note(&mut self, pod: &Pod, event: Event) {
+        self.notes.push(Note { pod: pod.name.clone(), event });
+    }
+}
+
+fn allows(mode: Mode, why: Why) -> bool {
+    match mode {
+        Mode::Observe => false,
+        Mode::AfterOom => why == Why::Killed,
+        Mode::On => true,
+    }
+}
+
+/// Returns true if no request is lowered below what is wanted, used, or was used before.
+fn is_enough(container: &Container, of: &Resized, now: Time, rules: &Rules) -> bool {
+    let Some(used) = container.used(now, rules) else { return false };
+    Resource::ALL.into_iter().all(|resource| {
+        let Some(to) = of.to.requests.of(resource).filter(|to| of.from.requests.of(resource) != Some(*to)) else {
+            return true;
+        };
+        [container.wanted, container.peak, used.amounts]
+            .iter()
+            .all(|least| least.of(resource).is_some_and(|least| to >= least))
+    })
+}
+
+fn is_killed_since(pod: &Pod, container: &str, begun: Time) -> bool {
+    let container = pod.containers.iter().find(|of| of.name == container);
+    container.is_some_and(|container| container.killed.is_some_and(|killed| killed >= begun))
+}
+
+fn resize(change: &Change, pod: &Pod, size: impl Fn(&Resized) -> Size) -> Resize {
+    Resize {
+        uid: pod.uid.clone(),
+        pod: pod.name.clone(),
+        version: pod.version.clone(),
+        containers: change.containers.iter().map(|of| (of.name.clone(), size(of))).collect(),
+    }
+}

@@ -1,0 +1,88 @@
+//! The caller's observation of a workload.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Amounts, Marked, Rules, Size, Time};
+
+/// The changes that the loop may make.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Mode {
+    /// Reports what it would do.
+    Observe,
+    /// Raises memory after an out-of-memory kill.
+    AfterOom,
+    On,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Workload {
+    pub pods: Vec<Pod>,
+    /// True while pods of two templates run, or fewer than wanted.
+    pub is_rolling_out: bool,
+    /// False if the team's own PromQL expression says that the workload suffers; none if there is no expression or no answer.
+    pub objective_is_met: Option<bool>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Pod {
+    pub uid: String,
+    pub name: String,
+    /// The `resourceVersion`.
+    pub version: String,
+    pub mode: Mode,
+    /// The reason that nobody may resize it: a VerticalPodAutoscaler acts on it, it is static, it terminates.
+    pub left_alone: Option<String>,
+    pub is_ready: bool,
+    /// The state of the last resize, by the conditions that the kubelet sets.
+    pub kubelet: Kubelet,
+    pub containers: Vec<Container>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Kubelet {
+    /// The containers have the size in the spec.
+    Done,
+    InProgress,
+    Deferred,
+    Infeasible,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Container {
+    pub name: String,
+    /// The size in the spec.
+    pub size: Size,
+    /// The requests that it would be admitted with now; none for a resource without an estimate.
+    pub wanted: Amounts,
+    /// The days of its own history.
+    pub days: u64,
+    /// The most that was seen in that history and since: of memory any moment, of CPU a quarter of an hour.
+    pub peak: Amounts,
+    pub used: Option<Used>,
+    /// The time of its last out-of-memory kill.
+    pub killed: Option<Time>,
+    pub restarts: u32,
+    /// The resources for which its `resizePolicy` is `RestartContainer`.
+    pub restarts_for: Marked,
+    /// The resources that a HorizontalPodAutoscaler scales by.
+    pub is_scaled_by: Marked,
+    /// True if the author allows its limits to move with its requests.
+    pub may_scale_limits: bool,
+}
+
+/// Recent usage: memory now, CPU over the last minutes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Used {
+    pub at: Time,
+    pub amounts: Amounts,
+    /// The share of time in which it waited for CPU or was throttled, in percent.
+    pub stalled_percent: Option<u32>,
+}
+
+impl Container {
+    /// The recent usage, unless it is too old.
+    pub(crate) fn used(&self, now: Time, rules: &Rules) -> Option<&Used> {
+        self.used.as_ref().filter(|used| now - used.at <= rules.stale_after)
+    }
+}

@@ -1,0 +1,240 @@
+//! The state that the caller stores for a workload: the changes under way, what was changed lately, and what is left alone.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::rules::DAY;
+use crate::{Pod, Rules, Size, Time};
+
+/// The state of a workload, in one small object that is changed by compare-and-swap.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Record {
+    #[serde(default)]
+    pub changes: Vec<Change>,
+    /// The changes of the last week, by their start.
+    #[serde(default)]
+    pub past: Vec<Past>,
+    #[serde(default)]
+    pub left_alone: Vec<LeftAlone>,
+}
+
+/// A change of one pod from its start until it has settled or was taken back.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct Change {
+    /// The uid of the pod.
+    pub uid: String,
+    pub pod: String,
+    pub direction: Direction,
+    pub why: Why,
+    pub begun: Time,
+    pub containers: Vec<Resized>,
+    pub phase: Phase,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct Resized {
+    pub name: String,
+    pub from: Size,
+    pub to: Size,
+    /// Restarts before the change.
+    pub restarts: u32,
+    pub stalled_percent: Option<u32>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Phase {
+    /// May have been sent, on condition of this version of the pod.
+    Asked { version: String },
+    /// As before, but it is sent no more, because the API server refused it or it is no longer right. It is kept until the
+    /// pod has another version: a request may still be under way.
+    Withheld { version: String },
+    /// The spec has the new size since then.
+    Watched { since: Time },
+    /// The old size may have been sent, on condition of this version.
+    TakenBack { version: String, harm: Harm },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Direction {
+    Up,
+    Down,
+}
+
+/// The reason of a change, the most urgent first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Why {
+    Killed,
+    Used,
+    Admission,
+}
+
+/// The reason that a change is taken back.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Harm {
+    Killed,
+    Restarted,
+    NotReady,
+    Stalled,
+    /// It uses more than its new request.
+    UsesMore,
+    Objective,
+    Deferred,
+    Infeasible,
+    /// Somebody else resized the pod.
+    Interference,
+    Refused(String),
+}
+
+/// A change that was begun.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Past {
+    pub uid: String,
+    pub begun: Time,
+    pub direction: Direction,
+    pub why: Why,
+    /// True once it was watched to its end and nothing got worse.
+    pub quiet: bool,
+}
+
+/// A container that is not changed in one direction for some time, because such a change was taken back or refused.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LeftAlone {
+    pub container: String,
+    pub direction: Direction,
+    pub strikes: u32,
+    pub until: Time,
+    pub harm: Harm,
+}
+
+impl Record {
+    pub fn change_of(&self, uid: &str) -> Option<&Change> {
+        self.changes.iter().find(|change| change.uid == uid)
+    }
+
+    /// The changes that count against the largest number at once.
+    pub fn under_way(&self) -> usize {
+        self.changes.iter().filter(|change| !matches!(change.phase, Phase::Withheld { .. })).count()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Marks a change as refused by the API server. It is not tried again for as long as one that did harm.
+    pub fn refuse(&mut self, uid: &str, version: &str, why: String, now: Time, rules: &Rules) {
+        let is_it = |change: &&mut Change| {
+            change.uid == uid && matches!(&change.phase, Phase::Asked { version: asked } if asked == version)
+        };
+        let Some(change) = self.changes.iter_mut().find(is_it) else { return };
+        change.phase = Phase::Withheld { version: version.to_owned() };
+        let (change, harm) = (change.clone(), Harm::Refused(why));
+        self.strike(&change, &harm, now, rules);
+    }
+
+    pub(crate) fn strike(&mut self, change: &Change, harm: &Harm, now: Time, rules: &Rules) {
+        for resized in &change.containers {
+            let [first, further] = rules.left_alone;
+            let is_it = |left: &&mut LeftAlone| left.container == resized.name && left.direction == change.direction;
+            if let Some(left) = self.left_alone.iter_mut().find(is_it) {
+                left.strikes += 1;
+                left.until = now + further;
+                left.harm = harm.clone();
+            } else {
+                self.left_alone.push(LeftAlone {
+                    container: resized.name.clone(),
+                    direction: change.direction,
+                    strikes: 1,
+                    until: now + first,
+                    harm: harm.clone(),
+                });
+            }
+        }
+    }
+
+    pub(crate) fn is_left_alone(&self, container: &str, direction: Direction, now: Time) -> bool {
+        let is_it = |left: &LeftAlone| left.container == container && left.direction == direction && now < left.until;
+        self.left_alone.iter().any(is_it)
+    }
+
+    pub(crate) fn begin(&mut self, change: Change) {
+        self.remember(&change);
+        self.changes.push(change);
+    }
+
+    pub(crate) fn remember(&mut self, change: &Change) {
+        let Change { uid, begun, direction, why, .. } = change.clone();
+        self.past.push(Past { uid, begun, direction, why, quiet: false });
+    }
+
+    /// Forgets a change that was not made.
+    pub(crate) fn forget(&mut self, change: &Change) {
+        self.past.retain(|past| !past.is_of(change));
+    }
+
+    pub(crate) fn has_settled(&mut self, change: &Change) {
+        if let Some(past) = self.past.iter_mut().find(|past| past.is_of(change)) {
+            past.quiet = true;
+        }
+    }
+
+    pub(crate) fn forget_old(&mut self, now: Time, rules: &Rules) {
+        self.past.retain(|past| now - past.begun < 7 * DAY);
+        self.left_alone.retain(|left| now - left.until < rules.strikes_count_for);
+    }
+
+    pub(crate) fn past_of(&self, uid: &str) -> impl Iterator<Item = &Past> {
+        self.past.iter().filter(move |past| past.uid == uid)
+    }
+}
+
+impl Past {
+    pub(crate) fn is_of(&self, change: &Change) -> bool {
+        (&self.uid, self.begun, self.direction) == (&change.uid, change.begun, change.direction)
+    }
+}
+
+impl Change {
+    /// Returns true if the spec of the pod has the size from before the change, or after it.
+    pub(crate) fn is_at(&self, pod: &Pod, size: impl Fn(&Resized) -> Size) -> bool {
+        self.containers
+            .iter()
+            .all(|resized| pod.containers.iter().any(|of| of.name == resized.name && of.size == size(resized)))
+    }
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Killed => "it was killed for memory",
+            Self::Used => "it uses more than it requests",
+            Self::Admission => "it would be admitted so today",
+        })
+    }
+}
+
+impl fmt::Display for Harm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Killed => "a container was killed for memory",
+            Self::Restarted => "a container restarted",
+            Self::NotReady => "the pod is no longer ready",
+            Self::Stalled => "a container is throttled or waits for CPU more than before",
+            Self::UsesMore => "a container uses more than its new request",
+            Self::Objective => "the expression of its team says that the workload suffers",
+            Self::Deferred => "the kubelet deferred the resize",
+            Self::Infeasible => "the kubelet cannot make the resize",
+            Self::Interference => "somebody else resized the pod",
+            Self::Refused(why) => return write!(f, "the API server refused the resize: {why}"),
+        })
+    }
+}

@@ -1,0 +1,100 @@
+//! The rules as numbers.
+
+use crate::Time;
+
+pub const DAY: Time = 86_400;
+
+#[derive(Debug, Clone, Copy)]
+pub struct Rules {
+    /// Days of its own history before anything of a container is lowered.
+    pub history_days: u64,
+    /// A request is lowered to no less than this share of itself, in percent.
+    pub least_left_percent: u64,
+    /// The smallest change worth making, in percent of the request and in absolute amounts.
+    pub worth_percent: u64,
+    pub worth_cpu: u64,
+    pub worth_memory: u64,
+    /// The room above what a container uses when its request is raised for its use, in percent of the use.
+    pub margin_percent: u64,
+    /// The least that a memory limit is raised by after an out-of-memory kill; else a fifth.
+    pub kill_raise: u64,
+    /// The time for which a kill is a reason to raise memory.
+    pub kill_counts_for: Time,
+    /// The raises after kills that a pod gets in a week: one that leaks gets no more.
+    pub kill_raises_a_week: usize,
+    pub changes_a_day: usize,
+    /// The time for which a change is watched.
+    pub watch: Time,
+    /// A change that the kubelet has not made in this time holds up the workload no longer.
+    pub kubelet_is_stuck_after: Time,
+    /// Usage that is older does not count.
+    pub stale_after: Time,
+    /// By how many points throttling or pressure may grow after a decrease.
+    pub stall_points: u32,
+    /// The time for which a container is left alone after its first change that was taken back, and after further ones.
+    pub left_alone: [Time; 2],
+    /// The time for which changes that were taken back are remembered.
+    pub strikes_count_for: Time,
+    pub at_once: AtOnce,
+}
+
+/// The largest number of pods with a change under way.
+#[derive(Debug, Clone, Copy)]
+pub struct AtOnce {
+    pub workload: usize,
+    pub namespace: usize,
+    pub cluster: usize,
+}
+
+impl Default for Rules {
+    fn default() -> Self {
+        Self {
+            history_days: 7,
+            least_left_percent: 67,
+            worth_percent: 20,
+            worth_cpu: 10,
+            worth_memory: 16 << 20,
+            margin_percent: 20,
+            kill_raise: 100 << 20,
+            kill_counts_for: 3600,
+            kill_raises_a_week: 4,
+            changes_a_day: 2,
+            watch: 600,
+            kubelet_is_stuck_after: 1800,
+            stale_after: 300,
+            stall_points: 10,
+            left_alone: [DAY, 7 * DAY],
+            strikes_count_for: 30 * DAY,
+            at_once: AtOnce { workload: 10, namespace: 20, cluster: 50 },
+        }
+    }
+}
+
+impl Rules {
+    /// Returns true if the difference between two requests is worth a change.
+    pub fn is_worth(&self, resource: crate::Resource, from: u64, to: u64) -> bool {
+        let least = match resource {
+            crate::Resource::Cpu => self.worth_cpu,
+            crate::Resource::Memory => self.worth_memory,
+        };
+        from.abs_diff(to) >= least && from.abs_diff(to).saturating_mul(100) >= from.saturating_mul(self.worth_percent)
+    }
+
+    pub fn with_margin(&self, used: u64) -> u64 {
+        percent(used, 100 + self.margin_percent)
+    }
+
+    pub fn least_left(&self, request: u64) -> u64 {
+        percent(request, self.least_left_percent)
+    }
+
+    /// The memory limit after a kill at this limit.
+    pub fn after_kill(&self, limit: u64) -> u64 {
+        percent(limit, 120).max(limit.saturating_add(self.kill_raise))
+    }
+}
+
+/// Rounds up.
+fn percent(amount: u64, percent: u64) -> u64 {
+    u64::try_from((u128::from(amount) * u128::from(percent)).div_ceil(100)).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,99 @@
+//! The next size of one container.
+
+use crate::{Container, Resource, Rules, Size, Time, Why};
+
+/// The changes of the pod before.
+#[derive(Debug, Clone, Copy)]
+pub struct Before {
+    pub now: Time,
+    /// The start of its last change.
+    pub last_change: Option<Time>,
+    pub kill_raises_left: bool,
+}
+
+impl Before {
+    fn is_since_last_change(&self, at: Time) -> bool {
+        self.last_change.is_none_or(|last| last < at)
+    }
+}
+
+/// A larger size, and the reason for it.
+pub fn raised(container: &Container, before: &Before, rules: &Rules) -> Option<(Size, Why)> {
+    let mut size = container.size;
+    let mut why = after_kill(container, before, rules, &mut size).then_some(Why::Killed);
+    for resource in Resource::ALL {
+        let Some(request) = size.requests.of(resource) else { continue };
+        if container.is_scaled_by.is(resource) || container.restarts_for.is(resource) {
+            continue;
+        }
+        let wanted = container.wanted.of(resource).unwrap_or(0);
+        let used = container.used(before.now, rules).filter(|used| before.is_since_last_change(used.at));
+        let used = used.and_then(|used| used.amounts.of(resource)).filter(|used| *used > request);
+        let to = match used {
+            Some(used) => rules.with_margin(used).max(wanted),
+            None if wanted > request && rules.is_worth(resource, request, wanted) => wanted,
+            None => continue,
+        };
+        let to = match size.limits.of(resource) {
+            Some(limit) if limit == request && container.may_scale_limits => {
+                size.limits.set(resource, to);
+                to
+            }
+            Some(limit) => to.min(limit),
+            None => to,
+        };
+        if to > request {
+            size.requests.set(resource, to);
+            let this = if used.is_some() { Why::Used } else { Why::Admission };
+            why = Some(why.map_or(this, |why| why.min(this)));
+        }
+    }
+    why.map(|why| (size, why))
+}
+
+/// Raises the memory limit of a container that was killed at it.
+fn after_kill(container: &Container, before: &Before, rules: &Rules, size: &mut Size) -> bool {
+    let is_reason = |killed: Time| {
+        before.is_since_last_change(killed) && before.now - killed < rules.kill_counts_for && before.kill_raises_left
+    };
+    let Some(limit) = size.limits.memory else { return false };
+    if !container.killed.is_some_and(is_reason) || container.is_scaled_by.memory {
+        return false;
+    }
+    let to = rules.after_kill(limit);
+    size.limits.memory = Some(to);
+    if size.requests.memory == Some(limit) {
+        size.requests.memory = Some(to);
+    }
+    true
+}
+
+/// A smaller size. Memory limits stay, and a CPU limit moves only where it equals the request and its author allows it.
+pub fn lowered(container: &Container, now: Time, rules: &Rules) -> Option<Size> {
+    let used = container.used(now, rules)?;
+    if container.days < rules.history_days {
+        return None;
+    }
+    let mut size = container.size;
+    for resource in Resource::ALL {
+        let (Some(request), Some(wanted)) = (size.requests.of(resource), container.wanted.of(resource)) else {
+            continue;
+        };
+        let (Some(peak), Some(used)) = (container.peak.of(resource), used.amounts.of(resource)) else { continue };
+        if container.is_scaled_by.is(resource) || container.restarts_for.is(resource) {
+            continue;
+        }
+        let to = wanted.max(rules.least_left(request)).max(peak).max(used);
+        if to >= request || !rules.is_worth(resource, request, to) {
+            continue;
+        }
+        if size.limits.of(resource) == Some(request) {
+            if resource == Resource::Memory || !container.may_scale_limits {
+                continue;
+            }
+            size.limits.set(resource, to);
+        }
+        size.requests.set(resource, to);
+    }
+    (size != container.size).then_some(size)
+}

@@ -1,0 +1,319 @@
+//! Decisions about one workload, as tables.
+
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests may stop")]
+
+use headroom_resize::{
+    Amounts, Container, Decision, Direction, Event, Kubelet, Marked, Mode, Past, Phase, Pod, Record, Rules, Size, Time,
+    Used, Why, Workload, decide,
+};
+
+const MI: u64 = 1 << 20;
+const NOW: Time = 1_795_000_000;
+const HOUR: Time = 3600;
+const DAY: Time = 24 * HOUR;
+
+fn amounts(cpu: u64, memory: u64) -> Amounts {
+    Amounts { cpu: Some(cpu), memory: Some(memory * MI) }
+}
+
+/// A container that is as large as it should be.
+fn container() -> Container {
+    Container {
+        name: "web".to_owned(),
+        size: Size { requests: amounts(500, 400), limits: Amounts { cpu: None, memory: Some(800 * MI) } },
+        wanted: amounts(500, 400),
+        days: 30,
+        peak: amounts(90, 90),
+        used: Some(Used { at: NOW - 30, amounts: amounts(80, 80), stalled_percent: Some(1) }),
+        killed: None,
+        restarts: 0,
+        restarts_for: Marked::default(),
+        is_scaled_by: Marked::default(),
+        may_scale_limits: false,
+    }
+}
+
+fn pod(container: Container) -> Pod {
+    Pod {
+        uid: "1".to_owned(),
+        name: "web-1".to_owned(),
+        version: "7".to_owned(),
+        mode: Mode::On,
+        left_alone: None,
+        is_ready: true,
+        kubelet: Kubelet::Done,
+        containers: vec![container],
+    }
+}
+
+fn workload(pods: Vec<Pod>) -> Workload {
+    Workload { pods, is_rolling_out: false, objective_is_met: None }
+}
+
+fn decided(workload: &Workload, record: &Record, now: Time) -> Decision {
+    decide(workload, record, now, &Rules::default(), usize::MAX, &mut |_, _, _| Ok(()))
+}
+
+/// The size that a pod is resized to: CPU and memory requested in m and Mi, and the memory limit.
+fn resized(workload: &Workload) -> Option<(u64, u64, u64)> {
+    let decision = decided(workload, &Record::default(), NOW);
+    let size = decision.resizes.first()?.containers[0].1;
+    Some((size.requests.cpu?, size.requests.memory? / MI, size.limits.memory.unwrap_or(0) / MI))
+}
+
+#[track_caller]
+fn check(change: impl Fn(&mut Container), expected: impl Into<Option<(u64, u64, u64)>>) {
+    let mut container = container();
+    change(&mut container);
+    assert_eq!(resized(&workload(vec![pod(container)])), expected.into());
+}
+
+#[test]
+fn nothing_is_done_to_a_pod_of_the_right_size() {
+    check(|_| {}, None);
+}
+
+#[test]
+fn requests_are_lowered_by_at_most_a_third_and_never_below_the_peak() {
+    check(|of| of.wanted = amounts(100, 100), (335, 268, 800));
+    check(|of| of.wanted = amounts(450, 350), None);
+    check(|of| of.wanted = amounts(400, 300), (400, 300, 800));
+    check(
+        |of| {
+            of.wanted = amounts(100, 100);
+            of.peak = amounts(480, 310);
+        },
+        (500, 310, 800),
+    );
+    check(
+        |of| {
+            of.wanted = amounts(100, 400);
+            of.used.as_mut().unwrap().amounts = amounts(390, 80);
+        },
+        (390, 400, 800),
+    );
+}
+
+#[test]
+fn nothing_is_lowered_without_knowledge() {
+    let lower = |of: &mut Container| of.wanted = amounts(100, 100);
+    check(
+        |of| {
+            lower(of);
+            of.days = 6;
+        },
+        None,
+    );
+    check(
+        |of| {
+            lower(of);
+            of.used = None;
+        },
+        None,
+    );
+    check(
+        |of| {
+            lower(of);
+            of.used.as_mut().unwrap().at = NOW - 301;
+        },
+        None,
+    );
+    check(
+        |of| {
+            lower(of);
+            of.peak = Amounts::default();
+        },
+        None,
+    );
+    check(|of| of.wanted = Amounts::default(), None);
+}
+
+#[test]
+fn what_others_own_is_left() {
+    let memory = Marked { cpu: false, memory: true };
+    check(
+        |of| {
+            of.wanted = amounts(100, 100);
+            of.restarts_for = memory;
+        },
+        (335, 400, 800),
+    );
+    check(
+        |of| {
+            of.wanted = amounts(900, 900);
+            of.is_scaled_by = memory;
+        },
+        (900, 400, 800),
+    );
+    // Guaranteed: without the author's leave no limit moves, and the class stays.
+    let guaranteed = |of: &mut Container| {
+        of.size.limits = of.size.requests;
+        of.wanted = amounts(100, 100);
+    };
+    check(guaranteed, None);
+    check(
+        |of| {
+            guaranteed(of);
+            of.may_scale_limits = true;
+        },
+        (335, 400, 400),
+    );
+}
+
+#[test]
+fn requests_are_raised_at_once() {
+    check(|of| of.wanted = amounts(500, 600), (500, 600, 800));
+    check(|of| of.wanted = amounts(500, 900), (500, 800, 800));
+    check(|of| of.used.as_mut().unwrap().amounts = amounts(80, 450), (500, 540, 800));
+    check(|of| of.used.as_mut().unwrap().amounts = amounts(1000, 80), (1200, 400, 800));
+    check(|of| of.wanted = amounts(500, 410), None);
+}
+
+#[test]
+fn a_kill_raises_the_memory_limit() {
+    check(|of| of.killed = Some(NOW - 10), (500, 400, 960));
+    check(|of| of.killed = Some(NOW - 2 * HOUR), None);
+    check(
+        |of| {
+            of.killed = Some(NOW - 10);
+            of.size.limits = of.size.requests;
+        },
+        // The CPU request equals its limit, too.
+        (500, 500, 500),
+    );
+}
+
+/// The reason that a change is taken back.
+#[track_caller]
+fn harm(later: impl Fn(&mut Workload)) -> Option<String> {
+    let mut smaller = container();
+    smaller.wanted = amounts(100, 100);
+    let mut workload = workload(vec![pod(smaller)]);
+    let mut decision = decided(&workload, &Record::default(), NOW);
+    let to = decision.resizes[0].containers[0].1;
+    let pod = &mut workload.pods[0];
+    (pod.version, pod.containers[0].size) = ("8".to_owned(), to);
+    decision = decided(&workload, &decision.record, NOW + 10);
+    assert!(matches!(decision.record.changes[0].phase, Phase::Watched { .. }));
+    workload.pods[0].containers[0].used.as_mut().unwrap().at = NOW + 60;
+    later(&mut workload);
+    decision = decided(&workload, &decision.record, NOW + 70);
+    decision.notes.into_iter().find_map(|note| match note.event {
+        Event::TakingBack(harm) => {
+            assert_eq!(decision.resizes[0].containers[0].1, container().size);
+            assert!(decision.record.left_alone[0].until == NOW + 70 + DAY);
+            Some(harm.to_string())
+        }
+        _ => None,
+    })
+}
+
+#[test]
+fn what_gets_worse_is_taken_back() {
+    let of = |change: fn(&mut Pod)| harm(move |workload| change(&mut workload.pods[0]));
+    let taken = |text: &str| Some(text.to_owned());
+    assert_eq!(of(|_| {}), None);
+    assert_eq!(of(|pod| pod.containers[0].killed = Some(NOW + 20)), taken("a container was killed for memory"));
+    assert_eq!(of(|pod| pod.containers[0].restarts = 1), taken("a container restarted"));
+    assert_eq!(of(|pod| pod.is_ready = false), taken("the pod is no longer ready"));
+    assert_eq!(
+        of(|pod| pod.containers[0].used.as_mut().unwrap().amounts = amounts(80, 300)),
+        taken("a container uses more than its new request")
+    );
+    assert_eq!(
+        of(|pod| pod.containers[0].used.as_mut().unwrap().stalled_percent = Some(12)),
+        taken("a container is throttled or waits for CPU more than before")
+    );
+    assert_eq!(of(|pod| pod.kubelet = Kubelet::Infeasible), taken("the kubelet cannot make the resize"));
+    assert_eq!(
+        harm(|workload| workload.objective_is_met = Some(false)),
+        taken("the expression of its team says that the workload suffers")
+    );
+}
+
+/// Returns how many of twenty pods are resized at once.
+#[track_caller]
+fn at_once(change: impl Fn(&mut Container), quiet: usize) -> usize {
+    let pods = (0..20).map(|uid| {
+        let mut container = container();
+        change(&mut container);
+        Pod { uid: format!("{uid:02}"), ..pod(container) }
+    });
+    let past = |place: usize| Past {
+        uid: format!("gone-{place}"),
+        begun: NOW - HOUR,
+        direction: Direction::Down,
+        why: Why::Admission,
+        quiet: true,
+    };
+    let record = Record { past: (0..quiet).map(past).collect(), ..Record::default() };
+    decided(&workload(pods.collect()), &record, NOW).resizes.len()
+}
+
+#[test]
+fn one_pod_is_lowered_then_a_tenth_then_the_rest() {
+    let lower = |of: &mut Container| of.wanted = amounts(100, 100);
+    assert_eq!([0, 1, 2, 3].map(|quiet| at_once(lower, quiet)), [1, 2, 2, 10]);
+    let use_more = |of: &mut Container| of.used.as_mut().unwrap().amounts = amounts(80, 450);
+    assert_eq!(at_once(use_more, 0), 10);
+}
+
+#[test]
+fn modes_and_reasons_keep_pods_as_they_are() {
+    let smaller = || {
+        let mut container = container();
+        container.wanted = amounts(100, 100);
+        workload(vec![pod(container)])
+    };
+    let is_kept = |change: fn(&mut Workload)| {
+        let mut workload = smaller();
+        change(&mut workload);
+        resized(&workload).is_none()
+    };
+    assert!(!is_kept(|_| {}));
+    assert!(is_kept(|of| of.is_rolling_out = true));
+    assert!(is_kept(|of| of.objective_is_met = Some(false)));
+    assert!(is_kept(|of| of.pods[0].mode = Mode::Observe));
+    assert!(is_kept(|of| of.pods[0].mode = Mode::AfterOom));
+    assert!(is_kept(|of| of.pods[0].is_ready = false));
+    assert!(is_kept(|of| of.pods[0].left_alone = Some("a VerticalPodAutoscaler acts on it".to_owned())));
+    let mut killed = smaller();
+    (killed.pods[0].mode, killed.pods[0].containers[0].killed) = (Mode::AfterOom, Some(NOW - 10));
+    assert_eq!(resized(&killed), Some((500, 400, 960)));
+    let mut observed = smaller();
+    observed.pods[0].mode = Mode::Observe;
+    let decision = decided(&observed, &Record::default(), NOW);
+    assert!(decision.record.is_empty());
+    assert_eq!(
+        decision.notes[0].event.to_string(),
+        "would resize web from requests of 500m, 400Mi to 335m, 268Mi: it would be admitted so today"
+    );
+}
+
+#[test]
+fn what_does_not_fit_is_not_begun() {
+    let mut larger = container();
+    larger.wanted = amounts(500, 600);
+    let workload = workload(vec![pod(larger)]);
+    let mut full = |_: &Pod, _: &_, _: &[_]| Err("exceeded quota: team".to_owned());
+    let decision = decide(&workload, &Record::default(), NOW, &Rules::default(), usize::MAX, &mut full);
+    assert!(decision.record.is_empty() && decision.resizes.is_empty());
+    assert_eq!(decision.notes[0].event.to_string(), "a resize would not fit: exceeded quota: team");
+}
+
+#[test]
+fn a_refused_change_is_not_tried_again_and_the_record_is_data() {
+    let mut smaller = container();
+    smaller.wanted = amounts(100, 100);
+    let workload = workload(vec![pod(smaller)]);
+    let mut record = decided(&workload, &Record::default(), NOW).record;
+    record.refuse("1", "7", "no".to_owned(), NOW, &Rules::default());
+    let json = serde_json::to_string(&record).unwrap();
+    assert_eq!(serde_json::from_str::<Record>(&json).unwrap(), record);
+    assert!(serde_json::from_str::<Record>(r#"{"changes": [], "more": 1}"#).is_err());
+    for (later, count) in [(10, 0), (HOUR, 0), (DAY + 1, 1)] {
+        let mut workload = workload.clone();
+        workload.pods[0].containers[0].used.as_mut().unwrap().at = NOW + later;
+        assert_eq!(decided(&workload, &record, NOW + later).resizes.len(), count, "{later}");
+    }
+}
