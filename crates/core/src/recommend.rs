@@ -52,7 +52,7 @@ pub struct Unknown {
 /// Reported for a container without usage.
 pub const NO_USAGE_DATA: &str = "no usage data";
 
-/// Reported for a container with less than two hours of usage.
+/// Reported for a container with less than two hours of usage, or too few runs of a Job.
 pub const TOO_LITTLE_DATA: &str = "too little data";
 
 /// The reason that nothing is recommended.
@@ -66,9 +66,9 @@ pub enum Why {
     ScaledByAutoscaler,
     /// The histories that were considered.
     NoUsageData(Vec<RejectedHistory>),
-    /// The minutes that were observed, of all pods.
+    /// The evidence: `20min, 12 pods`
     TooLittleData {
-        minutes: u64,
+        seen: String,
     },
     /// Every amount would be refused.
     NoAmountFits,
@@ -84,7 +84,7 @@ impl fmt::Display for Why {
             }
             Self::NoUsageData(skipped) if skipped.iter().all(RejectedHistory::is_empty) => f.write_str(NO_USAGE_DATA),
             Self::NoUsageData(skipped) => write!(f, "{NO_USAGE_DATA} ({})", of_rejected(skipped)),
-            Self::TooLittleData { minutes } => write!(f, "{TOO_LITTLE_DATA} ({minutes} min)"),
+            Self::TooLittleData { seen } => write!(f, "{TOO_LITTLE_DATA} ({seen})"),
             Self::NoAmountFits => f.write_str("no amount satisfies the LimitRanges; see the notes"),
         }
     }

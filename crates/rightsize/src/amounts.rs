@@ -2,8 +2,9 @@
 
 use std::fmt;
 
-use headroom_core::amount::Quantity;
+use headroom_core::amount::{Family, Quantity};
 use headroom_core::cluster::usage::Resource;
+use headroom_usage::sample::quantity;
 use serde::{Serialize, Serializer};
 
 /// The way from one amount to another.
@@ -42,6 +43,22 @@ pub fn percent_more(first: &Quantity, second: &Quantity) -> Option<i64> {
     }
 }
 
+/// True if a change between the amounts is not worth a rollout: a tenth, or a step that is small for the resource.
+pub fn is_about(from: &Quantity, to: &Quantity, resource: Resource) -> bool {
+    let step = if resource == Resource::Cpu { Quantity::from_milli(5) } else { Quantity::from_bytes(16 << 20) };
+    let most = from.scaled(1, 10).max(step);
+    from.minus(to) <= most && to.minus(from) <= most
+}
+
+/// Nanocores or bytes as people write them.
+pub fn readable(amount: u64, resource: Resource) -> Quantity {
+    let (family, step) = match resource {
+        Resource::Cpu => (Family::DecimalSi, Quantity::from_milli(1)),
+        _ => (Family::BinarySi, Quantity::from_bytes(1 << 20)),
+    };
+    quantity(amount, resource).to_family(family).rounded_up_to_multiple_of(&step)
+}
+
 /// With its sign, unless it is nothing.
 pub fn signed(amount: &Quantity) -> String {
     if amount.is_positive() { format!("+{amount}") } else { amount.to_string() }
@@ -60,6 +77,10 @@ pub fn some_text<S: Serializer>(value: &Option<impl fmt::Display>, serializer: S
 
 pub fn signed_text<S: Serializer>(amount: &Quantity, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(&signed(amount))
+}
+
+pub fn texts<S: Serializer>(values: &[impl fmt::Display], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(values.iter().map(ToString::to_string))
 }
 
 pub fn resource_name<S: Serializer>(resource: &Resource, serializer: S) -> Result<S::Ok, S::Error> {

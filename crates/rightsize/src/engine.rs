@@ -21,15 +21,17 @@ use headroom_objects::cluster_reader::{ClusterReader, ReadError};
 use headroom_objects::kinds::{ApiKind, metadata};
 use serde_json::{Value, json};
 
+use super::amounts::is_about;
 use super::autoscaler::{self, Autoscalers, KeptTarget};
 use super::distribution::Distribution;
 use super::evaluated::{Admitted, Evaluated};
+use super::evidence::Evidence;
 use super::history::{ContainerUsage, Histories};
 use super::history_overlay::{self, HistoryOverlay};
 use super::inventory::Entry;
 use super::memory_limit;
 use super::quota_effect::{self, QuotaEffect};
-use super::workload::{Container, Evidence, Workload, containers_at};
+use super::workload::{Container, Workload, containers_at};
 
 /// Recommends for workloads.
 pub struct Engine<'s> {
@@ -42,6 +44,8 @@ pub struct Engine<'s> {
     pub now: Timestamp,
     /// Patterns of the names of containers; all unless given. The others stay as they are.
     pub containers: &'s [String],
+    /// Recommends lower memory limits too, where usage has been steady for a week.
+    pub lowers_limits: bool,
 }
 
 /// The source of a workload's usage.
@@ -87,8 +91,16 @@ impl Engine<'_> {
             let lacks_limit = usage.is_some_and(|usage| usage.lacks_kill_limit);
             container.add_kills(count(&entry.running.killed, &container.name), lacks_limit);
             container.restarts = count(&entry.running.restarts, &container.name);
+            if ["CronJob", "Job"].contains(&entry.key.kind.as_str()) {
+                container.evidence = container.evidence.map(|evidence| evidence.of_runs(entry.running.pods));
+            }
         }
         let Advised { mut containers, after, limits_refused } = evaluator.advise(&now, &usage, cluster)?;
+        for (container, usage) in containers.iter_mut().zip(&usage) {
+            if let Some(usage) = usage {
+                container.add_patterns(usage, self.now);
+            }
+        }
         let (pods, is_from_spec) = pods_of(entry, &now);
         let before = entry.exists.then_some(now.admitted.charges.as_slice());
         let quotas = quota_effect::between(&entry.key.namespace, pods, before, &after.charges);
@@ -200,8 +212,8 @@ impl Evaluator<'_> {
         Ok(found)
     }
 
-    /// The recommendations, with a new memory limit for each container whose author has one that usage is too close to or
-    /// too far from, unless the LimitRanges refuse that.
+    /// The recommendations, with a new memory limit for each container whose author has one that usage is too close to, unless
+    /// the LimitRanges refuse that.
     fn advise(
         &self,
         now: &Evaluated,
@@ -260,13 +272,19 @@ impl Evaluator<'_> {
             write(&mut unlimited, &now.path, container, Requirement::Limit, "memory", None);
         }
         let advised = self.recommended(&unlimited, now, usage, cluster)?;
-        for ((limit, advised), container) in limits.iter_mut().zip(&advised).zip(containers) {
+        for (((limit, advised), container), usage) in limits.iter_mut().zip(&advised).zip(containers).zip(usage) {
             let request = advised.resource(Resource::Memory).and_then(|memory| memory.recommended.clone());
             if let (Some(limit), Some(request)) = (limit.as_mut(), request) {
                 *limit = limit.clone().max(request);
             }
-            // Drop limits that are already in force.
-            limit.take_if(|limit| written_memory_limit(container) == Some(limit));
+            // A limit that falls saves nothing on a node, and kills when usage rises.
+            let may_fall = self.engine.lowers_limits && container.may_lower_limit(*usage);
+            limit.take_if(|limit| {
+                written_memory_limit(container).is_some_and(|written| {
+                    let is_close = container.oom_kills == 0 && is_about(written, limit, Resource::Memory);
+                    *limit == *written || is_close || (*limit < *written && !may_fall)
+                })
+            });
         }
         Ok(limits)
     }
@@ -311,7 +329,7 @@ impl Evaluator<'_> {
             let containers = now.containers.iter().enumerate();
             let containers = containers.filter_map(|(place, container)| {
                 let usage = usage.get(place).copied().flatten()?;
-                let mut history = usage.usage.history()?;
+                let mut history = usage.history()?;
                 if let Some(killed_at) = container.killed_at.as_ref().filter(|_| usage.lacks_kill_limit) {
                     history.oom_kills.iter_mut().for_each(|kill| kill.memory = killed_at.clone());
                 }
@@ -333,11 +351,11 @@ impl Evaluator<'_> {
     /// Takes back what is not wanted, and what is made from too little usage.
     fn withdraw(&self, containers: &mut [Container]) {
         for container in containers {
-            let minutes = container.evidence.filter(|evidence| evidence.is_too_brief).map(|evidence| evidence.samples);
+            let seen = container.evidence.filter(|evidence| evidence.is_too_brief);
             for advice in &mut container.resources {
-                if let Some(minutes) = minutes.filter(|_| advice.recommended.is_some()) {
+                if let Some(seen) = seen.filter(|_| advice.recommended.is_some()) {
                     advice.withdraw();
-                    advice.unknown = Some(Why::TooLittleData { minutes });
+                    advice.unknown = Some(Why::TooLittleData { seen: seen.to_string() });
                 } else if !self.engine.wants(&container.name) {
                     advice.withdraw();
                 } else if self.kept_targets.iter().any(|kept| kept.is_about(&container.name, advice.resource.name())) {

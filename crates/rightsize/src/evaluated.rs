@@ -14,9 +14,10 @@ use serde_json::Value;
 
 use super::amounts::Delta;
 use super::distribution::Distribution;
+use super::evidence::Evidence;
 use super::quota_effect::{self, Charge};
 use super::reason::Reason;
-use super::workload::{Container, CurrentRequest, Evidence, ResourceAdvice, SetBy, Severity};
+use super::workload::{Container, CurrentRequest, ResourceAdvice, SetBy, Severity};
 
 /// An object that makes pods, after its evaluation.
 pub struct Evaluated {
@@ -158,21 +159,21 @@ fn of_container(
         image: container.image.to_string(),
         is_init: container.role != Role::Main,
         resources: wanted.iter().map(|resource| of_resource(place, container, *resource, found)).collect(),
-        evidence: measured
-            .clone()
-            .map(evidence)
-            .reduce(|a, b| Evidence::new(a.days.max(b.days), a.samples.max(b.samples), a.pods.max(b.pods))),
+        evidence: measured.clone().map(evidence).max_by_key(|evidence| (evidence.minutes, evidence.samples)),
         oom_kills: measured.clone().map(|of| of.oom_kills.len() as u64).max().unwrap_or(0),
         killed_at: measured.flat_map(|of| of.oom_kills.iter().map(|kill| kill.memory.clone())).max(),
         throttled_percent: None,
         restarts: 0,
         severity: Severity::Unknown,
+        flags: Vec::new(),
+        grows: Vec::new(),
+        patterns: Vec::new(),
     }
 }
 
 fn evidence(measured: &Measurements) -> Evidence {
     let days = measured.days.unwrap_or_else(|| measured.window.days().into());
-    Evidence::new(days, measured.samples, measured.pods)
+    Evidence::of_profile(days, measured.samples, measured.pods)
 }
 
 fn of_resource(

@@ -1,8 +1,9 @@
 //! The usage of containers, read into memory and kept by workload and container, however often the pods have changed since.
 //!
 //! `query_plan` cuts what is to be read, `read` reads the parts from a metrics store, and `instant` reads the metrics API
-//! once.
+//! once. `course` tells pods and days apart.
 
+pub mod course;
 mod instant;
 mod query_plan;
 mod read;
@@ -12,10 +13,14 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use headroom_core::cluster::usage::{Resource, Window as Span};
 
 use headroom_sources::prometheus::reader::Throttling;
+use headroom_usage::DAY;
 use headroom_usage::cardinality;
 use headroom_usage::observed::Observed;
 use headroom_usage::sketch::Sketch;
 use headroom_usage::window_merge::OpenHistory;
+use headroom_usage_profile::History;
+
+use course::Course;
 
 pub use instant::read as read_instant;
 pub use read::{Reading, read};
@@ -24,6 +29,7 @@ pub use read::{Reading, read};
 #[derive(Debug, Default)]
 pub struct ContainerUsage {
     pub usage: OpenHistory,
+    pub course: Course,
     pub throttling: Throttling,
     pub kills: u64,
     /// True if the store does not know the memory limit at a kill.
@@ -34,6 +40,22 @@ impl ContainerUsage {
     /// The days of the whole reading, whatever their number.
     pub fn sketch(&self, resource: Resource) -> &Sketch {
         self.usage.sketch(Span::MONTH, resource)
+    }
+
+    /// The history as a profile would have it, and what each pod needs; none if nothing was observed.
+    pub fn history(&self) -> Option<History> {
+        let mut history = self.usage.history()?;
+        history.days = self.days();
+        let cpu = history.windows.get_mut(&Span::MONTH).and_then(|month| month.cpu.as_mut());
+        if let Some(cpu) = cpu {
+            cpu.each_pod = self.course.each_pod(self.sketch(Resource::Cpu)).map(Box::new);
+        }
+        Some(history)
+    }
+
+    /// The days from the first sample to the last, begun ones included.
+    pub fn days(&self) -> u64 {
+        self.course.seconds().div_ceil(DAY as u64).min(self.usage.days())
     }
 
     /// Percent of CFS periods that were throttled; none without a CPU limit.
@@ -69,6 +91,15 @@ impl Histories {
         let of = self.containers.entry((workload, container.to_owned())).or_default();
         of.kills += observed.kills().len() as u64;
         of.usage.add_observed(age, observed);
+        of.course.add_day(age, observed);
+    }
+
+    /// Adds what one pod was observed to use on one day.
+    #[cfg(test)]
+    pub fn observe_pod(&mut self, workload: usize, container: &str, age: u32, pod: u32, observed: &Observed) {
+        self.observe(workload, container, age, observed);
+        let of = self.containers.entry((workload, container.to_owned())).or_default();
+        of.course.add_pod(pod, age, &observed.cpu);
     }
 
     /// Says that the limit at the kills of a container is unknown.
@@ -82,6 +113,9 @@ impl Histories {
             for (age, observed) in days {
                 self.observe(workload, &container, age, &observed);
             }
+        }
+        for (container, course) in part.courses {
+            self.containers.entry(container).or_default().course.merge(course);
         }
         for (container, counted) in part.throttling {
             let throttling = &mut self.containers.entry(container).or_default().throttling;
@@ -98,6 +132,7 @@ impl Histories {
 #[derive(Debug, Default)]
 struct Part {
     usage: HashMap<(usize, String), BTreeMap<u32, Observed>>,
+    courses: HashMap<(usize, String), Course>,
     throttling: HashMap<(usize, String), Throttling>,
     killed_at_unknown_limit: HashSet<(usize, String)>,
     /// Pods whose workload is gone.
@@ -108,5 +143,9 @@ impl Part {
     /// The usage of a container on the day that is `age` days ago.
     fn day(&mut self, workload: usize, container: &str, age: u32) -> &mut Observed {
         self.usage.entry((workload, container.to_owned())).or_default().entry(age).or_default()
+    }
+
+    fn course(&mut self, workload: usize, container: &str) -> &mut Course {
+        self.courses.entry((workload, container.to_owned())).or_default()
     }
 }

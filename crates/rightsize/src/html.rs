@@ -15,10 +15,11 @@ use headroom_report::clean::is_hidden;
 use headroom_report::people::Unit;
 
 use super::csv;
+use super::flag::Flag;
 use super::quota_effect::QuotaEffect;
 use super::report::{Report, Sum, Total};
 use super::risk::{Kind, Risk};
-use super::rows::{CPU_AND_MEMORY, Flag, Row, short};
+use super::rows::{CPU_AND_MEMORY, Row, short};
 use super::workload::{ResourceAdvice, Severity};
 
 /// The design that the playground has too, and what only the report needs.
@@ -240,9 +241,9 @@ fn container_row(page: &mut String, report: &Report, row: &Row<'_>) {
     let pills = row.flags.iter().map(|flag| {
         let tone = match flag {
             Flag::OomKills(_) => "bad",
-            Flag::Throttled(_) | Flag::Restarts(_) | Flag::PodsDiffer | Flag::Bursts | Flag::BelowPeak => "warn",
-            Flag::NoUsageData | Flag::TooBrief(_) => "",
+            Flag::NoUsageData | Flag::TooBrief(_) | Flag::Thin(_) => "",
             Flag::Autoscaler | Flag::Limit | Flag::QosClass => "info",
+            _ => "warn",
         };
         format!(" <span class=\"pill {tone}\">{}</span>", escaped(&flag.to_string()))
     });

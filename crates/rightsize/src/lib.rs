@@ -28,6 +28,8 @@ pub mod discover;
 pub mod history;
 pub mod history_overlay;
 
+pub mod evidence;
+pub mod flag;
 pub mod memory_limit;
 pub mod workload;
 

@@ -4,8 +4,9 @@ use headroom_core::cluster::usage::Resource;
 use headroom_report::markdown_cell;
 
 use super::report::Report;
-use super::rows::{CPU_AND_MEMORY, short, typical};
+use super::rows::{CPU_AND_MEMORY, short};
 use super::rule::Rule;
+use super::workload::ResourceAdvice;
 
 pub fn text(report: &Report) -> String {
     let mut text = String::new();
@@ -36,7 +37,7 @@ pub fn text(report: &Report) -> String {
             }
         };
         let used = |resource| {
-            let used = container.resource(resource).and_then(typical);
+            let used = container.resource(resource).and_then(ResourceAdvice::mostly_used);
             used.map_or_else(dash, |amount| short(resource, amount))
         };
         let saved = CPU_AND_MEMORY.into_iter().zip(&row.saved);

@@ -106,6 +106,7 @@ fn owned(reason: &estimate::Reason<'_>) -> estimate::Reason<'static> {
         R::ShortHistory { percent, days } => R::ShortHistory { percent: *percent, days: *days },
         R::FewPods { percent, pods } => R::FewPods { percent: *percent, pods: *pods },
         R::BusiestPod { used } => R::BusiestPod { used: used.clone() },
+        R::Growth { a_day } => R::Growth { a_day: a_day.clone() },
         R::Peak { used, window } => R::Peak { used: used.clone(), window: *window },
         R::OomKill { memory, age } => R::OomKill { memory: memory.clone(), age: *age },
         R::Floor => R::Floor,

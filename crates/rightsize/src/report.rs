@@ -10,6 +10,7 @@ use headroom_core::truncate::count_of;
 use serde::Serialize;
 
 use super::amounts::text;
+use super::flag::Flag;
 use super::owners::WorkloadRef;
 use super::price::{Money, Prices};
 use super::quota_effect::QuotaEffect;
@@ -50,6 +51,9 @@ pub struct Source {
     pub to: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub step_seconds: Option<u32>,
+    /// The step of CPU, if it is another.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu_step_seconds: Option<u32>,
     /// True if something was not read, as the notes say.
     pub is_partial: bool,
 }
@@ -61,10 +65,11 @@ impl fmt::Display for Source {
         if let (Some(from), Some(to)) = (&self.from, &self.to) {
             write!(f, ", {from} to {to}")?;
         }
-        match self.step_seconds {
-            Some(step) if step % 60 == 0 => write!(f, ", step {}m", step / 60),
-            Some(step) => write!(f, ", step {step}s"),
-            None => Ok(()),
+        let text = |step: u32| if step.is_multiple_of(60) { format!("{}m", step / 60) } else { format!("{step}s") };
+        match (self.step_seconds, self.cpu_step_seconds) {
+            (Some(step), Some(of_cpu)) => write!(f, ", step {}, CPU {}", text(step), text(of_cpu)),
+            (Some(step), None) => write!(f, ", step {}", text(step)),
+            (None, _) => Ok(()),
         }
     }
 }
@@ -132,6 +137,8 @@ impl Report {
             let severities: Vec<Severity> =
                 of.containers.iter().map(|container| risk::severity(of, container)).collect();
             of.containers.iter_mut().zip(severities).for_each(|(container, severity)| container.severity = severity);
+            let flags: Vec<Vec<Flag>> = of.containers.iter().map(|container| of.flags(container)).collect();
+            of.containers.iter_mut().zip(flags).for_each(|(container, flags)| container.flags = flags);
         }
         let mut of_namespaces: BTreeMap<&str, Vec<&Workload>> = BTreeMap::new();
         workloads.iter().for_each(|of| of_namespaces.entry(&of.key.namespace).or_default().push(of));
@@ -160,7 +167,7 @@ impl Report {
         let all = count_of(self.total.containers, "container");
         let counts = [
             (self.total.without_usage, format!("no usage data for {} of {all}", self.total.without_usage)),
-            (self.brief(), format!("too little data (less than two hours) for {} of {all}", self.brief())),
+            (self.brief(), format!("too little data for {} of {all}", self.brief())),
         ];
         counts.into_iter().filter(|(count, _)| *count > 0).map(|(_, text)| text).collect()
     }

@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-use headroom_core::amount::Quantity;
 use headroom_core::cluster::usage::Resource;
 use serde::Serialize;
 
+use super::distribution;
 use super::owners::WorkloadRef;
 use super::workload::{Container, ResourceAdvice, Severity, Workload};
 
@@ -81,15 +81,14 @@ fn found(of: &Workload, container: &Container) -> Vec<(u64, Risk)> {
         let text = format!("throttled in {percent}% of its CPU periods");
         add(Kind::Throttled, Some(Resource::Cpu), percent, (text, "raise or remove the CPU limit".to_owned()));
     }
-    for (advice, over, recommended) in container.resources.iter().filter_map(above_request) {
+    let runs = container.evidence.is_some_and(|evidence| evidence.runs.is_some());
+    for (advice, over, to) in container.resources.iter().filter_map(|advice| above_request(advice, runs)) {
         let name = advice.resource.name();
-        let text = format!("above its {name} request most of the time");
-        add(
-            Kind::AboveRequest,
-            Some(advice.resource),
-            over,
-            (text, format!("raise the {name} request to {recommended}")),
-        );
+        let text = match runs {
+            true => format!("a run used more than its {name} request"),
+            false => format!("above its {name} request most of the time"),
+        };
+        add(Kind::AboveRequest, Some(advice.resource), over, (text, format!("raise the {name} request to {to}")));
     }
     let missing: Vec<&ResourceAdvice> = container
         .resources
@@ -130,11 +129,19 @@ fn killed(container: &Container) -> Option<(String, String)> {
     Some((format!("OOM-killed {times}{at}"), fix))
 }
 
-/// By how much the median of its usage is above a request, in percent, and what is recommended.
-fn above_request(advice: &ResourceAdvice) -> Option<(&ResourceAdvice, u64, &Quantity)> {
+/// By how much usage is above a request, in percent, and what is recommended, or at least was used: the median, or of the runs
+/// of a Job, which are brief, what memory used at most and CPU mostly.
+fn above_request(advice: &ResourceAdvice, are_runs: bool) -> Option<(&ResourceAdvice, u64, String)> {
     let request = &advice.request.as_ref()?.value;
-    let median = advice.used.as_ref()?.percentile(500).filter(|median| *median > request)?;
-    let recommended = advice.recommended.as_ref().filter(|recommended| *recommended > request)?;
-    let (median, request) = (median.milli_value().max(0) as u64, request.milli_value().max(1) as u64);
-    Some((advice, median.saturating_mul(100) / request, recommended))
+    let used = if are_runs { advice.mostly_used()? } else { advice.used.as_ref()?.percentile(500)? };
+    if used <= request {
+        return None;
+    }
+    let to = match &advice.recommended {
+        Some(recommended) => Some(recommended).filter(|recommended| *recommended > request)?.to_string(),
+        None if are_runs => distribution::shown(used, advice.resource),
+        None => return None,
+    };
+    let (used, request) = (used.milli_value().max(0) as u64, request.milli_value().max(1) as u64);
+    Some((advice, used.saturating_mul(100) / request, to))
 }

@@ -33,8 +33,9 @@ impl fmt::Display for Rule {
     }
 }
 
-/// The rules of the resources that are recommended by some settings. Settings that cannot be read have none.
-pub fn of(settings: &ParsedSettings) -> Vec<Rule> {
+/// The rules of the resources that are recommended by some settings, from UsageProfiles or where each pod is known. Settings
+/// that cannot be read have none.
+pub fn of(settings: &ParsedSettings, knows_pods: bool) -> Vec<Rule> {
     let Ok(Settings { estimates, .. }) = settings.read() else { return Vec::new() };
     let wanted = Resource::ALL.into_iter().filter(|resource| *estimates.resources.of(*resource));
     let rules = wanted.map(|resource| Rule {
@@ -42,7 +43,7 @@ pub fn of(settings: &ParsedSettings) -> Vec<Rule> {
         percentiles: estimates.percentile.of(resource).iter().map(PercentileChoice::to_string).collect(),
         margin: estimates.margin.of(resource).to_string(),
         min: estimates.min.of(resource).clone(),
-        text: estimate::rule_of_manifests(&estimates, resource),
+        text: estimate::rule_of_manifests(&estimates, resource, knows_pods),
     });
     rules.collect()
 }
@@ -55,10 +56,25 @@ mod tests {
 
     #[test]
     fn a_rule_says_what_counts_and_what_bounds_it() {
-        let check = |settings: Value, expected: &[&str]| {
-            let rules: Vec<String> = of(&ParsedSettings::of(&settings)).iter().map(Rule::to_string).collect();
+        let check_with = |knows_pods, settings: Value, expected: &[&str]| {
+            let rules: Vec<String> =
+                of(&ParsedSettings::of(&settings), knows_pods).iter().map(Rule::to_string).collect();
             assert_eq!(rules, expected, "{settings}");
         };
+        let check = |settings, expected: &[&str]| check_with(false, settings, expected);
+        check_with(
+            true,
+            json!({"estimates": {"resources": ["cpu"]}}),
+            &[
+                "cpu request: the larger of p90 of recent and p80 of 7d, + 5%; at least 10m, and p95 of each pod, with a week of \
+               steady growth",
+            ],
+        );
+        check_with(
+            true,
+            json!({"estimates": {"resources": ["cpu"], "percentile": {"cpu": "p95"}, "margin": {"cpu": 0}}}),
+            &["cpu request: p95 of each pod; at least 10m"],
+        );
         check(
             json!({}),
             &[

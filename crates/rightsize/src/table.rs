@@ -8,7 +8,7 @@ use headroom_report::people::{self, Unit};
 use headroom_report::{Page, Paint, Table};
 
 use super::report::{Report, Total};
-use super::rows::{CPU_AND_MEMORY, Row, typical};
+use super::rows::{CPU_AND_MEMORY, Row};
 use super::workload::{Container, ResourceAdvice, SetBy, Severity, Workload};
 
 /// Choices of the table's look.
@@ -223,7 +223,9 @@ fn rows(report: &Report, view: View) -> Table {
         for resource in CPU_AND_MEMORY.into_iter().chain(knows_storage.then_some(Resource::EphemeralStorage)) {
             let advice = container.resource(resource);
             cells.push(request(advice, &units, view.paint));
-            cells.push(advice.and_then(typical).map_or_else(dash, |amount| units.number(resource, amount)));
+            cells.push(
+                advice.and_then(ResourceAdvice::mostly_used).map_or_else(dash, |amount| units.number(resource, amount)),
+            );
         }
         cells.push(of.pods.to_string());
         for (resource, saved) in CPU_AND_MEMORY.into_iter().zip(&row.saved) {

@@ -65,6 +65,7 @@ fn report_on(manifests: &str, used: &[Used]) -> Report {
         admission: None,
         now,
         containers: &[],
+        lowers_limits: false,
     };
     let (mut workloads, mut effects) = (Vec::new(), Vec::new());
     for (number, entry) in inventory.entries.iter().enumerate() {
@@ -77,7 +78,7 @@ fn report_on(manifests: &str, used: &[Used]) -> Report {
     let source = Source { name: "the test".to_owned(), step_seconds: Some(300), ..Source::default() };
     let prices = Prices { cpu: Some("23".parse().unwrap()), memory: Some("3".parse().unwrap()), currency: None };
     let effects = quota_effect::together(effects);
-    Report::new((source, rule::of(&settings)), workloads, effects, Vec::new(), prices, Order::Waste)
+    Report::new((source, rule::of(&settings, true)), workloads, effects, Vec::new(), prices, Order::Waste)
 }
 
 fn report() -> Report {

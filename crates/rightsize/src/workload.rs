@@ -3,15 +3,17 @@
 use std::fmt;
 
 use headroom_core::amount::Quantity;
-use headroom_core::cluster::usage::{Resource, Window};
-use headroom_core::estimate::Adjustment;
-use headroom_core::truncate::count_of;
+use headroom_core::cluster::usage::Resource;
+use headroom_core::timestamp::Timestamp;
 use serde::Serialize;
 
-use super::amounts::{Delta, percent_more, resource_name, some_text, text};
+use super::amounts::{Delta, is_about, percent_more, resource_name, some_text, text, texts};
 use super::autoscaler::{Requested, Scaled};
 use super::distribution::Distribution;
+use super::evidence::Evidence;
+use super::flag::{Flag, Growing};
 use super::history::ContainerUsage;
+use super::history::course::Rhythm;
 use super::owners::WorkloadRef;
 use super::reason::Reason;
 use headroom_core::recommend::Why;
@@ -68,6 +70,14 @@ pub struct Container {
     pub throttled_percent: Option<u64>,
     pub restarts: u64,
     pub severity: Severity,
+    /// The reasons to look closer.
+    #[serde(serialize_with = "texts", skip_serializing_if = "Vec::is_empty")]
+    pub flags: Vec<Flag>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub grows: Vec<Growing>,
+    /// The flags for how usage runs over pods and days, as far as those are known.
+    #[serde(skip)]
+    pub patterns: Vec<Flag>,
 }
 
 /// The urgency of a container, the most urgent first.
@@ -177,51 +187,17 @@ impl fmt::Display for CurrentRequest {
     }
 }
 
-/// The amount of usage that a recommendation is made from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Evidence {
-    pub days: u64,
-    /// Minutes observed, of all pods.
-    pub samples: u64,
-    /// Different ones, of which most may be gone.
-    pub pods: u64,
-    /// Too little to recommend anything.
-    pub is_too_brief: bool,
-}
-
-/// Minutes of usage that a recommendation needs. On recordings half as many peaks of the following day are above what the
-/// first two hours show as above what the first ten minutes show.
-const ENOUGH_MINUTES: u64 = 120;
-
-impl Evidence {
-    pub fn new(days: u64, samples: u64, pods: u64) -> Self {
-        Self { days, samples, pods, is_too_brief: samples < ENOUGH_MINUTES }
-    }
-
-    pub fn of(usage: &ContainerUsage) -> Option<Self> {
-        let samples = Resource::ALL.map(|resource| usage.sketch(resource).seconds().div_ceil(60));
-        let samples = samples.into_iter().max().filter(|samples| *samples > 0)?;
-        Some(Self::new(usage.usage.days(), samples, usage.usage.counted(Window::MONTH).pods.count()))
-    }
-}
-
-/// `14d, 3 pods`, and of one day the hours or minutes of all pods together: `4h, 1 pod`
-impl fmt::Display for Evidence {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let pods = count_of(self.pods, "pod");
-        match self.samples {
-            minutes if self.is_too_brief => write!(f, "{minutes}min, {pods}"),
-            minutes @ ..1_440 if self.days == 1 => write!(f, "{}h, {pods}", minutes / 60),
-            _ => write!(f, "{}d, {pods}", self.days),
-        }
-    }
-}
-
 impl ResourceAdvice {
-    /// The amount to write: none if there is no recommendation, or the object has it already.
+    /// The amount to write: none if there is no recommendation, or the object has about as much already.
     pub fn to_write(&self) -> Option<&Quantity> {
-        self.recommended.as_ref().filter(|recommended| self.written.as_ref() != Some(recommended))
+        let is_close = |to: &Quantity| self.written.as_ref().is_some_and(|from| is_about(from, to, self.resource));
+        self.recommended.as_ref().filter(|recommended| !is_close(recommended))
+    }
+
+    /// The amount of usage that requests are compared with: what CPU mostly needs, and what memory needs at most.
+    pub fn mostly_used(&self) -> Option<&Quantity> {
+        let used = self.used.as_ref()?;
+        if self.resource == Resource::Cpu { used.percentile(950) } else { Some(used.peak()) }
     }
 
     /// By how many percent of the recommendation the request is above it, or below.
@@ -288,25 +264,11 @@ impl Container {
         self.evidence.is_some_and(|evidence| evidence.is_too_brief)
     }
 
-    /// True if one pod uses far more CPU than the others.
-    pub fn has_pods_that_differ(&self) -> bool {
-        let reason = self.resource(Resource::Cpu).and_then(|cpu| cpu.reason.as_ref());
-        reason.is_some_and(|reason| reason.adjustments.iter().any(Adjustment::is_for_pods_that_differ))
-    }
-
     /// True if less memory is recommended than it used at its peak, as a bound or a chosen percentile has it.
     pub fn is_below_peak(&self) -> bool {
         let memory = self.resource(Resource::Memory);
         memory
             .is_some_and(|of| of.recommended.as_ref().zip(of.used.as_ref()).is_some_and(|(to, used)| to < used.peak()))
-    }
-
-    /// True if it used more than twice the recommended CPU for a twentieth of the time or longer: in bursts, or on days before
-    /// the last week, as batch machines do.
-    pub fn has_bursts(&self) -> bool {
-        let Some(cpu) = self.resource(Resource::Cpu) else { return false };
-        let p95 = cpu.used.as_ref().and_then(|used| used.percentile(950));
-        cpu.recommended.as_ref().zip(p95).is_some_and(|(recommended, p95)| *p95 > recommended.scaled(2, 1))
     }
 
     /// The urgency of a container without a risk.
@@ -318,6 +280,36 @@ impl Container {
             true => Severity::Adjust,
             false => Severity::Ok,
         }
+    }
+
+    /// Adds what its usage by pod and day shows, beside what is recommended now.
+    pub fn add_patterns(&mut self, usage: &ContainerUsage, now: Timestamp) {
+        let course = &usage.course;
+        let growing = |advice: &ResourceAdvice| {
+            let request = advice.recommended.as_ref().or(advice.request.as_ref().map(|request| &request.value));
+            let limit = advice.recommended_limit.as_ref().or(advice.limit.as_ref());
+            let growth = course.growth(advice.resource)?;
+            Some(Growing::new(growth, advice.resource, [request, limit], now))
+        };
+        self.grows = self.resources.iter().filter_map(growing).collect();
+        let rhythm = course.rhythm();
+        let has_bursts =
+            rhythm.is_none() && self.grows.iter().all(|of| of.resource != Resource::Cpu) && course.has_bursts();
+        self.patterns = [
+            course.has_pods_that_differ().then_some(Flag::PodsDiffer),
+            rhythm.map(|rhythm| if rhythm == Rhythm::Nightly { Flag::Nightly } else { Flag::Weekly }),
+            has_bursts.then_some(Flag::Bursts),
+            course.has_brief_peak(usage.sketch(Resource::Memory).peak()).then_some(Flag::BriefPeak),
+        ]
+        .into_iter()
+        .flatten()
+        .collect();
+    }
+
+    /// True if enough is known of it that a memory limit may be lowered.
+    pub fn may_lower_limit(&self, usage: Option<&ContainerUsage>) -> bool {
+        self.evidence.is_some_and(|evidence| evidence.may_lower_limits())
+            && usage.is_some_and(|usage| !usage.course.has_rising_memory())
     }
 
     /// True if throttling hides how much CPU it needs.
@@ -338,6 +330,30 @@ impl Workload {
             after: advice.recommended.clone(),
         })
         .collect()
+    }
+
+    /// The flags of a container with all that is recommended.
+    pub fn flags(&self, container: &Container) -> Vec<Flag> {
+        let has_limit = container.resource(Resource::Memory).is_some_and(|memory| memory.recommended_limit.is_some());
+        let throttled = container.throttled_percent.filter(|_| container.is_much_throttled());
+        let first = [
+            (container.oom_kills > 0).then_some(Flag::OomKills(container.oom_kills)),
+            throttled.map(Flag::Throttled),
+            (container.restarts > 0).then_some(Flag::Restarts(container.restarts)),
+        ];
+        let thin = container.evidence.filter(|of| of.is_thin() && !of.is_too_brief && !container.is_without_advice());
+        let last = [
+            container.is_below_peak().then_some(Flag::BelowPeak),
+            has_limit.then_some(Flag::Limit),
+            (!self.autoscalers.is_empty()).then_some(Flag::Autoscaler),
+            (self.qos != self.qos_after).then_some(Flag::QosClass),
+            container.is_without_usage().then_some(Flag::NoUsageData),
+            container.evidence.filter(|of| of.is_too_brief).map(Flag::TooBrief),
+            thin.map(Flag::Thin),
+        ];
+        let grows = container.grows.iter().cloned().map(Flag::Grows);
+        let patterns = container.patterns.iter().cloned();
+        first.into_iter().flatten().chain(grows).chain(patterns).chain(last.into_iter().flatten()).collect()
     }
 
     /// The amount that a container's recommendation saves over all pods.

@@ -288,6 +288,20 @@ pub struct Usage {
     #[schemars(with = "Option<String>", length(max = 40))]
     pub busiest: Option<Quantity>,
     pub percentiles: Percentiles,
+    /// The percentiles of each pod by itself, of which the greatest counts. Only in histories that are read for advice; no
+    /// profile that is published has them.
+    #[serde(skip_serializing_if = "Option::is_none", default, rename = "eachPod")]
+    #[schemars(skip)]
+    pub each_pod: Option<Box<EachPod>>,
+}
+
+/// CPU usage with pods kept apart.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct EachPod {
+    pub percentiles: Percentiles,
+    /// By how much usage grows a day, if it grows steadily.
+    #[serde(skip_serializing_if = "Option::is_none", default, with = "optional_text")]
+    pub growth: Option<Quantity>,
 }
 
 /// The amount of each published percentile; none if namespaces do not agree on it.

@@ -26,12 +26,14 @@ pub fn history(last_seen: Timestamp) -> History {
         percentiles: Percentiles::from_fn(|percentile| Quantity::from_milli(percentile.permille().into())),
         peak: Some(Quantity::from_units(1)),
         busiest: Some(Quantity::from_milli(960)),
+        each_pod: None,
     };
     let memory = Usage {
         samples: 120,
         percentiles: Percentiles::from_fn(|percentile| Quantity::from_bytes(u64::from(percentile.permille()) << 20)),
         peak: Some(Quantity::from_bytes(1 << 30)),
         busiest: None,
+        each_pod: None,
     };
     let usage = WindowUsage {
         pods: 2,

@@ -2,6 +2,8 @@
 
 use headroom_core::amount::Quantity;
 
+use crate::{DAY, day_of};
+
 /// A measured resource. CPU is in billionths of a core, all others in bytes.
 pub use headroom_core::cluster::usage::Resource;
 
@@ -96,6 +98,18 @@ impl Window {
         self.to.saturating_sub(self.from)
     }
 
+    /// Its days in UTC, newest first; the newest and the oldest may not be whole.
+    pub fn days(self) -> Vec<Self> {
+        let mut days = Vec::new();
+        let mut to = self.to;
+        while to > self.from {
+            let from = (i64::from(day_of(to - 1)) * DAY).max(self.from);
+            days.push(Self { from, to });
+            to = from;
+        }
+        days
+    }
+
     /// The earlier and the later half, cut between two steps; none of fewer than two.
     pub fn halves(self, step: i64) -> Option<[Self; 2]> {
         let steps = self.seconds().div_euclid(step.max(1));
@@ -107,6 +121,14 @@ impl Window {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn days_are_those_of_utc() {
+        let window = |from, to| Window { from, to };
+        assert_eq!(window(600, 600 + DAY).days(), [window(DAY, DAY + 600), window(600, DAY)]);
+        assert_eq!(window(0, DAY).days(), [window(0, DAY)]);
+        assert_eq!(window(300, 900).days(), [window(300, 900)]);
+    }
 
     #[test]
     fn cores_are_written_in_millionths_unless_there_are_few() {

@@ -114,6 +114,7 @@ impl OpenHistory {
                 percentiles: Percentiles::agreed(|_| Some(quantity(amounts.next()?, resource))),
                 peak: Some(quantity(sketch.peak(), resource)),
                 busiest: (resource == Resource::Cpu && busiest > 0).then(|| quantity(busiest, resource)),
+                each_pod: None,
             };
             (!sketch.is_empty()).then(usage).map(Box::new)
         };

@@ -40,8 +40,13 @@ pub fn run(mut args: Args) -> anyhow::Result<Exit> {
     let mut opened = args.target.open()?;
     args.rule.apply(&mut opened.settings)?;
     let progress = Progress::for_people();
-    let choices =
-        Choices { usage: Some(&args.usage), containers: &args.container, order: args.sort_by, names_skipped: true };
+    let choices = Choices {
+        usage: Some(&args.usage),
+        containers: &args.container,
+        order: args.sort_by,
+        lowers_limits: args.rule.lower_limits,
+        names_skipped: true,
+    };
     let mut inventory = match workloads::read(&args, &mut opened, &progress) {
         Err(problem) if args.is_of_files() && args.output.is_for_programs() => {
             // What reads the output finds a valid one.

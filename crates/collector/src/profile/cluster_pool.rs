@@ -239,6 +239,6 @@ impl<'v> UsageVotes<'v> {
         };
         let peak = peak.max(highest).map(|peak| quantity(peak, resource));
         let busiest = agreed(&mut busiest, CPU_PERMILLE, quorum).map(|busiest| quantity(busiest, resource));
-        Some(Usage { samples: self.samples, percentiles, peak, busiest })
+        Some(Usage { samples: self.samples, percentiles, peak, busiest, each_pod: None })
     }
 }

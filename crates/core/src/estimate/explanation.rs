@@ -93,6 +93,10 @@ pub enum Reason<'d> {
     BusiestPod {
         used: Quantity,
     },
+    /// A manifest covers what steady growth adds until it is looked at again.
+    Growth {
+        a_day: Quantity,
+    },
     /// The peak of a window is above the estimate.
     Peak {
         used: Quantity,
@@ -138,6 +142,7 @@ impl fmt::Display for Adjustment<'_> {
             Reason::FewPods { percent, pods: 1 } => write!(f, "+{percent}% for 1 pod"),
             Reason::FewPods { percent, pods } => write!(f, "+{percent}% for {pods} pods"),
             Reason::BusiestPod { used } => write!(f, "raised from {from} for the busiest pod, which used {used}"),
+            Reason::Growth { a_day } => write!(f, "raised from {from} for a week of growth by {a_day} a day"),
             Reason::Peak { used, window } => write!(f, "raised from {from} for the peak of {window}, {used}"),
             Reason::OomKill { memory, age } => {
                 write!(f, "raised from {from} for an out-of-memory kill at {memory} {} ago", Age(*age))

@@ -31,11 +31,15 @@ impl HistoryEstimate {
         let resource = target.resource;
         let is_pool = chosen.owner == HistoryOwner::AllNamespaces;
         let days = chosen.history.days()?;
-        let mut windows = Windows::of(chosen, settings);
+        let mut windows = Windows::of(chosen, settings, target.purpose);
         let mut figure = windows.largest_figure()?;
-        let mut margin = Cow::Borrowed(settings.margin.of(resource));
+        let pods = windows.each_pod()?;
+        let mut margin = match pods {
+            Some(_) if settings.has_default_rule(resource) => Cow::Owned(MARGIN_OVER_PODS),
+            _ => Cow::Borrowed(settings.margin.of(resource)),
+        };
         let mut quantity = margin.added_to(&figure.amount);
-        if let Some((most, smaller)) = windows.bound(target.purpose, days)? {
+        if let Some((most, smaller)) = windows.bound(days)?.filter(|_| pods.is_none()) {
             let bound = smaller.added_to(&most.amount);
             if bound < quantity {
                 (figure, margin, quantity) = (most, Cow::Owned(smaller), bound);
@@ -59,8 +63,11 @@ impl HistoryEstimate {
             let used = match resource {
                 // All pods of a workload get the same request, and the percentiles of all together hide one hot pod among many.
                 Resource::Cpu => {
-                    let used = chosen.observed.busiest()?.map(rounded);
-                    used.map(|used| (used.clone(), Reason::BusiestPod { used }))
+                    let used = match pods {
+                        Some(pods) => pods.of_each_pod(Percentile::P95)?,
+                        None => chosen.observed.busiest()?,
+                    };
+                    used.map(rounded).map(|used| (used.clone(), Reason::BusiestPod { used }))
                 }
                 Resource::Memory => {
                     let (window, most) = peak_to_cover(target.purpose, is_pool);
@@ -75,6 +82,10 @@ impl HistoryEstimate {
                 quantity = rounded(quantity);
                 raise(&mut quantity, used, reason);
             }
+        }
+        if let Some(a_day) = pods.map(|pods| pods.growth()).transpose()?.flatten() {
+            let raised = quantity.plus(&a_day.scaled(DAYS_OF_GROWTH, 1));
+            raise(&mut quantity, raised, Reason::Growth { a_day: readable(in_usual_suffixes(a_day, resource)) });
         }
         let by_percent = |quantity: &Quantity, percent: u64| {
             if percent == 0 { quantity.clone() } else { quantity.scaled(100 + percent, 100) }
@@ -125,6 +136,13 @@ const fn peak_to_cover(purpose: Purpose, is_pool: bool) -> (Window, u64) {
     }
 }
 
+/// The margin on the figures of all pods together, for what is written into manifests, where each pod is known: p95 of each
+/// is what counts, and these are for load that has risen since.
+const MARGIN_OVER_PODS: Margin = Margin { percent: 5, amount: Quantity::ZERO };
+
+/// A manifest covers so many days more of CPU usage that grows steadily.
+const DAYS_OF_GROWTH: u64 = 7;
+
 /// After so many days of its own history, it is known what a container uses.
 const KNOWN_DAYS: u64 = 7;
 
@@ -148,20 +166,26 @@ const fn bound(resource: Resource, purpose: Purpose) -> Option<(Percentile, Wind
     }
 }
 
-/// The rule for what is written into manifests, in words.
-pub fn rule_of_manifests(settings: &EstimateSettings<'_>, resource: Resource) -> String {
+/// The rule for what is written into manifests, in words. Profiles do not keep pods apart.
+pub fn rule_of_manifests(settings: &EstimateSettings<'_>, resource: Resource, knows_pods: bool) -> String {
+    let knows_pods = knows_pods && resource == Resource::Cpu;
     let figures: Vec<String> = settings.percentile.of(resource).iter().map(ToString::to_string).collect();
     let mut text = match figures.as_slice() {
         [one] => one.clone(),
         several => format!("the larger of {},", several.join(" and ")),
     };
     let mut add = |words: &str| text.push_str(words);
-    let margin = settings.margin.of(resource);
+    let is_default = settings.has_default_rule(resource);
+    let margin = if knows_pods && is_default { &MARGIN_OVER_PODS } else { settings.margin.of(resource) };
+    if knows_pods && !settings.has_default_percentile(resource) {
+        add(" of each pod");
+    }
     if !margin.is_zero() {
         add(&format!(" + {margin}"));
     }
     if let Some((percentile, window, margin)) = bound(resource, Purpose::Manifest)
-        && settings.has_default_rule(resource)
+        && is_default
+        && !knows_pods
     {
         add(&format!(", from {KNOWN_DAYS} days on at most {percentile} of {window} + {margin}"));
     }
@@ -169,6 +193,7 @@ pub fn rule_of_manifests(settings: &EstimateSettings<'_>, resource: Resource) ->
     if settings.has_default_percentile(resource) {
         let (window, _) = peak_to_cover(Purpose::Manifest, false);
         match resource {
+            Resource::Cpu if knows_pods => add(", and p95 of each pod, with a week of steady growth"),
             Resource::Cpu => add(", and p95 of the busiest pod"),
             Resource::Memory => add(&format!(", and the peak of {window}")),
             Resource::EphemeralStorage => {}
@@ -188,14 +213,15 @@ struct Figure {
 struct Windows<'a, 'd> {
     chosen: &'a Chosen<'d>,
     settings: &'a EstimateSettings<'a>,
+    purpose: Purpose,
     found: Vec<(Window, Option<Observed<'d>>)>,
 }
 
 impl<'a, 'd> Windows<'a, 'd> {
-    fn of(chosen: &'a Chosen<'d>, settings: &'a EstimateSettings<'a>) -> Self {
+    fn of(chosen: &'a Chosen<'d>, settings: &'a EstimateSettings<'a>, purpose: Purpose) -> Self {
         let mut found = Vec::with_capacity(Window::PUBLISHED.len());
         found.push((chosen.window, Some(chosen.observed)));
-        Self { chosen, settings, found }
+        Self { chosen, settings, purpose, found }
     }
 
     fn get(&mut self, window: Window) -> Result<Option<Observed<'d>>, Unusable> {
@@ -214,6 +240,15 @@ impl<'a, 'd> Windows<'a, 'd> {
         Ok(is_usable.then_some(observed))
     }
 
+    /// All days that were read with their pods kept apart, for a manifest.
+    fn each_pod(&mut self) -> Result<Option<Observed<'d>>, Unusable> {
+        if self.purpose != Purpose::Manifest {
+            return Ok(None);
+        }
+        let Some(observed) = self.get(Window::MONTH)? else { return Ok(None) };
+        Ok(observed.of_each_pod(Percentile::P95)?.map(|_| observed))
+    }
+
     /// The largest of the figures that the settings choose and whose windows have samples. If no window has, the percentile
     /// of the first figure in the window of the step.
     fn largest_figure(&mut self) -> Result<Figure, Unusable> {
@@ -224,7 +259,15 @@ impl<'a, 'd> Windows<'a, 'd> {
         for choice in figures.iter() {
             let (percentile, window) = (choice.percentile, choice.window.unwrap_or(*of_step));
             let Some(observed) = self.with(window, percentile)? else { continue };
-            let amount = in_usual_suffixes(observed.percentile(percentile)?, resource);
+            // A percentile that somebody chose holds for each pod where pods are known.
+            let of_each_pod = match self.purpose {
+                Purpose::Manifest if !self.settings.has_default_percentile(resource) => {
+                    observed.of_each_pod(percentile)?
+                }
+                _ => None,
+            };
+            let amount = of_each_pod.map_or_else(|| observed.percentile(percentile), Ok)?;
+            let amount = in_usual_suffixes(amount, resource);
             if largest.as_ref().is_none_or(|known| amount > known.amount) {
                 largest = Some(Figure { percentile, window, amount });
             }
@@ -238,13 +281,13 @@ impl<'a, 'd> Windows<'a, 'd> {
     }
 
     /// A figure of the container's own history, if that is long enough to bound what is estimated from it.
-    fn bound(&mut self, purpose: Purpose, days: Option<u64>) -> Result<Option<(Figure, Margin)>, Unusable> {
+    fn bound(&mut self, days: Option<u64>) -> Result<Option<(Figure, Margin)>, Unusable> {
         let resource = self.chosen.observed.resource;
         let is_known = self.chosen.owner == HistoryOwner::OwnNamespace && days.is_some_and(|days| days >= KNOWN_DAYS);
         if !is_known || !self.settings.has_default_rule(resource) {
             return Ok(None);
         }
-        let Some((percentile, window, margin)) = bound(resource, purpose) else { return Ok(None) };
+        let Some((percentile, window, margin)) = bound(resource, self.purpose) else { return Ok(None) };
         let Some(observed) = self.get(window)? else { return Ok(None) };
         let amount = observed.known(percentile)?.map(|amount| in_usual_suffixes(amount, resource));
         Ok(amount.map(|amount| (Figure { percentile, window, amount }, margin)))

@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::flag::Flag;
 use crate::workload::Workload;
 use headroom_dryrun::evaluate::{Verdict, evaluate};
 use headroom_objects::cluster_reader::{Folder, Overlay};
@@ -52,7 +53,8 @@ fn advised_by(workload: &Entry, histories: &Histories, around: &mut Overlay) -> 
     let settings = ParsedSettings::of(&json!({"estimates": {"namespace": "headroom", "replayTime": now.to_string()}}));
     let usage = Usage::Read(histories);
     let autoscalers = &Autoscalers::default();
-    let engine = Engine { usage, autoscalers, settings: &settings, admission: None, now, containers: &[] };
+    let engine =
+        Engine { usage, autoscalers, settings: &settings, admission: None, now, containers: &[], lowers_limits: false };
     engine.recommend(0, workload, around, &mut Vec::new()).unwrap().unwrap().0
 }
 
@@ -197,7 +199,10 @@ fn of_less_than_two_hours_nothing_is_recommended() {
     let mut row = advised(&workload, &[("a", usage)], &mut around(&[]));
     let container = row.containers.remove(0);
     assert!(container.resources.iter().all(|of| of.recommended.is_none() && of.recommended_limit.is_none()));
-    assert_eq!(container.resource(Resource::Cpu).unwrap().explained(), "no recommendation: too little data (20 min)");
+    assert_eq!(
+        container.resource(Resource::Cpu).unwrap().explained(),
+        "no recommendation: too little data (20min, 1 pod)"
+    );
     assert_eq!(container.evidence.unwrap().to_string(), "20min, 1 pod");
 }
 
@@ -221,29 +226,70 @@ fn memory_covers_every_peak_of_its_history_unless_a_bound_forbids_it() {
     assert!(reason.ends_with("to the max of LimitRange limits"), "{reason}");
 }
 
-/// A machine that ran a batch two weeks ago and is idle since; and one that runs as much each day.
-#[test]
-fn what_ran_before_the_last_week_is_no_request_but_a_flag() {
-    let workload = workload(json!([{"name": "a", "image": "example.com/a:1"}]));
-    let advice = |busy_days: std::ops::RangeInclusive<u32>| {
-        let mut histories = Histories::default();
-        for age in 0..30 {
-            let millicores = if busy_days.contains(&age) { 2_000 } else { 50 };
-            histories.observe(0, "a", age, &observed(millicores, 100, None));
+/// The millicores that a pod uses in an hour, by the age of the day and the hour of it.
+type CpuOf = fn(pod: u32, age: u32, hour: u32) -> u64;
+
+/// The advice for a container with a limit of 2Gi whose pods ran for two weeks.
+fn advised_over_days(pods: u32, cpu: CpuOf, memory: fn(age: u32) -> u64) -> Container {
+    let workload =
+        workload(json!([{"name": "a", "image": "example.com/a:1", "resources": {"limits": {"memory": "2Gi"}}}]));
+    let mut histories = Histories::default();
+    for age in 0..=14 {
+        for pod in 0..pods {
+            let mut observed = Observed::default();
+            observed.pods.add(pod);
+            for hour in 0..24 {
+                observed.add(Resource::Cpu, NOW, cpu(pod, age, hour) * 1_000_000, 3_600);
+            }
+            observed.add(Resource::Memory, NOW, memory(age) * MEBI, 86_400);
+            histories.observe_pod(0, "a", age, pod, &observed);
         }
-        let mut row = advised_by(&workload, &histories, &mut around(&[]));
-        let container = row.containers.remove(0);
-        let cpu = container.resource(Resource::Cpu).unwrap().recommended.as_ref().unwrap().milli_value();
-        (cpu, container.has_bursts())
-    };
-    let (cpu, has_bursts) = advice(14..=17);
-    assert!(cpu < 100 && has_bursts, "{cpu}");
-    let (cpu, has_bursts) = advice(0..=29);
-    assert!(cpu >= 2_000 && !has_bursts, "{cpu}");
+    }
+    advised_by(&workload, &histories, &mut around(&[])).containers.remove(0)
+}
+
+fn cpu_of(container: &Container) -> u64 {
+    container.resource(Resource::Cpu).unwrap().recommended.as_ref().unwrap().milli_value() as u64
 }
 
 #[test]
-fn a_memory_limit_follows_the_peak_where_there_is_one_and_a_cpu_limit_never() {
+fn each_pod_s_p95_over_all_days_counts_for_one_pod_as_for_many() {
+    // A day in each week, so 14 % of the time; and so in a pod alone.
+    let saturday: CpuOf = |_, age, _| if age % 7 == 3 { 1_000 } else { 100 };
+    let check = |pods, cpu, expected: std::ops::RangeInclusive<u64>, differ| {
+        let container = advised_over_days(pods, cpu, |_| 100);
+        assert!(expected.contains(&cpu_of(&container)), "{pods} pods: {}m", cpu_of(&container));
+        assert_eq!(container.patterns.contains(&Flag::PodsDiffer), differ, "{pods} pods");
+    };
+    check(1, saturday, 1_000..=1_016, false);
+    check(2, saturday, 1_000..=1_016, false);
+    // Half a day once is 3.6 %.
+    check(1, |_, age, hour| if age == 9 && hour < 12 { 1_000 } else { 100 }, 100..=106, false);
+    // A leader, and a load that roams.
+    check(5, |pod, _, _| if pod == 3 { 900 } else { 180 }, 945..=955, true);
+    check(5, |pod, age, _| if age % 5 == pod { 900 } else { 180 }, 945..=955, false);
+}
+
+#[test]
+fn steady_growth_is_covered_for_a_week_and_told_with_the_day_of_the_limit() {
+    let container = advised_over_days(1, |_, age, _| 300 - 10 * u64::from(age), |age| 1_500 - 100 * u64::from(age));
+    assert!((380..=390).contains(&cpu_of(&container)), "{}", cpu_of(&container));
+    let grows: Vec<String> = container.grows.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        grows,
+        [
+            "cpu grows 10m a day, reaches its request on 2026-12-01",
+            "memory grows 100Mi a day, reaches its request on 2026-11-24, its limit on 2026-11-28"
+        ]
+    );
+    // Two steps are no growth, nor is a sawtooth.
+    for memory in [|age| if age < 6 { 800 } else { 300 }, |age| 800 - 100 * u64::from(age % 4)] {
+        assert_eq!(advised_over_days(1, |_, _, _| 100, memory).grows, []);
+    }
+}
+
+#[test]
+fn no_limit_is_recommended_where_none_is_and_for_cpu_never() {
     let workload = workload(json!([
         {"name": "a", "image": "example.com/a:1",
             "resources": {"requests": {"cpu": "1", "memory": "2Gi"}, "limits": {"cpu": "1", "memory": "2Gi"}}},
@@ -256,9 +302,69 @@ fn a_memory_limit_follows_the_peak_where_there_is_one_and_a_cpu_limit_never() {
         .iter()
         .map(|row| row.resources.iter().map(|row| row.recommended_limit.as_ref().map(ToString::to_string)).collect())
         .collect();
-    // The request, 1000Mi + 10% + 64Mi and a tenth for one day of history, which the limit must not cut.
-    assert_eq!(limits, [vec![None, Some("1281Mi".to_owned())], vec![None, None]]);
+    assert_eq!(limits, [vec![None, None], vec![None, None]]);
     assert_eq!((row.qos, row.qos_after), ("Burstable", "Burstable"));
+}
+
+#[test]
+fn a_memory_limit_falls_only_if_asked_and_while_peaks_do_not_rise() {
+    let workload =
+        workload(json!([{"name": "a", "image": "example.com/a:1", "resources": {"limits": {"memory": "2Gi"}}}]));
+    let check = |days: u32, lowers_limits, memory: fn(u32) -> u64, expected: Option<&str>| {
+        let mut histories = Histories::default();
+        for age in 0..days {
+            let mut observed = Observed::default();
+            observed.pods.add(1);
+            observed.add(Resource::Cpu, NOW, 1_000_000, 86_400);
+            observed.add(Resource::Memory, NOW, memory(age) * MEBI, 86_400);
+            histories.observe_pod(0, "a", age, 1, &observed);
+        }
+        let now = Timestamp::from_unix_seconds(NOW).unwrap();
+        let settings = json!({"estimates": {"namespace": "headroom", "replayTime": now.to_string()}});
+        let settings = ParsedSettings::of(&settings);
+        let (usage, autoscalers) = (Usage::Read(&histories), &Autoscalers::default());
+        let engine =
+            Engine { usage, autoscalers, settings: &settings, admission: None, now, containers: &[], lowers_limits };
+        let row = engine.recommend(0, &workload, &mut around(&[]), &mut Vec::new()).unwrap().unwrap().0;
+        let limit = row.containers[0].resource(Resource::Memory).unwrap().recommended_limit.clone();
+        assert_eq!(limit.map(|limit| limit.to_string()).as_deref(), expected, "{days} days");
+    };
+    check(14, false, |_| 1_000, None);
+    check(14, true, |_| 1_000, Some("1200Mi"));
+    check(3, true, |_| 1_000, None);
+    check(14, true, |age| if age < 2 { 1_000 } else { 800 }, None);
+    check(14, true, |age| 1_000 - 50 * u64::from(age), None);
+    // It rises without being asked, but not by a tenth.
+    check(14, false, |_| 1_600, None);
+    check(14, false, |_| 2_000, Some("2400Mi"));
+}
+
+#[test]
+fn what_is_enough_is_counted_in_time_or_in_runs() {
+    let check = |kind: &str, pods: u32, minutes: u64, text: &str, expected: bool| {
+        let mut object = workload(json!([{"name": "a", "image": "example.com/a:1"}])).object.value();
+        if kind == "CronJob" {
+            let template = json!({"spec": {"template": object["spec"]["template"]}});
+            object = json!({"apiVersion": "batch/v1", "kind": kind, "metadata": object["metadata"],
+                "spec": {"schedule": "0 1 * * *", "jobTemplate": template}});
+        }
+        let mut histories = Histories::default();
+        for pod in 0..pods {
+            let mut observed = Observed::default();
+            observed.pods.add(pod);
+            observed.add(Resource::Cpu, NOW, 100_000_000, minutes * 60);
+            observed.add(Resource::Memory, NOW, 400 * MEBI, minutes * 60);
+            histories.observe_pod(0, "a", if kind == "CronJob" { pod } else { 0 }, pod, &observed);
+        }
+        let container = advised_by(&Entry::of_cluster(&object), &histories, &mut around(&[])).containers.remove(0);
+        let evidence = container.evidence.unwrap().to_string();
+        assert_eq!((evidence.as_str(), container.is_without_advice()), (text, !expected));
+    };
+    check("Deployment", 12, 20, "20min, 12 pods", false);
+    check("Deployment", 12, 180, "3h, 12 pods", true);
+    check("CronJob", 14, 2, "13d, 14 runs", true);
+    check("CronJob", 4, 2, "3d, 4 runs", true);
+    check("CronJob", 1, 2, "2min, 1 run", false);
 }
 
 #[test]
@@ -279,6 +385,7 @@ fn the_limit_of_a_killed_container_never_falls() {
             admission: None,
             now,
             containers: &[],
+            lowers_limits: false,
         };
         let row = engine.recommend(0, &workload, &mut around(&[]), &mut Vec::new()).unwrap().unwrap().0;
         let memory = row.containers[0].resource(Resource::Memory).unwrap();
@@ -315,6 +422,7 @@ fn a_killed_container_gets_a_higher_limit_from_usage_profiles_too() {
             admission: None,
             now,
             containers: &[],
+            lowers_limits: false,
         };
         let row = engine.recommend(0, &workload, &mut cluster, &mut Vec::new()).unwrap().unwrap().0;
         let memory = row.containers[0].resource(Resource::Memory).unwrap();

@@ -30,6 +30,8 @@ pub enum Question {
     Usage(Resource),
     Throttling,
     Kills,
+    /// The hours in which CPU usage was far above its mean, and the memory that lasted. Only flags need them.
+    Course,
 }
 
 impl Query {
@@ -38,6 +40,9 @@ impl Query {
         if self.namespaces.len() > 1 {
             let (first, second) = self.namespaces.split_at(self.namespaces.len() / 2);
             return Some([first, second].map(|half| Self { namespaces: half.to_vec(), ..self.clone() }));
+        }
+        if self.question == Question::Course {
+            return None;
         }
         // Counters are read by the day, and a digest is of a whole day.
         let step = if self.question == Question::Throttling { DAY } else { step };
@@ -64,6 +69,7 @@ impl fmt::Display for Query {
             Question::Digest(_) | Question::Usage(_) => "ephemeral storage",
             Question::Throttling => "CPU throttling",
             Question::Kills => "out-of-memory kills",
+            Question::Course => "hours of usage",
         };
         let place = match self.namespaces.as_slice() {
             [one] => format!("namespace {one}"),
@@ -87,18 +93,21 @@ pub fn plan(
     killed: &BTreeSet<String>,
 ) -> VecDeque<Query> {
     let sizes = lives.map(most_containers).unwrap_or_default();
-    let steps = DAY.div_euclid(store.step_seconds.into()).max(1);
+    let steps = DAY.div_euclid(store.step_of(Resource::Cpu).into()).max(1);
     let by_digest = lives.is_some() && store.can_digest();
     let usage = if by_digest { Question::Digest } else { Question::Usage };
     let mut queries = Vec::new();
     for namespaces in batches(namespaces, &sizes, SAMPLES_IN_QUERY.div_euclid(steps)) {
         let query = |question, window| Query { question, namespaces: namespaces.clone(), window };
-        for window in days(window) {
+        for window in window.days() {
             for resource in Resource::ALL.into_iter().rev().filter(|resource| store.knows(*resource)) {
                 queries.push(query(usage(resource), window));
             }
         }
         queries.push(query(Question::Throttling, window));
+        if by_digest {
+            queries.push(query(Question::Course, window));
+        }
     }
     queries.extend(killed.iter().map(|namespace| Query {
         question: Question::Kills,
@@ -139,28 +148,9 @@ fn batches(namespaces: &[String], sizes: &BTreeMap<String, u64>, most: i64) -> V
     batches.into_iter().map(|(batch, _)| batch).collect()
 }
 
-/// The days before the end of a window, newest first; the oldest may be shorter.
-fn days(window: Window) -> Vec<Window> {
-    let mut windows = Vec::new();
-    let mut to = window.to;
-    while to > window.from {
-        let from = (to - DAY).max(window.from);
-        windows.push(Window { from, to });
-        to = from;
-    }
-    windows
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn days_are_counted_from_the_end() {
-        let window = |from, to| Window { from, to };
-        assert_eq!(days(window(600, 600 + 2 * DAY)), [window(600 + DAY, 600 + 2 * DAY), window(600, 600 + DAY)]);
-        assert_eq!(days(window(300, 900)), [window(300, 900)]);
-    }
 
     #[test]
     fn small_namespaces_are_read_together() {

@@ -16,7 +16,7 @@ use headroom_sources::prometheus::Reader;
 use headroom_sources::prometheus::reader::{ContainerRef, Killed, Lives};
 use headroom_usage::observed::{Kill, Observed};
 use headroom_usage::sample::{Resource, Window};
-use headroom_usage::{DAY, cardinality};
+use headroom_usage::{DAY, cardinality, day_of};
 use tokio_util::sync::CancellationToken;
 
 use super::query_plan::{MAX_NAMESPACES, Query, Question, plan};
@@ -133,6 +133,10 @@ pub async fn read(
                 progress.lengthen(1);
                 halves.into_iter().rev().for_each(|half| queries.push_front(half));
             }
+            (Err(error), _) if query.question == Question::Course => {
+                tracing::debug!(%error, "no hours of usage");
+                progress.advance(1);
+            }
             (Err(SourceError::Permanent(reason)), _) if matches!(query.question, Question::Digest(_)) => {
                 tracing::debug!(reason, "the store makes no percentiles: reading all samples");
                 queries.iter_mut().for_each(|query| *query = query.by_samples());
@@ -158,9 +162,9 @@ async fn repeated<T, F: Future<Output = Result<T, SourceError>>>(ask: impl Fn() 
 }
 
 impl Shared {
-    /// The age in days of a moment in the window. The last day counts as yesterday, because all of it is known.
+    /// The age of a moment in the window, in days of UTC: five minutes more of data change nothing but today.
     fn age(&self, at: i64) -> u32 {
-        u32::try_from((self.to - 1 - at).max(0).div_euclid(DAY) + 1).unwrap_or(u32::MAX)
+        day_of(self.to - 1).saturating_sub(day_of(at))
     }
 
     async fn read(&self, query: &Query) -> Result<Part, SourceError> {
@@ -172,7 +176,7 @@ impl Shared {
                     .digests(namespaces, resource, *window, &mut |place, digest| {
                         let Some((pod, observed)) = self.observed(&mut part, &place, end - 1) else { return };
                         let life = self.lives.on(&place, end);
-                        let seconds = life.map_or(store.step_seconds.into(), |life| life.seconds);
+                        let seconds = life.map_or(store.step_of(resource).into(), |life| life.seconds);
                         let (seconds, at) = (seconds.min(window.seconds().max(0) as u64), end - 1);
                         let mean = life.and_then(|life| life.mean_cpu).filter(|_| resource == Resource::Cpu);
                         let mut of_pod = Observed::default();
@@ -182,25 +186,25 @@ impl Shared {
                                 of_pod.add(resource, at, amount, seconds);
                             }),
                         }
-                        of_pod.busy_pods.add(pod, &of_pod.cpu);
                         observed.merge(&of_pod);
+                        self.add_pod(&mut part, &place, pod, end - 1, &of_pod);
                     })
                     .await?;
             }
             Question::Usage(resource) => {
-                let step = u64::from(store.step_seconds);
+                let step = u64::from(store.step_of(resource));
                 store
                     .usage(namespaces, resource, *window, &mut |place, samples| {
                         // A day at a time, so that the day is looked for once.
                         let mut samples = samples.filter(|sample| window.contains(sample.time)).peekable();
                         while let Some(first) = samples.peek() {
-                            let (age, mut of_pod) = (self.age(first.time), Observed::default());
-                            let Some((pod, observed)) = self.observed(&mut part, &place, first.time) else { return };
+                            let (at, age, mut of_pod) = (first.time, self.age(first.time), Observed::default());
+                            let Some((pod, observed)) = self.observed(&mut part, &place, at) else { return };
                             while let Some(sample) = samples.next_if(|sample| self.age(sample.time) == age) {
                                 of_pod.add(resource, sample.time, sample.value, step);
                             }
-                            of_pod.busy_pods.add(pod, &of_pod.cpu);
                             observed.merge(&of_pod);
+                            self.add_pod(&mut part, &place, pod, at, &of_pod);
                         }
                     })
                     .await?;
@@ -211,6 +215,20 @@ impl Shared {
                         let sum = part.throttling.entry((workload, place.container)).or_default();
                         sum.periods += counted.periods;
                         sum.throttled += counted.throttled;
+                    }
+                }
+            }
+            Question::Course => {
+                for (place, hour, cpu) in store.busy_hours(namespaces, *window).await? {
+                    if let Some(workload) = self.pods.of_pod(&place.namespace, &place.pod) {
+                        let pod = cardinality::hash(&place.namespace, &place.pod);
+                        let of_day = u32::try_from(hour.rem_euclid(DAY) / 3_600).unwrap_or(0);
+                        part.course(workload, &place.container).add_busy_hour(pod, (self.age(hour), of_day), cpu);
+                    }
+                }
+                for (place, memory) in store.lasting_memory(namespaces, *window).await? {
+                    if let Some(workload) = self.pods.of_pod(&place.namespace, &place.pod) {
+                        part.course(workload, &place.container).add_lasting_memory(memory);
                     }
                 }
             }
@@ -229,6 +247,15 @@ impl Shared {
             }
         }
         Ok(part)
+    }
+
+    /// Keeps the CPU usage of a pod apart from that of others.
+    fn add_pod(&self, part: &mut Part, place: &ContainerRef, pod: u32, at: i64, of_pod: &Observed) {
+        if let Some(workload) = self.pods.of_pod(&place.namespace, &place.pod)
+            && !of_pod.cpu.is_empty()
+        {
+            part.course(workload, &place.container).add_pod(pod, self.age(at), &of_pod.cpu);
+        }
     }
 
     /// The pod, and where to keep what its container used at a moment; none if its workload is gone.

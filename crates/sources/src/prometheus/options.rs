@@ -12,6 +12,9 @@ pub struct Options {
     /// Put into every selector, such as `cluster="prod"`, which is needed where several clusters share a store.
     pub matchers: Matchers,
     pub step_seconds: u32,
+    /// The step of CPU where usage is kept by pod, if it is another: one that is read at each is an average of a minute, since
+    /// those of more hide bursts.
+    pub cpu_step_seconds: Option<u32>,
     /// Read ephemeral storage too, where the store has it.
     pub ephemeral_storage: bool,
     /// Take an answer in which a part of the store did not take part. What it misses is missed for ever.
@@ -27,6 +30,7 @@ impl Options {
             names: Overrides::default(),
             matchers: Matchers::default(),
             step_seconds: 60,
+            cpu_step_seconds: None,
             ephemeral_storage: false,
             accept_partial: false,
             as_of: None,

@@ -97,7 +97,7 @@ impl Queries<'_> {
         resource: Resource,
         permilles: &[u16],
         first: i64,
-        seconds: i64,
+        (seconds, step): (i64, u32),
     ) -> Option<Question> {
         let usage = self.usage_text(namespaces, resource, false)?;
         let mut rank = String::new();
@@ -108,8 +108,22 @@ impl Queries<'_> {
             before = *permille;
         }
         let scale = if resource == Resource::Cpu { "1e6 * " } else { "" };
-        let step = self.step_seconds;
         Some(Question(format!("ceil({scale}quantile_over_time(({rank}) / 1000, ({usage})[{seconds}s:{step}s]))")))
+    }
+
+    /// CPU usage in the hours in which it was more than twice the mean of a span that ends at a moment.
+    pub fn busy_hours(&self, namespaces: &[&str], seconds: i64, to: i64) -> Option<Question> {
+        let cpu = self.names.cpu.as_ref()?;
+        let hour = format!("{}[1h]", self.usage_selector(&cpu.metric, namespaces));
+        let rate = if cpu.is_rate { "avg_over_time" } else { "rate" };
+        let usage = format!("max by ({}) ({rate}({hour}))", self.usage_labels(false));
+        Some(Question(format!("{usage} > 2 * avg_over_time(({usage})[{seconds}s:1h] @ {to})")))
+    }
+
+    /// The memory that a container exceeded in a ten-thousandth of its samples: in two weeks scraped by the minute, for two.
+    pub fn lasting_memory(&self, namespaces: &[&str], seconds: i64) -> Option<Question> {
+        let samples = format!("{}[{seconds}s]", self.usage_selector(self.names.memory.as_ref()?, namespaces));
+        Some(Question(format!("max by ({}) (quantile_over_time(0.9999, {samples}))", self.usage_labels(false))))
     }
 
     /// The daily increase of a counter of cAdvisor.
@@ -117,16 +131,16 @@ impl Queries<'_> {
         self.of_containers(&format!("increase({}[1d])", self.usage_selector(metric, namespaces)))
     }
 
-    /// The number of samples of each container in a day.
-    pub fn lives(&self, namespaces: &[&str]) -> Option<Question> {
+    /// The number of samples of each container in so many seconds.
+    pub fn lives(&self, namespaces: &[&str], seconds: i64) -> Option<Question> {
         let metric = self.names.memory.as_ref().or(self.names.cpu.as_ref().map(|cpu| &cpu.metric))?;
-        Some(self.of_containers(&format!("count_over_time({}[1d])", self.usage_selector(metric, namespaces))))
+        Some(self.of_containers(&format!("count_over_time({}[{seconds}s])", self.usage_selector(metric, namespaces))))
     }
 
-    /// The mean CPU usage, in cores, of containers with at most so many samples in a day.
-    pub fn brief_lives(&self, namespaces: &[&str], most_samples: i64) -> Option<Question> {
+    /// The mean CPU usage, in cores, of containers with at most so many samples in so many seconds.
+    pub fn brief_lives(&self, namespaces: &[&str], most_samples: i64, seconds: i64) -> Option<Question> {
         let cpu = self.names.cpu.as_ref()?;
-        let day = format!("{}[1d]", self.usage_selector(&cpu.metric, namespaces));
+        let day = format!("{}[{seconds}s]", self.usage_selector(&cpu.metric, namespaces));
         let mean = if cpu.is_rate {
             format!("avg_over_time({day})")
         } else {
@@ -436,7 +450,7 @@ mod tests {
         check(
             &names(60),
             "",
-            |queries| queries.digest(&["shop"], Resource::Memory, &[0, 500, 1000], 86_101, 86_400).unwrap(),
+            |queries| queries.digest(&["shop"], Resource::Memory, &[0, 500, 1000], 86_101, (86_400, 60)).unwrap(),
             r#"ceil(quantile_over_time((0 * (time() >= bool 86101) + 500 * (time() >= bool 86102) + 500 * (time() >= bool 86103)) / 1000, (max by (namespace, pod, container) (max_over_time(container_memory_working_set_bytes{namespace="shop",pod!="",container!="",container!="POD"}[59999ms])))[86400s:60s]))"#,
         );
     }
@@ -444,11 +458,11 @@ mod tests {
     #[test]
     fn brief_lives_are_averaged_over_their_own_length() {
         let selector =
-            r#"container_cpu_usage_seconds_total{namespace="shop",pod!="",container!="",container!="POD"}[1d]"#;
+            r#"container_cpu_usage_seconds_total{namespace="shop",pod!="",container!="",container!="POD"}[86400s]"#;
         check(
             &names(30),
             "",
-            |queries| queries.brief_lives(&["shop"], 20).unwrap(),
+            |queries| queries.brief_lives(&["shop"], 20, 86_400).unwrap(),
             &format!(
                 "max by (namespace, pod, container) ((max_over_time({selector}) - min_over_time({selector})) / \
                  ((count_over_time({selector}) - 1) * 30) and count_over_time({selector}) <= 20)"

@@ -41,6 +41,7 @@ pub struct Reader {
     pub names: Names,
     pub matchers: Matchers,
     pub step_seconds: u32,
+    cpu_step_seconds: Option<u32>,
     /// As far as the store knows it.
     pub cluster: ClusterId,
     /// The store's clock when it was asked what it calls things.
@@ -82,7 +83,20 @@ impl Reader {
     pub(super) fn new(api: Api, probed: &Probe, options: &Options) -> Result<Self, SourceError> {
         let (matchers, step_seconds) = (options.matchers.clone(), options.step_seconds.max(1));
         let (names, cluster, probed_at) = (probed.names()?, probed.clusters.id(), probed.now);
-        Ok(Self { api, names, matchers, step_seconds, cluster, probed_at })
+        let cpu_step_seconds = options.cpu_step_seconds;
+        Ok(Self { api, names, matchers, step_seconds, cpu_step_seconds, cluster, probed_at })
+    }
+
+    /// The step at which usage is read by pod.
+    pub fn step_of(&self, resource: Resource) -> u32 {
+        self.cpu_step_seconds.filter(|_| resource == Resource::Cpu).unwrap_or(self.step_seconds)
+    }
+
+    /// Builds the questions about usage by pod.
+    fn queries_of(&self, resource: Resource) -> Queries<'_> {
+        let is_average_of_minute = resource == Resource::Cpu && self.cpu_step_seconds.is_some();
+        let step_seconds = if is_average_of_minute { self.step_of(resource).min(60) } else { self.step_seconds };
+        Queries { step_seconds, ..self.queries() }
     }
 
     pub fn queries(&self) -> Queries<'_> {

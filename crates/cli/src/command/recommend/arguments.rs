@@ -114,9 +114,10 @@ pub struct Store {
     /// Days of history to read from a metrics store, today included
     #[arg(long, default_value_t = 14, value_parser = clap::value_parser!(u16).range(1..=30))]
     pub(super) days: u16,
-    /// Query step: memory counts with its peak in each step, CPU with its average
-    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = seconds)]
-    pub(super) step: i64,
+    /// Query step: memory counts with its peak in each step, CPU with its average. Unless given, memory is read each 5
+    /// minutes, and CPU each 2 minutes as the average of one
+    #[arg(long, value_name = "DURATION", value_parser = seconds)]
+    pub(super) step: Option<i64>,
     /// Queries at a time
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=32))]
     pub(super) concurrency: u8,

@@ -27,6 +27,9 @@ pub struct Rule {
     /// Least memory to recommend
     #[arg(long, value_name = "AMOUNT")]
     min_memory: Option<Quantity>,
+    /// Recommend lower memory limits too, from a week of usage whose peaks do not rise
+    #[arg(long)]
+    pub(super) lower_limits: bool,
 }
 
 /// As the settings have it: `p95 of 30d`, where 30 days are all that is read.

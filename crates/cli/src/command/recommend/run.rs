@@ -43,6 +43,7 @@ pub struct Choices<'a> {
     /// Patterns of container names; all if empty.
     pub containers: &'a [String],
     pub order: Order,
+    pub lowers_limits: bool,
     /// Containers without a recommendation are named in a note.
     pub names_skipped: bool,
 }
@@ -76,7 +77,7 @@ pub fn recommend(
     choices: &Choices<'_>,
     progress: &Progress,
 ) -> anyhow::Result<Recommended> {
-    let Choices { usage, containers, order, names_skipped } = *choices;
+    let Choices { usage, containers, order, lowers_limits, names_skipped } = *choices;
     let reads_storage = usage.map(|usage| usage.source.file()).transpose()?.is_some_and(|file| file.ephemeral_storage);
     let settings = with_history(opened, reads_storage);
     let is_admission = opened.admission.is_by(&settings);
@@ -86,7 +87,7 @@ pub fn recommend(
         None => (profiles(opened), None, Vec::new(), Vec::new()),
     };
     let read = histories.as_ref().map_or(Usage::Profiles, Usage::Read);
-    let mut run = Run { inventory, usage: read, containers, notes: Vec::new() };
+    let mut run = Run { inventory, usage: read, containers, lowers_limits, notes: Vec::new() };
     let (workloads, effects) = run.evaluate(opened, &settings, is_admission, progress)?;
     source.is_partial |= run.is_partial();
     let admission = opened.admission.describe();
@@ -94,7 +95,7 @@ pub fn recommend(
     notes.extend(without_advice(&workloads, histories.as_ref()).filter(|_| names_skipped));
     notes.extend(run.all_notes(opened.scope.is_all()));
     let prices = usage.map(|usage| usage.costs.prices()).unwrap_or_default();
-    let source = (source, rule::of(&settings));
+    let source = (source, rule::of(&settings, histories.is_some()));
     let report = Report::new(source, workloads, quota_effect::together(effects), notes, prices, order);
     Ok(Recommended { report, trends, is_of_store: histories.is_some() })
 }
@@ -118,6 +119,7 @@ struct Run<'a> {
     inventory: Inventory,
     usage: Usage<'a>,
     containers: &'a [String],
+    lowers_limits: bool,
     /// Objects that could not be read.
     notes: Vec<ReadError>,
 }
@@ -133,7 +135,8 @@ impl Run<'_> {
         let now = settings.now().ok_or_else(|| anyhow!("this machine's clock is not set"))?;
         let Inventory { entries, autoscalers, .. } = &self.inventory;
         let (cluster, admission) = (&mut opened.cluster, (!is_admission).then_some(&opened.admission));
-        let engine = Engine { usage: self.usage, autoscalers, settings, admission, now, containers: self.containers };
+        let (containers, lowers_limits) = (self.containers, self.lowers_limits);
+        let engine = Engine { usage: self.usage, autoscalers, settings, admission, now, containers, lowers_limits };
         let (mut workloads, mut effects, mut unreadable) = (Vec::new(), Vec::new(), Vec::new());
         progress.begin(entries.len() as u64, "Recommending");
         for (number, entry) in entries.iter().enumerate() {

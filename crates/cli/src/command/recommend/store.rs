@@ -18,7 +18,7 @@ use headroom_rightsize::report::Source;
 use headroom_sources::http::Http;
 use headroom_sources::prometheus::{Options, Reader};
 use headroom_sources::{SourceError, metrics_api, port_forward};
-use headroom_usage::sample::Window;
+use headroom_usage::sample::{Resource, Window};
 use tokio_util::sync::CancellationToken;
 
 use super::arguments::{From, UsageArgs};
@@ -43,6 +43,9 @@ const RETRY: Retry = Retry { attempts: 2, first_wait: Duration::from_secs(1), lo
 /// The last seconds, which a store may not show yet.
 const UNSETTLED: i64 = 30;
 const DAY: i64 = 86_400;
+/// The steps of memory and of CPU, unless one is chosen for both.
+const STEP: i64 = 300;
+const CPU_STEP: u32 = 120;
 
 pub fn read(
     usage: &UsageArgs,
@@ -127,8 +130,10 @@ impl Reading<'_> {
     }
 
     fn options(&self, address: &Address) -> anyhow::Result<Options> {
-        let options = source::options(self.usage.source.file()?, address, self.usage.store.step)?;
-        Ok(Options { as_of: self.as_of, ..options })
+        let step = self.usage.store.step;
+        let options = source::options(self.usage.source.file()?, address, step.unwrap_or(STEP))?;
+        let cpu_step_seconds = step.is_none().then_some(CPU_STEP);
+        Ok(Options { as_of: self.as_of, cpu_step_seconds, ..options })
     }
 
     async fn client(&self) -> anyhow::Result<kube::Client> {
@@ -227,6 +232,7 @@ impl Reading<'_> {
             from: moment(window.from),
             to: moment(window.to),
             step_seconds: Some(reader.step_seconds),
+            cpu_step_seconds: Some(reader.step_of(Resource::Cpu)).filter(|step| *step != reader.step_seconds),
             is_partial,
         };
         let mut trends = Vec::new();

@@ -208,7 +208,7 @@ fn without_a_store_output_says_that_the_metrics_api_has_no_history() {
     let said = server.recommend_now("deployment/web --container front");
     assert_eq!(said.code, 0, "{}", said.err);
     assert!(said.out.contains("no history: the metrics API has one current sample per container"), "{}", said.out);
-    assert!(said.out.contains("1min, 1 pod") && said.out.contains("too little data (1 min)"), "{}", said.out);
+    assert!(said.out.contains("1min, 1 pod") && said.out.contains("too little data (1min, 1 pod)"), "{}", said.out);
     // Nothing to write.
     let said = server.recommend_now("deployment/web --container front -o kustomize");
     assert_eq!((said.code, said.out.as_str()), (0, ""), "{}", said.err);
@@ -259,7 +259,7 @@ fn recommendations_are_applied_after_a_dry_run_and_can_be_rolled_back() {
     assert!(!made[2].0.contains("dryRun") && !made[2].0.contains("force"), "{}", made[2].0);
     let resources = "/spec/template/spec/containers/0/resources";
     let set = made[2].1.pointer(resources).unwrap();
-    assert!(set["limits"]["memory"].is_string() && set["requests"]["cpu"] == "48m", "{set}");
+    assert!(set["limits"]["memory"].is_string() && set["requests"]["cpu"] == "22m", "{set}");
     let text = fs::read_to_string(&rollback).unwrap();
     let back = r#"{"spec":{"template":{"spec":{"containers":[{"name":"postgres","resources":{"limits":{"memory":"256Mi"},"requests":{"cpu":"100m","memory":"256Mi"}}}]}}}}"#;
     let command = format!("kubectl patch statefulset.v1.apps/db --namespace shop --type strategic --patch '{back}'");

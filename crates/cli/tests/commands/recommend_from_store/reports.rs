@@ -86,8 +86,8 @@ fn a_store_that_makes_no_percentiles_is_read_sample_by_sample() {
     let expected = containers(&store.url());
     // An unknown function is asked for only by those queries that are on their way together; too much is asked for each day
     // and resource.
-    let unknown = (400, r#"unknown function with name \"quantile_over_time\""#, 4);
-    for (status, problem, most_refused) in [unknown, (422, "too many samples", 28)] {
+    let unknown = (400, r#"unknown function with name \"quantile_over_time\""#, 5);
+    for (status, problem, most_refused) in [unknown, (422, "too many samples", 31)] {
         let port = store.port;
         let server = FakeServer::start_raw(move |request| {
             let (method, target) = method_and_target(request);

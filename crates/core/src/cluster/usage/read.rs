@@ -280,6 +280,20 @@ impl<'d> Observed<'d> {
         self.below_peak(read_quantity(node)?, node).map(Some)
     }
 
+    /// The amount that was enough for each pod by itself for this percentage of its samples; none in a profile, where pods are
+    /// put together.
+    pub fn of_each_pod(&self, percentile: Percentile) -> Result<Option<Quantity>, Unusable> {
+        let (Some(each), Some(place)) = (self.usage.get("eachPod")?, percentile.place()) else { return Ok(None) };
+        let node = each.list("percentiles")?.nth(place).and_then(Node::present);
+        node.map(|node| self.possible(node)).transpose()
+    }
+
+    /// By how much usage grows a day; none in a profile, or if it does not grow steadily.
+    pub fn growth(&self) -> Result<Option<Quantity>, Unusable> {
+        let Some(each) = self.usage.get("eachPod")? else { return Ok(None) };
+        each.get("growth")?.map(|node| self.possible(node)).transpose()
+    }
+
     /// The amount that was enough for this percentage of the samples.
     pub fn percentile(&self, percentile: Percentile) -> Result<Quantity, Unusable> {
         let (found, node) = self.amount(percentile)?;

@@ -18,6 +18,8 @@ use crate::SourceError;
 /// A life of fewer steps is shorter than what CPU is averaged over, so it is averaged over itself.
 const BRIEF_STEPS: i64 = 2;
 
+const HOUR: i64 = 3_600;
+
 const THROTTLED: &str = "container_cpu_cfs_throttled_periods_total";
 const PERIODS: &str = "container_cpu_cfs_periods_total";
 /// Metrics of OOM kills.
@@ -98,24 +100,26 @@ impl Reader {
         self.names.state.is_some()
     }
 
-    /// For how many seconds of each day each container was seen. The days are those before the end of the window, which holds
-    /// a whole number of them.
+    /// For how many seconds of each day each container was seen.
     pub async fn lives(&self, namespaces: &[String], window: Window) -> Result<Lives, SourceError> {
         let mut lives = Lives::default();
         let namespaces = texts(namespaces);
-        let Some(question) = self.queries().lives(&namespaces) else { return Ok(lives) };
         let scrape = i64::from(self.names.scrape_seconds);
-        let brief_seconds = BRIEF_STEPS * i64::from(self.step_seconds);
-        let mut has_brief = false;
-        self.daily(&question, window, &mut |container, end, samples| {
-            let seconds = (samples as i64).saturating_mul(scrape).clamp(1, DAY);
-            has_brief |= seconds < brief_seconds;
-            lives.days.entry(container).or_default().insert(end, Life { seconds: seconds as u64, mean_cpu: None });
-        })
-        .await?;
+        let brief_seconds = BRIEF_STEPS * i64::from(self.step_of(Resource::Cpu));
         let most_samples = brief_seconds.div_euclid(scrape);
-        if let Some(question) = self.queries().brief_lives(&namespaces, most_samples).filter(|_| has_brief) {
-            self.daily(&question, window, &mut |container, end, cores| {
+        for days in whole_and_other_days(window) {
+            let seconds = days.seconds().min(DAY);
+            let Some(question) = self.queries().lives(&namespaces, seconds) else { return Ok(lives) };
+            let mut has_brief = false;
+            self.daily(&question, days, &mut |container, end, samples| {
+                let seconds = (samples as i64).saturating_mul(scrape).clamp(1, DAY);
+                has_brief |= seconds < brief_seconds;
+                lives.days.entry(container).or_default().insert(end, Life { seconds: seconds as u64, mean_cpu: None });
+            })
+            .await?;
+            let brief = self.queries().brief_lives(&namespaces, most_samples, seconds).filter(|_| has_brief);
+            let Some(question) = brief else { continue };
+            self.daily(&question, days, &mut |container, end, cores| {
                 let life = lives.days.get_mut(&container).and_then(|days| days.get_mut(&end));
                 if let Some(life) = life.filter(|life| (life.seconds as i64) < brief_seconds) {
                     life.mean_cpu = Some((cores.max(0.0) * 1e9).round() as u64);
@@ -126,7 +130,41 @@ impl Reader {
         Ok(lives)
     }
 
-    /// Asks about each day of a window, newest last, and hands over each number with the end of its day.
+    /// Reads in which hours each container used more than twice the CPU that it uses on average: when they began, and how much.
+    pub async fn busy_hours(
+        &self,
+        namespaces: &[String],
+        window: Window,
+    ) -> Result<Vec<(ContainerRef, i64, u64)>, SourceError> {
+        let question = self.queries().busy_hours(&texts(namespaces), window.seconds(), window.to);
+        let Some(question) = question else { return Ok(Vec::new()) };
+        let hour = |at: i64| at.div_euclid(HOUR) * HOUR;
+        let ends = Window { from: hour(window.from + HOUR), to: hour(window.to) + HOUR };
+        let mut found = Vec::new();
+        self.api
+            .range(&question, ends, HOUR as u32, &mut |row| {
+                let container = self.container(&row);
+                let hours = row.points().iter().filter(|(end, _)| window.contains(end - HOUR));
+                found.extend(hours.map(|(end, cores)| (container.clone(), end - HOUR, (cores * 1e9) as u64)));
+                Ok(())
+            })
+            .await?;
+        Ok(found)
+    }
+
+    /// Reads the memory that each container exceeded for a minute or two at most.
+    pub async fn lasting_memory(
+        &self,
+        namespaces: &[String],
+        window: Window,
+    ) -> Result<Vec<(ContainerRef, u64)>, SourceError> {
+        let question = self.queries().lasting_memory(&texts(namespaces), window.seconds());
+        let Some(question) = question else { return Ok(Vec::new()) };
+        let rows = self.api.moment(&question, Some(window.to)).await?;
+        Ok(rows.iter().filter_map(|row| Some((self.container(row), row.value()?.max(0.0) as u64))).collect())
+    }
+
+    /// Asks about each day before the end of a window, newest last, and hands over each number with the end of its day.
     async fn daily(
         &self,
         question: &Question,
@@ -156,12 +194,13 @@ impl Reader {
         window: Window,
         each: &mut (dyn FnMut(ContainerRef, &mut dyn Iterator<Item = Sample>) + Send),
     ) -> Result<(), SourceError> {
-        let Some(question) = self.queries().usage(&texts(namespaces), resource, false) else { return Ok(()) };
+        let question = self.queries_of(resource).usage(&texts(namespaces), resource, false);
+        let Some(question) = question else { return Ok(()) };
         let mut hand_over = |row: answer::Row| {
             each(self.container(&row), &mut row.samples(resource));
             Ok(())
         };
-        self.range(&question, window, &mut hand_over).await
+        self.api.range(&question, window, self.step_of(resource), &mut hand_over).await
     }
 
     /// Reads the throttling of containers with a CPU limit.
@@ -226,6 +265,16 @@ impl Reader {
         let text = |label: &str| row.label(label).to_owned();
         ContainerRef { namespace: text(&usage.namespace), pod: text(&usage.pod), container: text(&usage.container) }
     }
+}
+
+/// The days of a window: those that are not whole by themselves, the whole ones together.
+fn whole_and_other_days(window: Window) -> Vec<Window> {
+    let (whole, mut others): (Vec<Window>, Vec<Window>) =
+        window.days().into_iter().partition(|day| day.seconds() == DAY);
+    if let (Some(newest), Some(oldest)) = (whole.first(), whole.last()) {
+        others.push(Window { from: oldest.from, to: newest.to });
+    }
+    others
 }
 
 pub(super) fn texts(namespaces: &[String]) -> Vec<&str> {

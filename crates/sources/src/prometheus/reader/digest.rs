@@ -10,7 +10,7 @@ use super::{ContainerRef, Reader};
 use crate::SourceError;
 
 /// The percentiles that are read: those that rules and reports ask for most. Others are interpolated.
-const CPU: [u16; 13] = [0, 250, 500, 600, 700, 750, 800, 850, 900, 950, 980, 990, 1000];
+const CPU: [u16; 13] = [0, 500, 600, 700, 750, 800, 850, 900, 950, 980, 990, 995, 1000];
 /// Memory is decided by its upper end.
 const BYTES: [u16; 8] = [0, 250, 500, 750, 900, 950, 990, 1000];
 
@@ -21,7 +21,7 @@ pub struct Digest(pub Vec<(u16, u64)>);
 impl Reader {
     /// Returns true if a step has enough seconds for all percentiles.
     pub fn can_digest(&self) -> bool {
-        self.step_seconds as usize > CPU.len()
+        self.step_seconds.min(self.step_of(Resource::Cpu)) as usize > CPU.len()
     }
 
     /// Hands over what each container used of a resource.
@@ -35,8 +35,10 @@ impl Reader {
         let permilles: &[u16] = if resource == Resource::Cpu { &CPU } else { &BYTES };
         let unit = if resource == Resource::Cpu { 1e3 } else { 1.0 };
         // A window leaves its end to the next one. A second later, and both ends of the span lie between two steps.
-        let first = window.to - i64::from(self.step_seconds) + 1;
-        let question = self.queries().digest(&texts(namespaces), resource, permilles, first, window.seconds());
+        let step = self.step_of(resource);
+        let first = window.to - i64::from(step) + 1;
+        let span = (window.seconds(), step);
+        let question = self.queries_of(resource).digest(&texts(namespaces), resource, permilles, first, span);
         let Some(question) = question else { return Ok(()) };
         let moments = Window { from: first, to: first + permilles.len() as i64 };
         self.api

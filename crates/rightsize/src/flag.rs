@@ -1,0 +1,148 @@
+//! Reasons to look closer at a container before taking what is recommended.
+
+use std::fmt;
+
+use headroom_core::amount::Quantity;
+use headroom_core::cluster::usage::Resource;
+use headroom_core::recommend::{NO_USAGE_DATA, TOO_LITTLE_DATA};
+use headroom_core::timestamp::Timestamp;
+use headroom_usage::DAY;
+use headroom_usage::sample;
+use serde::Serialize;
+
+use super::amounts::{readable, resource_name, text};
+use super::evidence::Evidence;
+use super::history::course::Growth;
+
+/// A reason to look closer before taking a recommendation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Flag {
+    OomKills(u64),
+    Throttled(u64),
+    Restarts(u64),
+    PodsDiffer,
+    Grows(Growing),
+    Nightly,
+    Weekly,
+    Bursts,
+    BriefPeak,
+    BelowPeak,
+    Limit,
+    Autoscaler,
+    QosClass,
+    NoUsageData,
+    TooBrief(Evidence),
+    Thin(Evidence),
+}
+
+impl fmt::Display for Flag {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::OomKills(kills) => write!(f, "oom {kills}"),
+            Self::Throttled(percent) => write!(f, "throttled {percent}%"),
+            Self::Restarts(restarts) => write!(f, "restarts {restarts}"),
+            Self::PodsDiffer => f.write_str("pods differ"),
+            Self::Grows(growing) => write!(f, "{growing}"),
+            Self::Nightly => f.write_str("nightly"),
+            Self::Weekly => f.write_str("weekly"),
+            Self::Bursts => f.write_str("bursts"),
+            Self::BriefPeak => f.write_str("only one minute"),
+            Self::BelowPeak => f.write_str("below peak"),
+            Self::Limit => f.write_str("limit"),
+            Self::Autoscaler => f.write_str("hpa"),
+            Self::QosClass => f.write_str("qos"),
+            Self::NoUsageData => f.write_str(NO_USAGE_DATA),
+            Self::TooBrief(seen) => write!(f, "{TOO_LITTLE_DATA} ({seen})"),
+            Self::Thin(seen) => write!(f, "only {seen}"),
+        }
+    }
+}
+
+impl Flag {
+    /// A line that explains the flag; none for a flag that needs no explanation.
+    pub fn explained(&self) -> Option<&'static str> {
+        Some(match self {
+            Self::NoUsageData => return None,
+            Self::OomKills(_) => "oom: OOM-killed so many times",
+            Self::Throttled(_) => {
+                "throttled: CPU usage was capped by the limit in so many of its periods: raise or remove the limit, then \
+                 run this again"
+            }
+            Self::Restarts(_) => "restarts: of its pods that run now",
+            Self::PodsDiffer => {
+                "pods differ: one pod uses over one and a half times the CPU of the others on the same days, and all get a \
+                 request for it: split the workload, spread its load, or resize that pod in place"
+            }
+            Self::Grows(_) => {
+                "grows: usage rises steadily; the CPU request covers a week of that, the memory request does not"
+            }
+            Self::Nightly => "nightly: it is busy in the same few hours of each day, and mostly idle otherwise",
+            Self::Weekly => "weekly: it is busy on the same days of each week, and mostly idle otherwise",
+            Self::Bursts => {
+                "bursts: it uses over three times its usual CPU for minutes at a time; the request covers 95% of the time: if \
+                 it must not be slowed down in the rest, use --cpu-percentile p99"
+            }
+            Self::BriefPeak => {
+                "only one minute: memory was at the peak that the request covers for a minute or two, and is far below else: \
+                 look what happened then"
+            }
+            Self::BelowPeak => {
+                "below peak: the recommended memory is below a peak of its usage, for the last reason under Reasons (-o wide): \
+                 raise that bound or percentile, or give the pod a memory limit above the peak"
+            }
+            Self::Limit => "limit: a new memory limit is recommended beside the request: see -o wide",
+            Self::Autoscaler => "hpa: an autoscaler would scale differently: see Autoscalers",
+            Self::QosClass => "qos: the pod's QoS class would change: see -o wide",
+            Self::TooBrief(_) => {
+                "too little data: measured for less than two hours or five runs, of which later peaks are not known"
+            }
+            Self::Thin(_) => "only 5h: measured for less than a day, so daily peaks are not known",
+        })
+    }
+}
+
+/// A resource whose usage grows steadily.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Growing {
+    #[serde(serialize_with = "resource_name")]
+    pub resource: Resource,
+    #[serde(serialize_with = "text")]
+    pub a_day: Quantity,
+    /// The days on which usage reaches the recommended request, or the one that is set, and the limit, if it does within a year.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub request_reached: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit_reached: Option<String>,
+}
+
+/// `memory grows 136Mi a day, reaches its request on 2026-11-30, its limit on 2026-12-08`
+impl fmt::Display for Growing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} grows {} a day", self.resource.name(), self.a_day)?;
+        let reached = [("request", &self.request_reached), ("limit", &self.limit_reached)];
+        let known = reached.iter().filter_map(|(what, day)| Some((what, day.as_ref()?)));
+        for (number, (what, day)) in known.enumerate() {
+            write!(f, "{} its {what} on {day}", if number == 0 { ", reaches" } else { "," })?;
+        }
+        Ok(())
+    }
+}
+
+impl Growing {
+    /// The growth of a resource, with the days after `now` on which it reaches its bounds.
+    pub fn new(growth: Growth, resource: Resource, [request, limit]: [Option<&Quantity>; 2], now: Timestamp) -> Self {
+        let reached = |bound: &Quantity| {
+            let left = sample::amount(resource, bound)?.saturating_sub(growth.now);
+            let days = i64::try_from(left / growth.a_day.max(1)).ok().filter(|days| *days < 365)?;
+            let day = Timestamp::from_unix_seconds(now.unix_seconds() + days * DAY)?.to_string();
+            day.split_once('T').map(|(day, _)| day.to_owned())
+        };
+        Self {
+            resource,
+            a_day: readable(growth.a_day, resource),
+            request_reached: request.and_then(reached),
+            limit_reached: limit.and_then(reached),
+        }
+    }
+}
