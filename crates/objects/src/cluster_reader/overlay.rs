@@ -3,7 +3,7 @@
 //! An object of the files overrides the one below; everything else below is visible. A quota from
 //! a file is counted when it is first read, unless it says itself what is used of it.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use headroom_core::cluster::lookup::HostCall;
 use headroom_core::json::Malformed;
@@ -19,12 +19,14 @@ pub struct Overlay {
     bottom: Option<Box<dyn ClusterReader>>,
     /// Kinds of which only the top's objects count.
     replaced: Vec<(String, String)>,
-    /// The answers since an object of the kind was put here, because many objects need the same. Those of before are none.
-    answers: HashMap<Asked, Option<Result<Vec<u8>, ReadError>>>,
+    /// The answers about a kind in a namespace since an object of it was put here, because many objects need the same.
+    answers: HashMap<About, HashMap<Asked, Result<Vec<u8>, ReadError>>>,
 }
 
-/// Kind, API version, namespace, name, field masks.
-type Asked = (String, String, Option<String>, Option<String>, Vec<String>);
+/// Kind and namespace.
+type About = (String, Option<String>);
+/// API version, name, field masks.
+type Asked = (String, Option<String>, Vec<String>);
 
 const QUOTA: (&str, &str) = ("v1", "ResourceQuota");
 
@@ -36,13 +38,15 @@ impl Overlay {
     /// Adds an object, or replaces the one of its name. A quota is counted anew unless it has a status.
     pub fn put(&mut self, object: Value) -> Result<(), Malformed> {
         let kind = object.get("kind").and_then(Value::as_str).unwrap_or_default();
-        self.forget(kind);
+        for namespace in [Some(metadata(&object, "namespace").to_owned()), None] {
+            self.answers.remove(&(kind.to_owned(), namespace));
+        }
         self.top.put(object)
     }
 
     /// From now on only the objects of this kind count that were put here: the others are as if deleted.
     pub fn replace_all(&mut self, api_version: &str, kind: &str) {
-        self.forget(kind);
+        self.answers.retain(|(of, _), _| of != kind);
         self.replaced.push((api_version.to_owned(), kind.to_owned()));
     }
 
@@ -52,11 +56,6 @@ impl Overlay {
         let listed = self.bottom.as_mut().and_then(|bottom| bottom.list(("v1", "Namespace", None)).ok());
         names.extend(listed.into_iter().flatten().map(|namespace| metadata(&namespace, "name").to_owned()));
         names
-    }
-
-    /// Forgets what was answered about a kind.
-    fn forget(&mut self, kind: &str) {
-        self.answers.iter_mut().filter(|(asked, _)| asked.0 == kind).for_each(|(_, answer)| *answer = None);
     }
 
     fn below(&mut self, (api_version, kind, _): List<'_>) -> Option<&mut Box<dyn ClusterReader>> {
@@ -70,13 +69,16 @@ impl ClusterReader for Overlay {
         let mut objects = Uncounted(self).list(list)?;
         if (list.0, list.1) == QUOTA {
             // Only a file's quotas: one in the cluster without a status is one that refuses everything until it has one.
-            for quota in self.top.list(list)?.into_iter().filter(|quota| !quota_status::is_counted(quota)) {
-                let mut counted = quota;
-                quota_status::count(&mut counted, &mut Uncounted(self))?;
-                if let Some(listed) = objects.iter_mut().find(|listed| is_same(listed, &counted)) {
-                    *listed = counted.clone();
+            let above = self.top.list(list)?;
+            // Those of the top are listed last, in the same order.
+            let first = objects.len() - above.len();
+            let uncounted = above.into_iter().enumerate().filter(|(_, quota)| !quota_status::is_counted(quota));
+            for (index, mut quota) in uncounted {
+                quota_status::count(&mut quota, &mut Uncounted(self))?;
+                if let Some(listed) = objects.get_mut(first + index) {
+                    *listed = quota.clone();
                 }
-                self.top.put(counted).map_err(|malformed| malformed.to_string())?;
+                self.top.put(quota).map_err(|malformed| malformed.to_string())?;
             }
         }
         Ok(objects)
@@ -111,29 +113,29 @@ impl ClusterReader for Overlay {
     }
 
     fn get(&mut self, list: List<'_>, name: &str) -> Result<Option<Value>, ReadError> {
-        if (list.0, list.1) == QUOTA {
+        let found = self.top.get(list, name)?;
+        if (list.0, list.1) == QUOTA && found.as_ref().is_some_and(|quota| !quota_status::is_counted(quota)) {
             let quotas = self.list(list)?;
             return Ok(quotas.into_iter().find(|quota| metadata(quota, "name") == name));
         }
-        match (self.top.get(list, name)?, self.below(list)) {
+        match (found, self.below(list)) {
             (None, Some(bottom)) => bottom.get(list, name),
             (found, _) => Ok(found),
         }
     }
 
     fn read(&mut self, call: &HostCall<'_>) -> Result<Vec<u8>, ReadError> {
+        let about = (call.kind.to_owned(), call.namespace.map(str::to_owned));
         let asked: Asked = (
-            call.kind.to_owned(),
             call.api_version.to_owned(),
-            call.namespace.map(str::to_owned),
             call.name.as_ref().map(ToString::to_string),
             call.field_masks.iter().map(ToString::to_string).collect(),
         );
-        if let Some(Some(known)) = self.answers.get(&asked) {
+        if let Some(known) = self.answers.get(&about).and_then(|answers| answers.get(&asked)) {
             return known.clone();
         }
         let answer = super::answer(self, call);
-        self.answers.insert(asked, Some(answer.clone()));
+        self.answers.entry(about).or_default().insert(asked, answer.clone());
         answer
     }
 
@@ -161,14 +163,17 @@ impl ClusterReader for Uncounted<'_> {
             Some(bottom) => bottom.list(list)?,
             None => Vec::new(),
         };
-        let seen =
-            below.into_iter().filter(|object| !above.iter().any(|over| is_same(over, object))).collect::<Vec<_>>();
-        Ok(seen.into_iter().chain(above).collect())
+        let hidden: HashSet<_> = above.iter().map(place_of).collect();
+        let mut seen: Vec<Value> = below.into_iter().filter(|object| !hidden.contains(&place_of(object))).collect();
+        drop(hidden);
+        seen.extend(above);
+        Ok(seen)
     }
 }
 
-fn is_same(a: &Value, b: &Value) -> bool {
-    ["namespace", "name"].iter().all(|field| metadata(a, field) == metadata(b, field))
+/// Namespace and name.
+fn place_of(object: &Value) -> (&str, &str) {
+    (metadata(object, "namespace"), metadata(object, "name"))
 }
 
 #[cfg(test)]
