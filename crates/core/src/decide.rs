@@ -65,8 +65,10 @@ impl<'d> Draft<'d> {
             RequestKind::Workload if plan.rollout.is_some() => {
                 let old = request.old_pod()?.map(|mut pod| {
                     let mut ignored = Vec::new();
-                    let targets = plan.prepare(&mut pod, &ranges, context, settings, &mut ignored)?;
-                    let targets = estimate_targets::restrict_by_namespace(targets, context.namespace, &mut ignored)?;
+                    let targets =
+                        plan.prepare(&mut pod, &request.namespace, &ranges, context, settings, &mut ignored)?;
+                    let (may_replace, namespace) = (plan.may_replace, context.namespace);
+                    let targets = estimate_targets::chosen_by_namespace(targets, may_replace, namespace, &mut ignored)?;
                     Ok(filled(pod, &targets)?.pod)
                 });
                 old.transpose()?

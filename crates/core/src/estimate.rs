@@ -20,6 +20,7 @@ mod explanation;
 mod caps;
 mod fit_to_limits;
 mod from_history;
+pub mod replace;
 
 use std::borrow::Cow;
 use std::fmt::{self, Write as _};
@@ -27,7 +28,7 @@ use std::fmt::{self, Write as _};
 use crate::amount::{Family, Quantity, Requirement};
 use crate::cluster::Context;
 use crate::cluster::autoscaler::{Autoscaler, Owner};
-use crate::cluster::usage::Resource;
+use crate::cluster::usage::{Resource, Window};
 use crate::image::ImageName;
 use crate::json::{Malformed, Node};
 use crate::limit_rules::Range;
@@ -57,7 +58,7 @@ pub struct Estimates<'d> {
 pub struct Estimate<'d> {
     pub target: EstimateTarget,
     container: Cow<'d, str>,
-    /// The author's value, if the estimate is only for comparison with it.
+    /// The author's value, if there is one.
     set: Option<Quantity>,
     pub quantity: Quantity,
     /// The least that the ranges allow in the container.
@@ -148,8 +149,8 @@ pub fn estimate<'d>(
     let chosen_by = &settings.estimates;
     let (chosen, rejected) = sources.choose(resource, chosen_by, notes);
     let mut adjustments = Vec::new();
-    let from_history = chosen.and_then(|chosen| {
-        let estimate = HistoryEstimate::of(&chosen, target, context, settings, &mut adjustments);
+    let from_history = chosen.as_ref().and_then(|chosen| {
+        let estimate = HistoryEstimate::of(chosen, target, context, settings, &mut adjustments);
         estimate
             .map_err(|unusable| {
                 adjustments.clear();
@@ -179,12 +180,19 @@ pub fn estimate<'d>(
     }
     let rounding = rounding(resource);
     quantity = quantity.rounded_up_to_multiple_of(&rounding);
+    let replaces = target.purpose == Purpose::Replacement;
+    let peak = if replaces { replace::peak(chosen.as_ref(), resource) } else { None };
+    if let Some(used) = peak.as_ref().filter(|peak| **peak > quantity) {
+        let used = in_usual_suffixes(used.clone(), resource).rounded_up_to_multiple_of(&rounding);
+        let from = std::mem::replace(&mut quantity, used.clone());
+        adjustments.push(Adjustment { from, reason: Reason::Peak { used, window: Window::MONTH } });
+    }
     let mut least = Quantity::ZERO;
     let is_compared = target.purpose == Purpose::Comparison;
     if !is_compared {
         let repairs = settings.limit_ranges.raise_default_limits;
         let capped = caps::fit(quantity, container, resource, ranges, repairs, &rounding);
-        (quantity, least) = (capped.quantity, capped.least);
+        (quantity, least) = (capped.quantity, capped.least.max(peak.clone().unwrap_or(Quantity::ZERO)));
         adjustments.extend(capped.adjustments);
     }
     if quantity.is_out_of_range() {
@@ -193,9 +201,14 @@ pub fn estimate<'d>(
     }
     let only_reported = is_compared || chosen_by.dry_run;
     let amount = |requirement| container.resources.quantity(requirement, resource.name());
-    let set = amount(Requirement::Request).or(amount(Requirement::Limit)).filter(|_| is_compared).cloned();
+    let set = amount(Requirement::Request).or(amount(Requirement::Limit)).filter(|_| is_compared || replaces).cloned();
     let container = container.name.clone();
-    Some(Estimate { target, container, set, quantity, least, basis, adjustments, rejected, only_reported })
+    let mut estimate =
+        Estimate { target, container, set, quantity, least, basis, adjustments, rejected, only_reported };
+    if replaces {
+        estimate.replace_or_keep(chosen.as_ref(), peak.as_ref(), context, chosen_by);
+    }
+    Some(estimate)
 }
 
 /// Estimates are rounded up to whole millicores and Mi, which are easy to read.
@@ -233,7 +246,11 @@ impl<'d> Estimates<'d> {
 
     /// Sets the estimates in the pod, or adds them to the container's reported values if the author set a value.
     pub fn apply(&self, pod: &mut Pod<'d>) {
-        for estimate in &self.estimates {
+        self.apply_those(pod, |_| true);
+    }
+
+    fn apply_those(&self, pod: &mut Pod<'d>, are_applied: impl Fn(&Estimate<'d>) -> bool) {
+        for estimate in self.estimates.iter().filter(|estimate| are_applied(estimate)) {
             let Some(container) = pod.containers.get_mut(estimate.target.container) else { continue };
             let values = match (estimate.only_reported, estimate.target.purpose) {
                 (false, _) => &mut container.resources.requests,
@@ -270,7 +287,10 @@ const MUCH_PERCENT: u64 = 20;
 impl<'d> Estimate<'d> {
     /// The origin of the amount.
     fn origin<'o>(&self) -> Origin<'o> {
-        let basis = explanation::of(&self.basis, &self.adjustments);
+        let mut basis = explanation::of(&self.basis, &self.adjustments);
+        if let Some(set) = self.set.as_ref().filter(|_| self.target.purpose == Purpose::Replacement) {
+            push(&mut basis, format_args!("; in place of {set} in the manifest"));
+        }
         Origin::Estimate(Box::new(EstimateOrigin {
             basis,
             skipped: explanation::of_skipped(&self.basis, &self.rejected),
@@ -284,6 +304,10 @@ impl<'d> Estimate<'d> {
         let mut text = String::with_capacity(192);
         text.extend([prefix, "container ", &shortened(container), ": ", name]);
         match set {
+            Some(set) if !self.only_reported => {
+                let verb = if is_monitored { "would be set" } else { "set" };
+                push(&mut text, format_args!(" request {verb} to {quantity} in place of {set}"));
+            }
             Some(set) => push(&mut text, format_args!(" is set to {set}, estimated at {quantity}")),
             None if self.only_reported || is_monitored => {
                 push(&mut text, format_args!(" request would be set to {quantity}"))

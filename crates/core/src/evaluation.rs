@@ -18,7 +18,7 @@ use crate::estimate::history::HistoryLookups;
 use crate::fill::Filling;
 use crate::json::{Document, Malformed};
 use crate::limit_rules::Range;
-use crate::plan::{Plan, RequestKind, Subject, estimate_targets, exempt};
+use crate::plan::{Plan, Purpose, RequestKind, Subject, estimate_targets, exempt};
 use crate::recommend::Recommendation;
 use crate::request::{Pod, Request, api_server_defaults};
 use crate::settings::Settings;
@@ -90,7 +90,7 @@ pub fn recommend<'d>(
     let mut notes = Vec::new();
     let Subject { pod, ranges, targets } = Subject::of(&plan, Some(pod), request, &context, settings, &mut notes)?;
     let Some(pod) = pod else { return Ok(None) };
-    let targets = estimate_targets::restrict_by_namespace(targets, context.namespace, &mut notes)?;
+    let targets = estimate_targets::chosen_by_namespace(targets, plan.may_replace, context.namespace, &mut notes)?;
     let filling = Filling { request, context: &context, settings, ranges: &ranges, is_defaulted: plan.is_defaulted };
     let admitted = filling.fill(pod.clone(), &targets)?.pod;
     let recommendation = filling.recommend(&pod)?;
@@ -169,11 +169,17 @@ fn decide<'d>(
         reader.read(&[namespace(request)]);
     }
     let possible = subject.targets.len();
-    subject.targets = estimate_targets::restrict_by_namespace(subject.targets, reader.context.namespace, &mut notes)?;
+    let namespace = reader.context.namespace;
+    subject.targets = estimate_targets::chosen_by_namespace(subject.targets, plan.may_replace, namespace, &mut notes)?;
     if subject.targets.len() < possible {
         history = history_of(request, &subject);
     }
-    reader.read(&history.pages(request, settings, &reader.context));
+    let mut pages = history.pages(request, settings, &reader.context);
+    let replaces = subject.targets.iter().any(|target| target.purpose == Purpose::Replacement);
+    if replaces && !settings.estimates.exclude_autoscaled {
+        pages.push(Lookup::Autoscalers { namespace: &request.namespace });
+    }
+    reader.read(&pages);
     let draft = Draft::of(request, &plan, subject, &reader.context, settings, &notes)?;
     let charges = charge::charge(request, &plan, &draft.pods, &reader.context, settings)?;
     let fresh_quotas = fresh_quotas(request, &charges);

@@ -2,7 +2,7 @@
 
 use crate::cluster::Context;
 use crate::defaults;
-use crate::estimate::{self, Estimates};
+use crate::estimate::{self, Estimates, replace};
 use crate::json::Malformed;
 use crate::limit_rules::Range;
 use crate::limits::{self, Breaches};
@@ -71,7 +71,8 @@ impl<'d> Filling<'_, 'd> {
             self.apply_defaults(&mut filled);
             let breaches = limits::check_pod(&filled, None, self.ranges);
             let has_changed = estimates.fit_to_limits(&filled, &breaches, round)
-                || FITS_QUOTA && self.fit_to_quota(&mut estimates, &filled, round)?;
+                || FITS_QUOTA && self.fit_to_quota(&mut estimates, &filled, round)?
+                || FITS_QUOTA && self.keep_class(&mut estimates, pod, &filled);
             if !has_changed {
                 return Ok(Filled { pod: filled, estimates, breaches: Some(breaches) });
             }
@@ -94,16 +95,30 @@ impl<'d> Filling<'_, 'd> {
         api_server_defaults::pod_level(pod, self.settings.server);
     }
 
-    /// Makes the estimates for a new pod smaller if they exceed a quota, and the settings ask for that.
+    /// Keeps authors' values if others in their place would give the pod another QoS class.
+    fn keep_class(&self, estimates: &mut Estimates<'d>, pod: &Pod<'d>, filled: &Pod<'d>) -> bool {
+        if !estimates.replace_any() {
+            return false;
+        }
+        let mut kept = pod.clone();
+        estimates.apply_without_replacements(&mut kept);
+        self.apply_defaults(&mut kept);
+        replace::is_guaranteed(&kept) != replace::is_guaranteed(filled) && estimates.keep_class()
+    }
+
+    /// Makes the estimates for a new pod smaller if they exceed a quota, and the settings ask for that. Those that replace an
+    /// author's value never do.
     fn fit_to_quota(&self, estimates: &mut Estimates<'d>, filled: &Pod<'d>, round: u8) -> Result<bool, Malformed> {
         let Self { request, context, settings, .. } = *self;
         let is_new_pod = request.is("", "pods", "");
-        if !settings.estimates.shrink_to_quota || !is_new_pod || !estimate::may_shrink(round) {
+        let shrinks = settings.estimates.shrink_to_quota && estimate::may_shrink(round);
+        if !is_new_pod || !shrinks && !estimates.raise_any() {
             return Ok(false);
         }
         let (Some(quotas), Some(source)) = (&context.quotas, request.object) else { return Ok(false) };
         let bounds = Bounds { quotas, limited_resources: &settings.quotas.limited_resources, now: context.now };
         let room = quota::room_for(filled, source, &bounds)?;
-        Ok(estimates.fit_to_quota(filled, &room, &settings.estimates.min))
+        let has_shrunk = shrinks && estimates.fit_to_quota(filled, &room, &settings.estimates.min);
+        Ok(has_shrunk || estimates.keep_within_quota(&room))
     }
 }

@@ -37,6 +37,8 @@ pub struct Plan {
     pub is_estimated: bool,
     /// Filled-in values are also written into the object.
     pub may_change: bool,
+    /// Estimates may replace what authors set, where that is asked for. Templates keep what their authors set.
+    pub may_replace: bool,
 }
 
 impl Plan {
@@ -73,6 +75,7 @@ impl Plan {
                 || has_rollout && (settings.limit_ranges.mode != Mode::Off || !settings.mutate_templates),
             is_estimated: kind.makes_pods() && settings.estimates.mode != EstimateMode::Never,
             may_change: false,
+            may_replace: false,
         };
         plan.may_change = match kind {
             RequestKind::Pod => role != Role::Validate,
@@ -85,6 +88,8 @@ impl Plan {
             }
             _ => false,
         };
+        let writes_template = kind == RequestKind::Workload && plan.may_change;
+        plan.may_replace = !writes_template && settings.estimates.replaces();
         plan.restrict_to(role);
         let is_touched = plan.limits != Mode::Off || plan.is_defaulted || plan.is_estimated;
         if is_touched && request.old().map_or(Ok(false), |old| old.is_being_deleted())? {
@@ -117,6 +122,7 @@ impl Plan {
             is_defaulted: settings.limit_ranges.mode != Mode::Off,
             is_estimated: true,
             may_change: false,
+            may_replace: settings.estimates.replaces(),
         }
     }
 
@@ -177,6 +183,7 @@ impl Plan {
     pub fn prepare<'d>(
         &self,
         pod: &mut Pod<'d>,
+        namespace: &str,
         ranges: &[Range<'d>],
         context: &Context<'d>,
         settings: &Settings<'_>,
@@ -191,8 +198,10 @@ impl Plan {
         if !self.is_estimated || context.limit_ranges.is_none() {
             return Ok(Vec::new());
         }
-        let mode = settings.estimates.mode.min(estimate_targets::chosen_by_pod(pod, notes)?);
-        Ok(estimate_targets::all(pod, mode, &settings.estimates, notes))
+        let choice = estimate_targets::chosen_by_pod(pod, notes)?;
+        let mode = settings.estimates.mode.min(choice.unwrap_or(EstimateMode::Always));
+        let is_asked = choice == Some(EstimateMode::Always) || settings.estimates.always.is_asked_in(namespace);
+        Ok(estimate_targets::all(pod, mode, self.may_replace && is_asked, &settings.estimates, notes))
     }
 }
 
@@ -218,7 +227,7 @@ impl<'d> Subject<'d> {
     ) -> Result<Self, Malformed> {
         let ranges = limit_rules::applicable(request, pod.as_ref(), context, settings)?;
         let targets = match &mut pod {
-            Some(pod) => plan.prepare(pod, &ranges, context, settings, notes)?,
+            Some(pod) => plan.prepare(pod, &request.namespace, &ranges, context, settings, notes)?,
             None => Vec::new(),
         };
         Ok(Self { pod, ranges, targets })

@@ -116,5 +116,6 @@ fn owned(reason: &estimate::Reason<'_>) -> estimate::Reason<'static> {
         R::Ratio(name) => R::Ratio(range(name)),
         R::PodMax(name) => R::PodMax(range(name)),
         R::Limit(name) => R::Limit(name.as_ref().map(range)),
+        R::Kept(kept) => R::Kept(kept.clone()),
     }
 }

@@ -114,6 +114,36 @@ pub enum Reason<'d> {
     Limit(Option<RangeName<'d>>),
     PodMax(RangeName<'d>),
     Quota,
+    /// The author's value stays, although it might be replaced.
+    Kept(Kept),
+}
+
+/// The reason that an author's value stays.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Kept {
+    NoOwnHistory,
+    FewDays { days: u64, needed: u64 },
+    UnknownAutoscalers,
+    SmallChange,
+    BelowPeak(Quantity),
+    QosClass,
+    Quota,
+}
+
+impl fmt::Display for Kept {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoOwnHistory => f.write_str("kept, because the workload has no history of its own"),
+            Self::FewDays { days, needed } => {
+                write!(f, "kept, because its own history has {}, {needed} needed", count_of(*days, "day"))
+            }
+            Self::UnknownAutoscalers => f.write_str("kept, because an unread autoscaler may scale by it"),
+            Self::SmallChange => f.write_str("kept, because the change is small"),
+            Self::BelowPeak(peak) => write!(f, "kept, because the container has used {peak}"),
+            Self::QosClass => f.write_str("kept, because the pod would get another QoS class"),
+            Self::Quota => f.write_str("kept, because a quota has no room for more"),
+        }
+    }
 }
 
 impl Adjustment<'_> {
@@ -155,6 +185,7 @@ impl fmt::Display for Adjustment<'_> {
             Reason::Limit(None) => write!(f, "lowered from {from} to the limit"),
             Reason::PodMax(range) => write!(f, "lowered from {from} for the pod max of {range}"),
             Reason::Quota => write!(f, "lowered from {from} to what the quota has left"),
+            Reason::Kept(kept) => write!(f, "{kept}"),
         }
     }
 }

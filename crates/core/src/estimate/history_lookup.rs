@@ -18,6 +18,8 @@ pub struct Chosen<'d> {
     /// The image as it was looked up: `nginx:1.27`.
     pub key: String,
     pub owner: HistoryOwner,
+    /// True if it is that of the container's own workload.
+    pub is_of_workload: bool,
     pub age: Duration,
     pub collected_at: Timestamp,
     pub history: HistoryNode<'d>,
@@ -201,6 +203,7 @@ impl<'i, 'd> Sources<'i, 'd> {
                         window: step.window,
                         key: self.name_of(key),
                         owner: *owner,
+                        is_of_workload: step.matching == HistoryMatch::Workload,
                         age,
                         collected_at: histories.collected_at,
                         history,

@@ -15,7 +15,8 @@ use crate::settings::{EstimateMode, EstimateSettings};
 use crate::truncate::shortened;
 use crate::well_known;
 
-/// A label or an annotation of a namespace, or an annotation of a pod, that asks for fewer estimates than the settings.
+/// A label or an annotation of a namespace, or an annotation of a pod, that asks for fewer estimates than the settings, or for
+/// estimates in place of what authors set.
 pub const CHOICE: &str = "headroom.dev/estimates";
 
 /// One estimate to make.
@@ -32,14 +33,16 @@ pub struct EstimateTarget {
 pub enum Purpose {
     /// To be set in this pod.
     Pod,
+    /// To be set in this pod in place of what its author set, because that was asked for.
+    Replacement,
     /// Only to be reported, because the author set a value.
     Comparison,
     /// To be written into a manifest, where it stays for weeks.
     Manifest,
 }
 
-/// The mode that a pod's annotation asks for.
-pub fn chosen_by_pod(pod: &Pod<'_>, notes: &mut Vec<String>) -> Result<EstimateMode, Malformed> {
+/// The mode that a pod's annotation asks for; none if it asks for nothing.
+pub fn chosen_by_pod(pod: &Pod<'_>, notes: &mut Vec<String>) -> Result<Option<EstimateMode>, Malformed> {
     Ok(chosen("the pod", pod.annotation(CHOICE)?, notes))
 }
 
@@ -57,31 +60,39 @@ pub fn is_unrestricted(roots: usize, context: &Context<'_>, settings: &EstimateS
         && collected.all(|collected_at| age(*collected_at, now, MAX_AGE_OF_RESTRICTIONS).is_ok())
 }
 
-/// The targets that remain in a namespace that asks for fewer by a label or an annotation.
-pub fn restrict_by_namespace(
+/// The targets that remain in a namespace that asks for fewer by a label or an annotation; where it asks for it and the plan
+/// allows it, those beside authors' values replace them.
+pub fn chosen_by_namespace(
     mut targets: Vec<EstimateTarget>,
+    may_replace: bool,
     namespace: Option<Node<'_>>,
     notes: &mut Vec<String>,
 ) -> Result<Vec<EstimateTarget>, Malformed> {
-    let mut mode = EstimateMode::Always;
+    let mut choice = None;
     for field in ["labels", "annotations"] {
-        let choice = namespace.map(|namespace| namespace.at(&["metadata", field, CHOICE])).transpose()?.flatten();
-        mode = mode.min(chosen("the namespace", choice.map(Node::str).transpose()?, notes));
+        let text = namespace.map(|namespace| namespace.at(&["metadata", field, CHOICE])).transpose()?.flatten();
+        let one = chosen("the namespace", text.map(Node::str).transpose()?, notes);
+        choice = one.into_iter().chain(choice).min();
     }
     targets.retain(|target| {
-        mode >= match target.purpose {
-            Purpose::Comparison => EstimateMode::Always,
-            Purpose::Pod | Purpose::Manifest => EstimateMode::IfNotSet,
-        }
+        choice.unwrap_or(EstimateMode::Always)
+            >= match target.purpose {
+                Purpose::Comparison | Purpose::Replacement => EstimateMode::Always,
+                Purpose::Pod | Purpose::Manifest => EstimateMode::IfNotSet,
+            }
     });
+    if may_replace && choice == Some(EstimateMode::Always) {
+        let beside = targets.iter_mut().filter(|target| target.purpose == Purpose::Comparison);
+        beside.for_each(|target| target.purpose = Purpose::Replacement);
+    }
     Ok(targets)
 }
 
 /// An unknown choice restricts nothing and is noted.
-fn chosen(whose: &str, choice: Option<Cow<'_, str>>, notes: &mut Vec<String>) -> EstimateMode {
-    let Some(choice) = choice else { return EstimateMode::Always };
+fn chosen(whose: &str, choice: Option<Cow<'_, str>>, notes: &mut Vec<String>) -> Option<EstimateMode> {
+    let choice = choice?;
     if let Some((_, mode)) = EstimateMode::WORDS.iter().find(|(word, _)| *word == choice) {
-        return *mode;
+        return Some(*mode);
     }
     let words: Vec<String> = EstimateMode::WORDS.iter().map(|(word, _)| format!("`{word}`")).collect();
     notes.push(format!(
@@ -89,18 +100,20 @@ fn chosen(whose: &str, choice: Option<Cow<'_, str>>, notes: &mut Vec<String>) ->
         shortened(&choice).into_owned(),
         words.join(", ")
     ));
-    EstimateMode::Always
+    None
 }
 
 /// True if a pod whose values are not marked with their origins yet could use any estimate.
 pub fn is_possible(pod: &Pod<'_>, settings: &EstimateSettings<'_>) -> Result<bool, Malformed> {
-    Ok(pod.annotation(LIMIT_RANGER)?.is_some() || !all(pod, settings.mode, settings, &mut Vec::new()).is_empty())
+    Ok(pod.annotation(LIMIT_RANGER)?.is_some() || !all(pod, settings.mode, false, settings, &mut Vec::new()).is_empty())
 }
 
-/// All estimates to make for a pod whose values are marked with their origins.
+/// All estimates to make for a pod whose values are marked with their origins. `replaces` says whether those beside authors'
+/// values replace them.
 pub fn all(
     pod: &Pod<'_>,
     mode: EstimateMode,
+    replaces: bool,
     settings: &EstimateSettings<'_>,
     notes: &mut Vec<String>,
 ) -> Vec<EstimateTarget> {
@@ -132,7 +145,8 @@ pub fn all(
                     targets.push(EstimateTarget { container: index, resource, purpose: Purpose::Pod })
                 }
                 SetBy::Author if is_first(index, container) => {
-                    targets.push(EstimateTarget { container: index, resource, purpose: Purpose::Comparison });
+                    let purpose = if replaces { Purpose::Replacement } else { Purpose::Comparison };
+                    targets.push(EstimateTarget { container: index, resource, purpose });
                 }
                 SetBy::Author | SetBy::Us => {}
             }
@@ -167,6 +181,8 @@ impl SetBy {
         let origin = |requirement| container.resources.of(requirement).get(resource.name()).map(|value| &value.origin);
         match (origin(Requirement::Request), origin(Requirement::Limit)) {
             (Some(request), _) if request.is_authored() => Self::Author,
+            // In place of an author's request, or of the API server's copy of his limit.
+            (Some(Origin::Earlier(reason)), _) if !reason.is_empty() => Self::Us,
             (_, Some(limit)) if limit.is_authored() => Self::Author,
             (None | Some(Origin::LimitRanger), _) => Self::Replaceable,
             (Some(_), _) => Self::Us,

@@ -5,7 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use super::Reader;
+use super::{Reader, any_matches};
 use crate::amount::{Quantity, read_quantity};
 use crate::cluster::usage::{Percentile, Resource, Window};
 use crate::json::{Malformed, Node};
@@ -15,6 +15,8 @@ use crate::timestamp::Timestamp;
 #[derive(Debug, Clone)]
 pub struct EstimateSettings<'d> {
     pub mode: EstimateMode,
+    /// The conditions under which an estimate replaces what an author set.
+    pub always: ReplaceSettings<'d>,
     /// Only report estimates, set nothing.
     pub dry_run: bool,
     /// The resources that are estimated.
@@ -51,8 +53,39 @@ pub enum EstimateMode {
     Never,
     /// If the author set neither request nor limit.
     IfNotSet,
-    /// Also if the author set a value, which is kept; the estimate is then only reported.
+    /// Also if the author set a value: reported beside it, and set in its place where that is asked for.
     Always,
+}
+
+/// `always`: where, and on which evidence, an estimate replaces what an author set.
+#[derive(Debug, Clone)]
+pub struct ReplaceSettings<'d> {
+    /// Patterns of the namespaces in which it does. Others, and pods, may ask for it themselves.
+    namespaces: Vec<Cow<'d, str>>,
+    /// The least days of the workload's own history.
+    pub min_days: u64,
+    /// The least change, in percent of the author's value and as an amount: both are needed.
+    pub min_percent: u64,
+    pub min_change: PerResource<Quantity>,
+}
+
+impl<'d> ReplaceSettings<'d> {
+    fn read(estimates: &mut Reader<'_, 'd>) -> Option<Self> {
+        let default = EstimateSettings::default().always;
+        let mut section = estimates.section("always")?;
+        let read = Self {
+            namespaces: section.strings("namespaces"),
+            min_days: section.field("minDays", read_count).unwrap_or(default.min_days),
+            min_percent: section.field("minPercent", read_percent).unwrap_or(default.min_percent),
+            min_change: section.per_resource("minChange", default.min_change, read_amount),
+        };
+        section.finish();
+        Some(read)
+    }
+
+    pub fn is_asked_in(&self, namespace: &str) -> bool {
+        any_matches(&self.namespaces, namespace)
+    }
 }
 
 impl EstimateMode {
@@ -283,6 +316,16 @@ impl Default for EstimateSettings<'_> {
     fn default() -> Self {
         Self {
             mode: EstimateMode::IfNotSet,
+            always: ReplaceSettings {
+                namespaces: Vec::new(),
+                min_days: 7,
+                min_percent: 20,
+                min_change: PerResource {
+                    cpu: Quantity::from_milli(10),
+                    memory: Quantity::from_bytes(16 << 20),
+                    ephemeral_storage: Quantity::from_bytes(16 << 20),
+                },
+            },
             dry_run: false,
             // Few sources have the usage of storage.
             resources: PerResource { cpu: true, memory: true, ephemeral_storage: false },
@@ -323,8 +366,10 @@ impl<'d> EstimateSettings<'d> {
         let has_history = !section.lacks("history");
         let history = section.sections("history", Step::read);
         let pool = PoolSettings::read(&mut section);
+        let always = ReplaceSettings::read(&mut section);
         let mut read = Self {
             mode: section.choice("mode", EstimateMode::WORDS, default.mode),
+            always: always.clone().unwrap_or(default.always),
             dry_run: section.flag("dryRun", default.dry_run),
             resources: section.field("resources", read_resources).unwrap_or(default.resources),
             percentile: read_figures(&mut section, default.percentile),
@@ -345,6 +390,9 @@ impl<'d> EstimateSettings<'d> {
             exclude_autoscaled: section.flag("excludeAutoscaled", default.exclude_autoscaled),
             replay_time: section.field("replayTime", read_moment),
         };
+        if always.is_some() && read.mode != EstimateMode::Always {
+            section.problem("always", "has no effect, because `mode` is not `always`");
+        }
         read.contradictions(&mut section, has_history, pool.is_some());
         if read.namespace.is_none() {
             read.history = default.history;
@@ -390,6 +438,11 @@ impl<'d> EstimateSettings<'d> {
                 section.problem(&format!("history[{index}]"), problem);
             }
         }
+    }
+
+    /// True if estimates replace what authors set, where that is asked for.
+    pub fn replaces(&self) -> bool {
+        self.mode == EstimateMode::Always && !self.dry_run
     }
 
     /// True if an estimate needs other objects than the ranges and the history.

@@ -1,0 +1,114 @@
+//! Decides whether an estimate takes the place of an author's value, where that was asked for: only on the workload's own
+//! history, only for a change that is worth it, and never to the pod's harm. Otherwise the author's value stays, and the estimate
+//! is reported beside it with the reason.
+
+use super::explanation::{Adjustment, Kept, Reason};
+use super::history_lookup::Chosen;
+use super::{Estimate, Estimates};
+use crate::amount::{Quantity, Requirement, ResourceList};
+use crate::cluster::Context;
+use crate::cluster::lookup::Lookup;
+use crate::cluster::usage::{Resource, Window};
+use crate::plan::Purpose;
+use crate::request::Pod;
+use crate::settings::{EstimateSettings, HistoryOwner};
+
+/// The most memory that the workload itself was seen to use.
+pub fn peak(chosen: Option<&Chosen<'_>>, resource: Resource) -> Option<Quantity> {
+    let chosen = chosen.filter(|_| resource == Resource::Memory)?;
+    let observed = chosen.history.observed(Window::MONTH, resource).ok().flatten();
+    observed.unwrap_or(chosen.observed).peak().ok()
+}
+
+impl Estimate<'_> {
+    /// Keeps the author's value if there is a reason to. `peak` is the most memory that was seen.
+    pub fn replace_or_keep(
+        &mut self,
+        chosen: Option<&Chosen<'_>>,
+        peak: Option<&Quantity>,
+        context: &Context<'_>,
+        settings: &EstimateSettings<'_>,
+    ) {
+        let Some(set) = self.set.clone() else { return };
+        let wanted = &settings.always;
+        let own = chosen.filter(|chosen| chosen.is_of_workload && chosen.owner == HistoryOwner::OwnNamespace);
+        let days = own.and_then(|own| own.history.days().ok()?).unwrap_or(0);
+        let is_unread = context.missing.iter().any(|missing| matches!(missing.lookup, Lookup::Autoscalers { .. }));
+        let change = if self.quantity > set { self.quantity.minus(&set) } else { set.minus(&self.quantity) };
+        let least = wanted.min_change.of(self.target.resource);
+        let kept = if own.is_none() {
+            Kept::NoOwnHistory
+        } else if days < wanted.min_days {
+            Kept::FewDays { days, needed: wanted.min_days }
+        } else if is_unread {
+            Kept::UnknownAutoscalers
+        } else if change < *least || change < set.scaled(wanted.min_percent, 100) {
+            Kept::SmallChange
+        } else if let Some(peak) = peak.filter(|peak| self.quantity < **peak) {
+            Kept::BelowPeak(peak.clone())
+        } else {
+            return;
+        };
+        self.keep(kept);
+    }
+
+    fn keep(&mut self, kept: Kept) {
+        self.target.purpose = Purpose::Comparison;
+        self.only_reported = true;
+        self.adjustments.push(Adjustment { from: self.quantity.clone(), reason: Reason::Kept(kept) });
+    }
+
+    fn replaces(&self) -> bool {
+        self.target.purpose == Purpose::Replacement
+    }
+}
+
+impl<'d> Estimates<'d> {
+    pub fn replace_any(&self) -> bool {
+        self.estimates.iter().any(Estimate::replaces)
+    }
+
+    /// True if a pod needs more than its author wrote.
+    pub fn raise_any(&self) -> bool {
+        self.estimates.iter().any(|estimate| estimate.replaces() && estimate.set.as_ref() < Some(&estimate.quantity))
+    }
+
+    /// The same without those that replace an author's value.
+    pub fn apply_without_replacements(&self, pod: &mut Pod<'d>) {
+        self.apply_those(pod, |estimate| !estimate.replaces());
+    }
+
+    /// Keeps all authors' values. Returns true if there were any to be replaced.
+    pub fn keep_class(&mut self) -> bool {
+        let mut replacements = self.estimates.iter_mut().filter(|estimate| estimate.replaces()).peekable();
+        let any = replacements.peek().is_some();
+        replacements.for_each(|estimate| estimate.keep(Kept::QosClass));
+        any
+    }
+
+    /// Keeps authors' values where a larger one does not fit a quota. Returns true if there were any.
+    pub fn keep_within_quota(&mut self, exceeded: &ResourceList<'_>) -> bool {
+        let mut any = false;
+        for estimate in &mut self.estimates {
+            let is_larger = estimate.replaces() && estimate.set.as_ref() < Some(&estimate.quantity);
+            if is_larger && exceeded.get(estimate.target.resource.name()).is_some() {
+                estimate.keep(Kept::Quota);
+                any = true;
+            }
+        }
+        any
+    }
+}
+
+/// The part of a pod's QoS class that requests can change: true if all its containers have limits that equal their requests.
+pub fn is_guaranteed(pod: &Pod<'_>) -> bool {
+    pod.containers.iter().all(|container| {
+        [Resource::Cpu, Resource::Memory].iter().all(|resource| {
+            let amount = |requirement| {
+                container.resources.quantity(requirement, resource.name()).filter(|amount| amount.is_positive())
+            };
+            let limit = amount(Requirement::Limit);
+            limit.is_some() && amount(Requirement::Request) == limit
+        })
+    })
+}
