@@ -366,10 +366,10 @@ impl<'d> EstimateSettings<'d> {
         let has_history = !section.lacks("history");
         let history = section.sections("history", Step::read);
         let pool = PoolSettings::read(&mut section);
-        let always = ReplaceSettings::read(&mut section);
+        let always = ReplaceSettings::read(&mut section).unwrap_or(default.always);
         let mut read = Self {
             mode: section.choice("mode", EstimateMode::WORDS, default.mode),
-            always: always.clone().unwrap_or(default.always),
+            always,
             dry_run: section.flag("dryRun", default.dry_run),
             resources: section.field("resources", read_resources).unwrap_or(default.resources),
             percentile: read_figures(&mut section, default.percentile),
@@ -390,9 +390,6 @@ impl<'d> EstimateSettings<'d> {
             exclude_autoscaled: section.flag("excludeAutoscaled", default.exclude_autoscaled),
             replay_time: section.field("replayTime", read_moment),
         };
-        if always.is_some() && read.mode != EstimateMode::Always {
-            section.problem("always", "has no effect, because `mode` is not `always`");
-        }
         read.contradictions(&mut section, has_history, pool.is_some());
         if read.namespace.is_none() {
             read.history = default.history;
@@ -405,6 +402,9 @@ impl<'d> EstimateSettings<'d> {
     fn contradictions(&self, section: &mut Reader<'_, '_>, history_is_set: bool, pool_is_set: bool) {
         if self.mode == EstimateMode::Never && self.dry_run {
             section.problem("dryRun", "has no effect, because `mode` is `never`: remove one of them");
+        }
+        if !self.always.namespaces.is_empty() && self.mode != EstimateMode::Always {
+            section.problem("always.namespaces", "has no effect, because `mode` is not `always`: remove one of them");
         }
         if !Resource::ALL.iter().any(|resource| *self.resources.of(*resource)) {
             section.problem("resources", "is empty, so nothing would be estimated: choose `mode: never` instead");
