@@ -16,6 +16,8 @@ mod byte_warnings;
 mod kubectl_apply;
 mod measured;
 mod order;
+pub mod running;
+mod settle;
 pub mod tenant_quotas;
 
 mod run;

@@ -1,6 +1,7 @@
 //! `kubectl headroom explain`: the decision about an object field by field: source, bounds, and quota usage.
 //!
-//! An existing object is explained as if it were recreated, without its own usage.
+//! An existing object is explained as if it were recreated, without its own usage; a workload whose pods are blocked now is
+//! explained as it is.
 
 mod text;
 

@@ -416,5 +416,10 @@ fn most_within(each: &Quantity, room: &Quantity, most: u64) -> u64 {
     if !each.is_positive() {
         return most;
     }
-    first_failing(most, |count| each.times_count(count + 1) <= *room).unwrap_or(most)
+    most_that_hold(most, |count| each.times_count(count) <= *room)
+}
+
+/// The largest count up to `most` that holds, if all above one that does not fail too.
+pub fn most_that_hold(most: u64, holds: impl Fn(u64) -> bool) -> u64 {
+    first_failing(most, |count| holds(count + 1)).unwrap_or(most)
 }

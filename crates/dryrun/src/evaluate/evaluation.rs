@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use headroom_core::amount::Quantity;
 use headroom_core::cluster::lookup::{HostCall, Lookup, Missing};
 use headroom_core::quota;
 use headroom_core::request::Pod;
@@ -43,6 +44,8 @@ pub struct Evaluation {
     pub charges: Vec<Charge>,
     /// The most that the pods of a workload add to quotas.
     pub pod_charges: Vec<Charge>,
+    /// The requests for workloads that say which pods are still to be created.
+    pub(super) rollouts: Vec<Value>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -95,6 +98,8 @@ pub struct Reason {
     parts: Vec<String>,
     /// The failed read, without the policy's guesses at what may be wrong with its own installation.
     problem: Option<String>,
+    /// True if all it takes is more room in a quota.
+    pub(super) lacks_room: bool,
 }
 
 /// A warning. It displays as one line, for a person without access to the policy server.
@@ -241,6 +246,7 @@ impl Evaluation {
             checked_bounds: Vec::new(),
             charges: Vec::new(),
             pod_charges: Vec::new(),
+            rollouts: Vec::new(),
         }
     }
 
@@ -281,6 +287,7 @@ impl Evaluation {
         self.checked_bounds.clear();
         self.charges.clear();
         self.pod_charges.clear();
+        self.rollouts.clear();
     }
 
     /// The object's name as kubectl prints it: `deployment.apps/web`.
@@ -305,12 +312,12 @@ impl Evaluation {
 
 impl Reason {
     pub fn new(topic: Topic, parts: Vec<String>) -> Self {
-        Self { topic, parts, problem: None }
+        Self { topic, parts, problem: None, lacks_room: topic == Topic::Quota }
     }
 
     /// A read that failed.
     pub fn missing_context(problem: String) -> Self {
-        Self { topic: Topic::MissingContext, parts: vec![problem.clone()], problem: Some(problem) }
+        Self { topic: Topic::MissingContext, parts: vec![problem.clone()], problem: Some(problem), lacks_room: false }
     }
 
     fn of(violation: &Violation<'_>) -> Self {
@@ -320,7 +327,9 @@ impl Reason {
             Violation::Limits { .. } => (Topic::Limits, None),
             Violation::Quotas { .. } => (Topic::Quota, None),
         };
-        Self { topic, parts: violation.parts(), problem }
+        let is_excess = |breach: &quota::Breach<'_>| matches!(breach.fault, quota::Fault::Exceeded { .. });
+        let lacks_room = matches!(violation, Violation::Quotas { breaches, .. } if breaches.iter().all(is_excess));
+        Self { topic, parts: violation.parts(), problem, lacks_room }
     }
 
     /// The reason in the policy's words.
@@ -415,6 +424,18 @@ impl Exchange {
 }
 
 impl Charge {
+    /// The charge for so many of the same.
+    pub(super) fn times_count(&self, count: u64) -> Self {
+        let mut all = self.clone();
+        for amount in &mut all.added {
+            // OK because it is an amount that the core has written.
+            if let Ok(added) = amount.added.parse::<Quantity>() {
+                amount.added = added.times_count(count).to_string();
+            }
+        }
+        all
+    }
+
     pub(super) fn of(charge: &quota::Charge<'_>) -> Self {
         let amount = |added: &quota::Added<'_>| Amount {
             name: added.name.to_string(),

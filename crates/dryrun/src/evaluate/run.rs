@@ -5,6 +5,7 @@
 //! that is there already is evaluated as the update that applying it would make.
 
 mod autoscaled;
+mod pods;
 
 use std::collections::HashMap;
 
@@ -16,7 +17,7 @@ use super::admission::Admission;
 use super::byte_warnings::byte_warnings;
 use super::evaluation::{Charge, Evaluation, Operation, Reason, Topic, Verdict, Warning};
 use super::pod_makers::{self, MadePods, PodMaker, PodTemplate};
-use super::{kubectl_apply, request, tenant_quotas, validation};
+use super::{kubectl_apply, request, running, tenant_quotas, validation};
 use autoscaled::Autoscaled;
 use headroom_objects::cluster_reader::folder::in_namespace;
 use headroom_objects::cluster_reader::{ClusterReader, Kept, Overlay};
@@ -137,7 +138,8 @@ impl Run {
         let (there, note) = self.find(&kind, &object);
         let mut kept = Vec::new();
         let request = match there {
-            Some(mut there) => {
+            Some(there) => {
+                let mut there = running::with_status(there, &mut self.cluster);
                 let before = self.applied.get(&key_of(&kind, &object)).map(Kept::value);
                 let mut applied = kubectl_apply::applied(&object, &there, before);
                 kept = containers_only_in(&applied, &object);
@@ -163,6 +165,7 @@ impl Run {
         let made = self.pods_of(&object);
         is_checked |= made.is_known || !made.templates.is_empty();
         let templates = self.evaluate_pods(made, &mut evaluation);
+        self.evaluate_unfinished(&mut evaluation);
         match self.evaluate_target(&object) {
             Autoscaled::Checked(warnings) => {
                 is_checked = true;
@@ -172,6 +175,10 @@ impl Run {
         }
         let problems = validation::problems(&object, self.release, &templates);
         if problems.is_empty() {
+            let of_pods = self.problems_of_pods(&object).into_iter();
+            evaluation
+                .warnings
+                .extend(of_pods.map(|problem| Warning::blocking(Topic::Invalid, format!("its pods: {problem}"))));
             let written = evaluation.request.get("object").unwrap_or(&object);
             evaluation.warnings.extend(byte_warnings(written, &templates).into_iter().map(Warning::from));
         } else {
@@ -217,7 +224,7 @@ impl Run {
         let old = evaluation.request.get("oldObject").filter(|old| old.is_object()).cloned();
         let before = old.as_ref().map(|old| self.pods_of(old).templates).unwrap_or_default();
         let kind = ApiKind::new("apps/v1", "ReplicaSet");
-        let mut charged = Vec::new();
+        let (mut charged, mut settled) = (Vec::new(), Vec::new());
         let evaluate_pods = |run: &mut Self, request: Value| {
             let of_pods = run.admission.evaluate(request, &mut run.cluster);
             let refusals = of_pods.reasons.iter().map(|reason| Warning::blocking(reason.topic, reason.to_string()));
@@ -234,14 +241,13 @@ impl Run {
                 }
                 None => request::create(replica_set, &kind, &self.namespace),
             };
-            let (mut warnings, charges) = evaluate_pods(self, request);
+            let (mut warnings, charges) = evaluate_pods(self, request.clone());
             if made.templates.len() > 1 {
                 warnings.iter_mut().for_each(|warning| warning.text = format!("{}: {}", pods.path, warning.text));
             }
-            for charge in &charges {
-                // OK because a quota that cannot be read now could not be read for the charge either.
-                let _ = self.charge(&evaluation.namespace, charge, Quantity::plus);
-            }
+            // OK because a quota that cannot be read now could not be read for the charge either.
+            settled.extend(self.settle_pods(&evaluation.namespace, &request).unwrap_or_default().undo);
+            evaluation.rollouts.push(request);
             warned.extend(warnings);
             charged.extend(charges);
         }
@@ -253,8 +259,8 @@ impl Run {
                 new.map(|warning| format!("at the maximum of {most} pods of {}: {}", pods.path, warning.text));
             evaluation.warnings.extend(at_most.map(Warning::from).collect::<Vec<_>>());
         }
-        for charge in &charged {
-            let _ = self.charge(&evaluation.namespace, charge, Quantity::minus);
+        for (charge, undo) in &settled {
+            let _ = self.charge(&evaluation.namespace, charge, *undo);
         }
         if made.are_grouped && warned.iter().any(|warning| warning.blocks_pods.is_some()) {
             warned.push("its pods only work together: those that fit wait for the others".to_owned().into());
@@ -262,22 +268,6 @@ impl Run {
         evaluation.warnings.extend(warned.into_iter().chain(made.doubt.map(Warning::from)));
         evaluation.pod_charges.extend(charged);
         made.templates
-    }
-
-    /// Evaluates an object that is there already as if it were made again, in the place that it leaves in the quotas.
-    pub fn preview_as_new(&mut self, object: &Value) -> Evaluation {
-        let kind = ApiKind::of(object);
-        let request = request::create(object.clone(), &kind, &self.namespace);
-        let counted = self.admission.evaluate(request.clone(), &mut self.cluster);
-        for charge in counted.charges.iter().chain(&counted.pod_charges) {
-            // OK because a quota that cannot be read now could not be read for the charge either.
-            let _ = self.charge(&counted.namespace, charge, Quantity::minus);
-        }
-        let evaluation = self.admission.evaluate(request, &mut self.cluster);
-        for charge in counted.charges.iter().chain(&counted.pod_charges) {
-            let _ = self.charge(&counted.namespace, charge, Quantity::plus);
-        }
-        evaluation
     }
 
     /// A pod as a workload would make it, evaluated; none if the object makes no pods of its own.
@@ -307,10 +297,19 @@ impl Run {
     }
 
     fn commit(&mut self, evaluation: &Evaluation) -> Result<(), String> {
-        for charge in evaluation.charges.iter().chain(&evaluation.pod_charges) {
+        for charge in &evaluation.charges {
             self.charge(&evaluation.namespace, charge, Quantity::plus)?;
         }
         let mut object = evaluation.outcome().clone();
+        for request in &evaluation.rollouts {
+            let exist = self.settle_pods(&evaluation.namespace, request)?.exist;
+            if request::pod_of(&object).is_some()
+                && let Value::Object(fields) = &mut object
+            {
+                // What is applied to it later finds so many.
+                fields.insert("status".to_owned(), json!({"replicas": exist, "updatedReplicas": exist}));
+            }
+        }
         let is_quota = evaluation.kind.kind == "ResourceQuota" && evaluation.kind.group.is_empty();
         if is_quota {
             let there = evaluation.request.pointer("/oldObject/status/used").cloned();
@@ -344,7 +343,7 @@ impl Run {
             let Some(amount) = charge.added.iter().find(|amount| amount.name == *name) else { continue };
             // OK because both are amounts that the core has read or written.
             if let (Some(before), Ok(added)) = (amount_of(level), amount.added.parse::<Quantity>()) {
-                *level = json!(change(&before, &added).to_string());
+                *level = json!(change(&before, &added).max(Quantity::ZERO).to_string());
             }
         }
         self.cluster.put(quota).map_err(|malformed| malformed.to_string())

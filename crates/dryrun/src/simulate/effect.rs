@@ -19,6 +19,8 @@ use headroom_objects::kinds::ApiKind;
 pub struct Simulation {
     subjects: Subjects,
     now: Vec<Looked>,
+    /// The amounts that the running pods of each subject were charged.
+    held: Vec<Vec<(QuotaKey, Quantity)>>,
     quotas: QuotaLevels,
 }
 
@@ -99,8 +101,10 @@ pub struct QuotaEffect {
 
 impl Simulation {
     pub fn begin(subjects: Subjects, admission: &Admission, cluster: &mut Overlay) -> Self {
-        let now = subjects.found.iter().map(|subject| look(subject, admission, cluster)).collect();
-        let mut simulation = Self { subjects, now, quotas: QuotaLevels::default() };
+        let now: Vec<Looked> = subjects.found.iter().map(|subject| look(subject, admission, cluster)).collect();
+        let both = subjects.found.iter().zip(&now);
+        let held = both.map(|(subject, now)| held(subject, now, admission, cluster)).collect();
+        let mut simulation = Self { subjects, now, held, quotas: QuotaLevels::default() };
         simulation.quotas = simulation.levels(cluster);
         simulation
     }
@@ -178,15 +182,15 @@ impl Simulation {
         let mut growth = Quantity::ZERO;
         // A quota without a namespace is a TenantQuota.
         let is_charged = |subject: &Subject| key.namespace.is_empty() || subject.namespace == key.namespace;
-        let all = self.subjects.found.iter().zip(&self.now).zip(then);
-        for ((subject, now), then) in all.filter(|((subject, _), _)| is_charged(subject)) {
-            let added = |looked: &Looked| {
-                let found = looked.adds.iter().find(|(of, _)| of == key);
-                found.map_or(Quantity::ZERO, |(_, added)| added.clone())
+        let all = self.subjects.found.iter().zip(&self.held).zip(then);
+        for ((subject, held), then) in all.filter(|((subject, _), _)| is_charged(subject)) {
+            let amount = |amounts: &[(QuotaKey, Quantity)]| {
+                let of_key = amounts.iter().filter(|(of, _)| of == key);
+                of_key.fold(Quantity::ZERO, |sum, (_, amount)| sum.plus(amount))
             };
             // Running pods were counted with the quota that has the new bound.
-            let now = if was_counted { added(now) } else { added(then) };
-            growth = growth.plus(&added(then).minus(&now).times_count(subject.count));
+            let now = if was_counted { amount(held) } else { amount(&then.adds).times_count(subject.count) };
+            growth = growth.plus(&amount(&then.adds).times_count(subject.count).minus(&now));
         }
         growth
     }
@@ -196,8 +200,32 @@ fn look(subject: &Subject, admission: &Admission, cluster: &mut Overlay) -> Look
     let kind = ApiKind::of(&subject.object);
     // As an object that is already counted, so that no quota refuses it: quotas are reported as a sum.
     let evaluation = admission.evaluate(request::audit(subject.object.clone(), &kind), cluster);
-    let made = admission.evaluate(request::create(subject.object.clone(), &kind, &subject.namespace), cluster);
-    let mut adds = Vec::new();
+    let adds = charged(&subject.object, subject, admission, cluster);
+    Looked { evaluation, adds }
+}
+
+/// The amounts that the running pods of a subject were charged.
+fn held(subject: &Subject, now: &Looked, admission: &Admission, cluster: &mut Overlay) -> Vec<(QuotaKey, Quantity)> {
+    let times = |count: u64, charged: Vec<(QuotaKey, Quantity)>| {
+        charged.into_iter().map(move |(key, amount)| (key, amount.times_count(count)))
+    };
+    if subject.running.is_empty() {
+        return times(subject.count, now.adds.clone()).collect();
+    }
+    let running = subject.running.iter();
+    running.flat_map(|(count, pod)| times(*count, charged(pod, subject, admission, cluster))).collect()
+}
+
+/// The amounts that an object of a subject is charged when it is created.
+fn charged(
+    object: &Value,
+    subject: &Subject,
+    admission: &Admission,
+    cluster: &mut Overlay,
+) -> Vec<(QuotaKey, Quantity)> {
+    let request = request::create(object.clone(), &ApiKind::of(object), &subject.namespace);
+    let made = admission.evaluate(request, cluster);
+    let mut amounts = Vec::new();
     // Read errors were already reported when the objects were listed.
     let of_tenants = tenant_quotas::charges(&made.request, made.outcome(), cluster).unwrap_or_default();
     for charge in made.charges.iter().chain(&of_tenants) {
@@ -205,11 +233,11 @@ fn look(subject: &Subject, admission: &Admission, cluster: &mut Overlay) -> Look
         for amount in &charge.added {
             if let Ok(added) = amount.added.parse::<Quantity>() {
                 let (namespace, quota, name) = (namespace.clone(), charge.quota.clone(), amount.name.clone());
-                adds.push((QuotaKey { namespace, quota, name }, added));
+                amounts.push((QuotaKey { namespace, quota, name }, added));
             }
         }
     }
-    Looked { evaluation, adds }
+    amounts
 }
 
 impl Effect {

@@ -1,11 +1,12 @@
 //! Finds everything that runs: workloads with the number of their pods, pods of no known workload, and claims.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use headroom_core::annotations::OURS;
 use headroom_core::annotations::limit_ranger::LIMIT_RANGER;
-use serde_json::{Value, json};
+use serde_json::Value;
 
+use crate::evaluate::running::{Owner, deployment_of, has_ended, key, owner_of};
 use crate::evaluate::{Admission, ContainerValues, SetBy, request};
 use headroom_objects::cluster_reader::{ClusterReader, List};
 use headroom_objects::kinds::{ApiKind, metadata};
@@ -28,6 +29,8 @@ pub struct Subject {
     pub count: u64,
     /// The object that would be sent to make one: a pod as its author wrote it, or a claim.
     pub object: Value,
+    /// The pods of a workload that run, as one of each of its controllers with their number: some may be of earlier templates.
+    pub running: Vec<(u64, Value)>,
 }
 
 /// Kinds that make pods, those that others make first.
@@ -46,9 +49,6 @@ pub const KINDS: [(&str, &str); 11] = {
     let [a, b, c, d, e, f, g] = WORKLOADS;
     [a, b, c, d, e, f, g, ("v1", "Pod"), ("v1", "PersistentVolumeClaim"), ("v1", "LimitRange"), ("v1", "ResourceQuota")]
 };
-
-/// Kind, namespace and name of something that owns.
-type Owner = (String, String, String);
 
 impl Subjects {
     /// Looks into some namespaces, or into all, for the workloads, pods and claims that are wanted.
@@ -89,22 +89,25 @@ impl Subjects {
                 }
             }
         }
-        let mut pods: HashMap<Owner, u64> = workloads.iter().map(|workload| (key(workload), 0)).collect();
+        let mut pods: HashMap<Owner, BTreeMap<Owner, (u64, Value)>> =
+            workloads.iter().map(|workload| (key(workload), BTreeMap::new())).collect();
         for pod in self.list(cluster, ("v1", "Pod", namespace)) {
             if has_ended(&pod) {
                 continue;
             }
-            let owner = owner_of(&pod)
+            let owner = owner_of(&pod);
+            let workload = owner
+                .clone()
                 .map(|owner| owners.get(&owner).cloned().or_else(|| deployment_of(&pod, &owner)).unwrap_or(owner));
-            match owner.and_then(|owner| pods.get_mut(&owner)) {
-                Some(count) => *count += 1,
-                None if is_wanted(&pod) => self.found.push(Subject::of_pod(pod, cluster, admission)),
-                None => {}
+            match (workload.and_then(|workload| pods.get_mut(&workload)), owner) {
+                (Some(of_workload), Some(owner)) => of_workload.entry(owner).or_insert((0, pod)).0 += 1,
+                _ if is_wanted(&pod) => self.found.push(Subject::of_pod(pod, cluster, admission)),
+                _ => {}
             }
         }
         for workload in workloads.into_iter().filter(is_wanted) {
-            let count = pods.get(&key(&workload)).copied().unwrap_or(0);
-            self.found.extend(Subject::of_workload(&workload, count));
+            let running: Vec<_> = pods.remove(&key(&workload)).unwrap_or_default().into_values().collect();
+            self.found.extend(Subject::of_workload(&workload, running));
         }
         let claims = self.list(cluster, ("v1", "PersistentVolumeClaim", namespace));
         self.found.extend(claims.into_iter().filter(is_wanted).map(|claim| Subject::of(claim.clone(), &claim, 1)));
@@ -123,11 +126,12 @@ impl Subjects {
 impl Subject {
     fn of(object: Value, of: &Value, count: u64) -> Self {
         let name = ApiKind::of(of).object_name(metadata(of, "name"));
-        Self { name, namespace: metadata(of, "namespace").to_owned(), count, object }
+        Self { name, namespace: metadata(of, "namespace").to_owned(), count, object, running: Vec::new() }
     }
 
-    fn of_workload(workload: &Value, count: u64) -> Option<Self> {
-        Some(Self::of(request::pod_of(workload)?, workload, count))
+    fn of_workload(workload: &Value, running: Vec<(u64, Value)>) -> Option<Self> {
+        let count = running.iter().map(|(count, _)| count).sum();
+        Some(Self { running, ..Self::of(request::pod_of(workload)?, workload, count) })
     }
 
     /// A pod without what LimitRanger and we put in, as far as they can be recognized.
@@ -165,30 +169,4 @@ fn take_back(pod: &mut Value, container: &ContainerValues) {
             }
         }
     }
-}
-
-/// A pod that has ended is not recreated.
-fn has_ended(pod: &Value) -> bool {
-    matches!(pod.pointer("/status/phase").and_then(Value::as_str), Some("Succeeded" | "Failed"))
-}
-
-fn key(object: &Value) -> Owner {
-    let kind = object.get("kind").and_then(Value::as_str).unwrap_or_default();
-    (kind.to_owned(), metadata(object, "namespace").to_owned(), metadata(object, "name").to_owned())
-}
-
-/// The controller that made an object.
-fn owner_of(object: &Value) -> Option<Owner> {
-    let references = object.pointer("/metadata/ownerReferences").and_then(Value::as_array)?;
-    let controller = references.iter().find(|reference| reference.get("controller") == Some(&json!(true)))?;
-    let text = |field: &str| controller.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
-    Some((text("kind"), metadata(object, "namespace").to_owned(), text("name")))
-}
-
-/// The Deployment behind a ReplicaSet that could not be looked at: its name is the Deployment's with the hash of the
-/// template.
-fn deployment_of(pod: &Value, (kind, namespace, name): &Owner) -> Option<Owner> {
-    let hash = pod.pointer("/metadata/labels/pod-template-hash").and_then(Value::as_str)?;
-    let deployment = name.strip_suffix(hash)?.strip_suffix('-').filter(|_| kind == "ReplicaSet")?;
-    Some(("Deployment".to_owned(), namespace.clone(), deployment.to_owned()))
 }

@@ -1,0 +1,195 @@
+//! Charges the pods of workloads: those that exist, and those that their controllers still create.
+
+use headroom_core::Request;
+use headroom_core::amount::Quantity;
+use headroom_core::request::rollout;
+use serde_json::{Value, json};
+
+use super::Run;
+use crate::evaluate::evaluation::{Charge, Evaluation, Topic, Warning};
+use crate::evaluate::settle::{Settled, settle};
+use crate::evaluate::{request, running, tenant_quotas, validation};
+use headroom_objects::cluster_reader::ClusterReader;
+use headroom_objects::document;
+use headroom_objects::kinds::{ApiKind, metadata};
+
+type Change = fn(&Quantity, &Quantity) -> Quantity;
+
+/// The pods of a workload when its controllers rest.
+#[derive(Default)]
+pub(super) struct SettledPods {
+    pub exist: u64,
+    /// The charges that take those of these pods back.
+    pub undo: Vec<(Charge, Change)>,
+}
+
+impl Run {
+    /// Adds what the pods of a workload are refused for: those that an update still has to create, and those that the API server
+    /// would not store.
+    pub(super) fn evaluate_unfinished(&mut self, evaluation: &mut Evaluation) {
+        if request::pod_of(evaluation.outcome()).is_none() {
+            return;
+        }
+        let mut request = evaluation.request.clone();
+        if let (Some(changed), Value::Object(fields)) = (&evaluation.changed, &mut request) {
+            fields.insert("object".to_owned(), changed.clone());
+        }
+        if let Some(unfinished) = running::unfinished(&request, &mut self.cluster) {
+            let (warnings, charges) = self.evaluate_request_of_pods(&unfinished);
+            evaluation.warnings.extend(warnings);
+            evaluation.pod_charges.extend(charges);
+            request = unfinished;
+        }
+        evaluation.rollouts.push(request);
+    }
+
+    /// Evaluates a request for pods alone: the warnings that stop them, and what they would add to quotas.
+    fn evaluate_request_of_pods(&mut self, request: &Value) -> (Vec<Warning>, Vec<Charge>) {
+        let mut found = self.admission.evaluate(request.clone(), &mut self.cluster);
+        if let Err(problem) = self.ask_tenants(&mut found) {
+            found.warnings.push(problem.into());
+        }
+        let is_of_quota = |warning: &Warning| warning.blocks_pods.is_some() || warning.about.starts_with("quota ");
+        (found.warnings.into_iter().filter(is_of_quota).collect(), found.pod_charges)
+    }
+
+    /// The problems for which the API server would not store a pod of a workload, once LimitRanger has set its defaults.
+    pub(super) fn problems_of_pods(&mut self, workload: &Value) -> Vec<String> {
+        let Some(pod) = request::pod_of(workload).and_then(|_| self.preview_pod_of(workload)) else {
+            return Vec::new();
+        };
+        validation::problems(pod.outcome(), self.release, &[])
+    }
+
+    /// Charges the pods that the controllers create until they rest.
+    pub(super) fn settle_pods(&mut self, namespace: &str, request: &Value) -> Result<SettledPods, String> {
+        let object = request.get("object").cloned().unwrap_or_default();
+        let old = request.get("oldObject").filter(|old| old.is_object()).cloned();
+        let [wanted_at, present_at] = running::counts(&ApiKind::of(&object)).unwrap_or_default();
+        let number = |object: &Value, at: &str| object.pointer(at).and_then(Value::as_u64);
+        let read = document(request)?;
+        let read = Request::read(read.root()).and_then(|request| rollout::rollout(&request));
+        let rollout = read.map_err(|malformed| malformed.to_string())?;
+        let present = old.as_ref().map_or(0, |old| {
+            let assumed = if old.get("status").is_some() { 0 } else { number(old, wanted_at).unwrap_or(1) };
+            number(old, present_at).unwrap_or(assumed)
+        });
+        let wanted = number(&object, wanted_at).unwrap_or(1);
+        if object.get("kind").is_some_and(|kind| kind == "CronJob") || rollout.is_none() && present <= wanted {
+            // A CronJob makes pods when its time comes.
+            return Ok(SettledPods { exist: present, undo: Vec::new() });
+        }
+        let of_old = old.as_ref().and_then(|old| Some(self.charges_of(request::pod_of(old)?).1)).unwrap_or_default();
+        let (settled, of_new, of_claims) = match &rollout {
+            // Fewer are wanted, of the same template.
+            None => (Settled { gone: present - wanted, ..Settled::default() }, Vec::new(), Vec::new()),
+            Some(rollout) => {
+                let (are_created, of_new) =
+                    request::pod_of(&object).map(|pod| self.charges_of(pod)).unwrap_or_default();
+                let adds = rollout.adds_pods();
+                let (are_claimed, of_claims) = if adds { self.charges_of_claims(&object) } else { (true, Vec::new()) };
+                let both = [of_new.as_slice(), of_claims.as_slice()].concat();
+                let settled = settle(rollout, (are_created && are_claimed).then_some(&both), &of_old);
+                (settled, of_new, of_claims)
+            }
+        };
+        let exist = (present + settled.old + settled.new).saturating_sub(settled.gone);
+        let mut undo = Vec::new();
+        let missing = rollout.as_ref().map_or(0, |rollout| rollout.wanted.saturating_sub(rollout.present));
+        let changes: [(&[Charge], u64, [Change; 2]); 4] = [
+            (&of_old, settled.gone, [Quantity::minus, Quantity::plus]),
+            (&of_old, settled.old, [Quantity::plus, Quantity::minus]),
+            (&of_new, settled.new, [Quantity::plus, Quantity::minus]),
+            // Claims are created before their pods, and stay if these are refused.
+            (&of_claims, settled.new.min(missing), [Quantity::plus, Quantity::minus]),
+        ];
+        for (charges, count, [change, back]) in changes {
+            for charge in charges.iter().filter(|_| count > 0) {
+                let charge = charge.times_count(count);
+                self.charge(namespace, &charge, change)?;
+                undo.push((charge, back));
+            }
+        }
+        Ok(SettledPods { exist, undo })
+    }
+
+    /// True if such a pod can be created once there is room for it, and what it is charged.
+    fn charges_of(&mut self, pod: Value) -> (bool, Vec<Charge>) {
+        let kind = ApiKind::of(&pod);
+        let mut found = self.admission.evaluate(request::create(pod, &kind, &self.namespace), &mut self.cluster);
+        // OK because a TenantQuota that cannot be read was reported with the workload.
+        let _ = self.ask_tenants(&mut found);
+        let is_stored = validation::problems(found.outcome(), self.release, &[]).is_empty();
+        (is_stored && found.reasons.iter().all(|reason| reason.lacks_room), found.charges)
+    }
+
+    /// The same for the claims that a StatefulSet makes for each of its pods.
+    fn charges_of_claims(&mut self, workload: &Value) -> (bool, Vec<Charge>) {
+        let templates = workload.pointer("/spec/volumeClaimTemplates").and_then(Value::as_array);
+        let (mut are_created, mut charges) = (true, Vec::new());
+        for template in templates.into_iter().flatten() {
+            let metadata = json!({"name": "claim", "namespace": metadata(workload, "namespace")});
+            let claim = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata,
+                "spec": template.get("spec")});
+            let (is_created, of_claim) = self.charges_of(claim);
+            are_created &= is_created;
+            charges.extend(of_claim);
+        }
+        (are_created, charges)
+    }
+
+    /// Evaluates an object that is there already as if it were made again, in the place that it and its pods leave in the quotas; and
+    /// says if its pods are refused as it stands.
+    pub fn preview_as_new(&mut self, object: &Value) -> Evaluation {
+        let (kind, object) = (ApiKind::of(object), &running::with_status(object.clone(), &mut self.cluster));
+        let request = request::create(object.clone(), &kind, &self.namespace);
+        let counted = self.admission.evaluate(request.clone(), &mut self.cluster);
+        let namespace = counted.namespace.clone();
+        let (api_version, tenant_quota) = tenant_quotas::TENANT_QUOTA;
+        let lists = [("v1", "ResourceQuota", Some(namespace.as_str())), (api_version, tenant_quota, None)];
+        let quotas: Vec<Value> = lists.iter().flat_map(|list| self.cluster.list(*list).unwrap_or_default()).collect();
+        // OK because a quota that cannot be read now could not be read for the charge either.
+        counted.charges.iter().for_each(|charge| drop(self.charge(&namespace, charge, Quantity::minus)));
+        for (count, pod) in running::pods(object, &mut self.cluster) {
+            for charge in self.charges_of(pod).1 {
+                drop(self.charge(&namespace, &charge.times_count(count), Quantity::minus));
+            }
+        }
+        let mut evaluation = self.admission.evaluate(request, &mut self.cluster);
+        quotas.into_iter().for_each(|quota| drop(self.cluster.put(quota)));
+        let blocked = self.blocked_now(object, &kind);
+        if !blocked.is_empty() && evaluation.is_admitted() {
+            // What it lacks as it stands is more to the point than what it would lack.
+            evaluation.warnings.retain(|warning| warning.blocks_pods != Some(Topic::Quota));
+            evaluation.warnings.splice(0..0, blocked);
+            evaluation.decide();
+        }
+        evaluation
+    }
+
+    /// Explains why the pods of a workload do not all run, since when, and what would let its controllers go on.
+    fn blocked_now(&mut self, object: &Value, kind: &ApiKind) -> Vec<Warning> {
+        let request = request::update(object.clone(), object.clone(), kind, &self.namespace);
+        let Some(unfinished) = running::unfinished(&request, &mut self.cluster) else { return Vec::new() };
+        let (needed, _) = self.evaluate_request_of_pods(&unfinished);
+        let needed: Vec<Warning> = needed.into_iter().filter(|warning| warning.blocks_pods.is_some()).collect();
+        let refusal = running::refusal(object, &mut self.cluster);
+        if needed.is_empty() && refusal.is_none() {
+            return Vec::new();
+        }
+        let mut now = format!("blocked now: {}", running::state(object));
+        if let Some(running::Refusal { message, since }) = &refusal {
+            let since = if since.is_empty() { String::new() } else { format!("since {since} ") };
+            now.push_str(&format!("; {since}the API server rejects others: {message}"));
+        }
+        let next = match needed.is_empty() {
+            true => {
+                vec!["they would fit now; the controller tries again at least every 17 minutes".to_owned()]
+            }
+            false => {
+                needed.iter().map(|warning| format!("it goes on once this is resolved: {}", warning.text)).collect()
+            }
+        };
+        [now].into_iter().chain(next).map(|text| Warning::blocking(Topic::Quota, text)).collect()
+    }
+}

@@ -1,0 +1,61 @@
+//! Counts the pods that a workload's controllers create and remove until they rest, because all is done or the next pod does not
+//! fit. What does not fit is not charged.
+
+use headroom_core::amount::Quantity;
+use headroom_core::quota::forecast::most_that_hold;
+use headroom_core::request::controllers::{Rollout, Template};
+
+use super::evaluation::Charge;
+
+/// The pods of each template that are created, and the old ones that are removed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Settled {
+    pub new: u64,
+    pub old: u64,
+    pub gone: u64,
+}
+
+/// Follows the stages of a rollout. `new` and `old` are what quotas charge for one pod of each template; none if no new
+/// pod can be created at all.
+pub fn settle(rollout: &Rollout, new: Option<&Vec<Charge>>, old: &[Charge]) -> Settled {
+    let mut settled = Settled::default();
+    for stage in rollout.stages(0) {
+        let after = |created: u64, gone: u64| {
+            let (gone, of) = (settled.gone + gone, settled);
+            match stage.template {
+                Template::New => Settled { new: of.new + created, gone, ..of },
+                Template::Old => Settled { old: of.old + created, gone, ..of },
+            }
+        };
+        // A batch has to fit once the old pods that go before it have gone.
+        let end = |batches: u64| batches.saturating_mul(stage.batch).min(stage.pods);
+        let fits =
+            |created: u64, batch: u64| new.is_some_and(|new| after(created, stage.gone_before(batch)).fits(new, old));
+        let batches = stage.pods.div_ceil(stage.batch);
+        let whole = most_that_hold(batches, |batches| fits(end(batches), batches - 1));
+        if whole < batches {
+            let (begun, most) = (end(whole), end(whole + 1));
+            let created = begun + most_that_hold(most - begun, |more| fits(begun + more, whole));
+            return after(created, stage.gone_before(created / stage.batch));
+        }
+        settled = after(stage.pods, stage.gone());
+    }
+    settled
+}
+
+impl Settled {
+    fn fits(self, new: &[Charge], old: &[Charge]) -> bool {
+        new.iter().all(|charge| {
+            let other = old.iter().find(|old| (&old.quota, old.is_tenant) == (&charge.quota, charge.is_tenant));
+            charge.added.iter().all(|amount| {
+                let added = |text: &str| text.parse::<Quantity>().unwrap_or(Quantity::ZERO);
+                let of_old = other.and_then(|old| old.added.iter().find(|old| old.name == amount.name));
+                let of_old = of_old.map_or(Quantity::ZERO, |old| added(&old.added));
+                let more = added(&amount.added).times_count(self.new).plus(&of_old.times_count(self.old));
+                let level = added(&amount.before).plus(&more).minus(&of_old.times_count(self.gone));
+                // Kubernetes refuses only what adds to a bound.
+                !added(&amount.added).is_positive() || level <= added(&amount.hard)
+            })
+        })
+    }
+}
