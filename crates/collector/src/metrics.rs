@@ -32,6 +32,7 @@ pub struct Metrics {
     registry: Registry,
     samples: Counter,
     outside: Counter,
+    impossible: Counter,
     reads: Endings,
     owed: Gauge,
     planned: Gauge,
@@ -55,6 +56,7 @@ impl Default for Metrics {
         let samples = families.counter("samples", "Samples added to the history");
         let outside = families
             .counter("samples_outside", "Samples dropped because they were of another window than was asked for");
+        let impossible = families.counter("samples_impossible", "Samples dropped because no container can use as much");
         let reads = families.endings(
             "reads",
             "Questions asked of the source, by how they ended",
@@ -92,6 +94,7 @@ impl Default for Metrics {
             registry,
             samples,
             outside,
+            impossible,
             reads,
             owed,
             planned,
@@ -112,6 +115,10 @@ impl Metrics {
     pub fn gathered(&self, gathered: &Gathered) {
         self.samples.inc_by(gathered.samples);
         self.outside.inc_by(gathered.outside);
+        self.impossible.inc_by(gathered.impossible.count);
+        if gathered.impossible.count > 0 {
+            tracing::warn!("left out {}", gathered.impossible);
+        }
     }
 
     pub fn read(&self, error: Option<&SourceError>) {

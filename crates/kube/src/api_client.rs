@@ -32,6 +32,8 @@ const METADATA_PAGE_SIZE: u32 = 500;
 /// A page with more bytes is read again with fewer objects. Users choose how large objects are, up to the 1.5 MiB that etcd
 /// accepts.
 const MAX_PAGE_BYTES: u64 = 8 << 20;
+/// No answer has more bytes, unpacked. Metrics of all pods come in one piece: about 600 bytes for each.
+const MAX_ANSWER_BYTES: u64 = 256 << 20;
 
 const JSON: &str = "application/json";
 const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
@@ -76,8 +78,8 @@ pub enum ApiError {
     Unavailable { message: String },
     #[error("the API server cannot be reached: {cause}")]
     Unreachable { cause: String },
-    #[error("the answer is too long")]
-    TooLong,
+    #[error("the answer has more than {} MiB", .0 >> 20)]
+    TooLong(u64),
     #[error("no answer within {} s", .0.as_secs())]
     TimedOut(Duration),
     #[error("{0}")]
@@ -381,11 +383,10 @@ impl ApiClient {
         let _held = self.pages.acquire().await;
         let page = loop {
             let page = format!("{path}?limit={page_size}{selectors}{from}");
-            // A single object is never too long.
-            let most_bytes = if *page_size > 1 { MAX_PAGE_BYTES } else { u64::MAX };
+            let most_bytes = if *page_size > 1 { MAX_PAGE_BYTES } else { MAX_ANSWER_BYTES };
             let message = Message { most_bytes, ..Message::get(&page, accept) };
             match self.send_for_text(&message, self.page_timeout).await {
-                Err(ApiError::TooLong) => *page_size = (*page_size / 4).max(1),
+                Err(ApiError::TooLong(_)) if *page_size > 1 => *page_size = (*page_size / 4).max(1),
                 page => break page?,
             }
         };
@@ -419,7 +420,7 @@ impl ApiClient {
             let read = answer.take(message.most_bytes.saturating_add(1)).read_to_end(&mut bytes).await;
             read.map_err(|error| ApiError::Unreachable { cause: error.to_string() })?;
             if bytes.len() as u64 > message.most_bytes {
-                return Err(ApiError::TooLong);
+                return Err(ApiError::TooLong(message.most_bytes));
             }
             String::from_utf8(bytes).map_err(|error| ApiError::Other(error.to_string()))
         };
@@ -429,7 +430,7 @@ impl ApiClient {
 
 impl<'a> Message<'a> {
     fn get(path: &'a str, accept: &'a str) -> Self {
-        Self { method: Method::GET, path, body: None, content_type: JSON, accept, most_bytes: u64::MAX }
+        Self { method: Method::GET, path, body: None, content_type: JSON, accept, most_bytes: MAX_ANSWER_BYTES }
     }
 
     fn request(&self) -> ApiResult<Request<Vec<u8>>> {

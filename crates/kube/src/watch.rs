@@ -6,7 +6,7 @@
 use std::pin::pin;
 use std::time::Duration;
 
-use futures::AsyncBufReadExt;
+use futures::{AsyncBufReadExt, AsyncReadExt as _};
 use headroom_core::json::{Document, Node};
 use http::{Request, header};
 use serde_json::Value;
@@ -31,6 +31,8 @@ pub enum Seen<T = Value> {
 
 /// The API server ends a watch after this many seconds, and a new one starts.
 const MAX_WATCH_SECONDS: u64 = 290;
+/// The longest event. Objects have at most 1.5 MiB in etcd.
+const MAX_EVENT_BYTES: u64 = 32 << 20;
 /// The longest time without events of a watch, which has bookmarks every minute.
 const MAX_SILENCE: Duration = Duration::from_secs(MAX_WATCH_SECONDS + 10);
 const RETRY_DELAY: Duration = Duration::from_millis(200);
@@ -106,7 +108,9 @@ async fn watch<T>(
     let (mut events, mut line) = (pin!(events), Vec::new());
     loop {
         line.clear();
-        match tokio::time::timeout(MAX_SILENCE, events.read_until(b'\n', &mut line)).await {
+        // A longer one is read in pieces, of which the first is no event.
+        let mut event = events.as_mut().take(MAX_EVENT_BYTES);
+        match tokio::time::timeout(MAX_SILENCE, event.read_until(b'\n', &mut line)).await {
             Ok(Ok(0)) | Err(_) => return Ends::Early,
             Ok(Ok(_)) => {}
             Ok(Err(failure)) => {

@@ -1,6 +1,7 @@
 //! The findings of `doctor` about a source, each with advice. Pure: the sources make them,
 //! and the command prints.
 
+use headroom_usage::batch::Impossible;
 use serde::Serialize;
 
 /// The severity of a finding.
@@ -84,6 +85,12 @@ pub fn matched(matched: usize, found: String, example: Option<String>, none: &st
         Some(example) if matched == 0 => Finding::bad(subject, format!("{found}; none for {example}"), advice),
         Some(example) => Finding::doubtful(subject, format!("{found}; none for {example}"), advice),
     }
+}
+
+/// Reports amounts that no container can use.
+pub fn impossible(found: &Impossible) -> Option<Finding> {
+    let advice = "they are left out; look at what reports them, such as the kubelet of the pod's node";
+    (found.count > 0).then(|| Finding::doubtful("amounts", found.to_string(), advice))
 }
 
 /// Reports how long the history is.

@@ -25,7 +25,7 @@ use serde_json::value::RawValue;
 pub use self::diagnose::diagnose;
 use headroom_usage::batch::{Gathered, PlaceId, RowId};
 use headroom_usage::observed::Kill;
-use headroom_usage::sample::Resource;
+use headroom_usage::sample::{self, Resource};
 use headroom_usage::sketch::Sketch;
 use headroom_usage::{cardinality, day_of};
 
@@ -294,6 +294,18 @@ impl<'a> Lines<'a> {
             self.too_old += 1;
             return Ok(());
         }
+        let mut possible = |amount: Option<u64>, resource| {
+            amount.filter(|amount| {
+                // The names are read for the example only.
+                sample::is_possible(*amount, resource) || {
+                    let names = [Column::Namespace, Column::Pod, Column::Container];
+                    let names = names.map(|column| String::from_utf8_lossy(fields.of(column)));
+                    gathered.impossible.check(*amount, resource, names.each_ref().map(|name| &**name))
+                }
+            })
+        };
+        let cpu = possible(cpu, Resource::Cpu);
+        let [memory, killed_at] = [memory, killed_at].map(|amount| possible(amount, Resource::Memory));
         let met = self.meet(fields, gathered)?;
         self.count(met, time, Amounts { cpu, memory, killed_at }, gathered);
         Ok(())

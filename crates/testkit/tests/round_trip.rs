@@ -94,6 +94,7 @@ async fn collect(folder: &Path) -> Cluster {
         lease: None,
         namespace: "headroom".to_owned(),
         pooling: Pooling::default(),
+        tenant_label: None,
         rewrite_interval: 6 * 3600,
         replace_other_stores: false,
         pace: Pace::default(),

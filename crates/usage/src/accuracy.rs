@@ -72,6 +72,9 @@ impl Estimates {
         let mut compared = Compared { estimate, ..Compared::default() };
         let mut last_seen = 0;
         for sample in series.samples.iter().filter(|sample| window.contains(sample.time) && sample.time >= since) {
+            if !sample::is_possible(sample.value, series.resource) {
+                continue;
+            }
             compared.add(sample.value, series.step_seconds.into());
             last_seen = last_seen.max(sample.time);
         }

@@ -2,13 +2,15 @@
 //! not with the number of samples.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fmt;
 
 use headroom_core::cluster::usage::workload;
 use headroom_core::image::{ImageName, Reference, Repository};
+use headroom_core::truncate::count_of;
 
 use crate::accuracy::{ComparedPlace, Comparison, Estimates};
 use crate::observed::{Kill, Observed};
-use crate::sample::{Batch, Container, OomKill, Series, Window};
+use crate::sample::{Batch, Container, OomKill, Resource, Series, Window, is_possible, quantity};
 use crate::{cardinality, day_of};
 
 /// An image in a namespace.
@@ -56,6 +58,42 @@ pub struct Row {
     pub observed: Observed,
 }
 
+/// Amounts above what a container can use. They are no samples.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct Impossible {
+    pub count: u64,
+    example: String,
+}
+
+impl Impossible {
+    /// Counts an impossible amount; true if it is possible.
+    pub fn check(&mut self, amount: u64, resource: Resource, [namespace, pod, container]: [&str; 3]) -> bool {
+        let is_possible = is_possible(amount, resource);
+        if !is_possible {
+            if self.count == 0 {
+                let (name, amount) = (resource.name(), quantity(amount, resource));
+                self.example = format!("{name} {amount} of container {container} in {namespace}/{pod}");
+            }
+            self.count += 1;
+        }
+        is_possible
+    }
+
+    pub fn add(&mut self, other: Self) {
+        if self.count == 0 {
+            self.example = other.example;
+        }
+        self.count += other.count;
+    }
+}
+
+/// `1 impossible sample, such as memory 9223372036854775807 of container web in shop/web-0`
+impl fmt::Display for Impossible {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, such as {}", count_of(self.count, "impossible sample"), self.example)
+    }
+}
+
 #[derive(Debug, Default)]
 pub struct Gathered {
     places: Vec<Place>,
@@ -70,6 +108,7 @@ pub struct Gathered {
     pub samples: u64,
     /// Samples of another window than the one that was read. They are dropped, because that window has its own read.
     pub outside: u64,
+    pub impossible: Impossible,
     /// Invalid names of images, which no admission request can have.
     pub unreadable: BTreeSet<String>,
 }
@@ -178,6 +217,7 @@ impl Gathered {
         }
         self.samples += other.samples;
         self.outside += other.outside;
+        self.impossible.add(other.impossible);
         self.unreadable.extend(other.unreadable);
     }
 
@@ -185,14 +225,15 @@ impl Gathered {
         let container = &series.container;
         let Some(place) = self.place(&container.namespace, &container.image) else { return };
         let pod = cardinality::hash(&container.namespace, &container.pod);
+        let of = [&*container.namespace, &container.pod, &container.name];
         for samples in series.samples.chunk_by(|one, next| day_of(one.time) == day_of(next.time)) {
             let (mut of_pod, before) = (Observed::default(), self.samples);
             for sample in samples {
-                if window.contains(sample.time) {
+                if !window.contains(sample.time) {
+                    self.outside += 1;
+                } else if self.impossible.check(sample.value, series.resource, of) {
                     self.samples += 1;
                     of_pod.add(series.resource, sample.time, sample.value, series.step_seconds.into());
-                } else {
-                    self.outside += 1;
                 }
             }
             if self.samples == before {
@@ -226,6 +267,10 @@ impl Gathered {
             return;
         }
         let container = &kill.container;
+        let of = [&*container.namespace, &container.pod, &container.name];
+        if !self.impossible.check(kill.memory, Resource::Memory, of) {
+            return;
+        }
         let Some(place) = self.place(&container.namespace, &container.image) else { return };
         let day = day_of(kill.at);
         let mut killed = Observed::default();
@@ -286,6 +331,20 @@ mod tests {
     fn samples_of_another_window_are_dropped_and_counted() {
         let gathered = gathered([series("nginx", &[59, 60, 119, 120])], Window { from: 60, to: 120 });
         assert_eq!((gathered.samples, gathered.outside), (2, 2));
+    }
+
+    #[test]
+    fn impossible_amounts_are_dropped_and_counted() {
+        let Batch::Usage(mut all) = series("nginx", &[0, 60, 120]) else { panic!("no usage") };
+        all[0].resource = Resource::Memory;
+        for (sample, value) in all[0].samples.iter_mut().zip([1 << 50, (1 << 50) + 1, u64::MAX]) {
+            sample.value = value;
+        }
+        let kill = OomKill { container: all[0].container.clone(), at: 60, memory: u64::MAX };
+        let gathered = gathered([Batch::Usage(all), Batch::OomKills(vec![kill])], MONTH);
+        assert_eq!((gathered.samples, gathered.impossible.count), (1, 3));
+        let said = gathered.impossible.to_string();
+        assert_eq!(said, "3 impossible samples, such as memory 1125899906842625 of container web in shop/web-0");
     }
 
     #[test]

@@ -24,6 +24,12 @@ pub fn quantity(amount: u64, resource: Resource) -> Quantity {
     }
 }
 
+/// True if a container can use this many nanocores or bytes. cAdvisor and kubelets have reported 2^64-1 bytes.
+pub fn is_possible(amount: u64, resource: Resource) -> bool {
+    let unit = if resource == Resource::Cpu { 1_000_000_000 } else { 1 };
+    amount <= resource.most().unsigned_abs().saturating_mul(unit)
+}
+
 /// Cores of nanocores, from a thousandth of a core up rounded to millionths, which is at most 0.1 % more: billionths would
 /// triple the length of the text.
 fn cores(nanocores: u64) -> Quantity {
@@ -33,7 +39,7 @@ fn cores(nanocores: u64) -> Quantity {
     Quantity::from_units(i64::try_from(nanocores).unwrap_or(i64::MAX)).scaled(1, 1_000_000_000)
 }
 
-/// Usage over one step, at the step's time. NaN, negative and missing values are no samples.
+/// Usage over one step, at the step's time. NaN, negative, impossible and missing values are no samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sample {
     /// Unix time in seconds.

@@ -55,6 +55,15 @@ impl Resource {
             Self::EphemeralStorage => "ephemeral-storage",
         }
     }
+
+    /// The most that a container can use: ten thousand cores, a pebibyte of memory or storage. Readers and writers of history
+    /// leave out what is above.
+    pub const fn most(self) -> i64 {
+        match self {
+            Self::Cpu => 10_000,
+            Self::Memory | Self::EphemeralStorage => 1 << 50,
+        }
+    }
 }
 
 /// A number of days that end with the collection: `7d`.

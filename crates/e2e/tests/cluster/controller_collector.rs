@@ -114,6 +114,7 @@ async fn collect(client: Client, folder: &Path, csv: &str) -> Result<(), RoundEr
         destination: Destination::Cluster(Box::new(destination)),
         namespace: "headroom".to_owned(),
         pooling: Pooling::default(),
+        tenant_label: None,
         rewrite_interval: 21_600,
         replace_other_stores: false,
         pace,

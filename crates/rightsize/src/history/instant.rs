@@ -3,7 +3,7 @@
 use headroom_sources::{Source, SourceError};
 use headroom_usage::cardinality;
 use headroom_usage::observed::Kill;
-use headroom_usage::sample::{Batch, Window};
+use headroom_usage::sample::{Batch, Window, is_possible};
 
 use super::{Histories, Part};
 use crate::owners::Pods;
@@ -18,7 +18,7 @@ pub async fn read(source: &dyn Source, namespaces: Option<&[String]>, pods: &Pod
         Batch::Usage(all) => all.into_iter().for_each(|series| {
             let place = &series.container;
             let Some(workload) = pods.of_pod(&place.namespace, &place.pod) else { return };
-            for sample in &series.samples {
+            for sample in series.samples.iter().filter(|sample| is_possible(sample.value, series.resource)) {
                 let observed = part.day(workload, &place.name, 0);
                 observed.pods.add(cardinality::hash(&place.namespace, &place.pod));
                 observed.add(series.resource, sample.time, sample.value, series.step_seconds.into());

@@ -7,10 +7,10 @@ use std::path::Path;
 
 use headroom_core::timestamp::Timestamp;
 use headroom_usage::DAY;
-use headroom_usage::batch::Gathered;
+use headroom_usage::batch::{Gathered, Impossible};
 
 use super::{Format, Limits, Lines, MAX_LINE_BYTES};
-use crate::diagnosis::Finding;
+use crate::diagnosis::{self, Finding};
 
 /// Memory for what was read, before it is counted and forgotten.
 const MAX_BYTES: usize = 40 << 20;
@@ -23,6 +23,7 @@ struct Contents {
     images: BTreeSet<String>,
     days: BTreeSet<u32>,
     unreadable: BTreeSet<String>,
+    impossible: Impossible,
 }
 
 /// The findings of `doctor` about a file.
@@ -95,6 +96,7 @@ fn next_line(file: &mut BufReader<File>, longest: usize, line: &mut Vec<u8>) -> 
 impl Contents {
     fn take(&mut self, gathered: &Gathered) {
         self.samples += gathered.samples;
+        self.impossible.add(gathered.impossible.clone());
         self.unreadable.extend(gathered.unreadable.iter().cloned());
         for (place, row) in gathered.rows() {
             if !self.namespaces.contains(&place.namespace) {
@@ -126,6 +128,7 @@ impl Contents {
             ),
             None => Finding::good("images", found),
         });
+        findings.extend(diagnosis::impossible(&self.impossible));
         findings
     }
 }

@@ -1,5 +1,6 @@
 //! The findings of `doctor` about a store: its names, and a read of the last minutes.
 
+use headroom_usage::batch::Impossible;
 use headroom_usage::sample::{Batch, Window};
 
 use super::api::Api;
@@ -159,7 +160,7 @@ pub async fn diagnose(http: Http, options: &Options, our_clock: i64) -> Result<V
     findings.extend(probed.contested(&api, options).await?);
     let Ok(store) = Reader::new(api, &probed, options) else { return Ok(findings) };
     findings.extend(store.tells_kills().await?);
-    findings.push(store.matched().await?);
+    findings.extend(store.matched().await?);
     findings.push(store.memory_of_the_past(&probed).await?);
     Ok(findings)
 }
@@ -180,17 +181,25 @@ impl Reader {
     }
 
     /// Reads the last ten minutes of every namespace as `collect` would, and counts.
-    async fn matched(&self) -> Result<Finding, SourceError> {
+    async fn matched(&self) -> Result<Vec<Finding>, SourceError> {
         let step = i64::from(self.step_seconds);
         let to = self.api.now().await?.div_euclid(step) * step;
         let window = Window { from: to - (600_i64.div_euclid(step).max(1)) * step, to };
         let (mut matched, mut unmatched, mut samples, mut example) = (0, 0, 0, None);
+        let mut impossible = Impossible::default();
         for namespace in self.namespaces(window).await? {
             let images = self.read_images(&namespace, window).await?;
             let notes = self
                 .read_usage(&namespace, window, &images, &mut |batch| {
                     if let Batch::Usage(series) = batch {
                         samples += series.iter().map(|series| series.samples.len()).sum::<usize>();
+                        for series in &series {
+                            let of = &series.container;
+                            let of = [&*of.namespace, &of.pod, &of.name];
+                            series.samples.iter().for_each(|sample| {
+                                impossible.check(sample.value, series.resource, of);
+                            });
+                        }
                     }
                 })
                 .await?;
@@ -210,7 +219,9 @@ impl Reader {
         );
         let advice =
             "check that kube-state-metrics sees all namespaces, and that both are scraped with the same cluster label";
-        Ok(diagnosis::matched(matched, found, example, "check that the kubelets are being scraped now", advice))
+        let matched =
+            diagnosis::matched(matched, found, example, "check that the kubelets are being scraped now", advice);
+        Ok([matched].into_iter().chain(diagnosis::impossible(&impossible)).collect())
     }
 
     /// Measures the age of the history. It is that of the store as a whole: a young cluster in an old

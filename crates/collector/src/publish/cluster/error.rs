@@ -67,7 +67,9 @@ impl ClusterError {
             ApiError::Conflict { message } => Self::Conflict { object, message: one_line(&message) },
             ApiError::Invalid { message } => Self::Invalid { object, message: one_line(&message) },
             ApiError::Unreachable { cause } => Self::Unreachable { verb, what, message: cause },
-            ApiError::TimedOut(_) | ApiError::TooLong => Self::Unreachable { verb, what, message: error.to_string() },
+            ApiError::TimedOut(_) | ApiError::TooLong(_) => {
+                Self::Unreachable { verb, what, message: error.to_string() }
+            }
             ApiError::Unavailable { message } | ApiError::Other(message) => {
                 Self::Failed { verb, what, message: one_line(&message) }
             }

@@ -15,9 +15,8 @@ use crate::timestamp::Timestamp;
 
 /// Tolerance for clocks that differ.
 const CLOCK_SKEW: Duration = Duration::from_secs(3_600);
-/// Amounts above these are impossible: ten thousand cores, a pebibyte of memory or storage.
-const MAX_CPU: Quantity = Quantity::from_units(10_000);
-const MAX_BYTES: Quantity = Quantity::from_units(1 << 50);
+const MAX_CPU: Quantity = Quantity::from_units(Resource::Cpu.most());
+const MAX_BYTES: Quantity = Quantity::from_units(Resource::Memory.most());
 /// Percentiles come from sketches and may be slightly inexact; the peak is exact.
 const SKETCH_ERROR_PERCENT: u64 = 5;
 

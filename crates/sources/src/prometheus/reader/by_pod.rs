@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use headroom_usage::DAY;
-use headroom_usage::sample::{Resource, Sample, Window};
+use headroom_usage::sample::{Resource, Sample, Window, is_possible};
 
 use super::super::answer;
 use super::super::names::State;
@@ -122,7 +122,8 @@ impl Reader {
             self.daily(&question, days, &mut |container, end, cores| {
                 let life = lives.days.get_mut(&container).and_then(|days| days.get_mut(&end));
                 if let Some(life) = life.filter(|life| (life.seconds as i64) < brief_seconds) {
-                    life.mean_cpu = Some((cores.max(0.0) * 1e9).round() as u64);
+                    let mean = (cores.max(0.0) * 1e9).round() as u64;
+                    life.mean_cpu = Some(mean).filter(|mean| is_possible(*mean, Resource::Cpu));
                 }
             })
             .await?;

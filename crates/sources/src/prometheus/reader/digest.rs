@@ -3,7 +3,7 @@
 //! Each percentile is the answer for another second after the same span, so one query evaluates the span once and gives all
 //! of them. Stores that do not follow are read sample by sample.
 
-use headroom_usage::sample::{Resource, Window};
+use headroom_usage::sample::{Resource, Window, is_possible};
 
 use super::by_pod::texts;
 use super::{ContainerRef, Reader};
@@ -45,7 +45,8 @@ impl Reader {
             .range(&question, moments, 1, &mut |row| {
                 let amount = |permille: u16, moment: i64| {
                     let (_, value) = row.points().iter().find(|(time, _)| *time == moment)?;
-                    Some((permille, (value.max(0.0) * unit).round() as u64))
+                    let amount = (value.max(0.0) * unit).round() as u64;
+                    is_possible(amount, resource).then_some((permille, amount))
                 };
                 let known = permilles.iter().zip(first..).filter_map(|(permille, moment)| amount(*permille, moment));
                 each(self.container(&row), Digest(known.collect()));
