@@ -93,6 +93,7 @@ async fn collect(folder: &Path) -> Cluster {
         destination: Destination::Folder(Folder { path: folder.join("profiles"), format: Format::Yaml }),
         lease: None,
         namespace: "headroom".to_owned(),
+        tenant_label: None,
         pooling: Pooling::default(),
         tenant_label: None,
         rewrite_interval: 6 * 3600,

@@ -113,6 +113,7 @@ async fn collect(client: Client, folder: &Path, csv: &str) -> Result<(), RoundEr
         estimates: tokio::sync::RwLock::default(),
         destination: Destination::Cluster(Box::new(destination)),
         namespace: "headroom".to_owned(),
+        tenant_label: None,
         pooling: Pooling::default(),
         tenant_label: None,
         rewrite_interval: 21_600,
@@ -225,8 +226,9 @@ fn share(images: usize, namespaces: usize, of: &str) -> Share {
         });
         let memory =
             Percentiles::from_fn(|percentile| Quantity::from_bytes((milli << 20) + u64::from(percentile.permille())));
-        let usage =
-            |percentiles, peak| Some(Box::new(Usage { samples: 10_000, percentiles, peak: Some(peak), busiest: None }));
+        let usage = |percentiles, peak| {
+            Some(Box::new(Usage { samples: 10_000, percentiles, peak: Some(peak), busiest: None, each_pod: None }))
+        };
         let usage = WindowUsage {
             pods: 9,
             namespaces: 4,
