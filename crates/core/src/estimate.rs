@@ -60,6 +60,8 @@ pub struct Estimate<'d> {
     container: Cow<'d, str>,
     /// The author's value, if there is one.
     set: Option<Quantity>,
+    /// The author's limit, if it changes with the request.
+    limit: Option<Quantity>,
     pub quantity: Quantity,
     /// The least that the ranges allow in the container.
     least: Quantity,
@@ -82,6 +84,7 @@ pub fn make<'d>(
     let mut made = Estimates::default();
     let workload = request.workload_name();
     let owners = if context.autoscalers.is_empty() { Vec::new() } else { owners(request, pod)? };
+    let scales_limits = pod.annotation(replace::LIMITS)?.as_deref() == Some(replace::SCALE);
     for targets in targets.chunk_by(|one, other| one.container == other.container) {
         let container = targets.first().and_then(|target| pod.containers.get(target.container));
         let Some(container) = container else { continue };
@@ -98,8 +101,15 @@ pub fn make<'d>(
                 ));
                 continue;
             }
-            let estimate = estimate(*target, container, &image, &sources, ranges, context, settings, &mut made.notes);
-            made.estimates.extend(estimate);
+            let resource = target.resource.name();
+            let mut container = Cow::Borrowed(container);
+            let mut limit = None;
+            if target.purpose == Purpose::Replacement && scales_limits {
+                // Without it, the limit bounds nothing.
+                limit = replace::take_limit(container.to_mut(), resource);
+            }
+            let estimate = estimate(*target, &container, &image, &sources, ranges, context, settings, &mut made.notes);
+            made.estimates.extend(estimate.map(|estimate| Estimate { limit, ..estimate }));
         }
     }
     dedup(&mut made.notes);
@@ -204,7 +214,7 @@ pub fn estimate<'d>(
     let set = amount(Requirement::Request).or(amount(Requirement::Limit)).filter(|_| is_compared || replaces).cloned();
     let container = container.name.clone();
     let mut estimate =
-        Estimate { target, container, set, quantity, least, basis, adjustments, rejected, only_reported };
+        Estimate { target, container, set, limit: None, quantity, least, basis, adjustments, rejected, only_reported };
     if replaces {
         estimate.replace_or_keep(chosen.as_ref(), peak.as_ref(), context, chosen_by);
     }
@@ -259,6 +269,9 @@ impl<'d> Estimates<'d> {
             };
             let value = Value { quantity: estimate.quantity.clone(), origin: estimate.origin() };
             values.set(estimate.target.resource.name().into(), value);
+            if let Some(limit) = estimate.scaled_limit() {
+                container.resources.limits.set(estimate.target.resource.name().into(), limit);
+            }
         }
     }
 

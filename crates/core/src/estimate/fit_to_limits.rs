@@ -190,7 +190,7 @@ fn running_together(pod: &Pod<'_>) -> Vec<Vec<usize>> {
 }
 
 /// The amount in thousandths, at least 1; precise enough for proportions.
-fn units(quantity: &Quantity) -> u64 {
+pub(super) fn units(quantity: &Quantity) -> u64 {
     u64::try_from(quantity.milli_value()).unwrap_or(u64::MAX).max(1)
 }
 

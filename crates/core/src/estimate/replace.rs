@@ -3,15 +3,32 @@
 //! is reported beside it with the reason.
 
 use super::explanation::{Adjustment, Kept, Reason};
+use super::fit_to_limits::units;
 use super::history_lookup::Chosen;
-use super::{Estimate, Estimates};
+use super::{Estimate, Estimates, in_usual_suffixes, rounding};
 use crate::amount::{Quantity, Requirement, ResourceList};
 use crate::cluster::Context;
 use crate::cluster::lookup::Lookup;
 use crate::cluster::usage::{Resource, Window};
 use crate::plan::Purpose;
-use crate::request::Pod;
+use crate::request::{Container, EstimateOrigin, Origin, Pod, Value};
 use crate::settings::{EstimateSettings, HistoryOwner};
+
+/// The annotation of a pod that allows its limits to change with the requests that estimates replace.
+pub const LIMITS: &str = "headroom.dev/limits";
+pub const SCALE: &str = "scale";
+
+/// Removes the limit that a container's author set beside a request.
+pub fn take_limit(container: &mut Container<'_>, resource: &str) -> Option<Quantity> {
+    let is_authored =
+        |requirement| container.resources.of(requirement).get(resource).is_some_and(|value| value.origin.is_authored());
+    if !is_authored(Requirement::Request) || !is_authored(Requirement::Limit) {
+        return None;
+    }
+    let limit = container.resources.quantity(Requirement::Limit, resource).cloned();
+    container.resources.limits.remove(resource);
+    limit
+}
 
 /// The most memory that the workload itself was seen to use.
 pub fn peak(chosen: Option<&Chosen<'_>>, resource: Resource) -> Option<Quantity> {
@@ -56,6 +73,19 @@ impl Estimate<'_> {
         self.target.purpose = Purpose::Comparison;
         self.only_reported = true;
         self.adjustments.push(Adjustment { from: self.quantity.clone(), reason: Reason::Kept(kept) });
+    }
+
+    /// The author's limit, changed in proportion to the request.
+    pub fn scaled_limit<'o>(&self) -> Option<Value<'o>> {
+        let (limit, set) = (self.limit.as_ref()?, self.set.as_ref().filter(|_| self.replaces())?);
+        let quantity = if limit == set {
+            self.quantity.clone()
+        } else {
+            let scaled = in_usual_suffixes(limit.scaled(units(&self.quantity), units(set)), self.target.resource);
+            scaled.rounded_up_to_multiple_of(&rounding(self.target.resource))
+        };
+        let basis = format!("scaled with the request; in place of {limit} in the manifest");
+        Some(Value { quantity, origin: Origin::Estimate(Box::new(EstimateOrigin { basis, skipped: String::new() })) })
     }
 
     fn replaces(&self) -> bool {

@@ -33,6 +33,7 @@ claims! {
     an_out_of_memory_kill_raises_memory_and_is_reported
     what_an_author_set_stays_and_is_not_estimated
     an_estimate_replaces_what_an_author_set_where_that_is_asked_for
+    a_limit_changes_with_its_request_where_its_author_allows_it
     an_authors_value_stays_where_its_estimate_is_not_asked_for_or_not_allowed
     an_authors_value_stays_without_evidence_or_where_another_would_hurt
     two_containers_of_one_name_are_not_estimated_again
