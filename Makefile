@@ -37,6 +37,7 @@ help:
 	@echo "make fuzz               coverage-guided random inputs, FUZZ_SECONDS=60 in total"
 	@echo "make bench-recommend    cost and quality of recommendations for 600 workloads with a real Prometheus"
 	@echo "make bench-estimates    accuracy of estimates on recorded usage: TRACES=folder"
+	@echo "make bench-resize       resizing of running pods on recorded usage: TRACES=folder"
 	@echo "make bench-ledger       latency and CPU of the ledger at a real API server, beside the in-tree plugin"
 	@echo "make sizing             cost in clusters of up to 1,000 nodes, and a model of 5,000: writes the table of the book"
 	@echo "make fmt lint clean"
@@ -208,6 +209,10 @@ bench-recommend: test-servers
 .PHONY: bench-estimates
 bench-estimates:
 	TRACES="$(abspath $(TRACES))" cargo bench --locked --profile native --package headroom-cli --bench estimates
+
+.PHONY: bench-resize
+bench-resize:
+	RESIZE=1 TRACES="$(abspath $(TRACES))" cargo bench --locked --profile native --package headroom-cli --bench estimates
 
 # SIZES=100,1000,5000 measures other clusters and only prints the table.
 .PHONY: sizing

@@ -83,7 +83,7 @@ impl Traces {
 }
 
 impl Set {
-    fn open(name: String, folder: &Path) -> Result<Self> {
+    pub fn open(name: String, folder: &Path) -> Result<Self> {
         let mut files = Vec::new();
         for entry in fs::read_dir(folder)? {
             let path = entry?.path();

@@ -1,0 +1,276 @@
+//! The rules that are compared: each says what a pod requests after each sample.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use headroom_resize::{
+    Amounts, Container, Event, Kubelet, Marked, Mode, Pod, Record, Rules, Size, Used, Workload, decide,
+};
+
+use super::days::Sample;
+use super::vpa::Recommender;
+
+const DAY: i64 = 86_400;
+/// The samples over which CPU counts as used.
+const QUARTER: i64 = 900;
+
+/// A pod while it runs.
+#[derive(Debug, Clone)]
+pub struct Running {
+    pub began: i64,
+    pub size: Size,
+    pub highest_limit: u64,
+    pub killed: Option<i64>,
+    pub restarts: u32,
+    pub version: u64,
+    pub last: Sample,
+    recent: VecDeque<Sample>,
+}
+
+impl Running {
+    pub fn new(at: i64, cpu: Option<u64>, memory: Option<u64>) -> Self {
+        let limit = memory.map(|memory| memory * 2);
+        Self {
+            began: at,
+            size: Size { requests: Amounts { cpu, memory }, limits: Amounts { cpu: None, memory: limit } },
+            highest_limit: limit.unwrap_or(u64::MAX),
+            killed: None,
+            restarts: 0,
+            version: 0,
+            last: Sample { at, cpu: None, memory: None },
+            recent: VecDeque::new(),
+        }
+    }
+
+    pub fn observe(&mut self, sample: Sample) {
+        self.last = sample;
+        self.recent.push_back(sample);
+        self.recent.retain(|of| sample.at - of.at < QUARTER);
+    }
+
+    /// The mean of a quarter of an hour.
+    fn cpu(&self) -> Option<u64> {
+        let known: Vec<u64> = self.recent.iter().filter_map(|sample| sample.cpu).collect();
+        (!known.is_empty()).then(|| known.iter().sum::<u64>() / known.len() as u64)
+    }
+
+    fn resize(&mut self, size: Size) {
+        self.size = size;
+        self.version += 1;
+        self.highest_limit = self.highest_limit.max(size.limits.memory.unwrap_or(0));
+    }
+}
+
+/// The changes after a sample.
+#[derive(Debug, Default)]
+pub struct Done {
+    pub changes: usize,
+    pub taken_back: usize,
+}
+
+pub trait Rule {
+    fn name(&self) -> &'static str;
+    /// The first request.
+    fn start(&self, at: i64, estimate: Amounts) -> Amounts;
+    /// Before any pod is created: usage of the image.
+    fn learn(&mut self, at: i64, sample: Sample, running: Option<&Running>);
+    /// After a sample of each running pod.
+    fn act(&mut self, at: i64, estimate: Amounts, running: &mut BTreeMap<usize, Running>) -> Done;
+    fn kill(&mut self, _at: i64, _limit: u64) {}
+}
+
+/// The estimate at creation.
+pub struct Static;
+
+impl Rule for Static {
+    fn name(&self) -> &'static str {
+        "estimate"
+    }
+
+    fn start(&self, _: i64, estimate: Amounts) -> Amounts {
+        estimate
+    }
+
+    fn learn(&mut self, _: i64, _: Sample, _: Option<&Running>) {}
+
+    fn act(&mut self, _: i64, _: Amounts, _: &mut BTreeMap<usize, Running>) -> Done {
+        Done::default()
+    }
+}
+
+/// KRR's strategy `simple`, applied when a pod is created.
+#[derive(Default)]
+pub struct Krr {
+    cpu: Vec<u64>,
+    memory: u64,
+}
+
+impl Rule for Krr {
+    fn name(&self) -> &'static str {
+        "krr, once"
+    }
+
+    fn start(&self, _: i64, estimate: Amounts) -> Amounts {
+        let mut cpu = self.cpu.clone();
+        cpu.sort_unstable();
+        let p95 = cpu.get(cpu.len() * 95 / 100).copied();
+        Amounts {
+            cpu: estimate.cpu.and(p95).map(|cpu| cpu.max(10)),
+            memory: estimate.memory.map(|_| (self.memory * 115 / 100).max(100 << 20)),
+        }
+    }
+
+    fn learn(&mut self, _: i64, sample: Sample, _: Option<&Running>) {
+        self.cpu.extend(sample.cpu);
+        self.memory = self.memory.max(sample.memory.unwrap_or(0));
+    }
+
+    fn act(&mut self, _: i64, _: Amounts, _: &mut BTreeMap<usize, Running>) -> Done {
+        Done::default()
+    }
+}
+
+/// The VerticalPodAutoscaler that resizes in place, limits in proportion.
+#[derive(Default)]
+pub struct Vpa(Option<Recommender>);
+
+impl Rule for Vpa {
+    fn name(&self) -> &'static str {
+        "vpa, in place"
+    }
+
+    fn start(&self, _: i64, estimate: Amounts) -> Amounts {
+        let Some(of) = &self.0 else { return estimate };
+        Amounts {
+            cpu: estimate.cpu.map(|_| of.cpu().target.ceil() as u64),
+            memory: estimate.memory.map(|_| of.memory().target.ceil() as u64),
+        }
+    }
+
+    fn learn(&mut self, at: i64, sample: Sample, running: Option<&Running>) {
+        let of = self.0.get_or_insert_with(|| Recommender::new(at));
+        let request = running.and_then(|running| running.size.requests.cpu).unwrap_or(0);
+        if let Some(cpu) = sample.cpu {
+            of.add_cpu(at, cpu as f64, request as f64);
+        }
+        if let Some(memory) = sample.memory {
+            of.add_memory(at, memory as f64);
+        }
+    }
+
+    fn act(&mut self, at: i64, _: Amounts, running: &mut BTreeMap<usize, Running>) -> Done {
+        let mut done = Done::default();
+        let Some(of) = &self.0 else { return done };
+        let (cpu, memory) = (of.cpu(), of.memory());
+        for running in running.values_mut() {
+            let (size, age) = (running.size, at - running.began);
+            let changes = |is: super::vpa::Recommendation, request: Option<u64>| {
+                request.is_some_and(|request| is.changes(request as f64, age))
+            };
+            if changes(cpu, size.requests.cpu) || changes(memory, size.requests.memory) {
+                let requests = Amounts {
+                    cpu: size.requests.cpu.map(|_| cpu.target.ceil() as u64),
+                    memory: size.requests.memory.map(|_| memory.target.ceil() as u64),
+                };
+                let limits = Amounts { cpu: None, memory: requests.memory.map(|memory| memory * 2) };
+                running.resize(Size { requests, limits });
+                done.changes += 1;
+            }
+        }
+        done
+    }
+
+    fn kill(&mut self, at: i64, limit: u64) {
+        if let Some(of) = &mut self.0 {
+            of.add_memory(at, (limit as f64 * 1.2).max(limit as f64 + 1e8));
+        }
+    }
+}
+
+/// The loop of this project.
+#[derive(Default)]
+pub struct Loop {
+    began: Option<i64>,
+    record: Record,
+    /// The peaks of each day: memory, and CPU of a quarter of an hour.
+    peaks: BTreeMap<i64, (u64, u64)>,
+    quarter: VecDeque<Sample>,
+}
+
+impl Loop {
+    fn peak(&self, at: i64) -> Amounts {
+        let days = self.peaks.range(at.div_euclid(DAY) - 7..);
+        let (cpu, memory) = days.fold((0, 0), |(cpu, memory), (_, of)| (of.0.max(cpu), of.1.max(memory)));
+        Amounts { cpu: Some(cpu), memory: Some(memory) }
+    }
+}
+
+impl Rule for Loop {
+    fn name(&self) -> &'static str {
+        "headroom resize"
+    }
+
+    fn start(&self, _: i64, estimate: Amounts) -> Amounts {
+        estimate
+    }
+
+    fn learn(&mut self, at: i64, sample: Sample, _: Option<&Running>) {
+        self.began.get_or_insert(at);
+        self.quarter.push_back(sample);
+        self.quarter.retain(|of| at - of.at < QUARTER);
+        let known: Vec<u64> = self.quarter.iter().filter_map(|sample| sample.cpu).collect();
+        let of = self.peaks.entry(at.div_euclid(DAY)).or_default();
+        of.0 = of.0.max(known.iter().sum::<u64>() / known.len().max(1) as u64);
+        of.1 = of.1.max(sample.memory.unwrap_or(0));
+    }
+
+    fn act(&mut self, at: i64, estimate: Amounts, running: &mut BTreeMap<usize, Running>) -> Done {
+        let mut done = Done::default();
+        let days = (at - self.began.unwrap_or(at)) / DAY;
+        // The loop runs several times a minute: it asks, sees that it was done, and goes on.
+        for _ in 0..3 {
+            let pods = running.iter().map(|(place, running)| Pod {
+                uid: place.to_string(),
+                name: place.to_string(),
+                version: running.version.to_string(),
+                mode: Mode::On,
+                left_alone: None,
+                is_ready: true,
+                kubelet: Kubelet::Done,
+                containers: vec![Container {
+                    name: "main".to_owned(),
+                    size: running.size,
+                    wanted: estimate,
+                    days: days as u64,
+                    peak: self.peak(at),
+                    used: Some(Used {
+                        at: running.last.at,
+                        amounts: Amounts { cpu: running.cpu(), memory: running.last.memory },
+                        stalled_percent: None,
+                    }),
+                    killed: running.killed,
+                    restarts: running.restarts,
+                    restarts_for: Marked::default(),
+                    is_scaled_by: Marked::default(),
+                    may_scale_limits: false,
+                }],
+            });
+            let workload = Workload { pods: pods.collect(), is_rolling_out: false, objective_is_met: None };
+            let decision = decide(&workload, &self.record, at, &Rules::default(), usize::MAX, &mut |_, _, _| Ok(()));
+            self.record = decision.record;
+            for note in &decision.notes {
+                match &note.event {
+                    Event::Begun { .. } => done.changes += 1,
+                    Event::TakingBack(_) => done.taken_back += 1,
+                    _ => {}
+                }
+            }
+            for resize in decision.resizes {
+                let pod = resize.uid.parse().ok().and_then(|place: usize| running.get_mut(&place));
+                if let (Some(pod), Some((_, size))) = (pod, resize.containers.first()) {
+                    pod.resize(*size);
+                }
+            }
+        }
+        done
+    }
+}
