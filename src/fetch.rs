@@ -14,10 +14,10 @@ pub fn fetch_all(lookups: &[Lookup<'_>], host: Host<'_>) -> Vec<Result<Vec<u8>, 
 }
 
 fn fetch(call: HostCall<'_>, host: Host<'_>) -> Result<Vec<u8>, String> {
-    let operation = match (&call.name, call.namespace) {
-        (Some(_), _) => "get_resource",
-        (None, Some(_)) => "list_resources_by_namespace",
-        (None, None) => "list_resources_all",
+    let operation = match call.namespace {
+        _ if call.is_live => "get_resource",
+        Some(_) => "list_resources_by_namespace",
+        None => "list_resources_all",
     };
     host(operation, payload(&call).as_bytes()).map_err(|error| cause(&error).to_owned())
 }
@@ -27,17 +27,20 @@ fn fetch(call: HostCall<'_>, host: Host<'_>) -> Result<Vec<u8>, String> {
 fn payload(call: &HostCall<'_>) -> String {
     let mut json = String::with_capacity(256);
     json.extend(["{\"api_version\":\"", call.api_version, "\",\"kind\":\"", call.kind, "\""]);
-    if let Some(name) = &call.name {
-        push_field(&mut json, ",\"name\":", name);
-        json.push_str(if call.disable_cache { ",\"disable_cache\":true" } else { ",\"disable_cache\":false" });
+    match &call.name {
+        Some(name) if call.is_live => push_field(&mut json, ",\"disable_cache\":true,\"name\":", name),
+        Some(name) => push_field(&mut json, ",\"field_selector\":", &["metadata.name=", name].concat()),
+        None => {}
     }
     if let Some(namespace) = call.namespace {
         push_field(&mut json, ",\"namespace\":", namespace);
     }
-    for (index, mask) in call.field_masks.iter().enumerate() {
-        push_field(&mut json, if index == 0 { ",\"field_masks\":[" } else { "," }, mask);
+    let mut before = ",\"field_masks\":[\"";
+    for mask in call.field_masks {
+        json.extend([before, mask]);
+        before = "\",\"";
     }
-    json.push_str(if call.field_masks.is_empty() { "}" } else { "]}" });
+    json.push_str("\"]}");
     json
 }
 
@@ -56,7 +59,9 @@ fn cause(error: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kubewarden_policy_sdk::host_capabilities::kubernetes::{GetResourceRequest, ListResourcesByNamespaceRequest};
+    use kubewarden_policy_sdk::host_capabilities::kubernetes::{
+        GetResourceRequest, ListAllResourcesRequest, ListResourcesByNamespaceRequest,
+    };
 
     #[test]
     fn the_sdk_parses_our_payloads() {
@@ -64,20 +69,23 @@ mod tests {
             api_version: "v1",
             kind: "ResourceQuota",
             namespace: Some("shop"),
-            name: None,
-            field_masks: vec!["status.hard".into(), "status.used".into()],
-            disable_cache: true,
+            name: Some("te\"am".into()),
+            field_masks: &["status.hard", "status.used"],
+            is_live: true,
         };
-        let list: ListResourcesByNamespaceRequest = serde_json::from_str(&payload(&call)).unwrap();
-        assert_eq!((list.api_version.as_str(), list.kind.as_str()), ("v1", "ResourceQuota"));
-        assert_eq!((list.namespace.as_str(), list.label_selector, list.field_selector), ("shop", None, None));
-        assert_eq!(list.field_masks, Some(["status.hard".to_owned(), "status.used".to_owned()].into()));
-
-        call.name = Some("te\"am".into());
-        call.field_masks.clear();
+        let masks = Some(call.field_masks.iter().map(|mask| (*mask).to_owned()).collect());
         let get: GetResourceRequest = serde_json::from_str(&payload(&call)).unwrap();
-        assert_eq!((get.name.as_str(), get.namespace.as_deref(), get.disable_cache), ("te\"am", Some("shop"), true));
-        assert_eq!(get.field_masks, None);
+        assert_eq!((get.api_version.as_str(), get.kind.as_str(), get.name.as_str()), ("v1", "ResourceQuota", "te\"am"));
+        assert_eq!((get.namespace.as_deref(), get.disable_cache, &get.field_masks), (Some("shop"), true, &masks));
+
+        call.is_live = false;
+        let list: ListResourcesByNamespaceRequest = serde_json::from_str(&payload(&call)).unwrap();
+        assert_eq!((list.namespace.as_str(), list.label_selector, list.field_masks), ("shop", None, masks));
+        assert_eq!(list.field_selector.as_deref(), Some("metadata.name=te\"am"));
+
+        (call.name, call.namespace) = (None, None);
+        let list: ListAllResourcesRequest = serde_json::from_str(&payload(&call)).unwrap();
+        assert_eq!((list.kind.as_str(), list.field_selector), ("ResourceQuota", None));
     }
 
     #[test]

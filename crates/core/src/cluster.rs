@@ -108,10 +108,12 @@ impl<'d> Context<'d> {
             }
             return;
         }
-        let taken = answer.and_then(|node| self.take(lookup, node).map_err(|malformed| malformed.to_string()));
-        if let Err(problem) = taken {
-            self.missing.push(Missing { lookup: lookup.clone(), problem });
-        }
+        let (problem, was_found) = match answer.map(|node| self.take(lookup, node)) {
+            Ok(Ok(())) => return,
+            Ok(Err(malformed)) => (malformed.to_string(), true),
+            Err(problem) => (problem, false),
+        };
+        self.missing.push(Missing { lookup: lookup.clone(), problem, was_found });
     }
 
     fn take(&mut self, lookup: &Lookup<'d>, node: Node<'d>) -> Result<(), Malformed> {

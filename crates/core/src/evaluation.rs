@@ -115,10 +115,8 @@ impl<'d> Reader<'_, 'd> {
         if lookups.is_empty() {
             return;
         }
-        let documents = (self.fetch)(lookups).into_iter().map(|answer| {
-            let document = Document::own(answer?);
-            document.map_err(|error| error.to_string())
-        });
+        let answers = (self.fetch)(lookups).into_iter().zip(lookups);
+        let documents = answers.map(|(answer, lookup)| lookup.read(answer?));
         let (documents, next) = self.fetched.0.get_or_init(|| (documents.collect(), Box::default()));
         self.context.add_all(lookups, documents);
         self.context.now = self.context.now.or_else(self.now);
@@ -147,7 +145,7 @@ fn decide<'d>(
         }
     }
     reader.read(&objects(request, &plan, &reader.context, settings));
-    if devices::needs_classes(request, &reader.context) {
+    if devices::needs_classes(request, &reader.context, &settings.quotas.limited_resources) {
         reader.read(&devices::lookups(request)?);
     }
     if devices::needs_claims(&reader.context)? {

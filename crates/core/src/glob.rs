@@ -3,6 +3,8 @@
 //! There is no other syntax, because names (of images, containers, namespaces) need no classes or escapes, and because
 //! each piece between wildcards is then searched only once, so that no name can make matching slow.
 
+use crate::find;
+
 /// True if `pattern` matches the whole of `text`.
 pub fn matches(pattern: &str, text: &str) -> bool {
     let Some((head, rest)) = pattern.split_once('*') else { return pattern == text };
@@ -10,7 +12,7 @@ pub fn matches(pattern: &str, text: &str) -> bool {
     let (between, tail) = rest.rsplit_once('*').unwrap_or(("", rest));
     // The first occurrence of each piece leaves the most text for the later pieces, so no other needs to be tried.
     for piece in between.split('*') {
-        match text.split_once(piece) {
+        match find::split_once(text, piece) {
             Some((_, after)) => text = after,
             None => return false,
         }

@@ -5,6 +5,7 @@
 
 #![deny(clippy::float_arithmetic, clippy::print_stdout, clippy::print_stderr)]
 
+pub mod find;
 pub mod sort;
 pub mod truncate;
 

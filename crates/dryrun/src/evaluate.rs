@@ -32,7 +32,7 @@ use headroom_core::{Context, Decision, FetchedObjects, Request, Settings};
 use serde_json::{Value, json};
 
 use crate::settings::ParsedSettings;
-use headroom_objects::cluster_reader::{ClusterReader, ReadError};
+use headroom_objects::cluster_reader::{ClusterReader, ReadError, list_of};
 use headroom_objects::{clock, document};
 
 pub use admission::Admission;
@@ -164,7 +164,7 @@ pub fn read(lookup: &Lookup<'_>, cluster: &mut dyn ClusterReader, settings: &Set
     match (lookup, &answer) {
         (Lookup::Namespace { name }, Err(ReadError::NotFound { .. })) if !settings.selects_by_namespace_labels() => {
             let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
-            Ok(namespace.to_string().into_bytes())
+            Ok(list_of(&lookup.call(), vec![namespace]).to_string().into_bytes())
         }
         _ => Ok(answer?),
     }

@@ -157,15 +157,21 @@ fn answer<S: ClusterReader + ?Sized>(cluster: &mut S, call: &HostCall<'_>) -> Re
                 namespace: namespace.map(str::to_owned),
                 name: name.to_string(),
             };
-            as_the_host_returns(found.ok_or_else(not_found)?, call)
+            let object = as_the_host_returns(found.ok_or_else(not_found)?, call);
+            if call.is_live { object } else { list_of(call, vec![object]) }
         }
         None => {
-            let objects = cluster.list(list)?;
-            let items: Vec<Value> = objects.into_iter().map(|object| as_the_host_returns(object, call)).collect();
-            json!({"apiVersion": api_version, "kind": format!("{kind}List"), "metadata": {}, "items": items})
+            let objects = cluster.list(list)?.into_iter();
+            list_of(call, objects.map(|object| as_the_host_returns(object, call)).collect())
         }
     };
     Ok(answer.to_string().into_bytes())
+}
+
+/// The list that answers a call.
+pub fn list_of(call: &HostCall<'_>, items: Vec<Value>) -> Value {
+    let HostCall { api_version, kind, .. } = *call;
+    json!({"apiVersion": api_version, "kind": format!("{kind}List"), "metadata": {}, "items": items})
 }
 
 impl<S: ClusterReader + ?Sized> ClusterReader for Box<S> {
@@ -207,7 +213,7 @@ impl<S: ClusterReader + ?Sized> ClusterReader for Box<S> {
 /// An object as the host passes it on: only what was asked for, and without the API server's bookkeeping.
 fn as_the_host_returns(mut object: Value, call: &HostCall<'_>) -> Value {
     without_bookkeeping(&mut object);
-    masks::prune(&mut object, &call.field_masks);
+    masks::prune(&mut object, call.field_masks);
     object
 }
 

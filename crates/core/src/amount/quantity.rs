@@ -6,7 +6,8 @@
 //! It differs from Kubernetes in quirks that authors do not intend:
 //! - a text without a digit (`m`, `-`, `.`) is refused, not zero;
 //! - exponents outside ±100 are refused, not truncated or expanded, and so are texts of more than 200 bytes;
-//! - amounts beyond ±1.7 x 10^29 are refused. Kubernetes itself documents 2^63-1 as the largest;
+//! - amounts beyond ±1.7 x 10^29 are refused, and as bounds of a LimitRange or quota nothing exceeds them. Kubernetes itself
+//!   documents 2^63-1 as the largest;
 //! - it always prints canonically, where Kubernetes may echo `+1` or `1.500` as written;
 //! - decimal multiples of 10^21 print their digits, where Kubernetes drops the zeros;
 //! - the 64-bit accessors saturate, where Kubernetes wraps.
@@ -75,6 +76,9 @@ impl Quantity {
         Self { nanos: bytes as i128 * NANOS_PER_UNIT, family: Family::BinarySi }
     }
 
+    /// An amount beyond every one that can be read.
+    pub const BEYOND: Self = Self { nanos: BEYOND, family: Family::DecimalSi };
+
     /// Reads the text of a JSON string or number, and ignores blanks around it.
     pub fn from_json_text(text: &str) -> Result<Self, ParseQuantityError> {
         match text.parse() {
@@ -103,6 +107,11 @@ impl Quantity {
     /// True if arithmetic left the range: the amount is only known to lie beyond every amount that can be read.
     pub fn is_out_of_range(&self) -> bool {
         !is_in_range(self.nanos)
+    }
+
+    /// Whole units, rounded away from zero.
+    pub fn units(&self) -> i128 {
+        self.rounded_up_to_units().nanos / NANOS_PER_UNIT
     }
 
     /// Whole units, rounded away from zero; saturates at 64 bits.
@@ -170,10 +179,10 @@ impl Quantity {
         self.with(scaled.map(|scaled| with_sign_of(self.nanos, scaled)))
     }
 
-    /// True if |limit| > |request| x |ratio|, exactly. An amount out of range exceeds every ratio.
+    /// True if |limit| > |request| x |ratio|, exactly. An amount out of range exceeds every ratio that is not.
     pub fn exceeds_ratio(limit: &Self, request: &Self, ratio: &Self) -> bool {
-        let is_unknown = [limit, request, ratio].iter().any(|amount| amount.is_out_of_range());
-        is_unknown || Self::cmp_to_product(limit, request, ratio).is_gt()
+        let is_unknown = limit.is_out_of_range() || request.is_out_of_range();
+        !ratio.is_out_of_range() && (is_unknown || Self::cmp_to_product(limit, request, ratio).is_gt())
     }
 
     /// True if |limit| < |request| x |ratio|, exactly.

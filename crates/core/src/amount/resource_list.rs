@@ -5,6 +5,7 @@ use std::cmp::Ordering;
 use std::mem;
 
 use super::Quantity;
+use crate::find;
 use crate::json::{Malformed, Node};
 use crate::sort::{self, order};
 
@@ -13,7 +14,7 @@ pub type ResourceName<'d> = Cow<'d, str>;
 
 /// True if it is one of Kubernetes' own resources: a plain name, or one with its domain.
 pub fn is_native(name: &str) -> bool {
-    !name.contains('/') || name.contains("kubernetes.io/")
+    !name.contains('/') || find::contains(name, "kubernetes.io/")
 }
 
 /// True if it is an extended resource, by the name that containers use.
@@ -220,12 +221,21 @@ impl<'d> ResourceList<'d> {
 
     /// Reads a list as Kubernetes writes it: an object of strings or numbers, where `null` is zero.
     pub fn read(node: Node<'d>) -> Result<Self, Malformed> {
-        Self::read_with(node, read_quantity)
+        Self::read_amounts(node, false)
     }
 
     /// The list in field `name` of an object, empty if absent.
     pub fn in_field(node: Node<'d>, name: &str) -> Result<Self, Malformed> {
         node.get(name)?.map_or_else(|| Ok(Self::default()), Self::read)
+    }
+
+    /// Reads a list of bounds: one that is too large to be read is one that nothing exceeds.
+    pub fn read_bounds(node: Node<'d>) -> Result<Self, Malformed> {
+        Self::read_amounts(node, true)
+    }
+
+    fn read_amounts(node: Node<'d>, are_bounds: bool) -> Result<Self, Malformed> {
+        Self::read_with(node, |node| read_amount(node, are_bounds))
     }
 
     /// The sum of the amounts of each name; the amounts may come in any order.
@@ -263,11 +273,18 @@ impl<'d> ResourceList<'d> {
 
 /// Reads one quantity; `null` is zero, as in the API server.
 pub fn read_quantity(node: Node<'_>) -> Result<Quantity, Malformed> {
+    read_amount(node, false)
+}
+
+fn read_amount(node: Node<'_>, is_bound: bool) -> Result<Quantity, Malformed> {
     if node.is_null() {
         return Ok(Quantity::ZERO);
     }
     let text = node.scalar().map_err(|_| node.expected("a quantity such as `500m` or `1.5Gi`"))?;
-    Quantity::from_json_text(&text).map_err(|error| node.error(error.to_string()))
+    match Quantity::from_json_text(&text) {
+        Err(error) if is_bound && error.is_too_large() => Ok(Quantity::BEYOND),
+        read => read.map_err(|error| node.error(error.to_string())),
+    }
 }
 
 #[cfg(test)]

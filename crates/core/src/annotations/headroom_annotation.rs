@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use crate::amount::ResourceName;
+use crate::find;
 use crate::json::{Document, Malformed, json_string, write_string, write_string_with};
 use crate::request::pod::ContainerIndex;
 use crate::request::{Container, Origin, Pod, Requirement, Value};
@@ -26,7 +27,7 @@ const CUT: &str = "\"…\":";
 
 /// True if the pod has an annotation of ours that left values out.
 pub fn is_cut(pod: &Pod<'_>) -> Result<bool, Malformed> {
-    Ok(text_of(pod)?.is_some_and(|text| text.contains(CUT)))
+    Ok(text_of(pod)?.is_some_and(|text| find::contains(&text, CUT)))
 }
 
 /// The text that we wrote; none if there is only one that we would never write. A forged one could claim thousands of
@@ -206,7 +207,7 @@ pub fn read(text: &str, mut each: impl FnMut(Claim<'_>)) {
                 Some(("limits", resource)) => (Requirement::Limit, resource),
                 _ => continue,
             };
-            let (value, reason) = claim.split_once(": ").unwrap_or((&claim, "set earlier"));
+            let (value, reason) = find::split_once(&claim, ": ").unwrap_or((&claim, "set earlier"));
             each(Claim { container: &container, requirement, resource, value, reason });
         }
     }

@@ -8,6 +8,7 @@
 use std::borrow::Cow;
 
 use super::headroom_annotation;
+use crate::find;
 use crate::json::{Document, Malformed, Node};
 use crate::limit_rules::Range;
 use crate::request::pod::ContainerIndex;
@@ -27,7 +28,7 @@ pub fn mark<'d>(pod: &mut Pod<'d>, ranges: Option<&[Range<'d>]>) -> Result<(), M
     // If we evaluated the pod before, these values are ours, or we left them as they were: they are not replaced.
     let is_evaluated = pod.annotation(headroom_annotation::NAME)?.is_some();
     let origin = if is_evaluated { Origin::Earlier("".into()) } else { Origin::LimitRanger };
-    for clause in clauses.split("; ") {
+    for clause in find::split(clauses, "; ") {
         mark_clause(pod, &index, clause, defaults.as_deref(), &origin);
     }
     let (Some(ranges), Some(defaults)) = (ranges, defaults) else { return Ok(()) };
@@ -84,7 +85,7 @@ fn mark_clause<'d>(
     defaults: Option<&[Place<'d>]>,
     origin: &Origin<'d>,
 ) {
-    let Some((what, container)) = clause.split_once(" for ") else { return };
+    let Some((what, container)) = find::split_once(clause, " for ") else { return };
     let (is_init, name) = match container.strip_prefix("init container ") {
         Some(name) => (true, name),
         None => (false, container.strip_prefix("container ").unwrap_or_default()),
@@ -93,7 +94,7 @@ fn mark_clause<'d>(
     let Some(requirement) = Requirement::BOTH.into_iter().find(|have| have.noun() == requirement) else { return };
     let Some(place) = index.find(&pod.containers, is_init, name) else { return };
     let Some(container) = pod.containers.get_mut(place) else { return };
-    for resource in names.split(", ") {
+    for resource in find::split(names, ", ") {
         let named = (place, requirement, Cow::Borrowed(resource));
         if defaults.is_none_or(|defaults| contains(defaults, &named)) {
             mark_authored(container, requirement, resource, origin);

@@ -14,19 +14,22 @@ use crate::json::{Malformed, Node};
 use crate::quota::charged_names::Charged;
 use crate::quota::{self, Kind, Measure};
 use crate::request::{self, Request, pod_totals};
+use crate::settings::LimitedResource;
 use crate::timestamp::Timestamp;
 
 /// The annotation of a claim that the scheduler made for a pod.
 pub const MADE_FOR_A_POD: &str = "resource.kubernetes.io/extended-resource-claim";
 
-/// True if any quota of the namespace bounds a name whose devices follow from device classes.
-pub fn needs_classes(request: &Request<'_>, context: &Context<'_>) -> bool {
+/// True if any quota of the namespace bounds a name whose devices follow from device classes, or if such a name may be
+/// limited.
+pub fn needs_classes(request: &Request<'_>, context: &Context<'_>, limited: &[LimitedResource<'_>]) -> bool {
     let kind = Kind::of(request);
     let is_mapped = |name: &str| {
         matches!(kind.charged_under(name), Some(Charged::ExtendedDevices(_) | Charged::ImplicitDevices(_)))
     };
     kind.measure == Measure::ResourceClaim
-        && context.quotas.iter().flatten().any(|quota| quota.hard.names().any(|name| is_mapped(name)))
+        && (context.quotas.iter().flatten().any(|quota| quota.hard.names().any(|name| is_mapped(name)))
+            || limited.iter().any(|limited| limited.is_of(kind) && !limited.match_contains.is_empty()))
 }
 
 /// The lookups of the device classes, and of the pod that owns the claim of a request, according to the claim.

@@ -74,15 +74,17 @@ impl<'d> Item<'d> {
     /// Reads an entry of `spec.limits`.
     pub fn read(node: Node<'d>) -> Result<Self, Malformed> {
         let list = |node: Node<'d>| node.present().map_or_else(|| Ok(ResourceList::default()), ResourceList::read);
+        let bounds =
+            |node: Node<'d>| node.present().map_or_else(|| Ok(ResourceList::default()), ResourceList::read_bounds);
         let mut item = Self::default();
         for (key, value) in node.fields()? {
             match key.str()?.as_ref() {
                 "type" => item.kind = value.opt_str()?.unwrap_or_default(),
-                "min" => item.min = list(value)?,
-                "max" => item.max = list(value)?,
+                "min" => item.min = bounds(value)?,
+                "max" => item.max = bounds(value)?,
                 "default" => item.default_limit = list(value)?,
                 "defaultRequest" => item.default_request = list(value)?,
-                "maxLimitRequestRatio" => item.max_ratio = list(value)?,
+                "maxLimitRequestRatio" => item.max_ratio = bounds(value)?,
                 _ => {}
             }
         }

@@ -2,12 +2,17 @@
 //!
 //! A policy host keeps one watch for ever for each distinct list query, and replayed sessions need the same calls in
 //! the same order. So the field masks are constant, and [`crate::evaluation`] fixes the order.
+//!
+//! One object is read as a list of it, too: Kubewarden answers `get_resource` for one request after the other behind one
+//! lock, asks the API server every five seconds, and if one of these calls hangs, every request does.
 
 use std::borrow::Cow;
 use std::fmt;
 use std::rc::Rc;
 
-use super::usage::profile_layout::{API_VERSION, KIND, ProfileKey, ProfileName};
+use super::usage::profile_layout::{API_VERSION, KIND, ProfileKey, ProfileName, ProfileParts};
+use crate::find;
+use crate::json::{Document, Part};
 
 /// One object or list to read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,7 +64,7 @@ pub enum Lookup<'d> {
         places: Vec<Rc<ProfileKey>>,
         /// The namespace whose own history is wanted.
         of: &'d str,
-        field_masks: Vec<String>,
+        parts: ProfileParts,
     },
 }
 
@@ -70,64 +75,74 @@ pub struct HostCall<'l> {
     pub kind: &'static str,
     /// None for cluster-scoped objects.
     pub namespace: Option<&'l str>,
-    /// The one object's name; none for a list.
+    /// The one object's name; none for all objects.
     pub name: Option<Cow<'l, str>>,
-    pub field_masks: Vec<Cow<'l, str>>,
-    /// True if the host must not answer from its cache.
-    pub disable_cache: bool,
+    pub field_masks: &'static [&'static str],
+    /// True if the API server has to be asked for the object. Otherwise it is listed, so that the host watches it.
+    pub is_live: bool,
 }
 
 impl Lookup<'_> {
     pub fn call(&self) -> HostCall<'_> {
-        let constant = |masks: &[&'static str]| masks.iter().map(|mask| Cow::Borrowed(*mask)).collect();
-        let quota = || constant(&["spec.scopeSelector", "spec.scopes", "status.hard", "status.used"]);
-        let (api_version, kind, namespace, name, field_masks) = match self {
-            Self::Namespace { name } => {
-                let masks = constant(&["metadata.annotations", "metadata.labels"]);
-                ("v1", "Namespace", None, Some(Cow::Borrowed(*name)), masks)
-            }
-            Self::LimitRanges { namespace } => ("v1", "LimitRange", Some(*namespace), None, constant(&["spec.limits"])),
-            Self::Quotas { namespace } => ("v1", "ResourceQuota", Some(*namespace), None, quota()),
-            Self::TenantQuotas => (API_VERSION, "TenantQuota", None, None, constant(&TENANT_QUOTA)),
+        let (api_version, kind, namespace, name, field_masks): (_, _, _, _, &[&str]) = match self {
+            Self::Namespace { name } => ("v1", "Namespace", None, Some(Cow::Borrowed(*name)), &["metadata"]),
+            Self::LimitRanges { namespace } => ("v1", "LimitRange", Some(*namespace), None, &["spec.limits"]),
+            Self::Quotas { namespace } => ("v1", "ResourceQuota", Some(*namespace), None, &QUOTA),
+            Self::TenantQuotas => (API_VERSION, "TenantQuota", None, None, &TENANT_QUOTA),
             Self::FreshQuota { namespace, name } => {
-                ("v1", "ResourceQuota", Some(*namespace), Some(Cow::Borrowed(name.as_ref())), quota())
+                ("v1", "ResourceQuota", Some(*namespace), Some(Cow::Borrowed(name.as_ref())), &QUOTA)
             }
             Self::Scaled { api_version, kind, namespace, name } => {
-                (*api_version, *kind, Some(*namespace), Some(Cow::Borrowed(*name)), constant(&["spec.template"]))
+                (*api_version, *kind, Some(*namespace), Some(Cow::Borrowed(*name)), &["spec.template"])
             }
             Self::Autoscalers { namespace } => {
-                let masks = constant(&["spec.metrics", "spec.scaleTargetRef"]);
+                let masks = &["spec.metrics", "spec.scaleTargetRef"];
                 ("autoscaling/v2", "HorizontalPodAutoscaler", Some(*namespace), None, masks)
             }
-            Self::DeviceClasses => (RESOURCE_API, "DeviceClass", None, None, constant(&["spec.extendedResourceName"])),
+            Self::DeviceClasses => (RESOURCE_API, "DeviceClass", None, None, &["spec.extendedResourceName"]),
             Self::PodOfClaim { namespace, name } => {
-                let masks =
-                    constant(&["metadata.uid", "spec.containers", "spec.initContainers", "spec.overhead", "status"]);
+                let masks = &["metadata.uid", "spec.containers", "spec.initContainers", "spec.overhead", "status"];
                 ("v1", "Pod", Some(*namespace), Some(Cow::Borrowed(name.as_ref())), masks)
             }
             Self::ResourceClaims { namespace } => {
-                let masks =
-                    constant(&["metadata.annotations", "metadata.creationTimestamp", "metadata.ownerReferences"]);
+                let masks = &["metadata.annotations", "metadata.creationTimestamp", "metadata.ownerReferences"];
                 (RESOURCE_API, "ResourceClaim", Some(*namespace), None, masks)
             }
-            Self::UsageProfile { name, namespace, field_masks, .. } => {
-                let name = Some(Cow::Owned(name.to_string()));
-                let masks = field_masks.iter().map(|mask| Cow::Borrowed(mask.as_str())).collect();
-                (API_VERSION, KIND, Some(namespace.as_ref()), name, masks)
+            Self::UsageProfile { name, namespace, .. } => {
+                (API_VERSION, KIND, Some(namespace.as_ref()), Some(Cow::Owned(name.to_string())), &["spec"])
             }
         };
-        // There are ever new names of workloads and pods, and a host may keep cached objects for ever.
-        let disable_cache = matches!(self, Self::FreshQuota { .. } | Self::Scaled { .. } | Self::PodOfClaim { .. });
-        HostCall { api_version, kind, namespace, name, field_masks, disable_cache }
+        // There are ever new names of workloads and pods, and a host keeps each watch for ever.
+        let is_live = matches!(self, Self::FreshQuota { .. } | Self::Scaled { .. } | Self::PodOfClaim { .. });
+        HostCall { api_version, kind, namespace, name, field_masks, is_live }
+    }
+
+    /// Reads the host's answer. Of an object that was listed, only what is needed is read.
+    pub(crate) fn read(&self, answer: Vec<u8>) -> Result<Document<'static>, String> {
+        let object = match self {
+            Self::UsageProfile { places, of, parts, .. } => {
+                Document::own_first_item(answer, &mut parts.chooser(places, of)).transpose()
+            }
+            Self::Namespace { .. } => Document::own_first_item(answer, &mut |_, _| Part::Whole).transpose(),
+            _ => Some(Document::own(answer)),
+        };
+        match (object, self) {
+            (Some(object), _) => object.map_err(|error| error.to_string()),
+            // The host's own words for an object that it cannot get.
+            (None, Self::Namespace { name }) => {
+                Err(["Cannot find v1/Namespace named '", name, "' inside of namespace 'None'"].concat())
+            }
+            (None, _) => Err("Cannot find it".to_owned()),
+        }
     }
 
     /// True if a failure only means that the object or kind does not exist: a cluster without a collector, a quota or a
     /// pod that was deleted.
     pub(super) fn is_absent(&self, problem: &str) -> bool {
-        let is_not_found = problem.contains("Cannot find");
+        let is_not_found = find::contains(problem, "Cannot find");
         let kind_is_unknown = || {
-            problem.contains("error finding resource")
-                && ["404", "not found", "could not find"].iter().any(|sign| problem.contains(sign))
+            find::contains(problem, "error finding resource")
+                && ["404", "not found", "could not find"].iter().any(|sign| find::contains(problem, sign))
         };
         match self {
             Self::UsageProfile { .. } => is_not_found || kind_is_unknown(),
@@ -161,6 +176,9 @@ impl Lookup<'_> {
     }
 }
 
+/// The fields that are read of a ResourceQuota.
+const QUOTA: [&str; 4] = ["spec.scopeSelector", "spec.scopes", "status.hard", "status.used"];
+
 /// The fields that are read of a TenantQuota.
 const TENANT_QUOTA: [&str; 8] = [
     "spec.namespaces",
@@ -181,6 +199,8 @@ const RESOURCE_API: &str = "resource.k8s.io/v1";
 pub struct Missing<'d> {
     pub lookup: Lookup<'d>,
     pub problem: String,
+    /// True if the host answered, and the problem is in the answer.
+    pub was_found: bool,
 }
 
 impl Missing<'_> {
@@ -194,14 +214,24 @@ impl Missing<'_> {
 impl fmt::Display for Missing<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let call = self.lookup.call();
-        let verb = if call.name.is_some() { "get" } else { "list" };
+        let verb = match &call.name {
+            _ if self.was_found => "read",
+            Some(_) => "get",
+            None => "list",
+        };
         write!(f, "cannot {verb} {}", call.kind)?;
         match (&call.name, call.namespace) {
             (Some(name), _) => write!(f, " `{name}`")?,
             (None, Some(namespace)) => write!(f, " in namespace `{namespace}`")?,
             (None, None) => {}
         }
+        if self.was_found && !f.alternate() {
+            return write!(f, ": {}", self.problem);
+        }
         write!(f, ", so {}", self.lookup.consequence())?;
+        if self.was_found {
+            return write!(f, ": {}", self.problem);
+        }
         if f.alternate() {
             // The problem comes last, because it may be long.
             return write!(f, " (check `contextAwareResources` and RBAC): {}", self.problem);

@@ -58,7 +58,7 @@ impl<'d> ResourceQuota<'d> {
     }
 
     pub(super) fn read_spec(&mut self, spec: Node<'d>) -> Result<(), Malformed> {
-        self.spec_hard = ResourceList::in_field(spec, "hard")?;
+        self.spec_hard = amounts(spec, "hard")?;
         self.scopes = spec.list("scopes")?.map(Node::str).collect::<Result<_, _>>()?;
         if let Some(selector) = spec.get("scopeSelector")? {
             let expressions = selector.list("matchExpressions")?.map(ScopeRequirement::read);
@@ -68,8 +68,8 @@ impl<'d> ResourceQuota<'d> {
     }
 
     pub(super) fn read_status(&mut self, status: Node<'d>) -> Result<(), Malformed> {
-        self.hard = ResourceList::in_field(status, "hard")?;
-        self.used = ResourceList::in_field(status, "used")?;
+        self.hard = amounts(status, "hard")?;
+        self.used = amounts(status, "used")?;
         Ok(())
     }
 
@@ -105,6 +105,11 @@ impl<'d> ResourceQuota<'d> {
         let scopes = self.scopes.iter().map(|scope| Cow::Owned(ScopeRequirement::exists(scope.clone())));
         scopes.chain(self.selector.iter().map(Cow::Borrowed))
     }
+}
+
+/// The amounts in field `name` of an object; none if it is absent.
+fn amounts<'d>(node: Node<'d>, name: &str) -> Result<ResourceList<'d>, Malformed> {
+    node.get(name)?.map_or_else(|| Ok(ResourceList::default()), ResourceList::read_bounds)
 }
 
 impl<'d> ScopeRequirement<'d> {

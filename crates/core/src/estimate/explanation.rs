@@ -7,6 +7,7 @@ use super::history_lookup::RejectedHistory;
 use crate::amount::Quantity;
 use crate::cluster::usage::read::Age;
 use crate::cluster::usage::{Percentile, Window};
+use crate::find;
 use crate::request::RangeName;
 use crate::settings::{HistoryOwner, Margin};
 use crate::truncate::count_of;
@@ -25,7 +26,7 @@ const WELL_KNOWN: &str = "typical for this image";
 /// read here, beside [`Basis::push`], which writes it.
 pub fn is_of_estimate(reason: &str) -> bool {
     let is_of_history = || {
-        let (percentile, rest) = reason.split_once(" of ")?;
+        let (percentile, rest) = find::split_once(reason, " of ")?;
         let (window, _) = rest.split_once(' ')?;
         Some(percentile.parse::<Percentile>().is_ok() && window.parse::<Window>().is_ok())
     };

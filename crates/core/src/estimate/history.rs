@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use crate::cluster::Context;
 use crate::cluster::lookup::Lookup;
-use crate::cluster::usage::profile_layout::{HEADER_MASK, Parts, ProfileKey, ProfileName, TagKey, field_masks};
+use crate::cluster::usage::profile_layout::{ProfileKey, ProfileName, ProfileParts, TagKey};
 use crate::cluster::usage::workload;
 use crate::image::ImageName;
 use crate::request::{Pod, Request};
@@ -90,37 +90,26 @@ fn add<'d>(
     request: &'d Request<'d>,
     chosen_by: &EstimateSettings<'d>,
 ) {
-    let is_by = |matching| chosen_by.history.iter().any(|step| step.matching == matching);
-    let tags: Vec<TagKey> = if is_by(HistoryMatch::Tag) { TagKey::of(&image.name).collect() } else { Vec::new() };
-    let workloads: &[String] = if is_by(HistoryMatch::Workload) { &image.workloads } else { &[] };
-    let own = chosen_by.reads(HistoryOwner::OwnNamespace).then_some(request.namespace.as_ref());
-    let parts = Parts { own, pool: chosen_by.reads(HistoryOwner::AllNamespaces), tags: &tags, workloads };
-    let masks = field_masks(&image.place, parts);
-    let of_object = lookups.iter_mut().find_map(|lookup| match lookup {
-        Lookup::UsageProfile { name: known, places, field_masks, .. } if *known == name => Some((places, field_masks)),
-        _ => None,
+    let of_object = |lookup: &Lookup<'_>| matches!(lookup, Lookup::UsageProfile { name: known, .. } if *known == name);
+    let at = lookups.iter().position(of_object).unwrap_or_else(|| {
+        let parts = ProfileParts {
+            own: chosen_by.reads(HistoryOwner::OwnNamespace),
+            pool: chosen_by.reads(HistoryOwner::AllNamespaces),
+            ..ProfileParts::default()
+        };
+        lookups.push(Lookup::UsageProfile { name, namespace, places: Vec::new(), of: &request.namespace, parts });
+        lookups.len() - 1
     });
-    match of_object {
-        Some((places, field_masks)) => {
-            if !places.contains(&image.place) {
-                places.push(Rc::clone(&image.place));
-            }
-            masks.into_iter().for_each(|mask| {
-                if !field_masks.contains(&mask) {
-                    field_masks.push(mask);
-                }
-            });
-        }
-        None => {
-            let mut field_masks = masks;
-            field_masks.push(HEADER_MASK.to_owned());
-            lookups.push(Lookup::UsageProfile {
-                name,
-                namespace,
-                places: vec![Rc::clone(&image.place)],
-                of: &request.namespace,
-                field_masks,
-            });
+    let Some(Lookup::UsageProfile { places, parts, .. }) = lookups.get_mut(at) else { return };
+    if !places.contains(&image.place) {
+        places.push(Rc::clone(&image.place));
+    }
+    let is_by = |matching| chosen_by.history.iter().any(|step| step.matching == matching);
+    let tags = TagKey::of(&image.name).filter(|_| is_by(HistoryMatch::Tag)).map(TagKey::into_string);
+    let workloads = image.workloads.iter().filter(|_| is_by(HistoryMatch::Workload)).cloned();
+    for key in tags.chain(workloads) {
+        if !parts.keys.contains(&key) {
+            parts.keys.push(key);
         }
     }
 }

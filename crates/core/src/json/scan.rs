@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::bytes::{hex4, marked, skip_plain};
+use super::bytes::{end_of_container, hex4, marked, skip_plain};
 use super::table::{Entry, Shape};
 
 /// The nesting limit of serde_json, which the host uses.
@@ -29,25 +29,64 @@ impl fmt::Display for SyntaxError {
 
 impl std::error::Error for SyntaxError {}
 
-/// Reads the whole text. It is one function with its state in local variables, because most of a request's executed
-/// instructions are spent here; for the same reason additions to places have no overflow checks: no place exceeds the
-/// text by more than an escape.
-pub(super) fn scan(text: &str) -> Result<Vec<Entry>, SyntaxError> {
+/// A part of a text that is read. Which parts there are inside follows from the names of fields; `Whole` has no others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    Whole,
+    Nothing,
+    /// Nothing, nor anything after it.
+    Last,
+    List,
+    Object,
+    Spec,
+    Images,
+    Image,
+    Own,
+    Histories,
+    History,
+}
+
+/// Reads the text, or the parts of it that `inside` chooses. It is one function with its state in local variables, because
+/// most of a request's executed instructions are spent here; for the same reason additions to places have no overflow checks:
+/// no place exceeds the text by more than an escape.
+pub(super) fn scan(
+    text: &str,
+    whole: Part,
+    inside: &mut dyn FnMut(Part, &str) -> Part,
+) -> Result<Vec<Entry>, SyntaxError> {
     let bytes = text.as_bytes();
     if bytes.len() > Entry::LONGEST_TEXT {
         return Err(SyntaxError::new(0, "at most 512 MiB"));
     }
-    // The open lists and objects, outermost first: the index of each, and the byte that closes its parent.
-    let mut open: Vec<(u32, u8)> = Vec::with_capacity(DEEPEST);
+    // The open lists and objects, outermost first: the index of each, and the byte that closes its parent, and its part.
+    let mut open: Vec<(u32, u8, Part)> = Vec::with_capacity(DEEPEST);
     // Allocated once for the most entries that the text can have; the unused rest is released at the end.
-    let mut table = Vec::with_capacity(Entry::most_in(bytes.len()));
+    let mut table: Vec<Entry> = Vec::with_capacity(Entry::most_in(bytes.len()));
     // The byte that closes the innermost list or object, or `END` outside of all.
     let mut closing = END;
+    // The part of the innermost list or object, and that of the next value.
+    let (mut around, mut part) = (whole, whole);
     let mut at = 0;
     'value: loop {
-        let byte;
-        (at, byte) = token(bytes, at);
         'leaf: {
+            // Of an object, the name was read.
+            if around != Part::Whole && closing == b'}' {
+                part = inside(around, table.last().map_or("", |name| name.between_quotes(text)));
+                if part == Part::Last {
+                    table.pop();
+                    while let Some((index, ..)) = open.pop() {
+                        close(&mut table, index as usize);
+                    }
+                    return Ok(table);
+                }
+                if part == Part::Nothing {
+                    table.pop();
+                    at = end_of_value(bytes, at)?;
+                    break 'leaf;
+                }
+            }
+            let byte;
+            (at, byte) = token(bytes, at);
             let (end, shape) = match byte {
                 b'"' => string(bytes, at)?,
                 b'{' | b'[' => {
@@ -64,8 +103,8 @@ pub(super) fn scan(text: &str) -> Result<Vec<Entry>, SyntaxError> {
                         close(&mut table, index);
                         break 'leaf;
                     }
-                    open.push((index as u32, closing));
-                    closing = bracket;
+                    open.push((index as u32, closing, around));
+                    (closing, around) = (bracket, part);
                     if closing == b'}' {
                         at = name(bytes, (at, first), &mut table)?;
                     }
@@ -95,9 +134,9 @@ pub(super) fn scan(text: &str) -> Result<Vec<Entry>, SyntaxError> {
             if byte != closing {
                 break 'value;
             }
-            let Some((index, around)) = open.pop() else { break 'value };
+            let Some((index, closing_before, around_before)) = open.pop() else { break 'value };
             close(&mut table, index as usize);
-            closing = around;
+            (closing, around, part) = (closing_before, around_before, around_before);
             at = at.wrapping_add(1);
         }
     }
@@ -159,6 +198,21 @@ fn name(bytes: &[u8], (start, first): (usize, u8), table: &mut Vec<Entry>) -> Re
     }
     let (at, colon) = token(bytes, end);
     if colon == b':' { Ok(at.wrapping_add(1)) } else { Err(SyntaxError::new(at, "`:`")) }
+}
+
+/// The end of the value that begins at a place, without checking what is in it.
+fn end_of_value(bytes: &[u8], at: usize) -> Result<usize, SyntaxError> {
+    let (mut at, first) = token(bytes, at);
+    match first {
+        b'"' => escaped_string(bytes, skip_plain(bytes, at.wrapping_add(1))),
+        b'{' | b'[' => end_of_container(bytes, at).ok_or(SyntaxError::new(at, "a value that can be skipped")),
+        _ => {
+            while !matches!(byte_at(bytes, at), b',' | b'}' | END) {
+                at = at.wrapping_add(1);
+            }
+            Ok(at)
+        }
+    }
 }
 
 fn literal(bytes: &[u8], at: usize, word: &'static str) -> Result<usize, SyntaxError> {

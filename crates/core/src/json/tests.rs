@@ -61,6 +61,28 @@ fn an_escape_is_found_at_every_place() {
     }
 }
 
+/// Sixty-four bytes are skipped at once, so every place in a block and next to it is tested.
+#[test]
+fn brackets_in_strings_end_nothing_wherever_they_are() {
+    for length in 0..140 {
+        for text in ["}", "]", "\\\"}", "\\\\", "\\\\\\\"]{", "{["] {
+            let skipped = format!(r#"{{"{}":["{text}",{{}}],"{text}":{{"a":[["{text}"]]}}}}"#, "x".repeat(length));
+            let list = format!(r#"{{"a":{skipped},"items":[{{"b":[{skipped}],"c":"{text}","d":1}},2]}}"#);
+            let mut inside = |part, field: &str| match (part, field) {
+                (Part::List, "items") => Part::Object,
+                (Part::Object, "d") => Part::Whole,
+                _ => Part::Nothing,
+            };
+            let found = Document::own_first_item(list.into_bytes(), &mut inside).unwrap().unwrap();
+            assert_eq!(found.root().get("d").unwrap().unwrap().integer(), Ok(1), "{skipped}");
+            // Escapes are read, and so is all else.
+            assert_eq!(found.root().get("c").unwrap().is_some(), text.contains('\\'), "{skipped}");
+        }
+    }
+    let unclosed = Document::own_first_item(br#"{"items":[{"a":{"b":"}"#.to_vec(), &mut |_, _| Part::Nothing);
+    assert_eq!(unclosed.unwrap_err().to_string(), "not JSON at byte 22: expected the end of a string");
+}
+
 #[test]
 fn an_error_has_path_and_problem() {
     let document = Document::read(POD).unwrap();
@@ -272,6 +294,26 @@ proptest! {
     fn accepts_exactly_what_serde_json_accepts(text in r#"[\[\]{}:,"\\a-fnrtu0-9eE.+ \n-]{0,24}"#) {
         let theirs = serde_json::from_str::<&serde_json::value::RawValue>(&text).is_ok();
         prop_assert_eq!(Document::read(&text).is_ok(), theirs, "{}", text);
+    }
+
+    #[test]
+    fn of_the_first_item_only_what_is_chosen_is_read(
+        values in proptest::collection::vec(any_value(), 3), pretty in any::<bool>(), items in 0..3_usize,
+    ) {
+        let [before, wanted, after] = &values[..] else { unreachable!() };
+        let item = serde_json::json!({"a": before, "metadata": {"a": before, "labels": wanted, "z": after}, "z": after});
+        let list = serde_json::json!({"a": before, "items": vec![&item; items], "z": after});
+        let text = if pretty { serde_json::to_string_pretty(&list) } else { serde_json::to_string(&list) }.unwrap();
+        let mut inside = |part, field: &str| match (part, field) {
+            (Part::List, "items") => Part::Object,
+            (Part::Object, "metadata") => Part::Spec,
+            (Part::Spec, "labels") => Part::Whole,
+            _ => Part::Nothing,
+        };
+        let found = Document::own_first_item(text.into_bytes(), &mut inside).unwrap();
+        let labels = found.as_ref().and_then(|item| item.root().at(&["metadata", "labels"]).unwrap()).map(to_value);
+        prop_assert_eq!(found.is_some(), items > 0);
+        prop_assert_eq!(labels.as_ref(), Some(wanted).filter(|wanted| items > 0 && !wanted.is_null()));
     }
 
     #[test]

@@ -212,7 +212,7 @@ impl Excess<'_> {
 
 /// An amount for people: bytes that have no short exact text are rounded to MiB. `600M`, `about 1987Mi`
 fn readable(name: &str, amount: &Quantity, is_rounded_up: bool) -> String {
-    const MEBI: i64 = 1 << 20;
+    const MEBI: i128 = 1 << 20;
     let exact = amount.to_string();
     let is_short = |text: &String| text.len() <= 7;
     let is_bytes = name.ends_with("memory") || name.ends_with("storage");
@@ -223,9 +223,9 @@ fn readable(name: &str, amount: &Quantity, is_rounded_up: bool) -> String {
     if is_short(&decimal) {
         return decimal;
     }
-    let (whole, rest) = (amount.value() / MEBI, amount.value() % MEBI);
+    let (whole, rest) = (amount.units() / MEBI, amount.units() % MEBI);
     let about = if rest == 0 { "" } else { "about " };
-    format!("{about}{}Mi", whole + i64::from(is_rounded_up && rest > 0))
+    format!("{about}{}Mi", whole + i128::from(is_rounded_up && rest > 0))
 }
 
 impl Forecast {

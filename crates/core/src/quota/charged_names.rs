@@ -1,6 +1,7 @@
 //! The one table of what is charged under which name of a quota.
 
 use crate::amount::is_device;
+use crate::find;
 use crate::request::Request;
 
 /// A kind of object, as quotas distinguish them.
@@ -96,7 +97,7 @@ impl<'a> Kind<'a> {
                 _ => None,
             },
             Measure::Claim => {
-                let (class, name) = match name.split_once(STORAGE_CLASS) {
+                let (class, name) = match find::split_once(name, STORAGE_CLASS) {
                     Some((class, name)) => (Some(class), name),
                     None => (None, name),
                 };

@@ -3,7 +3,9 @@
 use super::charge::Deltas;
 use super::{ApplyingQuota, Bounds, Breach, Fault, Kind, Object, scope};
 use crate::cluster::resource_quota::ScopeRequirement;
+use crate::find;
 use crate::json::Malformed;
+use crate::settings::LimitedResource;
 use crate::truncate::Names;
 
 /// `applying`: the quotas that apply to the object, including those that refuse it.
@@ -32,10 +34,10 @@ fn uncovered_names(
     applying: &[&ApplyingQuota<'_, '_>],
     bounds: &Bounds<'_, '_>,
 ) -> Names {
-    let of_kind = |limited: &&_| is_of(limited, kind);
+    let of_kind = |limited: &&LimitedResource<'_>| limited.is_of(kind);
     let is_limited = |name: &str| {
         let mut texts = bounds.limited_resources.iter().filter(of_kind).flat_map(|limited| &limited.match_contains);
-        texts.any(|text| name.contains(text.as_ref()))
+        texts.any(|text| find::contains(name, text))
     };
     let mut names = Names::default();
     for (name, amount) in deltas.in_full.list(kind).iter() {
@@ -47,8 +49,10 @@ fn uncovered_names(
     names
 }
 
-fn is_of(limited: &crate::settings::LimitedResource<'_>, kind: Kind<'_>) -> bool {
-    limited.api_group == kind.group && limited.resource == kind.resource
+impl LimitedResource<'_> {
+    pub(crate) fn is_of(&self, kind: Kind<'_>) -> bool {
+        self.api_group == kind.group && self.resource == kind.resource
+    }
 }
 
 /// Limited scopes that the object matches without any quota of the namespace covering them. Only the scope's name is

@@ -214,7 +214,8 @@ impl<'d> Request<'d> {
             return Ok(Some(resized));
         }
         if !self.is_audit {
-            pod.infeasible_spec = InfeasibleSpec::Counts;
+            // Only a resize changes resources, so the pod is charged like the old one, whose spec the node refused.
+            pod.infeasible_spec = InfeasibleSpec::LeftOut;
         }
         if !kind.path.is_empty() {
             api_server_defaults::limits_to_requests(&mut pod);

@@ -42,18 +42,20 @@ pub fn some_as_limit_ranges_see_it<'d>(
 pub fn as_quotas_see_it<'d>(pod: &Pod<'d>, requirement: Requirement) -> Result<ResourceList<'d>, Malformed> {
     let of_spec = of_containers(pod, requirement);
     if pod.resources.is_empty() {
-        let mut total = resize::largest_total(pod, requirement, &of_spec)?.unwrap_or(of_spec);
+        let mut total = resize::largest_total(pod, requirement, &of_spec)?.map_or(of_spec, |(largest, _)| largest);
         add_overhead(&mut total, pod, requirement);
         return Ok(total);
     }
     let mut total = of_spec;
     override_by_pod_level(&mut total, pod, requirement, is_pod_level);
     // Resources not set at pod level may be resized by container.
-    if let Some(largest) = resize::largest_total(pod, requirement, &total)? {
+    if let Some((largest, is_spec_left_out)) = resize::largest_total(pod, requirement, &total)? {
         let of_pod = total.paired_with(pod.resources.of(requirement)).filter(|(.., of_pod)| of_pod.is_some());
         let mut of_both = ResourceList::in_order(of_pod.map(|(name, quantity, _)| (name.clone(), quantity.clone())));
         of_both.complete_with(&largest);
-        of_both.complete_with(&total);
+        if !is_spec_left_out {
+            of_both.complete_with(&total);
+        }
         total = of_both;
     }
     add_overhead(&mut total, pod, requirement);

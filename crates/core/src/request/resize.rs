@@ -9,12 +9,13 @@ use super::total::total;
 use crate::amount::{Requirement, ResourceList};
 use crate::json::{Malformed, Node};
 
-/// The largest total of spec, allocated and actual resources; none if the status reports no amounts.
+/// The largest total of spec, allocated and actual resources, and whether the spec is left out; none if the status reports
+/// no amounts.
 pub(super) fn largest_total<'d>(
     pod: &Pod<'d>,
     requirement: Requirement,
     of_spec: &ResourceList<'d>,
-) -> Result<Option<ResourceList<'d>>, Malformed> {
+) -> Result<Option<(ResourceList<'d>, bool)>, Malformed> {
     let Some(status) = pod.status else { return Ok(None) };
     let reported = read_all(status, pod, requirement)?;
     let is_left_out = is_spec_left_out(pod, status)?;
@@ -37,7 +38,7 @@ pub(super) fn largest_total<'d>(
     if !is_left_out {
         largest.raise_to(of_spec);
     }
-    Ok(Some(largest))
+    Ok(Some((largest, is_left_out)))
 }
 
 /// The amounts that the status reports for one container.

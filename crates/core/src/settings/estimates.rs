@@ -8,6 +8,7 @@ use std::time::Duration;
 use super::{Reader, any_matches};
 use crate::amount::{Quantity, read_quantity};
 use crate::cluster::usage::{Percentile, Resource, Window};
+use crate::find;
 use crate::json::{Malformed, Node};
 use crate::timestamp::Timestamp;
 
@@ -153,7 +154,7 @@ impl FromStr for PercentileChoice {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let (percentile, window) = match text.split_once(" of ") {
+        let (percentile, window) = match find::split_once(text, " of ") {
             Some((percentile, window)) => (percentile, Some(window.trim())),
             None => (text, None),
         };

@@ -74,6 +74,7 @@ fn answer_of(lookup: &Lookup<'_>, lists: &Value) -> Result<String, String> {
             let found = quotas.iter().find(|quota| is_named(quota, name));
             found.ok_or_else(|| format!("Cannot find v1/ResourceQuota named '{name}'"))?.to_string()
         }
+        Lookup::Namespace { name } => json!({"items": [{"metadata": {"name": name}}]}).to_string(),
         Lookup::Scaled { .. } => lists["Scaled"].to_string(),
         Lookup::PodOfClaim { name, .. } => {
             let pods = lists["Pod"]["items"].as_array().into_iter().flatten();

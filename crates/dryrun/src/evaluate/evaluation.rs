@@ -141,10 +141,10 @@ pub struct Call {
     pub api_version: String,
     pub kind: String,
     pub namespace: Option<String>,
-    /// None for a list.
+    /// None for all objects.
     pub name: Option<String>,
     pub field_masks: Vec<String>,
-    pub disable_cache: bool,
+    pub is_live: bool,
 }
 
 /// The charge of an object to one quota.
@@ -416,7 +416,7 @@ impl Exchange {
                 namespace: call.namespace.map(str::to_owned),
                 name: call.name.as_ref().map(ToString::to_string),
                 field_masks: call.field_masks.iter().map(ToString::to_string).collect(),
-                disable_cache: call.disable_cache,
+                is_live: call.is_live,
             },
             answer,
         }

@@ -3,7 +3,7 @@
 //!
 //! Texts are quoted as JSON does it, which YAML understands.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::evaluate::{Call, Exchange};
 
@@ -36,31 +36,27 @@ fn exchange(exchange: &Exchange) -> String {
 }
 
 fn request(call: &Call) -> Vec<String> {
-    let Call { api_version, kind, namespace, name, field_masks, disable_cache } = call;
-    let mut lines = Vec::new();
-    match name {
-        None => {
-            lines.push("!KubernetesListResourceNamespace".to_owned());
-            lines.push(format!("api_version: {}", json!(api_version)));
-            lines.push(format!("kind: {}", json!(kind)));
-            lines.push(format!("namespace: {}", json!(namespace)));
-            lines.push("label_selector: null".to_owned());
-            lines.push("field_selector: null".to_owned());
-        }
-        Some(name) => {
-            lines.push("!KubernetesGetResource".to_owned());
-            lines.push(format!("api_version: {}", json!(api_version)));
-            lines.push(format!("kind: {}", json!(kind)));
-            lines.push(format!("name: {}", json!(name)));
-            lines.push(format!("namespace: {}", json!(namespace)));
-            lines.push(format!("disable_cache: {disable_cache}"));
-        }
+    let Call { api_version, kind, namespace, name, field_masks, is_live } = call;
+    let operation = match namespace {
+        _ if *is_live => "!KubernetesGetResource",
+        Some(_) => "!KubernetesListResourceNamespace",
+        None => "!KubernetesListResourceAll",
+    };
+    let mut lines = vec![operation.to_owned()];
+    let mut field = |field: &str, value: Value| lines.push(format!("{field}: {value}"));
+    field("api_version", json!(api_version));
+    field("kind", json!(kind));
+    if *is_live || namespace.is_some() {
+        field("namespace", json!(namespace));
     }
-    if field_masks.is_empty() {
-        lines.push("field_masks: null".to_owned());
+    if *is_live {
+        field("name", json!(name));
+        field("disable_cache", json!(true));
     } else {
-        lines.push("field_masks:".to_owned());
-        lines.extend(field_masks.iter().map(|mask| format!("- {}", json!(mask))));
+        field("label_selector", Value::Null);
+        field("field_selector", json!(name.as_ref().map(|name| format!("metadata.name={name}"))));
     }
+    lines.push("field_masks:".to_owned());
+    lines.extend(field_masks.iter().map(|mask| format!("- {}", json!(mask))));
     lines
 }

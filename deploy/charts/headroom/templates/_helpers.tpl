@@ -28,13 +28,13 @@ app.kubernetes.io/name: headroom-ledger
 {{- end -}}
 {{- end }}
 
-{{/* What the values choose for all policy objects. */}}
+{{/* What the values choose for the policy object of a role. */}}
 {{- define "headroom.policy.spec" -}}
-{{- $policies := .Values.policies -}}
-module: registry://{{ include "headroom.reference" (dict "place" $policies.module "appVersion" .Chart.AppVersion) }}
+{{- $policies := .root.Values.policies -}}
+module: registry://{{ include "headroom.reference" (dict "place" $policies.module "appVersion" .root.Chart.AppVersion) }}
 mode: {{ $policies.mode }}
 policyServer: {{ $policies.policyServer }}
-failurePolicy: {{ $policies.failurePolicy | default (eq $policies.mode "monitor" | ternary "Ignore" "Fail") }}
+failurePolicy: {{ $policies.failurePolicy | default (or (eq .role "mutate") (eq $policies.mode "monitor") | ternary "Ignore" "Fail") }}
 timeoutSeconds: {{ $policies.timeoutSeconds }}
 timeoutEvalSeconds: {{ $policies.timeoutEvalSeconds }}
 {{- with $policies.namespaceSelector }}

@@ -62,7 +62,7 @@ fn review(bytes: &mut Unstructured<'_>) -> Result<(Value, Value, Value)> {
         "LimitRange": {"items": list(bytes, 3, range)?},
         "ResourceQuota": {"items": list(bytes, 2, quota)?},
         "HorizontalPodAutoscaler": {"items": []},
-        "Namespace": {"metadata": {"name": "shop", "labels": {"team": "a"}}},
+        "Namespace": {"items": [{"metadata": {"name": "shop", "labels": {"team": "a"}}}]},
     });
     Ok((request, settings, cluster))
 }

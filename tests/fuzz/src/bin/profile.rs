@@ -16,7 +16,7 @@ fuzz_target!(|bytes: &[u8]| {
     let Ok(profile) = Document::read_bytes(bytes) else { return };
     let range = r#"{"items":[{"metadata":{"name":"a"},"spec":{"limits":[{"type":"Container","max":{"memory":"2Gi"},"min":{"cpu":"5m"}}]}}]}"#;
     let profile = profile.root().text();
-    let cluster = format!(r#"{{"LimitRange":{range},"ResourceQuota":{{"items":[]}},"UsageProfile":{profile}}}"#);
+    let cluster = format!(r#"{{"LimitRange":{range},"ResourceQuota":{{"items":[]}},"UsageProfile":{{"items":[{profile}]}}}}"#);
     let documents = [SETTINGS, &cluster].map(|text| Document::read(text).expect("made well formed"));
     let [settings, cluster] = documents.each_ref().map(Document::root);
     headroom_fuzz::check_request(REQUEST, settings, cluster);

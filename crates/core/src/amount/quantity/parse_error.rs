@@ -33,6 +33,11 @@ impl ParseQuantityError {
         Self { text, problem }
     }
 
+    /// True for an amount above those that can be read.
+    pub fn is_too_large(&self) -> bool {
+        self.problem == Problem::OutOfRange && !self.text.starts_with('-')
+    }
+
     /// The quantities that were probably meant: `128M` and `128Mi` by `128MB`.
     pub fn meant(&self) -> Vec<String> {
         let Problem::UnknownSuffix { start } = self.problem else { return Vec::new() };

@@ -4,6 +4,7 @@ use super::{CLAIM, CONTAINER, Item, LimitRange, POD};
 use crate::amount::is_native;
 use crate::amount::{Quantity, ResourceList};
 use crate::cluster::problem::Problem;
+use crate::find;
 use crate::sort;
 
 impl LimitRange<'_> {
@@ -146,7 +147,8 @@ fn container_name_problem(name: &str) -> Option<&'static str> {
         return (!is_standard).then_some("must be a standard resource for containers");
     }
     let is_extended = is_qualified(name) && !name.starts_with("requests.");
-    (!is_extended && !name.contains("kubernetes.io/")).then_some("doesn't follow extended resource name standard")
+    (!is_extended && !find::contains(name, "kubernetes.io/"))
+        .then_some("doesn't follow extended resource name standard")
 }
 
 fn other_name_problem(name: &str) -> Option<&'static str> {

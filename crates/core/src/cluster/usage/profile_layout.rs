@@ -8,8 +8,10 @@
 
 use std::fmt;
 use std::hash::Hasher;
+use std::rc::Rc;
 
 use crate::image::{ImageName, Reference};
+use crate::json::Part;
 
 pub use crate::image::Repository;
 
@@ -226,50 +228,59 @@ impl TagKey {
         &self.0
     }
 
+    pub fn into_string(self) -> String {
+        self.0
+    }
+
     /// The tag or digest as in an image name.
     pub fn reference(&self) -> String {
         self.0.replace(',', ".")
     }
 }
 
-/// The wanted parts of an image's entry.
-#[derive(Debug, Clone, Copy)]
-pub struct Parts<'p> {
-    /// The namespace whose own history is wanted.
-    pub own: Option<&'p str>,
+/// The parts of an object that a reader of some images needs. So little is read, however many images, namespaces and tags
+/// there are.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ProfileParts {
+    /// The history of the namespace is wanted.
+    pub own: bool,
+    /// The history of all namespaces together is wanted.
     pub pool: bool,
-    /// The tags and digest of the image; the history of all tags together is always wanted.
-    pub tags: &'p [TagKey],
-    /// The containers of a workload, in the namespace.
-    pub workloads: &'p [String],
+    /// The wanted tags, digests and containers of workloads; the history of all together is always wanted.
+    pub keys: Vec<String>,
 }
 
-/// The part of an object that every reader needs.
-pub const HEADER_MASK: &str = "spec.header";
-
-/// The parts of an object that a reader of this image needs, in addition to [`HEADER_MASK`]. So the answer stays small,
-/// however many images, namespaces and tags there are.
-pub fn field_masks(place: &ProfileKey, parts: Parts<'_>) -> Vec<String> {
-    let mut masks = Vec::with_capacity(8);
-    let mut add = |[owner, namespace]: [&str; 2], workloads: &[String]| {
-        let mut push = |part: &str, name: &str| {
-            let texts = ["spec.images.", &place.key, owner, namespace, part, name];
-            // `concat` costs several times as much.
-            let mut mask = String::with_capacity(texts.map(str::len).iter().sum());
-            texts.iter().for_each(|text| mask.push_str(text));
-            masks.push(mask);
-        };
-        workloads.iter().for_each(|workload| push(".workloads.", workload));
-        parts.tags.iter().for_each(|tag| push(".tags.", tag.as_str()));
-        push(".all", "");
-    };
-    if let Some(namespace) = parts.own {
-        add([".own.", namespace], parts.workloads);
+impl ProfileParts {
+    /// Chooses the part of a field in a part of a list of the object: of images at these places, in this namespace.
+    pub fn chooser(&self, places: &[Rc<ProfileKey>], namespace: &str) -> impl FnMut(Part, &str) -> Part {
+        // The header and the images that were not read yet.
+        let mut left = 1 + places.len();
+        move |part, field| {
+            let (is_wanted, inside) = match (part, field) {
+                (Part::List, "items") => (true, Part::Object),
+                (Part::Object, "spec") => (true, Part::Spec),
+                (Part::Spec, "images") => (true, Part::Images),
+                (Part::Image, "own") => (self.own, Part::Own),
+                (Part::Image, "pool") => (self.pool, Part::Histories),
+                (Part::Own, _) => (field == namespace, Part::Histories),
+                (Part::Histories, "tags" | "workloads") => (true, Part::History),
+                (Part::Histories, "all") => (true, Part::Whole),
+                (Part::History, _) => (self.keys.iter().any(|key| key == field), Part::Whole),
+                (Part::Spec, "header") => {
+                    left = left.saturating_sub(1);
+                    (true, Part::Whole)
+                }
+                (Part::Images, _) if left == 0 => (true, Part::Last),
+                (Part::Images, _) => {
+                    let is_wanted = places.iter().any(|place| place.key == field);
+                    left = left.saturating_sub(usize::from(is_wanted));
+                    (is_wanted, Part::Image)
+                }
+                _ => (false, Part::Nothing),
+            };
+            if is_wanted { inside } else { Part::Nothing }
+        }
     }
-    if parts.pool {
-        add([".pool", ""], &[]);
-    }
-    masks
 }
 
 #[cfg(test)]
@@ -364,27 +375,6 @@ mod tests {
         assert_eq!(keys(&format!("nginx:1.27@{digest}")), [digest.as_str(), "1,27"]);
         let key = TagKey::of(&image("nginx:1.27.1")).next().unwrap();
         assert_eq!(key.reference(), "1.27.1");
-    }
-
-    #[test]
-    fn masks_cover_only_the_image_in_the_namespace() {
-        let nginx = ProfileKey::of(image("nginx:1.27").repository());
-        let tags: Vec<_> = TagKey::of(&image("nginx:1.27")).collect();
-        assert_eq!(
-            field_masks(
-                &nginx,
-                Parts { own: Some("shop"), pool: true, tags: &tags, workloads: &["web/main".to_owned()] }
-            ),
-            [
-                "spec.images.docker,io/library/nginx.own.shop.workloads.web/main",
-                "spec.images.docker,io/library/nginx.own.shop.tags.1,27",
-                "spec.images.docker,io/library/nginx.own.shop.all",
-                "spec.images.docker,io/library/nginx.pool.tags.1,27",
-                "spec.images.docker,io/library/nginx.pool.all",
-            ]
-        );
-        let pool = field_masks(&nginx, Parts { own: None, pool: true, tags: &[], workloads: &[] });
-        assert_eq!(pool, ["spec.images.docker,io/library/nginx.pool.all"]);
     }
 
     #[test]

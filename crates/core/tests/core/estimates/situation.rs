@@ -136,7 +136,7 @@ impl Situation {
             return Err(problem.clone());
         }
         match kind {
-            "Namespace" => Ok(self.namespace.to_string()),
+            "Namespace" => Ok(json!({"items": [self.namespace]}).to_string()),
             "LimitRange" => Ok(json!({"items": self.limit_ranges}).to_string()),
             "ResourceQuota" => Ok(json!({"items": self.quotas}).to_string()),
             "HorizontalPodAutoscaler" => Ok(json!({"items": self.autoscalers}).to_string()),
@@ -144,9 +144,7 @@ impl Situation {
                 let is_it = |profile: &&Value| {
                     profile["metadata"]["name"] == name && profile["metadata"]["namespace"] == namespace
                 };
-                self.profiles.iter().find(is_it).map(Value::to_string).ok_or_else(|| {
-                    format!("Cannot find headroom.dev/v1alpha1/UsageProfile named '{name}' inside of namespace '{namespace}'")
-                })
+                Ok(json!({"items": self.profiles.iter().filter(is_it).collect::<Vec<_>>()}).to_string())
             }
             kind => panic!("unexpected read of {kind}"),
         }
