@@ -45,17 +45,25 @@ pub fn settle(rollout: &Rollout, new: Option<&Vec<Charge>>, old: &[Charge]) -> S
 
 impl Settled {
     fn fits(self, new: &[Charge], old: &[Charge]) -> bool {
+        let sum = |charges: &[Charge], of: &Charge, name: &str| {
+            let same = charges.iter().filter(|charge| (&charge.quota, charge.is_tenant) == (&of.quota, of.is_tenant));
+            let added = same.flat_map(|charge| &charge.added).filter(|amount| amount.name == name);
+            added.fold(Quantity::ZERO, |sum, amount| sum.plus(&parsed(&amount.added)))
+        };
         new.iter().all(|charge| {
-            let other = old.iter().find(|old| (&old.quota, old.is_tenant) == (&charge.quota, charge.is_tenant));
             charge.added.iter().all(|amount| {
-                let added = |text: &str| text.parse::<Quantity>().unwrap_or(Quantity::ZERO);
-                let of_old = other.and_then(|old| old.added.iter().find(|old| old.name == amount.name));
-                let of_old = of_old.map_or(Quantity::ZERO, |old| added(&old.added));
-                let more = added(&amount.added).times_count(self.new).plus(&of_old.times_count(self.old));
-                let level = added(&amount.before).plus(&more).minus(&of_old.times_count(self.gone));
+                // The claims of a pod may be charged to the same bound.
+                let (of_new, of_old) = (sum(new, charge, &amount.name), sum(old, charge, &amount.name));
+                let more = of_new.times_count(self.new).plus(&of_old.times_count(self.old));
+                let level = parsed(&amount.before).plus(&more).minus(&of_old.times_count(self.gone));
                 // Kubernetes refuses only what adds to a bound.
-                !added(&amount.added).is_positive() || level <= added(&amount.hard)
+                !of_new.is_positive() || level <= parsed(&amount.hard)
             })
         })
     }
+}
+
+/// An amount that the core has written.
+fn parsed(amount: &str) -> Quantity {
+    amount.parse().unwrap_or(Quantity::ZERO)
 }

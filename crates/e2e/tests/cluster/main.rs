@@ -24,6 +24,7 @@ mod admit_chart_policies;
 mod admit_in_outages;
 mod admit_policy_alone;
 mod command_check_apply;
+mod command_check_folders;
 mod command_recommend;
 mod command_snapshot;
 mod controller_collector;

@@ -23,7 +23,7 @@ use crate::guarded_namespace::wait_for;
 const AT_ONCE: usize = 30;
 
 /// A number that the environment may set.
-fn number(name: &str, default: u64) -> u64 {
+pub fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |text| text.parse().unwrap())
 }
 
@@ -58,7 +58,7 @@ struct Compared {
 }
 
 /// Reports each pod as ready, as its node would.
-async fn run_pods(client: &Client, is_over: &AtomicBool) {
+pub async fn run_pods(client: &Client, is_over: &AtomicBool) {
     let pods: Api<DynamicObject> = Api::all_with(client.clone(), &resource("v1", "Pod"));
     let ready = json!({"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}});
     while !is_over.load(Ordering::Relaxed) {

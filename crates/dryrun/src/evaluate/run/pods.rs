@@ -2,6 +2,7 @@
 
 use headroom_core::Request;
 use headroom_core::amount::Quantity;
+use headroom_core::request::controllers::Rollout;
 use headroom_core::request::rollout;
 use serde_json::{Value, json};
 
@@ -80,28 +81,35 @@ impl Run {
             return Ok(SettledPods { exist: present, undo: Vec::new() });
         }
         let of_old = old.as_ref().and_then(|old| Some(self.charges_of(request::pod_of(old)?).1)).unwrap_or_default();
-        let (settled, of_new, of_claims) = match &rollout {
+        let (mut settled, mut of_new, mut of_claims, mut claimed) = (Settled::default(), Vec::new(), Vec::new(), 0);
+        match &rollout {
             // Fewer are wanted, of the same template.
-            None => (Settled { gone: present - wanted, ..Settled::default() }, Vec::new(), Vec::new()),
+            None => settled.gone = present - wanted,
             Some(rollout) => {
-                let (are_created, of_new) =
+                let (mut are_created, charges) =
                     request::pod_of(&object).map(|pod| self.charges_of(pod)).unwrap_or_default();
-                let adds = rollout.adds_pods();
-                let (are_claimed, of_claims) = if adds { self.charges_of_claims(&object) } else { (true, Vec::new()) };
-                let both = [of_new.as_slice(), of_claims.as_slice()].concat();
-                let settled = settle(rollout, (are_created && are_claimed).then_some(&both), &of_old);
-                (settled, of_new, of_claims)
+                of_new = charges;
+                let mut both = of_new.clone();
+                if rollout.adds_pods() {
+                    let (are_claimed, charges) = self.charges_of_claims(&object);
+                    let missing = Rollout::adding(rollout.wanted, rollout.present, rollout.noun);
+                    claimed = settle(&missing, are_claimed.then_some(&charges), &[]).new;
+                    both.extend(charges.iter().cloned());
+                    of_claims = charges;
+                    are_created &= are_claimed;
+                }
+                settled = settle(rollout, are_created.then_some(&both), &of_old);
+                // Claims are created before their pods, also before the one that is refused.
+                claimed = claimed.min(settled.new + settled.old + 1);
             }
-        };
+        }
         let exist = (present + settled.old + settled.new).saturating_sub(settled.gone);
         let mut undo = Vec::new();
-        let missing = rollout.as_ref().map_or(0, |rollout| rollout.wanted.saturating_sub(rollout.present));
         let changes: [(&[Charge], u64, [Change; 2]); 4] = [
             (&of_old, settled.gone, [Quantity::minus, Quantity::plus]),
             (&of_old, settled.old, [Quantity::plus, Quantity::minus]),
             (&of_new, settled.new, [Quantity::plus, Quantity::minus]),
-            // Claims are created before their pods, and stay if these are refused.
-            (&of_claims, settled.new.min(missing), [Quantity::plus, Quantity::minus]),
+            (&of_claims, claimed, [Quantity::plus, Quantity::minus]),
         ];
         for (charges, count, [change, back]) in changes {
             for charge in charges.iter().filter(|_| count > 0) {

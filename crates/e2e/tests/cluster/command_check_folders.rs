@@ -1,0 +1,239 @@
+//! `check` of random folders against a real control plane, object by object in the order of `kubectl apply`: which are stored,
+//! how many pods their controllers create, and what of the quotas is used after all of them.
+//!
+//! `HEADROOM_FOLDERS` (30) folders, the first of them from `HEADROOM_FOLDERS_SEED` (1).
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use futures::stream::{self, StreamExt};
+use headroom_core::amount::Quantity;
+use headroom_dryrun::evaluate::admission::{Admission, Source};
+use headroom_dryrun::evaluate::{Run, Verdict, in_order};
+use headroom_e2e::cluster::{Cluster, create, resource};
+use headroom_e2e::control_plane::{Controllers, InTreePlugins};
+use headroom_objects::cluster_reader::{ClusterReader, Folder, Overlay};
+use kube::Client;
+use kube::api::{Api, DynamicObject, ListParams, Patch, PatchParams};
+use serde_json::{Value, json};
+
+use crate::guarded_namespace::wait_for;
+use crate::workload_forecast::{number, run_pods};
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "starts a control plane: make e2e-cluster"]
+async fn folders_end_as_check_says() {
+    let (folders, first) = (number("HEADROOM_FOLDERS", 30), number("HEADROOM_FOLDERS_SEED", 1));
+    let cluster = Cluster::start(InTreePlugins::On, Controllers::On).await.unwrap();
+    let client = cluster.client().await.unwrap();
+    let is_over = AtomicBool::new(false);
+    let compare = async {
+        let seeds = stream::iter(first..first + folders);
+        let compared = seeds.map(|seed| compare(&cluster, &client, seed)).buffer_unordered(10);
+        let all: Vec<Compared> = compared.collect().await;
+        is_over.store(true, Ordering::Relaxed);
+        all
+    };
+    let (all, ()) = futures::future::join(compare, run_pods(&client, &is_over)).await;
+    let sum = |of: fn(&Compared) -> usize| all.iter().map(of).sum::<usize>();
+    let [objects, refused, blocked, pods] =
+        [sum(|of| of.objects), sum(|of| of.refused), sum(|of| of.blocked), sum(|of| of.pods)];
+    eprintln!("{} folders, {objects} objects: {refused} refused, {blocked} blocked, {pods} pods", all.len());
+    let wrong: Vec<&str> = all.iter().flat_map(|compared| &compared.differences).map(String::as_str).collect();
+    assert!(wrong.is_empty(), "{} differ:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(refused > 0 && blocked > 0 && pods > 0, "nothing was compared");
+}
+
+#[derive(Default)]
+struct Compared {
+    objects: usize,
+    refused: usize,
+    blocked: usize,
+    pods: usize,
+    differences: Vec<String>,
+}
+
+/// The bounds of a namespace, and objects that are applied to it; some of them twice, with other replicas.
+fn folder(seed: u64, namespace: &str) -> (Vec<Value>, Vec<Value>) {
+    let mut random = fastrand::Rng::with_seed(seed);
+    let named = |api_version: &str, kind: &str, name: &str, spec: Value| json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": name, "namespace": namespace, "labels": {"app": name}}, "spec": spec});
+    let mut hard = json!({"requests.cpu": random.u64(3..14).to_string(), "pods": random.u64(3..20).to_string()});
+    let others =
+        [("limits.memory", "6Gi"), ("requests.storage", "5Gi"), ("count/deployments.apps", "3"), ("services", "2")];
+    for (name, amount) in others.into_iter().filter(|_| random.u8(0..3) == 0) {
+        hard[name] = json!(amount);
+    }
+    let mut bounds = vec![named("v1", "ResourceQuota", "team", json!({"hard": hard}))];
+    if random.bool() {
+        let container = match random.u8(0..3) {
+            0 => json!({"type": "Container", "max": {"cpu": "2"}}),
+            1 => {
+                json!({"type": "Container", "default": {"cpu": "1", "memory": "512Mi"}, "defaultRequest": {"cpu": "500m"}})
+            }
+            _ => json!({"type": "Pod", "max": {"memory": "1Gi"}}),
+        };
+        bounds.push(named("v1", "LimitRange", "limits", json!({"limits": [container]})));
+    }
+    let mut objects = Vec::new();
+    for index in 0..random.usize(5..12) {
+        let name = format!("o{index}");
+        let mut resources = json!({});
+        if random.u8(0..8) > 0 {
+            resources["requests"] = json!({"cpu": random.choice(["250m", "500m", "1", "1500m", "3"])});
+        }
+        if random.bool() {
+            resources["limits"] = json!({"memory": random.choice(["128Mi", "512Mi", "1Gi", "2Gi"])});
+        }
+        let pod = json!({"containers": [{"name": "app", "image": "app", "resources": resources}]});
+        let template = json!({"metadata": {"labels": {"app": name}}, "spec": pod});
+        let selector = json!({"matchLabels": {"app": name}});
+        let replicas = random.u64(0..6);
+        let claims = json!([{"metadata": {"name": "data"}, "spec": claim(random.u64(1..3))}]);
+        let object = match random.u8(0..10) {
+            0..=3 => named(
+                "apps/v1",
+                "Deployment",
+                &name,
+                json!({"replicas": replicas, "selector": selector, "template": template}),
+            ),
+            4 => named(
+                "apps/v1",
+                "ReplicaSet",
+                &name,
+                json!({"replicas": replicas, "selector": selector, "template": template}),
+            ),
+            5 => {
+                let mut spec =
+                    json!({"replicas": replicas, "serviceName": name, "selector": selector, "template": template});
+                if random.bool() {
+                    spec["volumeClaimTemplates"] = claims;
+                }
+                named("apps/v1", "StatefulSet", &name, spec)
+            }
+            6 => {
+                let mut template = template;
+                template["spec"]["restartPolicy"] = json!("Never");
+                named("batch/v1", "Job", &name, json!({"parallelism": replicas, "template": template}))
+            }
+            7 => named("v1", "Pod", &name, pod),
+            8 => named("v1", "PersistentVolumeClaim", &name, claim(random.u64(1..4))),
+            _ => named(
+                "v1",
+                "Service",
+                &name,
+                json!({"ports": [{"port": 80, "protocol": "TCP"}], "selector": {"app": name}}),
+            ),
+        };
+        let is_scaled = object["kind"] == "Deployment" && random.bool();
+        objects.push(object.clone());
+        if is_scaled {
+            let mut scaled = object;
+            scaled["spec"]["replicas"] = json!(random.u64(0..8));
+            objects.push(scaled);
+        }
+    }
+    (bounds, objects)
+}
+
+fn claim(gibibytes: u64) -> Value {
+    json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": format!("{gibibytes}Gi")}}})
+}
+
+async fn compare(cluster: &Cluster, client: &Client, seed: u64) -> Compared {
+    let namespace = cluster.new_namespace("folder").await.unwrap();
+    let (bounds, objects) = folder(seed, &namespace);
+    for object in bounds {
+        create(client, object).await.unwrap();
+    }
+    let all = |api_version: &str, kind: &str| -> Api<DynamicObject> {
+        Api::namespaced_with(client.clone(), &namespace, &resource(api_version, kind))
+    };
+    let quotas = all("v1", "ResourceQuota");
+    wait_for(&quotas, "team", "the quota is observed", |quota| quota["status"]["hard"] == quota["spec"]["hard"]).await;
+    let mut there = Folder::default();
+    for (api_version, kind) in [("v1", "Namespace"), ("v1", "ResourceQuota"), ("v1", "LimitRange")] {
+        let listed: Api<DynamicObject> = match kind {
+            "Namespace" => Api::all_with(client.clone(), &resource(api_version, kind)),
+            _ => all(api_version, kind),
+        };
+        for object in listed.list(&ListParams::default()).await.unwrap() {
+            let mut object = serde_json::to_value(object).unwrap();
+            (object["apiVersion"], object["kind"]) = (json!(api_version), json!(kind));
+            if kind != "Namespace" || object["metadata"]["name"] == namespace.as_str() {
+                there.put(object).unwrap();
+            }
+        }
+    }
+    let mut overlay = Overlay::new(there, None);
+    let admission = Admission::read(&mut overlay, Source::Files, &[None]);
+    let mut run = Run::new(overlay, admission, &namespace);
+    let mut evaluate = |object: Value| {
+        let evaluation = run.evaluate(&object);
+        let kind = &evaluation.kind;
+        let stored = run.cluster.get((&kind.api_version(), &kind.kind, Some(&namespace)), &evaluation.name).unwrap();
+        let pods = stored.and_then(|stored| stored["status"]["replicas"].as_u64()).unwrap_or(0);
+        (evaluation, pods, object)
+    };
+    let evaluated = in_order(objects, |object| Some(object), &mut evaluate);
+    let mut compared = Compared { objects: evaluated.len(), ..Compared::default() };
+    for (evaluation, wanted, object) in evaluated {
+        let (name, kind) = (evaluation.name.clone(), evaluation.kind.clone());
+        let applied = all(&kind.api_version(), &kind.kind)
+            .patch(&name, &PatchParams::apply("kubectl").force(), &Patch::Apply(&object))
+            .await;
+        let is_refused = applied.is_err();
+        compared.refused += usize::from(is_refused);
+        compared.blocked += usize::from(evaluation.verdict == Verdict::PodsBlocked);
+        if is_refused == evaluation.is_admitted() {
+            let said = (evaluation.verdict, &evaluation.reasons);
+            compared.differences.push(format!("{seed}: {kind:?} {name}: {said:?}, but {:?}: {object}", applied.err()));
+            return compared;
+        }
+        let has_pods = evaluation.is_admitted() && object["spec"]["template"].is_object();
+        if has_pods && let Err(found) = wait_for_pods(&all("v1", "Pod"), &name, wanted).await {
+            compared.differences.push(format!(
+                "{seed}: {name}: {found} pods instead of {wanted}, {:?} {:?}: {object}",
+                evaluation.verdict,
+                evaluation.warnings.iter().map(|warning| &warning.text).collect::<Vec<_>>()
+            ));
+            return compared;
+        }
+        compared.pods += usize::try_from(wanted).unwrap();
+    }
+    let predicted = run.cluster.get(("v1", "ResourceQuota", Some(&namespace)), "team").unwrap().unwrap();
+    let amounts = |quota: &Value| -> Vec<(String, Quantity)> {
+        let used = quota["status"]["used"].as_object().unwrap().iter();
+        used.map(|(name, amount)| (name.clone(), amount.as_str().unwrap().parse().unwrap())).collect()
+    };
+    let (started, predicted) = (Instant::now(), amounts(&predicted));
+    loop {
+        let used = amounts(&serde_json::to_value(quotas.get("team").await.unwrap()).unwrap());
+        if used == predicted {
+            return compared;
+        }
+        if started.elapsed() > LONGEST {
+            compared.differences.push(format!("{seed}: used {used:?} instead of {predicted:?}"));
+            return compared;
+        }
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+}
+
+/// Controllers and quota controller are through by then.
+const LONGEST: Duration = Duration::from_secs(20);
+
+/// Waits until a workload has so many pods, and still has them a little later.
+async fn wait_for_pods(pods: &Api<DynamicObject>, name: &str, wanted: u64) -> Result<(), usize> {
+    let (started, labelled) = (Instant::now(), ListParams::default().labels(&format!("app={name}")));
+    let mut seen = 0;
+    loop {
+        let found = pods.list(&labelled).await.unwrap().items;
+        let found = found.iter().filter(|pod| pod.metadata.deletion_timestamp.is_none()).count();
+        seen = if found as u64 == wanted { seen + 1 } else { 0 };
+        match seen {
+            5.. => return Ok(()),
+            _ if started.elapsed() > LONGEST => return Err(found),
+            _ => tokio::time::sleep(Duration::from_millis(200)).await,
+        }
+    }
+}
