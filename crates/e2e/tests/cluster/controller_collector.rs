@@ -115,7 +115,6 @@ async fn collect(client: Client, folder: &Path, csv: &str) -> Result<(), RoundEr
         namespace: "headroom".to_owned(),
         tenant_label: None,
         pooling: Pooling::default(),
-        tenant_label: None,
         rewrite_interval: 21_600,
         replace_other_stores: false,
         pace,
