@@ -92,7 +92,8 @@ pub fn announced(text: &str, request: &Request<'_>) -> String {
     line.extend([SPEAKER, text]);
     let is_explained = request.pod_kind().is_some() || request.is("", "persistentvolumeclaims", "");
     // A name that the API server is still to generate ends with a dash.
-    if is_explained && request.subresource.is_empty() && !request.name.is_empty() && !request.name.ends_with('-') {
+    let is_explained = is_explained && matches!(request.subresource.as_ref(), "" | "scale");
+    if is_explained && !request.name.is_empty() && !request.name.ends_with('-') {
         let kind = request.resource.strip_suffix('s').unwrap_or(&request.resource);
         let command = [kind, "/", &request.name, " -n ", &request.namespace];
         const LEAD: &str = "; see kubectl headroom explain ";
@@ -240,15 +241,18 @@ mod tests {
     #[test]
     fn a_warning_says_who_speaks_and_what_explains_it() {
         let check = |kind: &str, resource: &str, name: &str, text: &str, expected: &str| {
+            let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
             let request = format!(
                 r#"{{"uid": "1", "operation": "CREATE", "kind": {{"kind": "{kind}", "group": "apps"}}, "resource": {{"group": "apps",
-                "resource": "{resource}"}}, "namespace": "shop", "name": "{name}", "object": {{"metadata": {{"name": "{name}"}}}}}}"#
+                "resource": "{resource}"}}, "subResource": "{subresource}", "namespace": "shop", "name": "{name}", "object": {{"metadata": {{"name": "{name}"}}}}}}"#
             );
             let document = Document::read(&request).unwrap();
             assert_eq!(announced(text, &Request::read(document.root()).unwrap()), expected);
         };
         let seen = "headroom: low; see kubectl headroom explain deployment/web -n shop";
         check("Deployment", "deployments", "web", "low", seen);
+        check("Scale", "deployments/scale", "web", "low", seen);
+        check("Deployment", "deployments/status", "web", "low", "headroom: low");
         check("Deployment", "deployments", "web-", "low", "headroom: low");
         check("Widget", "widgets", "web", "low", "headroom: low");
         let long = "x".repeat(MAX_WARNING);

@@ -17,6 +17,7 @@ use headroom_dryrun::evaluate::{Admission, PodMaker, Verdict, in_order};
 use headroom_objects::cluster_reader::ClusterReader;
 use headroom_objects::kinds::{ApiKind, labels_of, metadata};
 use headroom_objects::manifest::Manifest;
+use headroom_report::progress::Progress;
 use headroom_report::{Exit, Page, Paint, complain, github, junit, sarif};
 
 use crate::manifest::unreadable;
@@ -141,17 +142,25 @@ pub fn run(mut args: Args) -> anyhow::Result<Exit> {
         complain!("warning: {warning}");
     }
     let admission = opened.admission.describe();
-    let is_misplaced = warning.is_some() && args.target.namespaces.is_empty();
+    let is_known = !args.target.namespaces.is_empty() && opened.cluster.namespaces().contains(&opened.namespace);
+    let is_misplaced = warning.is_some() && !is_known;
+    let progress = Progress::for_people();
+    progress.begin(read.len() as u64, "Checking");
     let mut run = opened.into_run();
     run.pod_makers = args.pods_at.into_iter().flatten().collect();
-    let entry = |read: Result<Manifest, _>| match read {
+    let mut entry = |read: Result<Manifest, _>| match read {
         Ok(Manifest { origin, object }) => {
             let entry = Entry::of(origin, &run.evaluate(&object));
             if is_misplaced && sets_no_namespace(&object) { entry.unless_admitted() } else { entry }
         }
         Err(problem) => Entry::of_problem(problem),
     };
-    let entries = in_order(read, |read| read.as_ref().ok().map(|manifest| &manifest.object), entry);
+    let counted = |read| {
+        progress.advance(1);
+        entry(read)
+    };
+    let entries = in_order(read, |read| read.as_ref().ok().map(|manifest| &manifest.object), counted);
+    progress.end();
     headroom_report::print(&page(&entries, &admission, args.output)?)?;
     let least = if is_misplaced { FailOn::PodsBlocked } else { FailOn::Warning };
     let of_warning = if warning.is_some() && args.fail_on >= least { Exit::Refused } else { Exit::Ok };
@@ -233,8 +242,9 @@ fn without_bounds<'m>(
     }
     let found = bounded.into_iter().collect::<Vec<_>>().join(", ");
     let set = if count == 1 { "sets" } else { "set" };
+    let advice = if target.namespaces.is_empty() { "pass -n" } else { "is -n right?" };
     Some(format!(
-        "{} {set} no namespace, and \"{}\" has no LimitRange or ResourceQuota in --cluster-dir (found: {found}); pass -n",
+        "{} {set} no namespace, and \"{}\" has no LimitRange or ResourceQuota in --cluster-dir (found: {found}); {advice}",
         count_of(count, "object"),
         opened.namespace
     ))

@@ -44,6 +44,8 @@ pub struct Evaluation {
     pub charges: Vec<Charge>,
     /// The most that the pods of a workload add to quotas.
     pub pod_charges: Vec<Charge>,
+    /// The charges of one claim that is made for each pod, and for how many pods they fit.
+    pub(super) claims: Vec<(Charge, u64)>,
     /// The requests for workloads that say which pods are still to be created.
     pub(super) rollouts: Vec<Value>,
 }
@@ -247,6 +249,7 @@ impl Evaluation {
             charges: Vec::new(),
             pod_charges: Vec::new(),
             rollouts: Vec::new(),
+            claims: Vec::new(),
         }
     }
 
@@ -288,6 +291,7 @@ impl Evaluation {
         self.charges.clear();
         self.pod_charges.clear();
         self.rollouts.clear();
+        self.claims.clear();
     }
 
     /// The object's name as kubectl prints it: `deployment.apps/web`.
@@ -428,9 +432,13 @@ impl Charge {
     pub(super) fn times_count(&self, count: u64) -> Self {
         let mut all = self.clone();
         for amount in &mut all.added {
-            // OK because it is an amount that the core has written.
-            if let Ok(added) = amount.added.parse::<Quantity>() {
-                amount.added = added.times_count(count).to_string();
+            let read = |text: &str| text.parse::<Quantity>();
+            // OK because they are amounts that the core has written.
+            if let (Ok(added), Ok(before), Ok(hard)) = (read(&amount.added), read(&amount.before), read(&amount.hard)) {
+                let added = added.times_count(count);
+                let used = before.plus(&added);
+                amount.left = hard.minus(&used).to_string();
+                (amount.added, amount.used) = (added.to_string(), used.to_string());
             }
         }
         all

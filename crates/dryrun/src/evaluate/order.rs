@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
-/// Calls `each` with all items, in three parts: objects that bound a namespace or say what kinds there are, which Helm,
-/// Kustomize and Argo CD apply before others, and before which no pod of a workload is created; the others; and autoscalers, whose
-/// targets are there by the time they scale. The results are in the order of the items.
+/// Calls `each` with all items, in three parts: objects that bound a namespace, say what kinds there are or have what pods are
+/// made of, since no pod of a workload is created before them; the others; and autoscalers, whose targets are there by the
+/// time they scale. The results are in the order of the items.
 pub fn in_order<T, R>(items: Vec<T>, object: impl Fn(&T) -> Option<&Value>, mut each: impl FnMut(T) -> R) -> Vec<R> {
     // Without sorting, which would make the page's wasm larger.
     let mut results: Vec<Option<R>> = items.iter().map(|_| None).collect();
@@ -13,7 +13,13 @@ pub fn in_order<T, R>(items: Vec<T>, object: impl Fn(&T) -> Option<&Value>, mut 
     for (item, result) in items.into_iter().zip(&mut results) {
         let kind = object(&item).and_then(|object| object.get("kind")).and_then(Value::as_str).unwrap_or_default();
         let part = match kind {
-            "Namespace" | "LimitRange" | "ResourceQuota" | "TenantQuota" | "CustomResourceDefinition" => &mut *bounds,
+            "Namespace"
+            | "LimitRange"
+            | "ResourceQuota"
+            | "TenantQuota"
+            | "CustomResourceDefinition"
+            | "ResourceClaimTemplate"
+            | "SandboxTemplate" => &mut *bounds,
             "HorizontalPodAutoscaler" | "ScaledObject" => &mut *autoscalers,
             _ => &mut *others,
         };

@@ -38,7 +38,7 @@ pub struct MadePods {
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PodMaker {
-    /// `KIND` or `KIND.GROUP`.
+    /// `KIND` or `KIND.GROUP`, `KIND.` for the core group.
     kinds: Vec<String>,
     #[serde(default)]
     pods: Vec<PodsAt>,
@@ -99,8 +99,10 @@ impl PodMaker {
     }
 
     fn is_of(&self, kind: &ApiKind) -> bool {
-        let qualified = format!("{}.{}", kind.kind, kind.group);
-        self.kinds.iter().any(|of| of.eq_ignore_ascii_case(&kind.kind) || of.eq_ignore_ascii_case(&qualified))
+        self.kinds.iter().any(|of| {
+            let (name, group) = of.split_once('.').map_or((of.as_str(), None), |(name, group)| (name, Some(group)));
+            name.eq_ignore_ascii_case(&kind.kind) && group.is_none_or(|group| group == kind.group)
+        })
     }
 }
 
@@ -130,6 +132,13 @@ pub fn of(object: &Value, rows: &[PodMaker], find: &mut dyn FnMut(&str, &str) ->
         None if is_custom && !is_description(&kind.kind) => searched(object, &kind),
         None => MadePods::default(),
     }
+}
+
+/// The pods of a kind of Kubernetes itself, as a new object makes them; those of a DaemonSet for one node.
+pub fn of_built_in(object: &Value) -> Vec<PodTemplate> {
+    let kind = ApiKind::of(object);
+    let row = TABLE.iter().find(|row| lifecycle::is_built_in(&kind.group) && row.is_of(&kind));
+    row.map(|row| row.pods(object, &mut |_, _| None).templates).unwrap_or_default()
 }
 
 /// True for the names that authors give to kinds which describe pods that others make.

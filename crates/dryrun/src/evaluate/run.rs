@@ -5,6 +5,7 @@
 //! that is there already is evaluated as the update that applying it would make.
 
 mod autoscaled;
+mod claims;
 mod pods;
 
 use std::collections::HashMap;
@@ -166,6 +167,7 @@ impl Run {
         is_checked |= made.is_known || !made.templates.is_empty();
         let templates = self.evaluate_pods(made, &mut evaluation);
         self.evaluate_unfinished(&mut evaluation);
+        self.evaluate_claims(&mut evaluation);
         match self.evaluate_target(&object) {
             Autoscaled::Checked(warnings) => {
                 is_checked = true;
@@ -301,14 +303,20 @@ impl Run {
             self.charge(&evaluation.namespace, charge, Quantity::plus)?;
         }
         let mut object = evaluation.outcome().clone();
+        let mut pods = if evaluation.rollouts.is_empty() { 1 } else { 0 };
         for request in &evaluation.rollouts {
             let exist = self.settle_pods(&evaluation.namespace, request)?.exist;
+            pods += exist;
             if request::pod_of(&object).is_some()
                 && let Value::Object(fields) = &mut object
             {
                 // What is applied to it later finds so many.
                 fields.insert("status".to_owned(), json!({"replicas": exist, "updatedReplicas": exist}));
             }
+        }
+        for (charge, count) in &evaluation.claims {
+            // Of pods that are not created there are no claims.
+            self.charge(&evaluation.namespace, &charge.times_count(pods.min(*count)), Quantity::plus)?;
         }
         let is_quota = evaluation.kind.kind == "ResourceQuota" && evaluation.kind.group.is_empty();
         if is_quota {
