@@ -9,7 +9,7 @@ pub mod request;
 mod evaluation;
 
 pub mod admission;
-mod pod_makers;
+pub(crate) mod pod_makers;
 mod validation;
 
 mod byte_warnings;

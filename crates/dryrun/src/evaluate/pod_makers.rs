@@ -98,6 +98,17 @@ impl PodMaker {
         }
     }
 
+    /// The names of the fields that the row reads.
+    fn names(&self) -> Vec<&str> {
+        let of_pods = self.pods.iter().flat_map(|pods| {
+            let factors = pods.times.iter().chain(&pods.at_most).flatten();
+            let paths = pods.name.iter().chain(&pods.adds_if).chain(&pods.at_most_if).chain(&pods.suspended);
+            factors.chain(paths)
+        });
+        let texts = of_pods.chain(&self.suspended).chain(&self.not_counted_if);
+        texts.flat_map(|text| text.split(|letter: char| !letter.is_alphanumeric())).collect()
+    }
+
     fn is_of(&self, kind: &ApiKind) -> bool {
         self.kinds.iter().any(|of| {
             let (name, group) = of.split_once('.').map_or((of.as_str(), None), |(name, group)| (name, Some(group)));
@@ -247,6 +258,51 @@ impl PodsAt {
         }
         containers.extend(self.adds.iter().filter(|_| is_added).cloned());
         template
+    }
+}
+
+/// The groups of kinds that others decide by: UsageProfiles and TenantQuotas, and VerticalPodAutoscalers.
+const READ_BY_OTHERS: [&str; 2] = ["headroom.dev", "autoscaling.k8s.io"];
+/// Fields of any custom resource that are read: the names in references to others, and how many pods there are.
+const READ_OF_ALL: [&str; 8] = [
+    "apiVersion",
+    "kind",
+    "name",
+    "priorityClassName",
+    "replicas",
+    "parallelism",
+    "minReplicaCount",
+    "maxReplicaCount",
+];
+
+/// Calls `each` with the values of a custom resource by which nothing is decided: all but its metadata, its pod templates, the
+/// resources of its containers, and the fields that its row names.
+pub fn visit_unread(object: &mut Value, each: &mut dyn FnMut(&mut Value)) {
+    let kind = ApiKind::of(object);
+    if lifecycle::is_built_in(&kind.group) || READ_BY_OTHERS.contains(&&*kind.group) {
+        return;
+    }
+    let row = TABLE.iter().find(|row| row.is_of(&kind));
+    let names: Vec<&str> = row.map(PodMaker::names).unwrap_or_default();
+    let is_read = |name: &str| READ_OF_ALL.contains(&name) || names.contains(&name);
+    for (name, value) in object.as_object_mut().into_iter().flatten() {
+        if name != "metadata" {
+            visit_unread_below(name, value, &is_read, each);
+        }
+    }
+}
+
+fn visit_unread_below(name: &str, value: &mut Value, is_read: &dyn Fn(&str) -> bool, each: &mut dyn FnMut(&mut Value)) {
+    match value {
+        _ if is_template(value) || name == "resources" => {}
+        Value::Object(fields) if fields.get("containers").is_some_and(Value::is_array) => {}
+        Value::Object(fields) => {
+            fields.iter_mut().for_each(|(name, value)| visit_unread_below(name, value, is_read, each));
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| visit_unread_below(name, item, is_read, each)),
+        Value::Null => {}
+        value if !is_read(name) => each(value),
+        _ => {}
     }
 }
 

@@ -1,6 +1,6 @@
 //! Leaves confidential data out of a recording: the values of environment variables, of Secrets and ConfigMaps; the commands, paths and headers
 //! of probes and lifecycle hooks; parameters for drivers of storage and devices; addresses of git repositories; what containers wrote before they ended, and other messages
-//! of a pod's status; the API server's bookkeeping, which repeats all this; and the values of annotations, because other
+//! of a pod's status; all of custom resources by which nothing is decided; the API server's bookkeeping, which repeats all this; and the values of annotations, because other
 //! tools keep the whole manifest in one, compressed or not. No decision depends on any of it, but on whether two of them are the same: so each
 //! value gets a number.
 
@@ -12,7 +12,7 @@ use headroom_core::annotations::limit_ranger::LIMIT_RANGER;
 use headroom_core::plan::estimate_targets::CHOICE;
 use serde_json::{Value, json};
 
-use crate::evaluate::Exchange;
+use crate::evaluate::{Exchange, pod_makers};
 use headroom_objects::cluster_reader::without_bookkeeping;
 
 /// The values that were left out so far, with their numbers. Of each there are two hashes, because some are whole manifests.
@@ -66,6 +66,7 @@ impl Redaction {
         {
             self.leave_out(message);
         }
+        pod_makers::visit_unread(object, &mut |value| self.leave_out(value));
         self.redact_fields(object);
     }
 
@@ -165,6 +166,36 @@ mod tests {
         assert!(!pod.to_string().contains("s3cret"), "{pod}");
         assert_eq!(pod.pointer("/status/containerStatuses/0/lastState/terminated/reason"), Some(&json!("OOMKilled")));
         assert_eq!(pod.pointer("/spec/containers/0/args/0"), Some(&json!("kept")));
+    }
+
+    #[test]
+    fn of_custom_resources_only_what_decides_is_kept() {
+        let check = |object: Value, expected: Value| {
+            let mut redacted = object;
+            Redaction::default().redact(&mut redacted);
+            assert_eq!(redacted, expected);
+        };
+        let out = |number| format!("left out ({number})");
+        let template =
+            json!({"spec": {"containers": [{"name": "a", "image": "a", "resources": {"limits": {"cpu": "1"}}}]}});
+        let widget = |password: &str, pin: Value, options: &str| {
+            json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w", "labels": {"a": "b"}},
+                "spec": {"password": password, "pin": pin, "replicas": 3, "jvmOptions": [options], "template": template,
+                    "resources": {"requests": {"cpu": "1"}}}})
+        };
+        check(widget("s3cret", json!(1234), "-Dpass=s3cret"), widget(&out(2), json!(out(3)), &out(1)));
+        let cluster = |version: &str| {
+            json!({"apiVersion": "ray.io/v1", "kind": "RayCluster", "metadata": {"name": "r"},
+                "spec": {"rayVersion": version, "enableInTreeAutoscaling": true,
+                    "workerGroupSpecs": [{"maxReplicas": 3, "template": template}]}})
+        };
+        check(cluster("2.9"), cluster(&out(1)));
+        let quota =
+            json!({"apiVersion": "headroom.dev/v1alpha1", "kind": "TenantQuota", "spec": {"hard": {"pods": "1"}}});
+        check(quota.clone(), quota);
+        // kind and group of an item of Kubernetes itself.
+        let service = json!({"apiVersion": "v1", "kind": "Service", "spec": {"type": "LoadBalancer"}});
+        check(service.clone(), service);
     }
 
     #[test]
