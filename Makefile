@@ -135,6 +135,7 @@ test-page: page kubectl-headroom-debug
 # Tests of deployment and release, without publishing anything.
 .PHONY: test-deploy
 test-deploy: annotated-policy.wasm host xtask headroom-controller-debug
+	scripts/test-same-wasm.sh policy.wasm
 	$(XTASK) check chart $(HOST) annotated-policy.wasm $(TARGET)/debug/headroom-controller
 	$(XTASK) check workflows
 	$(CARGO) test --locked --workspace --test release -- --ignored

@@ -26,10 +26,10 @@ build=(cargo build --profile page --locked --package headroom-playground --lib -
 export RUSTC_BOOTSTRAP=1
 
 if has_rustup_sources || { ! has_debian_rustc && add_rustup_sources && has_rustup_sources; }; then
-  remap_std rustc
+  remap_paths rustc
   CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUSTFLAGS="$flags" "${build[@]}"
 elif has_debian_rustc || { apt_install rustc-web rust-web-src && has_debian_rustc; }; then
-  remap_std /usr/bin/rustc
+  remap_paths /usr/bin/rustc
   RUSTC=/usr/bin/rustc CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER="$(rust_lld)" \
     CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUSTFLAGS="$flags" "${build[@]}"
 else

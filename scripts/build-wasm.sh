@@ -26,10 +26,10 @@ flags="-C llvm-args=--inline-threshold=120 -C target-feature=+simd128"
 build=(cargo build --release --locked --package headroom-policy --target "$target" --target-dir "$target_dir")
 
 if has_rustup_target || { ! has_debian_toolchain && add_rustup_target && has_rustup_target; }; then
-  remap_std rustc
+  remap_paths rustc
   CARGO_TARGET_WASM32_WASIP1_RUSTFLAGS="$flags" "${build[@]}"
 elif has_debian_toolchain || { apt_install rustc-web rust-web-src wasi-libc && has_debian_toolchain; }; then
-  remap_std /usr/bin/rustc
+  remap_paths /usr/bin/rustc
   RUSTC_BOOTSTRAP=1 RUSTC=/usr/bin/rustc \
     CARGO_TARGET_WASM32_WASIP1_LINKER="$(rust_lld)" \
     CARGO_TARGET_WASM32_WASIP1_RUSTFLAGS="-L native=/usr/lib/wasm32-wasi -C link-self-contained=no $flags" \

@@ -50,9 +50,12 @@ rust_lld() {
   return 1
 }
 
-# A compiler whose own sources are installed names their place, which would make another module on another machine. Adds to $flags.
-remap_std() {
-  local sources
+# The same module wherever it is built: a compiler names the places of its own sources, where they are installed, and of the
+# crates in cargo's home. Adds to $flags.
+remap_paths() {
+  local sources std
   sources=$("$1" --print sysroot)/lib/rustlib/src/rust
-  flags+=" --remap-path-prefix=$(realpath -m "$sources")=rust --remap-path-prefix=$sources=rust"
+  std=/rustc/$("$1" -vV | sed -n 's/^commit-hash: //p')
+  flags+=" --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=cargo"
+  flags+=" --remap-path-prefix=$(realpath -m "$sources")=$std --remap-path-prefix=$sources=$std"
 }
