@@ -74,9 +74,13 @@ const SPEAKER: &str = "headroom: ";
 const MAX_WARNING: usize = MAX_ANNOUNCED - SPEAKER.len();
 
 /// A text cut to the length of a warning.
-pub fn cut(mut text: String) -> String {
-    if text.len() > MAX_WARNING {
-        let mut end = MAX_WARNING - '…'.len_utf8();
+pub fn cut(text: String) -> String {
+    cut_to(text, MAX_WARNING)
+}
+
+fn cut_to(mut text: String, most: usize) -> String {
+    if text.len() > most {
+        let mut end = most - '…'.len_utf8();
         while !text.is_char_boundary(end) {
             end -= 1;
         }
@@ -86,7 +90,8 @@ pub fn cut(mut text: String) -> String {
     text
 }
 
-/// A warning as the API server passes it on: who warns, and the command that explains the decision, if there is room.
+/// A warning as the API server passes it on: who warns, and the command that explains the decision and shows the text in full. For
+/// it the text is cut to half of the room, but no further.
 pub fn announced(text: &str, request: &Request<'_>) -> String {
     let mut line = String::with_capacity(MAX_ANNOUNCED);
     line.extend([SPEAKER, text]);
@@ -97,7 +102,9 @@ pub fn announced(text: &str, request: &Request<'_>) -> String {
         let kind = request.resource.strip_suffix('s').unwrap_or(&request.resource);
         let command = [kind, "/", &request.name, " -n ", &request.namespace];
         const LEAD: &str = "; see kubectl headroom explain ";
-        if line.len() + LEAD.len() + command.iter().map(|part| part.len()).sum::<usize>() <= MAX_ANNOUNCED {
+        let length = LEAD.len() + command.iter().map(|part| part.len()).sum::<usize>();
+        if length <= MAX_ANNOUNCED / 2 {
+            line = cut_to(line, MAX_ANNOUNCED - length);
             line.push_str(LEAD);
             line.extend(command);
         }
@@ -256,7 +263,11 @@ mod tests {
         check("Deployment", "deployments", "web-", "low", "headroom: low");
         check("Widget", "widgets", "web", "low", "headroom: low");
         let long = "x".repeat(MAX_WARNING);
-        check("Deployment", "deployments", "web", &long, &format!("headroom: {long}"));
+        let rest = &seen["headroom: low".len()..];
+        let cut_text = "x".repeat(MAX_WARNING - rest.len() - '…'.len_utf8());
+        check("Deployment", "deployments", "web", &long, &format!("headroom: {cut_text}…{rest}"));
+        let name = "w".repeat(100);
+        check("Deployment", "deployments", &name, &long, &format!("headroom: {long}"));
         assert_eq!((cut(long.clone() + "y").len(), cut(long.clone())), (MAX_WARNING, long));
     }
 }

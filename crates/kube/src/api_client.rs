@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
 use crate::api_path::{ApiPath, query_value};
-use crate::error_chain::innermost;
+use crate::error_chain::cause_of;
 use crate::retry::Retry;
 
 /// The timeout of one request. After that, the result of a write is unknown.
@@ -99,8 +99,8 @@ impl From<Error> for ApiError {
     fn from(error: Error) -> Self {
         match error {
             Error::Api(status) => Self::of(&status),
-            Error::Service(cause) => Self::Unreachable { cause: innermost(cause.as_ref()).to_string() },
-            Error::HyperError(cause) => Self::Unreachable { cause: innermost(&cause).to_string() },
+            Error::Service(cause) => Self::Unreachable { cause: cause_of(cause.as_ref()) },
+            Error::HyperError(cause) => Self::Unreachable { cause: cause_of(&cause) },
             error => Self::Other(error.to_string()),
         }
     }
