@@ -91,7 +91,7 @@ impl Engine<'_> {
             let lacks_limit = usage.is_some_and(|usage| usage.lacks_kill_limit);
             container.add_kills(count(&entry.running.killed, &container.name), lacks_limit);
             container.restarts = count(&entry.running.restarts, &container.name);
-            if ["CronJob", "Job"].contains(&entry.key.kind.as_str()) {
+            if runs_once(&entry.key.kind) {
                 container.evidence = container.evidence.map(|evidence| evidence.of_runs(entry.running.pods));
             }
         }
@@ -137,6 +137,11 @@ impl Engine<'_> {
     fn wants(&self, container: &str) -> bool {
         self.containers.is_empty() || self.containers.iter().any(|pattern| glob::matches(pattern, container))
     }
+}
+
+/// True if pods of a kind run to their end.
+fn runs_once(kind: &str) -> bool {
+    ["CronJob", "Job"].contains(&kind)
 }
 
 fn count(counts: &BTreeMap<String, u64>, container: &str) -> u64 {
@@ -329,7 +334,7 @@ impl Evaluator<'_> {
             let containers = now.containers.iter().enumerate();
             let containers = containers.filter_map(|(place, container)| {
                 let usage = usage.get(place).copied().flatten()?;
-                let mut history = usage.history()?;
+                let mut history = usage.history(runs_once(&self.kind.kind))?;
                 if let Some(killed_at) = container.killed_at.as_ref().filter(|_| usage.lacks_kill_limit) {
                     history.oom_kills.iter_mut().for_each(|kill| kill.memory = killed_at.clone());
                 }

@@ -53,7 +53,7 @@ impl fmt::Display for Flag {
             Self::QosClass => f.write_str("qos"),
             Self::NoUsageData => f.write_str(NO_USAGE_DATA),
             Self::TooBrief(seen) => write!(f, "{TOO_LITTLE_DATA} ({seen})"),
-            Self::Thin(seen) => write!(f, "only {seen}"),
+            Self::Thin(seen) => write!(f, "short history ({seen})"),
         }
     }
 }
@@ -96,7 +96,7 @@ impl Flag {
             Self::TooBrief(_) => {
                 "too little data: measured for less than two hours or five runs, of which later peaks are not known"
             }
-            Self::Thin(_) => "only 5h: measured for less than a day, so daily peaks are not known",
+            Self::Thin(_) => "short history: measured for less than a day, so daily peaks are not known",
         })
     }
 }

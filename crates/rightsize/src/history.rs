@@ -42,13 +42,13 @@ impl ContainerUsage {
         self.usage.sketch(Span::MONTH, resource)
     }
 
-    /// The history as a profile would have it, and what each pod needs; none if nothing was observed.
-    pub fn history(&self) -> Option<History> {
+    /// The history as a profile would have it, and what each pod needs, or each run of a Job; none if nothing was observed.
+    pub fn history(&self, are_runs: bool) -> Option<History> {
         let mut history = self.usage.history()?;
         history.days = self.days();
         let cpu = history.windows.get_mut(&Span::MONTH).and_then(|month| month.cpu.as_mut());
         if let Some(cpu) = cpu {
-            cpu.each_pod = self.course.each_pod(self.sketch(Resource::Cpu)).map(Box::new);
+            cpu.each_pod = self.course.each_pod(self.sketch(Resource::Cpu), are_runs).map(Box::new);
         }
         Some(history)
     }

@@ -66,7 +66,7 @@ mod tests {
             true,
             json!({"estimates": {"resources": ["cpu"]}}),
             &[
-                "cpu request: the larger of p90 of recent and p80 of 7d, + 5%; at least 10m, and p95 of each pod, with a week of \
+                "cpu request: the larger of p90 of recent and p80 of 7d, + 5% where load has risen; at least 10m, and p95 of each pod, with a week of \
                steady growth",
             ],
         );

@@ -1,220 +1,339 @@
 //! A cluster whose usage is known minute by minute, so that recommendations can be compared with the truth: workloads of the
 //! kinds that recommenders get wrong, each with a reason to be here.
 
-use std::collections::BTreeMap;
+#![expect(clippy::indexing_slicing, clippy::expect_used, reason = "minutes and shapes are counted here")]
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
 /// A pod's usage in one minute: CPU in thousandths of a core, and memory in MiB at the end of the minute.
-type Minute = (f64, f64);
+type Minute = (f32, f32);
 
-/// A container of a workload, and all pods that it has had.
+pub const DAY: usize = 1440;
+/// What comes after the window is never read: the next week shows how good the advice was.
+const AFTER: usize = 7 * DAY;
+
+/// A container of a workload, and all pods that it has and will have had.
 pub struct Workload {
     pub kind: &'static str,
     pub name: String,
+    pub shape: &'static str,
+    flag: &'static str,
     pub replicas: usize,
     pub pods: Vec<Pod>,
+    /// The minutes of the window.
+    window: usize,
 }
 
 pub struct Pod {
     pub name: String,
     /// The minute of the window in which it started.
     pub from: usize,
-    pub usage: Vec<Minute>,
+    usage: Vec<Minute>,
+    window: usize,
 }
 
-/// A recommendation: CPU in thousandths of a core, and memory in bytes.
+impl Pod {
+    pub fn past(&self) -> &[Minute] {
+        &self.usage[..self.window.saturating_sub(self.from).min(self.usage.len())]
+    }
+
+    fn next(&self) -> &[Minute] {
+        &self.usage[self.past().len()..]
+    }
+}
+
+/// A minute, and what differs between the workloads of a shape.
+struct At {
+    minute: usize,
+    window: usize,
+    slot: usize,
+    replicas: usize,
+    /// Minutes since the pod's start.
+    alive: usize,
+    /// From 0 to 1.
+    odds: [f64; 4],
+    /// A random walk, and true in bursts.
+    walk: f64,
+    is_burst: bool,
+    /// Thousandths of a core that are a level of 1.
+    cpu: f64,
+}
+
+/// The kinds of load, each with the flag that it should have: what pooled percentiles, averages over minutes, single days and
+/// short histories get wrong. The last is for plain ones.
+const SHAPES: [(&str, &str); 21] = [
+    ("steady", ""),
+    ("daily", ""),
+    ("office", "weekly"),
+    ("weekly", "weekly"),
+    ("one-day", "weekly"),
+    ("nightly", "nightly"),
+    ("walk", ""),
+    ("bursts", "bursts"),
+    ("hot-pod", "pods differ"),
+    ("roaming", ""),
+    ("growth", " grows "),
+    ("leak", " grows "),
+    ("step-up", ""),
+    ("step-down", ""),
+    ("hourly-job", ""),
+    ("daily-job", ""),
+    ("young", "short history"),
+    ("minutes-old", "too little data"),
+    ("java", ""),
+    ("spike", "only one minute"),
+    ("app", ""),
+];
+
+/// CPU and memory in a minute, as parts of what the workload is scaled to.
+fn level(shape: &str, at: &At) -> (f64, f64) {
+    let [a, b, c, d] = at.odds;
+    let hour = (at.minute % DAY) as f64 / 60.0;
+    let weekday = (at.minute / DAY + (d * 7.0) as usize) % 7;
+    let ago = (at.window as f64 - at.minute as f64) / DAY as f64;
+    let is_in = |from: f64, hours: f64| (hour - from).rem_euclid(24.0) < hours;
+    let or = |is_busy: bool, idle: f64| if is_busy { (1.0, 1.0) } else { (idle, 0.5) };
+    match shape {
+        "daily" => {
+            let wave = 0.5 + 0.5 * ((hour / 24.0 + b) * std::f64::consts::TAU).sin();
+            (0.1 + 0.9 * wave.powf(0.5 + 1.5 * a), 0.8 + 0.2 * wave)
+        }
+        "office" => or(weekday < 5 && is_in(8.0, 7.0 + 2.0 * a), 0.05 + 0.2 * b),
+        "weekly" => or(weekday == 0 && is_in(18.0 * b, 1.0 + 5.0 * a), 0.03 + 0.15 * c),
+        "one-day" => or(weekday == 0 && is_in(0.0, 12.0 + 14.0 * a), 0.05 + 0.1 * b),
+        "nightly" => or(is_in(24.0 * b, 0.5 + 3.0 * a), 0.03 + 0.15 * c),
+        "walk" => (0.3 * at.walk.exp(), 0.6 * (0.3 * at.walk).exp()),
+        "bursts" => (if at.is_burst { 0.5 + 2.0 * c } else { 0.1 }, 1.0),
+        "hot-pod" => or(at.slot == 0, 0.04 + 0.4 * a),
+        "roaming" => {
+            let turn = [DAY, DAY / 4, 2 * DAY][(a * 2.99) as usize];
+            or(at.minute / turn % at.replicas == at.slot, 0.05 + 0.2 * b)
+        }
+        "growth" => (0.3 * (1.0 + (1.0 + 3.0 * a) * (1.0 - ago / 14.0)), 0.3 * (1.0 + (1.0 + b) * (1.0 - ago / 14.0))),
+        "leak" => (1.0, 0.2 + (1.0 + a) * (1.0 - ago / 14.0)),
+        "step-up" => or(ago < 0.3 + 9.0 * a, 0.1 + 0.5 * b),
+        "step-down" => or(ago >= 0.3 + 12.0 * a, 0.05 + 0.5 * b),
+        "java" => (if at.alive < 3 { 1_900.0 / at.cpu } else { 0.4 }, 1.0),
+        "spike" if at.minute + 5 * DAY == at.window => (3_000.0 / at.cpu, 4.0),
+        "app" => (0.7 + 0.6 * (hour / 24.0 - 0.5).abs(), 1.0),
+        _ => (1.0, 1.0),
+    }
+}
+
+/// Workloads of each shape but the last, which is for plain ones.
+const EACH: usize = 3;
+
+/// The requests for a workload: CPU in thousandths of a core, and memory in bytes.
 pub type Advice = (Option<f64>, Option<f64>);
 
 /// How good the advice for all workloads is.
 #[derive(Debug, Default)]
 pub struct Accuracy {
-    /// Workloads whose busiest pod is above its CPU in more than a tenth of its minutes, with that share.
-    pub starved: Vec<(String, u64)>,
-    /// Workloads with less memory than they used.
+    pub advised: usize,
+    /// Workloads whose busiest pod was above its CPU in more than a tenth of its minutes, with that share; and next week's.
+    pub starved: Vec<String>,
+    pub starved_next: Vec<String>,
+    /// Workloads with less memory than they used; and than they use next week.
     pub below_peak: Vec<String>,
+    pub below_peak_next: usize,
     /// Cores and GiB, over the workloads with an advice.
     pub cores: f64,
     pub gibibytes: f64,
-    pub without: Vec<String>,
 }
 
-/// How pods run: those of a Job one after the other, all others at the same time.
 impl Workload {
+    /// Pods of a Job run one after the other, all others at the same time.
     fn is_job(&self) -> bool {
         self.kind == "CronJob"
     }
 
-    fn lives(&self) -> Vec<Vec<Minute>> {
-        let lives = self.pods.iter().map(|pod| pod.usage.clone());
-        if self.is_job() { vec![lives.flatten().collect()] } else { lives.collect() }
+    /// The greatest share of a pod's minutes above an amount of CPU, in percent. The runs of a Job count as one pod.
+    fn starved(&self, cpu: f64, minutes: fn(&Pod) -> &[Minute]) -> u64 {
+        let above = |pod: &Pod| minutes(pod).iter().filter(|(used, _)| f64::from(*used) > cpu).count();
+        let counted = self.pods.iter().map(|pod| (above(pod), minutes(pod).len()));
+        let share = |(above, all): (usize, usize)| (above * 1000).checked_div(all).unwrap_or(0) as u64;
+        match self.is_job() {
+            true => share(counted.fold((0, 0), |sum, pod| (sum.0 + pod.0, sum.1 + pod.1))),
+            false => counted.filter(|(_, all)| *all >= 60).map(share).max().unwrap_or(0),
+        }
     }
 
-    /// The CPU of each minute of the pod that needs most.
-    fn busiest(&self) -> Vec<f64> {
-        let cpu = |life: Vec<Minute>| life.into_iter().map(|(cpu, _)| cpu).collect::<Vec<f64>>();
-        let lives = self.lives().into_iter().map(cpu);
-        lives.max_by(|one, other| percentile(one, 0.95).total_cmp(&percentile(other, 0.95))).unwrap_or_default()
-    }
-
-    fn memory_peak(&self) -> f64 {
-        let all = self.pods.iter().flat_map(|pod| pod.usage.iter().map(|(_, memory)| *memory));
-        all.fold(0.0, f64::max) * MIB
+    fn memory_peak(&self, minutes: fn(&Pod) -> &[Minute]) -> f64 {
+        let all = self.pods.iter().flat_map(|pod| minutes(pod).iter().map(|(_, memory)| *memory));
+        f64::from(all.fold(0.0, f32::max)) * MIB
     }
 
     /// KRR's simple strategy with its defaults: p95 of the busiest pod at a point each 75 s, the memory peak with 15 %, and
     /// nothing below 100 points.
     pub fn krr(&self) -> Advice {
-        let minutes: usize = self.pods.iter().map(|pod| pod.usage.len()).sum();
+        let minutes: usize = self.pods.iter().map(|pod| pod.past().len()).sum();
         if minutes * 60 / 75 < 100 {
             return (None, None);
         }
-        let p95 = self.pods.iter().map(|pod| {
-            let cpu: Vec<f64> = pod.usage.iter().map(|(cpu, _)| *cpu).collect();
-            percentile(&cpu, 0.95)
-        });
-        (Some(p95.fold(10.0, f64::max)), Some((self.memory_peak() * 1.15).max(100.0 * MIB)))
+        let p95 = |pod: &Pod| percentile(pod.past().iter().map(|(cpu, _)| (*cpu, 1.0)).collect(), 0.95);
+        let p95 = self.pods.iter().map(p95);
+        (Some(p95.fold(10.0, f64::max)), Some((self.memory_peak(Pod::past) * 1.15).max(100.0 * MIB)))
+    }
+
+    /// The VerticalPodAutoscaler's target with its defaults: p90 of CPU, and of the peaks of memory on each day, with half the
+    /// weight for each day before, and 15 %.
+    pub fn vpa(&self) -> Advice {
+        let weight = |minute: usize| 0.5_f64.powf((self.window - minute) as f64 / DAY as f64);
+        let at = |pod: &Pod, place: usize| weight(pod.from + place);
+        let (mut cpu, mut memory) = (Vec::new(), Vec::new());
+        for pod in &self.pods {
+            cpu.extend(pod.past().iter().enumerate().map(|(place, (cpu, _))| (*cpu, at(pod, place))));
+            let days = pod.past().chunks(DAY).enumerate();
+            memory.extend(
+                days.map(|(day, of)| (of.iter().map(|(_, used)| *used).fold(0.0, f32::max), at(pod, day * DAY))),
+            );
+        }
+        let memory = percentile(memory, 0.9) * MIB * 1.15;
+        (Some((percentile(cpu, 0.9) * 1.15).max(25.0)), Some(memory.max(250.0 * MIB)))
     }
 }
 
 pub const MIB: f64 = 1_048_576.0;
 
-fn percentile(amounts: &[f64], part: f64) -> f64 {
-    let mut sorted = amounts.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let rank = (sorted.len() as f64 * part).ceil() as usize;
-    sorted.get(rank.max(1) - 1).copied().unwrap_or_default()
+/// Of amounts with weights.
+fn percentile(mut amounts: Vec<(f32, f64)>, part: f64) -> f64 {
+    amounts.sort_by(|one, other| one.0.total_cmp(&other.0));
+    let mut left = amounts.iter().map(|(_, weight)| weight).sum::<f64>() * part;
+    let reached = amounts.iter().find(|(_, weight)| {
+        left -= weight;
+        left <= 1e-9
+    });
+    reached.map_or(0.0, |(amount, _)| f64::from(*amount))
 }
 
-pub fn accuracy(workloads: &[Workload], advice: impl Fn(&Workload) -> Advice) -> Accuracy {
-    let mut found = Accuracy::default();
-    for workload in workloads {
-        let (cpu, memory) = advice(workload);
-        if cpu.is_none() && memory.is_none() {
-            found.without.push(workload.name.clone());
-        }
-        if let Some(cpu) = cpu {
-            let busiest = workload.busiest();
-            let above = busiest.iter().filter(|used| **used > cpu).count() * 100 / busiest.len().max(1);
-            if above > 10 {
-                found.starved.push((workload.name.clone(), above as u64));
-            }
-            found.cores += cpu / 1000.0 * workload.replicas as f64;
-        }
-        if let Some(memory) = memory {
-            if memory < workload.memory_peak() {
-                found.below_peak.push(workload.name.clone());
-            }
-            found.gibibytes += memory / MIB / 1024.0 * workload.replicas as f64;
-        }
+impl Accuracy {
+    /// Adds a workload. Those for which only some of the rules have a recommendation should be in none.
+    pub fn add(&mut self, of: &Workload, (cpu, memory): Advice) {
+        let (Some(cpu), Some(memory)) = (cpu, memory) else { return };
+        self.advised += 1;
+        let named = |share: u64| (share > 100).then(|| format!("{} {}%", of.name, share / 10));
+        self.starved.extend(named(of.starved(cpu, Pod::past)));
+        self.starved_next.extend(named(of.starved(cpu, Pod::next)));
+        self.below_peak.extend((memory < of.memory_peak(Pod::past)).then(|| of.name.clone()));
+        self.below_peak_next += usize::from(memory < of.memory_peak(Pod::next));
+        self.cores += cpu / 1000.0 * of.replicas as f64;
+        self.gibibytes += memory / MIB / 1024.0 * of.replicas as f64;
     }
-    found
 }
 
-/// A number from 0 to 1 that is the same in each run.
+/// Numbers that are the same in each run.
 struct Random(u64);
 
 impl Random {
+    /// From 0 to 1.
     fn next(&mut self) -> f64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
-        (self.0 % 10_000) as f64 / 10_000.0
+        (self.0 >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    /// As likely between 1 and 2 as between 10 and 20.
+    fn scale(&mut self, least: f64, most: f64) -> f64 {
+        least * (most / least).powf(self.next())
+    }
+
+    fn pick<T: Copy>(&mut self, from: &[T]) -> T {
+        from[(self.next() * from.len() as f64) as usize]
+    }
+
+    fn normal(&mut self) -> f64 {
+        (-2.0 * self.next().max(1e-12).ln()).sqrt() * (std::f64::consts::TAU * self.next()).cos()
     }
 }
 
-/// The workloads over a window of so many minutes, with so many plain ones. Times are given in fourteenths of the window,
-/// so that a small window has everything, too.
-pub fn world(minutes: usize, plain: usize) -> Vec<Workload> {
-    let mut random = Random(0x9e37_79b9_7f4a_7c15);
-    let day = minutes / 14;
-    let ago = |days: f64| minutes - (days * day as f64) as usize;
-    let mut all: Vec<Workload> = Vec::new();
-    let mut add =
-        |kind, name: &str, replicas: usize, lives: &[(usize, usize)], usage: &dyn Fn(usize, usize) -> Minute| {
-            let pod = |(number, &(from, to)): (usize, &(usize, usize))| {
-                let mut noisy = |(cpu, memory): Minute| {
-                    (cpu * (0.85 + 0.3 * random.next()), memory * (0.98 + 0.04 * random.next()))
-                };
-                let usage = (from..to).map(|minute| noisy(usage(number, minute))).collect();
-                Pod { name: pod_name(kind, name, number), from, usage }
-            };
-            let pods = lives.iter().enumerate().map(pod).collect();
-            all.push(Workload { kind, name: name.to_owned(), replicas, pods });
-        };
-    let whole = (0, minutes);
-    let hour_of = |minute: usize| (minute % 1440) as f64 / 60.0;
-    let by_day = |minute: usize| 0.5 + 0.5 * ((hour_of(minute) - 9.0) / 24.0 * std::f64::consts::TAU).sin();
+/// The workloads of a seed over a window of so many minutes and the week after it, with so many plain ones.
+pub fn world(seed: u64, window: usize, plain: usize) -> Vec<Workload> {
+    let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    let (apps, others) = SHAPES.split_last().expect("there are shapes");
+    let all = others.iter().flat_map(|shape| (0..EACH).map(move |number| (shape, number)));
+    let all = all.chain((0..plain).map(|number| (apps, number)));
+    all.map(|(shape, number)| workload(shape, number, window, &mut random)).collect()
+}
 
-    // A hot pod among many, which pooled percentiles hide.
-    add("StatefulSet", "shard", 12, &[whole; 12], &|pod, minute| match pod {
-        0 => (700.0 + 200.0 * by_day(minute), 1500.0),
-        _ => (50.0, 600.0),
-    });
-    add("Deployment", "pair", 2, &[whole; 2], &|pod, minute| {
-        (if pod == 0 { 400.0 } else { 100.0 } * (0.6 + 0.4 * by_day(minute)), 300.0)
-    });
-    add("Deployment", "web", 3, &[whole; 3], &|_, minute| (100.0 + 250.0 * by_day(minute), 300.0));
-    // Pods of earlier revisions count, too.
-    let generations: Vec<_> =
-        (0..10).map(|number| (number / 2 * minutes / 5, (number / 2 + 1) * minutes / 5)).collect();
-    add("Deployment", "api", 2, &generations, &|_, minute| (350.0 + 250.0 * by_day(minute), 400.0));
-    add("StatefulSet", "kafka", 3, &[whole; 3], &|_, minute| (500.0 + 250.0 * by_day(minute), 3500.0));
-    add("Deployment", "cart", 1, &[whole], &|_, minute| (if minute % 250 < 3 { 1750.0 } else { 50.0 }, 250.0));
-    for (name, days) in [("rare-peak", 10.0), ("recent-peak", 3.0)] {
-        let at = ago(days);
-        add("Deployment", name, 1, &[whole], &|_, minute| {
-            (50.0, if (at..at + 8).contains(&minute) { 2000.0 } else { 400.0 })
-        });
-    }
-    let sunday = ago(5.0) % (7 * day);
-    add("Deployment", "sunday", 1, &[whole], &|_, minute| match (minute + 7 * day - sunday) % (7 * day) < day / 4 {
-        true => (1500.0, 4096.0),
-        false => (50.0, 300.0),
-    });
-    add("Deployment", "shrunk", 1, &[whole], &|_, minute| {
-        if minute < ago(9.0) { (1000.0, 1600.0) } else { (50.0, 150.0) }
-    });
-    add("Deployment", "grown", 1, &[whole], &|_, minute| {
-        if minute > ago(3.0) { (850.0, 1300.0) } else { (100.0, 300.0) }
-    });
-    // Bursts at the start of each pod.
-    let starts: Vec<_> = (0..7).map(|number| (number * minutes / 7, (number + 1) * minutes / 7)).collect();
-    add("Deployment", "java", 1, &starts, &|pod, minute| {
-        (if minute - pod * minutes / 7 < 3 { 1900.0 } else { 270.0 }, 1500.0)
-    });
-    add(
-        "CronJob",
-        "report",
-        1,
-        &(0..minutes / 60).map(|hour| (hour * 60 + 7, hour * 60 + 11)).collect::<Vec<_>>(),
-        &|_, _| (800.0, 600.0),
-    );
-    add(
-        "CronJob",
-        "nightly",
-        1,
-        &(0..14).map(|night| (night * day + day / 8, night * day + day / 8 + day / 12)).collect::<Vec<_>>(),
-        &|_, _| (1800.0, 3000.0),
-    );
-    add("Deployment", "minutes-old", 1, &[(minutes - 20, minutes)], &|_, _| (300.0, 300.0));
-    add("Deployment", "hours-old", 1, &[(minutes - 240, minutes)], &|_, _| (200.0, 200.0));
-    add("Deployment", "fresh", 1, &[(ago(2.0), minutes)], &|_, _| (100.0, 220.0));
-    (0..8).for_each(|number| add("Deployment", &format!("idle-{number}"), 1, &[whole], &|_, _| (1.0, 24.0)));
-    for number in 0..plain {
-        let (cpu, memory) = ((5 << (number % 8)) as f64, (30 + number * 7 % 900) as f64);
-        add("Deployment", &format!("app-{number}"), 1, &[whole], &|_, minute| {
-            (cpu * (0.7 + 0.6 * by_day(minute)), memory)
-        });
-    }
-    // A hot pod that is steady: p95 of all pods together is what it uses, and what lies below knows nothing of it.
-    let (kind, name) = ("StatefulSet", "steady-shard");
-    let steady = |number| {
-        let cpu = if number == 0 { 800.0 } else { 50.0 };
-        Pod { name: pod_name(kind, name, number), from: 0, usage: vec![(cpu, 600.0); minutes] }
+fn workload(shape: &'static (&str, &str), number: usize, window: usize, random: &mut Random) -> Workload {
+    let end = window + AFTER;
+    let (cpu, memory) = (random.scale(30.0, 1_500.0), random.scale(60.0, 2_000.0));
+    let (noise, inertia) = (random.scale(0.03, 0.3), random.pick(&[0.0, 0.9, 0.97]));
+    let kind = match shape.0 {
+        "hourly-job" | "daily-job" => "CronJob",
+        "hot-pod" | "roaming" => "StatefulSet",
+        _ => "Deployment",
     };
-    all.push(Workload { kind, name: name.to_owned(), replicas: 12, pods: (0..12).map(steady).collect() });
-    all
+    let replicas = match (kind, shape.0) {
+        ("CronJob", _) | (_, "app") => 1,
+        ("StatefulSet", _) => random.pick(&[3, 5, 8]),
+        (_, "minutes-old") => 12,
+        _ => random.pick(&[1, 1, 2, 3]),
+    };
+    let each = |generations: usize| -> Vec<(usize, usize, usize)> {
+        let of = |number: usize| {
+            (0..replicas).map(move |slot| (slot, number * end / generations, (number + 1) * end / generations))
+        };
+        (0..generations).flat_map(of).collect()
+    };
+    let repeated = |every: usize, length: usize| {
+        (0..end / every).map(|run| (0, run * every + 7, run * every + 7 + length)).collect()
+    };
+    let lives = match shape.0 {
+        "hourly-job" => repeated(60, random.pick(&[2, 4, 8])),
+        "daily-job" => repeated(DAY, random.pick(&[2, 20, 120])),
+        "young" => {
+            (0..replicas).map(|slot| (slot, window - random.pick(&[240, 600, 1_200]).min(window), end)).collect()
+        }
+        "minutes-old" => (0..replicas).map(|slot| (slot, window - 20, end)).collect(),
+        "java" => each(random.pick(&[3, 7, 10])),
+        _ if kind == "Deployment" && shape.0 != "app" => each(random.pick(&[1, 1, 2, 4])),
+        _ => each(1),
+    };
+    let odds = [(); 4].map(|()| random.next());
+    let (volatility, burst, share) = (random.scale(0.01, 0.05), 2.0 + 18.0 * odds[0], random.scale(0.012, 0.12));
+    let mut walk = 0.0;
+    let walks: Vec<f64> = (0..end)
+        .map(|_| {
+            walk = walk * 0.9995 + volatility * random.normal();
+            walk
+        })
+        .collect();
+    let name = format!("{}-{number}", shape.0);
+    let pods = lives
+        .into_iter()
+        .enumerate()
+        .map(|(place, (slot, from, to))| {
+            let (mut drift, mut burst_ends) = (0.0, 0);
+            let usage = (from..to).map(|minute| {
+                if burst_ends < minute && random.next() < share / burst {
+                    burst_ends = minute + burst as usize;
+                }
+                let at = At {
+                    minute,
+                    window,
+                    slot,
+                    replicas,
+                    alive: minute - from,
+                    odds,
+                    walk: walks[minute],
+                    is_burst: minute < burst_ends,
+                    cpu,
+                };
+                let (of_cpu, of_memory) = level(shape.0, &at);
+                drift = inertia * drift + (1.0_f64 - inertia * inertia).sqrt() * random.normal();
+                let noisy = (noise * drift - noise * noise / 2.0).exp();
+                ((cpu * of_cpu * noisy) as f32, (memory * of_memory * (0.98 + 0.04 * random.next())) as f32)
+            });
+            let usage = usage.collect();
+            let place = if kind == "StatefulSet" { slot } else { place };
+            Pod { name: pod_name(kind, &name, place), from, usage, window }
+        })
+        .collect();
+    Workload { kind, name, shape: shape.0, flag: shape.1, replicas, pods, window }
 }
 
 fn pod_name(kind: &str, name: &str, number: usize) -> String {
@@ -233,28 +352,33 @@ pub fn namespace(number: usize) -> String {
 
 /// CPU and memory of each container at the end of each minute, and what kube-state-metrics tells, as OpenMetrics text.
 pub fn history(out: &mut impl Write, workloads: &[Workload], from: u64) -> io::Result<()> {
-    let pods =
-        || workloads.iter().enumerate().flat_map(|(number, of)| of.pods.iter().map(move |pod| (number, of, pod)));
+    let all = || workloads.iter().enumerate().flat_map(|(number, of)| of.pods.iter().map(move |pod| (number, of, pod)));
+    let pods = || all().filter(|(_, _, pod)| !pod.past().is_empty());
     let place = |number, pod: &Pod| format!(r#"namespace="{}",pod="{}",container="main""#, namespace(number), pod.name);
     let at = |pod: &Pod, minute: usize| from + (pod.from + minute) as u64 * 60;
     writeln!(out, "# TYPE container_cpu_usage_seconds counter")?;
     for (number, _, pod) in pods() {
-        let (labels, mut used) = (place(number, pod), 0.0);
-        for (minute, (cpu, _)) in pod.usage.iter().enumerate() {
+        let (labels, mut used) = (place(number, pod), 0.0_f64);
+        for (minute, (cpu, _)) in pod.past().iter().enumerate() {
             writeln!(out, "container_cpu_usage_seconds_total{{{labels}}} {used:.3} {}", at(pod, minute))?;
-            used += cpu / 1000.0 * 60.0;
+            used += f64::from(*cpu) / 1000.0 * 60.0;
         }
     }
     writeln!(out, "# TYPE container_memory_working_set_bytes gauge")?;
     for (number, _, pod) in pods() {
         let labels = place(number, pod);
-        for (minute, (_, memory)) in pod.usage.iter().enumerate() {
-            writeln!(out, "container_memory_working_set_bytes{{{labels}}} {:.0} {}", memory * MIB, at(pod, minute))?;
+        for (minute, (_, memory)) in pod.past().iter().enumerate() {
+            writeln!(
+                out,
+                "container_memory_working_set_bytes{{{labels}}} {:.0} {}",
+                f64::from(*memory) * MIB,
+                at(pod, minute)
+            )?;
         }
     }
     writeln!(out, "# TYPE kube_pod_container_info gauge")?;
     for (number, of, pod) in pods() {
-        let last = at(pod, pod.usage.len() - 1);
+        let last = at(pod, pod.past().len() - 1);
         writeln!(
             out,
             "kube_pod_container_info{{{},image_spec=\"example.com/{}:1\"}} 1 {last}",
@@ -269,7 +393,7 @@ pub fn history(out: &mut impl Write, workloads: &[Workload], from: u64) -> io::R
             "CronJob" => ("Job", pod.name.trim_end_matches("-x7x2k").to_owned()),
             kind => (kind, of.name.clone()),
         };
-        let (last, namespace) = (at(pod, pod.usage.len() - 1), namespace(number));
+        let (last, namespace) = (at(pod, pod.past().len() - 1), namespace(number));
         writeln!(
             out,
             r#"kube_pod_owner{{namespace="{namespace}",pod="{}",owner_kind="{kind}",owner_name="{owner}"}} 1 {last}"#,
@@ -290,7 +414,7 @@ pub fn history(out: &mut impl Write, workloads: &[Workload], from: u64) -> io::R
 }
 
 /// The workloads with their ReplicaSets and pods, and the rules of their namespaces.
-pub fn objects(workloads: &[Workload], minutes: usize) -> String {
+pub fn objects(workloads: &[Workload]) -> String {
     let mut text = String::new();
     for namespace in (0..NAMESPACES).map(namespace) {
         let _ = write!(
@@ -323,7 +447,8 @@ pub fn objects(workloads: &[Workload], minutes: usize) -> String {
             "Deployment" => (format!("{name}-6d4cf56db6"), "ReplicaSet"),
             kind => (name.clone(), kind),
         };
-        for pod in of.pods.iter().filter(|pod| !of.is_job() && pod.from + pod.usage.len() == minutes) {
+        let runs = |pod: &&Pod| !of.is_job() && !pod.past().is_empty() && !pod.next().is_empty();
+        for pod in of.pods.iter().filter(runs) {
             let _ = write!(
                 text,
                 "apiVersion: v1\nkind: Pod\nmetadata: {{name: {}, namespace: {}, ownerReferences: [{{apiVersion: apps/v1, \
@@ -344,14 +469,18 @@ pub fn objects(workloads: &[Workload], minutes: usize) -> String {
     text
 }
 
-/// The recommendations of a JSON report, by workload name.
-pub fn advice(report: &serde_json::Value) -> BTreeMap<String, Advice> {
+/// The recommendations of a JSON report and the flags, by workload name.
+pub fn advice(report: &serde_json::Value) -> BTreeMap<String, (Advice, String)> {
     let list =
         |value: &serde_json::Value, key: &str| value.get(key).and_then(|of| of.as_array()).cloned().unwrap_or_default();
     let mut found = BTreeMap::new();
     for workload in list(report, "workloads") {
-        let mut advice = (None, None);
-        for resource in list(&workload, "containers").iter().flat_map(|container| list(container, "resources")) {
+        let (mut advice, mut flags) = ((None, None), Vec::new());
+        let containers = list(&workload, "containers");
+        for container in &containers {
+            flags.extend(list(container, "flags").iter().filter_map(|flag| flag.as_str().map(str::to_owned)));
+        }
+        for resource in containers.iter().flat_map(|container| list(container, "resources")) {
             let text = resource.get("recommended").and_then(|of| of.as_str()).unwrap_or_default();
             let Ok(amount) = headroom_core::amount::Quantity::from_json_text(text) else { continue };
             match resource.get("resource").and_then(|of| of.as_str()) {
@@ -360,7 +489,25 @@ pub fn advice(report: &serde_json::Value) -> BTreeMap<String, Advice> {
                 _ => {}
             }
         }
-        found.insert(workload.get("name").and_then(|of| of.as_str()).unwrap_or_default().to_owned(), advice);
+        let name = workload.get("name").and_then(|of| of.as_str()).unwrap_or_default().to_owned();
+        found.insert(name, (advice, flags.join("; ")));
     }
     found
+}
+
+/// For each flag: how many workloads have it rightly, wrongly, and lack it.
+pub fn flags<'w>(found: impl Iterator<Item = (&'w Workload, &'w str)>) -> BTreeMap<&'static str, [Vec<String>; 3]> {
+    let mut counted: BTreeMap<&str, [Vec<String>; 3]> = BTreeMap::new();
+    for (of, flags) in found {
+        for flag in SHAPES.iter().map(|(_, flag)| *flag).filter(|flag| !flag.is_empty()).collect::<BTreeSet<_>>() {
+            let [right, wrong, missing] = counted.entry(flag).or_default();
+            match (flags.contains(flag), of.flag == flag) {
+                (true, true) => right.push(of.name.clone()),
+                (true, false) => wrong.push(of.name.clone()),
+                (false, true) => missing.push(of.name.clone()),
+                (false, false) => {}
+            }
+        }
+    }
+    counted
 }

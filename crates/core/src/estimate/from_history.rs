@@ -34,8 +34,11 @@ impl HistoryEstimate {
         let mut windows = Windows::of(chosen, settings, target.purpose);
         let mut figure = windows.largest_figure()?;
         let pods = windows.each_pod()?;
-        let mut margin = match pods {
-            Some(_) if settings.has_default_rule(resource) => Cow::Owned(MARGIN_OVER_PODS),
+        let p95 = pods.map(|pods| pods.of_each_pod(Percentile::P95)).transpose()?.flatten();
+        let mut margin = match &p95 {
+            Some(p95) if settings.has_default_rule(resource) => {
+                Cow::Owned(if figure.amount > *p95 { MARGIN_OF_RISEN_LOAD } else { NO_MARGIN })
+            }
             _ => Cow::Borrowed(settings.margin.of(resource)),
         };
         let mut quantity = margin.added_to(&figure.amount);
@@ -63,10 +66,7 @@ impl HistoryEstimate {
             let used = match resource {
                 // All pods of a workload get the same request, and the percentiles of all together hide one hot pod among many.
                 Resource::Cpu => {
-                    let used = match pods {
-                        Some(pods) => pods.of_each_pod(Percentile::P95)?,
-                        None => chosen.observed.busiest()?,
-                    };
+                    let used = if pods.is_some() { p95 } else { chosen.observed.busiest()? };
                     used.map(rounded).map(|used| (used.clone(), Reason::BusiestPod { used }))
                 }
                 Resource::Memory => {
@@ -83,14 +83,16 @@ impl HistoryEstimate {
                 raise(&mut quantity, used, reason);
             }
         }
-        if let Some(a_day) = pods.map(|pods| pods.growth()).transpose()?.flatten() {
+        let growth = pods.filter(|_| settings.has_default_percentile(resource)).map(|pods| pods.growth());
+        if let Some(a_day) = growth.transpose()?.flatten() {
             let raised = quantity.plus(&a_day.scaled(DAYS_OF_GROWTH, 1));
             raise(&mut quantity, raised, Reason::Growth { a_day: readable(in_usual_suffixes(a_day, resource)) });
         }
         let by_percent = |quantity: &Quantity, percent: u64| {
             if percent == 0 { quantity.clone() } else { quantity.scaled(100 + percent, 100) }
         };
-        if let Some(days) = days {
+        // Of each pod it is known how much it needs.
+        if let Some(days) = days.filter(|_| pods.is_none()) {
             // Few days say less about namespaces that were not seen at all.
             let share = if is_pool { 2 } else { 1 };
             // Whole percents, so that the reported percentage is exact.
@@ -136,9 +138,11 @@ const fn peak_to_cover(purpose: Purpose, is_pool: bool) -> (Window, u64) {
     }
 }
 
-/// The margin on the figures of all pods together, for what is written into manifests, where each pod is known: p95 of each
-/// is what counts, and these are for load that has risen since.
-const MARGIN_OVER_PODS: Margin = Margin { percent: 5, amount: Quantity::ZERO };
+const NO_MARGIN: Margin = Margin { percent: 0, amount: Quantity::ZERO };
+
+/// The margin, for what is written into manifests where each pod is known, on figures of all pods together that are above p95
+/// of each: load has risen since.
+const MARGIN_OF_RISEN_LOAD: Margin = Margin { percent: 5, amount: Quantity::ZERO };
 
 /// A manifest covers so many days more of CPU usage that grows steadily.
 const DAYS_OF_GROWTH: u64 = 7;
@@ -149,7 +153,6 @@ const KNOWN_DAYS: u64 = 7;
 /// The figure of such a history, and an addition to it, above which nothing is estimated: margins are for what was not seen.
 /// None for storage, of which too little was recorded.
 const fn bound(resource: Resource, purpose: Purpose) -> Option<(Percentile, Window, Margin)> {
-    const NOTHING: Margin = Margin { percent: 0, amount: Quantity::ZERO };
     match (resource, purpose) {
         // Minutes of steady usage differ more than the steps of five minutes that are read.
         (Resource::Cpu, Purpose::Manifest) => {
@@ -157,7 +160,7 @@ const fn bound(resource: Resource, purpose: Purpose) -> Option<(Percentile, Wind
             Some((Percentile::P99, Window::MONTH, little))
         }
         // Usage that grows, or that pauses at weekends, is above p99 of what was more often.
-        (Resource::Cpu, _) => Some((Percentile::P99_9, Window::Recent, NOTHING)),
+        (Resource::Cpu, _) => Some((Percentile::P99_9, Window::Recent, NO_MARGIN)),
         (Resource::Memory, _) => {
             let some = Margin { percent: 10, amount: Quantity::from_bytes(16 << 20) };
             Some((Percentile::PEAK, Window::MONTH, some))
@@ -176,11 +179,13 @@ pub fn rule_of_manifests(settings: &EstimateSettings<'_>, resource: Resource, kn
     };
     let mut add = |words: &str| text.push_str(words);
     let is_default = settings.has_default_rule(resource);
-    let margin = if knows_pods && is_default { &MARGIN_OVER_PODS } else { settings.margin.of(resource) };
     if knows_pods && !settings.has_default_percentile(resource) {
         add(" of each pod");
     }
-    if !margin.is_zero() {
+    let margin = settings.margin.of(resource);
+    if knows_pods && is_default {
+        add(&format!(" + {MARGIN_OF_RISEN_LOAD} where load has risen"));
+    } else if !margin.is_zero() {
         add(&format!(" + {margin}"));
     }
     if let Some((percentile, window, margin)) = bound(resource, Purpose::Manifest)

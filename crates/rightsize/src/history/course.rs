@@ -15,7 +15,7 @@ const HOURS: u32 = 24;
 /// A pod that was seen for less time counts as idle for the rest of it: one that only started up needs no request for that.
 const LEAST_SECONDS: u64 = 2 * 3600;
 /// Differences of less CPU, in nanocores, are not worth a word.
-const LITTLE_CPU: u64 = 20_000_000;
+const LITTLE_CPU: u64 = 10_000_000;
 const LITTLE_MEMORY: u64 = 64 << 20;
 
 /// The usage of one container by pod and by day.
@@ -132,11 +132,13 @@ impl Course {
     }
 
     /// The percentiles of each pod by itself, and of all together; none if pods were not kept apart.
-    pub fn each_pod(&self, all: &Sketch) -> Option<EachPod> {
+    pub fn each_pod(&self, all: &Sketch, are_runs: bool) -> Option<EachPod> {
         let mut most = all.percentiles(Percentile::PUBLISHED.map(Percentile::permille));
         for pod in self.pods.values() {
             let mut cpu = pod.cpu.clone();
-            cpu.add(0, LEAST_SECONDS.saturating_sub(cpu.seconds()));
+            if !are_runs {
+                cpu.add(0, LEAST_SECONDS.saturating_sub(cpu.seconds()));
+            }
             let of_pod = cpu.percentiles(Percentile::PUBLISHED.map(Percentile::permille));
             most.iter_mut().zip(of_pod).for_each(|(most, amount)| *most = amount.max(*most));
         }
@@ -152,18 +154,16 @@ impl Course {
         let Some(busiest) = self.pods.values().max_by_key(|pod| sum(pod) / pod.days.len().max(1) as u64) else {
             return false;
         };
-        let mut ratios: Vec<u64> = Vec::new();
+        // By how many of the others it is far above on most of the days.
+        let mut far_above: Vec<bool> = Vec::new();
         for other in self.pods.values().filter(|other| !std::ptr::eq(*other, busiest)) {
             let shared = busiest.days.iter().filter_map(|(age, day)| Some((day.p95, other.days.get(age)?.p95)));
-            let (days, most, less) =
-                shared.fold((0, 0, 0), |(days, most, less), (one, two)| (days + 1, most + one, less + two));
-            if days >= 2 && days * 2 >= busiest.days.len() {
-                let is_much = most > less + LITTLE_CPU * days as u64;
-                ratios.push(if is_much { most.saturating_mul(100) / less.max(1) } else { 0 });
+            let days: Vec<bool> = shared.map(|(most, less)| most * 2 > less * 3 && most > less + LITTLE_CPU).collect();
+            if days.len() >= 2 && days.len() * 2 >= busiest.days.len() {
+                far_above.push(is_most(&days, 70));
             }
         }
-        ratios.sort_unstable();
-        ratios.get(ratios.len() / 2).is_some_and(|median| *median > 150)
+        is_most(&far_above, 50)
     }
 
     /// The growth of median CPU, or of the peaks of memory: the median of the slopes between days, if nearly all rise and the
@@ -244,7 +244,7 @@ impl Course {
                 ratios.extend(pod.days.get(age).map(|day| *cpu > day.usual.saturating_mul(2)));
             }
         }
-        ratios.iter().filter(|is_far| **is_far).count() * 2 > ratios.len()
+        is_most(&ratios, 50)
     }
 
     /// True if on most days some pod is far above what is usual for minutes at a time, but not for whole hours.
@@ -258,7 +258,7 @@ impl Course {
                     is_far && hours.max().is_none_or(|most| most.saturating_mul(5) < day.top.saturating_mul(3))
                 })
                 .collect();
-            !are_bursts.is_empty() && are_bursts.iter().filter(|is_burst| **is_burst).count() * 2 > are_bursts.len()
+            is_most(&are_bursts, 50)
         })
     }
 
@@ -274,4 +274,9 @@ impl Course {
         };
         self.growth(Resource::Memory).is_some() || most(true) > most(false).map(|peak| peak / 20 * 21)
     }
+}
+
+/// True if more than so many percent are.
+fn is_most(all: &[bool], percent: usize) -> bool {
+    all.iter().filter(|is| **is).count() * 100 > all.len() * percent
 }

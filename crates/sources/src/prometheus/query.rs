@@ -47,6 +47,8 @@ pub struct Queries<'a> {
     pub names: &'a Names,
     pub matchers: &'a Matchers,
     pub step_seconds: u32,
+    /// CPU is averaged between two scrapes also where one lies on the border of a range.
+    pub leaves_border: bool,
 }
 
 impl Queries<'_> {
@@ -76,7 +78,11 @@ impl Queries<'_> {
         if cpu.is_rate {
             format!("max by ({by}) (last_over_time({selector}[{}ms]))", self.gauge_milliseconds())
         } else {
-            let range = format!("{selector}[{}s]", rate_seconds(self.step_seconds, self.names.scrape_seconds));
+            let seconds = rate_seconds(self.step_seconds, self.names.scrape_seconds);
+            let range = match self.leaves_border {
+                true => format!("{selector}[{}ms]", u64::from(seconds) * 1000 - 1),
+                false => format!("{selector}[{seconds}s]"),
+            };
             // VictoriaMetrics' `rate` is 0 in the first step of a gap, as if the container had been idle.
             let unless_gap =
                 if self.names.metrics_ql { format!(" if count_over_time({range})") } else { String::new() };
@@ -404,7 +410,7 @@ mod tests {
 
     fn check(names: &Names, matchers: &str, ask: impl Fn(&Queries) -> Question, expected: &str) {
         let matchers = &Matchers::from(matchers.to_owned());
-        assert_eq!(ask(&Queries { names, matchers, step_seconds: 60 }).as_str(), expected);
+        assert_eq!(ask(&Queries { names, matchers, step_seconds: 60, leaves_border: false }).as_str(), expected);
     }
 
     /// Checks the query for the usage of these namespaces. `$` stands for the selector of containers.
@@ -481,7 +487,7 @@ mod tests {
         );
         let (matchers, step_seconds) = (&Matchers::default(), 60);
         let owned = [("owner_kind", PRESENT)];
-        let queries = Queries { names: &names, matchers, step_seconds };
+        let queries = Queries { names: &names, matchers, step_seconds, leaves_border: false };
         let owners = queries.state_selector(names.state.as_ref().unwrap(), "kube_pod_owner", &all, &owned);
         assert_eq!(owners.as_str(), r#"kube_pod_owner{namespace=~"shop|pay-2",owner_kind!=""}"#);
     }

@@ -96,11 +96,11 @@ impl Reader {
     fn queries_of(&self, resource: Resource) -> Queries<'_> {
         let is_average_of_minute = resource == Resource::Cpu && self.cpu_step_seconds.is_some();
         let step_seconds = if is_average_of_minute { self.step_of(resource).min(60) } else { self.step_seconds };
-        Queries { step_seconds, ..self.queries() }
+        Queries { step_seconds, leaves_border: is_average_of_minute, ..self.queries() }
     }
 
     pub fn queries(&self) -> Queries<'_> {
-        Queries { names: &self.names, matchers: &self.matchers, step_seconds: self.step_seconds }
+        Queries { names: &self.names, matchers: &self.matchers, step_seconds: self.step_seconds, leaves_border: false }
     }
 
     /// Redactor of the series themselves, every five minutes of the window: the API that lists a label's values is not

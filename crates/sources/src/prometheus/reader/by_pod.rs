@@ -105,7 +105,7 @@ impl Reader {
         let mut lives = Lives::default();
         let namespaces = texts(namespaces);
         let scrape = i64::from(self.names.scrape_seconds);
-        let brief_seconds = BRIEF_STEPS * i64::from(self.step_of(Resource::Cpu));
+        let brief_seconds = BRIEF_STEPS * i64::from(self.step_seconds);
         let most_samples = brief_seconds.div_euclid(scrape);
         for days in whole_and_other_days(window) {
             let seconds = days.seconds().min(DAY);

@@ -57,8 +57,9 @@ impl Reader {
 }
 
 impl Digest {
-    /// Spreads seconds over amounts. Between two percentiles amounts rise
-    /// in equal parts, each with its highest amount, so that the known percentiles do not change.
+    /// Spreads seconds over amounts. Between two percentiles amounts rise in equal parts from the one to the other, so that the
+    /// known percentiles do not change. Where one is more than twice the other, usage is probably either of both, as in
+    /// bursts, and so it is for half of the time each.
     pub fn spread(&self, seconds: u64, each: &mut dyn FnMut(u64, u64)) {
         const PARTS: u64 = 4;
         let mut told = 0;
@@ -67,8 +68,13 @@ impl Digest {
             let width = u64::from(permille.saturating_sub(before));
             for part in 1..=PARTS {
                 let until = seconds * (u64::from(before) * PARTS + width * part) / (1000 * PARTS);
-                let amount =
-                    low + high.saturating_sub(low) / PARTS * part + high.saturating_sub(low) % PARTS * part / PARTS;
+                let difference = high.saturating_sub(low);
+                let amount = match high / 2 > low {
+                    _ if part == PARTS => high,
+                    true if part * 2 <= PARTS => low,
+                    true => high,
+                    false => low + difference / (PARTS - 1) * (part - 1),
+                };
                 if until > told {
                     each(amount, until - told);
                     told = until;
@@ -91,8 +97,8 @@ mod tests {
         digest.spread(86_400, &mut |amount, seconds| sketch.add(amount, seconds));
         assert_eq!((sketch.seconds(), sketch.peak()), (86_400, 120));
         assert_eq!([500, 950, 1000].map(|permille| sketch.percentile(permille)), [50, 100, 120]);
-        // In between in equal parts: 50, 62, 75, 87, 100.
-        assert_eq!(sketch.percentile(725), 75);
+        // In between in equal parts: 50, 66, 82, 100; but far apart, one or the other.
+        assert_eq!([725, 240, 260].map(|permille| sketch.percentile(permille)), [66, 10, 50]);
     }
 
     #[test]
