@@ -295,6 +295,11 @@ impl ApiClient {
         self.write(Method::PATCH, path.as_str(), patch, "application/merge-patch+json").await
     }
 
+    /// Patches the resources of a pod's containers, at the path of its resize subresource.
+    pub async fn resize(&self, path: &ApiPath, patch: &Value) -> ApiResult<Value> {
+        self.write(Method::PATCH, path.as_str(), patch, "application/strategic-merge-patch+json").await
+    }
+
     /// Server-side apply.
     pub async fn apply(&self, path: &ApiPath, object: &Value, options: ApplyOptions<'_>) -> ApiResult<Value> {
         let ApplyOptions { manager, force, dry_run } = options;

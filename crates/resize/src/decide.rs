@@ -28,7 +28,7 @@ pub struct Resize {
 
 /// Returns why a change would be refused or would wait: bounds of LimitRanges and quotas, room of the node. The changes
 /// are those under way, which may be made any moment.
-pub type Fits<'a> = &'a mut dyn FnMut(&Pod, &Change, &[Change]) -> Result<(), String>;
+pub type Fits<'a> = &'a mut (dyn FnMut(&Pod, &Change, &[Change]) -> Result<(), String> + Send);
 
 /// Decides about a workload. `free` is how many more pods may be changed in the namespace and the cluster.
 pub fn decide(workload: &Workload, record: &Record, now: Time, rules: &Rules, free: usize, fits: Fits<'_>) -> Decision {

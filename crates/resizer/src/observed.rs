@@ -1,0 +1,142 @@
+//! A pod as it is decided about.
+
+use headroom_core::amount::Quantity;
+use headroom_core::timestamp::Timestamp;
+use headroom_resize::{Amounts, Container, Kubelet, Marked, Mode, Pod, Size, Used};
+use serde_json::Value;
+
+/// The annotation of a pod whose limits may move with its requests, if its value is `scale`.
+const LIMITS: &str = "headroom.dev/limits";
+/// The annotation of a static pod's mirror.
+const MIRROR: &str = "kubernetes.io/config.mirror";
+
+/// The facts about a container that are not in its pod's object.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Known {
+    pub wanted: Amounts,
+    pub days: u64,
+    pub peak: Amounts,
+    pub used: Option<Used>,
+    pub is_scaled_by: Marked,
+}
+
+/// Reads a pod. The error says what cannot be read.
+pub fn observed(pod: &Value, mode: Mode, known: &dyn Fn(&str) -> Known) -> Result<Pod, String> {
+    let metadata = at(pod, "/metadata");
+    let text = |name: &str| {
+        let text = metadata.get(name).and_then(Value::as_str).map(str::to_owned);
+        text.ok_or_else(|| format!("the pod has no metadata.{name}"))
+    };
+    let containers = list(at(pod, "/spec/containers")).iter().map(|of| container(pod, of, known));
+    Ok(Pod {
+        uid: text("uid")?,
+        name: text("name")?,
+        version: text("resourceVersion")?,
+        mode,
+        left_alone: reason_to_leave(pod).map(str::to_owned),
+        is_ready: condition(pod, "Ready").is_some_and(|ready| at(ready, "/status") == "True"),
+        kubelet: kubelet(pod),
+        containers: containers.collect::<Result<_, _>>()?,
+    })
+}
+
+fn reason_to_leave(pod: &Value) -> Option<&'static str> {
+    let (metadata, spec) = (at(pod, "/metadata"), at(pod, "/spec"));
+    let is_any_set = |of: &Value| of.as_object().is_some_and(|of| !of.is_empty());
+    if !at(metadata, "/deletionTimestamp").is_null() {
+        Some("it terminates")
+    } else if at(pod, "/status/phase") != "Running" {
+        Some("it does not run")
+    } else if at(metadata, "/annotations").get(MIRROR).is_some() {
+        Some("it is a static pod")
+    } else if at(spec, "/os/name") == "windows" {
+        Some("it runs on Windows")
+    } else if is_any_set(at(spec, "/resources")) {
+        Some("it sets pod-level resources")
+    } else {
+        None
+    }
+}
+
+/// The state of the last resize. A kubelet that has not seen the spec has not made it.
+fn kubelet(pod: &Value) -> Kubelet {
+    let pending = condition(pod, "PodResizePending").map(|pending| at(pending, "/reason").as_str());
+    let generation = at(pod, "/metadata/generation").as_i64();
+    let is_seen = at(pod, "/status/observedGeneration").as_i64().is_none_or(|seen| Some(seen) >= generation);
+    match pending {
+        _ if !is_seen => Kubelet::InProgress,
+        Some(Some("Infeasible")) => Kubelet::Infeasible,
+        Some(_) => Kubelet::Deferred,
+        None if condition(pod, "PodResizeInProgress").is_some() => Kubelet::InProgress,
+        None => Kubelet::Done,
+    }
+}
+
+fn container(pod: &Value, container: &Value, known: &dyn Fn(&str) -> Known) -> Result<Container, String> {
+    let name = at(container, "/name").as_str().ok_or("a container has no name")?;
+    let status = list(at(pod, "/status/containerStatuses")).iter().find(|status| at(status, "/name") == name);
+    let status = status.unwrap_or(&Value::Null);
+    let amounts = |kind: &str| {
+        amounts(at(container, &format!("/resources/{kind}"))).map_err(|error| format!("container {name}: {error}"))
+    };
+    let restarts_for = |resource: &str| {
+        let is_it = |policy: &Value| {
+            at(policy, "/resourceName") == resource && at(policy, "/restartPolicy") == "RestartContainer"
+        };
+        list(at(container, "/resizePolicy")).iter().any(is_it)
+    };
+    let Known { wanted, days, peak, used, is_scaled_by } = known(name);
+    Ok(Container {
+        name: name.to_owned(),
+        size: Size { requests: amounts("requests")?, limits: amounts("limits")? },
+        wanted,
+        days,
+        peak,
+        used,
+        killed: ["state", "lastState"]
+            .iter()
+            .filter_map(|state| killed(at(status, &format!("/{state}/terminated"))))
+            .max(),
+        restarts: at(status, "/restartCount").as_u64().and_then(|count| u32::try_from(count).ok()).unwrap_or(0),
+        restarts_for: Marked { cpu: restarts_for("cpu"), memory: restarts_for("memory") },
+        is_scaled_by,
+        may_scale_limits: pod
+            .pointer("/metadata/annotations")
+            .and_then(|of| of.get(LIMITS))
+            .is_some_and(|of| of == "scale"),
+    })
+}
+
+fn killed(terminated: &Value) -> Option<i64> {
+    if at(terminated, "/reason") != "OOMKilled" {
+        return None;
+    }
+    let finished: Timestamp = at(terminated, "/finishedAt").as_str()?.parse().ok()?;
+    Some(finished.unix_seconds())
+}
+
+fn amounts(of: &Value) -> Result<Amounts, String> {
+    let amount = |name: &str| match of.get(name).unwrap_or(&Value::Null) {
+        Value::Null => Ok(None),
+        Value::String(text) => {
+            let quantity: Quantity = text.parse().map_err(|error| format!("{name} of `{text}`: {error}"))?;
+            let amount = if name == "cpu" { quantity.milli_value() } else { quantity.value() };
+            u64::try_from(amount).map(Some).map_err(|_| format!("{name} of `{text}` is negative"))
+        }
+        other => Err(format!("{name} of `{other}` is no quantity")),
+    };
+    Ok(Amounts { cpu: amount("cpu")?, memory: amount("memory")? })
+}
+
+fn condition<'v>(pod: &'v Value, r#type: &str) -> Option<&'v Value> {
+    list(at(pod, "/status/conditions")).iter().find(|condition| at(condition, "/type") == r#type)
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().map_or(&[], Vec::as_slice)
+}
+
+/// The value at a JSON pointer; null if there is none.
+pub(crate) fn at<'v>(value: &'v Value, pointer: &str) -> &'v Value {
+    value.pointer(pointer).unwrap_or(&Value::Null)
+}

@@ -1,0 +1,190 @@
+//! One round for one workload: read the record, read the pods, decide, store the record, send.
+
+use headroom_kube::api_client::{ApiClient, ApiError, Missing};
+use headroom_kube::api_path::ApiPath;
+use headroom_resize::{Amounts, Fits, Note, Record, Resize, Rules, Size, Time, decide};
+use serde_json::{Map, Value, json};
+
+use crate::observed::at;
+
+/// The key of a ConfigMap's data with the record.
+const RECORD: &str = "record";
+/// The key of a ConfigMap's data with the workload that the record is about.
+const WORKLOAD: &str = "workload";
+
+/// A workload whose pods are resized.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Workload {
+    pub namespace: String,
+    pub kind: String,
+    pub name: String,
+}
+
+/// A round for a workload.
+pub struct Round<'a> {
+    pub api: &'a ApiClient,
+    /// The namespace of the records, which is the program's own: it changes no ConfigMap elsewhere.
+    pub records: &'a str,
+    pub workload: &'a Workload,
+    pub rules: &'a Rules,
+    /// The API server's time.
+    pub now: Time,
+    /// The number of pods that may still be changed in the namespace and the cluster.
+    pub free: usize,
+}
+
+/// The result of a round.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    Done {
+        notes: Vec<Note>,
+        under_way: usize,
+    },
+    /// Another process has stored a record since this round has read it, so nothing was sent.
+    Overtaken,
+}
+
+/// The reason that a round ended early. What was stored is found by the next round.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RoundError {
+    #[error("cannot {doing}: {error}")]
+    Api { doing: &'static str, error: ApiError },
+    #[error("the API server has no pods/resize: it is older than Kubernetes 1.33")]
+    NoResize,
+    #[error("ConfigMap {name}: {fault}")]
+    Record { name: String, fault: String },
+}
+
+impl RoundError {
+    fn of(doing: &'static str) -> impl Fn(ApiError) -> Self {
+        move |error| Self::Api { doing, error }
+    }
+}
+
+impl Round<'_> {
+    /// Runs the round. `read` reads the pods; it is called after the record was read, and must not answer from a cache that is
+    /// older: a change in the record would seem not to have been made.
+    pub async fn run(
+        &self,
+        read: impl AsyncFnOnce() -> Result<headroom_resize::Workload, ApiError>,
+        fits: Fits<'_>,
+    ) -> Result<Outcome, RoundError> {
+        let stored = self.stored().await?;
+        let record = stored.as_ref().map_or_else(|| Ok(Record::default()), |stored| self.record(stored))?;
+        let pods = read().await.map_err(RoundError::of("read the pods"))?;
+        let decision = decide(&pods, &record, self.now, self.rules, self.free, fits);
+        let mut stored = stored;
+        if decision.record != record {
+            match self.store(stored.as_ref(), &decision.record).await {
+                Ok(object) => stored = Some(object),
+                Err(ApiError::Conflict { .. }) => return Ok(Outcome::Overtaken),
+                Err(error) => return Err(RoundError::of("store the record")(error)),
+            }
+        }
+        let under_way = decision.record.under_way();
+        let mut record = decision.record;
+        for resize in &decision.resizes {
+            if let Some(refusal) = self.send(resize).await? {
+                record.refuse(&resize.uid, &resize.version, refusal, self.now, self.rules);
+                match self.store(stored.as_ref(), &record).await {
+                    Ok(object) => stored = Some(object),
+                    Err(ApiError::Conflict { .. }) => return Ok(Outcome::Overtaken),
+                    Err(error) => return Err(RoundError::of("store the record")(error)),
+                }
+            }
+        }
+        Ok(Outcome::Done { notes: decision.notes, under_way })
+    }
+
+    /// Sends a resize, and returns why it was refused. Any other failure is left to the next round.
+    async fn send(&self, resize: &Resize) -> Result<Option<String>, RoundError> {
+        let path = ApiPath::of_version("v1").collection(Some(&self.workload.namespace), "pods").at(&resize.pod);
+        match self.api.resize(&path.at("resize"), &patch(resize)).await {
+            Err(ApiError::NotFound(Missing::Kind)) => Err(RoundError::NoResize),
+            Err(
+                ApiError::Refused { message } | ApiError::Invalid { message } | ApiError::Forbidden { message, .. },
+            ) => Ok(Some(message)),
+            Ok(_) | Err(_) => Ok(None),
+        }
+    }
+
+    async fn stored(&self) -> Result<Option<Value>, RoundError> {
+        match self.api.get(&self.config_maps().at(&self.name())).await {
+            Ok(object) => Ok(Some(object)),
+            Err(ApiError::NotFound(Missing::Object)) => Ok(None),
+            Err(error) => Err(RoundError::of("read the record")(error)),
+        }
+    }
+
+    fn record(&self, stored: &Value) -> Result<Record, RoundError> {
+        let fault = |fault: String| RoundError::Record { name: self.name(), fault };
+        let text = |key: &str| {
+            at(stored, "/data").get(key).and_then(Value::as_str).ok_or_else(|| fault(format!("it has no data.{key}")))
+        };
+        if text(WORKLOAD)? != self.workload.to_string() {
+            return Err(fault("it is the record of another workload".to_owned()));
+        }
+        serde_json::from_str(text(RECORD)?).map_err(|error| fault(format!("its record cannot be read: {error}")))
+    }
+
+    async fn store(&self, stored: Option<&Value>, record: &Record) -> Result<Value, ApiError> {
+        let text = serde_json::to_string(record).map_err(|error| ApiError::Other(error.to_string()))?;
+        let mut object = json!({
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {
+                "namespace": self.records,
+                "name": self.name(),
+                "labels": {"headroom.dev/record": "resize"},
+            },
+            "data": {WORKLOAD: self.workload.to_string(), RECORD: text},
+        });
+        match stored {
+            None => self.api.create(&self.config_maps(), &object).await,
+            Some(stored) => {
+                if let Some(metadata) = object.pointer_mut("/metadata").and_then(Value::as_object_mut) {
+                    let version = at(stored, "/metadata/resourceVersion").clone();
+                    metadata.insert("resourceVersion".to_owned(), version);
+                }
+                self.api.replace(&self.config_maps().at(&self.name()), &object).await
+            }
+        }
+    }
+
+    fn config_maps(&self) -> ApiPath {
+        ApiPath::of_version("v1").collection(Some(self.records), "configmaps")
+    }
+
+    /// The name of the workload's record. The record names the workload, too, so two with the same hash are told apart.
+    fn name(&self) -> String {
+        // FNV-1a.
+        let hash = self
+            .workload
+            .to_string()
+            .bytes()
+            .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+        format!("headroom-resize-{hash:016x}")
+    }
+}
+
+impl std::fmt::Display for Workload {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{}/{}", self.namespace, self.kind, self.name)
+    }
+}
+
+/// A strategic merge patch that is only made to this version of the pod.
+fn patch(resize: &Resize) -> Value {
+    let amounts = |amounts: Amounts| {
+        let mut named = Map::new();
+        named.extend(amounts.cpu.map(|cpu| ("cpu".to_owned(), json!(format!("{cpu}m")))));
+        named.extend(amounts.memory.map(|bytes| ("memory".to_owned(), json!(bytes.to_string()))));
+        named
+    };
+    let container = |(name, size): &(String, Size)| json!({"name": name, "resources": {"requests": amounts(size.requests), "limits": amounts(size.limits)}});
+    let containers: Vec<Value> = resize.containers.iter().map(container).collect();
+    json!({
+        "metadata": {"uid": resize.uid, "resourceVersion": resize.version},
+        "spec": {"containers": containers},
+    })
+}

@@ -1,0 +1,184 @@
+//! Rounds of two leaders against the fake API server, which is slow, fails, loses answers, and has a slow kubelet.
+
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests may stop")]
+
+use std::sync::Arc;
+
+use headroom_fixtures::api_server::{ApiServer, Kubelet};
+use headroom_kube::api_client::{ApiClient, ApiError};
+use headroom_kube::api_path::ApiPath;
+use headroom_resize::{Amounts, Mode, Rules, Time, Used};
+use headroom_resizer::{Known, Outcome, Round, RoundError, Workload, observed};
+use serde_json::{Value, json};
+
+const NOW: Time = 1_795_000_000;
+const DAY: Time = 86_400;
+const MI: u64 = 1 << 20;
+
+fn pod(place: usize) -> Value {
+    let resources = json!({"requests": {"cpu": "1", "memory": "900Mi"}, "limits": {"memory": "1Gi"}});
+    json!({"apiVersion": "v1", "kind": "Pod",
+        "metadata": {"namespace": "shop", "name": format!("web-{place}"), "generation": 1},
+        "spec": {"nodeName": "a", "containers": [{"name": "app", "image": "nginx", "resources": resources}]},
+        "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}})
+}
+
+fn cluster(pods: usize, server: Arc<ApiServer>) -> Arc<ApiServer> {
+    (0..pods).for_each(|place| {
+        server.put(pod(place));
+        server.kubelet(&path(place), Kubelet::Done);
+    });
+    server
+}
+
+fn path(place: usize) -> String {
+    format!("/api/v1/namespaces/shop/pods/web-{place}")
+}
+
+fn client(server: &Arc<ApiServer>) -> ApiClient {
+    let server = Arc::clone(server);
+    let service = tower::service_fn(move |request| Arc::clone(&server).answer(request));
+    ApiClient::new(kube::Client::new(service, "default"))
+}
+
+async fn round(api: &ApiClient, now: Time) -> Result<Outcome, RoundError> {
+    let amounts = |cpu, memory: u64| Amounts { cpu: Some(cpu), memory: Some(memory * MI) };
+    let known = |_: &str| Known {
+        wanted: amounts(200, 300),
+        days: 30,
+        peak: amounts(150, 310),
+        used: Some(Used { at: now, amounts: amounts(100, 250), stalled_percent: None }),
+        ..Known::default()
+    };
+    let read = async || {
+        let mut pods = Vec::new();
+        let list = api.get(&ApiPath::of_version("v1").collection(Some("shop"), "pods")).await?;
+        for pod in list["items"].as_array().into_iter().flatten() {
+            pods.push(observed(pod, Mode::On, &known).map_err(ApiError::Other)?);
+        }
+        Ok(headroom_resize::Workload { pods, is_rolling_out: false, objective_is_met: None })
+    };
+    let workload = Workload { namespace: "shop".to_owned(), kind: "Deployment".to_owned(), name: "web".to_owned() };
+    let rules = Rules::default();
+    let round = Round { api, records: "headroom", workload: &workload, rules: &rules, now, free: 100 };
+    round.run(read, &mut |_, _, _| Ok(())).await
+}
+
+fn resources(server: &ApiServer, place: usize) -> Value {
+    server.get(&path(place)).unwrap()["spec"]["containers"][0]["resources"].clone()
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_leaders_lower_each_pod_once_a_day_whatever_fails() {
+    for seed in 0..5 {
+        let server = cluster(3, ApiServer::troubled(seed));
+        let apis = [client(&server), client(&server)];
+        for quarter in 0..(6 * 96) {
+            let now = NOW + quarter * 900;
+            let (one, other) = tokio::join!(round(&apis[0], now), round(&apis[1], now + 1));
+            for error in [one, other].into_iter().filter_map(Result::err) {
+                assert!(matches!(error, RoundError::Api { .. }), "{seed}: {error}");
+            }
+            for place in 0..3 {
+                server.kubelet(&path(place), Kubelet::Done);
+            }
+            let day = quarter / 96 + 1;
+            for place in 0..3 {
+                let generation = server.get(&path(place)).unwrap()["metadata"]["generation"].as_i64().unwrap();
+                assert!(
+                    generation <= day + 1,
+                    "{seed}: web-{place} was resized {} times in {day} days",
+                    generation - 1
+                );
+            }
+        }
+        for place in 0..3 {
+            // Never below the peak, and the last 2m are not worth a change; the limit stays.
+            let memory = (310 * MI).to_string();
+            let expected =
+                json!({"requests": {"cpu": "202m", "memory": memory}, "limits": {"memory": (1024 * MI).to_string()}});
+            assert_eq!(resources(&server, place), expected, "{seed}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_resize_that_the_kubelet_cannot_make_is_taken_back() {
+    for verdict in [Kubelet::Deferred, Kubelet::Infeasible] {
+        let server = cluster(1, ApiServer::new());
+        let api = client(&server);
+        round(&api, NOW).await.unwrap();
+        assert_eq!(resources(&server, 0)["requests"]["cpu"], "670m");
+        server.kubelet(&path(0), verdict);
+        round(&api, NOW + 10).await.unwrap();
+        round(&api, NOW + 20).await.unwrap();
+        assert_eq!(resources(&server, 0)["requests"]["cpu"], "1000m");
+        server.kubelet(&path(0), Kubelet::Done);
+        for later in 1..20 {
+            round(&api, NOW + later * 3600).await.unwrap();
+        }
+        assert_eq!(resources(&server, 0)["requests"]["cpu"], "1000m", "it is left alone for a day");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_resize_is_not_tried_again_today() {
+    let server = cluster(1, ApiServer::new());
+    let api = client(&server);
+    server.on_request(|request| match request.path.ends_with("/resize") {
+        true => headroom_fixtures::api_server::status(422, "no").into(),
+        false => headroom_fixtures::api_server::Outcome::Serve,
+    });
+    for later in 0..20 {
+        round(&api, NOW + later * 3600).await.unwrap();
+    }
+    let sent = || server.take_requests().iter().filter(|request| request.path.ends_with("/resize")).count();
+    assert_eq!(sent(), 1);
+    round(&api, NOW + DAY + 1).await.unwrap();
+    assert_eq!(sent(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_pods_resize_the_round_says_so() {
+    let server = cluster(1, ApiServer::new());
+    let api = client(&server);
+    server.on_request(|request| match request.path.ends_with("/resize") {
+        true => headroom_fixtures::api_server::status(404, "the server could not find the requested resource").into(),
+        false => headroom_fixtures::api_server::Outcome::Serve,
+    });
+    assert_eq!(round(&api, NOW).await, Err(RoundError::NoResize));
+    let (record, day) = (server.list("/api/v1/configmaps"), NOW + DAY);
+    assert_eq!(round(&api, day).await, Err(RoundError::NoResize));
+    assert_eq!(record.len(), 1);
+}
+
+#[test]
+fn pods_that_nobody_may_resize_are_left_and_the_kubelet_is_heard() {
+    let see = |change: Value| {
+        let server = ApiServer::new();
+        server.put(pod(0));
+        server.kubelet(&path(0), Kubelet::Done);
+        server.edit(&path(0), &change);
+        observed(&server.get(&path(0)).unwrap(), Mode::On, &|_| Known::default())
+    };
+    let left = |change: Value| see(change).unwrap().left_alone;
+    assert_eq!(left(json!({})), None);
+    for (change, why) in [
+        (json!({"metadata": {"deletionTimestamp": "2026-11-27T00:00:00Z"}}), "it terminates"),
+        (json!({"status": {"phase": "Pending"}}), "it does not run"),
+        (json!({"metadata": {"annotations": {"kubernetes.io/config.mirror": "a"}}}), "it is a static pod"),
+        (json!({"spec": {"os": {"name": "windows"}}}), "it runs on Windows"),
+        (json!({"spec": {"resources": {"requests": {"cpu": "1"}}}}), "it sets pod-level resources"),
+    ] {
+        assert_eq!(left(change).as_deref(), Some(why));
+    }
+    let kubelet = |change: Value| see(change).unwrap().kubelet;
+    assert_eq!(kubelet(json!({})), headroom_resize::Kubelet::Done);
+    assert_eq!(kubelet(json!({"metadata": {"generation": 2}})), headroom_resize::Kubelet::InProgress);
+    let killed = json!([{"name": "app", "restartCount": 2, "state": {"waiting": {}},
+        "lastState": {"terminated": {"reason": "OOMKilled", "finishedAt": "2026-11-27T00:00:00Z"}}}]);
+    let killed = see(json!({"status": {"containerStatuses": killed}})).unwrap();
+    assert_eq!((killed.containers[0].killed, killed.containers[0].restarts), (Some(1_795_737_600), 2));
+    let odd = json!([{"name": "app", "resources": {"requests": {"cpu": "many"}}}]);
+    assert!(see(json!({"spec": {"containers": odd}})).unwrap_err().starts_with("container app: cpu of `many`"));
+}
