@@ -134,13 +134,17 @@ impl Run {
         let mut object =
             if kind.is_namespaced { in_namespace(object.clone(), &self.namespace) } else { object.clone() };
         if let Some(of) = PodKind::of(&kind.group, &kind.plural) {
-            self.drop_unknown_fields(&mut object, &of.path.iter().map(|part| format!("/{part}")).collect::<String>());
+            self.drop_unknown_fields(&mut object, &pointer(of));
+            self.add_overhead(&mut object, &pointer(of));
         }
         let (there, note) = self.find(&kind, &object);
         let mut kept = Vec::new();
         let request = match there {
             Some(there) => {
                 let mut there = running::with_status(there, &mut self.cluster);
+                if let Some(of) = PodKind::of(&kind.group, &kind.plural) {
+                    self.add_overhead(&mut there, &pointer(of));
+                }
                 let before = self.applied.get(&key_of(&kind, &object)).map(Kept::value);
                 let mut applied = kubectl_apply::applied(&object, &there, before);
                 kept = containers_only_in(&applied, &object);
@@ -278,8 +282,9 @@ impl Run {
             let pods = self.pods_of(workload).templates.into_iter().next()?;
             request::pod_of(&pod_makers::replica_set(workload, &pods, pods.replicas))
         };
-        let pod = request::pod_of(workload).or_else(&mut of_custom_resource)?;
+        let mut pod = request::pod_of(workload).or_else(&mut of_custom_resource)?;
         let kind = ApiKind::of(&pod);
+        self.add_overhead(&mut pod, "");
         Some(self.admission.evaluate(request::create(pod, &kind, &self.namespace), &mut self.cluster))
     }
 
@@ -361,6 +366,11 @@ impl Run {
 /// Kind, namespace and name of an object.
 fn key_of(kind: &ApiKind, object: &Value) -> (String, String, String) {
     (kind.qualified(), metadata(object, "namespace").to_owned(), metadata(object, "name").to_owned())
+}
+
+/// The place of the pods in the objects of a kind.
+fn pointer(kind: &PodKind) -> String {
+    kind.path.iter().map(|part| format!("/{part}")).collect()
 }
 
 /// The names of the containers of an object's pods that another object's pods do not have.

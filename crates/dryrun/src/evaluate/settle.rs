@@ -15,9 +15,18 @@ pub struct Settled {
     pub gone: u64,
 }
 
+/// The room of old pods that are removed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Removed {
+    /// Free, once they have terminated.
+    Frees,
+    /// Still taken, while they terminate.
+    Holds,
+}
+
 /// Follows the stages of a rollout. `new` and `old` are what quotas charge for one pod of each template; none if no new
 /// pod can be created at all.
-pub fn settle(rollout: &Rollout, new: Option<&Vec<Charge>>, old: &[Charge]) -> Settled {
+pub fn settle(rollout: &Rollout, new: Option<&Vec<Charge>>, old: &[Charge], removed: Removed) -> Settled {
     let mut settled = Settled::default();
     for stage in rollout.stages(0) {
         let after = |created: u64, gone: u64| {
@@ -29,8 +38,9 @@ pub fn settle(rollout: &Rollout, new: Option<&Vec<Charge>>, old: &[Charge]) -> S
         };
         // A batch has to fit once the old pods that go before it have gone.
         let end = |batches: u64| batches.saturating_mul(stage.batch).min(stage.pods);
-        let fits =
-            |created: u64, batch: u64| new.is_some_and(|new| after(created, stage.gone_before(batch)).fits(new, old));
+        let fits = |created: u64, batch: u64| {
+            new.is_some_and(|new| after(created, stage.gone_before(batch)).fits(new, old, removed))
+        };
         let batches = stage.pods.div_ceil(stage.batch);
         let whole = most_that_hold(batches, |batches| fits(end(batches), batches - 1));
         if whole < batches {
@@ -44,7 +54,8 @@ pub fn settle(rollout: &Rollout, new: Option<&Vec<Charge>>, old: &[Charge]) -> S
 }
 
 impl Settled {
-    fn fits(self, new: &[Charge], old: &[Charge]) -> bool {
+    fn fits(self, new: &[Charge], old: &[Charge], removed: Removed) -> bool {
+        let gone = if removed == Removed::Frees { self.gone } else { 0 };
         let sum = |charges: &[Charge], of: &Charge, name: &str| {
             let same = charges.iter().filter(|charge| (&charge.quota, charge.is_tenant) == (&of.quota, of.is_tenant));
             let added = same.flat_map(|charge| &charge.added).filter(|amount| amount.name == name);
@@ -55,7 +66,7 @@ impl Settled {
                 // The claims of a pod may be charged to the same bound.
                 let (of_new, of_old) = (sum(new, charge, &amount.name), sum(old, charge, &amount.name));
                 let more = of_new.times_count(self.new).plus(&of_old.times_count(self.old));
-                let level = parsed(&amount.before).plus(&more).minus(&of_old.times_count(self.gone));
+                let level = parsed(&amount.before).plus(&more).minus(&of_old.times_count(gone));
                 // Kubernetes refuses only what adds to a bound.
                 !of_new.is_positive() || level <= parsed(&amount.hard)
             })

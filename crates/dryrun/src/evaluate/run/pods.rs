@@ -2,17 +2,21 @@
 
 use headroom_core::Request;
 use headroom_core::amount::Quantity;
-use headroom_core::request::controllers::Rollout;
+use headroom_core::request::controllers::{Controller, Rollout};
+use headroom_core::request::kinds::PodKind;
 use headroom_core::request::rollout;
 use serde_json::{Value, json};
 
-use super::Run;
+use super::{Run, pointer};
 use crate::evaluate::evaluation::{Charge, Evaluation, Topic, Warning};
-use crate::evaluate::settle::{Settled, settle};
+use crate::evaluate::settle::{Removed, Settled, settle};
 use crate::evaluate::{request, running, tenant_quotas, validation};
 use headroom_objects::cluster_reader::ClusterReader;
 use headroom_objects::document;
 use headroom_objects::kinds::{ApiKind, metadata};
+
+/// In seconds; less is what rollouts take anyhow.
+const WORTH_TELLING: u64 = 120;
 
 type Change = fn(&Quantity, &Quantity) -> Quantity;
 
@@ -41,7 +45,67 @@ impl Run {
             evaluation.pod_charges.extend(charges);
             request = unfinished;
         }
+        let is_blocked = evaluation.warnings.iter().any(|warning| warning.blocks_pods.is_some());
+        // OK because what cannot be read was reported with the object.
+        let waits = self.waits_for_termination(&request, is_blocked).unwrap_or_default();
+        evaluation.warnings.extend(waits.map(Warning::from));
         evaluation.rollouts.push(request);
+    }
+
+    /// Says by how much a rollout is slower because the pods that it removes hold the quota until they have terminated, which no
+    /// Deployment waits for. For one that stops, that of the advice: without a surge.
+    fn waits_for_termination(&mut self, request: &Value, is_blocked: bool) -> Result<Option<String>, String> {
+        let (Some(object), Some(old)) = (request.get("object"), request.get("oldObject").filter(|old| old.is_object()))
+        else {
+            return Ok(None);
+        };
+        let read = document(request)?;
+        let read = Request::read(read.root()).and_then(|request| rollout::rollout(&request));
+        let Some(mut rollout) = read.map_err(|malformed| malformed.to_string())? else { return Ok(None) };
+        let Controller::Deployment { surge, unavailable, .. } = &mut rollout.controller else { return Ok(None) };
+        if is_blocked {
+            (*surge, *unavailable) = (0, 1);
+        }
+        let removed_at_once = *unavailable;
+        let (Some(new), Some(before)) = (request::pod_of(object), request::pod_of(old)) else { return Ok(None) };
+        let ((are_created, of_new), (_, of_old)) = (self.charges_of(new), self.charges_of(before.clone()));
+        let of_new = are_created.then_some(&of_new);
+        let [freed, held] = [Removed::Frees, Removed::Holds].map(|removed| settle(&rollout, of_new, &of_old, removed));
+        let wanted = rollout.wanted.saturating_sub(rollout.current);
+        if freed.new < wanted || held.new >= wanted {
+            return Ok(None);
+        }
+        let grace = before.pointer("/spec/terminationGracePeriodSeconds").and_then(Value::as_u64).unwrap_or(30);
+        let waiting = wanted - held.new;
+        let total = waiting.div_ceil(held.new.max(removed_at_once).max(1)).saturating_mul(grace);
+        if total < WORTH_TELLING {
+            return Ok(None);
+        }
+        let time = |seconds: u64| if seconds < 120 { format!("{seconds} s") } else { format!("{} min", seconds / 60) };
+        let waits = object.pointer("/spec/podReplacementPolicy") == Some(&json!("TerminationComplete"));
+        Ok(Some(format!(
+            "{}: {waiting} of {wanted} new pods have to wait until old ones have terminated, which hold the quota for up to {} each, \
+             {} in all{}",
+            if is_blocked {
+                "with maxSurge 0 and maxUnavailable 1 the rollout would end, but be slower"
+            } else {
+                "the rollout will be slower"
+            },
+            time(grace),
+            time(total),
+            if waits { "" } else { "; until then they are refused and tried again with back-off" },
+        )))
+    }
+
+    /// Adds the overhead of a pod's RuntimeClass, as the API server does when the pod is created; `path` leads to the pod.
+    pub(super) fn add_overhead(&mut self, object: &mut Value, path: &str) {
+        let Some(Value::Object(spec)) = object.pointer_mut(&format!("{path}/spec")) else { return };
+        let Some(class) = spec.get("runtimeClassName").and_then(Value::as_str) else { return };
+        // OK because who may not read the class gets the answer without it.
+        let found = self.cluster.get(("node.k8s.io/v1", "RuntimeClass", None), class).ok().flatten();
+        if let Some(overhead) = found.as_ref().and_then(|class| class.pointer("/overhead/podFixed")) {
+            spec.entry("overhead").or_insert_with(|| overhead.clone());
+        }
     }
 
     /// Evaluates a request for pods alone: the warnings that stop them, and what they would add to quotas.
@@ -93,12 +157,12 @@ impl Run {
                 if rollout.adds_pods() {
                     let (are_claimed, charges) = self.charges_of_claims(&object);
                     let missing = Rollout::adding(rollout.wanted, rollout.present, rollout.noun);
-                    claimed = settle(&missing, are_claimed.then_some(&charges), &[]).new;
+                    claimed = settle(&missing, are_claimed.then_some(&charges), &[], Removed::Frees).new;
                     both.extend(charges.iter().cloned());
                     of_claims = charges;
                     are_created &= are_claimed;
                 }
-                settled = settle(rollout, are_created.then_some(&both), &of_old);
+                settled = settle(rollout, are_created.then_some(&both), &of_old, Removed::Frees);
                 // Claims are created before their pods, also before the one that is refused.
                 claimed = claimed.min(settled.new + settled.old + 1);
             }
@@ -149,7 +213,11 @@ impl Run {
     /// Evaluates an object that is there already as if it were made again, in the place that it and its pods leave in the quotas; and
     /// says if its pods are refused as it stands.
     pub fn preview_as_new(&mut self, object: &Value) -> Evaluation {
-        let (kind, object) = (ApiKind::of(object), &running::with_status(object.clone(), &mut self.cluster));
+        let (kind, mut object) = (ApiKind::of(object), running::with_status(object.clone(), &mut self.cluster));
+        if let Some(of) = PodKind::of(&kind.group, &kind.plural) {
+            self.add_overhead(&mut object, &pointer(of));
+        }
+        let object = &object;
         let request = request::create(object.clone(), &kind, &self.namespace);
         let counted = self.admission.evaluate(request.clone(), &mut self.cluster);
         let namespace = counted.namespace.clone();
