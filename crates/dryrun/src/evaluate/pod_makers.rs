@@ -261,8 +261,9 @@ impl PodsAt {
     }
 }
 
-/// The groups of kinds that others decide by: UsageProfiles and TenantQuotas, and VerticalPodAutoscalers.
-const READ_BY_OTHERS: [&str; 2] = ["headroom.dev", "autoscaling.k8s.io"];
+/// The groups of kinds that others decide by: UsageProfiles and TenantQuotas, policies with their settings, and
+/// VerticalPodAutoscalers.
+const READ_BY_OTHERS: [&str; 3] = ["headroom.dev", "policies.kubewarden.io", "autoscaling.k8s.io"];
 /// Fields of any custom resource that are read: the names in references to others, and how many pods there are.
 const READ_OF_ALL: [&str; 8] = [
     "apiVersion",

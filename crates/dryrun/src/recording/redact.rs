@@ -190,12 +190,16 @@ mod tests {
                     "workerGroupSpecs": [{"maxReplicas": 3, "template": template}]}})
         };
         check(cluster("2.9"), cluster(&out(1)));
-        let quota =
-            json!({"apiVersion": "headroom.dev/v1alpha1", "kind": "TenantQuota", "spec": {"hard": {"pods": "1"}}});
-        check(quota.clone(), quota);
-        // kind and group of an item of Kubernetes itself.
-        let service = json!({"apiVersion": "v1", "kind": "Service", "spec": {"type": "LoadBalancer"}});
-        check(service.clone(), service);
+        let kinds = [
+            ("v1", "Service"),
+            ("headroom.dev/v1alpha1", "TenantQuota"),
+            ("policies.kubewarden.io/v1", "ClusterAdmissionPolicy"),
+        ];
+        for (api_version, kind) in kinds {
+            let object =
+                json!({"apiVersion": api_version, "kind": kind, "spec": {"module": "a", "settings": {"b": "c"}}});
+            check(object.clone(), object);
+        }
     }
 
     #[test]
