@@ -462,6 +462,23 @@ fn an_update_is_charged_beyond_what_was_stored() {
     assert_eq!(asked("UPDATE", "replicationcontrollers", &new, &old), None);
 }
 
+/// The count lacks the spec of an infeasible resize, so the claim is for what the new one asks.
+#[test]
+fn a_resize_after_an_infeasible_one_is_charged_in_full_beside_a_pod_level_value() {
+    let pod = |cpu: &str| {
+        format!(
+            r#"{{"metadata": {{"name": "web-0", "uid": "u1", "resourceVersion": "7"}}, "spec": {{"resources": {{"requests": {{"memory": "2Gi"}}}},
+                "containers": [{{"name": "a", "resources": {{"requests": {{"cpu": "{cpu}"}}}}}}]}},
+                "status": {{"conditions": [{{"type": "PodResizePending", "status": "True", "reason": "Infeasible"}}],
+                "containerStatuses": [{{"name": "a", "allocatedResources": {{"memory": "1Gi"}}}}]}}}}"#
+        )
+    };
+    let (_, new, old) = asked("UPDATE", "pods/resize", &pod("60"), &pod("64")).unwrap();
+    let old = old.unwrap();
+    assert!(new.contains("requests.cpu=60") && !old.contains("cpu"), "{new}\n{old}");
+    assert!(old.contains("requests.memory=2Gi"), "{old}");
+}
+
 #[test]
 fn a_quota_refuses_regardless_of_usage_only_what_it_covers() {
     let pod = r#"{"metadata": {"name": "web-0", "uid": "u1", "resourceVersion": "7"}, "spec": {"containers": [{"name": "a"}]}}"#;

@@ -223,7 +223,8 @@ fn readable(name: &str, amount: &Quantity, is_rounded_up: bool) -> String {
     if is_short(&decimal) {
         return decimal;
     }
-    let (whole, rest) = (amount.units() / MEBI, amount.units() % MEBI);
+    let units = amount.units();
+    let (whole, rest) = (units >> MEBI.trailing_zeros(), units & (MEBI - 1));
     let about = if rest == 0 { "" } else { "about " };
     format!("{about}{}Mi", whole + i128::from(is_rounded_up && rest > 0))
 }
