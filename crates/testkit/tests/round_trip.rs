@@ -95,7 +95,6 @@ async fn collect(folder: &Path) -> Cluster {
         namespace: "headroom".to_owned(),
         tenant_label: None,
         pooling: Pooling::default(),
-        tenant_label: None,
         rewrite_interval: 6 * 3600,
         replace_other_stores: false,
         pace: Pace::default(),
