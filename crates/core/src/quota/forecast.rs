@@ -110,7 +110,7 @@ fn forecast<'d>(
             outcome.breaches.push(breach);
             continue;
         }
-        let bounded = pods.bounded();
+        let bounded = pods.bounded(rollout.terminating);
         outcome.charges.extend(pods.charge(&bounded, &stages));
         if let Some(fault) = pods.forecast(&bounded, rollout, refilled) {
             outcome.breaches.push(pods.applying.breach(fault));
@@ -170,6 +170,8 @@ struct PodsUnderBound<'q, 'd> {
     bound: &'q Bound<'q, 'd>,
     used: &'q Quantity,
     room: Quantity,
+    /// The room once the pods that still terminate are gone.
+    later: Quantity,
     new: Quantity,
     old: Quantity,
 }
@@ -228,14 +230,16 @@ impl<'a, 'd> CountedPods<'a, 'd> {
         required.or_else(|| unknown_status(&self.applying).filter(|_| !planned.is_empty()))
     }
 
-    fn bounded(&self) -> Vec<PodsUnderBound<'_, 'd>> {
+    fn bounded(&self, terminating: u64) -> Vec<PodsUnderBound<'_, 'd>> {
         let all = self.applying.bounds.iter().filter_map(|bound| {
             let used = self.applying.quota.used.get(bound.name)?;
             let of = |planned: &[&PlannedObject<'_, 'd>]| {
                 let amounts = planned.iter().filter_map(|planned| planned.usage.amount(bound.charged));
                 amounts.reduce(|sum, amount| sum.plus(&amount)).unwrap_or(Quantity::ZERO)
             };
-            Some(PodsUnderBound { bound, used, room: bound.hard.minus(used), new: of(&self.new), old: of(&self.old) })
+            let (room, old) = (bound.hard.minus(used), of(&self.old));
+            let later = room.plus(&old.times_count(terminating));
+            Some(PodsUnderBound { bound, used, room, later, new: of(&self.new), old })
         });
         all.collect()
     }
@@ -246,8 +250,8 @@ impl<'a, 'd> CountedPods<'a, 'd> {
         if lacking > 0 && self.refuses(&self.old).is_some() {
             return 0;
         }
-        let bounded = if lacking > 0 { self.bounded() } else { Vec::new() };
-        let fitting = bounded.iter().map(|bounded| most_within(&bounded.old, &bounded.room, lacking));
+        let bounded = if lacking > 0 { self.bounded(rollout.terminating) } else { Vec::new() };
+        let fitting = bounded.iter().map(|bounded| most_within(&bounded.old, &bounded.later, lacking));
         fitting.min().unwrap_or(lacking)
     }
 
@@ -329,7 +333,7 @@ impl PodsUnderBound<'_, '_> {
 
     /// Follows the stages until one does not fit.
     fn follow(&self, stages: &[Stage]) -> Progress {
-        let (mut room, mut new_pods) = (self.room.clone(), 0_u64);
+        let (mut room, mut new_pods) = (self.later.clone(), 0_u64);
         for stage in stages {
             let each = self.of(stage.template);
             let with_gone = |gone| room.plus(&self.old.times_count(gone));
@@ -385,7 +389,7 @@ impl PodsUnderBound<'_, '_> {
     fn fitting(&self, rollout: &Rollout, stages: &[Stage]) -> u64 {
         let (new, old) = (count(stages, Template::New), count(stages, Template::Old));
         let gone = stages.iter().map(Stage::gone).sum::<u64>();
-        let room = self.room.plus(&self.old.times_count(gone));
+        let room = self.later.plus(&self.old.times_count(gone));
         let fitting_old = most_within(&self.old, &room, old);
         let room = room.minus(&self.old.times_count(old));
         let fitting_new = most_within(&self.new, &room, new);

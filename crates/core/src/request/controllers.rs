@@ -20,6 +20,8 @@ pub struct Rollout {
     pub present: u64,
     /// Those of them that were created from the new template.
     pub current: u64,
+    /// Removed pods that still terminate, and hold the quota until they are gone.
+    pub terminating: u64,
     pub controller: Controller,
     /// The noun for what is counted: `replicas` or `pods`.
     pub noun: &'static str,
@@ -74,7 +76,7 @@ impl Rollout {
     /// Pods are added to those that stay.
     pub fn adding(wanted: u64, present: u64, noun: &'static str) -> Self {
         let controller = Controller::Adds { template: Template::New };
-        Self { wanted, present, current: 0, controller, noun, assumption: None, is_uncertain: false }
+        Self { wanted, present, current: 0, terminating: 0, controller, noun, assumption: None, is_uncertain: false }
     }
 
     /// True if there will be more pods than before.

@@ -40,15 +40,18 @@ pub fn rollout(request: &Request<'_>) -> Result<Option<Rollout>, Malformed> {
         return Ok(None);
     }
     let change = Change { object, old, is_renewed: old.is_some() && !keeps_template(request)? };
-    match kind.growth {
-        Growth::Pod => Ok(None),
-        Growth::Deployment => change.deployment(),
-        Growth::StatefulSet => change.stateful_set(),
-        Growth::ReplicaSet => change.replica_set(),
-        Growth::DaemonSet => change.daemon_set(),
-        Growth::Job => change.job(),
-        Growth::CronJob => change.cron_job(),
-    }
+    let (rollout, terminating) = match kind.growth {
+        Growth::Pod => return Ok(None),
+        Growth::Deployment => (change.deployment()?, "terminatingReplicas"),
+        Growth::StatefulSet => (change.stateful_set()?, ""),
+        Growth::ReplicaSet => (change.replica_set()?, "terminatingReplicas"),
+        Growth::DaemonSet => (change.daemon_set()?, ""),
+        Growth::Job => (change.job()?, "terminating"),
+        Growth::CronJob => (change.cron_job()?, ""),
+    };
+    let Some(rollout) = rollout else { return Ok(None) };
+    let terminating = old.map(|old| old.status_at(&[terminating])).transpose()?.flatten();
+    Ok(Some(Rollout { terminating: count(terminating)?.unwrap_or(0), ..rollout }))
 }
 
 /// True if the request sets the pod template, so that values may be filled into it. Changing a template that the
@@ -153,7 +156,8 @@ impl<'d> Change<'_, 'd> {
             _ => None,
         };
         let is_uncertain = assumption == Some(UNDO);
-        Ok(Some(Rollout { wanted, present, current, controller, noun: REPLICAS, assumption, is_uncertain }))
+        let noun = REPLICAS;
+        Ok(Some(Rollout { wanted, present, current, terminating: 0, controller, noun, assumption, is_uncertain }))
     }
 
     fn stateful_set(&self) -> Result<Option<Rollout>, Malformed> {
