@@ -93,7 +93,7 @@ fn published_percentiles_are_those_of_the_data() {
 
 #[test]
 fn a_store_with_low_limits_is_read_in_small_pieces() {
-    let more_arguments = vec!["--query.max-samples=500".to_owned()];
+    let more_arguments = vec!["--query.max-samples=120".to_owned()];
     let log = check(PrometheusServer { more_arguments, ..PrometheusServer::default() });
     assert!(log.contains("too many samples") && log.contains("asking for less"), "{log}");
 }
