@@ -85,7 +85,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// What was advised, and flagged, for each workload.
+/// The advice and the flags for each workload.
 type Advised = BTreeMap<String, (truth::Advice, String)>;
 
 /// Lets the program recommend for a world, by default and by the flags of `migrate.md` for people of KRR. What that costs is

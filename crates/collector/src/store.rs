@@ -248,7 +248,7 @@ fn open_or_begin(path: &Path) -> Result<Database, Trouble> {
     let open = |path: &Path| Database::builder().set_cache_size(CACHE_BYTES).create(path);
     let open_known = || {
         let mut database = open(path)?;
-        // What cannot be repaired is an error.
+        // Damage that cannot be repaired is an error.
         database.check_integrity()?;
         Ok(database)
     };

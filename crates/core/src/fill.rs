@@ -103,7 +103,11 @@ impl<'d> Filling<'_, 'd> {
         let mut kept = pod.clone();
         estimates.apply_without_replacements(&mut kept);
         self.apply_defaults(&mut kept);
-        replace::is_guaranteed(&kept) != replace::is_guaranteed(filled) && estimates.keep_class()
+        let is_another = replace::is_guaranteed(&kept) != replace::is_guaranteed(filled);
+        if is_another {
+            estimates.keep_class();
+        }
+        is_another
     }
 
     /// Makes the estimates for a new pod smaller if they exceed a quota, and the settings ask for that. Those that replace an

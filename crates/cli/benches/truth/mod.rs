@@ -11,7 +11,7 @@ use std::io::{self, Write};
 type Minute = (f32, f32);
 
 pub const DAY: usize = 1440;
-/// What comes after the window is never read: the next week shows how good the advice was.
+/// Nothing after the window is read: the next week shows how good the advice was.
 const AFTER: usize = 7 * DAY;
 
 /// A container of a workload, and all pods that it has and will have had.
@@ -197,7 +197,7 @@ impl Workload {
 
 pub const MIB: f64 = 1_048_576.0;
 
-/// Of amounts with weights.
+/// A percentile of weighted amounts.
 fn percentile(mut amounts: Vec<(f32, f64)>, part: f64) -> f64 {
     amounts.sort_by(|one, other| one.0.total_cmp(&other.0));
     let mut left = amounts.iter().map(|(_, weight)| weight).sum::<f64>() * part;

@@ -124,7 +124,7 @@ pub fn run(mut args: Args) -> anyhow::Result<Exit> {
     }
     if let Some(problem) = problem {
         if !matches!(args.output, Format::Table | Format::Markdown) {
-            // What reads the output finds a valid one.
+            // Programs that read the output still get a valid document.
             let problems: Vec<Entry> = read.into_iter().filter_map(Result::err).map(Entry::of_problem).collect();
             headroom_report::print(&page(&problems, &Admission::assumed().describe(), args.output)?)?;
         }

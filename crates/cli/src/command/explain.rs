@@ -50,7 +50,7 @@ enum Format {
 pub fn run(args: Args) -> anyhow::Result<Exit> {
     let manifests = match args.objects.manifests(&args.target, "explain") {
         Err(problem) if args.output != Format::Text => {
-            // What reads the output finds a valid one.
+            // Programs that read the output still get a valid document.
             headroom_report::print(&Page::json(&Value::Array(Vec::new()))?)?;
             return Err(problem);
         }

@@ -49,7 +49,7 @@ pub fn run(mut args: Args) -> anyhow::Result<Exit> {
     };
     let mut inventory = match workloads::read(&args, &mut opened, &progress) {
         Err(problem) if args.is_of_files() && args.output.is_for_programs() => {
-            // What reads the output finds a valid one.
+            // Programs that read the output still get a valid document.
             print::print(&args, &run::recommend(&mut opened, Inventory::default(), None, &choices, &progress)?.report)?;
             return Err(problem);
         }

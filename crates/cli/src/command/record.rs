@@ -43,7 +43,7 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
     let manifests = args.objects.manifests(&args.target, "record")?;
     let opened = args.target.open()?;
     let (namespace, settings) = (opened.namespace.clone(), opened.settings);
-    // What is recorded is what the policy decides, wherever it is installed.
+    // A recording holds the policy's own decision, whether or not the cluster has the policy.
     let mut run = Run::new(opened.cluster, Admission::of_settings(&settings), &namespace);
     fs::create_dir_all(&args.to).with_context(|| format!("cannot make the folder `{}`", args.to.display()))?;
     let mut redaction = Redaction::default();

@@ -18,7 +18,7 @@ pub struct Chosen<'d> {
     /// The image as it was looked up: `nginx:1.27`.
     pub key: String,
     pub owner: HistoryOwner,
-    /// True if it is that of the container's own workload.
+    /// True if it is that of the container's own workload, which is in its own namespace.
     pub is_of_workload: bool,
     pub age: Duration,
     pub collected_at: Timestamp,

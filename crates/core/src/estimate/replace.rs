@@ -12,7 +12,7 @@ use crate::cluster::lookup::Lookup;
 use crate::cluster::usage::{Resource, Window};
 use crate::plan::Purpose;
 use crate::request::{Container, EstimateOrigin, Origin, Pod, Value};
-use crate::settings::{EstimateSettings, HistoryOwner};
+use crate::settings::EstimateSettings;
 
 /// The annotation of a pod that allows its limits to change with the requests that estimates replace.
 pub const LIMITS: &str = "headroom.dev/limits";
@@ -48,7 +48,7 @@ impl Estimate<'_> {
     ) {
         let Some(set) = self.set.clone() else { return };
         let wanted = &settings.always;
-        let own = chosen.filter(|chosen| chosen.is_of_workload && chosen.owner == HistoryOwner::OwnNamespace);
+        let own = chosen.filter(|chosen| chosen.is_of_workload);
         let days = own.and_then(|own| own.history.days().ok()?).unwrap_or(0);
         let is_unread = context.missing.iter().any(|missing| matches!(missing.lookup, Lookup::Autoscalers { .. }));
         let change = if self.quantity > set { self.quantity.minus(&set) } else { set.minus(&self.quantity) };
@@ -91,6 +91,11 @@ impl Estimate<'_> {
     fn replaces(&self) -> bool {
         self.target.purpose == Purpose::Replacement
     }
+
+    /// True if the pod gets more than its author wrote.
+    fn raises(&self) -> bool {
+        self.replaces() && self.set.as_ref() < Some(&self.quantity)
+    }
 }
 
 impl<'d> Estimates<'d> {
@@ -98,9 +103,8 @@ impl<'d> Estimates<'d> {
         self.estimates.iter().any(Estimate::replaces)
     }
 
-    /// True if a pod needs more than its author wrote.
     pub fn raise_any(&self) -> bool {
-        self.estimates.iter().any(|estimate| estimate.replaces() && estimate.set.as_ref() < Some(&estimate.quantity))
+        self.estimates.iter().any(Estimate::raises)
     }
 
     /// The same without those that replace an author's value.
@@ -108,20 +112,17 @@ impl<'d> Estimates<'d> {
         self.apply_those(pod, |estimate| !estimate.replaces());
     }
 
-    /// Keeps all authors' values. Returns true if there were any to be replaced.
-    pub fn keep_class(&mut self) -> bool {
-        let mut replacements = self.estimates.iter_mut().filter(|estimate| estimate.replaces()).peekable();
-        let any = replacements.peek().is_some();
+    /// Keeps all authors' values.
+    pub fn keep_class(&mut self) {
+        let replacements = self.estimates.iter_mut().filter(|estimate| estimate.replaces());
         replacements.for_each(|estimate| estimate.keep(Kept::QosClass));
-        any
     }
 
     /// Keeps authors' values where a larger one does not fit a quota. Returns true if there were any.
     pub fn keep_within_quota(&mut self, exceeded: &ResourceList<'_>) -> bool {
         let mut any = false;
         for estimate in &mut self.estimates {
-            let is_larger = estimate.replaces() && estimate.set.as_ref() < Some(&estimate.quantity);
-            if is_larger && exceeded.get(estimate.target.resource.name()).is_some() {
+            if estimate.raises() && exceeded.get(estimate.target.resource.name()).is_some() {
                 estimate.keep(Kept::Quota);
                 any = true;
             }
