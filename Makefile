@@ -15,8 +15,11 @@ endif
 
 # `make test` and `make ci` lint the crates of the workspace while they build them for the tests, so that everything else is built
 # once, for both. clippy-driver is clippy's compiler; cargo clippy gives it the same arguments.
+# Their programs are those that `lint` built: for a program alone, whose crates have fewer features than with those of the
+# tests, cargo builds tokio, hyper and kube a second time.
 CARGO = $(LINTING) cargo
 test ci: LINTING := RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS=-Dwarnings__CLIPPY_HACKERY__
+build = $(CARGO) build --locked --workspace $(if $(LINTING),--all-targets,--bin $1)
 
 .PHONY: help
 help:
@@ -52,16 +55,16 @@ annotated-policy.wasm: policy.wasm policy-metadata.yaml $(wildcard README.md) | 
 # is built only once.
 .PHONY: host
 host:
-	$(CARGO) build --locked --workspace --bin headroom-host
+	$(call build,headroom-host)
 
 # The programs that checks and the page need besides, each for itself.
 .PHONY: xtask kubectl-headroom-debug headroom-controller-debug playground-examples
 xtask:
-	$(CARGO) build --locked --workspace --bin xtask
+	$(call build,xtask)
 kubectl-headroom-debug headroom-controller-debug: %-debug:
-	$(CARGO) build --locked --workspace --bin $*
+	$(call build,$*)
 playground-examples:
-	$(CARGO) build --locked --workspace --bin headroom-playground-examples
+	$(call build,headroom-playground-examples)
 
 # A new version needs CREATED_AT, a time in RFC 3339.
 artifacthub-pkg.yml: policy-metadata.yaml questions-ui.yml | host
@@ -74,7 +77,7 @@ fmt:
 .PHONY: lint
 lint:
 	$(if $(LINTING),$(CARGO) build --locked --workspace --all-targets,cargo clippy --locked --workspace --all-targets -- -D warnings)
-	$(CARGO) build --locked --workspace --bin xtask
+	$(if $(LINTING),,$(call build,xtask))
 	$(XTASK) tidy
 
 .PHONY: test
