@@ -18,7 +18,7 @@ use crate::estimate::history::HistoryLookups;
 use crate::fill::Filling;
 use crate::json::{Document, Malformed};
 use crate::limit_rules::Range;
-use crate::plan::{Plan, Purpose, RequestKind, Subject, estimate_targets, exempt};
+use crate::plan::{EstimateTarget, Plan, Purpose, RequestKind, Subject, estimate_targets, exempt};
 use crate::recommend::Recommendation;
 use crate::request::{Pod, Request, api_server_defaults};
 use crate::settings::Settings;
@@ -85,12 +85,13 @@ pub fn recommend<'d>(
     reader.read(&[namespace(request)]);
     reader.read(&objects(request, &plan, &reader.context, settings));
     reader.read(&history.roots(request, settings));
-    reader.read(&history.pages(request, settings, &reader.context));
-    let context = reader.context;
     let mut notes = Vec::new();
-    let Subject { pod, ranges, targets } = Subject::of(&plan, Some(pod), request, &context, settings, &mut notes)?;
-    let Some(pod) = pod else { return Ok(None) };
-    let targets = estimate_targets::chosen_by_namespace(targets, plan.may_replace, context.namespace, &mut notes)?;
+    let subject = Subject::of(&plan, Some(pod), request, &reader.context, settings, &mut notes)?;
+    let Subject { pod: Some(pod), ranges, targets } = subject else { return Ok(None) };
+    let asked = reader.context.namespace;
+    let targets = estimate_targets::chosen_by_namespace(targets, plan.may_replace, asked, &mut notes)?;
+    reader.read(&pages(request, &history, &targets, settings, &reader.context));
+    let context = reader.context;
     let filling = Filling { request, context: &context, settings, ranges: &ranges, is_defaulted: plan.is_defaulted };
     let admitted = filling.fill(pod.clone(), &targets)?.pod;
     let recommendation = filling.recommend(&pod)?;
@@ -172,12 +173,7 @@ fn decide<'d>(
     if subject.targets.len() < possible {
         history = history_of(request, &subject);
     }
-    let mut pages = history.pages(request, settings, &reader.context);
-    let replaces = subject.targets.iter().any(|target| target.purpose == Purpose::Replacement);
-    if replaces && !settings.estimates.exclude_autoscaled {
-        pages.push(Lookup::Autoscalers { namespace: &request.namespace });
-    }
-    reader.read(&pages);
+    reader.read(&pages(request, &history, &subject.targets, settings, &reader.context));
     let draft = Draft::of(request, &plan, subject, &reader.context, settings, &notes)?;
     let charges = charge::charge(request, &plan, &draft.pods, &reader.context, settings)?;
     let fresh_quotas = fresh_quotas(request, &charges);
@@ -193,6 +189,22 @@ fn decide<'d>(
 fn history_of<'d>(request: &'d Request<'d>, subject: &Subject<'d>) -> HistoryLookups<'d> {
     let containers = subject.targets.iter().map(|target| target.container);
     HistoryLookups::of(request, subject.pod.as_ref(), containers)
+}
+
+/// The pages of history, and the autoscalers that keep an author's request from being replaced.
+fn pages<'d>(
+    request: &'d Request<'d>,
+    history: &HistoryLookups<'d>,
+    targets: &[EstimateTarget],
+    settings: &Settings<'d>,
+    context: &Context<'d>,
+) -> Vec<Lookup<'d>> {
+    let mut lookups = history.pages(request, settings, context);
+    let replaces = targets.iter().any(|target| target.purpose == Purpose::Replacement);
+    if replaces && !settings.estimates.exclude_autoscaled {
+        lookups.push(Lookup::Autoscalers { namespace: &request.namespace });
+    }
+    lookups
 }
 
 fn namespace<'d>(request: &'d Request<'d>) -> Lookup<'d> {

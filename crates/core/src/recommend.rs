@@ -7,6 +7,7 @@
 use std::fmt;
 
 use crate::amount::{Quantity, Requirement};
+use crate::cluster::autoscaler::Autoscaler;
 use crate::cluster::usage::{OomKill, Percentile, Resource, Window};
 use crate::estimate::history_lookup::Chosen;
 use crate::estimate::{self, Adjustment, Basis, Estimate, Estimates, Reason, RejectedHistory, Sources, of_rejected};
@@ -105,7 +106,9 @@ impl<'d> Filling<'_, 'd> {
         let Self { request, context, settings, ranges, .. } = *self;
         let mut made = Recommendation::default();
         let mut notes = Vec::new();
-        let owners = if context.autoscalers.is_empty() { Vec::new() } else { estimate::owners(request, pod)? };
+        // Otherwise an autoscaler's target is changed together with the request.
+        let is_excluded = settings.estimates.exclude_autoscaled && !context.autoscalers.is_empty();
+        let owners = if is_excluded { estimate::owners(request, pod)? } else { Vec::new() };
         let resources = || Resource::ALL.into_iter().filter(|resource| *settings.estimates.resources.of(*resource));
         for (index, container) in pod.containers.iter().enumerate() {
             let image = match ImageName::parse(&container.image) {
@@ -125,7 +128,8 @@ impl<'d> Filling<'_, 'd> {
                     unknown(Why::PodLevelResources);
                     continue;
                 }
-                if context.autoscalers.iter().any(|scaler| scaler.scales_by(&owners, &container.name, resource)) {
+                let scales = |scaler: &Autoscaler<'_>| scaler.scales_by(&owners, &container.name, resource);
+                if is_excluded && context.autoscalers.iter().any(scales) {
                     unknown(Why::ScaledByAutoscaler);
                     continue;
                 }

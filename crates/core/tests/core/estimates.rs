@@ -2,5 +2,4 @@
 
 mod cases;
 mod properties;
-mod recommend;
 mod situation;

@@ -53,8 +53,20 @@ fn advised_by(workload: &Entry, histories: &Histories, around: &mut Overlay) -> 
 }
 
 fn advised_from(usage: Usage<'_>, lowers_limits: bool, workload: &Entry, around: &mut dyn ClusterReader) -> Workload {
+    advised_with(json!({}), usage, lowers_limits, workload, around)
+}
+
+/// The advice by these settings of estimates.
+fn advised_with(
+    mut estimates: Value,
+    usage: Usage<'_>,
+    lowers_limits: bool,
+    workload: &Entry,
+    around: &mut dyn ClusterReader,
+) -> Workload {
     let now = Timestamp::from_unix_seconds(NOW).unwrap();
-    let settings = ParsedSettings::of(&json!({"estimates": {"namespace": "headroom", "replayTime": now.to_string()}}));
+    (estimates["namespace"], estimates["replayTime"]) = (json!("headroom"), json!(now.to_string()));
+    let settings = ParsedSettings::of(&json!({"estimates": estimates}));
     let autoscalers = &Autoscalers::default();
     let engine =
         Engine { usage, autoscalers, settings: &settings, admission: None, now, containers: &[], lowers_limits };
@@ -405,6 +417,60 @@ fn a_killed_container_gets_a_higher_limit_from_usage_profiles_too() {
     };
     assert_eq!(recommended_limit(Some(512)).as_deref(), Some("615Mi"));
     assert_eq!(recommended_limit(None), None);
+}
+
+#[test]
+fn where_estimates_replace_requests_an_autoscaler_keeps_the_authors() {
+    let workload = workload(json!([{"name": "a", "image": "example.com/a:1",
+        "resources": {"requests": {"cpu": "1", "memory": "1Gi"}}}]));
+    let mut histories = Histories::default();
+    (0..14).for_each(|age| histories.observe(0, "a", age, &observed(100, 200, None)));
+    let history = || histories.get(0, "a").and_then(|usage| usage.usage.history()).unwrap();
+    let autoscaler = json!({"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler",
+        "metadata": {"name": "web", "namespace": "shop"},
+        "spec": {"scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}, "maxReplicas": 9,
+            "metrics": [{"type": "Resource", "resource": {"name": "cpu",
+                "target": {"type": "Utilization", "averageUtilization": 60}}}]}});
+    let check = |objects: &[Value], expected: [&str; 2]| {
+        let of = |history| history_overlay::Container { name: "a", image: "example.com/a:1", history, is_asked: false };
+        let (now, mut around) = (Timestamp::from_unix_seconds(NOW).unwrap(), around(objects));
+        let mut cluster = HistoryOverlay::with(&mut around, "shop", now, "web", [of(history())]);
+        let always = json!({"mode": "always", "always": {"namespaces": ["shop"], "minDays": 1}});
+        let row = advised_with(always, Usage::Profiles, false, &workload, &mut cluster);
+        let requests = row.containers[0].resources.iter().map(|of| of.request.as_ref().unwrap().from.to_string());
+        assert_eq!(requests.collect::<Vec<_>>(), expected);
+        assert!(row.containers[0].resources.iter().all(|of| of.recommended.is_some()));
+    };
+    check(&[], ["estimated at admission"; 2]);
+    check(&[autoscaler], ["author", "estimated at admission"]);
+}
+
+#[test]
+fn requests_do_not_matter_and_bounds_are_told() {
+    let check = |resources: Value, of_pod: Value, range: Value, expected: [&str; 2]| {
+        let mut object =
+            workload(json!([{"name": "a", "image": "example.com/a:1", "resources": resources}])).object.value();
+        object["spec"]["template"]["spec"]["resources"] = of_pod;
+        let used = [("a", observed(120, 200, None))];
+        let row = advised(&Entry::of_cluster(&object), &used, &mut around(&[limits(range)]));
+        let told = row.containers[0].resources.iter().map(|of| {
+            let recommended = of.recommended.as_ref().map(Quantity::to_string).unwrap_or_default();
+            format!("{recommended} {}", of.explained().split("; ").last().unwrap())
+        });
+        assert_eq!(told.collect::<Vec<_>>(), expected);
+    };
+    let [cpu, memory] = ["165m +5% for 1 day of history", "313Mi +10% for 1 day of history"];
+    let (nothing, anything) = (json!({}), json!({"type": "Container"}));
+    check(nothing.clone(), nothing.clone(), anything.clone(), [cpu, memory]);
+    check(json!({"requests": {"cpu": "2", "memory": "4Gi"}}), nothing.clone(), anything.clone(), [cpu, memory]);
+    let of_pods = json!({"type": "Pod", "max": {"memory": "1Gi"}});
+    check(json!({"limits": {"memory": "1Gi"}}), nothing.clone(), of_pods, [cpu, memory]);
+    let limit = json!({"limits": {"memory": "290Mi"}});
+    check(limit, nothing.clone(), anything.clone(), [cpu, "290Mi lowered from 313Mi to the limit"]);
+    let min = json!({"type": "Container", "min": {"cpu": "200m"}});
+    check(nothing.clone(), nothing.clone(), min, ["200m raised from 165m to the min of LimitRange limits", memory]);
+    let shared = " no recommendation: the pod sets pod-level resources, which its containers share";
+    check(nothing, json!({"requests": {"cpu": "1"}}), anything, [shared, memory]);
 }
 
 #[test]
