@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use headroom_core::amount::{ParseQuantityError, Quantity};
+use headroom_core::timestamp::{ParseTimestampError, Timestamp};
 use headroom_report::{Exit, complain};
 
 pub mod manifests;
@@ -55,6 +56,11 @@ fn seconds(text: &str) -> Result<i64, String> {
         Ok(duration) if duration.as_secs() > 0 => Ok(duration.as_secs()),
         _ => Err("expected a duration of at least a second, such as `90s`, `5m`, `1h`".to_owned()),
     }
+}
+
+/// A time as typed.
+fn time(text: &str) -> Result<Timestamp, String> {
+    text.parse().map_err(|error: ParseTimestampError| error.to_string())
 }
 
 /// An amount of bytes as typed.

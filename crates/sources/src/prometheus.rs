@@ -15,6 +15,7 @@ mod query;
 
 mod api;
 
+mod absence;
 mod clusters;
 mod images;
 mod jobs;

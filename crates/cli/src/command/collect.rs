@@ -19,7 +19,7 @@ use headroom_collector::publish::format::Format;
 use headroom_collector::publish::lease::lease;
 use headroom_collector::read_limits::Pace;
 use headroom_collector::store::Store;
-use headroom_core::timestamp::{ParseTimestampError, Timestamp};
+use headroom_core::timestamp::Timestamp;
 use headroom_kube::kubeconfig::Chosen;
 use headroom_kube::lease::Timing;
 use headroom_kube::{clock, signals};
@@ -130,7 +130,7 @@ struct Options {
     #[arg(long, global = true, value_name = "DURATION", default_value = "6h", value_parser = seconds)]
     rewrite_interval: i64,
     /// Publish as of this time, such as 2026-11-21T00:00:00Z, instead of the newest usage read; deletes nothing
-    #[arg(long, global = true, value_name = "TIME", value_parser = time)]
+    #[arg(long, global = true, value_name = "TIME", value_parser = super::time)]
     as_of: Option<Timestamp>,
     /// Context of the kubeconfig: the cluster to write to, and to read from if the source is in it
     #[arg(long, global = true)]
@@ -289,10 +289,6 @@ impl From {
             Self::Files { .. } => "files".to_owned(),
         })
     }
-}
-
-fn time(text: &str) -> Result<Timestamp, String> {
-    text.parse().map_err(|error: ParseTimestampError| error.to_string())
 }
 
 #[cfg(test)]

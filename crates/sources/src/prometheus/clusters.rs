@@ -14,6 +14,30 @@ use crate::cluster_id::{self, ClusterId, KUBE_SYSTEM};
 /// The usual names of the label with the cluster's name.
 pub const LABELS: [&str; 5] = ["cluster", "cluster_name", "k8s_cluster", "k8s_cluster_name", "cluster_id"];
 
+/// Labels in which the series of one container differ within a cluster: its lives, its node, and scrapers that do the same.
+const HARMLESS: [&str; 20] = [
+    "container_id",
+    "cpu",
+    "endpoint",
+    "host",
+    "hostname",
+    "id",
+    "image",
+    "image_id",
+    "instance",
+    "job",
+    "k8s_node_name",
+    "kubernetes_io_hostname",
+    "kubernetes_node",
+    "metrics_path",
+    "name",
+    "node",
+    "pod_uid",
+    "prometheus",
+    "service",
+    "uid",
+];
+
 /// The clusters of a store.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Clusters {
@@ -21,6 +45,8 @@ pub struct Clusters {
     created: BTreeSet<i64>,
     /// The values of each label that has several.
     labels: BTreeMap<String, BTreeSet<String>>,
+    /// The same of labels whose meaning is not known, in which the series of one container differ.
+    unknown: BTreeMap<String, BTreeSet<String>>,
 }
 
 impl Clusters {
@@ -39,13 +65,29 @@ impl Clusters {
 
     /// The message that asks for `matchers`, if there are several clusters.
     pub fn question(&self) -> Option<String> {
-        if let Some((label, values)) = self.labels.first_key_value() {
+        let example = |label: &str, values: &BTreeSet<String>| {
             let example = values.iter().find(|value| !value.is_empty()).map_or("", String::as_str);
-            let matchers = Matchers::default().and(label, Match::Is(example)).to_string().replace('\'', "''");
+            Matchers::default().and(label, Match::Is(example)).to_string().replace('\'', "''")
+        };
+        if let Some((label, values)) = self.labels.first_key_value() {
             return Some(format!(
                 "has the usage of several clusters (label `{label}`: {}): which one is this? Say so as \
-                 `matchers: '{matchers}'` in --source",
-                cluster_id::listed(values)
+                 `matchers: '{}'` in --source",
+                cluster_id::listed(values),
+                example(label, values)
+            ));
+        }
+        if let Some((label, values)) = self.unknown.first_key_value() {
+            let differences: Vec<String> = self
+                .unknown
+                .iter()
+                .map(|(label, values)| format!("`{label}`: {}", cluster_id::listed(values)))
+                .collect();
+            return Some(format!(
+                "has several series of one container, which may be of several clusters ({}): choose one as \
+                 `matchers: '{}'` in --source, or the largest of them as `matchers: '{label}=~\".*\"'`",
+                differences.join("; "),
+                example(label, values)
             ));
         }
         (self.created.len() > 1).then(|| {
@@ -55,6 +97,21 @@ impl Clusters {
                 self.created.len()
             )
         })
+    }
+
+    /// Takes the labels in which lasting series of one container differ. A label that the user's matchers name is answered.
+    pub fn take_twins(&mut self, rows: &[Row], matchers: &Matchers) {
+        let labels: Vec<_> = rows.iter().map(Row::labels_of_series).collect();
+        let is_harmless =
+            |label: &str| HARMLESS.contains(&label) || label.contains("replica") || LABELS.contains(&label);
+        let names: BTreeSet<&String> = labels.iter().flat_map(BTreeMap::keys).collect();
+        for name in names.into_iter().filter(|name| !is_harmless(name) && !matchers.mentions(name)) {
+            let value = |labels: &BTreeMap<String, String>| labels.get(name).cloned().unwrap_or_default();
+            let values: BTreeSet<String> = labels.iter().map(value).collect();
+            if values.len() > 1 {
+                self.unknown.insert(name.clone(), values);
+            }
+        }
     }
 
     fn take_created(&mut self, rows: &[Row]) {
@@ -92,6 +149,25 @@ mod tests {
             answer::row(text.as_bytes()).unwrap()
         };
         series.iter().map(row).collect()
+    }
+
+    #[test]
+    fn series_of_one_container_that_differ_in_an_unknown_label_are_asked_about() {
+        let check = |series: &[&str], matchers: &str, expected: Option<&str>| {
+            let series: Vec<_> = series.iter().map(|labels| (*labels, 1)).collect();
+            let mut clusters = Clusters::default();
+            clusters.take_twins(&rows(&series), &Matchers::from(matchers.to_owned()));
+            assert_eq!(clusters.question().as_deref(), expected);
+        };
+        let question = "has several series of one container, which may be of several clusters (`environment`: `dev`, `prod`; \
+                        `zone`: none, `b`): choose one as `matchers: 'environment=\"dev\"'` in --source, or the largest of them \
+                        as `matchers: 'environment=~\".*\"'`";
+        let of_dev = r#""pod":"a","environment":"dev","instance":"1","prometheus_replica":"a""#;
+        let of_prod = r#""pod":"a","environment":"prod","instance":"2","prometheus_replica":"b","zone":"b""#;
+        check(&[of_dev], "", None);
+        check(&[of_dev, of_prod], "", Some(question));
+        check(&[of_dev, r#""pod":"a","environment":"prod""#], r#"environment=~".*""#, None);
+        check(&[r#""id":"/a","name":"a","node":"n1""#, r#""id":"/b","name":"b","node":"n2""#], "", None);
     }
 
     #[track_caller]

@@ -3,6 +3,7 @@
 use headroom_usage::batch::Impossible;
 use headroom_usage::sample::{Batch, Window};
 
+use super::absence::Absence;
 use super::api::Api;
 use super::names::{ContainerLabels, Labels, Metrics, Names, Overrides};
 use super::options::Options;
@@ -15,7 +16,7 @@ use crate::diagnosis::{self, Finding, clock, duration};
 use crate::http::{Authentication, Http};
 
 /// The ages of history that the store is asked for, in days. The policy's longest window needs 30.
-const DAYS: [i64; 3] = [1, 7, 30];
+const DAYS: [i64; 5] = [1, 3, 7, 14, 30];
 
 impl Probe {
     fn findings(&self, step: u32) -> Vec<Finding> {
@@ -60,7 +61,7 @@ impl Probe {
             None => Finding::bad(
                 "image",
                 format!("no `{}`, and no label with an image on the usage series", self.wanted.info()),
-                "scrape kube-state-metrics, or name the metric as `metrics.info` in --source: without an image there is no history",
+                "`recommend` needs no images; to collect the history of images, scrape kube-state-metrics, or name the metric as `metrics.info` in --source",
             ),
         });
         findings.push(match self.scrape_seconds {
@@ -117,7 +118,10 @@ impl Probe {
         }
         let tried = self.wanted.usage_places().iter().map(labels).collect::<Vec<_>>().join(" or ");
         let found = format!("no series of `{metric}` with {tried}");
-        let advice = format!("scrape the kubelets' /metrics/cadvisor, or name the metric as `{field}` in --source");
+        let advice = match &self.absence {
+            None => format!("scrape the kubelets' /metrics/cadvisor, or name the metric as `{field}` in --source"),
+            Some(absence) => absence.to_string(),
+        };
         if self.memory.containers + self.cpu.containers > 0.0 {
             Finding::doubtful(subject, found, advice)
         } else {
@@ -128,8 +132,13 @@ impl Probe {
 
 /// Detects what the store calls its metrics and labels.
 pub async fn detect(http: Http, options: &Options) -> Result<Overrides, SourceError> {
-    let Names { cpu, memory, storage, usage, usage_image, state, .. } =
-        probe(&Api::new(http, options), options).await?.names()?;
+    let api = Api::new(http, options);
+    let mut probed = probe(&api, options).await?;
+    if let Some(Absence::Named(known)) = &probed.absence {
+        let options = Options { names: known.names(&options.names), ..options.clone() };
+        probed = probe(&api, &options).await?;
+    }
+    let Names { cpu, memory, storage, usage, usage_image, state, .. } = probed.names()?;
     let labels = |place: &ContainerLabels, image| {
         let ContainerLabels { namespace, pod, container } = place.clone();
         Labels { namespace: Some(namespace), pod: Some(pod), container: Some(container), image }

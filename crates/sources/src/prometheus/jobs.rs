@@ -19,6 +19,8 @@ const CADVISOR: &str = "/metrics/cadvisor";
 const STATE: &str = "kube-state-metrics";
 const JOB: &str = "job";
 const PATH: &str = "metrics_path";
+/// The labels that tell jobs apart.
+pub const LABELS: [&str; 2] = [JOB, PATH];
 
 /// A scrape job with series of containers.
 #[derive(Debug, Clone, PartialEq)]
@@ -35,7 +37,7 @@ pub struct Jobs(Vec<Job>);
 impl Jobs {
     /// Asks who has series of a metric.
     pub fn question(metric: &str, place: &ContainerLabels, matchers: &Matchers) -> Question {
-        query::count_of_containers_by(&[JOB, PATH], metric, place, matchers)
+        query::count_of_containers_by(&LABELS, metric, place, matchers)
     }
 
     /// The jobs in the answer. Nobody is looked for if the user has named the job.
@@ -70,6 +72,11 @@ impl Jobs {
                 if is_shared { all.and(PATH, Match::Is(&first.path)) } else { all }
             }
         }
+    }
+
+    /// True if the row is of the job that counts, or no job is chosen.
+    pub fn counts(&self, row: &Row) -> bool {
+        self.0.first().is_none_or(|first| row.label(JOB) == first.name && row.label(PATH) == first.path)
     }
 
     /// The name of the job that counts.

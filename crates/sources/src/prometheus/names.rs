@@ -48,8 +48,9 @@ pub struct ContainerLabels {
 }
 
 impl ContainerLabels {
-    fn of(namespace: &str, pod: &str, container: &str) -> Self {
-        Self { namespace: namespace.to_owned(), pod: pod.to_owned(), container: container.to_owned() }
+    pub fn of(labels: [&str; 3]) -> Self {
+        let [namespace, pod, container] = labels.map(str::to_owned);
+        Self { namespace, pod, container }
     }
 
     /// The same with the labels that a user names.
@@ -106,9 +107,10 @@ pub const CPU: &str = "container_cpu_usage_seconds_total";
 pub const MEMORY: &str = "container_memory_working_set_bytes";
 const STORAGE: &str = "container_fs_usage_bytes";
 /// Google Cloud Monitoring's own metrics of GKE, which it answers as PromQL.
-const GOOGLE_CPU: &str = "kubernetes_io:container_cpu_core_usage_time";
-const GOOGLE_MEMORY: &str = "kubernetes_io:container_memory_used_bytes";
+pub const GOOGLE_CPU: &str = "kubernetes_io:container_cpu_core_usage_time";
+pub const GOOGLE_MEMORY: &str = "kubernetes_io:container_memory_used_bytes";
 const GOOGLE_STORAGE: &str = "kubernetes_io:container_ephemeral_storage_used_bytes";
+pub const GOOGLE_PLACE: [&str; 3] = ["namespace_name", "pod_name", "container_name"];
 /// Google adds to each series what it knows of the container.
 const GOOGLE_IMAGE: &str = "metadata_system_container_image";
 pub const INFO: &str = "kube_pod_container_info";
@@ -142,7 +144,7 @@ impl Overrides {
         }];
         if of_google && self.metrics.cpu.is_none() && self.metrics.memory.is_none() {
             let cpu = Cpu { metric: GOOGLE_CPU.to_owned(), is_rate: false };
-            let place = ContainerLabels::of("namespace_name", "pod_name", "container_name");
+            let place = ContainerLabels::of(GOOGLE_PLACE);
             let (memory, storage) = (GOOGLE_MEMORY.to_owned(), storage(GOOGLE_STORAGE));
             usages.push(Usage { cpu, memory, storage, places: places(&[place], &self.labels) });
         }
@@ -162,10 +164,10 @@ impl Overrides {
         // `exported_` comes first: where it exists, the plain labels are those of the scraped pod (the exporter).
         places(
             &[
-                ContainerLabels::of("exported_namespace", "exported_pod", "exported_container"),
-                ContainerLabels::of("namespace", "pod", "container"),
-                ContainerLabels::of("namespace", "pod_name", "container_name"),
-                ContainerLabels::of("kubernetes_namespace", "kubernetes_pod_name", "container_name"),
+                ContainerLabels::of(["exported_namespace", "exported_pod", "exported_container"]),
+                ContainerLabels::of(["namespace", "pod", "container"]),
+                ContainerLabels::of(["namespace", "pod_name", "container_name"]),
+                ContainerLabels::of(["kubernetes_namespace", "kubernetes_pod_name", "container_name"]),
             ],
             &self.labels,
         )
@@ -175,8 +177,8 @@ impl Overrides {
     pub fn state_places(&self) -> Vec<ContainerLabels> {
         places(
             &[
-                ContainerLabels::of("exported_namespace", "exported_pod", "exported_container"),
-                ContainerLabels::of("namespace", "pod", "container"),
+                ContainerLabels::of(["exported_namespace", "exported_pod", "exported_container"]),
+                ContainerLabels::of(["namespace", "pod", "container"]),
             ],
             &self.info_labels,
         )
@@ -221,9 +223,9 @@ mod tests {
             let labels = Labels { namespace, pod, container, image: None };
             Overrides { labels, ..Overrides::default() }.usage_places()
         };
-        assert_eq!(places(Some("ns"), Some("p"), Some("c")), [ContainerLabels::of("ns", "p", "c")]);
+        assert_eq!(places(Some("ns"), Some("p"), Some("c")), [ContainerLabels::of(["ns", "p", "c"])]);
         assert_eq!(places(None, None, Some("c")).len(), 4);
         let pods = ["exported_pod", "pod", "pod_name", "kubernetes_pod_name"];
-        assert_eq!(places(Some("ns"), None, Some("c")), pods.map(|pod| ContainerLabels::of("ns", pod, "c")));
+        assert_eq!(places(Some("ns"), None, Some("c")), pods.map(|pod| ContainerLabels::of(["ns", pod, "c"])));
     }
 }

@@ -3,14 +3,15 @@
 
 use crate::SourceError;
 
+use super::absence::{self, Absence};
 use super::answer::Row;
 use super::api::Api;
 use super::clusters::{self, Clusters};
-use super::jobs::Jobs;
+use super::jobs::{self, Jobs};
 use super::names::{ContainerLabels, Cpu, Names, Overrides, State, Usage};
 use super::options::Options;
 use super::query::{self, Question};
-use super::selector::Matchers;
+use super::selector::{Match, Matchers};
 
 /// The ages at which kube-state-metrics is searched for, in seconds: it may be away for a while.
 const AWAY: [i64; 4] = [900, 3_600, 6 * 3_600, 86_400];
@@ -35,6 +36,8 @@ pub(super) struct Probe {
     pub state_ago: i64,
     pub now: i64,
     pub clusters: Clusters,
+    /// The reason why nothing was found, if so.
+    pub absence: Option<Absence>,
     /// The scrape interval, if it is known.
     pub scrape_seconds: Option<u32>,
     metrics_ql: bool,
@@ -73,11 +76,16 @@ pub(super) async fn probe(api: &Api, options: &Options) -> Result<Probe, SourceE
     let of_states =
         || states.iter().map(|(place, image)| count(&wanted.info(), place, Some(image))).collect::<Vec<Question>>();
 
+    let of_usages = |matchers: &Matchers| -> Vec<Question> {
+        let metrics = |(usage, place): &(Usage, ContainerLabels)| {
+            let metrics = [&usage.memory, &usage.cpu.metric].into_iter();
+            let metrics = metrics.chain(options.ephemeral_storage.then_some(&usage.storage));
+            metrics.map(|metric| query::count_of_containers(metric, place, None, matchers)).collect::<Vec<_>>()
+        };
+        usages.iter().flat_map(metrics).collect()
+    };
     let mut questions = vec![query::now(), query::is_metrics_ql()];
-    for (usage, place) in &usages {
-        questions.extend([&usage.memory, &usage.cpu.metric].map(|metric| count(metric, place, None)));
-        questions.extend(options.ephemeral_storage.then(|| count(&usage.storage, place, None)));
-    }
+    questions.extend(of_usages(matchers));
     questions.extend(of_states());
     let mut numbers = api.moments(&questions, None).await?.into_iter().map(|rows| number(&rows));
     let mut next = || numbers.next().flatten();
@@ -85,7 +93,7 @@ pub(super) async fn probe(api: &Api, options: &Options) -> Result<Probe, SourceE
     let now = now.ok_or_else(|| SourceError::Permanent(format!("`{}` does not report its time", api.http.name())))?;
     let metrics_ql = next().is_some();
     let mut found: Vec<(Usage, ContainerLabels, [f64; 2], Option<f64>)> = Vec::new();
-    for (usage, place) in usages {
+    for (usage, place) in usages.clone() {
         let counted = [next(), next()].map(Option::unwrap_or_default);
         let storage = options.ephemeral_storage.then(|| next().unwrap_or_default());
         found.push((usage, place, counted, storage));
@@ -97,6 +105,11 @@ pub(super) async fn probe(api: &Api, options: &Options) -> Result<Probe, SourceE
         return Err(SourceError::Permanent("no label names to try".to_owned()));
     };
     let [memory, cpu] = counted;
+    let absence = match (cpu > 0.0, memory > 0.0) {
+        (_, true) => None,
+        (true, false) => absence::of_memory(api, &usage, matchers).await?,
+        (false, false) => Some(Absence::find(api, options, now, of_usages).await?),
+    };
     let storage = storage.filter(|_| is_there(&counted)).map(|containers| Counted { name: names.storage, containers });
     let memory = Counted { name: names.memory, containers: memory };
     let cpu = Counted { name: names.cpu, containers: cpu };
@@ -124,6 +137,7 @@ pub(super) async fn probe(api: &Api, options: &Options) -> Result<Probe, SourceE
     let images = wanted.usage_images();
     let mut questions = vec![Jobs::question(metric, &usage, matchers), query::steadiest(metric, &usage, matchers)];
     questions.push(clusters::by_label(metric, &usage, matchers));
+    questions.push(query::lasting_twins(&jobs::LABELS, metric, &usage, matchers));
     questions.extend(images.iter().map(|image| count(metric, &usage, Some(image))));
     let mut of_state = Vec::new();
     if let Some(state) = &state {
@@ -144,6 +158,7 @@ pub(super) async fn probe(api: &Api, options: &Options) -> Result<Probe, SourceE
     let usage_jobs = Jobs::among(metric, &next(), matchers);
     let steadiest = next();
     let by_label = next();
+    let twins = next();
     let mut usage_image = Counted { name: String::new(), containers: 0.0 };
     for name in images {
         let containers = number(&next()).unwrap_or_default();
@@ -158,7 +173,16 @@ pub(super) async fn probe(api: &Api, options: &Options) -> Result<Probe, SourceE
         state.name.job = state_jobs.matchers();
         created = next();
     }
-    let clusters = Clusters::among(&created, &by_label);
+    let mut clusters = Clusters::among(&created, &by_label);
+    if let Some(twin) = twins.iter().find(|row| usage_jobs.counts(row)) {
+        let labels = [&usage.namespace, &usage.pod, &usage.container]
+            .map(|label| (label.as_str(), Match::Is(twin.label(label))));
+        let matchers = matchers.clone().and_all(&usage_jobs.matchers());
+        clusters.take_twins(
+            &api.moment(&query::lasting_series(metric, &labels, &matchers), None).await?,
+            &options.matchers,
+        );
+    }
     let scrape_seconds = scrape_seconds(api, metric, &steadiest).await?;
     let store = api.http.name().to_owned();
     let wanted = wanted.clone();
@@ -176,6 +200,7 @@ pub(super) async fn probe(api: &Api, options: &Options) -> Result<Probe, SourceE
         state_ago,
         now,
         clusters,
+        absence,
         scrape_seconds,
         metrics_ql,
     })
@@ -192,12 +217,12 @@ impl Probe {
         let (cpu, memory) = (self.cpu.found().cloned(), self.memory.found().cloned());
         if cpu.is_none() && memory.is_none() {
             return Err(SourceError::Permanent(format!(
-                "`{}` has no container in `{}` or `{}` under the labels {}: is cAdvisor (the kubelets) scraped, and are the metrics called so? \
-                 names can be set by hand, and `kubectl headroom doctor` tells what was tried",
+                "`{}` has no container in `{}` or `{}` under the labels {}: {}",
                 self.store,
                 self.memory.name,
                 self.cpu.name.metric,
-                self.wanted.usage_places().iter().map(labels).collect::<Vec<_>>().join(" or ")
+                self.wanted.usage_places().iter().map(labels).collect::<Vec<_>>().join(" or "),
+                self.absence.as_ref().unwrap_or(&Absence::Unknown)
             )));
         }
         if let Some(question) = self.clusters.question() {

@@ -334,7 +334,13 @@ pub fn count_of_containers(
     Question(format!("count(max by ({namespace}, {pod}, {container}) ({series}))"))
 }
 
-/// The same by further labels.
+/// The number of series of pods, which name no container.
+pub fn count_of_pods(metric: &str, matchers: &Matchers) -> Question {
+    let of_pods = [("pod", PRESENT), ("container", Match::Is(""))];
+    Question(format!("count({})", selector(metric, &of_pods, matchers)))
+}
+
+/// The number of containers by further labels.
 pub fn count_of_containers_by(labels: &[&str], metric: &str, place: &ContainerLabels, matchers: &Matchers) -> Question {
     let (by, ContainerLabels { namespace, pod, container }) = (labels.join(", "), place);
     let series = selector(metric, &containers(place), matchers);
@@ -352,6 +358,24 @@ pub fn count_of_contested(metric: &str, place: &ContainerLabels, matchers: &Matc
 /// The number of containers' series of a metric, by some labels.
 pub fn count_by(labels: &[&str], metric: &str, place: &ContainerLabels, matchers: &Matchers) -> Question {
     Question(format!("count by ({}) ({})", labels.join(", "), selector(metric, &containers(place), matchers)))
+}
+
+/// For each job, one container that has several series now and had each a quarter of an hour ago: they are not of a container
+/// that was restarted, nor of a pod that moved.
+pub fn lasting_twins(job: &[&str], metric: &str, place: &ContainerLabels, matchers: &Matchers) -> Question {
+    let (job, ContainerLabels { namespace, pod, container }) = (job.join(", "), place);
+    let lasting = lasting(&selector(metric, &containers(place), matchers));
+    let of_each = format!("count by ({job}, {namespace}, {pod}, {container}) ({lasting})");
+    Question(format!("topk by ({job}) (1, {of_each} > 1)"))
+}
+
+/// The series with these labels that a metric has now and had a quarter of an hour ago.
+pub fn lasting_series(metric: &str, labels: &[(&str, Match<'_>)], matchers: &Matchers) -> Question {
+    Question(lasting(&selector(metric, labels, matchers)))
+}
+
+fn lasting(series: &Selector) -> String {
+    format!("{series} and {series} offset 15m")
 }
 
 /// The store's clock.

@@ -10,7 +10,7 @@ use headroom_fixtures::servers::{PrometheusServer, Server};
 use headroom_sources::diagnosis::{Finding, Verdict};
 use headroom_sources::http::{Authentication, Endpoint, Http};
 use headroom_sources::prometheus::reader::ContainerRef;
-use headroom_sources::prometheus::{Matchers, Options, Prometheus, Reader, diagnose};
+use headroom_sources::prometheus::{Matchers, Options, Prometheus, Reader, detect, diagnose};
 use headroom_sources::{Source, SourceError};
 use headroom_usage::sample::{OomKill, Resource, Sample, Window};
 
@@ -391,6 +391,100 @@ async fn an_empty_store_is_distinguished_from_a_wrong_name() {
             && findings[1..].iter().all(|finding| finding.verdict == Verdict::Bad && finding.advice.is_some()),
         "{findings:#?}"
     );
+}
+
+/// The text with the usage series of cAdvisor called otherwise.
+fn renamed(text: &str, names: &[(&str, &str)]) -> String {
+    let rename = |line: &str| match line.contains("container_cpu") || line.contains("container_memory") {
+        true => names.iter().fold(line.to_owned(), |line, (from, to)| line.replace(from, to)) + "\n",
+        false => format!("{line}\n"),
+    };
+    text.lines().map(rename).collect()
+}
+
+/// The labels of a container, called otherwise.
+fn labelled(namespace: &'static str, pod: &'static str, container: &'static str) -> [(&'static str, &'static str); 3] {
+    [("{namespace=", namespace), (",pod=", pod), (",container=", container)]
+}
+
+#[tokio::test]
+async fn well_known_names_that_are_not_looked_for_are_written_into_the_file() {
+    let cluster = Cluster::until_now(60);
+    let text = cluster.open_metrics();
+    let docker = labelled(
+        "{container_label_io_kubernetes_pod_namespace=",
+        ",container_label_io_kubernetes_pod_name=",
+        ",container_label_io_kubernetes_container_name=",
+    );
+    let otel = labelled("{k8s_namespace_name=", ",k8s_pod_name=", ",k8s_container_name=");
+    let otel = [&otel[..], &[("cpu_usage_seconds", "cpu_time_seconds")]].concat();
+    let google = labelled("{memory_type=\"non-evictable\",namespace_name=", ",pod_name=", ",container_name=");
+    let cpu = "kubernetes_io:container_cpu_core_usage_time";
+    let google_names = [
+        ("seconds counter", "seconds_total gauge"),
+        ("container_cpu_usage_seconds_total", cpu),
+        ("container_memory_working_set_bytes", "kubernetes_io:container_memory_used_bytes"),
+    ];
+    let google = [&google_names[..], &google[..]].concat();
+    let rule = "node_namespace_pod_container:container_cpu_usage_seconds_total:sum_irate";
+    let mut rules = format!("# TYPE {rule} gauge\n");
+    for (key, values) in cluster.expected().iter().filter(|(key, _)| key.resource == Resource::Cpu) {
+        let place = format!(r#"namespace="{}",pod="{}",container="{}""#, key.namespace, key.pod, key.container);
+        for (time, cores) in values {
+            let _ = writeln!(rules, "{rule}{{{place}}} {cores} {time}");
+        }
+    }
+    let memory = ("container_memory", "node_namespace_pod_container:container_memory");
+    let rules = rules + &renamed(&text[text.find("# TYPE container_memory").unwrap()..], &[memory]);
+    for (history, found) in [
+        (renamed(&text, &docker), "the labels of Docker"),
+        (renamed(&text, &otel), "OpenTelemetry's kubeletstats"),
+        (renamed(&text, &google), "the system metrics of GKE"),
+        (rules, "the recording rules of kubernetes-mixin"),
+    ] {
+        let server = start(history);
+        let mut options = options(server.url());
+        check_refused(Prometheus::connect(&options).await, found);
+        let findings = findings(&options).await;
+        let advice = of_subject(&findings, "cpu metric").advice.as_deref().unwrap();
+        assert!(advice.contains(found) && advice.contains("-o source > source.yaml"), "{advice}");
+        options.names = detect(Http::new(&options.endpoint).unwrap(), &options).await.unwrap();
+        let source = Prometheus::connect(&options).await.unwrap();
+        data::check(&read(&source, shifted(cluster.window), 3600).await, &cluster.expected());
+    }
+}
+
+#[tokio::test]
+async fn what_keeps_usage_from_being_read_is_named() {
+    let cluster = Cluster::until_now(60);
+    let text = cluster.open_metrics();
+    let lines = |is_kept: &dyn Fn(&str) -> bool| -> String {
+        text.lines().filter(|line| is_kept(line)).map(|line| format!("{line}\n")).collect()
+    };
+    let ended = Window { from: cluster.window.to - 7 * 3_600, to: cluster.window.to - 3 * 3_600 };
+    let is_of_pod = |line: &str| !line.starts_with("container_") || line.contains(r#"container="""#);
+    let of_environments = text.replace(r#"prometheus_replica="a""#, r#"environment="dev""#);
+    for (history, matchers, subject, verdict, words) in [
+        (lines(&is_of_pod), "", "memory metric", Verdict::Bad, "scrape the kubelets' /metrics/resource"),
+        (
+            renamed(&text, &[("working_set", "usage")]),
+            "",
+            "memory metric",
+            Verdict::Doubtful,
+            "counts the page cache too",
+        ),
+        (lines(&|line| !line.contains("kube_")), "", "image", Verdict::Bad, "`recommend` needs no images"),
+        (text.clone(), r#"cluster="nope""#, "memory metric", Verdict::Bad, r#"no usage matches `cluster="nope"`"#),
+        (Cluster::new(ended).open_metrics(), "", "cpu metric", Verdict::Bad, "the newest usage is 2 h 5"),
+        (of_environments, "", "cluster", Verdict::Bad, "of several clusters (`environment`: none, `dev`)"),
+    ] {
+        let server = start(history);
+        let options = Options { matchers: Matchers::from(matchers.to_owned()), ..options(server.url()) };
+        let findings = findings(&options).await;
+        let finding = of_subject(&findings, subject);
+        let text = format!("{} -> {}", finding.found, finding.advice.as_deref().unwrap_or_default());
+        assert!(finding.verdict == verdict && text.contains(words), "{finding:?}");
+    }
 }
 
 #[tokio::test]

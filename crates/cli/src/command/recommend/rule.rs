@@ -4,6 +4,7 @@ use anyhow::bail;
 use headroom_core::amount::Quantity;
 use headroom_core::cluster::usage::Window;
 use headroom_core::settings::{Margin, PercentileChoice};
+use headroom_core::timestamp::Timestamp;
 use serde_json::{Map, Value, json};
 
 #[derive(Debug, Default, clap::Args)]
@@ -30,6 +31,9 @@ pub struct Rule {
     /// Recommend lower memory limits too, from a week of usage whose peaks do not rise
     #[arg(long)]
     pub(super) lower_limits: bool,
+    /// Recommend as of this time, such as 2026-11-21T00:00:00Z, from usage before it
+    #[arg(long, value_name = "TIME", value_parser = super::super::time)]
+    as_of: Option<Timestamp>,
 }
 
 /// As the settings have it: `p95 of 30d`, where 30 days are all that is read.
@@ -57,6 +61,9 @@ impl Rule {
                 _ => bail!("{flag} and estimates.{setting} in the settings say the same: leave one of them out"),
             }
         }
+        if let Some((as_of, estimates)) = self.as_of.zip(object(settings.as_object_mut(), "estimates")) {
+            estimates.insert("replayTime".to_owned(), json!(as_of.to_string()));
+        }
         Ok(())
     }
 }
@@ -77,12 +84,14 @@ mod tests {
             memory_percentile: Some("peak of 7d".parse().unwrap()),
             memory_margin: Some("15%".parse().unwrap()),
             min_cpu: Some("10m".parse().unwrap()),
+            as_of: Some("2026-11-21T00:00:00Z".parse().unwrap()),
             ..Rule::default()
         };
         let mut settings = json!({"estimates": {"margin": {"cpu": "0%"}}});
         rule.apply(&mut settings).unwrap();
         let expected = json!({"estimates": {"margin": {"cpu": "0%", "memory": "15%"},
-            "percentile": {"cpu": "p95 of 30d", "memory": "peak of 7d"}, "min": {"cpu": "10m"}}});
+            "percentile": {"cpu": "p95 of 30d", "memory": "peak of 7d"}, "min": {"cpu": "10m"},
+            "replayTime": "2026-11-21T00:00:00Z"}});
         assert_eq!(settings, expected);
         // Twice is once too often, and so is a percentile for all resources.
         let found = rule.apply(&mut settings).unwrap_err().to_string();
