@@ -71,6 +71,10 @@ pub enum Why {
     TooLittleData {
         seen: String,
     },
+    /// Pods run, but the newest usage is so many days old.
+    NotSeen {
+        days: u64,
+    },
     /// Every amount would be refused.
     NoAmountFits,
 }
@@ -86,6 +90,7 @@ impl fmt::Display for Why {
             Self::NoUsageData(skipped) if skipped.iter().all(RejectedHistory::is_empty) => f.write_str(NO_USAGE_DATA),
             Self::NoUsageData(skipped) => write!(f, "{NO_USAGE_DATA} ({})", of_rejected(skipped)),
             Self::TooLittleData { seen } => write!(f, "{TOO_LITTLE_DATA} ({seen})"),
+            Self::NotSeen { days } => write!(f, "its usage was last seen {days} d ago, but it runs"),
             Self::NoAmountFits => f.write_str("no amount satisfies the LimitRanges; see the notes"),
         }
     }

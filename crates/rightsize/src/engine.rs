@@ -31,6 +31,7 @@ use super::history_overlay::{self, HistoryOverlay};
 use super::inventory::Entry;
 use super::memory_limit;
 use super::quota_effect::{self, QuotaEffect};
+use super::timeline::Timeline;
 use super::workload::{Container, Workload, containers_at};
 
 /// Recommends for workloads.
@@ -93,12 +94,19 @@ impl Engine<'_> {
             container.restarts = count(&entry.running.restarts, &container.name);
             if runs_once(&entry.key.kind) {
                 container.evidence = container.evidence.map(|evidence| evidence.of_runs(entry.running.pods));
+            } else if let (Some(evidence), Usage::Read(all)) = (&mut container.evidence, self.usage)
+                && entry.running.pods > 0
+            {
+                evidence.silent_days = usage.and_then(|usage| all.silent_days(usage));
             }
         }
         let Advised { mut containers, after, limits_refused } = evaluator.advise(&now, &usage, cluster)?;
         for (container, usage) in containers.iter_mut().zip(&usage) {
             if let Some(usage) = usage {
                 container.add_patterns(usage, self.now);
+                if let Usage::Read(all) = self.usage {
+                    container.timeline = Timeline::of_days(usage, all.to);
+                }
             }
         }
         let (pods, is_from_spec) = pods_of(entry, &now);
@@ -132,6 +140,13 @@ impl Engine<'_> {
             path: now.path,
         };
         Ok(Some((workload, quotas)))
+    }
+
+    /// The age of the newest sample of a container, in seconds, where a store says when that was.
+    fn age(&self, usage: &ContainerUsage) -> Option<u64> {
+        let Usage::Read(all) = self.usage else { return None };
+        let newest = usage.course.last_seen(all.to).filter(|_| all.to > 0)?;
+        u64::try_from(self.now.unix_seconds() - newest).ok()
     }
 
     fn wants(&self, container: &str) -> bool {
@@ -345,9 +360,11 @@ impl Evaluator<'_> {
             let mut overlay = HistoryOverlay::with(cluster, namespace, self.engine.now, workload, containers);
             let Some(found) = self.evaluate(self.engine.settings, object, &mut overlay)? else { continue };
             for (place, container) in found.containers.into_iter().enumerate().filter(|(at, _)| is_its_turn(at)) {
-                if let Some(slot) = advised.get_mut(place) {
-                    slot.take_advice(container);
-                }
+                let Some(slot) = advised.get_mut(place) else { continue };
+                slot.take_advice(container);
+                let age = usage.get(place).copied().flatten().and_then(|usage| self.engine.age(usage));
+                let reasons = slot.resources.iter_mut().filter_map(|advice| advice.reason.as_mut());
+                reasons.zip(age.into_iter().cycle()).for_each(|(reason, age)| reason.set_age(age));
             }
         }
         Ok(())
@@ -357,10 +374,14 @@ impl Evaluator<'_> {
     fn withdraw(&self, containers: &mut [Container]) {
         for container in containers {
             let seen = container.evidence.filter(|evidence| evidence.is_too_brief);
+            let silent = container.evidence.and_then(|evidence| evidence.silent_days);
             for advice in &mut container.resources {
                 if let Some(seen) = seen.filter(|_| advice.recommended.is_some()) {
                     advice.withdraw();
                     advice.unknown = Some(Why::TooLittleData { seen: seen.to_string() });
+                } else if let Some(days) = silent.filter(|_| advice.recommended.is_some()) {
+                    advice.withdraw();
+                    advice.unknown = Some(Why::NotSeen { days });
                 } else if !self.engine.wants(&container.name) {
                     advice.withdraw();
                 } else if self.kept_targets.iter().any(|kept| kept.is_about(&container.name, advice.resource.name())) {

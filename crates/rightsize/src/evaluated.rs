@@ -168,6 +168,7 @@ fn of_container(
         flags: Vec::new(),
         grows: Vec::new(),
         patterns: Vec::new(),
+        timeline: None,
     }
 }
 

@@ -24,6 +24,9 @@ pub struct Evidence {
     pub runs: Option<u64>,
     /// Too little to recommend anything.
     pub is_too_brief: bool,
+    /// The age of the newest sample of pods that run, if it is a day or more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub silent_days: Option<u64>,
 }
 
 /// Minutes of usage that a recommendation needs. On recordings half as many peaks of the following day are above what the
@@ -40,7 +43,7 @@ const MINUTES_A_DAY: u64 = 1_440;
 
 impl Evidence {
     pub fn new(days: u64, samples: u64, minutes: u64, pods: u64) -> Self {
-        Self { days, samples, minutes, pods, runs: None, is_too_brief: minutes < ENOUGH_MINUTES }
+        Self { days, samples, minutes, pods, runs: None, is_too_brief: minutes < ENOUGH_MINUTES, silent_days: None }
     }
 
     /// The evidence in a profile, which does not say when a day's samples begin: pods mostly run beside each other.

@@ -33,6 +33,8 @@ pub enum Flag {
     NoUsageData,
     TooBrief(Evidence),
     Thin(Evidence),
+    /// Its pods run, but their usage was last seen so many days ago.
+    Stale(u64),
 }
 
 impl fmt::Display for Flag {
@@ -54,6 +56,7 @@ impl fmt::Display for Flag {
             Self::NoUsageData => f.write_str(NO_USAGE_DATA),
             Self::TooBrief(seen) => write!(f, "{TOO_LITTLE_DATA} ({seen})"),
             Self::Thin(seen) => write!(f, "short history ({seen})"),
+            Self::Stale(days) => write!(f, "last seen {days} d ago"),
         }
     }
 }
@@ -95,6 +98,10 @@ impl Flag {
             Self::QosClass => "qos: the pod's QoS class would change: see -o wide",
             Self::TooBrief(_) => {
                 "too little data: measured for less than two hours or five runs, of which later peaks are not known"
+            }
+            Self::Stale(_) => {
+                "last seen: its pods run, but the store has no samples of them any more: `kubectl headroom doctor` checks what \
+                 is scraped"
             }
             Self::Thin(_) => "short history: measured for less than a day, so daily peaks are not known",
         })

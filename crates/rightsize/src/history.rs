@@ -9,6 +9,7 @@ mod query_plan;
 mod read;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::OnceLock;
 
 use headroom_core::cluster::usage::{Resource, Window as Span};
 
@@ -69,6 +70,9 @@ impl ContainerUsage {
 #[derive(Debug, Default)]
 pub struct Histories {
     containers: HashMap<(usize, String), ContainerUsage>,
+    /// The end of what was read, in Unix seconds; 0 if it is not known.
+    pub to: i64,
+    newest: OnceLock<Option<i64>>,
 }
 
 impl Histories {
@@ -79,6 +83,17 @@ impl Histories {
 
     pub fn is_empty(&self) -> bool {
         self.containers.is_empty()
+    }
+
+    /// The time of the newest sample of any container, in Unix seconds.
+    pub fn newest(&self) -> Option<i64> {
+        *self.newest.get_or_init(|| self.containers.values().filter_map(|of| of.course.last_seen(self.to)).max())
+    }
+
+    /// The whole days between the newest sample of a container and the newest of all; none if there is less than one.
+    pub fn silent_days(&self, usage: &ContainerUsage) -> Option<u64> {
+        let silence = self.newest()? - usage.course.last_seen(self.to)?;
+        u64::try_from(silence / DAY).ok().filter(|days| *days > 0)
     }
 
     /// True if some container was killed for memory at a limit that the store does not know.
@@ -99,7 +114,7 @@ impl Histories {
     pub fn observe_pod(&mut self, workload: usize, container: &str, age: u32, pod: u32, observed: &Observed) {
         self.observe(workload, container, age, observed);
         let of = self.containers.entry((workload, container.to_owned())).or_default();
-        of.course.add_pod(pod, age, &observed.cpu);
+        of.course.add_pod(pod, age, observed);
     }
 
     /// Says that the limit at the kills of a container is unknown.

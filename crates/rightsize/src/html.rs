@@ -20,6 +20,7 @@ use super::quota_effect::QuotaEffect;
 use super::report::{Report, Sum, Total};
 use super::risk::{Kind, Risk};
 use super::rows::{CPU_AND_MEMORY, Row, short};
+use super::timeline::Timeline;
 use super::workload::{ResourceAdvice, Severity};
 
 /// The design that the playground has too, and what only the report needs.
@@ -261,7 +262,7 @@ fn container_row(page: &mut String, report: &Report, row: &Row<'_>) {
         pills.collect::<String>()
     );
     for resource in CPU_AND_MEMORY {
-        resource_cells(page, container.resource(resource));
+        resource_cells(page, container.resource(resource), container.timeline.as_ref());
     }
     saved_cell(page, report, row);
     let samples = container.evidence.as_ref().map_or(0, |evidence| evidence.samples);
@@ -301,7 +302,7 @@ fn saved_cell(page: &mut String, report: &Report, row: &Row<'_>) {
 }
 
 /// The request with its recommendation, and the distribution of usage.
-fn resource_cells(page: &mut String, advice: Option<&ResourceAdvice>) {
+fn resource_cells(page: &mut String, advice: Option<&ResourceAdvice>, timeline: Option<&Timeline>) {
     let Some(advice) = advice else {
         return page.push_str("<td data-sort=\"-1\" class=\"number\">–</td><td class=\"usage\"></td>");
     };
@@ -338,9 +339,46 @@ fn resource_cells(page: &mut String, advice: Option<&ResourceAdvice>) {
     let _ = write!(
         page,
         "<td class=\"number\" data-label=\"{label} request\" data-sort=\"{sort}\">{text}{limit}</td>\
-         <td class=\"usage\" data-label=\"{label} usage\">{}</td>",
-        distribution(advice)
+         <td class=\"usage\" data-label=\"{label} usage\">{}{}</td>",
+        distribution(advice),
+        timeline.map(|timeline| course(timeline, advice)).unwrap_or_default()
     );
+}
+
+/// The peaks of the days as steps, with the lines of request, recommendation and limit, and a mark at each kill and release.
+fn course(timeline: &Timeline, advice: &ResourceAdvice) -> String {
+    const HEIGHT: u64 = 24;
+    let peaks = timeline.peaks(advice.resource);
+    let amount = |amount: &Quantity| Timeline::amount(advice.resource, amount);
+    if peaks.len() < 2 {
+        return String::new();
+    }
+    let request = advice.request.as_ref().map(|request| &request.value);
+    let inner = [request, advice.recommended.as_ref()].into_iter().flatten().map(amount);
+    let most = inner.chain(peaks.iter().flatten().copied()).max().unwrap_or(0).max(1);
+    let limit = advice.recommended_limit.as_ref().or(advice.limit.as_ref()).filter(|limit| amount(limit) <= most * 3);
+    let most = limit.map_or(most, |limit| amount(limit).max(most));
+    let y = |amount: u64| HEIGHT - amount.min(most) * (HEIGHT - 2) / most;
+    let days = peaks.len();
+    let mut steps = format!("M0 {HEIGHT}");
+    peaks.iter().for_each(|peak| steps.push_str(&format!("V{}h1", y(peak.unwrap_or(0)))));
+    let mut svg = format!(
+        "<svg class=\"course\" viewBox=\"0 0 {days} {HEIGHT}\" preserveAspectRatio=\"none\" role=\"img\" \
+         aria-label=\"peaks of {days} days\"><path d=\"{steps}V{HEIGHT}z\"/>"
+    );
+    for (mark, class) in [(limit, "limit"), (request, "request"), (advice.recommended.as_ref(), "recommended")] {
+        if let Some(y) = mark.map(|mark| y(amount(mark))) {
+            let _ = write!(svg, "<line class=\"{class}\" x2=\"{days}\" y1=\"{y}\" y2=\"{y}\"/>");
+        }
+    }
+    for (times, class) in [(&timeline.releases, "release"), (&timeline.kills, "kill")] {
+        let mut places: Vec<i64> = times.iter().map(|at| (at - timeline.from) / timeline.step.max(1)).collect();
+        places.dedup();
+        for x in places.into_iter().filter(|place| *place >= 0 && *place < days as i64) {
+            let _ = write!(svg, "<line class=\"{class}\" x1=\"{x}.5\" x2=\"{x}.5\" y2=\"{HEIGHT}\"/>");
+        }
+    }
+    svg + "</svg>"
 }
 
 /// From p50 to p95 a box, a line to the peak, and where the request is and should be.

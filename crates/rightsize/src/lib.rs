@@ -31,6 +31,7 @@ pub mod history_overlay;
 pub mod evidence;
 pub mod flag;
 pub mod memory_limit;
+pub mod timeline;
 pub mod workload;
 
 pub mod price;

@@ -143,6 +143,12 @@ fn stems(pod: &str) -> Vec<(&'static str, &str)> {
     stems
 }
 
+/// The ReplicaSet of a pod of a Deployment by the pod's name: another one for each version of the pod's template.
+pub fn template_of(pod: &str) -> Option<&str> {
+    let (template, _) = pod.rsplit_once('-')?;
+    stems(pod).iter().any(|(kind, _)| *kind == "Deployment").then_some(template)
+}
+
 /// Kubernetes makes names of consonants and digits that spell nothing.
 fn is_generated(text: &str, length: std::ops::RangeInclusive<usize>) -> bool {
     length.contains(&text.len()) && text.bytes().all(|byte| b"bcdfghjklmnpqrstvwxz2456789".contains(&byte))

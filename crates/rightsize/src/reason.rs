@@ -2,6 +2,7 @@
 //! at before.
 
 use std::fmt;
+use std::time::Duration;
 
 use headroom_core::estimate::{self, Adjustment, Basis, Estimate, RejectedHistory};
 use headroom_core::request::RangeName;
@@ -47,6 +48,13 @@ impl Reason {
                 namespaces: measured.namespaces,
                 oom_kills: measured.oom_kills.len(),
             }),
+        }
+    }
+
+    /// Sets the age of the history to that of its newest sample.
+    pub fn set_age(&mut self, seconds: u64) {
+        if let Basis::History { age, .. } = &mut self.basis {
+            *age = Duration::from_secs(seconds);
         }
     }
 

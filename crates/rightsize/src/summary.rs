@@ -9,10 +9,12 @@ use super::quota_effect::QuotaEffect;
 use super::report::{Report, Total};
 use super::risk::Risk;
 use super::rows::Row;
+use super::timeline::Timeline;
 use super::workload::ResourceAdvice;
 
 /// A report in short, which owns what it says: the report itself is several times as large.
 #[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Summary {
     /// Risks, and containers without usage data; empty if there are none.
     headline: String,
@@ -24,6 +26,8 @@ pub struct Summary {
     lines: Vec<Line>,
     quotas: Vec<QuotaEffect>,
     notes: Vec<String>,
+    /// A line for each flag that some container has.
+    flags_explained: Vec<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -52,6 +56,9 @@ struct Line {
     usage: Vec<Level>,
     /// Explains the recommendation, or why there is none.
     source: String,
+    /// The course of the container's usage, on the first of its lines.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    course: Option<Timeline>,
 }
 
 #[derive(Debug, Serialize)]
@@ -74,13 +81,24 @@ const DRAWN: [&str; 5] = ["p50", "p90", "p95", "p99", "peak"];
 
 /// None if nothing runs.
 pub fn of(report: Report) -> Option<Summary> {
-    let lines = |row: Row<'_>| row.container.resources.iter().map(|advice| Line::of(&row, advice)).collect::<Vec<_>>();
+    let lines = |row: Row<'_>| {
+        row.container
+            .resources
+            .iter()
+            .enumerate()
+            .map(|(place, advice)| Line {
+                course: row.container.timeline.clone().filter(|_| place == 0),
+                ..Line::of(&row, advice)
+            })
+            .collect::<Vec<_>>()
+    };
     let lines: Vec<Line> = report.rows().flat_map(lines).collect();
     let is_of_something = !lines.is_empty();
     is_of_something.then(|| Summary {
         headline: report.headline(),
         source: report.source.to_string(),
         notes: report.all_notes(),
+        flags_explained: report.flags_explained(),
         total: report.total,
         risks: report.risks,
         lines,
@@ -111,6 +129,7 @@ impl Line {
             change: advice.change.as_ref().map_or_else(|| "-".to_owned(), ToString::to_string),
             usage: levels.map(|(at, text, value)| Level { at, text, value }).collect(),
             source: advice.explained(),
+            course: None,
         }
     }
 }

@@ -16,6 +16,7 @@ use super::history::ContainerUsage;
 use super::history::course::Rhythm;
 use super::owners::WorkloadRef;
 use super::reason::Reason;
+use super::timeline::Timeline;
 use headroom_core::recommend::Why;
 
 /// From this share of throttled periods on, in percent, CPU usage shows less than the container wanted.
@@ -78,6 +79,8 @@ pub struct Container {
     /// The flags for how usage runs over pods and days, as far as those are known.
     #[serde(skip)]
     pub patterns: Vec<Flag>,
+    #[serde(skip)]
+    pub timeline: Option<Timeline>,
 }
 
 /// The urgency of a container, the most urgent first.
@@ -340,6 +343,7 @@ impl Workload {
             (container.oom_kills > 0).then_some(Flag::OomKills(container.oom_kills)),
             throttled.map(Flag::Throttled),
             (container.restarts > 0).then_some(Flag::Restarts(container.restarts)),
+            container.evidence.and_then(|of| of.silent_days).map(Flag::Stale),
         ];
         let thin = container.evidence.filter(|of| of.is_thin() && !of.is_too_brief && !container.is_without_advice());
         let last = [

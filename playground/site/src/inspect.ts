@@ -2,7 +2,7 @@
 // `kubectl headroom`, which also grouped what was rejected, and usage of quotas by Kubernetes.
 
 import { thousandths } from "./amounts.js";
-import type { Advice, AdviceLine, Rejections } from "./types.js";
+import type { Advice, AdviceLine, Rejections, Timeline } from "./types.js";
 
 export interface Inspection {
   objects: number;
@@ -32,6 +32,7 @@ export interface Workload {
   cpu: AdviceLine | undefined;
   memory: AdviceLine | undefined;
   flags: string[];
+  course: Timeline | undefined;
   /** What to fix, the worst first. */
   risks: { text: string; fix: string; risk: string }[];
   /** Requests that could be freed over all pods, in thousandths; below zero where more is needed. */
@@ -106,7 +107,7 @@ function workloadsOf(advice: Advice): Workload[] {
     let workload = all.get(id);
     if (!workload) {
       const { namespace, object, container, pods } = line;
-      workload = { id, namespace, object, container, pods, evidence: line.evidence ?? "", tooBrief: line.tooBrief ?? false, cpu: undefined, memory: undefined, flags: line.flags ?? [], risks: [], savedCpu: 0, savedMemory: 0, saved: 0 };
+      workload = { id, namespace, object, container, pods, evidence: line.evidence ?? "", tooBrief: line.tooBrief ?? false, cpu: undefined, memory: undefined, flags: line.flags ?? [], course: line.course, risks: [], savedCpu: 0, savedMemory: 0, saved: 0 };
       all.set(id, workload);
     }
     if (line.resource !== "cpu" && line.resource !== "memory") continue;

@@ -32,6 +32,8 @@ export interface Advice {
   lines: AdviceLine[];
   quotas: AdviceEffect[];
   notes: string[];
+  /** `nightly: it is busy …` for each flag. */
+  flagsExplained?: string[];
 }
 
 /** Sums over all containers with a recommendation. */
@@ -86,6 +88,20 @@ export interface AdviceLine {
   change: string;
   usage: (Amount & { at: string })[];
   source: string;
+  /** Of the container, on the first of its lines. */
+  course?: Timeline;
+}
+
+/** The peak of usage in each day or hour, and what happened in between: crates/rightsize/src/timeline.rs. Times are in Unix seconds. */
+export interface Timeline {
+  from: number;
+  step: number;
+  /** In thousandths of a core. */
+  cpu: (number | null)[];
+  /** In KiB. */
+  memory: (number | null)[];
+  kills: number[];
+  releases: number[];
 }
 
 /** As people write it, and in thousandths. */

@@ -9,8 +9,8 @@ const memory = (mebibytes) => ({ text: mebibytes % 1024 ? `${mebibytes}Mi` : `${
 const SMALL = [
   ["payments", "Deployment", "gateway", "gateway", 6, [2000, 4000, 380, 530, 910], [1024, 1024, 300, 360, 465], 14, ["hpa"]],
   ["payments", "Deployment", "fraud-scoring-service-with-a-long-name", "scorer", 5, [2000, 0, 310, 450, 820], [3072, 4096, 640, 720, 781], 14, ["hpa"]],
-  ["payments", "StatefulSet", "ledger", "postgres", 3, [4000, 0, 900, 1600, 2900], [8192, 8192, 5200, 5600, 5900], 14, []],
-  ["payments", "CronJob", "settlement", "main", 1, [500, 0, 120, 300, 480], [512, 1024, 200, 260, 300], 9, []],
+  ["payments", "StatefulSet", "ledger", "postgres", 3, [4000, 0, 900, 1600, 2900], [8192, 8192, 5200, 5600, 5900], 14, ["pods differ"]],
+  ["payments", "CronJob", "settlement", "main", 1, [500, 0, 120, 300, 480], [512, 1024, 200, 260, 300], 9, ["nightly"]],
   ["shop", "Deployment", "web", "nginx", 6, [1000, 1000, 110, 160, 250], [1024, 2048, 250, 290, 325], 14, []],
   ["shop", "Deployment", "catalog", "app", 3, [500, 500, 430, 498, 500], [1024, 1024, 820, 1000, 1024], 14, ["oom 3", "throttled 31%"]],
   ["shop", "Deployment", "checkout", "app", 4, [750, 750, 340, 610, 750], [768, 1024, 310, 350, 402], 14, ["throttled 12%"]],
@@ -20,10 +20,10 @@ const SMALL = [
   ["search", "StatefulSet", "index", "opensearch", 3, [2000, 0, 700, 1300, 1900], [12288, 12288, 9800, 10100, 10200], 14, []],
   ["search", "Deployment", "suggest", "app", 2, [250, 0], [512, 0], 0, []],
   ["ml", "Deployment", "trainer", "main", 2, [8000, 0, 3100, 5200, 6900], [32768, 32768, 12800, 14100, 14600], 12, []],
-  ["ml", "Deployment", "notebook-hub", "hub", 1, [1000, 0, 90, 160, 420], [1024, 2048, 280, 310, 346], 14, []],
-  ["ml", "StatefulSet", "features", "redis", 3, [500, 0, 100, 160, 210], [2048, 2048, 1700, 1740, 1760], 14, []],
+  ["ml", "Deployment", "notebook-hub", "hub", 1, [1000, 0, 90, 160, 420], [1024, 2048, 280, 310, 346], 14, ["weekly"]],
+  ["ml", "StatefulSet", "features", "redis", 3, [500, 0, 100, 160, 210], [2048, 2048, 1700, 1740, 1760], 14, ["memory grows 24Mi a day"]],
   ["platform", "StatefulSet", "kafka", "broker", 3, [1000, 0, 820, 1210, 1700], [2048, 2048, 1800, 2010, 2048], 14, ["oom 3"]],
-  ["platform", "DaemonSet", "logs", "agent", 12, [200, 0, 40, 80, 160], [256, 256, 120, 140, 166], 14, []],
+  ["platform", "DaemonSet", "logs", "agent", 12, [200, 0, 40, 80, 160], [256, 256, 120, 140, 166], 14, ["last seen 10 d ago"]],
   ["platform", "Deployment", "prometheus", "prometheus", 1, [2000, 0, 800, 1200, 1500], [16384, 0, 9100, 9900, 10200], 14, []],
 ];
 
@@ -36,6 +36,24 @@ function row(index, teams) {
   const kind = index % 6 === 2 ? "StatefulSet" : "Deployment";
   const name = `app-${String(index).padStart(5, "0")}`;
   return [teams[index % teams.length], kind, name, "main", 1 + ((index * 5) % 7), [request, index % 2 ? request * 2 : 0, ...usage[0]], [requested, requested * 2, ...usage[1]], 3 + (index % 12), flags];
+}
+
+/** How usage ran over so many steps of a day or an hour, with what its flags say. */
+export function courseOf(ofCpu, ofMemory, flags, { steps = 14, step = 86_400 } = {}) {
+  const to = Math.ceil(Date.now() / 1000 / step) * step;
+  const from = to - steps * step;
+  const has = (start) => flags.some((flag) => flag.startsWith(start));
+  const peaks = ([, , p50, p95, peak], unit, isCpu) =>
+    Array.from({ length: steps }, (_, index) => {
+      const [day, hour] = [Math.floor((from + index * step) / 86_400), ((from + index * step) % 86_400) / 3_600];
+      if (has("last seen") && index * step > 4 * 86_400) return null;
+      const wave = Math.abs(Math.sin(index * 12.9898) * 43758.5453) % 1;
+      if (isCpu && has("nightly")) return Math.round((step < 86_400 && (hour < 2 || hour > 3) ? p50 * 0.3 : peak) * unit);
+      if (isCpu && has("weekly")) return Math.round((day % 7 === 2 ? peak : p50 * (0.8 + wave / 3)) * unit);
+      if (!isCpu && has("memory grows")) return Math.round(peak * (0.6 + (0.4 * index) / steps) * unit);
+      return Math.round((p50 + (peak - p50) * wave ** 2 * (index % 9 === 4 ? 1 : 0.7) + (p95 - p50) * 0.2) * unit);
+    });
+  return { from, step, cpu: peaks(ofCpu, 1, true), memory: peaks(ofMemory, 1024, false), kills: has("oom") ? [to - 2.4 * 86_400, to - 5.1 * 86_400] : [], releases: has("hpa") ? [to - 6 * 86_400] : [] };
 }
 
 const minutes = (ago) => new Date(Date.now() - ago * 60_000).toISOString().replace(/\.\d+/, "");
@@ -66,7 +84,8 @@ export function cluster(count = SMALL.length, { hostile, rejected } = {}) {
     const line = (resource, amount, [request, limit, p50, p95, peak], recommended, reason) => {
       const recommendedLimit = resource === "memory" && isKilled ? amount(Math.round(limit * 1.2)) : null;
       const usage = isMeasured ? Object.entries({ p50, p95, peak }).map(([at, value]) => ({ at, ...amount(value) })) : [];
-      lines.push({ ...common, resource, request: request ? amount(request) : null, limit: limit ? amount(limit) : null, recommended: isMeasured ? amount(recommended) : null, recommendedLimit, change: isMeasured ? amount(recommended - request).text : "-", usage, source: isMeasured ? reason : "no usage data" });
+      const course = resource === "cpu" && isMeasured ? courseOf(ofCpu, ofMemory, flags) : undefined;
+      lines.push({ ...common, ...(course ? { course } : {}), resource, request: request ? amount(request) : null, limit: limit ? amount(limit) : null, recommended: isMeasured ? amount(recommended) : null, recommendedLimit, change: isMeasured ? amount(recommended - request).text : "-", usage, source: isMeasured ? reason : "no usage data" });
       if (!isMeasured) return;
       sums[resource][0] += request * pods;
       sums[resource][1] += recommended * pods;

@@ -8,6 +8,7 @@ use crate::flag::Flag;
 use crate::workload::Workload;
 use headroom_dryrun::evaluate::{Verdict, evaluate};
 use headroom_objects::cluster_reader::{Folder, Overlay};
+use headroom_usage::DAY;
 use headroom_usage::observed::{Kill, Observed};
 
 /// 2026-11-22T12:00:00Z
@@ -301,6 +302,46 @@ fn steady_growth_is_covered_for_a_week_and_told_with_the_day_of_the_limit() {
     for memory in [|age| if age < 6 { 800 } else { 300 }, |age| 800 - 100 * u64::from(age % 4)] {
         assert_eq!(advised_over_days(1, |_, _, _| 100, memory).grows, []);
     }
+}
+
+#[test]
+fn a_container_that_runs_unseen_for_a_day_gets_no_advice() {
+    let check = |is_running: bool, unseen_days: i64, age: u64, flag: Option<Flag>| {
+        let mut workload = workload(json!([{"name": "a", "image": "example.com/a:1"}]));
+        workload.running.pods = u64::from(is_running);
+        let mut histories = Histories::default();
+        histories.to = NOW;
+        let mut observe = |workload, days: std::ops::Range<i64>| {
+            for day in days {
+                let mut observed = Observed::default();
+                observed.pods.add(1);
+                observed.add(Resource::Cpu, NOW - day * DAY - 60, 100_000_000, 86_400);
+                observed.add(Resource::Memory, NOW - day * DAY - 60, 100 * MEBI, 86_400);
+                histories.observe_pod(workload, "a", day as u32, 1, &observed);
+            }
+        };
+        observe(0, unseen_days..14);
+        observe(1, 0..14);
+        let container = advised_by(&workload, &histories, &mut around(&[])).containers.remove(0);
+        let cpu = container.resource(Resource::Cpu).unwrap();
+        assert_eq!(cpu.recommended.is_none(), flag.is_some(), "{}", cpu.explained());
+        let is_stale = Workload::flags(&advised_by(&workload, &histories, &mut around(&[])), &container);
+        assert_eq!(is_stale.into_iter().find(|flag| matches!(flag, Flag::Stale(_))), flag);
+        let text = cpu.explained();
+        match flag {
+            Some(_) => {
+                assert_eq!(text, format!("no recommendation: its usage was last seen {unseen_days} d ago, but it runs"))
+            }
+            None => assert_eq!(serde_json::to_value(&cpu.reason).unwrap()["history"]["ageSeconds"], age, "{text}"),
+        }
+        let timeline = container.timeline.unwrap();
+        assert_eq!((timeline.from, timeline.cpu.len()), (1_794_182_400, 14));
+        assert_eq!(timeline.cpu.iter().filter(|peak| peak.is_none()).count() as i64, unseen_days);
+    };
+    check(true, 0, 60, None);
+    check(true, 10, 0, Some(Flag::Stale(10)));
+    // What does not run, such as a Deployment without replicas, has its last usage.
+    check(false, 10, 10 * DAY as u64 + 60, None);
 }
 
 #[test]

@@ -23,6 +23,8 @@ const LITTLE_MEMORY: u64 = 64 << 20;
 pub struct Course {
     pods: HashMap<u32, Pod>,
     days: BTreeMap<u32, Day>,
+    /// The oldest day of each version of the pods' template, by its age.
+    templates: HashMap<u32, u32>,
     /// The most memory that lasted for longer than two samples.
     lasting_memory: Option<u64>,
 }
@@ -33,6 +35,8 @@ struct Pod {
     days: BTreeMap<u32, PodDay>,
     /// The CPU in hours in which it used more than twice its mean, by the day's age and the hour.
     busy_hours: BTreeMap<(u32, u32), u64>,
+    /// When it was last seen, in Unix seconds, if it is gone.
+    end: Option<i64>,
 }
 
 #[derive(Debug, Default)]
@@ -43,12 +47,14 @@ struct PodDay {
     p95: u64,
     /// It is exceeded for seven minutes.
     top: u64,
+    last_seen: i64,
 }
 
 #[derive(Debug, Default)]
 struct Day {
     seconds: u64,
     cpu_median: u64,
+    cpu_peak: u64,
     memory_peak: u64,
 }
 
@@ -72,6 +78,7 @@ impl Course {
     pub fn add_day(&mut self, age: u32, observed: &Observed) {
         let day = self.days.entry(age).or_default();
         day.cpu_median = day.cpu_median.max(observed.cpu.percentile(500));
+        day.cpu_peak = day.cpu_peak.max(observed.cpu.peak());
         day.memory_peak = day.memory_peak.max(observed.memory.peak());
         let seconds = observed.cpu.seconds().max(observed.memory.seconds());
         // Pods mostly run beside each other.
@@ -79,19 +86,32 @@ impl Course {
     }
 
     /// Adds the CPU usage of one pod on one day, or in a part of it.
-    pub fn add_pod(&mut self, pod: u32, age: u32, cpu: &Sketch) {
+    pub fn add_pod(&mut self, pod: u32, age: u32, observed: &Observed) {
+        let cpu = &observed.cpu;
         let of = self.pods.entry(pod).or_default();
         of.cpu.merge(cpu);
         let day = of.days.entry(age).or_default();
         let [usual, p95, top] = cpu.percentiles([750, 950, 995]);
         day.seconds = day.seconds.saturating_add(cpu.seconds());
         (day.usual, day.p95, day.top) = (day.usual.max(usual), day.p95.max(p95), day.top.max(top));
+        day.last_seen = day.last_seen.max(observed.last_seen);
         let of_all = self.days.entry(age).or_default();
         of_all.seconds = of_all.seconds.max(day.seconds);
     }
 
     pub fn add_busy_hour(&mut self, pod: u32, (age, hour): (u32, u32), cpu: u64) {
         self.pods.entry(pod).or_default().busy_hours.insert((age, hour), cpu);
+    }
+
+    /// Says when a pod that is gone was last seen.
+    pub fn add_end(&mut self, pod: u32, at: i64) {
+        self.pods.entry(pod).or_default().end = Some(at);
+    }
+
+    /// Says that pods were made from a template on a day.
+    pub fn add_template(&mut self, template: u32, age: u32) {
+        let oldest = self.templates.entry(template).or_default();
+        *oldest = age.max(*oldest);
     }
 
     pub fn add_lasting_memory(&mut self, bytes: u64) {
@@ -103,18 +123,24 @@ impl Course {
             let of = self.pods.entry(number).or_default();
             of.cpu.merge(&pod.cpu);
             of.busy_hours.extend(pod.busy_hours);
+            of.end = of.end.max(pod.end);
             for (age, day) in pod.days {
                 let known = of.days.entry(age).or_default();
                 known.seconds = known.seconds.saturating_add(day.seconds);
                 (known.usual, known.p95) = (known.usual.max(day.usual), known.p95.max(day.p95));
                 known.top = known.top.max(day.top);
+                known.last_seen = known.last_seen.max(day.last_seen);
             }
         }
         for (age, day) in other.days {
             let known = self.days.entry(age).or_default();
             known.seconds = known.seconds.max(day.seconds);
             known.cpu_median = known.cpu_median.max(day.cpu_median);
+            known.cpu_peak = known.cpu_peak.max(day.cpu_peak);
             known.memory_peak = known.memory_peak.max(day.memory_peak);
+        }
+        for (template, age) in other.templates {
+            self.add_template(template, age);
         }
         self.lasting_memory = self.lasting_memory.max(other.lasting_memory);
     }
@@ -129,6 +155,32 @@ impl Course {
             0 => oldest.seconds,
             days => oldest.seconds + newest.seconds + u64::from(days - 1) * DAY as u64,
         }
+    }
+
+    /// The time of the newest sample, in Unix seconds, of what was read up to a moment. A store that makes percentiles tells it
+    /// to a quarter of an hour in the last day, and to a day before that.
+    pub fn last_seen(&self, to: i64) -> Option<i64> {
+        let of_pod = |pod: &Pod| {
+            let newest = pod.days.values().map(|day| day.last_seen).max();
+            newest.map(|newest| pod.end.filter(|end| *end > to - DAY).map_or(newest, |end| newest.min(end)))
+        };
+        self.pods.values().filter_map(of_pod).max()
+    }
+
+    /// The peak of each day up to today, oldest first; none on a day without samples.
+    pub fn daily_peaks(&self, resource: Resource) -> Vec<Option<u64>> {
+        let peak = |day: &Day| if resource == Resource::Cpu { day.cpu_peak } else { day.memory_peak };
+        let oldest = self.days.keys().last().copied().unwrap_or(0);
+        (0..=oldest).rev().map(|age| self.days.get(&age).map(peak).filter(|peak| *peak > 0)).collect()
+    }
+
+    /// The ages of the days on which a new version of the pods' template came, newest first.
+    pub fn releases(&self) -> Vec<u32> {
+        let first = self.templates.values().max().copied();
+        let mut ages: Vec<u32> = self.templates.values().copied().filter(|age| Some(*age) != first).collect();
+        ages.sort_unstable();
+        ages.dedup();
+        ages
     }
 
     /// The percentiles of each pod by itself, and of all together; none if pods were not kept apart.

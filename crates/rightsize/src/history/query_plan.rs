@@ -32,6 +32,8 @@ pub enum Question {
     Kills,
     /// The hours in which CPU usage was far above its mean, and the memory that lasted. Only flags need them.
     Course,
+    /// When containers that are gone were last seen.
+    Ended,
 }
 
 impl Query {
@@ -41,7 +43,7 @@ impl Query {
             let (first, second) = self.namespaces.split_at(self.namespaces.len() / 2);
             return Some([first, second].map(|half| Self { namespaces: half.to_vec(), ..self.clone() }));
         }
-        if self.question == Question::Course {
+        if matches!(self.question, Question::Course | Question::Ended) {
             return None;
         }
         // Counters are read by the day, and a digest is of a whole day.
@@ -70,6 +72,7 @@ impl fmt::Display for Query {
             Question::Throttling => "CPU throttling",
             Question::Kills => "out-of-memory kills",
             Question::Course => "hours of usage",
+            Question::Ended => "ends of containers",
         };
         let place = match self.namespaces.as_slice() {
             [one] => format!("namespace {one}"),
@@ -107,6 +110,7 @@ pub fn plan(
         queries.push(query(Question::Throttling, window));
         if by_digest {
             queries.push(query(Question::Course, window));
+            queries.push(query(Question::Ended, window));
         }
     }
     queries.extend(killed.iter().map(|namespace| Query {

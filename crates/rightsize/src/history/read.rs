@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::query_plan::{MAX_NAMESPACES, Query, Question, plan};
 use super::{Histories, Part};
-use crate::owners::{Owners, Pods, WorkloadRef};
+use crate::owners::{self, Owners, Pods, WorkloadRef};
 
 /// The attempts of a query that fails for a moment.
 const RETRY: Retry = Retry { attempts: 4, first_wait: Duration::from_secs(2), longest_wait: Duration::from_secs(8) };
@@ -112,6 +112,7 @@ pub async fn read(
     progress.begin(queries.len() as u64, "Reading usage");
     let lives = found.lives.unwrap_or_default();
     let shared = Arc::new(Shared { store: Arc::clone(store), pods, lives, to: window.to });
+    reading.histories.to = window.to;
     let mut strangers = cardinality::Distinct::default();
     let step = store.step_seconds.into();
     // In a task of its own, so that several processors parse the answers.
@@ -133,8 +134,8 @@ pub async fn read(
                 progress.lengthen(1);
                 halves.into_iter().rev().for_each(|half| queries.push_front(half));
             }
-            (Err(error), _) if query.question == Question::Course => {
-                tracing::debug!(%error, "no hours of usage");
+            (Err(error), _) if matches!(query.question, Question::Course | Question::Ended) => {
+                tracing::debug!(%error, "{query}");
                 progress.advance(1);
             }
             (Err(SourceError::Permanent(reason)), _) if matches!(query.question, Question::Digest(_)) => {
@@ -232,6 +233,14 @@ impl Shared {
                     }
                 }
             }
+            Question::Ended => {
+                for (place, last) in store.ended(namespaces, window.to).await? {
+                    if let Some(workload) = self.pods.of_pod(&place.namespace, &place.pod) {
+                        let pod = cardinality::hash(&place.namespace, &place.pod);
+                        part.course(workload, &place.container).add_end(pod, last);
+                    }
+                }
+            }
             Question::Kills => {
                 for namespace in namespaces {
                     for Killed { container: of, at, memory, is_limit } in store.kills(namespace, *window).await? {
@@ -254,7 +263,11 @@ impl Shared {
         if let Some(workload) = self.pods.of_pod(&place.namespace, &place.pod)
             && !of_pod.cpu.is_empty()
         {
-            part.course(workload, &place.container).add_pod(pod, self.age(at), &of_pod.cpu);
+            let course = part.course(workload, &place.container);
+            course.add_pod(pod, self.age(at), of_pod);
+            if let Some(template) = owners::template_of(&place.pod) {
+                course.add_template(cardinality::hash(&place.namespace, template), self.age(at));
+            }
         }
     }
 

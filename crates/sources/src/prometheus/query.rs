@@ -126,6 +126,15 @@ impl Queries<'_> {
         Some(Question(format!("{usage} > 2 * avg_over_time(({usage})[{seconds}s:1h] @ {to})")))
     }
 
+    /// The containers that were seen in so many seconds, and are not at a moment.
+    pub fn ended(&self, namespaces: &[&str], seconds: i64, to: i64) -> Option<Question> {
+        let metric = self.names.memory.as_ref().or(self.names.cpu.as_ref().map(|cpu| &cpu.metric))?;
+        let (series, by) = (self.usage_selector(metric, namespaces), self.usage_labels(false));
+        Some(Question(format!(
+            "group by ({by}) (count_over_time({series}[{seconds}s])) unless group by ({by}) ({series} @ {to})"
+        )))
+    }
+
     /// The memory that a container exceeded in a ten-thousandth of its samples: in two weeks scraped by the minute, for two.
     pub fn lasting_memory(&self, namespaces: &[&str], seconds: i64) -> Option<Question> {
         let samples = format!("{}[{seconds}s]", self.usage_selector(self.names.memory.as_ref()?, namespaces));

@@ -4,7 +4,7 @@
 import type { ComponentChildren } from "preact";
 import { amount, inOneUnit, ofHard, share, withUnit } from "../amounts.js";
 import type { Words } from "../explain.js";
-import type { AdviceLine } from "../types.js";
+import type { AdviceLine, Timeline } from "../types.js";
 
 export const Logo = () => (
   <svg viewBox="0 0 32 32" aria-hidden="true">
@@ -64,12 +64,14 @@ export function Spread({ line, isRequest = false }: { line: Pick<AdviceLine, "re
   );
 }
 
-export const Legend = ({ recommended = "recommended" }: { recommended?: string }) => (
+export const Legend = ({ recommended = "recommended", course }: { recommended?: string; course?: Timeline | undefined }) => (
   <div class="legend">
-    <span><svg width="32" height="12" aria-hidden="true"><line x1="2" x2="30" y1="6" y2="6" stroke="var(--usage)" stroke-width="2" /><rect x="6" y="2" width="12" height="8" rx="2" fill="var(--usage)" /></svg>usage p50 to p95, peak</span>
+    {course ? <span><svg width="32" height="12" aria-hidden="true"><path d="M0 12V7h8V3h8v6h8V5h8v7z" fill="var(--usage)" opacity="0.55" /></svg>peak of each {course.step >= 86_400 ? "day" : "hour"}</span> : <span><svg width="32" height="12" aria-hidden="true"><line x1="2" x2="30" y1="6" y2="6" stroke="var(--usage)" stroke-width="2" /><rect x="6" y="2" width="12" height="8" rx="2" fill="var(--usage)" /></svg>usage p50 to p95, peak</span>}
     {recommended === "recommended" && <span><svg width="6" height="14" aria-hidden="true"><line x1="3" x2="3" y1="0" y2="14" stroke="var(--text)" stroke-width="3" /></svg>request</span>}
     <span><svg width="6" height="14" aria-hidden="true"><line x1="3" x2="3" y1="0" y2="14" stroke="var(--good)" stroke-width="3" /></svg>{recommended}</span>
     <span><svg width="6" height="14" aria-hidden="true"><line x1="3" x2="3" y1="0" y2="14" stroke="var(--muted)" stroke-width="2" stroke-dasharray="3 2" /></svg>limit</span>
+    {course && course.kills.length > 0 && <span><svg width="6" height="14" aria-hidden="true"><line x1="3" x2="3" y1="0" y2="14" stroke="var(--bad-fill)" stroke-width="3" /></svg>OOM-killed</span>}
+    {course && course.releases.length > 0 && <span><svg width="6" height="14" aria-hidden="true"><line x1="3" x2="3" y1="0" y2="14" stroke="var(--accent)" stroke-width="2" stroke-dasharray="2 2" /></svg>new version</span>}
   </div>
 );
 

@@ -4,7 +4,8 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { count, inOneUnit } from "../amounts.js";
 import { type Inspection, type Workload, linkTo } from "../inspect.js";
-import type { AdviceLine } from "../types.js";
+import type { AdviceLine, Timeline } from "../types.js";
+import { Chart, Sparkline } from "./course.js";
 import { Frees, RiskPills, sentence, toneOf } from "./overview.js";
 import { Change, Legend, Named, Spread } from "./parts.js";
 import { Fold } from "./verdicts.js";
@@ -108,7 +109,7 @@ export function Workloads({ inspection, selected, filter: first, show, copy }: {
         </select>
         <label class="field"><input type="checkbox" checked={isGrouped} onChange={(event) => setGrouped(event.currentTarget.checked)} />Group by namespace</label>
         <span class="muted" role="status">{count(found.length, "container")}</span>
-        <Legend />
+        <Legend course={workloads.find(({ course }) => course)?.course} />
       </div>
       {selected !== undefined && !chosen && <p class="card section muted" role="status">{selected} is not here any more, or not in this namespace.</p>}
       <div class={chosen ? "master detailed" : "master"}>
@@ -127,9 +128,9 @@ export function Workloads({ inspection, selected, filter: first, show, copy }: {
                       <RiskPills workload={item.workload} />
                     </span></th>
                     <td class="number" data-label="CPU"><Change line={item.workload.cpu} /></td>
-                    <td class="wide"><Spread line={item.workload.cpu} /></td>
+                    <td class="wide"><Usage line={item.workload.cpu} course={item.workload.course} /></td>
                     <td class="number" data-label="Memory"><Change line={item.workload.memory} /></td>
-                    <td class="wide"><Spread line={item.workload.memory} /></td>
+                    <td class="wide"><Usage line={item.workload.memory} course={item.workload.course} /></td>
                     <td class="number"><Frees workload={item.workload} /></td>
                   </tr>
                 ),
@@ -145,6 +146,9 @@ export function Workloads({ inspection, selected, filter: first, show, copy }: {
   );
 }
 
+/** Its course where that is known, or else how it was distributed. */
+const Usage = ({ line, course }: { line: AdviceLine | undefined; course: Timeline | undefined }) => (course && line?.usage.length ? <Sparkline line={line} course={course} /> : <Spread line={line} />);
+
 /** How many items begin before a place. */
 function after(items: Item[], top: number): number {
   let [low, high] = [0, items.length];
@@ -157,7 +161,7 @@ function after(items: Item[], top: number): number {
 }
 
 function Details({ workload, close, copy }: { workload: Workload; close: () => void; copy: (text: string, what: string) => void }) {
-  const { namespace, object, container, pods, evidence, cpu, memory, risks } = workload;
+  const { namespace, object, container, pods, evidence, cpu, memory, risks, course } = workload;
   const patch = patchOf(workload);
   return (
     <aside class="card details" aria-label={`Details of ${object}`}>
@@ -166,6 +170,7 @@ function Details({ workload, close, copy }: { workload: Workload; close: () => v
       {[cpu, memory].map((line) => line && (
         <section key={line.resource}>
           <h3>{line.resource === "cpu" ? "CPU" : "Memory"} request <span class="amount"><Change line={line} />{line.resource === "cpu" && " cores"}</span></h3>
+          {course && <Chart line={line} course={course} />}
           <Spread line={line} />
           {line.usage.length > 0 && <p>{levels(line)}</p>}
           {line.recommendedLimit && line.recommendedLimit.text !== line.limit?.text && <p>Limit <Change line={{ ...line, request: line.limit, recommended: line.recommendedLimit }} /></p>}

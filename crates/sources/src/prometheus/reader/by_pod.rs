@@ -19,6 +19,8 @@ use crate::SourceError;
 const BRIEF_STEPS: i64 = 2;
 
 const HOUR: i64 = 3_600;
+/// The time of the last sample of a container that is gone is known to so many seconds.
+const QUARTER: u32 = 900;
 
 const THROTTLED: &str = "container_cpu_cfs_throttled_periods_total";
 const PERIODS: &str = "container_cpu_cfs_periods_total";
@@ -147,6 +149,21 @@ impl Reader {
                 let container = self.container(&row);
                 let hours = row.points().iter().filter(|(end, _)| window.contains(end - HOUR));
                 found.extend(hours.map(|(end, cores)| (container.clone(), end - HOUR, (cores * 1e9) as u64)));
+                Ok(())
+            })
+            .await?;
+        Ok(found)
+    }
+
+    /// Reads when containers that ended in the last day before a moment were last seen.
+    pub async fn ended(&self, namespaces: &[String], to: i64) -> Result<BTreeMap<ContainerRef, i64>, SourceError> {
+        let mut found = BTreeMap::new();
+        let Some(question) = self.queries().ended(&texts(namespaces), QUARTER.into(), to) else { return Ok(found) };
+        let ends = Window { from: to - DAY + i64::from(QUARTER), to: to + 1 };
+        self.api
+            .range(&question, ends, QUARTER, &mut |row| {
+                let last = row.points().iter().map(|(end, _)| *end).max();
+                found.extend(last.map(|last| (self.container(&row), last)));
                 Ok(())
             })
             .await?;
