@@ -57,7 +57,7 @@ impl Timeline {
     }
 }
 
-/// Of nanocores.
+/// Rounds nanocores up.
 fn in_thousandths(nanocores: u64) -> u64 {
     nanocores.div_ceil(1_000_000)
 }
