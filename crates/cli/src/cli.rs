@@ -25,6 +25,8 @@ enum Command {
     Check(command::check::Args),
     /// Explain an admission decision field by field: source, bounds, quota usage
     Explain(command::explain::Args),
+    /// Say what is wrong with a workload now, who else changes it, and the command for each
+    Why(command::why::Args),
     /// Recommend requests for running workloads, based on collected history or your existing metrics store
     Recommend(Box<command::recommend::Args>),
     /// Show effective limits, quota usage and recorded usage
@@ -59,6 +61,7 @@ pub fn main() -> ExitCode {
     match cli.command {
         Command::Check(args) => answered(command::check::run(args)),
         Command::Explain(args) => answered(command::explain::run(args)),
+        Command::Why(args) => answered(command::why::run(args)),
         Command::Recommend(args) => answered(command::recommend::run(*args)),
         Command::Describe(args) => answered(command::describe::run(args)),
         Command::Record(args) => answered(command::record::run(args)),
@@ -164,6 +167,13 @@ mod tests {
             assert_parses(&ours.replace("kubectl headroom", "kubectl-headroom"));
         }
         assert_eq!(keys.len(), 3);
+    }
+
+    #[test]
+    fn the_commands_that_why_prints_are_understood() {
+        let sessions = include_str!("../tests/commands/sessions/why.txt");
+        let printed = sessions.lines().filter_map(|line| line.trim_start().strip_prefix("$ kubectl headroom "));
+        printed.for_each(|arguments| assert_parses(&format!("kubectl-headroom {arguments}")));
     }
 
     #[test]

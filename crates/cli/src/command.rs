@@ -31,6 +31,7 @@ pub mod record;
 pub mod simulate;
 pub mod snapshot;
 pub mod ui;
+pub mod why;
 
 /// Parses the command line; wrong arguments exit with 2. One that begins with `-` and is the name of a file is refused:
 /// hooks, patterns and xargs pass on names that others chose, and a name must not act as an option.

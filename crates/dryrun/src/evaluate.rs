@@ -43,7 +43,7 @@ pub use evaluation::{
 };
 pub use order::in_order;
 pub use pod_makers::{PodMaker, PodTemplate};
-pub use run::Run;
+pub use run::{Blocked, FITS_NOW, Run};
 pub use validation::{problems, problems_of_bounds};
 
 /// Evaluates a request with the objects of a cluster.

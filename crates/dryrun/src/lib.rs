@@ -15,3 +15,5 @@ pub mod evaluate;
 pub mod explanation;
 pub mod recording;
 pub mod simulate;
+
+pub mod why;

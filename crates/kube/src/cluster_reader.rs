@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use futures::stream::{self, StreamExt as _};
 use headroom_core::annotations::limit_ranger::LIMIT_RANGER;
-use headroom_core::cluster::usage::profile_layout::GROUP;
 use headroom_core::json::Node;
 use headroom_objects::cluster_reader::{ClusterReader, Kept, List, ReadError};
 use headroom_objects::kinds::{ApiKind, lifecycle};
@@ -100,10 +99,10 @@ impl Cluster {
         })
     }
 
-    /// The API server answers 403 for Headroom's kinds even where they are not installed. Discovery distinguishes the two.
+    /// The API server answers 403 for kinds of others even where they are not installed. Discovery distinguishes the two.
     fn or_unknown<T>(&self, answer: Result<T, ReadError>, api_version: &str, kind: &str) -> Result<T, ReadError> {
         let resource = ApiKind::new(api_version, kind);
-        if resource.group != GROUP || !answer.as_ref().is_err_and(|error| !error.is_unknown_kind()) {
+        if !resource.group.contains('.') || !answer.as_ref().is_err_and(|error| !error.is_unknown_kind()) {
             return answer;
         }
         let is_missing = match self.discover(&resource) {

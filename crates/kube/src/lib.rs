@@ -28,8 +28,7 @@ pub mod list_all_namespaces;
 
 pub mod http_server;
 pub mod metric_registry;
-pub mod shell;
 pub mod signals;
 
 pub use api_path::ApiPath;
-pub use headroom_objects::clock;
+pub use headroom_objects::{clock, shell};

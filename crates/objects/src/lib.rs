@@ -11,6 +11,7 @@ pub mod clock;
 pub mod document;
 pub mod kinds;
 pub mod manifest;
+pub mod shell;
 
 pub mod cluster_reader;
 

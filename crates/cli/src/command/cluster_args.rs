@@ -87,12 +87,12 @@ impl Objects {
 }
 
 /// Reads an object as it was typed.
-pub fn find(run: &mut Run, name: &str, namespace: &str) -> anyhow::Result<Value> {
+pub fn find(cluster: &mut Overlay, name: &str, namespace: &str) -> anyhow::Result<Value> {
     let (kind, name) = named(name)?;
-    let found = run.cluster.get((&kind.api_version(), &kind.kind, Some(namespace)), &name);
+    let found = cluster.get((&kind.api_version(), &kind.kind, Some(namespace)), &name);
     found
         .map_err(|problem| anyhow!(advised(problem, false)))?
-        .ok_or_else(|| anyhow!(not_found(&kind, &name, namespace, &mut run.cluster)))
+        .ok_or_else(|| anyhow!(not_found(&kind, &name, namespace, cluster)))
 }
 
 /// At most this many names are offered.
@@ -404,25 +404,46 @@ pub fn is_kind(word: &str) -> bool {
     named(&format!("{word}/any")).is_ok()
 }
 
+/// The kinds that can be named, by the words for each.
+const KINDS: [(&str, &str, &[&str]); 11] = [
+    ("v1", "Pod", &["pod", "pods", "po"]),
+    ("apps/v1", "Deployment", &["deployment", "deployments", "deploy"]),
+    ("apps/v1", "StatefulSet", &["statefulset", "statefulsets", "sts"]),
+    ("apps/v1", "DaemonSet", &["daemonset", "daemonsets", "ds"]),
+    ("apps/v1", "ReplicaSet", &["replicaset", "replicasets", "rs"]),
+    ("v1", "ReplicationController", &["replicationcontroller", "replicationcontrollers", "rc"]),
+    ("batch/v1", "Job", &["job", "jobs"]),
+    ("batch/v1", "CronJob", &["cronjob", "cronjobs", "cj"]),
+    ("v1", "PersistentVolumeClaim", &["persistentvolumeclaim", "persistentvolumeclaims", "pvc"]),
+    ("v1", "Service", &["service", "services", "svc"]),
+    ("argoproj.io/v1alpha1", "Rollout", &["rollout", "rollouts", "ro"]),
+];
+
+/// The known kind that is nearest to a wrong word.
+pub fn meant_kind(word: &str) -> Option<&'static str> {
+    // Almost any word is near to `job` and `pod`.
+    let names = KINDS.iter().filter_map(|(_, _, words)| words.first().copied()).filter(|name| name.len() > 3);
+    nearest(&word.to_lowercase(), names)
+}
+
+/// API version and kind for a word, which may have a group behind it.
+pub fn kind_of(word: &str) -> Option<(&'static str, &'static str)> {
+    let word = word.split('.').next().unwrap_or_default().to_lowercase();
+    let known = KINDS.iter().find(|(_, _, words)| words.contains(&word.as_str()))?;
+    Some((known.0, known.1))
+}
+
 /// Parses an object as kubectl names it: `pod/db-0`, `deployment/web`, or a pod's bare name.
 pub fn named(text: &str) -> anyhow::Result<(ApiKind, String)> {
     if [".yaml", ".yml", ".json"].iter().any(|ending| text.ends_with(ending)) {
         bail!("`{text}` is the name of a file: pass it with -f");
     }
-    let (kind, name) = text.split_once('/').unwrap_or(("pod", text));
-    let kind = kind.split('.').next().unwrap_or_default().to_lowercase();
-    let (api_version, kind) = match kind.as_str() {
-        "pod" | "pods" | "po" => ("v1", "Pod"),
-        "deployment" | "deployments" | "deploy" => ("apps/v1", "Deployment"),
-        "statefulset" | "statefulsets" | "sts" => ("apps/v1", "StatefulSet"),
-        "daemonset" | "daemonsets" | "ds" => ("apps/v1", "DaemonSet"),
-        "replicaset" | "replicasets" | "rs" => ("apps/v1", "ReplicaSet"),
-        "replicationcontroller" | "replicationcontrollers" | "rc" => ("v1", "ReplicationController"),
-        "job" | "jobs" => ("batch/v1", "Job"),
-        "cronjob" | "cronjobs" | "cj" => ("batch/v1", "CronJob"),
-        "persistentvolumeclaim" | "persistentvolumeclaims" | "pvc" => ("v1", "PersistentVolumeClaim"),
-        "service" | "services" | "svc" => ("v1", "Service"),
-        other => bail!("`{other}` is not a supported kind: expected for example `pod/db-0` or `deployment/web`"),
+    let (typed, name) = text.split_once('/').unwrap_or(("pod", text));
+    let Some((api_version, kind)) = kind_of(typed) else {
+        match meant_kind(typed) {
+            Some(meant) => bail!("`{typed}` is not a supported kind; did you mean {meant}/{name}?"),
+            None => bail!("`{typed}` is not a supported kind: expected for example `pod/db-0` or `deployment/web`"),
+        }
     };
     if name.is_empty() {
         bail!("`{text}` names no object: expected for example `pod/db-0` or `deployment/web`");

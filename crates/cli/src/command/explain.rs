@@ -78,7 +78,7 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
         add(evaluation, pod.as_ref(), object);
     }
     for name in &one_by_one(&args.objects.names, is_kind) {
-        let object = find(&mut run, name, &namespace)?;
+        let object = find(&mut run.cluster, name, &namespace)?;
         let pod = run.preview_pod_of(&object);
         add(&run.preview_as_new(&object), pod.as_ref(), &object);
     }

@@ -54,7 +54,7 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
         |manifest| run.evaluate_redacted(&manifest.object, |object| redaction.redact(object)),
     );
     for name in &one_by_one(&args.objects.names, is_kind) {
-        let mut object = find(&mut run, name, &namespace)?;
+        let mut object = find(&mut run.cluster, name, &namespace)?;
         redaction.redact(&mut object);
         evaluations.push(run.preview_as_new(&object));
     }

@@ -23,6 +23,7 @@ use autoscaled::Autoscaled;
 use headroom_objects::cluster_reader::folder::in_namespace;
 use headroom_objects::cluster_reader::{ClusterReader, Kept, Overlay};
 use headroom_objects::kinds::{ApiKind, lifecycle, metadata};
+pub use pods::{Blocked, FITS_NOW};
 
 /// A run over several objects.
 pub struct Run {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::request;
-use headroom_objects::cluster_reader::ClusterReader;
+use headroom_objects::cluster_reader::{ClusterReader, ReadError};
 use headroom_objects::kinds::{ApiKind, metadata};
 
 /// Kind, namespace and name of something that owns.
@@ -31,17 +31,27 @@ pub fn pods(workload: &Value, cluster: &mut dyn ClusterReader) -> Vec<(u64, Valu
 
 /// The listed pods of a workload by what controls them: their number, and one of them.
 fn listed(workload: &Value, cluster: &mut dyn ClusterReader) -> BTreeMap<Owner, (u64, Value)> {
+    let mut found = BTreeMap::new();
+    let pods = all_pods(workload, cluster).unwrap_or_default();
+    for (owner, pod) in pods.into_iter().filter(|(_, pod)| !has_ended(pod)) {
+        found.entry(owner).or_insert((0, pod)).0 += 1;
+    }
+    found
+}
+
+/// The listed pods of a workload, also those that have ended, each with what controls it.
+pub fn all_pods(workload: &Value, cluster: &mut dyn ClusterReader) -> Result<Vec<(Owner, Value)>, ReadError> {
     let (this, namespace) = (key(workload), metadata(workload, "namespace"));
-    let (mut found, mut owners) = (BTreeMap::new(), BTreeMap::new());
-    for pod in cluster.list(("v1", "Pod", Some(namespace))).unwrap_or_default() {
-        let Some(owner) = owner_of(&pod).filter(|_| !has_ended(&pod)) else { continue };
+    let (mut found, mut owners) = (Vec::new(), BTreeMap::new());
+    for pod in cluster.list(("v1", "Pod", Some(namespace)))? {
+        let Some(owner) = owner_of(&pod) else { continue };
         let known = owners.entry(owner.clone());
         let above = known.or_insert_with(|| of_owner(&owner, cluster).or_else(|| deployment_of(&pod, &owner)));
         if owner == this || above.as_ref() == Some(&this) {
-            found.entry(owner).or_insert((0, pod)).0 += 1;
+            found.push((owner, pod));
         }
     }
-    found
+    Ok(found)
 }
 
 /// A workload with the number of its listed pods as its status, if it has none.

@@ -20,6 +20,18 @@ const WORTH_TELLING: u64 = 120;
 
 type Change = fn(&Quantity, &Quantity) -> Quantity;
 
+/// The end of a sentence about pods that were refused, and would be admitted now.
+pub const FITS_NOW: &str = "would fit now; the controller tries again at least every 17 minutes";
+
+/// The reasons why the controllers of a workload cannot create its pods.
+pub struct Blocked {
+    /// `2 of 5 replicas exist`
+    pub state: String,
+    pub refusal: Option<running::Refusal>,
+    /// The warnings to resolve; none if the next try succeeds.
+    pub needed: Vec<Warning>,
+}
+
 /// The pods of a workload when its controllers rest.
 #[derive(Default)]
 pub(super) struct SettledPods {
@@ -233,7 +245,7 @@ impl Run {
         }
         let mut evaluation = self.admission.evaluate(request, &mut self.cluster);
         quotas.into_iter().for_each(|quota| drop(self.cluster.put(quota)));
-        let blocked = self.blocked_now(object, &kind);
+        let blocked = self.blocked_now(object);
         if !blocked.is_empty() && evaluation.is_admitted() {
             // What it lacks as it stands is more to the point than what it would lack.
             evaluation.warnings.retain(|warning| warning.blocks_pods != Some(Topic::Quota));
@@ -244,28 +256,30 @@ impl Run {
     }
 
     /// Explains why the pods of a workload do not all run, since when, and what would let its controllers go on.
-    fn blocked_now(&mut self, object: &Value, kind: &ApiKind) -> Vec<Warning> {
-        let request = request::update(object.clone(), object.clone(), kind, &self.namespace);
-        let Some(unfinished) = running::unfinished(&request, &mut self.cluster) else { return Vec::new() };
-        let (needed, _) = self.evaluate_request_of_pods(&unfinished);
-        let needed: Vec<Warning> = needed.into_iter().filter(|warning| warning.blocks_pods.is_some()).collect();
-        let refusal = running::refusal(object, &mut self.cluster);
-        if needed.is_empty() && refusal.is_none() {
-            return Vec::new();
-        }
-        let mut now = format!("blocked now: {}", running::state(object));
+    fn blocked_now(&mut self, object: &Value) -> Vec<Warning> {
+        let Some(Blocked { state, refusal, needed }) = self.blocked(object) else { return Vec::new() };
+        let mut now = format!("blocked now: {state}");
         if let Some(running::Refusal { message, since }) = &refusal {
             let since = if since.is_empty() { String::new() } else { format!("since {since} ") };
             now.push_str(&format!("; {since}the API server rejects others: {message}"));
         }
         let next = match needed.is_empty() {
-            true => {
-                vec!["they would fit now; the controller tries again at least every 17 minutes".to_owned()]
-            }
+            true => vec![format!("they {FITS_NOW}")],
             false => {
                 needed.iter().map(|warning| format!("it goes on once this is resolved: {}", warning.text)).collect()
             }
         };
         [now].into_iter().chain(next).map(|text| Warning::blocking(Topic::Quota, text)).collect()
+    }
+
+    /// A workload whose controllers cannot create the pods that it is to have; none if they have done so.
+    pub fn blocked(&mut self, object: &Value) -> Option<Blocked> {
+        let request = request::update(object.clone(), object.clone(), &ApiKind::of(object), &self.namespace);
+        let unfinished = running::unfinished(&request, &mut self.cluster)?;
+        let (mut needed, _) = self.evaluate_request_of_pods(&unfinished);
+        needed.retain(|warning| warning.blocks_pods.is_some());
+        let refusal = running::refusal(object, &mut self.cluster);
+        let is_blocked = refusal.is_some() || !needed.is_empty();
+        is_blocked.then(|| Blocked { state: running::state(object), refusal, needed })
     }
 }
