@@ -11,7 +11,7 @@ pub mod unread;
 
 use serde_json::{Value, json};
 
-pub use effect::{Change, Effect, Effects, QuotaEffect, Simulation, ValueChange};
+pub use effect::{Change, Effect, Effects, QuotaEffect, Simulation, ValueChange, charged};
 pub use subjects::{KINDS, Subject, Subjects};
 
 use crate::evaluate::tenant_quotas::TENANT_QUOTA;

@@ -112,6 +112,11 @@ impl Autoscalers {
         }));
     }
 
+    /// The most pods that a workload is scaled to; none without an autoscaler.
+    pub fn most(&self, workload: &WorkloadRef) -> Option<u64> {
+        self.of(workload).filter_map(|autoscaler| autoscaler.pointer("/spec/maxReplicas")?.as_u64()).max()
+    }
+
     fn of(&self, workload: &WorkloadRef) -> impl Iterator<Item = Value> {
         let within = self.0.get(&workload.namespace).into_iter().flatten();
         within.map(Kept::value).filter(|autoscaler| is_about(autoscaler, workload))

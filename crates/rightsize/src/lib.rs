@@ -5,7 +5,7 @@
 //! published. `engine` evaluates each workload with the core (`evaluated`), with a `reason` for each amount and the effects on
 //! quotas and autoscalers, and all together are a `report`. Every output is made of its `rows`: `table`, `csv`, `markdown`,
 //! `html`, the `summary` of a snapshot, or of its `findings`; `patches` are what changes, which `edit` sets in manifests.
-//! Besides, a snapshot has `rejections`.
+//! `bounds` are quotas and LimitRanges for all that. Besides, a snapshot has `rejections`.
 //!
 //! Modules in reading order.
 
@@ -56,6 +56,8 @@ pub mod table;
 
 pub mod edit;
 pub mod patches;
+
+pub mod bounds;
 
 #[cfg(test)]
 mod tests;

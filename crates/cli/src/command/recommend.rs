@@ -6,6 +6,7 @@ mod rule;
 
 mod arguments;
 
+mod past;
 mod quota_trends;
 mod services;
 mod source;
@@ -16,7 +17,9 @@ mod print;
 mod run;
 mod write;
 
-use anyhow::Context as _;
+mod bounds;
+
+use anyhow::{Context as _, bail};
 use headroom_report::Exit;
 use headroom_report::progress::Progress;
 use headroom_rightsize::inventory::Inventory;
@@ -30,6 +33,12 @@ use super::source::Address;
 use crate::manifest::Reading;
 
 pub fn run(mut args: Args) -> anyhow::Result<Exit> {
+    if let Some(of) = args.of {
+        return bounds::run(of);
+    }
+    if let [word @ ("quota" | "limits")] = args.objects.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+        bail!("write `recommend {word}` first and options after it; a pod of that name is `pod/{word}`");
+    }
     args.check_write()?;
     let store = &args.usage.store;
     let is_behind_service = matches!(args.usage.address()?, Some(Address::Service(_)));

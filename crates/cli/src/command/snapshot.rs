@@ -141,7 +141,7 @@ pub fn advice(
     usage: Option<&UsageArgs>,
 ) -> anyhow::Result<(Advice, bool)> {
     let advised = recommend::on_all(opened, inventory, target, usage, &Progress::for_people())?;
-    let Recommended { report, trends, is_of_store } = advised;
+    let Recommended { report, trends, is_of_store, .. } = advised;
     Ok((Advice { advice: summary::of(report).map(Arc::new), trends }, is_of_store))
 }
 

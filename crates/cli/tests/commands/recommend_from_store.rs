@@ -1,6 +1,7 @@
 //! `kubectl headroom recommend` from a metrics store, by running the program: a small cluster in files, and a real
 //! Prometheus with its usage.
 
+mod bounds;
 mod cluster;
 mod live;
 mod lives;
@@ -24,5 +25,5 @@ pub fn prometheus(history: String) -> Server {
 
 /// Runs with arguments separated by spaces, without a cluster, at the end of the history.
 pub fn recommend(arguments: &str) -> Said {
-    said(program(&here()).args(["recommend", "--settings", "moment.yaml"]).args(arguments.split_whitespace()))
+    said(program(&here()).arg("recommend").args(arguments.split_whitespace()).args(["--settings", "moment.yaml"]))
 }

@@ -1,6 +1,8 @@
 //! Evaluates TenantQuotas by the ledger's own functions and by the usage in their status. Without a status, as in files, the
 //! objects are counted.
 
+use std::collections::BTreeSet;
+
 use headroom_core::amount::{Quantity, ResourceList};
 use headroom_core::cluster::label_selector::Labels;
 use headroom_core::cluster::resource_quota::ResourceQuota;
@@ -76,6 +78,29 @@ fn count(objects: &[Value], cluster: &mut Overlay) -> Result<Vec<Option<Value>>,
         }
     }
     Ok(statuses)
+}
+
+/// These namespaces, and those that are charged to a tree of quotas together with one of them.
+pub fn charged_together(namespaces: &[String], cluster: &mut Overlay) -> Result<Vec<String>, String> {
+    // Who may not read TenantQuotas cannot size them either.
+    let objects = cluster.list((TENANT_QUOTA.0, TENANT_QUOTA.1, None)).unwrap_or_default();
+    let mut found: BTreeSet<String> = namespaces.iter().cloned().collect();
+    let mut all = Vec::new();
+    if !objects.is_empty() {
+        let listed = cluster.list(("v1", "Namespace", None))?;
+        let names =
+            listed.iter().map(|namespace| metadata(namespace, "name")).filter(|name| !NEVER_CHARGED.contains(name));
+        all.extend(
+            names.map(|name| Ok((name.to_owned(), labels(name, cluster)?))).collect::<Result<Vec<_>, String>>()?,
+        );
+    }
+    for tree in trees(&read(&objects)?).0 {
+        let plan = Plan::of_tree(&tree, &all);
+        if plan.namespaces.keys().any(|name| namespaces.contains(name)) {
+            found.extend(plan.namespaces.into_keys());
+        }
+    }
+    Ok(found.into_iter().collect())
 }
 
 fn read(objects: &[Value]) -> Result<Vec<TenantQuota<'static>>, String> {

@@ -101,6 +101,8 @@ pub struct QuotaEffect {
 
 impl Simulation {
     pub fn begin(subjects: Subjects, admission: &Admission, cluster: &mut Overlay) -> Self {
+        // OK because quotas that cannot be read are reported with the subjects; those of files have to be counted first.
+        let _ = tenant_quotas::prepare(cluster);
         let now: Vec<Looked> = subjects.found.iter().map(|subject| look(subject, admission, cluster)).collect();
         let both = subjects.found.iter().zip(&now);
         let held = both.map(|(subject, now)| held(subject, now, admission, cluster)).collect();
@@ -200,7 +202,7 @@ fn look(subject: &Subject, admission: &Admission, cluster: &mut Overlay) -> Look
     let kind = ApiKind::of(&subject.object);
     // As an object that is already counted, so that no quota refuses it: quotas are reported as a sum.
     let evaluation = admission.evaluate(request::audit(subject.object.clone(), &kind), cluster);
-    let adds = charged(&subject.object, subject, admission, cluster);
+    let adds = charged(&subject.object, &subject.namespace, admission, cluster);
     Looked { evaluation, adds }
 }
 
@@ -213,23 +215,23 @@ fn held(subject: &Subject, now: &Looked, admission: &Admission, cluster: &mut Ov
         return times(subject.count, now.adds.clone()).collect();
     }
     let running = subject.running.iter();
-    running.flat_map(|(count, pod)| times(*count, charged(pod, subject, admission, cluster))).collect()
+    running.flat_map(|(count, pod)| times(*count, charged(pod, &subject.namespace, admission, cluster))).collect()
 }
 
-/// The amounts that an object of a subject is charged when it is created.
-fn charged(
+/// The amounts that an object is charged when it is created in a namespace, whether they fit or not.
+pub fn charged(
     object: &Value,
-    subject: &Subject,
+    namespace: &str,
     admission: &Admission,
     cluster: &mut Overlay,
 ) -> Vec<(QuotaKey, Quantity)> {
-    let request = request::create(object.clone(), &ApiKind::of(object), &subject.namespace);
+    let request = request::create(object.clone(), &ApiKind::of(object), namespace);
     let made = admission.evaluate(request, cluster);
     let mut amounts = Vec::new();
     // Read errors were already reported when the objects were listed.
     let of_tenants = tenant_quotas::charges(&made.request, made.outcome(), cluster).unwrap_or_default();
     for charge in made.charges.iter().chain(&of_tenants) {
-        let namespace = if charge.is_tenant { String::new() } else { subject.namespace.clone() };
+        let namespace = if charge.is_tenant { String::new() } else { namespace.to_owned() };
         for amount in &charge.added {
             if let Ok(added) = amount.added.parse::<Quantity>() {
                 let (namespace, quota, name) = (namespace.clone(), charge.quota.clone(), amount.name.clone());

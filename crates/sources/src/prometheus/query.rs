@@ -271,6 +271,31 @@ impl Queries<'_> {
         Question(format!("deriv(({by} ({used}))[7d:1h]) and {by} ({used} offset 1d)"))
     }
 
+    /// The most that was used of ResourceQuotas within 30 days, and of TenantQuotas.
+    pub fn quota_peaks(&self) -> [Question; 2] {
+        let used = |metric: &str| selector(metric, &[("type", Match::Is("used"))], self.matchers);
+        let (of_namespace, of_tenants) = (used("kube_resourcequota"), used("headroom_tenantquota"));
+        let of_tenants = format!("max_over_time((max by (quota, resource) ({of_tenants}))[30d:1h])");
+        [Question(format!("max_over_time({of_namespace}[30d])")), Question(of_tenants)]
+    }
+
+    /// The requests of the pods of each of these namespaces that had not ended, and the number of those, without a resource: the
+    /// most within 30 days, and the growth per second over a week. A namespace younger than a day has no growth.
+    pub fn requested(&self, namespaces: &[&str], state: &State) -> [Question; 4] {
+        let ContainerLabels { namespace, pod, container } = &state.place;
+        let phases = [("phase", Match::OneOf(&["Pending", "Running"]))];
+        let pods = self.state_selector(state, "kube_pod_status_phase", namespaces, &phases);
+        let pods = format!("max by ({namespace}, {pod}) ({pods} == 1)");
+        let resources = [("resource", Match::OneOf(&["cpu", "memory"]))];
+        let requests = self.state_selector(state, "kube_pod_container_resource_requests", namespaces, &resources);
+        let requests = format!("max by ({namespace}, {pod}, {container}, resource) ({requests})");
+        let requests = format!("sum by ({namespace}, resource) ({requests} and on ({namespace}, {pod}) {pods})");
+        let pods = format!("sum by ({namespace}) ({pods})");
+        let peak = |of: &str| Question(format!("max_over_time(({of})[30d:1h])"));
+        let growth = |of: &str| Question(format!("deriv(({of})[7d:1h]) and count_over_time(({of})[2d:1h]) > 24"));
+        [peak(&requests), peak(&pods), growth(&requests), growth(&pods)]
+    }
+
     fn usage_selector(&self, metric: &str, namespaces: &[&str]) -> Selector {
         let mut labels = vec![(self.names.usage.namespace.as_str(), Match::OneOf(namespaces))];
         labels.extend(containers(&self.names.usage));

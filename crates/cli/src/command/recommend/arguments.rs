@@ -21,8 +21,10 @@ use crate::command::source::Address;
 use crate::command::source_file::SourceFlag;
 
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
 pub struct Args {
+    #[command(subcommand)]
+    pub(super) of: Option<Bounds>,
     /// Workloads such as `deployment/web`, `rollout canary` or `pod/db-0`; all running workloads of the namespace unless given
     #[arg(value_name = "KIND/NAME", conflicts_with_all = ["files", "kustomizations"])]
     pub(super) objects: Vec<String>,
@@ -92,6 +94,9 @@ pub struct UsageArgs {
     /// Read the trends of quotas too.
     #[arg(skip)]
     pub(super) wants_trends: bool,
+    /// Read the peaks of quotas too.
+    #[arg(skip)]
+    pub(super) wants_past: bool,
     #[command(flatten)]
     pub(super) store: Store,
     #[command(flatten)]
@@ -157,6 +162,10 @@ const EXAMPLES: &str = "Examples:
   kubectl headroom recommend deployment/web -o helm --values-path resources > requests.yaml
   kubectl headroom recommend -n shop deployment/web --patch
 
+  # Quotas and LimitRanges for what namespaces run
+  kubectl headroom recommend quota -n shop
+  kubectl headroom recommend limits -A -o yaml > limits.yaml
+
   # A gate: fail if a request of the shop is off by more than half
   kubectl headroom recommend -n shop -l app=shop --fail-on 50% -o junit > report.xml
 
@@ -189,6 +198,65 @@ impl Format {
     pub fn is_for_programs(self) -> bool {
         matches!(self, Self::Json | Self::Yaml | Self::Csv | Self::Sarif | Self::Junit)
     }
+}
+
+/// The bounds that can be recommended.
+#[derive(Debug, clap::Subcommand)]
+pub enum Bounds {
+    /// Recommend ResourceQuotas and TenantQuotas from what workloads need at most, with growth over 30 days
+    #[command(after_help = QUOTA_EXAMPLES)]
+    Quota(Box<QuotaArgs>),
+    /// Recommend a LimitRange for each namespace from the distribution of its containers
+    #[command(after_help = LIMITS_EXAMPLES)]
+    Limits(Box<LimitsArgs>),
+}
+
+const QUOTA_EXAMPLES: &str = "Examples:
+  # Beside today's quota, with the reason for each value
+  kubectl headroom recommend quota -n shop --service monitoring/prometheus:9090
+
+  # To commit, for all namespaces, once the recommended requests are applied
+  kubectl headroom recommend quota -A --right-sized -o yaml > quotas.yaml
+
+Exit codes: 0 done, 1 something that runs would be rejected, 2 not everything could be read.";
+
+const LIMITS_EXAMPLES: &str = "Examples:
+  # Beside today's LimitRange, with the reason for each value
+  kubectl headroom recommend limits -n shop
+
+  # To commit
+  kubectl headroom recommend limits -n shop -o yaml > limits.yaml
+
+Exit codes: 0 done, 1 something that runs would be rejected, 2 not everything could be read.";
+
+#[derive(Debug, clap::Args)]
+pub struct QuotaArgs {
+    /// Size for the recommended requests alone; unless given, today's fit as well
+    #[arg(long = "right-sized")]
+    pub(super) is_right_sized: bool,
+    #[command(flatten)]
+    pub(super) of: LimitsArgs,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct LimitsArgs {
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t = BoundsFormat::Table)]
+    pub(super) output: BoundsFormat,
+    #[command(flatten)]
+    pub(super) store: Store,
+    #[command(flatten)]
+    pub(super) source: SourceFlag,
+    #[command(flatten)]
+    pub(super) target: Target,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum BoundsFormat {
+    Table,
+    Json,
+    /// Objects to commit, with reasons as comments
+    Yaml,
 }
 
 /// A finding that makes the command exit with 1.

@@ -7,6 +7,7 @@ use headroom_dryrun::evaluate::problems;
 use headroom_dryrun::settings::ParsedSettings;
 use headroom_objects::cluster_reader::ReadError;
 use headroom_report::progress::Progress;
+use headroom_rightsize::bounds::quota::Past;
 use headroom_rightsize::engine::{Engine, Usage};
 use headroom_rightsize::history::Histories;
 use headroom_rightsize::inventory::Inventory;
@@ -32,6 +33,8 @@ pub struct Recommended {
     pub report: Report,
     /// The growth of quotas, as far as a metrics store knows it.
     pub trends: Vec<Trend>,
+    /// The same with peaks, of what quotas are sized for.
+    pub past: Vec<Past>,
     /// False if usage was read from UsageProfiles.
     pub is_of_store: bool,
 }
@@ -82,9 +85,9 @@ pub fn recommend(
     let settings = with_history(opened, reads_storage);
     let is_admission = opened.admission.is_by(&settings);
     let settings = ParsedSettings::of(&settings);
-    let (mut source, histories, mut notes, trends) = match history {
-        Some(StoreHistory { source, histories, notes, trends }) => (source, Some(histories), notes, trends),
-        None => (profiles(opened), None, Vec::new(), Vec::new()),
+    let (mut source, histories, mut notes, trends, past) = match history {
+        Some(StoreHistory { source, histories, notes, trends, past }) => (source, Some(histories), notes, trends, past),
+        None => (profiles(opened), None, Vec::new(), Vec::new(), Vec::new()),
     };
     let read = histories.as_ref().map_or(Usage::Profiles, Usage::Read);
     let mut run = Run { inventory, usage: read, containers, lowers_limits, notes: Vec::new() };
@@ -97,7 +100,7 @@ pub fn recommend(
     let prices = usage.map(|usage| usage.costs.prices()).unwrap_or_default();
     let source = (source, rule::of(&settings, histories.is_some()));
     let report = Report::new(source, workloads, quota_effect::together(effects), notes, prices, order);
-    Ok(Recommended { report, trends, is_of_store: histories.is_some() })
+    Ok(Recommended { report, trends, past, is_of_store: histories.is_some() })
 }
 
 /// The policy's settings with the namespace of UsageProfiles: recommendations read history even if the policy reads none.

@@ -12,6 +12,7 @@ use headroom_kube::retry::Retry;
 use headroom_kube::{clock, kubeconfig};
 use headroom_report::complain;
 use headroom_report::progress::Progress;
+use headroom_rightsize::bounds::quota::Past;
 use headroom_rightsize::history::{self, Histories};
 use headroom_rightsize::owners::Pods;
 use headroom_rightsize::report::Source;
@@ -22,6 +23,7 @@ use headroom_usage::sample::{Resource, Window};
 use tokio_util::sync::CancellationToken;
 
 use super::arguments::{From, UsageArgs};
+use super::past;
 use super::quota_trends::{self, Trend};
 use super::services::Services;
 
@@ -34,6 +36,7 @@ pub struct StoreHistory {
     pub source: Source,
     pub notes: Vec<String>,
     pub trends: Vec<Trend>,
+    pub past: Vec<Past>,
 }
 
 /// A greater difference of clocks is reported, in seconds.
@@ -242,7 +245,14 @@ impl Reading<'_> {
                 Err(problem) => self.notes.push(format!("no trends of quotas: {problem}")),
             }
         }
-        Ok(StoreHistory { histories: reading.histories, source, notes: std::mem::take(&mut self.notes), trends })
+        let mut past = Vec::new();
+        if self.usage.wants_past {
+            match past::read(&reader, self.namespaces).await {
+                Ok(read) => past = read,
+                Err(problem) => self.notes.push(format!("no peaks and trends of quotas: {problem}")),
+            }
+        }
+        Ok(StoreHistory { histories: reading.histories, source, notes: std::mem::take(&mut self.notes), trends, past })
     }
 
     /// One look at the metrics API.
@@ -256,7 +266,13 @@ impl Reading<'_> {
                 .to_owned(),
         );
         let source = Source { name: "the metrics API".to_owned(), ..Source::default() };
-        Ok(StoreHistory { histories, source, notes: std::mem::take(&mut self.notes), trends: Vec::new() })
+        Ok(StoreHistory {
+            histories,
+            source,
+            notes: std::mem::take(&mut self.notes),
+            trends: Vec::new(),
+            past: Vec::new(),
+        })
     }
 }
 

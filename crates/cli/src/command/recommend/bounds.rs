@@ -1,0 +1,212 @@
+//! `kubectl headroom recommend quota` and `recommend limits`: bounds for what namespaces run, from its usage. They are made by
+//! `headroom_rightsize::bounds`.
+
+use anyhow::{anyhow, bail};
+use headroom_core::amount::Quantity;
+use headroom_core::cluster::tenant_quota::NEVER_CHARGED;
+use headroom_core::truncate::count_of;
+use headroom_dryrun::evaluate::tenant_quotas::charged_together;
+use headroom_dryrun::settings::ParsedSettings;
+use headroom_dryrun::simulate::KINDS;
+use headroom_report::progress::Progress;
+use headroom_report::{Exit, Page, Paint, Table, people};
+use headroom_rightsize::bounds::consumer::Consumer;
+use headroom_rightsize::bounds::manifest::{self, Reasons};
+use headroom_rightsize::bounds::trial::{self, Trial};
+use headroom_rightsize::bounds::{limits, quota};
+use headroom_rightsize::inventory::Inventory;
+use headroom_rightsize::report::Source;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::arguments::{Bounds, BoundsFormat, Costs, LimitsArgs, UsageArgs};
+use super::run::on_all;
+use crate::command::cluster_args::{Scope, elsewhere};
+use crate::command::rbac_hint;
+
+/// The recommended bounds, as JSON.
+#[derive(Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Output {
+    source: Source,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    quotas: Vec<quota::Proposal>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    limit_ranges: Vec<limits::Proposal>,
+    trial: Trial,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    notes: Vec<String>,
+}
+
+pub fn run(bounds: Bounds) -> anyhow::Result<Exit> {
+    let (LimitsArgs { output, store, source, target }, is_of_quotas, is_right_sized) = match bounds {
+        Bounds::Quota(args) => (args.of, true, args.is_right_sized),
+        Bounds::Limits(args) => (*args, false, false),
+    };
+    let usage = UsageArgs { costs: Costs::default(), wants_trends: false, wants_past: is_of_quotas, store, source };
+    let progress = Progress::for_people();
+    let mut opened = target.open()?;
+    if let Scope::In(asked) = &opened.scope {
+        let together = charged_together(asked, &mut opened.cluster).map_err(|problem| anyhow!(problem))?;
+        opened.scope = Scope::In(if is_of_quotas { together } else { asked.clone() });
+    }
+    opened.prefetch(&KINDS, &progress);
+    let advised = |problem| rbac_hint::advised(problem, target.all_namespaces);
+    let inventory = Inventory::read(&mut opened.cluster, &opened.scope.parts(), advised);
+    let inventory = inventory.map_err(|problem| anyhow!(problem))?;
+    let is_partial = inventory.is_partial;
+    let mut namespaces = match &opened.scope {
+        Scope::All => inventory.namespaces(),
+        Scope::In(namespaces) => namespaces.clone(),
+    };
+    namespaces.retain(|namespace| !opened.scope.is_all() || !NEVER_CHARGED.contains(&namespace.as_str()));
+    if inventory.entries.is_empty() {
+        let advice = elsewhere(&opened.scope, &mut opened.cluster);
+        bail!(
+            "no workloads found in {}: {}",
+            opened.scope,
+            advice.unwrap_or_else(|| "choose another namespace".to_owned())
+        );
+    }
+    let mut consumers = Consumer::all(&inventory);
+    consumers.retain(|consumer| namespaces.contains(&consumer.key.namespace));
+    let recommended = on_all(&mut opened, inventory, &target, Some(&usage), &progress)?;
+    let (report, past) = (recommended.report, recommended.past);
+    Consumer::right_size(&mut consumers, &report);
+    let now = ParsedSettings::of(&opened.settings).now().ok_or_else(|| anyhow!("this machine's clock is not set"))?;
+    let (cluster, admission) = (&mut opened.cluster, &opened.admission);
+    let recreated: &[Consumer] = if is_right_sized { &consumers } else { &[] };
+    let simulation = trial::begin(&namespaces, recreated, admission, cluster);
+    let mut found = Output { notes: report.all_notes(), source: report.source.clone(), ..Output::default() };
+    let proposed = if is_of_quotas {
+        let evidence =
+            quota::Evidence { namespaces: &namespaces, consumers: &consumers, past: &past, is_right_sized, now };
+        found.quotas = quota::propose(&evidence, admission, cluster).map_err(|problem| anyhow!(problem))?;
+        if past.is_empty() {
+            found.notes.push(
+                "peaks and growth of 30 days are not known: name a metrics store with kube-state-metrics".to_owned(),
+            );
+        }
+        found.quotas.iter().map(|quota| quota.object.clone()).collect::<Vec<_>>()
+    } else {
+        found.limit_ranges =
+            limits::propose(&namespaces, &consumers, &report, cluster).map_err(|problem| anyhow!(problem))?;
+        found.limit_ranges.iter().map(|range| range.object.clone()).collect()
+    };
+    let tried = trial::end(&simulation, proposed.iter(), admission, cluster);
+    found.trial = tried.map_err(|problem| anyhow!(problem))?;
+    headroom_report::print(&match output {
+        BoundsFormat::Table => page(&found, Paint::for_stdout()),
+        BoundsFormat::Json => Page::json(&found)?,
+        BoundsFormat::Yaml => yaml(&found)?,
+    })?;
+    Ok(match &found.trial {
+        trial if !trial.is_passed() => Exit::Refused,
+        trial if is_partial || found.source.is_partial || !trial.missed.is_empty() => Exit::Error,
+        _ => Exit::Ok,
+    })
+}
+
+fn page(found: &Output, paint: Paint) -> Page {
+    let mut page = Page::new();
+    writeln!(page, "{}", found.source);
+    page.gap();
+    if found.limit_ranges.is_empty() {
+        page.table(quotas(&found.quotas));
+    } else {
+        page.table(ranges(&found.limit_ranges));
+    }
+    page.gap();
+    let Trial { objects, changed, rejected, exceeded, missed } = &found.trial;
+    let outcome = if found.trial.is_passed() {
+        paint.green("nothing would be rejected")
+    } else if rejected.is_empty() {
+        paint.red("they would not fit")
+    } else {
+        paint.red(&format!("{} would be rejected", rejected.len()))
+    };
+    let changed = if *changed > 0 { format!(", {changed} would get other values") } else { String::new() };
+    writeln!(page, "{} if recreated: {outcome}{changed}", count_of(*objects as u64, "object"));
+    for trial::Rejected { namespace, object, reasons } in rejected {
+        writeln!(page, "  {namespace} {object}: {}", reasons.join("; "));
+    }
+    exceeded.iter().for_each(|quota| writeln!(page, "  exceeded: {quota}"));
+    missed.iter().for_each(|problem| writeln!(page, "{} {problem}", paint.red("not read:")));
+    found.notes.iter().for_each(|note| writeln!(page, "note: {note}"));
+    page
+}
+
+fn or_dash(amount: Option<&Quantity>) -> String {
+    amount.map_or_else(|| "-".to_owned(), ToString::to_string)
+}
+
+fn quotas(proposals: &[quota::Proposal]) -> Table {
+    let columns = ["USED", "HARD", "PROPOSED", "UNUSED", "UNUSED THEN"];
+    let header = ["QUOTA", "RESOURCE"].into_iter().chain(columns).chain(["FULL", "FULL THEN"]);
+    let mut table =
+        Table::new(&header.collect::<Vec<_>>()).right(&columns).spare(&["UNUSED", "UNUSED THEN", "FULL THEN"]);
+    for proposal in proposals {
+        let name = match proposal.namespace.as_str() {
+            "" => format!("tenant quota {}", proposal.name),
+            namespace => format!("{namespace}/{}", proposal.name),
+        };
+        for amount in &proposal.amounts {
+            let shown = [
+                amount.used.to_string(),
+                or_dash(amount.hard.as_ref()),
+                amount.proposed.to_string(),
+                or_dash(amount.unused.as_ref()),
+                amount.unused_then.to_string(),
+            ];
+            let shown = people::row(&amount.resource, shown.each_ref().map(String::as_str));
+            let days = [&amount.full, &amount.full_then].map(|day| day.clone().unwrap_or_else(|| "-".to_owned()));
+            table.row([name.clone(), amount.resource.clone()].into_iter().chain(shown).chain(days));
+            table.detail(&amount.reason);
+        }
+    }
+    table
+}
+
+fn ranges(proposals: &[limits::Proposal]) -> Table {
+    let mut table = Table::new(&["LIMITRANGE", "FIELD", "RESOURCE", "TODAY", "PROPOSED"]).right(&["TODAY", "PROPOSED"]);
+    for proposal in proposals {
+        for bound in &proposal.bounds {
+            let name = format!("{}/{}", proposal.namespace, proposal.name);
+            let amounts = [bound.today.as_ref(), bound.proposed.as_ref()].map(or_dash);
+            table.row([name, bound.field.to_owned(), bound.resource.to_owned()].into_iter().chain(amounts));
+            table.detail(&bound.reason);
+        }
+        if !proposal.beside.is_empty() {
+            table.detail(&format!("LimitRange {} applies to containers as well", proposal.beside.join(", ")));
+        }
+    }
+    table
+}
+
+fn yaml(found: &Output) -> anyhow::Result<Page> {
+    let path = |parts: &[&str]| parts.iter().map(|part| (*part).to_owned()).collect::<Vec<_>>();
+    let today = |amount: Option<&Quantity>| amount.map(|today| format!(" (today {today})")).unwrap_or_default();
+    let of_quotas = found.quotas.iter().map(|quota| {
+        let place: Vec<&str> = quota::hard_of(&quota.kind).split('/').skip(1).collect();
+        let reason = |amount: &quota::Proposed| {
+            let path = path(&[place.as_slice(), &[amount.resource.as_str()]].concat());
+            (path, format!("{}{}, {} used", amount.reason, today(amount.hard.as_ref()), amount.used))
+        };
+        (&quota.object, quota.amounts.iter().map(reason).collect::<Reasons>())
+    });
+    let of_ranges = found.limit_ranges.iter().map(|range| {
+        let reason = |bound: &limits::Bound| {
+            let path = path(&["spec", "limits", bound.field, bound.resource]);
+            (path, format!("{}{}", bound.reason, today(bound.today.as_ref())))
+        };
+        (&range.object, range.bounds.iter().map(reason).collect::<Reasons>())
+    });
+    let trial = &found.trial;
+    let outcome = match trial.is_passed() {
+        true => format!("simulated with {}: nothing is rejected", count_of(trial.objects as u64, "object")),
+        false => format!("{} of {} objects would be rejected", trial.rejected.len(), trial.objects),
+    };
+    let heading = format!("From kubectl headroom recommend. {}; {outcome}", found.source);
+    let objects: Vec<(&Value, Reasons)> = of_quotas.chain(of_ranges).collect();
+    manifest::page(&heading, &objects)
+}

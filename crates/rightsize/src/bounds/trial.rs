@@ -1,0 +1,92 @@
+//! Proposed bounds, evaluated against everything that runs before they are printed.
+
+use headroom_dryrun::evaluate::{Admission, problems_of_bounds};
+use headroom_dryrun::simulate::{Change, Simulation, Subject, Subjects, put};
+use headroom_objects::cluster_reader::Overlay;
+use headroom_objects::kinds::metadata;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::consumer::Consumer;
+use crate::owners::WorkloadRef;
+
+/// The outcome with the proposed bounds, if all that runs were recreated.
+#[derive(Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Trial {
+    pub objects: usize,
+    /// Those whose values would be others.
+    pub changed: usize,
+    pub rejected: Vec<Rejected>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub exceeded: Vec<String>,
+    /// The kinds that could not be looked at.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub missed: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+pub struct Rejected {
+    pub namespace: String,
+    pub object: String,
+    pub reasons: Vec<String>,
+}
+
+impl Trial {
+    pub fn is_passed(&self) -> bool {
+        self.rejected.is_empty() && self.exceeded.is_empty()
+    }
+}
+
+/// Things as they are, of which the proposals change the bounds. What would be recreated is as it is written, or as it is once
+/// these consumers are right-sized.
+pub fn begin(
+    namespaces: &[String],
+    right_sized: &[Consumer],
+    admission: &Admission,
+    cluster: &mut Overlay,
+) -> Simulation {
+    let mut subjects = Subjects::find(cluster, Some(namespaces), &|_| true, admission);
+    for consumer in right_sized {
+        let WorkloadRef { namespace, kind, name } = &consumer.key;
+        let is_it = |subject: &&mut Subject| {
+            let found = subject.name.split_once('/').map(|(of, name)| (of.split('.').next().unwrap_or(of), name));
+            subject.namespace == *namespace && found == Some((kind.to_lowercase().as_str(), name))
+        };
+        if let Some(subject) = subjects.found.iter_mut().find(is_it) {
+            subject.object = consumer.right_sized.clone();
+        }
+    }
+    Simulation::begin(subjects, admission, cluster)
+}
+
+/// Puts the proposed objects into the cluster, and looks at everything again.
+pub fn end<'o>(
+    simulation: &Simulation,
+    proposed: impl Iterator<Item = &'o Value>,
+    admission: &Admission,
+    cluster: &mut Overlay,
+) -> Result<Trial, String> {
+    for object in proposed {
+        if let Some(problem) = problems_of_bounds(object).first() {
+            return Err(format!("the proposal for {} is invalid: {problem}", metadata(object, "name")));
+        }
+        put(object.clone(), cluster)?;
+    }
+    let effects = simulation.end(admission, cluster);
+    let rejected = effects.subjects.iter().filter(|effect| effect.change == Change::NewlyRejected);
+    let exceeded = effects.quotas.iter().filter(|quota| quota.is_newly_exceeded);
+    Ok(Trial {
+        objects: effects.subjects.len(),
+        changed: effects.count(Change::Changed),
+        rejected: rejected
+            .map(|effect| Rejected {
+                namespace: effect.namespace.clone(),
+                object: effect.name.clone(),
+                reasons: effect.reasons.iter().map(ToString::to_string).collect(),
+            })
+            .collect(),
+        exceeded: exceeded.map(|quota| format!("{} {}", quota.quota_name(), quota.name)).collect(),
+        missed: effects.missed.clone(),
+    })
+}
