@@ -216,6 +216,7 @@ impl Policy {
         let is = |value: Option<&Value>, text: &str| value.and_then(Value::as_str) == Some(text);
         let is_mutating = match object.pointer("/spec/mutating") {
             Some(mutating) => *mutating == json!(true),
+            // A group cannot mutate.
             None => object.is_null() && !is(settings.get("role"), "validate"),
         };
         let is_monitored = is(object.pointer("/spec/mode"), "monitor") || is(settings.get("mode"), "monitor");
@@ -234,26 +235,42 @@ impl Policy {
         Self { object, is_mutating, is_monitored, settings: whole, parsed }
     }
 
-    /// The policy in an object, if it is of Headroom's module and the policy server evaluates it.
+    /// The policy in an object, if it is of Headroom's module, or a group that rejects what it rejects, and the policy server
+    /// evaluates it.
     fn read(object: &Value, notes: &mut Vec<String>) -> Option<Self> {
-        let name = metadata(object, "name");
-        let members = object.pointer("/spec/policies").and_then(Value::as_object).into_iter().flatten();
-        if members.into_iter().any(|(_, member)| is_headroom(member)) {
-            notes.push(format!("policy group {name} asks Headroom too: its expression is not evaluated here"));
-        }
-        if !object.get("spec").is_some_and(is_headroom) {
-            return None;
-        }
+        let (name, spec) = (metadata(object, "name"), object.get("spec")?);
+        let members = spec.get("policies").and_then(Value::as_object).into_iter().flatten();
+        let member = members.into_iter().find(|(_, member)| is_headroom(member));
+        let of_module = if is_headroom(spec) { Some(spec) } else { member.map(|(_, member)| member) }?;
         // A file of a repository has no status.
         let status = object.pointer("/status/policyStatus").and_then(Value::as_str).unwrap_or("active");
         if status != "active" {
             notes.push(format!("policy {name} does not count: it is {status}"));
             return None;
         }
-        if object.pointer("/spec/matchConditions").and_then(Value::as_array).is_some_and(|list| !list.is_empty()) {
-            notes.push(format!("matchConditions of policy {name} are taken to be true"));
+        if let Some((member, _)) = member {
+            let expression = spec.get("expression").and_then(Value::as_str).unwrap_or_default();
+            if !requires(expression, member) {
+                notes.push(format!(
+                    "policy group {name} does not count: whether `{expression}` rejects is not known here"
+                ));
+                return None;
+            }
         }
-        let settings = object.pointer("/spec/settings").cloned().unwrap_or_else(|| json!({}));
+        for condition in spec.get("matchConditions").and_then(Value::as_array).into_iter().flatten() {
+            match condition.get("expression").and_then(Value::as_str).map(str::trim) {
+                Some("true") => {}
+                Some("false") => {
+                    notes.push(format!("policy {name} does not count: its matchCondition is `false`"));
+                    return None;
+                }
+                _ => {
+                    let condition = condition.get("name").and_then(Value::as_str).unwrap_or_default();
+                    notes.push(format!("matchCondition `{condition}` of policy {name} is taken to be true"));
+                }
+            }
+        }
+        let settings = of_module.get("settings").cloned().unwrap_or_else(|| json!({}));
         Some(Self::of(object.clone(), &settings))
     }
 
@@ -312,6 +329,14 @@ fn labelled(name: &str, cluster: &mut dyn ClusterReader) -> Value {
         labels.insert("kubernetes.io/metadata.name".to_owned(), json!(name));
     }
     namespace
+}
+
+/// True if a group with this expression accepts nothing that the member rejects: its call is one of those joined by `&&`.
+/// Any other expression is not understood.
+fn requires(expression: &str, member: &str) -> bool {
+    let calls: Vec<&str> = expression.split("&&").map(|part| part.trim().trim_end_matches("()")).collect();
+    let is_call = |name: &&str| !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    calls.iter().all(is_call) && calls.contains(&member)
 }
 
 /// True for a policy of this module, from whichever registry.
@@ -392,12 +417,33 @@ mod tests {
             Verdict::Rejected,
             "in-tree plugins only; no Headroom policy in --cluster-dir; policy p does not count: it is pending",
         );
-        let mut group = policy("g", json!({"module": null, "policies": {"a": {"module": "headroom:v1"}}}));
-        group["kind"] = json!("ClusterAdmissionPolicyGroup");
+        let group = |expression: &str| {
+            let members = json!({"a": {"module": "headroom:v1"}, "b": {"module": "other:v1"}});
+            let spec = json!({"module": null, "mutating": null, "policies": members, "expression": expression});
+            let mut group = policy("g", spec);
+            group["spec"].as_object_mut().unwrap().retain(|_, value| !value.is_null());
+            group["kind"] = json!("ClusterAdmissionPolicyGroup");
+            group
+        };
+        check(&[group("a() && b()")], Verdict::Rejected, "in-tree plugins and Headroom (policies: g)");
         check(
-            &[group],
+            &[group("a() || b()")],
             Verdict::Rejected,
-            "in-tree plugins only; no Headroom policy in --cluster-dir; policy group g asks Headroom too: its expression is not evaluated here",
+            "in-tree plugins only; no Headroom policy in --cluster-dir; policy group g does not count: whether `a() || b()` rejects \
+             is not known here",
+        );
+        let conditions =
+            |expression: &str| policy("p", json!({"matchConditions": [{"name": "c", "expression": expression}]}));
+        check(&[conditions("true")], Verdict::Changed, FILLS);
+        check(
+            &[conditions("false")],
+            Verdict::Rejected,
+            "in-tree plugins only; no Headroom policy in --cluster-dir; policy p does not count: its matchCondition is `false`",
+        );
+        check(
+            &[conditions("request.userInfo.username != 'ci'")],
+            Verdict::Changed,
+            "in-tree plugins and Headroom (policies: p); matchCondition `c` of policy p is taken to be true",
         );
         let mut namespaced = policy("p", json!({}));
         namespaced["kind"] = json!("AdmissionPolicy");
