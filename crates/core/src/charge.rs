@@ -39,6 +39,7 @@ pub fn charge<'d>(
         charges.of_object = of_object(request, plan, object, pods, &bounds, context)?;
     }
     if let (Some(pod), Some(rollout), true) = (&pods.new, &plan.rollout, plan.pods != Mode::Off) {
+        let rollout = &rollout.clone().of_scaled(context.scaled)?;
         let tenant = tenants::charged(&context.tenant_quotas, &request.namespace, context.namespace)?;
         charges.of_pods = quota::forecast::check(rollout, pod, pods.old.as_ref(), &bounds, &tenant)?;
         let workload = context.scaled.unwrap_or(object.node);

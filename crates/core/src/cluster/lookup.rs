@@ -93,7 +93,7 @@ impl Lookup<'_> {
                 ("v1", "ResourceQuota", Some(*namespace), Some(Cow::Borrowed(name.as_ref())), &QUOTA)
             }
             Self::Scaled { api_version, kind, namespace, name } => {
-                (*api_version, *kind, Some(*namespace), Some(Cow::Borrowed(*name)), &["spec.template"])
+                (*api_version, *kind, Some(*namespace), Some(Cow::Borrowed(*name)), &SCALED)
             }
             Self::Autoscalers { namespace } => {
                 let masks = &["spec.metrics", "spec.scaleTargetRef"];
@@ -178,6 +178,9 @@ impl Lookup<'_> {
 
 /// The fields that are read of a ResourceQuota.
 const QUOTA: [&str; 4] = ["spec.scopeSelector", "spec.scopes", "status.hard", "status.used"];
+
+/// The fields that are read of a workload that is scaled.
+const SCALED: [&str; 3] = ["spec.template", "spec.volumeClaimTemplates", "status.terminatingReplicas"];
 
 /// The fields that are read of a TenantQuota.
 const TENANT_QUOTA: [&str; 8] = [

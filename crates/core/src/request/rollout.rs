@@ -12,6 +12,7 @@ use crate::json::{Malformed, Node};
 
 const REPLICAS: &str = "replicas";
 const PODS: &str = "pods";
+const TERMINATING: &str = "terminatingReplicas";
 
 const ONE_RUN: &str = "assuming one job at a time; concurrencyPolicy Allow lets jobs overlap";
 const ONE_NODE: &str = "assuming one node; the number of nodes is not known yet";
@@ -42,9 +43,9 @@ pub fn rollout(request: &Request<'_>) -> Result<Option<Rollout>, Malformed> {
     let change = Change { object, old, is_renewed: old.is_some() && !keeps_template(request)? };
     let (rollout, terminating) = match kind.growth {
         Growth::Pod => return Ok(None),
-        Growth::Deployment => (change.deployment()?, "terminatingReplicas"),
+        Growth::Deployment => (change.deployment()?, TERMINATING),
         Growth::StatefulSet => (change.stateful_set()?, ""),
-        Growth::ReplicaSet => (change.replica_set()?, "terminatingReplicas"),
+        Growth::ReplicaSet => (change.replica_set()?, TERMINATING),
         Growth::DaemonSet => (change.daemon_set()?, ""),
         Growth::Job => (change.job()?, "terminating"),
         Growth::CronJob => (change.cron_job()?, ""),
@@ -52,6 +53,15 @@ pub fn rollout(request: &Request<'_>) -> Result<Option<Rollout>, Malformed> {
     let Some(rollout) = rollout else { return Ok(None) };
     let terminating = old.map(|old| old.status_at(&[terminating])).transpose()?.flatten();
     Ok(Some(Rollout { terminating: count(terminating)?.unwrap_or(0), ..rollout }))
+}
+
+impl Rollout {
+    /// The rollout that a `scale` makes, whose own object does not tell how many pods of the workload still terminate.
+    pub fn of_scaled(self, workload: Option<Node<'_>>) -> Result<Self, Malformed> {
+        let terminating = workload.map(|workload| workload.at(&["status", TERMINATING])).transpose()?.flatten();
+        let terminating = count(terminating)?.unwrap_or(self.terminating);
+        Ok(Self { terminating, ..self })
+    }
 }
 
 /// True if the request sets the pod template, so that values may be filled into it. Changing a template that the

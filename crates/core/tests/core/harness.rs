@@ -75,7 +75,12 @@ fn answer_of(lookup: &Lookup<'_>, lists: &Value) -> Result<String, String> {
             found.ok_or_else(|| format!("Cannot find v1/ResourceQuota named '{name}'"))?.to_string()
         }
         Lookup::Namespace { name } => json!({"items": [{"metadata": {"name": name}}]}).to_string(),
-        Lookup::Scaled { .. } => lists["Scaled"].to_string(),
+        Lookup::Scaled { .. } => {
+            let mut scaled = lists["Scaled"].clone();
+            let mask = lookup.call().field_masks.iter().map(|path| (*path).to_owned());
+            headroom_fixtures::field_mask::prune(&mut scaled, &mask.collect());
+            scaled.to_string()
+        }
         Lookup::PodOfClaim { name, .. } => {
             let pods = lists["Pod"]["items"].as_array().into_iter().flatten();
             let found = pods.into_iter().find(|pod| is_named(pod, name));

@@ -20,6 +20,8 @@ pub struct PodTemplate {
     /// The largest number that an autoscaler may reach, if it is more.
     pub most: Option<u64>,
     pub template: Value,
+    /// The claims that are made for each pod, as templates.
+    pub claims: Vec<Value>,
 }
 
 /// The pods of an object, as far as they are known.
@@ -74,6 +76,9 @@ struct PodsAt {
     times: Option<Vec<String>>,
     at_most: Option<Vec<String>>,
     at_most_if: Option<String>,
+    #[serde(default)]
+    claims: Vec<String>,
+    size: Option<String>,
 }
 
 static TABLE: LazyLock<Vec<PodMaker>> = LazyLock::new(|| {
@@ -103,9 +108,9 @@ impl PodMaker {
         let of_pods = self.pods.iter().flat_map(|pods| {
             let factors = pods.times.iter().chain(&pods.at_most).flatten();
             let paths = pods.name.iter().chain(&pods.adds_if).chain(&pods.at_most_if).chain(&pods.suspended);
-            factors.chain(paths)
+            factors.chain(paths).map(String::as_str).chain(CLAIM_FIELDS.into_iter().filter(|_| !pods.claims.is_empty()))
         });
-        let texts = of_pods.chain(&self.suspended).chain(&self.not_counted_if);
+        let texts = of_pods.chain(self.suspended.iter().chain(&self.not_counted_if).map(String::as_str));
         texts.flat_map(|text| text.split(|letter: char| !letter.is_alphanumeric())).collect()
     }
 
@@ -199,7 +204,8 @@ impl PodMaker {
                 let most = pods.at_most.as_deref().filter(|_| may_grow && !is_suspended).map(counted);
                 if replicas > 0 || most.is_some_and(|most| most > 0) {
                     let most = most.filter(|most| *most > replicas);
-                    made.templates.push(PodTemplate { path: place.path, replicas, most, template });
+                    let claims = pods.claims(object, &place);
+                    made.templates.push(PodTemplate { path: place.path, replicas, most, template, claims });
                 }
             }
         }
@@ -226,6 +232,33 @@ impl PodsAt {
             None => return None,
         };
         (self.main.is_some() || is_template(&template)).then(|| self.completed(template, object, place))
+    }
+
+    /// The claims of each pod: templates of claims, or amounts of storage with their class.
+    fn claims(&self, object: &Value, place: &Place<'_>) -> Vec<Value> {
+        let claim = |name: &str, storage: &Value| -> Option<Value> {
+            if storage.get("spec").is_some() {
+                return Some(storage.clone());
+            }
+            let mut spec = storage.get("pvcTemplate").and_then(Value::as_object).cloned().unwrap_or_default();
+            if let Some(size) = storage.get("size") {
+                spec.insert("resources".to_owned(), json!({"requests": {"storage": size}}));
+            }
+            if let Some(class) = ["storageClass", "class"].iter().find_map(|field| storage.get(*field)) {
+                spec.insert("storageClassName".to_owned(), class.clone());
+            }
+            spec.contains_key("resources").then(|| json!({"metadata": {"name": name}, "spec": spec}))
+        };
+        let mut claims = Vec::new();
+        for path in &self.claims {
+            let name = path.rsplit('.').next().unwrap_or_default();
+            match field(object, path, place) {
+                Some(Value::Array(several)) => claims.extend(several.iter().filter_map(|storage| claim(name, storage))),
+                Some(storage) => claims.extend(claim(name, storage)),
+                None => claims.extend(self.size.iter().filter_map(|size| claim(name, &json!({"size": size})))),
+            }
+        }
+        claims
     }
 
     fn containers_below(&self, value: &Value) -> Option<Vec<Value>> {
@@ -275,6 +308,9 @@ const READ_OF_ALL: [&str; 8] = [
     "minReplicaCount",
     "maxReplicaCount",
 ];
+
+/// Fields of claims, by which storage is charged.
+const CLAIM_FIELDS: [&str; 4] = ["size", "class", "storageClass", "storageClassName"];
 
 /// Calls `each` with the values of a custom resource by which nothing is decided: all but its metadata, its pod templates, the
 /// resources of its containers, and the fields that its row names.
@@ -451,7 +487,7 @@ fn search(value: &Value, at: &str, (replicas, counts): (u64, &mut Vec<String>), 
             continue;
         }
         if is_template(part) && has_image(part) {
-            found.push(PodTemplate { path, replicas, most: None, template: part.clone() });
+            found.push(PodTemplate { path, replicas, most: None, template: part.clone(), claims: Vec::new() });
         } else {
             search(part, &path, (replicas, &mut *counts), found);
         }

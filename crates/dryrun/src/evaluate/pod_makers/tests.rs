@@ -47,6 +47,40 @@ fn objects_of_operators_make_the_pods_that_their_sources_say() {
 }
 
 #[test]
+fn claims_of_custom_resources_are_those_of_each_pod() {
+    let check = |kind: &str, spec: Value, expected: &[(&str, &str, Value)]| {
+        let made = pods(kind, spec, &[]);
+        let claims: Vec<_> = made.templates.iter().flat_map(|pods| &pods.claims).collect();
+        let found = claims.iter().map(|claim| {
+            let size = claim.pointer("/spec/resources/requests/storage").and_then(Value::as_str).unwrap();
+            (metadata(claim, "name"), size, claim["spec"]["storageClassName"].clone())
+        });
+        assert_eq!(found.collect::<Vec<_>>(), expected, "{kind}");
+    };
+    let claims = json!([{"metadata": {"name": "data"}, "spec": {"resources": {"requests": {"storage": "9Gi"}}}}]);
+    let template = json!({"size": 2, "workerTemplate": "T", "volumeClaimTemplates": claims});
+    let data = ("data", "9Gi", Value::Null);
+    check(
+        "LeaderWorkerSet.leaderworkerset.x-k8s.io",
+        json!({"leaderWorkerTemplate": template}),
+        &[data.clone(), data.clone()],
+    );
+    let sets = json!([{"count": 1, "volumeClaimTemplates": claims}, {"count": 2}]);
+    let default = ("volumeClaimTemplates", "1Gi", Value::Null);
+    check("Elasticsearch.elasticsearch.k8s.elastic.co", json!({"nodeSets": sets}), &[data, default]);
+    let storage = json!({"size": "5Gi", "storageClass": "fast"});
+    let wal = json!({"pvcTemplate": {"resources": {"requests": {"storage": "1Gi"}}, "storageClassName": "slow"}});
+    check(
+        "Cluster.postgresql.cnpg.io",
+        json!({"instances": 3, "storage": storage, "walStorage": wal}),
+        &[("storage", "5Gi", json!("fast")), ("walStorage", "1Gi", json!("slow"))],
+    );
+    let volumes = json!([{"type": "persistent-claim", "size": "7Gi"}, {"type": "ephemeral"}]);
+    let jbod = json!({"replicas": 3, "storage": {"type": "jbod", "volumes": volumes}});
+    check("KafkaNodePool.kafka.strimzi.io", jbod, &[("volumes", "7Gi", Value::Null)]);
+}
+
+#[test]
 fn every_row_of_the_table_is_read_and_has_its_source_and_a_case() {
     let table = include_str!("../pod_makers.yaml");
     let rows = PodMaker::rows(table).unwrap();

@@ -1,4 +1,5 @@
-//! The claims that are made for the pods of an object: of generic ephemeral volumes, and from ResourceClaimTemplates.
+//! The claims that are made for the pods of an object: of generic ephemeral volumes, from ResourceClaimTemplates, and from the
+//! claim templates of custom resources.
 //!
 //! Each is made with its pod, which does not run without it, and charged as the claims of a StatefulSet are.
 
@@ -85,6 +86,11 @@ impl Run {
                 |field: &str| pods.template.pointer(field).and_then(Value::as_array).cloned().unwrap_or_default();
             let text =
                 |value: &Value, field: &str| value.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
+            for template in &pods.claims {
+                let claim = claim(["v1", "PersistentVolumeClaim"], namespace, template);
+                let name = format!("volume {}", metadata(template, "name"));
+                claims.push(Claims { name, count: pods.replicas, claim });
+            }
             for volume in list("/spec/volumes") {
                 let Some(template) = volume.pointer("/ephemeral/volumeClaimTemplate") else { continue };
                 let claim = claim(["v1", "PersistentVolumeClaim"], namespace, template);
