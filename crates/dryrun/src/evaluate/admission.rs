@@ -6,9 +6,11 @@
 
 use std::fmt;
 
+use headroom_core::Request;
 use headroom_core::cluster::label_selector::LabelSelector;
+use headroom_core::json::Malformed;
+use headroom_core::plan::exempt;
 use headroom_core::request::kinds::PodKind;
-use headroom_core::settings::any_matches;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -282,8 +284,8 @@ impl Policy {
         if !matches!(metadata(&self.object, "namespace"), own if own.is_empty() || own == namespace) {
             return false;
         }
-        // What it exempts is left to the in-tree plugins.
-        if self.parsed.read().is_ok_and(|settings| any_matches(&settings.exempt.namespaces, namespace)) {
+        // What it exempts is left to the in-tree plugins. What cannot be read is reported by the evaluation.
+        if self.exempts(request, cluster).unwrap_or(false) {
             return false;
         }
         let (group, resource) = (text("/resource/group"), text("/resource/resource"));
@@ -295,6 +297,25 @@ impl Policy {
             && selects(self.object.pointer("/spec/objectSelector"), || {
                 request.get("object").cloned().unwrap_or_default()
             })
+    }
+
+    fn exempts(&self, request: &Value, cluster: &mut dyn ClusterReader) -> Result<bool, String> {
+        let settings = self.parsed.read()?;
+        let read = document(request)?;
+        let of_request = |request: &Request<'_>| -> Result<bool, Malformed> {
+            if exempt::by_namespace_name(request, &settings) {
+                return Ok(true);
+            }
+            exempt::by_object(request, request.pod()?.as_ref(), None, &settings)
+        };
+        let is_exempt = Request::read(read.root()).and_then(|request| of_request(&request));
+        let namespace = request.get("namespace").and_then(Value::as_str).unwrap_or_default();
+        let by_labels = settings
+            .exempt
+            .namespace_labels
+            .as_ref()
+            .is_some_and(|selector| selector.matches(&labels_of(&labelled(namespace, cluster))));
+        Ok(by_labels || is_exempt.map_err(|malformed| malformed.to_string())?)
     }
 
     fn has_rule(&self, group: &str, resource: &str, operation: &str) -> bool {
@@ -407,7 +428,14 @@ mod tests {
         check(&[selects(json!({"team": "a"}))], Verdict::Changed, FILLS);
         check(&[selects(json!({"kubernetes.io/metadata.name": "shop"}))], Verdict::Changed, FILLS);
         check(&[selects(json!({"team": "b"}))], Verdict::Rejected, FILLS);
-        check(&[policy("p", json!({"settings": {"exempt": {"namespaces": ["shop"]}}}))], Verdict::Rejected, FILLS);
+        for exempt in [
+            json!({"namespaces": ["shop"]}),
+            json!({"namespaceLabels": {"matchLabels": {"team": "a"}}}),
+            json!({"labels": {"matchExpressions": [{"key": "app", "operator": "DoesNotExist"}]}}),
+            json!({"serviceAccounts": ["shop/default"]}),
+        ] {
+            check(&[policy("p", json!({"settings": {"exempt": exempt}}))], Verdict::Rejected, FILLS);
+        }
         let rules = json!([{"apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*"], "operations": ["UPDATE"]}]);
         check(&[policy("p", json!({"rules": rules}))], Verdict::Rejected, FILLS);
         let mut pending = policy("p", json!({}));

@@ -12,7 +12,7 @@ use headroom_objects::kinds::{ApiKind, lifecycle, metadata};
 use headroom_objects::manifest::documents;
 
 /// Pods of one template.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct PodTemplate {
     /// `spec.workerGroupSpecs[0].template`
     pub path: String,
@@ -22,6 +22,19 @@ pub struct PodTemplate {
     pub template: Value,
     /// The claims that are made for each pod, as templates.
     pub claims: Vec<Value>,
+    pub update: Update,
+}
+
+/// The way in which an operator replaces pods when their template changes.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub enum Update {
+    /// Not known, or in place.
+    #[default]
+    InPlace,
+    /// As a Deployment with this `rollingUpdate`.
+    Rolls(Value),
+    /// All new pods run before an old one goes.
+    Beside,
 }
 
 /// The pods of an object, as far as they are known.
@@ -79,6 +92,9 @@ struct PodsAt {
     #[serde(default)]
     claims: Vec<String>,
     size: Option<String>,
+    rolls: Option<String>,
+    #[serde(default)]
+    beside_if: Vec<String>,
 }
 
 static TABLE: LazyLock<Vec<PodMaker>> = LazyLock::new(|| {
@@ -108,6 +124,7 @@ impl PodMaker {
         let of_pods = self.pods.iter().flat_map(|pods| {
             let factors = pods.times.iter().chain(&pods.at_most).flatten();
             let paths = pods.name.iter().chain(&pods.adds_if).chain(&pods.at_most_if).chain(&pods.suspended);
+            let paths = paths.chain(&pods.rolls).chain(&pods.beside_if);
             factors.chain(paths).map(String::as_str).chain(CLAIM_FIELDS.into_iter().filter(|_| !pods.claims.is_empty()))
         });
         let texts = of_pods.chain(self.suspended.iter().chain(&self.not_counted_if).map(String::as_str));
@@ -205,7 +222,8 @@ impl PodMaker {
                 if replicas > 0 || most.is_some_and(|most| most > 0) {
                     let most = most.filter(|most| *most > replicas);
                     let claims = pods.claims(object, &place);
-                    made.templates.push(PodTemplate { path: place.path, replicas, most, template, claims });
+                    let update = pods.update(object, &place);
+                    made.templates.push(PodTemplate { path: place.path, replicas, most, template, claims, update });
                 }
             }
         }
@@ -234,6 +252,17 @@ impl PodsAt {
         (self.main.is_some() || is_template(&template)).then(|| self.completed(template, object, place))
     }
 
+    fn update(&self, object: &Value, place: &Place<'_>) -> Update {
+        let rolls = self.rolls.as_ref().and_then(|path| field(object, path, place));
+        match rolls {
+            _ if self.beside_if.iter().any(|path| field(object, path, place).is_some()) => Update::Beside,
+            Some(rolls) => {
+                Update::Rolls(json!({"maxSurge": rolls.get("maxSurge"), "maxUnavailable": rolls.get("maxUnavailable")}))
+            }
+            None => Update::InPlace,
+        }
+    }
+
     /// The claims of each pod: templates of claims, or amounts of storage with their class.
     fn claims(&self, object: &Value, place: &Place<'_>) -> Vec<Value> {
         let claim = |name: &str, storage: &Value| -> Option<Value> {
@@ -255,7 +284,7 @@ impl PodsAt {
             match field(object, path, place) {
                 Some(Value::Array(several)) => claims.extend(several.iter().filter_map(|storage| claim(name, storage))),
                 Some(storage) => claims.extend(claim(name, storage)),
-                None => claims.extend(self.size.iter().filter_map(|size| claim(name, &json!({"size": size})))),
+                None => claims.extend(self.size.iter().filter_map(|size| claim("data", &json!({"size": size})))),
             }
         }
         claims
@@ -298,7 +327,7 @@ impl PodsAt {
 /// VerticalPodAutoscalers.
 const READ_BY_OTHERS: [&str; 3] = ["headroom.dev", "policies.kubewarden.io", "autoscaling.k8s.io"];
 /// Fields of any custom resource that are read: the names in references to others, and how many pods there are.
-const READ_OF_ALL: [&str; 8] = [
+const READ_OF_ALL: [&str; 10] = [
     "apiVersion",
     "kind",
     "name",
@@ -307,6 +336,8 @@ const READ_OF_ALL: [&str; 8] = [
     "parallelism",
     "minReplicaCount",
     "maxReplicaCount",
+    "maxSurge",
+    "maxUnavailable",
 ];
 
 /// Fields of claims, by which storage is charged.
@@ -350,6 +381,17 @@ pub fn replica_set(object: &Value, pods: &PodTemplate, replicas: u64) -> Value {
         "kind": "ReplicaSet",
         "metadata": {"name": metadata(object, "name"), "namespace": metadata(object, "namespace")},
         "spec": {"replicas": replicas, "template": pods.template},
+    })
+}
+
+/// The object as the Deployment that would replace the pods of a template.
+pub fn deployment(object: &Value, pods: &PodTemplate, rolling_update: &Value) -> Value {
+    let strategy = json!({"type": "RollingUpdate", "rollingUpdate": rolling_update});
+    json!({
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": metadata(object, "name"), "namespace": metadata(object, "namespace")},
+        "spec": {"replicas": pods.replicas, "strategy": strategy, "template": pods.template},
     })
 }
 
@@ -487,7 +529,7 @@ fn search(value: &Value, at: &str, (replicas, counts): (u64, &mut Vec<String>), 
             continue;
         }
         if is_template(part) && has_image(part) {
-            found.push(PodTemplate { path, replicas, most: None, template: part.clone(), claims: Vec::new() });
+            found.push(PodTemplate { path, replicas, template: part.clone(), ..PodTemplate::default() });
         } else {
             search(part, &path, (replicas, &mut *counts), found);
         }

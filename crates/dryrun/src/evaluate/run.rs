@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use super::admission::Admission;
 use super::byte_warnings::byte_warnings;
 use super::evaluation::{Charge, Evaluation, Operation, Reason, Topic, Verdict, Warning};
-use super::pod_makers::{self, MadePods, PodMaker, PodTemplate};
+use super::pod_makers::{self, MadePods, PodMaker, PodTemplate, Update};
 use super::{kubectl_apply, request, running, tenant_quotas, validation};
 use autoscaled::Autoscaled;
 use headroom_objects::cluster_reader::folder::in_namespace;
@@ -241,14 +241,32 @@ impl Run {
         for pods in &made.templates {
             let replica_set = pod_makers::replica_set(&object, pods, pods.replicas);
             let was = old.as_ref().zip(before.iter().find(|old| old.path == pods.path));
-            let request = match was {
-                Some((old, was)) => {
+            let rolling = |old: &Value, was: &PodTemplate, bounds: &Value| {
+                let [new, old] =
+                    [(&object, pods), (old, was)].map(|(of, pods)| pod_makers::deployment(of, pods, bounds));
+                request::update(new, old, &ApiKind::new("apps/v1", "Deployment"), &self.namespace)
+            };
+            let mut request = match (was, &pods.update) {
+                (Some((old, was)), Update::Rolls(bounds)) if was.template != pods.template => rolling(old, was, bounds),
+                (Some((_, was)), Update::Beside) if was.template != pods.template => {
+                    request::create(replica_set, &kind, &self.namespace)
+                }
+                (Some((old, was)), _) => {
                     let was = pod_makers::replica_set(old, was, was.replicas);
                     request::update(replica_set, was, &kind, &self.namespace)
                 }
-                None => request::create(replica_set, &kind, &self.namespace),
+                (None, _) => request::create(replica_set, &kind, &self.namespace),
             };
+            let all_beside = was
+                .filter(|(_, was)| pods.update == Update::Beside && was.template != pods.template)
+                .map(|(old, was)| rolling(old, was, &json!({"maxSurge": "100%", "maxUnavailable": 0})));
             let (mut warnings, charges) = evaluate_pods(self, request.clone());
+            if let Some(replacing) = all_beside {
+                match warnings.iter_mut().find(|warning| warning.blocks_pods.is_some()) {
+                    Some(warning) => warning.text.insert_str(0, "all new pods run before an old one goes: "),
+                    None => request = replacing,
+                }
+            }
             if made.templates.len() > 1 {
                 warnings.iter_mut().for_each(|warning| warning.text = format!("{}: {}", pods.path, warning.text));
             }

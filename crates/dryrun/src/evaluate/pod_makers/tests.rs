@@ -66,7 +66,7 @@ fn claims_of_custom_resources_are_those_of_each_pod() {
         &[data.clone(), data.clone()],
     );
     let sets = json!([{"count": 1, "volumeClaimTemplates": claims}, {"count": 2}]);
-    let default = ("volumeClaimTemplates", "1Gi", Value::Null);
+    let default = ("data", "1Gi", Value::Null);
     check("Elasticsearch.elasticsearch.k8s.elastic.co", json!({"nodeSets": sets}), &[data, default]);
     let storage = json!({"size": "5Gi", "storageClass": "fast"});
     let wal = json!({"pvcTemplate": {"resources": {"requests": {"storage": "1Gi"}}, "storageClassName": "slow"}});
