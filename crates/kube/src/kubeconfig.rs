@@ -30,10 +30,16 @@ impl Chosen {
         Self { context, ..Self::default() }
     }
 
-    /// As kubectl takes it.
+    /// The context that is used: the chosen one, or the current one of the kubeconfig. None in a pod.
+    pub fn context_name(&self) -> Option<String> {
+        let read = || self.kubeconfig.as_ref().map_or_else(Kubeconfig::read, Kubeconfig::read_from).ok();
+        self.context.clone().or_else(|| read()?.current_context).filter(|name| !name.is_empty())
+    }
+
+    /// As kubectl takes it. The context is always named, because the current one may be another later.
     pub fn arguments(&self) -> Vec<(&'static str, String)> {
         let file = self.kubeconfig.as_ref().map(|file| file.display().to_string());
-        let named = [("--context", self.context.clone()), ("--kubeconfig", file), ("--as", self.user.clone())];
+        let named = [("--context", self.context_name()), ("--kubeconfig", file), ("--as", self.user.clone())];
         let groups = self.groups.iter().map(|group| ("--as-group", group.clone()));
         named.into_iter().filter_map(|(name, value)| Some((name, value?))).chain(groups).collect()
     }

@@ -143,6 +143,17 @@ fn stems(pod: &str) -> Vec<(&'static str, &str)> {
     stems
 }
 
+/// True if a pod may belong to a workload by its name.
+pub fn may_be_of(workload: &WorkloadRef, pod: &str) -> bool {
+    let is_it = |(kind, name): &(&str, &str)| workload.kind.eq_ignore_ascii_case(kind) && workload.name == *name;
+    let is_known = ["Deployment", "Rollout", "StatefulSet", "DaemonSet", "CronJob", "ReplicationController"]
+        .iter()
+        .any(|kind| workload.kind.eq_ignore_ascii_case(kind));
+    pod == workload.name
+        || stems(pod).iter().any(is_it)
+        || !is_known && pod.strip_prefix(&workload.name).is_some_and(|rest| rest.starts_with('-'))
+}
+
 /// The ReplicaSet of a pod of a Deployment by the pod's name: another one for each version of the pod's template.
 pub fn template_of(pod: &str) -> Option<&str> {
     let (template, _) = pod.rsplit_once('-')?;

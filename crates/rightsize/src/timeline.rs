@@ -1,11 +1,19 @@
 //! The course of a container's usage as it is drawn: a peak for each day or hour, and what happened in between.
 
+use std::collections::BTreeMap;
+
 use headroom_core::amount::Quantity;
 use headroom_core::cluster::usage::Resource;
+use headroom_sources::SourceError;
+use headroom_sources::prometheus::Reader;
+use headroom_usage::sample::{Sample, Window};
 use headroom_usage::{DAY, day_of};
 use serde::Serialize;
 
 use super::history::ContainerUsage;
+use super::owners::{self, WorkloadRef};
+
+const HOUR: i64 = 3_600;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Timeline {
@@ -40,6 +48,45 @@ impl Timeline {
             releases: course.releases().into_iter().map(day).collect(),
         })
         .filter(|_| to > 0)
+    }
+
+    /// The hours of one container of a workload, as a store has them.
+    pub async fn of_hours(
+        store: &Reader,
+        workload: &WorkloadRef,
+        container: &str,
+        window: Window,
+    ) -> Result<Self, SourceError> {
+        let place = (workload.namespace.as_str(), workload.name.as_str(), container);
+        let from = window.from.div_euclid(HOUR) * HOUR;
+        let hours = usize::try_from((window.to - from + HOUR - 1) / HOUR).unwrap_or(0);
+        let mut timeline = Self { from, step: HOUR, ..Self::default() };
+        let mut templates: BTreeMap<String, i64> = BTreeMap::new();
+        for resource in [Resource::Cpu, Resource::Memory] {
+            let mut peaks: Vec<Option<u64>> = vec![None; hours];
+            for (pod, samples) in store.hourly(place, resource, window).await? {
+                if !owners::may_be_of(workload, &pod) {
+                    continue;
+                }
+                for Sample { time, value } in samples {
+                    let hour = usize::try_from((time - from) / HOUR).ok().and_then(|hour| peaks.get_mut(hour));
+                    let value = if resource == Resource::Cpu { in_thousandths(value) } else { in_kibibytes(value) };
+                    hour.into_iter().for_each(|peak| *peak = (*peak).max(Some(value)));
+                    if let Some(template) = owners::template_of(&pod) {
+                        let first = templates.entry(template.to_owned()).or_insert(time);
+                        *first = time.min(*first);
+                    }
+                }
+            }
+            if resource == Resource::Cpu {
+                timeline.cpu = peaks;
+            } else {
+                timeline.memory = peaks;
+            }
+        }
+        let oldest = templates.values().min().copied();
+        timeline.releases = templates.into_values().filter(|at| Some(*at) != oldest).collect();
+        Ok(timeline)
     }
 
     pub fn peaks(&self, resource: Resource) -> &[Option<u64>] {

@@ -24,11 +24,13 @@ use headroom_report::Exit;
 use headroom_report::progress::Progress;
 use headroom_rightsize::inventory::Inventory;
 
+pub use self::apply::as_command;
 use self::arguments::From;
 pub use self::arguments::{Args, UsageArgs};
 pub use self::quota_trends::Trend;
 use self::run::Choices;
-pub use self::run::{Recommended, on_all};
+pub use self::run::{Recommended, on_all, on_some};
+pub use self::store::hours;
 use super::source::Address;
 use crate::manifest::Reading;
 
@@ -90,7 +92,7 @@ pub fn run(mut args: Args) -> anyhow::Result<Exit> {
         let runtime = tokio::runtime::Runtime::new().context("cannot start")?;
         let patched = runtime.block_on(async {
             let client = store::client(&args.target).await?;
-            apply::run(&args.patch, &report, client, &apply::kubectl(&args.target)).await
+            apply::run(&args.patch, &report, client, &args.target).await
         });
         return Ok(patched?.max(exit));
     }

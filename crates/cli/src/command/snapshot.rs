@@ -154,6 +154,7 @@ pub fn take<W: Write>(
 ) -> anyhow::Result<Snapshot<W>> {
     let mut opened = target.open()?;
     let progress = Progress::for_people();
+    let cluster = if target.wants_cluster() { target.cluster.context_name() } else { None };
     // For some namespaces, these are read one by one.
     let is_listed = |kind: &(&str, &str)| {
         opened.scope.is_all() || kind.1 != "Namespace" && kind.1 != KIND && !OF_ADMINISTRATORS.contains(kind)
@@ -163,6 +164,7 @@ pub fn take<W: Write>(
     let mut snapshot = Snapshot {
         list: to,
         written,
+        cluster,
         settings: Value::Null,
         advice: Advice::default(),
         conditions: Rejections::default(),
@@ -281,6 +283,9 @@ struct About<'s> {
 #[derive(Serialize)]
 struct Spec<'s> {
     advice: Option<&'s Summary>,
+    /// The name of the cluster's context.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cluster: Option<&'s str>,
     rejections: &'s rejections::Summary,
     settings: &'s Value,
     trends: &'s [Trend],
@@ -290,6 +295,7 @@ struct Spec<'s> {
 pub struct Snapshot<W> {
     list: ListWriter<W>,
     written: Written,
+    cluster: Option<String>,
     /// The policy's settings, by which recommendations were made.
     settings: Value,
     advice: Advice,
@@ -318,7 +324,8 @@ impl<W: Write> Snapshot<W> {
         let (api_version, kind) = SNAPSHOT;
         let Advice { advice, trends } = &self.advice;
         let (rejections, settings) = (&self.rejections, &self.settings);
-        let spec = Spec { advice: advice.as_deref(), rejections, settings, trends };
+        let (advice, cluster) = (advice.as_deref(), self.cluster.as_deref());
+        let spec = Spec { advice, cluster, rejections, settings, trends };
         self.list.add(&About { api_version, kind, metadata: json!({"name": "snapshot"}), spec });
         self.list.finish()
     }

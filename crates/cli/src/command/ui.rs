@@ -7,7 +7,7 @@ mod site;
 
 mod server;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -19,18 +19,20 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use headroom_kube::signals;
 use headroom_report::list_writer::{Form, ListWriter};
-use headroom_report::{Exit, Page, terminal};
+use headroom_report::{Exit, Page, Paint, terminal};
 use headroom_rightsize::inventory::Inventory;
+use headroom_rightsize::owners::WorkloadRef;
+use headroom_rightsize::{markdown, patches};
 use ring::rand::{SecureRandom, SystemRandom};
 use tempfile::NamedTempFile;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use super::cluster_args::{Opened, Target};
-use super::recommend::UsageArgs;
+use super::recommend::{self, UsageArgs};
 use super::snapshot;
 use super::snapshot::{Advice, Written};
-use server::{CompressedSnapshot, Key, Server, TakeSnapshot};
+use server::{Answer, Answered, Key, Question, Server, TextForm};
 use site::Site;
 
 const EXAMPLES: &str = "\
@@ -86,16 +88,23 @@ pub fn run(mut args: Args) -> anyhow::Result<Exit> {
     };
     let sizing = Sizing { usage: args.usage, last: Mutex::default() };
     let target = args.target;
-    let take = move |namespace| take(&target, &sizing, namespace).map_err(|error| format!("{error:#}"));
+    let answer = move |question| {
+        let answered = match question {
+            Question::Snapshot(namespace) => take(&target, &sizing, namespace),
+            Question::Hours(workload, container) => hours(&target, &sizing.usage, &workload, &container),
+            Question::Changes(form, workloads) => changes(&target, &sizing.usage, form, &workloads),
+        };
+        answered.map_err(|error| format!("{error:#}"))
+    };
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    let ended = runtime.block_on(serve(site, args.port.unwrap_or(0), !args.no_open, Box::new(take)));
+    let ended = runtime.block_on(serve(site, args.port.unwrap_or(0), !args.no_open, Box::new(answer)));
     // Do not wait for a read of the cluster that is in progress.
     runtime.shutdown_background();
     ended.map(|()| Exit::Ok)
 }
 
 /// Serves the page on a port of 127.0.0.1 until the program is stopped.
-async fn serve(site: Site, port: u16, opens: bool, take: TakeSnapshot) -> anyhow::Result<()> {
+async fn serve(site: Site, port: u16, opens: bool, answer: Answer) -> anyhow::Result<()> {
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let listener = TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address}"))?;
     let address = listener.local_addr()?;
@@ -110,7 +119,7 @@ async fn serve(site: Site, port: u16, opens: bool, take: TakeSnapshot) -> anyhow
     }
     let stop = CancellationToken::new();
     signals::cancel(stop.clone())?;
-    let server = Arc::new(Server::new(site, key, address, take));
+    let server = Arc::new(Server::new(site, key, address, answer));
     tokio::select! {
         () = server::serve(listener, server) => Ok(()),
         () = stop.cancelled() => Ok(()),
@@ -127,7 +136,7 @@ fn redirect_to(url: &str) -> anyhow::Result<NamedTempFile> {
     Ok(file)
 }
 
-fn take(target: &Target, sizing: &Sizing, namespace: Option<String>) -> anyhow::Result<CompressedSnapshot> {
+fn take(target: &Target, sizing: &Sizing, namespace: Option<String>) -> anyhow::Result<Answered> {
     let mut target = target.clone();
     let hint = match namespace {
         None => "; name a namespace that you may read, above or as ?namespace=NAME in the address",
@@ -150,8 +159,33 @@ fn take(target: &Target, sizing: &Sizing, namespace: Option<String>) -> anyhow::
     let missed = std::mem::take(&mut snapshot.missed);
     match missed.first() {
         Some(problem) if snapshot.objects() == 0 => bail!("{problem}"),
-        _ => Ok(CompressedSnapshot { gzip: snapshot.finish()?.finish()?.into(), missed }),
+        _ => Ok(Answered { body: snapshot.finish()?.finish()?.into(), is_gzip: true, missed }),
     }
+}
+
+/// The usage of a container by the hour, as JSON.
+fn hours(target: &Target, usage: &UsageArgs, workload: &WorkloadRef, container: &str) -> anyhow::Result<Answered> {
+    let opened = in_namespaces(target, std::iter::once(workload)).open()?;
+    let hours = recommend::hours(usage, target, &opened, workload, container)?;
+    Ok(Answered { body: serde_json::to_vec(&hours)?.into(), is_gzip: false, missed: Vec::new() })
+}
+
+/// The recommendations for some workloads, made anew as a text; as a string of JSON.
+fn changes(target: &Target, usage: &UsageArgs, form: TextForm, workloads: &[WorkloadRef]) -> anyhow::Result<Answered> {
+    let target = in_namespaces(target, workloads.iter());
+    let report = recommend::on_some(&target, usage, workloads)?;
+    let text = match form {
+        TextForm::Markdown => markdown::text(&report),
+        TextForm::Kustomize => patches::kustomize(&report.changes())?.text(None, Paint::OFF),
+        TextForm::Patch => recommend::as_command(&target, &report)?,
+    };
+    Ok(Answered { body: serde_json::to_vec(&text)?.into(), is_gzip: false, missed: Vec::new() })
+}
+
+/// The same cluster, of which the namespaces of these workloads are read.
+fn in_namespaces<'w>(target: &Target, workloads: impl Iterator<Item = &'w WorkloadRef>) -> Target {
+    let namespaces = workloads.map(|workload| workload.namespace.clone()).collect::<BTreeSet<_>>();
+    Target { namespaces: namespaces.into_iter().collect(), all_namespaces: false, ..target.clone() }
 }
 
 impl Sizing {

@@ -117,6 +117,12 @@ impl Queries<'_> {
         Some(Question(format!("ceil({scale}quantile_over_time(({rank}) / 1000, ({usage})[{seconds}s:{step}s]))")))
     }
 
+    /// The peak of usage in the hour before each moment.
+    pub fn hourly(&self, namespaces: &[&str], resource: Resource) -> Option<Question> {
+        let usage = self.usage_text(namespaces, resource, false)?;
+        Some(Question(format!("max_over_time(({usage})[1h:{}s])", self.step_seconds)))
+    }
+
     /// CPU usage in the hours in which it was more than twice the mean of a span that ends at a moment.
     pub fn busy_hours(&self, namespaces: &[&str], seconds: i64, to: i64) -> Option<Question> {
         let cpu = self.names.cpu.as_ref()?;

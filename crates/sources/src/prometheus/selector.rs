@@ -9,6 +9,7 @@ pub enum Match<'a> {
     Is(&'a str),
     IsNot(&'a str),
     OneOf(&'a [&'a str]),
+    Begins(&'a str),
 }
 
 /// Matches series that have the label.
@@ -19,6 +20,7 @@ impl fmt::Display for Match<'_> {
         match self {
             Self::Is(value) | Self::OneOf([value]) => write!(f, "={}", Quoted(value)),
             Self::IsNot(value) => write!(f, "!={}", Quoted(value)),
+            Self::Begins(value) => write!(f, "=~{}", Quoted(&(literally(value) + ".*"))),
             Self::OneOf(values) => {
                 let values: Vec<String> = values.iter().map(|value| literally(value)).collect();
                 write!(f, "=~{}", Quoted(&values.join("|")))

@@ -12,8 +12,8 @@ use headroom_core::truncate::count_of;
 use headroom_kube::ApiPath;
 use headroom_kube::api_client::{ApiClient, ApiError, ApiResult, ApplyOptions};
 use headroom_kube::shell::quoted;
-use headroom_report::{Exit, WholeFile, ask, complain};
-use headroom_rightsize::patches::Patch;
+use headroom_report::{Exit, Paint, WholeFile, ask, complain};
+use headroom_rightsize::patches::{self, Patch};
 use headroom_rightsize::report::Report;
 use kube::Client;
 use serde_json::Value;
@@ -48,7 +48,7 @@ struct PatchedObject {
     path: ApiPath,
 }
 
-pub async fn run(args: &Patching, report: &Report, client: Client, kubectl: &str) -> anyhow::Result<Exit> {
+pub async fn run(args: &Patching, report: &Report, client: Client, target: &Target) -> anyhow::Result<Exit> {
     if args.rollback.symlink_metadata().is_ok() {
         bail!("`{}` exists already: choose another file with --rollback", args.rollback.display());
     }
@@ -59,12 +59,12 @@ pub async fn run(args: &Patching, report: &Report, client: Client, kubectl: &str
         return Ok(Exit::Ok);
     }
     let api = ApiClient::new(client).with_timeout(REQUEST_TIMEOUT);
-    let mut rollback = Vec::new();
+    let (kubectl, mut rollback) = (kubectl(target), Vec::new());
     let mut refused = 0;
     for change in &changes {
         let before = api.get(&change.path).await;
         let before = before.map_err(|error| anyhow!("{}: {}", change.patch, worded(&error)))?;
-        rollback.push(command(kubectl, &change.patch, &change.patch.put_back(&before)));
+        rollback.push(command(&kubectl, &change.patch, &change.patch.put_back(&before)));
         if let Err(error) = change.apply(&api, args, true).await {
             complain!("error: {}: {}", change.patch, worded(&error));
             refused += 1;
@@ -74,7 +74,8 @@ pub async fn run(args: &Patching, report: &Report, client: Client, kubectl: &str
         complain!("nothing was changed: {refused} of {} changes would be rejected", changes.len());
         return Ok(Exit::Refused);
     }
-    if !args.yes && !is_wanted(changes.len())? {
+    let place = target.cluster.context_name().map(|name| format!(" of cluster {name}")).unwrap_or_default();
+    if !args.yes && !is_wanted(changes.len(), &place)? {
         complain!("nothing was changed");
         return Ok(Exit::Ok);
     }
@@ -104,6 +105,17 @@ impl PatchedObject {
     }
 }
 
+/// All changes as a command line that applies them on the server, under the same manager.
+pub fn as_command(target: &Target, report: &Report) -> anyhow::Result<String> {
+    let changes = report.lasting_changes();
+    if changes.is_empty() {
+        return Ok(String::new());
+    }
+    let patches = patches::kustomize(&changes)?.text(None, Paint::OFF);
+    let kubectl = kubectl(target);
+    Ok(format!("{kubectl} apply --server-side --field-manager={MANAGER} -f - <<'PATCHES'\n{patches}PATCHES\n"))
+}
+
 fn worded(error: &ApiError) -> String {
     match error {
         ApiError::Conflict { message } => format!("{message}; --force-conflicts takes the fields over"),
@@ -112,8 +124,8 @@ fn worded(error: &ApiError) -> String {
 }
 
 /// Only on a terminal can anybody be asked.
-fn is_wanted(changes: usize) -> anyhow::Result<bool> {
-    let objects = count_of(changes as u64, "object");
+fn is_wanted(changes: usize, place: &str) -> anyhow::Result<bool> {
+    let objects = count_of(changes as u64, "object") + place;
     let Some(answer) = ask(&format!("Change {objects}? Pods of changed workloads will be replaced. [y/N]"))? else {
         complain!("{objects} would be changed, and the API server would accept that: pass --yes to apply");
         return Ok(false);
@@ -134,7 +146,7 @@ fn keep(file: &Path, commands: &[String]) -> anyhow::Result<()> {
 }
 
 /// `kubectl` with the words that lead to the same cluster.
-pub fn kubectl(target: &Target) -> String {
+fn kubectl(target: &Target) -> String {
     let words = target.cluster.arguments().into_iter().map(|(name, value)| format!(" {name} {}", quoted(&value)));
     "kubectl".to_owned() + &words.collect::<String>()
 }

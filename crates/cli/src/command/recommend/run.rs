@@ -1,6 +1,6 @@
 //! Recommends for every workload of an inventory.
 
-use anyhow::anyhow;
+use anyhow::{anyhow, bail};
 use headroom_core::cluster::usage::Resource;
 use headroom_dryrun::evaluate::admission::Source;
 use headroom_dryrun::evaluate::problems;
@@ -11,6 +11,7 @@ use headroom_rightsize::bounds::quota::Past;
 use headroom_rightsize::engine::{Engine, Usage};
 use headroom_rightsize::history::Histories;
 use headroom_rightsize::inventory::Inventory;
+use headroom_rightsize::owners::WorkloadRef;
 use headroom_rightsize::quota_effect::{self, QuotaEffect};
 use headroom_rightsize::report::{Order, Report};
 use headroom_rightsize::rule;
@@ -69,6 +70,23 @@ pub fn on_all(
     }
     let choices = Choices { usage, order: Order::Name, ..Choices::default() };
     recommend(opened, inventory, history, &choices, progress)
+}
+
+/// Recommends for some workloads of the namespaces of `target`.
+pub fn on_some(target: &Target, usage: &UsageArgs, workloads: &[WorkloadRef]) -> anyhow::Result<Report> {
+    let mut opened = target.open()?;
+    let advised = |problem| rbac_hint::advised(problem, false);
+    let mut inventory =
+        Inventory::read(&mut opened.cluster, &opened.scope.parts(), advised).map_err(|problem| anyhow!(problem))?;
+    let is_it = |key: &WorkloadRef, wanted: &WorkloadRef| {
+        key.namespace == wanted.namespace && key.to_string() == wanted.to_string()
+    };
+    inventory.entries.retain(|entry| workloads.iter().any(|wanted| is_it(&entry.key, wanted)));
+    inventory.renumber();
+    if inventory.entries.is_empty() {
+        bail!("these workloads are not in the cluster any more");
+    }
+    Ok(on_all(&mut opened, inventory, target, Some(usage), &Progress::hidden())?.report)
 }
 
 /// Recommends for an inventory from the history of a metrics store, or else from UsageProfiles. A workload that cannot be

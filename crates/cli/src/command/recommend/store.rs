@@ -14,8 +14,9 @@ use headroom_report::complain;
 use headroom_report::progress::Progress;
 use headroom_rightsize::bounds::quota::Past;
 use headroom_rightsize::history::{self, Histories};
-use headroom_rightsize::owners::Pods;
+use headroom_rightsize::owners::{Pods, WorkloadRef};
 use headroom_rightsize::report::Source;
+use headroom_rightsize::timeline::Timeline;
 use headroom_sources::http::Http;
 use headroom_sources::prometheus::{Options, Reader};
 use headroom_sources::{SourceError, metrics_api, port_forward};
@@ -79,6 +80,26 @@ pub fn read(
     found
 }
 
+/// Reads one container of a workload by the hour from the store that is named.
+pub fn hours(
+    usage: &UsageArgs,
+    target: &Target,
+    opened: &Opened,
+    workload: &WorkloadRef,
+    container: &str,
+) -> anyhow::Result<Timeline> {
+    let address = usage.address()?.ok_or_else(|| anyhow!("no metrics store is read"))?;
+    let as_of = ParsedSettings::of(&opened.settings).replay_time().map(Timestamp::unix_seconds);
+    let (progress, stop) = (&Progress::hidden(), CancellationToken::new());
+    let from = From::Prometheus;
+    let store = Reading { usage, target, from, namespaces: &[], as_of, progress, stop, notes: Vec::new() };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
+    runtime.block_on(async {
+        let reader = store.reader(&address).await?;
+        Ok(Timeline::of_hours(&reader, workload, container, store.window(&reader)).await?)
+    })
+}
+
 /// The first Ctrl-C ends the reading, and the report is made of what was read; the second ends everything.
 async fn interrupted(stop: CancellationToken) {
     if tokio::signal::ctrl_c().await.is_ok() {
@@ -113,11 +134,7 @@ impl Reading<'_> {
             return self.of_now(pods).await;
         }
         if let Some(address) = self.usage.address()?.or(chosen.map(Address::Service)) {
-            let options = self.options(&address)?;
-            let reader = match &address {
-                Address::Url(_) => self.probe(Http::new(&options.endpoint)?, options).await?,
-                Address::Service(target) => self.reach(&self.client().await?, target, options).await?,
-            };
+            let reader = self.reader(&address).await?;
             return self.history(reader, address.to_string(), pods).await;
         }
         self.of_now(pods).await.map_err(|error| {
@@ -130,6 +147,23 @@ impl Reading<'_> {
             };
             anyhow!("{tried}; name the store with --service NAMESPACE/SERVICE:PORT or --prometheus URL; {error:#}")
         })
+    }
+
+    async fn reader(&self, address: &Address) -> anyhow::Result<Arc<Reader>> {
+        let options = self.options(address)?;
+        Ok(match address {
+            Address::Url(_) => self.probe(Http::new(&options.endpoint)?, options).await?,
+            Address::Service(target) => self.reach(&self.client().await?, target, options).await?,
+        })
+    }
+
+    /// The days to read, in whole steps.
+    fn window(&self, reader: &Reader) -> Window {
+        let (now, step) = (reader.probed_at, i64::from(reader.step_seconds));
+        // VictoriaMetrics answers nothing about the last half minute, and others not all of it.
+        let settled = if self.as_of.is_some() { now } else { now - UNSETTLED };
+        let to = settled.div_euclid(step) * step;
+        Window { from: (to - i64::from(self.usage.store.days) * DAY).div_euclid(step) * step, to }
     }
 
     fn options(&self, address: &Address) -> anyhow::Result<Options> {
@@ -187,12 +221,7 @@ impl Reading<'_> {
                 "the store's clock and this machine's differ by {skew} s: check both; history is read by the store's"
             ));
         }
-        let step = i64::from(reader.step_seconds);
-        // VictoriaMetrics answers nothing about the last half minute, and others not all of it.
-        let settled = if self.as_of.is_some() { now } else { now - UNSETTLED };
-        let to = settled.div_euclid(step) * step;
-        let from = (to - i64::from(self.usage.store.days) * DAY).div_euclid(step) * step;
-        let window = Window { from, to };
+        let window = self.window(&reader);
         if !reader.knows_state() {
             self.notes.push(
                 "the store has no kube-state-metrics: pods that are gone are told apart by their names, and \

@@ -9,6 +9,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use headroom_kube::http_server::{Limits, serve_pages};
+use headroom_rightsize::owners::WorkloadRef;
 use http::header::{self, HeaderName, HeaderValue};
 use http::request::Parts;
 use http::{Method, Request, Response, StatusCode};
@@ -23,23 +24,47 @@ pub struct Server {
     site: Site,
     key: Key,
     address: SocketAddr,
-    take_snapshot: TakeSnapshot,
+    answer: Answer,
     /// A snapshot of a large cluster takes minutes and much memory, and every open page asks for one a minute.
     turns: Arc<Semaphore>,
+    /// Smaller questions do not wait for snapshots.
+    small_turns: Arc<Semaphore>,
 }
 
-/// Takes a snapshot of one namespace, or of those that the program was started for. An error is a message.
-pub type TakeSnapshot = Box<dyn Fn(Option<String>) -> Result<CompressedSnapshot, String> + Send + Sync>;
+/// Answers what the page asks about the cluster. An error is a message.
+pub type Answer = Box<dyn Fn(Question) -> Result<Answered, String> + Send + Sync>;
+
+/// A question about the cluster.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Question {
+    /// A snapshot of one namespace, or of those that the program was started for.
+    Snapshot(Option<String>),
+    /// The usage of a container by the hour.
+    Hours(WorkloadRef, String),
+    /// The recommendations for some workloads as a text.
+    Changes(TextForm, Vec<WorkloadRef>),
+}
+
+/// A text that is made of recommendations, as `recommend -o` makes it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TextForm {
+    Kustomize,
+    Markdown,
+    /// A command line that applies the patches.
+    Patch,
+}
 
 #[derive(Debug)]
-pub struct CompressedSnapshot {
+pub struct Answered {
+    pub body: Bytes,
     /// Compressed by gzip, which every browser reads.
-    pub gzip: Bytes,
+    pub is_gzip: bool,
     /// The objects that could not be read.
     pub missed: Vec<String>,
 }
 
 const SNAPSHOTS_AT_A_TIME: usize = 2;
+const SMALL_AT_A_TIME: usize = 2;
 
 /// The secret in the address.
 pub struct Key(String);
@@ -64,8 +89,7 @@ impl Key {
 #[derive(Debug, PartialEq, Eq)]
 enum Route<'s> {
     File(&'static str, &'s [u8]),
-    /// A snapshot, perhaps of one namespace.
-    Snapshot(Option<String>),
+    Question(Question),
     Refused(StatusCode, &'static str),
 }
 
@@ -83,10 +107,11 @@ async fn respond(server: Arc<Server>, request: Parts) -> Response<Full<Bytes>> {
     let (status, kind, body) = match server.route(&request) {
         Route::File(kind, bytes) => (StatusCode::OK, kind, Bytes::copy_from_slice(bytes)),
         Route::Refused(status, text) => (status, TEXT, Bytes::from(text)),
-        Route::Snapshot(namespace) => match snapshot(&server, namespace).await {
-            Ok(taken) => {
-                (missed, encoding) = (taken.missed, Some(HeaderValue::from_static("gzip")));
-                (StatusCode::OK, "application/json", taken.gzip)
+        Route::Question(question) => match answered(&server, question).await {
+            Ok(answered) => {
+                missed = answered.missed;
+                encoding = answered.is_gzip.then(|| HeaderValue::from_static("gzip"));
+                (StatusCode::OK, "application/json", answered.body)
             }
             Err(problem) => (StatusCode::BAD_GATEWAY, TEXT, Bytes::from(problem)),
         },
@@ -105,15 +130,16 @@ async fn respond(server: Arc<Server>, request: Parts) -> Response<Full<Bytes>> {
     response
 }
 
-/// Takes a snapshot when it is this request's turn.
-async fn snapshot(server: &Arc<Server>, namespace: Option<String>) -> Result<CompressedSnapshot, String> {
+/// Answers when it is this request's turn.
+async fn answered(server: &Arc<Server>, question: Question) -> Result<Answered, String> {
     let failed = || "cannot read the cluster".to_owned();
-    let turn = Arc::clone(&server.turns).acquire_owned().await.map_err(|_| failed())?;
+    let turns = if matches!(question, Question::Snapshot(_)) { &server.turns } else { &server.small_turns };
+    let turn = Arc::clone(turns).acquire_owned().await.map_err(|_| failed())?;
     let server = Arc::clone(server);
     let take = move || {
         // Reading goes on when the client has hung up, so it keeps its turn until it ends.
         let _turn = turn;
-        (server.take_snapshot)(namespace)
+        (server.answer)(question)
     };
     tokio::task::spawn_blocking(take).await.unwrap_or_else(|_| Err(failed()))
 }
@@ -129,7 +155,7 @@ fn missed_header(missed: &[String]) -> Option<HeaderValue> {
 }
 
 /// As the page's own policy, and no frame of another site around it.
-const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self'; img-src 'self' data:; \
+const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self'; img-src 'self' data:; font-src 'self'; \
      connect-src 'self'; worker-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 const HEADERS: [(&str, &str); 6] = [
@@ -143,8 +169,9 @@ const HEADERS: [(&str, &str); 6] = [
 ];
 
 impl Server {
-    pub fn new(site: Site, key: Key, address: SocketAddr, take_snapshot: TakeSnapshot) -> Self {
-        Self { site, key, address, take_snapshot, turns: Arc::new(Semaphore::new(SNAPSHOTS_AT_A_TIME)) }
+    pub fn new(site: Site, key: Key, address: SocketAddr, answer: Answer) -> Self {
+        let [turns, small_turns] = [SNAPSHOTS_AT_A_TIME, SMALL_AT_A_TIME].map(|turns| Arc::new(Semaphore::new(turns)));
+        Self { site, key, address, answer, turns, small_turns }
     }
 
     fn route(&self, request: &Parts) -> Route<'_> {
@@ -159,7 +186,7 @@ impl Server {
         let is_foreign_site = header("sec-fetch-site").is_some_and(|site| !matches!(site, "same-origin" | "none"));
         let is_link = header("sec-fetch-mode") == Some("navigate")
             && header("sec-fetch-dest") == Some("document")
-            && !path.ends_with(SNAPSHOT);
+            && !QUESTIONS.iter().any(|name| path.ends_with(name));
         if is_foreign_site && !is_link || header("origin").is_some_and(|origin| !is_ours(origin)) {
             return Route::Refused(StatusCode::FORBIDDEN, "requests from other sites are rejected\n");
         }
@@ -171,7 +198,10 @@ impl Server {
             _ => return Route::Refused(StatusCode::NOT_FOUND, "open the address that kubectl headroom ui printed\n"),
         };
         match name {
-            SNAPSHOT => snapshot_route(request),
+            name if QUESTIONS.contains(&name) => match question(name, request.uri.query().unwrap_or_default()) {
+                Ok(question) => Route::Question(question),
+                Err(problem) => Route::Refused(StatusCode::BAD_REQUEST, problem),
+            },
             name => match self.site.get(name) {
                 Some((kind, bytes)) => Route::File(kind, bytes),
                 None => Route::Refused(StatusCode::NOT_FOUND, "no such file\n"),
@@ -180,16 +210,53 @@ impl Server {
     }
 }
 
-/// The file that the page reads.
-const SNAPSHOT: &str = "cluster.json";
+/// The files that are questions.
+const QUESTIONS: [&str; 3] = ["cluster.json", "hours.json", "changes.json"];
 
-fn snapshot_route(request: &Parts) -> Route<'static> {
-    let query = request.uri.query().unwrap_or_default().as_bytes();
-    let namespace = form_urlencoded::parse(query).find(|(name, _)| name == "namespace").map(|(_, value)| value);
-    match namespace.filter(|name| !name.is_empty()) {
-        Some(name) if !is_namespace(&name) => Route::Refused(StatusCode::BAD_REQUEST, "invalid namespace name\n"),
-        name => Route::Snapshot(name.map(|name| name.into_owned())),
+/// So many workloads are changed at once.
+const MAX_WORKLOADS: usize = 500;
+
+fn question(name: &str, query: &str) -> Result<Question, &'static str> {
+    let all = |wanted: &str| {
+        let values = form_urlencoded::parse(query.as_bytes()).filter(move |(name, _)| name == wanted);
+        values.map(|(_, value)| value.into_owned()).filter(|value| !value.is_empty()).collect::<Vec<String>>()
+    };
+    let first = |wanted: &str| all(wanted).into_iter().next();
+    let workloads = all("workload").iter().map(|text| workload(text)).collect::<Option<Vec<_>>>();
+    let workloads = workloads.filter(|all| all.len() <= MAX_WORKLOADS).ok_or("invalid workload\n")?;
+    match name {
+        "hours.json" => {
+            let container = first("container").filter(|name| is_name(name)).ok_or("invalid container name\n")?;
+            let workload = workloads.into_iter().next().ok_or("name a workload\n")?;
+            Ok(Question::Hours(workload, container))
+        }
+        "changes.json" => {
+            let form = match first("form").as_deref() {
+                Some("kustomize") => TextForm::Kustomize,
+                Some("markdown") => TextForm::Markdown,
+                Some("patch") => TextForm::Patch,
+                _ => return Err("unknown form\n"),
+            };
+            if workloads.is_empty() { Err("name a workload\n") } else { Ok(Question::Changes(form, workloads)) }
+        }
+        _ => match first("namespace") {
+            Some(name) if !is_namespace(&name) => Err("invalid namespace name\n"),
+            name => Ok(Question::Snapshot(name)),
+        },
     }
+}
+
+/// Reads `shop/deployment/web`.
+fn workload(text: &str) -> Option<WorkloadRef> {
+    let (namespace, object) = text.split_once('/')?;
+    let (kind, name) = object.split_once('/')?;
+    (is_namespace(namespace) && is_name(kind) && is_name(name)).then(|| WorkloadRef::new(namespace, kind, name))
+}
+
+/// Reads a part of a path, and of a query of the metrics store.
+fn is_name(name: &str) -> bool {
+    let is_usual = |byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.');
+    !name.is_empty() && name.len() <= 253 && name.bytes().all(is_usual)
 }
 
 /// It becomes a part of the API server's paths.
@@ -204,11 +271,11 @@ mod tests {
 
     const ADDRESS: &str = "127.0.0.1:4000";
 
-    fn server(take_snapshot: TakeSnapshot) -> Server {
+    fn server(answer: Answer) -> Server {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("index.html"), "page").unwrap();
         let site = Site::read(folder.path()).unwrap();
-        Server::new(site, Key::new([0xab; 16]), ADDRESS.parse().unwrap(), take_snapshot)
+        Server::new(site, Key::new([0xab; 16]), ADDRESS.parse().unwrap(), answer)
     }
 
     fn get(path: &str, headers: &[(&str, &str)]) -> Parts {
@@ -226,7 +293,9 @@ mod tests {
         let check = |path: &str, headers: &[(&str, &str)], expected: Result<&str, u16>| {
             let route = match server.route(&get(path, headers)) {
                 Route::File(_, bytes) => Ok(std::str::from_utf8(bytes).unwrap().to_owned()),
-                Route::Snapshot(namespace) => Ok(namespace.unwrap_or("all".to_owned())),
+                Route::Question(Question::Snapshot(namespace)) => Ok(namespace.unwrap_or("all".to_owned())),
+                Route::Question(Question::Hours(workload, container)) => Ok(format!("{workload} {container}")),
+                Route::Question(Question::Changes(_, workloads)) => Ok(format!("{} changes", workloads.len())),
                 Route::Refused(status, _) => Err(status.as_u16()),
             };
             assert_eq!(route.as_deref().map_err(|status| *status), expected, "{path} {headers:?}");
@@ -245,6 +314,18 @@ mod tests {
         // The file with which the browser is started redirects here.
         let (cross_site, navigates, document) =
             (("sec-fetch-site", "cross-site"), ("sec-fetch-mode", "navigate"), ("sec-fetch-dest", "document"));
+        let [hours, changes] = [format!("/{key}/hours.json"), format!("/{key}/changes.json")];
+        check(&format!("{hours}?workload=shop/deployment/web&container=app"), &[own], Ok("deployment/web app"));
+        check(&format!("{hours}?workload=shop/deployment/web&container=a%22%7D"), &[own], Err(400));
+        check(
+            &format!("{changes}?form=markdown&workload=shop/deployment/web&workload=a/pod/b"),
+            &[own],
+            Ok("2 changes"),
+        );
+        for bad in ["form=html&workload=shop/deployment/web", "form=patch", "form=patch&workload=shop/../web"] {
+            check(&format!("{changes}?{bad}"), &[own], Err(400));
+        }
+        check(&format!("{changes}?form=patch&workload=a/pod/b"), &[own, cross_site, navigates, document], Err(403));
         check(&page, &[own, cross_site, navigates, document], Ok("page"));
         check(&page, &[own, cross_site, navigates, ("sec-fetch-dest", "iframe")], Err(403));
         check(&page, &[own, cross_site, ("sec-fetch-mode", "no-cors"), document], Err(403));
@@ -285,9 +366,9 @@ mod tests {
         until(SNAPSHOTS_AT_A_TIME).await;
     }
 
-    fn snapshot_of(server: &Arc<Server>) -> impl Future<Output = Result<CompressedSnapshot, String>> + use<> {
+    fn snapshot_of(server: &Arc<Server>) -> impl Future<Output = Result<Answered, String>> + use<> {
         let server = Arc::clone(server);
-        async move { snapshot(&server, None).await }
+        async move { answered(&server, Question::Snapshot(None)).await }
     }
 
     #[test]

@@ -68,6 +68,7 @@ impl Site {
             "wasm" => "application/wasm",
             "json" => "application/json",
             "svg" => "image/svg+xml",
+            "woff2" => "font/woff2",
             _ => "text/plain; charset=utf-8",
         };
         Some((kind, bytes))

@@ -10,8 +10,8 @@ use headroom_usage::sample::{Resource, Sample, Window, is_possible};
 
 use super::super::answer;
 use super::super::names::State;
-use super::super::query::Question;
-use super::super::selector::{Match, PRESENT, Selector};
+use super::super::query::{Queries, Question};
+use super::super::selector::{Match, Matchers, PRESENT, Selector};
 use super::{Killed, Reader};
 use crate::SourceError;
 
@@ -149,6 +149,32 @@ impl Reader {
                 let container = self.container(&row);
                 let hours = row.points().iter().filter(|(end, _)| window.contains(end - HOUR));
                 found.extend(hours.map(|(end, cores)| (container.clone(), end - HOUR, (cores * 1e9) as u64)));
+                Ok(())
+            })
+            .await?;
+        Ok(found)
+    }
+
+    /// Reads the peak of each hour of a container in the pods whose names begin like this, with the beginning of the hour.
+    pub async fn hourly(
+        &self,
+        (namespace, pods, container): (&str, &str, &str),
+        resource: Resource,
+        window: Window,
+    ) -> Result<Vec<(String, Vec<Sample>)>, SourceError> {
+        let usage = &self.names.usage;
+        let matchers =
+            Matchers::default().and(&usage.pod, Match::Begins(pods)).and(&usage.container, Match::Is(container));
+        let queries = self.queries_of(resource);
+        let queries = Queries { matchers: &queries.matchers.clone().and_all(&matchers), ..queries };
+        let Some(question) = queries.hourly(&[namespace], resource) else { return Ok(Vec::new()) };
+        let hour = |at: i64| at.div_euclid(HOUR) * HOUR;
+        let ends = Window { from: hour(window.from) + HOUR, to: hour(window.to) + 2 * HOUR };
+        let mut found = Vec::new();
+        self.api
+            .range(&question, ends, HOUR as u32, &mut |row| {
+                let begun = row.samples(resource).map(|sample| Sample { time: sample.time - HOUR, ..sample });
+                found.push((self.container(&row).pod, begun.collect()));
                 Ok(())
             })
             .await?;
