@@ -24,6 +24,9 @@ const common = {
   minify: true,
   charset: "utf8",
   legalComments: "none",
+  // The typeface by its own name, which index.html names.
+  loader: { ".woff2": "file" },
+  assetNames: "[name]",
   metafile: true,
   logLevel: "warning",
 };

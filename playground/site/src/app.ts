@@ -5,12 +5,15 @@ import { Editor } from "./editor.js";
 import { PAGE, engine, latest } from "./engine.js";
 import { type Finding, edits, lineAt, marksOf } from "./explain.js";
 import type { Inspection } from "./inspect.js";
+import { LIST, type List, linkTo, listed, read, write } from "./list.js";
 import { Located } from "./locate.js";
 import { LABELS, TRIED } from "./panels.js";
 import { type Stray, strays } from "./schema.js";
 import { type Beginning, filled, isTooLong, keep, pack, putIntoAddress } from "./state.js";
 import { PANELS, type Example, type Outcome, type Overview, type Panel, type Panels, type Row, type State, type Trial } from "./types.js";
 import type { Place } from "./view/verdicts.js";
+import type { Command } from "./view/palette.js";
+import type { Change } from "./view/selection.js";
 import { EFFECTS } from "./view/whatif.js";
 import { zip } from "./zip.js";
 
@@ -24,7 +27,10 @@ export const TABS = { overview: "Overview", workloads: "Workloads", quotas: "Quo
 export type Tab = keyof typeof TABS;
 
 export interface Cluster {
+  /** What is shown of which cluster: `prod`, or a file. */
   name: string;
+  /** The name of the cluster's context; empty if nobody knows it. */
+  context: string;
   /** Which part of the live cluster it is (the query of the page's address); none for a file. */
   scope: string | undefined;
   text: string;
@@ -60,8 +66,8 @@ export class App {
   pane: "verdict" | "edit" = "verdict";
 
   tab: Tab = "overview";
-  selected: string | undefined;
-  filter: "risk" | "unmeasured" | undefined;
+  list: List = LIST;
+  isPaletteOpen = false;
   cluster: Cluster | undefined;
   /** Why a live cluster is not shown, or not as it is now. */
   clusterError: string | undefined;
@@ -89,6 +95,8 @@ export class App {
   }
 
   draw() {
+    const place = this.cluster ? [this.list.at && this.tab === "workloads" ? this.list.at : TABS[this.tab], this.cluster.name] : [];
+    document.title = [...place, "Headroom"].join(" · ");
     this.render(this);
   }
 
@@ -254,7 +262,8 @@ export class App {
   async #inspect(name: string, scope: string | undefined, text: string, missed: string[]) {
     const { result: inspection, milliseconds } = await engine.inspect(text);
     const before = this.cluster?.scope === scope ? this.cluster : undefined;
-    this.cluster = { name, scope, text, inspection, readAt: new Date(), missed, ...(before?.opened ? { opened: before.opened } : {}) };
+    const { context } = inspection;
+    this.cluster = { name: context || name, context, scope, text, inspection, readAt: new Date(), missed, ...(before?.opened ? { opened: before.opened } : {}) };
     this.milliseconds = milliseconds;
     clearTimeout(this.#settled);
     if (this.tab === "what-if" || before?.opened) await this.#openInEngine();
@@ -287,7 +296,7 @@ export class App {
       const missed = response.headers.get("x-headroom-missed");
       if (scope === location.search) {
         const name = new URLSearchParams(scope).get("namespace");
-        await this.#inspect(name ? `namespace ${name}` : "the cluster", scope, text, missed ? [missed] : []);
+        await this.#inspect(name ? `namespace ${name}` : "cluster", scope, text, missed ? [missed] : []);
         this.clusterError = undefined;
       }
     } catch (error) {
@@ -304,29 +313,46 @@ export class App {
   /** Chooses another namespace of the live cluster; none for what it was started with. */
   enter(namespace: string) {
     history.replaceState(null, "", `${location.pathname}${namespace && `?namespace=${encodeURIComponent(namespace)}`}${location.hash}`);
-    this.selected = undefined;
+    this.list = { ...this.list, namespace: "", at: undefined, picked: [] };
     void this.refresh();
   }
 
   /** Leaves a snapshot for what was written before. */
   leave = () => {
     const before = this.#before;
-    [this.cluster, this.trial, this.#before, this.tab, this.selected] = [undefined, undefined, undefined, "overview", undefined];
+    [this.cluster, this.trial, this.#before, this.tab, this.list] = [undefined, undefined, undefined, "overview", LIST];
     if (before) this.load(before);
     this.draw();
   };
 
-  /** Goes to a view: `#workloads`, `#workload=shop/deployment/web/nginx`. Only a live cluster's views are in the address. */
+  /** Goes to a view: `#workloads?only=risk`, `#workload=shop/deployment/web/nginx`. Only a live cluster's views are in the address. */
   show = (hash: string) => {
-    if (this.isLive && location.hash !== hash) history.pushState(null, "", `${location.pathname}${location.search}${hash}`);
+    this.#address(hash, true);
     this.route(hash);
+    if (this.tab === "workloads" && this.list.at !== undefined) focusOn(".details h2");
+  };
+
+  #address(hash: string, isStep: boolean) {
+    clearTimeout(this.#settled);
+    const address = `${location.pathname}${location.search}${hash}`;
+    if (!this.isLive || location.hash === hash) return;
+    if (isStep) history.pushState(null, "", address);
+    // Browsers bear only so many changes of the address in a minute.
+    else this.#settled = window.setTimeout(() => history.replaceState(null, "", address), REST);
+  }
+
+  /** Changes what the list of workloads shows. */
+  setList = (change: Partial<List>, isStep = false) => {
+    this.list = { ...this.list, ...change };
+    this.#address(write(this.list), isStep);
+    this.draw();
+    if (isStep && change.at !== undefined) focusOn(".details h2");
   };
 
   route(hash: string) {
     const [, name = "", value = ""] = /^#([\w-]*)[=?]?(.*)$/s.exec(hash) ?? [];
     this.tab = name === "workload" ? "workloads" : name in TABS ? (name as Tab) : "overview";
-    this.selected = name === "workload" ? decoded(value) : undefined;
-    this.filter = name === "workloads" && (value === "risk" || value === "unmeasured") ? value : undefined;
+    this.list = name === "workload" ? { ...LIST, at: decoded(value) } : name === "workloads" ? read(value) : this.list;
     this.draw();
     if (this.tab === "what-if" && this.cluster && !this.cluster.opened) {
       void this.#openInEngine().catch((error: Error) => {
@@ -336,12 +362,76 @@ export class App {
     }
   }
 
+  // Keys
+
+  /** The commands of the palette, with the workloads and quotas that are searched for. */
+  commands = (search: string): Command[] => {
+    const { cluster } = this;
+    const view = (tab: Tab): Command => ({ label: TABS[tab], note: "View", run: () => this.show(`#${tab}`) });
+    const theme = { label: "Dark or light", note: "Theme", run: this.turnTheme };
+    if (!cluster) return [...this.examples.map((example) => ({ label: example.title, note: "Example", run: () => this.loadExample(example) })), { label: "Share", note: "Link", run: () => void this.share() }, theme];
+    const { workloads, quotas, namespaces } = cluster.inspection;
+    const found = search.trim() === "" ? [] : [
+      ...workloads.map((workload) => ({ label: `${workload.namespace} / ${workload.object} ${workload.container}`, note: "Workload", run: () => this.show(linkTo(workload)) })),
+      ...namespaces.map((namespace) => ({ label: namespace, note: "Namespace", run: () => this.show(write({ ...LIST, namespace })) })),
+      ...quotas.map(({ namespace, name }) => ({ label: `${namespace}/${name}`, note: "Quota", run: () => this.show("#quotas") })),
+    ];
+    return [
+      ...(Object.keys(TABS) as Tab[]).map(view),
+      { label: "At risk", note: "Filter", run: () => this.show(write({ ...LIST, only: "risk" })) },
+      { label: "Search", note: "/", run: this.search },
+      ...(this.isLive ? [{ label: "Read the cluster again", note: "Refresh", run: () => void this.refresh() }] : [{ label: "Close snapshot", note: "Leave", run: this.leave }]),
+      ...(this.tab === "workloads" ? [{ label: "Select all that are listed", note: "Selection", run: () => this.setList({ picked: listed(workloads, this.list).map(({ id }) => id).slice(0, PICKED) }) }] : []),
+      theme,
+      ...found,
+    ];
+  };
+
+  /** Goes to the search of the view, or of the workloads. */
+  search = () => {
+    if (!document.querySelector("#search")) this.show("#workloads");
+    focusOn("#search");
+  };
+
+  /** Keys that mean the same everywhere. */
+  press = (event: KeyboardEvent) => {
+    const isTyped = (event.target as HTMLElement | null)?.closest?.("input:not([type=checkbox]), select, textarea, #editor");
+    if (event.key.toLowerCase() === "k" && (event.ctrlKey || event.metaKey)) {
+      this.isPaletteOpen = !this.isPaletteOpen;
+      this.draw();
+    } else if (event.key === "/" && !isTyped && this.cluster && !this.isPaletteOpen) this.search();
+    else if (event.key === "Escape" && isTyped?.id === "search") (event.target as HTMLElement).blur();
+    else return;
+    event.preventDefault();
+  };
+
+  closePalette = () => {
+    this.isPaletteOpen = false;
+    this.draw();
+  };
+
+  /** What the engine behind a live cluster makes of some workloads' changes. */
+  change: Change = async (form, workloads) => {
+    this.say("Reading these workloads again…", "good", undefined, true);
+    const query = new URLSearchParams([["form", form], ...workloads.map((workload) => ["workload", workload])]);
+    const response = await fetch(`changes.json?${query}`, { cache: "no-store" });
+    const text = await response.text();
+    if (!response.ok) {
+      this.say(text.trim(), "bad");
+      throw new Error(text);
+    }
+    const made = JSON.parse(text) as string;
+    if (made === "") this.say("Nothing is to be changed: these workloads request what is recommended.");
+    if (made === "") throw new Error("nothing to copy");
+    return made;
+  };
+
   // The rest
 
-  say(text: string, tone: Toast["tone"] = "good", field?: string) {
+  say(text: string, tone: Toast["tone"] = "good", field?: string, stays = false) {
     this.toast = { text, tone, ...(field === undefined ? {} : { field }) };
     clearTimeout(this.#toasted);
-    if (tone === "good" && field === undefined) this.#toasted = window.setTimeout(this.hush, 6_000);
+    if (tone === "good" && field === undefined && !stays) this.#toasted = window.setTimeout(this.hush, 6_000);
     this.draw();
   }
 
@@ -353,7 +443,7 @@ export class App {
   copy = async (text: string, what: string) => {
     try {
       await navigator.clipboard.writeText(text);
-      this.say(`${what} copied.`);
+      this.say(`${what}${this.cluster?.context ? ` for cluster ${this.cluster.context}` : ""} copied.`);
     } catch {
       this.say(`The browser does not let the page copy: ${what.toLowerCase()} is below.`, "good", text);
     }
@@ -406,6 +496,12 @@ export class App {
 
   label = (panel: Panel) => LABELS[panel];
 }
+
+/** Puts the focus where the eye goes. */
+const focusOn = (selector: string) => document.querySelector<HTMLElement>(selector)?.focus({ preventScroll: true });
+
+/** So many are changed at once. */
+const PICKED = 500;
 
 /** Somebody may have shortened an address. */
 function decoded(text: string): string {

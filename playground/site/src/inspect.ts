@@ -5,6 +5,8 @@ import { thousandths } from "./amounts.js";
 import type { Advice, AdviceLine, Rejections, Timeline } from "./types.js";
 
 export interface Inspection {
+  /** The name of the cluster's context; empty if nobody knows it. */
+  context: string;
   objects: number;
   namespaces: string[];
   /** Null where the snapshot was made without usage, or nothing runs. */
@@ -12,12 +14,11 @@ export interface Inspection {
   workloads: Workload[];
   quotas: Quota[];
   rejections: Rejections;
+  /** The containers whose requests were changed in the last day, as far as the local server knows. */
+  changes: { id: string; isAsRecommended: boolean }[];
   /** Namespaces in which something runs without any quota, or without a LimitRange. */
   unbounded: { byQuota: string[]; byLimitRange: string[] };
 }
-
-/** The address of a workload's details. */
-export const linkTo = ({ id }: Workload): string => `#workload=${encodeURI(id)}`;
 
 /** A container with its resources. */
 export interface Workload {
@@ -35,6 +36,10 @@ export interface Workload {
   course: Timeline | undefined;
   /** What to fix, the worst first. */
   risks: { text: string; fix: string; risk: string }[];
+  /** Its place among all risks, the worst first, as the engine orders them. */
+  rank: number;
+  /** The API server rejects its Pods now. */
+  isBlocked: boolean;
   /** Requests that could be freed over all pods, in thousandths; below zero where more is needed. */
   savedCpu: number;
   savedMemory: number;
@@ -80,6 +85,9 @@ export function inspect(text: string): Inspection {
     if (typeof name === "string" && name !== "") namespaces.add(name);
   }
   const workloads = advice ? workloadsOf(advice) : [];
+  const rejections = (about?.spec?.rejections as Rejections | undefined) ?? { groups: [], isCut: false, problem: null };
+  const blocked = new Set(rejections.groups.filter(({ blocked }) => blocked > 0).flatMap(({ namespace, workloads }) => workloads.map((object) => `${namespace}/${object}`)));
+  for (const workload of workloads) workload.isBlocked = blocked.has(`${workload.namespace}/${workload.object}`);
   const quotas = objects.filter(({ kind }) => kind === "ResourceQuota" || kind === "TenantQuota").map((object) => quota(object, trends));
   const inUse = [...new Set(workloads.map(({ namespace }) => namespace))].sort();
   const without = (bounded: Iterable<string>) => {
@@ -87,12 +95,14 @@ export function inspect(text: string): Inspection {
     return inUse.filter((namespace) => !those.has(namespace));
   };
   return {
+    context: typeof about?.spec?.cluster === "string" ? about.spec.cluster : "",
     objects: objects.length,
     namespaces: [...namespaces].sort(),
     advice,
     workloads,
     quotas,
-    rejections: (about?.spec?.rejections as Rejections | undefined) ?? { groups: [], isCut: false, problem: null },
+    rejections,
+    changes: (about?.spec?.changes ?? []) as Inspection["changes"],
     unbounded: {
       byQuota: without(quotas.flatMap(({ namespace, covers }) => [namespace, ...covers])),
       byLimitRange: without(objects.filter(({ kind }) => kind === "LimitRange").map(({ metadata }) => String(metadata?.namespace))),
@@ -107,7 +117,7 @@ function workloadsOf(advice: Advice): Workload[] {
     let workload = all.get(id);
     if (!workload) {
       const { namespace, object, container, pods } = line;
-      workload = { id, namespace, object, container, pods, evidence: line.evidence ?? "", tooBrief: line.tooBrief ?? false, cpu: undefined, memory: undefined, flags: line.flags ?? [], course: line.course, risks: [], savedCpu: 0, savedMemory: 0, saved: 0 };
+      workload = { id, namespace, object, container, pods, evidence: line.evidence ?? "", tooBrief: line.tooBrief ?? false, cpu: undefined, memory: undefined, flags: line.flags ?? [], course: line.course, risks: [], rank: Infinity, isBlocked: false, savedCpu: 0, savedMemory: 0, saved: 0 };
       all.set(id, workload);
     }
     if (line.resource !== "cpu" && line.resource !== "memory") continue;
@@ -117,8 +127,10 @@ function workloadsOf(advice: Advice): Workload[] {
     else workload.savedMemory = saved;
     workload.saved = workload.savedCpu * 8 * 1024 ** 3 + workload.savedMemory;
   }
-  for (const { namespace, kind, name, container, risk, text, fix } of advice.risks ?? []) {
-    all.get(`${namespace}/${kind.toLowerCase()}/${name}/${container}`)?.risks.push({ risk, text, fix });
+  for (const [rank, { namespace, kind, name, container, risk, text, fix }] of (advice.risks ?? []).entries()) {
+    const workload = all.get(`${namespace}/${kind.toLowerCase()}/${name}/${container}`);
+    workload?.risks.push({ risk, text, fix });
+    if (workload) workload.rank = Math.min(rank, workload.rank);
   }
   return [...all.values()];
 }
@@ -131,4 +143,21 @@ function quota({ kind, metadata, spec, status }: Json, trends: Map<string, numbe
   });
   const covers = ((status?.namespaces ?? []) as Json[]).map(({ name }) => String(name));
   return { kind, namespace: kind === "TenantQuota" ? "" : (metadata?.namespace ?? ""), name: metadata?.name ?? "", parent: String(spec?.parent ?? ""), amounts, covers };
+}
+
+/** The resource of requests that a name of a quota counts. */
+export const counted = (resource: string): "cpu" | "memory" | undefined => ({ "requests.cpu": "cpu", cpu: "cpu", "requests.memory": "memory", memory: "memory" })[resource] as "cpu" | "memory" | undefined;
+
+/** What changing some containers frees in all, in thousandths, and how it fills the quotas of their namespaces. */
+export function freed(changed: Workload[], quotas: Quota[]) {
+  const of = (all: Workload[], resource: "cpu" | "memory") => all.reduce((sum, workload) => sum + (resource === "cpu" ? workload.savedCpu : workload.savedMemory), 0);
+  const filled = quotas.flatMap(({ namespace, name, amounts, covers }) => {
+    const inside = changed.filter((workload) => workload.namespace === namespace || covers.includes(workload.namespace));
+    return amounts.flatMap(({ resource, used, hard }) => {
+      const request = counted(resource);
+      const saved = request ? of(inside, request) : 0;
+      return saved === 0 ? [] : [{ namespace, name, resource, used, after: used - saved, hard }];
+    });
+  });
+  return { cpu: of(changed, "cpu"), memory: of(changed, "memory"), quotas: filled };
 }

@@ -16,6 +16,7 @@ export function start(examples: Example[], first: Beginning, isLive: boolean) {
   document.addEventListener("dragover", (event) => {
     if (event.dataTransfer?.types.includes("Files")) event.preventDefault();
   });
+  document.addEventListener("keydown", app.press);
   document.addEventListener("drop", (event) => {
     const file = event.dataTransfer?.files[0];
     if (!file) return;

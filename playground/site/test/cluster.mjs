@@ -27,6 +27,11 @@ const SMALL = [
   ["platform", "Deployment", "prometheus", "prometheus", 1, [2000, 0, 800, 1200, 1500], [16384, 0, 9100, 9900, 10200], 14, []],
 ];
 
+/** What all recommendations do to one quota. */
+const EFFECTS = [{ namespace: "team-003", quota: "team", resource: "requests.cpu", used: "19200m", change: "-12200m", usedAfter: "7", hard: "20", fits: true }];
+
+const CHANGES = [{ id: "shop/deployment/web/nginx", isAsRecommended: true }];
+
 /** The row of a large cluster. */
 function row(index, teams) {
   const [request, p50] = [250 * (1 + ((index * 3) % 8)), 60 + ((index * 53) % 400)];
@@ -53,7 +58,7 @@ export function courseOf(ofCpu, ofMemory, flags, { steps = 14, step = 86_400 } =
       if (!isCpu && has("memory grows")) return Math.round(peak * (0.6 + (0.4 * index) / steps) * unit);
       return Math.round((p50 + (peak - p50) * wave ** 2 * (index % 9 === 4 ? 1 : 0.7) + (p95 - p50) * 0.2) * unit);
     });
-  return { from, step, cpu: peaks(ofCpu, 1, true), memory: peaks(ofMemory, 1024, false), kills: has("oom") ? [to - 2.4 * 86_400, to - 5.1 * 86_400] : [], releases: has("hpa") ? [to - 6 * 86_400] : [] };
+  return { from, step, cpu: peaks(ofCpu, 1, true), memory: peaks(ofMemory, 1024, false), kills: has("oom") ? [Date.now() / 1000 - 5 * 3_600, to - 5.1 * 86_400] : [], releases: has("hpa") ? [to - 6 * 86_400] : [] };
 }
 
 const minutes = (ago) => new Date(Date.now() - ago * 60_000).toISOString().replace(/\.\d+/, "");
@@ -120,8 +125,8 @@ export function cluster(count = SMALL.length, { hostile, rejected } = {}) {
   const withoutUsage = lines.filter(({ recommended }) => recommended === null).length / 2;
   const money = (sums.cpu[0] - sums.cpu[1]) / 1000 * 23 + (sums.memory[0] - sums.memory[1]) / 1024 * 3;
   const total = { workloads: rows.length, containers: rows.length, withoutAdvice: withoutUsage, withoutUsage, savedAMonth: money.toFixed(2), currency: "$", cpu: sum(sums.cpu, cpu), memory: sum(sums.memory, memory) };
-  const advice = { headline: "", source: "Usage from Prometheus, 9 to 23 November 2026", total, risks, lines, quotas: [], notes: [`HorizontalPodAutoscaler ${hostile ?? "gateway"}: set its CPU target to 235% or expect 6 to 20 Pods`] };
+  const advice = { headline: "", source: "Usage from Prometheus, 9 to 23 November 2026", total, risks, lines, quotas: EFFECTS, notes: [`HorizontalPodAutoscaler ${hostile ?? "gateway"}: set its CPU target to 235% or expect 6 to 20 Pods`] };
   const rejections = { groups: rejected ?? rejectionsOf(hostile), isCut: false, problem: null };
-  items.push({ apiVersion: "headroom.dev/v1alpha1", kind: "Snapshot", metadata: { name: "snapshot" }, spec: { settings: { estimates: { mode: "never" } }, advice, trends, rejections } });
+  items.push({ apiVersion: "headroom.dev/v1alpha1", kind: "Snapshot", metadata: { name: "snapshot" }, spec: { cluster: hostile ?? "prod-eu", changes: hostile ? [] : CHANGES, settings: { estimates: { mode: "never" } }, advice, trends, rejections } });
   return JSON.stringify({ apiVersion: "v1", kind: "List", metadata: {}, items });
 }

@@ -14,12 +14,12 @@ import { extname, join } from "node:path";
 import { after, afterEach, before, test } from "node:test";
 import { deflateRawSync, gzipSync } from "node:zlib";
 import { chromium } from "playwright-core";
-import { cluster } from "./cluster.mjs";
+import { cluster, courseOf } from "./cluster.mjs";
 
 const { PAGE, OUTCOMES, SHOTS, PICTURES, PLUGIN, CHROMIUM = "/usr/bin/chromium" } = process.env;
 const outcomes = JSON.parse(readFileSync(OUTCOMES, "utf8"));
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
-const TYPES = { ".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".wasm": "application/wasm", ".json": "application/json", ".svg": "image/svg+xml", ".txt": "text/plain" };
+const TYPES = { ".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".wasm": "application/wasm", ".json": "application/json", ".svg": "image/svg+xml", ".woff2": "font/woff2", ".txt": "text/plain" };
 
 let server, browser, origin;
 /** What went wrong in the pages of one test. */
@@ -523,7 +523,7 @@ test("the page is small enough for a slow connection", () => {
   const engine = readFileSync(join(PAGE, "engine_bg.wasm"));
   const packed = gzipSync(engine, { level: 9 }).length;
   console.log(`# engine ${engine.length} bytes, ${packed} compressed; all files ${compressed} compressed`);
-  assert.ok(compressed < 660_000, `all files together have ${compressed} bytes`);
+  assert.ok(compressed < 692_000, `all files together have ${compressed} bytes`);
   // The aims are 1,050,000 bytes, and 430,000 compressed, which counts more. To be won back: the table of kinds that make pods,
   // what runs already, and which admission a cluster has took 126,000, of them 48,000 compressed.
   assert.ok(engine.length < 1_195_000, `the engine has ${engine.length} bytes`);
@@ -602,7 +602,7 @@ test("an empty page says what to do", async () => {
   await page.getByRole("heading", { name: "Nothing to evaluate yet" }).waitFor();
   await counts(page.locator("#editor .cm-lint-marker"), 0);
   if (SHOTS) await page.screenshot({ path: join(SHOTS, "empty.png") });
-  await page.getByRole("button", { name: "Load a story" }).click();
+  await page.getByRole("button", { name: "Load an example" }).click();
   await page.locator(".object").first().waitFor();
 });
 
@@ -623,12 +623,15 @@ test("the editor is there before the engine", async () => {
 });
 
 /** The page as `kubectl headroom ui` serves it, with this answer for the cluster. */
-async function live(answer, options = {}, hash = "") {
+async function live(answer, options = {}, hash = "", others = {}) {
   const page = await open(null, options);
   await page.route("**/live/**", async (route) => {
     const { pathname } = new URL(route.request().url());
     const name = pathname.slice("/live/".length) || "index.html";
     if (name === "cluster.json") return route.fulfill(answer());
+    if (others[name]) return route.fulfill(others[name](new URL(route.request().url()).searchParams));
+    // Where no store is read by the hour, the days stay.
+    if (name === "hours.json") return route.fulfill({ status: 200, contentType: "application/json", body: JSON.stringify(courseOf([0, 0, 400, 500, 900], [0, 0, 800, 900, 1000], [], { steps: 336, step: 3_600 })) });
     const body = readFileSync(join(PAGE, name));
     return route.fulfill({ contentType: TYPES[extname(name)], body: name === "index.html" ? String(body).replace('<html lang="en">', '<html lang="en" data-live>') : body });
   });
@@ -766,7 +769,7 @@ test("a quota says when it is full by its trend, and that it has none yet", asyn
 
 test("what was rejected lately is grouped by reason, what is blocked now first", async () => {
   const page = await live(json(cluster()));
-  const section = page.getByRole("region", { name: "Rejected lately" });
+  const section = page.getByRole("region", { name: "Recent rejections" });
   const rows = (await section.locator("tbody tr").allInnerTexts()).map((row) => row.replaceAll(/\s+/g, " "));
   assert.deepEqual(rows, [
     "ml / trainer blocked now deployment exceeded quota: team, requested: requests.cpu=8, used: requests.cpu=19200m, limited: requests.cpu=20 17 42 min ago 3 min ago",
@@ -783,16 +786,16 @@ test("many rejections are folded, and what is missing of them is said", async ()
   rejections.isCut = true;
   rejections.problem = "cannot read events in all namespaces: events is forbidden";
   const page = await live(json(JSON.stringify(many)));
-  const section = page.getByRole("region", { name: "Rejected lately" });
+  const section = page.getByRole("region", { name: "Recent rejections" });
   await counts(section.locator("tbody tr"), 8);
   await section.getByRole("button", { name: "All 30" }).click();
   await counts(section.locator("tbody tr"), 30);
   await section.getByText("each namespace has the same share").waitFor();
-  await says(page.locator(".stats"), /0\s+blocked now\s+Pods were rejected lately, see below/);
+  await says(page.locator(".stats"), /0\s+blocked now\s+Pods were rejected recently, see below/);
   await says(page.getByRole("region", { name: "Not covered, and notes" }), /Only what is blocked now is known of rejections: cannot read events in all namespaces: events is forbidden/);
   const none = await live(json(cluster(18, { rejected: [] })));
   await none.getByText("Every Deployment can create its Pods").waitFor();
-  await counts(none.getByRole("region", { name: "Rejected lately" }), 0);
+  await counts(none.getByRole("region", { name: "Recent rejections" }), 0);
 });
 
 test("what is not covered is named, and leads to it", async () => {
@@ -848,22 +851,23 @@ test("a screen reader hears verdicts and views in the order of their importance"
     const page = await live(json(cluster()), {}, `#${view}`);
     if (view === "what-if") await evaluated(page);
     const found = await heard(page);
-    assert.deepEqual(found.splice(0, 5), ["banner", "heading Headroom", "navigation Views", "navigation Links", "main"], view);
+    assert.deepEqual(found.splice(0, 5), ["banner", "heading Headroom prod-eu", "navigation Views", "navigation Links", "main"], view);
     return found;
   };
   const section = (name, note) => [`region ${name}`, `heading ${note ? `${name} ${note}` : name}`];
   assert.deepEqual(await of("overview"), [
     "region At a glance",
+    ...section("Since yesterday"),
     ...section("Fix first", "4 containers"),
-    ...section("Rejected lately", "Pods that the API server did not create"),
+    ...section("Recent rejections", "Pods that the API server did not create"),
     ...section("Quotas nearly full", "80% and more"),
     ...section("Not covered, and notes"),
-    ...section("Save most", "14 containers request more than they need"),
+    ...section("Largest savings", "14 containers request more than they need"),
   ]);
   const workloads = ["heading Workloads", "searchbox Search workloads", "status"];
   assert.deepEqual(await of("workloads"), workloads);
   assert.deepEqual(await of("workload=shop/deployment/catalog/app"), [...workloads, "complementary Details of deployment/catalog", "heading deployment/catalog", "heading CPU request 0.50 cores", "heading Memory request 1.0 → 1.2 GiB"]);
-  assert.deepEqual((await of("quotas")).slice(0, 5), ["heading Quotas", ...section("TenantQuota commerce").map((one) => one.replace("heading TenantQuota ", "heading ")), "region ResourceQuota shop/team", "heading shop / team"]);
+  assert.deepEqual((await of("quotas")).slice(0, 7), ["heading Quotas", "searchbox Search quotas", "status", ...section("TenantQuota commerce").map((one) => one.replace("heading TenantQuota ", "heading ")), "region ResourceQuota shop/team", "heading shop / team"]);
   assert.deepEqual((await of("what-if")).slice(0, 8), ["region Input", "tablist Panels", "textbox LimitRanges (YAML)", "region Results", "heading Results", "status", "article shop deployment.apps/images: still rejected", "heading deployment.apps/images"]);
 });
 
@@ -878,9 +882,12 @@ test("on a phone the details of a workload take the place of the list", async ()
 test("workloads are searched, filtered and sorted, and a patch is copied", async () => {
   const page = await live(json(cluster()), {}, "#workloads");
   const names = page.locator(".scroller tr.row th b");
-  await page.getByLabel("Filter").selectOption("risk");
+  const chip = (name) => page.getByRole("group", { name: "Filter" }).getByRole("button", { name });
+  await chip(/^At risk 4$/).click();
   await counts(names, 4);
-  await page.getByLabel("Filter").selectOption("all");
+  await chip(/^OOM-killed 2$/).click();
+  await counts(names, 2);
+  await chip(/^OOM-killed 2$/).click();
   await page.getByLabel("Group by namespace").uncheck();
   await page.getByRole("button", { name: "Workload", exact: true }).click();
   await page.locator("th[aria-sort='ascending']").waitFor();
@@ -891,8 +898,8 @@ test("workloads are searched, filtered and sorted, and a patch is copied", async
   await page.locator(".scroller tr.row a").focus();
   await page.keyboard.press("Enter");
   await page.getByRole("button", { name: "Copy patch" }).click();
-  await page.getByText("Patch copied.").waitFor();
-  assert.match(await page.evaluate(() => navigator.clipboard.readText()), /^# kubectl -n ml patch deployment notebook-hub \\\n#   --patch-file patch\.yaml\nspec:\n  template:\n    spec:\n      containers:\n      - name: "hub"\n        resources:\n          requests:\n            cpu: "\d+m"\n/);
+  await page.getByText("Patch for cluster prod-eu copied.").waitFor();
+  assert.match(await page.evaluate(() => navigator.clipboard.readText()), /^# kubectl --context prod-eu -n ml patch deployment notebook-hub \\\n#   --patch-file patch\.yaml\nspec:\n  template:\n    spec:\n      containers:\n      - name: "hub"\n        resources:\n          requests:\n            cpu: "\d+m"\n/);
   await page.goBack();
   await counts(page.locator(".details"), 0);
 });
@@ -901,6 +908,132 @@ test("the patch of a killed container raises its limit with its request", async 
   const page = await live(json(cluster()), {}, "#workload=shop/deployment/catalog/app");
   await page.locator(".details").getByText("Limit 1.0 → 1.2 GiB").waitFor();
   await says(page.locator(".patch"), /resources:\n {10}limits:\n {12}memory: "1229Mi"\n {10}requests:\n {12}memory: "1178Mi"\n/);
+});
+
+test("usage is drawn over time, by the hour where the store is asked, with kills and releases", async () => {
+  const asked = [];
+  const hours = (query) => {
+    asked.push(String(query));
+    return { contentType: "application/json", body: JSON.stringify(courseOf([0, 0, 430, 498, 500], [0, 0, 820, 1000, 1024], [], { steps: 336, step: 3_600 })) };
+  };
+  const page = await live(json(cluster()), {}, "#workloads?at=shop/deployment/catalog/app", { "hours.json": hours });
+  const chart = page.locator(".details .chart");
+  await counts(chart, 2);
+  await page.locator(".chart .told").getByText("peak of each hour, up to").first().waitFor();
+  assert.deepEqual(asked, ["workload=shop%2Fdeployment%2Fcatalog&container=app"]);
+  // The kills are those of the days, which know their times.
+  await counts(chart.first().locator("line.kill"), 2);
+  await counts(chart.first().locator("line.request"), 1);
+  await counts(chart.first().locator("line.recommended"), 1);
+  await counts(chart.first().locator("line.limit"), 1);
+  assert.equal((await chart.first().locator("path").getAttribute("d")).match(/h1/g).length, 336);
+  await chart.first().hover({ position: { x: 5, y: 20 } });
+  await says(chart.first().locator(".told"), /^\w+ \d+, \d\d:00 UTC: [\d.]+ cores$/);
+  await page.getByRole("button", { name: "Close" }).click();
+  const row = (name) => page.locator(".scroller tr.row").filter({ hasText: name });
+  await counts(row("gateway").first().locator(".course line.release"), 2);
+  assert.equal((await row("gateway").first().locator(".course path").first().getAttribute("d")).match(/h1/g).length, 14);
+  for (const [name, mark] of [["settlement", "nightly"], ["notebook-hub", "weekly"], ["features", "growing"], ["ledger", "pods differ"], ["logs", "last seen 10 d ago"]]) {
+    await page.getByLabel("Search workloads").fill(name);
+    await row(name).getByText(mark, { exact: true }).waitFor();
+  }
+});
+
+test("search, filter, order and selection are in the address and there again after a reload", async () => {
+  const page = await live(json(cluster()), {}, "#workloads");
+  await page.getByLabel("Search workloads").fill("shop");
+  await page.getByRole("button", { name: /^At risk/ }).click();
+  await page.getByRole("button", { name: "Memory request" }).click();
+  await page.getByLabel("Group by namespace").uncheck();
+  await page.getByLabel("Select deployment/images resizer").check();
+  await page.waitForFunction(() => /pick=/.test(location.hash));
+  assert.equal(new URL(page.url()).hash, "#workloads?q=shop&only=risk&sort=-memory&flat=1&pick=shop/deployment/images/resizer");
+  await page.reload();
+  await counts(page.locator(".scroller tr.row"), 3);
+  assert.equal(await page.inputValue("#search"), "shop");
+  await page.locator("th[aria-sort='descending']").getByText("Memory").waitFor();
+  await page.locator("tr.picked").getByText("images").waitFor();
+  assert.equal(await page.title(), "Workloads · prod-eu · Headroom");
+});
+
+test("keys move through the workloads, and the focus goes where the eye goes", async () => {
+  const page = await live(json(cluster(2_000)), {}, "#overview");
+  const focused = () => page.evaluate(() => document.activeElement.dataset.id ?? document.activeElement.id ?? document.activeElement.tagName);
+  const focusedText = () => page.evaluate(() => document.activeElement.innerText);
+  await page.keyboard.press("/");
+  await until(focused, /^search$/);
+  await page.keyboard.press("Escape");
+  const order = await page.evaluate(() => [...document.querySelectorAll(".scroller tr.row a")].slice(0, 4).map((link) => link.dataset.id));
+  await page.keyboard.press("j");
+  await until(focused, new RegExp(`^${order[0]}$`));
+  await page.keyboard.press("ArrowDown");
+  await page.keyboard.press("j");
+  await page.keyboard.press("k");
+  await until(focused, new RegExp(`^${order[1]}$`));
+  await page.keyboard.press("x");
+  await page.locator(".selection").getByText("1 workload selected").waitFor();
+  await page.keyboard.press("Enter");
+  await until(focusedText, new RegExp(order[1].split("/").slice(1, 3).join("/")));
+  await page.keyboard.press("j");
+  await until(focusedText, new RegExp(order[2].split("/").slice(1, 3).join("/")));
+  await page.keyboard.press("Escape");
+  await until(focused, new RegExp(`^${order[2]}$`));
+  // Rows far away are drawn when they are reached.
+  for (let row = 0; row < 60; row++) await page.keyboard.press("j");
+  await page.waitForFunction(() => document.activeElement.dataset.id !== undefined && document.querySelector(".scroller").scrollTop > 1_500);
+  await page.keyboard.press("Control+k");
+  await page.getByRole("combobox", { name: "Command" }).fill("quot");
+  await page.keyboard.press("Enter");
+  await page.locator(".view.quotas").waitFor();
+  await page.keyboard.press("Control+k");
+  await page.getByRole("combobox", { name: "Command" }).fill("app-01234");
+  await page.keyboard.press("Enter");
+  await until(focusedText, /app-01234$/);
+  await page.keyboard.press("Control+k");
+  await page.keyboard.press("Escape");
+  await counts(page.locator("dialog"), 0);
+});
+
+test("several workloads are one change, with its effect on quotas and autoscalers, as the engine words it", async () => {
+  const asked = [];
+  const changes = (query) => {
+    asked.push(String(query));
+    return query.get("form") === "markdown" ? { status: 502, body: "the store is away\n" } : { contentType: "application/json", body: JSON.stringify("kind: Deployment\n") };
+  };
+  const page = await live(json(cluster()), {}, "#workloads", { "changes.json": changes });
+  await page.getByLabel("Select deployment/gateway gateway").check();
+  await page.getByLabel("Select deployment/web nginx").check();
+  const selection = page.getByRole("region", { name: "Selection" });
+  await says(selection, /2 workloads selected frees 13.2 cores, frees 6.7 GiB, 1 autoscaler adjusted/);
+  await says(selection, /shop\/team requests.cpu: 17.2 → 12.3 of 20.0 cores/);
+  await page.getByRole("button", { name: "Copy kustomization" }).click();
+  await page.getByText("Kustomization for cluster prod-eu copied.").waitFor();
+  assert.equal(await page.evaluate(() => navigator.clipboard.readText()), "kind: Deployment\n");
+  await page.getByRole("button", { name: "Copy pull-request text" }).click();
+  await page.getByRole("alert").getByText("the store is away").waitFor();
+  assert.deepEqual(asked, ["kustomize", "markdown"].map((form) => `form=${form}&workload=payments%2Fdeployment%2Fgateway&workload=shop%2Fdeployment%2Fweb`));
+  faults = faults.filter((fault) => !/502/.test(fault));
+  await page.keyboard.press("Escape");
+});
+
+test("the overview says what is new since yesterday, and names the cluster", async () => {
+  const page = await live(json(cluster()));
+  await says(page.getByRole("region", { name: "Since yesterday" }), /OOM-killed\s+shop \/ catalog, platform \/ kafka[^]*blocked\s+ml \/ trainer[^]*set as recommended\s+shop \/ web/);
+  await says(page.locator(".brand"), /Headroom\s+prod-eu/);
+  assert.equal(await page.title(), "Overview · prod-eu · Headroom");
+  await page.getByRole("region", { name: "Since yesterday" }).getByRole("link", { name: "shop / web" }).click();
+  await until(() => page.evaluate(() => document.activeElement.innerText), /deployment\/web/);
+});
+
+test("quotas are searched, and shown as the recommendations would leave them", async () => {
+  const page = await live(json(cluster(400)), {}, "#quotas");
+  const cards = page.locator(".quota");
+  await page.getByLabel("Search quotas").fill("team-003");
+  await counts(cards, 1);
+  await page.getByLabel("After the recommendations").check();
+  await says(cards.locator(".meter").first(), /19\.2 → 7\.00 of 20\.0 cores/);
+  await page.getByLabel("Search quotas").fill("nowhere");
+  await page.getByText("Nothing matches.").waitFor();
 });
 
 test("the pictures of README and book show the page as it is", { skip: !PICTURES }, async () => {

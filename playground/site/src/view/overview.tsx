@@ -3,29 +3,29 @@
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import { amount, count, forecast, inOneUnit, money, ofHard, share, thousandths, withUnit } from "../amounts.js";
-import { type Inspection, type Quota, type Workload, linkTo } from "../inspect.js";
+import type { Inspection, Quota, Workload } from "../inspect.js";
+import { linkTo } from "../list.js";
+import { MARKS, marksOf } from "../marks.js";
 import type { Rejections, Sum } from "../types.js";
 import { Bar, Change, Legend, Named, Pill, Spread } from "./parts.js";
 
 /** So many rows of each list are shown; the views hold the rest. */
 const FEW = 8;
+const DAY = 86_400_000;
 
-const RISKS: Record<string, { label: string; tone: string }> = {
-  oomKilled: { label: "OOM-killed", tone: "bad" },
-  throttled: { label: "throttled", tone: "warn" },
-  aboveRequest: { label: "above request", tone: "warn" },
-  noRequest: { label: "no request", tone: "info" },
-};
-export const toneOf = (risk: string): string => RISKS[risk]?.tone ?? "";
+export const toneOf = (risk: string): string => MARKS.find(({ name }) => name === risk)?.tone ?? "";
 
-const worst = ({ risks }: Workload) => Math.min(...risks.map(({ risk }) => Object.keys(RISKS).indexOf(risk)));
-
-export const RiskPills = ({ workload }: { workload: Workload }) => (
-  <span class="pills">
-    {workload.risks.map(({ risk, text }) => <span key={risk + text} class={`pill ${toneOf(risk)}`} title={text}>{RISKS[risk]?.label ?? risk}</span>)}
-    {workload.flags.includes("hpa") && <Pill tone="info">HPA</Pill>}
-  </span>
-);
+/** The worst marks of a container, and how many more it has. */
+export function Marks({ workload, most = Infinity }: { workload: Workload; most?: number }) {
+  const all = marksOf(workload);
+  const rest = all.slice(most);
+  return (
+    <span class="pills">
+      {all.slice(0, most).map(({ mark, label, title }) => <span key={mark.name} class={`pill ${mark.tone}`} title={title}>{label}</span>)}
+      {rest.length > 0 && <span class="pill" title={rest.map(({ title }) => title).join("; ")}>+{rest.length}</span>}
+    </span>
+  );
+}
 
 export function nearlyFull(quotas: Quota[]) {
   const all = quotas.flatMap((quota) => quota.amounts.map((of) => ({ quota, ...of })));
@@ -35,8 +35,8 @@ export function nearlyFull(quotas: Quota[]) {
 export function Overview({ inspection, missed, show }: { inspection: Inspection; missed: string[]; show: (hash: string) => void }) {
   const { advice, workloads, quotas, rejections } = inspection;
   const total = advice?.total;
-  const risky = workloads.filter(({ risks }) => risks.length > 0).sort((a, b) => worst(a) - worst(b));
-  const inDanger = risky.filter(({ risks }) => risks.some(({ risk }) => risk === "oomKilled" || risk === "throttled"));
+  const risky = workloads.filter(({ risks }) => risks.length > 0).sort((a, b) => a.rank - b.rank);
+  const inDanger = risky.filter(({ risks }) => risks.some(({ risk }) => toneOf(risk) === "bad"));
   const savers = workloads.filter(({ saved }) => saved > 0).sort((a, b) => b.saved - a.saved);
   const full = nearlyFull(quotas);
   const blocked = rejections.groups.reduce((sum, group) => sum + group.blocked, 0);
@@ -47,20 +47,22 @@ export function Overview({ inspection, missed, show }: { inspection: Inspection;
         {total && <Freed title="CPU" resource="cpu" sum={total.cpu} />}
         {total && <Freed title="Memory" resource="memory" sum={total.memory} />}
         {total?.savedAMonth && <div class="card stat"><b>{money(total.savedAMonth, total.currency)} <small>per month</small></b><span>What the freed requests cost, at your prices</span></div>}
-        <div class={`card stat ${inDanger.length > 0 ? "bad" : ""}`}>
+        <div class={`card stat ${inDanger.length > 0 ? "bad" : risky.length > 0 ? "warn" : ""}`}>
           <b>{risky.length.toLocaleString("en")} <small>at risk</small></b>
           <span>{risky.length === 0 ? "No container is killed, throttled or without a request" : "Killed, throttled, above their request, or without one: fix these first"}</span>
         </div>
         <div class={`card stat ${blocked > 0 ? "bad" : ""}`}>
           <b>{blocked.toLocaleString("en")} <small>blocked now</small></b>
-          <span>{blocked > 0 ? "Workloads whose Pods the API server rejects" : rejections.groups.length > 0 ? "Pods were rejected lately, see below" : "Every Deployment can create its Pods"}</span>
+          <span>{blocked > 0 ? "Workloads whose Pods the API server rejects" : rejections.groups.length > 0 ? "Pods were rejected recently, see below" : "Every Deployment can create its Pods"}</span>
         </div>
       </section>
 
       {!advice && <section class="card section empty"><h2>No workloads to size</h2><p>No running workload was found, or its usage could not be read. Quotas and “What if” work all the same.</p></section>}
 
+      <Since inspection={inspection} link={link} />
+
       {risky.length > 0 && (
-        <Section title="Fix first" note={count(risky.length, "container")} more={risky.length > FEW && link("#workloads?risk", `All ${risky.length}`)}>
+        <Section title="Fix first" note={count(risky.length, "container")} more={risky.length > FEW && link("#workloads?only=risk", `All ${risky.length}`)}>
           <table class="stack risks">
             <thead><tr><th scope="col">Workload</th><th scope="col">Why</th><th scope="col">Fix</th></tr></thead>
             <tbody>
@@ -101,18 +103,18 @@ export function Overview({ inspection, missed, show }: { inspection: Inspection;
       </div>
 
       {savers.length > 0 && (
-        <Section title="Save most" note={`${count(savers.length, "container")} request more than they need`} more={link("#workloads", "All workloads")}>
+        <Section title="Largest savings" note={`${count(savers.length, "container")} request more than they need`} more={link("#workloads", "All workloads")}>
           <table class="savers stack">
-            <thead><tr><th scope="col">Workload</th><th scope="col" class="number">CPU request, cores</th><th scope="col" class="wide">CPU usage</th><th scope="col" class="number">Memory request</th><th scope="col" class="wide">Memory usage</th><th scope="col" class="number">Frees</th></tr></thead>
+            <thead><tr><th scope="col">Workload</th><th scope="col" class="number">CPU request, cores</th><th scope="col" class="wide">CPU usage</th><th scope="col" class="number">Memory request</th><th scope="col" class="wide">Memory usage</th><th scope="col" class="number">Saves</th></tr></thead>
             <tbody>
               {savers.slice(0, FEW).map((workload) => (
                 <tr key={workload.id}>
-                  <th scope="row"><span class="named">{link(linkTo(workload), <Named {...workload} below={` · ${count(workload.pods, "pod")}`} />)}<RiskPills workload={workload} /></span></th>
+                  <th scope="row"><span class="named">{link(linkTo(workload), <Named {...workload} below={` · ${count(workload.pods, "pod")}`} />)}<Marks workload={workload} most={2} /></span></th>
                   <td class="number" data-label="CPU request"><Change line={workload.cpu} /></td>
                   <td class="wide"><Spread line={workload.cpu} /></td>
                   <td class="number" data-label="Memory request"><Change line={workload.memory} /></td>
                   <td class="wide"><Spread line={workload.memory} /></td>
-                  <td class="number" data-label="Frees"><Frees workload={workload} /></td>
+                  <td class="number" data-label="Saves"><Frees workload={workload} /></td>
                 </tr>
               ))}
             </tbody>
@@ -124,11 +126,34 @@ export function Overview({ inspection, missed, show }: { inspection: Inspection;
   );
 }
 
+/** What is new in the last day: kills, what the API server rejects, and what was recommended and has happened. */
+function Since({ inspection: { workloads, rejections, changes }, link }: { inspection: Inspection; link: (hash: string, text: ComponentChildren) => ComponentChildren }) {
+  const since = Date.now() - DAY;
+  const all = (found: Workload[]) => <>{found.slice(0, NAMED).map((workload, index) => <>{index > 0 && ", "}{link(linkTo(workload), `${workload.namespace} / ${workload.object.split("/")[1]}`)}</>)}{found.length > NAMED && ` and ${found.length - NAMED} more`}</>;
+  const killed = workloads.filter(({ course }) => course?.kills.some((at) => at * 1000 > since));
+  const released = workloads.filter(({ course }) => course?.releases.some((at) => at * 1000 > since - DAY));
+  const blocked = rejections.groups.filter(({ first, blocked }) => blocked > 0 && Date.parse(first ?? "") > since);
+  const of = (changed: boolean) => changes.filter(({ isAsRecommended }) => isAsRecommended === changed).flatMap(({ id }) => workloads.find((workload) => workload.id === id) ?? []);
+  const facts: [tone: string, label: string, what: ComponentChildren][] = [];
+  if (killed.length > 0) facts.push(["bad", "OOM-killed", all(killed)]);
+  if (blocked.length > 0) facts.push(["bad", "blocked", some(blocked.map(({ namespace, workloads }) => `${namespace} / ${nameOf(workloads[0])}`))]);
+  if (of(true).length > 0) facts.push(["good", "set as recommended", all(of(true))]);
+  if (of(false).length > 0) facts.push(["", "requests changed", all(of(false))]);
+  if (released.length > 0) facts.push(["", "new version", all(released)]);
+  if (facts.length === 0) return null;
+  return (
+    <section class="listed" aria-label="Since yesterday">
+      <header><h2>Since yesterday</h2></header>
+      <ul class="card since">{facts.map(([tone, label, what]) => <li><span class={`pill ${tone}`}>{label}</span> {what}</li>)}</ul>
+    </section>
+  );
+}
+
 /** Pods that the API server rejected, by reason. They come in an order in which no namespace stands before all others. */
 function Rejected({ rejections: { groups, isCut } }: { rejections: Rejections }) {
   const [isWhole, setWhole] = useState(false);
   return (
-    <Section title="Rejected lately" note="Pods that the API server did not create" more={groups.length > FEW && <button type="button" class="plain" aria-expanded={isWhole} onClick={() => setWhole(!isWhole)}>{isWhole ? "Fewer" : `All ${groups.length}`}</button>}>
+    <Section title="Recent rejections" note="Pods that the API server did not create" more={groups.length > FEW && <button type="button" class="plain" aria-expanded={isWhole} onClick={() => setWhole(!isWhole)}>{isWhole ? "Fewer" : `All ${groups.length}`}</button>}>
       <table class="stack">
         <thead><tr><th scope="col">Workload</th><th scope="col">Kubernetes says</th><th scope="col" class="number">Times</th><th scope="col" class="number">First</th><th scope="col" class="number">Last</th></tr></thead>
         <tbody>
@@ -178,8 +203,9 @@ function Freed({ title, resource, sum }: { title: string; resource: string; sum:
   return (
     <div class="card stat">
       <b>{withUnit(resource, Math.abs(saved))} {percent !== 0 && <small class={saved >= 0 ? "less" : "more"}>{saved >= 0 ? "−" : "+"}{Math.abs(percent)}%</small>}</b>
-      <span>{title} {saved >= 0 ? "you can free" : "needed besides"}{before === after ? `, of ${before} ${unit} requested` : `: ${before} requested → ${after} ${unit} recommended`}</span>
+      <span>{title} {saved >= 0 ? "you can free" : "needed besides"}</span>
       <Bar used={Math.min(requested, recommended)} hard={Math.max(requested, recommended)} isShare />
+      <span class="ends"><span>{after} recommended</span> <span>{before} {unit} requested</span></span>
     </div>
   );
 }
@@ -200,7 +226,7 @@ function Coverage({ inspection: { advice, workloads, unbounded, rejections }, mi
   const named = (of: Workload[]) => some(of.map(({ namespace, object, container }) => `${namespace} ${object} ${container}`));
   const facts: ComponentChildren[] = missed.map((text) => <><b>Could not be read:</b> {text}</>);
   if (rejections.problem !== null) facts.push(<><b>Only what is blocked now is known of rejections:</b> {rejections.problem}</>);
-  if (unmeasured.length > 0) facts.push(<><b>{unmeasured.length.toLocaleString("en")} of {count(workloads.length, "container")} without usage data:</b> {link("#workloads?unmeasured", named(unmeasured))}</>);
+  if (unmeasured.length > 0) facts.push(<><b>{unmeasured.length.toLocaleString("en")} of {count(workloads.length, "container")} without usage data:</b> {link("#workloads?only=unmeasured", named(unmeasured))}</>);
   if (brief.length > 0) facts.push(<><b>{count(brief.length, "container")} measured for less than two hours:</b> {named(brief)}</>);
   // What could not be read is not missing.
   if (missed.length === 0) {

@@ -3,9 +3,11 @@
 import { useEffect, useRef } from "preact/hooks";
 import { type App, TABS, type Tab } from "../app.js";
 import { count } from "../amounts.js";
+import { write } from "../list.js";
 import { TRIED } from "../panels.js";
 import { PANELS, type Panel } from "../types.js";
 import { Overview } from "./overview.js";
+import { Palette } from "./palette.js";
 import { Logo } from "./parts.js";
 import { QuotaView } from "./quotas.js";
 import { Counters, Results } from "./verdicts.js";
@@ -21,16 +23,18 @@ export function Page({ app }: { app: App }) {
     <>
       <a class="skip" id="skip" href={app.isCluster ? "#main" : "#results-heading"} onClick={(event) => { event.preventDefault(); app.pane = "verdict"; app.draw(); document.querySelector<HTMLElement>("#results-heading, #main")?.focus(); }}>Skip to the results</a>
       <header class="top">
-        <h1 class="brand"><Logo />Headroom {!app.isLive && <span>playground</span>}</h1>
+        <h1 class="brand"><Logo />Headroom {app.cluster?.context ? <span class="context" title="The cluster of this context">{app.cluster.context}</span> : !app.isLive && <span>playground</span>}</h1>
         {app.isCluster ? <Tabs app={app} /> : <p class="tagline">See what Kubernetes limits and quotas do to your manifests, before you apply them. Runs in your browser; nothing is uploaded.</p>}
         <nav aria-label="Links">
           <a href={DOCS} target="_blank" rel="noopener">Docs</a>
           {!app.isLive && <a href={CODE} target="_blank" rel="noopener">GitHub</a>}
           {!app.isCluster && <a href={`${DOCS}tasks/install-with-helm.html`} target="_blank" rel="noopener">Install</a>}
+          <button type="button" class="keys" title="Commands" onClick={() => { app.isPaletteOpen = true; app.draw(); }}><span class="rest">Commands</span> <kbd>{/Mac/.test(navigator.platform) ? "⌘" : "Ctrl "}K</kbd></button>
           <button type="button" class="icon" id="theme" title="Dark or light" aria-label="Dark or light" onClick={app.turnTheme}>◐</button>
         </nav>
       </header>
       {app.isCluster ? <ClusterPage app={app} /> : <Playground app={app} />}
+      {app.isPaletteOpen && <Palette commands={app.commands} close={app.closePalette} />}
       {app.toast && (
         <div class={`card toast ${app.toast.tone}`} id="message" role={app.toast.tone === "bad" ? "alert" : "status"}>
           <p>{app.toast.text}</p>
@@ -44,7 +48,10 @@ export function Page({ app }: { app: App }) {
 
 const Tabs = ({ app }: { app: App }) => (
   <nav class="tabs" aria-label="Views">
-    {(Object.keys(TABS) as Tab[]).map((tab) => <a key={tab} href={`#${tab}`} aria-current={app.tab === tab ? "page" : undefined} onClick={(event) => { event.preventDefault(); app.show(`#${tab}`); }}>{TABS[tab]}</a>)}
+    {(Object.keys(TABS) as Tab[]).map((tab) => {
+      const href = tab === "workloads" ? write({ ...app.list, at: undefined }) : `#${tab}`;
+      return <a key={tab} href={href} aria-current={app.tab === tab ? "page" : undefined} onClick={(event) => { event.preventDefault(); app.show(href); }}>{TABS[tab]}</a>;
+    })}
   </nav>
 );
 
@@ -69,10 +76,10 @@ function ClusterPage({ app }: { app: App }) {
 
 const ClusterBar = ({ app }: { app: App }) => (
   <div class="tools cluster" role="group" aria-label="Cluster">
-    {app.cluster && <p id="shows">{app.cluster.scope === undefined ? `${app.cluster.name}: ` : ""}{app.extent}{app.cluster.inspection.advice?.source && ` · ${app.cluster.inspection.advice.source}`}</p>}
+    {app.cluster && <p id="shows">{app.cluster.context && <b>{app.cluster.context}: </b>}{app.cluster.scope === undefined && !app.cluster.context ? `${app.cluster.name}: ` : ""}{app.extent}{app.cluster.inspection.advice?.source && ` · ${app.cluster.inspection.advice.source}`}</p>}
     {app.isLive ? (
       <>
-        <label class="field">Namespace
+        <label class="field">Scope
           <input id="scope" list="namespaces" autocomplete="off" autocapitalize="off" spellcheck={false} placeholder={everything(app.cluster?.inspection.namespaces ?? [])} maxLength={63} defaultValue={new URLSearchParams(location.search).get("namespace") ?? ""} onChange={(event) => app.enter(event.currentTarget.value.trim())} />
           <datalist id="namespaces">{app.cluster?.inspection.namespaces.map((name) => <option key={name} value={name} />)}</datalist>
         </label>
@@ -94,7 +101,7 @@ function ClusterView({ app }: { app: App }) {
     case "overview":
       return <Overview inspection={inspection} missed={missed} show={app.show} />;
     case "workloads":
-      return <Workloads inspection={inspection} selected={app.selected} filter={app.filter} show={app.show} copy={(text, what) => void app.copy(text, what)} />;
+      return <Workloads cluster={app.cluster!} list={app.list} set={app.setList} copy={(text, what) => void app.copy(text, what)} change={app.isLive ? app.change : undefined} />;
     case "quotas":
       return <QuotaView inspection={inspection} />;
     case "what-if":
@@ -121,7 +128,7 @@ function Playground({ app }: { app: App }) {
   return (
     <main>
       <div class="tools" role="group" aria-label="Tools">
-        <label class="field">Story
+        <label class="field">Example
           <select id="example" value={app.example?.name ?? ""} onChange={(event) => { const found = examples.find(({ name }) => name === event.currentTarget.value); if (found) app.loadExample(found); }}>
             <option value="">Your own</option>
             {groups.map((group) => <optgroup key={group} label={group}>{examples.filter((example) => example.group === group).map(({ name, title }) => <option key={name} value={name}>{title}</option>)}</optgroup>)}
@@ -142,9 +149,9 @@ function Playground({ app }: { app: App }) {
           {isEmpty && (
             <section class="card section empty">
               <h2>Nothing to evaluate yet</h2>
-              <p>Paste a manifest into the editor, drop a file anywhere, or start from a story.</p>
+              <p>Paste a manifest into the editor, drop a file anywhere, or start from an example.</p>
               <p class="buttons">
-                <button type="button" class="primary" onClick={() => app.loadExample(examples[0]!)}>Load a story</button>
+                <button type="button" class="primary" onClick={() => app.loadExample(examples[0]!)}>Load an example</button>
                 {openFile}
                 <button type="button" onClick={() => { app.choose("objects"); app.host.focus(); }}>Write one</button>
               </p>

@@ -1,12 +1,19 @@
 // Quotas: how full they are, who uses them, and what fits in what is left. TenantQuotas stand above those of their namespaces.
 
-import { amount, count, forecast } from "../amounts.js";
-import type { Inspection, Quota, Workload } from "../inspect.js";
+import { useState } from "preact/hooks";
+import { amount, count, forecast, thousandths } from "../amounts.js";
+import { type Inspection, type Quota, type Workload, counted } from "../inspect.js";
 import { Meter } from "./parts.js";
 import { Fold, Table } from "./verdicts.js";
 
-export function QuotaView({ inspection: { quotas, workloads } }: { inspection: Inspection }) {
-  if (quotas.length === 0) return <div class="view"><section class="card section empty"><h2>No quotas</h2><p>No ResourceQuota or TenantQuota bounds these namespaces.</p></section></div>;
+export function QuotaView({ inspection: { quotas: all, workloads, advice } }: { inspection: Inspection }) {
+  const [search, setSearch] = useState("");
+  const [isAfter, setAfter] = useState(false);
+  const advised = new Map((isAfter ? (advice?.quotas ?? []) : []).map(({ namespace, quota, resource, usedAfter }) => [`${namespace}/${quota}/${resource}`, thousandths(usedAfter)]));
+  const words = search.toLowerCase().split(/\s+/).filter(Boolean);
+  const quotas = all.filter(({ namespace, name, covers, amounts }) => words.every((word) => [namespace, name, ...covers, ...amounts.map(({ resource }) => resource)].some((text) => text.toLowerCase().includes(word))));
+  const card = (quota: Quota, users: Workload[]) => <QuotaCard key={`${quota.namespace}/${quota.name}`} quota={quota} workloads={users} afterOf={(resource) => advised.get(`${quota.namespace}/${quota.name}/${resource}`)} />;
+  if (all.length === 0) return <div class="view"><section class="card section empty"><h2>No quotas</h2><p>No ResourceQuota or TenantQuota bounds these namespaces.</p></section></div>;
   const fullest = [...quotas].sort((a, b) => fullness(b) - fullness(a));
   const tenants = fullest.filter(({ kind }) => kind === "TenantQuota");
   const own = fullest.filter(({ kind }) => kind === "ResourceQuota");
@@ -14,10 +21,10 @@ export function QuotaView({ inspection: { quotas, workloads } }: { inspection: I
   const of = (namespaces: string[]) => own.filter(({ namespace }) => namespaces.includes(namespace));
   const tree = (tenant: Quota) => (
     <div class="branch" key={tenant.name}>
-      <QuotaCard quota={tenant} workloads={workloads.filter(({ namespace }) => tenant.covers.includes(namespace))} />
+      {card(tenant, workloads.filter(({ namespace }) => tenant.covers.includes(namespace)))}
       <div class="children">
         {tenants.filter(({ parent }) => parent === tenant.name).map(tree)}
-        {of(tenant.covers).map((quota) => <QuotaCard key={`${quota.namespace}/${quota.name}`} quota={quota} workloads={workloads.filter(({ namespace }) => namespace === quota.namespace)} />)}
+        {of(tenant.covers).map((quota) => card(quota, workloads.filter(({ namespace }) => namespace === quota.namespace)))}
       </div>
     </div>
   );
@@ -25,22 +32,26 @@ export function QuotaView({ inspection: { quotas, workloads } }: { inspection: I
   return (
     <div class="view quotas">
       <h2 class="hidden">Quotas</h2>
+      <div class="tools">
+        <input type="search" id="search" aria-label="Search quotas" aria-keyshortcuts="/" placeholder="Search by namespace, name or resource  ( / )" value={search} onInput={(event) => setSearch(event.currentTarget.value)} />
+        {advice && advice.quotas.length > 0 && <label class="field"><input type="checkbox" checked={isAfter} onChange={(event) => setAfter(event.currentTarget.checked)} />After the recommendations</label>}
+        <span class="muted" role="status">{count(quotas.length, "quota")}</span>
+      </div>
+      {quotas.length === 0 && <p class="blank">Nothing matches. Clear the search.</p>}
       {tenants.filter(({ parent, name }) => !names.has(parent) || parent === name).map(tree)}
       <div class="grid">
-        {own.filter(({ namespace }) => !covered.has(namespace)).map((quota) => <QuotaCard key={`${quota.namespace}/${quota.name}`} quota={quota} workloads={workloads.filter(({ namespace }) => namespace === quota.namespace)} />)}
+        {own.filter(({ namespace }) => !covered.has(namespace)).map((quota) => card(quota, workloads.filter(({ namespace }) => namespace === quota.namespace)))}
       </div>
     </div>
   );
 }
 
-/** The resource of requests that a name of a quota counts. */
-const counted = (resource: string): "cpu" | "memory" | undefined => ({ "requests.cpu": "cpu", cpu: "cpu", "requests.memory": "memory", memory: "memory" })[resource] as "cpu" | "memory" | undefined;
 const requested = (workload: Workload, resource: "cpu" | "memory") => workload[resource]?.request?.value ?? 0;
 
 /** The largest used share of any of its resources. */
 const fullness = ({ amounts }: Pick<Quota, "amounts">) => amounts.reduce((most, { used, hard }) => Math.max(most, hard > 0 ? used / hard : used > 0 ? 2 : 0), 0);
 
-function QuotaCard({ quota: { kind, namespace, name, amounts, covers }, workloads }: { quota: Quota; workloads: Workload[] }) {
+function QuotaCard({ quota: { kind, namespace, name, amounts, covers }, workloads, afterOf }: { quota: Quota; workloads: Workload[]; afterOf: (resource: string) => number | undefined }) {
   const tightest = fullness({ amounts });
   const tone = tightest > 1 ? "bad" : tightest >= 0.8 ? "warn" : "good";
   const users = workloads.map((workload) => ({ workload, cpu: requested(workload, "cpu") * workload.pods, memory: requested(workload, "memory") * workload.pods }));
@@ -49,7 +60,7 @@ function QuotaCard({ quota: { kind, namespace, name, amounts, covers }, workload
     <section class="card section quota" aria-label={`${kind} ${namespace && `${namespace}/`}${name}`}>
       <header><h2>{namespace && <span class="muted">{namespace} / </span>}{name}</h2><span class={`pill ${tone}`}>{tone === "bad" ? "exceeded" : `${Math.floor(tightest * 100)}% used`}</span></header>
       <small>{kind}{covers.length > 0 && ` over ${count(covers.length, "namespace")}`}</small>
-      <ul class="meters">{amounts.map(({ resource, used, hard, perDay }) => <Meter key={resource} name={resource} resource={resource} used={used} hard={hard} note={perDay === undefined ? undefined : forecast({ used, hard, perDay })} />)}</ul>
+      <ul class="meters">{amounts.map(({ resource, used, hard, perDay }) => <Meter key={resource} name={resource} resource={resource} used={used} after={afterOf(resource) ?? used} hard={hard} note={perDay === undefined ? undefined : forecast({ used, hard, perDay })} />)}</ul>
       {users.length > 0 && (
         <Fold title="Who uses it, and what still fits">
           <Table heads={["Workload", "CPU", "Memory", "More Pods that fit"]} numbers={1}>

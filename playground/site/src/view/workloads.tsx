@@ -1,17 +1,18 @@
-// All containers: searched, filtered and sorted, with the details of one. Only the rows in sight are in the page.
+// All containers: searched, filtered, sorted and selected, with the details of one. Only the rows in sight are in the page.
 
 import type { ComponentChildren } from "preact";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
-import { count, inOneUnit } from "../amounts.js";
-import { type Inspection, type Workload, linkTo } from "../inspect.js";
+import { count } from "../amounts.js";
+import type { Cluster } from "../app.js";
+import type { Workload } from "../inspect.js";
+import { type Column, type List, listed, write } from "../list.js";
+import { MARKS } from "../marks.js";
 import type { AdviceLine, Timeline } from "../types.js";
-import { Chart, Sparkline } from "./course.js";
-import { Frees, RiskPills, sentence, toneOf } from "./overview.js";
+import { Sparkline } from "./course.js";
+import { Details } from "./details.js";
+import { Frees, Marks } from "./overview.js";
 import { Change, Legend, Named, Spread } from "./parts.js";
-import { Fold } from "./verdicts.js";
-
-type Column = "name" | "cpu" | "memory" | "saved";
-type Filter = "all" | "risk" | "saves" | "unmeasured";
+import { type Change as Changing, Selection } from "./selection.js";
 
 /** The rows are alike high, so that those out of sight need not be there. */
 const ROW = 56;
@@ -21,111 +22,128 @@ const AHEAD = 600;
 
 type Item = { group: string; size: number; top: number } | { workload: Workload; top: number };
 
-const FILTERS: Record<Filter, { label: string; holds: (workload: Workload) => boolean }> = {
-  all: { label: "All containers", holds: () => true },
-  risk: { label: "At risk", holds: ({ risks }) => risks.length > 0 },
-  saves: { label: "Frees requests", holds: ({ saved }) => saved > 0 },
-  unmeasured: { label: "No usage data", holds: ({ cpu, memory }) => !cpu?.recommended && !memory?.recommended },
-};
+export interface Listing {
+  cluster: Cluster;
+  list: List;
+  /** `isStep`: a step of its own in the browser's history. */
+  set: (change: Partial<List>, isStep?: boolean) => void;
+  copy: (text: string, what: string) => void;
+  change: Changing | undefined;
+}
 
-const change = (line: AdviceLine | undefined) => (line?.recommended ? Math.abs((line.request?.value ?? 0) - line.recommended.value) : -1);
-const KEYS: Record<Column, (workload: Workload) => number> = { name: () => 0, cpu: ({ cpu, pods }) => change(cpu) * pods, memory: ({ memory, pods }) => change(memory) * pods, saved: ({ saved }) => saved };
-
-export function Workloads({ inspection, selected, filter: first, show, copy }: { inspection: Inspection; selected: string | undefined; filter: Filter | undefined; show: (hash: string) => void; copy: (text: string, what: string) => void }) {
-  const { workloads, namespaces } = inspection;
-  const [search, setSearch] = useState("");
-  const [namespace, setNamespace] = useState("");
-  const [filter, setFilter] = useState<Filter>(first ?? "all");
-  const [order, setOrder] = useState<{ column: Column; isRising: boolean }>({ column: "saved", isRising: false });
-  const [isGrouped, setGrouped] = useState(true);
-  useEffect(() => first && setFilter(first), [first]);
-
-  const { items, height, found } = useMemo(() => {
-    const words = search.toLowerCase().split(/\s+/).filter(Boolean);
-    const found = workloads.filter((workload) => (namespace === "" || workload.namespace === namespace) && FILTERS[filter].holds(workload) && words.every((word) => workload.id.toLowerCase().includes(word) || workload.flags.some((flag) => flag.includes(word))));
-    const key = KEYS[order.column];
-    const sign = order.isRising ? 1 : -1;
-    const compare = (a: Workload, b: Workload) => (order.column === "name" ? sign * (a.id < b.id ? -1 : a.id > b.id ? 1 : 0) : sign * (key(a) - key(b)));
-    found.sort(compare);
-    const groups = new Map<string, Workload[]>();
-    for (const workload of found) {
-      const group = isGrouped ? workload.namespace : "";
-      const of = groups.get(group);
-      if (of) of.push(workload);
-      else groups.set(group, [workload]);
-    }
-    const items: Item[] = [];
-    let height = 0;
-    for (const [group, of] of groups) {
-      if (isGrouped) {
-        items.push({ group, size: of.length, top: height });
-        height += GROUP;
-      }
-      for (const workload of of) {
-        items.push({ workload, top: height });
-        height += ROW;
-      }
-    }
-    return { items, height, found };
-  }, [workloads, search, namespace, filter, order, isGrouped]);
+export function Workloads({ cluster, list, set, copy, change }: Listing) {
+  const { workloads, namespaces } = cluster.inspection;
+  const { q, namespace, only, sort, isRising, isFlat, at, picked } = list;
+  const found = useMemo(() => listed(workloads, list), [workloads, q, namespace, only, sort, isRising, isFlat]);
+  const { items, height } = useMemo(() => itemsOf(found, isFlat), [found]);
+  const chips = useMemo(() => MARKS.map((mark) => ({ ...mark, size: workloads.filter(mark.holds).length })).filter(({ size, name }) => size > 0 || name === only), [workloads, only]);
 
   const scroller = useRef<HTMLDivElement>(null);
-  const [window_, setWindow] = useState({ top: 0, height: 900 });
+  const [sight, setSight] = useState({ top: 0, height: 900 });
   const look = () => {
     const { scrollTop, clientHeight } = scroller.current!;
-    if (Math.abs(scrollTop - window_.top) > AHEAD / 3 || clientHeight !== window_.height) setWindow({ top: scrollTop, height: clientHeight });
+    if (Math.abs(scrollTop - sight.top) > AHEAD / 3 || clientHeight !== sight.height) setSight({ top: scrollTop, height: clientHeight });
   };
   useLayoutEffect(look);
   // Who follows a link to one workload sees it in its list too, and still when its details are closed.
-  const last = useRef(selected);
-  useLayoutEffect(() => {
-    last.current = selected ?? last.current;
-    const item = items.find((item) => "workload" in item && item.workload.id === last.current);
+  const last = useRef(at);
+  const toFocus = useRef<string | undefined>(undefined);
+  const bringIntoSight = (id: string | undefined, isNear: boolean) => {
+    const item = items.find((item) => "workload" in item && item.workload.id === id);
     const { scrollTop, clientHeight } = scroller.current!;
-    if (item && (item.top < scrollTop || item.top > scrollTop + clientHeight - 2 * ROW)) scroller.current!.scrollTop = item.top - clientHeight / 3;
-  }, [selected]);
-  const firstIndex = Math.max(0, after(items, window_.top - AHEAD) - 1);
-  const lastIndex = after(items, window_.top + window_.height + AHEAD);
+    if (!item || (item.top >= scrollTop && item.top <= scrollTop + clientHeight - 2 * ROW)) return;
+    scroller.current!.scrollTop = isNear && item.top > scrollTop ? item.top - clientHeight + 2 * ROW : item.top - (isNear ? ROW : clientHeight / 3);
+    look();
+  };
+  useLayoutEffect(() => {
+    last.current = at ?? last.current;
+    bringIntoSight(last.current, toFocus.current !== undefined);
+  }, [at]);
+  useLayoutEffect(() => {
+    const link = toFocus.current === undefined ? null : scroller.current!.querySelector<HTMLElement>(`a[data-id="${CSS.escape(toFocus.current)}"]`);
+    if (!link) return;
+    toFocus.current = undefined;
+    link.focus({ preventScroll: true });
+  });
+  const firstIndex = Math.max(0, after(items, sight.top - AHEAD) - 1);
+  const lastIndex = after(items, sight.top + sight.height + AHEAD);
   const shown = items.slice(firstIndex, lastIndex);
   const above = shown[0]?.top ?? 0;
   const below = height - (items[lastIndex]?.top ?? height);
 
-  const chosen = selected === undefined ? undefined : workloads.find(({ id }) => id === selected);
-  const sorted = (column: Column) => (order.column === column ? ({ "aria-sort": order.isRising ? "ascending" : "descending" } as const) : {});
-  const sort = (column: Column) => setOrder({ column, isRising: order.column === column ? !order.isRising : column === "name" });
-  const head = (column: Column, label: ComponentChildren, kind = "") => <th scope="col" class={kind} {...sorted(column)}><button type="button" onClick={() => sort(column)}>{label}</button></th>;
+  const pick = (id: string) => set({ picked: picked.includes(id) ? picked.filter((one) => one !== id) : [...picked, id] });
+  const close = () => {
+    toFocus.current = at;
+    set({ at: undefined }, true);
+  };
+  useEffect(() => {
+    const press = (event: KeyboardEvent) => {
+      const focused = document.activeElement as HTMLElement | null;
+      if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented || focused?.closest("input:not([type=checkbox]), select, textarea, dialog, #editor")) return;
+      const isInDetails = Boolean(focused?.closest(".details"));
+      const here = focused?.dataset.id ?? at ?? last.current;
+      const step = { j: 1, k: -1, ...(isInDetails ? {} : { ArrowDown: 1, ArrowUp: -1 }) }[event.key];
+      if (step !== undefined) {
+        const place = found.findIndex(({ id }) => id === here);
+        const next = found[place < 0 ? 0 : Math.min(found.length - 1, Math.max(0, place + step))]?.id;
+        if (next === undefined) return;
+        if (!isInDetails) toFocus.current = next;
+        last.current = next;
+        if (at !== undefined) set({ at: next });
+        else {
+          bringIntoSight(next, true);
+          setSight((sight) => ({ ...sight }));
+        }
+      } else if (event.key === "x" && here !== undefined) pick(here);
+      else if (event.key === "Escape" && at !== undefined) close();
+      else if (event.key === "Escape" && picked.length > 0) set({ picked: [] });
+      else return;
+      event.preventDefault();
+    };
+    document.addEventListener("keydown", press);
+    return () => document.removeEventListener("keydown", press);
+  });
+
+  const chosen = at === undefined ? undefined : workloads.find(({ id }) => id === at);
+  const sorted = (column: Column) => (sort === column ? ({ "aria-sort": isRising ? "ascending" : "descending" } as const) : {});
+  const head = (column: Column, label: ComponentChildren, kind = "") => <th scope="col" class={kind} {...sorted(column)}><button type="button" onClick={() => set({ sort: column, isRising: sort === column ? !isRising : column === "name" })}>{label}</button></th>;
+  const hrefOf = ({ id }: Workload) => write({ ...list, at: id });
 
   return (
     <div class="view workloads">
       <h2 class="hidden">Workloads</h2>
       <div class="tools">
-        <input type="search" aria-label="Search workloads" placeholder="Search by name, kind or flag" value={search} onInput={(event) => setSearch(event.currentTarget.value)} />
-        <select aria-label="Namespace" value={namespace} onChange={(event) => setNamespace(event.currentTarget.value)}>
-          <option value="">All namespaces</option>
-          {namespaces.map((name) => <option key={name} value={name}>{name}</option>)}
-        </select>
-        <select aria-label="Filter" value={filter} onChange={(event) => setFilter(event.currentTarget.value as Filter)}>
-          {(Object.keys(FILTERS) as Filter[]).map((name) => <option key={name} value={name}>{FILTERS[name].label}</option>)}
-        </select>
-        <label class="field"><input type="checkbox" checked={isGrouped} onChange={(event) => setGrouped(event.currentTarget.checked)} />Group by namespace</label>
+        <input type="search" id="search" aria-label="Search workloads" aria-keyshortcuts="/" placeholder="Search by name, kind or flag  ( / )" value={q} onInput={(event) => set({ q: event.currentTarget.value })} />
+        {namespaces.length > 1 && (
+          <select aria-label="Namespace" value={namespace} onChange={(event) => set({ namespace: event.currentTarget.value })}>
+            <option value="">All namespaces</option>
+            {namespaces.map((name) => <option key={name} value={name}>{name}</option>)}
+          </select>
+        )}
+        <label class="field"><input type="checkbox" checked={!isFlat} onChange={(event) => set({ isFlat: !event.currentTarget.checked })} />Group by namespace</label>
         <span class="muted" role="status">{count(found.length, "container")}</span>
         <Legend course={workloads.find(({ course }) => course)?.course} />
       </div>
-      {selected !== undefined && !chosen && <p class="card section muted" role="status">{selected} is not here any more, or not in this namespace.</p>}
+      <div class="chips" role="group" aria-label="Filter">
+        {chips.map(({ name, label, tone, size }) => <button key={name} type="button" class={`chip ${tone}`} aria-pressed={only === name} onClick={() => set({ only: only === name ? "" : name })}>{label} <span>{size.toLocaleString("en")}</span></button>)}
+        {(q !== "" || only !== "" || namespace !== "") && <button type="button" class="plain" onClick={() => set({ q: "", only: "", namespace: "" })}>Clear</button>}
+      </div>
+      {at !== undefined && !chosen && <p class="card section muted" role="status">{at} is not here any more, or not in this namespace.</p>}
       <div class={chosen ? "master detailed" : "master"}>
         <div class="card scroller" ref={scroller} onScroll={look} tabIndex={0} role="group" aria-label="Workloads, table">
           <table aria-rowcount={items.length + 1}>
-            <thead><tr aria-rowindex={1}>{head("name", "Workload")}{head("cpu", <>CPU<span class="rest"> request, cores</span></>, "number")}<th scope="col" class="wide">CPU usage</th>{head("memory", <>Memory<span class="rest"> request</span></>, "number")}<th scope="col" class="wide">Memory usage</th>{head("saved", "Frees", "number")}</tr></thead>
+            <thead><tr aria-rowindex={1}>{head("name", "Workload")}{head("cpu", <>CPU<span class="rest"> request, cores</span></>, "number")}<th scope="col" class="wide">CPU usage</th>{head("memory", <>Memory<span class="rest"> request</span></>, "number")}<th scope="col" class="wide">Memory usage</th>{head("saved", "Saves", "number")}</tr></thead>
             <tbody>
               {above > 0 && <tr aria-hidden="true" class="gap"><td style={{ height: `${above}px` }} /></tr>}
               {shown.map((item, index) =>
                 "group" in item ? (
                   <tr key={`group ${item.group}`} class="group" aria-rowindex={firstIndex + index + 2}><th scope="rowgroup">{item.group} <small>{count(item.size, "container")}</small></th></tr>
                 ) : (
-                  <tr key={item.workload.id} aria-rowindex={firstIndex + index + 2} class={item.workload.id === selected ? "row selected" : "row"} onClick={() => show(linkTo(item.workload))}>
+                  <tr key={item.workload.id} aria-rowindex={firstIndex + index + 2} class={`row ${item.workload.id === at ? "selected" : ""} ${picked.includes(item.workload.id) ? "picked" : ""}`} onClick={() => set({ at: item.workload.id }, true)}>
                     <th scope="row"><span class="named">
-                      <a href={linkTo(item.workload)} aria-current={item.workload.id === selected ? "true" : undefined} onClick={(event) => { event.preventDefault(); show(linkTo(item.workload)); event.stopPropagation(); }}><Named {...item.workload} namespace={isGrouped ? "" : item.workload.namespace} below={` · ${count(item.workload.pods, "pod")}`} /></a>
-                      <RiskPills workload={item.workload} />
+                      <input type="checkbox" aria-label={`Select ${item.workload.object} ${item.workload.container}`} checked={picked.includes(item.workload.id)} onClick={(event) => event.stopPropagation()} onChange={() => pick(item.workload.id)} />
+                      <a href={hrefOf(item.workload)} data-id={item.workload.id} aria-current={item.workload.id === at ? "true" : undefined} onClick={(event) => { event.preventDefault(); event.stopPropagation(); set({ at: item.workload.id }, true); }}><Named {...item.workload} namespace={isFlat ? item.workload.namespace : ""} below={` · ${count(item.workload.pods, "pod")}`} /></a>
+                      <Marks workload={item.workload} most={2} />
                     </span></th>
                     <td class="number" data-label="CPU"><Change line={item.workload.cpu} /></td>
                     <td class="wide"><Usage line={item.workload.cpu} course={item.workload.course} /></td>
@@ -140,10 +158,28 @@ export function Workloads({ inspection, selected, filter: first, show, copy }: {
           </table>
           {items.length === 0 && <p class="blank">{workloads.length === 0 ? "No workload runs here." : "Nothing matches. Clear the search or choose another filter."}</p>}
         </div>
-        {chosen && <Details workload={chosen} close={() => show("#workloads")} copy={copy} />}
+        {chosen && <Details workload={chosen} cluster={cluster} close={close} copy={copy} />}
       </div>
+      {picked.length > 0 && <Selection picked={picked} cluster={cluster} clear={() => set({ picked: [] })} copy={copy} change={change} />}
     </div>
   );
+}
+
+function itemsOf(found: Workload[], isFlat: boolean): { items: Item[]; height: number } {
+  const items: Item[] = [];
+  let height = 0;
+  let group: Extract<Item, { group: string }> | undefined;
+  for (const workload of found) {
+    if (!isFlat && group?.group !== workload.namespace) {
+      group = { group: workload.namespace, size: 0, top: height };
+      items.push(group);
+      height += GROUP;
+    }
+    if (group) group.size++;
+    items.push({ workload, top: height });
+    height += ROW;
+  }
+  return { items, height };
 }
 
 /** Its course where that is known, or else how it was distributed. */
@@ -158,64 +194,4 @@ function after(items: Item[], top: number): number {
     else high = middle;
   }
   return low;
-}
-
-function Details({ workload, close, copy }: { workload: Workload; close: () => void; copy: (text: string, what: string) => void }) {
-  const { namespace, object, container, pods, evidence, cpu, memory, risks, course } = workload;
-  const patch = patchOf(workload);
-  return (
-    <aside class="card details" aria-label={`Details of ${object}`}>
-      <header><div><h2>{object}</h2><small>namespace {namespace} · container {container} · {count(pods, "pod")}{evidence !== "" && ` · measured over ${evidence}`}</small></div><button type="button" class="icon" aria-label="Close" onClick={close}>✕</button></header>
-      {risks.map(({ risk, text, fix }) => <div class={`why ${toneOf(risk)}`}><p><b>{sentence(text)}</b></p><p class="fix">{sentence(fix)}</p></div>)}
-      {[cpu, memory].map((line) => line && (
-        <section key={line.resource}>
-          <h3>{line.resource === "cpu" ? "CPU" : "Memory"} request <span class="amount"><Change line={line} />{line.resource === "cpu" && " cores"}</span></h3>
-          {course && <Chart line={line} course={course} />}
-          <Spread line={line} />
-          {line.usage.length > 0 && <p>{levels(line)}</p>}
-          {line.recommendedLimit && line.recommendedLimit.text !== line.limit?.text && <p>Limit <Change line={{ ...line, request: line.limit, recommended: line.recommendedLimit }} /></p>}
-          <p class="muted">{line.source}</p>
-        </section>
-      ))}
-      {patch !== "" && (
-        <Fold title="Patch" isOpen>
-          <pre class="difference patch" tabIndex={0} role="group" aria-label="Patch">{patch}</pre>
-          <button type="button" onClick={() => copy(patch, "Patch")}>Copy patch</button>
-        </Fold>
-      )}
-    </aside>
-  );
-}
-
-/** `p50 820 · p95 1,000 · peak 1,024 · limit 1,024 MiB` */
-function levels({ resource, usage, limit }: AdviceLine): string {
-  const all = [...usage, ...(limit ? [{ at: "limit", value: limit.value }] : [])];
-  const { numbers, unit } = inOneUnit(resource, all.map(({ value }) => value));
-  return `${all.map(({ at }, index) => `${at}\u00a0${numbers[index]}`).join(" · ")}\u00a0${unit}`;
-}
-
-const TEMPLATES: Record<string, string[]> = { cronjob: ["spec", "jobTemplate", "spec", "template", "spec"], pod: ["spec"] };
-
-/** Requests and limits as a strategic merge patch; empty where nothing is to be changed. Texts in JSON are YAML. */
-export function patchOf({ namespace, object, container, cpu, memory }: Workload): string {
-  const both = [cpu, memory].filter((line) => line !== undefined);
-  const set = (name: string, amount: (line: AdviceLine) => [now: string | undefined, then: string | undefined]) => {
-    const amounts = both.flatMap((line) => {
-      const [now, then] = amount(line);
-      return then !== undefined && then !== now ? [`${line.resource}: ${JSON.stringify(then)}`] : [];
-    });
-    return amounts.length > 0 ? [`    ${name}:`, ...amounts.map((line) => `      ${line}`)] : [];
-  };
-  const resources = [
-    ...set("limits", ({ limit, recommendedLimit }) => [limit?.text, recommendedLimit?.text]),
-    ...set("requests", ({ request, recommended }) => [request?.text, recommended?.text]),
-  ];
-  if (resources.length === 0) return "";
-  const [kind, name] = object.split("/", 2) as [string, string];
-  const path = TEMPLATES[kind] ?? ["spec", "template", "spec"];
-  const containers = both.some(({ isInit }) => isInit) ? "initContainers" : "containers";
-  const inner = [`${containers}:`, `- name: ${JSON.stringify(container)}`, "  resources:", ...resources];
-  const lines = [...path.map((step, depth) => `${"  ".repeat(depth)}${step}:`), ...inner.map((line) => "  ".repeat(path.length) + line)];
-  const isPlain = /^[a-z0-9./-]+$/.test(`${namespace}${kind}${name}`);
-  return `${isPlain ? `# kubectl -n ${namespace} patch ${kind} ${name} \\\n#   --patch-file patch.yaml\n` : ""}${lines.join("\n")}\n`;
 }

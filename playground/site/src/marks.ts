@@ -1,0 +1,49 @@
+// What is marked at a container, the worst first: its risks, and the flags of how its usage runs. Each mark is a filter too.
+
+import type { Workload } from "./inspect.js";
+
+export interface Mark {
+  name: string;
+  label: string;
+  tone: "bad" | "warn" | "usage" | "";
+  holds: (workload: Workload) => boolean;
+  /** It begins the flags' text, where it is one. */
+  flag?: string;
+}
+
+const risk = (name: string, label: string, tone: Mark["tone"]): Mark => ({ name, label, tone, holds: ({ risks }) => risks.some((one) => one.risk === name) });
+const flag = (name: string, label: string, tone: Mark["tone"], start = label): Mark => ({ name, label, tone, flag: start, holds: ({ flags }) => flags.some((one) => one.startsWith(start)) });
+
+export const MARKS: Mark[] = [
+  { name: "risk", label: "At risk", tone: "", holds: ({ risks }) => risks.length > 0 },
+  risk("oomKilled", "OOM-killed", "bad"),
+  { name: "blocked", label: "blocked", tone: "bad", holds: ({ isBlocked }) => isBlocked },
+  risk("throttled", "throttled", "warn"),
+  risk("aboveRequest", "above request", "warn"),
+  risk("noRequest", "no request", "warn"),
+  flag("stale", "last seen", "warn"),
+  { name: "grows", label: "growing", tone: "usage", flag: "", holds: ({ flags }) => flags.some((one) => /^(cpu|memory) grows/.test(one)) },
+  flag("nightly", "nightly", "usage"),
+  flag("weekly", "weekly", "usage"),
+  flag("pods-differ", "pods differ", "usage"),
+  flag("bursts", "bursts", "usage"),
+  flag("below-peak", "below peak", "warn"),
+  flag("restarts", "restarts", "warn"),
+  flag("hpa", "HPA", "", "hpa"),
+  { name: "saves", label: "Saves", tone: "", holds: ({ saved }) => saved > 0 },
+  { name: "unmeasured", label: "No usage data", tone: "", holds: ({ cpu, memory }) => !cpu?.recommended && !memory?.recommended },
+];
+
+/** Filters that are no marks of a row. */
+const SETS = ["risk", "saves", "unmeasured"];
+
+/** The marks of a container with what each says in full. */
+export function marksOf(workload: Workload): { mark: Mark; label: string; title: string }[] {
+  return MARKS.filter(({ name, holds }) => !SETS.includes(name) && holds(workload)).map((mark) => {
+    const risks = workload.risks.filter(({ risk }) => risk === mark.name).map(({ text }) => text);
+    const flags = mark.flag === undefined ? [] : workload.flags.filter((one) => (mark.name === "grows" ? / grows /.test(one) : one.startsWith(mark.flag!)));
+    const [first] = flags;
+    const label = first && ["stale", "restarts"].includes(mark.name) ? first : mark.label;
+    return { mark, label, title: [...risks, ...flags].join("; ") || mark.label };
+  });
+}

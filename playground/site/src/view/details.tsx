@@ -1,0 +1,74 @@
+// The details of one container: what is wrong, how its usage ran, what it should request and why, and the patch for that.
+
+import { useEffect, useRef, useState } from "preact/hooks";
+import { count, inOneUnit } from "../amounts.js";
+import type { Cluster } from "../app.js";
+import type { Workload } from "../inspect.js";
+import { marksOf } from "../marks.js";
+import { patchOf } from "../patch.js";
+import type { AdviceLine, Timeline } from "../types.js";
+import { Chart } from "./course.js";
+import { sentence, toneOf } from "./overview.js";
+import { Change, Legend, Spread } from "./parts.js";
+import { Fold } from "./verdicts.js";
+
+export function Details({ workload, cluster, close, copy }: { workload: Workload; cluster: Cluster; close: () => void; copy: (text: string, what: string) => void }) {
+  const { id, namespace, object, container, pods, evidence, cpu, memory, risks, flags } = workload;
+  const course = useCourse(workload, cluster);
+  const patch = patchOf(workload, cluster.context);
+  const explained = cluster.inspection.advice?.flagsExplained ?? [];
+  const others = marksOf(workload).filter(({ mark }) => mark.flag !== undefined);
+  return (
+    <aside class="card details" aria-label={`Details of ${object}`}>
+      <header><div><h2 tabIndex={-1}>{object}</h2><small>namespace {namespace} · container {container} · {count(pods, "pod")}{evidence !== "" && ` · measured over ${evidence}`}</small></div><button type="button" class="icon" aria-label="Close" title="Close (Esc)" onClick={close}>✕</button></header>
+      {risks.map(({ risk, text, fix }) => <div class={`why ${toneOf(risk)}`}><p><b>{sentence(text)}</b></p><p class="fix">{sentence(fix)}</p></div>)}
+      {others.length > 0 && <ul class="explained">{others.map(({ mark, label, title }) => <li key={mark.name}><span class={`pill ${mark.tone}`}>{label}</span> {about(title, flags, explained)}</li>)}</ul>}
+      {course && <Legend course={course} />}
+      {[cpu, memory].map((line) => line && (
+        <section key={`${id} ${line.resource}`}>
+          <h3>{line.resource === "cpu" ? "CPU" : "Memory"} request <span class="amount"><Change line={line} />{line.resource === "cpu" && " cores"}</span></h3>
+          {course ? <Chart line={line} course={course} /> : <Spread line={line} />}
+          {line.usage.length > 0 && <p>{levels(line)}</p>}
+          {line.recommendedLimit && line.recommendedLimit.text !== line.limit?.text && <p>Limit <Change line={{ ...line, request: line.limit, recommended: line.recommendedLimit }} /></p>}
+          <p class="muted">{line.source}</p>
+        </section>
+      ))}
+      {patch !== "" && (
+        <Fold title="Patch" isOpen>
+          <pre class="difference patch" tabIndex={0} role="group" aria-label="Patch">{patch}</pre>
+          <button type="button" onClick={() => copy(patch, "Patch")}>Copy patch</button>
+        </Fold>
+      )}
+    </aside>
+  );
+}
+
+/** The engine's explanation of a flag, or else the flag as it is. */
+function about(title: string, flags: string[], explained: string[]): string {
+  const line = explained.find((line) => flags.some((flag) => title.includes(flag) && flag.includes(line.slice(0, line.indexOf(":")))));
+  return line ? `${title.includes(" a day") ? `${title}; ` : ""}${line.slice(line.indexOf(":") + 2)}` : title;
+}
+
+/** The course of a container by the hour where the local server has a store to ask, and by the day until then. */
+function useCourse({ id, namespace, object, container, course }: Workload, { scope, readAt }: Cluster): Timeline | undefined {
+  const [hours, setHours] = useState<{ id: string; course: Timeline }>();
+  const asked = useRef("");
+  useEffect(() => {
+    if (scope === undefined || !course || asked.current === id) return;
+    asked.current = id;
+    const query = new URLSearchParams({ workload: `${namespace}/${object}`, container });
+    void fetch(`hours.json?${query}`, { cache: "no-store" }).then(async (response) => {
+      if (response.ok && asked.current === id) setHours({ id, course: { ...((await response.json()) as Timeline), kills: course.kills } });
+    }).catch(() => {
+      // OK because the days are drawn.
+    });
+  }, [id, readAt]);
+  return hours?.id === id ? hours.course : course;
+}
+
+/** `p50 820 · p95 1,000 · peak 1,024 · limit 1,024 MiB` */
+function levels({ resource, usage, limit }: AdviceLine): string {
+  const all = [...usage, ...(limit ? [{ at: "limit", value: limit.value }] : [])];
+  const { numbers, unit } = inOneUnit(resource, all.map(({ value }) => value));
+  return `${all.map(({ at }, index) => `${at}\u00a0${numbers[index]}`).join(" · ")}\u00a0${unit}`;
+}

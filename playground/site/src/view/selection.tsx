@@ -1,0 +1,36 @@
+// Several workloads that are changed together: what that frees, what it does to quotas, and the texts that the engine makes of it.
+
+import { count, ofHard, withUnit } from "../amounts.js";
+import type { Cluster } from "../app.js";
+import { freed } from "../inspect.js";
+import { patchOf } from "../patch.js";
+
+/** Asks the engine behind a live cluster for the text of some workloads' changes. */
+export type Change = (form: "kustomize" | "markdown" | "patch", ids: string[]) => Promise<string>;
+
+export function Selection({ picked, cluster, clear, copy, change }: { picked: string[]; cluster: Cluster; clear: () => void; copy: (text: string, what: string) => void; change: Change | undefined }) {
+  const chosen = cluster.inspection.workloads.filter(({ id }) => picked.includes(id));
+  const objects = new Set(chosen.map(({ namespace, object }) => `${namespace}/${object}`));
+  // The engine changes whole workloads.
+  const changed = cluster.inspection.workloads.filter(({ namespace, object }) => objects.has(`${namespace}/${object}`));
+  const { cpu, memory, quotas } = freed(changed, cluster.inspection.quotas);
+  const scaled = changed.filter(({ flags }) => flags.includes("hpa")).length;
+  const make = (form: Parameters<Change>[0], what: string) => {
+    if (change) void change(form, [...objects]).then((text) => copy(text, what), () => {});
+    else copy(changed.map((workload) => patchOf(workload, cluster.context)).filter(Boolean).join("---\n"), what);
+  };
+  return (
+    <section class="card selection" aria-label="Selection">
+      <p><b>{count(objects.size, "workload")} selected</b> <span class="muted">
+        {[cpu !== 0 && `${cpu > 0 ? "frees" : "needs"} ${withUnit("cpu", Math.abs(cpu))}`, memory !== 0 && `${memory > 0 ? "frees" : "needs"} ${withUnit("memory", Math.abs(memory))}`, scaled > 0 && `${count(scaled, "autoscaler")} adjusted`].filter(Boolean).join(", ")}
+      </span></p>
+      {quotas.map(({ namespace, name, resource, used, after, hard }) => <p key={`${namespace}/${name}/${resource}`} class={after > hard ? "more" : "muted"}>{namespace && `${namespace}/`}{name} {resource}: {ofHard(resource, used, hard, after)}{after > hard && `, ${withUnit(resource, after - hard)} too much`}</p>)}
+      <div class="buttons">
+        <button type="button" class="primary" onClick={() => make("patch", "Patch")}>Copy patch</button>
+        {change && <button type="button" onClick={() => make("kustomize", "Kustomization")}>Copy kustomization</button>}
+        {change && <button type="button" onClick={() => make("markdown", "Pull-request text")}>Copy pull-request text</button>}
+        <button type="button" class="plain" onClick={clear}>Clear</button>
+      </div>
+    </section>
+  );
+}
