@@ -256,7 +256,7 @@ fn workload(text: &str) -> Option<WorkloadRef> {
 /// Reads a part of a path, and of a query of the metrics store.
 fn is_name(name: &str) -> bool {
     let is_usual = |byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.');
-    !name.is_empty() && name.len() <= 253 && name.bytes().all(is_usual)
+    !name.starts_with(['.', '-']) && !name.is_empty() && name.len() <= 253 && name.bytes().all(is_usual)
 }
 
 /// It becomes a part of the API server's paths.
