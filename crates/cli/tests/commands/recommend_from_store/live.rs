@@ -238,7 +238,8 @@ fn recommendations_are_applied_after_a_dry_run_and_can_be_rolled_back() {
     let said = server.recommend(&format!("{STORE} statefulset/db --patch --no-headers"));
     assert_eq!(said.code, 0, "{}", said.err);
     assert!(
-        said.err.contains("1 object of cluster test would be changed, and the API server would accept that: pass --yes"),
+        said.err
+            .contains("1 object of cluster test would be changed, and the API server would accept that: pass --yes"),
         "{}",
         said.err
     );
@@ -262,7 +263,9 @@ fn recommendations_are_applied_after_a_dry_run_and_can_be_rolled_back() {
     assert!(set["limits"]["memory"].is_string() && set["requests"]["cpu"] == "21m", "{set}");
     let text = fs::read_to_string(&rollback).unwrap();
     let back = r#"{"spec":{"template":{"spec":{"containers":[{"name":"postgres","resources":{"limits":{"memory":"256Mi"},"requests":{"cpu":"100m","memory":"256Mi"}}}]}}}}"#;
-    let command = format!("kubectl --context test patch statefulset.v1.apps/db --namespace shop --type strategic --patch '{back}'");
+    let command = format!(
+        "kubectl --context test patch statefulset.v1.apps/db --namespace shop --type strategic --patch '{back}'"
+    );
     assert_eq!(text.lines().last(), Some(command.as_str()));
     // The rollback file of an earlier run is never overwritten.
     let said = server.recommend(&format!("{STORE} statefulset/db --patch --yes"));
