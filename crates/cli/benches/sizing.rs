@@ -43,8 +43,6 @@ const DAYS: i64 = 30;
 const STEP: i64 = 900;
 /// The cluster that is computed from the others.
 const LARGEST: u64 = 5_000;
-/// The nodes of the cluster in which the first run is measured, which costs as much everywhere for each namespace and day.
-const SMALL: u64 = 20;
 const PAGE: &str = "docs/src/concepts/sizing.md";
 const BEGIN: &str = "<!-- sizing: written by make sizing -->\n";
 const END: &str = "<!-- end of sizing -->";
@@ -57,12 +55,9 @@ fn main() -> Result<()> {
     let sizes = chosen.as_deref().unwrap_or("20,100,1000").split(',').map(str::parse);
     let sizes = sizes.collect::<std::result::Result<Vec<u64>, _>>()?;
     let mut table = Table { sizes, figures: Vec::new() };
-    let first_run = Scene::new(SMALL.min(table.sizes.first().copied().unwrap_or(SMALL)))?.first_run()?;
     for nodes in table.sizes.clone() {
         let begun = Instant::now();
-        let of_first_run =
-            first_run.map(|(name, each)| (name, each * (nodes * NAMESPACES_OF_NODE) as f64 * DAYS as f64));
-        for (name, value) in Scene::new(nodes)?.measure()?.into_iter().chain(of_first_run) {
+        for (name, value) in Scene::new(nodes)?.measure()? {
             table.add(name, value);
         }
         eprintln!("{nodes} nodes measured in {:.0} s", begun.elapsed().as_secs_f64());
@@ -129,6 +124,7 @@ impl Scene {
         figures.extend(self.of_ledger()?);
         figures.extend(self.of_snapshot()?);
         figures.extend(self.of_page()?);
+        figures.extend(self.first_run()?);
         Ok(figures)
     }
 
@@ -174,15 +170,15 @@ impl Scene {
         measure::run(command.arg(self.file(store)).args(more).stderr(Stdio::inherit()))
     }
 
-    /// The cost of reading one past day of one namespace.
+    /// The cost of reading as many days as the first run reads, by that of one.
     fn first_run(&self) -> Result<[(&'static str, f64); 3]> {
-        let cost = self.collect("first.redb", self.end, &["--days", "1"])?;
-        let (read, days) = (self.world.take(), (self.end - (self.end - DAY).div_euclid(DAY) * DAY) as f64 / DAY as f64);
-        let each = days * self.world.namespaces as f64;
+        self.world.take();
+        let cost = self.collect("first.redb", self.end.div_euclid(DAY) * DAY, &["--days", "1"])?;
+        let read = self.world.take();
         Ok([
-            ("first run, modelled: queries", read.queries as f64 / each),
-            ("first run, modelled: GB from the metrics store", read.query_bytes as f64 / 1e9 / each),
-            ("first run, modelled: CPU, h", cost.processor_seconds / 3600.0 / each),
+            ("first run, modelled: queries", (read.queries * DAYS as u64) as f64),
+            ("first run, modelled: GB from the metrics store", (read.query_bytes * DAYS as u64) as f64 / 1e9),
+            ("first run, modelled: CPU, h", cost.processor_seconds / 3600.0 * DAYS as f64),
         ])
     }
 

@@ -1,10 +1,10 @@
 //! Reads a source, window by window.
 //!
 //! ```text
-//! plan a window ──> its namespaces ──> owed pieces ── read one by one ──> gathered ── settle ──> store
+//! plan a window ──> its namespaces ──> owed pieces ── read in batches ──> gathered ── settle ──> store
 //! ```
 //! A window is planned once: one transaction notes its namespaces as owed and advances the planned time. Owed pieces are read
-//! concurrently, in queries of a length that the source answers, and each result is settled in a transaction of its own. A
+//! concurrently, in queries of a size that the source answers, and each result is settled in a transaction of its own. A
 //! namespace that cannot be read stays owed for the next run and delays no other namespace. So every sample is added exactly
 //! once, whenever the collector is killed.
 
@@ -77,7 +77,7 @@ impl Run<'_> {
     /// Reads all owed and all new usage.
     pub async fn catch_up(&self) -> Result<Outcome, RunError> {
         let mut outcome = Outcome::default();
-        let span = Span::new(self.step(), self.pace.max_query_range);
+        let span = Span::new(self.step(), self.pace.max_query_range, self.source.namespaces_at_once());
         let Some(now) = self.asked(|| self.source.now()).await? else { return Ok(stopped(outcome)) };
         let end = (now - self.pace.sample_delay).div_euclid(self.step()) * self.step();
         let oldest = (end - i64::from(self.pace.days) * DAY).div_euclid(DAY) * DAY;
@@ -89,8 +89,7 @@ impl Run<'_> {
 
         self.work_off(&span, &mut outcome).await?;
         while from < end && !outcome.stopped {
-            // Windows end at multiples of their length, so that they are the same whenever a run starts.
-            let window = Window { from, to: end.min((from.div_euclid(span.longest()) + 1) * span.longest()) };
+            let window = span.planned(Window { from, to: end });
             let Some(namespaces) = self.asked(|| self.source.namespaces(window)).await? else {
                 return Ok(stopped(outcome));
             };
@@ -169,7 +168,7 @@ impl Run<'_> {
     async fn look_at(&self, namespaces: Vec<String>, window: Window, outcome: &mut Outcome) -> Gathered {
         let mut seen = Gathered::default();
         let read = async |namespace: String| {
-            let read = self.read_once(&namespace, window).await;
+            let read = self.read_once(&[&namespace], window).await;
             (namespace, read)
         };
         let take = |_: &mut _, namespace: String, read| {
@@ -186,60 +185,80 @@ impl Run<'_> {
         seen
     }
 
-    /// Reads all owed pieces but those of namespaces that already failed in this run, span by span. Each span is settled in a
-    /// transaction of its own.
+    /// Reads all owed pieces but those of namespaces that already failed in this run, those with the same window together, span by
+    /// span. Each span is settled in a transaction of its own.
     async fn work_off(&self, span: &Span, outcome: &mut Outcome) -> Result<(), RunError> {
-        let mut pieces = VecDeque::from(self.store.owed()?);
-        pieces.retain(|piece| !outcome.unread.contains_key(&piece.namespace));
-        let read = async |piece: Piece| {
-            let window = span.first(piece.window);
-            // The source cannot be asked for less than a step.
+        let mut by_window: BTreeMap<Window, Vec<Piece>> = BTreeMap::new();
+        for piece in self.store.owed()? {
+            if !outcome.unread.contains_key(&piece.namespace) {
+                by_window.entry(piece.window).or_default().push(piece);
+            }
+        }
+        let batches = by_window.values().flat_map(|pieces| pieces.chunks(span.namespaces())).map(<[Piece]>::to_vec);
+        let read = async |batch: Vec<Piece>| {
+            let window = batch.first().map_or(Window { from: 0, to: 0 }, |piece| span.first(piece.window));
+            // The source cannot be asked for less than a step of one namespace.
             let may_pass = |error: &SourceError| match error {
-                SourceError::Overloaded(_) => window.seconds() <= self.step(),
+                SourceError::Overloaded(_) => window.seconds() <= self.step() && batch.len() == 1,
                 error => !error.is_permanent(),
             };
-            let read = self.pace.retry.run(may_pass, || self.read_once(&piece.namespace, window)).await;
-            (piece, (window, read))
+            let namespaces: Vec<&str> = batch.iter().map(|piece| piece.namespace.as_str()).collect();
+            let read = self.pace.retry.run(may_pass, || self.read_once(&namespaces, window)).await;
+            (batch, (window, read))
         };
-        let take = |pieces: &mut VecDeque<Piece>, mut piece: Piece, (window, read): (Window, Result<Gathered, _>)| {
+        let take = |batches: &mut VecDeque<_>, mut batch: Vec<Piece>, (window, read): (Window, Result<Gathered, _>)| {
             match read {
                 Ok(gathered) => {
                     span.succeeded();
                     self.report(&gathered);
-                    tokio::task::block_in_place(|| self.store.settle(&piece, window.to, &gathered))?;
-                    piece.window.from = window.to;
-                    match piece.window.seconds() {
-                        0 => outcome.read += 1,
-                        _ => pieces.push_front(piece),
+                    tokio::task::block_in_place(|| self.store.settle(&batch, window.to, &gathered))?;
+                    batch.iter_mut().for_each(|piece| piece.window.from = window.to);
+                    match batch.first().is_some_and(|piece| piece.window.seconds() > 0) {
+                        true => batches.push_front(batch),
+                        false => outcome.read += batch.len() as u64,
                     }
                 }
-                Err(SourceError::Overloaded(reason)) if span.halve(window.seconds()) => {
-                    let seconds = span.seconds();
-                    tracing::warn!(namespace = piece.namespace, seconds, reason, "asking for less at a time");
-                    pieces.push_front(piece);
+                Err(error) if batch.len() > 1 && !matches!(error, SourceError::Temporary(_)) => {
+                    if let SourceError::Overloaded(reason) = &error {
+                        span.halve_namespaces(batch.len());
+                        tracing::warn!(
+                            namespaces = span.namespaces(),
+                            reason,
+                            "asking about fewer namespaces at a time"
+                        );
+                    }
+                    let second = batch.split_off(batch.len() / 2);
+                    [second, batch].into_iter().for_each(|half| batches.push_front(half));
                 }
-                Err(error) => note_unread(&piece.namespace, error, outcome),
+                Err(SourceError::Overloaded(reason)) if span.halve(window.seconds()) => {
+                    let (namespace, seconds) = (batch.first().map(|piece| &*piece.namespace), span.seconds());
+                    tracing::warn!(namespace, seconds, reason, "asking for less at a time");
+                    batches.push_front(batch);
+                }
+                Err(error) => batch.iter().for_each(|piece| note_unread(&piece.namespace, error.clone(), outcome)),
             }
             Ok::<_, StoreError>(())
         };
-        let is_done = read_all(pieces, self.pace.concurrency, self.stop, read, take).await?;
+        let is_done = read_all(batches.collect(), self.pace.concurrency, self.stop, read, take).await?;
         outcome.stopped |= !is_done;
         Ok(())
     }
 
-    async fn read_once(&self, namespace: &str, window: Window) -> Result<Gathered, SourceError> {
+    async fn read_once(&self, namespaces: &[&str], window: Window) -> Result<Gathered, SourceError> {
         let mut gathered = Gathered::default();
-        // A single step cannot be read in parts.
-        let most = if window.seconds() > self.step() { self.pace.max_images } else { usize::MAX };
+        // A single step of one namespace cannot be read in parts.
+        let may_be_less = window.seconds() > self.step() || namespaces.len() > 1;
+        let most = if may_be_less { self.pace.max_images } else { usize::MAX };
         let mut sink = |batch| {
             if gathered.size() <= most {
                 gathered.compare(&batch, window, self.estimates);
                 gathered.take(batch, window);
             }
         };
-        let read = match within(self.pace.timeout, self.source.read(namespace, window, &mut sink)).await {
+        let read = match within(self.pace.timeout, self.source.read_several(namespaces, window, &mut sink)).await {
             Ok(()) if gathered.size() > most => {
-                let reason = format!("more than {most} images in namespace `{namespace}` are too much to hold at once");
+                let names = namespaces.join("`, `");
+                let reason = format!("more than {most} images in namespace `{names}` are too much to hold at once");
                 Err(SourceError::Overloaded(reason))
             }
             read => read,

@@ -1,15 +1,16 @@
 //! Limits of reading a source: how much at once, and how long to wait after a failure.
 
-use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU32, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use headroom_kube::retry::Retry;
+use headroom_usage::DAY;
 use headroom_usage::sample::Window;
 
 /// The limits that an operator may choose.
 #[derive(Debug, Clone)]
 pub struct Pace {
-    /// The number of namespaces that are read at the same time.
+    /// The number of reads under way at the same time.
     pub concurrency: usize,
     /// The longest time range of a query, in seconds.
     pub max_query_range: i64,
@@ -30,7 +31,7 @@ impl Default for Pace {
         let (first_wait, longest_wait) = (Duration::from_secs(1), Duration::from_secs(60));
         Self {
             concurrency: 4,
-            max_query_range: 6 * 3600,
+            max_query_range: DAY,
             sample_delay: 120,
             days: headroom_usage::window_merge::DAYS_KEPT,
             retry: Retry { attempts: 6, first_wait, longest_wait },
@@ -40,13 +41,15 @@ impl Default for Pace {
     }
 }
 
-/// The present length of queries, shared by all readers. It is halved when the source is overloaded, and doubled after many
-/// successes.
+/// The present length of queries and number of namespaces in each, shared by all readers: halved when the source is overloaded, and
+/// doubled after many successes.
 #[derive(Debug)]
 pub struct Span {
     step: i64,
     longest: i64,
+    most_namespaces: usize,
     seconds: AtomicI64,
+    namespaces: AtomicUsize,
     successes: AtomicU32,
 }
 
@@ -54,24 +57,35 @@ pub struct Span {
 const SUCCESSES_TO_DOUBLE: u32 = 16;
 
 impl Span {
-    pub fn new(step: i64, longest: i64) -> Self {
-        let step = step.max(1);
+    pub fn new(step: i64, longest: i64, most_namespaces: usize) -> Self {
+        let (step, most_namespaces) = (step.max(1), most_namespaces.max(1));
         let longest = (longest / step * step).max(step);
-        Self { step, longest, seconds: AtomicI64::new(longest), successes: AtomicU32::new(0) }
-    }
-
-    /// The longest span, in whole steps.
-    pub fn longest(&self) -> i64 {
-        self.longest
+        let (seconds, namespaces) = (AtomicI64::new(longest), AtomicUsize::new(most_namespaces));
+        Self { step, longest, most_namespaces, seconds, namespaces, successes: AtomicU32::new(0) }
     }
 
     pub fn seconds(&self) -> i64 {
         self.seconds.load(Ordering::Relaxed)
     }
 
+    pub fn namespaces(&self) -> usize {
+        self.namespaces.load(Ordering::Relaxed)
+    }
+
+    /// The next window to plan. Windows end at multiples of their length, so that they are the same whenever a run starts.
+    pub fn planned(&self, rest: Window) -> Window {
+        Window { to: rest.to.min((rest.from.div_euclid(self.longest) + 1) * self.longest), ..rest }
+    }
+
     /// The beginning of a window that one query reads.
     pub fn first(&self, window: Window) -> Window {
         Window { to: window.to.min(window.from + self.seconds()), ..window }
+    }
+
+    /// Asks for half of the namespaces from now on, for so many were too many.
+    pub fn halve_namespaces(&self, asked: usize) {
+        self.successes.store(0, Ordering::Relaxed);
+        self.namespaces.fetch_min((asked / 2).max(1), Ordering::Relaxed);
     }
 
     /// Shortens the span to half of a query that was too large, in whole steps. Returns false if that was a single step.
@@ -87,9 +101,11 @@ impl Span {
     }
 
     pub fn succeeded(&self) {
-        if self.seconds() < self.longest && self.successes.fetch_add(1, Ordering::Relaxed) + 1 >= SUCCESSES_TO_DOUBLE {
+        let is_less = self.seconds() < self.longest || self.namespaces() < self.most_namespaces;
+        if is_less && self.successes.fetch_add(1, Ordering::Relaxed) + 1 >= SUCCESSES_TO_DOUBLE {
             self.successes.store(0, Ordering::Relaxed);
             self.seconds.store((self.seconds() * 2).min(self.longest), Ordering::Relaxed);
+            self.namespaces.store((self.namespaces() * 2).min(self.most_namespaces), Ordering::Relaxed);
         }
     }
 }
@@ -100,14 +116,16 @@ mod tests {
 
     #[test]
     fn an_overloaded_source_is_asked_for_half_and_later_for_more() {
-        let span = Span::new(60, 3600);
+        let span = Span::new(60, 3600, 8);
         assert!(span.halve(3600));
         assert!(span.halve(3600));
         assert_eq!(span.seconds(), 1800);
         assert!(span.halve(1800) && span.halve(900) && span.halve(420));
         assert_eq!(span.seconds(), 180);
         assert!(!span.halve(60));
+        span.halve_namespaces(8);
+        assert_eq!(span.namespaces(), 4);
         (0..SUCCESSES_TO_DOUBLE * 10).for_each(|_| span.succeeded());
-        assert_eq!(span.seconds(), 3600);
+        assert_eq!((span.seconds(), span.namespaces()), (3600, 8));
     }
 }

@@ -5,7 +5,7 @@
 //! images may be away for a while: a sample in no span belongs to the nearest one of its container.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 
 use headroom_usage::sample::Sample;
 
@@ -67,12 +67,14 @@ fn nearest(claims: &[Claim], time: i64) -> Option<&str> {
         .map(|claim| claim.image.as_str())
 }
 
-/// Logs that usage of these pods and containers is left out.
-pub fn warn_of_unknown(namespace: &str, unknown: &BTreeSet<(String, String)>) {
-    if let Some((pod, container)) = unknown.first() {
+/// Logs that usage of these containers is left out, by namespace, pod and container in order.
+pub fn warn_of_unknown<'a>(unknown: impl Iterator<Item = (&'a str, (&'a str, &'a str))>) {
+    let unknown: Vec<_> = unknown.collect();
+    for of_namespace in unknown.chunk_by(|(before, _), (namespace, _)| before == namespace) {
+        let [(namespace, (pod, container)), ..] = *of_namespace else { continue };
         tracing::warn!(
             namespace,
-            containers = unknown.len(),
+            containers = of_namespace.len(),
             "the image of some containers is not known, so their usage is left out; one is `{container}` of `{pod}`"
         );
     }

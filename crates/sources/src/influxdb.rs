@@ -315,7 +315,7 @@ impl Source for InfluxDb {
                 sink(Batch::OomKills(kills));
             }
         }
-        warn_of_unknown(namespace, &unmatched);
+        warn_of_unknown(unmatched.iter().map(|(pod, name)| (namespace, (&**pod, &**name))));
         Ok(())
     }
 

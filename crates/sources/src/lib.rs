@@ -98,6 +98,19 @@ pub trait Source: Send + Sync {
     /// Reads one namespace's usage in one window. May hand over batches as they arrive.
     async fn read(&self, namespace: &str, window: Window, sink: Sink<'_>) -> Result<(), SourceError>;
 
+    /// Reads several namespaces, at most [`Self::namespaces_at_once`].
+    async fn read_several(&self, namespaces: &[&str], window: Window, sink: Sink<'_>) -> Result<(), SourceError> {
+        for namespace in namespaces {
+            self.read(namespace, window, &mut *sink).await?;
+        }
+        Ok(())
+    }
+
+    /// The most namespaces that the source can be asked about in one call.
+    fn namespaces_at_once(&self) -> usize {
+        1
+    }
+
     /// Reads all namespaces in a few calls. False, and nothing read, if the source has to be asked about each namespace,
     /// or may not be asked about all of them.
     async fn read_all(&self, _window: Window, _sink: Sink<'_>) -> Result<bool, SourceError> {

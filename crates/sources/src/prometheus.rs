@@ -53,6 +53,9 @@ pub struct Prometheus {
     reader: Mutex<Option<(Instant, Arc<Reader>)>>,
 }
 
+/// So many names fit into one question. Of usual size, they have some thousand containers.
+const NAMESPACES_AT_ONCE: usize = 128;
+
 /// Detected names are used for so long.
 const FRESH: Duration = Duration::from_secs(10);
 
@@ -106,7 +109,15 @@ impl Source for Prometheus {
     }
 
     async fn read(&self, namespace: &str, window: Window, sink: Sink<'_>) -> Result<(), SourceError> {
-        self.reader().await?.read(namespace, window, sink).await
+        self.read_several(&[namespace], window, sink).await
+    }
+
+    async fn read_several(&self, namespaces: &[&str], window: Window, sink: Sink<'_>) -> Result<(), SourceError> {
+        self.reader().await?.read(namespaces, window, sink).await
+    }
+
+    fn namespaces_at_once(&self) -> usize {
+        NAMESPACES_AT_ONCE
     }
 
     fn step_seconds(&self) -> u32 {

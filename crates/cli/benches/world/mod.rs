@@ -23,6 +23,8 @@ use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
 
+use headroom_usage::DAY;
+
 pub const NAMESPACES_OF_NODE: u64 = 2;
 const OWN_DEPLOYMENTS: u64 = 5;
 const PODS_OF_GATEWAY: u64 = 5;
@@ -154,7 +156,9 @@ impl World {
     pub fn serve_metrics(self: &Arc<Self>, runtime: &Runtime) -> std::io::Result<u16> {
         let world = Arc::clone(self);
         serve(runtime, move |request| {
-            let body = gzip(world.answer_query(request.uri()).as_bytes());
+            // A question that is too long for an address comes as a form.
+            let asked = [request.uri().query().unwrap_or_default().as_bytes(), request.body()].concat();
+            let body = gzip(world.answer_query(&asked).as_bytes());
             let mut passed = lock(&world.passed);
             passed.queries += 1;
             passed.query_bytes += body.len() as u64;
@@ -182,10 +186,10 @@ impl World {
         })
     }
 
-    fn answer_query(&self, uri: &http::Uri) -> String {
+    fn answer_query(&self, asked: &[u8]) -> String {
         let mut query = String::new();
         let mut range = BTreeMap::new();
-        for (name, value) in form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes()) {
+        for (name, value) in form_urlencoded::parse(asked) {
             match value.parse::<i64>() {
                 Ok(number) => _ = range.insert(name.into_owned(), number),
                 Err(_) if name == "query" => query = value.into_owned(),
@@ -197,6 +201,11 @@ impl World {
             (Some(&from), Some(&to), Some(&step)) => {
                 self.rows(&query, (from..=to).step_by(step.max(1) as usize), &mut rows);
                 "matrix"
+            }
+            (None, ..) if query.contains("last_over_time(kube_pod_container_info{") => {
+                let to = range.get("time").map_or(0, |to| to - 600);
+                self.rows(&query, std::iter::once(to), &mut rows);
+                "vector"
             }
             _ => self.figures(&query, &mut rows),
         };
@@ -215,23 +224,52 @@ impl World {
                 );
             }
         }
-        let named = query.split_once(r#"namespace="team-"#).and_then(|(_, rest)| rest.get(..5)?.parse().ok());
-        let Some(number) = named else { return };
+        // Those of the first selector.
+        let named = query.split_once("namespace=").and_then(|(_, rest)| rest.split('"').nth(1)).unwrap_or_default();
+        let numbers = named.split('|').filter_map(|name| name.strip_prefix("team-")?.parse().ok());
         let (first, last) = (times.clone().next().unwrap_or(0), times.clone().last().unwrap_or(0));
-        for container in self.containers(number, first, last + 1) {
-            let (pod, namespace) = (&container.pod, namespace(number));
-            let times = times.clone().filter(|time| container.runs_at(*time));
-            let place = format!(r#""namespace":"{namespace}","pod":"{pod}","container":"main""#);
-            let usage = |time| (time, self.usage(number, &container, time));
-            if query.contains("kube_pod_container_info{") {
-                let labels = format!(r#""pod":"{pod}","container":"main","image_spec":"{}""#, container.image);
-                row(rows, &labels, times.map(|time| (time, "1".to_owned())));
-            } else if query.contains("container_cpu_usage_seconds_total{") {
-                let cores = |micros: u64| format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000);
-                row(rows, &place, times.map(usage).map(|(time, (micros, _))| (time, cores(micros))));
-            } else if query.contains("container_memory_working_set_bytes{") {
-                row(rows, &place, times.map(usage).map(|(time, (_, bytes))| (time, bytes.to_string())));
+        for number in numbers {
+            // A day that ends at the first or only moment.
+            let is_of_day = query.contains("[86400s") || query.contains("[87000s]");
+            let from = if is_of_day { first - DAY + 60 } else { first };
+            for container in self.containers(number, from, last + 1) {
+                self.row_of_container(query, number, &container, is_of_day, times.clone(), rows);
             }
+        }
+    }
+
+    fn row_of_container(
+        &self,
+        query: &str,
+        number: u64,
+        container: &Container,
+        is_of_day: bool,
+        times: impl Iterator<Item = i64> + Clone,
+        rows: &mut String,
+    ) {
+        let (pod, namespace) = (&container.pod, namespace(number));
+        let place = format!(r#""namespace":"{namespace}","pod":"{pod}","container":"main""#);
+        let times = times.filter(|time| is_of_day || container.runs_at(*time));
+        let cores = |micros: u64| format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000);
+        // As unlike as percentiles are.
+        let seconds = container.life.map_or(DAY, |(from, to)| to - from);
+        let mut moments = container.life.map_or(0, |(from, _)| from)..;
+        let mut at =
+            |time: i64| moments.next().filter(|_| query.contains("quantile_over_time(")).map_or(time, |of| of * 60);
+        let usage = |time| (time, self.usage(number, container, at(time)));
+        if query.contains("count by (") {
+            // Each container has one series.
+        } else if query.contains("kube_pod_container_info{") {
+            let labels = format!(r#"{place},"image_spec":"{}""#, container.image);
+            row(rows, &labels, times.map(|time| (time, "1".to_owned())));
+        } else if query.contains("count_over_time(") {
+            row(rows, &place, times.map(|time| (time, (seconds / 30).to_string())));
+        } else if query.contains("ceil(1e6 * ") {
+            row(rows, &place, times.map(usage).map(|(time, (micros, _))| (time, micros.to_string())));
+        } else if query.contains("container_cpu_usage_seconds_total{") {
+            row(rows, &place, times.map(usage).map(|(time, (micros, _))| (time, cores(micros))));
+        } else if query.contains("container_memory_working_set_bytes{") {
+            row(rows, &place, times.map(usage).map(|(time, (_, bytes))| (time, bytes.to_string())));
         }
     }
 

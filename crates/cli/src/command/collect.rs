@@ -135,11 +135,11 @@ struct Options {
     /// Context of the kubeconfig: the cluster to write to, and to read from if the source is in it
     #[arg(long, global = true)]
     context: Option<String>,
-    /// Namespaces read at the same time
+    /// Queries sent at the same time
     #[arg(long, global = true, value_name = "NUMBER", default_value_t = 4)]
     concurrency: usize,
-    /// Longest time range of a query
-    #[arg(long, global = true, value_name = "DURATION", default_value = "6h", value_parser = seconds)]
+    /// Longest time range of a query; whole days are read by percentiles that the store makes, if it can
+    #[arg(long, global = true, value_name = "DURATION", default_value = "24h", value_parser = seconds)]
     max_query_range: i64,
     /// Delay until all samples have arrived: newer samples are left to the next run
     #[arg(long, global = true, value_name = "DURATION", default_value = "2m", value_parser = seconds)]

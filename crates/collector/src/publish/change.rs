@@ -1,16 +1,20 @@
 //! Finds the profiles that have to be written.
 //!
 //! Each collection adds samples, so no two profiles have the same text, and writing all of them every hour would only load
-//! etcd. A profile is written if a change can change an estimate: an added or removed image, tag or window; another percentile
-//! or peak; an out-of-memory kill; or a count of samples, pods or namespaces that changed by more than a tenth. Otherwise it is
-//! written once it is older than the rewrite interval, so that it never looks stale.
+//! etcd. A profile is written if a change can change an estimate: an added or removed image, tag or window; a percentile or peak
+//! that is more than a bucket of its distribution away; an out-of-memory kill; or a count of samples, pods or namespaces that
+//! changed by more than a tenth. Otherwise it is written once it is older than the rewrite interval, so that it never looks stale.
 
+use headroom_core::amount::Quantity;
 use headroom_core::timestamp::Timestamp;
 use serde_json::Value;
 
 /// Fields whose change alone is no reason to write: a profile that is rewritten in time is only a little behind.
 const PASSING: [&str; 3] = ["collectedAt", "lastSeen", "estimates"];
 const COUNTS: [&str; 3] = ["samples", "pods", "namespaces"];
+const AMOUNTS: [&str; 3] = ["percentiles", "peak", "busiest"];
+/// A bucket of [`headroom_usage::sketch`] is at most this part of its amounts wide.
+const BUCKET: u128 = 64;
 
 /// True if `new` has to replace `old`. Both are whole objects; only their specs are compared.
 pub fn is_due(old: &Value, new: &Value, interval_seconds: i64) -> bool {
@@ -33,9 +37,22 @@ fn differs(old: &Value, new: &Value) -> bool {
                     None => true,
                     Some(_) if PASSING.contains(&key.as_str()) => false,
                     Some(old) if COUNTS.contains(&key.as_str()) => counts_differ(old.as_u64(), new.as_u64()),
+                    Some(old) if AMOUNTS.contains(&key.as_str()) => amounts_differ(old, new),
                     Some(old) => differs(old, new),
                 })
         }
+        _ => old != new,
+    }
+}
+
+/// By more than a bucket: an amount, or one of a list.
+fn amounts_differ(old: &Value, new: &Value) -> bool {
+    if let (Value::Array(old), Value::Array(new)) = (old, new) {
+        return old.len() != new.len() || old.iter().zip(new).any(|(old, new)| amounts_differ(old, new));
+    }
+    let nanos = |amount: &Value| Some(amount.as_str()?.parse::<Quantity>().ok()?.scaled(1_000_000_000, 1).units());
+    match (nanos(old), nanos(new)) {
+        (Some(old), Some(new)) => old.abs_diff(new).saturating_mul(BUCKET) > old.unsigned_abs(),
         _ => old != new,
     }
 }
@@ -68,7 +85,9 @@ mod tests {
     fn a_profile_is_due_when_an_estimate_could_change() {
         let old = profile("2026-11-21T00:00:00Z", 1000, 5, "100m");
         check(&old, &profile("2026-11-21T01:00:00Z", 1060, 5, "100m"), false);
-        check(&old, &profile("2026-11-21T01:00:00Z", 1060, 5, "101m"), true);
+        check(&old, &profile("2026-11-21T01:00:00Z", 1060, 5, "101m"), false);
+        check(&old, &profile("2026-11-21T01:00:00Z", 1060, 5, "102m"), true);
+        check(&old, &profile("2026-11-21T01:00:00Z", 1060, 5, "98m"), true);
         check(&old, &profile("2026-11-21T01:00:00Z", 1101, 5, "100m"), true);
         check(&old, &profile("2026-11-21T01:00:00Z", 899, 5, "100m"), true);
         check(&old, &profile("2026-11-21T01:00:00Z", 1000, 6, "100m"), true);

@@ -56,18 +56,19 @@ impl Store {
         })
     }
 
-    /// Adds the usage of a piece up to a time, and notes that it was read.
-    pub fn settle(&self, piece: &Piece, up_to: i64, gathered: &Gathered) -> Result<(), StoreError> {
-        let Window { from, to } = piece.window;
-        let namespace = piece.namespace.as_str();
+    /// Adds the usage of these pieces up to a time, and notes that it was read.
+    pub fn settle(&self, pieces: &[Piece], up_to: i64, gathered: &Gathered) -> Result<(), StoreError> {
         self.write(|txn| {
             let mut owed = txn.open_table(OWED)?;
-            let known = owed.remove((namespace, from))?.map(|known| known.value());
-            if known != Some(to) {
-                return Err(Trouble::NotOwed(format!("{namespace} from {from} to {to}")));
-            }
-            if up_to < to {
-                owed.insert((namespace, up_to), to)?;
+            for Piece { namespace, window: Window { from, to } } in pieces {
+                let (namespace, from, to) = (namespace.as_str(), *from, *to);
+                let known = owed.remove((namespace, from))?.map(|known| known.value());
+                if known != Some(to) {
+                    return Err(Trouble::NotOwed(format!("{namespace} from {from} to {to}")));
+                }
+                if up_to < to {
+                    owed.insert((namespace, up_to), to)?;
+                }
             }
             add(txn, gathered)
         })

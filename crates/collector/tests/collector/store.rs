@@ -180,14 +180,17 @@ fn a_piece_is_settled_once_and_in_parts() {
     store.plan(Window { from: 0, to: 3600 }, &["lab".to_owned(), "shop".to_owned()]).unwrap();
     assert_eq!(store.owed().unwrap(), [piece("lab", 0, 3600), piece("shop", 0, 3600)]);
     let some = || gathered(series("shop", "nginx", NOW));
-    store.settle(&piece("shop", 0, 3600), 600, &some()).unwrap();
+    store.settle(&[piece("shop", 0, 3600)], 600, &some()).unwrap();
     let before = published(&store, NOW);
     for settled in [piece("shop", 0, 3600), piece("shop", 0, 600), piece("other", 0, 3600)] {
-        assert!(matches!(store.settle(&settled, settled.window.to, &some()), Err(StoreError::NotOwed { .. })));
+        assert!(matches!(
+            store.settle(std::slice::from_ref(&settled), settled.window.to, &some()),
+            Err(StoreError::NotOwed { .. })
+        ));
     }
     assert_eq!(published(&store, NOW), before, "a refused piece added something");
     assert_eq!(store.owed().unwrap(), [piece("lab", 0, 3600), piece("shop", 600, 3600)]);
-    store.settle(&piece("shop", 600, 3600), 3600, &some()).unwrap();
+    store.settle(&[piece("shop", 600, 3600)], 3600, &some()).unwrap();
     assert_eq!(store.owed().unwrap(), [piece("lab", 0, 3600)]);
 }
 

@@ -153,6 +153,10 @@ impl Source for Scripted {
         STEP as u32
     }
 
+    fn namespaces_at_once(&self) -> usize {
+        2
+    }
+
     fn reach(&self) -> Reach {
         self.reach
     }

@@ -113,9 +113,10 @@ pub fn plan(
             queries.push(query(Question::Ended, window));
         }
     }
-    queries.extend(killed.iter().map(|namespace| Query {
+    let killed: Vec<String> = killed.iter().cloned().collect();
+    queries.extend(killed.chunks(MAX_NAMESPACES).map(|namespaces| Query {
         question: Question::Kills,
-        namespaces: vec![namespace.clone()],
+        namespaces: namespaces.to_vec(),
         window,
     }));
     queries.sort_by_key(|query| std::cmp::Reverse(query.window.to));

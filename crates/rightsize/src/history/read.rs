@@ -174,7 +174,7 @@ impl Shared {
             Question::Digest(resource) => {
                 let end = window.to;
                 store
-                    .digests(namespaces, resource, *window, &mut |place, digest| {
+                    .digests(namespaces, resource, *window, false, &mut |place, digest| {
                         let Some((pod, observed)) = self.observed(&mut part, &place, end - 1) else { return };
                         let life = self.lives.on(&place, end);
                         let seconds = life.map_or(store.step_of(resource).into(), |life| life.seconds);
@@ -242,14 +242,12 @@ impl Shared {
                 }
             }
             Question::Kills => {
-                for namespace in namespaces {
-                    for Killed { container: of, at, memory, is_limit } in store.kills(namespace, *window).await? {
-                        if let Some(workload) = self.pods.of_pod(&of.namespace, &of.pod) {
-                            let observed = part.day(workload, &of.container, self.age(at));
-                            observed.add_kill(Kill { at, memory, of: cardinality::hash(&of.pod, &of.container) });
-                            if !is_limit {
-                                part.killed_at_unknown_limit.insert((workload, of.container));
-                            }
+                for Killed { container: of, at, memory, is_limit } in store.kills(namespaces, *window).await? {
+                    if let Some(workload) = self.pods.of_pod(&of.namespace, &of.pod) {
+                        let observed = part.day(workload, &of.container, self.age(at));
+                        observed.add_kill(Kill { at, memory, of: cardinality::hash(&of.pod, &of.container) });
+                        if !is_limit {
+                            part.killed_at_unknown_limit.insert((workload, of.container));
                         }
                     }
                 }

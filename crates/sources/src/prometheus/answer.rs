@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use headroom_usage::sample::{Resource, Sample};
+use headroom_usage::sample::{Container, Resource, Sample};
 use http::StatusCode;
 use serde::Deserialize;
 use serde::de::{Deserializer, SeqAccess, Visitor};
 
+use super::names::ContainerLabels;
 use crate::http::{self as edge, Redactor, StoreText};
 use crate::{SourceError, json_splitter};
 
@@ -65,6 +66,27 @@ impl Row {
             let value = (value * scale).round() as u64;
             Sample { time, value }
         })
+    }
+}
+
+/// A container of a pod.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ContainerRef {
+    pub namespace: String,
+    pub pod: String,
+    pub container: String,
+}
+
+impl ContainerRef {
+    pub fn of(row: &Row, place: &ContainerLabels) -> Self {
+        let text = |label: &str| row.label(label).to_owned();
+        Self { namespace: text(&place.namespace), pod: text(&place.pod), container: text(&place.container) }
+    }
+
+    pub fn with_image(&self, image: &str) -> Container {
+        let Self { namespace, pod, container } = self;
+        let [namespace, pod, name, image] = [namespace, pod, container, image].map(|text: &str| text.to_owned());
+        Container { namespace, pod, name, image }
     }
 }
 

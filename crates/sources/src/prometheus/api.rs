@@ -158,7 +158,7 @@ impl Api {
             parameters.push(("nocache", "1")); // VictoriaMetrics
         }
         tracing::debug!(path, ?parameters, "asking");
-        let mut answer = self.http.get(path, &parameters).await?;
+        let mut answer = self.http.get_or_post(path, &parameters).await?;
         let status = answer.status();
         if !status.is_success() {
             return Err(answer::refusal(&answer.redactor(), status, &answer.text().await?));

@@ -197,9 +197,9 @@ impl Reader {
         let (mut matched, mut unmatched, mut samples, mut example) = (0, 0, 0, None);
         let mut impossible = Impossible::default();
         for namespace in self.namespaces(window).await? {
-            let images = self.read_images(&namespace, window).await?;
+            let images = self.read_images(&[&namespace], window).await?;
             let notes = self
-                .read_usage(&namespace, window, &images, &mut |batch| {
+                .read_usage(&[&namespace], window, &images, &mut |batch| {
                     if let Batch::Usage(series) = batch {
                         samples += series.iter().map(|series| series.samples.len()).sum::<usize>();
                         for series in &series {
@@ -215,11 +215,7 @@ impl Reader {
             matched += notes.matched.len();
             unmatched += notes.unmatched.len();
             example = example.or_else(|| {
-                notes
-                    .unmatched
-                    .into_iter()
-                    .next()
-                    .map(|(pod, container)| format!("`{container}` of `{namespace}/{pod}`"))
+                notes.unmatched.into_iter().next().map(|of| format!("`{}` of `{namespace}/{}`", of.container, of.pod))
             });
         }
         let found = format!(

@@ -53,6 +53,12 @@ impl ContainerLabels {
         Self { namespace, pod, container }
     }
 
+    /// The labels as a grouping names them.
+    pub fn labels(&self) -> String {
+        let Self { namespace, pod, container } = self;
+        format!("{namespace}, {pod}, {container}")
+    }
+
     /// The same with the labels that a user names.
     fn overridden(&self, labels: &Labels) -> Self {
         let pick = |named: &Option<String>, usual: &String| named.as_ref().unwrap_or(usual).clone();

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use headroom_usage::sample::Window;
 
-use super::answer::Row;
+use super::answer::{ContainerRef, Row};
 use super::names::State;
 
 /// The time before a window that is read too, for the first step to be compared with.
@@ -18,10 +18,7 @@ pub const LOOK_BACK_SECONDS: i64 = 300;
 /// one before.
 pub const AWAY_SECONDS: i64 = 6 * 3_600;
 
-/// A container, as pod and name.
-type Key = (String, String);
-
-/// The states of the containers of one namespace.
+/// The states of the containers of some namespaces.
 #[derive(Debug, Default)]
 pub struct States {
     /// While the last end of a container that runs again was a kill.
@@ -35,31 +32,30 @@ pub struct States {
 
 /// Points by container, in order of time.
 #[derive(Debug, Default)]
-pub struct Timelines(BTreeMap<Key, Vec<(i64, f64)>>);
+pub struct Timelines(BTreeMap<ContainerRef, Vec<(i64, f64)>>);
 
 impl Timelines {
     pub fn add(&mut self, row: &Row, state: &State) {
-        let key = (row.label(&state.place.pod).to_owned(), row.label(&state.place.container).to_owned());
-        self.0.entry(key).or_default().extend(row.points());
+        self.0.entry(ContainerRef::of(row, &state.place)).or_default().extend(row.points());
     }
 
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    pub fn pods(&self) -> impl Iterator<Item = &str> {
-        self.0.keys().map(|(pod, _)| pod.as_str())
+    pub fn containers(&self) -> impl Iterator<Item = &ContainerRef> {
+        self.0.keys()
     }
 
     /// The last value before `time`.
-    pub fn before(&self, pod: &str, container: &str, time: i64) -> Option<f64> {
-        let points = self.0.get(&(pod.to_owned(), container.to_owned()))?;
+    pub fn before(&self, container: &ContainerRef, time: i64) -> Option<f64> {
+        let points = self.0.get(container)?;
         points.iter().rev().find(|(at, _)| *at < time).map(|(_, value)| *value)
     }
 
     /// The largest value in the `seconds` before and at `time`.
-    pub fn peak(&self, pod: &str, container: &str, time: i64, seconds: i64) -> Option<f64> {
-        let points = self.0.get(&(pod.to_owned(), container.to_owned()))?;
+    pub fn peak(&self, container: &ContainerRef, time: i64, seconds: i64) -> Option<f64> {
+        let points = self.0.get(container)?;
         let near = points.iter().filter(|(at, _)| time - seconds <= *at && *at <= time);
         near.map(|(_, value)| *value).reduce(f64::max)
     }
@@ -74,27 +70,27 @@ impl States {
         })
     }
 
-    /// Pod, container and time of each kill in the window.
-    pub fn kills(&self, window: Window) -> Vec<(&str, &str, i64)> {
+    /// Container and time of each kill in the window.
+    pub fn kills(&self, window: Window) -> Vec<(&ContainerRef, i64)> {
         let mut kills = BTreeSet::new();
-        for ((pod, container), killed) in &self.killed_and_restarted.0 {
-            let Some(restarts) = self.restarts.0.get(&(pod.clone(), container.clone())) else { continue };
+        for (container, killed) in &self.killed_and_restarted.0 {
+            let Some(restarts) = self.restarts.0.get(container) else { continue };
             let first = restarts.first().map_or(0, |(at, _)| *at);
-            let mut before = self.restarts_before.before(pod, container, first);
+            let mut before = self.restarts_before.before(container, first);
             for (at, now) in restarts {
                 if before.is_some_and(|before| *now > before) && killed.iter().any(|(time, _)| time == at) {
-                    kills.insert((pod.as_str(), container.as_str(), *at));
+                    kills.insert((container, *at));
                 }
                 before = Some(*now);
             }
         }
-        for ((pod, container), dead) in &self.killed_for_good.0 {
+        for (container, dead) in &self.killed_for_good.0 {
             let Some((at, _)) = dead.first() else { continue };
-            if self.restarts.before(pod, container, *at).is_some() {
-                kills.insert((pod.as_str(), container.as_str(), *at));
+            if self.restarts.before(container, *at).is_some() {
+                kills.insert((container, *at));
             }
         }
-        kills.into_iter().filter(|(_, _, at)| window.contains(*at)).collect()
+        kills.into_iter().filter(|(_, at)| window.contains(*at)).collect()
     }
 }
 
@@ -103,11 +99,12 @@ mod tests {
     use super::*;
 
     fn timelines(points: &[(i64, f64)]) -> Timelines {
-        Timelines(BTreeMap::from([(("p".to_owned(), "c".to_owned()), points.to_vec())]))
+        let container = ContainerRef { namespace: "n".into(), pod: "p".into(), container: "c".into() };
+        Timelines(BTreeMap::from([(container, points.to_vec())]))
     }
 
     fn check(states: &States, expected: &[i64]) {
-        let kills: Vec<_> = states.kills(Window { from: 600, to: 1200 }).into_iter().map(|(_, _, at)| at).collect();
+        let kills: Vec<_> = states.kills(Window { from: 600, to: 1200 }).into_iter().map(|(_, at)| at).collect();
         assert_eq!(kills, expected);
     }
 

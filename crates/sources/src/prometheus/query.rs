@@ -59,24 +59,38 @@ impl Queries<'_> {
 
     fn usage_text(&self, namespaces: &[&str], resource: Resource, with_image: bool) -> Option<String> {
         let by = self.usage_labels(with_image);
-        let selector = |metric: &String| self.usage_selector(metric, namespaces);
         match resource {
-            Resource::Cpu => self.names.cpu.as_ref().map(|cpu| self.cpu(&selector(&cpu.metric), cpu, &by)),
-            Resource::Memory => self.names.memory.as_ref().map(|metric| self.peak(&selector(metric), &by)),
+            Resource::Cpu | Resource::Memory => {
+                self.of_series(namespaces, resource).map(|of_series| format!("max by ({by}) ({of_series})"))
+            }
             // The sum of all devices.
             Resource::EphemeralStorage => self
                 .names
                 .storage
                 .as_ref()
-                .map(|metric| format!("sum by ({by}) ({})", self.peak(&selector(metric), &format!("{by}, device")))),
+                .map(|metric| (self.usage_selector(metric, namespaces), format!("{by}, device")))
+                .map(|(selector, each)| format!("sum by ({by}) (max by ({each}) ({}))", self.peak(&selector))),
         }
     }
 
-    /// CPU in cores, averaged over [`rate_seconds`]. `max by` leaves one series of an HA pair; `rate` sees counter
-    /// resets, and gives nothing where the counter was not scraped.
-    fn cpu(&self, selector: &Selector, cpu: &Cpu, by: &str) -> String {
+    /// The CPU or memory usage of each series. `max by` leaves one series of an HA pair.
+    fn of_series(&self, namespaces: &[&str], resource: Resource) -> Option<String> {
+        match resource {
+            Resource::Cpu => {
+                self.names.cpu.as_ref().map(|cpu| self.cpu(&self.usage_selector(&cpu.metric, namespaces), cpu))
+            }
+            Resource::Memory => {
+                self.names.memory.as_ref().map(|metric| self.peak(&self.usage_selector(metric, namespaces)))
+            }
+            Resource::EphemeralStorage => None,
+        }
+    }
+
+    /// CPU in cores, averaged over [`rate_seconds`]. `rate` sees counter resets, and gives nothing where the counter was not
+    /// scraped.
+    fn cpu(&self, selector: &Selector, cpu: &Cpu) -> String {
         if cpu.is_rate {
-            format!("max by ({by}) (last_over_time({selector}[{}ms]))", self.gauge_milliseconds())
+            format!("last_over_time({selector}[{}ms])", self.gauge_milliseconds())
         } else {
             let seconds = rate_seconds(self.step_seconds, self.names.scrape_seconds);
             let range = match self.leaves_border {
@@ -86,17 +100,18 @@ impl Queries<'_> {
             // VictoriaMetrics' `rate` is 0 in the first step of a gap, as if the container had been idle.
             let unless_gap =
                 if self.names.metrics_ql { format!(" if count_over_time({range})") } else { String::new() };
-            format!("max by ({by}) (rate({range}){unless_gap})")
+            format!("rate({range}){unless_gap}")
         }
     }
 
     /// The peak of bytes within each step.
-    fn peak(&self, selector: &Selector, by: &str) -> String {
-        format!("max by ({by}) (max_over_time({selector}[{}ms]))", self.gauge_milliseconds())
+    fn peak(&self, selector: &Selector) -> String {
+        format!("max_over_time({selector}[{}ms])", self.gauge_milliseconds())
     }
 
     /// Percentiles of the usage of each container over a span, made in the store: in millionths of a core, or bytes. The
-    /// first is the answer for the moment `first`, each next one for the second after it.
+    /// first is the answer for the moment `first`, each next one for the second after it. If each container is known to have a
+    /// single series, that is asked about as it is, which costs the store much less than to group the series step by step.
     pub fn digest(
         &self,
         namespaces: &[&str],
@@ -104,8 +119,13 @@ impl Queries<'_> {
         permilles: &[u16],
         first: i64,
         (seconds, step): (i64, u32),
+        of_single_series: bool,
     ) -> Option<Question> {
-        let usage = self.usage_text(namespaces, resource, false)?;
+        let of_series = self.of_series(namespaces, resource).filter(|_| of_single_series);
+        let (usage, outer) = match of_series {
+            Some(of_series) => (of_series, format!("max by ({}) ", self.usage_labels(false))),
+            None => (self.usage_text(namespaces, resource, false)?, String::new()),
+        };
         let mut rank = String::new();
         let mut before = 0;
         for (moment, permille) in (first..).zip(permilles) {
@@ -114,7 +134,8 @@ impl Queries<'_> {
             before = *permille;
         }
         let scale = if resource == Resource::Cpu { "1e6 * " } else { "" };
-        Some(Question(format!("ceil({scale}quantile_over_time(({rank}) / 1000, ({usage})[{seconds}s:{step}s]))")))
+        let percentiles = format!("quantile_over_time(({rank}) / 1000, ({usage})[{seconds}s:{step}s])");
+        Some(Question(format!("ceil({scale}{outer}({percentiles}))")))
     }
 
     /// The peak of usage in the hour before each moment.
@@ -152,6 +173,13 @@ impl Queries<'_> {
         self.of_containers(&format!("increase({}[1d])", self.usage_selector(metric, namespaces)))
     }
 
+    /// The containers with several series in so many seconds: scraped twice, or started again.
+    pub fn several_series(&self, namespaces: &[&str], seconds: i64) -> Option<Question> {
+        let metric = self.names.cpu.as_ref().map(|cpu| &cpu.metric).or(self.names.memory.as_ref())?;
+        let series = format!("count_over_time({}[{seconds}s])", self.usage_selector(metric, namespaces));
+        Some(Question(format!("count by ({}) ({series}) > 1", self.usage_labels(false))))
+    }
+
     /// The number of samples of each container in so many seconds.
     pub fn lives(&self, namespaces: &[&str], seconds: i64) -> Option<Question> {
         let metric = self.names.memory.as_ref().or(self.names.cpu.as_ref().map(|cpu| &cpu.metric))?;
@@ -179,10 +207,19 @@ impl Queries<'_> {
 
     /// The image of each container and init container, while it is known.
     pub fn images(&self, namespaces: &[&str], state: &State) -> Question {
+        self.images_by(namespaces, state, |selector| selector.to_string())
+    }
+
+    /// The images of each container and init container that were known within so many seconds.
+    pub fn images_within(&self, namespaces: &[&str], state: &State, seconds: i64) -> Question {
+        self.images_by(namespaces, state, |selector| format!("last_over_time({selector}[{seconds}s])"))
+    }
+
+    fn images_by(&self, namespaces: &[&str], state: &State, known: impl Fn(Selector) -> String) -> Question {
         let labels = [(state.image.as_str(), PRESENT)];
         let part = |metric: &str| {
-            let selector = self.state_selector(state, metric, namespaces, &labels);
-            format!("max by ({}, {}, {}) ({selector})", state.place.pod, state.place.container, state.image)
+            let known = known(self.state_selector(state, metric, namespaces, &labels));
+            format!("max by ({}, {}) ({known})", state.place.labels(), state.image)
         };
         Question(format!("{} or {}", part(&state.info), part(INIT_INFO)))
     }
@@ -200,7 +237,7 @@ impl Queries<'_> {
     /// Containers that were OOM-killed in failed pods: those are not restarted, so no
     /// restart shows the kill.
     pub fn killed_for_good(&self, namespaces: &[&str], state: &State) -> Question {
-        let ContainerLabels { pod, container, .. } = &state.place;
+        let ContainerLabels { namespace, pod, .. } = &state.place;
         let reason = self.state_selector(
             state,
             "kube_pod_container_status_terminated_reason",
@@ -208,7 +245,8 @@ impl Queries<'_> {
             &[("reason", Match::Is("OOMKilled"))],
         );
         let failed = self.state_selector(state, "kube_pod_status_phase", namespaces, &[("phase", Match::Is("Failed"))]);
-        Question(format!("max by ({pod}, {container}) ({reason} == 1) and on ({pod}) max by ({pod}) ({failed} == 1)"))
+        let (by, of_pod) = (state.place.labels(), format!("({namespace}, {pod})"));
+        Question(format!("max by ({by}) ({reason} == 1) and on {of_pod} max by {of_pod} ({failed} == 1)"))
     }
 
     /// The restarts of the containers of these pods.
@@ -240,10 +278,10 @@ impl Queries<'_> {
         labels: &[(&str, Match<'_>)],
         number: impl Fn(Selector) -> String,
     ) -> Question {
-        let ContainerLabels { pod, container, .. } = &state.place;
+        let by = state.place.labels();
         let parts = metrics.map(|metric| {
             let number = number(self.state_selector(state, metric, namespaces, labels));
-            format!("max by ({pod}, {container}) ({number})")
+            format!("max by ({by}) ({number})")
         });
         Question(parts.join(" or "))
     }
@@ -329,10 +367,10 @@ impl Queries<'_> {
 
     /// The labels that say which container a series is about.
     fn usage_labels(&self, with_image: bool) -> String {
-        let ContainerLabels { namespace, pod, container } = &self.names.usage;
+        let labels = self.names.usage.labels();
         match &self.names.usage_image {
-            Some(image) if with_image => format!("{namespace}, {pod}, {container}, {image}"),
-            _ => format!("{namespace}, {pod}, {container}"),
+            Some(image) if with_image => format!("{labels}, {image}"),
+            _ => labels,
         }
     }
 
@@ -369,9 +407,8 @@ pub fn count_of_containers(
     let mut labels = vec![(place.namespace.as_str(), PRESENT)];
     labels.extend(containers(place));
     labels.extend(image.map(|image| (image, PRESENT)));
-    let ContainerLabels { namespace, pod, container } = place;
     let series = selector(metric, &labels, matchers);
-    Question(format!("count(max by ({namespace}, {pod}, {container}) ({series}))"))
+    Question(format!("count(max by ({}) ({series}))", place.labels()))
 }
 
 /// The number of series of pods, which name no container.
@@ -382,17 +419,14 @@ pub fn count_of_pods(metric: &str, matchers: &Matchers) -> Question {
 
 /// The number of containers by further labels.
 pub fn count_of_containers_by(labels: &[&str], metric: &str, place: &ContainerLabels, matchers: &Matchers) -> Question {
-    let (by, ContainerLabels { namespace, pod, container }) = (labels.join(", "), place);
-    let series = selector(metric, &containers(place), matchers);
-    Question(format!("count by ({by}) (group by ({by}, {namespace}, {pod}, {container}) ({series}))"))
+    let (by, series) = (labels.join(", "), selector(metric, &containers(place), matchers));
+    Question(format!("count by ({by}) (group by ({by}, {}) ({series}))", place.labels()))
 }
 
 /// The number of containers with series of several jobs.
 pub fn count_of_contested(metric: &str, place: &ContainerLabels, matchers: &Matchers) -> Question {
-    let ContainerLabels { namespace, pod, container } = place;
-    let series = selector(metric, &containers(place), matchers);
-    let of_jobs = format!("group by (job, {namespace}, {pod}, {container}) ({series})");
-    Question(format!("count(count by ({namespace}, {pod}, {container}) ({of_jobs}) > 1)"))
+    let (by, series) = (place.labels(), selector(metric, &containers(place), matchers));
+    Question(format!("count(count by ({by}) (group by (job, {by}) ({series})) > 1)"))
 }
 
 /// The number of containers' series of a metric, by some labels.
@@ -520,8 +554,16 @@ mod tests {
         check(
             &names(60),
             "",
-            |queries| queries.digest(&["shop"], Resource::Memory, &[0, 500, 1000], 86_101, (86_400, 60)).unwrap(),
-            r#"ceil(quantile_over_time((0 * (time() >= bool 86101) + 500 * (time() >= bool 86102) + 500 * (time() >= bool 86103)) / 1000, (max by (namespace, pod, container) (max_over_time(container_memory_working_set_bytes{namespace="shop",pod!="",container!="",container!="POD"}[59999ms])))[86400s:60s]))"#,
+            |queries| {
+                queries.digest(&["shop"], Resource::Memory, &[0, 500, 1000], 86_101, (86_400, 60), false).unwrap()
+            },
+            r#"ceil((quantile_over_time((0 * (time() >= bool 86101) + 500 * (time() >= bool 86102) + 500 * (time() >= bool 86103)) / 1000, (max by (namespace, pod, container) (max_over_time(container_memory_working_set_bytes{namespace="shop",pod!="",container!="",container!="POD"}[59999ms])))[86400s:60s])))"#,
+        );
+        check(
+            &names(60),
+            "",
+            |queries| queries.digest(&["shop"], Resource::Cpu, &[950], 86_101, (86_400, 60), true).unwrap(),
+            r#"ceil(1e6 * max by (namespace, pod, container) (quantile_over_time((950 * (time() >= bool 86101)) / 1000, (rate(container_cpu_usage_seconds_total{namespace="shop",pod!="",container!="",container!="POD"}[120s]))[86400s:60s])))"#,
         );
     }
 
@@ -564,7 +606,7 @@ mod tests {
             &names,
             "",
             |queries| queries.images(&["shop"], &state),
-            r#"max by (pod, container, image_spec) (kube_pod_container_info{namespace="shop",image_spec!=""}) or max by (pod, container, image_spec) (kube_pod_init_container_info{namespace="shop",image_spec!=""})"#,
+            r#"max by (namespace, pod, container, image_spec) (kube_pod_container_info{namespace="shop",image_spec!=""}) or max by (namespace, pod, container, image_spec) (kube_pod_init_container_info{namespace="shop",image_spec!=""})"#,
         );
     }
 

@@ -2,16 +2,19 @@
 //! usage by workload.
 
 mod by_pod;
+mod day;
 mod digest;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use headroom_usage::sample::{Batch, Container, OomKill, Resource, Series, Window};
+use headroom_usage::sample::{Batch, OomKill, Resource, Series, Window};
 
-pub use by_pod::{ContainerRef, Lives, Objects, Throttling};
+pub use by_pod::{Lives, Objects, Throttling};
 pub use digest::Digest;
 
+pub use super::answer::ContainerRef;
+use super::answer::Row;
 use super::api::{Api, EachRow};
 use super::images;
 use super::names::{Names, State};
@@ -60,13 +63,16 @@ pub struct Killed {
     pub is_limit: bool,
 }
 
+/// Images by namespace.
+pub type ImagesOf = BTreeMap<String, Images>;
+
 /// The containers of a read.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Notes {
     /// Containers whose image is known.
-    pub matched: BTreeSet<(String, String)>,
+    pub matched: BTreeSet<ContainerRef>,
     /// Containers whose image is unknown.
-    pub unmatched: BTreeSet<(String, String)>,
+    pub unmatched: BTreeSet<ContainerRef>,
 }
 
 impl Reader {
@@ -117,20 +123,23 @@ impl Reader {
         Ok(found.into_iter().collect())
     }
 
-    pub async fn read(&self, namespace: &str, window: Window, sink: Sink<'_>) -> Result<(), SourceError> {
-        let images = self.read_images(namespace, window).await?;
-        let notes = self.read_usage(namespace, window, &images, &mut *sink).await?;
-        if let Some((pod, container)) = notes.unmatched.first() {
+    /// Reads usage and kills of these namespaces: of a whole day by percentiles, wherever that says as much.
+    pub async fn read(&self, namespaces: &[&str], window: Window, sink: Sink<'_>) -> Result<(), SourceError> {
+        let rest = self.read_day(namespaces, window, &mut *sink).await?;
+        let images = self.read_images(&rest, window).await?;
+        let notes = self.read_usage(&rest, window, &images, &mut *sink).await?;
+        if let Some(ContainerRef { namespace, pod, container }) = notes.unmatched.first() {
             if let Some(since) = self.away_since(window) {
                 return Err(SourceError::Permanent(format!(
                     "kube-state-metrics has not been seen since {since}, so the image of some containers is not known, such \
                      as `{container}` of `{namespace}/{pod}`: their usage waits until it is back"
                 )));
             }
-            warn_of_unknown(namespace, &notes.unmatched);
+            let unknown = notes.unmatched.iter().map(|of| (&*of.namespace, (&*of.pod, &*of.container)));
+            warn_of_unknown(unknown);
         }
         if let Some(state) = &self.names.state {
-            let kills = self.read_oom_kills(namespace, state, window, &images).await?;
+            let kills = self.read_oom_kills(namespaces, state, window, images).await?;
             if !kills.is_empty() {
                 sink(Batch::OomKills(kills));
             }
@@ -141,50 +150,46 @@ impl Reader {
     /// Reads usage, and says of how many containers the image is known.
     pub async fn read_usage(
         &self,
-        namespace: &str,
+        namespaces: &[&str],
         window: Window,
-        images: &Images,
+        images: &ImagesOf,
         sink: &mut (dyn FnMut(Batch) + Send),
     ) -> Result<Notes, SourceError> {
         let mut notes = Notes::default();
         let queries = self.queries();
         // Without kube-state-metrics, images are in a label of the usage series. While it
         // is only away, that would be another name for the same image.
-        let by_label = images.is_empty() && self.away_since(window).is_none();
-        for resource in Resource::ALL {
-            let Some(question) = queries.usage(&[namespace], resource, by_label) else { continue };
-            self.range(&question, window, &mut |row| {
-                let usage = &self.names.usage;
-                let (pod, name) = (row.label(&usage.pod), row.label(&usage.container));
-                let by_image = if by_label {
-                    images::of_usage(&row, self.names.usage_image.as_deref())
-                        .map(|image| (image, row.samples(resource).collect()))
-                        .into_iter()
-                        .collect()
-                } else {
-                    images.split(pod, name, row.samples(resource))
-                };
-                let key = (pod.to_owned(), name.to_owned());
-                if by_image.is_empty() {
-                    notes.unmatched.insert(key);
-                } else {
-                    notes.matched.insert(key);
-                }
-                let series = by_image.into_iter().map(|(image, samples)| Series {
-                    container: Container {
-                        namespace: namespace.to_owned(),
-                        pod: pod.to_owned(),
-                        name: name.to_owned(),
-                        image: image.to_owned(),
-                    },
-                    resource,
-                    samples,
-                    step_seconds: self.step_seconds,
-                });
-                sink(Batch::Usage(series.collect()));
-                Ok(())
-            })
-            .await?;
+        let may_be_labels = self.away_since(window).is_none();
+        let (by_label, by_state): (Vec<_>, Vec<_>) =
+            namespaces.iter().partition(|namespace| may_be_labels && !images.contains_key(**namespace));
+        for (namespaces, by_label) in [(by_label, true), (by_state, false)] {
+            for resource in Resource::ALL {
+                let question = queries.usage(&namespaces, resource, by_label).filter(|_| !namespaces.is_empty());
+                let Some(question) = question else { continue };
+                self.range(&question, window, &mut |row| {
+                    let of = self.container(&row);
+                    let by_image = match images.get(&of.namespace) {
+                        _ if by_label => images::of_usage(&row, self.names.usage_image.as_deref())
+                            .map(|image| (image, row.samples(resource).collect()))
+                            .into_iter()
+                            .collect(),
+                        Some(images) => images.split(&of.pod, &of.container, row.samples(resource)),
+                        None => Vec::new(),
+                    };
+                    let series = by_image.into_iter().map(|(image, samples)| Series {
+                        container: of.with_image(image),
+                        resource,
+                        samples,
+                        step_seconds: self.step_seconds,
+                    });
+                    let series: Vec<Series> = series.collect();
+                    let noted = if series.is_empty() { &mut notes.unmatched } else { &mut notes.matched };
+                    noted.insert(of);
+                    sink(Batch::Usage(series));
+                    Ok(())
+                })
+                .await?;
+            }
         }
         Ok(notes)
     }
@@ -212,37 +217,41 @@ impl Reader {
             .await
     }
 
-    pub async fn read_images(&self, namespace: &str, window: Window) -> Result<Images, SourceError> {
-        let mut images = Images::default();
-        let Some(state) = &self.names.state else { return Ok(images) };
-        // A little longer, for images that kube-state-metrics reports only when it is back.
-        let step = i64::from(self.step_seconds);
-        let after = LATER_SECONDS.div_euclid(step).max(1) * step;
-        let longer = Window { from: window.from, to: window.to + after };
-        self.range(&self.queries().images(&[namespace], state), longer, &mut |row| {
-            images::add(&mut images, &row, state);
+    /// The images of these namespaces, as far as kube-state-metrics knows any.
+    pub async fn read_images(&self, namespaces: &[&str], window: Window) -> Result<ImagesOf, SourceError> {
+        let mut images = ImagesOf::default();
+        let Some(state) = self.names.state.as_ref().filter(|_| !namespaces.is_empty()) else { return Ok(images) };
+        let add = |images: &mut ImagesOf, row: Row| {
+            let namespace = row.label(&state.place.namespace).to_owned();
+            images::add(images.entry(namespace).or_default(), &row, state);
             Ok(())
-        })
-        .await?;
-        if images.is_empty() {
+        };
+        // A little longer, for images that kube-state-metrics reports only when it is back.
+        let longer = Window { from: window.from, to: window.to + self.steps_in(LATER_SECONDS) };
+        self.range(&self.queries().images(namespaces, state), longer, &mut |row| add(&mut images, row)).await?;
+        let unknown: Vec<&str> =
+            namespaces.iter().copied().filter(|namespace| !images.contains_key(*namespace)).collect();
+        if !unknown.is_empty() {
             // It may have been away, and have reported before.
             let before = Window { from: window.from - BEFORE_SECONDS, to: window.from };
-            let question = self.queries().images(&[namespace], state);
-            let mut add = |row| {
-                images::add(&mut images, &row, state);
-                Ok(())
-            };
-            unless_too_much(self.api.range(&question, before, LISTING_SECONDS, &mut add).await)?;
+            let question = self.queries().images(&unknown, state);
+            let asked = self.api.range(&question, before, LISTING_SECONDS, &mut |row| add(&mut images, row)).await;
+            unless_too_much(asked)?;
         }
         Ok(images)
     }
 
+    /// So many seconds in whole steps, at least one.
+    fn steps_in(&self, seconds: i64) -> i64 {
+        let step = i64::from(self.step_seconds);
+        seconds.div_euclid(step).max(1) * step
+    }
+
     /// Most namespaces have no kill, and cost two questions; the rest is asked of the pods that have one.
-    async fn kills_by(&self, namespace: &str, state: &State, window: Window) -> Result<Vec<Killed>, SourceError> {
+    async fn kills_by(&self, namespaces: &[&str], state: &State, window: Window) -> Result<Vec<Killed>, SourceError> {
         let queries = self.queries();
         let step = i64::from(self.step_seconds);
-        let look_back = oom::LOOK_BACK_SECONDS.div_euclid(step).max(1) * step;
-        let wide = Window { from: window.from - look_back, to: window.to };
+        let wide = Window { from: window.from - self.steps_in(oom::LOOK_BACK_SECONDS), to: window.to };
         let timelines = async |question: Question| {
             let mut found = oom::Timelines::default();
             self.range(&question, wide, &mut |row| {
@@ -253,21 +262,23 @@ impl Reader {
             Ok::<_, SourceError>(found)
         };
         let mut states = oom::States {
-            killed_and_restarted: timelines(queries.killed_and_restarted(&[namespace], state)).await?,
-            killed_for_good: timelines(queries.killed_for_good(&[namespace], state)).await?,
+            killed_and_restarted: timelines(queries.killed_and_restarted(namespaces, state)).await?,
+            killed_for_good: timelines(queries.killed_for_good(namespaces, state)).await?,
             ..oom::States::default()
         };
         if states.killed_and_restarted.is_empty() && states.killed_for_good.is_empty() {
             return Ok(Vec::new());
         }
-        let killed = states.killed_and_restarted.pods().chain(states.killed_for_good.pods());
-        let pods: BTreeSet<String> = killed.map(str::to_owned).collect();
-        let pods: Vec<&str> = pods.iter().map(String::as_str).collect();
+        let killed = states.killed_and_restarted.containers().chain(states.killed_for_good.containers());
+        let (in_namespaces, pods): (BTreeSet<String>, BTreeSet<String>) =
+            killed.map(|of| (of.namespace.clone(), of.pod.clone())).unzip();
+        let [namespaces, pods] =
+            [&in_namespaces, &pods].map(|names| names.iter().map(String::as_str).collect::<Vec<_>>());
         // Any, if there are too many to name.
         let pods = if pods.len() > MAX_NAMED_PODS { PRESENT } else { Match::OneOf(&pods) };
-        states.restarts = timelines(queries.restarts(&[namespace], state, pods)).await?;
+        states.restarts = timelines(queries.restarts(&namespaces, state, pods)).await?;
         if states.lacks_restarts(window) {
-            let question = queries.restarts_before(&[namespace], state, pods, oom::AWAY_SECONDS);
+            let question = queries.restarts_before(&namespaces, state, pods, oom::AWAY_SECONDS);
             // The step before the first.
             let at = Window { from: wide.from - step, to: wide.from };
             let mut add = |row| {
@@ -280,14 +291,17 @@ impl Reader {
         if kills.is_empty() {
             return Ok(Vec::new());
         }
-        let limits = timelines(queries.memory_limits(&[namespace], state, pods)).await?;
-        let limit_of = |pod: &str, container: &str, at: i64| {
+        let limits = timelines(queries.memory_limits(&namespaces, state, pods)).await?;
+        let limit_of = |of: &ContainerRef, at: i64| {
             // The limit of before: a Deployment that was given more has other pods by now.
-            limits.before(pod, container, at).or_else(|| limits.peak(pod, container, at, oom::LOOK_BACK_SECONDS))
+            limits.before(of, at).or_else(|| limits.peak(of, at, oom::LOOK_BACK_SECONDS))
         };
-        let lacks_limit = kills.iter().any(|(pod, container, at)| limit_of(pod, container, *at).is_none());
+        let without_limit = kills.iter().filter(|(of, at)| limit_of(of, *at).is_none());
+        let without_limit: BTreeSet<&str> = without_limit.map(|(of, _)| of.namespace.as_str()).collect();
+        let without_limit: Vec<&str> = without_limit.into_iter().collect();
         let mut used = oom::Timelines::default();
-        if let Some(question) = queries.usage(&[namespace], Resource::Memory, false).filter(|_| lacks_limit) {
+        let question = queries.usage(&without_limit, Resource::Memory, false).filter(|_| !without_limit.is_empty());
+        if let Some(question) = question {
             let usage = State { place: self.names.usage.clone(), ..state.clone() };
             self.range(&question, wide, &mut |row| {
                 used.add(&row, &usage);
@@ -297,30 +311,37 @@ impl Reader {
         }
         Ok(kills
             .into_iter()
-            .filter_map(|(pod, container, at)| {
-                let limit = limit_of(pod, container, at);
-                let memory = limit.or_else(|| used.peak(pod, container, at, oom::LOOK_BACK_SECONDS))?;
-                let [namespace, pod, container] = [namespace, pod, container].map(str::to_owned);
-                let container = ContainerRef { namespace, pod, container };
-                Some(Killed { container, at, memory: memory.round() as u64, is_limit: limit.is_some() })
+            .filter_map(|(container, at)| {
+                let limit = limit_of(container, at);
+                let memory = limit.or_else(|| used.peak(container, at, oom::LOOK_BACK_SECONDS))?;
+                Some(Killed {
+                    container: container.clone(),
+                    at,
+                    memory: memory.round() as u64,
+                    is_limit: limit.is_some(),
+                })
             })
             .collect())
     }
 
     async fn read_oom_kills(
         &self,
-        namespace: &str,
+        namespaces: &[&str],
         state: &State,
         window: Window,
-        images: &Images,
+        mut images: ImagesOf,
     ) -> Result<Vec<OomKill>, SourceError> {
-        let kills = self.kills_by(namespace, state, window).await?.into_iter();
-        let with_image =
-            |Killed { container: ContainerRef { namespace, pod, container: name }, at, memory, .. }: Killed| {
-                let image = images.at(&pod, &name, at)?.to_owned();
-                Some(OomKill { container: Container { namespace, pod, name, image }, at, memory })
-            };
-        Ok(kills.filter_map(with_image).collect())
+        let kills = self.kills_by(namespaces, state, window).await?;
+        // Those that were read by percentiles.
+        let others: BTreeSet<&str> = kills.iter().map(|killed| killed.container.namespace.as_str()).collect();
+        let others: Vec<&str> = others.into_iter().filter(|namespace| !images.contains_key(*namespace)).collect();
+        images.extend(self.read_images(&others, window).await?);
+        let with_image = |killed: &Killed| {
+            let of = &killed.container;
+            let image = images.get(&of.namespace)?.at(&of.pod, &of.container, killed.at)?;
+            Some(OomKill { container: of.with_image(image), at: killed.at, memory: killed.memory })
+        };
+        Ok(kills.iter().filter_map(with_image).collect())
     }
 
     /// Asks a question about each step of a window.

@@ -12,6 +12,7 @@ use headroom_sources::http::{Authentication, Endpoint, Http};
 use headroom_sources::prometheus::reader::ContainerRef;
 use headroom_sources::prometheus::{Matchers, Options, Prometheus, Reader, detect, diagnose};
 use headroom_sources::{Source, SourceError};
+use headroom_usage::DAY;
 use headroom_usage::sample::{OomKill, Resource, Sample, Window};
 
 use crate::data::{self, Cluster, Read};
@@ -103,7 +104,8 @@ pub async fn check_digests(url: String, span: Window) {
         };
         reader.usage(&namespaces, resource, span, &mut take).await.unwrap();
         let mut digests = BTreeMap::new();
-        reader.digests(&namespaces, resource, span, &mut |of, digest| drop(digests.insert(of, digest))).await.unwrap();
+        let mut keep = |of, digest| drop(digests.insert(of, digest));
+        reader.digests(&namespaces, resource, span, false, &mut keep).await.unwrap();
         assert!(!samples.is_empty() && samples.keys().eq(digests.keys()), "{samples:?} {digests:?}");
         for (of, mut samples) in samples {
             samples.sort_unstable();
@@ -122,6 +124,52 @@ async fn percentiles_made_in_the_store_match_its_samples() {
     let cluster = Cluster::until_now(360);
     let server = start(cluster.open_metrics());
     check_digests(server.url(), shifted(cluster.window)).await;
+}
+
+/// The usage of a day by namespace, pod, container and resource, sorted.
+fn amounts(read: Read) -> BTreeMap<String, Vec<u64>> {
+    let mut found = BTreeMap::<_, Vec<u64>>::new();
+    for (key, samples) in read.series {
+        let key = format!("{}/{}/{} {:?}", key.namespace, key.pod, key.container, key.resource);
+        found.entry(key).or_default().extend(samples.iter().map(|sample| sample.value));
+    }
+    found.values_mut().for_each(|amounts| amounts.sort_unstable());
+    found
+}
+
+#[tokio::test]
+async fn a_past_day_is_read_by_percentiles() {
+    let from = data::now().div_euclid(DAY) * DAY - DAY;
+    let day = Window { from, to: from + DAY };
+    let cluster = Cluster::new(Window { from: from - 3600, to: from + DAY + 3600 });
+    let server = start(cluster.open_metrics());
+    // Each container has two series, or with the matcher a single one.
+    for matchers in ["", r#"prometheus_replica="a""#] {
+        check_day(server.url(), matchers, day).await;
+    }
+}
+
+async fn check_day(url: String, matchers: &str, day: Window) {
+    let matchers = Matchers::from(matchers.to_owned());
+    let options = Options { as_of: Some(day.to + 1800), matchers, ..options(url) };
+    let source = Prometheus::connect(&options).await.unwrap();
+    let mut by_day = Read::default();
+    source.read_several(&["pay", "shop"], day, &mut |batch| by_day.take(batch)).await.unwrap();
+    let by_sample = read(&source, day, DAY / 2).await;
+    assert_eq!(by_day.kills, by_sample.kills);
+    let (by_day, by_sample) = (amounts(by_day), amounts(by_sample));
+    assert!(by_day.keys().eq(by_sample.keys()) && by_day.len() == 10, "{:?}", by_day.keys());
+    for (of, expected) in by_sample {
+        let found = &by_day[&of];
+        // A container of `shop` has two images that day, so that its samples are read.
+        assert!(!of.starts_with("shop") || *found == expected, "{of}");
+        assert!(found.len().abs_diff(expected.len()) < 5, "{of}: {} of {}", found.len(), expected.len());
+        for permille in [500, 750, 900, 950, 990, 1000] {
+            let at = |of: &[u64]| of[(of.len() * permille).div_ceil(1000) - 1];
+            let (found, expected) = (at(found) as f64, at(&expected) as f64);
+            assert!((found / expected - 1.0).abs() < 1.0 / 64.0, "{of} p{permille}: {found} instead of {expected}");
+        }
+    }
 }
 
 #[tokio::test]

@@ -12,7 +12,7 @@ use super::super::answer;
 use super::super::names::State;
 use super::super::query::{Queries, Question};
 use super::super::selector::{Match, Matchers, PRESENT, Selector};
-use super::{Killed, Reader};
+use super::{ContainerRef, Killed, Reader};
 use crate::SourceError;
 
 /// A life of fewer steps is shorter than what CPU is averaged over, so it is averaged over itself.
@@ -30,14 +30,6 @@ const KILLED: [&str; 3] = [
     "kube_pod_init_container_status_last_terminated_reason",
     "kube_pod_container_status_terminated_reason",
 ];
-
-/// A container of a pod.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ContainerRef {
-    pub namespace: String,
-    pub pod: String,
-    pub container: String,
-}
 
 /// An object and its owner in kube-state-metrics: `("ReplicaSet", "web-5d8f")` of `("Deployment", "web")`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -209,7 +201,7 @@ impl Reader {
     }
 
     /// Asks about each day before the end of a window, newest last, and hands over each number with the end of its day.
-    async fn daily(
+    pub(super) async fn daily(
         &self,
         question: &Question,
         window: Window,
@@ -296,18 +288,16 @@ impl Reader {
         Ok(found)
     }
 
-    /// The containers of a namespace that were killed because their memory ran out.
-    pub async fn kills(&self, namespace: &str, window: Window) -> Result<Vec<Killed>, SourceError> {
+    /// The containers of these namespaces that were killed because their memory ran out.
+    pub async fn kills(&self, namespaces: &[String], window: Window) -> Result<Vec<Killed>, SourceError> {
         match &self.names.state {
-            Some(state) => self.kills_by(namespace, state, window).await,
+            Some(state) => self.kills_by(&texts(namespaces), state, window).await,
             None => Ok(Vec::new()),
         }
     }
 
     pub(super) fn container(&self, row: &answer::Row) -> ContainerRef {
-        let usage = &self.names.usage;
-        let text = |label: &str| row.label(label).to_owned();
-        ContainerRef { namespace: text(&usage.namespace), pod: text(&usage.pod), container: text(&usage.container) }
+        ContainerRef::of(row, &self.names.usage)
     }
 }
 
@@ -321,8 +311,8 @@ fn whole_and_other_days(window: Window) -> Vec<Window> {
     others
 }
 
-pub(super) fn texts(namespaces: &[String]) -> Vec<&str> {
-    namespaces.iter().map(String::as_str).collect()
+pub(super) fn texts(namespaces: &[impl AsRef<str>]) -> Vec<&str> {
+    namespaces.iter().map(AsRef::as_ref).collect()
 }
 
 fn made(state: &State, kind: &'static str, label: &str, labels: &BTreeMap<String, String>) -> Option<Made> {

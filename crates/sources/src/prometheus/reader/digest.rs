@@ -27,9 +27,10 @@ impl Reader {
     /// Hands over what each container used of a resource.
     pub async fn digests(
         &self,
-        namespaces: &[String],
+        namespaces: &[impl AsRef<str> + Sync],
         resource: Resource,
         window: Window,
+        of_single_series: bool,
         each: &mut (dyn FnMut(ContainerRef, Digest) + Send),
     ) -> Result<(), SourceError> {
         let permilles: &[u16] = if resource == Resource::Cpu { &CPU } else { &BYTES };
@@ -38,7 +39,8 @@ impl Reader {
         let step = self.step_of(resource);
         let first = window.to - i64::from(step) + 1;
         let span = (window.seconds(), step);
-        let question = self.queries_of(resource).digest(&texts(namespaces), resource, permilles, first, span);
+        let queries = self.queries_of(resource);
+        let question = queries.digest(&texts(namespaces), resource, permilles, first, span, of_single_series);
         let Some(question) = question else { return Ok(()) };
         let moments = Window { from: first, to: first + permilles.len() as i64 };
         self.api
