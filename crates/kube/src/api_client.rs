@@ -9,6 +9,7 @@ use std::time::Duration;
 use futures::AsyncReadExt as _;
 use headroom_core::json::{Document, Node};
 use http::{Method, Request, header};
+use kube::client::Body;
 use kube::core::Status;
 use kube::{Client, Error};
 use serde_json::{Value, json};
@@ -36,6 +37,7 @@ const MAX_PAGE_BYTES: u64 = 8 << 20;
 const MAX_ANSWER_BYTES: u64 = 256 << 20;
 
 const JSON: &str = "application/json";
+const STRATEGIC_MERGE: &str = "application/strategic-merge-patch+json";
 const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
 const METADATA_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
 
@@ -297,7 +299,24 @@ impl ApiClient {
 
     /// Patches the resources of a pod's containers, at the path of its resize subresource.
     pub async fn resize(&self, path: &ApiPath, patch: &Value) -> ApiResult<Value> {
-        self.write(Method::PATCH, path.as_str(), patch, "application/strategic-merge-patch+json").await
+        self.write(Method::PATCH, path.as_str(), patch, STRATEGIC_MERGE).await
+    }
+
+    /// Like [`Self::resize`], but nothing is stored.
+    pub async fn try_resize(&self, path: &ApiPath, patch: &Value) -> ApiResult<Value> {
+        self.write(Method::PATCH, &format!("{path}?dryRun=All"), patch, STRATEGIC_MERGE).await
+    }
+
+    /// The API server's clock in Unix seconds, by the `Date` of an answer.
+    pub async fn time(&self) -> ApiResult<i64> {
+        let request = Request::get(VERSION.as_str()).body(Body::empty());
+        let request = request.map_err(|error| ApiError::Other(error.to_string()))?;
+        let asked = tokio::time::timeout(self.timeout, self.client.send(request)).await;
+        let answer = asked.map_err(|_| ApiError::TimedOut(self.timeout))??;
+        let date = answer.headers().get(header::DATE).and_then(|date| date.to_str().ok());
+        let date = date.and_then(|date| jiff::fmt::rfc2822::parse(date).ok());
+        date.map(|date| date.timestamp().as_second())
+            .ok_or_else(|| ApiError::Other("the API server does not say what time it is".to_owned()))
     }
 
     /// Server-side apply.

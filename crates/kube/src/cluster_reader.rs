@@ -79,6 +79,12 @@ impl Cluster {
         Ok(())
     }
 
+    /// Drops what was read in some namespaces, to read it again, or to save memory. None is the cluster itself.
+    pub fn forget(&mut self, is_dropped: impl Fn(Option<&str>) -> bool) {
+        self.lists.retain(|query, _| !is_dropped(query.2.as_deref()));
+        self.objects.retain(|(query, _), _| !is_dropped(query.2.as_deref()));
+    }
+
     /// Hands over a list whose first page was read ahead.
     fn go_on(&mut self, list: List<'_>, ahead: Listed, each: &mut dyn FnMut(Value)) -> Result<(), ReadError> {
         let resource = self.kind(list.0, list.1);

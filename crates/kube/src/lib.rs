@@ -20,6 +20,7 @@ pub mod retry;
 pub mod api_path;
 
 pub mod api_client;
+pub mod event;
 pub mod lease;
 pub mod watch;
 

@@ -34,7 +34,6 @@ pub mod replica;
 pub mod review;
 pub mod serve;
 
-pub mod event;
 pub mod planner;
 pub mod resource_quota_enforcer;
 pub mod status;

@@ -8,12 +8,12 @@ use headroom_tenant_quota::tree::trees;
 use headroom_tenant_quota::{Cache, Plan, State, placement, recount};
 use tokio::time::Instant;
 
-use crate::event::{self, Kind};
 use crate::ledger_cache::View;
 use crate::object_counter::Counted;
 use crate::objects;
 use crate::replica::Replica;
 use headroom_kube::api_client::{ApiError, revision_of};
+use headroom_kube::event::Kind;
 
 /// Changes within this time are put into one plan.
 const DEBOUNCE: Duration = Duration::from_millis(30);
@@ -170,7 +170,7 @@ async fn activate(
             let message =
                 "the ledger was edited: usage was recounted, and reservations of unfinished requests are lost";
             let about = (objects::API_VERSION, "TenantQuota", quota.object.as_ref());
-            event::record(replica, about, Kind::Warning, "LedgerRebuilt", message).await;
+            replica.events.record(about, Kind::Warning, "LedgerRebuilt", message).await;
         }
         written
     } else {

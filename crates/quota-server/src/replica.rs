@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use headroom_kube::api_client::ApiClient;
 use headroom_kube::clock;
+use headroom_kube::event::Recorder;
 use kube::Client;
 use tokio_util::sync::CancellationToken;
 
@@ -80,6 +81,7 @@ pub struct Replica {
     pub options: Options,
     pub identity: String,
     pub api: ApiClient,
+    pub events: Recorder,
     pub ledgers: Arc<LedgerCache>,
     pub tenants: Arc<Tenants>,
     pub counter: Arc<Counter>,
@@ -112,8 +114,10 @@ impl Replica {
             drained.clone(),
         );
         let host = std::env::var("HOSTNAME").unwrap_or_else(|_| "ledger".to_owned());
+        let identity = format!("{host}-{}", random::token());
         Arc::new(Self {
-            identity: format!("{host}-{}", random::token()),
+            events: Recorder { api: api.clone(), component: "headroom-ledger", instance: identity.clone() },
+            identity,
             tenants: Arc::new(Tenants::new(&options.namespace, &options.exempt_namespaces)),
             certificate: Arc::default(),
             options,

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use headroom_core::amount::{Quantity, ResourceList};
 use headroom_core::cluster::tenant_quota::TenantQuota;
+use headroom_kube::event::Kind;
 use headroom_tenant_quota::Plan;
 use headroom_tenant_quota::tree::{ParentProblem, trees};
 use jiff::Timestamp;
@@ -15,7 +16,6 @@ use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
 use crate::custom_resources::{Condition, Consumer, TenantQuotaStatus};
-use crate::event::{self, Kind};
 use crate::ledger_cache::View;
 use crate::metrics::QuotaLabels;
 use crate::objects::{API_VERSION, TENANT_QUOTAS, namespace_of, to_amounts};
@@ -135,7 +135,7 @@ async fn report_once(replica: &Replica, last: &mut Last) {
             }
             written.insert(name, Instant::now());
             for (kind, reason, message) in news {
-                event::record(replica, (API_VERSION, "TenantQuota", &object), kind, &reason, &message).await;
+                replica.events.record((API_VERSION, "TenantQuota", &object), kind, &reason, &message).await;
             }
         }
     }

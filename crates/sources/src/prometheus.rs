@@ -73,6 +73,11 @@ impl Prometheus {
         Ok(store)
     }
 
+    /// Asks somebody's own expression about now.
+    pub async fn ask(&self, expression: &str) -> Result<Vec<Row>, SourceError> {
+        self.api.moment(&query::Question::of(expression), None).await
+    }
+
     async fn probe(&self) -> Result<Arc<Reader>, SourceError> {
         let reader = Reader::probe(&self.api, &self.options).await?;
         *self.reader.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), reader.clone()));

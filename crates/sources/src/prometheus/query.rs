@@ -23,11 +23,15 @@ pub const CREATED: &str = "kube_namespace_created";
 pub const RESTARTS: &str = "kube_pod_container_status_restarts_total";
 const ALL_RESTARTS: [&str; 2] = [RESTARTS, "kube_pod_init_container_status_restarts_total"];
 
-/// PromQL that was built here.
+/// PromQL, built here or written by the people of a cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Question(String);
 
 impl Question {
+    pub fn of(expression: &str) -> Self {
+        Self(expression.to_owned())
+    }
+
     pub fn as_str(&self) -> &str {
         &self.0
     }
