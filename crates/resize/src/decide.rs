@@ -42,6 +42,15 @@ pub fn decide(workload: &Workload, record: &Record, now: Time, rules: &Rules, fr
     Decision { record, resizes, notes }
 }
 
+/// Takes back the last change of each pod, because a person wants it. Its containers are left alone for as long as if it had done
+/// harm.
+pub fn undo(workload: &Workload, record: &Record, now: Time, rules: &Rules) -> Decision {
+    let mut step = Step { workload, now, rules, record: record.clone(), resizes: Vec::new(), notes: Vec::new() };
+    workload.pods.iter().for_each(|pod| step.undo(pod));
+    let Step { record, resizes, notes, .. } = step;
+    Decision { record, resizes, notes }
+}
+
 struct Step<'a> {
     workload: &'a Workload,
     now: Time,
@@ -103,6 +112,40 @@ impl Step<'_> {
                 self.note(pod, Event::Dropped("somebody else has resized the pod"));
             }
         }
+    }
+
+    fn undo(&mut self, pod: &Pod) {
+        let last = self.record.past_of(&pod.uid).find(|past| !past.containers.is_empty());
+        let again = |past: &Past| Change {
+            uid: pod.uid.clone(),
+            pod: pod.name.clone(),
+            direction: past.direction,
+            why: past.why,
+            begun: past.begun,
+            containers: past.containers.clone(),
+            phase: Phase::Watched { since: past.begun },
+        };
+        let change = self.record.change_of(&pod.uid).cloned().or_else(|| last.map(again));
+        let Some(mut change) = change.filter(|_| pod.left_alone.is_none()) else { return };
+        let lowers_limit = |of: &Resized| of.from.limits.memory < of.to.limits.memory;
+        match &change.phase {
+            Phase::TakenBack { .. } => return,
+            _ if change.is_at(pod, |of| of.to) && change.containers.iter().any(lowers_limit) => {
+                self.note(pod, Event::Dropped("a memory limit is never lowered in place"));
+                return;
+            }
+            _ if change.is_at(pod, |of| of.to) => {
+                change.phase = Phase::TakenBack { version: pod.version.clone(), harm: Harm::Undone };
+                self.resizes.push(resize(&change, pod, |of| of.from));
+                self.note(pod, Event::TakingBack(Harm::Undone));
+            }
+            // It may still be under way.
+            Phase::Asked { version } => change.phase = Phase::Withheld { version: version.clone() },
+            Phase::Watched { .. } | Phase::Withheld { .. } => return,
+        }
+        self.record.strike(&change, &Harm::Undone, self.now, self.rules);
+        self.record.changes.retain(|of| of.uid != pod.uid);
+        self.record.changes.push(change);
     }
 
     /// Returns true if a change that was begun earlier would still be begun. The caller has not asked again whether it fits:

@@ -26,6 +26,8 @@ pub enum Event {
     TakingBack(Harm),
     /// A change was not made, or is no longer ours.
     Dropped(&'static str),
+    /// The API server refuses a resize.
+    Refused(String),
     /// A change has to wait.
     Waits(&'static str),
     /// A change is not begun because it would be refused or would wait.
@@ -43,6 +45,7 @@ impl fmt::Display for Event {
             Self::Settled => f.write_str("the resize has settled"),
             Self::TakingBack(harm) => write!(f, "takes the resize back: {harm}"),
             Self::Dropped(why) => write!(f, "the resize is over: {why}"),
+            Self::Refused(why) => write!(f, "the API server refuses the resize: {why}"),
             Self::Waits(why) => write!(f, "a resize waits: {why}"),
             Self::DoesNotFit { why, .. } => write!(f, "a resize would not fit: {why}"),
         }

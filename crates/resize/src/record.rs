@@ -91,6 +91,8 @@ pub enum Harm {
     /// Somebody else resized the pod.
     Interference,
     Refused(String),
+    /// A person took it back.
+    Undone,
 }
 
 /// A change that was begun.
@@ -103,6 +105,9 @@ pub struct Past {
     pub why: Why,
     /// True once it was watched to its end and nothing got worse.
     pub quiet: bool,
+    /// The containers that it changed, if it is the last change of its pod: that one can be undone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub containers: Vec<Resized>,
 }
 
 /// A container that is not changed in one direction for some time, because such a change was taken back or refused.
@@ -172,8 +177,9 @@ impl Record {
     }
 
     pub(crate) fn remember(&mut self, change: &Change) {
-        let Change { uid, begun, direction, why, .. } = change.clone();
-        self.past.push(Past { uid, begun, direction, why, quiet: false });
+        let Change { uid, begun, direction, why, containers, .. } = change.clone();
+        self.past.iter_mut().filter(|past| past.uid == uid).for_each(|past| past.containers.clear());
+        self.past.push(Past { uid, begun, direction, why, quiet: false, containers });
     }
 
     /// Forgets a change that was not made.
@@ -234,6 +240,7 @@ impl fmt::Display for Harm {
             Self::Deferred => "the kubelet deferred the resize",
             Self::Infeasible => "the kubelet cannot make the resize",
             Self::Interference => "somebody else resized the pod",
+            Self::Undone => "somebody has asked for it",
             Self::Refused(why) => return write!(f, "the API server refused the resize: {why}"),
         })
     }

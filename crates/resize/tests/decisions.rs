@@ -4,7 +4,7 @@
 
 use headroom_resize::{
     Amounts, Container, Decision, Direction, Event, Kubelet, Marked, Mode, Past, Phase, Pod, Record, Rules, Size, Time,
-    Used, Why, Workload, decide,
+    Used, Why, Workload, decide, undo,
 };
 
 const MI: u64 = 1 << 20;
@@ -245,6 +245,7 @@ fn at_once(change: impl Fn(&mut Container), quiet: usize) -> usize {
         direction: Direction::Down,
         why: Why::Admission,
         quiet: true,
+        containers: Vec::new(),
     };
     let record = Record { past: (0..quiet).map(past).collect(), ..Record::default() };
     decided(&workload(pods.collect()), &record, NOW).resizes.len()
@@ -316,4 +317,42 @@ fn a_refused_change_is_not_tried_again_and_the_record_is_data() {
         workload.pods[0].containers[0].used.as_mut().unwrap().at = NOW + later;
         assert_eq!(decided(&workload, &record, NOW + later).resizes.len(), count, "{later}");
     }
+}
+
+#[test]
+fn a_person_takes_back_the_last_change_but_no_memory_limit() {
+    let rules = Rules::default();
+    let mut lowered = container();
+    lowered.wanted = amounts(400, 300);
+    let begun = decided(&workload(vec![pod(lowered.clone())]), &Record::default(), NOW);
+    let at = |size: Size, version: &str| {
+        let mut after = pod(Container { size, ..lowered.clone() });
+        after.version = version.to_owned();
+        workload(vec![after])
+    };
+    let (old, new) = (container().size, begun.resizes[0].containers[0].1);
+
+    // A change that may still be under way is not sent again.
+    let undone = undo(&at(old, "7"), &begun.record, NOW + 1, &rules);
+    assert!(undone.resizes.is_empty());
+    assert!(decided(&at(old, "7"), &undone.record, NOW + 2).resizes.is_empty());
+    assert_eq!(decided(&at(new, "8"), &undone.record, NOW + 3).notes, [], "it was made after all, and is watched");
+
+    // One that was made, and one that has settled, are taken back once, and not made again today.
+    let watched = decided(&at(new, "8"), &begun.record, NOW + 10).record;
+    let settled = Record { changes: Vec::new(), ..watched.clone() };
+    for record in [watched, settled] {
+        let undone = undo(&at(new, "8"), &record, NOW + 20, &rules);
+        assert_eq!(undone.resizes[0].containers[0].1, old);
+        assert_eq!(undo(&at(new, "8"), &undone.record, NOW + 21, &rules).record, undone.record);
+        let after = decided(&at(old, "9"), &undone.record, NOW + 30);
+        assert!(after.resizes.is_empty() && after.record.changes.is_empty());
+        assert!(decided(&at(old, "9"), &after.record, NOW + HOUR).resizes.is_empty());
+    }
+
+    let mut killed = container();
+    killed.killed = Some(NOW - 10);
+    let raised = decided(&workload(vec![pod(killed)]), &Record::default(), NOW);
+    let undone = undo(&at(raised.resizes[0].containers[0].1, "8"), &raised.record, NOW + 20, &rules);
+    assert_eq!((undone.resizes, undone.record), (Vec::new(), raised.record));
 }

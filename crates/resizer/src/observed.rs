@@ -132,7 +132,7 @@ fn condition<'v>(pod: &'v Value, r#type: &str) -> Option<&'v Value> {
     list(at(pod, "/status/conditions")).iter().find(|condition| at(condition, "/type") == r#type)
 }
 
-fn list(value: &Value) -> &[Value] {
+pub(crate) fn list(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
 }
 

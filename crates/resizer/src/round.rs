@@ -1,8 +1,10 @@
 //! One round for one workload: read the record, read the pods, decide, store the record, send.
 
-use headroom_kube::api_client::{ApiClient, ApiError, Missing};
+use std::collections::BTreeMap;
+
+use headroom_kube::api_client::{ApiClient, ApiError, ListOptions, Missing, value};
 use headroom_kube::api_path::ApiPath;
-use headroom_resize::{Amounts, Fits, Note, Record, Resize, Rules, Size, Time, decide};
+use headroom_resize::{Amounts, Event, Fits, Note, Record, Resize, Rules, Size, Time, decide, undo};
 use serde_json::{Map, Value, json};
 
 use crate::observed::at;
@@ -11,6 +13,9 @@ use crate::observed::at;
 const RECORD: &str = "record";
 /// The key of a ConfigMap's data with the workload that the record is about.
 const WORKLOAD: &str = "workload";
+
+/// The label of records, with its value.
+const LABEL: &str = "headroom.dev/record=resize";
 
 /// A workload whose pods are resized.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,6 +36,8 @@ pub struct Round<'a> {
     pub now: Time,
     /// The number of pods that may still be changed in the namespace and the cluster.
     pub free: usize,
+    /// True to take back the last change of each pod.
+    pub undoes: bool,
 }
 
 /// The result of a round.
@@ -53,10 +60,13 @@ pub enum RoundError {
     NoResize,
     #[error("ConfigMap {name}: {fault}")]
     Record { name: String, fault: String },
+    /// A pod cannot be read.
+    #[error("{error}")]
+    Pod { error: String },
 }
 
 impl RoundError {
-    fn of(doing: &'static str) -> impl Fn(ApiError) -> Self {
+    pub(crate) fn of(doing: &'static str) -> impl Fn(ApiError) -> Self {
         move |error| Self::Api { doing, error }
     }
 }
@@ -72,9 +82,15 @@ impl Round<'_> {
         let stored = self.stored().await?;
         let record = stored.as_ref().map_or_else(|| Ok(Record::default()), |stored| self.record(stored))?;
         let pods = read().await.map_err(RoundError::of("read the pods"))?;
-        let decision = decide(&pods, &record, self.now, self.rules, self.free, fits);
+        let decision = match self.undoes {
+            true => undo(&pods, &record, self.now, self.rules),
+            false => decide(&pods, &record, self.now, self.rules, self.free, fits),
+        };
         let mut stored = stored;
         if decision.record != record {
+            if let Some(stored) = stored.as_ref().filter(|_| decision.record.is_empty()) {
+                return self.forget(stored, decision.notes).await;
+            }
             match self.store(stored.as_ref(), &decision.record).await {
                 Ok(object) => stored = Some(object),
                 Err(ApiError::Conflict { .. }) => return Ok(Outcome::Overtaken),
@@ -82,9 +98,10 @@ impl Round<'_> {
             }
         }
         let under_way = decision.record.under_way();
-        let mut record = decision.record;
+        let (mut record, mut notes) = (decision.record, decision.notes);
         for resize in &decision.resizes {
             if let Some(refusal) = self.send(resize).await? {
+                notes.push(Note { pod: resize.pod.clone(), event: Event::Refused(refusal.clone()) });
                 record.refuse(&resize.uid, &resize.version, refusal, self.now, self.rules);
                 match self.store(stored.as_ref(), &record).await {
                     Ok(object) => stored = Some(object),
@@ -93,13 +110,22 @@ impl Round<'_> {
                 }
             }
         }
-        Ok(Outcome::Done { notes: decision.notes, under_way })
+        Ok(Outcome::Done { notes, under_way })
+    }
+
+    /// Deletes a record that has nothing left in it.
+    async fn forget(&self, stored: &Value, notes: Vec<Note>) -> Result<Outcome, RoundError> {
+        match self.api.delete_unchanged(&self.config_maps().at(&self.name()), stored).await {
+            Ok(_) => Ok(Outcome::Done { notes, under_way: 0 }),
+            Err(ApiError::Conflict { .. }) => Ok(Outcome::Overtaken),
+            Err(error) => Err(RoundError::of("delete the record")(error)),
+        }
     }
 
     /// Sends a resize, and returns why it was refused. Any other failure is left to the next round.
     async fn send(&self, resize: &Resize) -> Result<Option<String>, RoundError> {
         let path = ApiPath::of_version("v1").collection(Some(&self.workload.namespace), "pods").at(&resize.pod);
-        match self.api.resize(&path.at("resize"), &patch(resize)).await {
+        match self.api.resize(&path.at("resize"), &patch(&resize.uid, &resize.version, &resize.containers)).await {
             Err(ApiError::NotFound(Missing::Kind)) => Err(RoundError::NoResize),
             Err(
                 ApiError::Refused { message } | ApiError::Invalid { message } | ApiError::Forbidden { message, .. },
@@ -167,6 +193,28 @@ impl Round<'_> {
     }
 }
 
+/// All records by workload. One that cannot be read is left to its round, which says so.
+pub async fn records(api: &ApiClient, namespace: &str) -> Result<BTreeMap<String, Record>, ApiError> {
+    let options = ListOptions { label_selector: LABEL, ..ListOptions::WHOLE };
+    let path = ApiPath::of_version("v1").collection(Some(namespace), "configmaps");
+    let (_, found) = api.list(&path, options, value).await?;
+    Ok(found.iter().filter_map(record_of).collect())
+}
+
+/// The workload of a stored record, and the record; none if it cannot be read.
+fn record_of(stored: &Value) -> Option<(String, Record)> {
+    let text = |key: &str| at(stored, "/data").get(key).and_then(Value::as_str);
+    Some((text(WORKLOAD)?.to_owned(), serde_json::from_str(text(RECORD)?).ok()?))
+}
+
+impl Workload {
+    /// Reads what it displays as.
+    pub fn of(text: &str) -> Option<Self> {
+        let mut parts = text.splitn(3, '/').map(str::to_owned);
+        Some(Self { namespace: parts.next()?, kind: parts.next()?, name: parts.next()? })
+    }
+}
+
 impl std::fmt::Display for Workload {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}/{}/{}", self.namespace, self.kind, self.name)
@@ -174,7 +222,7 @@ impl std::fmt::Display for Workload {
 }
 
 /// A strategic merge patch that is only made to this version of the pod.
-fn patch(resize: &Resize) -> Value {
+pub fn patch(uid: &str, version: &str, containers: &[(String, Size)]) -> Value {
     let amounts = |amounts: Amounts| {
         let mut named = Map::new();
         named.extend(amounts.cpu.map(|cpu| ("cpu".to_owned(), json!(format!("{cpu}m")))));
@@ -182,9 +230,9 @@ fn patch(resize: &Resize) -> Value {
         named
     };
     let container = |(name, size): &(String, Size)| json!({"name": name, "resources": {"requests": amounts(size.requests), "limits": amounts(size.limits)}});
-    let containers: Vec<Value> = resize.containers.iter().map(container).collect();
+    let containers: Vec<Value> = containers.iter().map(container).collect();
     json!({
-        "metadata": {"uid": resize.uid, "resourceVersion": resize.version},
+        "metadata": {"uid": uid, "resourceVersion": version},
         "spec": {"containers": containers},
     })
 }

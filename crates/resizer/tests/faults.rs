@@ -60,7 +60,7 @@ async fn round(api: &ApiClient, now: Time) -> Result<Outcome, RoundError> {
     };
     let workload = Workload { namespace: "shop".to_owned(), kind: "Deployment".to_owned(), name: "web".to_owned() };
     let rules = Rules::default();
-    let round = Round { api, records: "headroom", workload: &workload, rules: &rules, now, free: 100 };
+    let round = Round { api, records: "headroom", workload: &workload, rules: &rules, now, free: 100, undoes: false };
     round.run(read, &mut |_, _, _| Ok(())).await
 }
 

@@ -291,6 +291,7 @@ impl Model<'_> {
                 direction: Direction::Down,
                 why: Why::Admission,
                 quiet: true,
+                containers: Vec::new(),
             };
             record.past.extend([quiet("x"), quiet("y")]);
         }

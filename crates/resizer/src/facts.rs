@@ -1,0 +1,90 @@
+//! Facts about the containers of a pod template: the requests that admission gives them today, and their own history.
+
+use std::collections::BTreeMap;
+
+use headroom_core::amount::{Quantity, Requirement};
+use headroom_core::cluster::autoscaler::{Autoscaler, Owner};
+use headroom_core::cluster::usage::{Resource as Measured, Window};
+use headroom_core::estimate::Sources;
+use headroom_core::image::ImageName;
+use headroom_dryrun::evaluate::{Admission, request, with_decision};
+use headroom_objects::cluster_reader::ClusterReader;
+use headroom_objects::document;
+use headroom_objects::kinds::ApiKind;
+use headroom_resize::{Amounts, Marked, Resource};
+use serde_json::{Value, json};
+
+use crate::observed::{Known, at};
+
+/// The facts about containers, by their names.
+pub type Facts = BTreeMap<String, Known>;
+
+/// Evaluates a template as a pod that its controller would create now. Quotas count the pods that run already, so the pod
+/// is evaluated as one of them.
+pub fn of_template(owner: &Value, admission: &Admission, cluster: &mut dyn ClusterReader) -> Result<Facts, String> {
+    let Some(pod) = request::pod_of(owner) else { return Ok(Facts::new()) };
+    let request = request::audit(pod, &ApiKind::new("v1", "Pod"));
+    let (settings, _) = admission.settings_for(&request, cluster);
+    with_decision(&request, settings, cluster, |request, decision, context, settings| {
+        let mut facts = Facts::new();
+        let Some(pod) = decision.pod.as_ref().filter(|_| decision.violations.is_empty()) else { return Ok(facts) };
+        for container in &pod.containers {
+            let mut known = Known::default();
+            let image = ImageName::parse(&container.image).ok();
+            let workload = (request.workload_name(), container.name.as_ref());
+            // Faults of a history were noted when the estimate was made.
+            let notes = &mut Vec::new();
+            let sources =
+                image.as_ref().map(|image| Sources::find(image, workload, context, &settings.estimates, notes));
+            for (resource, measured) in [(Resource::Cpu, Measured::Cpu), (Resource::Memory, Measured::Memory)] {
+                if let Some(request) = container.resources.quantity(Requirement::Request, measured.name()) {
+                    known.wanted.set(resource, amount(request, resource));
+                }
+                let chosen = sources
+                    .as_ref()
+                    .and_then(|sources| sources.choose(measured, &settings.estimates, &mut Vec::new()).0);
+                let Some(own) = chosen.filter(|chosen| chosen.is_of_workload) else { continue };
+                let month = own.history.observed(Window::MONTH, measured).ok().flatten().unwrap_or(own.observed);
+                if let (Ok(peak), Ok(Some(days))) = (month.peak(), own.history.days()) {
+                    known.peak.set(resource, amount(&peak, resource));
+                    known.days = days;
+                }
+            }
+            facts.insert(container.name.as_ref().to_owned(), known);
+        }
+        Ok(facts)
+    })
+}
+
+/// Millicores or bytes, rounded up.
+pub fn amount(quantity: &Quantity, resource: Resource) -> u64 {
+    let amount = match resource {
+        Resource::Cpu => quantity.milli_value(),
+        Resource::Memory => quantity.value(),
+    };
+    u64::try_from(amount).unwrap_or(0)
+}
+
+/// The amounts of a list of resources as it is written; what cannot be read is not known.
+pub fn amounts(of: &Value) -> Amounts {
+    let mut amounts = Amounts::default();
+    for (resource, name) in [(Resource::Cpu, "cpu"), (Resource::Memory, "memory")] {
+        let quantity = at(of, &format!("/{name}")).as_str().and_then(|text| text.parse::<Quantity>().ok());
+        quantity.iter().for_each(|quantity| amounts.set(resource, amount(quantity, resource)));
+    }
+    amounts
+}
+
+/// Marks the resources by which HorizontalPodAutoscalers scale these owners.
+pub fn mark_scaled(facts: &mut Facts, owners: &[(&str, &str)], autoscalers: &[Value]) -> Result<(), String> {
+    let list = document(&json!({"items": autoscalers}))?;
+    let autoscalers = Autoscaler::read_list(list.root()).map_err(|malformed| malformed.to_string())?;
+    let owner =
+        |(kind, name): &(&str, &str)| Owner { kind: (*kind).to_owned().into(), name: (*name).to_owned().into() };
+    let owners: Vec<Owner<'_>> = owners.iter().map(owner).collect();
+    for (container, known) in facts {
+        let is_scaled = |by| autoscalers.iter().any(|scaler| scaler.scales_by(&owners, container, by));
+        known.is_scaled_by = Marked { cpu: is_scaled(Measured::Cpu), memory: is_scaled(Measured::Memory) };
+    }
+    Ok(())
+}

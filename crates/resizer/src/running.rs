@@ -1,0 +1,259 @@
+//! The workloads that run in a namespace, as they are decided about.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use headroom_dryrun::evaluate::Admission;
+use headroom_dryrun::evaluate::running::{Owner, deployment_of, has_ended, key, owner_of};
+use headroom_objects::cluster_reader::{ClusterReader, ReadError};
+use headroom_objects::kinds::metadata;
+use headroom_resize::{Mode, Time, Used};
+use serde_json::Value;
+
+use crate::facts::{self, Facts};
+use crate::observed::{Known, at, list, observed};
+use crate::round::Workload;
+
+/// The label or annotation of a namespace, a workload or a pod that names the most that may be done to its pods.
+pub const RESIZE: &str = "headroom.dev/resize";
+
+/// The modes that pods may have, whatever they ask for.
+#[derive(Debug, Clone, Copy)]
+pub struct Modes {
+    /// The mode even where less is asked for: a person has said so.
+    pub least: Mode,
+    /// The mode where nothing asks for one.
+    pub unasked: Mode,
+    pub most: Mode,
+}
+
+/// Recent usage by pod and container.
+pub type Usage = BTreeMap<(String, String), Used>;
+
+/// A workload with its pods.
+pub struct Running {
+    pub workload: Workload,
+    /// The workload's object, where its kind is Kubernetes' own.
+    pub object: Option<Value>,
+    pub pods: Vec<Value>,
+    /// Facts about containers, by the controller of their pods.
+    facts: BTreeMap<Owner, Facts>,
+    /// The reason to leave its pods alone.
+    left_alone: Option<String>,
+    mode: Option<Mode>,
+    modes: Modes,
+}
+
+/// Reads the workloads of a namespace. Nothing is known of any of them if one list cannot be read.
+pub fn read(
+    namespace: &Value,
+    modes: Modes,
+    admission: &Admission,
+    cluster: &mut dyn ClusterReader,
+) -> Result<Vec<Running>, String> {
+    let name = metadata(namespace, "name");
+    let mode_of_namespace = least(asked(namespace));
+    if mode_of_namespace == Some(None) {
+        return Ok(Vec::new());
+    }
+    let mut pods: BTreeMap<Owner, Vec<Value>> = BTreeMap::new();
+    for pod in cluster.list(("v1", "Pod", Some(name)))?.into_iter().filter(|pod| !has_ended(pod)) {
+        pods.entry(owner_of(&pod).unwrap_or_else(|| key(&pod))).or_default().push(pod);
+    }
+    // Static pods are a node's.
+    pods.retain(|(kind, ..), _| kind != "Node");
+    if pods.is_empty() {
+        return Ok(Vec::new());
+    }
+    let vertical = or_none(cluster.list(("autoscaling.k8s.io/v1", "VerticalPodAutoscaler", Some(name))))?;
+    let horizontal = or_none(cluster.list(("autoscaling/v2", "HorizontalPodAutoscaler", Some(name))))?;
+    let mut workloads: BTreeMap<Owner, Running> = BTreeMap::new();
+    for (owner, pods) in pods {
+        let object = find(&owner, cluster)?;
+        let above = object.as_ref().and_then(owner_of).filter(|_| matches!(owner.0.as_str(), "ReplicaSet" | "Job"));
+        let guessed = pods.first().filter(|_| object.is_none()).and_then(|pod| deployment_of(pod, &owner));
+        let top = above.or(guessed).unwrap_or_else(|| owner.clone());
+        let mut known = object
+            .as_ref()
+            .map_or_else(|| Ok(Facts::new()), |object| facts::of_template(object, admission, cluster))?;
+        let names =
+            pods.iter().flat_map(|pod| list(at(pod, "/spec/containers"))).filter_map(|of| at(of, "/name").as_str());
+        names.for_each(|name| _ = known.entry(name.to_owned()).or_default());
+        facts::mark_scaled(&mut known, &[(&owner.0, &owner.2), (&top.0, &top.2)], &horizontal)?;
+        let running = match workloads.remove(&top) {
+            Some(running) => running,
+            None => {
+                let object = if top == owner { object } else { find(&top, cluster)? };
+                let asked = object.as_ref().map(asked).unwrap_or_default();
+                Running {
+                    workload: Workload { namespace: name.to_owned(), kind: top.0.clone(), name: top.2.clone() },
+                    left_alone: acting(&vertical, &top).map(|vpa| format!("VerticalPodAutoscaler {vpa} acts on it")),
+                    mode: least(asked.into_iter().chain(mode_of_namespace)).unwrap_or(Some(modes.unasked)),
+                    object,
+                    pods: Vec::new(),
+                    facts: BTreeMap::new(),
+                    modes,
+                }
+            }
+        };
+        let running = workloads.entry(top).or_insert(running);
+        running.pods.extend(pods);
+        running.facts.insert(owner, known);
+    }
+    Ok(workloads.into_values().collect())
+}
+
+impl Running {
+    /// A workload that has no pods any more.
+    pub fn gone(workload: Workload, modes: Modes) -> Self {
+        let (pods, facts) = (Vec::new(), BTreeMap::new());
+        Self { workload, object: None, pods, facts, left_alone: None, mode: None, modes }
+    }
+
+    /// The workload as it is decided about, with these pods, read now or before. Pods that ask to be left are left out.
+    pub fn observed(
+        &self,
+        pods: &[Value],
+        object: Option<&Value>,
+        usage: &Usage,
+        objective_is_met: Option<bool>,
+    ) -> Result<headroom_resize::Workload, String> {
+        let mut observed_pods = Vec::new();
+        for pod in pods {
+            let Some(mode) = least(asked(pod).into_iter().chain([self.mode])).flatten() else { continue };
+            let facts = owner_of(pod).and_then(|owner| self.facts.get(&owner)).or_else(|| self.facts.get(&key(pod)));
+            let known = |container: &str| {
+                let known = facts.and_then(|facts| facts.get(container)).copied().unwrap_or_default();
+                let place = (metadata(pod, "name").to_owned(), container.to_owned());
+                Known { used: usage.get(&place).copied(), ..known }
+            };
+            let mut pod = observed(pod, mode.max(self.modes.least).min(self.modes.most), &known)?;
+            pod.left_alone = pod.left_alone.or_else(|| self.left_alone.clone());
+            observed_pods.push(pod);
+        }
+        let is_rolling_out = is_rolling_out(object, pods);
+        Ok(headroom_resize::Workload { pods: observed_pods, is_rolling_out, objective_is_met })
+    }
+
+    /// True if a pod that was read now is one of the workload.
+    pub fn has(&self, pod: &Value) -> bool {
+        let owner = owner_of(pod).unwrap_or_else(|| key(pod));
+        let Workload { kind, name, .. } = &self.workload;
+        let is_ours = |(of, _, named): &Owner| of == kind && named == name;
+        !has_ended(pod)
+            && (self.facts.contains_key(&owner) || deployment_of(pod, &owner).is_some_and(|of| is_ours(&of)))
+    }
+
+    /// A selector of its pods, and perhaps of others.
+    pub fn selector(&self) -> String {
+        let labels = self.object.as_ref().and_then(|object| at(object, "/spec/selector/matchLabels").as_object());
+        let pairs =
+            labels.into_iter().flatten().map(|(name, value)| format!("{name}={}", value.as_str().unwrap_or_default()));
+        pairs.collect::<Vec<_>>().join(",")
+    }
+
+    /// The workload's annotation with this name.
+    pub fn annotation(&self, name: &str) -> Option<&str> {
+        at(self.object.as_ref()?, "/metadata/annotations").get(name)?.as_str()
+    }
+}
+
+/// The modes that an object asks for; none for one that asks to be left. An unknown word only lets observe.
+fn asked(object: &Value) -> Vec<Option<Mode>> {
+    let words = ["labels", "annotations"].map(|field| at(object, &format!("/metadata/{field}")).get(RESIZE)?.as_str());
+    words.into_iter().flatten().map(mode).collect()
+}
+
+/// The least of what is asked for.
+fn least(asked: impl IntoIterator<Item = Option<Mode>>) -> Option<Option<Mode>> {
+    asked.into_iter().min()
+}
+
+/// None for `off`.
+fn mode(word: &str) -> Option<Mode> {
+    match word {
+        "off" => None,
+        "on" => Some(Mode::On),
+        "afterOom" => Some(Mode::AfterOom),
+        _ => Some(Mode::Observe),
+    }
+}
+
+/// The API version of a kind that is Kubernetes' own.
+pub fn api_version(kind: &str) -> Option<&'static str> {
+    match kind {
+        "Deployment" | "ReplicaSet" | "StatefulSet" | "DaemonSet" => Some("apps/v1"),
+        "Job" | "CronJob" => Some("batch/v1"),
+        "ReplicationController" => Some("v1"),
+        _ => None,
+    }
+}
+
+fn find((kind, namespace, name): &Owner, cluster: &mut dyn ClusterReader) -> Result<Option<Value>, ReadError> {
+    let Some(api_version) = api_version(kind) else { return Ok(None) };
+    let listed = cluster.list((api_version, kind, Some(namespace)))?;
+    Ok(listed.into_iter().find(|object| metadata(object, "name") == name))
+}
+
+/// A cluster without the kind has no objects of it.
+fn or_none(listed: Result<Vec<Value>, ReadError>) -> Result<Vec<Value>, ReadError> {
+    match listed {
+        Err(error) if error.is_unknown_kind() => Ok(Vec::new()),
+        listed => listed,
+    }
+}
+
+/// The name of the VerticalPodAutoscaler that acts on a workload.
+fn acting<'v>(autoscalers: &'v [Value], (kind, _, name): &Owner) -> Option<&'v str> {
+    let acts = |autoscaler: &&Value| {
+        let target = at(autoscaler, "/spec/targetRef");
+        at(target, "/kind") == kind.as_str()
+            && at(target, "/name") == name.as_str()
+            && at(autoscaler, "/spec/updatePolicy/updateMode") != "Off"
+    };
+    autoscalers.iter().find(acts).map(|autoscaler| metadata(autoscaler, "name"))
+}
+
+/// True while pods of two templates run, or fewer than wanted.
+fn is_rolling_out(object: Option<&Value>, pods: &[Value]) -> bool {
+    let staying = pods.iter().filter(|pod| at(pod, "/metadata/deletionTimestamp").is_null());
+    let template = |pod: &Value| {
+        let owner = owner_of(pod).filter(|(kind, ..)| kind == "ReplicaSet");
+        (owner, at(pod, "/metadata/labels/controller-revision-hash").as_str().map(str::to_owned))
+    };
+    if staying.map(template).collect::<BTreeSet<_>>().len() > 1 {
+        return true;
+    }
+    let Some(object) = object else { return false };
+    let number = |pointer: &str| at(object, pointer).as_u64();
+    let [wanted, present, updated] = match at(object, "/kind").as_str() {
+        Some("Deployment" | "StatefulSet") => ["/spec/replicas", "/status/replicas", "/status/updatedReplicas"],
+        Some("DaemonSet") => {
+            ["/status/desiredNumberScheduled", "/status/currentNumberScheduled", "/status/updatedNumberScheduled"]
+        }
+        _ => return false,
+    };
+    let wanted = number(wanted).unwrap_or(1);
+    let is_seen = number("/status/observedGeneration") >= number("/metadata/generation");
+    !is_seen || [present, updated].into_iter().any(|count| number(count).unwrap_or(0) != wanted)
+}
+
+/// Reads recent usage out of the metrics API's answer about a namespace. No measurement is from the future.
+pub fn usage(measured: &[Value], now: Time) -> Usage {
+    let mut usage = Usage::new();
+    for pod in measured {
+        let time =
+            at(pod, "/timestamp").as_str().and_then(|text| text.parse::<headroom_core::timestamp::Timestamp>().ok());
+        let Some(time) = time else { continue };
+        for container in list(at(pod, "/containers")) {
+            let place =
+                (metadata(pod, "name").to_owned(), at(container, "/name").as_str().unwrap_or_default().to_owned());
+            let used = Used {
+                at: time.unix_seconds().min(now),
+                amounts: facts::amounts(at(container, "/usage")),
+                stalled_percent: None,
+            };
+            usage.insert(place, used);
+        }
+    }
+    usage
+}
