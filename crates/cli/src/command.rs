@@ -28,6 +28,8 @@ pub mod explain;
 pub mod ledger;
 pub mod recommend;
 pub mod record;
+pub mod resize;
+pub mod resizer;
 pub mod simulate;
 pub mod snapshot;
 pub mod ui;

@@ -4,9 +4,9 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::command::{collect, done, enforce_quotas, parse};
+use crate::command::{collect, done, enforce_quotas, parse, resizer};
 
-/// headroom-controller: collects usage history and enforces TenantQuotas
+/// headroom-controller: collects usage history, enforces TenantQuotas, and resizes running pods
 #[derive(Debug, Parser)]
 #[command(name = "headroom-controller", version)]
 pub(crate) struct Cli {
@@ -20,6 +20,8 @@ enum Command {
     Collect(Box<collect::Args>),
     /// Enforce TenantQuotas, quotas over several namespaces: answer the API server's reviews, and count what is stored
     EnforceQuotas(Box<enforce_quotas::Args>),
+    /// Bring running pods to the size that they would be admitted with today, in place, and take back what hurts them
+    Resize(Box<resizer::Args>),
 }
 
 /// Parses the arguments and runs the subcommand. Wrong arguments exit with 2.
@@ -27,6 +29,7 @@ pub fn main() -> ExitCode {
     match parse::<Cli>().map(|cli| cli.command) {
         Ok(Command::Collect(args)) => done(collect::run(*args)),
         Ok(Command::EnforceQuotas(args)) => done(enforce_quotas::run(*args)),
+        Ok(Command::Resize(args)) => done(resizer::run(*args)),
         Err(exit) => exit,
     }
 }

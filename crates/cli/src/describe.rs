@@ -6,6 +6,7 @@ pub mod accuracy;
 pub mod kubectl;
 pub mod limits;
 pub mod quotas;
+pub mod resizes;
 pub mod tenant_quotas;
 pub mod usage;
 

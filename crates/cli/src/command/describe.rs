@@ -15,6 +15,9 @@ use headroom_core::quota::stored::Stored;
 use headroom_core::timestamp::Timestamp;
 use headroom_dryrun::evaluate::with_decision;
 use headroom_dryrun::settings::ParsedSettings;
+use headroom_kube::api_client::{ApiClient, ApiError, ListOptions, value};
+use headroom_kube::kubeconfig::{self, Chosen};
+use headroom_kube::{ApiPath, clock, proxy};
 use headroom_objects::cluster_reader::ClusterReader;
 use headroom_objects::document;
 use headroom_objects::kinds::{ApiKind, labels_of, metadata};
@@ -32,6 +35,7 @@ use super::rbac_hint;
 use crate::describe::limits::{self, Limits};
 use crate::describe::not_there;
 use crate::describe::quotas::{Inventory, Owned, Quotas};
+use crate::describe::resizes::{self, Resizes};
 use crate::describe::usage::{self, Selection};
 
 #[derive(Debug, clap::Args)]
@@ -54,6 +58,9 @@ enum What {
     /// Show the usage history that estimates are based on
     #[command(visible_aliases = ["usageprofile", "usageprofiles"], after_help = USAGE_EXAMPLES)]
     Usage(UsageArgs),
+    /// Resizes of running pods: under way, taken back, left alone, and what would be done
+    #[command(visible_alias = "resize", after_help = RESIZES_EXAMPLES)]
+    Resizes(ResizesArgs),
 }
 
 const LIMITS_EXAMPLES: &str = "Examples:
@@ -65,6 +72,13 @@ const LIMITS_EXAMPLES: &str = "Examples:
 
   # From files instead of a cluster
   kubectl headroom describe limits --cluster-dir manifests/";
+
+const RESIZES_EXAMPLES: &str = "Examples:
+  # In this namespace
+  kubectl headroom describe resizes
+
+  # In the whole cluster
+  kubectl headroom describe resizes -A";
 
 const QUOTA_EXAMPLES: &str = "Examples:
   # Available amounts and top consumers in this namespace
@@ -145,6 +159,23 @@ struct TenantQuotaArgs {
 }
 
 #[derive(Debug, clap::Args)]
+struct ResizesArgs {
+    /// Namespace of the workloads
+    #[arg(short, long)]
+    namespace: Option<String>,
+    /// All namespaces
+    #[arg(short = 'A', long, conflicts_with = "namespace")]
+    all_namespaces: bool,
+    /// Namespace of the records, where the controller runs
+    #[arg(long, value_name = "NAMESPACE", default_value = "headroom", env = "HEADROOM_NAMESPACE")]
+    records: String,
+    #[command(flatten)]
+    output: Output,
+    #[command(flatten)]
+    cluster: Chosen,
+}
+
+#[derive(Debug, clap::Args)]
 struct UsageArgs {
     /// Show images whose name contains this
     image: Option<String>,
@@ -177,7 +208,37 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
         What::Quota(args) => describe_quota(args),
         What::TenantQuota(args) => describe_tenant_quota(args),
         What::Usage(args) => describe_usage(args),
+        What::Resizes(args) => describe_resizes(args),
     }
+}
+
+fn describe_resizes(args: ResizesArgs) -> anyhow::Result<Exit> {
+    let runtime = tokio::runtime::Runtime::new()?;
+    let found = runtime.block_on(async {
+        let config = kubeconfig::config(&args.cluster).await?;
+        let namespace = args.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
+        let namespace = Some(namespace).filter(|_| !args.all_namespaces);
+        let api = ApiClient::new(proxy::client(config)?);
+        let unread = |error: ApiError| format!("cannot list the records in namespace {}: {error}", args.records);
+        let mut records = headroom_resizer::records(&api, &args.records).await.map_err(unread)?;
+        let within = |workload: &str| namespace.as_ref().is_none_or(|of| workload.starts_with(&format!("{of}/")));
+        records.retain(|workload, _| within(workload));
+        let (path, mut events) = (ApiPath::of_version("v1").collection(namespace.as_deref(), "events"), Vec::new());
+        for reason in resizes::REASONS {
+            let selector = format!("reason={reason}");
+            let options = ListOptions { field_selector: &selector, most: 1_000, ..ListOptions::WHOLE };
+            // Without Events, only the records are known.
+            events.extend(api.list(&path, options, value).await.map(|(_, found)| found).unwrap_or_default());
+        }
+        Ok::<_, String>(Resizes { records, events, now: clock::now() })
+    });
+    let found = found.map_err(|problem| anyhow!(problem))?;
+    headroom_report::print(&match args.output.output {
+        Format::Table => found.page(),
+        Format::Json => Page::json(&found.records)?,
+        Format::Yaml => Page::yaml(&found.records)?,
+    })?;
+    Ok(Exit::Ok)
 }
 
 fn describe_tenant_quota(args: TenantQuotaArgs) -> anyhow::Result<Exit> {

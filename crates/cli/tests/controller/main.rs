@@ -7,6 +7,7 @@ mod crash;
 mod from_prometheus;
 mod ledger;
 mod program;
+mod resize;
 
 const DAY: i64 = 86_400;
 /// 2026-11-21T00:00:00Z

@@ -1,0 +1,223 @@
+//! `kubectl headroom resize`: what `headroom-controller resize` does, once, for a person who has said yes.
+
+use std::collections::{BTreeMap, HashMap};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, anyhow, bail};
+use headroom_core::truncate::count_of;
+use headroom_dryrun::evaluate::Admission;
+use headroom_dryrun::evaluate::admission::Source;
+use headroom_kube::api_client::ApiClient;
+use headroom_kube::cluster_reader::Cluster;
+use headroom_kube::event::Recorder;
+use headroom_kube::kubeconfig::{self, Chosen};
+use headroom_kube::proxy;
+use headroom_objects::cluster_reader::ClusterReader;
+use headroom_report::{Exit, Page, ask, complain};
+use headroom_resize::{Event, Mode, Note, Record, Rules};
+use headroom_resizer::running::{Modes, Running};
+use headroom_resizer::{Outcome, Resizer};
+use serde_json::json;
+
+use super::cluster_args::{is_kind, named, one_by_one};
+
+const EXAMPLES: &str = "Examples:
+  # What would be done in this namespace; nothing is changed
+  kubectl headroom resize --dry-run
+
+  # Bring the pods of a Deployment to the size that they would be admitted with today, and stay until all are done
+  kubectl headroom resize deployment/web --watch
+
+  # Take back the last change of each of its pods
+  kubectl headroom resize deployment/web --undo";
+
+/// The pause between rounds, and about how long a harmful change stays.
+const PAUSE: Duration = Duration::from_secs(15);
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// Workloads such as `deployment/web`; default: all of the namespace
+    #[arg(value_name = "KIND/NAME")]
+    names: Vec<String>,
+    /// Namespace of the workloads
+    #[arg(short, long)]
+    namespace: Option<String>,
+    /// Show what would be done, and whether nodes and API server accept it
+    #[arg(long, conflicts_with_all = ["undo", "watch"])]
+    dry_run: bool,
+    /// Take back the last change of each pod, and leave its containers alone for a day
+    #[arg(long, requires = "names")]
+    undo: bool,
+    /// Go on until all pods are done: the first pod is watched for ten minutes before others follow
+    #[arg(long)]
+    watch: bool,
+    /// Do not ask for confirmation
+    #[arg(short, long)]
+    yes: bool,
+    /// Namespace of the records, where the controller runs
+    #[arg(long, value_name = "NAMESPACE", default_value = "headroom", env = "HEADROOM_NAMESPACE")]
+    records: String,
+    #[command(flatten)]
+    cluster: Chosen,
+}
+
+pub fn run(args: Args) -> anyhow::Result<Exit> {
+    let runtime = tokio::runtime::Runtime::new().context("cannot start")?;
+    let (api, server) = runtime
+        .block_on(async {
+            let config = kubeconfig::config(&args.cluster).await?;
+            let server = kubeconfig::server(&config);
+            let api = ApiClient::new(proxy::client(config)?);
+            api.greet(&server).await?;
+            Ok::<_, String>((api, server))
+        })
+        .map_err(anyhow::Error::msg)?;
+    let (cluster, default_namespace) = Cluster::connect(&args.cluster).map_err(anyhow::Error::msg)?;
+    let namespace = args.namespace.clone().unwrap_or(default_namespace);
+    let mut resizer = Resizer {
+        runtime: runtime.handle().clone(),
+        cluster,
+        records: args.records.clone(),
+        modes: Modes { least: Mode::On, unasked: Mode::On, most: Mode::On },
+        rules: Rules::default(),
+        signals: None,
+        events: Recorder { api: api.clone(), component: "kubectl-headroom", instance: String::new() },
+        told: HashMap::new(),
+        read_at: Instant::now(),
+        api,
+    };
+    if !resizer.is_supported()? {
+        bail!("the API server {server} has no pods/resize, which Kubernetes has since 1.33");
+    }
+    let place = format!("namespace {namespace} of {server}");
+    if args.undo { args.undo(&mut resizer, &namespace, &place) } else { args.resize(&mut resizer, &namespace, &place) }
+}
+
+/// Workloads with what is to be said about their pods.
+type Told = Vec<(String, Vec<Note>)>;
+
+impl Args {
+    fn resize(&self, resizer: &mut Resizer, namespace: &str, place: &str) -> anyhow::Result<Exit> {
+        let (found, workloads) = self.read(resizer, namespace)?;
+        let records = if self.dry_run { resizer.records().unwrap_or_default() } else { self.records(resizer)? };
+        let mut told = Told::new();
+        for running in &workloads {
+            let record = records.get(&running.workload.to_string()).cloned().unwrap_or_default();
+            let mut notes = resizer.preview(running, &record, &found)?.notes;
+            for note in &mut notes {
+                if let Event::Begun { why, containers } = note.event.clone() {
+                    note.event = Event::Would { why, containers };
+                }
+            }
+            told.push((title(running), notes));
+        }
+        print(&told)?;
+        let pods = told.iter().flat_map(|(_, notes)| notes).filter(|note| matches!(note.event, Event::Would { .. }));
+        let pods = count_of(pods.count() as u64, "pod");
+        if pods.starts_with("0 ") || self.dry_run || !self.confirmed(&format!("Resize {pods} in {place} now?"))? {
+            return Ok(Exit::Ok);
+        }
+        loop {
+            let mut is_busy = false;
+            let (found, workloads) = self.read(resizer, namespace)?;
+            let mut told = Told::new();
+            for running in &workloads {
+                let outcome = resizer.round(running, &found.usage, usize::MAX, false)?;
+                let Outcome::Done { notes, under_way } = outcome else { continue };
+                is_busy |= under_way > 0;
+                // What waits is told once, at the beginning.
+                let notes =
+                    notes.into_iter().filter(|note| !matches!(note.event, Event::Waits(_) | Event::DoesNotFit { .. }));
+                told.push((title(running), notes.collect()));
+            }
+            print(&told)?;
+            if !self.watch || !is_busy {
+                break;
+            }
+            std::thread::sleep(PAUSE);
+            resizer.cluster.forget(|_| true);
+        }
+        if !self.watch {
+            complain!(
+                "watch the pods and go on with --watch, unless `headroom-controller resize` does; --undo takes the last changes back"
+            );
+        }
+        Ok(Exit::Ok)
+    }
+
+    fn undo(&self, resizer: &mut Resizer, namespace: &str, place: &str) -> anyhow::Result<Exit> {
+        let (found, workloads) = self.read(resizer, namespace)?;
+        let names: Vec<String> = workloads.iter().map(title).collect();
+        if !self.confirmed(&format!("Take back the last resize of each pod of {} in {place}?", names.join(", ")))? {
+            return Ok(Exit::Ok);
+        }
+        let mut told = Told::new();
+        for running in &workloads {
+            if let Outcome::Done { notes, .. } = resizer.round(running, &found.usage, 0, true)? {
+                told.push((title(running), notes));
+            }
+        }
+        print(&told)?;
+        let is_refused = |note: &Note| matches!(note.event, Event::Refused(_));
+        let any_refused = told.iter().flat_map(|(_, notes)| notes).any(is_refused);
+        Ok(if any_refused { Exit::Refused } else { Exit::Ok })
+    }
+
+    /// The chosen workloads of the namespace.
+    fn read(&self, resizer: &mut Resizer, namespace: &str) -> anyhow::Result<(headroom_resizer::Found, Vec<Running>)> {
+        let admission = Admission::read(&mut resizer.cluster, Source::Cluster, &[Some(namespace)]);
+        let object = resizer.cluster.get(("v1", "Namespace", None), namespace).ok().flatten();
+        let object = object.unwrap_or_else(|| json!({"metadata": {"name": namespace}}));
+        let mut found = resizer.read(&object, &admission).map_err(|error| anyhow!(error))?;
+        let mut workloads = std::mem::take(&mut found.workloads);
+        if self.names.is_empty() {
+            return Ok((found, workloads));
+        }
+        let mut chosen = Vec::new();
+        for name in one_by_one(&self.names, is_kind) {
+            let (kind, name) = named(&name)?;
+            let is_it = |running: &Running| (&running.workload.kind, &running.workload.name) == (&kind.kind, &name);
+            let Some(place) = workloads.iter().position(is_it) else {
+                bail!(
+                    "{}/{name} has no running pods in namespace {namespace}, or asks to be left (headroom.dev/resize: off)",
+                    kind.kind.to_lowercase()
+                );
+            };
+            chosen.push(workloads.swap_remove(place));
+        }
+        Ok((found, chosen))
+    }
+
+    fn records(&self, resizer: &Resizer) -> anyhow::Result<BTreeMap<String, Record>> {
+        let context = || format!("cannot list the records in namespace {}, which every change needs", self.records);
+        resizer.records().with_context(context)
+    }
+
+    /// Only on a terminal can anybody be asked.
+    fn confirmed(&self, question: &str) -> anyhow::Result<bool> {
+        if self.yes {
+            return Ok(true);
+        }
+        let Some(answer) = ask(&format!("{question} [y/N]"))? else {
+            complain!("nothing was changed: pass --yes to answer `{question}`");
+            return Ok(false);
+        };
+        Ok(matches!(answer.as_str(), "y" | "Y" | "yes"))
+    }
+}
+
+fn title(running: &Running) -> String {
+    format!("{}/{}", running.workload.kind.to_lowercase(), running.workload.name)
+}
+
+fn print(told: &Told) -> anyhow::Result<()> {
+    let mut page = Page::new();
+    for (workload, notes) in told {
+        notes.iter().for_each(|Note { pod, event }| writeln!(page, "{workload}: pod {pod}: {event}"));
+    }
+    if told.iter().all(|(_, notes)| notes.is_empty()) {
+        writeln!(page, "no pod needs another size");
+    }
+    headroom_report::print(&page)
+}

@@ -1,0 +1,229 @@
+//! `headroom-controller resize`: what its arguments mean. The work is `headroom_resizer`'s.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use clap::ValueEnum;
+use headroom_kube::api_client::ApiClient;
+use headroom_kube::cluster_reader::Cluster;
+use headroom_kube::event::Recorder;
+use headroom_kube::http_server::{Limits, serve_pages};
+use headroom_kube::kubeconfig::{self, Chosen};
+use headroom_kube::lease::{Holder, Lease, RenewedLease, Timing, Turn, host_name};
+use headroom_kube::metric_registry::CONTENT_TYPE;
+use headroom_kube::{clock, signals};
+use headroom_report::log;
+use headroom_report::progress::Progress;
+use headroom_resize::{Mode, Rules};
+use headroom_resizer::Resizer;
+use headroom_resizer::metrics::{Metrics, Seen};
+use headroom_resizer::running::Modes;
+use headroom_resizer::signals::Signals;
+use headroom_sources::http::{Http, Url};
+use headroom_sources::prometheus::Prometheus;
+use http::{Request, Response, StatusCode, header};
+use http_body_util::Full;
+use hyper::body::Bytes;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use super::seconds;
+use super::source::{Address, behind_service, options};
+use super::source_file::SourceFlag;
+
+const EXAMPLES: &str = "Examples:
+  # In a cluster, as the Helm chart runs it: observe, unless a namespace, workload or pod asks for more
+  headroom-controller resize --namespace headroom
+
+  # Observe only, whatever anybody asks for
+  headroom-controller resize --most observe
+
+  # With throttling, pressure and the alerts of teams from Prometheus
+  headroom-controller resize --prometheus http://prometheus-operated.monitoring:9090";
+
+/// A running controller without a sign of life for so long is stuck. Longer than the timeouts of a namespace's lists.
+const STUCK_AFTER: i64 = 15 * 60;
+/// The pause of a replica that does not lead.
+const STANDBY: Duration = Duration::from_secs(2);
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// Namespace of the Lease and of the records, one ConfigMap for each workload with a change
+    #[arg(long, default_value = "headroom", env = "HEADROOM_NAMESPACE")]
+    namespace: String,
+    /// Address for /healthz and /metrics
+    #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0:8080")]
+    listen_status: SocketAddr,
+    /// What is done to pods where no label or annotation headroom.dev/resize says more or less
+    #[arg(long, value_enum, default_value_t = Word::Observe)]
+    unasked: Word,
+    /// The most that headroom.dev/resize may ask for
+    #[arg(long, value_enum, default_value_t = Word::On)]
+    most: Word,
+    /// Time from one look at the cluster to the next
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = seconds)]
+    every: i64,
+    /// Lease duration: time until another replica may work after one was killed
+    #[arg(long, value_name = "DURATION", default_value = "15s", value_parser = seconds)]
+    lease: i64,
+    /// Namespaces that are never looked at, beside the program's own
+    #[arg(
+        long,
+        value_name = "NAMES",
+        value_delimiter = ',',
+        default_value = "kube-system,kube-public,kube-node-lease"
+    )]
+    exempt_namespaces: Vec<String>,
+    /// Prometheus or a store with the same API, for throttling, pressure and the alerts of teams
+    #[arg(long, value_name = "URL")]
+    prometheus: Option<Url>,
+    #[command(flatten)]
+    source: SourceFlag,
+    /// Context of the kubeconfig
+    #[arg(long)]
+    context: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "camelCase")]
+enum Word {
+    /// Report what would be done
+    Observe,
+    /// Raise memory after an out-of-memory kill
+    AfterOom,
+    /// Raise and lower
+    On,
+}
+
+impl From<Word> for Mode {
+    fn from(word: Word) -> Self {
+        match word {
+            Word::Observe => Self::Observe,
+            Word::AfterOom => Self::AfterOom,
+            Word::On => Self::On,
+        }
+    }
+}
+
+pub fn run(args: Args) -> anyhow::Result<()> {
+    log::start("info", log::Format::Json, Progress::hidden());
+    let runtime = tokio::runtime::Runtime::new().context("cannot start")?;
+    let chosen = Chosen::of_context(args.context.clone());
+    let (metrics, alive) = (Arc::new(Metrics::default()), Arc::new(AtomicI64::new(clock::now())));
+    let stop = CancellationToken::new();
+    let api = runtime.block_on(async {
+        let client = kubeconfig::client(&chosen).await.map_err(anyhow::Error::msg)?;
+        let status = TcpListener::bind(args.listen_status).await;
+        let status = status.with_context(|| format!("cannot listen at {}", args.listen_status))?;
+        let (metrics, alive) = (Arc::clone(&metrics), Arc::clone(&alive));
+        tokio::spawn(async move {
+            let respond =
+                move |request: Request<Bytes>| std::future::ready(page(request.uri().path(), &metrics, &alive));
+            serve_pages(status, Limits::PAGES, respond).await;
+        });
+        signals::cancel(stop.clone())?;
+        anyhow::Ok(ApiClient::new(client))
+    })?;
+    let name = format!("{}-{}", host_name("resizer"), std::process::id());
+    let lease = RenewedLease::new(Lease {
+        api: api.clone(),
+        namespace: args.namespace.clone(),
+        name: "headroom-resizer",
+        holder: Holder { suffix: name.clone(), name: name.clone(), is_dead_after: None },
+        timing: Timing::lasting(Duration::from_secs(args.lease.unsigned_abs())),
+        clock: clock::now,
+        renewed: Mutex::default(),
+    });
+    let mode = |word: Word| Mode::from(word);
+    let mut resizer = Resizer {
+        runtime: runtime.handle().clone(),
+        cluster: Cluster::connect(&chosen).map_err(anyhow::Error::msg)?.0,
+        records: args.namespace.clone(),
+        modes: Modes { least: Mode::Observe, unasked: mode(args.unasked), most: mode(args.most) },
+        rules: Rules::default(),
+        signals: runtime.block_on(args.signals(&api))?,
+        events: Recorder { api: api.clone(), component: "headroom-resizer", instance: name },
+        told: HashMap::new(),
+        read_at: Instant::now(),
+        api,
+    };
+    let exempt: Vec<String> = args.exempt_namespaces.iter().chain([&args.namespace]).cloned().collect();
+    let every = Duration::from_secs(args.every.unsigned_abs());
+    tracing::info!("running");
+    while !stop.is_cancelled() {
+        let begun = Instant::now();
+        let goes_on = || {
+            alive.store(clock::now(), Ordering::Relaxed);
+            !stop.is_cancelled() && lease.is_ours()
+        };
+        let turn = runtime.block_on(stop.run_until_cancelled(lease.take()));
+        let is_leader = matches!(turn, Some(Ok(Turn::Ours)));
+        if metrics.leads.set(is_leader.into()) != i64::from(is_leader) {
+            tracing::info!(is_leader, "the Lease has changed hands");
+        }
+        if !is_leader {
+            metrics.seen(&Seen::default());
+        }
+        match turn {
+            Some(Ok(Turn::Ours)) => pass(&mut resizer, &exempt, &metrics, &goes_on),
+            Some(Err(failure)) => tracing::warn!(%failure, "cannot read or write the Lease"),
+            Some(Ok(Turn::Theirs { .. })) | None => {}
+        }
+        goes_on();
+        // A pass takes at most half of the time.
+        let took = begun.elapsed();
+        let pause = if is_leader { every.saturating_sub(took).max(took.min(every)) } else { STANDBY };
+        runtime.block_on(async { stop.run_until_cancelled(tokio::time::sleep(pause)).await });
+    }
+    runtime.block_on(lease.release());
+    Ok(())
+}
+
+fn pass(resizer: &mut Resizer, exempt: &[String], metrics: &Metrics, goes_on: &dyn Fn() -> bool) {
+    match resizer.is_supported() {
+        Ok(true) => {
+            metrics.supported.set(1);
+            if let Err(error) = resizer.pass(exempt, metrics, goes_on) {
+                tracing::warn!(error, "the cluster cannot be read; all pods are left as they are");
+            }
+        }
+        Ok(false) => {
+            metrics.supported.set(0);
+            tracing::warn!("the API server has no pods/resize, which Kubernetes has since 1.33: nothing is done");
+        }
+        Err(error) => tracing::warn!(%error, "the API server does not answer; all pods are left as they are"),
+    }
+}
+
+impl Args {
+    async fn signals(&self, api: &ApiClient) -> anyhow::Result<Option<Signals>> {
+        let file = self.source.file()?;
+        let Some(address) = Address::of(self.prometheus.as_ref(), None, file)? else { return Ok(None) };
+        let options = options(file, &address, 60)?;
+        let http = match address {
+            Address::Url(_) => Http::new(&options.endpoint)?,
+            Address::Service(target) => behind_service(api.client().clone(), target, &options.endpoint).await?,
+        };
+        Ok(Some(Signals(Prometheus::new(http, options))))
+    }
+}
+
+fn page(path: &str, metrics: &Metrics, alive: &AtomicI64) -> Response<Full<Bytes>> {
+    let silent = clock::now() - alive.load(Ordering::Relaxed);
+    let (status, text) = match path {
+        "/metrics" => (StatusCode::OK, metrics.to_string()),
+        "/healthz" if silent <= STUCK_AFTER => (StatusCode::OK, "ok\n".to_owned()),
+        "/healthz" => (StatusCode::SERVICE_UNAVAILABLE, format!("no sign of life for {silent} s\n")),
+        _ => (StatusCode::NOT_FOUND, "there are /healthz and /metrics\n".to_owned()),
+    };
+    let mut response = Response::new(Full::new(Bytes::from(text)));
+    *response.status_mut() = status;
+    let kind = if path == "/metrics" { CONTENT_TYPE } else { "text/plain; charset=utf-8" };
+    response.headers_mut().insert(header::CONTENT_TYPE, header::HeaderValue::from_static(kind));
+    response
+}

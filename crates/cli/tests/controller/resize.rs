@@ -1,0 +1,375 @@
+//! `headroom-controller resize` against an API server that fails, a kubelet that defers, and kills of the program itself.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io::{Read, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use headroom_fixtures::api_server::{ApiServer, Kubelet, Outcome, kubeconfig};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::DAY;
+
+const DEPLOYMENT: &str = "/apis/apps/v1/namespaces/shop/deployments/web";
+const MI: u64 = 1 << 20;
+/// What the pods request when they start.
+const START: [&str; 2] = ["1", "900Mi"];
+/// A third less.
+const LOWERED: [&str; 2] = ["670m", "632291328"];
+
+struct Cluster {
+    server: Arc<ApiServer>,
+    folder: TempDir,
+    pods: usize,
+}
+
+/// A program that is killed at the end.
+struct Program(Child, String);
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        _ = self.0.kill();
+        _ = self.0.wait();
+    }
+}
+
+fn now() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() as i64
+}
+
+fn time(at: i64) -> String {
+    headroom_core::timestamp::Timestamp::from_unix_seconds(at).unwrap().to_string()
+}
+
+/// With letters that Kubernetes generates.
+fn pod_name(place: usize) -> String {
+    format!("web-6d4b9c6f5-bcdf{}", place + 4)
+}
+
+fn pod_path(place: usize) -> String {
+    format!("/api/v1/namespaces/shop/pods/{}", pod_name(place))
+}
+
+impl Cluster {
+    /// Pods of a Deployment that use a tenth of the CPU and a third of the memory that they request, and have for nine days.
+    fn new(server: Arc<ApiServer>, pods: usize, mode: &str) -> Self {
+        let cluster = Self { server, folder: tempfile::tempdir().unwrap(), pods };
+        let server = &cluster.server;
+        let labels = json!({"app": "web", "pod-template-hash": "6d4b9c6f5"});
+        let resources = json!({"requests": {"cpu": START[0], "memory": START[1]}, "limits": {"memory": "1Gi"}});
+        let spec = json!({"containers": [{"name": "app", "image": "nginx:1.27", "resources": resources}]});
+        let template = json!({"metadata": {"labels": labels}, "spec": spec});
+        let controlled = |kind: &str, name: &str| json!([{"apiVersion": "apps/v1", "kind": kind, "name": name, "uid": "o", "controller": true}]);
+        let counts = json!({"replicas": pods, "updatedReplicas": pods, "observedGeneration": 1});
+        let namespace = json!({"headroom.dev/estimates": "always", "headroom.dev/resize": mode});
+        let settings = json!({"estimates": {"mode": "always", "namespace": "headroom"}});
+        let rules =
+            json!([{"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"], "operations": ["CREATE"]}]);
+        for object in [
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop", "labels": namespace}}),
+            json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a"}, "status": {"allocatable": {"cpu": "8", "memory": "16Gi"}}}),
+            json!({"apiVersion": "policies.kubewarden.io/v1", "kind": "ClusterAdmissionPolicy", "metadata": {"name": "headroom-fill"},
+                "spec": {"module": "registry://example.com/headroom:v1", "mutating": true, "rules": rules, "settings": settings},
+                "status": {"policyStatus": "active"}}),
+            json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": "shop", "generation": 1},
+                "spec": {"replicas": pods, "selector": {"matchLabels": {"app": "web"}}, "template": template}, "status": counts}),
+            json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "web-6d4b9c6f5", "namespace": "shop",
+                "ownerReferences": controlled("Deployment", "web")}, "spec": {"replicas": pods, "template": template}}),
+        ] {
+            server.put(object);
+        }
+        for place in 0..pods {
+            let mut spec = spec.clone();
+            spec["nodeName"] = json!("a");
+            server.put(json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": pod_name(place),
+                "namespace": "shop", "labels": labels, "generation": 1, "ownerReferences": controlled("ReplicaSet", "web-6d4b9c6f5")},
+                "spec": spec, "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}}));
+        }
+        cluster.kubelet(Kubelet::Done);
+        cluster.uses(100, 250 * MI);
+        cluster.collect();
+        fs::write(cluster.folder.path().join("kubeconfig"), kubeconfig(&[("it", &server.listen(), "shop")])).unwrap();
+        cluster
+    }
+
+    /// Collects nine days of usage into profiles.
+    fn collect(&self) {
+        let mut csv = "time,namespace,pod,container,image,cpu,memory\n".to_owned();
+        let end = now() / 600 * 600;
+        for (sample, at) in (end - 9 * DAY..end).step_by(600).enumerate() {
+            let memory = if sample % 100 == 7 { 300 } else { 250 };
+            _ = writeln!(csv, "{at},shop,{},app,nginx:1.27,0.1,{memory}Mi", pod_name(0));
+        }
+        let folder = self.folder.path();
+        fs::write(folder.join("usage.csv"), csv).unwrap();
+        let collected = Command::new(env!("CARGO_BIN_EXE_headroom-controller"))
+            .args(["collect", "files", "--step", "10m", "--format", "json", "--pool-min-namespaces", "1"])
+            .arg(folder.join("usage.csv"))
+            .arg("--store")
+            .arg(folder.join("usage.redb"))
+            .arg("--output")
+            .arg(folder.join("profiles"))
+            .output()
+            .unwrap();
+        assert!(collected.status.success(), "{collected:?}");
+        let files = fs::read_dir(folder.join("profiles/headroom")).unwrap();
+        for file in files {
+            let mut profile: Value = serde_json::from_str(&fs::read_to_string(file.unwrap().path()).unwrap()).unwrap();
+            // Files have no workloads; the only pod of an image has the image's history.
+            if let Some(same) = profile.pointer_mut("/spec/images/docker,io~1library~1nginx/own/shop/all/same") {
+                *same = json!(["1,27", "web/app"]);
+            }
+            self.server.put(profile);
+        }
+    }
+
+    fn uses(&self, cpu: u64, memory: u64) {
+        for place in 0..self.pods {
+            let usage = json!({"cpu": format!("{cpu}m"), "memory": memory.to_string()});
+            self.server.put(json!({"apiVersion": "metrics.k8s.io/v1beta1", "kind": "Pod",
+                "metadata": {"name": pod_name(place), "namespace": "shop"},
+                "timestamp": time(now() + 1), "containers": [{"name": "app", "usage": usage}]}));
+        }
+    }
+
+    fn kubelet(&self, verdict: Kubelet) {
+        (0..self.pods).for_each(|place| self.server.kubelet(&pod_path(place), verdict));
+    }
+
+    fn start(&self) -> Program {
+        // Free now; another process is unlikely to take it before the program does.
+        let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+        let log = fs::File::options().create(true).append(true).open(self.folder.path().join("log")).unwrap();
+        let program = Command::new(env!("CARGO_BIN_EXE_headroom-controller"))
+            .args(["resize", "--every", "1s", "--lease", "2s", "--listen-status", &address])
+            .env("KUBECONFIG", self.folder.path().join("kubeconfig"))
+            .stderr(log)
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        Program(program, address)
+    }
+
+    fn requests(&self, place: usize) -> [String; 2] {
+        let pod = self.server.get(&pod_path(place)).unwrap();
+        ["cpu", "memory"].map(|name| {
+            pod["spec"]["containers"][0]["resources"]["requests"][name].as_str().unwrap_or_default().to_owned()
+        })
+    }
+
+    fn reasons(&self) -> Vec<String> {
+        let events = self.server.list("/api/v1/events");
+        events.iter().filter_map(|event| Some(event["reason"].as_str()?.to_owned())).collect()
+    }
+
+    fn until(&self, what: &str, is_met: impl Fn() -> bool) {
+        let begun = Instant::now();
+        while !is_met() {
+            let log = || fs::read_to_string(self.folder.path().join("log")).unwrap();
+            assert!(
+                begun.elapsed() < Duration::from_secs(60),
+                "{what}: {:?} {:?}\n{}",
+                self.requests(0),
+                self.reasons(),
+                log()
+            );
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    fn has_event(&self, reason: &str) -> bool {
+        self.reasons().iter().any(|of| of == reason)
+    }
+}
+
+impl Program {
+    fn metrics(&self) -> String {
+        let Ok(mut connection) = TcpStream::connect(&self.1) else { return String::new() };
+        _ = write!(connection, "GET /metrics HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", self.1);
+        let mut answer = String::new();
+        _ = connection.read_to_string(&mut answer);
+        answer
+    }
+}
+
+#[test]
+fn observing_changes_nothing_and_tells_what_would_be() {
+    let cluster = Cluster::new(ApiServer::new(), 1, "observe");
+    let program = cluster.start();
+    cluster.until("an event", || cluster.has_event("WouldResize"));
+    cluster.until("metrics", || program.metrics().contains("\nheadroom_resize_pods_would_change 1\n"));
+    let told = program.metrics();
+    for line in [
+        "headroom_resize_would_change{resource=\"cpu\",direction=\"down\"} 0.33\n",
+        "headroom_resize_pods_measured 1\n",
+        "headroom_resize_leads 1\n",
+        "headroom_resize_supported 1\n",
+    ] {
+        assert!(told.contains(line), "{line}: {told}");
+    }
+    let event = cluster.server.list("/api/v1/events").remove(0);
+    assert_eq!(event["involvedObject"]["kind"], "Deployment");
+    assert_eq!(
+        event["message"],
+        "pod web-6d4b9c6f5-bcdf4: would resize app from requests of 1000m, 900Mi to 670m, 603Mi: it would be admitted so today"
+    );
+    let writes = cluster.server.requests().into_iter().filter(|request| request.method != "GET");
+    let paths: Vec<String> = writes.map(|request| request.path).collect();
+    assert!(paths.iter().all(|path| path.ends_with("/events") || path.contains("/leases")), "{paths:?}");
+}
+
+#[test]
+fn a_decrease_that_does_harm_is_taken_back_and_not_made_again() {
+    let cluster = Cluster::new(ApiServer::new(), 1, "on");
+    let _program = cluster.start();
+    cluster.until("a decrease", || cluster.requests(0) == LOWERED);
+    cluster.kubelet(Kubelet::Done);
+    cluster.until("an event", || cluster.has_event("Resizing"));
+    cluster.until("a watch", || {
+        cluster
+            .server
+            .list("/api/v1/configmaps")
+            .iter()
+            .any(|record| record["data"]["record"].as_str().unwrap().contains("watched"))
+    });
+    std::thread::sleep(Duration::from_secs(1));
+    cluster.uses(100, 650 * MI);
+    cluster.until("the size of before", || cluster.requests(0) == ["1000m", "943718400"]);
+    cluster.kubelet(Kubelet::Done);
+    cluster.until("an event", || cluster.has_event("ResizeTakenBack"));
+    cluster.uses(100, 250 * MI);
+    std::thread::sleep(Duration::from_secs(4));
+    assert_eq!(cluster.requests(0), ["1000m", "943718400"], "{:?}", cluster.reasons());
+}
+
+#[test]
+fn what_the_kubelet_defers_or_cannot_make_is_taken_back() {
+    for verdict in [Kubelet::Deferred, Kubelet::Infeasible] {
+        let cluster = Cluster::new(ApiServer::new(), 1, "on");
+        let _program = cluster.start();
+        cluster.until("a decrease", || cluster.requests(0) == LOWERED);
+        cluster.kubelet(verdict);
+        cluster.until("the size of before", || cluster.requests(0) == ["1000m", "943718400"]);
+    }
+}
+
+#[test]
+fn a_raise_that_the_node_has_no_room_for_is_not_begun() {
+    let cluster = Cluster::new(ApiServer::new(), 1, "on");
+    cluster.server.edit("/api/v1/nodes/a", &json!({"status": {"allocatable": {"memory": "1Gi", "cpu": "1100m"}}}));
+    cluster.uses(1500, 250 * MI);
+    let _program = cluster.start();
+    cluster.until("an event", || cluster.has_event("ResizeDoesNotFit"));
+    assert_eq!(cluster.requests(0), START);
+    cluster.server.edit("/api/v1/nodes/a", &json!({"status": {"allocatable": {"cpu": "4"}}}));
+    cluster.uses(1500, 250 * MI);
+    cluster.until("a raise", || cluster.requests(0) == ["1800m", "943718400"]);
+}
+
+#[test]
+fn one_label_stops_it() {
+    let cluster = Cluster::new(ApiServer::new(), 1, "off");
+    let program = cluster.start();
+    cluster.until("a pass", || program.metrics().contains("\nheadroom_resize_leads 1\n"));
+    std::thread::sleep(Duration::from_secs(2));
+    assert_eq!((cluster.requests(0).map(String::from), cluster.reasons()), (START.map(str::to_owned), Vec::new()));
+}
+
+#[test]
+fn an_api_server_without_resizes_is_told_and_left() {
+    let cluster = Cluster::new(ApiServer::new(), 1, "on");
+    cluster.server.on_request(|request| match request.path.as_str() {
+        "/api/v1" => Outcome::Answer(200, json!({"kind": "APIResourceList", "resources": [{"name": "pods"}]})),
+        _ => Outcome::Serve,
+    });
+    let program = cluster.start();
+    cluster.until("a metric", || program.metrics().contains("\nheadroom_resize_supported 0\n"));
+    let log = || fs::read_to_string(cluster.folder.path().join("log")).unwrap();
+    cluster.until("a log", || log().contains("the API server has no pods/resize"));
+    assert!(cluster.server.requests().iter().all(|request| !request.path.ends_with("/pods")));
+}
+
+/// Two replicas are killed at any point, while the API server fails, is slow and loses answers. Each pod is lowered once.
+#[test]
+fn killed_replicas_lower_each_pod_once_whatever_fails() {
+    const PODS: usize = 2;
+    let cluster = Cluster::new(ApiServer::troubled(7), PODS, "on");
+    let mut replicas = [cluster.start(), cluster.start()];
+    let is_lowered = |place: usize| cluster.requests(place) == LOWERED;
+    for kill in 0..12_u64 {
+        std::thread::sleep(Duration::from_millis(300 + kill * 577 % 1900));
+        replicas[kill as usize % 2] = cluster.start();
+        cluster.kubelet(Kubelet::Done);
+        cluster.uses(100, 250 * MI);
+    }
+    cluster.server.calm();
+    // The second pod waits for ten quiet minutes of the first.
+    cluster.until("a decrease", || (0..PODS).any(is_lowered));
+    std::thread::sleep(Duration::from_secs(2));
+    for place in 0..PODS {
+        let generation = cluster.server.get(&pod_path(place)).unwrap()["metadata"]["generation"].as_u64().unwrap();
+        assert_eq!(generation, if is_lowered(place) { 2 } else { 1 }, "{:?}", cluster.reasons());
+    }
+    assert_eq!((0..PODS).filter(|place| is_lowered(*place)).count(), 1);
+    assert_eq!(cluster.server.get(DEPLOYMENT).map(|it| it["spec"]["replicas"].clone()), Some(Value::from(PODS)));
+}
+
+#[test]
+fn a_person_resizes_once_reads_what_was_done_and_takes_it_back() {
+    let cluster = Cluster::new(ApiServer::new(), 2, "observe");
+    let kubectl = |arguments: &str| {
+        let done = Command::new(env!("CARGO_BIN_EXE_kubectl-headroom"))
+            .args(arguments.split(' '))
+            .env("KUBECONFIG", cluster.folder.path().join("kubeconfig"))
+            .output()
+            .unwrap();
+        let [out, err] = [done.stdout, done.stderr].map(|text| String::from_utf8(text).unwrap());
+        (done.status.code().unwrap(), out, err)
+    };
+    const WOULD: &str = "\
+deployment/web: pod web-6d4b9c6f5-bcdf4: would resize app from requests of 1000m, 900Mi to 670m, 603Mi: it would be admitted so today
+deployment/web: pod web-6d4b9c6f5-bcdf5: a resize waits: other pods come first
+";
+    assert_eq!(kubectl("resize --dry-run"), (0, WOULD.to_owned(), String::new()));
+    let (code, out, err) = kubectl("resize deployment/web");
+    assert_eq!((code, out.as_str()), (0, WOULD));
+    assert!(
+        err.starts_with("nothing was changed: pass --yes to answer `Resize 1 pod in namespace shop of http://127"),
+        "{err}"
+    );
+    assert_eq!(cluster.requests(0), START);
+    let (code, _, err) = kubectl("resize web --yes");
+    assert!(code == 2 && err.contains("pod/web has no running pods in namespace shop"), "{err}");
+
+    let (code, out, _) = kubectl("resize deployment/web --yes");
+    assert!(
+        code == 0
+            && out.ends_with(
+                "bcdf4: resizes app from requests of 1000m, 900Mi to 670m, 603Mi: it would be admitted so today\n"
+            ),
+        "{out}"
+    );
+    assert_eq!(cluster.requests(0), LOWERED);
+    cluster.kubelet(Kubelet::Done);
+    let (_, out, _) = kubectl("describe resizes");
+    let rows: Vec<Vec<&str>> = out.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(rows[2][..4], ["shop/Deployment/web", "0", "1", "0"], "{out}");
+    assert_eq!(
+        rows[6],
+        "shop/Deployment/web web-6d4b9c6f5-bcdf4 app: 1000m, 900Mi -> 670m, 603Mi sent".split(' ').collect::<Vec<_>>()
+    );
+
+    let (code, out, _) = kubectl("resize deployment/web --undo --yes");
+    let taken = "deployment/web: pod web-6d4b9c6f5-bcdf4: takes the resize back: somebody has asked for it\n";
+    assert_eq!((code, out.as_str()), (0, taken));
+    assert_eq!(cluster.requests(0), ["1000m", "943718400"]);
+    cluster.kubelet(Kubelet::Done);
+    let (_, out, _) = kubectl("describe resizes -o json");
+    let records: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(records["shop/Deployment/web"]["left_alone"][0]["harm"], "undone");
+    assert_eq!(kubectl("resize --dry-run").1, "no pod needs another size\n");
+}
