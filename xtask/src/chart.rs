@@ -290,10 +290,20 @@ fn check_ledger(chart: &Chart, objects: &Objects, faults: &mut Faults) -> Result
     let created: BTreeSet<&str> = rules.flat_map(|rule| items(&rule["resources"])).map(text).collect();
     faults.equal("what the ledger may create", created, BTreeSet::from(["events", "quotaledgers"]));
 
+    // The resizer changes nothing in other namespaces but the sizes of pods.
+    let written = |kind: &str| {
+        let roles = objects.iter().filter(move |((of, _, name), _)| of == kind && name == "headroom-resizer");
+        let writes = |rule: &&Value| !items(&rule["verbs"]).iter().all(|verb| ["get", "list"].contains(&text(verb)));
+        let rules = roles.flat_map(|(_, role)| items(&role["rules"])).filter(writes);
+        rules.flat_map(|rule| items(&rule["resources"])).map(text).collect::<BTreeSet<&str>>()
+    };
+    faults.equal("what the resizer may write", written("ClusterRole"), BTreeSet::from(["events", "pods/resize"]));
+    faults.equal("what the resizer may write here", written("Role"), BTreeSet::from(["configmaps", "leases"]));
+
     // Everything that serves metrics has a ServiceMonitor, which finds a port of its Service.
     let monitors: Vec<_> = objects.iter().filter(|((kind, ..), _)| kind == "ServiceMonitor").collect();
     let names: Vec<&str> = monitors.iter().map(|((_, _, name), _)| name.as_str()).collect();
-    faults.equal("ServiceMonitors", names, vec!["headroom-collector", "headroom-ledger"]);
+    faults.equal("ServiceMonitors", names, vec!["headroom-collector", "headroom-ledger", "headroom-resizer"]);
     for ((_, _, name), monitor) in monitors {
         let wanted = monitor["spec"]["selector"]["matchLabels"].as_object().context("a selector")?;
         let services = objects.iter().filter(|((kind, ..), _)| kind == "Service").map(|(_, service)| service);

@@ -57,6 +57,13 @@ fn ledger() -> String {
     metrics.to_string()
 }
 
+/// The metrics of a resizer that has looked at a cluster.
+fn resizer() -> String {
+    let metrics = headroom_resizer::metrics::Metrics::default();
+    metrics.seen(&headroom_resizer::metrics::Seen::default());
+    metrics.to_string()
+}
+
 fn names(text: &str) -> BTreeSet<String> {
     let families = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '));
     families.map(|(name, kind)| if kind == "counter" { format!("{name}_total") } else { name.to_owned() }).collect()
@@ -127,6 +134,7 @@ fn alerts_and_dashboard_use_metrics_that_exist() {
     let others = exporters();
     let mut known = exposed(&collector());
     known.extend(exposed(&ledger()));
+    known.extend(exposed(&resizer()));
     known.extend(others.clone());
     let (mut expressions, mut rules) = (Vec::new(), Vec::new());
     let alerts = yaml(ALERTS);

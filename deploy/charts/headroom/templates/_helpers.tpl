@@ -18,6 +18,11 @@ app.kubernetes.io/name: headroom-ledger
 {{ include "headroom.labels" . }}
 {{- end }}
 
+{{- define "headroom.resizer.labels" -}}
+app.kubernetes.io/name: headroom-resizer
+{{ include "headroom.labels" . }}
+{{- end }}
+
 {{/* A reference in a registry from {registry, repository, tag, digest} and the default tag. */}}
 {{- define "headroom.reference" -}}
 {{- $name := printf "%s/%s" .place.registry .place.repository -}}
