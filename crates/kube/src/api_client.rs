@@ -483,10 +483,27 @@ pub fn revision_of(object: &Value) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use http_body_util::StreamBody;
+    use hyper::body::{Bytes, Frame};
+
     use super::*;
 
     fn error(status: Value) -> ApiError {
         ApiError::of(&serde_json::from_value(status).unwrap())
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_does_not_end_is_given_up() {
+        // Blanks, as gzip makes them of a thousandth of their bytes.
+        let endless = |_: Request<kube::client::Body>| async {
+            let piece = || Ok::<_, std::io::Error>(Frame::data(Bytes::from_static(&[b' '; 1 << 16])));
+            Ok::<_, std::io::Error>(http::Response::new(StreamBody::new(futures::stream::repeat_with(piece))))
+        };
+        let api = ApiClient::new(Client::new(tower::service_fn(endless), "default"));
+        let short = Message { most_bytes: 1 << 20, ..Message::get("/version", JSON) };
+        assert_eq!(api.send_for_text(&short, REQUEST_TIMEOUT).await, Err(ApiError::TooLong(1 << 20)));
+        // Each answer has the bound unless it is a page, which has a lower one.
+        assert_eq!(Message::get("/version", JSON).most_bytes, MAX_ANSWER_BYTES);
     }
 
     #[test]

@@ -7,11 +7,13 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
 
-use headroom_kube::error_chain::innermost;
+use headroom_core::json::Node;
+use headroom_kube::ApiPath;
+use headroom_kube::api_client::{ApiClient, ApiError, ListOptions};
 use k8s_openapi::api::core::v1::{Pod, Service};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
-use kube::api::{Api, ListParams};
-use kube::{Client, Error};
+use kube::Client;
+use kube::api::Api;
 use tokio::net::{TcpListener, TcpStream};
 
 use super::SourceError;
@@ -93,7 +95,7 @@ async fn lead(mut connection: TcpStream, client: &Client, target: &Target) -> Re
     let (pod, port) = find(client, target).await?;
     let pods: Api<Pod> = Api::namespaced(client.clone(), &target.namespace);
     let forwarded = pods.portforward(&pod, &[port]).await;
-    let mut forwarded = forwarded.map_err(|error| refused(error, "create pods/portforward", target))?;
+    let mut forwarded = forwarded.map_err(|error| refused(error.into(), "create pods/portforward", target))?;
     let Some(mut stream) = forwarded.take_stream(port) else { return Ok(()) };
     // Whichever side closes ends it.
     let copied = tokio::io::copy_bidirectional(&mut connection, &mut stream).await;
@@ -104,8 +106,12 @@ async fn lead(mut connection: TcpStream, client: &Client, target: &Target) -> Re
 /// A pod behind the Service that is ready, and its port.
 async fn find(client: &Client, target: &Target) -> Result<(String, u16), SourceError> {
     let Target { namespace, service: name, port, .. } = target;
-    let services: Api<Service> = Api::namespaced(client.clone(), namespace);
-    let service = services.get(name).await.map_err(|error| refused(error, "get services", target))?;
+    // An ApiClient bounds the bytes of answers.
+    let (api, within) = (ApiClient::new(client.clone()), ApiPath::new("/api/v1/namespaces").at(namespace));
+    let service = api.get(&within.at("services").at(name)).await;
+    let service = service.map_err(|error| refused(error, "get services", target))?;
+    let service: Service =
+        serde_json::from_value(service).map_err(|error| SourceError::Permanent(error.to_string()))?;
     let spec = service.spec.unwrap_or_default();
     let wanted = spec
         .ports
@@ -117,10 +123,11 @@ async fn find(client: &Client, target: &Target) -> Result<(String, u16), SourceE
     })?;
     let labels: BTreeMap<String, String> = spec.selector.unwrap_or_default();
     let selector: Vec<_> = labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
-    let params = ListParams::default().labels(&selector.join(","));
-    let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
-    let pods = pods.list(&params).await.map_err(|error| refused(error, "list pods", target))?;
-    let mut ready = pods.items.into_iter().filter(|pod| !labels.is_empty() && is_ready(pod));
+    let options = ListOptions { label_selector: &selector.join(","), ..ListOptions::WHOLE };
+    let read = |pod: Node<'_>| serde_json::from_str(pod.text()).ok().filter(is_ready);
+    let pods = api.list(&within.at("pods"), options, read).await;
+    let (_, pods) = pods.map_err(|error| refused(error, "list pods", target))?;
+    let mut ready = pods.into_iter().filter(|_| !labels.is_empty());
     let pod = ready
         .next()
         .ok_or_else(|| SourceError::Temporary(format!("no pod behind service {namespace}/{name} is ready")))?;
@@ -148,21 +155,17 @@ fn port_of(pod: &Pod, port: &IntOrString) -> Option<u16> {
     }
 }
 
-fn refused(error: Error, right: &str, target: &Target) -> SourceError {
+fn refused(error: ApiError, right: &str, target: &Target) -> SourceError {
     let Target { namespace, service, .. } = target;
     match error {
-        Error::Api(status) if status.code == 403 => SourceError::Permanent(format!(
+        ApiError::Forbidden { message, .. } => SourceError::Permanent(format!(
             "service {namespace}/{service} is reached by a port-forward, since it is given a token, user or authority, and \
-             that is not allowed: grant `{right}` ({})",
-            status.message
+             that is not allowed: grant `{right}` ({message})"
         )),
-        Error::Api(status) if status.code == 404 => {
-            SourceError::Permanent(format!("service {namespace}/{service} cannot be reached: {}", status.message))
+        ApiError::NotFound(_) => {
+            SourceError::Permanent(format!("service {namespace}/{service} cannot be reached: there is none"))
         }
-        error => {
-            let cause = innermost(&error);
-            SourceError::Temporary(format!("service {namespace}/{service} cannot be reached: {cause}"))
-        }
+        error => SourceError::Temporary(format!("service {namespace}/{service} cannot be reached: {error}")),
     }
 }
 

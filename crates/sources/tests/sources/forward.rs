@@ -39,7 +39,7 @@ fn serve(mut stream: TcpStream, leads_to: u16, is_ready: bool) {
     let asked = |path: &str| head.starts_with(&format!("GET /api/v1/namespaces/monitoring/{path}"));
     let object = if asked("services/prometheus ") {
         json!({"spec": {"selector": {"app": "prometheus"}, "ports": [{"name": "web", "port": 80, "targetPort": "http"}]}})
-    } else if asked("pods?&labelSelector=app%3Dprometheus ") {
+    } else if asked("pods?limit=100&labelSelector=app%3Dprometheus ") {
         let ready = if is_ready { "True" } else { "False" };
         let ports = json!([{"name": "http", "containerPort": 9090}]);
         json!({"items": [{
