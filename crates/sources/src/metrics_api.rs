@@ -11,6 +11,7 @@ use async_trait::async_trait;
 use headroom_core::json::Node;
 use headroom_kube::ApiPath;
 use headroom_kube::api_client::{ApiClient, ApiError, ListOptions, Missing};
+use headroom_usage::batch::Impossible;
 use headroom_usage::sample::{self, Batch, Container, OomKill, Resource, Sample, Series, Window};
 use http::Request;
 use k8s_openapi::api::core::v1::{self as core, Pod};
@@ -22,7 +23,7 @@ use serde::{Deserialize, Serialize};
 
 use super::cluster_id::{self, ClusterId};
 use super::{Reach, Sink, Source, SourceError, http as store};
-use crate::diagnosis::Finding;
+use crate::diagnosis::{self, Finding};
 
 /// The maximum age of a measurement in seconds: metrics-server measures every 15 s by default, and reports it later.
 const MAX_AGE: i64 = 120;
@@ -302,8 +303,8 @@ pub async fn diagnose(client: kube::Client, our_clock: i64) -> Result<Vec<Findin
     let source = MetricsApi::new(client, 60);
     let now = source.now().await?;
     let window = Window { from: now - 60, to: now + 60 };
-    let mut findings = vec![crate::diagnosis::clock(our_clock, now)];
-    let (mut matched, mut pods, mut ages) = (0_usize, 0_usize, Vec::new());
+    let mut findings = vec![diagnosis::clock(our_clock, now)];
+    let (mut matched, mut pods, mut ages, mut impossible) = (0_usize, 0_usize, Vec::new(), Impossible::default());
     let mut listed = match source.metrics(None).await {
         Err(error) if error.is_permanent() => {
             let advice = "install metrics-server, and allow `list` on `pods.metrics.k8s.io`";
@@ -329,7 +330,9 @@ pub async fn diagnose(client: kube::Client, our_clock: i64) -> Result<Vec<Findin
             pods += 1;
             let (namespace, name) = names(&pod.metadata);
             if let Some(metrics) = metrics.get(&namespace).and_then(|pods| pods.get(&name)) {
-                matched += usize::from(!join(metrics, &pod, window, 60).is_empty());
+                let measured = join(metrics, &pod, window, 60);
+                measured.iter().for_each(|series| impossible.check_series(series));
+                matched += usize::from(!measured.is_empty());
                 ages.push(now - metrics.timestamp.0.as_second());
             }
         };
@@ -351,6 +354,7 @@ pub async fn diagnose(client: kube::Client, our_clock: i64) -> Result<Vec<Findin
             Finding::doubtful("sample age", found, advice)
         });
     }
+    findings.extend(diagnosis::impossible(&impossible));
     findings.push(Finding::doubtful(
         "history",
         "none: only current usage is available",

@@ -79,6 +79,14 @@ impl Impossible {
         is_possible
     }
 
+    /// Counts the impossible amounts of a series.
+    pub fn check_series(&mut self, series: &Series) {
+        let Container { namespace, pod, name, .. } = &series.container;
+        for sample in &series.samples {
+            self.check(sample.value, series.resource, [namespace, pod, name]);
+        }
+    }
+
     pub fn add(&mut self, other: Self) {
         if self.count == 0 {
             self.example = other.example;

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use headroom_usage::sample::Window;
+use headroom_usage::batch::Impossible;
+use headroom_usage::sample::{Resource, Window};
 
 use super::answer::Point;
 use super::query::{CONTAINER, IMAGE, POD};
@@ -33,10 +34,14 @@ pub async fn diagnose(options: &Options, our_clock: i64) -> Result<Vec<Finding>,
     }
     let window = Window { from: now - 600, to: now };
     let (mut seen, mut named, mut intervals) = (BTreeSet::new(), BTreeSet::new(), Vec::new());
+    let mut impossible = Impossible::default();
     api.ask::<Point>(database, &questions.newest(window), &mut |series| {
         let key = [schema.namespace(), POD, CONTAINER].map(|tag| series.tag(tag).to_owned());
         if !series.tag(IMAGE).is_empty() {
             named.insert(key.clone());
+        }
+        for bytes in series.values.iter().filter_map(|(_, bytes)| *bytes) {
+            impossible.check(bytes as u64, Resource::Memory, key.each_ref().map(String::as_str));
         }
         seen.insert(key);
         let distances = series.values.windows(2).filter_map(|pair| pair.last()?.0.checked_sub(pair.first()?.0));
@@ -47,6 +52,7 @@ pub async fn diagnose(options: &Options, our_clock: i64) -> Result<Vec<Finding>,
         named = named_by_inventory(&api, &known, &seen, window).await?;
     }
     findings.push(matched(&known, &seen, &named));
+    findings.extend(diagnosis::impossible(&impossible));
     intervals.sort_unstable();
     if let Some(interval) = intervals.get(intervals.len() / 2) {
         findings.push(Finding::good("sample interval", format!("{interval} s")));

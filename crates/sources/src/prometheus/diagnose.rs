@@ -202,13 +202,7 @@ impl Reader {
                 .read_usage(&[&namespace], window, &images, &mut |batch| {
                     if let Batch::Usage(series) = batch {
                         samples += series.iter().map(|series| series.samples.len()).sum::<usize>();
-                        for series in &series {
-                            let of = &series.container;
-                            let of = [&*of.namespace, &of.pod, &of.name];
-                            series.samples.iter().for_each(|sample| {
-                                impossible.check(sample.value, series.resource, of);
-                            });
-                        }
+                        series.iter().for_each(|series| impossible.check_series(series));
                     }
                 })
                 .await?;

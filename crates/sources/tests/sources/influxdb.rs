@@ -298,11 +298,14 @@ async fn without_telegrafs_inventory_the_error_says_what_is_missing() {
     let server = servers::influxdb(false, 0);
     let now = data::now();
     let line = "kubernetes_pod_container,namespace=shop,pod_name=p,container_name=c memory_working_set_bytes=5i";
-    fill(&server, "", &format!("{line} {}\n", now - 60));
+    let bogus = "kubernetes_pod_container,namespace=shop,pod_name=p,container_name=c memory_working_set_bytes=9223372036854775807i";
+    fill(&server, "", &format!("{line} {}\n{bogus} {}\n", now - 60, now - 30));
     let findings = diagnose(&options(&server), now).await.unwrap();
     let images = findings.iter().find(|finding| finding.subject == "matched images").unwrap();
     assert_eq!(images.verdict, Verdict::Bad);
     assert!(images.advice.as_ref().unwrap().contains("kube_inventory"), "{images:?}");
+    let amounts = findings.iter().find(|finding| finding.subject == "amounts").unwrap();
+    assert_eq!(amounts.found, "1 impossible sample, such as memory 8Ei of container c in shop/p");
 }
 
 #[tokio::test]

@@ -132,10 +132,12 @@ async fn a_whole_cluster_is_read_in_two_calls_if_permitted() {
         assert_eq!(look(&source, minute(2)).await, (false, 0));
     }
     server.put(pod("shop", json!({})));
-    server.put(measured("shop", "2026-11-21T04:28:50Z", "250m"));
+    server.put(measured("shop", "2026-11-21T04:28:50Z", "20k"));
     let findings = metrics_api::diagnose(client, NOW).await.unwrap();
     let reported: Vec<_> = findings[1..3].iter().map(|finding| (finding.verdict, finding.subject)).collect();
     assert_eq!(reported, [(Verdict::Doubtful, "permissions"), (Verdict::Good, "metrics API")]);
+    let amounts = findings.iter().find(|finding| finding.subject == "amounts").unwrap();
+    assert_eq!(amounts.found, "1 impossible sample, such as cpu 20k of container nginx in shop/web-1");
     forbid(&server, &["/api/v1/namespaces/shop/pods"]);
     let refused = source.read("shop", minute(3), &mut |_| {}).await;
     assert!(
