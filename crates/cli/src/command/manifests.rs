@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
+use std::sync::OnceLock;
 
 use anyhow::bail;
 use headroom_objects::manifest::Manifest;
@@ -20,6 +21,8 @@ pub struct Manifests {
     /// Read folders within folders too
     #[arg(short = 'R', long)]
     pub recursive: bool,
+    #[arg(skip)]
+    read: OnceLock<Vec<Manifest>>,
 }
 
 /// Several errors, which are printed one a line.
@@ -52,9 +55,13 @@ impl Manifests {
         Ok(())
     }
 
-    /// Those of files first. The error is all problems.
+    /// Those of files first, which are read once. The error is all problems.
     pub fn read(&self, is_strict: bool) -> anyhow::Result<Vec<Manifest>> {
-        all(self.read_all(is_strict))
+        if let Some(read) = self.read.get() {
+            return Ok(read.clone());
+        }
+        let read = all(self.read_all(is_strict))?;
+        Ok(self.read.get_or_init(|| read).clone())
     }
 
     /// The same, with each problem in place of what cannot be read.

@@ -1,7 +1,7 @@
 //! Writing to a cluster, against an in-memory API server: the requests, and the errors if it refuses.
 
-use std::collections::BTreeSet;
-use std::path::Path;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -9,6 +9,8 @@ use headroom_collector::collect_loop::{Feed, Rounds};
 use headroom_collector::metrics::Metrics;
 use headroom_collector::profile::Pooling;
 use headroom_collector::publish::cluster::Cluster;
+use headroom_collector::publish::folder::Folder;
+use headroom_collector::publish::format::Format;
 use headroom_collector::publish::{Destination, PublishError, Published, Publisher};
 use headroom_collector::store::Store;
 use headroom_core::cluster::usage::Root;
@@ -92,10 +94,20 @@ async fn publish_as(
     lease: Option<&RenewedLease>,
     replace_other_stores: bool,
 ) -> Result<Published, PublishError> {
-    let (destination, metrics) = (Destination::Cluster(Box::new(cluster)), Metrics::default());
+    publish_to(store, &Destination::Cluster(Box::new(cluster)), as_of, lease, replace_other_stores).await
+}
+
+async fn publish_to(
+    store: &Store,
+    destination: &Destination,
+    as_of: i64,
+    lease: Option<&RenewedLease>,
+    replace_other_stores: bool,
+) -> Result<Published, PublishError> {
+    let metrics = Metrics::default();
     let publisher = Publisher {
         store,
-        destination: &destination,
+        destination,
         namespace: "headroom",
         pooling: &Pooling { quorum: 1, ..Pooling::default() },
         restricted: None,
@@ -234,6 +246,47 @@ async fn if_a_page_is_refused_its_root_is_unchanged() {
     server.set_scenario(Scenario::Ordinary);
     publish(&store, server.start().await, NOW + DAY).await.unwrap();
     assert_ne!(server.histories()[NGINX_ROOT], before[NGINX_ROOT]);
+}
+
+/// The files below a folder, by path.
+fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    entries.map(|path| (path.clone(), std::fs::read(path).unwrap())).collect()
+}
+
+#[test]
+fn no_profile_of_ten_thousand_namespaces_is_large() {
+    let (_folder, store) = spread(10_000);
+    let profiles = objects(&store, NOW, &Pooling::default());
+    let sizes: Vec<usize> = profiles.iter().map(|profile| profile.to_string().len()).collect();
+    let (largest, all) = (sizes.iter().max().unwrap(), sizes.iter().sum::<usize>());
+    assert!(*largest < 64 << 10 && all < 32 << 20, "{} profiles, {largest} of {all} bytes in one", sizes.len());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn damaged_files_are_written_again() {
+    let (_folder, store) = spread(200);
+    let output = tempfile::tempdir().unwrap();
+    let destination = Destination::Folder(Folder { path: output.path().to_owned(), format: Format::Yaml });
+    publish_to(&store, &destination, NOW, None, false).await.unwrap();
+    let good = files(&output.path().join("headroom"));
+    let names: Vec<&PathBuf> = good.keys().collect();
+    let mut random = fastrand::Rng::with_seed(47);
+    for trial in 0..60 {
+        let path = names[random.usize(..names.len())];
+        let mut bytes = std::fs::read(path).unwrap();
+        match trial % 3 {
+            0 => bytes.truncate(random.usize(..bytes.len())),
+            1 => bytes = random.alphanumeric().to_string().repeat(random.usize(..5000)).into(),
+            _ => {
+                let from = random.usize(..bytes.len());
+                bytes[from..].iter_mut().for_each(|byte| *byte = random.u8(..));
+            }
+        }
+        std::fs::write(path, bytes).unwrap();
+    }
+    publish_to(&store, &destination, NOW, None, false).await.unwrap();
+    assert!(files(&output.path().join("headroom")) == good);
 }
 
 #[tokio::test(flavor = "multi_thread")]
