@@ -34,7 +34,7 @@ const VERSIONS: &[(&str, &str)] = &[
     ("deploy/charts/headroom/files/policies.yaml", r"(?m)^  module: registry://\S+:v(\S+)$"),
     ("deploy/krew/headroom.yaml", r"(?m)^  version: v(\S+)$"),
     ("docs/src/tasks/deploy-the-policies.md", r"(?m)^  module: registry://\S+:v(\S+)$"),
-    ("docs/src/tasks/check-in-ci.md", r"(?m)(?:headroom@|rev: )v(\S+)$"),
+    ("docs/src/tasks/check-in-ci.md", r"(?m)(?:headroom@v|rev: v|generic/headroom/)(\S+)$"),
 ];
 
 fn check_version(tag: Option<&str>) -> Result<String> {
