@@ -77,6 +77,21 @@ impl Distribution {
         self.percentiles.iter().find(|(percentile, _)| percentile.permille() == permille).map(|(_, amount)| amount)
     }
 
+    /// The mean and the standard deviation, from above: between two percentiles the upper one counts.
+    pub fn mean_and_deviation(&self) -> [Quantity; 2] {
+        let (mut sum, mut squares, mut before) = (0_u128, 0_u128, 0);
+        let known = self.percentiles.iter().map(|(at, amount)| (at.permille(), amount));
+        for (at, amount) in known.chain([(1_000, &self.peak)]) {
+            let (part, amount) = (u128::from(at.saturating_sub(before)), u128::from(thousandths(amount)));
+            sum += part * amount;
+            squares += part * amount * amount;
+            before = before.max(at);
+        }
+        let mean = sum / 1_000;
+        [mean, (squares / 1_000).saturating_sub(mean * mean).isqrt()]
+            .map(|milli| Quantity::from_milli(i64::try_from(milli).unwrap_or(i64::MAX)).to_family(self.peak.family()))
+    }
+
     /// In rising order, the peak last.
     fn points(&self) -> impl Iterator<Item = Point> {
         let point =

@@ -31,6 +31,8 @@ pub mod history_overlay;
 pub mod evidence;
 pub mod flag;
 pub mod memory_limit;
+
+pub mod by_image;
 pub mod timeline;
 pub mod workload;
 

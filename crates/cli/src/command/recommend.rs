@@ -18,6 +18,7 @@ mod run;
 mod write;
 
 mod bounds;
+mod images;
 
 use anyhow::{Context as _, bail};
 use headroom_report::Exit;
@@ -25,8 +26,8 @@ use headroom_report::progress::Progress;
 use headroom_rightsize::inventory::Inventory;
 
 pub use self::apply::as_command;
-use self::arguments::From;
 pub use self::arguments::{Args, UsageArgs};
+use self::arguments::{From, What};
 pub use self::quota_trends::Trend;
 use self::run::Choices;
 pub use self::run::{Recommended, on_all, on_some};
@@ -35,10 +36,15 @@ use super::source::Address;
 use crate::manifest::Reading;
 
 pub fn run(mut args: Args) -> anyhow::Result<Exit> {
-    if let Some(of) = args.of {
-        return bounds::run(of);
+    match args.of {
+        Some(What::Quota(args)) => return bounds::quota(*args),
+        Some(What::Limits(args)) => return bounds::limits(*args),
+        Some(What::Images(args)) => return images::run(&args),
+        None => {}
     }
-    if let [word @ ("quota" | "limits")] = args.objects.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+    if let [word @ ("quota" | "limits" | "images")] =
+        args.objects.iter().map(String::as_str).collect::<Vec<_>>().as_slice()
+    {
         bail!("write `recommend {word}` first and options after it; a pod of that name is `pod/{word}`");
     }
     args.check_write()?;

@@ -51,6 +51,8 @@ pub struct Image {
     pub cpu: Option<Distribution>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory: Option<Distribution>,
+    #[serde(skip)]
+    pub storage: Option<Distribution>,
     pub oom_kills: Vec<OomKill>,
 }
 
@@ -256,6 +258,7 @@ fn row(
         let observed =
             |resource| Ok::<_, Unusable>(history.observed(window, resource)?.filter(|of| of.has(Percentile::PEAK)));
         let (cpu, memory) = (observed(Resource::Cpu)?, observed(Resource::Memory)?);
+        let storage = observed(Resource::EphemeralStorage)?;
         let Some(any) = cpu.or(memory) else { continue };
         let kills = history.oom_kills(collected_at)?;
         return Ok(Some(Image {
@@ -266,6 +269,7 @@ fn row(
             namespaces: any.namespaces()?,
             cpu: cpu.map(|observed| distribution(observed, Resource::Cpu)).transpose()?,
             memory: memory.map(|observed| distribution(observed, Resource::Memory)).transpose()?,
+            storage: storage.map(|observed| distribution(observed, Resource::EphemeralStorage)).transpose()?,
             oom_kills: kills
                 .iter()
                 .map(|kill| OomKill { at: kill.at.to_string(), memory: kill.memory.to_string() })

@@ -24,7 +24,7 @@ use crate::command::source_file::SourceFlag;
 #[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
 pub struct Args {
     #[command(subcommand)]
-    pub(super) of: Option<Bounds>,
+    pub(super) of: Option<What>,
     /// Workloads such as `deployment/web`, `rollout canary` or `pod/db-0`; all running workloads of the namespace unless given
     #[arg(value_name = "KIND/NAME", conflicts_with_all = ["files", "kustomizations"])]
     pub(super) objects: Vec<String>,
@@ -166,6 +166,9 @@ const EXAMPLES: &str = "Examples:
   kubectl headroom recommend quota -n shop
   kubectl headroom recommend limits -A -o yaml > limits.yaml
 
+  # Sandboxes and CI runners, by what others of their images used
+  kubectl headroom recommend images -n ci
+
   # A gate: fail if a request of the shop is off by more than half
   kubectl headroom recommend -n shop -l app=shop --fail-on 50% -o junit > report.xml
 
@@ -200,16 +203,28 @@ impl Format {
     }
 }
 
-/// The bounds that can be recommended.
+/// The recommendations that are not about workloads.
 #[derive(Debug, clap::Subcommand)]
-pub enum Bounds {
+pub enum What {
     /// Recommend ResourceQuotas and TenantQuotas from what workloads need at most, with growth over 30 days
     #[command(after_help = QUOTA_EXAMPLES)]
     Quota(Box<QuotaArgs>),
     /// Recommend a LimitRange for each namespace from the distribution of its containers
     #[command(after_help = LIMITS_EXAMPLES)]
     Limits(Box<LimitsArgs>),
+    /// Recommend requests and limits by image for pods that no workload keeps: sandboxes, CI runners, notebooks
+    #[command(after_help = IMAGES_EXAMPLES)]
+    Images(Box<ImagesArgs>),
 }
+
+const IMAGES_EXAMPLES: &str = "Examples:
+  # By what the runners of a namespace used, which are gone
+  kubectl headroom recommend images -n ci
+
+  # One image by all namespaces, to paste into a template
+  kubectl headroom recommend images agent-sandbox -A -o yaml
+
+It reads the history that `headroom-controller collect` has published, and from Nodes what fits on one.";
 
 const QUOTA_EXAMPLES: &str = "Examples:
   # Beside today's quota, with the reason for each value
@@ -251,11 +266,23 @@ pub struct LimitsArgs {
     pub(super) target: Target,
 }
 
+#[derive(Debug, clap::Args)]
+pub struct ImagesArgs {
+    /// Only images whose name contains this
+    #[arg(value_name = "IMAGE")]
+    pub(super) image: Option<String>,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t = BoundsFormat::Table)]
+    pub(super) output: BoundsFormat,
+    #[command(flatten)]
+    pub(super) target: Target,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum BoundsFormat {
     Table,
     Json,
-    /// Objects to commit, with reasons as comments
+    /// To commit, with reasons as comments
     Yaml,
 }
 

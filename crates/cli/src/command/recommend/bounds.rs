@@ -19,7 +19,7 @@ use headroom_rightsize::report::Source;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::arguments::{Bounds, BoundsFormat, Costs, LimitsArgs, UsageArgs};
+use super::arguments::{BoundsFormat, Costs, LimitsArgs, QuotaArgs, UsageArgs};
 use super::run::on_all;
 use crate::command::cluster_args::{Scope, elsewhere};
 use crate::command::rbac_hint;
@@ -38,11 +38,16 @@ struct Output {
     notes: Vec<String>,
 }
 
-pub fn run(bounds: Bounds) -> anyhow::Result<Exit> {
-    let (LimitsArgs { output, store, source, target }, is_of_quotas, is_right_sized) = match bounds {
-        Bounds::Quota(args) => (args.of, true, args.is_right_sized),
-        Bounds::Limits(args) => (*args, false, false),
-    };
+pub fn quota(args: QuotaArgs) -> anyhow::Result<Exit> {
+    run(args.of, true, args.is_right_sized)
+}
+
+pub fn limits(args: LimitsArgs) -> anyhow::Result<Exit> {
+    run(args, false, false)
+}
+
+fn run(args: LimitsArgs, is_of_quotas: bool, is_right_sized: bool) -> anyhow::Result<Exit> {
+    let LimitsArgs { output, store, source, target } = args;
     let usage = UsageArgs { costs: Costs::default(), wants_trends: false, wants_past: is_of_quotas, store, source };
     let progress = Progress::for_people();
     let mut opened = target.open()?;

@@ -1,0 +1,199 @@
+//! `kubectl headroom recommend images`: sizes for pods that no workload keeps, by the history of their images.
+
+use anyhow::{anyhow, bail};
+use headroom_core::amount::Quantity;
+use headroom_core::cluster::usage::Window;
+use headroom_core::cluster::usage::profile_layout::{API_VERSION, KIND};
+use headroom_core::truncate::count_of;
+use headroom_dryrun::settings::ParsedSettings;
+use headroom_objects::cluster_reader::ClusterReader as _;
+use headroom_objects::document;
+use headroom_report::{Exit, Page, Table};
+use headroom_rightsize::bounds::manifest::{self, Reasons};
+use headroom_rightsize::by_image::{Amounts, Node, SizeByImage, UsageOfImage};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::arguments::{BoundsFormat, ImagesArgs};
+use crate::command::cluster_args::{Opened, Scope, elsewhere, profiles_namespace};
+use crate::command::rbac_hint::advised;
+use crate::describe::usage::{Image, ProfileReader, Selection};
+
+/// One image in one namespace, or in all together.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Row {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    namespace: Option<String>,
+    image: String,
+    pods: u64,
+    oom_kills: usize,
+    /// None from too few pods.
+    #[serde(flatten)]
+    size: Option<SizeByImage>,
+}
+
+pub fn run(args: &ImagesArgs) -> anyhow::Result<Exit> {
+    let mut opened = args.target.open()?;
+    let profiles = opened.cluster.list((API_VERSION, KIND, Some(&profiles_namespace(&opened.settings))));
+    let profiles = profiles.map_err(|problem| match problem.is_unknown_kind() {
+        true => {
+            anyhow!("no usage history: `headroom-controller collect` gathers it by image, also of pods that are gone")
+        }
+        false => anyhow!(advised(problem, opened.scope.is_all())),
+    })?;
+    let namespaces = match &opened.scope {
+        Scope::All => None,
+        Scope::In(namespaces) => Some(namespaces.as_slice()),
+    };
+    let selection = Selection { namespaces, image: args.image.as_deref(), window: Window::MONTH };
+    let now = ParsedSettings::of(&opened.settings).now().ok_or_else(|| anyhow!("this machine's clock is not set"))?;
+    let mut reader = ProfileReader::new(selection, now);
+    for object in &profiles {
+        let document = document(object).map_err(|problem| anyhow!(problem))?;
+        reader.add(document.root()).map_err(|malformed| anyhow!("UsageProfile: {malformed}"))?;
+    }
+    let found = reader.finish();
+    let node = node(&mut opened);
+    let mut rows: Vec<Row> = Vec::new();
+    for mut usage in found {
+        // The history of an image stands before those of the workloads that run it.
+        usage.images.dedup_by(|next, first| next.image == first.image);
+        rows.extend(usage.images.iter().map(|image| Row::of(usage.namespace.as_deref(), image, node.as_ref())));
+        usage.problems.iter().for_each(|problem| headroom_report::complain!("warning: {problem}"));
+    }
+    if rows.is_empty() {
+        let advice = elsewhere(&opened.scope, &mut opened.cluster).unwrap_or_else(|| {
+            "run `headroom-controller collect`, and `kubectl headroom doctor` if it finds nothing".to_owned()
+        });
+        bail!("no usage history of such images in {}: {advice}", opened.scope);
+    }
+    headroom_report::print(&match args.output {
+        BoundsFormat::Table => page(&rows, node.as_ref()),
+        BoundsFormat::Json => Page::json(&rows)?,
+        BoundsFormat::Yaml => yaml(&rows)?,
+    })?;
+    Ok(Exit::Ok)
+}
+
+/// The node in the middle of all by memory. Without one nothing is said of what fits.
+fn node(opened: &mut Opened) -> Option<Node> {
+    let mut nodes: Vec<Node> = Vec::new();
+    // OK because who may not list Nodes gets the sizes without them.
+    let listed = opened.cluster.list(("v1", "Node", None)).unwrap_or_default();
+    for node in listed {
+        let amount = |name: &str| node.pointer("/status/allocatable")?.get(name)?.as_str()?.parse::<Quantity>().ok();
+        if let (Some(cpu), Some(memory)) = (amount("cpu"), amount("memory")) {
+            let pods = amount("pods").and_then(|pods| u64::try_from(pods.value()).ok()).unwrap_or(110);
+            nodes.push(Node { cpu, memory, pods });
+        }
+    }
+    nodes.sort_by(|a, b| (&a.memory, &a.cpu).cmp(&(&b.memory, &b.cpu)));
+    let middle = nodes.len() / 2;
+    nodes.into_iter().nth(middle)
+}
+
+impl Row {
+    fn of(namespace: Option<&str>, image: &Image, node: Option<&Node>) -> Self {
+        let killed_at = image.oom_kills.iter().filter_map(|kill| kill.memory.parse::<Quantity>().ok()).max();
+        let usage = UsageOfImage {
+            pods: image.pods,
+            cpu: image.cpu.as_ref(),
+            memory: image.memory.as_ref(),
+            storage: image.storage.as_ref(),
+            killed_at: killed_at.as_ref(),
+        };
+        Self {
+            namespace: namespace.map(str::to_owned),
+            image: image.image.clone(),
+            pods: image.pods,
+            oom_kills: image.oom_kills.len(),
+            size: SizeByImage::of(usage, node),
+        }
+    }
+}
+
+fn page(rows: &[Row], node: Option<&Node>) -> Page {
+    const RIGHT: [&str; 5] = ["PODS", "CPU REQUEST", "MEMORY REQUEST", "MEMORY LIMIT", "ON A NODE"];
+    let header: Vec<&str> = ["NAMESPACE", "IMAGE"].into_iter().chain(RIGHT).collect();
+    let mut table = Table::new(&header).right(&RIGHT).spare(&["NAMESPACE"]);
+    let text = |amount: Option<&Quantity>| amount.map_or_else(|| "-".to_owned(), ToString::to_string);
+    for row in rows {
+        let size = row.size.as_ref();
+        let requests = size.map(|size| &size.resources.requests);
+        let limits = size.map(|size| &size.resources.limits);
+        let fit = size.and_then(|size| size.on_node.as_ref()).map(|fit| fit.by_requests.to_string());
+        table.row([
+            row.namespace.clone().unwrap_or_else(|| "(all)".to_owned()),
+            row.image.clone(),
+            row.pods.to_string(),
+            text(requests.and_then(|of| of.cpu.as_ref())),
+            text(requests.and_then(|of| of.memory.as_ref())),
+            text(limits.and_then(|of| of.memory.as_ref())),
+            fit.unwrap_or_else(|| "-".to_owned()),
+        ]);
+        let Some(size) = size else {
+            table.detail("too few pods to recommend anything");
+            continue;
+        };
+        let storage = |amounts: &Amounts| amounts.ephemeral_storage.clone();
+        if let (Some(request), Some(limit)) = (storage(&size.resources.requests), storage(&size.resources.limits)) {
+            table.detail(&format!("ephemeral storage: request {request}, limit {limit}"));
+        }
+        let killed = if row.oom_kills > 0 { count_of(row.oom_kills as u64, "OOM kill") + "; " } else { String::new() };
+        table.detail(&format!("{killed}the next pod exceeds the highest peak with a chance of 1 in {}", size.one_in));
+    }
+    let mut page = Page::new();
+    page.table(table);
+    page.gap();
+    writeln!(
+        page,
+        "Requests are a pod's part of what 20 of its image use together; limits are a fifth above the highest peak."
+    );
+    if let Some(Node { cpu, memory, pods }) = node {
+        writeln!(page, "A node has {cpu} CPU, {memory} of memory, and room for {pods} pods.");
+    }
+    page
+}
+
+fn yaml(rows: &[Row]) -> anyhow::Result<Page> {
+    let mut objects: Vec<(Value, Reasons)> = Vec::new();
+    for row in rows {
+        let Some(size) = &row.size else { continue };
+        let place = row.namespace.as_deref().map_or("all namespaces".to_owned(), |name| format!("namespace {name}"));
+        let seen = format!("by {} of {} in {place}", count_of(row.pods, "pod"), row.image);
+        let fit = size.on_node.as_ref().map(|fit| format!("; {} fit on a node", fit.by_requests)).unwrap_or_default();
+        let killed = match row.oom_kills {
+            0 => String::new(),
+            kills => format!(", and above {}", count_of(kills as u64, "out-of-memory kill")),
+        };
+        let reason = |field: &str, reason: String| (vec!["resources".to_owned(), field.to_owned()], reason);
+        let above = format!(
+            "above the highest peak{killed}; the next pod is above that peak with a chance of 1 in {}",
+            size.one_in
+        );
+        let reasons =
+            vec![reason("requests", format!("{seen}: part of what 20 use together{fit}")), reason("limits", above)];
+        objects.push((json!({"resources": size.resources}), reasons));
+    }
+    if objects.is_empty() {
+        bail!("nothing is recommended: fewer than five pods of each image were seen");
+    }
+    let objects: Vec<(&Value, Reasons)> = objects.iter().map(|(object, reasons)| (object, reasons.clone())).collect();
+    manifest::page("From kubectl headroom recommend images, for containers of these images", &objects)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_preset_of_the_chart_has_settings_that_the_policy_takes() {
+        let preset = include_str!("../../../../../deploy/charts/headroom/presets/short-lived-pods.yaml");
+        let values: Value = serde_saphyr::from_str(preset).unwrap();
+        let mut settings = values["policies"]["settings"].clone();
+        // The chart adds it.
+        settings["estimates"]["namespace"] = json!("headroom");
+        headroom_dryrun::settings::check(&settings).unwrap();
+    }
+}

@@ -1,0 +1,233 @@
+//! Sizes held against the pods that come next, in seeded fleets of short-lived pods.
+
+use std::fmt::Write as _;
+
+use expect_test::expect;
+use headroom_usage::sketch::Sketch;
+
+use super::*;
+
+const MEBIBYTE: u64 = 1 << 20;
+/// Millicores and mebibytes of a node, as a cloud's with 16 cores and 64 GiB leaves them to pods.
+const NODE: (u64, u64) = (15_800, 60_000);
+const AT_ONCE: usize = 300;
+const PAST: usize = 200;
+const NEXT: usize = 2_000;
+
+/// Millicores and mebibytes of a pod in each minute of its life.
+type Life = Vec<(u64, u64)>;
+
+struct Random(u64);
+
+impl Random {
+    /// Constants of splitmix64.
+    fn unit(&mut self) -> f64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut bits = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((bits ^ (bits >> 31)) >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    /// Around a median, by the exponential of a normal distribution.
+    fn around(&mut self, median: f64, spread: f64) -> f64 {
+        let normal = (0..12).map(|_| self.unit()).sum::<f64>() - 6.0;
+        median * (spread * normal).exp()
+    }
+
+    fn minutes(&mut self, least: usize, most: usize) -> usize {
+        least + (self.unit() * (most - least) as f64) as usize
+    }
+}
+
+/// An agent waits for its model and its user, and now and then runs a tool, a build or a browser.
+fn sandbox(random: &mut Random) -> Life {
+    let idle = random.around(220.0, 0.15);
+    let mut left = (0, 0.0);
+    let minute = |_| {
+        if left.0 == 0 && random.unit() < 0.06 {
+            left = (random.minutes(1, 6), random.around(700.0, 0.55));
+        }
+        let is_busy = left.0 > 0;
+        left.0 = left.0.saturating_sub(1);
+        let (cpu, memory) = if is_busy { (random.around(900.0, 0.4), left.1) } else { (random.around(8.0, 0.3), 0.0) };
+        (cpu as u64, (idle + memory) as u64)
+    };
+    (0..90).map(minute).collect()
+}
+
+/// A runner fetches, compiles with all cores, and tests: more and more memory until the end.
+fn runner(random: &mut Random) -> Life {
+    let (minutes, peak, cpu) = (random.minutes(4, 25), random.around(1_800.0, 0.45), random.around(1_600.0, 0.3));
+    let minute = |minute: usize| {
+        let part = ((minute + 1) as f64 / minutes as f64).min(1.0);
+        let cpu = if part < 0.2 { cpu / 8.0 } else { cpu };
+        (cpu as u64, (150.0 + peak * part.powf(1.5)) as u64)
+    };
+    (0..minutes).map(minute).collect()
+}
+
+/// A notebook holds what was loaded, and computes for some minutes an hour.
+fn notebook(random: &mut Random) -> Life {
+    let (mut held, mut busy) = (random.around(350.0, 0.2), 0);
+    let minute = |_| {
+        if busy == 0 && random.unit() < 0.03 {
+            busy = random.minutes(2, 12);
+            held += random.around(260.0, 0.9);
+        }
+        busy = usize::saturating_sub(busy, 1);
+        let cpu = if busy > 0 { random.around(1_100.0, 0.4) } else { 6.0 };
+        (cpu as u64, (held * if busy > 0 { 1.4 } else { 1.0 }) as u64)
+    };
+    (0..240).map(minute).collect()
+}
+
+/// Millicores and mebibytes to request, and the memory limit.
+#[derive(Clone, Copy)]
+struct Size(u64, u64, Option<u64>);
+
+fn distributions(lives: &[Life]) -> [Distribution; 2] {
+    let (mut cpu, mut memory) = (Sketch::default(), Sketch::default());
+    for (millicores, mebibytes) in lives.iter().flatten() {
+        cpu.add(millicores * 1_000_000, 60);
+        memory.add(mebibytes * MEBIBYTE, 60);
+    }
+    [(cpu, Resource::Cpu), (memory, Resource::Memory)]
+        .map(|(sketch, resource)| Distribution::of_sketch(&sketch, resource).unwrap())
+}
+
+fn ours(lives: &[Life]) -> Size {
+    let [cpu, memory] = distributions(lives);
+    let usage =
+        UsageOfImage { pods: PAST as u64, cpu: Some(&cpu), memory: Some(&memory), storage: None, killed_at: None };
+    let Resources { requests, limits } = SizeByImage::of(usage, None).unwrap().resources;
+    let mebibytes = |amount: Option<Quantity>| amount.unwrap().value() as u64 / MEBIBYTE;
+    Size(requests.cpu.unwrap().milli_value() as u64, mebibytes(requests.memory), Some(mebibytes(limits.memory)))
+}
+
+/// The 95th percentile of all samples as request, of memory as limit too.
+fn p95(lives: &[Life]) -> Size {
+    let [cpu, memory] = distributions(lives);
+    let memory = memory.percentile(950).unwrap().value() as u64 / MEBIBYTE;
+    Size(cpu.percentile(950).unwrap().milli_value() as u64, memory, Some(memory))
+}
+
+/// The peak and 15%, as request and limit, and p95 of CPU.
+fn peak(lives: &[Life]) -> Size {
+    let [cpu, memory] = distributions(lives);
+    let memory = memory.peak().value() as u64 / MEBIBYTE * 115 / 100;
+    Size(cpu.percentile(950).unwrap().milli_value() as u64, memory, Some(memory))
+}
+
+#[derive(Default)]
+struct Outcome {
+    killed_by_limit: u64,
+    killed_by_node: u64,
+    slowed_minutes: u64,
+    busy_minutes: u64,
+    nodes: usize,
+    requested: u64,
+    used: u64,
+}
+
+/// Runs pods, so many at once, each on the first node with room for its requests. What is above its limit is killed, and on a node
+/// without memory the pod that is farthest above its request.
+fn run(lives: &[Life], Size(cpu, memory, limit): Size, random: &mut Random) -> Outcome {
+    let mut outcome = Outcome::default();
+    let most = (NODE.0 / cpu.max(1)).min(NODE.1 / memory.max(1)).clamp(1, 110) as usize;
+    let mut waiting = lives.iter();
+    let mut nodes: Vec<Vec<(&Life, usize)>> = Vec::new();
+    for minute in 0.. {
+        for node in &mut nodes {
+            node.iter_mut().for_each(|(_, at)| *at += 1);
+            node.retain(|(life, at)| *at < life.len());
+        }
+        let running = nodes.iter().map(Vec::len).sum::<usize>();
+        let starting = if minute < 60 { AT_ONCE / 60 * (minute + 1) } else { AT_ONCE }.saturating_sub(running);
+        for life in waiting.by_ref().take(starting) {
+            let at = match nodes.iter().position(|node| node.len() < most) {
+                Some(at) => at,
+                None => {
+                    nodes.push(Vec::new());
+                    nodes.len() - 1
+                }
+            };
+            // The first were there before.
+            nodes[at].push((life, if minute == 0 { (random.unit() * life.len() as f64) as usize } else { 0 }));
+        }
+        outcome.nodes = outcome.nodes.max(nodes.iter().filter(|node| !node.is_empty()).count());
+        for node in &mut nodes {
+            let before = node.len();
+            node.retain(|(life, at)| limit.is_none_or(|limit| life[*at].1 <= limit));
+            outcome.killed_by_limit += (before - node.len()) as u64;
+            while node.iter().map(|(life, at)| life[*at].1).sum::<u64>() > NODE.1 {
+                let above = |(life, at): &(&Life, usize)| life[*at].1.saturating_sub(memory);
+                let worst = (0..node.len()).max_by_key(|place| above(&node[*place])).unwrap();
+                node.remove(worst);
+                outcome.killed_by_node += 1;
+            }
+            let wanted = node.iter().map(|(life, at)| life[*at].0).sum::<u64>();
+            outcome.busy_minutes += u64::from(!node.is_empty());
+            outcome.slowed_minutes += u64::from(wanted > NODE.0);
+            outcome.requested += memory * node.len() as u64;
+            outcome.used += node.iter().map(|(life, at)| life[*at].1).sum::<u64>();
+        }
+        if minute > 60 && waiting.len() == 0 {
+            return outcome;
+        }
+    }
+    outcome
+}
+
+/// The table of `docs/src/tasks/agents-and-runners.md`.
+#[test]
+fn pods_that_come_next_are_killed_seldom_and_need_few_nodes() {
+    type Fleet = fn(&mut Random) -> Life;
+    type Rule = fn(&[Life]) -> Size;
+    let fleets: [(&str, Fleet); 3] = [("sandbox", sandbox), ("runner", runner), ("notebook", notebook)];
+    let rules: [(&str, Rule); 5] = [
+        ("recommend images", ours),
+        ("1 core, 2Gi", |_| Size(1_000, 2_048, Some(2_048))),
+        ("2 cores, 8Gi", |_| Size(2_000, 8_192, Some(8_192))),
+        ("p95", p95),
+        ("peak + 15%", peak),
+    ];
+    let mut table = String::new();
+    for (fleet, life) in fleets {
+        let mut random = Random(7);
+        let past: Vec<Life> = (0..PAST).map(|_| life(&mut random)).collect();
+        let next: Vec<Life> = (0..NEXT).map(|_| life(&mut random)).collect();
+        for (name, rule) in rules {
+            let size = rule(&past);
+            let outcome = run(&next, size, &mut Random(1));
+            let _ = writeln!(
+                table,
+                "{fleet:9} {name:17} {:4}m {:5}Mi limit {:5}Mi: killed {:4} by limit {:4} by node, {:3} nodes, {:2}% of minutes slowed, {:3}% of the request used",
+                size.0,
+                size.1,
+                size.2.unwrap_or(0),
+                outcome.killed_by_limit,
+                outcome.killed_by_node,
+                outcome.nodes,
+                outcome.slowed_minutes * 100 / outcome.busy_minutes,
+                outcome.used * 100 / outcome.requested.max(1)
+            );
+        }
+    }
+    expect![[r#"
+        sandbox   recommend images   320m   720Mi limit  4386Mi: killed    4 by limit    0 by node,   7 nodes,  0% of minutes slowed,  48% of the request used
+        sandbox   1 core, 2Gi       1000m  2048Mi limit  2048Mi: killed  327 by limit    0 by node,  20 nodes,  0% of minutes slowed,  16% of the request used
+        sandbox   2 cores, 8Gi      2000m  8192Mi limit  8192Mi: killed    0 by limit    0 by node,  43 nodes,  0% of minutes slowed,   4% of the request used
+        sandbox   p95               1116m  1192Mi limit  1192Mi: killed 1347 by limit    0 by node,  22 nodes,  0% of minutes slowed,  24% of the request used
+        sandbox   peak + 15%        1116m  4203Mi limit  4203Mi: killed    6 by limit    0 by node,  22 nodes,  0% of minutes slowed,   8% of the request used
+        runner    recommend images  1865m  1808Mi limit  7499Mi: killed    1 by limit    0 by node,  38 nodes,  0% of minutes slowed,  54% of the request used
+        runner    1 core, 2Gi       1000m  2048Mi limit  2048Mi: killed  798 by limit    0 by node,  20 nodes, 90% of minutes slowed,  38% of the request used
+        runner    2 cores, 8Gi      2000m  8192Mi limit  8192Mi: killed    0 by limit    0 by node,  43 nodes,  0% of minutes slowed,  12% of the request used
+        runner    p95               2635m  2512Mi limit  2512Mi: killed  484 by limit    0 by node,  60 nodes,  0% of minutes slowed,  34% of the request used
+        runner    peak + 15%        2635m  7186Mi limit  7186Mi: killed    1 by limit    0 by node,  60 nodes,  0% of minutes slowed,  13% of the request used
+        notebook  recommend images   340m  3232Mi limit 12587Mi: killed    3 by limit   17 by node,  17 nodes,  0% of minutes slowed,  51% of the request used
+        notebook  1 core, 2Gi       1000m  2048Mi limit  2048Mi: killed 1493 by limit    0 by node,  20 nodes,  0% of minutes slowed,  39% of the request used
+        notebook  2 cores, 8Gi      2000m  8192Mi limit  8192Mi: killed   46 by limit    0 by node,  43 nodes,  0% of minutes slowed,  19% of the request used
+        notebook  p95               1284m  4640Mi limit  4640Mi: killed  504 by limit    0 by node,  25 nodes,  0% of minutes slowed,  30% of the request used
+        notebook  peak + 15%        1284m 12062Mi limit 12062Mi: killed    4 by limit    0 by node,  75 nodes,  0% of minutes slowed,  13% of the request used
+    "#]].assert_eq(&table);
+}
