@@ -1,9 +1,10 @@
-//! A report as one HTML page that needs nothing else: no network, no other file. Rows stand in the page itself; its script
-//! only sorts and filters them, and saves them as CSV.
+//! A report as one HTML page that needs nothing else: no network, no other file. The first rows stand in the page itself, the others
+//! as text; its script makes rows of that, sorts and filters them, and saves them as CSV.
 //!
 //! Names and images are whatever somebody typed, so every text is escaped, and the page's own policy lets no script run but
 //! the one it came with.
 
+use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use base64::Engine as _;
@@ -16,10 +17,12 @@ use headroom_report::people::Unit;
 
 use super::csv;
 use super::flag::Flag;
+use super::owners::WorkloadRef;
 use super::quota_effect::QuotaEffect;
 use super::report::{Report, Sum, Total};
 use super::risk::{Kind, Risk};
 use super::rows::{CPU_AND_MEMORY, Row, short};
+use super::rule;
 use super::timeline::Timeline;
 use super::workload::{ResourceAdvice, Severity};
 
@@ -42,6 +45,12 @@ const COLUMNS: [(&str, &str); 7] = [
     ("Saves", "number"),
     ("Evidence", "number why"),
 ];
+
+/// Workloads with risks in a list of their own.
+const MAX_RISKS: usize = 50;
+
+/// Rows that are elements of the page from the start.
+const FIRST_ROWS: usize = 200;
 
 /// The legend of the pictures.
 const LEGEND: &str = r#"<div class="legend">
@@ -162,22 +171,41 @@ fn risks(page: &mut String, risks: &[Risk]) {
          <thead><tr><th scope=\"col\">Workload</th><th scope=\"col\">Why</th><th scope=\"col\">Fix</th></tr></thead><tbody>",
         count_of(risks.len() as u64, "finding")
     );
-    for Risk { workload, container, risk, text, fix, .. } in risks {
-        let tone = match risk {
-            Kind::OomKilled => "bad",
-            Kind::Throttled | Kind::AboveRequest => "warn",
-            Kind::NoRequest => "info",
-        };
+    let mut groups: Vec<(&WorkloadRef, Vec<&Risk>)> = Vec::new();
+    let mut places: HashMap<&WorkloadRef, usize> = HashMap::new();
+    for risk in risks {
+        let place = *places.entry(&risk.workload).or_insert(groups.len());
+        match groups.get_mut(place) {
+            Some((_, of_workload)) => of_workload.push(risk),
+            None => groups.push((&risk.workload, vec![risk])),
+        }
+    }
+    for (workload, risks) in groups.iter().take(MAX_RISKS) {
+        let container = risks.first().map_or("", |risk| &risk.container);
         let id = id_of(&workload.namespace, &workload.to_string(), container);
+        let (mut why, mut fixes) = (String::new(), String::new());
+        for Risk { container, risk, text, fix, .. } in risks {
+            let tone = match risk {
+                Kind::OomKilled => "bad",
+                Kind::Throttled | Kind::AboveRequest => "warn",
+                Kind::NoRequest => "info",
+            };
+            let (text, fix, container) = (escaped(&sentence(text)), escaped(&sentence(fix)), escaped(container));
+            why.push_str(&format!("<div><span class=\"pill {tone}\">{text}</span></div>"));
+            fixes.push_str(&format!("<div>{fix} <span class=\"muted\">{container}</span></div>"));
+        }
         let _ = writeln!(
             page,
-            "<tr><th scope=\"row\"><a href=\"#{id}\">{}</a></th><td><span class=\"pill {tone}\">{}</span></td><td>{}</td></tr>",
-            named(&workload.namespace, &workload.name, &[&workload.kind, container]),
-            escaped(&sentence(text)),
-            escaped(&sentence(fix))
+            "<tr><th scope=\"row\"><a href=\"#{id}\">{}</a></th><td>{why}</td><td>{fixes}</td></tr>",
+            named(&workload.namespace, &workload.name, &[&workload.kind]),
         );
     }
-    page.push_str("</tbody></table></div></section>\n");
+    page.push_str("</tbody></table>");
+    if groups.len() > MAX_RISKS {
+        let more = count_of((groups.len() - MAX_RISKS) as u64, "workload");
+        let _ = write!(page, "<p class=\"muted\">and {more} more: filter the containers by critical or warning</p>");
+    }
+    page.push_str("</div></section>\n");
 }
 
 /// With a capital, as the first word of a cell.
@@ -209,9 +237,11 @@ fn containers(page: &mut String, report: &Report) {
          </header>"
     );
     let rules: Vec<String> = report.rules.iter().map(|rule| escaped(&rule.to_string())).collect();
+    let rule = rule::sentence(&report.rules).map(|sentence| escaped(&sentence)).unwrap_or_default();
     let _ = write!(
         page,
-        "<p class=\"muted\">{}</p><div class=\"card\"><table id=\"containers\" class=\"stack\"><thead><tr>",
+        "<details class=\"muted\"><summary>{rule}</summary>{}</details>\
+         <div class=\"card\"><table id=\"containers\" class=\"stack\"><thead><tr>",
         rules.join("<br>")
     );
     for (heading, class) in COLUMNS {
@@ -220,9 +250,14 @@ fn containers(page: &mut String, report: &Report) {
         let _ = write!(page, "<th scope=\"col\" class=\"{class}\">{heading}</th>");
     }
     page.push_str("</tr></thead><tbody>\n");
-    report.rows().for_each(|row| container_row(page, report, &row));
+    let mut rows = report.rows();
+    rows.by_ref().take(FIRST_ROWS).for_each(|row| container_row(page, report, &row));
     page.push_str("</tbody></table>");
     page.push_str(LEGEND);
+    // A browser reads these as text, of which the script makes rows while somebody scrolls.
+    page.push_str("<script id=\"rows\" type=\"text/plain\">");
+    rows.for_each(|row| container_row(page, report, &row));
+    page.push_str("</script>");
     page.push_str("</div></section>\n");
 }
 

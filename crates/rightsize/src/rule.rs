@@ -33,6 +33,16 @@ impl fmt::Display for Rule {
     }
 }
 
+/// The rules in one sentence: `Requests cover p90 of recent cpu usage and p99.9 of recent memory usage, … plus a margin`; none
+/// without rules.
+pub fn sentence(rules: &[Rule]) -> Option<String> {
+    let of = |rule: &Rule| Some(format!("{} {} usage", rule.percentiles.first()?, rule.resource.name()));
+    let usage: Vec<String> = rules.iter().filter_map(of).collect();
+    let has_more = rules.iter().any(|rule| rule.percentiles.len() > 1);
+    let more = if has_more { ", or of longer windows if that is more," } else { "" };
+    (!usage.is_empty()).then(|| format!("Requests cover {}{more} plus a margin", usage.join(" and ")))
+}
+
 /// The rules of the resources that are recommended by some settings, from UsageProfiles or where each pod is known. Settings
 /// that cannot be read have none.
 pub fn of(settings: &ParsedSettings, knows_pods: bool) -> Vec<Rule> {

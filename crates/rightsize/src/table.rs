@@ -9,6 +9,7 @@ use headroom_report::{Page, Paint, Table};
 
 use super::report::{Report, Total};
 use super::rows::{CPU_AND_MEMORY, Row};
+use super::rule;
 use super::workload::{Container, ResourceAdvice, SetBy, Severity, Workload};
 
 /// Choices of the table's look.
@@ -21,7 +22,7 @@ pub struct View {
     pub paint: Paint,
 }
 
-/// The reasons of so many containers are printed without being asked for.
+/// The reasons of so many containers, and so many risks, are printed without being asked for.
 const FEW: usize = 20;
 /// The distributions of so many are drawn.
 const DRAWN: usize = 2;
@@ -87,11 +88,19 @@ pub fn page(report: &Report, view: View) -> Page {
     }
     if !report.risks.is_empty() {
         writeln!(page, "{}", view.paint.bold("Fix first:"));
-        report.risks.iter().for_each(|risk| writeln!(page, "  {}", view.paint.red(&risk.to_string())));
+        let shown = if view.is_wide { report.risks.len() } else { FEW };
+        let risks = report.risks.iter().take(shown);
+        risks.for_each(|risk| writeln!(page, "  {}", view.paint.red(&risk.to_string())));
+        if let Some(more) = report.risks.len().checked_sub(shown).filter(|more| *more > 0) {
+            writeln!(page, "  and {more} more: -o wide lists all");
+        }
         page.gap();
     }
     writeln!(page, "{}", report.source);
-    report.rules.iter().for_each(|rule| writeln!(page, "{rule}"));
+    match rule::sentence(&report.rules) {
+        Some(sentence) if !view.is_wide => writeln!(page, "{sentence} (-o wide: the whole rule)"),
+        _ => report.rules.iter().for_each(|rule| writeln!(page, "{rule}")),
+    }
     page.gap();
     page.table(rows(report, view));
     // Without any recommendation the sums are nothing, beside workloads that request something.

@@ -138,3 +138,32 @@ fn names_are_never_run_as_scripts() {
     fs::write(&file, html.replace("</body>", &format!("{hostile}</body>"))).unwrap();
     assert_eq!(title(&opened(&file)), "Headroom recommendations");
 }
+
+#[test]
+fn of_a_large_cluster_only_the_rows_that_are_looked_at_are_made() {
+    let mut large = report();
+    let few = large.workloads.clone();
+    large.workloads = (0..1_000)
+        .flat_map(|number| few.iter().map(move |of| (number, of.clone())))
+        .map(|(number, mut of)| {
+            of.key.name.push_str(&format!("-{number}"));
+            of
+        })
+        .collect();
+    let html = html::text(&large, "");
+    let looks = r##"<script>
+        const made = () => document.querySelectorAll("#containers tbody tr").length;
+        const results = [made()];
+        const input2 = document.getElementById("filter");
+        input2.value = "deployment/web-999"; input2.dispatchEvent(new Event("input"));
+        results.push(made(), document.querySelector("#containers tbody tr").id.startsWith("shop/deployment/web-999/"));
+        input2.value = ""; input2.dispatchEvent(new Event("input"));
+        dispatchEvent(new Event("beforeprint")); results.push(made());
+        document.title = results.join("; ");
+    </script></body>"##;
+    let policy = html.lines().find(|line| line.contains("Content-Security-Policy")).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("large.html");
+    fs::write(&file, html.replace(policy, "").replace("</body>", looks)).unwrap();
+    assert_eq!(title(&opened(&file)), "200; 2; true; 6000");
+}
