@@ -126,7 +126,7 @@ page: xtask playground-examples
 # The plugin with the embedded page, for `kubectl headroom ui`.
 .PHONY: kubectl-headroom
 kubectl-headroom: page
-	HEADROOM_PAGE=$(PAGE)/site cargo build --locked --profile native --package headroom-cli --bin kubectl-headroom
+	HEADROOM_PAGE=$(PAGE)/site HEADROOM_COMMIT=$$(git rev-parse --short HEAD) cargo build --locked --profile native --package headroom-cli --bin kubectl-headroom
 
 # Tests the page in Debian's Chromium, which is installed if missing. Screenshots are stored next to the site.
 .PHONY: test-page

@@ -4,7 +4,6 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use headroom_report::color::{self, Choice};
-use headroom_report::{Exit, Page};
 
 use crate::command::{self, answered, done};
 
@@ -47,8 +46,8 @@ enum Command {
     Doctor(command::doctor::Args),
     /// Print a completion script for a shell, or for kubectl
     Completion(command::completion::Args),
-    /// Print the version
-    Version,
+    /// Print the versions of this program and of what the cluster has
+    Version(command::version::Args),
     #[command(name = "__complete", hide = true)]
     Complete(command::completion::Words),
 }
@@ -74,9 +73,7 @@ pub fn main() -> ExitCode {
         Command::Ledger(args) => answered(command::ledger::run(args)),
         Command::Doctor(args) => done(command::doctor::run(args)),
         Command::Completion(args) => answered(command::completion::run(args, Cli::command())),
-        Command::Version => {
-            answered(headroom_report::print(&Page::ours(Cli::command().render_version())).map(|()| Exit::Ok))
-        }
+        Command::Version(args) => answered(command::version::run(args)),
         Command::Complete(words) => answered(command::completion::complete(words, Cli::command())),
     }
 }

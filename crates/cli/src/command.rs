@@ -33,6 +33,7 @@ pub mod resizer;
 pub mod simulate;
 pub mod snapshot;
 pub mod ui;
+pub mod version;
 pub mod why;
 
 /// Parses the command line; wrong arguments exit with 2. One that begins with `-` and is the name of a file is refused:

@@ -71,6 +71,9 @@ const LONGEST_MANIFEST: u64 = 64 << 20;
 /// The longest file of `--cluster-dir`, which may be a snapshot of a large cluster.
 const LONGEST_SNAPSHOT: u64 = 8 << 30;
 
+/// The length of a file whose reading people notice.
+const LARGE: u64 = 16 << 20;
+
 /// How files are read.
 #[derive(Debug, Clone, Copy)]
 pub struct Reading {
@@ -114,6 +117,11 @@ impl Reading {
         let progress = Progress::for_people();
         progress.begin(files.len() as u64, "Reading files");
         for (file, skips) in files {
+            // A snapshot of a large cluster takes seconds.
+            let length = file.as_ref().ok().and_then(|file| Some(file.metadata().ok()?.len()));
+            if length.is_some_and(|length| length > LARGE) {
+                progress.wait("Reading files");
+            }
             for read in file.map_or_else(|problem| vec![Err(problem)], |file| self.read_file(&file, stdin)) {
                 match read {
                     Err(ManifestError::Malformed(other)) if skips && other.is_other_yaml => skipped.push(other.origin),

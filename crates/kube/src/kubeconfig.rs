@@ -32,8 +32,30 @@ impl Chosen {
 
     /// The context that is used: the chosen one, or the current one of the kubeconfig. None in a pod.
     pub fn context_name(&self) -> Option<String> {
-        let read = || self.kubeconfig.as_ref().map_or_else(Kubeconfig::read, Kubeconfig::read_from).ok();
-        self.context.clone().or_else(|| read()?.current_context).filter(|name| !name.is_empty())
+        self.context.clone().or_else(|| self.read().ok()?.current_context).filter(|name| !name.is_empty())
+    }
+
+    /// `context prod (https://10.0.0.1:6443)`, for people who are about to change something there.
+    pub fn described(&self) -> String {
+        match (self.context_name(), self.server()) {
+            (Some(name), Some(server)) => format!("context {name} ({server})"),
+            (Some(name), None) => format!("context {name}"),
+            (None, _) => "the cluster of this pod".to_owned(),
+        }
+    }
+
+    /// The address of the API server without a user and a password, which a URL may have; none without a context.
+    pub fn server(&self) -> Option<String> {
+        let (kubeconfig, name) = (self.read().ok()?, self.context_name()?);
+        let context = kubeconfig.contexts.into_iter().find(|of| of.name == name)?.context?;
+        let cluster = kubeconfig.clusters.into_iter().find(|of| of.name == context.cluster)?;
+        let server = cluster.cluster?.server?;
+        let (scheme, rest) = server.split_once("://")?;
+        Some(format!("{scheme}://{}", rest.rsplit_once('@').map_or(rest, |(_, host)| host)))
+    }
+
+    fn read(&self) -> Result<Kubeconfig, KubeconfigError> {
+        self.kubeconfig.as_ref().map_or_else(Kubeconfig::read, Kubeconfig::read_from)
     }
 
     /// As kubectl takes it. The context is always named, because the current one may be another later.
@@ -97,8 +119,7 @@ async fn found(chosen: &Chosen) -> Result<Config, String> {
 /// The error with the user's text in backticks, as everywhere else, and with the contexts that there are.
 fn worded(error: &KubeconfigError, chosen: &Chosen) -> String {
     let contexts = || {
-        let read = chosen.kubeconfig.as_ref().map_or_else(Kubeconfig::read, Kubeconfig::read_from);
-        let names = read.into_iter().flat_map(|read| read.contexts).map(|context| context.name);
+        let names = chosen.read().into_iter().flat_map(|read| read.contexts).map(|context| context.name);
         names.collect::<Vec<String>>().join(", ")
     };
     match error {

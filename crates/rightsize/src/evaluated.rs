@@ -158,6 +158,7 @@ fn of_container(
         name: container.name.to_string(),
         image: container.image.to_string(),
         is_init: container.role != Role::Main,
+        runs_at_start: container.role == Role::Init,
         resources: wanted.iter().map(|resource| of_resource(place, container, *resource, found)).collect(),
         evidence: measured.clone().map(evidence).max_by_key(|evidence| (evidence.minutes, evidence.samples)),
         oom_kills: measured.clone().map(|of| of.oom_kills.len() as u64).max().unwrap_or(0),

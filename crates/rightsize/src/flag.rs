@@ -97,7 +97,7 @@ impl Flag {
             Self::Autoscaler => "hpa: an autoscaler would scale differently: see Autoscalers",
             Self::QosClass => "qos: the pod's QoS class would change: see -o wide",
             Self::TooBrief(_) => {
-                "too little data: measured for less than two hours or five runs, of which later peaks are not known"
+                "too little data: measured for less than two hours or five runs, so later peaks are unknown"
             }
             Self::Stale(_) => {
                 "last seen: its pods run, but the store has no samples of them any more: `kubectl headroom doctor` checks what \

@@ -95,11 +95,20 @@ impl Entry {
 impl Entry {
     /// The images of its containers, as far as the place of its template is known.
     pub fn images(&self) -> Vec<String> {
+        self.of_containers("image")
+    }
+
+    /// The names of its containers, likewise.
+    pub fn containers(&self) -> Vec<String> {
+        self.of_containers("name")
+    }
+
+    fn of_containers(&self, field: &str) -> Vec<String> {
         let object = self.object.value();
         let pod = request::pod_of(&object);
         let containers = ["/spec/containers", "/spec/initContainers"].into_iter().filter_map(|list| {
             let containers = pod.as_ref().unwrap_or(&object).pointer(list)?.as_array()?;
-            Some(containers.iter().filter_map(|of| Some(of.get("image")?.as_str()?.to_owned())).collect::<Vec<_>>())
+            Some(containers.iter().filter_map(|of| Some(of.get(field)?.as_str()?.to_owned())).collect::<Vec<_>>())
         });
         containers.flatten().collect()
     }

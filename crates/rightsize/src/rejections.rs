@@ -1,4 +1,4 @@
-//! Pods that the API server rejected lately, grouped by reason, as Events and the conditions of workloads tell.
+//! Pods that the API server has recently rejected, grouped by reason, as Events and the conditions of workloads tell.
 //!
 //! A condition says what is rejected now, but only Deployments and ReplicaSets have one; Events are there for all controllers, for as long
 //! as the cluster keeps them (an hour by default). Some users may write any Events they like, and as many: so each namespace has the

@@ -174,7 +174,7 @@ impl Report {
 
     /// True if all containers are left alone.
     pub fn writes_nothing(&self) -> bool {
-        self.containers().all(|(_, container)| container.is_without_usage() || container.is_too_brief())
+        self.containers().all(|(_, container)| container.is_without_advice() || container.is_too_brief())
     }
 
     fn brief(&self) -> u64 {

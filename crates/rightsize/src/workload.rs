@@ -59,6 +59,9 @@ pub struct Container {
     pub name: String,
     pub image: String,
     pub is_init: bool,
+    /// True for an init container that is no sidecar: most end before anybody measures them.
+    #[serde(skip)]
+    pub runs_at_start: bool,
     pub resources: Vec<ResourceAdvice>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub evidence: Option<Evidence>,
@@ -256,9 +259,10 @@ impl Container {
         self.resources.iter().all(|advice| advice.recommended.is_none())
     }
 
-    /// True if nobody has measured it.
+    /// True if nobody has measured it, although it runs for long.
     pub fn is_without_usage(&self) -> bool {
-        self.resources.iter().any(|advice| matches!(advice.unknown, Some(Why::NoUsageData(_))))
+        !self.runs_at_start
+            && self.resources.iter().any(|advice| matches!(advice.unknown, Some(Why::NoUsageData(_))))
             && self.is_without_advice()
     }
 

@@ -172,6 +172,8 @@ struct Met {
     row: Option<(u32, RowId)>,
     /// Its CPU usage on that day, for how busy the pod was.
     cpu: Sketch,
+    /// The time of its last sample.
+    at: i64,
 }
 
 impl Met {
@@ -190,6 +192,9 @@ struct Amounts {
     memory: Option<u64>,
     killed_at: Option<u64>,
 }
+
+/// Different distances between samples that are counted.
+const MAX_STEPS: usize = 10_000;
 
 /// The times that a line may have, in Unix seconds.
 #[derive(Debug, Clone, Copy)]
@@ -213,6 +218,8 @@ pub struct Lines<'a> {
     name: Vec<u8>,
     /// The name in the line before, which is often the same.
     last: (Vec<u8>, usize),
+    /// The distances between samples of a container in seconds, each with how often it was met; none if they are not counted.
+    steps: Option<HashMap<i64, u64>>,
 }
 
 impl<'a> Lines<'a> {
@@ -227,7 +234,18 @@ impl<'a> Lines<'a> {
             met_as: HashMap::default(),
             name: Vec::new(),
             last: Default::default(),
+            steps: None,
         }
+    }
+
+    /// The same with a count of the distances between samples.
+    pub fn with_steps(self) -> Self {
+        Self { steps: Some(HashMap::new()), ..self }
+    }
+
+    /// The most frequent distance between samples of a container, in seconds.
+    pub fn usual_step(&self) -> Option<i64> {
+        self.steps.iter().flatten().max_by_key(|(step, count)| (**count, **step)).map(|(step, _)| *step)
     }
 
     /// Lines left out for their age.
@@ -313,6 +331,11 @@ impl<'a> Lines<'a> {
 
     fn count(&mut self, met: usize, time: i64, amounts: Amounts, gathered: &mut Gathered) {
         let Some(met) = self.met.get_mut(met) else { return };
+        let before = std::mem::replace(&mut met.at, time);
+        if let Some(steps) = self.steps.as_mut().filter(|steps| before > 0 && time > before && steps.len() < MAX_STEPS)
+        {
+            *steps.entry(time - before).or_default() += 1;
+        }
         let Some(place) = met.place else { return };
         let Amounts { cpu, memory, killed_at } = amounts;
         let used = [(Resource::Cpu, cpu), (Resource::Memory, memory)];
@@ -368,7 +391,7 @@ impl<'a> Lines<'a> {
                 let container = text(Column::Container)?;
                 let place = gathered.place(namespace, text(Column::Image)?);
                 let (of, pod) = (cardinality::hash(pod, container), cardinality::hash(namespace, pod));
-                self.met.push(Met { place, pod, container: of, row: None, cpu: Sketch::default() });
+                self.met.push(Met { place, pod, container: of, row: None, cpu: Sketch::default(), at: 0 });
                 self.met_as.insert(self.name.as_slice().into(), self.met.len() - 1);
                 self.met.len() - 1
             }

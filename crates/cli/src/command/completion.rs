@@ -17,7 +17,7 @@ use headroom_report::{Exit, Page, clean};
 pub struct Args {
     /// Shell; `kubectl` is for `kubectl headroom`, the shells are for `kubectl-headroom`
     #[arg(value_enum)]
-    whom: Whom,
+    shell: For,
 }
 
 const EXAMPLES: &str = "Examples:
@@ -31,7 +31,7 @@ const EXAMPLES: &str = "Examples:
   kubectl-headroom completion fish > ~/.config/fish/completions/kubectl-headroom.fish";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Whom {
+enum For {
     Kubectl,
     Bash,
     Zsh,
@@ -48,15 +48,15 @@ exec kubectl-headroom __complete \"$@\"
 const PROGRAM: &str = "kubectl-headroom";
 
 pub fn run(args: Args, mut command: Command) -> anyhow::Result<Exit> {
-    let shell = match args.whom {
-        Whom::Kubectl => {
+    let shell = match args.shell {
+        For::Kubectl => {
             headroom_report::print(&Page::ours(FOR_KUBECTL.to_owned()))?;
             return Ok(Exit::Ok);
         }
-        Whom::Bash => Shell::Bash,
-        Whom::Zsh => Shell::Zsh,
-        Whom::Fish => Shell::Fish,
-        Whom::Powershell => Shell::PowerShell,
+        For::Bash => Shell::Bash,
+        For::Zsh => Shell::Zsh,
+        For::Fish => Shell::Fish,
+        For::Powershell => Shell::PowerShell,
     };
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut command, PROGRAM, &mut script);

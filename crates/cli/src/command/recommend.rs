@@ -8,6 +8,7 @@ mod arguments;
 
 mod past;
 mod quota_trends;
+mod remembered;
 mod services;
 mod source;
 mod store;

@@ -80,10 +80,12 @@ fn write(page: &mut Page, folder: &Path, evaluation: &Evaluation, settings: &Val
     let mut command = format!(
         "kwctl run --allow-context-aware -r {request} \\\n    --replay-host-capabilities-interactions {session}"
     );
+    let mut files = vec![request, session];
     let mut add = |argument: &str| command.push_str(&format!(" \\\n    {argument}"));
     if *settings != json!({}) {
         let settings = write("settings.json", &headroom_report::json(settings)?)?;
         add(&format!("--settings-path {settings}"));
+        files.push(settings);
     }
     add("annotated-policy.wasm");
     let read = evaluation.exchanges.len();
@@ -97,6 +99,7 @@ fn write(page: &mut Page, folder: &Path, evaluation: &Evaluation, settings: &Val
     for reason in &evaluation.reasons {
         reason.lines().iter().for_each(|line| writeln!(page, "  {line}"));
     }
+    writeln!(page, "wrote {}", files.join(", "));
     writeln!(page, "replay it:");
     page.lines(&format!("  {command}"));
     Ok(())

@@ -1,6 +1,6 @@
 //! The sources of usage as they are named on the command line of `collect` and `doctor`.
 
-use anyhow::{Context as _, anyhow};
+use anyhow::{Context as _, anyhow, bail};
 use clap::{Args, Subcommand};
 use headroom_kube::kubeconfig::{self, Chosen};
 use headroom_sources::diagnosis::{Examination, Finding};
@@ -191,10 +191,14 @@ impl PrometheusArgs {
 
 /// How the store at this address is read.
 pub(super) fn options(file: &SourceFile, address: &Address, step: i64) -> anyhow::Result<prometheus::Options> {
+    let matchers = Matchers::from(file.matchers.clone().unwrap_or_default());
+    if let Some(problem) = matchers.problem() {
+        bail!("{problem}");
+    }
     Ok(prometheus::Options {
         names: file.names(),
         ephemeral_storage: file.ephemeral_storage,
-        matchers: Matchers::from(file.matchers.clone().unwrap_or_default()),
+        matchers,
         step_seconds: u32::try_from(step)?,
         accept_partial: file.accept_partial,
         ..prometheus::Options::new(file.endpoint(&address.url())?)

@@ -19,7 +19,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use headroom_kube::signals;
 use headroom_report::list_writer::{Form, ListWriter};
-use headroom_report::{Exit, Page, Paint, terminal};
+use headroom_report::{Exit, Page, Paint, complain, terminal};
 use headroom_rightsize::inventory::Inventory;
 use headroom_rightsize::owners::WorkloadRef;
 use headroom_rightsize::{markdown, patches};
@@ -79,6 +79,9 @@ struct Sizing {
 }
 
 pub fn run(mut args: Args) -> anyhow::Result<Exit> {
+    if args.target.wants_cluster() {
+        complain!("reading {}", args.target.cluster.described());
+    }
     args.usage.settle(&args.target)?;
     // Wrong arguments are reported before a browser is opened.
     args.target.check()?;

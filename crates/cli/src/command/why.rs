@@ -94,7 +94,9 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
 
 /// The ends by which commands ask the same cluster, or the same files.
 fn suffixes(target: &Target) -> Suffixes {
-    let words = target.cluster.arguments().into_iter().map(|(name, value)| format!(" {name} {}", quoted(&value)));
+    // Beside files, a context would mean the live cluster.
+    let cluster = if target.wants_cluster() { target.cluster.arguments() } else { Vec::new() };
+    let words = cluster.into_iter().map(|(name, value)| format!(" {name} {}", quoted(&value)));
     let kubectl: String = words.collect();
     let folders = target.cluster_dir.iter().map(|path| format!(" --cluster-dir {}", quoted_path(path)));
     let settings = target.settings.iter().map(|path| format!(" --settings {}", quoted_path(path)));

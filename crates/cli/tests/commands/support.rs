@@ -49,7 +49,12 @@ pub fn headroom(folder: &Path, arguments: &[&str]) -> Said {
 
 pub fn program(folder: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-headroom"));
-    command.current_dir(folder).env("KUBECONFIG", "/dev/null").env("HOME", folder).env_remove("NO_COLOR");
+    command
+        .current_dir(folder)
+        .env("KUBECONFIG", "/dev/null")
+        .env("HOME", folder)
+        .env_remove("XDG_CONFIG_HOME")
+        .env_remove("NO_COLOR");
     command.env("LC_ALL", "C.UTF-8");
     for inside_a_cluster in ["KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"] {
         command.env_remove(inside_a_cluster);

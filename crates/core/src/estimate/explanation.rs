@@ -57,7 +57,10 @@ impl Basis {
                 let (percentile, prefix) = (percentile.name(), percentile.prefix());
                 text.extend([prefix, percentile, " of ", &window.name(), " ", key, " ", owner.place()]);
                 // Writing to a string cannot fail.
-                let _ = write!(text, ", {samples} samples, {} old", Age(*age));
+                let _ = write!(text, ", {samples} samples");
+                if age.as_secs() >= 60 {
+                    let _ = write!(text, ", {} old", Age(*age));
+                }
             }
             Self::WellKnown { source } => text.extend([WELL_KNOWN, ": ", source]),
         }

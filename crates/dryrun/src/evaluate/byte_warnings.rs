@@ -1,4 +1,4 @@
-//! Warnings about amounts of bytes that are hardly what their author meant: the API server's own of fractions, such as
+//! Warnings about amounts of bytes that are likely mistakes: the API server's own of fractions, such as
 //! `512m` of memory, and ours of limits that are written without a unit.
 
 use headroom_core::amount::Quantity;

@@ -52,7 +52,7 @@ fn read(path: &Path, step_seconds: u32, our_clock: i64, findings: &mut Vec<Findi
     };
     findings.push(Finding::good("format", format.name()));
     let limits = Limits { oldest: 0, latest: our_clock.saturating_add(DAY) };
-    let mut lines = Lines::new(&format, step_seconds, limits);
+    let mut lines = Lines::new(&format, step_seconds, limits).with_steps();
     let (mut gathered, mut contents) = (Gathered::default(), Contents::default());
     let (mut line, mut number) = (first, 1);
     if format.has_header() {
@@ -78,11 +78,22 @@ fn read(path: &Path, step_seconds: u32, our_clock: i64, findings: &mut Vec<Findi
     }
     contents.take(&gathered);
     findings.extend(contents.findings());
+    findings.extend(step(lines.usual_step(), step_seconds));
     if !line.is_empty() {
         let found = format!("line {number} does not end with a line break");
         findings.push(Finding::doubtful("last line", found, "it is read once a line break ends it"));
     }
     Ok(())
+}
+
+/// Warns if samples are not as far apart as each is said to stand for: how long was measured would be wrong by as much.
+fn step(usual: Option<i64>, step_seconds: u32) -> Option<Finding> {
+    let usual = usual?;
+    let found = format!("most samples of a container are {usual} s apart, and each counts for {step_seconds} s");
+    Some(match usual == i64::from(step_seconds) {
+        true => Finding::good("step", format!("{usual} s")),
+        false => Finding::doubtful("step", found, format!("pass --step {usual}s here and to `collect`")),
+    })
 }
 
 const FORMATS: &str = "give CSV with a header, or JSON lines, with the columns that the documentation lists";

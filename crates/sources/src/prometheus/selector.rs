@@ -61,6 +61,28 @@ impl From<String> for Matchers {
 }
 
 impl Matchers {
+    /// The problem with matchers that a store could only tell by the place in a whole query.
+    pub fn problem(&self) -> Option<String> {
+        let mut rest = self.0.trim();
+        while !rest.is_empty() {
+            let (label, value) = rest.split_once(['=', '!']).unwrap_or((rest, ""));
+            let (label, value) = (label.trim(), value.trim_start_matches(['=', '~']).trim_start());
+            let Some(quote) = value.chars().next().filter(|first| ['"', '\'', '`'].contains(first)) else {
+                let value = value.split(',').next().unwrap_or_default();
+                return Some(format!("`matchers: {self}` lacks quotes: write `{label}=\"{value}\"`"));
+            };
+            let mut is_escaped = false;
+            let end = value.char_indices().skip(1).find(|(_, letter)| {
+                let ends = *letter == quote && !is_escaped;
+                is_escaped = *letter == '\\' && !is_escaped && quote != '`';
+                ends
+            });
+            let Some((end, _)) = end else { return Some(format!("`matchers: {self}` lacks a quote after `{value}`")) };
+            rest = value.get(end + 1..).unwrap_or_default().trim_start_matches([',', ' ']);
+        }
+        None
+    }
+
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -132,6 +154,20 @@ mod tests {
     fn names_in_a_pattern_match_themselves_only() {
         check("m", &[("a", Match::OneOf(&["web.1"]))], "", r#"m{a="web.1"}"#);
         check("m", &[("a", Match::OneOf(&["web.1", ".*|(\""]))], "", r#"m{a=~"web\\.1|\\.\\*\\|\\(\""}"#);
+    }
+
+    #[test]
+    fn matchers_without_quotes_are_told_apart() {
+        let check = |written: &str, expected: Option<&str>| {
+            assert_eq!(Matchers::from(written.to_owned()).problem().as_deref(), expected, "{written}");
+        };
+        check(r#"cluster="prod""#, None);
+        check(r#"cluster=~"a\"b,c", job!='x' , pod!~`a\`,"#, None);
+        check("", None);
+        check("cluster=prod", Some(r#"`matchers: cluster=prod` lacks quotes: write `cluster="prod"`"#));
+        check(r#"a="b",job=~x,c="d""#, Some(r#"`matchers: a="b",job=~x,c="d"` lacks quotes: write `job="x"`"#));
+        check("cluster", Some(r#"`matchers: cluster` lacks quotes: write `cluster=""`"#));
+        check(r#"a="b"#, Some(r#"`matchers: a="b` lacks a quote after `"b`"#));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail};
-use headroom_core::truncate::count_of;
+use headroom_core::truncate::{count_of, on_one_line};
 use headroom_kube::ApiPath;
 use headroom_kube::api_client::{ApiClient, ApiError, ApiResult, ApplyOptions};
 use headroom_kube::shell::quoted;
@@ -49,6 +49,7 @@ struct PatchedObject {
 }
 
 pub async fn run(args: &Patching, report: &Report, client: Client, target: &Target) -> anyhow::Result<Exit> {
+    let cluster = &target.cluster.described();
     if args.rollback.symlink_metadata().is_ok() {
         bail!("`{}` exists already: choose another file with --rollback", args.rollback.display());
     }
@@ -74,12 +75,11 @@ pub async fn run(args: &Patching, report: &Report, client: Client, target: &Targ
         complain!("nothing was changed: {refused} of {} changes would be rejected", changes.len());
         return Ok(Exit::Refused);
     }
-    let place = target.cluster.context_name().map(|name| format!(" of cluster {name}")).unwrap_or_default();
-    if !args.yes && !is_wanted(changes.len(), &place)? {
+    if !args.yes && !is_wanted(changes.len(), cluster)? {
         complain!("nothing was changed");
         return Ok(Exit::Ok);
     }
-    keep(&args.rollback, &rollback)?;
+    keep(&args.rollback, &rollback, cluster)?;
     complain!("wrote {0}: run `sh {0}` to restore the current values", args.rollback.display());
     for (done, change) in changes.iter().enumerate() {
         if let Err(error) = change.apply(&api, args, false).await {
@@ -118,14 +118,17 @@ pub fn as_command(target: &Target, report: &Report) -> anyhow::Result<String> {
 
 fn worded(error: &ApiError) -> String {
     match error {
-        ApiError::Conflict { message } => format!("{message}; --force-conflicts takes the fields over"),
+        ApiError::Conflict { message } => format!(
+            "{}; --force-conflicts takes the fields over until their manager applies again, --write changes its manifests",
+            message.split_whitespace().collect::<Vec<_>>().join(" ")
+        ),
         error => error.to_string(),
     }
 }
 
 /// Only on a terminal can anybody be asked.
-fn is_wanted(changes: usize, place: &str) -> anyhow::Result<bool> {
-    let objects = count_of(changes as u64, "object") + place;
+fn is_wanted(changes: usize, cluster: &str) -> anyhow::Result<bool> {
+    let objects = format!("{} in {cluster}", count_of(changes as u64, "object"));
     let Some(answer) = ask(&format!("Change {objects}? Pods of changed workloads will be replaced. [y/N]"))? else {
         complain!("{objects} would be changed, and the API server would accept that: pass --yes to apply");
         return Ok(false);
@@ -134,10 +137,11 @@ fn is_wanted(changes: usize, place: &str) -> anyhow::Result<bool> {
 }
 
 /// Never over another file, which may be what an earlier run has to be put back with.
-fn keep(file: &Path, commands: &[String]) -> anyhow::Result<()> {
+fn keep(file: &Path, commands: &[String], cluster: &str) -> anyhow::Result<()> {
     let cannot = || format!("cannot write `{}`", file.display());
     let text = format!(
-        "#!/bin/sh\n# Puts back the requests and limits that were set before `kubectl headroom recommend --patch`.\nset -e\n{}\n",
+        "#!/bin/sh\n# Puts back the requests and limits that were set before `kubectl headroom recommend --patch`\n# in {}.\nset -e\n{}\n",
+        on_one_line(cluster, 200),
         commands.join("\n")
     );
     let mut script = WholeFile::create(file).with_context(cannot)?;
@@ -172,5 +176,20 @@ mod tests {
         let cluster = Chosen { context: Some("it's".to_owned()), user: Some("eve".to_owned()), ..Chosen::default() };
         let target = Target { cluster, ..Target::default() };
         assert_eq!(kubectl(&target), "kubectl --context \"it's\" --as eve");
+    }
+
+    #[test]
+    fn the_current_context_is_written_down_with_its_server() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("config");
+        let mut file = WholeFile::create(&path).unwrap();
+        let config = "current-context: prod\ncontexts: [{name: prod, context: {cluster: c, user: u}}]\nusers: []\n\
+            clusters: [{name: c, cluster: {server: 'https://eve:secret@10.0.0.1:6443'}}]\n";
+        file.write_all(config.as_bytes()).unwrap();
+        file.finish().unwrap();
+        let cluster = Chosen { kubeconfig: Some(path.clone()), ..Chosen::default() };
+        assert_eq!(cluster.described(), "context prod (https://10.0.0.1:6443)");
+        let target = Target { cluster, ..Target::default() };
+        assert_eq!(kubectl(&target), format!("kubectl --context prod --kubeconfig {}", path.display()));
     }
 }

@@ -1,7 +1,7 @@
 //! The flags for what people of KRR and of the VerticalPodAutoscaler turn, as the settings that they stand for.
 
 use anyhow::bail;
-use headroom_core::amount::Quantity;
+use headroom_core::amount::{Family, Quantity};
 use headroom_core::cluster::usage::Window;
 use headroom_core::settings::{Margin, PercentileChoice};
 use headroom_core::timestamp::Timestamp;
@@ -45,6 +45,11 @@ impl Rule {
     /// Puts what was given into the settings, which may not say anything about the same.
     pub fn apply(&self, settings: &mut Value) -> anyhow::Result<()> {
         let text = |margin: &Margin| margin.to_string();
+        let of_margin = |margin: &'_ Option<Margin>| margin.as_ref().map(|margin| margin.amount.clone());
+        check_cpu("--cpu-margin", of_margin(&self.cpu_margin))?;
+        check_cpu("--min-cpu", self.min_cpu.clone())?;
+        check_memory("--memory-margin", of_margin(&self.memory_margin))?;
+        check_memory("--min-memory", self.min_memory.clone())?;
         let flags = [
             ("--cpu-percentile", "percentile", "cpu", self.cpu_percentile.map(setting)),
             ("--memory-percentile", "percentile", "memory", self.memory_percentile.map(setting)),
@@ -65,6 +70,32 @@ impl Rule {
             estimates.insert("replayTime".to_owned(), json!(as_of.to_string()));
         }
         Ok(())
+    }
+}
+
+/// No node has so many cores.
+const TOO_MANY_CORES: i64 = 10_000;
+/// No container starts with less memory.
+const LEAST_MEMORY: i64 = 1 << 20;
+
+fn check_cpu(flag: &str, amount: Option<Quantity>) -> anyhow::Result<()> {
+    match amount {
+        Some(amount) if amount.family() == Family::BinarySi && !amount.is_zero() || amount.value() > TOO_MANY_CORES => {
+            bail!("{flag} {amount} is an amount of bytes: CPU is in cores, such as `100m` or `0.5`")
+        }
+        Some(amount) if amount.is_negative() => bail!("{flag} {amount} is negative"),
+        _ => Ok(()),
+    }
+}
+
+fn check_memory(flag: &str, amount: Option<Quantity>) -> anyhow::Result<()> {
+    match amount.filter(|amount| !amount.is_zero()) {
+        Some(amount) if amount.is_negative() => bail!("{flag} {amount} is negative"),
+        Some(amount) if amount.value() < LEAST_MEMORY => {
+            let number = amount.to_string().trim_end_matches('m').to_owned();
+            bail!("{flag} {amount} is less than a MiB, and memory is in bytes; did you mean {number}Mi?")
+        }
+        _ => Ok(()),
     }
 }
 
@@ -100,6 +131,19 @@ mod tests {
             "--cpu-percentile and estimates.percentile in the settings say the same: leave one of them out"
         );
         assert!(rule.apply(&mut json!({"estimates": {"percentile": "p90 of 7d"}})).is_err());
+        let check = |rule: Rule, expected: &str| {
+            assert_eq!(rule.apply(&mut json!({})).unwrap_err().to_string(), expected);
+        };
+        let cores = |text: &str| Rule { min_cpu: Some(text.parse().unwrap()), ..Rule::default() };
+        let memory = |text: &str| Rule { min_memory: Some(text.parse().unwrap()), ..Rule::default() };
+        check(cores("10Mi"), "--min-cpu 10Mi is an amount of bytes: CPU is in cores, such as `100m` or `0.5`");
+        check(cores("100M"), "--min-cpu 100M is an amount of bytes: CPU is in cores, such as `100m` or `0.5`");
+        check(memory("100"), "--min-memory 100 is less than a MiB, and memory is in bytes; did you mean 100Mi?");
+        check(memory("100m"), "--min-memory 100m is less than a MiB, and memory is in bytes; did you mean 100Mi?");
+        check(
+            Rule { memory_margin: Some("10% + 64".parse().unwrap()), ..Rule::default() },
+            "--memory-margin 64 is less than a MiB, and memory is in bytes; did you mean 64Mi?",
+        );
         Rule::default().apply(&mut json!({"estimates": {"percentile": "p90 of 7d"}})).unwrap();
     }
 }

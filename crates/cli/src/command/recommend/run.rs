@@ -201,9 +201,11 @@ impl Run<'_> {
 /// Names the containers without a recommendation.
 fn without_advice(workloads: &[Workload], histories: Option<&Histories>) -> Option<String> {
     let containers = || workloads.iter().flat_map(|of| of.containers.iter().map(move |container| (of, container)));
-    let without = || containers().filter(|(_, container)| container.is_without_advice());
+    let without = || containers().filter(|(_, container)| container.is_without_advice() && !container.runs_at_start);
     let count = without().count();
-    if histories.is_none() && count == containers().count() && count > 0 {
+    let are_unmeasured =
+        count > 0 && containers().all(|(_, container)| container.is_without_usage() || container.runs_at_start);
+    if histories.is_none() && are_unmeasured {
         return Some(
             "no usage data for any container here: `headroom-controller collect` gathers it, and `kubectl headroom doctor` \
              checks its source; --from prometheus reads a metrics store instead"

@@ -2,12 +2,14 @@
 //! chosen, since anybody may give a Service such a name.
 
 use anyhow::bail;
+use headroom_kube::kubeconfig::Chosen;
 use headroom_objects::cluster_reader::ClusterReader as _;
 use headroom_report::{ask, complain, terminal};
 use headroom_rightsize::discover::{self, Candidate, USUAL_NAMESPACES};
 use headroom_sources::port_forward;
 use serde_json::Value;
 
+use super::remembered::Remembered;
 use crate::command::cluster_args::Opened;
 use crate::command::source_file::SourceFile;
 
@@ -36,8 +38,8 @@ impl Services {
         Self { candidates: discover::candidates(&services), refused: Some(refused.to_string()) }
     }
 
-    /// The one that a person chooses; none if there are none.
-    pub fn chosen(&self, file: &SourceFile) -> anyhow::Result<Option<port_forward::Target>> {
+    /// The one that a person chooses, or has chosen before; none if there are none, or none was wanted.
+    pub fn chosen(&self, file: &SourceFile, cluster: &Chosen) -> anyhow::Result<Option<port_forward::Target>> {
         let listed = self.candidates.iter().take(MAX_LISTED);
         let more = self.candidates.len().saturating_sub(MAX_LISTED);
         let found = listed.clone().map(Candidate::to_string).collect::<Vec<_>>().join(", ")
@@ -53,7 +55,28 @@ impl Services {
                  --prometheus URL"
             );
         }
-        let Some(Candidate { target, wants_token, .. }) = one_of(listed)? else {
+        let remembered = Remembered::read(cluster);
+        let before = remembered.as_ref().and_then(Remembered::store);
+        if let Some(store) = before {
+            let known = self.candidates.iter().find(|candidate| candidate.target.to_string() == store);
+            if let Some(Candidate { target, .. }) = known.filter(|known| !known.wants_token) {
+                complain!("using --service {target}, as chosen before");
+                return Ok(Some(target.clone()));
+            }
+            if store.is_empty() {
+                complain!("no metrics store is read, as chosen before: {flag} names one (found: {found})");
+                return Ok(None);
+            }
+        }
+        let chosen = one_of(listed)?;
+        if let Some(remembered) = remembered.filter(|_| terminal::can_be_asked()) {
+            let store = chosen.filter(|chosen| !chosen.wants_token).map(|chosen| chosen.target.to_string());
+            match remembered.remember(&store.unwrap_or_default()) {
+                Ok(path) => complain!("remembered in `{}`", path.display()),
+                Err(problem) => complain!("note: the choice is not remembered: {problem:#}"),
+            }
+        }
+        let Some(Candidate { target, wants_token, .. }) = chosen else {
             bail!(
                 "found {found}, but anyone who can create a Service can give it such a name: name the store that you trust \
                  with {flag}, or use --from metrics-api"
@@ -80,6 +103,10 @@ fn one_of<'a>(candidates: impl Iterator<Item = &'a Candidate> + Clone) -> anyhow
     for (number, candidate) in candidates.clone().enumerate() {
         complain!("  {}  {candidate}", number + 1);
     }
-    let number = ask("Number, or Enter for none:")?.and_then(|answer| answer.parse::<usize>().ok());
-    Ok(number.and_then(|number| number.checked_sub(1)).and_then(|number| candidates.clone().nth(number)))
+    let Some(answer) = ask("Number, or Enter for none:")?.filter(|answer| !answer.is_empty()) else { return Ok(None) };
+    let place = answer.parse::<usize>().ok().and_then(|number| number.checked_sub(1));
+    match place.and_then(|place| candidates.clone().nth(place)) {
+        Some(chosen) => Ok(Some(chosen)),
+        None => bail!("`{answer}` is none of these numbers"),
+    }
 }

@@ -57,7 +57,7 @@ impl UsageArgs {
         let Ok(inventory) = inventory else { return Ok(()) };
         self.store.from = Some(From::Profiles);
         if !has_profiles(&mut opened, &inventory) {
-            match Services::find(&mut opened, &inventory.namespaces()).chosen(self.source.file()?) {
+            match Services::find(&mut opened, &inventory.namespaces()).chosen(self.source.file()?, &target.cluster) {
                 Ok(Some(service)) => {
                     (self.store.service, self.store.from) = (Some(service.to_string()), Some(From::Prometheus));
                 }

@@ -63,7 +63,7 @@ pub fn read(
     // Before the runtime, since the surroundings have their own.
     let is_named = usage.address()?.is_some() || from == From::MetricsApi;
     let services = if is_named { Services::default() } else { Services::find(opened, namespaces) };
-    let service = services.chosen(usage.source.file()?)?;
+    let service = services.chosen(usage.source.file()?, &target.cluster)?;
     let refused = services.refused;
     let as_of = ParsedSettings::of(&opened.settings).replay_time().map(Timestamp::unix_seconds);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start")?;

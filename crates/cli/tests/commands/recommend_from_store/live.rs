@@ -2,7 +2,9 @@
 //! recommendations are applied.
 
 use std::fs;
+use std::io::Write as _;
 use std::path::PathBuf;
+use std::process::{Command, Stdio};
 
 use headroom_fixtures::api_server::{self, Objects, status};
 use headroom_fixtures::http::{FakeServer, Reply, body, method_and_target};
@@ -135,6 +137,32 @@ fn a_named_store_is_read_through_the_api_server() {
     assert!(server.asked().iter().all(|(method, ..)| method == "GET"));
 }
 
+#[test]
+fn the_store_that_was_chosen_once_is_remembered_for_the_cluster() {
+    let store = prometheus(cluster::history(true));
+    let rules =
+        Rules { prometheus: Some(store.port), has_service: true, has_hostile_service: true, ..Rules::default() };
+    let server = ApiServer::start(rules);
+    let settings = here().join("moment.yaml");
+    let typed = |answer: &str| {
+        let program = env!("CARGO_BIN_EXE_kubectl-headroom");
+        let command = format!("{program} recommend --no-headers --settings {}", settings.display());
+        let mut script = Command::new("script");
+        script.args(["-q", "-e", "-c", &command, "/dev/null"]).current_dir(server.folder.path());
+        script.env("HOME", server.folder.path()).env_remove("XDG_CONFIG_HOME").env("KUBECONFIG", &server.kubeconfig);
+        let mut running = script.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        running.stdin.take().unwrap().write_all(answer.as_bytes()).unwrap();
+        String::from_utf8(running.wait_with_output().unwrap().stdout).unwrap()
+    };
+    let shown = typed("7\n");
+    assert!(shown.contains("`7` is none of these numbers"), "{shown}");
+    let shown = typed("1\n");
+    assert!(shown.contains("Which of these") && shown.contains("remembered in `"), "{shown}");
+    let said = server.recommend("--no-headers");
+    let chosen = "using --service monitoring/prometheus-k8s:9090, as chosen before\n";
+    assert_eq!((said.code, said.err.starts_with(chosen)), (0, true), "{}", said.err);
+}
+
 /// Anybody may call a Service so.
 #[test]
 fn nothing_is_sent_to_a_service_that_only_looks_like_a_store() {
@@ -238,8 +266,8 @@ fn recommendations_are_applied_after_a_dry_run_and_can_be_rolled_back() {
     let said = server.recommend(&format!("{STORE} statefulset/db --patch --no-headers"));
     assert_eq!(said.code, 0, "{}", said.err);
     assert!(
-        said.err
-            .contains("1 object of cluster test would be changed, and the API server would accept that: pass --yes"),
+        said.err.contains("1 object in context test (http://127.0.0.1:")
+            && said.err.contains(") would be changed, and the API server would accept that: pass --yes"),
         "{}",
         said.err
     );
@@ -263,6 +291,7 @@ fn recommendations_are_applied_after_a_dry_run_and_can_be_rolled_back() {
     assert!(set["limits"]["memory"].is_string() && set["requests"]["cpu"] == "21m", "{set}");
     let text = fs::read_to_string(&rollback).unwrap();
     let back = r#"{"spec":{"template":{"spec":{"containers":[{"name":"postgres","resources":{"limits":{"memory":"256Mi"},"requests":{"cpu":"100m","memory":"256Mi"}}}]}}}}"#;
+    assert!(text.lines().any(|line| line.starts_with("# in context test (http://127.0.0.1:")), "{text}");
     let command = format!(
         "kubectl --context test patch statefulset.v1.apps/db --namespace shop --type strategic --patch '{back}'"
     );

@@ -1,0 +1,44 @@
+//! Remembers which metrics store a person chose for a cluster, so that the question comes once. The file has addresses only, and no
+//! secrets; clusters are told apart by their API server, because any kubeconfig may have a context of the same name.
+
+use std::collections::BTreeMap;
+use std::env;
+use std::fs;
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use headroom_kube::kubeconfig::Chosen;
+use headroom_report::WholeFile;
+
+/// The choice for one cluster: a Service, or empty for none.
+pub struct Remembered {
+    path: PathBuf,
+    server: String,
+    stores: BTreeMap<String, String>,
+}
+
+impl Remembered {
+    /// What was chosen before; none if nothing can be remembered, as in a pod. A file that cannot be read is as good as none.
+    pub fn read(cluster: &Chosen) -> Option<Self> {
+        let folder = |name: &str| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+        let home = || Some(folder("HOME")?.join(".config"));
+        let path = folder("XDG_CONFIG_HOME").or_else(home).or_else(|| folder("APPDATA"))?.join("headroom/stores.json");
+        let stores = fs::read(&path).ok().and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default();
+        Some(Self { server: cluster.server()?, path, stores })
+    }
+
+    pub fn store(&self) -> Option<&str> {
+        self.stores.get(&self.server).map(String::as_str)
+    }
+
+    pub fn remember(mut self, store: &str) -> anyhow::Result<PathBuf> {
+        let cannot = || format!("cannot write `{}`", self.path.display());
+        self.stores.insert(self.server, store.to_owned());
+        fs::create_dir_all(self.path.parent().unwrap_or(&self.path)).with_context(cannot)?;
+        let mut file = WholeFile::create(&self.path).with_context(cannot)?;
+        file.write_all(headroom_report::json(&self.stores)?.as_bytes()).with_context(cannot)?;
+        file.finish().with_context(cannot)?;
+        Ok(self.path)
+    }
+}

@@ -1,0 +1,52 @@
+//! `kubectl headroom version`: the version of this program, and what of Headroom the cluster has.
+
+use headroom_kube::kubeconfig::Chosen;
+use headroom_objects::cluster_reader::ClusterReader;
+use headroom_objects::kinds::metadata;
+use headroom_report::{Exit, Page, complain};
+use headroom_usage_profile::custom_resource::NAMESPACE;
+use serde_json::Value;
+
+use super::cluster_args::{Target, add_admission};
+
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Only the version of this program, without the cluster
+    #[arg(long)]
+    client: bool,
+    #[command(flatten)]
+    cluster: Chosen,
+}
+
+pub fn run(args: Args) -> anyhow::Result<Exit> {
+    let mut page = Page::new();
+    // Builds of the Makefile and of releases say what they are made of.
+    let commit = option_env!("HEADROOM_COMMIT").map(|commit| format!(" (commit {commit})")).unwrap_or_default();
+    writeln!(page, "kubectl-headroom {}{commit}", env!("CARGO_PKG_VERSION"));
+    if !args.client
+        && let Err(problem) = add_cluster(&mut page, args.cluster)
+    {
+        complain!("note: the versions in the cluster are not known: {problem:#}");
+    }
+    headroom_report::print(&page)?;
+    Ok(Exit::Ok)
+}
+
+fn add_cluster(page: &mut Page, cluster: Chosen) -> anyhow::Result<()> {
+    let described = cluster.described();
+    let target = Target { cluster, needs_cluster: true, ..Target::default() };
+    let mut opened = target.open()?;
+    let release = opened.cluster.release().map(|minor| format!("Kubernetes 1.{minor}, ")).unwrap_or_default();
+    writeln!(page, "{release}{described}");
+    let text = |object: &Value, at: &str| object.pointer(at).and_then(Value::as_str).unwrap_or_default().to_owned();
+    for policy in opened.admission.objects() {
+        writeln!(page, "policy {}: {}", metadata(policy, "name"), text(policy, "/spec/module"));
+    }
+    // OK because who may not list them gets the rest.
+    for deployment in opened.cluster.list(("apps/v1", "Deployment", Some(NAMESPACE))).unwrap_or_default() {
+        let image = text(&deployment, "/spec/template/spec/containers/0/image");
+        writeln!(page, "deployment {NAMESPACE}/{}: {image}", metadata(&deployment, "name"));
+    }
+    add_admission(page, &opened.admission.describe());
+    Ok(())
+}
