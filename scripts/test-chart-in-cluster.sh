@@ -225,7 +225,16 @@ may no create validatingwebhookconfigurations --as "$ledger"
 kubectl delete validatingwebhookconfiguration headroom-ledger >/dev/null
 with_ledger
 expect "restored configuration" headroom-ledger "$(kubectl get validatingwebhookconfiguration headroom-ledger -o jsonpath='{.metadata.name}')"
-expect "ServiceMonitors" "headroom-collector headroom-ledger" "$(kubectl -n headroom get servicemonitors -o jsonpath='{.items[*].metadata.name}')"
+# The resizer changes nothing but the sizes of pods, and its own records.
+resizer=system:serviceaccount:headroom:headroom-resizer
+may yes patch pods --subresource=resize -n default --as "$resizer"
+may no patch pods -n default --as "$resizer"
+may yes create events -n default --as "$resizer"
+may yes update configmaps -n headroom --as "$resizer"
+may no get configmaps -n default --as "$resizer"
+may yes update leases/headroom-resizer -n headroom --as "$resizer"
+may no create leases -n headroom --as "$resizer"
+expect "ServiceMonitors" "headroom-collector headroom-ledger headroom-resizer" "$(kubectl -n headroom get servicemonitors -o jsonpath='{.items[*].metadata.name}')"
 say "with ledger"
 
 # --- uninstall ----------------------------------------------------------------------------------------------

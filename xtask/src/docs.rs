@@ -216,7 +216,7 @@ impl Shell<'_> {
         match command {
             ["kubectl", "headroom", ..] => Ok(()),
             ["kubectl", "apply", arguments @ ..] => self.try_apply(arguments),
-            ["kubectl", "get" | "krew" | "kustomize" | "label" | "patch", ..] => Ok(()),
+            ["kubectl", "get" | "krew" | "kustomize" | "label" | "patch" | "scale", ..] => Ok(()),
             ["make", words @ ..] => words.iter().filter(|word| !word.contains('=')).try_for_each(|target| {
                 let rule =
                     Regex::new(&format!(r"(?m)^(?:[\w.-]+ )*{}(?: [\w.-]+)*:(?:[^=]|$)", regex::escape(target)))?;

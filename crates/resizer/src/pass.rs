@@ -27,6 +27,8 @@ use crate::signals::{ALERT, Signals};
 const V1: ApiPath = ApiPath::new("/api/v1");
 /// An Event that says the same of a workload is written again after this time.
 const REPEAT_AFTER: Duration = Duration::from_secs(6 * 3600);
+/// A round asks about no further pod after so many whose change does not fit.
+const MOST_UNFIT: usize = 5;
 /// Usage profiles, which change once an hour, are read again after this time.
 const READ_AGAIN_AFTER: Duration = Duration::from_secs(600);
 
@@ -225,9 +227,13 @@ impl Resizer {
             *fresh.lock().unwrap_or_else(PoisonError::into_inner) = pods;
             Ok(observed)
         };
+        let mut unfit = 0;
         self.runtime.block_on(round.run(read, &mut |pod, change, others| {
+            if unfit >= MOST_UNFIT {
+                return Err("nor do those of other pods".to_owned());
+            }
             let pods = fresh.lock().unwrap_or_else(PoisonError::into_inner);
-            self.fits(&pods, pod, change, others)
+            self.fits(&pods, pod, change, others).inspect_err(|_| unfit += 1)
         }))
     }
 

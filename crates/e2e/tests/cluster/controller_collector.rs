@@ -45,7 +45,7 @@ fn kubectl(cluster: &Cluster, arguments: &[&str]) -> String {
 }
 
 /// Applies some of the objects that the Helm chart makes with these arguments of `helm template`.
-fn apply(cluster: &Cluster, arguments: &[&str], is_wanted: impl Fn(&Value) -> bool) -> usize {
+pub fn apply(cluster: &Cluster, arguments: &[&str], is_wanted: impl Fn(&Value) -> bool) -> usize {
     let objects: Vec<Value> = chart::render(arguments).into_iter().filter(is_wanted).collect();
     let list = tempfile::NamedTempFile::new().unwrap();
     let text = json!({"apiVersion": "v1", "kind": "List", "items": objects}).to_string();
@@ -68,7 +68,7 @@ async fn the_api_server_accepts_every_manifest() {
         "namespace.create=true",
         "collector.kind=CronJob",
         "collector.source.type=metrics-api",
-        "ledger.enabled=true,ledger.resourceQuotas=true",
+        "ledger.enabled=true,ledger.resourceQuotas=true,resize.enabled=true",
     ] {
         assert!(apply(&cluster, &["--set", arguments], |_| true) >= 15, "{arguments}");
     }

@@ -28,6 +28,7 @@ mod command_check_folders;
 mod command_recommend;
 mod command_snapshot;
 mod controller_collector;
+mod controller_resizer;
 mod differential;
 mod ledger;
 mod workload_forecast;
