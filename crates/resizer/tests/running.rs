@@ -1,0 +1,90 @@
+//! The workloads of a namespace, with what keeps their pods from being resized.
+
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests may stop")]
+
+use headroom_dryrun::evaluate::Admission;
+use headroom_objects::cluster_reader::{Folder, Overlay};
+use headroom_resize::{Mode, Pod};
+use headroom_resizer::running::{Modes, Usage, read};
+use serde_json::{Value, json};
+
+const MODES: Modes = Modes { least: Mode::Observe, unasked: Mode::Observe, most: Mode::On };
+
+/// A Deployment with two pods of one template, changed by `change`, beside `others`, as it is observed.
+fn observed(change: impl Fn(&mut [Value; 5]), others: &[Value]) -> Option<(Vec<Pod>, bool)> {
+    let owned =
+        |kind: &str, name: &str| json!([{"apiVersion": "apps/v1", "kind": kind, "name": name, "controller": true}]);
+    let object = |kind: &str, name: &str, rest: Value| {
+        let api_version = if kind == "Pod" || kind == "Namespace" { "v1" } else { "apps/v1" };
+        let mut object = json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": name, "uid": name, "resourceVersion": "1"}});
+        object.as_object_mut().unwrap().extend(rest.as_object().unwrap().clone());
+        if kind != "Namespace" {
+            object["metadata"]["namespace"] = json!("shop");
+        }
+        object
+    };
+    let spec = json!({"containers": [{"name": "app", "image": "nginx", "resources": {"requests": {"cpu": "1"}}}]});
+    let mut objects = [
+        object("Namespace", "shop", json!({})),
+        object("Deployment", "web", json!({"spec": {"replicas": 2}, "status": {"replicas": 2, "updatedReplicas": 2}})),
+        object("ReplicaSet", "web-1", json!({"spec": {"template": {"spec": spec}}})),
+        object("Pod", "web-1-a", json!({"spec": spec, "status": {"phase": "Running"}})),
+        object("Pod", "web-1-b", json!({"spec": spec, "status": {"phase": "Running"}})),
+    ];
+    objects[2]["metadata"]["ownerReferences"] = owned("Deployment", "web");
+    objects[3]["metadata"]["ownerReferences"] = owned("ReplicaSet", "web-1");
+    objects[4]["metadata"]["ownerReferences"] = owned("ReplicaSet", "web-1");
+    change(&mut objects);
+    let mut folder = Folder::default();
+    objects.iter().chain(others).for_each(|object| folder.put(object.clone()).unwrap());
+    let mut cluster = Overlay::new(folder, None);
+    let found = read(&objects[0], MODES, &Admission::assumed(), &mut cluster).unwrap();
+    let web = found.iter().find(|running| running.workload.to_string() == "shop/Deployment/web")?;
+    let observed = web.observed(&web.pods, web.object.as_ref(), &Usage::new(), None).unwrap();
+    Some((observed.pods, observed.is_rolling_out))
+}
+
+#[test]
+fn the_least_that_is_asked_for_counts() {
+    let modes = |asked: [Option<&str>; 3]| -> Vec<Mode> {
+        let change = |objects: &mut [Value; 5]| {
+            for (place, word, field) in [(0, asked[0], "labels"), (1, asked[1], "annotations"), (3, asked[2], "labels")]
+            {
+                word.iter().for_each(|word| objects[place]["metadata"][field]["headroom.dev/resize"] = json!(word));
+            }
+        };
+        observed(change, &[]).map(|(pods, _)| pods.iter().map(|pod| pod.mode).collect()).unwrap_or_default()
+    };
+    let (observe, after_oom, on) = (Mode::Observe, Mode::AfterOom, Mode::On);
+    assert_eq!(modes([None, None, None]), [observe, observe]);
+    assert_eq!(modes([Some("on"), None, None]), [on, on]);
+    assert_eq!(modes([None, Some("on"), Some("afterOom")]), [after_oom, on]);
+    assert_eq!(modes([Some("afterOom"), Some("on"), None]), [after_oom, after_oom]);
+    assert_eq!(modes([None, Some("on"), Some("off")]), [on]);
+    assert_eq!(modes([Some("yes"), None, None]), [observe, observe], "an unknown word only lets observe");
+    assert_eq!(modes([Some("off"), Some("on"), None]), []);
+}
+
+#[test]
+fn rollouts_and_autoscalers_are_seen() {
+    let is_rolling_out = |change: &dyn Fn(&mut [Value; 5])| observed(change, &[]).unwrap().1;
+    assert!(!is_rolling_out(&|_| {}));
+    assert!(is_rolling_out(&|objects| objects[1]["status"]["updatedReplicas"] = json!(1)));
+    assert!(is_rolling_out(&|objects| objects[1]["spec"]["replicas"] = json!(3)));
+    assert!(is_rolling_out(&|objects| objects[1]["metadata"]["generation"] = json!(2)));
+    assert!(is_rolling_out(&|objects| objects[4]["metadata"]["labels"]["controller-revision-hash"] = json!("b")));
+
+    let target = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"});
+    let vertical = |mode: &str| {
+        json!({"apiVersion": "autoscaling.k8s.io/v1", "kind": "VerticalPodAutoscaler", "metadata": {"name": "vpa", "namespace": "shop"},
+            "spec": {"targetRef": target, "updatePolicy": {"updateMode": mode}}})
+    };
+    let left = |other: Value| observed(|_| {}, &[other]).unwrap().0[0].left_alone.clone();
+    assert_eq!(left(vertical("InPlaceOrRecreate")).as_deref(), Some("VerticalPodAutoscaler vpa acts on it"));
+    assert_eq!(left(vertical("Off")), None);
+    let metric = json!({"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}}});
+    let horizontal = json!({"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler", "metadata": {"name": "hpa", "namespace": "shop"},
+        "spec": {"scaleTargetRef": target, "metrics": [metric]}});
+    let scaled = observed(|_| {}, &[horizontal]).unwrap().0[0].containers[0].is_scaled_by;
+    assert!(scaled.cpu && !scaled.memory);
+}
