@@ -124,9 +124,11 @@ page: xtask playground-examples
 	scripts/build-playground.sh $(PAGE)/site
 
 # The plugin with the embedded page, for `kubectl headroom ui`.
+# PROFILE=dev is soon ready, and shares what the page's tools need; it runs slower.
 .PHONY: kubectl-headroom
+kubectl-headroom: PROFILE = native
 kubectl-headroom: page
-	HEADROOM_PAGE=$(PAGE)/site HEADROOM_COMMIT=$$(git rev-parse --short HEAD) cargo build --locked --profile native --package headroom-cli --bin kubectl-headroom
+	HEADROOM_PAGE=$(PAGE)/site HEADROOM_COMMIT=$$(git rev-parse --short HEAD) cargo build --locked --profile $(PROFILE) --package headroom-cli --bin kubectl-headroom
 
 # Tests the page in Debian's Chromium, which is installed if missing. Screenshots are stored next to the site.
 .PHONY: test-page

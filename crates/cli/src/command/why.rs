@@ -7,7 +7,7 @@ use headroom_core::timestamp::Timestamp;
 use headroom_dryrun::why::{self, Decider, Finding, Severity, Suffixes, Why};
 use headroom_kube::shell::{quoted, quoted_path};
 use headroom_objects::clock;
-use headroom_objects::kinds::ApiKind;
+use headroom_objects::kinds::{ApiKind, metadata};
 use headroom_report::progress::Progress;
 use headroom_report::{Exit, Page, Paint};
 use headroom_rightsize::inventory::{Entry, Inventory, makes_pods};
@@ -49,35 +49,7 @@ enum Format {
 
 pub fn run(args: Args) -> anyhow::Result<Exit> {
     args.target.check_single()?;
-    let mut opened = args.target.open()?;
-    let (suffixes, namespace) = (suffixes(&args.target), opened.namespace.clone());
-    let mut objects = Vec::new();
-    for name in &one_by_one(&args.names, is_kind) {
-        let object = find(&mut opened.cluster, name, &namespace)?;
-        let of_usage = of_usage(&mut opened, &object, &args.target)?;
-        objects.push((object, of_usage));
-    }
-    let (mut run, now) = (opened.into_run(), Timestamp::from_unix_seconds(clock::now()));
-    let answers: Vec<Why> = objects
-        .into_iter()
-        .map(|(object, of_usage)| {
-            let mut why = why::of(&mut run, &object, &suffixes, now);
-            let this = format!(
-                "{}/{}",
-                ApiKind::of(&object).kind.to_lowercase(),
-                headroom_objects::kinds::metadata(&object, "name")
-            );
-            let command = format!(
-                "kubectl headroom recommend {} -n {}{}",
-                quoted(&this),
-                quoted(&why.namespace),
-                suffixes.headroom
-            );
-            why.findings.extend(of_usage.into_iter().map(|finding| Finding { command: command.clone(), ..finding }));
-            why.findings.sort_by_key(|finding| finding.severity);
-            why
-        })
-        .collect();
+    let answers = answers(&args.target, &args.names)?;
     let exit = answers.iter().map(|why| match () {
         () if why.findings.iter().any(|finding| finding.severity != Severity::Note) => Exit::Refused,
         () if why.unread.is_empty() => Exit::Ok,
@@ -90,6 +62,29 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
         Format::Yaml => Page::yaml(&answers)?,
     })?;
     Ok(exit)
+}
+
+/// Explains what is wrong with some objects, in the order in which they are named.
+pub fn answers(target: &Target, names: &[String]) -> anyhow::Result<Vec<Why>> {
+    let mut opened = target.open()?;
+    let (suffixes, namespace) = (suffixes(target), opened.namespace.clone());
+    let mut objects = Vec::new();
+    for name in &one_by_one(names, is_kind) {
+        let object = find(&mut opened.cluster, name, &namespace)?;
+        let of_usage = of_usage(&mut opened, &object, target)?;
+        objects.push((object, of_usage));
+    }
+    let (mut run, now) = (opened.into_run(), Timestamp::from_unix_seconds(clock::now()));
+    let answer = |(object, of_usage): (Value, Vec<Finding>)| {
+        let mut why = why::of(&mut run, &object, &suffixes, now);
+        let this = format!("{}/{}", ApiKind::of(&object).kind.to_lowercase(), metadata(&object, "name"));
+        let [this, namespace] = [&this, &why.namespace].map(|word| quoted(word));
+        let command = format!("kubectl headroom recommend {this} -n {namespace}{}", suffixes.headroom);
+        why.findings.extend(of_usage.into_iter().map(|finding| Finding { command: command.clone(), ..finding }));
+        why.findings.sort_by_key(|finding| finding.severity);
+        why
+    };
+    Ok(objects.into_iter().map(answer).collect())
 }
 
 /// The ends by which commands ask the same cluster, or the same files.
