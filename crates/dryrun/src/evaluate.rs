@@ -42,7 +42,7 @@ pub use evaluation::{
     Topic, Verdict, Warning,
 };
 pub use order::in_order;
-pub use pod_makers::{PodMaker, PodTemplate};
+pub use pod_makers::{PodMaker, PodTemplate, of as pods_of_custom_resource};
 pub use run::{Blocked, FITS_NOW, Run};
 pub use validation::{problems, problems_of_bounds};
 

@@ -205,6 +205,13 @@ pub struct ApplyOptions<'a> {
     pub dry_run: bool,
 }
 
+impl ApplyOptions<'_> {
+    fn at(&self, path: &ApiPath, more: &str) -> String {
+        let dry_run = if self.dry_run { "&dryRun=All" } else { "" };
+        format!("{path}?fieldManager={}{more}{dry_run}", query_value(self.manager))
+    }
+}
+
 /// A request that may be sent more than once.
 struct Message<'a> {
     method: Method,
@@ -321,11 +328,13 @@ impl ApiClient {
 
     /// Server-side apply.
     pub async fn apply(&self, path: &ApiPath, object: &Value, options: ApplyOptions<'_>) -> ApiResult<Value> {
-        let ApplyOptions { manager, force, dry_run } = options;
-        let force = if force { "&force=true" } else { "" };
-        let dry_run = if dry_run { "&dryRun=All" } else { "" };
-        let path = format!("{path}?fieldManager={}{force}{dry_run}", query_value(manager));
-        self.write(Method::PATCH, &path, object, "application/apply-patch+yaml").await
+        let force = if options.force { "&force=true" } else { "" };
+        self.write(Method::PATCH, &options.at(path, force), object, "application/apply-patch+yaml").await
+    }
+
+    /// A JSON patch.
+    pub async fn patch(&self, path: &ApiPath, operations: &Value, options: ApplyOptions<'_>) -> ApiResult<Value> {
+        self.write(Method::PATCH, &options.at(path, ""), operations, "application/json-patch+json").await
     }
 
     pub async fn delete(&self, path: &ApiPath) -> ApiResult<Value> {

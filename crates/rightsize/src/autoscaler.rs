@@ -73,13 +73,41 @@ pub fn list(cluster: &mut dyn ClusterReader, namespace: Option<&str>) -> Result<
     Ok(Vec::new())
 }
 
-/// HorizontalPodAutoscalers as they stand, by namespace.
+/// VerticalPodAutoscalers of a namespace, or of all; none where the cluster does not know the kind.
+pub fn list_vertical(cluster: &mut dyn ClusterReader, namespace: Option<&str>) -> Result<Vec<Value>, ReadError> {
+    match cluster.list(("autoscaling.k8s.io/v1", "VerticalPodAutoscaler", namespace)) {
+        Err(error) if error.is_unknown_kind() => Ok(Vec::new()),
+        listed => listed,
+    }
+}
+
+/// HorizontalPodAutoscalers as they stand, and VerticalPodAutoscalers, by namespace.
 #[derive(Debug, Default)]
-pub struct Autoscalers(BTreeMap<String, Vec<Kept>>);
+pub struct Autoscalers {
+    horizontal: BTreeMap<String, Vec<Kept>>,
+    vertical: BTreeMap<String, Vec<Kept>>,
+}
 
 impl Autoscalers {
     pub fn add(&mut self, object: &Value) {
-        self.0.entry(metadata(object, "namespace").to_owned()).or_default().push(Kept::from(object));
+        let kind = ApiKind::of(object).kind;
+        let all = if kind == "VerticalPodAutoscaler" { &mut self.vertical } else { &mut self.horizontal };
+        all.entry(metadata(object, "namespace").to_owned()).or_default().push(Kept::from(object));
+    }
+
+    /// The VerticalPodAutoscaler that sets a workload's requests, in a note.
+    pub fn vertical(&self, workload: &WorkloadRef) -> Option<String> {
+        let within = self.vertical.get(&workload.namespace)?.iter().map(Kept::value);
+        let of = within.filter(|vpa| is_about(vpa, "/spec/targetRef", workload)).find_map(|vpa| {
+            let mode = vpa.pointer("/spec/updatePolicy/updateMode").and_then(Value::as_str).unwrap_or("Auto");
+            (mode != "Off").then(|| (metadata(&vpa, "name").to_owned(), mode.to_owned()))
+        });
+        of.map(|(name, mode)| {
+            format!(
+                "VerticalPodAutoscaler {name} (updateMode {mode}) sets the requests of new pods: give it bounds in its \
+                 resourcePolicy, or set updateMode Off before the template counts"
+            )
+        })
     }
 
     /// Adds the HorizontalPodAutoscaler that KEDA makes for a ScaledObject; nothing if it does not scale by requests.
@@ -118,8 +146,8 @@ impl Autoscalers {
     }
 
     fn of(&self, workload: &WorkloadRef) -> impl Iterator<Item = Value> {
-        let within = self.0.get(&workload.namespace).into_iter().flatten();
-        within.map(Kept::value).filter(|autoscaler| is_about(autoscaler, workload))
+        let within = self.horizontal.get(&workload.namespace).into_iter().flatten();
+        within.map(Kept::value).filter(|of| is_about(of, "/spec/scaleTargetRef", workload))
     }
 }
 
@@ -135,6 +163,10 @@ pub struct KeptTarget {
 }
 
 impl KeptTarget {
+    pub fn is_of_keda(&self) -> bool {
+        self.owner.starts_with("ScaledObject ")
+    }
+
     pub fn is_about(&self, container: &str, resource: &str) -> bool {
         self.resource == resource && self.container.as_ref().is_none_or(|name| name == container)
     }
@@ -279,11 +311,11 @@ fn current(autoscaler: &Value, target: &Target) -> Option<u64> {
     })
 }
 
-fn is_about(autoscaler: &Value, workload: &WorkloadRef) -> bool {
-    let text = |path: &str| autoscaler.pointer(path).and_then(Value::as_str).unwrap_or_default();
+fn is_about(autoscaler: &Value, target: &str, workload: &WorkloadRef) -> bool {
+    let text = |field: &str| autoscaler.pointer(&format!("{target}/{field}")).and_then(Value::as_str);
     metadata(autoscaler, "namespace") == workload.namespace
-        && text("/spec/scaleTargetRef/kind") == workload.kind
-        && text("/spec/scaleTargetRef/name") == workload.name
+        && text("kind") == Some(&workload.kind)
+        && text("name") == Some(&workload.name)
 }
 
 /// An autoscaler with the targets at which it goes on as before.

@@ -4,11 +4,12 @@ use headroom_core::amount::Quantity;
 use headroom_core::cluster::usage::Resource;
 use headroom_report::clean::visible;
 
+use super::price::Prices;
 use super::report::Report;
 use super::rows::Row;
 use super::workload::ResourceAdvice;
 
-const COLUMNS: [&str; 28] = [
+const COLUMNS: [&str; 31] = [
     "namespace",
     "kind",
     "name",
@@ -26,6 +27,9 @@ const COLUMNS: [&str; 28] = [
     "p99",
     "peak",
     "saved",
+    "cost_a_month",
+    "saved_a_month",
+    "currency",
     "days",
     "observed_pods",
     "oom_kills",
@@ -44,14 +48,14 @@ pub fn text(report: &Report, has_header: bool) -> String {
     let mut text = if has_header { COLUMNS.join(",") + "\r\n" } else { String::new() };
     for row in report.rows() {
         for advice in &row.container.resources {
-            let cells: Vec<String> = cells(&row, advice).iter().map(|cell| quoted(cell)).collect();
+            let cells: Vec<String> = cells(&row, advice, &report.prices).iter().map(|cell| quoted(cell)).collect();
             text.push_str(&(cells.join(",") + "\r\n"));
         }
     }
     text
 }
 
-fn cells(row: &Row<'_>, advice: &ResourceAdvice) -> [String; 28] {
+fn cells(row: &Row<'_>, advice: &ResourceAdvice, prices: &Prices) -> [String; 31] {
     let (of, container) = (row.workload, row.container);
     let is_cpu = advice.resource == Resource::Cpu;
     let plain = |amount: &Quantity| match is_cpu {
@@ -61,6 +65,16 @@ fn cells(row: &Row<'_>, advice: &ResourceAdvice) -> [String; 28] {
     let amount = |amount: Option<&Quantity>| amount.map(plain).unwrap_or_default();
     let autoscalers: Vec<String> = of.autoscalers.iter().map(ToString::to_string).collect();
     let number = |number: Option<u64>| number.map(|number| number.to_string()).unwrap_or_default();
+    let money = |amount: Option<&Quantity>| {
+        let cost = |amount| match advice.resource {
+            Resource::Cpu => prices.money(amount, &Quantity::ZERO),
+            Resource::Memory => prices.money(&Quantity::ZERO, amount),
+            Resource::EphemeralStorage => None,
+        };
+        amount.and_then(cost).map(|money| money.to_string()).unwrap_or_default()
+    };
+    let saved = advice.saved(of.pods);
+    let requested = advice.request.as_ref().map(|request| request.value.times_count(of.pods));
     let used = advice.used.as_ref();
     let [p50, p95, p99] = [500, 950, 990].map(|permille| amount(used.and_then(|used| used.percentile(permille))));
     [
@@ -80,7 +94,10 @@ fn cells(row: &Row<'_>, advice: &ResourceAdvice) -> [String; 28] {
         p95,
         p99,
         amount(used.map(|used| used.peak())),
-        amount(advice.saved(of.pods).as_ref()),
+        amount(saved.as_ref()),
+        money(requested.as_ref()),
+        money(saved.as_ref()),
+        prices.currency.as_ref().map(ToString::to_string).unwrap_or_default(),
         number(container.evidence.map(|evidence| evidence.days)),
         number(container.evidence.map(|evidence| evidence.pods)),
         container.oom_kills.to_string(),

@@ -21,7 +21,7 @@ pub struct Edit {
     pub requirement: Requirement,
     pub object: Identity,
     /// From the object to the pod in it.
-    pub path: Vec<&'static str>,
+    pub path: Vec<String>,
     pub container: String,
     /// Resource and amount, in the order in which they are written where there are none yet.
     pub amounts: Vec<(&'static str, Quantity)>,
@@ -147,7 +147,7 @@ impl<'t> Editor<'t> {
     fn object(&self, object: &Node, splices: &mut Vec<Splice>) -> Result<(), EditError> {
         let mut at = object;
         self.check_own(at)?;
-        for key in self.edit.path.iter().chain(&["spec"]) {
+        for key in self.edit.path.iter().map(String::as_str).chain(["spec"]) {
             at = self.child(at, key)?.ok_or_else(|| EditError::NoContainer(self.edit.container.clone()))?;
         }
         for field in ["containers", "initContainers"] {

@@ -19,20 +19,24 @@ use headroom_dryrun::evaluate::{Admission, request as review};
 use headroom_dryrun::settings::ParsedSettings;
 use headroom_objects::cluster_reader::{ClusterReader, ReadError};
 use headroom_objects::kinds::{ApiKind, metadata};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::amounts::is_about;
 use super::autoscaler::{self, Autoscalers, KeptTarget};
 use super::distribution::Distribution;
 use super::evaluated::{Admitted, Evaluated};
 use super::evidence::Evidence;
+use super::flag::Flag;
 use super::history::{ContainerUsage, Histories};
 use super::history_overlay::{self, HistoryOverlay};
 use super::inventory::Entry;
 use super::memory_limit;
 use super::quota_effect::{self, QuotaEffect};
+use super::template::{CustomResource, set_amount};
 use super::timeline::Timeline;
-use super::workload::{Container, Workload, containers_at};
+use super::workload::{Container, Workload};
+
+const MEMORY_LIMIT: (Requirement, &str) = (Requirement::Limit, "memory");
 
 /// Recommends for workloads.
 pub struct Engine<'s> {
@@ -121,11 +125,8 @@ impl Engine<'_> {
         of_workload.extend(now.assumption.filter(|_| is_from_spec).map(str::to_owned));
         of_workload.extend(limits_refused.map(|breach| format!("memory limits are left as they are: {breach}")));
         of_workload.extend(after.new_breach(&now.admitted).map(|breach| format!("would still be rejected: {breach}")));
-        let through = entry.through.as_ref();
-        of_workload.extend(
-            through.map(|through| format!("read from {through}: set the requests in the template of {}", entry.key)),
-        );
-        let workload = Workload {
+        let custom = entry.through.as_ref().and_then(|_| CustomResource::read(entry, cluster));
+        let mut workload = Workload {
             api_version: entry.api_version.clone(),
             key: entry.key.clone(),
             through: entry.through.clone(),
@@ -137,8 +138,27 @@ impl Engine<'_> {
             autoscalers,
             containers,
             notes: of_workload,
+            blocked: None,
             path: now.path,
+            entry: number,
+            turn: 0,
+            custom,
+            static_on: entry.static_on(),
+            shared_flags: Vec::new(),
         };
+        workload.notes.extend(workload.why_unpatched());
+        let (vertical, rejection) = (self.autoscalers.vertical(&entry.key), entry.rejection());
+        let is_of_keda = kept_targets.iter().any(KeptTarget::is_of_keda);
+        let shared = [
+            rejection.is_some().then_some(Flag::BlockedNow),
+            workload.static_on.is_some().then_some(Flag::StaticPod),
+            vertical.is_some().then_some(Flag::Vpa),
+            is_of_keda.then_some(Flag::Keda),
+            entry.through.as_ref().map(|_| Flag::Custom(entry.key.kind.to_lowercase())),
+        ];
+        workload.shared_flags = shared.into_iter().flatten().collect();
+        workload.notes.extend(rejection.map(|message| format!("blocked now: {message}")));
+        workload.notes.extend(vertical);
         Ok(Some((workload, quotas)))
     }
 
@@ -244,7 +264,7 @@ impl Evaluator<'_> {
         let mut limited = self.object.clone();
         for (container, limit) in now.containers.iter().zip(&limits) {
             if let Some(limit) = limit {
-                write(&mut limited, &now.path, container, Requirement::Limit, "memory", Some(limit));
+                set_amount(&mut limited, &now.path, container.place(), MEMORY_LIMIT, Some(limit));
             }
         }
         let mut containers = self.recommended(&limited, now, usage, cluster)?;
@@ -289,7 +309,7 @@ impl Evaluator<'_> {
         }
         let mut unlimited = self.object.clone();
         for (container, _) in containers.iter().zip(&limits).filter(|(_, limit)| limit.is_some()) {
-            write(&mut unlimited, &now.path, container, Requirement::Limit, "memory", None);
+            set_amount(&mut unlimited, &now.path, container.place(), MEMORY_LIMIT, None);
         }
         let advised = self.recommended(&unlimited, now, usage, cluster)?;
         for (((limit, advised), container), usage) in limits.iter_mut().zip(&advised).zip(containers).zip(usage) {
@@ -404,8 +424,8 @@ impl Evaluator<'_> {
         for container in containers {
             for advice in &container.resources {
                 if let Some(amount) = &advice.recommended {
-                    let name = advice.resource.name();
-                    write(&mut written, &now.path, container, Requirement::Request, name, Some(amount));
+                    let request = (Requirement::Request, advice.resource.name());
+                    set_amount(&mut written, &now.path, container.place(), request, Some(amount));
                 }
             }
         }
@@ -415,6 +435,11 @@ impl Evaluator<'_> {
 }
 
 impl Container {
+    /// Its name, and whether it is an init container.
+    fn place(&self) -> (&str, bool) {
+        (&self.name, self.is_init)
+    }
+
     /// Takes the recommendations for the same container with its usage; what is set now stays as it was found without.
     fn take_advice(&mut self, advised: Self) {
         for (advice, with_usage) in self.resources.iter_mut().zip(advised.resources) {
@@ -485,31 +510,6 @@ fn limit_of_usage(container: &Container) -> Option<Quantity> {
 
 fn written_memory_limit(container: &Container) -> Option<&Quantity> {
     container.resource(Resource::Memory)?.written_limit.as_ref()
-}
-
-/// Sets an amount in an object that makes pods, where the container stands, or takes it away.
-fn write(
-    object: &mut Value,
-    path: &[&str],
-    container: &Container,
-    requirement: Requirement,
-    resource: &str,
-    amount: Option<&Quantity>,
-) {
-    let path = containers_at(path, container.is_init);
-    let containers = object.pointer_mut(&path).and_then(Value::as_array_mut).into_iter().flatten();
-    for of_object in containers.filter(|of_object| of_object.get("name") == Some(&json!(container.name))) {
-        let Some(fields) = of_object.as_object_mut() else { continue };
-        let resources = fields.entry("resources").or_insert_with(|| json!({}));
-        let Some(resources) = resources.as_object_mut() else { continue };
-        let amounts = resources.entry(requirement.field()).or_insert_with(|| json!({}));
-        if let Some(amounts) = amounts.as_object_mut() {
-            match amount {
-                Some(amount) => amounts.insert(resource.to_owned(), json!(amount.to_string())),
-                None => amounts.remove(resource),
-            };
-        }
-    }
 }
 
 #[cfg(test)]

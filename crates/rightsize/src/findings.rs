@@ -37,7 +37,12 @@ const MISSING: Rule = Rule {
     title: "A container requests nothing",
     help: "Set the recommended request: without one the scheduler reserves nothing for the container.",
 };
-pub const RULES: [&Rule; 6] = [&KILLED, &THROTTLED, &ABOVE, &OVER, &UNDER, &MISSING];
+const BLOCKED: Rule = Rule {
+    id: "blocked-recommendation",
+    title: "A recommendation would be rejected, or stop its rollout",
+    help: "Take the amounts that fit, or raise the bound that is named.",
+};
+pub const RULES: [&Rule; 7] = [&KILLED, &THROTTLED, &ABOVE, &OVER, &UNDER, &MISSING, &BLOCKED];
 
 /// Findings that are errors and not only warnings.
 #[derive(Debug, Clone, Copy, Default)]
@@ -46,11 +51,14 @@ pub struct Gate {
     pub off_by_percent: Option<u64>,
     /// A risk.
     pub risk: bool,
+    /// A change that would be blocked.
+    pub blocked: bool,
 }
 
 /// The risks of a report, and the requests that are off their recommendations.
 pub fn of(report: &Report, gate: Gate) -> Vec<Finding> {
     let mut findings: Vec<Finding> = report.risks.iter().map(|risk| of_risk(risk, gate)).collect();
+    findings.extend(report.workloads.iter().filter_map(|of| of_blocked(of, gate)));
     for (of, container) in report.containers() {
         for resource in &container.resources {
             findings.extend(finding(of, container, resource, gate.off_by_percent));
@@ -75,6 +83,17 @@ fn of_risk(risk: &Risk, gate: Gate) -> Finding {
         subject: format!("{}/{workload}", workload.namespace),
         origin: None,
     }
+}
+
+fn of_blocked(of: &Workload, gate: Gate) -> Option<Finding> {
+    Some(Finding {
+        rule: &BLOCKED,
+        level: if gate.blocked { Level::Error } else { Level::Warning },
+        text: of.blocked.as_ref()?.to_string(),
+        about: String::new(),
+        subject: format!("{}/{}", of.key.namespace, of.key),
+        origin: None,
+    })
 }
 
 fn about(container: &str, resource: &str) -> String {

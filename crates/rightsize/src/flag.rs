@@ -28,6 +28,7 @@ pub enum Flag {
     BriefPeak,
     BelowPeak,
     Limit,
+    Blocked,
     Autoscaler,
     QosClass,
     NoUsageData,
@@ -35,6 +36,12 @@ pub enum Flag {
     Thin(Evidence),
     /// Its pods run, but their usage was last seen so many days ago.
     Stale(u64),
+    BlockedNow,
+    StaticPod,
+    Vpa,
+    Keda,
+    /// The kind of a custom resource, such as `rollout`.
+    Custom(String),
 }
 
 impl fmt::Display for Flag {
@@ -51,12 +58,18 @@ impl fmt::Display for Flag {
             Self::BriefPeak => f.write_str("only one minute"),
             Self::BelowPeak => f.write_str("below peak"),
             Self::Limit => f.write_str("limit"),
+            Self::Blocked => f.write_str("blocked"),
             Self::Autoscaler => f.write_str("hpa"),
             Self::QosClass => f.write_str("qos"),
             Self::NoUsageData => f.write_str(NO_USAGE_DATA),
             Self::TooBrief(seen) => write!(f, "{TOO_LITTLE_DATA} ({seen})"),
             Self::Thin(seen) => write!(f, "short history ({seen})"),
             Self::Stale(days) => write!(f, "last seen {days} d ago"),
+            Self::BlockedNow => f.write_str("blocked now"),
+            Self::StaticPod => f.write_str("static pod"),
+            Self::Vpa => f.write_str("vpa"),
+            Self::Keda => f.write_str("keda"),
+            Self::Custom(kind) => f.write_str(kind),
         }
     }
 }
@@ -94,6 +107,7 @@ impl Flag {
                  raise that bound or percentile, or give the pod a memory limit above the peak"
             }
             Self::Limit => "limit: a new memory limit is recommended beside the request: see -o wide",
+            Self::Blocked => "blocked: the change would be rejected, or stop its rollout, and is left out: see Blocked",
             Self::Autoscaler => "hpa: an autoscaler would scale differently: see Autoscalers",
             Self::QosClass => "qos: the pod's QoS class would change: see -o wide",
             Self::TooBrief(_) => {
@@ -102,6 +116,17 @@ impl Flag {
             Self::Stale(_) => {
                 "last seen: its pods run, but the store has no samples of them any more: `kubectl headroom doctor` checks what \
                  is scraped"
+            }
+            Self::BlockedNow => "blocked now: the API server rejects its pods at present: see Notes",
+            Self::StaticPod => {
+                "static pod: a kubelet runs it from a file on its node, so no patch of the API changes it"
+            }
+            Self::Vpa => {
+                "vpa: a VerticalPodAutoscaler sets requests when pods are created, whatever the template has: see Notes"
+            }
+            Self::Keda => "keda: a ScaledObject keeps the autoscaler's target: see Notes",
+            Self::Custom(_) => {
+                "rollout and other kinds of custom resources: patched by operations, since their lists cannot be merged"
             }
             Self::Thin(_) => "short history: measured for less than a day, so daily peaks are not known",
         })

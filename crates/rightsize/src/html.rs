@@ -82,10 +82,11 @@ pub fn text(report: &Report, made_at: &str) -> String {
          <p class=\"tagline\">{}. Made {}.{partial}</p><nav><button id=\"save\" type=\"button\">Export CSV</button>\
          <button id=\"look\" class=\"icon\" type=\"button\" title=\"Dark or light\" aria-label=\"Dark or light\">◐</button>\
          </nav></header>\n<main>\n",
-        escaped(&report.source.to_string()),
+        escaped(&report.about()),
         escaped(made_at)
     );
     stats(&mut page, report);
+    list(&mut page, "Blocked", report.blocked());
     risks(&mut page, &report.risks);
     containers(&mut page, report);
     quotas(&mut page, &report.quotas);
@@ -112,8 +113,9 @@ fn stats(page: &mut String, report: &Report) {
         let _ = writeln!(
             page,
             "<div class=\"card stat\"><b>{} <small>per month</small></b>\
-             <span>What the freed requests cost, at the given prices</span></div>",
-            escaped(&report.prices.shown(*money))
+             <span>{}</span></div>",
+            escaped(&report.prices.shown(*money)),
+            escaped(&report.money().unwrap_or_default())
         );
     }
     let at_risk = report.at_risk();

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use self::classify::Classifier;
 pub use self::running::Running;
 use super::autoscaler::{self, Autoscalers};
-use super::owners::{Pods, WorkloadRef};
+use super::owners::{Owner, Pods, WorkloadRef};
 use headroom_dryrun::evaluate::request;
 use headroom_objects::cluster_reader::{ClusterReader, Kept, ReadError};
 use headroom_objects::kinds::{ApiKind, metadata};
@@ -114,6 +114,27 @@ impl Entry {
     }
 }
 
+impl Entry {
+    /// The reason why the API server rejects pods of a Deployment or ReplicaSet at present, as its status tells.
+    pub fn rejection(&self) -> Option<String> {
+        let object = self.object.value();
+        let conditions = object.pointer("/status/conditions")?.as_array()?;
+        let is = |of: &Value, field: &str, value: &str| of.get(field).is_some_and(|is| is == value);
+        let failure = conditions.iter().find(|of| is(of, "type", "ReplicaFailure") && is(of, "status", "True"))?;
+        failure.get("message")?.as_str().map(str::to_owned)
+    }
+
+    /// The node of a static pod, which the API server only mirrors.
+    pub fn static_on(&self) -> Option<String> {
+        let object = self.object.value();
+        let annotations = object.pointer("/metadata/annotations");
+        let is_mirror = annotations.is_some_and(|all| all.get("kubernetes.io/config.mirror").is_some());
+        let owner = Owner::of(&object).filter(|owner| owner.kind == "Node").map(|owner| owner.name);
+        let node = object.pointer("/spec/nodeName").and_then(Value::as_str).map(str::to_owned);
+        (is_mirror || owner.is_some()).then(|| node.or(owner).unwrap_or_default())
+    }
+}
+
 impl Inventory {
     /// Reads what runs in some namespaces, or for none in all; `advised` words what could not be read.
     pub fn read(
@@ -148,7 +169,7 @@ impl Inventory {
         Ok(inventory)
     }
 
-    /// Adds the HorizontalPodAutoscalers of a namespace, or of all.
+    /// Adds the autoscalers of a namespace, or of all.
     pub fn add_autoscalers(
         &mut self,
         cluster: &mut dyn ClusterReader,
@@ -161,6 +182,10 @@ impl Inventory {
                 self.notes.push(advised(error.context("HorizontalPodAutoscalers are not looked at")));
                 self.is_partial = true;
             }
+        }
+        match autoscaler::list_vertical(cluster, namespace) {
+            Ok(autoscalers) => autoscalers.iter().for_each(|object| self.autoscalers.add(object)),
+            Err(error) => self.notes.push(advised(error.context("VerticalPodAutoscalers are not looked at"))),
         }
     }
 

@@ -4,8 +4,8 @@
 //! finds a metrics store and `history` reads it into memory, which `history_overlay` shows to the policy as if it had been
 //! published. `engine` evaluates each workload with the core (`evaluated`), with a `reason` for each amount and the effects on
 //! quotas and autoscalers, and all together are a `report`. Every output is made of its `rows`: `table`, `csv`, `markdown`,
-//! `html`, the `summary` of a snapshot, or of its `findings`; `patches` are what changes, which `edit` sets in manifests.
-//! `bounds` are quotas and LimitRanges for all that. Besides, a snapshot has `rejections`.
+//! `html`, the `summary` of a snapshot, or of its `findings`; `patches` are what changes, which `edit` sets in manifests and
+//! `trial` evaluates before. `bounds` are quotas and LimitRanges for all that. Besides, a snapshot has `rejections`.
 //!
 //! Modules in reading order.
 
@@ -28,9 +28,11 @@ pub mod discover;
 pub mod history;
 pub mod history_overlay;
 
+pub mod blocked;
 pub mod evidence;
 pub mod flag;
 pub mod memory_limit;
+pub mod template;
 
 pub mod by_image;
 pub mod timeline;
@@ -48,6 +50,10 @@ mod evaluated;
 
 pub mod engine;
 
+pub mod edit;
+pub mod patches;
+pub mod trial;
+
 pub mod csv;
 pub mod findings;
 pub mod html;
@@ -55,9 +61,6 @@ pub mod markdown;
 pub mod rejections;
 pub mod summary;
 pub mod table;
-
-pub mod edit;
-pub mod patches;
 
 pub mod bounds;
 

@@ -3,6 +3,7 @@
 use headroom_core::cluster::usage::Resource;
 use headroom_report::markdown_cell;
 
+use super::quota_effect::QuotaEffect;
 use super::report::Report;
 use super::rows::{CPU_AND_MEMORY, short};
 use super::rule::Rule;
@@ -13,12 +14,16 @@ pub fn text(report: &Report) -> String {
     if !report.headline().is_empty() {
         text.push_str(&format!("**{}**\n\n", report.headline()));
     }
-    if !report.risks.is_empty() {
-        text.push_str("**Fix first:**\n\n");
-        report.risks.iter().for_each(|risk| text.push_str(&format!("- {}\n", markdown_cell(&risk.to_string()))));
-        text.push('\n');
-    }
-    let source = std::iter::once(report.source.to_string()).chain(report.rules.iter().map(Rule::to_string));
+    let list = |text: &mut String, heading: &str, lines: Vec<String>| {
+        if !lines.is_empty() {
+            text.push_str(&format!("**{heading}:**\n\n"));
+            lines.iter().for_each(|line| text.push_str(&format!("- {}\n", markdown_cell(line))));
+            text.push('\n');
+        }
+    };
+    list(&mut text, "Blocked", report.blocked());
+    list(&mut text, "Fix first", report.risks.iter().map(ToString::to_string).collect());
+    let source = std::iter::once(report.about()).chain(report.rules.iter().map(Rule::to_string));
     source.for_each(|line| text.push_str(&format!("- {}\n", markdown_cell(&line))));
     text.push_str(
         "\n| Namespace | Workload | Container | Pods | CPU request | CPU p95 | Memory request | Memory peak | Saved | Severity | \
@@ -61,15 +66,20 @@ pub fn text(report: &Report) -> String {
     }
     let total = &report.total;
     text.push_str(&format!(
-        "\n**Saved in total:** {} CPU, {} memory{}\n",
+        "\n**Saved in total:** {} CPU, {} memory\n",
         short(Resource::Cpu, &total.cpu.saved),
         short(Resource::Memory, &total.memory.saved),
-        total.saved_a_month.map(|money| format!(", {} per month", report.prices.shown(money))).unwrap_or_default()
     ));
-    let notes = report.all_notes();
-    if !notes.is_empty() {
-        text.push('\n');
-    }
-    notes.iter().for_each(|note| text.push_str(&format!("- {}\n", markdown_cell(note))));
-    text
+    text.push_str(&report.money().map(|money| format!("\n{}\n", markdown_cell(&money))).unwrap_or_default());
+    text.push('\n');
+    list(
+        &mut text,
+        "Quotas after applying all recommendations",
+        report.quotas.iter().map(QuotaEffect::to_string).collect(),
+    );
+    list(&mut text, "Autoscalers", report.scaled());
+    list(&mut text, "Flags", report.flags_explained());
+    list(&mut text, "Notes", report.all_notes());
+    text.truncate(text.trim_end().len());
+    text + "\n"
 }

@@ -7,6 +7,7 @@ use std::fmt;
 use std::path::Path;
 
 use headroom_core::amount::{Quantity, Requirement};
+use headroom_kube::shell::quoted;
 use headroom_objects::kinds::{ApiKind, metadata};
 use headroom_report::Page;
 use serde_json::{Map, Value, json};
@@ -15,7 +16,8 @@ use super::autoscaler::{RetargetedHpa, Scaled, retargeted};
 use super::edit::{self, Identity};
 use super::owners::WorkloadRef;
 use super::report::Report;
-use super::workload::{Container, Workload, containers_at};
+use super::template::{self, container_in, set_amount};
+use super::workload::{Container, Workload};
 
 /// The amounts to set in the containers of a workload.
 #[derive(Debug, Clone)]
@@ -25,9 +27,11 @@ pub struct RecommendedChange {
     /// The file that the workload was read from: others may have it too, and say something else.
     pub file: Option<String>,
     /// From the object to the pod in it.
-    pub path: Vec<&'static str>,
+    pub path: Vec<String>,
     pub containers: Vec<ContainerChange>,
     pub autoscalers: Vec<Scaled>,
+    /// The object as it stands and its kind, if it is a custom resource.
+    pub custom: Option<(Value, ApiKind)>,
 }
 
 #[derive(Debug, Clone)]
@@ -41,7 +45,8 @@ pub struct ContainerChange {
 /// Resources with the amounts to set.
 pub type Amounts = Vec<(&'static str, Quantity)>;
 
-/// Changes of one object: an apply configuration, which is a strategic merge patch too.
+/// Changes of one object: an apply configuration, which is a strategic merge patch too, or for a custom resource the operations
+/// of a JSON patch.
 #[derive(Debug, Clone)]
 pub struct Patch {
     pub kind: ApiKind,
@@ -52,13 +57,17 @@ pub struct Patch {
 
 impl From<&Workload> for RecommendedChange {
     fn from(workload: &Workload) -> Self {
-        // An owner of an unknown kind has its containers at an unknown path.
-        let containers = if workload.through.is_none() { workload.containers.as_slice() } else { &[] };
+        let containers = if workload.why_unpatched().is_none() { workload.containers.as_slice() } else { &[] };
+        let path = match &workload.custom {
+            Some(custom) => custom.path.clone(),
+            None => workload.path.iter().map(|part| (*part).to_owned()).collect(),
+        };
         Self {
             api_version: workload.api_version.clone(),
             workload: workload.key.clone(),
             file: workload.file.clone(),
-            path: workload.path.clone(),
+            path,
+            custom: workload.custom.as_ref().map(|custom| (custom.object.value(), custom.kind.clone())),
             containers: containers.iter().filter_map(ContainerChange::of).collect(),
             autoscalers: workload.autoscalers.clone(),
         }
@@ -66,10 +75,34 @@ impl From<&Workload> for RecommendedChange {
 }
 
 impl Report {
-    /// The changes of all workloads that differ from their recommendations.
+    /// The changes of all workloads that differ from their recommendations, but for those that would be blocked, in the order in
+    /// which they fit.
     pub fn changes(&self) -> Vec<RecommendedChange> {
-        let changes = self.workloads.iter().map(RecommendedChange::from);
-        changes.filter(|change| !change.containers.is_empty()).collect()
+        let mut passing: Vec<&Workload> =
+            self.workloads.iter().filter(|of| self.allows_blocked || of.blocked.is_none()).collect();
+        passing.sort_by_key(|of| of.turn);
+        passing.into_iter().map(RecommendedChange::from).filter(|change| !change.containers.is_empty()).collect()
+    }
+
+    /// The workloads that differ from their recommendation and are in no patch, with the reason.
+    pub fn left_out(&self) -> Vec<String> {
+        let differing =
+            self.workloads.iter().filter(|of| of.containers.iter().any(|of| ContainerChange::of(of).is_some()));
+        let why = |of: &Workload| {
+            let blocked = of.blocked.as_ref().filter(|_| !self.allows_blocked);
+            of.why_unpatched().or_else(|| Some(blocked?.to_string()))
+        };
+        differing.filter_map(|of| Some(format!("left out: {} {}: {}", of.key.namespace, of.key, why(of)?))).collect()
+    }
+
+    /// The same and the changes that kustomize cannot make, with the command that does.
+    pub fn left_out_of_kustomize(&self) -> Vec<String> {
+        let patches = self.changes().into_iter().flat_map(|change| change.patches()).filter(Patch::is_json);
+        let told = patches.map(|patch| {
+            let command = patch.command("kubectl", &patch.body);
+            format!("left out: {patch}: kustomize would replace the containers of a custom resource: {command}")
+        });
+        self.left_out().into_iter().chain(told).collect()
     }
 
     /// The same without pods that run, which keep their requests.
@@ -119,7 +152,34 @@ impl RecommendedChange {
         patches
     }
 
+    /// The object with the change.
+    pub fn applied_to(&self, object: &Value) -> Value {
+        let (mut changed, path) = (object.clone(), self.path());
+        for container in &self.containers {
+            for (requirement, amounts) in &container.amounts {
+                for (name, amount) in amounts {
+                    let place = (container.name.as_str(), container.is_init);
+                    set_amount(&mut changed, &path, place, (*requirement, name), Some(amount));
+                }
+            }
+        }
+        changed
+    }
+
+    fn path(&self) -> Vec<&str> {
+        self.path.iter().map(String::as_str).collect()
+    }
+
     fn patch(&self) -> Patch {
+        let WorkloadRef { namespace, kind, name } = &self.workload;
+        if let Some((object, kind)) = &self.custom {
+            let operations = self
+                .containers
+                .iter()
+                .filter_map(|of| template::operations(object, &self.path(), (&of.name, of.is_init), &of.amounts));
+            let body = operations.flatten().collect();
+            return Patch { kind: kind.clone(), namespace: namespace.clone(), name: name.clone(), body };
+        }
         let mut spec = Map::new();
         for (field, is_init) in [("containers", false), ("initContainers", true)] {
             let of_field = self.containers.iter().filter(|container| container.is_init == is_init);
@@ -129,8 +189,7 @@ impl RecommendedChange {
                 spec.insert(field.to_owned(), Value::Array(patched));
             }
         }
-        let body = self.path.iter().rev().fold(json!({"spec": spec}), |inner, key| json!({*key: inner}));
-        let WorkloadRef { namespace, kind, name } = &self.workload;
+        let body = self.path.iter().rev().fold(json!({"spec": spec}), |inner, key| json!({key: inner}));
         Patch::new(&self.api_version, kind, namespace, name, body)
     }
 
@@ -161,7 +220,7 @@ impl RecommendedChange {
     }
 
     fn has_limit(&self, container: &ContainerChange, manifest: &Value, name: &str) -> bool {
-        let found = container_in(manifest, &self.path, container.is_init, &container.name);
+        let found = container_in(manifest, &self.path(), container.is_init, &container.name);
         found.is_some_and(|container| container.pointer(&format!("/resources/limits/{name}")).is_some())
     }
 
@@ -206,9 +265,39 @@ impl Patch {
         Self { kind: ApiKind::new(api_version, kind), namespace: namespace.to_owned(), name: name.to_owned(), body }
     }
 
+    /// True for a list of operations; else it is merged.
+    pub fn is_json(&self) -> bool {
+        self.body.is_array()
+    }
+
+    /// The patch as a file: YAML, or JSON for operations.
+    pub fn text(&self) -> String {
+        let text = if self.is_json() { Page::json(&self.body) } else { Page::yaml(&self.body) };
+        // OK because a value can always be written.
+        text.map(|page| page.to_string()).unwrap_or_default()
+    }
+
     /// The patch that puts back what `before` had, and takes away what it had not. The object's name is not in it.
     pub fn put_back(&self, before: &Value) -> Value {
+        if let Some(operations) = self.body.as_array() {
+            return template::undone(operations, before);
+        }
         json!({"spec": had(self.body.get("spec").unwrap_or(&Value::Null), before.get("spec"))})
+    }
+}
+
+impl Patch {
+    /// The command that makes the change, or another of the same object. The rest of `kubectl` leads to the cluster.
+    pub fn command(&self, kubectl: &str, body: &Value) -> String {
+        // With the version, or kubectl would take the one that the cluster prefers, which may not know the field.
+        let kind = match (self.kind.kind.to_lowercase(), self.kind.group.as_str()) {
+            (kind, "") => kind,
+            (kind, group) => format!("{kind}.{}.{group}", self.kind.version),
+        };
+        let object = format!("{kind}/{}", self.name);
+        let [object, namespace, body] = [&object, &self.namespace, &body.to_string()].map(|text| quoted(text));
+        let how = if self.is_json() { "json" } else { "strategic" };
+        format!("{kubectl} patch {object} --namespace {namespace} --type {how} --patch {body}")
     }
 }
 
@@ -239,22 +328,24 @@ fn had(patch: &Value, before: Option<&Value>) -> Value {
     }
 }
 
-/// A container of an object that makes pods.
-pub fn container_in<'o>(object: &'o Value, path: &[&str], is_init: bool, name: &str) -> Option<&'o Value> {
-    let containers = object.pointer(&containers_at(path, is_init))?.as_array()?;
-    containers.iter().find(|container| container.get("name").and_then(Value::as_str) == Some(name))
-}
-
 /// As the manifest names itself.
 fn identity(manifest: &Value, kind: &str, name: &str) -> Identity {
     let namespace = Some(metadata(manifest, "namespace")).filter(|text| !text.is_empty()).map(str::to_owned);
     Identity { kind: kind.to_owned(), namespace, name: name.to_owned() }
 }
 
+/// A file with what it leaves out as comments at its top.
+pub fn commented(left_out: &[String], file: Page) -> Page {
+    let lines = left_out.iter().flat_map(|text| text.lines());
+    let mut page = Page::document(&lines.map(|line| format!("# {line}\n")).collect::<String>());
+    page.append(file);
+    page
+}
+
 /// A patch for each object, as documents of one file.
 pub fn kustomize(changes: &[RecommendedChange]) -> anyhow::Result<Page> {
     let mut page = Page::new();
-    for patch in changes.iter().flat_map(RecommendedChange::patches) {
+    for patch in changes.iter().flat_map(RecommendedChange::patches).filter(|patch| !patch.is_json()) {
         if !page.is_empty() {
             page.append(Page::document("---\n"));
         }
@@ -314,7 +405,8 @@ mod tests {
             api_version: "apps/v1".to_owned(),
             workload: WorkloadRef::new("shop", "Deployment", "web"),
             file: None,
-            path: vec!["spec", "template"],
+            path: vec!["spec".to_owned(), "template".to_owned()],
+            custom: None,
             containers: ContainerChange::new("a", false, limits, requests).into_iter().collect(),
             autoscalers,
         }

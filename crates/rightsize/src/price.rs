@@ -66,6 +66,17 @@ fn cost(cpu: Price, memory: Price, cores: &Quantity, bytes: &Quantity) -> Money 
     Money(of_cpu + of_memory)
 }
 
+/// `23.00 EUR a core, 3.00 EUR a GiB`
+impl fmt::Display for Prices {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown = |price: Option<Price>, of| {
+            price.map(|Price(thousandths)| format!("{} {of}", self.shown(Money(i128::from(thousandths) * 1_000))))
+        };
+        let known = [shown(self.cpu, "a core"), shown(self.memory, "a GiB")];
+        f.write_str(&known.into_iter().flatten().collect::<Vec<_>>().join(", "))
+    }
+}
+
 impl FromStr for Price {
     type Err = String;
 

@@ -1,11 +1,14 @@
 //! The effect of other requests on the quotas of a namespace: as many pods as there are, each measured as a quota measures it.
 
+use std::fmt;
+
 use headroom_core::Context;
 use headroom_core::amount::{Quantity, ResourceList};
 use headroom_core::cluster::resource_quota::ResourceQuota;
 use headroom_core::json::Malformed;
 use headroom_core::quota::{Object, Usage, scope};
 use headroom_core::request::{self, Pod};
+use headroom_report::people;
 use serde::Serialize;
 
 use super::amounts::{signed_text, text};
@@ -88,6 +91,16 @@ fn charged<'d>(pod: &Pod<'d>, quota: &ResourceQuota<'_>, context: &Context<'_>) 
         return Ok(ResourceList::default());
     }
     Ok(Usage::of(&object, context.now)?.list(object.kind))
+}
+
+/// `shop compute requests.cpu: 0.40 cores -> 2.09 cores of 1.00 cores (exceeds quota)`
+impl fmt::Display for QuotaEffect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { namespace, quota, resource, .. } = self;
+        let [used, after, hard] = [&self.used, &self.used_after, &self.hard].map(|of| people::amount(resource, of));
+        let exceeds = if self.fits { "" } else { " (exceeds quota)" };
+        write!(f, "{namespace} {quota} {resource}: {used} -> {after} of {hard}{exceeds}")
+    }
 }
 
 impl QuotaEffect {

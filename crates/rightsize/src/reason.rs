@@ -4,6 +4,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use headroom_core::amount::Quantity;
 use headroom_core::estimate::{self, Adjustment, Basis, Estimate, RejectedHistory};
 use headroom_core::request::RangeName;
 use headroom_core::settings::HistoryOwner;
@@ -56,6 +57,25 @@ impl Reason {
         if let Basis::History { age, .. } = &mut self.basis {
             *age = Duration::from_secs(seconds);
         }
+    }
+
+    /// The bounds that keep the amount of a resource below what it should be: `raise the max of LimitRange limits (512Mi) to at least
+    /// 1050Mi`
+    pub fn bound_to_raise(&self, resource: &str, amount: &Quantity) -> Option<String> {
+        use estimate::Reason as R;
+        let bound = |reason: &estimate::Reason<'_>| match reason {
+            R::Max(range) => Some(format!("the max of {range}")),
+            R::PodMax(range) => Some(format!("the pod max of {range}")),
+            R::Limit(Some(range)) => Some(format!("the default limit of {range}")),
+            R::Limit(None) => Some(format!("the {resource} limit")),
+            _ => None,
+        };
+        let lowered = self.adjustments.iter().filter_map(|of| Some((&of.from, bound(&of.reason)?)));
+        let lowered: Vec<(&Quantity, String)> = lowered.collect();
+        let (needed, _) = lowered.first()?;
+        let levels = lowered.iter().skip(1).map(|(from, _)| *from).chain([amount]);
+        let raise = lowered.iter().zip(levels).map(|((_, bound), level)| format!("{bound} ({level})"));
+        Some(format!("raise {} to at least {needed}", raise.collect::<Vec<_>>().join(" and ")))
     }
 
     /// `p80 of 7d nginx:1.27 in this namespace, 800 samples, 5h old; 118m + 10% + 25m`, as admission words it.

@@ -22,6 +22,9 @@ use super::workload::{Container, Severity, Workload};
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Report {
+    /// The context of the cluster; none for files.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cluster: Option<String>,
     pub source: Source,
     /// The rules by which requests are made.
     pub rules: Vec<Rule>,
@@ -37,6 +40,9 @@ pub struct Report {
     pub notes: Vec<String>,
     #[serde(skip)]
     pub prices: Prices,
+    /// Changes that would be blocked are handed out too.
+    #[serde(skip)]
+    pub allows_blocked: bool,
 }
 
 /// The source of usage.
@@ -89,6 +95,15 @@ pub struct Total {
     pub without_usage: u64,
     pub cpu: Sum,
     pub memory: Sum,
+    /// The cost of what is requested now, also by containers without a recommendation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cost_a_month: Option<Money>,
+    /// The cost of the requests that are made smaller, and of those that are made larger.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub freed_a_month: Option<Money>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub added_a_month: Option<Money>,
+    /// The difference of both.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub saved_a_month: Option<Money>,
     /// The currency, if it is known.
@@ -145,7 +160,25 @@ impl Report {
         let totals = of_namespaces.iter().map(|(namespace, of)| total(Some(namespace), of, &prices)).collect();
         let total = total(None, &workloads.iter().collect::<Vec<_>>(), &prices);
         let risks = risk::of_all(&workloads);
-        Self { source, rules, workloads, totals, total, quotas, risks, notes, prices }
+        Self {
+            cluster: None,
+            source,
+            rules,
+            workloads,
+            totals,
+            total,
+            quotas,
+            risks,
+            notes,
+            prices,
+            allows_blocked: false,
+        }
+    }
+
+    /// `Cluster: prod. Usage from …`
+    pub fn about(&self) -> String {
+        let cluster = self.cluster.as_ref().map(|cluster| format!("Cluster: {cluster}. ")).unwrap_or_default();
+        format!("{cluster}{}", self.source)
     }
 
     /// The first line for people: what is at risk, and what is left alone because nobody has measured it; empty if nothing
@@ -153,8 +186,10 @@ impl Report {
     pub fn headline(&self) -> String {
         let all = count_of(self.total.containers, "container");
         let at_risk = Some(self.at_risk()).filter(|count| *count > 0).map(|count| format!("{count} of {all} at risk"));
+        let blocked = Some(self.blocked().len() as u64).filter(|count| *count > 0);
+        let blocked = blocked.map(|count| format!("{} would be blocked", count_of(count, "recommendation")));
         let partial = self.source.is_partial.then(|| "not everything could be read (see the notes)".to_owned());
-        at_risk.into_iter().chain(self.left_alone()).chain(partial).collect::<Vec<_>>().join("; ")
+        at_risk.into_iter().chain(blocked).chain(self.left_alone()).chain(partial).collect::<Vec<_>>().join("; ")
     }
 
     /// The number of containers at risk.
@@ -184,6 +219,33 @@ impl Report {
     /// Each container with its workload.
     pub fn containers(&self) -> impl Iterator<Item = (&Workload, &Container)> {
         self.workloads.iter().flat_map(|of| of.containers.iter().map(move |container| (of, container)))
+    }
+
+    /// True if changes are not handed out because they would be blocked.
+    pub fn leaves_out_blocked(&self) -> bool {
+        !self.allows_blocked && self.workloads.iter().any(|of| of.blocked.is_some())
+    }
+
+    /// A line for each change that would be blocked, in the order in which they were tried.
+    pub fn blocked(&self) -> Vec<String> {
+        let worded = |of: &Workload| Some(format!("{} {}: {}", of.key.namespace, of.key, of.blocked.as_ref()?));
+        let mut blocked: Vec<&Workload> = self.workloads.iter().filter(|of| of.blocked.is_some()).collect();
+        blocked.sort_by_key(|of| of.turn);
+        blocked.into_iter().filter_map(worded).collect()
+    }
+
+    /// The cost of the requests, and how it would change; none without prices.
+    pub fn money(&self) -> Option<String> {
+        let Total { cost_a_month, freed_a_month, added_a_month, saved_a_month, .. } = &self.total;
+        let shown = |money: &Option<Money>| money.map(|money| self.prices.shown(money));
+        Some(format!(
+            "Per month at {}: {} requested now; {} freed, {} added, {} net. Freed requests save money once nodes are removed",
+            self.prices,
+            shown(cost_a_month)?,
+            shown(freed_a_month)?,
+            shown(added_a_month)?,
+            shown(saved_a_month)?,
+        ))
     }
 
     /// A line for each autoscaler that would scale differently.
@@ -248,12 +310,25 @@ fn total(namespace: Option<&str>, workloads: &[&Workload], prices: &Prices) -> T
         Sum { requested, recommended, saved }
     };
     let (cpu, memory) = (sum(Resource::Cpu), sum(Resource::Memory));
+    let add_up = |amounts: &mut dyn Iterator<Item = Quantity>| amounts.fold(Quantity::ZERO, |sum, of| sum.plus(&of));
+    let saved = |resource| containers().filter_map(move |(of, container)| of.saved_by(container, resource));
+    let freed = |resource| add_up(&mut saved(resource).filter(Quantity::is_positive));
+    let added = |resource| Quantity::ZERO.minus(&add_up(&mut saved(resource).filter(Quantity::is_negative)));
+    let now = |resource| {
+        let requests = containers().filter_map(|(of, container)| {
+            Some(container.resource(resource)?.request.as_ref()?.value.times_count(of.pods))
+        });
+        add_up(&mut { requests })
+    };
     Total {
         namespace: namespace.map(str::to_owned),
         workloads: workloads.len() as u64,
         containers: containers().count() as u64,
         without_advice: containers().filter(|(_, container)| container.is_without_advice()).count() as u64,
         without_usage: containers().filter(|(_, container)| container.is_without_usage()).count() as u64,
+        cost_a_month: prices.money(&now(Resource::Cpu), &now(Resource::Memory)),
+        freed_a_month: prices.money(&freed(Resource::Cpu), &freed(Resource::Memory)),
+        added_a_month: prices.money(&added(Resource::Cpu), &added(Resource::Memory)),
         saved_a_month: prices.money(&cpu.saved, &memory.saved),
         currency: prices.currency.as_ref().map(ToString::to_string),
         cpu,

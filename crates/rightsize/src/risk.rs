@@ -50,8 +50,8 @@ pub fn of_all(workloads: &[Workload]) -> Vec<Risk> {
     let containers = workloads.iter().flat_map(|of| of.containers.iter().map(move |container| (of, container)));
     let mut risks: Vec<(u64, Risk)> = containers.flat_map(|(of, container)| found(of, container)).collect();
     risks.sort_by(|(weight, a), (other, b)| {
-        a.risk
-            .cmp(&b.risk)
+        (a.severity, a.risk)
+            .cmp(&(b.severity, b.risk))
             .then(other.cmp(weight))
             .then_with(|| (&a.workload, &a.container).cmp(&(&b.workload, &b.container)))
     });
@@ -88,7 +88,7 @@ fn found(of: &Workload, container: &Container) -> Vec<(u64, Risk)> {
             true => format!("a run used more than its {name} request"),
             false => format!("above its {name} request most of the time"),
         };
-        add(Kind::AboveRequest, Some(advice.resource), over, (text, format!("raise the {name} request to {to}")));
+        add(Kind::AboveRequest, Some(advice.resource), over, (text, to));
     }
     let missing: Vec<&ResourceAdvice> = container
         .resources
@@ -129,17 +129,21 @@ fn killed(container: &Container) -> Option<(String, String)> {
     Some((format!("OOM-killed {times}{at}"), fix))
 }
 
-/// By how much usage is above a request, in percent, and what is recommended, or at least was used: the median, or of the runs
-/// of a Job, which are brief, what memory used at most and CPU mostly.
+/// By how much usage is above a request, in percent, and what helps: what is recommended, a bound that keeps that too low, or at
+/// least what was used: the median, or of the runs of a Job, which are brief, what memory used at most and CPU mostly.
 fn above_request(advice: &ResourceAdvice, are_runs: bool) -> Option<(&ResourceAdvice, u64, String)> {
     let request = &advice.request.as_ref()?.value;
     let used = if are_runs { advice.mostly_used()? } else { advice.used.as_ref()?.percentile(500)? };
     if used <= request {
         return None;
     }
+    let name = advice.resource.name();
     let to = match &advice.recommended {
-        Some(recommended) => Some(recommended).filter(|recommended| *recommended > request)?.to_string(),
-        None if are_runs => distribution::shown(used, advice.resource),
+        Some(recommended) if recommended > request => format!("raise the {name} request to {recommended}"),
+        Some(_) => {
+            advice.reason.as_ref().and_then(|reason| reason.bound_to_raise(name, advice.recommended.as_ref()?))?
+        }
+        None if are_runs => format!("raise the {name} request to {}", distribution::shown(used, advice.resource)),
         None => return None,
     };
     let (used, request) = (used.milli_value().max(0) as u64, request.milli_value().max(1) as u64);

@@ -86,6 +86,16 @@ pub fn page(report: &Report, view: View) -> Page {
         writeln!(page, "{}", report.headline());
         page.gap();
     }
+    let blocked = report.blocked();
+    if !blocked.is_empty() {
+        writeln!(
+            page,
+            "{}",
+            view.paint.bold("Blocked, and left out of files and patches unless --allow-blocked is given:")
+        );
+        blocked.iter().for_each(|line| writeln!(page, "  {}", view.paint.red(line)));
+        page.gap();
+    }
     if !report.risks.is_empty() {
         writeln!(page, "{}", view.paint.bold("Fix first:"));
         let shown = if view.is_wide { report.risks.len() } else { FEW };
@@ -96,7 +106,7 @@ pub fn page(report: &Report, view: View) -> Page {
         }
         page.gap();
     }
-    writeln!(page, "{}", report.source);
+    writeln!(page, "{}", report.about());
     match rule::sentence(&report.rules) {
         Some(sentence) if !view.is_wide => writeln!(page, "{sentence} (-o wide: the whole rule)"),
         _ => report.rules.iter().for_each(|rule| writeln!(page, "{rule}")),
@@ -118,6 +128,10 @@ pub fn page(report: &Report, view: View) -> Page {
         all().for_each(|total| totals.row(total_cells(report, total, unit)));
         page.gap();
         page.table(totals);
+    }
+    if let Some(money) = report.money() {
+        page.gap();
+        writeln!(page, "{money}");
     }
     if view.is_wide || report.containers().count() <= FEW {
         section(&mut page, "Reasons", reasons(report));

@@ -90,7 +90,7 @@ fn table(report: &Report, is_wide: bool, is_bare: bool) -> String {
     table::page(report, view).text(None, Paint::OFF)
 }
 
-const GATE: Gate = Gate { off_by_percent: Some(30), risk: true };
+const GATE: Gate = Gate { off_by_percent: Some(30), risk: true, blocked: false };
 
 /// Each output by its name.
 fn outputs(report: &Report) -> Vec<(&'static str, String)> {

@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use super::amounts::{Delta, is_about, percent_more, resource_name, some_text, text, texts};
 use super::autoscaler::{Requested, Scaled};
+use super::blocked::Blocked;
 use super::distribution::Distribution;
 use super::evidence::Evidence;
 use super::flag::{Flag, Growing};
@@ -16,6 +17,7 @@ use super::history::ContainerUsage;
 use super::history::course::Rhythm;
 use super::owners::WorkloadRef;
 use super::reason::Reason;
+use super::template::CustomResource;
 use super::timeline::Timeline;
 use headroom_core::recommend::Why;
 
@@ -48,9 +50,27 @@ pub struct Workload {
     pub containers: Vec<Container>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
+    /// The reason why the changes are not handed out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub blocked: Option<Blocked>,
     /// From the object to the pod in it.
     #[serde(skip)]
     pub path: Vec<&'static str>,
+    /// Its place in the inventory.
+    #[serde(skip)]
+    pub entry: usize,
+    /// Its turn in the order in which changes are made.
+    #[serde(skip)]
+    pub turn: usize,
+    /// The workload itself, if its pods were read from what it owns.
+    #[serde(skip)]
+    pub custom: Option<CustomResource>,
+    /// The node whose kubelet runs it from a file there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub static_on: Option<String>,
+    /// The flags of all of its containers: who else decides about it.
+    #[serde(skip)]
+    pub shared_flags: Vec<Flag>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -361,7 +381,26 @@ impl Workload {
         ];
         let grows = container.grows.iter().cloned().map(Flag::Grows);
         let patterns = container.patterns.iter().cloned();
-        first.into_iter().flatten().chain(grows).chain(patterns).chain(last.into_iter().flatten()).collect()
+        let shared = self.shared_flags.iter().cloned();
+        first
+            .into_iter()
+            .flatten()
+            .chain(grows)
+            .chain(patterns)
+            .chain(last.into_iter().flatten())
+            .chain(shared)
+            .collect()
+    }
+
+    /// The reason why no patch can be made for it, whatever is recommended.
+    pub fn why_unpatched(&self) -> Option<String> {
+        match (&self.static_on, &self.through, &self.custom) {
+            (Some(node), ..) => Some(format!("static pod: change its manifest on node {node}")),
+            (None, Some(through), None) => {
+                Some(format!("read from {through}: set the requests in the template of {}", self.key))
+            }
+            _ => None,
+        }
     }
 
     /// The amount that a container's recommendation saves over all pods.
@@ -374,10 +413,4 @@ impl Workload {
         let saved = self.containers.iter().filter_map(|container| self.saved_by(container, resource));
         saved.fold(Quantity::ZERO, |sum, saved| sum.plus(&saved))
     }
-}
-
-/// The JSON pointer of an object's containers.
-pub fn containers_at(path: &[&str], is_init: bool) -> String {
-    let list = if is_init { "initContainers" } else { "containers" };
-    path.iter().chain(&["spec", list]).map(|key| format!("/{key}")).collect()
 }

@@ -223,6 +223,8 @@ impl fmt::Display for Scope {
 /// A target that was opened.
 pub struct Opened {
     pub cluster: Overlay,
+    /// The context of a live cluster, if it has one.
+    pub context: Option<String>,
     /// The namespace of objects that set none.
     pub namespace: String,
     /// The namespaces in which objects are listed.
@@ -315,7 +317,8 @@ impl Target {
             None => Admission::assumed(),
         };
         let settings = given.or_else(|| admission.settings().cloned()).unwrap_or_else(default_settings);
-        Ok(Opened { cluster, namespace, scope, settings, admission })
+        let context = self.wants_cluster().then(|| self.cluster.context_name()).flatten();
+        Ok(Opened { cluster, context, namespace, scope, settings, admission })
     }
 
     /// The admission that follows from the policies of the cluster or of its files.
@@ -367,6 +370,16 @@ impl Opened {
         progress.begin(lists.len() as u64, "Reading");
         self.cluster.prefetch(&lists, &mut || progress.advance(1));
         progress.end();
+    }
+
+    /// Runs something on the cluster and its admission, which are handed back.
+    pub fn on_run<T>(&mut self, act: impl FnOnce(&mut Run) -> T) -> T {
+        let cluster = std::mem::replace(&mut self.cluster, Overlay::new(Folder::default(), None));
+        let admission = std::mem::replace(&mut self.admission, Admission::assumed());
+        let mut run = Run::new(cluster, admission, &self.namespace);
+        let found = act(&mut run);
+        (self.cluster, self.admission) = run.into_parts();
+        found
     }
 
     pub fn into_run(self) -> Run {

@@ -1,6 +1,8 @@
 //! `kubectl headroom recommend`: finds workloads and the source of their usage, and prints, writes or applies what they
 //! should request. The recommendations are made by `headroom_rightsize`.
 
+mod left_out;
+
 mod apply;
 mod rule;
 
@@ -83,10 +85,11 @@ pub fn run(mut args: Args) -> anyhow::Result<Exit> {
             Some(store::read(&args.usage, &args.target, from, &mut opened, &namespaces, pods, &progress)?)
         }
     };
-    let report = run::recommend(&mut opened, inventory, history, &choices, &progress)?.report;
+    let mut report = run::recommend(&mut opened, inventory, history, &choices, &progress)?.report;
+    report.allows_blocked = args.allow_blocked;
     let exit_at_best = if report.source.is_partial { Exit::Error } else { Exit::Ok };
     let has_failed = print::print(&args, &report)?;
-    let exit = if has_failed { Exit::Refused } else { exit_at_best };
+    let exit = if has_failed { Exit::Refused } else { Exit::Ok }.max(exit_at_best);
     if let Some(paths) = &args.write {
         let manifests = match paths.as_slice() {
             [] => args.manifests.read(args.target.is_strict)?,

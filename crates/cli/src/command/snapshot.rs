@@ -465,6 +465,7 @@ mod tests {
     #[test]
     fn a_namespace_with_more_events_than_are_read_hides_no_other() {
         let mut opened = Opened {
+            context: None,
             cluster: Overlay::new(Folder::default(), Some(Box::new(Flooded))),
             namespace: "default".to_owned(),
             scope: Scope::All,

@@ -179,7 +179,10 @@ fn changes(target: &Target, usage: &UsageArgs, form: TextForm, workloads: &[Work
     let report = recommend::on_some(&target, usage, workloads)?;
     let text = match form {
         TextForm::Markdown => markdown::text(&report),
-        TextForm::Kustomize => patches::kustomize(&report.changes())?.text(None, Paint::OFF),
+        TextForm::Kustomize => {
+            let file = patches::kustomize(&report.changes())?;
+            patches::commented(&report.left_out_of_kustomize(), file).text(None, Paint::OFF)
+        }
         TextForm::Patch => recommend::as_command(&target, &report)?,
     };
     Ok(Answered { body: serde_json::to_vec(&text)?.into(), is_gzip: false, missed: Vec::new() })

@@ -57,6 +57,11 @@ impl Run {
         }
     }
 
+    /// The cluster with all that was put, and its admission.
+    pub fn into_parts(self) -> (Overlay, Admission) {
+        (self.cluster, self.admission)
+    }
+
     /// Checks a request that is admitted otherwise against TenantQuotas.
     fn ask_tenants(&mut self, evaluation: &mut Evaluation) -> Result<(), String> {
         let has_tenants = match self.has_tenants {
@@ -101,21 +106,22 @@ impl Run {
 
     /// The same, and a pod as the object would make it next; none if it makes no pods of its own.
     pub fn evaluate_with_pod(&mut self, object: &Value) -> (Evaluation, Option<Evaluation>) {
-        let mut evaluation = self.preview(object, |_| {});
+        let mut evaluation = self.preview(object);
         let workload = evaluation.request.get("object").unwrap_or(object);
         let pod = self.preview_pod_of(workload);
-        self.commit_admitted(&mut evaluation, object);
+        self.accept(&mut evaluation, object);
         (evaluation, pod)
     }
 
     /// The same, with something taken out of the object first, and of the one that is there already.
     pub fn evaluate_redacted(&mut self, object: &Value, redact: impl FnMut(&mut Value)) -> Evaluation {
-        let mut evaluation = self.preview(object, redact);
-        self.commit_admitted(&mut evaluation, object);
+        let mut evaluation = self.preview_redacted(object, redact);
+        self.accept(&mut evaluation, object);
         evaluation
     }
 
-    fn commit_admitted(&mut self, evaluation: &mut Evaluation, manifest: &Value) {
+    /// Commits a previewed object if it is admitted.
+    pub fn accept(&mut self, evaluation: &mut Evaluation, manifest: &Value) {
         if !evaluation.is_admitted() {
             return;
         }
@@ -129,7 +135,11 @@ impl Run {
     }
 
     /// Evaluates an object without committing it.
-    fn preview(&mut self, object: &Value, mut redact: impl FnMut(&mut Value)) -> Evaluation {
+    pub fn preview(&mut self, object: &Value) -> Evaluation {
+        self.preview_redacted(object, |_| {})
+    }
+
+    fn preview_redacted(&mut self, object: &Value, mut redact: impl FnMut(&mut Value)) -> Evaluation {
         let api_version = object.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
         let kind = self.cluster.kind(api_version, object.get("kind").and_then(Value::as_str).unwrap_or_default());
         let mut object =

@@ -23,6 +23,12 @@ pub struct Folder {
     objects: BTreeMap<Identity, Value>,
 }
 
+/// An object that was put, and the one that was there before.
+pub(super) struct Replaced {
+    identity: Identity,
+    before: Option<Value>,
+}
+
 /// API group, kind, namespace, name. The version is left out, because one object is served in several.
 type Identity = (String, String, String, String);
 
@@ -50,12 +56,24 @@ impl Folder {
     }
 
     /// Adds an object, or replaces the one of its name.
-    pub fn put(&mut self, mut object: Value) -> Result<(), Malformed> {
+    pub fn put(&mut self, object: Value) -> Result<(), Malformed> {
+        self.replace(object).map(|_| ())
+    }
+
+    /// The same, with what has to be restored to undo it.
+    pub(super) fn replace(&mut self, mut object: Value) -> Result<Replaced, Malformed> {
         if object.get("kind").is_some_and(|kind| kind == "LimitRange") {
             imply_defaults(&mut object)?;
         }
-        self.objects.insert(identity(&object), object);
-        Ok(())
+        let identity = identity(&object);
+        Ok(Replaced { before: self.objects.insert(identity.clone(), object), identity })
+    }
+
+    pub(super) fn restore(&mut self, Replaced { identity, before }: Replaced) {
+        match before {
+            Some(object) => self.objects.insert(identity, object),
+            None => self.objects.remove(&identity),
+        };
     }
 
     pub fn is_empty(&self) -> bool {

@@ -9,7 +9,7 @@ use headroom_core::cluster::lookup::HostCall;
 use headroom_core::json::Malformed;
 use serde_json::Value;
 
-use super::folder::Folder;
+use super::folder::{Folder, Replaced};
 use super::{ClusterReader, List, ReadError, quota_status};
 use crate::kinds::{ApiKind, metadata};
 
@@ -21,6 +21,8 @@ pub struct Overlay {
     replaced: Vec<(String, String)>,
     /// The answers about a kind in a namespace since an object of it was put here, because many objects need the same.
     answers: HashMap<About, HashMap<Asked, Result<Vec<u8>, ReadError>>>,
+    /// The objects that were put since the first mark; none without one.
+    journal: Option<Vec<Replaced>>,
 }
 
 /// Kind and namespace.
@@ -32,7 +34,7 @@ const QUOTA: (&str, &str) = ("v1", "ResourceQuota");
 
 impl Overlay {
     pub fn new(top: Folder, bottom: Option<Box<dyn ClusterReader>>) -> Self {
-        Self { top, bottom, replaced: Vec::new(), answers: HashMap::new() }
+        Self { top, bottom, replaced: Vec::new(), answers: HashMap::new(), journal: None }
     }
 
     /// Adds an object, or replaces the one of its name. A quota is counted anew unless it has a status.
@@ -41,7 +43,24 @@ impl Overlay {
         for namespace in [Some(metadata(&object, "namespace").to_owned()), None] {
             self.answers.remove(&(kind.to_owned(), namespace));
         }
-        self.top.put(object)
+        let replaced = self.top.replace(object)?;
+        if let Some(journal) = &mut self.journal {
+            journal.push(replaced);
+        }
+        Ok(())
+    }
+
+    /// A mark to roll back to.
+    pub fn mark(&mut self) -> usize {
+        self.journal.get_or_insert_default().len()
+    }
+
+    /// Takes back all that was put since a mark.
+    pub fn roll_back(&mut self, mark: usize) {
+        let put = self.journal.iter_mut().flat_map(|journal| journal.drain(mark..).rev());
+        put.for_each(|replaced| self.top.restore(replaced));
+        self.journal.take_if(|journal| journal.is_empty());
+        self.answers.clear();
     }
 
     /// From now on only the objects of this kind count that were put here: the others are as if deleted.

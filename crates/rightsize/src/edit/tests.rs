@@ -6,7 +6,7 @@ fn change(requests: &[(&'static str, &str)]) -> Edit {
     Edit {
         requirement: Requirement::Request,
         object: Identity { kind: "Deployment".to_owned(), namespace: None, name: "web".to_owned() },
-        path: vec!["spec", "template"],
+        path: vec!["spec".to_owned(), "template".to_owned()],
         container: "nginx".to_owned(),
         amounts: requests.iter().map(|(name, amount)| (*name, amount.parse().unwrap())).collect(),
     }

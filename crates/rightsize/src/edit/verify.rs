@@ -74,8 +74,8 @@ fn is_object(object: &Value, identity: &Identity) -> bool {
 /// Takes the amounts of a change out of an object, and what is empty then.
 fn take(object: &mut Value, edit: &Edit) -> Vec<Option<Value>> {
     let mut spec = object;
-    for key in edit.path.iter().chain(&["spec"]) {
-        let Some(next) = spec.get_mut(*key) else { return Vec::new() };
+    for key in edit.path.iter().map(String::as_str).chain(["spec"]) {
+        let Some(next) = spec.get_mut(key) else { return Vec::new() };
         spec = next;
     }
     let mut lists: Vec<&mut Value> = Vec::new();

@@ -12,12 +12,12 @@ use headroom_core::truncate::{count_of, on_one_line};
 use headroom_kube::ApiPath;
 use headroom_kube::api_client::{ApiClient, ApiError, ApiResult, ApplyOptions};
 use headroom_kube::shell::quoted;
-use headroom_report::{Exit, Paint, WholeFile, ask, complain};
+use headroom_report::{Exit, Page, Paint, WholeFile, ask, complain};
 use headroom_rightsize::patches::{self, Patch};
 use headroom_rightsize::report::Report;
 use kube::Client;
-use serde_json::Value;
 
+use super::left_out;
 use crate::command::cluster_args::Target;
 
 /// The field manager of what is applied.
@@ -53,11 +53,14 @@ pub async fn run(args: &Patching, report: &Report, client: Client, target: &Targ
     if args.rollback.symlink_metadata().is_ok() {
         bail!("`{}` exists already: choose another file with --rollback", args.rollback.display());
     }
+    let left_out = report.left_out();
+    left_out::tell(&left_out);
+    let exit_at_best = if report.leaves_out_blocked() { Exit::Refused } else { Exit::Ok };
     let patches = report.lasting_changes().into_iter().flat_map(|change| change.patches());
     let changes: Vec<PatchedObject> = patches.map(PatchedObject::of).collect();
     if changes.is_empty() {
         complain!("nothing to change: the workloads request what is recommended, or cannot be patched");
-        return Ok(Exit::Ok);
+        return Ok(if left_out.is_empty() { Exit::Ok } else { Exit::Refused });
     }
     let api = ApiClient::new(client).with_timeout(REQUEST_TIMEOUT);
     let (kubectl, mut rollback) = (kubectl(target), Vec::new());
@@ -65,7 +68,7 @@ pub async fn run(args: &Patching, report: &Report, client: Client, target: &Targ
     for change in &changes {
         let before = api.get(&change.path).await;
         let before = before.map_err(|error| anyhow!("{}: {}", change.patch, worded(&error)))?;
-        rollback.push(command(&kubectl, &change.patch, &change.patch.put_back(&before)));
+        rollback.push(change.patch.command(&kubectl, &change.patch.put_back(&before)));
         if let Err(error) = change.apply(&api, args, true).await {
             complain!("error: {}: {}", change.patch, worded(&error));
             refused += 1;
@@ -77,7 +80,7 @@ pub async fn run(args: &Patching, report: &Report, client: Client, target: &Targ
     }
     if !args.yes && !is_wanted(changes.len(), cluster)? {
         complain!("nothing was changed");
-        return Ok(Exit::Ok);
+        return Ok(exit_at_best);
     }
     keep(&args.rollback, &rollback, cluster)?;
     complain!("wrote {0}: run `sh {0}` to restore the current values", args.rollback.display());
@@ -89,7 +92,7 @@ pub async fn run(args: &Patching, report: &Report, client: Client, target: &Targ
         }
         complain!("patched {}", change.patch);
     }
-    Ok(Exit::Ok)
+    Ok(exit_at_best)
 }
 
 impl PatchedObject {
@@ -101,19 +104,29 @@ impl PatchedObject {
 
     async fn apply(&self, api: &ApiClient, args: &Patching, dry_run: bool) -> ApiResult<()> {
         let options = ApplyOptions { manager: MANAGER, force: args.force_conflicts, dry_run };
-        api.apply(&self.path, &self.patch.body, options).await.map(|_| ())
+        let body = &self.patch.body;
+        let patched = match self.patch.is_json() {
+            true => api.patch(&self.path, body, options).await,
+            false => api.apply(&self.path, body, options).await,
+        };
+        patched.map(|_| ())
     }
 }
 
 /// All changes as a command line that applies them on the server, under the same manager.
 pub fn as_command(target: &Target, report: &Report) -> anyhow::Result<String> {
     let changes = report.lasting_changes();
-    if changes.is_empty() {
-        return Ok(String::new());
-    }
-    let patches = patches::kustomize(&changes)?.text(None, Paint::OFF);
+    let merged = patches::kustomize(&changes)?.text(None, Paint::OFF);
     let kubectl = kubectl(target);
-    Ok(format!("{kubectl} apply --server-side --field-manager={MANAGER} -f - <<'PATCHES'\n{patches}PATCHES\n"))
+    let mut commands = patches::commented(&report.left_out(), Page::new()).text(None, Paint::OFF);
+    if !merged.is_empty() {
+        let manager = format!("--field-manager={MANAGER}");
+        commands.push_str(&format!("{kubectl} apply --server-side {manager} -f - <<'PATCHES'\n{merged}PATCHES\n"));
+    }
+    for patch in changes.iter().flat_map(|change| change.patches()).filter(Patch::is_json) {
+        commands.push_str(&format!("{}\n", patch.command(&kubectl, &patch.body)));
+    }
+    Ok(commands)
 }
 
 fn worded(error: &ApiError) -> String {
@@ -153,17 +166,6 @@ fn keep(file: &Path, commands: &[String], cluster: &str) -> anyhow::Result<()> {
 fn kubectl(target: &Target) -> String {
     let words = target.cluster.arguments().into_iter().map(|(name, value)| format!(" {name} {}", quoted(&value)));
     "kubectl".to_owned() + &words.collect::<String>()
-}
-
-fn command(kubectl: &str, patch: &Patch, back: &Value) -> String {
-    // With the version, or kubectl would take the one that the cluster prefers, which may not know the field.
-    let kind = match (patch.kind.kind.to_lowercase(), patch.kind.group.as_str()) {
-        (kind, "") => kind,
-        (kind, group) => format!("{kind}.{}.{group}", patch.kind.version),
-    };
-    let object = format!("{kind}/{}", patch.name);
-    let [object, namespace, back] = [&object, &patch.namespace, &back.to_string()].map(|text| quoted(text));
-    format!("{kubectl} patch {object} --namespace {namespace} --type strategic --patch {back}")
 }
 
 #[cfg(test)]

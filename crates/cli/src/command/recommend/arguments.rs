@@ -51,9 +51,9 @@ pub struct Args {
     /// Sort workloads by
     #[arg(long, value_enum, default_value_t = Order::Waste)]
     pub(super) sort_by: Order,
-    /// Exit with 1 if a container is at `risk` (OOM-killed, throttled, above its request most of the time, or without one), or if a
-    /// request is missing or off its recommendation by more than a percentage such as `50%`
-    #[arg(long, value_name = "risk | PERCENT", value_delimiter = ',')]
+    /// Exit with 1 if a container is at `risk` (OOM-killed, throttled, above its request most of the time, or without one), if a
+    /// recommendation would be `blocked`, or if a request is missing or off its recommendation by more than a percentage such as `50%`
+    #[arg(long, value_name = "risk | blocked | PERCENT", value_delimiter = ',')]
     pub(super) fail_on: Vec<FailOn>,
     /// Path of a container's resources in the chart's values; {kind}, {name} and {container} are replaced
     #[arg(long, value_name = "PATH", default_value = patches::VALUES_PATH)]
@@ -61,6 +61,9 @@ pub struct Args {
     /// Write the recommendations into manifests: those of -f, or these files and folders. Nothing else in them changes
     #[arg(long, value_name = "PATH", num_args = 0.., conflicts_with = "kustomizations")]
     pub(super) write: Option<Vec<PathBuf>>,
+    /// Write and patch also what would be rejected, or would stop its rollout
+    #[arg(long)]
+    pub(super) allow_blocked: bool,
     #[command(flatten)]
     pub(super) patch: Patching,
     #[command(flatten)]
@@ -174,8 +177,11 @@ const EXAMPLES: &str = "Examples:
 
 Without --patch, nothing in the cluster changes. A new memory limit is recommended only where there is one, a CPU limit never.
 
-Exit codes: 0 done, 1 something that --fail-on names was found, or something was not written or patched, 2 not everything \
-could be read.";
+Every change is evaluated first as `kubectl headroom check` would, with all others. What would be rejected, or would stop its \
+rollout, is named at the top with the nearest amounts that fit, and left out of what is written and patched.
+
+Exit codes: 0 done, 1 something that --fail-on names was found, or something was left out of what is written or patched \
+because it would be blocked, or nothing could be written or patched, 2 not everything could be read.";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Format {
@@ -290,6 +296,7 @@ pub enum BoundsFormat {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FailOn {
     Risk,
+    Blocked,
     /// A request that is missing, or off by more than so many percent.
     OffBy(u64),
 }
@@ -300,12 +307,13 @@ impl FromStr for FailOn {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         match text {
             "risk" => Ok(Self::Risk),
+            "blocked" => Ok(Self::Blocked),
             _ => text
                 .strip_suffix('%')
                 .unwrap_or(text)
                 .parse()
                 .map(Self::OffBy)
-                .map_err(|_| "expected `risk`, or a percentage such as `50%`"),
+                .map_err(|_| "expected `risk`, `blocked`, or a percentage such as `50%`"),
         }
     }
 }
@@ -335,9 +343,10 @@ impl Args {
     pub fn gate(&self) -> Gate {
         let off_by = self.fail_on.iter().filter_map(|on| match on {
             FailOn::OffBy(percent) => Some(*percent),
-            FailOn::Risk => None,
+            FailOn::Risk | FailOn::Blocked => None,
         });
-        Gate { off_by_percent: off_by.min(), risk: self.fail_on.contains(&FailOn::Risk) }
+        let [risk, blocked] = [FailOn::Risk, FailOn::Blocked].map(|on| self.fail_on.contains(&on));
+        Gate { off_by_percent: off_by.min(), risk, blocked }
     }
 }
 

@@ -9,10 +9,16 @@ use headroom_rightsize::table::{self, View};
 use headroom_rightsize::{csv, findings, html, markdown, patches};
 
 use super::arguments::{Args, Format};
+use super::left_out;
 
-/// Prints the report; true if something in it is an error.
+/// Prints the report; true if something in it is an error, or had to be left out of what is written.
 pub fn print(args: &Args, report: &Report) -> anyhow::Result<bool> {
     let findings = findings::of(report, args.gate());
+    let changes = report.changes();
+    let left_out = match args.output {
+        Format::Kustomize => report.left_out_of_kustomize(),
+        _ => report.left_out(),
+    };
     let page = match args.output {
         Format::Table | Format::Wide => {
             let view = View {
@@ -33,13 +39,17 @@ pub fn print(args: &Args, report: &Report) -> anyhow::Result<bool> {
         Format::Kustomize | Format::Helm if !args.image.is_empty() => {
             bail!("an image alone has no object to patch: choose another --output, or name an object")
         }
-        Format::Kustomize => patches::kustomize(&report.changes())?,
+        Format::Kustomize => patches::commented(&left_out, patches::kustomize(&changes)?),
         Format::Helm => {
-            let values = patches::helm(&report.changes(), &args.values_path);
-            Page::yaml(&values.map_err(|problem| anyhow!(problem))?)?
+            let values = patches::helm(&changes, &args.values_path);
+            patches::commented(&left_out, Page::yaml(&values.map_err(|problem| anyhow!(problem))?)?)
         }
     };
     headroom_report::print(&page)?;
+    let is_written = matches!(args.output, Format::Kustomize | Format::Helm);
+    if is_written {
+        left_out::tell(&left_out);
+    }
     if matches!(args.output, Format::Csv | Format::Kustomize | Format::Helm) {
         // These formats have no place for notes, so they go to standard error.
         let partial = if report.source.is_partial { report.notes.as_slice() } else { &[] };
@@ -51,7 +61,8 @@ pub fn print(args: &Args, report: &Report) -> anyhow::Result<bool> {
         let more = if errors.len() > 1 { format!(", and {} more", errors.len() - 1) } else { String::new() };
         complain!("error: {}: {}{more}", first.subject, first.text);
     }
-    Ok(!errors.is_empty())
+    let is_incomplete = is_written && (report.leaves_out_blocked() || changes.is_empty() && !left_out.is_empty());
+    Ok(!errors.is_empty() || is_incomplete)
 }
 
 /// `25 November 2026, 14:30 UTC`

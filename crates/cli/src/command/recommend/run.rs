@@ -15,6 +15,7 @@ use headroom_rightsize::owners::WorkloadRef;
 use headroom_rightsize::quota_effect::{self, QuotaEffect};
 use headroom_rightsize::report::{Order, Report};
 use headroom_rightsize::rule;
+use headroom_rightsize::trial;
 use headroom_rightsize::workload::Workload;
 use serde_json::{Value, json};
 
@@ -110,6 +111,7 @@ pub fn recommend(
     let read = histories.as_ref().map_or(Usage::Profiles, Usage::Read);
     let mut run = Run { inventory, usage: read, containers, lowers_limits, notes: Vec::new() };
     let (workloads, effects) = run.evaluate(opened, &settings, is_admission, progress)?;
+    let entries = std::mem::take(&mut run.inventory.entries);
     source.is_partial |= run.is_partial();
     let admission = opened.admission.describe();
     notes.extend((admission.source != Source::Settings).then(|| format!("admission: {admission}")));
@@ -117,7 +119,9 @@ pub fn recommend(
     notes.extend(run.all_notes(opened.scope.is_all()));
     let prices = usage.map(|usage| usage.costs.prices()).unwrap_or_default();
     let source = (source, rule::of(&settings, histories.is_some()));
-    let report = Report::new(source, workloads, quota_effect::together(effects), notes, prices, order);
+    let mut report = Report::new(source, workloads, quota_effect::together(effects), notes, prices, order);
+    report.cluster.clone_from(&opened.context);
+    opened.on_run(|run| trial::check(&mut report, &entries, run));
     Ok(Recommended { report, trends, past, is_of_store: histories.is_some() })
 }
 

@@ -13,6 +13,8 @@ use headroom_rightsize::edit::{self, EditError};
 use headroom_rightsize::patches::RecommendedChange;
 use headroom_rightsize::report::Report;
 
+use super::left_out;
+
 /// Edits of one file.
 #[derive(Default)]
 struct Edits {
@@ -53,17 +55,22 @@ pub fn all(manifests: &[Manifest], namespace: &str, report: &Report) -> anyhow::
         let missing = change.autoscalers.iter().filter(|scaled| names.contains(&scaled.name.as_str()));
         missing.for_each(|scaled| complain!("warning: not in the manifests: {scaled}"));
     }
+    let left_out = if report.leaves_out_blocked() { report.blocked() } else { Vec::new() };
+    let left_out: Vec<String> = left_out.iter().map(|line| format!("left out: {line}")).collect();
+    left_out::tell(&left_out);
     let exit = write(files)?;
     if exit == Written::Nothing {
-        complain!("nothing to write: {}", why_nothing(report, is_here));
+        complain!("nothing to write: {}", why_nothing(report, is_here || !left_out.is_empty()));
     }
-    Ok(if exit == Written::Refused { Exit::Refused } else { Exit::Ok })
+    Ok(if exit == Written::Refused || !left_out.is_empty() { Exit::Refused } else { Exit::Ok })
 }
 
 /// Explains why no file was changed; `is_here` is false if the manifests have none of the workloads to change.
 fn why_nothing(report: &Report, is_here: bool) -> String {
     let left_alone = report.left_alone().join("; ");
-    if !is_here {
+    if report.leaves_out_blocked() {
+        "what differs would be blocked".to_owned()
+    } else if !is_here {
         "no workload with a recommendation is in the manifests".to_owned()
     } else if report.writes_nothing() {
         left_alone

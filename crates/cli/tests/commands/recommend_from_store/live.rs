@@ -302,7 +302,7 @@ fn recommendations_are_applied_after_a_dry_run_and_can_be_rolled_back() {
     assert!(said.err.contains("exists already: choose another file with --rollback"), "{}", said.err);
 
     let server = ApiServer::start(Rules { conflicts: true, ..rules });
-    let said = server.recommend(&format!("{STORE} --patch --yes --no-headers"));
+    let said = server.recommend(&format!("{STORE} --patch --yes --allow-blocked --no-headers"));
     assert_eq!(said.code, 1);
     assert!(
         said.err.contains("conflict with \"helm\": .spec.template; --force-conflicts takes the fields over"),

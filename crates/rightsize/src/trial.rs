@@ -1,0 +1,296 @@
+//! Tries all changes of a report out before any is handed out: each is evaluated as `check` would, in the quotas that the
+//! others leave. What frees room comes first, then what needs more, the worst risk first; what does not pass is tried again
+//! while others make room.
+
+use std::collections::HashMap;
+
+use headroom_core::amount::{Family, Quantity, Requirement};
+use headroom_dryrun::evaluate::{Evaluation, Run, Verdict};
+use headroom_objects::cluster_reader::ClusterReader as _;
+use serde_json::{Value, json};
+
+use super::blocked::{Blocked, Bound, Fit};
+use super::flag::Flag;
+use super::inventory::Entry;
+use super::patches::RecommendedChange;
+use super::report::Report;
+use super::rows::CPU_AND_MEMORY;
+use super::workload::{ResourceAdvice, Workload};
+
+/// The steps between the request that is set and the one that is recommended.
+const STEPS: u64 = 1 << 10;
+
+/// A change that does not pass is tried so often.
+const MAX_ROUNDS: usize = 4;
+
+/// A change that is tried out.
+struct Candidate<'a> {
+    workload: &'a Workload,
+    entry: &'a Entry,
+    change: RecommendedChange,
+}
+
+/// Marks the changes that would be blocked, and notes which autoscalers can no longer reach their maximum. The run's cluster is
+/// left as it was.
+pub fn check(report: &mut Report, entries: &[Entry], run: &mut Run) {
+    let mark = run.cluster.mark();
+    let found = Trial { run, after: HashMap::new(), raised: HashMap::new() }.blocked(report, entries);
+    run.cluster.roll_back(mark);
+    for (turn, (place, blocked, notes)) in found.into_iter().enumerate() {
+        let Some(workload) = report.workloads.get_mut(place) else { continue };
+        workload.turn = turn;
+        workload.notes.extend(notes);
+        if blocked.is_some() {
+            workload.containers.iter_mut().for_each(|container| container.flags.push(Flag::Blocked));
+        }
+        workload.blocked = blocked;
+    }
+}
+
+struct Trial<'r> {
+    run: &'r mut Run,
+    /// By namespace, the workloads that got more.
+    after: HashMap<String, Vec<String>>,
+    /// By namespace, the bounds of quotas that were raised for changes.
+    raised: HashMap<String, Vec<Bound>>,
+}
+
+impl Trial<'_> {
+    /// In their order, by the place of the workload, why it is blocked, and what else is to know.
+    fn blocked(&mut self, report: &Report, entries: &[Entry]) -> Vec<(usize, Option<Blocked>, Vec<String>)> {
+        let mut ranks = HashMap::new();
+        for (rank, risk) in report.risks.iter().enumerate() {
+            ranks.entry(&risk.workload).or_insert(rank);
+        }
+        let candidates = report.workloads.iter().enumerate().filter_map(|(place, workload)| {
+            let change = RecommendedChange::from(workload);
+            // A pod that runs keeps its requests; it is replaced by hand.
+            let is_tried = !change.containers.is_empty() && workload.key.kind != "Pod";
+            let entry = entries.get(workload.entry).filter(|_| is_tried)?;
+            Some((place, Candidate { workload, entry, change }))
+        });
+        let mut pending: Vec<(usize, Candidate<'_>)> = candidates.collect();
+        pending.sort_by_cached_key(|(place, of)| {
+            let rank = ranks.get(&of.workload.key).copied().unwrap_or(usize::MAX);
+            (of.needs_more(), rank, *place)
+        });
+        let mut found = Vec::new();
+        for _ in 0..MAX_ROUNDS {
+            let before = pending.len();
+            pending.retain(|(place, of)| match self.admits(of) {
+                false => true,
+                true => {
+                    found.push((*place, None, self.autoscaler_notes(of)));
+                    false
+                }
+            });
+            if pending.is_empty() || pending.len() == before {
+                break;
+            }
+        }
+        let mut blocked: Vec<(usize, &Candidate<'_>, Blocked)> =
+            pending.iter().filter_map(|(place, of)| Some((*place, of, self.reason(of)?))).collect();
+        // Whoever takes all that fits, or all bounds down to one of the list, finds that they hold together.
+        let mark = self.run.cluster.mark();
+        blocked.iter_mut().for_each(|(_, of, blocked)| blocked.fits = self.nearest(of));
+        self.run.cluster.roll_back(mark);
+        blocked.iter_mut().for_each(|(_, of, blocked)| blocked.raise = self.bounds(of));
+        found.extend(blocked.into_iter().map(|(place, _, blocked)| (place, Some(blocked), Vec::new())));
+        found
+    }
+
+    /// Carries a change out if it passes.
+    fn admits(&mut self, of: &Candidate<'_>) -> bool {
+        let passes = self.carries_out(of, &of.change);
+        if passes && of.needs_more() {
+            self.after.entry(of.workload.key.namespace.clone()).or_default().push(of.workload.key.to_string());
+        }
+        passes
+    }
+
+    fn carries_out(&mut self, of: &Candidate<'_>, change: &RecommendedChange) -> bool {
+        let object = self.object(of, change);
+        let mut evaluation = self.run.preview(&object);
+        let passes = passes(&evaluation);
+        if passes {
+            self.run.accept(&mut evaluation, &object);
+        }
+        passes
+    }
+
+    /// The object with a change. What the inventory has read is not read again.
+    fn object(&mut self, of: &Candidate<'_>, change: &RecommendedChange) -> Value {
+        let object =
+            of.workload.custom.as_ref().map_or_else(|| of.entry.object.value(), |custom| custom.object.value());
+        let changed = change.applied_to(&object);
+        if of.entry.exists && of.entry.origin.is_none() {
+            // OK because the cluster's own object has been read.
+            let _ = self.run.cluster.put(object);
+        }
+        changed
+    }
+
+    /// The warnings about autoscalers that scale to more than fits with the new requests.
+    fn autoscaler_notes(&mut self, of: &Candidate<'_>) -> Vec<String> {
+        let mut notes = Vec::new();
+        for patch in of.change.patches().iter().filter(|patch| patch.kind.group == "autoscaling" && of.needs_more()) {
+            let key = (patch.kind.api_version(), patch.kind.kind.as_str());
+            let found = self.run.cluster.get((&key.0, key.1, Some(&patch.namespace)), &patch.name);
+            let Ok(Some(mut autoscaler)) = found else { continue };
+            if let Some(Value::Object(spec)) = autoscaler.get_mut("spec") {
+                spec.insert("metrics".to_owned(), patch.body.pointer("/spec/metrics").cloned().unwrap_or_default());
+            }
+            let warnings = self.run.preview(&autoscaler).warnings;
+            notes.extend(warnings.iter().map(|warning| format!("HorizontalPodAutoscaler {}: {warning}", patch.name)));
+        }
+        notes
+    }
+
+    /// The reason that a change does not pass; none if that is not known for want of something else.
+    fn reason(&mut self, of: &Candidate<'_>) -> Option<Blocked> {
+        let object = self.object(of, &of.change);
+        let evaluation = self.run.preview(&object);
+        if passes(&evaluation) {
+            return None;
+        }
+        let stopping = evaluation.warnings.iter().filter(|warning| warning.blocks_pods.is_some());
+        let reasons = evaluation.reasons.iter().map(ToString::to_string).chain(stopping.map(ToString::to_string));
+        Some(Blocked {
+            verdict: evaluation.verdict.name(),
+            reasons: reasons.collect(),
+            after: self.after.get(&of.workload.key.namespace).cloned().unwrap_or_default(),
+            fits: Vec::new(),
+            raise: Vec::new(),
+        })
+    }
+
+    /// The most of the change that passes, which is carried out, by the first of these resources that has to give way.
+    fn nearest(&mut self, of: &Candidate<'_>) -> Vec<Fit> {
+        let [cpu, memory] = CPU_AND_MEMORY.map(|resource| resource.name());
+        let at = |resources: &[&str], step: u64| of.raised_in_part(resources, step);
+        for resources in [&[cpu][..], &[memory], &[cpu, memory]] {
+            let raised = at(resources, STEPS).1.len();
+            if raised == 0 || !self.passes(of, &at(resources, 0).0) {
+                continue;
+            }
+            let (mut fits, mut fails) = (0, STEPS);
+            while fails - fits > 1 {
+                let middle = fits.midpoint(fails);
+                if self.passes(of, &at(resources, middle).0) { fits = middle } else { fails = middle }
+            }
+            let (change, made) = at(resources, fits);
+            self.carries_out(of, &change);
+            return if fits == 0 { Vec::new() } else { made };
+        }
+        Vec::new()
+    }
+
+    fn passes(&mut self, of: &Candidate<'_>, change: &RecommendedChange) -> bool {
+        let object = self.object(of, change);
+        passes(&self.run.preview(&object))
+    }
+
+    /// The bounds of the quotas that are too small with which the change passes, which is carried out; none if they alone do not
+    /// help.
+    fn bounds(&mut self, of: &Candidate<'_>) -> Vec<Bound> {
+        let object = self.object(of, &of.change);
+        let evaluation = self.run.preview(&object);
+        let namespace = of.workload.key.namespace.as_str();
+        if self.carries_out(of, &of.change) {
+            // Those that were raised before are enough.
+            return self.raised.get(namespace).cloned().unwrap_or_default();
+        }
+        let charges = evaluation.charges.iter().chain(&evaluation.pod_charges).filter(|charge| !charge.is_tenant);
+        let exceeded = charges.flat_map(|charge| charge.added.iter().map(|amount| (charge.quota.clone(), amount)));
+        let bounds = exceeded.filter(|(_, amount)| amount.left.starts_with('-')).filter_map(|(quota, amount)| {
+            let hard = rounded_up(&amount.name, amount.used.parse().ok()?);
+            Some(Bound { quota, resource: amount.name.clone(), hard })
+        });
+        let bounds: Vec<Bound> = bounds.collect();
+        let mark = self.run.cluster.mark();
+        for Bound { quota, resource, hard } in &bounds {
+            let Ok(Some(mut object)) = self.run.cluster.get(("v1", "ResourceQuota", Some(namespace)), quota) else {
+                continue;
+            };
+            for hards in ["/spec/hard", "/status/hard"] {
+                if let Some(Value::Object(amounts)) = object.pointer_mut(hards) {
+                    amounts.insert(resource.clone(), json!(hard.to_string()));
+                }
+            }
+            // OK because a quota that was read is put back with another amount.
+            let _ = self.run.cluster.put(object);
+        }
+        if !bounds.is_empty() && self.carries_out(of, &of.change) {
+            self.raised.insert(namespace.to_owned(), bounds.clone());
+            return bounds;
+        }
+        self.run.cluster.roll_back(mark);
+        Vec::new()
+    }
+}
+
+/// True unless something is found against an object. What could not be evaluated was reported when it was read.
+fn passes(evaluation: &Evaluation) -> bool {
+    !matches!(evaluation.verdict, Verdict::PodsBlocked | Verdict::Rejected | Verdict::Invalid)
+}
+
+impl Candidate<'_> {
+    fn advice(&self) -> impl Iterator<Item = (&str, &ResourceAdvice)> {
+        self.workload.containers.iter().flat_map(|of| of.resources.iter().map(|advice| (of.name.as_str(), advice)))
+    }
+
+    /// True if any request rises.
+    fn needs_more(&self) -> bool {
+        self.advice()
+            .any(|(_, advice)| advice.to_write().is_some() && advice.saved(1).is_some_and(|saved| saved.is_negative()))
+    }
+
+    /// The change with only a part of the way from lower requests and limits of some resources; and the requests that it makes
+    /// of them.
+    fn raised_in_part(&self, resources: &[&str], step: u64) -> (RecommendedChange, Vec<Fit>) {
+        let (mut change, mut made) = (self.change.clone(), Vec::new());
+        for container in &mut change.containers {
+            let name = container.name.clone();
+            for (requirement, amounts) in &mut container.amounts {
+                for (resource, amount) in amounts.iter_mut().filter(|(resource, _)| resources.contains(resource)) {
+                    let advice = self.advice().find(|(of, advice)| *of == name && advice.resource.name() == *resource);
+                    let current = advice.and_then(|(_, advice)| match requirement {
+                        Requirement::Request => advice.request.as_ref().map(|request| request.value.clone()),
+                        Requirement::Limit => advice.limit.clone(),
+                    });
+                    let current = current.unwrap_or(Quantity::ZERO);
+                    let more = amount.minus(&current);
+                    if !more.is_positive() {
+                        continue;
+                    }
+                    *amount = rounded_down(resource, &current.plus(&more.scaled(step, STEPS)));
+                    if *requirement == Requirement::Request {
+                        made.push(Fit { container: name.clone(), resource, amount: amount.clone() });
+                    }
+                }
+            }
+        }
+        (change, made)
+    }
+}
+
+/// A request without a remainder that nobody would write.
+fn rounded_down(resource: &str, amount: &Quantity) -> Quantity {
+    if resource == "cpu" {
+        return Quantity::from_milli(amount.milli_value());
+    }
+    Quantity::from_bytes(u64::try_from(amount.value()).unwrap_or(0) >> 20 << 20)
+}
+
+/// A bound that people would choose: 2294m of CPU are 2300m.
+fn rounded_up(name: &str, used: Quantity) -> Quantity {
+    let step = match name {
+        "cpu" | "requests.cpu" | "limits.cpu" => {
+            Quantity::from_milli(if used.milli_value() < 1_000 { 10 } else { 100 })
+        }
+        name if name.ends_with("memory") => Quantity::from_bytes(1 << 20),
+        _ => return used,
+    };
+    let family = if name.ends_with("memory") { Family::BinarySi } else { Family::DecimalSi };
+    used.to_family(family).rounded_up_to_multiple_of(&step)
+}
