@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use headroom_core::amount::{Quantity, Requirement};
+use headroom_core::amount::Quantity;
 use headroom_core::cluster::autoscaler::{Autoscaler, Owner};
 use headroom_core::cluster::usage::{Resource as Measured, Window};
 use headroom_core::estimate::Sources;
 use headroom_core::image::ImageName;
+use headroom_core::request::Origin;
 use headroom_dryrun::evaluate::{Admission, request, with_decision};
 use headroom_objects::cluster_reader::ClusterReader;
 use headroom_objects::document;
@@ -37,13 +38,19 @@ pub fn of_template(owner: &Value, admission: &Admission, cluster: &mut dyn Clust
             let sources =
                 image.as_ref().map(|image| Sources::find(image, workload, context, &settings.estimates, notes));
             for (resource, measured) in [(Resource::Cpu, Measured::Cpu), (Resource::Memory, Measured::Memory)] {
-                if let Some(request) = container.resources.quantity(Requirement::Request, measured.name()) {
-                    known.wanted.set(resource, amount(request, resource));
+                let request = container.resources.requests.get(measured.name());
+                if let Some(request) = request {
+                    known.wanted.set(resource, amount(&request.quantity, resource));
                 }
                 let chosen = sources
                     .as_ref()
                     .and_then(|sources| sources.choose(measured, &settings.estimates, &mut Vec::new()).0);
                 let Some(own) = chosen.filter(|chosen| chosen.is_of_workload) else { continue };
+                let is_estimate = request.is_some_and(|request| matches!(request.origin, Origin::Estimate(_)));
+                match resource {
+                    Resource::Cpu => known.is_evident.cpu = is_estimate,
+                    Resource::Memory => known.is_evident.memory = is_estimate,
+                }
                 let month = own.history.observed(Window::MONTH, measured).ok().flatten().unwrap_or(own.observed);
                 if let (Ok(peak), Ok(Some(days))) = (month.peak(), own.history.days()) {
                     known.peak.set(resource, amount(&peak, resource));

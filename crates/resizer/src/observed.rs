@@ -2,7 +2,7 @@
 
 use headroom_core::amount::Quantity;
 use headroom_core::timestamp::Timestamp;
-use headroom_resize::{Amounts, Container, Kubelet, Marked, Mode, Pod, Size, Used};
+use headroom_resize::{Amounts, Container, Kubelet, Marked, Mode, Pod, Resource, Size, Used};
 use serde_json::Value;
 
 /// The annotation of a pod whose limits may move with its requests, if its value is `scale`.
@@ -13,7 +13,11 @@ const MIRROR: &str = "kubernetes.io/config.mirror";
 /// The facts about a container that are not in its pod's object.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Known {
+    /// The requests that admission gives today.
     pub wanted: Amounts,
+    /// The resources for which that is an estimate from its own history. Any other value raises no running pod: authors' values
+    /// come back when the history or the policy cannot be read.
+    pub is_evident: Marked,
     pub days: u64,
     pub peak: Amounts,
     pub used: Option<Used>,
@@ -85,10 +89,16 @@ fn container(pod: &Value, container: &Value, known: &dyn Fn(&str) -> Known) -> R
         };
         list(at(container, "/resizePolicy")).iter().any(is_it)
     };
-    let Known { wanted, days, peak, used, is_scaled_by } = known(name);
+    let Known { mut wanted, is_evident, days, peak, used, is_scaled_by } = known(name);
+    let requests = amounts("requests")?;
+    for resource in Resource::ALL.into_iter().filter(|resource| !is_evident.is(*resource)) {
+        if let (Some(amount), Some(request)) = (wanted.of(resource), requests.of(resource)) {
+            wanted.set(resource, amount.min(request));
+        }
+    }
     Ok(Container {
         name: name.to_owned(),
-        size: Size { requests: amounts("requests")?, limits: amounts("limits")? },
+        size: Size { requests, limits: amounts("limits")? },
         wanted,
         days,
         peak,

@@ -181,7 +181,7 @@ impl Resizer {
         notes
     }
 
-    /// Decides about what was read. If that changes anything, runs a round with fresh pods.
+    /// Decides about what was read. If that changes anything, or a change is under way, runs a round with fresh pods.
     fn round_if_needed(
         &self,
         running: &Running,
@@ -192,7 +192,8 @@ impl Resizer {
         let pods = running.observed(&running.pods, running.object.as_ref(), &found.usage, None);
         let pods = pods.map_err(|error| RoundError::Pod { error })?;
         let decision = decide(&pods, record, found.at, &self.rules, free, &mut |_, _, _| Ok(()));
-        if decision.resizes.is_empty() && decision.record == *record {
+        // What is under way is watched with fresh pods and all signals.
+        if decision.resizes.is_empty() && decision.record == *record && record.changes.is_empty() {
             return Ok((None, decision.notes));
         }
         let outcome = self.round(running, &found.usage, free, false)?;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use headroom_fixtures::api_server::{ApiServer, Kubelet};
 use headroom_kube::api_client::{ApiClient, ApiError};
 use headroom_kube::api_path::ApiPath;
-use headroom_resize::{Amounts, Mode, Rules, Time, Used};
+use headroom_resize::{Amounts, Marked, Mode, Rules, Time, Used};
 use headroom_resizer::{Known, Outcome, Round, RoundError, Workload, observed};
 use serde_json::{Value, json};
 
@@ -45,6 +45,7 @@ async fn round(api: &ApiClient, now: Time) -> Result<Outcome, RoundError> {
     let amounts = |cpu, memory: u64| Amounts { cpu: Some(cpu), memory: Some(memory * MI) };
     let known = |_: &str| Known {
         wanted: amounts(200, 300),
+        is_evident: Marked { cpu: true, memory: true },
         days: 30,
         peak: amounts(150, 310),
         used: Some(Used { at: now, amounts: amounts(100, 250), stalled_percent: None }),

@@ -88,3 +88,14 @@ fn rollouts_and_autoscalers_are_seen() {
     let scaled = observed(|_| {}, &[horizontal]).unwrap().0[0].containers[0].is_scaled_by;
     assert!(scaled.cpu && !scaled.memory);
 }
+
+#[test]
+fn authors_values_raise_no_running_pod() {
+    let wanted = |cpu: &str| {
+        let change =
+            |objects: &mut [Value; 5]| objects[3]["spec"]["containers"][0]["resources"]["requests"]["cpu"] = json!(cpu);
+        observed(change, &[]).unwrap().0[0].containers[0].wanted.cpu
+    };
+    assert_eq!(wanted("500m"), Some(500), "the template's 1 core may stand for a history that cannot be read");
+    assert_eq!(wanted("2"), Some(1000));
+}

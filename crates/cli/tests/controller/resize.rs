@@ -6,9 +6,11 @@ use std::io::{Read, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use headroom_fixtures::api_server::{ApiServer, Kubelet, Outcome, kubeconfig};
+use headroom_fixtures::http::{FakeServer, answer};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -141,11 +143,16 @@ impl Cluster {
     }
 
     fn start(&self) -> Program {
+        self.start_with(&[])
+    }
+
+    fn start_with(&self, more: &[&str]) -> Program {
         // Free now; another process is unlikely to take it before the program does.
         let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
         let log = fs::File::options().create(true).append(true).open(self.folder.path().join("log")).unwrap();
         let program = Command::new(env!("CARGO_BIN_EXE_headroom-controller"))
             .args(["resize", "--every", "1s", "--lease", "2s", "--listen-status", &address])
+            .args(more)
             .env("KUBECONFIG", self.folder.path().join("kubeconfig"))
             .stderr(log)
             .stdout(Stdio::null())
@@ -244,6 +251,30 @@ fn a_decrease_that_does_harm_is_taken_back_and_not_made_again() {
     cluster.uses(100, 250 * MI);
     std::thread::sleep(Duration::from_secs(4));
     assert_eq!(cluster.requests(0), ["1000m", "943718400"], "{:?}", cluster.reasons());
+}
+
+#[test]
+fn the_alert_of_a_team_takes_a_decrease_back() {
+    let cluster = Cluster::new(ApiServer::new(), 1, "on");
+    let alert = json!({"metadata": {"annotations": {"headroom.dev/resize-alert": "errors > 1"}}});
+    cluster.server.edit(DEPLOYMENT, &alert);
+    let suffers = Arc::new(AtomicBool::new(true));
+    let is_result = Arc::clone(&suffers);
+    let prometheus = FakeServer::start(move |asked| {
+        let has_result = asked.contains("errors > 1") && is_result.load(Ordering::Relaxed);
+        let rows = if has_result { r#"{"metric":{},"value":[1,"3"]}"# } else { "" };
+        answer(200, &format!(r#"{{"status":"success","data":{{"resultType":"vector","result":[{rows}]}}}}"#))
+    });
+    let _program = cluster.start_with(&["--prometheus", &prometheus.url()]);
+    std::thread::sleep(Duration::from_secs(3));
+    assert_eq!(cluster.requests(0), START, "nothing is lowered while it suffers");
+    suffers.store(false, Ordering::Relaxed);
+    cluster.until("a decrease", || cluster.requests(0) == LOWERED);
+    cluster.kubelet(Kubelet::Done);
+    suffers.store(true, Ordering::Relaxed);
+    cluster.until("the size of before", || cluster.requests(0) == ["1000m", "943718400"]);
+    cluster.until("an event", || cluster.has_event("ResizeTakenBack"));
+    assert!(prometheus.asked.lock().unwrap().iter().any(|asked| asked.contains("pressure_cpu_waiting")));
 }
 
 #[test]
