@@ -128,7 +128,7 @@ page: xtask playground-examples
 .PHONY: kubectl-headroom
 kubectl-headroom: PROFILE = native
 kubectl-headroom: page
-	HEADROOM_PAGE=$(PAGE)/site HEADROOM_COMMIT=$$(git rev-parse --short HEAD) cargo build --locked --profile $(PROFILE) --package headroom-cli --bin kubectl-headroom
+	HEADROOM_PAGE=$(PAGE)/site HEADROOM_COMMIT=$$(git rev-parse --short HEAD) cargo build --locked --profile $(PROFILE) $(if $(filter dev,$(PROFILE)),--workspace,--package headroom-cli) --bin kubectl-headroom
 
 # Tests the page in Debian's Chromium, which is installed if missing. Screenshots are stored next to the site.
 .PHONY: test-page

@@ -2,6 +2,7 @@
 //!
 //! [`headroom_dryrun::why`] finds what the cluster knows; what recorded usage adds is here.
 
+use anyhow::bail;
 use clap::ValueEnum;
 use headroom_core::timestamp::Timestamp;
 use headroom_dryrun::why::{self, Decider, Finding, Severity, Suffixes, Why};
@@ -71,6 +72,10 @@ pub fn answers(target: &Target, names: &[String]) -> anyhow::Result<Vec<Why>> {
     let mut objects = Vec::new();
     for name in &one_by_one(names, is_kind) {
         let object = find(&mut opened.cluster, name, &namespace)?;
+        let kind = ApiKind::of(&object);
+        if !makes_pods(&kind) && kind.kind != "Rollout" {
+            bail!("`{name}` has no pods: expected for example `deployment/web` or `pod/db-0`");
+        }
         let of_usage = of_usage(&mut opened, &object, target)?;
         objects.push((object, of_usage));
     }

@@ -91,8 +91,22 @@ impl Search<'_> {
         let (phase, deleted) = (text(pod, "/status/phase"), metadata(pod, "deletionTimestamp"));
         if phase == "Failed" {
             let reason = Some(text(pod, "/status/reason")).filter(|reason| !reason.is_empty()).unwrap_or("failed");
-            let what = if reason == "Evicted" { "evicted by its node" } else { reason };
-            add(Severity::Warning, "", what, self.said(pod, "/status/message"), "", &describe);
+            let code =
+                |status: &Value| status.pointer("/state/terminated/exitCode").and_then(Value::as_i64).unwrap_or(0);
+            let ended = items(pod, "/status/containerStatuses").find(|status| code(status) != 0);
+            let container = ended.map_or("", |status| text(status, "/name"));
+            let (what, command) = match (reason, ended) {
+                ("Evicted", _) => ("evicted by its node".to_owned(), describe.clone()),
+                (_, Some(of)) if text(of, "/state/terminated/reason") == "OOMKilled" => {
+                    ("OOM-killed".to_owned(), self.headroom(&["recommend", &self.this()]))
+                }
+                (_, Some(of)) => {
+                    let command = self.kubectl(&["logs", &name, "-c", container]);
+                    (format!("ended with exit code {}", code(of)), command)
+                }
+                (reason, None) => (reason.to_owned(), describe.clone()),
+            };
+            add(Severity::Warning, container, &what, self.said(pod, "/status/message"), "", &command);
         }
         if !deleted.is_empty() && self.age(deleted) > SOON {
             let finalizers =
