@@ -75,6 +75,8 @@ pub enum Why {
     NotSeen {
         days: u64,
     },
+    /// Each sample of its memory is 0, which no process uses.
+    NoMemoryMeasured,
     /// Every amount would be refused.
     NoAmountFits,
 }
@@ -91,6 +93,7 @@ impl fmt::Display for Why {
             Self::NoUsageData(skipped) => write!(f, "{NO_USAGE_DATA} ({})", of_rejected(skipped)),
             Self::TooLittleData { seen } => write!(f, "{TOO_LITTLE_DATA} ({seen})"),
             Self::NotSeen { days } => write!(f, "its usage was last seen {days} d ago, but it runs"),
+            Self::NoMemoryMeasured => f.write_str("each sample of its memory is 0: what measures it does not work"),
             Self::NoAmountFits => f.write_str("no amount satisfies the LimitRanges; see the notes"),
         }
     }
@@ -147,12 +150,21 @@ impl<'d> Filling<'_, 'd> {
                     unknown(Why::NoUsageData(skipped));
                     continue;
                 };
+                let measured = match estimate.basis {
+                    Basis::History { window, .. } => {
+                        chosen.and_then(|chosen| measurements(&chosen, index, resource, window))
+                    }
+                    _ => None,
+                };
+                let is_zero = |of: &Measurements| of.peak == Quantity::ZERO && of.oom_kills.is_empty();
+                if resource == Resource::Memory && measured.as_ref().is_some_and(is_zero) {
+                    unknown(Why::NoMemoryMeasured);
+                    continue;
+                }
+                made.measured.extend(measured);
                 estimate.only_reported = false;
                 if let Some(limit) = container.resources.quantity(Requirement::Limit, resource.name()) {
                     lower_to_limit(&mut estimate, limit);
-                }
-                if let Basis::History { window, .. } = estimate.basis {
-                    made.measured.extend(chosen.and_then(|chosen| measurements(&chosen, index, resource, window)));
                 }
                 made.estimates.estimates.push(estimate);
             }

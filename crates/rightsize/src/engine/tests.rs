@@ -223,6 +223,18 @@ fn of_less_than_two_hours_nothing_is_recommended() {
 }
 
 #[test]
+fn memory_that_is_always_zero_is_not_measured() {
+    let workload = workload(json!([{"name": "a", "image": "example.com/a:1"}]));
+    let mut row = advised(&workload, &[("a", observed(100, 0, None))], &mut around(&[]));
+    let container = row.containers.remove(0);
+    assert!(container.resource(Resource::Cpu).unwrap().recommended.is_some());
+    assert_eq!(
+        container.resource(Resource::Memory).unwrap().explained(),
+        "no recommendation: each sample of its memory is 0: what measures it does not work"
+    );
+}
+
+#[test]
 fn memory_covers_every_peak_of_its_history_unless_a_bound_forbids_it() {
     let workload = workload(json!([{"name": "a", "image": "example.com/a:1"}]));
     let mut usage = observed(100, 400, None);
