@@ -92,15 +92,18 @@ fn check_kills(cluster: &Cluster, kills: &[OomKill]) {
     assert_eq!(found, expected);
 }
 
-/// The percentiles that a store makes, against those of the samples that it gives.
+/// The percentiles, the peaks of hours and the ends that a store makes, against the samples that it gives.
 pub async fn check_digests(url: String, span: Window) {
     let http = Http::new(&Endpoint::new(url.clone())).unwrap();
     let reader = Reader::connect(http, Options { step_seconds: 60, ..options(url) }).await.unwrap();
     let namespaces = ["shop".to_owned()];
     for resource in [Resource::Cpu, Resource::Memory] {
         let mut samples: BTreeMap<ContainerRef, Vec<u64>> = BTreeMap::new();
-        let mut take = |of, found: &mut dyn Iterator<Item = Sample>| {
-            samples.insert(of, found.map(|sample| sample.value).collect());
+        let mut last = BTreeMap::new();
+        let mut take = |of: ContainerRef, found: &mut dyn Iterator<Item = Sample>| {
+            let found: Vec<Sample> = found.collect();
+            last.extend(found.last().map(|newest| (of.clone(), newest.time)));
+            samples.insert(of, found.into_iter().map(|sample| sample.value).collect());
         };
         reader.usage(&namespaces, resource, span, &mut take).await.unwrap();
         let mut digests = BTreeMap::new();
@@ -109,6 +112,10 @@ pub async fn check_digests(url: String, span: Window) {
         assert!(!samples.is_empty() && samples.keys().eq(digests.keys()), "{samples:?} {digests:?}");
         for (of, mut samples) in samples {
             samples.sort_unstable();
+            let hours = reader.hourly((&of.namespace, &of.pod, &of.container), resource, span).await.unwrap();
+            let of_pod = hours.iter().filter(|(pod, _)| *pod == of.pod).flat_map(|(_, samples)| samples);
+            let (peak, highest) = (of_pod.map(|sample| sample.value).max().unwrap(), *samples.last().unwrap());
+            assert!(highest <= peak + 1_000 && hours.iter().all(|(_, of)| of.iter().all(|hour| hour.time % 3_600 == 0)));
             for (permille, found) in &digests[&of].0 {
                 // Prometheus interpolates between two samples.
                 let place = usize::from(*permille) * (samples.len() - 1);
@@ -116,6 +123,10 @@ pub async fn check_digests(url: String, span: Window) {
                 assert!(low <= found + 1_000 && *found <= high + 1_000, "{of:?} p{permille}: {found} of {low}..{high}");
             }
         }
+        last.retain(|_, newest| *newest < span.to - 600);
+        let ended = reader.ended(&namespaces, span.to).await.unwrap();
+        assert!(last.keys().eq(ended.keys()), "{last:?} {ended:?}");
+        assert!(last.iter().all(|(of, newest)| (0..1_800).contains(&(ended[of] - newest))), "{last:?} {ended:?}");
     }
 }
 

@@ -205,7 +205,7 @@ function Freed({ title, resource, sum }: { title: string; resource: string; sum:
       <b>{withUnit(resource, Math.abs(saved))} {percent !== 0 && <small class={saved >= 0 ? "less" : "more"}>{saved >= 0 ? "−" : "+"}{Math.abs(percent)}%</small>}</b>
       <span>{title} {saved >= 0 ? "you can free" : "needed besides"}</span>
       <Bar used={Math.min(requested, recommended)} hard={Math.max(requested, recommended)} isShare />
-      <span class="ends"><span>{after} recommended</span> <span>{before} {unit} requested</span></span>
+      <span>{after} of {before} {unit} needed</span>
     </div>
   );
 }

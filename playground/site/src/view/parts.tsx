@@ -71,7 +71,7 @@ export const Legend = ({ recommended = "recommended", course }: { recommended?: 
     <span><svg width="6" height="14" aria-hidden="true"><line x1="3" x2="3" y1="0" y2="14" stroke="var(--good)" stroke-width="3" /></svg>{recommended}</span>
     <span><svg width="6" height="14" aria-hidden="true"><line x1="3" x2="3" y1="0" y2="14" stroke="var(--muted)" stroke-width="2" stroke-dasharray="3 2" /></svg>limit</span>
     {course && course.kills.length > 0 && <span><svg width="6" height="14" aria-hidden="true"><line x1="3" x2="3" y1="0" y2="14" stroke="var(--bad-fill)" stroke-width="3" /></svg>OOM-killed</span>}
-    {course && course.releases.length > 0 && <span><svg width="6" height="14" aria-hidden="true"><line x1="3" x2="3" y1="0" y2="14" stroke="var(--accent)" stroke-width="2" stroke-dasharray="2 2" /></svg>new version</span>}
+    {course && course.releases.length > 0 && <span><svg width="6" height="14" aria-hidden="true"><line x1="3" x2="3" y1="0" y2="14" stroke="var(--text)" stroke-width="2" stroke-dasharray="2 2" /></svg>new version</span>}
   </div>
 );
 
