@@ -2,9 +2,11 @@
 //! terminal, so the log is written through here.
 
 use std::io::{self, Write};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use serde::Serialize;
 
 use super::terminal;
 
@@ -17,17 +19,45 @@ const TURN: Duration = Duration::from_millis(100);
 pub struct Progress {
     bar: ProgressBar,
     is_for_people: bool,
+    is_shared: bool,
+}
+
+/// What this program does now, for a page that waits for it: the text, and how much of how much is done.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Shared {
+    pub what: String,
+    pub done: u64,
+    pub all: u64,
+}
+
+static SHARED: Mutex<Shared> = Mutex::new(Shared { what: String::new(), done: 0, all: 0 });
+
+pub fn shared() -> Shared {
+    SHARED.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
 impl Progress {
     /// A bar if standard error is a terminal, and it takes long.
     pub fn for_people() -> Self {
-        Self { is_for_people: terminal::sees_errors(), ..Self::hidden() }
+        Self { is_for_people: terminal::sees_errors(), is_shared: true, ..Self::hidden() }
     }
 
     pub fn hidden() -> Self {
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
-        Self { bar, is_for_people: false }
+        Self { bar, is_for_people: false, is_shared: false }
+    }
+
+    fn share(&self) {
+        if self.is_shared {
+            let (done, all) = (self.bar.position(), self.bar.length().unwrap_or(0));
+            *SHARED.lock().unwrap_or_else(PoisonError::into_inner) = Shared { what: self.bar.message(), done, all };
+        }
+    }
+
+    /// Names the part that begins.
+    pub fn name(&self, what: &str) {
+        self.bar.set_message(what.to_owned());
+        self.share();
     }
 
     /// Says at once what is waited for, until something begins or ends: nobody can tell a slow answer from none.
@@ -49,7 +79,7 @@ impl Progress {
             self.bar.set_style(style);
         }
         self.bar.set_length(length);
-        self.bar.set_message(what.to_owned());
+        self.name(what);
     }
 
     pub fn advance(&self, by: u64) {
@@ -57,6 +87,7 @@ impl Progress {
             self.bar.set_draw_target(ProgressDrawTarget::stderr());
         }
         self.bar.inc(by);
+        self.share();
     }
 
     /// There is more to do than was thought.

@@ -198,6 +198,17 @@ impl OfPatch {
     }
 }
 
+impl Summary {
+    /// What each container requests of a resource and should request, as `shop/deployment/web/nginx`.
+    pub fn requests(&self) -> impl Iterator<Item = (String, &'static str, [Option<&str>; 2])> {
+        self.lines.iter().map(|line| {
+            let Line { namespace, object, container, resource, request, recommended, .. } = line;
+            let pair = [request, recommended].map(|amount| amount.as_ref().map(|amount| amount.text.as_str()));
+            (format!("{namespace}/{object}/{container}"), *resource, pair)
+        })
+    }
+}
+
 impl Line {
     fn of(row: &Row<'_>, advice: &ResourceAdvice) -> Self {
         let (workload, container) = (row.workload, row.container);

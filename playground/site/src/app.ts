@@ -72,6 +72,8 @@ export class App {
   /** Why a live cluster is not shown, or not as it is now. */
   clusterError: string | undefined;
   isReading = false;
+  /** What the local server reads now: `Reading pods, 3 of 14`. */
+  progress = "";
 
   readonly editor: Editor;
   readonly host = document.createElement("div");
@@ -288,7 +290,9 @@ export class App {
   refresh = latest<void>(async () => {
     const scope = location.search;
     this.isReading = true;
+    this.progress = "";
     this.draw();
+    const asking = setInterval(() => void this.#ask(), ASKED);
     try {
       const response = await fetch(`cluster.json${scope}`, { cache: "no-store" });
       const text = await response.text();
@@ -305,10 +309,23 @@ export class App {
       // What another scope showed is not this one's.
       if (this.cluster && this.cluster.scope !== scope) this.cluster = undefined;
     }
+    clearInterval(asking);
     this.isReading = false;
     this.draw();
     document.documentElement.dataset.cluster = this.clusterError === undefined ? "shown" : "failed";
   });
+
+  /** Asks what is read now. */
+  async #ask() {
+    try {
+      const response = await fetch("progress.json", { cache: "no-store" });
+      const { what, done, all } = (await response.json()) as { what: string; done: number; all: number };
+      this.progress = what && `${what}${all > 0 ? `, ${Math.floor((done / all) * 100)}%` : ""}`;
+    } catch {
+      // OK because the page says that it reads all the same.
+    }
+    if (this.isReading) this.draw();
+  }
 
   /** Chooses another namespace of the live cluster; none for what it was started with. */
   enter(namespace: string) {
@@ -499,6 +516,9 @@ export class App {
 
 /** Puts the focus where the eye goes. */
 const focusOn = (selector: string) => document.querySelector<HTMLElement>(selector)?.focus({ preventScroll: true });
+
+/** How often the page asks what is read, in milliseconds. */
+const ASKED = 500;
 
 /** So many are changed at once. */
 const PICKED = 500;

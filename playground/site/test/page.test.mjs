@@ -630,6 +630,7 @@ async function live(answer, options = {}, hash = "", others = {}) {
     const name = pathname.slice("/live/".length) || "index.html";
     if (name === "cluster.json") return route.fulfill(answer());
     if (others[name]) return route.fulfill(others[name](new URL(route.request().url()).searchParams));
+    if (name === "progress.json") return route.fulfill({ contentType: "application/json", body: JSON.stringify({ what: "Reading pods", done: 3, all: 12 }) });
     // Where no store is read by the hour, the days stay.
     if (name === "hours.json") return route.fulfill({ status: 200, contentType: "application/json", body: JSON.stringify(courseOf([0, 0, 400, 500, 900], [0, 0, 800, 900, 1000], [], { steps: 336, step: 3_600 })) });
     const body = readFileSync(join(PAGE, name));
@@ -1014,6 +1015,20 @@ test("several workloads are one change, with its effect on quotas and autoscaler
   assert.deepEqual(asked, ["kustomize", "markdown"].map((form) => `form=${form}&workload=payments%2Fdeployment%2Fgateway&workload=shop%2Fdeployment%2Fweb`));
   faults = faults.filter((fault) => !/502/.test(fault));
   await page.keyboard.press("Escape");
+});
+
+test("while a cluster is read, the page says what is read", async () => {
+  const page = await live(json(cluster()));
+  let end;
+  const ended = new Promise((resolve) => (end = resolve));
+  await page.route("**/live/cluster.json", async (route) => {
+    await ended;
+    await route.fulfill(json(cluster())());
+  });
+  await page.getByRole("button", { name: "Refresh" }).click();
+  await page.getByText("Reading pods, 25%").waitFor();
+  end();
+  await page.getByText(/^read \d+:/).waitFor();
 });
 
 test("the overview says what is new since yesterday, and names the cluster", async () => {

@@ -29,6 +29,7 @@ use serde_json::{Value, json};
 use super::cluster_args::{Opened, Scope, Target, elsewhere, profiles_namespace};
 use super::rbac_hint::advised;
 use super::recommend::{self, Recommended, Trend, UsageArgs};
+use super::ui::Change;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -120,8 +121,10 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
 /// Recommended requests and the trends of quotas, as the UI reads them.
 #[derive(Debug, Clone, Default)]
 pub struct Advice {
-    advice: Option<Arc<Summary>>,
+    pub advice: Option<Arc<Summary>>,
     trends: Vec<Trend>,
+    /// What was changed since yesterday, as far as it is known.
+    pub changes: Vec<Change>,
 }
 
 /// The fields that a snapshot has of each object.
@@ -142,7 +145,7 @@ pub fn advice(
 ) -> anyhow::Result<(Advice, bool)> {
     let advised = recommend::on_all(opened, inventory, target, usage, &Progress::for_people())?;
     let Recommended { report, trends, is_of_store, .. } = advised;
-    Ok((Advice { advice: summary::of(report).map(Arc::new), trends }, is_of_store))
+    Ok((Advice { advice: summary::of(report).map(Arc::new), trends, changes: Vec::new() }, is_of_store))
 }
 
 /// Writes the objects of the cluster, then recommendations for them. Objects that may not be read are left out.
@@ -179,6 +182,7 @@ pub fn take<W: Write>(
     progress.begin(KINDS.len() as u64 + of_namespaces, "Reading");
     opened.admission.objects().cloned().for_each(|mut policy| snapshot.add(&mut policy));
     for kind in KINDS {
+        progress.name(&format!("Reading {}", ApiKind::new(kind.0, kind.1).plural));
         snapshot.take(kind, &mut opened);
         progress.advance(1);
     }
@@ -283,6 +287,8 @@ struct About<'s> {
 #[derive(Serialize)]
 struct Spec<'s> {
     advice: Option<&'s Summary>,
+    #[serde(skip_serializing_if = "<[Change]>::is_empty")]
+    changes: &'s [Change],
     /// The name of the cluster's context.
     #[serde(skip_serializing_if = "Option::is_none")]
     cluster: Option<&'s str>,
@@ -322,10 +328,10 @@ impl<W: Write> Snapshot<W> {
     /// Writes the rest.
     pub fn finish(mut self) -> anyhow::Result<W> {
         let (api_version, kind) = SNAPSHOT;
-        let Advice { advice, trends } = &self.advice;
+        let Advice { advice, trends, changes } = &self.advice;
         let (rejections, settings) = (&self.rejections, &self.settings);
         let (advice, cluster) = (advice.as_deref(), self.cluster.as_deref());
-        let spec = Spec { advice, cluster, rejections, settings, trends };
+        let spec = Spec { advice, changes, cluster, rejections, settings, trends };
         self.list.add(&About { api_version, kind, metadata: json!({"name": "snapshot"}), spec });
         self.list.finish()
     }
@@ -408,6 +414,7 @@ impl<W: Write> ClusterReader for Copying<'_, W> {
     }
 
     fn visit(&mut self, list: List<'_>, each: &mut dyn FnMut(Value)) -> Result<(), ReadError> {
+        self.progress.name(&format!("Reading {}", ApiKind::new(list.0, list.1).plural));
         let read = self.cluster.visit(list, &mut |mut object| {
             self.snapshot.add(&mut object);
             each(object);

@@ -5,6 +5,7 @@
 
 mod site;
 
+mod memory;
 mod server;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,9 +18,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, anyhow, bail};
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use headroom_kube::signals;
+use headroom_kube::{clock, signals};
 use headroom_report::list_writer::{Form, ListWriter};
-use headroom_report::{Exit, Page, Paint, complain, terminal};
+use headroom_report::{Exit, Page, Paint, complain, progress, terminal};
 use headroom_rightsize::inventory::Inventory;
 use headroom_rightsize::owners::WorkloadRef;
 use headroom_rightsize::{markdown, patches};
@@ -32,6 +33,8 @@ use super::cluster_args::{Opened, Target};
 use super::recommend::{self, UsageArgs};
 use super::snapshot;
 use super::snapshot::{Advice, Written};
+pub use memory::Change;
+use memory::Memory;
 use server::{Answer, Answered, Key, Question, Server, TextForm};
 use site::Site;
 
@@ -95,6 +98,7 @@ pub fn run(mut args: Args) -> anyhow::Result<Exit> {
         let answered = match question {
             Question::Snapshot(namespace) => take(&target, &sizing, namespace),
             Question::Hours(workload, container) => hours(&target, &sizing.usage, &workload, &container),
+            Question::Progress => Answered::json(&progress::shared()),
             Question::Changes(form, workloads) => changes(&target, &sizing.usage, form, &workloads),
         };
         answered.map_err(|error| format!("{error:#}"))
@@ -169,8 +173,7 @@ fn take(target: &Target, sizing: &Sizing, namespace: Option<String>) -> anyhow::
 /// The usage of a container by the hour, as JSON.
 fn hours(target: &Target, usage: &UsageArgs, workload: &WorkloadRef, container: &str) -> anyhow::Result<Answered> {
     let opened = in_namespaces(target, std::iter::once(workload)).open()?;
-    let hours = recommend::hours(usage, target, &opened, workload, container)?;
-    Ok(Answered { body: serde_json::to_vec(&hours)?.into(), is_gzip: false, missed: Vec::new() })
+    Answered::json(&recommend::hours(usage, target, &opened, workload, container)?)
 }
 
 /// The recommendations for some workloads, made anew as a text; as a string of JSON.
@@ -185,7 +188,7 @@ fn changes(target: &Target, usage: &UsageArgs, form: TextForm, workloads: &[Work
         }
         TextForm::Patch => recommend::as_command(&target, &report)?,
     };
-    Ok(Answered { body: serde_json::to_vec(&text)?.into(), is_gzip: false, missed: Vec::new() })
+    Answered::json(&text)
 }
 
 /// The same cluster, of which the namespaces of these workloads are read.
@@ -201,7 +204,11 @@ impl Sizing {
         if let Some((_, advice)) = last().get(&scope).filter(|(at, _)| at.elapsed() < USAGE_AGE) {
             return Ok(advice.clone());
         }
-        let (advice, is_of_store) = snapshot::advice(opened, inventory, target, Some(&self.usage))?;
+        let (mut advice, is_of_store) = snapshot::advice(opened, inventory, target, Some(&self.usage))?;
+        let context = if target.wants_cluster() { target.cluster.context_name() } else { None };
+        if let (Some(memory), Some(summary)) = (context.and_then(|name| Memory::of_context(&name)), &advice.advice) {
+            advice.changes = memory.changes(summary, clock::now());
+        }
         if is_of_store {
             last().insert(scope, (Instant::now(), advice.clone()));
         }

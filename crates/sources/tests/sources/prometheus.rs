@@ -115,7 +115,9 @@ pub async fn check_digests(url: String, span: Window) {
             let hours = reader.hourly((&of.namespace, &of.pod, &of.container), resource, span).await.unwrap();
             let of_pod = hours.iter().filter(|(pod, _)| *pod == of.pod).flat_map(|(_, samples)| samples);
             let (peak, highest) = (of_pod.map(|sample| sample.value).max().unwrap(), *samples.last().unwrap());
-            assert!(highest <= peak + 1_000 && hours.iter().all(|(_, of)| of.iter().all(|hour| hour.time % 3_600 == 0)));
+            assert!(
+                highest <= peak + 1_000 && hours.iter().all(|(_, of)| of.iter().all(|hour| hour.time % 3_600 == 0))
+            );
             for (permille, found) in &digests[&of].0 {
                 // Prometheus interpolates between two samples.
                 let place = usize::from(*permille) * (samples.len() - 1);

@@ -68,7 +68,7 @@ function ClusterPage({ app }: { app: App }) {
       {cluster && clusterError === undefined && cluster.missed.length > 0 && <div class="banner" role="status"><div><b>Not everything could be read</b>{cluster.missed.join("; ")}</div></div>}
       <main id="main" tabIndex={-1}>
         <ClusterBar app={app} />
-        {cluster ? <ClusterView app={app} /> : clusterError === undefined && <p class="loading" role="status">Reading the cluster…</p>}
+        {cluster ? <ClusterView app={app} /> : clusterError === undefined && <p class="loading" role="status">{app.progress || "Reading the cluster"}…</p>}
       </main>
     </>
   );
@@ -84,7 +84,7 @@ const ClusterBar = ({ app }: { app: App }) => (
           <datalist id="namespaces">{app.cluster?.inspection.namespaces.map((name) => <option key={name} value={name} />)}</datalist>
         </label>
         <button type="button" id="refresh" onClick={() => void app.refresh()} aria-disabled={app.isReading} title="Also every minute, by itself">{app.isReading ? "Reading…" : "Refresh"}</button>
-        {app.cluster && <span class="muted"><span class="rest">read </span>{app.cluster.readAt.toLocaleTimeString()}</span>}
+        {app.cluster && <span class="muted">{app.isReading && app.progress ? app.progress : <><span class="rest">read </span>{app.cluster.readAt.toLocaleTimeString()}</>}</span>}
       </>
     ) : (
       <button type="button" id="leave" onClick={app.leave}>Close snapshot</button>

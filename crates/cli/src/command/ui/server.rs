@@ -15,6 +15,7 @@ use http::request::Parts;
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::Full;
 use hyper::body::Bytes;
+use serde::Serialize;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 
@@ -43,6 +44,8 @@ pub enum Question {
     Hours(WorkloadRef, String),
     /// The recommendations for some workloads as a text.
     Changes(TextForm, Vec<WorkloadRef>),
+    /// What is read now.
+    Progress,
 }
 
 /// A text that is made of recommendations, as `recommend -o` makes it.
@@ -61,6 +64,12 @@ pub struct Answered {
     pub is_gzip: bool,
     /// The objects that could not be read.
     pub missed: Vec<String>,
+}
+
+impl Answered {
+    pub fn json(answer: &impl Serialize) -> anyhow::Result<Self> {
+        Ok(Self { body: serde_json::to_vec(answer)?.into(), is_gzip: false, missed: Vec::new() })
+    }
 }
 
 const SNAPSHOTS_AT_A_TIME: usize = 2;
@@ -133,6 +142,9 @@ async fn respond(server: Arc<Server>, request: Parts) -> Response<Full<Bytes>> {
 /// Answers when it is this request's turn.
 async fn answered(server: &Arc<Server>, question: Question) -> Result<Answered, String> {
     let failed = || "cannot read the cluster".to_owned();
+    if question == Question::Progress {
+        return (server.answer)(question);
+    }
     let turns = if matches!(question, Question::Snapshot(_)) { &server.turns } else { &server.small_turns };
     let turn = Arc::clone(turns).acquire_owned().await.map_err(|_| failed())?;
     let server = Arc::clone(server);
@@ -211,7 +223,7 @@ impl Server {
 }
 
 /// The files that are questions.
-const QUESTIONS: [&str; 3] = ["cluster.json", "hours.json", "changes.json"];
+const QUESTIONS: [&str; 4] = ["cluster.json", "hours.json", "changes.json", "progress.json"];
 
 /// So many workloads are changed at once.
 const MAX_WORKLOADS: usize = 500;
@@ -230,6 +242,7 @@ fn question(name: &str, query: &str) -> Result<Question, &'static str> {
             let workload = workloads.into_iter().next().ok_or("name a workload\n")?;
             Ok(Question::Hours(workload, container))
         }
+        "progress.json" => Ok(Question::Progress),
         "changes.json" => {
             let form = match first("form").as_deref() {
                 Some("kustomize") => TextForm::Kustomize,
@@ -295,6 +308,7 @@ mod tests {
                 Route::File(_, bytes) => Ok(std::str::from_utf8(bytes).unwrap().to_owned()),
                 Route::Question(Question::Snapshot(namespace)) => Ok(namespace.unwrap_or("all".to_owned())),
                 Route::Question(Question::Hours(workload, container)) => Ok(format!("{workload} {container}")),
+                Route::Question(Question::Progress) => Ok("progress".to_owned()),
                 Route::Question(Question::Changes(_, workloads)) => Ok(format!("{} changes", workloads.len())),
                 Route::Refused(status, _) => Err(status.as_u16()),
             };

@@ -1,0 +1,125 @@
+//! What containers requested, and should have requested, when `ui` first looked on each of two days: so the page says which
+//! recommendations were followed since. It is one file for each context, which only its owner can read.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use headroom_rightsize::summary::Summary;
+use headroom_usage::{cardinality, day_of};
+use serde::{Deserialize, Serialize};
+use tempfile::NamedTempFile;
+
+pub struct Memory(PathBuf);
+
+/// The request and the recommendation of each resource, by container: `shop/deployment/web/nginx`.
+type Requests = BTreeMap<String, BTreeMap<String, [Option<String>; 2]>>;
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Day {
+    day: u32,
+    requests: Requests,
+}
+
+/// A container whose requests are others than on the last day before.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Change {
+    id: String,
+    /// They are what was recommended then.
+    is_as_recommended: bool,
+}
+
+impl Memory {
+    /// None if there is no folder for the state of programs.
+    pub fn of_context(context: &str) -> Option<Self> {
+        let state = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from);
+        let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".local/state"));
+        let name = format!("ui-{:08x}.json", cardinality::hash("", context));
+        Some(Self(state.or_else(home)?.join("headroom").join(name)))
+    }
+
+    /// The changes since the last day before, and keeps what is new. Without a file that can be read or written, nothing is known.
+    pub fn changes(&self, summary: &Summary, now: i64) -> Vec<Change> {
+        let text = fs::read(&self.0).unwrap_or_default();
+        let mut days: Vec<Day> = serde_json::from_slice(&text).unwrap_or_default();
+        let changes = remember(&mut days, requests(summary), day_of(now));
+        if let Err(error) = write(&self.0, &days) {
+            tracing::debug!(%error, "cannot keep the requests of today");
+        }
+        changes
+    }
+}
+
+fn requests(summary: &Summary) -> Requests {
+    let mut requests = Requests::new();
+    for (id, resource, pair) in summary.requests() {
+        requests.entry(id).or_default().insert(resource.to_owned(), pair.map(|amount| amount.map(str::to_owned)));
+    }
+    requests
+}
+
+fn remember(days: &mut Vec<Day>, now: Requests, today: u32) -> Vec<Change> {
+    days.retain(|day| day.day <= today);
+    let before = days.iter().filter(|day| day.day < today).max_by_key(|day| day.day);
+    let changed = |(id, resources): (&String, &BTreeMap<String, [Option<String>; 2]>)| {
+        let before = before?.requests.get(id)?;
+        let mut changed = resources.iter().filter_map(|(resource, [request, _])| {
+            let [old, recommended] = before.get(resource)?;
+            (old != request).then_some(request == recommended)
+        });
+        let first = changed.next()?;
+        Some(Change { id: id.clone(), is_as_recommended: first && changed.all(|is| is) })
+    };
+    let changes = now.iter().filter_map(changed).collect();
+    match days.iter_mut().find(|day| day.day == today) {
+        // Of today, the first look counts; other namespaces may follow.
+        Some(day) => {
+            for (id, resources) in now {
+                day.requests.entry(id).or_insert(resources);
+            }
+        }
+        None => days.push(Day { day: today, requests: now }),
+    }
+    days.sort_by_key(|day| day.day);
+    days.drain(..days.len().saturating_sub(2));
+    changes
+}
+
+/// Writes a file that only its owner can read.
+fn write(path: &Path, days: &[Day]) -> std::io::Result<()> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    fs::create_dir_all(folder)?;
+    let mut file = NamedTempFile::new_in(folder)?;
+    file.write_all(&serde_json::to_vec(days)?)?;
+    file.persist(path)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changes_are_those_since_the_last_day_before() {
+        let now = |request: &str| -> Requests {
+            let pair = [Some(request.to_owned()), Some("300m".to_owned())];
+            BTreeMap::from([("shop/deployment/web/nginx".to_owned(), BTreeMap::from([("cpu".to_owned(), pair)]))])
+        };
+        let mut days = Vec::new();
+        let mut look = |day: u32, request: &str| {
+            let changes = remember(&mut days, now(request), day);
+            (changes.iter().map(|change| change.is_as_recommended).collect::<Vec<_>>(), days.len())
+        };
+        assert_eq!(look(1, "1"), (vec![], 1));
+        assert_eq!(look(1, "2"), (vec![], 1));
+        // From the 1 core of the first look.
+        assert_eq!(look(2, "300m"), (vec![true], 2));
+        assert_eq!(look(2, "400m"), (vec![false], 2));
+        assert_eq!(look(2, "1"), (vec![], 2));
+        assert_eq!(look(9, "300m"), (vec![], 2));
+        // A clock that was set back forgets what is to come.
+        assert_eq!(look(1, "300m"), (vec![], 1));
+    }
+}
