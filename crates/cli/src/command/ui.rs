@@ -205,8 +205,8 @@ impl Sizing {
             return Ok(advice.clone());
         }
         let (mut advice, is_of_store) = snapshot::advice(opened, inventory, target, Some(&self.usage))?;
-        let context = if target.wants_cluster() { target.cluster.context_name() } else { None };
-        if let (Some(memory), Some(summary)) = (context.and_then(|name| Memory::of_context(&name)), &advice.advice) {
+        let memory = if target.wants_cluster() { Memory::of_cluster(&target.cluster.described()) } else { None };
+        if let (Some(memory), Some(summary)) = (memory, &advice.advice) {
             advice.changes = memory.changes(summary, clock::now());
         }
         if is_of_store {

@@ -81,7 +81,7 @@ export function Workloads({ cluster, list, set, copy, change }: Listing) {
       const focused = document.activeElement as HTMLElement | null;
       if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented || focused?.closest("input:not([type=checkbox]), select, textarea, dialog, #editor")) return;
       const isInDetails = Boolean(focused?.closest(".details"));
-      const here = focused?.dataset.id ?? at ?? last.current;
+      const here = toFocus.current ?? focused?.dataset.id ?? at ?? last.current;
       const step = { j: 1, k: -1, ...(isInDetails ? {} : { ArrowDown: 1, ArrowUp: -1 }) }[event.key];
       if (step !== undefined) {
         const place = found.findIndex(({ id }) => id === here);

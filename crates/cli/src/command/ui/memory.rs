@@ -1,5 +1,5 @@
 //! What containers requested, and should have requested, when `ui` first looked on each of two days: so the page says which
-//! recommendations were followed since. It is one file for each context, which only its owner can read.
+//! recommendations were followed since. It is one file for each cluster, which only its owner can read.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -33,10 +33,10 @@ pub struct Change {
 
 impl Memory {
     /// None if there is no folder for the state of programs.
-    pub fn of_context(context: &str) -> Option<Self> {
+    pub fn of_cluster(cluster: &str) -> Option<Self> {
         let state = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from);
         let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".local/state"));
-        let name = format!("ui-{:08x}.json", cardinality::hash("", context));
+        let name = format!("ui-{:08x}.json", cardinality::hash("", cluster));
         Some(Self(state.or_else(home)?.join("headroom").join(name)))
     }
 
