@@ -2,7 +2,7 @@
 // `kubectl headroom`, which also grouped what was rejected, and usage of quotas by Kubernetes.
 
 import { thousandths } from "./amounts.js";
-import type { Advice, AdviceLine, Rejections, Timeline } from "./types.js";
+import type { Advice, AdviceLine, OfWorkload, Rejections, Timeline } from "./types.js";
 
 export interface Inspection {
   /** The name of the cluster's context; empty if nobody knows it. */
@@ -35,7 +35,9 @@ export interface Workload {
   flags: string[];
   course: Timeline | undefined;
   /** What to fix, the worst first. */
-  risks: { text: string; fix: string; risk: string }[];
+  risks: { text: string; fix: string; risk: string; severity: string }[];
+  /** What its workload's patches are, or why it has none. */
+  whole: OfWorkload | undefined;
   /** Its place among all risks, the worst first, as the engine orders them. */
   rank: number;
   /** The API server rejects its Pods now. */
@@ -112,12 +114,13 @@ export function inspect(text: string): Inspection {
 
 function workloadsOf(advice: Advice): Workload[] {
   const all = new Map<string, Workload>();
+  const whole = new Map((advice.workloads ?? []).map((of) => [`${of.namespace}/${of.object}`, of]));
   for (const line of advice.lines) {
     const id = `${line.namespace}/${line.object}/${line.container}`;
     let workload = all.get(id);
     if (!workload) {
       const { namespace, object, container, pods } = line;
-      workload = { id, namespace, object, container, pods, evidence: line.evidence ?? "", tooBrief: line.tooBrief ?? false, cpu: undefined, memory: undefined, flags: line.flags ?? [], course: line.course, risks: [], rank: Infinity, isBlocked: false, savedCpu: 0, savedMemory: 0, saved: 0 };
+      workload = { id, namespace, object, container, pods, evidence: line.evidence ?? "", tooBrief: line.tooBrief ?? false, cpu: undefined, memory: undefined, flags: line.flags ?? [], course: line.course, risks: [], whole: whole.get(`${namespace}/${object}`), rank: Infinity, isBlocked: false, savedCpu: 0, savedMemory: 0, saved: 0 };
       all.set(id, workload);
     }
     if (line.resource !== "cpu" && line.resource !== "memory") continue;
@@ -127,9 +130,9 @@ function workloadsOf(advice: Advice): Workload[] {
     else workload.savedMemory = saved;
     workload.saved = workload.savedCpu * 8 * 1024 ** 3 + workload.savedMemory;
   }
-  for (const [rank, { namespace, kind, name, container, risk, text, fix }] of (advice.risks ?? []).entries()) {
+  for (const [rank, { namespace, kind, name, container, risk, text, fix, severity = "" }] of (advice.risks ?? []).entries()) {
     const workload = all.get(`${namespace}/${kind.toLowerCase()}/${name}/${container}`);
-    workload?.risks.push({ risk, text, fix });
+    workload?.risks.push({ risk, text, fix, severity });
     if (workload) workload.rank = Math.min(rank, workload.rank);
   }
   return [...all.values()];

@@ -17,7 +17,8 @@ const flag = (name: string, label: string, tone: Mark["tone"], start = label): M
 export const MARKS: Mark[] = [
   { name: "risk", label: "At risk", tone: "", holds: ({ risks }) => risks.length > 0 },
   risk("oomKilled", "OOM-killed", "bad"),
-  { name: "blocked", label: "blocked", tone: "bad", holds: ({ isBlocked }) => isBlocked },
+  { name: "blocked", label: "blocked now", tone: "bad", holds: ({ isBlocked, flags }) => isBlocked || flags.includes("blocked now") },
+  { name: "would-be-blocked", label: "advice blocked", tone: "warn", holds: ({ whole }) => whole?.blocked !== undefined },
   risk("throttled", "throttled", "warn"),
   risk("aboveRequest", "above request", "warn"),
   risk("noRequest", "no request", "warn"),
@@ -29,7 +30,12 @@ export const MARKS: Mark[] = [
   flag("bursts", "bursts", "usage"),
   flag("below-peak", "below peak", "warn"),
   flag("restarts", "restarts", "warn"),
+  flag("vpa", "VPA", "warn", "vpa"),
+  flag("keda", "KEDA", "", "keda"),
   flag("hpa", "HPA", "", "hpa"),
+  flag("rollout", "rollout", ""),
+  flag("static-pod", "static pod", ""),
+  flag("qos", "QoS", "", "qos"),
   { name: "saves", label: "Saves", tone: "", holds: ({ saved }) => saved > 0 },
   { name: "unmeasured", label: "No usage data", tone: "", holds: ({ cpu, memory }) => !cpu?.recommended && !memory?.recommended },
 ];

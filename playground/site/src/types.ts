@@ -32,8 +32,30 @@ export interface Advice {
   lines: AdviceLine[];
   quotas: AdviceEffect[];
   notes: string[];
+  /** The cost of the requests and how it would change, at which prices. */
+  money?: string;
+  /** A line for each recommendation that would be blocked. */
+  blocked?: string[];
+  workloads?: OfWorkload[];
   /** `nightly: it is busy …` for each flag. */
   flagsExplained?: string[];
+}
+
+/** A workload with the patches that are handed out for it, in the order in which they are applied. */
+export interface OfWorkload {
+  namespace: string;
+  object: string;
+  qosClass?: string;
+  qosClassAfter?: string;
+  managedBy?: string;
+  /** What autoscalers would do; their targets are in the patches. */
+  autoscalers?: string[];
+  notes?: string[];
+  /** The reason why there are no patches, and what fits. */
+  blocked?: string;
+  /** The reason why it cannot be patched, whatever is recommended. */
+  unpatched?: string;
+  patches?: { object: string; type: string; text: string; command: string }[];
 }
 
 /** Sums over all containers with a recommendation. */
@@ -61,6 +83,7 @@ export interface Risk {
   kind: string;
   name: string;
   container: string;
+  severity?: string;
   risk: "oomKilled" | "throttled" | "aboveRequest" | "noRequest";
   text: string;
   fix: string;

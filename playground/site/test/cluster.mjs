@@ -27,6 +27,17 @@ const SMALL = [
   ["platform", "Deployment", "prometheus", "prometheus", 1, [2000, 0, 800, 1200, 1500], [16384, 0, 9100, 9900, 10200], 14, []],
 ];
 
+/** A workload's patches, as the engine words them. */
+function wholeOf({ namespace, object, name, kind, container }, lines) {
+  const changed = lines.filter((line) => line.namespace === namespace && line.object === object && line.recommended);
+  const text = `kind: ${kind}\nmetadata:\n  name: ${name}\n# ${container}: ${changed.map(({ resource, recommended }) => `${resource} ${recommended.text}`).join(", ")}\n`;
+  const patch = (of, text) => ({ object: of, type: "strategic", text, command: `kubectl --context prod-eu patch ${of} --namespace ${namespace} --type strategic --patch '{}'` });
+  const isScaled = object === "deployment/gateway";
+  const blocked = object === "deployment/trainer" ? { blocked: "2 pods of it exceed quota team by 1.2 cores; 4800m fits" } : {};
+  const patches = blocked.blocked ? [] : [patch(object, text), ...(isScaled ? [patch("horizontalpodautoscaler/gateway", "kind: HorizontalPodAutoscaler\n")] : [])];
+  return { namespace, object, qosClass: "Burstable", qosClassAfter: "Burstable", autoscalers: isScaled ? ["its CPU target is set to 235%, or expect 6 to 20 Pods"] : [], patches, ...blocked };
+}
+
 /** What all recommendations do to one quota. */
 const EFFECTS = [{ namespace: "team-003", quota: "team", resource: "requests.cpu", used: "19200m", change: "-12200m", usedAfter: "7", hard: "20", fits: true }];
 
@@ -125,7 +136,8 @@ export function cluster(count = SMALL.length, { hostile, rejected } = {}) {
   const withoutUsage = lines.filter(({ recommended }) => recommended === null).length / 2;
   const money = (sums.cpu[0] - sums.cpu[1]) / 1000 * 23 + (sums.memory[0] - sums.memory[1]) / 1024 * 3;
   const total = { workloads: rows.length, containers: rows.length, withoutAdvice: withoutUsage, withoutUsage, savedAMonth: money.toFixed(2), currency: "$", cpu: sum(sums.cpu, cpu), memory: sum(sums.memory, memory) };
-  const advice = { headline: "", source: "Usage from Prometheus, 9 to 23 November 2026", total, risks, lines, quotas: EFFECTS, notes: [`HorizontalPodAutoscaler ${hostile ?? "gateway"}: set its CPU target to 235% or expect 6 to 20 Pods`] };
+  const workloads = rows.map(([namespace, kind, written, inner]) => ({ namespace, object: `${kind.toLowerCase()}/${hostile ?? written}`, name: hostile ?? written, kind, container: hostile ?? inner })).map((of) => wholeOf(of, lines));
+  const advice = { workloads, headline: "", source: "Usage from Prometheus, 9 to 23 November 2026", total, risks, lines, quotas: EFFECTS, notes: [`HorizontalPodAutoscaler ${hostile ?? "gateway"}: set its CPU target to 235% or expect 6 to 20 Pods`] };
   const rejections = { groups: rejected ?? rejectionsOf(hostile), isCut: false, problem: null };
   items.push({ apiVersion: "headroom.dev/v1alpha1", kind: "Snapshot", metadata: { name: "snapshot" }, spec: { cluster: hostile ?? "prod-eu", changes: hostile ? [] : CHANGES, settings: { estimates: { mode: "never" } }, advice, trends, rejections } });
   return JSON.stringify({ apiVersion: "v1", kind: "List", metadata: {}, items });

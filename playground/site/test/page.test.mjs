@@ -900,15 +900,23 @@ test("workloads are searched, filtered and sorted, and a patch is copied", async
   await page.keyboard.press("Enter");
   await page.getByRole("button", { name: "Copy patch" }).click();
   await page.getByText("Patch for cluster prod-eu copied.").waitFor();
-  assert.match(await page.evaluate(() => navigator.clipboard.readText()), /^# kubectl --context prod-eu -n ml patch deployment notebook-hub \\\n#   --patch-file patch\.yaml\nspec:\n  template:\n    spec:\n      containers:\n      - name: "hub"\n        resources:\n          requests:\n            cpu: "\d+m"\n/);
+  assert.match(await page.evaluate(() => navigator.clipboard.readText()), /^kubectl --context prod-eu patch deployment\/notebook-hub --namespace ml /);
   await page.goBack();
   await counts(page.locator(".details"), 0);
 });
 
-test("the patch of a killed container raises its limit with its request", async () => {
-  const page = await live(json(cluster()), {}, "#workload=shop/deployment/catalog/app");
-  await page.locator(".details").getByText("Limit 1.0 → 1.2 GiB").waitFor();
-  await says(page.locator(".patch"), /resources:\n {10}limits:\n {12}memory: "1229Mi"\n {10}requests:\n {12}memory: "1178Mi"\n/);
+test("the patch is the engine's, with the autoscaler, and there is none of what would be blocked", async () => {
+  const page = await live(json(cluster()), {}, "#workloads?at=payments/deployment/gateway/gateway");
+  const details = page.locator(".details");
+  await says(details.locator(".patch"), /kind: Deployment[^]*---\nkind: HorizontalPodAutoscaler/);
+  await details.getByText("Its CPU target is set to 235%, or expect 6 to 20 Pods").waitFor();
+  await details.getByRole("button", { name: "Copy patch" }).click();
+  await page.getByText("Patch for cluster prod-eu copied.").waitFor();
+  assert.equal((await page.evaluate(() => navigator.clipboard.readText())).match(/kubectl --context prod-eu patch /g).length, 2);
+  await page.evaluate(() => (location.hash = "#workloads?at=ml/deployment/trainer/main"));
+  await details.getByText("2 pods of it exceed quota team by 1.2 cores; 4800m fits").waitFor();
+  await details.getByText("exceeded quota: team, requested").waitFor();
+  await counts(details.locator(".patch"), 0);
 });
 
 test("usage is drawn over time, by the hour where the store is asked, with kills and releases", async () => {

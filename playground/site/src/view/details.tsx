@@ -5,7 +5,7 @@ import { count, inOneUnit } from "../amounts.js";
 import type { Cluster } from "../app.js";
 import type { Workload } from "../inspect.js";
 import { marksOf } from "../marks.js";
-import { patchOf } from "../patch.js";
+import { commandsOf } from "./selection.js";
 import type { AdviceLine, Timeline } from "../types.js";
 import { Chart } from "./course.js";
 import { sentence, toneOf } from "./overview.js";
@@ -15,13 +15,18 @@ import { Fold } from "./verdicts.js";
 export function Details({ workload, cluster, close, copy }: { workload: Workload; cluster: Cluster; close: () => void; copy: (text: string, what: string) => void }) {
   const { id, namespace, object, container, pods, evidence, cpu, memory, risks, flags } = workload;
   const course = useCourse(workload, cluster);
-  const patch = patchOf(workload, cluster.context);
+  const { whole } = workload;
+  const patches = whole?.patches ?? [];
+  const rejected = cluster.inspection.rejections.groups.filter((group) => group.blocked > 0 && group.namespace === namespace && group.workloads.includes(object));
   const explained = cluster.inspection.advice?.flagsExplained ?? [];
   const others = marksOf(workload).filter(({ mark }) => mark.flag !== undefined);
   return (
     <aside class="card details" aria-label={`Details of ${object}`}>
       <header><div><h2 tabIndex={-1}>{object}</h2><small>namespace {namespace} · container {container} · {count(pods, "pod")}{evidence !== "" && ` · measured over ${evidence}`}</small></div><button type="button" class="icon" aria-label="Close" title="Close (Esc)" onClick={close}>✕</button></header>
-      {risks.map(({ risk, text, fix }) => <div class={`why ${toneOf(risk)}`}><p><b>{sentence(text)}</b></p><p class="fix">{sentence(fix)}</p></div>)}
+      {risks.map((risk) => <div class={`why ${toneOf(risk)}`}><p><b>{sentence(risk.text)}</b></p><p class="fix">{sentence(risk.fix)}</p></div>)}
+      {rejected.map(({ message }) => <div class="why bad"><p><b>Blocked now</b></p><p class="message">{message}</p></div>)}
+      {whole?.blocked !== undefined && <div class="why warn"><p><b>This recommendation would be blocked</b></p><p>{whole.blocked}</p></div>}
+      {[whole?.unpatched, whole?.managedBy && `managed by ${whole.managedBy}`, whole?.qosClass !== whole?.qosClassAfter && `QoS class ${whole?.qosClass} → ${whole?.qosClassAfter}`, ...(whole?.autoscalers ?? []), ...(whole?.notes ?? [])].map((text) => text && <p class="muted">{sentence(text)}</p>)}
       {others.length > 0 && <ul class="explained">{others.map(({ mark, label, title }) => <li key={mark.name}><span class={`pill ${mark.tone}`}>{label}</span> {about(title, flags, explained)}</li>)}</ul>}
       {course && <Legend course={course} />}
       {[cpu, memory].map((line) => line && (
@@ -33,10 +38,12 @@ export function Details({ workload, cluster, close, copy }: { workload: Workload
           <p class="muted">{line.source}</p>
         </section>
       ))}
-      {patch !== "" && (
-        <Fold title="Patch" isOpen>
-          <pre class="difference patch" tabIndex={0} role="group" aria-label="Patch">{patch}</pre>
-          <button type="button" onClick={() => copy(patch, "Patch")}>Copy patch</button>
+      {patches.length > 0 && (
+        <Fold title={patches.length > 1 ? "Patches of the workload and its autoscaler" : "Patch"} isOpen>
+          <pre class="difference patch" tabIndex={0} role="group" aria-label="Patch">{patches.map(({ text }) => text).join("---\n")}</pre>
+          <div class="buttons">
+            <button type="button" onClick={() => copy(commandsOf([workload]), "Patch")}>Copy patch</button>
+          </div>
         </Fold>
       )}
     </aside>

@@ -13,7 +13,8 @@ import { Bar, Change, Legend, Named, Pill, Spread } from "./parts.js";
 const FEW = 8;
 const DAY = 86_400_000;
 
-export const toneOf = (risk: string): string => MARKS.find(({ name }) => name === risk)?.tone ?? "";
+/** Red is what is broken now, amber what is at risk: as the engine rates it, or else by the kind. */
+export const toneOf = ({ risk, severity }: { risk: string; severity: string }): string => ({ critical: "bad", warning: "warn" })[severity] ?? MARKS.find(({ name }) => name === risk)?.tone ?? "";
 
 /** The worst marks of a container, and how many more it has. */
 export function Marks({ workload, most = Infinity }: { workload: Workload; most?: number }) {
@@ -36,7 +37,7 @@ export function Overview({ inspection, missed, show }: { inspection: Inspection;
   const { advice, workloads, quotas, rejections } = inspection;
   const total = advice?.total;
   const risky = workloads.filter(({ risks }) => risks.length > 0).sort((a, b) => a.rank - b.rank);
-  const inDanger = risky.filter(({ risks }) => risks.some(({ risk }) => toneOf(risk) === "bad"));
+  const inDanger = risky.filter(({ risks }) => risks.some((risk) => toneOf(risk) === "bad"));
   const savers = workloads.filter(({ saved }) => saved > 0).sort((a, b) => b.saved - a.saved);
   const full = nearlyFull(quotas);
   const blocked = rejections.groups.reduce((sum, group) => sum + group.blocked, 0);
@@ -46,7 +47,7 @@ export function Overview({ inspection, missed, show }: { inspection: Inspection;
       <section class="stats" aria-label="At a glance">
         {total && <Freed title="CPU" resource="cpu" sum={total.cpu} />}
         {total && <Freed title="Memory" resource="memory" sum={total.memory} />}
-        {total?.savedAMonth && <div class="card stat"><b>{money(total.savedAMonth, total.currency)} <small>per month</small></b><span>What the freed requests cost, at your prices</span></div>}
+        {total?.savedAMonth && <div class="card stat"><b>{money(total.savedAMonth, total.currency)} <small>per month</small></b><span>{advice?.money ?? "What the freed requests cost, at your prices"}</span></div>}
         <div class={`card stat ${inDanger.length > 0 ? "bad" : risky.length > 0 ? "warn" : ""}`}>
           <b>{risky.length.toLocaleString("en")} <small>at risk</small></b>
           <span>{risky.length === 0 ? "No container is killed, throttled or without a request" : "Killed, throttled, above their request, or without one: fix these first"}</span>
@@ -69,13 +70,20 @@ export function Overview({ inspection, missed, show }: { inspection: Inspection;
               {risky.slice(0, FEW).map((workload) => (
                 <tr key={workload.id}>
                   <th scope="row">{link(linkTo(workload), <Named {...workload} />)}</th>
-                  <td>{workload.risks.map(({ risk, text }) => <p><span class={`pill ${toneOf(risk)}`}>{sentence(text)}</span></p>)}</td>
+                  <td>{workload.risks.map((risk) => <p><span class={`pill ${toneOf(risk)}`}>{sentence(risk.text)}</span></p>)}</td>
                   <td>{workload.risks.map(({ fix }) => <p>{sentence(fix)}</p>)}</td>
                 </tr>
               ))}
             </tbody>
           </table>
         </Section>
+      )}
+
+      {advice?.blocked && advice.blocked.length > 0 && (
+        <section class="listed" aria-label="Blocked recommendations">
+          <header><h2>Blocked recommendations <small>Left out of patches, because the API server would reject their Pods</small></h2></header>
+          <ul class="card facts">{advice.blocked.slice(0, FEW).map((line) => <li>{line}</li>)}{advice.blocked.length > FEW && <li>{link("#workloads?only=would-be-blocked", `All ${advice.blocked.length}`)}</li>}</ul>
+        </section>
       )}
 
       {rejections.groups.length > 0 && <Rejected rejections={rejections} />}

@@ -3,10 +3,13 @@
 import { count, ofHard, withUnit } from "../amounts.js";
 import type { Cluster } from "../app.js";
 import { freed } from "../inspect.js";
-import { patchOf } from "../patch.js";
+import type { Workload } from "../inspect.js";
 
 /** Asks the engine behind a live cluster for the text of some workloads' changes. */
 export type Change = (form: "kustomize" | "markdown" | "patch", ids: string[]) => Promise<string>;
+
+/** The commands that patch some workloads, each once. */
+export const commandsOf = (changed: Workload[]): string => [...new Set(changed.flatMap(({ whole }) => whole?.patches ?? []).map(({ command }) => `${command}\n`))].join("");
 
 export function Selection({ picked, cluster, clear, copy, change }: { picked: string[]; cluster: Cluster; clear: () => void; copy: (text: string, what: string) => void; change: Change | undefined }) {
   const chosen = cluster.inspection.workloads.filter(({ id }) => picked.includes(id));
@@ -14,10 +17,11 @@ export function Selection({ picked, cluster, clear, copy, change }: { picked: st
   // The engine changes whole workloads.
   const changed = cluster.inspection.workloads.filter(({ namespace, object }) => objects.has(`${namespace}/${object}`));
   const { cpu, memory, quotas } = freed(changed, cluster.inspection.quotas);
+  const blocked = new Set(changed.flatMap(({ whole }) => (whole?.blocked === undefined ? [] : `${whole.namespace}/${whole.object}`)));
   const scaled = changed.filter(({ flags }) => flags.includes("hpa")).length;
   const make = (form: Parameters<Change>[0], what: string) => {
     if (change) void change(form, [...objects]).then((text) => copy(text, what), () => {});
-    else copy(changed.map((workload) => patchOf(workload, cluster.context)).filter(Boolean).join("---\n"), what);
+    else copy(commandsOf(changed), what);
   };
   return (
     <section class="card selection" aria-label="Selection">
@@ -25,6 +29,7 @@ export function Selection({ picked, cluster, clear, copy, change }: { picked: st
         {[cpu !== 0 && `${cpu > 0 ? "frees" : "needs"} ${withUnit("cpu", Math.abs(cpu))}`, memory !== 0 && `${memory > 0 ? "frees" : "needs"} ${withUnit("memory", Math.abs(memory))}`, scaled > 0 && `${count(scaled, "autoscaler")} adjusted`].filter(Boolean).join(", ")}
       </span></p>
       {quotas.map(({ namespace, name, resource, used, after, hard }) => <p key={`${namespace}/${name}/${resource}`} class={after > hard ? "more" : "muted"}>{namespace && `${namespace}/`}{name} {resource}: {ofHard(resource, used, hard, after)}{after > hard && `, ${withUnit(resource, after - hard)} too much`}</p>)}
+      {blocked.size > 0 && <p class="more">{count(blocked.size, "workload")} left out, because their Pods would be rejected: {[...blocked].slice(0, 3).join(", ")}</p>}
       <div class="buttons">
         <button type="button" class="primary" onClick={() => make("patch", "Patch")}>Copy patch</button>
         {change && <button type="button" onClick={() => make("kustomize", "Kustomization")}>Copy kustomization</button>}
