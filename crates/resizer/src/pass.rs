@@ -127,6 +127,9 @@ impl Resizer {
             let record = records.get(&key).cloned().unwrap_or_default();
             self.look(&gone, &record, &nothing, &mut under_way, metrics);
         }
+        if seen.pods > 0 && seen.measured == 0 {
+            tracing::warn!(seen.pods, "no pod has recent usage, so nothing is lowered: is there a metrics API?");
+        }
         seen.under_way = under_way.0.values().sum::<usize>() as u64;
         metrics.seen(&seen);
         metrics.last_pass.set(headroom_kube::clock::now());
@@ -144,7 +147,7 @@ impl Resizer {
         let at = self.now().map_err(|error| error.to_string())?;
         // Without the metrics API nothing is lowered.
         let measured = self.runtime.block_on(self.api.list(&path, ListOptions::WHOLE, value));
-        let measured = measured.inspect_err(|error| tracing::warn!(namespace = name, %error, "no recent usage"));
+        let measured = measured.inspect_err(|error| tracing::debug!(namespace = name, %error, "no recent usage"));
         let usage = running::usage(&measured.map(|(_, pods)| pods).unwrap_or_default(), at);
         Ok(Found { workloads, usage, at })
     }
