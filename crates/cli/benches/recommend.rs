@@ -110,8 +110,17 @@ fn of_world(workloads: &[Workload], days: u64, to: u64, tells_cost: bool) -> Res
         begun.elapsed().as_secs_f64()
     );
     println!(
-        "{:24}{:>10}{:>12}{:>14}{:>10}{:>16}{:>9}{:>9}{:>8}",
-        "", "seconds", "our cpu s", "store's cpu s", "peak MB", "store's peak MB", "queries", "probing", "MB"
+        "{:24}{:>10}{:>12}{:>14}{:>10}{:>16}{:>9}{:>9}{:>8}{:>10}",
+        "",
+        "seconds",
+        "our cpu s",
+        "store's cpu s",
+        "peak MB",
+        "store's peak MB",
+        "queries",
+        "probing",
+        "MB",
+        "unpacked"
     );
     let bench =
         Bench { server: &server, wire: Wire::before(server.port)?, folder: folder.path(), days: days.to_string() };
@@ -253,16 +262,20 @@ impl Bench<'_> {
             .stderr(Stdio::inherit());
         let cost = measure::run(&mut command)?;
         let passed = self.wire.take();
+        let of_store = processor_seconds_of(store) - before;
+        // Asked again, by a client that takes nothing compressed.
+        let whole = |query: &String| servers::request(self.server.port, "GET", query, b"").map(|(_, body)| body.len());
+        let unpacked = passed.queries.iter().map(whole).sum::<std::io::Result<usize>>()?;
         println!(
-            "{what:24}{:>10.2}{:>12.2}{:>14.2}{:>10}{:>16}{:>9}{:>9}{:>8.2}",
+            "{what:24}{:>10.2}{:>12.2}{of_store:>14.2}{:>10}{:>16}{:>9}{:>9}{:>8.2}{:>10.2}",
             cost.time.as_secs_f64(),
             cost.processor_seconds,
-            processor_seconds_of(store) - before,
             cost.peak_kib >> 10,
             peak_kib(store).unwrap_or_default() >> 10,
             passed.queries.len(),
             passed.before_usage(),
-            passed.bytes as f64 / 1e6
+            passed.bytes as f64 / 1e6,
+            unpacked as f64 / 1e6
         );
         let report = serde_json::from_slice(&fs::read(self.folder.join("report.json"))?)?;
         Ok((passed, truth::advice(&report)))
