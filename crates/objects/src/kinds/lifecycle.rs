@@ -76,12 +76,15 @@ pub fn unserved(kind: &ApiKind, release: Option<u16>) -> Option<String> {
         }
         Some(_) => return None,
         None => {
-            let served = rows().find(|row| row.removed.is_none() && row.is_of(&kind.group) && row.has(&kind.kind));
-            let kinds = rows().filter(|row| row.is_of(&kind.group)).flat_map(|row| row.kinds.split(' '));
-            match (served, nearest(&kind.kind, kinds)) {
-                (Some(served), _) => format!("; use {}", served.api_version),
-                (None, Some(known)) => format!("; did you mean {known}?"),
-                (None, None) => String::new(),
+            let of_group = || rows().filter(|row| row.is_of(&kind.group));
+            let others = || of_group().filter(|row| row.has(&kind.kind));
+            let served = others().find(|row| row.removed.is_none());
+            let removed = others().find_map(|row| Some((row.api_version, row.removed?)));
+            match (served, removed, nearest(&kind.kind, of_group().flat_map(|row| row.kinds.split(' ')))) {
+                (Some(served), ..) => format!("; use {}", served.api_version),
+                (None, Some((version, removed)), _) => format!("; {version} had it, until Kubernetes 1.{removed}"),
+                (None, None, Some(known)) => format!("; did you mean {known}?"),
+                (None, None, None) => String::new(),
             }
         }
     };
@@ -115,6 +118,7 @@ mod tests {
             Some("; it was removed in Kubernetes 1.26: use autoscaling/v2"),
         );
         check("apps/v2", "Deployment", None, Some("; use apps/v1"));
+        check("policy/v1", "PodSecurityPolicy", None, Some("; policy/v1beta1 had it, until Kubernetes 1.25"));
         check("v1", "Deployment", None, Some(""));
         check("resource.k8s.io/v1alpha3", "ResourceClaim", None, None);
         check("cert-manager.io/v1", "Certificate", None, None);
