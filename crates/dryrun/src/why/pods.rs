@@ -238,8 +238,10 @@ impl Search<'_> {
             _ => return None,
         };
         let trouble = Trouble { severity, container: name, what };
-        let since = text(status, "/state/running/startedAt").to_owned();
-        let since = if ended.is_some() { ended_with("/finishedAt").to_owned() } else { since };
+        let since = if ended.is_some() { "" } else { text(status, "/state/running/startedAt") }.to_owned();
+        if !ended_with("/finishedAt").is_empty() {
+            details.push(format!("last at {}", ended_with("/finishedAt")));
+        }
         Some((trouble, Group { pods: vec![pod_name], restarts, details, since, command }))
     }
 
