@@ -1,5 +1,6 @@
 use super::documents::LEAST_BUDGET;
 use super::*;
+use crate::cluster_reader::{ClusterReader, Folder, Overlay};
 
 fn read(text: &str) -> Result<Vec<(usize, usize, Value)>, String> {
     let manifests = read_text(Path::new("app.yaml"), text).map_err(|error| error.to_string())?;
@@ -99,4 +100,43 @@ fn problems_are_told_with_their_place() {
     assert_eq!(problem("- a\n"), "app.yaml:1: expected a Kubernetes object with `apiVersion` and `kind`");
     let open = problem("apiVersion: v1\nkind: Pod\nmetadata: {name: a\n");
     assert!(open.starts_with("app.yaml:") && !open.contains('\n'), "{open}");
+}
+
+#[test]
+fn a_damaged_snapshot_is_a_problem_or_other_objects_and_no_panic() {
+    let good = concat!(
+        include_str!("../../../../docs/examples/shop/cluster/namespace.yaml"),
+        "\n---\n",
+        include_str!("../../../../docs/examples/shop/cluster/running.yaml")
+    );
+    let (mut random, mut problems) = (47_u64, 0);
+    let mut below = |most: usize| {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (random >> 33) as usize % most
+    };
+    for trial in 0..400 {
+        let mut bytes = good.as_bytes().to_vec();
+        match trial % 4 {
+            0 => bytes[below(good.len())] ^= 1 << below(7),
+            1 => bytes.truncate(below(good.len())),
+            2 => (0..8).for_each(|_| bytes[below(good.len())] = b' ' + below(95) as u8),
+            _ => bytes.copy_within(below(good.len() / 2)..good.len() / 2, below(good.len() / 2)),
+        }
+        let Ok(text) = String::from_utf8(bytes) else { continue };
+        let read = read_text(Path::new("cluster.yaml"), &text).map_err(|error| error.to_string());
+        let folder = read.and_then(|all| Folder::of(all, "shop").map_err(|error| error.to_string()));
+        match folder {
+            Ok(folder) => {
+                let quotas = Overlay::new(folder, None).list(("v1", "ResourceQuota", Some("shop")));
+                // An amount that cannot be read is a problem of the list.
+                quotas
+                    .map_or_else(|problem| assert!(!problem.to_string().is_empty()), |found| assert!(found.len() <= 3));
+            }
+            Err(problem) => {
+                problems += 1;
+                assert!(problem.starts_with("cluster.yaml:"), "{problem}");
+            }
+        }
+    }
+    assert!(problems > 100, "{problems}");
 }
