@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# The step of action.yml: annotations, a job summary, and one comment of the pull request that each run updates. It exits
-# with the code of `kubectl headroom check`.
+# The step of action.yml. In mode `check`: annotations, a job summary, and one comment of the pull request that each run
+# updates. In mode `recommend`: one pull request with the recommendations, which each run updates. It exits with the code of
+# `kubectl headroom`.
 set -euo pipefail
 
 repository=headroom-dev/headroom
@@ -55,13 +56,83 @@ comment() {
   fi
 }
 
+# Commits what `recommend --write` changed, and opens a pull request for it or updates the one that there is.
+recommend() {
+  local base branch changes commit digest existing number state is_merged mark old text
+  [ -z "$PULL_REQUEST" ] || fail "mode recommend writes to the repository: run it on a schedule, not for pull requests"
+  base=$GITHUB_REF_NAME branch=$INPUT_BRANCH text=$work/pull-request.md
+  [[ $branch =~ ^[A-Za-z0-9][A-Za-z0-9._/-]*$ && $branch != "$base" ]] || fail "the branch must have a plain name that is not $base"
+  git diff --quiet HEAD -- || fail "the checkout has changes that are not committed"
+  [[ " $* " == *" --write"* ]] || set -- "$@" --write
+  # Nothing that reads usage or manifests gets the token.
+  env -u GH_TOKEN -u GITHUB_TOKEN "$program" recommend "$@" -o pull-request >"$text" || code=$?
+  { printf '## Headroom\n\n'; cat "$text"; } >>"$GITHUB_STEP_SUMMARY"
+  # From a part of the usage, or with a file that was not written, nobody should decide.
+  [ "$code" = 0 ] || return 0
+  git add --update
+  if git diff --cached --quiet HEAD --; then
+    echo "::notice title=Headroom::nothing to recommend: the manifests have these values already"
+    return
+  fi
+  # The lines alone, so that it stays the same when others change what is around them.
+  changes=$(git diff --cached --unified=0 --no-color --no-ext-diff --no-textconv HEAD -- | grep -E '^[-+]')
+  digest=$(git hash-object --stdin <<<"$changes")
+  mark="<!-- headroom recommend $digest -->"
+  existing=$(gh api "repos/$GITHUB_REPOSITORY/pulls?head=${GITHUB_REPOSITORY%%/*}:$branch&state=all&per_page=1" \
+    --jq '.[0] // empty | [.number, .state, (.merged_at != null), (.body // "" | split("\n")[0] | rtrimstr("\r"))] | @tsv') ||
+    fail "the pull requests cannot be listed: give the job the permissions contents: write and pull-requests: write"
+  IFS=$'\t' read -r number state is_merged old <<<"$existing" || true
+  if [ "$state" = closed ] && [ "$is_merged" = false ] && [ "$old" = "$mark" ]; then
+    echo "::notice title=Headroom::pull request #$number with these changes was closed: it is not opened again"
+    return
+  fi
+  [ "$state" = open ] || number=
+  old=
+  if git fetch --quiet --depth=1 origin "refs/heads/$branch" 2>/dev/null; then
+    old=$(git rev-parse FETCH_HEAD)
+    if [ "$(git show -s --format=%ce "$old")" != "$email" ]; then
+      echo "::notice title=Headroom::branch $branch has commits of others: it is not updated"
+      return
+    fi
+  fi
+  commit=$(git write-tree)
+  if [ -n "$number" ] && [ -n "$old" ] && [ "$(git rev-parse "$old^{tree}")" = "$commit" ]; then
+    echo "pull request #$number has these changes already"
+    return
+  fi
+  # Without hooks and signatures, which a checkout may have.
+  commit=$(GIT_AUTHOR_NAME=Headroom GIT_AUTHOR_EMAIL=$email GIT_COMMITTER_NAME=Headroom GIT_COMMITTER_EMAIL=$email \
+    git commit-tree "$commit" -p HEAD -m "$title")
+  git -c core.hooksPath=/dev/null push --quiet --force-with-lease="refs/heads/$branch:$old" origin "$commit:refs/heads/$branch" ||
+    fail "branch $branch cannot be pushed: give the job the permission contents: write"
+  # GitHub accepts 65,536 characters.
+  { printf '%s\n' "$mark"; head -c 60000 "$text"; } >"$work/body.md"
+  if [ -n "$number" ]; then
+    gh api --silent --method PATCH "repos/$GITHUB_REPOSITORY/pulls/$number" -F "body=@$work/body.md"
+  else
+    gh api --silent --method POST "repos/$GITHUB_REPOSITORY/pulls" \
+      -f "title=$title" -f "head=$branch" -f "base=$base" -F "body=@$work/body.md" ||
+      fail "the pull request cannot be opened: let GitHub Actions create pull requests, in the repository's settings"
+  fi
+}
+
+title='Size requests by usage'
+email=recommend@headroom.invalid
 program=${INPUT_PROGRAM:-$(download)}
+code=0
 # Split at blanks, without expanding patterns.
 read -ra arguments <<<"$(tr '\n' ' ' <<<"$INPUT_ARGUMENTS")"
 
 # What reads the files of a pull request gets no token.
 check() { env -u GH_TOKEN -u GITHUB_TOKEN "$program" check "$@"; }
-code=0
+case ${INPUT_MODE:-check} in
+  check) ;;
+  recommend)
+    recommend "${arguments[@]}"
+    exit "$code"
+    ;;
+  *) fail "the mode is check or recommend" ;;
+esac
 check "${arguments[@]}" -o github || code=$?
 check "${arguments[@]}" -o markdown >"$work/result.md" 2>"$work/errors" || true
 [ -s "$work/result.md" ] ||

@@ -79,6 +79,10 @@ pub enum Why {
     NoMemoryMeasured,
     /// Every amount would be refused.
     NoAmountFits,
+    /// A person declined it on a day.
+    Declined {
+        on: String,
+    },
 }
 
 impl fmt::Display for Why {
@@ -95,6 +99,7 @@ impl fmt::Display for Why {
             Self::NotSeen { days } => write!(f, "its usage was last seen {days} d ago, but it runs"),
             Self::NoMemoryMeasured => f.write_str("each sample of its memory is 0: what measures it does not work"),
             Self::NoAmountFits => f.write_str("no amount satisfies the LimitRanges; see the notes"),
+            Self::Declined { on } => write!(f, "declined on {on}"),
         }
     }
 }

@@ -8,11 +8,14 @@ pub use headroom_objects::manifest::yaml_spans;
 mod verify;
 
 mod target;
+mod values;
 
 use granit_parser::ScalarStyle;
 use headroom_core::amount::{Quantity, Requirement};
+use serde_json::Value;
 
 pub use target::{Target, set_targets};
+pub use values::{ValuesEdit, set_values};
 use yaml_spans::{Content, Node};
 
 /// Requests or limits of one container.
@@ -385,6 +388,11 @@ impl Inserted<'_> {
 /// True if YAML would read the text as a number.
 fn is_number(amount: &str) -> bool {
     amount.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b'-' | b'e'))
+}
+
+/// True if a value of a text is an amount.
+fn says_amount(value: &Value, amount: &Quantity) -> bool {
+    is_same_amount(&value.as_str().map_or_else(|| value.to_string(), str::to_owned), amount)
 }
 
 fn is_same_amount(text: &str, amount: &Quantity) -> bool {

@@ -23,6 +23,7 @@ use serde_json::Value;
 
 use super::amounts::is_about;
 use super::autoscaler::{self, Autoscalers, KeptTarget};
+use super::declined::Declined;
 use super::distribution::Distribution;
 use super::evaluated::{Admitted, Evaluated};
 use super::evidence::Evidence;
@@ -31,6 +32,7 @@ use super::history::{ContainerUsage, Histories};
 use super::history_overlay::{self, HistoryOverlay};
 use super::inventory::Entry;
 use super::memory_limit;
+use super::owners::WorkloadRef;
 use super::quota_effect::{self, QuotaEffect};
 use super::template::{CustomResource, set_amount};
 use super::timeline::Timeline;
@@ -51,6 +53,8 @@ pub struct Engine<'s> {
     pub containers: &'s [String],
     /// Recommends lower memory limits too, where usage has been steady for a week.
     pub lowers_limits: bool,
+    /// Recommendations that a person declined.
+    pub declined: Option<&'s Declined>,
 }
 
 /// The source of a workload's usage.
@@ -300,6 +304,7 @@ impl Evaluator<'_> {
         let is_wanted = |container: &&Container| {
             self.engine.wants(&container.name)
                 && !container.is_too_brief()
+                && self.declined(&container.name, Resource::Memory, true).is_none()
                 && (matches!(self.engine.usage, Usage::Read(_)) || container.killed_at.is_some())
         };
         let limit = |container| Some(container).filter(is_wanted).and_then(limit_of_usage);
@@ -404,12 +409,23 @@ impl Evaluator<'_> {
                     advice.unknown = Some(Why::NotSeen { days });
                 } else if !self.engine.wants(&container.name) {
                     advice.withdraw();
+                } else if let Some(on) = self.declined(&container.name, advice.resource, advice.is_raised())
+                    && advice.to_write().is_some()
+                {
+                    advice.unknown = Some(Why::Declined { on: on.to_owned() });
+                    advice.withdraw();
                 } else if self.kept_targets.iter().any(|kept| kept.is_about(&container.name, advice.resource.name())) {
                     advice.withdraw();
                     advice.unknown = Some(Why::ScaledByAutoscaler);
                 }
             }
         }
+    }
+
+    /// The day on which a person declined a recommendation.
+    fn declined(&self, container: &str, resource: Resource, is_raised: bool) -> Option<&str> {
+        let workload = WorkloadRef::new(self.namespace, &self.kind.kind, metadata(self.object, "name"));
+        self.engine.declined?.date(&workload, container, resource.name(), is_raised)
     }
 
     /// Evaluates an object with all recommended requests written into it.

@@ -21,6 +21,8 @@ pub mod reason;
 
 pub mod owners;
 
+pub mod declined;
+
 pub mod autoscaler;
 pub mod inventory;
 
@@ -58,6 +60,7 @@ pub mod csv;
 pub mod findings;
 pub mod html;
 pub mod markdown;
+pub mod pull_request;
 pub mod rejections;
 pub mod summary;
 pub mod table;

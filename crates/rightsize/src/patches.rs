@@ -224,6 +224,33 @@ impl RecommendedChange {
         found.is_some_and(|container| container.pointer(&format!("/resources/limits/{name}")).is_some())
     }
 
+    /// The place of a container's resources in the values of a chart.
+    fn keys_in_values(&self, container: &ContainerChange, path: &str) -> Vec<String> {
+        let filled = |key: &str| {
+            let key = key.replace("{kind}", &self.workload.kind.to_lowercase());
+            key.replace("{name}", &self.workload.name).replace("{container}", &container.name)
+        };
+        path.split('.').map(filled).collect()
+    }
+
+    /// Edits of a chart's values, of the containers whose `resources` are at a place that these have.
+    pub fn edits_of_values(&self, values: &Value, path: &str) -> Vec<edit::ValuesEdit> {
+        let mut edits = Vec::new();
+        for container in &self.containers {
+            let mut keys = self.keys_in_values(container, path);
+            if keys.pop().is_none_or(|last| last != "resources") {
+                continue;
+            }
+            let of = |(requirement, amounts): &(Requirement, Amounts)| edit::ValuesEdit {
+                keys: keys.clone(),
+                requirement: *requirement,
+                amounts: amounts.clone(),
+            };
+            edits.extend(container.amounts.iter().map(of).filter(|edit| edit.is_in(values)));
+        }
+        edits
+    }
+
     /// True if an object of a file is the workload.
     pub fn is_of(&self, object: &Value, file: &Path) -> bool {
         let kind = ApiKind::of(object);
@@ -363,11 +390,7 @@ pub fn helm(changes: &[RecommendedChange], path: &str) -> Result<Value, String> 
     let mut values = json!({});
     for change in changes {
         for container in &change.containers {
-            let filled = |key: &str| {
-                let key = key.replace("{kind}", &change.workload.kind.to_lowercase());
-                key.replace("{name}", &change.workload.name).replace("{container}", &container.name)
-            };
-            let keys: Vec<String> = path.split('.').map(filled).collect();
+            let keys = change.keys_in_values(container, path);
             if !put(&mut values, &keys, container.resources()) {
                 return Err(format!(
                     "two containers would have their values at `{}`: choose --values-path with {{name}} and {{container}} in \

@@ -66,6 +66,7 @@ fn report_on(manifests: &str, used: &[Used]) -> Report {
         now,
         containers: &[],
         lowers_limits: false,
+        declined: None,
     };
     let (mut workloads, mut effects) = (Vec::new(), Vec::new());
     for (number, entry) in inventory.entries.iter().enumerate() {

@@ -23,6 +23,8 @@ mod write;
 mod bounds;
 mod images;
 
+use std::path::PathBuf;
+
 use anyhow::{Context as _, bail};
 use headroom_report::Exit;
 use headroom_report::progress::Progress;
@@ -60,12 +62,14 @@ pub fn run(mut args: Args) -> anyhow::Result<Exit> {
     let mut opened = args.target.open()?;
     args.rule.apply(&mut opened.settings)?;
     let progress = Progress::for_people();
+    let declined = args.write.as_ref().map(|_| write::declined()).transpose()?;
     let choices = Choices {
         usage: Some(&args.usage),
         containers: &args.container,
         order: args.sort_by,
         lowers_limits: args.rule.lower_limits,
         names_skipped: true,
+        declined: declined.as_ref(),
     };
     let mut inventory = match workloads::read(&args, &mut opened, &progress) {
         Err(problem) if args.is_of_files() && args.output.is_for_programs() => {
@@ -91,12 +95,16 @@ pub fn run(mut args: Args) -> anyhow::Result<Exit> {
     let has_failed = print::print(&args, &report)?;
     let exit = if has_failed { Exit::Refused } else { Exit::Ok }.max(exit_at_best);
     if let Some(paths) = &args.write {
+        let (charts, paths): (Vec<PathBuf>, Vec<PathBuf>) =
+            paths.iter().cloned().partition(|path| write::is_chart(path));
         let manifests = match paths.as_slice() {
+            [] if !charts.is_empty() => Vec::new(),
             [] => args.manifests.read(args.target.is_strict)?,
             paths => Reading::manifests(args.manifests.recursive, args.target.is_strict)
                 .read(paths, &mut std::io::empty())?,
         };
-        return Ok(write::all(&manifests, &opened.namespace, &report)?.max(exit));
+        let charts = (charts.as_slice(), args.values_path.as_str());
+        return Ok(write::all(&manifests, charts, &opened.namespace, &report)?.max(exit));
     }
     if args.patch.patch {
         let runtime = tokio::runtime::Runtime::new().context("cannot start")?;

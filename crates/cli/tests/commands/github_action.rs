@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Command;
 
+use expect_test::expect;
 use tempfile::TempDir;
 
 use crate::support::*;
@@ -19,10 +20,15 @@ echo "$1" >>requests
 cp "release/${1##*/}" "$to"
 "#;
 
-/// Lists the comments of the file `comments`, and keeps what is written.
+/// Lists the comments of the file `comments` and the pull request of the file `pulls`, and keeps what is written.
 const GH: &str = r#"#!/bin/sh
 echo "gh $*" >>requests
 case "$*" in
+  "api repos/team/shop/pulls?head=team:headroom/recommend&"*) cat pulls ;;
+  "api "*/pulls*)
+    cp "${*##*body=@}" body
+    printf '7\topen\tfalse\t%s\n' "$(head -n 1 body)" >pulls
+    ;;
   "attestation verify "*) [ ! -e forged ] ;;
   "api --paginate "*) cat comments ;;
   *) [ ! -e forbidden ] && cp "${*##*body=@}" comment ;;
@@ -66,6 +72,7 @@ fn step(folder: &Path, inputs: &[(&str, &str)]) -> Said {
             ("INPUT_COMMENT", "true"),
         ])
         .envs([("INPUT_VERSION", ""), ("INPUT_SHA256", ""), ("INPUT_PROGRAM", "")])
+        .envs([("INPUT_MODE", "check"), ("INPUT_BRANCH", "headroom/recommend"), ("GITHUB_REF_NAME", "main")])
         .env("INPUT_ARGUMENTS", "-f app.yaml\n--cluster-dir cluster")
         .env("GITHUB_ACTION_PATH", root())
         .envs(inputs.iter().copied())
@@ -177,5 +184,160 @@ fn texts_of_the_action_with_a_colon_are_quoted() {
             let value = line.split_once(": ").map_or("", |(_, value)| value);
             assert!(value.starts_with(['"', '\'', '{', '[', '#']) || !value.contains(": "), "{file}: {line}");
         }
+    }
+}
+
+/// A checkout of a bare repository, with a manifest whose name is a command.
+const MANIFEST: &str = "deploy/$(touch PWNED);-x web.yaml";
+
+fn repository() -> TempDir {
+    let folder = runner();
+    let path = folder.path();
+    fs::create_dir(path.join("deploy")).unwrap();
+    let resources = "{requests: {cpu: \"1\", memory: 1Gi}, limits: {memory: 2Gi}}";
+    let web = format!(
+        "apiVersion: apps/v1\nkind: Deployment\nmetadata: {{name: web, namespace: shop}}\nspec:\n  replicas: 2\n  template:\n    \
+         spec:\n      containers:\n        - name: nginx\n          image: nginx:1.27\n          resources: {resources}\n"
+    );
+    fs::write(path.join(MANIFEST), web).unwrap();
+    fs::write(path.join("pulls"), "").unwrap();
+    git(path, "init -q -b main");
+    git(path, "init -q --bare origin.git");
+    git(path, "remote add origin origin.git");
+    git(path, "config user.email team@example.com");
+    git(path, "config user.name team");
+    git(path, "add deploy");
+    git(path, "commit -q -m begin");
+    git(path, "push -q origin main");
+    folder
+}
+
+fn git(folder: &Path, arguments: &str) -> String {
+    let output = Command::new("git").args(arguments.split(' ')).current_dir(folder).output().unwrap();
+    assert!(output.status.success(), "git {arguments}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Runs the step in mode `recommend`, in a fresh checkout of the branch.
+fn recommend(folder: &Path, inputs: &[(&str, &str)]) -> Said {
+    git(folder, "checkout -q -f main");
+    fs::write(folder.join("requests"), "").unwrap();
+    let of_tests = root().join("crates/cli/tests/commands/describe");
+    let of_tests = of_tests.display();
+    let arguments = format!(
+        "-f deploy -n shop --settings {of_tests}/settings.yaml --cluster-dir {of_tests}/world\n--cluster-dir {of_tests}/profiles"
+    );
+    let all = [("INPUT_MODE", "recommend"), ("INPUT_ARGUMENTS", arguments.as_str()), ("PULL_REQUEST", "")];
+    step(folder, &[&all, inputs].concat())
+}
+
+const BRANCH: &str = "origin.git rev-parse headroom/recommend";
+
+fn head_of_branch(folder: &Path) -> String {
+    git(folder, &format!("--git-dir {BRANCH}"))
+}
+
+/// The writes to the forge since the last run.
+fn writes(folder: &Path) -> Vec<String> {
+    let requests = read(folder, "requests");
+    let writes = requests.lines().filter(|line| line.contains("--method"));
+    writes.map(|line| line.split(' ').skip(3).take(3).collect::<Vec<_>>().join(" ")).collect()
+}
+
+#[test]
+fn recommendations_are_one_pull_request_that_a_second_run_leaves_as_it_is() {
+    let folder = repository();
+    let path = folder.path();
+    let said = recommend(path, &[]);
+    assert_eq!(said.code, 0, "{}{}", said.out, said.err);
+    assert_eq!(writes(path), ["--method POST repos/team/shop/pulls"], "{}{}", said.out, said.err);
+    assert!(!path.join("PWNED").exists());
+    let (first, body) = (head_of_branch(path), read(path, "body"));
+    let changed = git(path, "--git-dir origin.git diff --unified=0 main headroom/recommend");
+    let lines: Vec<&str> = changed.lines().filter(|line| line.starts_with(['-', '+'])).skip(2).collect();
+    expect![[r#"
+        -          resources: {requests: {cpu: "1", memory: 1Gi}, limits: {memory: 2Gi}}
+        +          resources: {requests: {cpu: "155m", memory: 283Mi}, limits: {memory: 2Gi}}"#]]
+    .assert_eq(&lines.join("\n"));
+    let (mark, text) = body.split_once('\n').unwrap();
+    assert!(mark.starts_with("<!-- headroom recommend "), "{mark}");
+    expect![[r#"
+        **Changes**
+
+        | Workload | Container | | Change | Peak | Seen | Reason | Fingerprint |
+        |---|---|---|---|---:|---|---|---|
+        | shop deployment/web | nginx | cpu request | 1.00 cores → **0.16 cores** | 0.31 cores | 30d, 2 pods | p80 of 7d nginx:1.27 in this namespace, 800 samples, 5h old; 118m + 10% + 25m | `4d88c00ecd7c` |
+        | shop deployment/web | nginx | memory request | 1.0 GiB → **283 MiB** | 199 MiB | 30d, 2 pods | p99 of 30d nginx:1.27 in this namespace, 800 samples, 5h old; 199Mi + 10% + 64Mi | `954f4fa1f760` |
+
+        **Quotas**
+
+        - shop/team requests.cpu: 2750m → 1060m of 4
+        - shop/team requests.memory: 3Gi → 1590Mi of 8Gi
+
+        **Evidence**
+
+        - Usage from UsageProfiles in namespace headroom
+        - cpu request: the larger of p90 of recent and p80 of 7d, + 10% + 25m, from 7 days on at most p99 of 30d + 2m; at least 10m, and p95 of the busiest pod
+        - memory request: the larger of p99.9 of recent and p99 of 30d, + 10% + 64Mi, from 7 days on at most peak of 30d + 10% + 16Mi; at least 32Mi, and the peak of 30d
+
+        To decline a change for good, add a line with its fingerprint to `.headroom-ignore`, such as `4d88c00ecd7c YYYY-MM-DD why`.
+    "#]].assert_eq(text);
+
+    assert_eq!(recommend(path, &[]).code, 0);
+    assert_eq!((writes(path), head_of_branch(path)), (Vec::new(), first.clone()));
+
+    // The branch is made anew on what others committed, and the pull request stays.
+    git(path, "checkout -q -f main");
+    fs::write(path.join("deploy/other.yaml"), "# nothing\n").unwrap();
+    git(path, "add deploy");
+    git(path, "commit -q -m other");
+    assert_eq!(recommend(path, &[]).code, 0);
+    assert_eq!(writes(path), ["--method PATCH repos/team/shop/pulls/7"]);
+    assert_ne!(head_of_branch(path), first);
+    assert_eq!(git(path, "--git-dir origin.git rev-list --count main..headroom/recommend"), "2\n");
+}
+
+#[test]
+fn what_a_person_declined_stays_declined() {
+    let folder = repository();
+    let path = folder.path();
+    recommend(path, &[]);
+    let body = read(path, "body");
+    // A pull request that was closed is not opened again with the same changes.
+    let mark = body.lines().next().unwrap();
+    fs::write(path.join("pulls"), format!("7\tclosed\tfalse\t{mark}\n")).unwrap();
+    let said = recommend(path, &[]);
+    assert!(said.out.contains("pull request #7 with these changes was closed"), "{}{}", said.out, said.err);
+    assert_eq!(writes(path), Vec::<String>::new());
+    // Nor is a change that is in the file, in a new one.
+    git(path, "checkout -q -f main");
+    let row = body.lines().find(|line| line.contains("| cpu request |")).unwrap();
+    let fingerprint = row.rsplit('`').nth(1).unwrap();
+    fs::write(path.join(".headroom-ignore"), format!("{fingerprint} 2026-11-20 busy in December\n")).unwrap();
+    git(path, "add .headroom-ignore");
+    git(path, "commit -q -m decline");
+    recommend(path, &[]);
+    assert_eq!(writes(path), ["--method POST repos/team/shop/pulls"]);
+    let body = read(path, "body");
+    assert!(!body.contains(fingerprint) && body.contains("memory request"), "{body}");
+    assert!(body.contains("**Declined before**\n\n- shop deployment/web nginx cpu, on 2026-11-20\n"), "{body}");
+}
+
+#[test]
+fn branches_of_others_and_pull_requests_are_left_alone() {
+    let folder = repository();
+    let path = folder.path();
+    git(path, "push -q origin main:headroom/recommend");
+    let said = recommend(path, &[]);
+    assert!(said.out.contains("branch headroom/recommend has commits of others"), "{}{}", said.out, said.err);
+    assert_eq!(writes(path), Vec::<String>::new());
+    for (inputs, problem) in [
+        ([("PULL_REQUEST", "7")], "mode recommend writes to the repository"),
+        ([("INPUT_BRANCH", "--mirror")], "the branch must have a plain name"),
+        ([("INPUT_BRANCH", "main")], "the branch must have a plain name"),
+        ([("INPUT_MODE", "apply")], "the mode is check or recommend"),
+    ] {
+        let said = recommend(path, &inputs);
+        assert!(said.code == 2 && said.out.contains(problem), "{inputs:?}: {}{}", said.out, said.err);
     }
 }

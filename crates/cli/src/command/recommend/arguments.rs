@@ -58,7 +58,8 @@ pub struct Args {
     /// Path of a container's resources in the chart's values; {kind}, {name} and {container} are replaced
     #[arg(long, value_name = "PATH", default_value = patches::VALUES_PATH)]
     pub(super) values_path: String,
-    /// Write the recommendations into manifests: those of -f, or these files and folders. Nothing else in them changes
+    /// Write the recommendations into manifests: those of -f, or these files and folders; or into the values*.yaml of charts.
+    /// Nothing else in them changes
     #[arg(long, value_name = "PATH", num_args = 0.., conflicts_with = "kustomizations")]
     pub(super) write: Option<Vec<PathBuf>>,
     /// Write and patch also what would be rejected, or would stop its rollout
@@ -159,6 +160,7 @@ const EXAMPLES: &str = "Examples:
   # Write the requests into manifests; comments, order and quotes stay
   kubectl headroom recommend -f app/ --write
   kubectl headroom recommend -n shop --write app/
+  kubectl headroom recommend deployment/web -n shop --write chart/values.yaml --values-path resources
 
   # A patch for kustomize, values for a chart that has them at `resources`, or the cluster itself
   kubectl headroom recommend deployment/web -o kustomize > requests.yaml
@@ -192,6 +194,8 @@ pub enum Format {
     Yaml,
     Csv,
     Markdown,
+    /// The text of a pull request for --write
+    PullRequest,
     /// One page that needs no network
     Html,
     Sarif,

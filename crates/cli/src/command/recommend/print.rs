@@ -6,7 +6,7 @@ use headroom_report::draw::Charset;
 use headroom_report::{Page, Paint, complain, junit, sarif};
 use headroom_rightsize::report::Report;
 use headroom_rightsize::table::{self, View};
-use headroom_rightsize::{csv, findings, html, markdown, patches};
+use headroom_rightsize::{csv, findings, html, markdown, patches, pull_request};
 
 use super::arguments::{Args, Format};
 use super::left_out;
@@ -33,6 +33,7 @@ pub fn print(args: &Args, report: &Report) -> anyhow::Result<bool> {
         Format::Yaml => Page::yaml(report)?,
         Format::Csv => Page::document(&csv::text(report, !args.no_headers)),
         Format::Markdown => Page::document(&markdown::text(report)),
+        Format::PullRequest => Page::document(&pull_request::text(report)),
         Format::Html => Page::document(&html::text(report, &made_at())),
         Format::Sarif => Page::json(&sarif::log(&findings::RULES, &findings))?,
         Format::Junit => Page::document(&junit::report("headroom recommend", &findings::cases(report, &findings))),

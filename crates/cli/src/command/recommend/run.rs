@@ -8,6 +8,7 @@ use headroom_dryrun::settings::ParsedSettings;
 use headroom_objects::cluster_reader::ReadError;
 use headroom_report::progress::Progress;
 use headroom_rightsize::bounds::quota::Past;
+use headroom_rightsize::declined::Declined;
 use headroom_rightsize::engine::{Engine, Usage};
 use headroom_rightsize::history::Histories;
 use headroom_rightsize::inventory::Inventory;
@@ -51,6 +52,7 @@ pub struct Choices<'a> {
     pub lowers_limits: bool,
     /// Containers without a recommendation are named in a note.
     pub names_skipped: bool,
+    pub declined: Option<&'a Declined>,
 }
 
 /// Recommends for everything that runs: from UsageProfiles, or from the source in `usage`.
@@ -99,7 +101,7 @@ pub fn recommend(
     choices: &Choices<'_>,
     progress: &Progress,
 ) -> anyhow::Result<Recommended> {
-    let Choices { usage, containers, order, lowers_limits, names_skipped } = *choices;
+    let Choices { usage, containers, order, lowers_limits, names_skipped, declined } = *choices;
     let reads_storage = usage.map(|usage| usage.source.file()).transpose()?.is_some_and(|file| file.ephemeral_storage);
     let settings = with_history(opened, reads_storage);
     let is_admission = opened.admission.is_by(&settings);
@@ -109,7 +111,7 @@ pub fn recommend(
         None => (profiles(opened), None, Vec::new(), Vec::new(), Vec::new()),
     };
     let read = histories.as_ref().map_or(Usage::Profiles, Usage::Read);
-    let mut run = Run { inventory, usage: read, containers, lowers_limits, notes: Vec::new() };
+    let mut run = Run { inventory, usage: read, containers, lowers_limits, declined, notes: Vec::new() };
     let (workloads, effects) = run.evaluate(opened, &settings, is_admission, progress)?;
     let entries = std::mem::take(&mut run.inventory.entries);
     source.is_partial |= run.is_partial();
@@ -145,6 +147,7 @@ struct Run<'a> {
     usage: Usage<'a>,
     containers: &'a [String],
     lowers_limits: bool,
+    declined: Option<&'a Declined>,
     /// Objects that could not be read.
     notes: Vec<ReadError>,
 }
@@ -160,8 +163,9 @@ impl Run<'_> {
         let now = settings.now().ok_or_else(|| anyhow!("this machine's clock is not set"))?;
         let Inventory { entries, autoscalers, .. } = &self.inventory;
         let (cluster, admission) = (&mut opened.cluster, (!is_admission).then_some(&opened.admission));
-        let (containers, lowers_limits) = (self.containers, self.lowers_limits);
-        let engine = Engine { usage: self.usage, autoscalers, settings, admission, now, containers, lowers_limits };
+        let (containers, lowers_limits, declined) = (self.containers, self.lowers_limits, self.declined);
+        let engine =
+            Engine { usage: self.usage, autoscalers, settings, admission, now, containers, lowers_limits, declined };
         let (mut workloads, mut effects, mut unreadable) = (Vec::new(), Vec::new(), Vec::new());
         progress.begin(entries.len() as u64, "Recommending");
         for (number, entry) in entries.iter().enumerate() {

@@ -2,16 +2,19 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
+use anyhow::{Context, anyhow, bail};
 use headroom_objects::cluster_reader::folder::in_namespace;
 use headroom_objects::manifest::Manifest;
 use headroom_report::{Exit, complain, write_file};
 
+use headroom_rightsize::declined::{self, Declined};
 use headroom_rightsize::edit::{self, EditError};
 use headroom_rightsize::patches::RecommendedChange;
 use headroom_rightsize::report::Report;
+use serde_json::Value;
 
 use super::left_out;
 
@@ -20,11 +23,32 @@ use super::left_out;
 struct Edits {
     amounts: Vec<edit::Edit>,
     targets: Vec<edit::Target>,
+    values: Vec<edit::ValuesEdit>,
+}
+
+/// Reads which recommendations were declined, if there are some.
+pub fn declined() -> anyhow::Result<Declined> {
+    match fs::read_to_string(declined::FILE) {
+        Ok(text) => Declined::read(&text).map_err(|problem| anyhow!(problem)),
+        Err(cause) if cause.kind() == ErrorKind::NotFound => Ok(Declined::default()),
+        Err(cause) => Err(cause).context(format!("cannot read `{}`", declined::FILE)),
+    }
+}
+
+/// True for the values of a chart, which are no manifest.
+pub fn is_chart(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    name.starts_with("values") && (name.ends_with(".yaml") || name.ends_with(".yml"))
 }
 
 /// Writes all that is not written yet, and says so on standard error. What cannot be edited leaves its file alone. The
 /// namespace is that of manifests that name none.
-pub fn all(manifests: &[Manifest], namespace: &str, report: &Report) -> anyhow::Result<Exit> {
+pub fn all(
+    manifests: &[Manifest],
+    (charts, values_path): (&[PathBuf], &str),
+    namespace: &str,
+    report: &Report,
+) -> anyhow::Result<Exit> {
     let changes = report.changes();
     let mut files: BTreeMap<PathBuf, Edits> = BTreeMap::new();
     let mut edited: Vec<&RecommendedChange> = Vec::new();
@@ -40,6 +64,29 @@ pub fn all(manifests: &[Manifest], namespace: &str, report: &Report) -> anyhow::
             let of_file = &mut files.entry(manifest.origin.file.clone()).or_default().amounts;
             // A file may be named twice.
             edits.into_iter().for_each(|edit| add(of_file, edit));
+        }
+    }
+    for chart in charts {
+        let text = fs::read_to_string(chart).with_context(|| format!("cannot read `{}`", chart.display()))?;
+        let values: Value =
+            serde_saphyr::from_str(&text).with_context(|| format!("`{}` is no YAML", chart.display()))?;
+        for change in &changes {
+            let of_file = &mut files.entry(chart.clone()).or_default().values;
+            for edit in change.edits_of_values(&values, values_path) {
+                is_here = true;
+                if of_file.iter().any(|other| (&other.keys, other.requirement) == (&edit.keys, edit.requirement)) {
+                    bail!(
+                        "two containers would have their values at `{}` of `{}`: choose --values-path with {{name}} and \
+                         {{container}} in it, or name one object",
+                        edit.keys.join("."),
+                        chart.display()
+                    );
+                }
+                of_file.push(edit);
+                if !edited.iter().any(|other| std::ptr::eq(*other, change)) {
+                    edited.push(change);
+                }
+            }
         }
     }
     // Only an autoscaler whose workload is changed is changed, too.
@@ -124,7 +171,9 @@ impl Edits {
     fn made_in(&self, text: &str) -> Result<Option<String>, EditError> {
         let changed = edit::set_amounts(text, &self.amounts)?;
         let targeted = edit::set_targets(changed.as_deref().unwrap_or(text), &self.targets)?;
-        Ok(targeted.or(changed))
+        let changed = targeted.or(changed);
+        let valued = edit::set_values(changed.as_deref().unwrap_or(text), &self.values)?;
+        Ok(valued.or(changed))
     }
 }
 
