@@ -61,6 +61,7 @@ pub fn text(report: &Report) -> String {
         _ => None,
     });
     list("Declined before", dates.collect());
+    list("Left out", if report.leaves_out_blocked() { report.blocked() } else { Vec::new() });
     let source = std::iter::once(report.source.to_string()).chain(report.rules.iter().map(Rule::to_string));
     list("Evidence", source.collect());
     if let Some(mark) = first {
@@ -74,9 +75,10 @@ pub fn text(report: &Report) -> String {
     text
 }
 
+/// The advice for all workloads but those that nothing is written for.
 fn advised(report: &Report) -> impl Iterator<Item = (&Workload, &Container, &ResourceAdvice)> {
-    report
-        .containers()
+    let written = report.containers().filter(|(of, _)| report.allows_blocked || of.blocked.is_none());
+    written
         .flat_map(|(workload, container)| container.resources.iter().map(move |advice| (workload, container, advice)))
 }
 
