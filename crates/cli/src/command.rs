@@ -26,6 +26,7 @@ pub mod doctor;
 pub mod enforce_quotas;
 pub mod explain;
 pub mod ledger;
+mod memory;
 pub mod recommend;
 pub mod record;
 pub mod resize;

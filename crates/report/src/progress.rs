@@ -22,7 +22,7 @@ pub struct Progress {
     is_shared: bool,
 }
 
-/// What this program does now, for a page that waits for it: the text, and how much of how much is done.
+/// Tells a page that waits for this program how far it is.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Shared {
     pub what: String,

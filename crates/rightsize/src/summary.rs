@@ -199,7 +199,7 @@ impl OfPatch {
 }
 
 impl Summary {
-    /// What each container requests of a resource and should request, as `shop/deployment/web/nginx`.
+    /// Yields the request and the recommendation of each container, named as `shop/deployment/web/nginx`, and resource.
     pub fn requests(&self) -> impl Iterator<Item = (String, &'static str, [Option<&str>; 2])> {
         self.lines.iter().map(|line| {
             let Line { namespace, object, container, resource, request, recommended, .. } = line;

@@ -27,9 +27,9 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::cluster_args::{Opened, Scope, Target, elsewhere, profiles_namespace};
+use super::memory::Change;
 use super::rbac_hint::advised;
 use super::recommend::{self, Recommended, Trend, UsageArgs};
-use super::ui::Change;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -5,7 +5,6 @@
 
 mod site;
 
-mod memory;
 mod server;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -30,11 +29,10 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use super::cluster_args::{Opened, Target};
+use super::memory::Memory;
 use super::recommend::{self, UsageArgs};
 use super::snapshot;
 use super::snapshot::{Advice, Written};
-pub use memory::Change;
-use memory::Memory;
 use server::{Answer, Answered, Key, Question, Server, TextForm};
 use site::Site;
 
