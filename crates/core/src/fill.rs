@@ -8,7 +8,7 @@ use crate::limit_rules::Range;
 use crate::limits::{self, Breaches};
 use crate::plan::EstimateTarget;
 use crate::quota::{self, Bounds};
-use crate::request::{Pod, Request, api_server_defaults};
+use crate::request::{Container, Pod, Request, Resources, api_server_defaults};
 use crate::settings::Settings;
 
 /// The pod of a request after the change, and before it where that matters; both filled in.
@@ -39,6 +39,35 @@ pub struct Filled<'d> {
     pub breaches: Option<Breaches<'d>>,
 }
 
+/// The values of a pod that estimates may change, as they were. To fill all its containers again would cost a pod of many as much as
+/// the first time.
+struct Unfilled<'d> {
+    resources: Resources<'d>,
+    /// With their places.
+    containers: Vec<(usize, Container<'d>)>,
+}
+
+impl<'d> Unfilled<'d> {
+    fn of(pod: &Pod<'d>, estimates: &Estimates<'d>) -> Self {
+        let mut containers: Vec<(usize, Container<'d>)> = Vec::new();
+        for place in estimates.estimates.iter().map(|estimate| estimate.target.container) {
+            let is_known = containers.last().is_some_and(|(known, _)| *known == place);
+            containers
+                .extend(pod.containers.get(place).filter(|_| !is_known).map(|container| (place, container.clone())));
+        }
+        Self { resources: pod.resources.clone(), containers }
+    }
+
+    fn restore(&self, pod: &mut Pod<'d>) {
+        pod.resources = self.resources.clone();
+        for (place, container) in &self.containers {
+            if let Some(filled) = pod.containers.get_mut(*place) {
+                *filled = container.clone();
+            }
+        }
+    }
+}
+
 impl<'d> Filling<'_, 'd> {
     /// Fills a pod whose values are marked with their origins.
     pub fn fill(&self, pod: Pod<'d>, targets: &[EstimateTarget]) -> Result<Filled<'d>, Malformed> {
@@ -53,7 +82,7 @@ impl<'d> Filling<'_, 'd> {
             self.apply_defaults(&mut pod);
             return Ok(Filled { pod, estimates, breaches: None });
         }
-        self.fit::<true>(&pod, estimates)
+        self.fit::<true>(pod, estimates)
     }
 
     /// Fills a pod with estimates. Those that would make it break a bound give way, and the pod is filled again.
@@ -61,23 +90,25 @@ impl<'d> Filling<'_, 'd> {
     #[inline(always)]
     pub fn fit<const FITS_QUOTA: bool>(
         &self,
-        pod: &Pod<'d>,
+        pod: Pod<'d>,
         mut estimates: Estimates<'d>,
     ) -> Result<Filled<'d>, Malformed> {
+        let unfilled = Unfilled::of(&pod, &estimates);
+        let mut filled = pod;
         let mut round: u8 = 0;
         loop {
-            let mut filled = pod.clone();
             estimates.apply(&mut filled);
             self.apply_defaults(&mut filled);
             let breaches = limits::check_pod(&filled, None, self.ranges);
             let has_changed = estimates.fit_to_limits(&filled, &breaches, round)
                 || FITS_QUOTA && self.fit_to_quota(&mut estimates, &filled, round)?
-                || FITS_QUOTA && self.keep_class(&mut estimates, pod, &filled);
+                || FITS_QUOTA && self.keep_class(&mut estimates, &unfilled, &filled);
             if !has_changed {
                 return Ok(Filled { pod: filled, estimates, breaches: Some(breaches) });
             }
             // The loop ends because each round after the first few removes estimates.
             round = round.saturating_add(1);
+            unfilled.restore(&mut filled);
         }
     }
 
@@ -96,11 +127,12 @@ impl<'d> Filling<'_, 'd> {
     }
 
     /// Keeps authors' values if others in their place would give the pod another QoS class.
-    fn keep_class(&self, estimates: &mut Estimates<'d>, pod: &Pod<'d>, filled: &Pod<'d>) -> bool {
+    fn keep_class(&self, estimates: &mut Estimates<'d>, unfilled: &Unfilled<'d>, filled: &Pod<'d>) -> bool {
         if !estimates.replace_any() {
             return false;
         }
-        let mut kept = pod.clone();
+        let mut kept = filled.clone();
+        unfilled.restore(&mut kept);
         estimates.apply_without_replacements(&mut kept);
         self.apply_defaults(&mut kept);
         let is_another = replace::is_guaranteed(&kept) != replace::is_guaranteed(filled);

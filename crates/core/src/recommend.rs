@@ -110,7 +110,7 @@ impl<'d> Filling<'_, 'd> {
     pub fn recommend(&self, pod: &Pod<'d>) -> Result<Recommendation<'d>, Malformed> {
         let pod = only_authored(pod);
         let mut made = self.estimate_all(&pod)?;
-        made.estimates = self.fit::<false>(&pod, made.estimates)?.estimates;
+        made.estimates = self.fit::<false>(pod, made.estimates)?.estimates;
         Ok(made)
     }
 

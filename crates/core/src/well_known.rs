@@ -6,8 +6,32 @@
 
 use crate::amount::Quantity;
 
-/// Searched in place, so a request pays only for the lines that it compares.
 const TABLE: &str = include_str!("well_known.txt");
+
+/// Where the lines begin: a search then compares a few words, and reads no line.
+const STARTS: [usize; count_lines(TABLE.as_bytes())] = starts();
+
+const fn count_lines(mut text: &[u8]) -> usize {
+    let mut lines = 0;
+    while let [byte, rest @ ..] = text {
+        lines += (*byte == b'\n') as usize;
+        text = rest;
+    }
+    lines
+}
+
+#[expect(clippy::indexing_slicing, reason = "the compiler evaluates it")]
+const fn starts<const LINES: usize>() -> [usize; LINES] {
+    let (mut starts, mut line, mut place) = ([0; LINES], 1, 0);
+    while line < LINES {
+        if TABLE.as_bytes()[place] == b'\n' {
+            starts[line] = place + 1;
+            line += 1;
+        }
+        place += 1;
+    }
+    starts
+}
 
 /// A row of the table.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,23 +44,14 @@ pub struct WellKnown {
 
 /// The requests for a repository in full form, such as `docker.io/library/nginx`.
 pub fn requests(repository: &str) -> Option<WellKnown> {
-    read_line(find_line(TABLE, repository)?)
-}
-
-/// The line that begins with this word, in a text whose lines are sorted by their first word.
-fn find_line<'t>(mut lines: &'t str, word: &str) -> Option<&'t str> {
-    while !lines.is_empty() {
-        let start = lines.get(..lines.len() / 2)?.rfind('\n').map_or(0, |before| before + 1);
-        let (before, rest) = lines.split_at_checked(start)?;
-        let (line, after) = rest.split_once('\n').unwrap_or((rest, ""));
-        let first = line.split_once(' ').map_or(line, |(first, _)| first);
-        lines = match word.cmp(first) {
-            std::cmp::Ordering::Equal => return Some(line),
-            std::cmp::Ordering::Less => before,
-            std::cmp::Ordering::Greater => after,
-        };
-    }
-    None
+    let line = |start: &usize| TABLE.get(*start..).unwrap_or_default();
+    let order = |start: &usize| {
+        let (word, rest) = line(start).as_bytes().split_at_checked(repository.len()).unwrap_or_default();
+        // A space comes before all that is in a name.
+        word.cmp(repository.as_bytes()).then(rest.first().cmp(&Some(&b' ')))
+    };
+    let found = STARTS.get(STARTS.binary_search_by(order).ok()?)?;
+    read_line(line(found).lines().next()?)
 }
 
 fn read_line(line: &'static str) -> Option<WellKnown> {
