@@ -86,6 +86,43 @@ fn report() -> Report {
     report_on(include_str!("tests/world.yaml"), &USED)
 }
 
+#[test]
+fn who_else_decides_is_flagged_and_patches_suit_the_kind() {
+    let all = ["rollout/canary", "pod/etcd", "deployment/sized", "deployment/scaled"];
+    let report = report_on(include_str!("tests/others.yaml"), &all.map(|of| (of, "a", 100, 100, 2_880, None)));
+    let mut told: Vec<String> = report.rows().map(|row| format!("{}: {}", row.workload.key, row.flag_text())).collect();
+    told.sort();
+    let expected = [
+        "deployment/scaled: keda",
+        "deployment/sized: blocked now, vpa",
+        "pod/etcd: static pod",
+        "rollout/canary: rollout",
+    ];
+    assert_eq!(told, expected);
+    let notes = report.all_notes().join("\n");
+    assert!(
+        notes.contains("sized: blocked now: exceeded quota") && notes.contains("sized (updateMode Recreate)"),
+        "{notes}"
+    );
+    assert_eq!(report.left_out(), ["left out: shop pod/etcd: static pod: change its manifest on node node-0"]);
+    let patches: Vec<patches::Patch> = report.changes().iter().flat_map(|change| change.patches()).collect();
+    let rollout = patches.iter().find(|patch| patch.kind.kind == "Rollout").unwrap();
+    let at = "/spec/template/spec/containers/1";
+    let add = |path: &str, value: &str| json!({"op": "add", "path": format!("{at}/resources/requests/{path}"), "value": value});
+    let test = json!({"op": "test", "path": format!("{at}/name"), "value": "a"});
+    assert_eq!(rollout.body, json!([test, add("cpu", "142m"), add("memory", "192Mi")]));
+    let before =
+        json!({"spec": {"template": {"spec": {"containers": [{}, {"resources": {"requests": {"cpu": "1"}}}]}}}});
+    let back = json!([test, {"op": "remove", "path": format!("{at}/resources/requests/memory")},
+        {"op": "replace", "path": format!("{at}/resources/requests/cpu"), "value": "1"}]);
+    assert_eq!(rollout.put_back(&before), back);
+    assert!(
+        rollout
+            .command("kubectl", &rollout.body)
+            .starts_with("kubectl patch rollout.v1alpha1.argoproj.io/canary --namespace shop --type json --patch '[")
+    );
+}
+
 fn table(report: &Report, is_wide: bool, is_bare: bool) -> String {
     let view = View { is_wide, is_bare, charset: Charset::Unicode, paint: Paint::OFF };
     table::page(report, view).text(None, Paint::OFF)

@@ -20,8 +20,8 @@ use super::workload::{ResourceAdvice, Workload};
 /// The steps between the request that is set and the one that is recommended.
 const STEPS: u64 = 1 << 10;
 
-/// A change that does not pass is tried so often.
-const MAX_ROUNDS: usize = 4;
+/// The nearest amounts are searched for so many changes, the first in order: each takes a dozen evaluations.
+const MAX_SEARCHED: usize = 200;
 
 /// A change that is tried out.
 struct Candidate<'a> {
@@ -75,16 +75,18 @@ impl Trial<'_> {
             (of.needs_more(), rank, *place)
         });
         let mut found = Vec::new();
-        for _ in 0..MAX_ROUNDS {
-            let before = pending.len();
-            pending.retain(|(place, of)| match self.admits(of) {
-                false => true,
-                true => {
+        loop {
+            let mut has_freed = false;
+            pending.retain(|(place, of)| {
+                let admits = self.admits(of);
+                if admits {
+                    has_freed |= !of.needs_more();
                     found.push((*place, None, self.autoscaler_notes(of)));
-                    false
                 }
+                !admits
             });
-            if pending.is_empty() || pending.len() == before {
+            // Only what frees room may wait for others that do.
+            if !has_freed || pending.iter().all(|(_, of)| of.needs_more()) {
                 break;
             }
         }
@@ -92,7 +94,7 @@ impl Trial<'_> {
             pending.iter().filter_map(|(place, of)| Some((*place, of, self.reason(of)?))).collect();
         // Whoever takes all that fits, or all bounds down to one of the list, finds that they hold together.
         let mark = self.run.cluster.mark();
-        blocked.iter_mut().for_each(|(_, of, blocked)| blocked.fits = self.nearest(of));
+        blocked.iter_mut().take(MAX_SEARCHED).for_each(|(_, of, blocked)| blocked.fits = self.nearest(of));
         self.run.cluster.roll_back(mark);
         blocked.iter_mut().for_each(|(_, of, blocked)| blocked.raise = self.bounds(of));
         found.extend(blocked.into_iter().map(|(place, _, blocked)| (place, Some(blocked), Vec::new())));

@@ -48,6 +48,7 @@ pub struct SourceFile {
     pub matchers: Option<String>,
     pub accept_partial: bool,
     pub ephemeral_storage: bool,
+    pub concurrency: Option<u8>,
     timeout: Option<String>,
     token_file: Option<PathBuf>,
     user: Option<String>,
@@ -81,6 +82,9 @@ impl SourceFile {
         }
         if file.user.is_some() != file.password_file.is_some() {
             bail!("`user` and `passwordFile` need each other");
+        }
+        if file.concurrency.is_some_and(|queries| !(1..=32).contains(&queries)) {
+            bail!("`concurrency` is not from 1 to 32");
         }
         if file.url.is_some() && file.service.is_some() {
             bail!("`url` and `service` exclude each other");

@@ -507,6 +507,20 @@ fn where_estimates_replace_requests_an_autoscaler_keeps_the_authors() {
 }
 
 #[test]
+fn usage_above_a_request_is_a_risk_where_a_bound_keeps_the_recommendation_low() {
+    let check = |resources: Value, max: &str, expected: &str| {
+        let workload = workload(json!([{"name": "a", "image": "example.com/a:1", "resources": resources}]));
+        let mut around = around(&[limits(json!({"type": "Container", "max": {"memory": max}}))]);
+        let row = advised(&workload, &[("a", observed(100, 908, None))], &mut around);
+        let risks: Vec<String> = crate::risk::of_all(&[row]).iter().map(|risk| risk.fix.clone()).collect();
+        assert_eq!(risks, [expected]);
+    };
+    let request = json!({"requests": {"cpu": "200m", "memory": "512Mi"}});
+    check(request.clone(), "512Mi", "raise the max of LimitRange limits (512Mi) to at least 1170Mi");
+    check(request, "2Gi", "raise the memory request to 1170Mi");
+}
+
+#[test]
 fn requests_do_not_matter_and_bounds_are_told() {
     let check = |resources: Value, of_pod: Value, range: Value, expected: [&str; 2]| {
         let mut object =

@@ -127,9 +127,6 @@ pub struct Store {
     /// minutes, and CPU each 2 minutes as the average of one
     #[arg(long, value_name = "DURATION", value_parser = seconds)]
     pub(super) step: Option<i64>,
-    /// Queries at a time
-    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=32))]
-    pub(super) concurrency: u8,
 }
 
 /// A source of usage.

@@ -47,6 +47,8 @@ const RETRY: Retry = Retry { attempts: 2, first_wait: Duration::from_secs(1), lo
 /// The last seconds, which a store may not show yet.
 const UNSETTLED: i64 = 30;
 const DAY: i64 = 86_400;
+/// Queries at a time, unless the file of `--source` says another number.
+const QUERIES: u8 = 4;
 /// The steps of memory and of CPU, unless one is chosen for both.
 const STEP: i64 = 300;
 const CPU_STEP: u32 = 120;
@@ -229,7 +231,7 @@ impl Reading<'_> {
                     .to_owned(),
             );
         }
-        let concurrency = usize::from(self.usage.store.concurrency);
+        let concurrency = usize::from(self.usage.source.file()?.concurrency.unwrap_or(QUERIES));
         let reading =
             history::read(&reader, self.namespaces, window, pods, concurrency, self.progress, &self.stop).await;
         let is_partial = reading.is_interrupted || !reading.problems.is_empty();
