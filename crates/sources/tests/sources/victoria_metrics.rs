@@ -2,10 +2,11 @@
 
 use headroom_fixtures::servers;
 use headroom_sources::prometheus::Prometheus;
+use headroom_usage::DAY;
 use headroom_usage::sample::Window;
 
 use crate::data::{self, Cluster};
-use crate::prometheus::{check_digests, options, read};
+use crate::prometheus::{check_day, check_digests, options, read};
 
 #[tokio::test]
 async fn readings_match_usage() {
@@ -19,4 +20,14 @@ async fn readings_match_usage() {
     data::check(&read(&source, span, 31 * 60).await, &cluster.expected());
     // It answers nothing about the last half minute.
     check_digests(server.url(), Window { to: span.to - 120, ..span }).await;
+}
+
+#[tokio::test]
+async fn a_past_day_is_read_by_percentiles() {
+    let from = data::now().div_euclid(DAY) * DAY - DAY;
+    let cluster = Cluster::new(Window { from: from - 3600, to: from + DAY + 3600 });
+    let server = servers::victoria_metrics(&cluster.exposition());
+    for matchers in ["", r#"prometheus_replica="a""#] {
+        check_day(server.url(), matchers, Window { from, to: from + DAY }).await;
+    }
 }
