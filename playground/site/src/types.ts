@@ -41,6 +41,13 @@ export interface Advice {
   flagsExplained?: string[];
 }
 
+/** What is wrong with a workload now, the worst first: crates/dryrun/src/why.rs. */
+export interface Why {
+  state: string;
+  findings: { severity: "critical" | "warning" | "note"; problem: string; details?: string[]; since?: string; command: string }[];
+  deciders: { who: string; decides: string; command?: string }[];
+}
+
 /** A workload with the patches that are handed out for it, in the order in which they are applied. */
 export interface OfWorkload {
   namespace: string;

@@ -96,6 +96,7 @@ pub fn run(mut args: Args) -> anyhow::Result<Exit> {
         let answered = match question {
             Question::Snapshot(namespace) => take(&target, &sizing, namespace),
             Question::Hours(workload, container) => hours(&target, &sizing.usage, &workload, &container),
+            Question::Why(workload) => why(&target, &workload),
             Question::Progress => Answered::json(&progress::shared()),
             Question::Changes(form, workloads) => changes(&target, &sizing.usage, form, &workloads),
         };
@@ -172,6 +173,12 @@ fn take(target: &Target, sizing: &Sizing, namespace: Option<String>) -> anyhow::
 fn hours(target: &Target, usage: &UsageArgs, workload: &WorkloadRef, container: &str) -> anyhow::Result<Answered> {
     let opened = in_namespaces(target, std::iter::once(workload)).open()?;
     Answered::json(&recommend::hours(usage, target, &opened, workload, container)?)
+}
+
+/// What is wrong with a workload now, as `kubectl headroom why` says it.
+fn why(target: &Target, workload: &WorkloadRef) -> anyhow::Result<Answered> {
+    let target = in_namespaces(target, std::iter::once(workload));
+    Answered::json(&super::why::answers(&target, &[workload.to_string()])?.pop())
 }
 
 /// The recommendations for some workloads, made anew as a text; as a string of JSON.

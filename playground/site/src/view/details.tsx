@@ -6,7 +6,7 @@ import type { Cluster } from "../app.js";
 import type { Workload } from "../inspect.js";
 import { marksOf } from "../marks.js";
 import { commandsOf } from "./selection.js";
-import type { AdviceLine, Timeline } from "../types.js";
+import type { AdviceLine, Timeline, Why } from "../types.js";
 import { Chart } from "./course.js";
 import { sentence, toneOf } from "./overview.js";
 import { Change, Legend, Spread } from "./parts.js";
@@ -16,6 +16,7 @@ export function Details({ workload, cluster, close, copy }: { workload: Workload
   const { id, namespace, object, container, pods, evidence, cpu, memory, risks, flags } = workload;
   const course = useCourse(workload, cluster);
   const { whole } = workload;
+  const why = useWhy(workload, cluster);
   const patches = whole?.patches ?? [];
   const rejected = cluster.inspection.rejections.groups.filter((group) => group.blocked > 0 && group.namespace === namespace && group.workloads.includes(object));
   const explained = cluster.inspection.advice?.flagsExplained ?? [];
@@ -23,8 +24,9 @@ export function Details({ workload, cluster, close, copy }: { workload: Workload
   return (
     <aside class="card details" aria-label={`Details of ${object}`}>
       <header><div><h2 tabIndex={-1}>{object}</h2><small>namespace {namespace} · container {container} · {count(pods, "pod")}{evidence !== "" && ` · measured over ${evidence}`}</small></div><button type="button" class="icon" aria-label="Close" title="Close (Esc)" onClick={close}>✕</button></header>
+      {why && <Wrong why={why} known={risks.map(({ text }) => `container ${container}: ${text}`)} />}
       {risks.map((risk) => <div class={`why ${toneOf(risk)}`}><p><b>{sentence(risk.text)}</b></p><p class="fix">{sentence(risk.fix)}</p></div>)}
-      {rejected.map(({ message }) => <div class="why bad"><p><b>Blocked now</b></p><p class="message">{message}</p></div>)}
+      {!why && rejected.map(({ message }) => <div class="why bad"><p><b>Blocked now</b></p><p class="message">{message}</p></div>)}
       {whole?.blocked !== undefined && <div class="why warn"><p><b>This recommendation would be blocked</b></p><p>{whole.blocked}</p></div>}
       {[whole?.unpatched, whole?.managedBy && `managed by ${whole.managedBy}`, whole?.qosClass !== whole?.qosClassAfter && `QoS class ${whole?.qosClass} → ${whole?.qosClassAfter}`, ...(whole?.autoscalers ?? []), ...(whole?.notes ?? [])].map((text) => text && <p class="muted">{sentence(text)}</p>)}
       {others.length > 0 && <ul class="explained">{others.map(({ mark, label, title }) => <li key={mark.name}><span class={`pill ${mark.tone}`}>{label}</span> {about(title, flags, explained)}</li>)}</ul>}
@@ -48,6 +50,38 @@ export function Details({ workload, cluster, close, copy }: { workload: Workload
       )}
     </aside>
   );
+}
+
+/** What the cluster says now, each with the one command for it, and who else decides. */
+const Wrong = ({ why: { state, findings, deciders }, known }: { why: Why; known: string[] }) => (
+  <>
+    {state !== "" && <p class="muted">{sentence(state)}</p>}
+    {findings.filter(({ problem }) => !known.includes(problem)).map(({ severity, problem, details = [], since, command }) => (
+      <div key={problem} class={`why ${{ critical: "bad", warning: "warn", note: "" }[severity]}`}>
+        <p><b>{sentence(problem)}</b>{since && <span class="muted"> since {since}</span>}</p>
+        {details.map((text) => <p class="message">{text}</p>)}
+        {command !== "" && <p><code>{command}</code></p>}
+      </div>
+    ))}
+    {deciders.map(({ who, decides }) => <p key={who} class="muted"><b>{who}</b> {decides}</p>)}
+  </>
+);
+
+/** Asks the local server what is wrong with a workload, each time that the cluster was read. */
+function useWhy({ namespace, object }: Workload, { scope, readAt }: Cluster): Why | undefined {
+  const [told, setTold] = useState<{ of: string; why: Why }>();
+  const of = `${namespace}/${object}`;
+  useEffect(() => {
+    if (scope === undefined) return;
+    let isWanted = true;
+    void fetch(`why.json?${new URLSearchParams({ workload: of })}`, { cache: "no-store" }).then(async (response) => {
+      if (response.ok && isWanted) setTold({ of, why: (await response.json()) as Why });
+    }).catch(() => {
+      // OK because the risks and rejections are shown.
+    });
+    return () => void (isWanted = false);
+  }, [of, readAt]);
+  return told?.of === of ? told.why : undefined;
 }
 
 /** The engine's explanation of a flag, or else the flag as it is. */

@@ -44,6 +44,8 @@ pub enum Question {
     Hours(WorkloadRef, String),
     /// The recommendations for some workloads as a text.
     Changes(TextForm, Vec<WorkloadRef>),
+    /// What is wrong with a workload now.
+    Why(WorkloadRef),
     /// What is read now.
     Progress,
 }
@@ -223,7 +225,7 @@ impl Server {
 }
 
 /// The files that are questions.
-const QUESTIONS: [&str; 4] = ["cluster.json", "hours.json", "changes.json", "progress.json"];
+const QUESTIONS: [&str; 5] = ["cluster.json", "hours.json", "changes.json", "why.json", "progress.json"];
 
 /// So many workloads are changed at once.
 const MAX_WORKLOADS: usize = 500;
@@ -236,12 +238,13 @@ fn question(name: &str, query: &str) -> Result<Question, &'static str> {
     let first = |wanted: &str| all(wanted).into_iter().next();
     let workloads = all("workload").iter().map(|text| workload(text)).collect::<Option<Vec<_>>>();
     let workloads = workloads.filter(|all| all.len() <= MAX_WORKLOADS).ok_or("invalid workload\n")?;
+    let one = || workloads.first().cloned().ok_or("name a workload\n");
     match name {
         "hours.json" => {
             let container = first("container").filter(|name| is_name(name)).ok_or("invalid container name\n")?;
-            let workload = workloads.into_iter().next().ok_or("name a workload\n")?;
-            Ok(Question::Hours(workload, container))
+            Ok(Question::Hours(one()?, container))
         }
+        "why.json" => Ok(Question::Why(one()?)),
         "progress.json" => Ok(Question::Progress),
         "changes.json" => {
             let form = match first("form").as_deref() {
@@ -308,6 +311,7 @@ mod tests {
                 Route::File(_, bytes) => Ok(std::str::from_utf8(bytes).unwrap().to_owned()),
                 Route::Question(Question::Snapshot(namespace)) => Ok(namespace.unwrap_or("all".to_owned())),
                 Route::Question(Question::Hours(workload, container)) => Ok(format!("{workload} {container}")),
+                Route::Question(Question::Why(workload)) => Ok(format!("why {workload}")),
                 Route::Question(Question::Progress) => Ok("progress".to_owned()),
                 Route::Question(Question::Changes(_, workloads)) => Ok(format!("{} changes", workloads.len())),
                 Route::Refused(status, _) => Err(status.as_u16()),
@@ -336,6 +340,9 @@ mod tests {
             &[own],
             Ok("2 changes"),
         );
+        check(&format!("/{key}/why.json?workload=shop/deployment/web"), &[own], Ok("why deployment/web"));
+        check(&format!("/{key}/why.json"), &[own], Err(400));
+        check(&format!("/{key}/progress.json"), &[own], Ok("progress"));
         for bad in ["form=html&workload=shop/deployment/web", "form=patch", "form=patch&workload=shop/../web"] {
             check(&format!("{changes}?{bad}"), &[own], Err(400));
         }
