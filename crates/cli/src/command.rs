@@ -33,9 +33,10 @@ pub mod resize;
 pub mod resizer;
 pub mod simulate;
 pub mod snapshot;
-pub mod ui;
 pub mod version;
 pub mod why;
+
+pub mod ui;
 
 /// Parses the command line; wrong arguments exit with 2. One that begins with `-` and is the name of a file is refused:
 /// hooks, patterns and xargs pass on names that others chose, and a name must not act as an option.
