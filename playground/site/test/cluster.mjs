@@ -125,6 +125,8 @@ export function cluster(count = SMALL.length, { hostile, rejected } = {}) {
   for (const [index, namespace] of teams.slice(0, 100).entries()) {
     const quota = (hard, used) => items.push({ apiVersion: "v1", kind: "ResourceQuota", metadata: { name: hostile ?? "team", namespace }, spec: { hard }, status: { hard, used } });
     quota({ "requests.cpu": "20", "requests.memory": "40Gi", pods: "30" }, { "requests.cpu": `${(16.2 + (index % 4)).toFixed(1)}`, "requests.memory": `${20 + 4 * (index % 5)}Gi`, pods: String(8 + index) });
+    // A long name, which has to break on a phone.
+    if (namespace === "platform") items.push({ apiVersion: "v1", kind: "ResourceQuota", metadata: { name: "storage", namespace }, spec: {}, status: { hard: { "fast.storageclass.storage.k8s.io/requests.storage": "1Ti" }, used: { "fast.storageclass.storage.k8s.io/requests.storage": "980Gi" } } });
     items.push({ apiVersion: "v1", kind: "LimitRange", metadata: { name: "limits", namespace }, spec: { limits: [{ type: "Container", default: { memory: "512Mi" }, max: { memory: "32Gi" } }] } });
   }
   const hard = { "requests.cpu": "60", "requests.memory": "160Gi" };
