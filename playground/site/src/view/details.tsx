@@ -26,7 +26,7 @@ export function Details({ workload, cluster, close, copy }: { workload: Workload
       <header><div><h2 tabIndex={-1}>{object}</h2><small>namespace {namespace} · container {container} · {count(pods, "pod")}{evidence !== "" && ` · measured over ${evidence}`}</small></div><button type="button" class="icon" aria-label="Close" title="Close (Esc)" onClick={close}>✕</button></header>
       {why && <Wrong why={why} known={risks.map(({ text }) => `container ${container}: ${text}`)} />}
       {risks.map((risk) => <div class={`why ${toneOf(risk)}`}><p><b>{sentence(risk.text)}</b></p><p class="fix">{sentence(risk.fix)}</p></div>)}
-      {!why && rejected.map(({ message }) => <div class="why bad"><p><b>Blocked now</b></p><p class="message">{message}</p></div>)}
+      {!why?.findings.length && rejected.map(({ message }) => <div class="why bad"><p><b>Blocked now</b></p><p class="message">{message}</p></div>)}
       {whole?.blocked !== undefined && <div class="why warn"><p><b>This recommendation would be blocked</b></p><p>{whole.blocked}</p></div>}
       {[whole?.unpatched, whole?.managedBy && `managed by ${whole.managedBy}`, whole?.qosClass !== whole?.qosClassAfter && `QoS class ${whole?.qosClass} → ${whole?.qosClassAfter}`, ...(whole?.autoscalers ?? []), ...(whole?.notes ?? [])].map((text) => text && <p class="muted">{sentence(text)}</p>)}
       {others.length > 0 && <ul class="explained">{others.map(({ mark, label, title }) => <li key={mark.name}><span class={`pill ${mark.tone}`}>{label}</span> {about(title, flags, explained)}</li>)}</ul>}
