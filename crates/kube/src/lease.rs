@@ -174,11 +174,15 @@ impl Lease {
         }
         self.set_renewed(None);
         let released = async {
-            match self.get().await? {
-                Some(lease) if holder_of(&lease) == self.holder.name => {
-                    self.replace(lease, None).await.map_err(LeaseError::of("update"))
+            loop {
+                let Some(lease) = self.get().await?.filter(|lease| holder_of(lease) == self.holder.name) else {
+                    return Ok(());
+                };
+                match self.replace(lease, None).await {
+                    // A renewal that was under way came first.
+                    Err(ApiError::Conflict { .. }) => {}
+                    replaced => return replaced.map_err(LeaseError::of("update")),
                 }
-                _ => Ok(()),
             }
         };
         if !matches!(tokio::time::timeout(MAX_WAIT, released).await, Ok(Ok(()))) {

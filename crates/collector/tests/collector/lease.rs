@@ -1,11 +1,15 @@
 //! A Lease prevents two collectors of one cluster from writing at the same time.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use headroom_collector::publish::PublishError;
 use headroom_collector::publish::cluster::{Cluster, ClusterError};
 use headroom_collector::publish::lease::{lease, lease_error};
+use headroom_fixtures::api_server::Outcome;
 use headroom_kube::lease::{RenewedLease, Timing, Turn};
+use serde_json::json;
 
 use crate::api_server::{ApiServer, LEASE, Scenario};
 use crate::cluster::{publish_in_turn, store};
@@ -46,6 +50,24 @@ async fn one_holds_the_lease_and_the_other_names_the_holder() {
     let begun = Instant::now();
     assert_eq!(second.take().await.unwrap(), Turn::Ours);
     assert!(begun.elapsed() < FAST.duration / 2, "a released Lease was not taken at once");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_renewal_under_way_does_not_prevent_the_release() {
+    let server = ApiServer::new("1");
+    let lease = lease_of(&server, "aaaa").await;
+    assert_eq!(lease.take().await.unwrap(), Turn::Ours);
+    let (within, is_renewed) = (Arc::downgrade(&server), AtomicBool::new(false));
+    server.on_request(move |request| {
+        let is_release =
+            request.method == "PUT" && request.body["spec"]["holderIdentity"].as_str().is_none_or(str::is_empty);
+        if is_release && !is_renewed.swap(true, Ordering::Relaxed) {
+            within.upgrade().unwrap().edit(LEASE, &json!({"metadata": {"annotations": {"renewed": "meanwhile"}}}));
+        }
+        Outcome::Serve
+    });
+    lease.release().await;
+    assert!(server.holder().is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread")]
