@@ -14,8 +14,19 @@ use crate::{Faults, items, output, read, run, sorted_files, text, yaml};
 
 const LANGUAGES: [&str; 4] = ["console", "sh", "text", "yaml"];
 /// Programs whose arguments are not checked here.
-const UNCHECKED: [&str; 9] =
-    ["chmod", "cosign", "cp", "curl", "headroom-controller", "kubectl-headroom", "pre-commit", "python3", "source"];
+const UNCHECKED: [&str; 11] = [
+    "chmod",
+    "cosign",
+    "cp",
+    "curl",
+    "export",
+    "git",
+    "headroom-controller",
+    "kubectl-headroom",
+    "pre-commit",
+    "python3",
+    "source",
+];
 
 /// A fenced block, with the comment before it.
 struct Block {
