@@ -20,6 +20,15 @@ pub struct WholeFile {
 
 impl WholeFile {
     pub fn create(path: &Path) -> io::Result<Self> {
+        Self::with_mode(path, 0o666)
+    }
+
+    /// Creates a file that only its owner can read.
+    pub fn create_private(path: &Path) -> io::Result<Self> {
+        Self::with_mode(path, 0o600)
+    }
+
+    fn with_mode(path: &Path, mode: u32) -> io::Result<Self> {
         let path = path.to_owned();
         // Shells and the system name pipes by links there: `/dev/stdout`, `/dev/fd/63`.
         let there = if path.starts_with("/dev") { fs::metadata(&path) } else { fs::symlink_metadata(&path) };
@@ -29,7 +38,7 @@ impl WholeFile {
             return Ok(Self { file, unfinished: None, path });
         }
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let (file, unfinished) = new_file(folder)?.into_parts();
+        let (file, unfinished) = new_file(folder, mode)?.into_parts();
         if let Ok(there) = fs::symlink_metadata(&path)
             && there.is_file()
         {
@@ -58,12 +67,13 @@ impl WholeFile {
     }
 }
 
-/// With the permissions of every new file: `tempfile` makes files for their owner alone.
-fn new_file(folder: &Path) -> io::Result<NamedTempFile> {
+/// `tempfile` makes files for their owner alone, unless it is given a mode. The system's mask is taken from it.
+#[cfg_attr(not(unix), expect(unused_variables, reason = "only Unix has modes"))]
+fn new_file(folder: &Path, mode: u32) -> io::Result<NamedTempFile> {
     let mut builder = tempfile::Builder::new();
     builder.prefix(".headroom-");
     #[cfg(unix)]
-    builder.permissions(<Permissions as std::os::unix::fs::PermissionsExt>::from_mode(0o666));
+    builder.permissions(<Permissions as std::os::unix::fs::PermissionsExt>::from_mode(mode));
     builder.tempfile_in(folder)
 }
 
@@ -101,6 +111,11 @@ mod tests {
         write_file(&path, "new").unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "new");
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o640);
+
+        let private = folder.path().join("private");
+        WholeFile::create_private(&private).unwrap().finish().unwrap();
+        assert_eq!(fs::metadata(&private).unwrap().permissions().mode() & 0o777, 0o600);
+        fs::remove_file(&private).unwrap();
 
         symlink(&path, &other).unwrap();
         write_file(&other, "other").unwrap();

@@ -10,10 +10,9 @@ import { Located } from "./locate.js";
 import { LABELS, TRIED } from "./panels.js";
 import { type Stray, strays } from "./schema.js";
 import { type Beginning, filled, isTooLong, keep, pack, putIntoAddress } from "./state.js";
-import { PANELS, type Example, type Outcome, type Overview, type Panel, type Panels, type Row, type State, type Trial } from "./types.js";
+import { PANELS, type Changing, type Example, type Outcome, type Overview, type Panel, type Panels, type Row, type State, type Trial } from "./types.js";
 import type { Place } from "./view/verdicts.js";
 import type { Command } from "./view/palette.js";
-import type { Change } from "./view/selection.js";
 import { EFFECTS } from "./view/whatif.js";
 import { zip } from "./zip.js";
 
@@ -428,7 +427,7 @@ export class App {
   };
 
   /** What the engine behind a live cluster makes of some workloads' changes. */
-  change: Change = async (form, workloads) => {
+  change: Changing = async (form, workloads) => {
     this.say("Reading these workloads again…", "good", undefined, true);
     const query = new URLSearchParams([["form", form], ...workloads.map((workload) => ["workload", workload])]);
     const response = await fetch(`changes.json?${query}`, { cache: "no-store" });

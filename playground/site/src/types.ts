@@ -175,3 +175,6 @@ export interface AdviceEffect {
   usedAfter: string;
   fits: boolean;
 }
+
+/** Asks the engine behind a live cluster for the text of some workloads' changes. */
+export type Changing = (form: "kustomize" | "markdown" | "patch", ids: string[]) => Promise<string>;

@@ -235,6 +235,14 @@ pub struct Opened {
     pub admission: Admission,
 }
 
+/// The output formats of commands that answer for single objects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Format {
+    Text,
+    Json,
+    Yaml,
+}
+
 /// An output with the admission that it is about.
 #[derive(Serialize)]
 pub struct About<'a, T> {

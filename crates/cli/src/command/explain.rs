@@ -5,7 +5,6 @@
 
 mod text;
 
-use clap::ValueEnum;
 use headroom_dryrun::evaluate::{Evaluation, Verdict, in_order};
 use headroom_objects::manifest::Manifest;
 use headroom_report::{Exit, Page, Paint};
@@ -13,7 +12,7 @@ use serde_json::Value;
 
 use headroom_dryrun::explanation::Explanation;
 
-use super::cluster_args::{About, Objects, Target, add_admission, find, is_kind, one_by_one};
+use super::cluster_args::{About, Format, Objects, Target, add_admission, find, is_kind, one_by_one};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -38,13 +37,6 @@ pub struct Args {
     output: Format,
     #[command(flatten)]
     target: Target,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
-    Text,
-    Json,
-    Yaml,
 }
 
 pub fn run(args: Args) -> anyhow::Result<Exit> {

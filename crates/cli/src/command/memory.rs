@@ -6,10 +6,10 @@ use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
+use headroom_report::file::WholeFile;
 use headroom_rightsize::summary::Summary;
 use headroom_usage::{cardinality, day_of};
 use serde::{Deserialize, Serialize};
-use tempfile::NamedTempFile;
 
 pub struct Memory(PathBuf);
 
@@ -74,7 +74,7 @@ fn remember(days: &mut Vec<Day>, now: Requests, today: u32) -> Vec<Change> {
     };
     let changes = now.iter().filter_map(changed).collect();
     match days.iter_mut().find(|day| day.day == today) {
-        // Of today, the first look counts; other namespaces may follow.
+        // The first look of a day counts. Later ones may add namespaces.
         Some(day) => {
             for (id, resources) in now {
                 day.requests.entry(id).or_insert(resources);
@@ -91,10 +91,9 @@ fn remember(days: &mut Vec<Day>, now: Requests, today: u32) -> Vec<Change> {
 fn write(path: &Path, days: &[Day]) -> std::io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("."));
     fs::create_dir_all(folder)?;
-    let mut file = NamedTempFile::new_in(folder)?;
+    let mut file = WholeFile::create_private(path)?;
     file.write_all(&serde_json::to_vec(days)?)?;
-    file.persist(path)?;
-    Ok(())
+    file.finish()
 }
 
 #[cfg(test)]

@@ -126,7 +126,7 @@ impl Args {
                 let outcome = resizer.round(running, &found.usage, usize::MAX, false)?;
                 let Outcome::Done { notes, under_way } = outcome else { continue };
                 is_busy |= under_way > 0;
-                // What waits is told once, at the beginning.
+                // Changes that wait were already listed before the first round.
                 let notes =
                     notes.into_iter().filter(|note| !matches!(note.event, Event::Waits(_) | Event::DoesNotFit { .. }));
                 told.push((title(running), notes.collect()));

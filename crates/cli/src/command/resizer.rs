@@ -59,7 +59,7 @@ pub struct Args {
     /// Address for /healthz and /metrics
     #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0:8080")]
     listen_status: SocketAddr,
-    /// What is done to pods where no label or annotation headroom.dev/resize says more or less
+    /// The mode for pods that no headroom.dev/resize label or annotation applies to
     #[arg(long, value_enum, default_value_t = Word::Observe)]
     unasked: Word,
     /// The most that headroom.dev/resize may ask for

@@ -123,7 +123,7 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
 pub struct Advice {
     pub advice: Option<Arc<Summary>>,
     trends: Vec<Trend>,
-    /// What was changed since yesterday, as far as it is known.
+    /// The containers whose requests changed since yesterday, as far as that is known.
     pub changes: Vec<Change>,
 }
 

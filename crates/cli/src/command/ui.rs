@@ -175,7 +175,7 @@ fn hours(target: &Target, usage: &UsageArgs, workload: &WorkloadRef, container: 
     Answered::json(&recommend::hours(usage, target, &opened, workload, container)?)
 }
 
-/// What is wrong with a workload now, as `kubectl headroom why` says it.
+/// Answers what `kubectl headroom why` prints for a workload.
 fn why(target: &Target, workload: &WorkloadRef) -> anyhow::Result<Answered> {
     let target = in_namespaces(target, std::iter::once(workload));
     Answered::json(&super::why::answers(&target, &[workload.to_string()])?.pop())

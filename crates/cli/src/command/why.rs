@@ -3,7 +3,6 @@
 //! [`headroom_dryrun::why`] finds what the cluster knows; what recorded usage adds is here.
 
 use anyhow::bail;
-use clap::ValueEnum;
 use headroom_core::timestamp::Timestamp;
 use headroom_dryrun::why::{self, Decider, Finding, Severity, Suffixes, Why};
 use headroom_kube::shell::{quoted, quoted_path};
@@ -15,7 +14,7 @@ use headroom_rightsize::inventory::{Entry, Inventory, makes_pods};
 use headroom_rightsize::risk::Kind;
 use serde_json::Value;
 
-use super::cluster_args::{Opened, Target, find, is_kind, one_by_one};
+use super::cluster_args::{Format, Opened, Target, find, is_kind, one_by_one};
 use super::recommend;
 
 const EXAMPLES: &str = "\
@@ -39,13 +38,6 @@ pub struct Args {
     output: Format,
     #[command(flatten)]
     target: Target,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
-    Text,
-    Json,
-    Yaml,
 }
 
 pub fn run(args: Args) -> anyhow::Result<Exit> {

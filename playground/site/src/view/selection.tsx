@@ -4,14 +4,12 @@ import { count, ofHard, withUnit } from "../amounts.js";
 import type { Cluster } from "../app.js";
 import { freed } from "../inspect.js";
 import type { Workload } from "../inspect.js";
-
-/** Asks the engine behind a live cluster for the text of some workloads' changes. */
-export type Change = (form: "kustomize" | "markdown" | "patch", ids: string[]) => Promise<string>;
+import type { Changing } from "../types.js";
 
 /** The commands that patch some workloads, each once. */
 export const commandsOf = (changed: Workload[]): string => [...new Set(changed.flatMap(({ whole }) => whole?.patches ?? []).map(({ command }) => `${command}\n`))].join("");
 
-export function Selection({ picked, cluster, clear, copy, change }: { picked: string[]; cluster: Cluster; clear: () => void; copy: (text: string, what: string) => void; change: Change | undefined }) {
+export function Selection({ picked, cluster, clear, copy, change }: { picked: string[]; cluster: Cluster; clear: () => void; copy: (text: string, what: string) => void; change: Changing | undefined }) {
   const chosen = cluster.inspection.workloads.filter(({ id }) => picked.includes(id));
   const objects = new Set(chosen.map(({ namespace, object }) => `${namespace}/${object}`));
   // The engine changes whole workloads.
@@ -19,7 +17,7 @@ export function Selection({ picked, cluster, clear, copy, change }: { picked: st
   const { cpu, memory, quotas } = freed(changed, cluster.inspection.quotas);
   const blocked = new Set(changed.flatMap(({ whole }) => (whole?.blocked === undefined ? [] : `${whole.namespace}/${whole.object}`)));
   const scaled = changed.filter(({ flags }) => flags.includes("hpa")).length;
-  const make = (form: Parameters<Change>[0], what: string) => {
+  const make = (form: Parameters<Changing>[0], what: string) => {
     if (change) void change(form, [...objects]).then((text) => copy(text, what), () => {});
     else copy(commandsOf(changed), what);
   };

@@ -7,12 +7,12 @@ import type { Cluster } from "../app.js";
 import type { Workload } from "../inspect.js";
 import { type Column, type List, listed, write } from "../list.js";
 import { MARKS } from "../marks.js";
-import type { AdviceLine, Timeline } from "../types.js";
+import type { AdviceLine, Changing, Timeline } from "../types.js";
 import { Sparkline } from "./course.js";
 import { Details } from "./details.js";
 import { Frees, Marks } from "./overview.js";
 import { Change, Legend, Named, Spread } from "./parts.js";
-import { type Change as Changing, Selection } from "./selection.js";
+import { Selection } from "./selection.js";
 
 /** The rows are alike high, so that those out of sight need not be there. */
 const ROW = 56;

@@ -54,7 +54,7 @@ pub async fn run(args: &Patching, report: &Report, client: Client, target: &Targ
         bail!("`{}` exists already: choose another file with --rollback", args.rollback.display());
     }
     let left_out = report.left_out();
-    left_out::tell(&left_out);
+    left_out::warn(&left_out);
     let exit_at_best = if report.leaves_out_blocked() { Exit::Refused } else { Exit::Ok };
     let patches = report.lasting_changes().into_iter().flat_map(|change| change.patches());
     let changes: Vec<PatchedObject> = patches.map(PatchedObject::of).collect();

@@ -49,7 +49,7 @@ pub fn print(args: &Args, report: &Report) -> anyhow::Result<bool> {
     headroom_report::print(&page)?;
     let is_written = matches!(args.output, Format::Kustomize | Format::Helm);
     if is_written {
-        left_out::tell(&left_out);
+        left_out::warn(&left_out);
     }
     if matches!(args.output, Format::Csv | Format::Kustomize | Format::Helm) {
         // These formats have no place for notes, so they go to standard error.

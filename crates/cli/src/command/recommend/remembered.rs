@@ -19,7 +19,7 @@ pub struct Remembered {
 }
 
 impl Remembered {
-    /// What was chosen before; none if nothing can be remembered, as in a pod. A file that cannot be read is as good as none.
+    /// Reads the stores that were chosen before. Returns none if they cannot be remembered, as in a pod. An unreadable file counts as empty.
     pub fn read(cluster: &Chosen) -> Option<Self> {
         let folder = |name: &str| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
         let home = || Some(folder("HOME")?.join(".config"));

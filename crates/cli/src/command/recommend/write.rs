@@ -104,7 +104,7 @@ pub fn all(
     }
     let left_out = if report.leaves_out_blocked() { report.blocked() } else { Vec::new() };
     let left_out: Vec<String> = left_out.iter().map(|line| format!("left out: {line}")).collect();
-    left_out::tell(&left_out);
+    left_out::warn(&left_out);
     let exit = write(files)?;
     if exit == Written::Nothing {
         complain!("nothing to write: {}", why_nothing(report, is_here || !left_out.is_empty()));

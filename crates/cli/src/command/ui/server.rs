@@ -44,7 +44,7 @@ pub enum Question {
     Hours(WorkloadRef, String),
     /// The recommendations for some workloads as a text.
     Changes(TextForm, Vec<WorkloadRef>),
-    /// What is wrong with a workload now.
+    /// Asks what is wrong with a workload now.
     Why(WorkloadRef),
     /// What is read now.
     Progress,
