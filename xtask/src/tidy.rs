@@ -13,13 +13,6 @@ use crate::{Faults, read, run};
 /// The entries that a visitor sees before the README.
 const MAX_TOP_LEVEL_ENTRIES: usize = 31;
 
-/// Folders in which modules still use modules declared below them.
-const OUT_OF_ORDER: &[&str] = &[];
-/// Crates in which doc comments still begin with a noun clause.
-const NOUN_CLAUSES: &[&str] = &["crates/cli/"];
-/// Targets that still include files of other crates.
-const INCLUDES: &[&str] = &["crates/cli/tests/"];
-
 pub fn check() -> Result<()> {
     let listed = run("git", &["ls-files", "--cached", "--others", "--exclude-standard"])?;
     let files: Vec<&str> = listed.lines().filter(|file| Path::new(file).exists()).collect();
@@ -30,15 +23,13 @@ pub fn check() -> Result<()> {
     faults.check(top.len() <= MAX_TOP_LEVEL_ENTRIES, || {
         format!("the top level has {} entries: move one, {MAX_TOP_LEVEL_ENTRIES} are enough", top.len())
     });
-    let is_open = |list: &[&str], file: &str| list.iter().any(|start| file.starts_with(start));
     let ours = files.iter().filter(|file| file.ends_with(".rs"));
     let crates: Vec<&str> = files.iter().filter_map(|file| file.strip_suffix("Cargo.toml")).collect();
     for file in ours.clone() {
         let text = read(file)?;
-        let comments = doc_comments(&text).into_iter().filter(|_| !is_open(NOUN_CLAUSES, file));
-        faults.0.extend(comments.map(|(line, fault)| format!("{file}:{line}: {fault}")));
+        faults.0.extend(doc_comments(&text).into_iter().map(|(line, fault)| format!("{file}:{line}: {fault}")));
         let folder = crates.iter().filter(|folder| file.starts_with(*folder)).max_by_key(|folder| folder.len());
-        let paths = text.split("\n#[path = \"").skip(1).filter(|_| !is_open(INCLUDES, file));
+        let paths = text.split("\n#[path = \"").skip(1);
         for path in paths.filter_map(|rest| rest.split('"').next()) {
             let included = normal(&Path::new(file).with_file_name(path));
             faults.check(folder.is_some_and(|folder| included.starts_with(folder)), || {
@@ -49,7 +40,7 @@ pub fn check() -> Result<()> {
     for root in ours.filter(|file| file.contains("src/") && (file.ends_with("/lib.rs") || file.ends_with("/main.rs"))) {
         let mut modules = Modules::default();
         modules.read(Path::new(root), Path::new(root).parent().context("a folder")?, &[])?;
-        faults.0.extend(modules.arrows_up().into_iter().filter(|fault| !is_open(OUT_OF_ORDER, fault)));
+        faults.0.extend(modules.arrows_up());
     }
     for file in files.iter().filter(|file| file.ends_with("Cargo.toml")) {
         faults.0.extend(layers(&read("ARCHITECTURE.md")?)?.forbidden(file, &read(file)?));
@@ -58,7 +49,10 @@ pub fn check() -> Result<()> {
     let path = Regex::new(r"`((?:crates|deploy|docs|playground|scripts|test_data|tests|xtask)/[\w./-]+)`")?;
     let ignored = read(".gitignore")?;
     for file in files.iter().filter(|file| file.ends_with(".md")) {
-        for path in path.captures_iter(&read(file)?).map(|found| found[1].trim_end_matches('/').to_owned()) {
+        let text = read(file)?;
+        let has_conflict = text.lines().any(|line| line.starts_with("<<<<<<< ") || line.starts_with(">>>>>>> "));
+        faults.check(!has_conflict, || format!("{file} has the marks of a conflict: resolve it"));
+        for path in path.captures_iter(&text).map(|found| found[1].trim_end_matches('/').to_owned()) {
             let is_made = ignored.lines().any(|line| line == format!("/{path}"));
             let is_there = Path::new(&path).exists() || Path::new(file).with_file_name(&path).exists();
             faults.check(is_made || is_there, || format!("{file}: `{path}` is not there"));

@@ -1,4 +1,4 @@
-//! How good estimates are, and the resizing of running pods by them: `make bench-estimates TRACES=folder`, `make bench-resize
+//! Measures how good estimates are, and the resizing of running pods by them: `make bench-estimates TRACES=folder`, `make bench-resize
 //! TRACES=folder`.
 //!
 //! The program collects recorded usage, and recommends requests at moments of the past; what was used afterwards measures

@@ -1,4 +1,4 @@
-//! What recommending for a cluster costs, whose work it is, and how good the advice is: `make bench-recommend`.
+//! Measures what recommending for a cluster costs, whose work it is, and how good the advice is: `make bench-recommend`.
 //!
 //! Fills a real Prometheus with days of usage of a cluster whose truth is known (`truth`), scraped each minute, and lets the
 //! real program recommend for the workloads, which it reads from files. Then asks the same store about each workload by
@@ -176,7 +176,7 @@ fn check(passed: &Passed, workloads: &[Workload], days: u64) -> Result<()> {
 const SAMPLE: usize = 50;
 const AT_A_TIME: usize = 10;
 
-/// What the same store takes for questions about each workload by itself, in the form in which KRR asks them: who made the
+/// Measures what the same store takes for questions about each workload by itself, in the form in which KRR asks them: who made the
 /// pods, then percentile, peak and number of samples with a point each 75 s. Measured for a sample, and scaled to all workloads.
 fn by_workload(server: &Server, workloads: &[Workload], days: u64) -> Result<()> {
     let plain: Vec<_> = workloads.iter().enumerate().filter(|(_, of)| of.kind == "Deployment").collect();

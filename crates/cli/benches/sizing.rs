@@ -1,4 +1,4 @@
-//! What Headroom costs in clusters of 20 to 5,000 nodes: `make sizing`, which writes the table of the book.
+//! Measures what Headroom costs in clusters of 20 to 5,000 nodes: `make sizing`, which writes the table of the book.
 //!
 //! The programs are the real ones. What they read is made by a formula (`world`): a metrics store, and an API server with pods of
 //! six kilobytes. The store of the collector is filled with 30 days beforehand, and what is measured is the second hour

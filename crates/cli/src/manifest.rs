@@ -74,7 +74,7 @@ const LONGEST_SNAPSHOT: u64 = 8 << 30;
 /// The length of a file whose reading people notice.
 const LARGE: u64 = 16 << 20;
 
-/// How files are read.
+/// The way to read files.
 #[derive(Debug, Clone, Copy)]
 pub struct Reading {
     /// Read folders within folders too.

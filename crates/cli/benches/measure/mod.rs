@@ -1,4 +1,4 @@
-//! What the benchmarks have in common: their sizes, and what a run of the program costs.
+//! The sizes of the benchmarks, and what a run of the program costs.
 
 use std::error::Error;
 use std::fs;
@@ -21,12 +21,12 @@ pub fn setting(name: &str, default: u64) -> Result<u64> {
     }
 }
 
-/// What a program came to.
+/// The time and memory that a program took.
 pub struct Cost {
     pub time: Duration,
-    /// Of its own.
+    /// Its own processor time.
     pub processor_seconds: f64,
-    /// Of resident memory.
+    /// The peak of its resident memory.
     pub peak_kib: u64,
 }
 

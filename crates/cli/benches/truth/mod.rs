@@ -128,7 +128,7 @@ const EACH: usize = 3;
 /// The requests for a workload: CPU in thousandths of a core, and memory in bytes.
 pub type Advice = (Option<f64>, Option<f64>);
 
-/// How good the advice for all workloads is.
+/// The accuracy of the advice for all workloads.
 #[derive(Debug, Default)]
 pub struct Accuracy {
     pub advised: usize,

@@ -1,4 +1,4 @@
-//! What goes over the wire to a store: a server in between that counts.
+//! Counts what goes over the wire to a store, with a server in between.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -17,7 +17,7 @@ pub struct Passed {
 }
 
 impl Passed {
-    /// How many queries came before the first that reads usage.
+    /// The number of queries before the first that reads usage.
     pub fn before_usage(&self) -> usize {
         let reads = |query: &String| query.contains("rate%28") || query.contains("max_over_time%28");
         self.queries.iter().position(reads).unwrap_or(self.queries.len())

@@ -105,7 +105,7 @@ impl World {
         of_path.fold((0, 0), |(count, bytes), (_, object)| (count + 1, bytes + object.len() as u64))
     }
 
-    /// How many objects a collection has that is made, and what makes each.
+    /// The number of objects in a collection that is made, and the function that makes each.
     pub fn made<'w>(&'w self, path: &str) -> Option<(u64, impl Fn(u64) -> String + 'w)> {
         let (_, each, object) = KINDS.iter().find(|(of, ..)| *of == path)?;
         let count = if *each == 0 { self.namespaces.div_ceil(NAMESPACES_OF_TENANT) } else { self.namespaces * each };

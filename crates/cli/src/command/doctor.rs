@@ -44,7 +44,7 @@ const EXAMPLES: &str = "Examples:
   # A store that is reached through the API server, for a script
   kubectl headroom doctor prometheus --service monitoring/prometheus:9090 -o json";
 
-/// What is examined.
+/// The subject of the examination.
 #[derive(Debug, Subcommand)]
 enum Of {
     #[command(flatten)]

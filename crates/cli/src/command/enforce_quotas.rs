@@ -62,13 +62,13 @@ pub struct Args {
     /// Enforce the ResourceQuotas of namespaces too, where the API server's own plugin is switched off; beside the plugin this does nothing
     #[arg(long)]
     resource_quotas: bool,
-    /// How long a failed request holds room. Must be longer than any request takes: 45s, or before Kubernetes 1.22 the API server's --request-timeout and 15s
+    /// Time that a failed request holds room. Must be longer than any request takes: 45s, or before Kubernetes 1.22 the API server's --request-timeout and 15s
     #[arg(long, value_name = "DURATION", default_value = "45s", value_parser = seconds)]
     request_lifetime: i64,
     /// Leave out of rejections which namespaces use most
     #[arg(long)]
     hide_names: bool,
-    /// How long to go on answering reviews after a signal to stop
+    /// Time to go on answering reviews after a signal to stop
     #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = seconds)]
     drain: i64,
     /// Context of the kubeconfig

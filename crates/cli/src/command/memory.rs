@@ -1,4 +1,4 @@
-//! What containers requested, and should have requested, when `ui` first looked on each of two days: so the page says which
+//! Remembers what containers requested, and should have requested, when `ui` first looked on each of two days: so the page says which
 //! recommendations were followed since. It is one file for each cluster, which only its owner can read.
 
 use std::collections::BTreeMap;

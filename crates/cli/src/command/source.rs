@@ -189,7 +189,7 @@ impl PrometheusArgs {
     }
 }
 
-/// How the store at this address is read.
+/// The way to read the store at this address.
 pub(super) fn options(file: &SourceFile, address: &Address, step: i64) -> anyhow::Result<prometheus::Options> {
     let matchers = Matchers::from(file.matchers.clone().unwrap_or_default());
     if let Some(problem) = matchers.problem() {

@@ -115,7 +115,7 @@ impl SourceFile {
         Overrides { metrics, labels, info_labels }
     }
 
-    /// How the store at this URL is read. The URL is empty if the store is behind a Service.
+    /// The way to read the store at this URL. The URL is empty if the store is behind a Service.
     pub fn endpoint(&self, url: &Url) -> anyhow::Result<Endpoint> {
         let cloud = self.identity.or_else(|| Cloud::of(url.as_str()));
         let authentication = match (&self.token_file, &self.user, &self.password_file, cloud) {

@@ -18,7 +18,7 @@ use crate::DAY;
 
 const DEPLOYMENT: &str = "/apis/apps/v1/namespaces/shop/deployments/web";
 const MI: u64 = 1 << 20;
-/// What the pods request when they start.
+/// The requests of the pods when they start.
 const START: [&str; 2] = ["1", "900Mi"];
 /// A third less.
 const LOWERED: [&str; 2] = ["670m", "632291328"];

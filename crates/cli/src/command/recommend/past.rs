@@ -1,4 +1,4 @@
-//! What was charged to quotas in 30 days, or requested where there is no quota: peaks, and growth.
+//! The peaks and the growth of what was charged to quotas in 30 days, or requested where there is no quota.
 
 use headroom_core::amount::Quantity;
 use headroom_report::people::Unit;

@@ -46,7 +46,7 @@ pub enum Question {
     Changes(TextForm, Vec<WorkloadRef>),
     /// Asks what is wrong with a workload now.
     Why(WorkloadRef),
-    /// What is read now.
+    /// The reads that are under way.
     Progress,
 }
 

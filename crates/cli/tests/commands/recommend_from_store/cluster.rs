@@ -61,7 +61,7 @@ impl Kills {
         to - 86_400
     }
 
-    /// How many there were by then.
+    /// The number by then.
     fn until(&self, time: i64, to: i64) -> i64 {
         (0..self.count).filter(|kill| time >= self.first(to) + kill * 6 * 3_600).count() as i64
     }

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::{cluster, here, prometheus};
 use crate::support::{Said, program, said};
 
-/// How the API server behaves.
+/// The behaviour of the API server.
 #[derive(Default, Clone)]
 struct Rules {
     /// The address of the store.
@@ -25,7 +25,7 @@ struct Rules {
     /// Paths that contain this are forbidden.
     forbidden: Vec<&'static str>,
     has_metrics_api: bool,
-    /// Whether patches conflict unless forced.
+    /// True if patches conflict unless forced.
     conflicts: bool,
 }
 

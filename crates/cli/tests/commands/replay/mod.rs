@@ -63,7 +63,7 @@ fn measured(set: &Set, pods: &Path, others: &[Requests]) -> Result<String> {
     Ok(text)
 }
 
-/// How many pods would be killed for memory at the limit that `recommend` sets where the author has one.
+/// Counts the pods that would be killed for memory at the limit that `recommend` sets where the author has one.
 fn killed(used: &[Used], ours: &Ours) -> String {
     let of = |requests: &Requests, one: &Used| requests.of(&one.moment, &one.image, Resource::Memory);
     let limits = used.iter().filter_map(|one| {

@@ -54,7 +54,7 @@ pub struct Recording {
     /// The day in its name, `2026-11-01`.
     pub day: String,
     begins: i64,
-    /// How the set is derived from the recording; none if it is used as recorded.
+    /// The way the set is derived from the recording; none if it is used as recorded.
     pub built: Option<Build>,
 }
 
@@ -98,7 +98,7 @@ impl Set {
         Ok(Self { name, files })
     }
 
-    /// How long a request is compared: a week if the set's machines run on, else its first day.
+    /// The time for which a request is compared: a week if the set's machines run on, else its first day.
     fn horizon(&self) -> i64 {
         if self.name.starts_with("bitbrains") { 7 * DAY } else { DAY }
     }
