@@ -36,8 +36,11 @@ pub struct Fit {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Bound {
     pub quota: String,
+    /// True for a TenantQuota.
+    pub is_tenant: bool,
     /// `requests.cpu`
     pub resource: String,
     #[serde(serialize_with = "text")]
@@ -58,8 +61,9 @@ impl fmt::Display for Blocked {
         let fits =
             self.fits.iter().map(|Fit { container, resource, amount }| format!("{container} {resource} {amount}"));
         let fits = Some(fits.collect::<Vec<_>>().join(", ")).filter(|fits| !fits.is_empty());
-        let raise =
-            self.raise.iter().map(|Bound { quota, resource, hard }| format!("{resource} of quota {quota} to {hard}"));
+        let raise = self.raise.iter().map(|Bound { quota, is_tenant, resource, hard }| {
+            format!("{resource} of {}quota {quota} to {hard}", if *is_tenant { "tenant " } else { "" })
+        });
         let raise = Some(raise.collect::<Vec<_>>().join(", ")).filter(|raise| !raise.is_empty());
         match (fits, raise) {
             (Some(fits), Some(raise)) => write!(f, "; {fits} fits; or raise {raise}"),

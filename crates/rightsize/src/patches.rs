@@ -105,11 +105,15 @@ impl Report {
         self.left_out().into_iter().chain(told).collect()
     }
 
-    /// The same without pods that run, which keep their requests.
-    pub fn lasting_changes(&self) -> Vec<RecommendedChange> {
-        let mut changes = self.changes();
-        changes.retain(|change| change.workload.kind != "Pod");
-        changes
+    /// The changes that the API server takes while everything runs, and what is left out: also pods, whose requests are set by a
+    /// command of their own.
+    pub fn changes_of_cluster(&self, kubectl: &str) -> (Vec<RecommendedChange>, Vec<String>) {
+        let (pods, changes): (Vec<_>, _) = self.changes().into_iter().partition(|change| change.workload.kind == "Pod");
+        let told = pods.iter().flat_map(RecommendedChange::patches).map(|patch| {
+            let command = patch.command(kubectl, &patch.body);
+            format!("left out: {patch}: a pod without a workload is created again, or resized in place: {command}")
+        });
+        (changes, self.left_out().into_iter().chain(told).collect())
     }
 }
 
@@ -324,7 +328,8 @@ impl Patch {
         let object = format!("{kind}/{}", self.name);
         let [object, namespace, body] = [&object, &self.namespace, &body.to_string()].map(|text| quoted(text));
         let how = if self.is_json() { "json" } else { "strategic" };
-        format!("{kubectl} patch {object} --namespace {namespace} --type {how} --patch {body}")
+        let resize = if self.kind.qualified() == "pods" { " --subresource resize" } else { "" };
+        format!("{kubectl} patch {object} --namespace {namespace}{resize} --type {how} --patch {body}")
     }
 }
 

@@ -5,13 +5,15 @@
 use std::collections::HashMap;
 
 use headroom_core::amount::{Family, Quantity, Requirement};
-use headroom_dryrun::evaluate::{Evaluation, Run, Verdict};
+use headroom_dryrun::evaluate::tenant_quotas::TENANT_QUOTA;
+use headroom_dryrun::evaluate::{Amount, Charge, Evaluation, Run, Verdict};
 use headroom_objects::cluster_reader::ClusterReader as _;
 use serde_json::{Value, json};
 
 use super::blocked::{Blocked, Bound, Fit};
 use super::flag::Flag;
 use super::inventory::Entry;
+use super::owners::WorkloadRef;
 use super::patches::RecommendedChange;
 use super::report::Report;
 use super::rows::CPU_AND_MEMORY;
@@ -51,8 +53,8 @@ struct Trial<'r> {
     run: &'r mut Run,
     /// By namespace, the workloads that got more.
     after: HashMap<String, Vec<String>>,
-    /// By namespace, the bounds of quotas that were raised for changes.
-    raised: HashMap<String, Vec<Bound>>,
+    /// The bounds of quotas that were raised for changes.
+    raised: HashMap<QuotaName, Quantity>,
 }
 
 impl Trial<'_> {
@@ -64,9 +66,7 @@ impl Trial<'_> {
         }
         let candidates = report.workloads.iter().enumerate().filter_map(|(place, workload)| {
             let change = RecommendedChange::from(workload);
-            // A pod that runs keeps its requests; it is replaced by hand.
-            let is_tried = !change.containers.is_empty() && workload.key.kind != "Pod";
-            let entry = entries.get(workload.entry).filter(|_| is_tried)?;
+            let entry = entries.get(workload.entry).filter(|_| !change.containers.is_empty())?;
             Some((place, Candidate { workload, entry, change }))
         });
         let mut pending: Vec<(usize, Candidate<'_>)> = candidates.collect();
@@ -111,8 +111,7 @@ impl Trial<'_> {
     }
 
     fn carries_out(&mut self, of: &Candidate<'_>, change: &RecommendedChange) -> bool {
-        let object = self.object(of, change);
-        let mut evaluation = self.run.preview(&object);
+        let (mut evaluation, object) = self.preview(of, change);
         let passes = passes(&evaluation);
         if passes {
             self.run.accept(&mut evaluation, &object);
@@ -120,16 +119,23 @@ impl Trial<'_> {
         passes
     }
 
-    /// The object with a change. What the inventory has read is not read again.
-    fn object(&mut self, of: &Candidate<'_>, change: &RecommendedChange) -> Value {
+    /// Evaluates a change; also the object with it.
+    fn preview(&mut self, of: &Candidate<'_>, change: &RecommendedChange) -> (Evaluation, Value) {
         let object =
             of.workload.custom.as_ref().map_or_else(|| of.entry.object.value(), |custom| custom.object.value());
         let changed = change.applied_to(&object);
-        if of.entry.exists && of.entry.origin.is_none() {
-            // OK because the cluster's own object has been read.
+        let is_read = of.entry.exists && of.entry.origin.is_none();
+        if of.workload.key.kind == "Pod" && of.entry.exists {
+            let WorkloadRef { namespace, name, .. } = &of.workload.key;
+            let running = (!is_read).then(|| self.run.cluster.get(("v1", "Pod", Some(namespace)), name));
+            let running = running.and_then(Result::ok).flatten().unwrap_or(object);
+            return (self.run.preview_resize(running, changed.clone()), changed);
+        }
+        if is_read {
+            // What the inventory has read is not read again. OK because the cluster's own object has been read.
             let _ = self.run.cluster.put(object);
         }
-        changed
+        (self.run.preview(&changed), changed)
     }
 
     /// The warnings about autoscalers that scale to more than fits with the new requests.
@@ -150,8 +156,7 @@ impl Trial<'_> {
 
     /// The reason that a change does not pass; none if that is not known for want of something else.
     fn reason(&mut self, of: &Candidate<'_>) -> Option<Blocked> {
-        let object = self.object(of, &of.change);
-        let evaluation = self.run.preview(&object);
+        let (evaluation, _) = self.preview(of, &of.change);
         if passes(&evaluation) {
             return None;
         }
@@ -188,47 +193,57 @@ impl Trial<'_> {
     }
 
     fn passes(&mut self, of: &Candidate<'_>, change: &RecommendedChange) -> bool {
-        let object = self.object(of, change);
-        passes(&self.run.preview(&object))
+        passes(&self.preview(of, change).0)
     }
 
     /// The bounds of the quotas that are too small with which the change passes, which is carried out; none if they alone do not
     /// help.
     fn bounds(&mut self, of: &Candidate<'_>) -> Vec<Bound> {
-        let object = self.object(of, &of.change);
-        let evaluation = self.run.preview(&object);
+        let (evaluation, _) = self.preview(of, &of.change);
         let namespace = of.workload.key.namespace.as_str();
-        if self.carries_out(of, &of.change) {
-            // Those that were raised before are enough.
-            return self.raised.get(namespace).cloned().unwrap_or_default();
-        }
-        let charges = evaluation.charges.iter().chain(&evaluation.pod_charges).filter(|charge| !charge.is_tenant);
-        let exceeded = charges.flat_map(|charge| charge.added.iter().map(|amount| (charge.quota.clone(), amount)));
-        let bounds = exceeded.filter(|(_, amount)| amount.left.starts_with('-')).filter_map(|(quota, amount)| {
-            let hard = rounded_up(&amount.name, amount.used.parse().ok()?);
-            Some(Bound { quota, resource: amount.name.clone(), hard })
-        });
-        let bounds: Vec<Bound> = bounds.collect();
-        let mark = self.run.cluster.mark();
-        for Bound { quota, resource, hard } in &bounds {
-            let Ok(Some(mut object)) = self.run.cluster.get(("v1", "ResourceQuota", Some(namespace)), quota) else {
-                continue;
+        let charges = || evaluation.charges.iter().chain(&evaluation.pod_charges);
+        let charged = || charges().flat_map(|charge| charge.added.iter().map(move |amount| (charge, amount)));
+        let (mark, mut raised) = (self.run.cluster.mark(), Vec::new());
+        // Those that were raised before may be enough.
+        let is_short = !passes(&evaluation);
+        for (charge, amount) in charged().filter(|(_, amount)| is_short && amount.left.starts_with('-')) {
+            let key = key_of(charge, namespace, &amount.name);
+            let (in_namespace, quota, resource) = &key;
+            let Some(hard) = amount.used.parse().ok().map(|used| rounded_up(resource, used)) else { continue };
+            let (kind, fields) = match in_namespace {
+                Some(_) => (("v1", "ResourceQuota"), ["/spec/hard", "/status/hard"]),
+                None => (TENANT_QUOTA, ["/spec/quota/hard", "/status/hard"]),
             };
-            for hards in ["/spec/hard", "/status/hard"] {
-                if let Some(Value::Object(amounts)) = object.pointer_mut(hards) {
+            let found = self.run.cluster.get((kind.0, kind.1, in_namespace.as_deref()), quota);
+            let Ok(Some(mut object)) = found else { continue };
+            for field in fields {
+                if let Some(Value::Object(amounts)) = object.pointer_mut(field) {
                     amounts.insert(resource.clone(), json!(hard.to_string()));
                 }
             }
             // OK because a quota that was read is put back with another amount.
             let _ = self.run.cluster.put(object);
+            raised.push((key, hard));
         }
-        if !bounds.is_empty() && self.carries_out(of, &of.change) {
-            self.raised.insert(namespace.to_owned(), bounds.clone());
-            return bounds;
+        if !self.carries_out(of, &of.change) {
+            self.run.cluster.roll_back(mark);
+            return Vec::new();
         }
-        self.run.cluster.roll_back(mark);
-        Vec::new()
+        self.raised.extend(raised);
+        let bound = |(charge, amount): (&Charge, &Amount)| {
+            let hard = self.raised.get(&key_of(charge, namespace, &amount.name))?.clone();
+            let (quota, resource) = (charge.quota.clone(), amount.name.clone());
+            Some(Bound { quota, is_tenant: charge.is_tenant, resource, hard })
+        };
+        charged().filter_map(bound).collect()
     }
+}
+
+/// The namespace of a quota, none for a TenantQuota, its name, and what it bounds.
+type QuotaName = (Option<String>, String, String);
+
+fn key_of(charge: &Charge, namespace: &str, resource: &str) -> QuotaName {
+    ((!charge.is_tenant).then(|| namespace.to_owned()), charge.quota.clone(), resource.to_owned())
 }
 
 /// True unless something is found against an object. What could not be evaluated was reported when it was read.

@@ -394,7 +394,12 @@ impl Workload {
 
     /// The reason why no patch can be made for it, whatever is recommended.
     pub fn why_unpatched(&self) -> Option<String> {
+        let is_other_class = self.key.kind == "Pod" && self.file.is_none() && self.qos != self.qos_after;
         match (&self.static_on, &self.through, &self.custom) {
+            (None, ..) if is_other_class => Some(format!(
+                "its QoS class would change from {} to {}, which a pod never does: create it again with these requests",
+                self.qos, self.qos_after
+            )),
             (Some(node), ..) => Some(format!("static pod: change its manifest on node {node}")),
             (None, Some(through), None) => {
                 Some(format!("read from {through}: set the requests in the template of {}", self.key))

@@ -78,8 +78,11 @@ impl Run {
         }
         let object = evaluation.outcome().clone();
         let outcome = tenant_quotas::evaluate(&evaluation.request, &object, &mut self.cluster)?;
-        evaluation.charges.extend(outcome.charges);
-        if !outcome.refusals.is_empty() {
+        if outcome.refusals.is_empty() {
+            evaluation.charges.extend(outcome.charges);
+        } else {
+            let charges = tenant_quotas::charges(&evaluation.request, &object, &mut self.cluster)?;
+            evaluation.charges.extend(charges);
             evaluation.reasons.extend(outcome.refusals.into_iter().map(|parts| Reason::new(Topic::Quota, parts)));
             return Ok(());
         }
@@ -137,6 +140,21 @@ impl Run {
     /// Evaluates an object without committing it.
     pub fn preview(&mut self, object: &Value) -> Evaluation {
         self.preview_redacted(object, |_| {})
+    }
+
+    /// Evaluates other requests and limits for a pod that runs, which only `pods/resize` can set. The same is charged for a pod that
+    /// is deleted and created again.
+    pub fn preview_resize(&mut self, pod: Value, resized: Value) -> Evaluation {
+        let mut request = request::update(resized, pod, &ApiKind::new("v1", "Pod"), &self.namespace);
+        if let Value::Object(fields) = &mut request {
+            fields.insert("subResource".to_owned(), json!("resize"));
+        }
+        let mut evaluation = self.admission.evaluate(request, &mut self.cluster);
+        if let Err(problem) = self.ask_tenants(&mut evaluation) {
+            evaluation.warnings.push(problem.into());
+        }
+        evaluation.decide();
+        evaluation
     }
 
     fn preview_redacted(&mut self, object: &Value, mut redact: impl FnMut(&mut Value)) -> Evaluation {

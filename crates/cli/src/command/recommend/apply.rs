@@ -13,7 +13,7 @@ use headroom_kube::ApiPath;
 use headroom_kube::api_client::{ApiClient, ApiError, ApiResult, ApplyOptions};
 use headroom_kube::shell::quoted;
 use headroom_report::{Exit, Page, Paint, WholeFile, ask, complain};
-use headroom_rightsize::patches::{self, Patch};
+use headroom_rightsize::patches::{self, Patch, RecommendedChange};
 use headroom_rightsize::report::Report;
 use kube::Client;
 
@@ -53,18 +53,18 @@ pub async fn run(args: &Patching, report: &Report, client: Client, target: &Targ
     if args.rollback.symlink_metadata().is_ok() {
         bail!("`{}` exists already: choose another file with --rollback", args.rollback.display());
     }
-    let left_out = report.left_out();
+    let kubectl = kubectl(target);
+    let (changes, left_out) = report.changes_of_cluster(&kubectl);
     left_out::warn(&left_out);
     let exit_at_best = if report.leaves_out_blocked() { Exit::Refused } else { Exit::Ok };
-    let patches = report.lasting_changes().into_iter().flat_map(|change| change.patches());
+    let patches = changes.iter().flat_map(RecommendedChange::patches);
     let changes: Vec<PatchedObject> = patches.map(PatchedObject::of).collect();
     if changes.is_empty() {
         complain!("nothing to change: the workloads request what is recommended, or cannot be patched");
         return Ok(if left_out.is_empty() { Exit::Ok } else { Exit::Refused });
     }
     let api = ApiClient::new(client).with_timeout(REQUEST_TIMEOUT);
-    let (kubectl, mut rollback) = (kubectl(target), Vec::new());
-    let mut refused = 0;
+    let (mut rollback, mut refused) = (Vec::new(), 0);
     for change in &changes {
         let before = api.get(&change.path).await;
         let before = before.map_err(|error| anyhow!("{}: {}", change.patch, worded(&error)))?;
@@ -115,10 +115,10 @@ impl PatchedObject {
 
 /// All changes as a command line that applies them on the server, under the same manager.
 pub fn as_command(target: &Target, report: &Report) -> anyhow::Result<String> {
-    let changes = report.lasting_changes();
-    let merged = patches::kustomize(&changes)?.text(None, Paint::OFF);
     let kubectl = kubectl(target);
-    let mut commands = patches::commented(&report.left_out(), Page::new()).text(None, Paint::OFF);
+    let (changes, left_out) = report.changes_of_cluster(&kubectl);
+    let merged = patches::kustomize(&changes)?.text(None, Paint::OFF);
+    let mut commands = patches::commented(&left_out, Page::new()).text(None, Paint::OFF);
     if !merged.is_empty() {
         let manager = format!("--field-manager={MANAGER}");
         commands.push_str(&format!("{kubectl} apply --server-side {manager} -f - <<'PATCHES'\n{merged}PATCHES\n"));
