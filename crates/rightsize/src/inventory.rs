@@ -3,7 +3,7 @@
 //! Kubernetes' own kinds are kept whole, because their templates are evaluated; of pods, and of ReplicaSets and Jobs that
 //! something makes, only a few facts are kept, so that a large cluster fits into little memory.
 
-mod running;
+mod pods;
 mod top_owner;
 
 mod classify;
@@ -12,10 +12,13 @@ use headroom_objects::manifest::Origin;
 use serde_json::{Value, json};
 
 use self::classify::Classifier;
-pub use self::running::Running;
+pub use self::pods::Running;
 use super::autoscaler::{self, Autoscalers};
 use super::owners::{Owner, Pods, WorkloadRef};
-use headroom_dryrun::evaluate::request;
+use super::rejections::{EVENT_REASON, RejectedPod};
+use headroom_core::timestamp::Timestamp;
+use headroom_core::truncate::on_one_line;
+use headroom_dryrun::evaluate::{request, running};
 use headroom_objects::cluster_reader::{ClusterReader, Kept, ReadError};
 use headroom_objects::kinds::{ApiKind, metadata};
 
@@ -31,6 +34,8 @@ pub struct Entry {
     /// The object at the top of the owners above the workload: `kafka/events`.
     pub managed_by: Option<String>,
     pub running: Running,
+    /// The last rejection of one of its pods that an Event tells of, and its time.
+    pub rejected: Option<(Option<Timestamp>, String)>,
     /// The place in a manifest that the object was read from.
     pub origin: Option<Origin>,
     /// True if the cluster has it, so that its pods are counted in the quotas.
@@ -59,6 +64,10 @@ pub const TEMPLATES: [(&str, &str); 7] = [
     ("batch/v1", "Job"),
 ];
 
+/// The Events that are read of a namespace, or of all together, and the characters that are kept of one.
+const MAX_EVENTS: usize = 10_000;
+const MAX_MESSAGE: usize = 400;
+
 /// Kubernetes 1.20 serves CronJobs under this version only.
 const CRON_JOBS_BEFORE_1_21: &str = "batch/v1beta1";
 
@@ -79,6 +88,7 @@ impl Entry {
             through: None,
             managed_by: None,
             running: Running::default(),
+            rejected: None,
             origin: None,
             exists: true,
         }
@@ -115,13 +125,29 @@ impl Entry {
 }
 
 impl Entry {
-    /// The reason why the API server rejects pods of a Deployment or ReplicaSet at present, as its status tells.
+    /// The reason why the API server rejects pods at present: as the condition of a Deployment or ReplicaSet tells, or for other
+    /// kinds an Event, while pods are missing.
     pub fn rejection(&self) -> Option<String> {
         let object = self.object.value();
-        let conditions = object.pointer("/status/conditions")?.as_array()?;
+        let conditions = object.pointer("/status/conditions").and_then(Value::as_array).map(Vec::as_slice);
         let is = |of: &Value, field: &str, value: &str| of.get(field).is_some_and(|is| is == value);
-        let failure = conditions.iter().find(|of| is(of, "type", "ReplicaFailure") && is(of, "status", "True"))?;
-        failure.get("message")?.as_str().map(str::to_owned)
+        let is_failure = |of: &&Value| is(of, "type", "ReplicaFailure") && is(of, "status", "True");
+        match conditions.unwrap_or_default().iter().find(is_failure) {
+            Some(failure) => failure.get("message")?.as_str().map(str::to_owned),
+            None => self.rejected.as_ref().filter(|_| self.lacks_pods(&object)).map(|(_, message)| message.clone()),
+        }
+    }
+
+    /// True if there are fewer pods than its object asks for, of the kinds that have no condition for that.
+    fn lacks_pods(&self, object: &Value) -> bool {
+        let number = |at: &str| object.pointer(at).and_then(Value::as_u64);
+        let active = || object.pointer("/status/active").and_then(Value::as_array).map_or(0, |jobs| jobs.len() as u64);
+        match self.key.kind.as_str() {
+            "CronJob" => self.running.pods < active(),
+            "StatefulSet" | "DaemonSet" | "Job" => running::counts(&ApiKind::of(object))
+                .is_some_and(|[wanted, present]| number(present).unwrap_or(0) < number(wanted).unwrap_or(1)),
+            _ => false,
+        }
     }
 
     /// The node of a static pod, which the API server only mirrors.
@@ -167,6 +193,42 @@ impl Inventory {
             inventory.add_autoscalers(cluster, *namespace, &advised);
         }
         Ok(inventory)
+    }
+
+    /// Reads from Events whose pods are rejected: workloads without a condition say so by them alone. Others may write any number
+    /// of Events, so a part is read.
+    pub fn read_events(
+        &mut self,
+        cluster: &mut dyn ClusterReader,
+        namespaces: &[Option<&str>],
+        advised: impl Fn(ReadError) -> String,
+    ) {
+        for namespace in namespaces {
+            let mut count = 0;
+            let read = cluster.visit_events(*namespace, EVENT_REASON, MAX_EVENTS, &mut |event| {
+                count += 1;
+                self.add_event(&event);
+            });
+            match read {
+                Err(error) if !error.is_unknown_kind() => {
+                    return self.notes.push(advised(error.context("pods that are blocked now may be missing")));
+                }
+                _ if count >= MAX_EVENTS => self.notes.push(format!(
+                    "more than {MAX_EVENTS} Events tell of rejected pods, so workloads that are blocked now may be missing"
+                )),
+                _ => {}
+            }
+        }
+    }
+
+    pub fn add_event(&mut self, event: &Value) {
+        let Some(RejectedPod { made_by, message, last }) = RejectedPod::of(event) else { return };
+        let number = self.pods.numbers.get(&self.pods.owners.of(made_by));
+        if let Some(entry) = number.and_then(|number| self.entries.get_mut(*number))
+            && entry.rejected.as_ref().is_none_or(|(at, _)| *at <= last)
+        {
+            entry.rejected = Some((last, on_one_line(message, MAX_MESSAGE)));
+        }
     }
 
     /// Adds the autoscalers of a namespace, or of all.
@@ -249,6 +311,49 @@ mod tests {
         assert_eq!(inventory.entries.len(), 1, "{inventory:?}");
         assert_eq!(inventory.entries[0].api_version, "batch/v1beta1");
         assert!(!inventory.is_partial);
+    }
+
+    #[test]
+    fn events_say_which_workloads_are_blocked_now() {
+        let event = |kind: &str, name: &str, at: &str, message: &str| {
+            json!({"apiVersion": "v1", "kind": "Event", "metadata": {"name": format!("{name}{at}"), "namespace": "shop"},
+                "reason": "FailedCreate", "involvedObject": {"kind": kind, "name": name},
+                "lastTimestamp": format!("2026-11-25T09:{at}:00Z"), "message": message})
+        };
+        let status = |wanted: u64, present: u64| {
+            json!({"spec": {"replicas": wanted, "parallelism": wanted}, "status": {"replicas": present,
+                "active": present, "currentNumberScheduled": present, "desiredNumberScheduled": wanted}})
+        };
+        let job = Some(("batch/v1", "CronJob", "night"));
+        let over = |quota: &str| format!("Error creating: pods \"x\" is forbidden: exceeded quota: {quota}");
+        let mut found = inventory(vec![
+            owned("StatefulSet", "apps/v1", "db", None, status(2, 1)),
+            owned("StatefulSet", "apps/v1", "done", None, status(2, 2)),
+            owned("StatefulSet", "apps/v1", "other", None, status(2, 1)),
+            owned("DaemonSet", "apps/v1", "agent", None, status(3, 0)),
+            owned("Job", "batch/v1", "once", None, status(1, 0)),
+            owned("CronJob", "batch/v1", "night", None, json!({"status": {"active": [{"name": "night-1"}]}})),
+            owned("Job", "batch/v1", "night-1", job, status(1, 0)),
+        ]);
+        let mut events = Folder::default();
+        for event in [
+            event("StatefulSet", "db", "20", &over("late")),
+            event("StatefulSet", "db", "10", &over("early")),
+            event("StatefulSet", "done", "10", &over("team")),
+            event("StatefulSet", "other", "10", "Error creating: context deadline exceeded"),
+            event("DaemonSet", "agent", "10", &over("team")),
+            event("Job", "once", "10", &over("team")),
+            event("Job", "night-1", "10", &over("team")),
+        ] {
+            events.put(event).unwrap();
+        }
+        found.read_events(&mut Overlay::new(events, None), &[Some("shop")], |error| error.to_string());
+        let blocked: Vec<String> =
+            found.entries.iter().filter_map(|of| Some(format!("{} {}", of.key, of.rejection()?))).collect();
+        let expected = ["statefulset/db late", "daemonset/agent team", "cronjob/night team", "job/once team"];
+        let expected =
+            expected.map(|of| of.split_once(' ').map(|(of, quota)| format!("{of} {}", over(quota))).unwrap());
+        assert_eq!(blocked, expected);
     }
 
     #[test]

@@ -20,6 +20,7 @@ pub mod distribution;
 pub mod reason;
 
 pub mod owners;
+pub mod rejections;
 
 pub mod declined;
 
@@ -61,7 +62,6 @@ pub mod findings;
 pub mod html;
 pub mod markdown;
 pub mod pull_request;
-pub mod rejections;
 pub mod summary;
 pub mod table;
 

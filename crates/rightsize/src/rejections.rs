@@ -49,6 +49,40 @@ struct Group {
     last: Option<Timestamp>,
 }
 
+/// A Pod that was rejected, as an Event tells.
+pub struct RejectedPod<'e> {
+    /// The object that should have made it.
+    pub made_by: WorkloadRef,
+    pub message: &'e str,
+    pub last: Option<Timestamp>,
+}
+
+impl<'e> RejectedPod<'e> {
+    /// None if the Event tells of another failure.
+    pub fn of(event: &'e Value) -> Option<Self> {
+        let message = text(event, "/message");
+        let is_rejection = [" is forbidden: ", " denied the request", "failed calling webhook", " is invalid: "]
+            .iter()
+            .any(|part| message.contains(part));
+        let [kind, name] = ["/involvedObject/kind", "/involvedObject/name"].map(|field| text(event, field));
+        let last = time(event, &["/series/lastObservedTime", "/lastTimestamp"]).or_else(|| first(event));
+        let made_by = WorkloadRef::new(metadata(event, "namespace"), kind, name);
+        is_rejection.then_some(Self { made_by, message, last })
+    }
+}
+
+fn text<'e>(event: &'e Value, pointer: &str) -> &'e str {
+    event.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn time(event: &Value, pointers: &[&str]) -> Option<Timestamp> {
+    pointers.iter().find_map(|pointer| text(event, pointer).parse().ok())
+}
+
+fn first(event: &Value) -> Option<Timestamp> {
+    time(event, &["/firstTimestamp", "/eventTime", "/metadata/creationTimestamp"])
+}
+
 /// Rejections for one reason in one namespace.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -106,22 +140,10 @@ impl Rejections {
 
     /// Reads a `FailedCreate` Event. Those that tell of another failure than a rejection are passed over.
     pub fn add_event(&mut self, event: &Value) {
-        let text = |pointer: &str| event.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-        let message = text("/message");
-        if ![" is forbidden: ", " denied the request", "failed calling webhook", " is invalid: "]
-            .iter()
-            .any(|part| message.contains(part))
-        {
-            return;
-        }
-        let time = |pointers: &[&str]| pointers.iter().find_map(|pointer| text(pointer).parse::<Timestamp>().ok());
-        let first = time(&["/firstTimestamp", "/eventTime", "/metadata/creationTimestamp"]);
-        let last = time(&["/series/lastObservedTime", "/lastTimestamp"]).or(first);
+        let Some(RejectedPod { made_by, message, last }) = RejectedPod::of(event) else { return };
         let number = |pointer: &str| event.pointer(pointer).and_then(Value::as_u64);
         let count = number("/series/count").or_else(|| number("/count")).unwrap_or(1).max(1);
-        let made_by =
-            WorkloadRef::new(metadata(event, "namespace"), text("/involvedObject/kind"), text("/involvedObject/name"));
-        let workload = self.owners.of(made_by.clone());
+        let (first, workload) = (first(event), self.owners.of(made_by.clone()));
         if let Some(group) = self.group(&made_by, message, last) {
             group.count = group.count.saturating_add(count);
             group.note(&workload, first, last);

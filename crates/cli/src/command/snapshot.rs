@@ -197,8 +197,10 @@ pub fn take<W: Write>(
     if snapshot.objects() == 0 && snapshot.missed.is_empty() {
         snapshot.elsewhere = elsewhere(&opened.scope, &mut opened.cluster);
     }
+    let mut inventory = inventory.ok();
+    let rejections = with_events(std::mem::take(&mut snapshot.conditions), &mut opened, inventory.as_mut());
     // If nothing could be listed, the errors are in `missed` already.
-    if let Ok(inventory) = inventory {
+    if let Some(inventory) = inventory {
         match advise(&mut opened, inventory) {
             Ok(advice) => snapshot.advice = advice,
             Err(problem) => snapshot.missed.push(format!("no recommendations: {problem:#}")),
@@ -207,7 +209,6 @@ pub fn take<W: Write>(
     // A metrics store has quotas that this user may not read.
     let Snapshot { advice, tenant_quotas, .. } = &mut snapshot;
     advice.trends.retain(|trend| !trend.namespace.is_empty() || tenant_quotas.contains(&trend.quota));
-    let rejections = with_events(std::mem::take(&mut snapshot.conditions), &mut opened);
     snapshot.notes.extend(rejections.problem.clone());
     (snapshot.rejections, snapshot.settings) = (rejections, opened.admission.deciding_settings().clone());
     Ok(snapshot)
@@ -219,9 +220,26 @@ const EVENTS: usize = 10_000;
 const EVENTS_OF_EACH: usize = 500;
 const NAMESPACES: usize = 1_000;
 
-/// The rejections in conditions and Events.
-fn with_events(conditions: Rejections, opened: &mut Opened) -> rejections::Summary {
+/// The rejections in conditions and Events, of which the inventory gets those of its workloads.
+fn with_events(
+    conditions: Rejections,
+    opened: &mut Opened,
+    mut inventory: Option<&mut Inventory>,
+) -> rejections::Summary {
     let mut rejections = conditions.clone();
+    let mut read_events = |rejections: &mut Rejections, cluster: &mut Overlay, parts: &[Option<&str>], most| {
+        for namespace in parts {
+            let mut count = 0;
+            let mut add = |event: Value| {
+                count += 1;
+                rejections.add_event(&event);
+                inventory.iter_mut().for_each(|inventory| inventory.add_event(&event));
+            };
+            cluster.visit_events(*namespace, rejections::EVENT_REASON, most, &mut add)?;
+            rejections.is_cut |= count >= most;
+        }
+        Ok::<_, ReadError>(())
+    };
     let read = match read_events(&mut rejections, &mut opened.cluster, &opened.scope.parts(), EVENTS) {
         Ok(()) if rejections.is_cut && opened.scope.is_all() => {
             let namespaces = opened.cluster.namespaces();
@@ -237,24 +255,6 @@ fn with_events(conditions: Rejections, opened: &mut Opened) -> rejections::Summa
         Err(error) if error.is_unknown_kind() => conditions.summary(None),
         Err(error) => conditions.summary(Some(advised(error, opened.scope.is_all()))),
     }
-}
-
-fn read_events(
-    rejections: &mut Rejections,
-    cluster: &mut dyn ClusterReader,
-    parts: &[Option<&str>],
-    most: usize,
-) -> Result<(), ReadError> {
-    for namespace in parts {
-        let mut count = 0;
-        let mut add = |event: Value| {
-            count += 1;
-            rejections.add_event(&event);
-        };
-        cluster.visit_events(*namespace, rejections::EVENT_REASON, most, &mut add)?;
-        rejections.is_cut |= count >= most;
-    }
-    Ok(())
 }
 
 /// A TenantQuota without the usage of each namespace, which readers of this snapshot should not see.
@@ -479,7 +479,7 @@ mod tests {
             settings: json!({}),
             admission: headroom_dryrun::evaluate::Admission::assumed(),
         };
-        let summary = with_events(Rejections::default(), &mut opened);
+        let summary = with_events(Rejections::default(), &mut opened, None);
         let namespaces: BTreeSet<&str> = summary.groups.iter().map(|of| of.namespace.as_str()).collect();
         assert_eq!((Vec::from_iter(namespaces), summary.is_cut), (vec!["evil", "shop"], true));
     }

@@ -4,9 +4,8 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde_json::Value;
 
-use super::running::Running;
 use super::top_owner::TopOwners;
-use super::{Entry, Inventory, TEMPLATES};
+use super::{Entry, Inventory, Running, TEMPLATES};
 use crate::owners::{Owner, Owners, Pods, WorkloadRef, comes_and_goes};
 use headroom_objects::cluster_reader::{ClusterReader, without_bookkeeping};
 use headroom_objects::kinds::{ApiKind, metadata};

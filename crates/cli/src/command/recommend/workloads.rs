@@ -97,7 +97,10 @@ fn select(args: &Args, entries: &mut Vec<Entry>) -> anyhow::Result<()> {
 
 fn of_scope(args: &Args, opened: &mut Opened) -> anyhow::Result<Inventory> {
     let advised = |problem| rbac_hint::advised(problem, args.target.all_namespaces);
-    Inventory::read(&mut opened.cluster, &opened.scope.parts(), advised).map_err(|problem| anyhow!(problem))
+    let (cluster, parts) = (&mut opened.cluster, opened.scope.parts());
+    let mut inventory = Inventory::read(cluster, &parts, advised).map_err(|problem| anyhow!(problem))?;
+    inventory.read_events(cluster, &parts, advised);
+    Ok(inventory)
 }
 
 /// Keeps the workloads that were named. A pod or a ReplicaSet of a workload is read by itself.
