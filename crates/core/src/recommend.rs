@@ -77,6 +77,10 @@ pub enum Why {
     },
     /// Each sample of its memory is 0, which no process uses.
     NoMemoryMeasured,
+    /// All of its pods end again and again.
+    CrashLoop,
+    /// Its usage grows day by day, so a lower request would soon be too low.
+    Grows,
     /// Every amount would be refused.
     NoAmountFits,
     /// A person declined it on a day.
@@ -98,6 +102,8 @@ impl fmt::Display for Why {
             Self::TooLittleData { seen } => write!(f, "{TOO_LITTLE_DATA} ({seen})"),
             Self::NotSeen { days } => write!(f, "its usage was last seen {days} d ago, but it runs"),
             Self::NoMemoryMeasured => f.write_str("each sample of its memory is 0: what measures it does not work"),
+            Self::CrashLoop => f.write_str("it is in a crash loop, so its usage is that of starts"),
+            Self::Grows => f.write_str("its usage grows day by day, so its request stays"),
             Self::NoAmountFits => f.write_str("no amount satisfies the LimitRanges; see the notes"),
             Self::Declined { on } => write!(f, "declined on {on}"),
         }

@@ -27,6 +27,9 @@ pub struct Scaled {
     pub pods: u64,
     /// If the target stays.
     pub pods_after: u64,
+    /// The bound of its pods that keeps it away from its target now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bound: Option<&'static str>,
     #[serde(skip)]
     pub api_version: String,
     /// All targets as they stand, and which of them this is.
@@ -48,14 +51,23 @@ pub struct Requested<'c> {
 
 impl fmt::Display for Scaled {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { name, resource, target_percent, target_to_keep, pods, pods_after, .. } = self;
+        let Self { name, resource, target_percent, target_to_keep, pods, pods_after, bound, .. } = self;
         let of = self.container.as_ref().map(|container| format!(" of container {container}")).unwrap_or_default();
         write!(
             f,
             "HorizontalPodAutoscaler {name} scales at {target_percent}% of the {resource} request{of}: set the target to \
              {target_to_keep}% to keep scaling as it is"
         )?;
-        if *pods > 0 { write!(f, ", or expect {pods} -> {pods_after} pods") } else { Ok(()) }
+        if *pods > 0 {
+            write!(f, ", or expect {pods} -> {pods_after} pods")?;
+        }
+        match bound {
+            Some(bound @ "minReplicas") => {
+                write!(f, "; its {bound} of {pods} keeps it below the target: lower that first")
+            }
+            Some(bound) => write!(f, "; its {bound} of {pods} keeps it above the target: raise that first"),
+            None => Ok(()),
+        }
     }
 }
 
@@ -227,7 +239,13 @@ pub fn effects(
             if target_to_keep == target.percent {
                 continue;
             }
-            let now = current(autoscaler, &target).unwrap_or(target.percent);
+            let measured = current(autoscaler, &target);
+            let now = measured.unwrap_or(target.percent);
+            let far = measured.filter(|now| !is_tolerated(autoscaler, *now, target.percent));
+            let bound = far.and_then(|now| match now < target.percent {
+                true => (pods == least && pods > 1).then_some("minReplicas"),
+                false => (pods == most).then_some("maxReplicas"),
+            });
             let wanted = share(pods.saturating_mul(now), &before, &after).div_ceil(target.percent.max(1));
             let wanted =
                 if is_tolerated(autoscaler, share(now, &before, &after), target.percent) { pods } else { wanted };
@@ -240,6 +258,7 @@ pub fn effects(
                 pods,
                 // An autoscaler does nothing while there are no pods.
                 pods_after: if pods == 0 { 0 } else { wanted.clamp(least.min(most), most.max(least)) },
+                bound,
                 api_version: ApiKind::of(autoscaler).api_version(),
                 metrics: metrics.clone(),
                 place,
@@ -393,6 +412,16 @@ mod tests {
         check(autoscaler(by_cpu.clone(), measured(35)), &both, Some((140, 4)));
         check(autoscaler(by_cpu.clone(), measured(10)), &both, Some((140, 2)));
         check(autoscaler(by_cpu.clone(), measured(700)), &both, Some((140, 10)));
+        // What keeps it away from its target is not the request.
+        let bounded = |pods: u64, percent: u64| {
+            let mut status = measured(percent);
+            status["currentReplicas"] = json!(pods);
+            let mut autoscalers = Autoscalers::default();
+            autoscalers.add(&autoscaler(by_cpu.clone(), status));
+            effects(&WorkloadRef::new("shop", "Deployment", "web"), &autoscalers, &both, 4)[0].bound
+        };
+        assert_eq!([bounded(2, 10), bounded(3, 10), bounded(2, 68)], [Some("minReplicas"), None, None]);
+        assert_eq!([bounded(10, 120), bounded(2, 120), bounded(10, 72)], [Some("maxReplicas"), None, None]);
         // Nothing is different, or there is no share.
         check(autoscaler(by_cpu.clone(), json!({})), &[container("a", Some("500m"), None)], None);
         check(autoscaler(by_cpu, json!({})), &[container("a", None, Some("500m"))], None);

@@ -28,15 +28,16 @@ use super::distribution::Distribution;
 use super::evaluated::{Admitted, Evaluated};
 use super::evidence::Evidence;
 use super::flag::Flag;
+use super::heap;
 use super::history::{ContainerUsage, Histories};
 use super::history_overlay::{self, HistoryOverlay};
 use super::inventory::Entry;
 use super::memory_limit;
 use super::owners::WorkloadRef;
 use super::quota_effect::{self, QuotaEffect};
-use super::template::{CustomResource, set_amount};
+use super::template::{CustomResource, container_in, set_amount};
 use super::timeline::Timeline;
-use super::workload::{Container, Workload};
+use super::workload::{Container, ResourceAdvice, Workload};
 
 const MEMORY_LIMIT: (Requirement, &str) = (Requirement::Limit, "memory");
 
@@ -100,6 +101,9 @@ impl Engine<'_> {
             let lacks_limit = usage.is_some_and(|usage| usage.lacks_kill_limit);
             container.add_kills(count(&entry.running.killed, &container.name), lacks_limit);
             container.restarts = count(&entry.running.restarts, &container.name);
+            let crash_loops = count(&entry.running.crash_loops, &container.name);
+            container.is_crash_looping = crash_loops > 0 && crash_loops >= entry.running.pods;
+            container.heap = container_in(object, &now.path, container.is_init, &container.name).and_then(heap::of);
             if runs_once(&entry.key.kind) {
                 container.evidence = container.evidence.map(|evidence| evidence.of_runs(entry.running.pods));
             } else if let (Some(evidence), Usage::Read(all)) = (&mut container.evidence, self.usage)
@@ -151,10 +155,21 @@ impl Engine<'_> {
             shared_flags: Vec::new(),
         };
         workload.notes.extend(workload.why_unpatched());
+        let breaches = if entry.exists { now.admitted.breaches } else { Vec::new() };
+        if let [first, others @ ..] = breaches.as_slice() {
+            let more = if others.is_empty() { String::new() } else { format!("; and {} more", others.len()) };
+            workload.notes.push(format!("its pods would be rejected if they were created again: {first}{more}"));
+        }
+        if let (Usage::Read(_), true) = (self.usage, usage.iter().all(Option::is_none)) {
+            let last_run = object.pointer("/status/lastScheduleTime").and_then(Value::as_str);
+            let note = |time| format!("its last run, at {time}, was before what was read: --days reads up to 30 days");
+            workload.notes.extend(last_run.map(note));
+        }
         let (vertical, rejection) = (self.autoscalers.vertical(&entry.key), entry.rejection());
         let is_of_keda = kept_targets.iter().any(KeptTarget::is_of_keda);
         let shared = [
             rejection.is_some().then_some(Flag::BlockedNow),
+            (!breaches.is_empty()).then_some(Flag::Rejected),
             workload.static_on.is_some().then_some(Flag::StaticPod),
             vertical.is_some().then_some(Flag::Vpa),
             is_of_keda.then_some(Flag::Keda),
@@ -355,7 +370,7 @@ impl Evaluator<'_> {
             }
             Usage::Read(_) => self.take_advice_from(usage, object, now, &mut advised, cluster)?,
         }
-        self.withdraw(&mut advised);
+        self.withdraw(&mut advised, usage);
         Ok(advised)
     }
 
@@ -395,31 +410,46 @@ impl Evaluator<'_> {
         Ok(())
     }
 
-    /// Takes back what is not wanted, and what is made from too little usage.
-    fn withdraw(&self, containers: &mut [Container]) {
-        for container in containers {
-            let seen = container.evidence.filter(|evidence| evidence.is_too_brief);
-            let silent = container.evidence.and_then(|evidence| evidence.silent_days);
-            for advice in &mut container.resources {
-                if let Some(seen) = seen.filter(|_| advice.recommended.is_some()) {
+    /// Takes back what is not wanted, and what usage does not support.
+    fn withdraw(&self, containers: &mut [Container], usage: &[Option<&ContainerUsage>]) {
+        for (container, usage) in containers.iter_mut().zip(usage) {
+            let is_wanted = self.engine.wants(&container.name);
+            let why = |advice| is_wanted.then(|| self.why_not(container, advice, *usage)).flatten();
+            let reasons: Vec<Option<Why>> = container.resources.iter().map(why).collect();
+            for (advice, why) in container.resources.iter_mut().zip(reasons) {
+                if why.is_some() || !is_wanted {
                     advice.withdraw();
-                    advice.unknown = Some(Why::TooLittleData { seen: seen.to_string() });
-                } else if let Some(days) = silent.filter(|_| advice.recommended.is_some()) {
-                    advice.withdraw();
-                    advice.unknown = Some(Why::NotSeen { days });
-                } else if !self.engine.wants(&container.name) {
-                    advice.withdraw();
-                } else if let Some(on) = self.declined(&container.name, advice.resource, advice.is_raised())
-                    && advice.to_write().is_some()
-                {
-                    advice.unknown = Some(Why::Declined { on: on.to_owned() });
-                    advice.withdraw();
-                } else if self.kept_targets.iter().any(|kept| kept.is_about(&container.name, advice.resource.name())) {
-                    advice.withdraw();
-                    advice.unknown = Some(Why::ScaledByAutoscaler);
                 }
+                advice.unknown = why.or_else(|| advice.unknown.take());
             }
         }
+    }
+
+    /// The reason not to take a recommendation, or to have none.
+    fn why_not(&self, of: &Container, advice: &ResourceAdvice, usage: Option<&ContainerUsage>) -> Option<Why> {
+        let recommended = advice.recommended.as_ref().and_then(|_| {
+            let is_memory = advice.resource == Resource::Memory;
+            let evidence = of.evidence;
+            if let Some(seen) = evidence.filter(|evidence| evidence.is_too_brief) {
+                Some(Why::TooLittleData { seen: seen.to_string() })
+            } else if let Some(days) = evidence.and_then(|evidence| evidence.silent_days) {
+                Some(Why::NotSeen { days })
+            } else if of.is_crash_looping {
+                Some(Why::CrashLoop)
+            } else if is_memory
+                && advice.is_lowered()
+                && usage.is_some_and(|usage| usage.course.growth(Resource::Memory).is_some())
+            {
+                Some(Why::Grows)
+            } else {
+                let declined = self.declined(&of.name, advice.resource, advice.is_raised());
+                declined.filter(|_| advice.to_write().is_some()).map(|on| Why::Declined { on: on.to_owned() })
+            }
+        });
+        recommended.or_else(|| {
+            let is_kept = |kept: &KeptTarget| kept.is_about(&of.name, advice.resource.name());
+            self.kept_targets.iter().any(is_kept).then_some(Why::ScaledByAutoscaler)
+        })
     }
 
     /// The day on which a person declined a recommendation.
@@ -515,9 +545,10 @@ fn turns(containers: &[Container]) -> Vec<usize> {
         .collect()
 }
 
-/// A memory limit from usage, if the author has one and memory was used. The limit of a killed container never falls.
+/// A memory limit from usage, if the author has one and memory was used. The limit of a killed container never falls, and that
+/// of one that fills it with page cache stays.
 fn limit_of_usage(container: &Container) -> Option<Quantity> {
-    let written = written_memory_limit(container)?;
+    let written = written_memory_limit(container).filter(|_| !container.stays_at_limit())?;
     let bytes = |amount: &Quantity| u64::try_from(amount.value()).unwrap_or(0);
     let peak = container.resource(Resource::Memory)?.used.as_ref()?.peak();
     let limit = memory_limit::of_usage(bytes(peak), container.killed_at.as_ref().map(bytes));

@@ -165,6 +165,8 @@ fn of_container(
         killed_at: measured.flat_map(|of| of.oom_kills.iter().map(|kill| kill.memory.clone())).max(),
         throttled_percent: None,
         restarts: 0,
+        is_crash_looping: false,
+        heap: None,
         severity: Severity::Unknown,
         flags: Vec::new(),
         grows: Vec::new(),

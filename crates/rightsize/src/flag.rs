@@ -20,23 +20,30 @@ pub enum Flag {
     OomKills(u64),
     Throttled(u64),
     Restarts(u64),
+    CrashLoop,
     PodsDiffer,
     Grows(Growing),
-    Nightly,
-    Weekly,
+    /// With the CPU of the busiest hour.
+    Nightly(Quantity),
+    Weekly(Quantity),
     Bursts,
     BriefPeak,
     BelowPeak,
+    Heap(Quantity),
+    AtLimit,
     Limit,
     Blocked,
     Autoscaler,
     QosClass,
+    WholeCpus,
     NoUsageData,
     TooBrief(Evidence),
     Thin(Evidence),
     /// Its pods run, but their usage was last seen so many days ago.
     Stale(u64),
     BlockedNow,
+    /// Its pods run, but others like them would be rejected.
+    Rejected,
     StaticPod,
     Vpa,
     Keda,
@@ -50,22 +57,27 @@ impl fmt::Display for Flag {
             Self::OomKills(kills) => write!(f, "oom {kills}"),
             Self::Throttled(percent) => write!(f, "throttled {percent}%"),
             Self::Restarts(restarts) => write!(f, "restarts {restarts}"),
+            Self::CrashLoop => f.write_str("crash loop"),
             Self::PodsDiffer => f.write_str("pods differ"),
             Self::Grows(growing) => write!(f, "{growing}"),
-            Self::Nightly => f.write_str("nightly"),
-            Self::Weekly => f.write_str("weekly"),
+            Self::Nightly(cpu) => write!(f, "nightly {cpu}"),
+            Self::Weekly(cpu) => write!(f, "weekly {cpu}"),
             Self::Bursts => f.write_str("bursts"),
             Self::BriefPeak => f.write_str("only one minute"),
             Self::BelowPeak => f.write_str("below peak"),
+            Self::Heap(heap) => write!(f, "heap {heap}"),
+            Self::AtLimit => f.write_str("at its limit"),
             Self::Limit => f.write_str("limit"),
             Self::Blocked => f.write_str("blocked"),
             Self::Autoscaler => f.write_str("hpa"),
             Self::QosClass => f.write_str("qos"),
+            Self::WholeCpus => f.write_str("whole cpus"),
             Self::NoUsageData => f.write_str(NO_USAGE_DATA),
             Self::TooBrief(seen) => write!(f, "{TOO_LITTLE_DATA} ({seen})"),
             Self::Thin(seen) => write!(f, "short history ({seen})"),
             Self::Stale(days) => write!(f, "last seen {days} d ago"),
             Self::BlockedNow => f.write_str("blocked now"),
+            Self::Rejected => f.write_str("rejected"),
             Self::StaticPod => f.write_str("static pod"),
             Self::Vpa => f.write_str("vpa"),
             Self::Keda => f.write_str("keda"),
@@ -90,10 +102,16 @@ impl Flag {
                  request for it: split the workload, spread its load, or resize that pod in place"
             }
             Self::Grows(_) => {
-                "grows: usage rises steadily; the CPU request covers a week of that, the memory request does not"
+                "grows: usage rises steadily; the CPU request covers a week of that, the memory request is not lowered"
             }
-            Self::Nightly => "nightly: it is busy in the same few hours of each day, and mostly idle otherwise",
-            Self::Weekly => "weekly: it is busy on the same days of each week, and mostly idle otherwise",
+            Self::Nightly(_) => {
+                "nightly: it uses so much CPU in the same few hours of each day, and little otherwise; the request does not cover \
+                 them: if it must not be slowed down then, use --cpu-percentile p99"
+            }
+            Self::Weekly(_) => {
+                "weekly: it uses so much CPU on the same days of each week, and little otherwise; the request does not cover \
+                 them: if it must not be slowed down then, use --cpu-percentile p99"
+            }
             Self::Bursts => {
                 "bursts: it uses over three times its usual CPU for minutes at a time; the request covers 95% of the time: if \
                  it must not be slowed down in the rest, use --cpu-percentile p99"
@@ -106,10 +124,21 @@ impl Flag {
                 "below peak: the recommended memory is below a peak of its usage, for the last reason under Reasons (-o wide): \
                  raise that bound or percentile, or give the pod a memory limit above the peak"
             }
+            Self::Heap(_) => {
+                "heap: its arguments allow a heap of so much, all of which it may come to use: the request covers what it used so far"
+            }
+            Self::AtLimit => {
+                "at its limit: memory fills the limit most of the time without a kill, so much of it is page cache, which would fill \
+                 a higher limit too"
+            }
             Self::Limit => "limit: a new memory limit is recommended beside the request: see -o wide",
             Self::Blocked => "blocked: the change would be rejected, or stop its rollout, and is left out: see Blocked",
             Self::Autoscaler => "hpa: an autoscaler would scale differently: see Autoscalers",
             Self::QosClass => "qos: the pod's QoS class would change: see -o wide",
+            Self::WholeCpus => {
+                "whole cpus: a node with the static CPU manager gives a Guaranteed pod whole CPUs of its own, which the change \
+                 takes away: change CPU request and limit together, to whole CPUs"
+            }
             Self::TooBrief(_) => {
                 "too little data: measured for less than two hours or five runs, so later peaks are unknown"
             }
@@ -118,6 +147,8 @@ impl Flag {
                  is scraped"
             }
             Self::BlockedNow => "blocked now: the API server rejects its pods at present: see Notes",
+            Self::Rejected => "rejected: its pods run, but would be rejected if they were created again: see Notes",
+            Self::CrashLoop => "crash loop: its pods end soon after each start, so nothing is known of its usage",
             Self::StaticPod => {
                 "static pod: a kubelet runs it from a file on its node, so no patch of the API changes it"
             }

@@ -28,6 +28,7 @@ pub mod autoscaler;
 pub mod inventory;
 
 pub mod discover;
+mod heap;
 pub mod history;
 pub mod history_overlay;
 

@@ -464,6 +464,7 @@ mod tests {
             target_to_keep,
             pods: 2,
             pods_after: 4,
+            bound: None,
             api_version: "autoscaling/v2".to_owned(),
             metrics: metrics(target_percent),
             place: 1,

@@ -100,4 +100,8 @@ impl ResourceAdvice {
         let now = self.request.as_ref().map(|request| &request.value);
         self.recommended.as_ref() > now
     }
+
+    pub fn is_lowered(&self) -> bool {
+        self.request.as_ref().zip(self.recommended.as_ref()).is_some_and(|(now, to)| *to < now.value)
+    }
 }

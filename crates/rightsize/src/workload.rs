@@ -7,7 +7,7 @@ use headroom_core::cluster::usage::Resource;
 use headroom_core::timestamp::Timestamp;
 use serde::Serialize;
 
-use super::amounts::{Delta, is_about, percent_more, resource_name, some_text, text, texts};
+use super::amounts::{Delta, is_about, percent_more, readable, resource_name, some_text, text, texts};
 use super::autoscaler::{Requested, Scaled};
 use super::blocked::Blocked;
 use super::distribution::Distribution;
@@ -93,6 +93,12 @@ pub struct Container {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub throttled_percent: Option<u64>,
     pub restarts: u64,
+    /// True if all of its pods end again and again.
+    #[serde(skip)]
+    pub is_crash_looping: bool,
+    /// The heap that its arguments give to a runtime such as a JVM.
+    #[serde(serialize_with = "some_text", skip_serializing_if = "Option::is_none")]
+    pub heap: Option<Quantity>,
     pub severity: Severity,
     /// The reasons to look closer.
     #[serde(serialize_with = "texts", skip_serializing_if = "Vec::is_empty")]
@@ -298,6 +304,19 @@ impl Container {
             .is_some_and(|of| of.recommended.as_ref().zip(of.used.as_ref()).is_some_and(|(to, used)| to < used.peak()))
     }
 
+    /// True if less memory is recommended than this.
+    fn is_below(&self, amount: &Quantity) -> bool {
+        let memory = self.resource(Resource::Memory);
+        memory.and_then(|of| of.recommended.as_ref()).is_some_and(|recommended| recommended < amount)
+    }
+
+    /// True if its memory mostly fills its limit without a kill, as page cache does, which is given back when needed.
+    pub fn stays_at_limit(&self) -> bool {
+        let memory = self.resource(Resource::Memory);
+        let bound = memory.and_then(|of| Some((of.used.as_ref()?.percentile(500)?, of.written_limit.as_ref()?)));
+        self.oom_kills == 0 && bound.is_some_and(|(usual, limit)| usual.value() >= limit.value() / 100 * 99)
+    }
+
     /// The urgency of a container without a risk.
     pub fn severity_without_risk(&self) -> Severity {
         let is_much_off =
@@ -324,7 +343,10 @@ impl Container {
             rhythm.is_none() && self.grows.iter().all(|of| of.resource != Resource::Cpu) && course.has_bursts();
         self.patterns = [
             course.has_pods_that_differ().then_some(Flag::PodsDiffer),
-            rhythm.map(|rhythm| if rhythm == Rhythm::Nightly { Flag::Nightly } else { Flag::Weekly }),
+            rhythm.map(|rhythm| match rhythm {
+                Rhythm::Nightly(most) => Flag::Nightly(readable(most, Resource::Cpu)),
+                Rhythm::Weekly(most) => Flag::Weekly(readable(most, Resource::Cpu)),
+            }),
             has_bursts.then_some(Flag::Bursts),
             course.has_brief_peak(usage.sketch(Resource::Memory).peak()).then_some(Flag::BriefPeak),
         ]
@@ -335,7 +357,8 @@ impl Container {
 
     /// True if enough is known of it that a memory limit may be lowered.
     pub fn may_lower_limit(&self, usage: Option<&ContainerUsage>) -> bool {
-        self.evidence.is_some_and(|evidence| evidence.may_lower_limits())
+        self.heap.is_none()
+            && self.evidence.is_some_and(|evidence| evidence.may_lower_limits())
             && usage.is_some_and(|usage| !usage.course.has_rising_memory())
     }
 
@@ -367,14 +390,17 @@ impl Workload {
             (container.oom_kills > 0).then_some(Flag::OomKills(container.oom_kills)),
             throttled.map(Flag::Throttled),
             (container.restarts > 0).then_some(Flag::Restarts(container.restarts)),
+            container.is_crash_looping.then_some(Flag::CrashLoop),
             container.evidence.and_then(|of| of.silent_days).map(Flag::Stale),
         ];
         let thin = container.evidence.filter(|of| of.is_thin() && !of.is_too_brief && !container.is_without_advice());
         let last = [
             container.is_below_peak().then_some(Flag::BelowPeak),
+            container.heap.clone().filter(|heap| container.is_below(heap)).map(Flag::Heap),
+            container.stays_at_limit().then_some(Flag::AtLimit),
             has_limit.then_some(Flag::Limit),
             (!self.autoscalers.is_empty()).then_some(Flag::Autoscaler),
-            (self.qos != self.qos_after).then_some(Flag::QosClass),
+            (self.qos != self.qos_after).then(|| self.lost_class(container)),
             container.is_without_usage().then_some(Flag::NoUsageData),
             container.evidence.filter(|of| of.is_too_brief).map(Flag::TooBrief),
             thin.map(Flag::Thin),
@@ -390,6 +416,13 @@ impl Workload {
             .chain(last.into_iter().flatten())
             .chain(shared)
             .collect()
+    }
+
+    /// The change of the QoS class, which may take away whole CPUs.
+    fn lost_class(&self, container: &Container) -> Flag {
+        let cpu = container.resource(Resource::Cpu).and_then(|advice| advice.request.as_ref());
+        let has_whole = cpu.is_some_and(|cpu| cpu.value.milli_value() > 0 && cpu.value.milli_value() % 1000 == 0);
+        if self.qos == "Guaranteed" && has_whole { Flag::WholeCpus } else { Flag::QosClass }
     }
 
     /// The reason why no patch can be made for it, whatever is recommended.

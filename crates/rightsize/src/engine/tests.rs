@@ -315,13 +315,88 @@ fn steady_growth_is_covered_for_a_week_and_told_with_the_day_of_the_limit() {
         grows,
         [
             "cpu grows 10m a day, reaches its request on 2026-11-30",
-            "memory grows 100Mi a day, reaches its request on 2026-11-24, its limit on 2026-11-28"
+            "memory grows 100Mi a day, reaches its request on 2026-11-28, its limit on 2026-11-28"
         ]
     );
     // Two steps are no growth, nor is a sawtooth.
     for memory in [|age| if age < 6 { 800 } else { 300 }, |age| 800 - 100 * u64::from(age % 4)] {
         assert_eq!(advised_over_days(1, |_, _, _| 100, memory).grows, []);
     }
+}
+
+#[test]
+fn what_a_container_is_told_by_its_state_and_arguments() {
+    let memory_of = |container: &Container| {
+        let advice = container.resource(Resource::Memory).unwrap();
+        [&advice.recommended, &advice.recommended_limit].map(|amount| amount.as_ref().map(ToString::to_string))
+    };
+    let check =
+        |resources: Value, memory: fn(u32) -> u64, of: &dyn Fn(&mut Entry), expected: [Option<&str>; 2], flag: &str| {
+            let mut workload = workload(json!([{"name": "a", "image": "example.com/a:1", "resources": resources,
+            "args": ["-Xmx1g"]}]));
+            of(&mut workload);
+            let mut histories = Histories::default();
+            for age in 0..14 {
+                let mut observed = Observed::default();
+                observed.pods.add(1);
+                observed.add(Resource::Cpu, NOW, 100_000_000, 86_400);
+                observed.add(Resource::Memory, NOW, memory(age) * MEBI, 86_400);
+                histories.observe_pod(0, "a", age, 1, &observed);
+            }
+            let row = advised_from(Usage::Read(&histories), true, &workload, &mut around(&[]));
+            let container = &row.containers[0];
+            let flags: Vec<String> = row.flags(container).iter().map(ToString::to_string).collect();
+            assert_eq!(memory_of(container), expected.map(|amount| amount.map(str::to_owned)), "{flags:?}");
+            assert_eq!(flags.join(", "), flag);
+        };
+    let requests = |cpu: &str, memory: &str| json!({"requests": {"cpu": cpu, "memory": memory}});
+    let both = json!({"requests": {"cpu": "100m", "memory": "4Gi"}, "limits": {"memory": "4Gi"}});
+    // A heap that it may still fill: lowering the limit below it would kill.
+    check(both.clone(), |_| 500, &|_| {}, [Some("566Mi"), None], "heap 1Gi");
+    check(requests("100m", "4Gi"), |_| 1_500, &|_| {}, [Some("1666Mi"), None], "");
+    // Page cache fills whatever limit there is.
+    check(both.clone(), |_| 4_080, &|_| {}, [Some("4Gi"), None], "at its limit");
+    // A leak is not given less.
+    let leak = "memory grows 50Mi a day, reaches its request on 2027-01-23, its limit on 2027-01-23";
+    check(both.clone(), |age| 1_000 - 50 * u64::from(age), &|_| {}, [None, None], leak);
+    check(
+        requests("100m", "256Mi"),
+        |age| 1_000 - 50 * u64::from(age),
+        &|_| {},
+        [Some("1116Mi"), None],
+        "memory grows 50Mi a day, reaches its request on 2026-11-25",
+    );
+    // Usage of starts is none, unless other pods of it run.
+    let crashes = |pods: u64| {
+        move |of: &mut Entry| {
+            of.running.pods = pods;
+            of.running.crash_loops.insert("a".to_owned(), 1);
+        }
+    };
+    check(requests("100m", "4Gi"), |_| 1_500, &crashes(1), [None, None], "crash loop");
+    check(requests("100m", "4Gi"), |_| 1_500, &crashes(2), [Some("1666Mi"), None], "");
+    // Guaranteed, with whole CPUs or not.
+    let guaranteed = |cpu: &str| json!({"limits": {"cpu": cpu, "memory": "2Gi"}});
+    check(guaranteed("2"), |_| 1_500, &|_| {}, [Some("1666Mi"), None], "whole cpus");
+    check(guaranteed("500m"), |_| 1_500, &|_| {}, [Some("1666Mi"), None], "qos");
+}
+
+#[test]
+fn pods_that_run_but_would_be_rejected_are_named() {
+    let mut workload = workload(json!([{"name": "a", "image": "example.com/a:1", "resources":
+        {"requests": {"cpu": "100m", "memory": "100Mi"}, "limits": {"cpu": "2", "memory": "100Mi"}}}]));
+    workload.exists = true;
+    let bounds = limits(json!({"type": "Container", "min": {"cpu": "200m"}, "max": {"cpu": "1"}}));
+    let row = advised(&workload, &[("a", observed(50, 80, None))], &mut around(&[bounds]));
+    assert_eq!(recommended(&row), [json!({"cpu": null, "memory": "168Mi"})]);
+    assert!(row.shared_flags.contains(&Flag::Rejected), "{:?}", row.shared_flags);
+    assert_eq!(
+        row.notes,
+        [
+            "its pods would be rejected if they were created again: minimum cpu usage per Container is 200m, but request is 100m; \
+          and 1 more"
+        ]
+    );
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //!
 //! Days are told by their age, of which those that differ by seven are the same weekday.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use headroom_core::cluster::usage::{Percentile, Resource};
 use headroom_usage::DAY;
@@ -66,11 +66,11 @@ pub struct Growth {
     pub now: u64,
 }
 
-/// The times at which usage is far above its mean.
+/// The times at which usage is far above its mean, with the CPU of the busiest hour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rhythm {
-    Nightly,
-    Weekly,
+    Nightly(u64),
+    Weekly(u64),
 }
 
 impl Course {
@@ -264,11 +264,21 @@ impl Course {
         if busy.is_empty() || days < 4 {
             return None;
         }
-        let on = |hour: u32| busy.iter().filter(|(_, of)| *of == hour).count() as u64;
-        let of_night: Vec<u64> = (0..HOURS).map(on).filter(|busy| busy * 10 >= days * 7).collect();
-        let is_nightly = (1..=5).contains(&of_night.len()) && of_night.iter().sum::<u64>() * 5 >= busy.len() as u64 * 3;
+        let most = self.pods.values().flat_map(|pod| pod.busy_hours.values()).copied().max().unwrap_or(0);
+        // Clocks change, and a run begins late: an hour earlier on other days is the same hour.
+        let days_on = |hour: u32, or: u32| {
+            let ages = busy.iter().filter(|(_, of)| *of == hour || *of == or).map(|(age, _)| age);
+            ages.collect::<BTreeSet<_>>().len() as u64
+        };
+        let is_daily = |hour: &u32| {
+            let beside = [(hour + 1) % HOURS, (hour + HOURS - 1) % HOURS];
+            days_on(*hour, *hour) > 0 && beside.iter().any(|other| days_on(*hour, *other) * 10 >= days * 7)
+        };
+        let of_night: Vec<u32> = (0..HOURS).filter(is_daily).collect();
+        let expected = busy.iter().filter(|(_, hour)| of_night.contains(hour)).count();
+        let is_nightly = (1..=5).contains(&of_night.len()) && expected * 5 >= busy.len() * 3;
         if is_nightly && self.is_mostly_idle() {
-            return Some(Rhythm::Nightly);
+            return Some(Rhythm::Nightly(most));
         }
         let hours_of = |age: u32| busy.iter().filter(move |(of, _)| *of == age).map(|(_, hour)| *hour);
         let is_whole = |age: &u32| Some(age) != self.days.keys().next() && Some(age) != self.days.keys().last();
@@ -285,7 +295,7 @@ impl Course {
         let weekdays: Vec<u32> = (0..7).filter(is_busy).collect();
         let expected = busy.iter().filter(|(age, _)| weekdays.contains(&(age % 7))).count();
         let is_weekly = (1..=5).contains(&weekdays.len()) && expected * 10 >= busy.len() * 9;
-        is_weekly.then_some(Rhythm::Weekly)
+        is_weekly.then_some(Rhythm::Weekly(most))
     }
 
     /// True if busy hours are far above what is usual on most days, as smooth curves over a day are not.
@@ -331,4 +341,32 @@ impl Course {
 /// True if more than so many percent are.
 fn is_most(all: &[bool], percent: usize) -> bool {
     all.iter().filter(|is| **is).count() * 100 > all.len() * percent
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hours_are_the_same_night_although_clocks_change() {
+        let check = |busy: fn(age: u32) -> Option<u32>, expected: Option<Rhythm>| {
+            let mut course = Course::default();
+            for age in 0..14 {
+                let mut day = Observed::default();
+                day.add(Resource::Cpu, 0, 30_000_000, 86_400);
+                course.add_day(age, &day);
+                course.add_pod(1, age, &day);
+                if let Some(hour) = busy(age) {
+                    course.add_busy_hour(1, (age, hour), 1_900_000_000);
+                }
+            }
+            assert_eq!(course.rhythm(), expected);
+        };
+        check(|_| Some(2), Some(Rhythm::Nightly(1_900_000_000)));
+        check(|age| Some(if age < 7 { 3 } else { 2 }), Some(Rhythm::Nightly(1_900_000_000)));
+        check(|age| Some(if age < 7 { 0 } else { 23 }), Some(Rhythm::Nightly(1_900_000_000)));
+        check(|age| Some(if age < 7 { 4 } else { 2 }), None);
+        check(|age| (age % 7 == 3).then_some(9), Some(Rhythm::Weekly(1_900_000_000)));
+        check(|age| (age == 3).then_some(9), None);
+    }
 }

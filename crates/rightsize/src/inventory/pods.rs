@@ -13,6 +13,8 @@ pub struct Running {
     pub restarts: BTreeMap<String, u64>,
     /// Containers whose last termination was an out-of-memory kill.
     pub killed: BTreeMap<String, u64>,
+    /// Containers that wait to be started again because they ended again and again.
+    pub crash_loops: BTreeMap<String, u64>,
 }
 
 impl Running {
@@ -31,6 +33,9 @@ impl Running {
                 if ends.contains(&Some("OOMKilled")) {
                     running.killed.insert(name.to_owned(), 1);
                 }
+                if reason("/state/waiting/reason") == Some("CrashLoopBackOff") {
+                    running.crash_loops.insert(name.to_owned(), 1);
+                }
             }
         }
         running
@@ -38,7 +43,11 @@ impl Running {
 
     pub fn add(&mut self, other: Self) {
         self.pods += other.pods;
-        other.restarts.into_iter().for_each(|(name, count)| *self.restarts.entry(name).or_default() += count);
-        other.killed.into_iter().for_each(|(name, count)| *self.killed.entry(name).or_default() += count);
+        let add = |to: &mut BTreeMap<String, u64>, of: BTreeMap<String, u64>| {
+            of.into_iter().for_each(|(name, count)| *to.entry(name).or_default() += count);
+        };
+        add(&mut self.restarts, other.restarts);
+        add(&mut self.killed, other.killed);
+        add(&mut self.crash_loops, other.crash_loops);
     }
 }
