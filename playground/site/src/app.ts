@@ -10,7 +10,7 @@ import { Located } from "./locate.js";
 import { LABELS, TRIED } from "./panels.js";
 import { type Stray, strays } from "./schema.js";
 import { type Beginning, filled, isTooLong, keep, pack, putIntoAddress } from "./state.js";
-import { PANELS, type Changing, type Example, type Outcome, type Overview, type Panel, type Panels, type Row, type State, type Trial } from "./types.js";
+import { PANELS, type Bounds, type Changing, type Example, type Outcome, type Overview, type Panel, type Panels, type Row, type State, type Trial } from "./types.js";
 import type { Place } from "./view/verdicts.js";
 import type { Command } from "./view/palette.js";
 import { EFFECTS } from "./view/whatif.js";
@@ -41,6 +41,14 @@ export interface Cluster {
   opened?: { overview: Overview; loaded: Panels };
 }
 
+/** Proposed quotas and LimitRanges while they are made, and then. */
+export interface Proposing {
+  scope: string;
+  asked: number;
+  answer?: Bounds;
+  problem?: string;
+}
+
 export interface Toast {
   text: string;
   tone: "good" | "bad";
@@ -66,6 +74,9 @@ export class App {
 
   tab: Tab = "overview";
   list: List = LIST;
+  /** Quotas are shown as they should be. */
+  isProposed = false;
+  bounds: Proposing | undefined;
   isPaletteOpen = false;
   cluster: Cluster | undefined;
   /** Why a live cluster is not shown, or not as it is now. */
@@ -301,6 +312,7 @@ export class App {
         const name = new URLSearchParams(scope).get("namespace");
         await this.#inspect(name ? `namespace ${name}` : "cluster", scope, text, missed ? [missed] : []);
         this.clusterError = undefined;
+        if (this.isProposed) void this.#propose();
       }
     } catch (error) {
       const { message } = error as Error;
@@ -313,6 +325,22 @@ export class App {
     this.draw();
     document.documentElement.dataset.cluster = this.clusterError === undefined ? "shown" : "failed";
   });
+
+  /** Asks for proposed bounds, unless they are known and not yet old. */
+  async #propose() {
+    const scope = location.search;
+    if (this.bounds?.scope === scope && this.bounds.problem === undefined && Date.now() - this.bounds.asked < BOUNDS_AGE) return;
+    const asked: Proposing = { scope, asked: Date.now() };
+    this.bounds = asked;
+    try {
+      const response = await fetch(`bounds.json${scope}`, { cache: "no-store" });
+      if (!response.ok) throw new Error((await response.text()).trim());
+      asked.answer = (await response.json()) as Bounds;
+    } catch (error) {
+      asked.problem = (error as Error).message;
+    }
+    this.draw();
+  }
 
   /** Asks what is read now. */
   async #ask() {
@@ -367,6 +395,8 @@ export class App {
 
   route(hash: string) {
     const [, name = "", value = ""] = /^#([\w-]*)[=?]?(.*)$/s.exec(hash) ?? [];
+    this.isProposed = this.isLive && name === "quotas" && value === "proposed";
+    if (this.isProposed) void this.#propose();
     this.tab = name === "workload" ? "workloads" : name in TABS ? (name as Tab) : "overview";
     this.list = name === "workload" ? { ...LIST, at: decoded(value) } : name === "workloads" ? read(value) : this.list;
     this.draw();
@@ -396,7 +426,7 @@ export class App {
       ...(Object.keys(TABS) as Tab[]).map(view),
       { label: "At risk", note: "Filter", run: () => this.show(write({ ...LIST, only: "risk" })) },
       { label: "Search", note: "/", run: this.search },
-      ...(this.isLive ? [{ label: "Read the cluster again", note: "Refresh", run: () => void this.refresh() }] : [{ label: "Close snapshot", note: "Leave", run: this.leave }]),
+      ...(this.isLive ? [{ label: "Proposed quotas and LimitRanges", note: "Quotas", run: () => this.show("#quotas=proposed") }, { label: "Read the cluster again", note: "Refresh", run: () => void this.refresh() }] : [{ label: "Close snapshot", note: "Leave", run: this.leave }]),
       ...(this.tab === "workloads" ? [{ label: "Select all that are listed", note: "Selection", run: () => this.setList({ picked: listed(workloads, this.list).map(({ id }) => id).slice(0, PICKED) }) }] : []),
       theme,
       ...found,
@@ -518,6 +548,9 @@ const focusOn = (selector: string) => document.querySelector<HTMLElement>(select
 
 /** How often the page asks what is read, in milliseconds. */
 const ASKED = 500;
+
+/** Proposed bounds are asked for again after this time, in milliseconds. */
+const BOUNDS_AGE = 600_000;
 
 /** So many are changed at once. */
 const PICKED = 500;

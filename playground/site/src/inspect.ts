@@ -2,7 +2,7 @@
 // `kubectl headroom`, which also grouped what was rejected, and usage of quotas by Kubernetes.
 
 import { thousandths } from "./amounts.js";
-import type { Advice, AdviceLine, OfWorkload, Rejections, Timeline } from "./types.js";
+import type { Advice, AdviceLine, OfWorkload, Rejections, Resizes, Timeline } from "./types.js";
 
 export interface Inspection {
   /** The name of the cluster's context; empty if nobody knows it. */
@@ -14,6 +14,8 @@ export interface Inspection {
   workloads: Workload[];
   quotas: Quota[];
   rejections: Rejections;
+  /** Undefined where no loop resizes pods. */
+  resizes: Resizes | undefined;
   /** The containers whose requests were changed in the last day, as far as the local server knows. */
   changes: { id: string; isAsRecommended: boolean }[];
   /** Namespaces in which something runs without any quota, or without a LimitRange. */
@@ -104,6 +106,7 @@ export function inspect(text: string): Inspection {
     workloads,
     quotas,
     rejections,
+    resizes: about?.spec?.resizes as Resizes | undefined,
     changes: (about?.spec?.changes ?? []) as Inspection["changes"],
     unbounded: {
       byQuota: without(quotas.flatMap(({ namespace, covers }) => [namespace, ...covers])),

@@ -164,6 +164,14 @@ export interface Rejection {
   last: string | null;
 }
 
+/** What `headroom-controller resize` did and would do, as `kubectl headroom describe resizes -o json` has it: crates/cli/src/describe/resizes.rs. */
+export interface Resizes {
+  changes: { workload: string; raised: number; lowered: number; quiet: number; last: string; what?: string; why: string }[];
+  underWay: { workload: string; pod: string; change: string; why: string; state: string }[];
+  leftAlone: { workload: string; container: string; what: string; until: string; why: string; isTakenBack: boolean }[];
+  notDone: { namespace: string; object: string; reason: string; time: string; what: string }[];
+}
+
 /** What taking all advice does to a quota. */
 export interface AdviceEffect {
   namespace: string;
@@ -174,6 +182,31 @@ export interface AdviceEffect {
   change: string;
   usedAfter: string;
   fits: boolean;
+}
+
+/** Proposed bounds, as `kubectl headroom recommend quota` and `limits` print them with `-o json`: crates/cli/src/command/recommend/bounds.rs. */
+export interface Bounds {
+  about: string;
+  quotas?: ProposedQuota[];
+  limitRanges?: ProposedLimits[];
+  trial: { objects: number; changed: number; rejected: { namespace: string; object: string; reasons: string[] }[]; exceeded?: string[]; missed?: string[] };
+  notes?: string[];
+  /** Of each quota, and then of each LimitRange. */
+  yaml: string[];
+}
+
+export interface ProposedQuota {
+  kind: string;
+  namespace?: string;
+  name: string;
+  amounts: { resource: string; used: string; hard?: string; proposed: string; unused?: string; unusedThen: string; full?: string; fullThen?: string; reason: string }[];
+}
+
+export interface ProposedLimits {
+  namespace: string;
+  name: string;
+  bounds: { field: string; resource: string; today?: string; proposed?: string; reason: string }[];
+  beside?: string[];
 }
 
 /** Asks the engine behind a live cluster for the text of some workloads' changes. */

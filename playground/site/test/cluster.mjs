@@ -43,6 +43,17 @@ const EFFECTS = [{ namespace: "team-003", quota: "team", resource: "requests.cpu
 
 const CHANGES = [{ id: "shop/deployment/web/nginx", isAsRecommended: true }];
 
+/** What `headroom-controller resize` did: one of each. */
+const resizes = () => ({
+  changes: [
+    { workload: "search/Deployment/query", raised: 0, lowered: 5, quiet: 4, last: minutes(190), what: "app: 1000m, 2048Mi -> 670m, 1366Mi", why: "it would be admitted so today" },
+    { workload: "shop/Deployment/catalog", raised: 1, lowered: 0, quiet: 1, last: minutes(44), what: "app: 500m, 1024Mi -> 500m, 1229Mi", why: "it was killed for memory" },
+  ],
+  underWay: [{ workload: "search/Deployment/ingest", pod: "ingest-7c9f6d5b48-x2v9q", change: "worker: 1250m, 2560Mi -> 838m, 1707Mi", why: "it would be admitted so today", state: `watched since ${minutes(4)}` }],
+  leftAlone: [{ workload: "payments/Deployment/gateway", container: "gateway", what: "not lowered", until: minutes(-1_300), why: "a container is throttled or waits for CPU more than before", isTakenBack: true }],
+  notDone: [{ namespace: "shop", object: "deployment/web", reason: "WouldResize", time: minutes(9), what: "pod web-6d4b9c6f5-bcdf4: would resize nginx from requests of 1000m, 1024Mi to 670m, 683Mi: it would be admitted so today (and 5 other pods)" }],
+});
+
 /** The row of a large cluster. */
 function row(index, teams) {
   const [request, p50] = [250 * (1 + ((index * 3) % 8)), 60 + ((index * 53) % 400)];
@@ -141,6 +152,30 @@ export function cluster(count = SMALL.length, { hostile, rejected } = {}) {
   const workloads = rows.map(([namespace, kind, written, inner]) => ({ namespace, object: `${kind.toLowerCase()}/${hostile ?? written}`, name: hostile ?? written, kind, container: hostile ?? inner })).map((of) => wholeOf(of, lines));
   const advice = { workloads, headline: "", source: "Usage from Prometheus, 9 to 23 November 2026", total, risks, lines, quotas: EFFECTS, notes: [`HorizontalPodAutoscaler ${hostile ?? "gateway"}: set its CPU target to 235% or expect 6 to 20 Pods`] };
   const rejections = { groups: rejected ?? rejectionsOf(hostile), isCut: false, problem: null };
-  items.push({ apiVersion: "headroom.dev/v1alpha1", kind: "Snapshot", metadata: { name: "snapshot" }, spec: { cluster: hostile ?? "prod-eu", changes: hostile ? [] : CHANGES, settings: { estimates: { mode: "never" } }, advice, trends, rejections } });
+  items.push({ apiVersion: "headroom.dev/v1alpha1", kind: "Snapshot", metadata: { name: "snapshot" }, spec: { cluster: hostile ?? "prod-eu", changes: hostile ? [] : CHANGES, settings: { estimates: { mode: "never" } }, advice, trends, rejections, ...(hostile ? {} : { resizes: resizes() }) } });
   return JSON.stringify({ apiVersion: "v1", kind: "List", metadata: {}, items });
 }
+
+/** The answer of `bounds.json`: a quota that shrinks, one that there is not yet, and a LimitRange. */
+export const bounds = () => ({
+  about: "Usage from Prometheus at monitoring/prometheus:9090, 2026-11-08T10:00:00Z to 2026-11-22T10:00:00Z, step 5m",
+  source: { name: "Prometheus", isPartial: false },
+  quotas: [
+    { kind: "TenantQuota", name: "commerce", amounts: [{ resource: "requests.cpu", used: "51", hard: "60", proposed: "48", unused: "9", unusedThen: "7400m", full: "2026-12-23", reason: "35 for 27 pods, 4 up to the maxima of autoscalers, 3 for growth in 30 days, and a tenth" }] },
+    { kind: "ResourceQuota", namespace: "payments", name: "team", amounts: [
+      { resource: "pods", used: "15", hard: "30", proposed: "28", unused: "15", unusedThen: "13", reason: "15 for 15 pods, 9 up to the maxima of autoscalers, 2 for a rollout of deployment/gateway, and 2 for growth in 30 days" },
+      { resource: "requests.cpu", used: "16200m", hard: "20", proposed: "21500m", unused: "3800m", unusedThen: "5300m", full: "2026-12-25", fullThen: "2027-01-11", reason: "16200m for 15 pods, 2 for a rollout of deployment/gateway, and 3300m for growth in 30 days" },
+      { resource: "requests.memory", used: "20Gi", hard: "40Gi", proposed: "31Gi", unused: "20Gi", unusedThen: "11Gi", reason: "20Gi for 15 pods, 8Gi for a rollout of statefulset/ledger, and 3Gi for growth in 30 days" },
+    ] },
+    { kind: "ResourceQuota", namespace: "lab", name: "compute", amounts: [{ resource: "requests.memory", used: "1Gi", proposed: "1229Mi", unusedThen: "205Mi", reason: "1Gi for 1 pod, and a fifth, since peaks and growth are not known" }] },
+  ],
+  limitRanges: [{ namespace: "payments", name: "limits", beside: ["other"], bounds: [
+    { field: "default", resource: "cpu", reason: "deployment/gateway gateway runs without a CPU limit, which would only slow it down" },
+    { field: "defaultRequest", resource: "cpu", proposed: "500m", reason: "the median of 4 containers, right-sized, is 500m" },
+    { field: "max", resource: "memory", today: "32Gi", proposed: "16Gi", reason: "twice the largest limit, 8Gi of statefulset/ledger postgres" },
+    { field: "maxLimitRequestRatio", resource: "memory", today: "4", proposed: "3", reason: "the largest ratio is 2.4 of deployment/gateway gateway" },
+  ] }],
+  trial: { objects: 35, changed: 2, rejected: [{ namespace: "ml", object: "deployment/trainer", reasons: ["exceeded quota: team, requested: requests.cpu=8, used: requests.cpu=19200m, limited: requests.cpu=20"] }] },
+  notes: ["admission: in-tree plugins only; no Headroom policy in the cluster"],
+  yaml: ["# commerce\n", "# team\nkind: ResourceQuota\n", "# compute\n", "# limits\n"],
+});

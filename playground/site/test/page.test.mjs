@@ -14,7 +14,7 @@ import { extname, join } from "node:path";
 import { after, afterEach, before, test } from "node:test";
 import { deflateRawSync, gzipSync } from "node:zlib";
 import { chromium } from "playwright-core";
-import { cluster, courseOf } from "./cluster.mjs";
+import { bounds, cluster, courseOf } from "./cluster.mjs";
 
 const { PAGE, OUTCOMES, SHOTS, PICTURES, PLUGIN, CHROMIUM = "/usr/bin/chromium" } = process.env;
 const outcomes = JSON.parse(readFileSync(OUTCOMES, "utf8"));
@@ -633,6 +633,7 @@ async function live(answer, options = {}, hash = "", others = {}) {
     if (others[name]) return route.fulfill(others[name](new URL(route.request().url()).searchParams));
     if (name === "progress.json") return route.fulfill({ contentType: "application/json", body: JSON.stringify({ what: "Reading pods", done: 3, all: 12 }) });
     if (name === "why.json") return route.fulfill({ contentType: "application/json", body: JSON.stringify({ object: "", namespace: "", state: "", findings: [], deciders: [], unread: [] }) });
+    if (name === "bounds.json") return route.fulfill({ contentType: "application/json", body: JSON.stringify(bounds()) });
     // Where no store is read by the hour, the days stay.
     if (name === "hours.json") return route.fulfill({ status: 200, contentType: "application/json", body: JSON.stringify(courseOf([0, 0, 400, 500, 900], [0, 0, 800, 900, 1000], [], { steps: 336, step: 3_600 })) });
     const body = readFileSync(join(PAGE, name));
@@ -648,16 +649,17 @@ const json = (body) => () => ({ contentType: "application/json", body });
 for (const [theme, width] of [["light", 1440], ["dark", 1440], ["light", 1024], ["dark", 1024], ["light", 390], ["dark", 390]]) {
   test(`every view of a cluster hinders nobody: ${theme}, ${width} px`, async () => {
     const page = await live(json(cluster()), { viewport: { width, height: 900 }, colorScheme: theme, reducedMotion: "reduce" });
-    for (const view of ["overview", "workloads", "workload=shop/deployment/catalog/app", "quotas", "what-if"]) {
+    for (const view of ["overview", "workloads", "workload=shop/deployment/catalog/app", "quotas", "quotas=proposed", "what-if"]) {
       await page.evaluate((view) => (location.hash = view), view);
       if (view === "what-if") await evaluated(page);
+      else if (view === "quotas=proposed") await page.getByText("nothing would be rejected").or(page.getByText("would be rejected")).first().waitFor();
       else await page.locator(".view").waitFor();
       await page.evaluate(axe);
       const { violations } = await page.evaluate(() => globalThis.axe.run(document));
       assert.deepEqual(violations.map(({ id, nodes }) => `${id}: ${nodes.slice(0, 3).map((node) => `${node.target} ${node.failureSummary}`).join(" | ")}`), [], view);
       assert.equal(await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth), 0, `${view}: the page is wider than the window`);
       assert.deepEqual(await page.locator(".listed .table, .scroller tr.row td.number").evaluateAll((all) => all.filter((cell) => cell.scrollWidth > cell.clientWidth + 1).map((cell) => cell.innerText.slice(0, 60))), [], `${view}: cut off`);
-      if (SHOTS) await page.screenshot({ path: join(SHOTS, `ui-${view.split("=")[0]}-${theme}-${width}.png`), fullPage: view === "overview" });
+      if (SHOTS) await page.screenshot({ path: join(SHOTS, `ui-${view.replace(/=.*\//, "")}-${theme}-${width}.png`), fullPage: view === "overview" });
     }
   });
 }
@@ -863,6 +865,7 @@ test("a screen reader hears verdicts and views in the order of their importance"
     ...section("Since yesterday"),
     ...section("Fix first", "4 containers"),
     ...section("Recent rejections", "Pods that the API server did not create"),
+    ...section("Resizes of running pods", "6 changes in 7 days"),
     ...section("Quotas nearly full", "80% and more"),
     ...section("Not covered, and notes"),
     ...section("Largest savings", "14 containers request more than they need"),
@@ -1068,6 +1071,24 @@ test("the overview says what is new since yesterday, and names the cluster", asy
   await until(() => page.evaluate(() => document.activeElement.innerText), /deployment\/web/);
 });
 
+test("what was resized, what was taken back, and what would be done stand in the overview", async () => {
+  const page = await live(json(cluster()));
+  const section = page.getByRole("region", { name: "Resizes of running pods" });
+  const rows = (await section.locator("tbody tr").allInnerTexts()).map((row) => row.replaceAll(/\s+/g, " "));
+  for (const [index, told] of [
+    /^payments \/ gateway deployment taken back gateway: not lowered until \d{4}-\d\d-\d\d \d\d:\d\d UTC A container is throttled/,
+    /^search \/ ingest deployment under way ingest-7c9f6d5b48-x2v9q: worker: 1250m, 2560Mi -> 838m, 1707Mi It would be admitted so today; watched since/,
+    /^shop \/ web deployment would resize pod web-6d4b9c6f5-bcdf4: would resize nginx [^]* 9 min ago$/,
+    /^search \/ query deployment changed 5 lowered, 4 settled; last app: 1000m, 2048Mi -> 670m, 1366Mi It would be admitted so today 3 h ago$/,
+    /^shop \/ catalog deployment changed 1 raised, 1 settled; last app: [^]* It was killed for memory 44 min ago$/,
+  ].entries()) assert.match(rows[index], told);
+  await section.getByRole("link", { name: "shop / web" }).click();
+  await until(() => page.evaluate(() => document.activeElement.innerText), /deployment\/web/);
+  const without = JSON.parse(cluster());
+  delete without.items.at(-1).spec.resizes;
+  await counts((await live(json(JSON.stringify(without)))).getByRole("region", { name: "Resizes of running pods" }), 0);
+});
+
 test("quotas are searched, and shown as the recommendations would leave them", async () => {
   const page = await live(json(cluster(400)), {}, "#quotas");
   const cards = page.locator(".quota");
@@ -1077,6 +1098,32 @@ test("quotas are searched, and shown as the recommendations would leave them", a
   await says(cards.locator(".meter").first(), /19\.2 → 7\.00 of 20\.0 cores/);
   await page.getByLabel("Search quotas").fill("nowhere");
   await page.getByText("Nothing matches.").waitFor();
+});
+
+test("proposed quotas and LimitRanges stand beside today's, with reasons, what they would reject, and YAML to copy", async () => {
+  let asked = 0;
+  const page = await live(json(cluster()), {}, "#quotas", { "bounds.json": () => (asked++, json(JSON.stringify(bounds()))()) });
+  await page.getByRole("button", { name: "Proposed" }).click();
+  const card = (name) => page.getByRole("region", { name: `Proposed ${name}`, exact: true });
+  const rows = async (name) => (await card(name).locator("tbody").allInnerTexts()).map((row) => row.replaceAll(/\s+/g, " ").trim());
+  await card("TenantQuota commerce").waitFor();
+  assert.equal((await rows("ResourceQuota payments/team"))[1], "requests.cpu 16.2 20.0 21.5 cores 5.30 2027-01-11 today 2026-12-25 16200m for 15 pods, 2 for a rollout of deployment/gateway, and 3300m for growth in 30 days");
+  assert.equal((await rows("ResourceQuota lab/compute"))[0], "requests.memory 1,024 none 1,229 MiB 205 – 1Gi for 1 pod, and a fifth, since peaks and growth are not known");
+  assert.match((await rows("LimitRange payments/limits"))[2], /^max memory 32\.0 GiB 16\.0 GiB twice the largest limit/);
+  await says(page.getByRole("region", { name: "Trial of all proposals" }), /35 objects if recreated, 2 with other values[^]*would be rejected ml \/ deployment\/trainer: exceeded quota: team/);
+  await card("ResourceQuota payments/team").getByRole("button", { name: "Copy YAML" }).click();
+  await page.getByText("YAML of ResourceQuota team for cluster prod-eu copied.").waitFor();
+  assert.equal(await page.evaluate(() => navigator.clipboard.readText()), "# team\nkind: ResourceQuota\n");
+  await page.getByLabel("Search quotas").fill("lab");
+  await counts(page.locator(".quota"), 1);
+  // They are made once, not at each look.
+  await page.getByRole("button", { name: "Today" }).click();
+  await page.getByRole("button", { name: "Proposed" }).click();
+  await card("ResourceQuota lab/compute").waitFor();
+  assert.equal(asked, 1);
+  const failing = await live(json(cluster()), {}, "#quotas=proposed", { "bounds.json": () => ({ status: 502, contentType: "text/plain", body: "no workloads found in namespace empty\n" }) });
+  await failing.getByRole("alert").getByText("No bounds are proposed: no workloads found in namespace empty").waitFor();
+  faults = faults.filter((fault) => !fault.includes("502"));
 });
 
 test("the pictures of README and book show the page as it is", { skip: !PICTURES }, async () => {

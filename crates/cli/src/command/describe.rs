@@ -35,7 +35,7 @@ use super::rbac_hint;
 use crate::describe::limits::{self, Limits};
 use crate::describe::not_there;
 use crate::describe::quotas::{Inventory, Owned, Quotas};
-use crate::describe::resizes::{self, Resizes};
+use crate::describe::resizes::{COMPONENT, Resizes};
 use crate::describe::usage::{self, Selection};
 
 #[derive(Debug, clap::Args)]
@@ -166,13 +166,20 @@ struct ResizesArgs {
     /// All namespaces
     #[arg(short = 'A', long, conflicts_with = "namespace")]
     all_namespaces: bool,
-    /// Namespace of the records, where the controller runs
-    #[arg(long, value_name = "NAMESPACE", default_value = "headroom", env = "HEADROOM_NAMESPACE")]
-    records: String,
+    #[command(flatten)]
+    records: Records,
     #[command(flatten)]
     output: Output,
     #[command(flatten)]
     cluster: Chosen,
+}
+
+/// The place of what `headroom-controller resize` stores.
+#[derive(Debug, Clone, clap::Args)]
+pub struct Records {
+    /// Namespace of the records, where the controller runs
+    #[arg(long, value_name = "NAMESPACE", default_value = "headroom", env = "HEADROOM_NAMESPACE")]
+    records: String,
 }
 
 #[derive(Debug, clap::Args)]
@@ -213,32 +220,44 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
 }
 
 fn describe_resizes(args: ResizesArgs) -> anyhow::Result<Exit> {
-    let runtime = tokio::runtime::Runtime::new()?;
-    let found = runtime.block_on(async {
-        let config = kubeconfig::config(&args.cluster).await?;
-        let namespace = args.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
-        let namespace = Some(namespace).filter(|_| !args.all_namespaces);
-        let api = ApiClient::new(proxy::client(config)?);
-        let unread = |error: ApiError| format!("cannot list the records in namespace {}: {error}", args.records);
-        let mut records = headroom_resizer::records(&api, &args.records).await.map_err(unread)?;
-        let within = |workload: &str| namespace.as_ref().is_none_or(|of| workload.starts_with(&format!("{of}/")));
-        records.retain(|workload, _| within(workload));
-        let (path, mut events) = (ApiPath::of_version("v1").collection(namespace.as_deref(), "events"), Vec::new());
-        for reason in resizes::REASONS {
-            let selector = format!("reason={reason}");
-            let options = ListOptions { field_selector: &selector, most: 1_000, ..ListOptions::WHOLE };
-            // Without Events, only the records are known.
-            events.extend(api.list(&path, options, value).await.map(|(_, found)| found).unwrap_or_default());
-        }
-        Ok::<_, String>(Resizes { records, events, now: clock::now() })
-    });
-    let found = found.map_err(|problem| anyhow!(problem))?;
+    let found = args.records.read(&args.cluster, |own| {
+        (!args.all_namespaces).then(|| vec![args.namespace.clone().unwrap_or_else(|| own.to_owned())])
+    })?;
     headroom_report::print(&match args.output.output {
         Format::Table => found.page(),
-        Format::Json => Page::json(&found.records)?,
-        Format::Yaml => Page::yaml(&found.records)?,
+        Format::Json => Page::json(&found)?,
+        Format::Yaml => Page::yaml(&found)?,
     })?;
     Ok(Exit::Ok)
+}
+
+impl Records {
+    /// Reads what is known about resizes in the namespaces that are chosen by the context's own; None is all of them.
+    pub fn read(
+        &self,
+        cluster: &Chosen,
+        namespaces: impl FnOnce(&str) -> Option<Vec<String>>,
+    ) -> anyhow::Result<Resizes> {
+        tokio::runtime::Runtime::new()?.block_on(async {
+            let config = kubeconfig::config(cluster).await.map_err(|problem| anyhow!(problem))?;
+            let namespaces = namespaces(&config.default_namespace);
+            let api = ApiClient::new(proxy::client(config).map_err(|problem| anyhow!(problem))?);
+            let unread = |error: ApiError| anyhow!("cannot list the records in namespace {}: {error}", self.records);
+            let mut records = headroom_resizer::records(&api, &self.records).await.map_err(unread)?;
+            let within = |workload: &str, of: &String| workload.split('/').next() == Some(of);
+            records
+                .retain(|workload, _| namespaces.as_ref().is_none_or(|all| all.iter().any(|of| within(workload, of))));
+            let selector = format!("reportingComponent={COMPONENT}");
+            let options = ListOptions { field_selector: &selector, most: 5_000, ..ListOptions::WHOLE };
+            let mut events = Vec::new();
+            for namespace in namespaces.map_or_else(|| vec![None], |all| all.into_iter().map(Some).collect()) {
+                let path = ApiPath::of_version("v1").collection(namespace.as_deref(), "events");
+                // Without Events, only the records are known.
+                events.extend(api.list(&path, options, value).await.map(|(_, found)| found).unwrap_or_default());
+            }
+            Ok(Resizes::new(&records, &events, clock::now()))
+        })
+    }
 }
 
 fn describe_tenant_quota(args: TenantQuotaArgs) -> anyhow::Result<Exit> {

@@ -33,6 +33,7 @@ use headroom_rightsize::inventory::Inventory;
 pub use self::apply::as_command;
 pub use self::arguments::{Args, UsageArgs};
 use self::arguments::{From, What};
+pub use self::bounds::both as both_bounds;
 pub use self::quota_trends::Trend;
 use self::run::Choices;
 pub use self::run::{Recommended, on_all, on_some};

@@ -34,6 +34,7 @@ use tokio_util::sync::CancellationToken;
 use super::seconds;
 use super::source::{Address, behind_service, options};
 use super::source_file::SourceFlag;
+use crate::describe::resizes::COMPONENT;
 
 const EXAMPLES: &str = "Examples:
   # In a cluster, as the Helm chart runs it: observe, unless a namespace, workload or pod asks for more
@@ -147,7 +148,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         modes: Modes { least: Mode::Observe, unasked: mode(args.unasked), most: mode(args.most) },
         rules: Rules::default(),
         signals: runtime.block_on(args.signals(&api))?,
-        events: Recorder { api: api.clone(), component: "headroom-resizer", instance: name },
+        events: Recorder { api: api.clone(), component: COMPONENT, instance: name },
         told: HashMap::new(),
         read_at: Instant::now(),
         api,

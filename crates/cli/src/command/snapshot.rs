@@ -30,6 +30,7 @@ use super::cluster_args::{Opened, Scope, Target, elsewhere, profiles_namespace};
 use super::memory::Change;
 use super::rbac_hint::advised;
 use super::recommend::{self, Recommended, Trend, UsageArgs};
+use crate::describe::resizes::Resizes;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -125,6 +126,8 @@ pub struct Advice {
     trends: Vec<Trend>,
     /// The containers whose requests changed since yesterday, as far as that is known.
     pub changes: Vec<Change>,
+    /// What `headroom-controller resize` did and would do; none where it was not asked for, or does not run.
+    pub resizes: Option<Resizes>,
 }
 
 /// The fields that a snapshot has of each object.
@@ -145,7 +148,7 @@ pub fn advice(
 ) -> anyhow::Result<(Advice, bool)> {
     let advised = recommend::on_all(opened, inventory, target, usage, &Progress::for_people())?;
     let Recommended { report, trends, is_of_store, .. } = advised;
-    Ok((Advice { advice: summary::of(report).map(Arc::new), trends, changes: Vec::new() }, is_of_store))
+    Ok((Advice { advice: summary::of(report).map(Arc::new), trends, ..Advice::default() }, is_of_store))
 }
 
 /// Writes the objects of the cluster, then recommendations for them. Objects that may not be read are left out.
@@ -293,6 +296,8 @@ struct Spec<'s> {
     #[serde(skip_serializing_if = "Option::is_none")]
     cluster: Option<&'s str>,
     rejections: &'s rejections::Summary,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    resizes: Option<&'s Resizes>,
     settings: &'s Value,
     trends: &'s [Trend],
 }
@@ -328,10 +333,10 @@ impl<W: Write> Snapshot<W> {
     /// Writes the rest.
     pub fn finish(mut self) -> anyhow::Result<W> {
         let (api_version, kind) = SNAPSHOT;
-        let Advice { advice, trends, changes } = &self.advice;
+        let Advice { advice, trends, changes, resizes } = &self.advice;
         let (rejections, settings) = (&self.rejections, &self.settings);
-        let (advice, cluster) = (advice.as_deref(), self.cluster.as_deref());
-        let spec = Spec { advice, changes, cluster, rejections, settings, trends };
+        let (advice, cluster, resizes) = (advice.as_deref(), self.cluster.as_deref(), resizes.as_ref());
+        let spec = Spec { advice, changes, cluster, rejections, resizes, settings, trends };
         self.list.add(&About { api_version, kind, metadata: json!({"name": "snapshot"}), spec });
         self.list.finish()
     }

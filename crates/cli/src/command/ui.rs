@@ -29,10 +29,12 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use super::cluster_args::{Opened, Target};
+use super::describe::Records;
 use super::memory::Memory;
 use super::recommend::{self, UsageArgs};
 use super::snapshot;
 use super::snapshot::{Advice, Written};
+use crate::describe::resizes::Resizes;
 use server::{Answer, Answered, Key, Question, Server, TextForm};
 use site::Site;
 
@@ -65,6 +67,8 @@ pub struct Args {
     #[arg(long, value_name = "FOLDER")]
     site: Option<PathBuf>,
     #[command(flatten)]
+    records: Records,
+    #[command(flatten)]
     usage: UsageArgs,
     #[command(flatten)]
     target: Target,
@@ -76,6 +80,7 @@ const USAGE_AGE: Duration = Duration::from_secs(600);
 /// The source of usage, and the last recommendations by namespace.
 struct Sizing {
     usage: UsageArgs,
+    records: Records,
     last: Mutex<BTreeMap<Option<String>, (Instant, Advice)>>,
 }
 
@@ -90,11 +95,12 @@ pub fn run(mut args: Args) -> anyhow::Result<Exit> {
         Some(folder) => Site::read(folder)?,
         None => Site::embedded()?,
     };
-    let sizing = Sizing { usage: args.usage, last: Mutex::default() };
+    let sizing = Sizing { usage: args.usage, records: args.records, last: Mutex::default() };
     let target = args.target;
     let answer = move |question| {
         let answered = match question {
             Question::Snapshot(namespace) => take(&target, &sizing, namespace),
+            Question::Bounds(namespace) => bounds(&target, &sizing.usage, namespace),
             Question::Hours(workload, container) => hours(&target, &sizing.usage, &workload, &container),
             Question::Why(workload) => why(&target, &workload),
             Question::Progress => Answered::json(&progress::shared()),
@@ -143,15 +149,16 @@ fn redirect_to(url: &str) -> anyhow::Result<NamedTempFile> {
 }
 
 fn take(target: &Target, sizing: &Sizing, namespace: Option<String>) -> anyhow::Result<Answered> {
-    let mut target = target.clone();
     let hint = match namespace {
         None => "; name a namespace that you may read, above or as ?namespace=NAME in the address",
         Some(_) => "",
     };
-    if let Some(namespace) = namespace {
-        (target.namespaces, target.all_namespaces) = (vec![namespace], false);
-    }
-    let advise = |opened: &mut Opened, inventory| sizing.advice(opened, inventory, &target);
+    let target = of(target, namespace);
+    let advise = |opened: &mut Opened, inventory| {
+        let mut advice = sizing.advice(opened, inventory, &target)?;
+        advice.resizes = sizing.resizes(opened, &target);
+        Ok(advice)
+    };
     // Compressed at once: a large cluster has hundreds of megabytes.
     let compressed = GzEncoder::new(Vec::new(), Compression::fast());
     let mut snapshot =
@@ -169,10 +176,23 @@ fn take(target: &Target, sizing: &Sizing, namespace: Option<String>) -> anyhow::
     }
 }
 
+/// The same cluster, of which one namespace is read; without one, those that the program was started for.
+fn of(target: &Target, namespace: Option<String>) -> Target {
+    match namespace {
+        Some(namespace) => Target { namespaces: vec![namespace], all_namespaces: false, ..target.clone() },
+        None => target.clone(),
+    }
+}
+
 /// The usage of a container by the hour, as JSON.
 fn hours(target: &Target, usage: &UsageArgs, workload: &WorkloadRef, container: &str) -> anyhow::Result<Answered> {
     let opened = in_namespaces(target, std::iter::once(workload)).open()?;
     Answered::json(&recommend::hours(usage, target, &opened, workload, container)?)
+}
+
+/// Answers what `kubectl headroom recommend quota` and `recommend limits` print, with each object as YAML to commit.
+fn bounds(target: &Target, usage: &UsageArgs, namespace: Option<String>) -> anyhow::Result<Answered> {
+    Answered::json(&recommend::both_bounds(&of(target, namespace), usage)?)
 }
 
 /// Answers what `kubectl headroom why` prints for a workload.
@@ -218,6 +238,13 @@ impl Sizing {
             last().insert(scope, (Instant::now(), advice.clone()));
         }
         Ok(advice)
+    }
+
+    /// What the controller did and would do; none where it does not run, or this user may not see it.
+    fn resizes(&self, opened: &Opened, target: &Target) -> Option<Resizes> {
+        let namespaces = |_: &str| opened.scope.parts().into_iter().map(|of| of.map(str::to_owned)).collect();
+        let found = target.wants_cluster().then(|| self.records.read(&target.cluster, namespaces))?;
+        found.ok().filter(|found| !found.is_empty())
     }
 }
 

@@ -4,73 +4,174 @@ use std::collections::BTreeMap;
 
 use headroom_core::timestamp::Timestamp;
 use headroom_report::{Page, Table};
-use headroom_resize::{Change, Direction, Phase, Record, Time};
+use headroom_resize::{Direction, Harm, Phase, Record, Resized, Time};
+use serde::Serialize;
 use serde_json::Value;
 
 use super::section;
 
+/// The name under which the loop writes Events.
+pub const COMPONENT: &str = "headroom-resizer";
 /// The reasons of the Events that say what is not done.
-pub const REASONS: [&str; 4] = ["WouldResize", "ResizeWaits", "ResizeDoesNotFit", "ResizeRefused"];
+const REASONS: [&str; 4] = ["WouldResize", "ResizeWaits", "ResizeDoesNotFit", "ResizeRefused"];
 
-/// Everything that is known about resizes, by workload.
+/// Everything that is known about resizes, in words.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Resizes {
-    pub records: BTreeMap<String, Record>,
-    pub events: Vec<Value>,
-    pub now: Time,
+    /// What was changed in the last 7 days.
+    pub changes: Vec<Changed>,
+    pub under_way: Vec<UnderWay>,
+    /// Containers of which a change was taken back or refused.
+    pub left_alone: Vec<Left>,
+    pub not_done: Vec<NotDone>,
+}
+
+/// The changes of a workload.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Changed {
+    pub workload: String,
+    pub raised: usize,
+    pub lowered: usize,
+    /// The number of changes after which nothing got worse.
+    pub quiet: usize,
+    pub last: String,
+    /// The last change, as far as its amounts are still known.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub what: String,
+    pub why: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct UnderWay {
+    pub workload: String,
+    pub pod: String,
+    pub change: String,
+    pub why: String,
+    pub state: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Left {
+    pub workload: String,
+    pub container: String,
+    /// `not raised` or `not lowered`
+    pub what: String,
+    pub until: String,
+    pub why: String,
+    /// True if a change was made and taken back, false if the API server refused it.
+    pub is_taken_back: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct NotDone {
+    pub namespace: String,
+    pub object: String,
+    /// Of the Event, such as `WouldResize`.
+    pub reason: String,
+    pub time: String,
+    pub what: String,
 }
 
 impl Resizes {
-    pub fn page(&self) -> Page {
-        let mut page = Page::new();
-        let (mut changes, mut under_way) =
-            (Table::new(&["WORKLOAD", "RAISED", "LOWERED", "QUIET", "LAST"]), Vec::new());
-        let mut left_alone = Vec::new();
-        for (workload, record) in &self.records {
-            let count = |direction| record.past.iter().filter(|past| past.direction == direction).count().to_string();
-            let quiet = record.past.iter().filter(|past| past.quiet).count().to_string();
-            let last = record.past.iter().map(|past| past.begun).max().map(time).unwrap_or_default();
-            changes.row([workload.clone(), count(Direction::Up), count(Direction::Down), quiet, last]);
-            under_way.extend(
-                record.changes.iter().map(|change| [workload.clone(), change.pod.clone(), to(change), phase(change)]),
-            );
-            let left = record.left_alone.iter().filter(|left| self.now < left.until);
-            left_alone.extend(left.map(|left| {
+    /// Words the records of workloads and the Events about them.
+    pub fn new(records: &BTreeMap<String, Record>, events: &[Value], now: Time) -> Self {
+        let mut all = Self::default();
+        for (workload, record) in records {
+            let of = || workload.clone();
+            if let Some(last) = record.past.iter().max_by_key(|past| past.begun) {
+                let count = |direction| record.past.iter().filter(|past| past.direction == direction).count();
+                all.changes.push(Changed {
+                    workload: of(),
+                    raised: count(Direction::Up),
+                    lowered: count(Direction::Down),
+                    quiet: record.past.iter().filter(|past| past.quiet).count(),
+                    last: time(last.begun),
+                    what: to(&last.containers),
+                    why: last.why.to_string(),
+                });
+            }
+            all.under_way.extend(record.changes.iter().map(|change| UnderWay {
+                workload: of(),
+                pod: change.pod.clone(),
+                change: to(&change.containers),
+                why: change.why.to_string(),
+                state: state(&change.phase),
+            }));
+            all.left_alone.extend(record.left_alone.iter().filter(|left| now < left.until).map(|left| {
                 let what = if left.direction == Direction::Up { "not raised" } else { "not lowered" };
-                let what = format!("{what} until {}", time(left.until));
-                [workload.clone(), left.container.clone(), what, left.harm.to_string()]
+                Left {
+                    workload: of(),
+                    container: left.container.clone(),
+                    what: what.to_owned(),
+                    until: time(left.until),
+                    why: left.harm.to_string(),
+                    is_taken_back: !matches!(left.harm, Harm::Refused(_)),
+                }
             }));
         }
-        if self.records.is_empty() {
-            writeln!(page, "no pod was resized in the last 7 days");
-        } else {
-            section(&mut page, "Changes of the last 7 days", changes);
-        }
-        add(&mut page, "Under way", &["WORKLOAD", "POD", "CHANGE", "STATE"], under_way);
-        add(&mut page, "Left alone", &["WORKLOAD", "CONTAINER", "WHAT", "WHY"], left_alone);
         let text = |event: &Value, pointer: &str| {
             event.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned()
         };
-        let mut newest: BTreeMap<[String; 3], [String; 2]> = BTreeMap::new();
-        for event in &self.events {
-            let about =
-                ["/involvedObject/namespace", "/involvedObject/name", "/reason"].map(|pointer| text(event, pointer));
+        let mut newest: BTreeMap<[String; 4], [String; 2]> = BTreeMap::new();
+        for event in events.iter().filter(|event| REASONS.contains(&text(event, "/reason").as_str())) {
+            let about = ["/involvedObject/namespace", "/involvedObject/kind", "/involvedObject/name", "/reason"];
+            let known = newest.entry(about.map(|pointer| text(event, pointer))).or_default();
             let said = ["/lastTimestamp", "/message"].map(|pointer| text(event, pointer));
-            let known = newest.entry(about).or_default();
             *known = std::mem::take(known).max(said);
         }
-        let rows =
-            newest.into_iter().map(|([namespace, name, _], [at, said])| [format!("{namespace}/{name}"), at, said]);
-        add(&mut page, "Not done", &["OBJECT", "TIME", "WHAT"], rows.collect());
+        let not_done = |([namespace, kind, name, reason], [time, what]): ([String; 4], [String; 2])| {
+            let object = format!("{}/{name}", kind.to_lowercase());
+            NotDone { namespace, object, reason, time, what }
+        };
+        all.not_done = newest.into_iter().map(not_done).collect();
+        all
+    }
+
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    pub fn page(&self) -> Page {
+        let mut page = Page::new();
+        if self.changes.is_empty() {
+            writeln!(page, "no pod was resized in the last 7 days");
+        }
+        let changes = self.changes.iter().map(|of| {
+            let [raised, lowered, quiet] = [of.raised, of.lowered, of.quiet].map(|count| count.to_string());
+            [of.workload.clone(), raised, lowered, quiet, of.last.clone()]
+        });
+        let columns = ["WORKLOAD", "RAISED", "LOWERED", "QUIET", "LAST"];
+        add(&mut page, "Changes of the last 7 days", &columns, changes);
+        let under_way =
+            self.under_way.iter().map(|of| [&of.workload, &of.pod, &of.change, &of.state].map(String::clone));
+        add(&mut page, "Under way", &["WORKLOAD", "POD", "CHANGE", "STATE"], under_way);
+        let left = self.left_alone.iter().map(|of| {
+            let what = format!("{} until {}", of.what, of.until);
+            [of.workload.clone(), of.container.clone(), what, of.why.clone()]
+        });
+        add(&mut page, "Left alone", &["WORKLOAD", "CONTAINER", "WHAT", "WHY"], left);
+        let not_done = self
+            .not_done
+            .iter()
+            .map(|of| [format!("{}/{}", of.namespace, of.object), of.time.clone(), of.what.clone()]);
+        add(&mut page, "Not done", &["OBJECT", "TIME", "WHAT"], not_done);
         page
     }
 }
 
-fn add<const COLUMNS: usize>(page: &mut Page, heading: &str, columns: &[&str], rows: Vec<[String; COLUMNS]>) {
-    if rows.is_empty() {
+fn add<const COLUMNS: usize>(
+    page: &mut Page,
+    heading: &str,
+    columns: &[&str],
+    rows: impl ExactSizeIterator<Item = [String; COLUMNS]>,
+) {
+    if rows.len() == 0 {
         return;
     }
     let mut table = Table::new(columns);
-    rows.into_iter().for_each(|row| table.row(row));
+    rows.for_each(|row| table.row(row));
     section(page, heading, table);
 }
 
@@ -78,13 +179,13 @@ fn time(at: Time) -> String {
     Timestamp::from_unix_seconds(at).map(|at| at.to_string()).unwrap_or_default()
 }
 
-fn to(change: &Change) -> String {
-    let of = |of: &headroom_resize::Resized| format!("{}: {} -> {}", of.name, of.from.requests, of.to.requests);
-    change.containers.iter().map(of).collect::<Vec<_>>().join("; ")
+fn to(containers: &[Resized]) -> String {
+    let of = |of: &Resized| format!("{}: {} -> {}", of.name, of.from.requests, of.to.requests);
+    containers.iter().map(of).collect::<Vec<_>>().join("; ")
 }
 
-fn phase(change: &Change) -> String {
-    match &change.phase {
+fn state(phase: &Phase) -> String {
+    match phase {
         Phase::Asked { .. } => "sent".to_owned(),
         Phase::Withheld { .. } => "not sent again".to_owned(),
         Phase::Watched { since } => format!("watched since {}", time(*since)),

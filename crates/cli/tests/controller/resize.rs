@@ -400,7 +400,9 @@ deployment/web: pod web-6d4b9c6f5-bcdf5: a resize waits: other pods come first
     assert_eq!(cluster.requests(0), ["1000m", "943718400"]);
     cluster.kubelet(Kubelet::Done);
     let (_, out, _) = kubectl("describe resizes -o json");
-    let records: Value = serde_json::from_str(&out).unwrap();
-    assert_eq!(records["shop/Deployment/web"]["left_alone"][0]["harm"], "undone");
+    let found: Value = serde_json::from_str(&out).unwrap();
+    let [left, changed] = [&found["leftAlone"][0], &found["changes"][0]];
+    assert_eq!([&left["workload"], &left["why"]], ["shop/Deployment/web", "somebody has asked for it"]);
+    assert_eq!([&changed["lowered"], &changed["why"]], [&json!(1), &json!("it would be admitted so today")]);
     assert_eq!(kubectl("resize --dry-run").1, "no pod needs another size\n");
 }

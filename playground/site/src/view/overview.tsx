@@ -8,9 +8,13 @@ import { linkTo } from "../list.js";
 import { MARKS, marksOf } from "../marks.js";
 import type { Rejections, Sum } from "../types.js";
 import { Bar, Change, Legend, Named, Pill, Spread } from "./parts.js";
+import { Resized } from "./resizes.js";
+
+/** Makes a link to a view of the page. */
+export type Linking = (hash: string, text: ComponentChildren) => ComponentChildren;
 
 /** So many rows of each list are shown; the views hold the rest. */
-const FEW = 8;
+export const FEW = 8;
 const DAY = 86_400_000;
 
 /** Red is what is broken now, amber what is at risk: as the engine rates it, or else by the kind. */
@@ -41,7 +45,7 @@ export function Overview({ inspection, missed, show }: { inspection: Inspection;
   const savers = workloads.filter(({ saved }) => saved > 0).sort((a, b) => b.saved - a.saved);
   const full = nearlyFull(quotas);
   const blocked = rejections.groups.reduce((sum, group) => sum + group.blocked, 0);
-  const link = (hash: string, text: ComponentChildren) => <a href={hash} onClick={(event) => { event.preventDefault(); show(hash); }}>{text}</a>;
+  const link: Linking = (hash, text) => <a href={hash} onClick={(event) => { event.preventDefault(); show(hash); }}>{text}</a>;
   return (
     <div class="view">
       <section class="stats" aria-label="At a glance">
@@ -87,6 +91,8 @@ export function Overview({ inspection, missed, show }: { inspection: Inspection;
       )}
 
       {rejections.groups.length > 0 && <Rejected rejections={rejections} />}
+
+      {inspection.resizes && <Resized resizes={inspection.resizes} known={new Map(workloads.map((of) => [`${of.namespace}/${of.object}`, of]))} link={link} />}
 
       <div class="pair">
         {full.length > 0 && (
@@ -135,7 +141,7 @@ export function Overview({ inspection, missed, show }: { inspection: Inspection;
 }
 
 /** What is new in the last day: kills, what the API server rejects, and what was recommended and has happened. */
-function Since({ inspection: { workloads, rejections, changes }, link }: { inspection: Inspection; link: (hash: string, text: ComponentChildren) => ComponentChildren }) {
+function Since({ inspection: { workloads, rejections, changes }, link }: { inspection: Inspection; link: Linking }) {
   const since = Date.now() - DAY;
   const all = (found: Workload[]) => <>{found.slice(0, NAMED).map((workload, index) => <>{index > 0 && ", "}{link(linkTo(workload), `${workload.namespace} / ${workload.object.split("/")[1]}`)}</>)}{found.length > NAMED && ` and ${found.length - NAMED} more`}</>;
   const killed = workloads.filter(({ course }) => course?.kills.some((at) => at * 1000 > since));
@@ -161,7 +167,7 @@ function Since({ inspection: { workloads, rejections, changes }, link }: { inspe
 function Rejected({ rejections: { groups, isCut } }: { rejections: Rejections }) {
   const [isWhole, setWhole] = useState(false);
   return (
-    <Section title="Recent rejections" note="Pods that the API server did not create" more={groups.length > FEW && <button type="button" class="plain" aria-expanded={isWhole} onClick={() => setWhole(!isWhole)}>{isWhole ? "Fewer" : `All ${groups.length}`}</button>}>
+    <Section title="Recent rejections" note="Pods that the API server did not create" more={<More size={groups.length} isWhole={isWhole} set={setWhole} />}>
       <table class="stack">
         <thead><tr><th scope="col">Workload</th><th scope="col">Kubernetes says</th><th scope="col" class="number">Times</th><th scope="col" class="number">First</th><th scope="col" class="number">Last</th></tr></thead>
         <tbody>
@@ -183,6 +189,9 @@ function Rejected({ rejections: { groups, isCut } }: { rejections: Rejections })
     </Section>
   );
 }
+
+/** Unfolds a list of which the first rows are shown. */
+export const More = ({ size, isWhole, set }: { size: number; isWhole: boolean; set: (isWhole: boolean) => void }) => (size > FEW ? <button type="button" class="plain" aria-expanded={isWhole} onClick={() => set(!isWhole)}>{isWhole ? "Fewer" : `All ${size}`}</button> : null);
 
 const kindOf = (workload = "") => workload.slice(0, Math.max(0, workload.indexOf("/")));
 const nameOf = (workload = "") => workload.slice(workload.indexOf("/") + 1);
@@ -228,7 +237,7 @@ function some(names: string[], all = names.length): string {
 }
 
 /** What the recommendations, LimitRanges and quotas do not reach. */
-function Coverage({ inspection: { advice, workloads, unbounded, rejections }, missed, link }: { inspection: Inspection; missed: string[]; link: (hash: string, text: ComponentChildren) => ComponentChildren }) {
+function Coverage({ inspection: { advice, workloads, unbounded, rejections }, missed, link }: { inspection: Inspection; missed: string[]; link: Linking }) {
   const brief = workloads.filter(({ tooBrief }) => tooBrief);
   const unmeasured = workloads.filter((of) => !of.cpu?.recommended && !of.memory?.recommended && !of.tooBrief);
   const named = (of: Workload[]) => some(of.map(({ namespace, object, container }) => `${namespace} ${object} ${container}`));
@@ -254,7 +263,7 @@ function Coverage({ inspection: { advice, workloads, unbounded, rejections }, mi
 /** With a capital, as the first word of a cell. */
 export const sentence = (text: string) => text.charAt(0).toUpperCase() + text.slice(1);
 
-function ago(time: string | null): string {
+export function ago(time: string | null): string {
   const minutes = (Date.now() - Date.parse(time ?? "")) / 60_000;
   if (!Number.isFinite(minutes)) return "–";
   return `${minutes < 90 ? `${Math.max(0, Math.round(minutes))} min` : minutes < 60 * 48 ? `${Math.round(minutes / 60)} h` : `${Math.round(minutes / 1440)} d`} ago`;

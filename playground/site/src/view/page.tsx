@@ -103,7 +103,7 @@ function ClusterView({ app }: { app: App }) {
     case "workloads":
       return <Workloads cluster={app.cluster!} list={app.list} set={app.setList} copy={(text, what) => void app.copy(text, what)} change={app.isLive ? app.change : undefined} />;
     case "quotas":
-      return <QuotaView inspection={inspection} />;
+      return <QuotaView inspection={inspection} isProposed={app.isProposed} bounds={app.bounds} show={app.isLive ? app.show : undefined} copy={(text, what) => void app.copy(text, what)} />;
     case "what-if":
       return <WhatIf app={app} />;
   }
@@ -168,7 +168,7 @@ function Columns({ app, panels, ready, children }: { app: App; panels: readonly 
   const pane = (name: App["pane"], label: string) => <button type="button" aria-pressed={app.pane === name} onClick={() => { app.pane = name; app.draw(); }}>{label}</button>;
   return (
     <div class="columns" data-pane={app.pane}>
-      <div class="panes" role="group" aria-label="Part of the page">{pane("verdict", app.isCluster ? "Effect" : "Verdict")}{pane("edit", "Edit")}</div>
+      <div class="panes segments" role="group" aria-label="Part of the page">{pane("verdict", app.isCluster ? "Effect" : "Verdict")}{pane("edit", "Edit")}</div>
       <section class="card input" aria-label="Input">
         <PanelTabs app={app} panels={panels} />
         <EditorHost app={app} />

@@ -3,17 +3,28 @@
 import { useState } from "preact/hooks";
 import { amount, count, forecast, thousandths } from "../amounts.js";
 import { type Inspection, type Quota, type Workload, counted } from "../inspect.js";
+import type { Proposing } from "../app.js";
 import { Meter } from "./parts.js";
+import { Proposed } from "./proposed.js";
 import { Fold, Table } from "./verdicts.js";
 
-export function QuotaView({ inspection: { quotas: all, workloads, advice } }: { inspection: Inspection }) {
+export interface Quotas {
+  inspection: Inspection;
+  isProposed: boolean;
+  bounds: Proposing | undefined;
+  /** None where nobody can be asked for proposals. */
+  show: ((hash: string) => void) | undefined;
+  copy: (text: string, what: string) => void;
+}
+
+export function QuotaView({ inspection: { quotas: all, workloads, advice }, isProposed, bounds, show, copy }: Quotas) {
   const [search, setSearch] = useState("");
   const [isAfter, setAfter] = useState(false);
   const advised = new Map((isAfter ? (advice?.quotas ?? []) : []).map(({ namespace, quota, resource, usedAfter }) => [`${namespace}/${quota}/${resource}`, thousandths(usedAfter)]));
   const words = search.toLowerCase().split(/\s+/).filter(Boolean);
   const quotas = all.filter(({ namespace, name, covers, amounts }) => words.every((word) => [namespace, name, ...covers, ...amounts.map(({ resource }) => resource)].some((text) => text.toLowerCase().includes(word))));
   const card = (quota: Quota, users: Workload[]) => <QuotaCard key={`${quota.namespace}/${quota.name}`} quota={quota} workloads={users} afterOf={(resource) => advised.get(`${quota.namespace}/${quota.name}/${resource}`)} />;
-  if (all.length === 0) return <div class="view"><section class="card section empty"><h2>No quotas</h2><p>No ResourceQuota or TenantQuota bounds these namespaces.</p></section></div>;
+  if (all.length === 0 && !show) return <div class="view"><section class="card section empty"><h2>No quotas</h2><p>No ResourceQuota or TenantQuota bounds these namespaces.</p></section></div>;
   const fullest = [...quotas].sort((a, b) => fullness(b) - fullness(a));
   const tenants = fullest.filter(({ kind }) => kind === "TenantQuota");
   const own = fullest.filter(({ kind }) => kind === "ResourceQuota");
@@ -29,19 +40,22 @@ export function QuotaView({ inspection: { quotas: all, workloads, advice } }: { 
     </div>
   );
   const names = new Set(tenants.map(({ name }) => name));
+  const turn = (label: string, hash: string, isOn: boolean) => show && <button type="button" aria-pressed={isOn} onClick={() => show(hash)}>{label}</button>;
   return (
     <div class="view quotas">
       <h2 class="hidden">Quotas</h2>
       <div class="tools">
+        {show && <div class="segments" role="group" aria-label="Bounds">{turn("Today", "#quotas", !isProposed)}{turn("Proposed", "#quotas=proposed", isProposed)}</div>}
         <input type="search" id="search" aria-label="Search quotas" aria-keyshortcuts="/" placeholder="Search by namespace, name or resource  ( / )" value={search} onInput={(event) => setSearch(event.currentTarget.value)} />
-        {advice && advice.quotas.length > 0 && <label class="field"><input type="checkbox" checked={isAfter} onChange={(event) => setAfter(event.currentTarget.checked)} />After the recommendations</label>}
-        <span class="muted" role="status">{count(quotas.length, "quota")}</span>
+        {!isProposed && advice && advice.quotas.length > 0 && <label class="field"><input type="checkbox" checked={isAfter} onChange={(event) => setAfter(event.currentTarget.checked)} />After the recommendations</label>}
+        {!isProposed && <span class="muted" role="status">{count(quotas.length, "quota")}</span>}
       </div>
-      {quotas.length === 0 && <p class="blank">Nothing matches. Clear the search.</p>}
-      {tenants.filter(({ parent, name }) => !names.has(parent) || parent === name).map(tree)}
-      <div class="grid">
+      {isProposed && <Proposed bounds={bounds} words={words} copy={copy} />}
+      {!isProposed && quotas.length === 0 && <p class="blank">{all.length > 0 ? "Nothing matches. Clear the search." : "No ResourceQuota or TenantQuota bounds these namespaces."}</p>}
+      {!isProposed && tenants.filter(({ parent, name }) => !names.has(parent) || parent === name).map(tree)}
+      {!isProposed && <div class="grid">
         {own.filter(({ namespace }) => !covered.has(namespace)).map((quota) => card(quota, workloads.filter(({ namespace }) => namespace === quota.namespace)))}
-      </div>
+      </div>}
     </div>
   );
 }

@@ -91,7 +91,7 @@ pub struct Costs {
 }
 
 /// The source of usage, and the prices of requests.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Clone, clap::Args)]
 pub struct UsageArgs {
     #[command(flatten)]
     pub(super) costs: Costs,
@@ -108,7 +108,7 @@ pub struct UsageArgs {
 }
 
 /// The source of usage, and how much of it is read.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Source of usage")]
 pub struct Store {
     /// Source of usage; UsageProfiles where the collector has published some, else the metrics store unless given

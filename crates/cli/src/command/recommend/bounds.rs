@@ -21,13 +21,13 @@ use serde_json::Value;
 
 use super::arguments::{BoundsFormat, Costs, LimitsArgs, QuotaArgs, UsageArgs};
 use super::run::on_all;
-use crate::command::cluster_args::{Scope, elsewhere};
+use crate::command::cluster_args::{Scope, Target, elsewhere};
 use crate::command::rbac_hint;
 
 /// The recommended bounds, as JSON.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Output {
+pub struct Output {
     source: Source,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     quotas: Vec<quota::Proposal>,
@@ -36,26 +36,71 @@ struct Output {
     trial: Trial,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     notes: Vec<String>,
+    #[serde(skip)]
+    is_partial: bool,
+}
+
+/// The bounds that are asked for.
+#[derive(Debug, Clone, Copy)]
+struct Wanted {
+    quotas: bool,
+    limits: bool,
+    is_right_sized: bool,
+}
+
+/// Both kinds of bounds as the page shows them.
+#[derive(Debug, Serialize)]
+struct Shown {
+    #[serde(flatten)]
+    found: Output,
+    /// The source of usage, in words.
+    about: String,
+    /// Of each quota, and then of each LimitRange.
+    yaml: Vec<String>,
 }
 
 pub fn quota(args: QuotaArgs) -> anyhow::Result<Exit> {
-    run(args.of, true, args.is_right_sized)
+    run(args.of, Wanted { quotas: true, limits: false, is_right_sized: args.is_right_sized })
 }
 
 pub fn limits(args: LimitsArgs) -> anyhow::Result<Exit> {
-    run(args, false, false)
+    run(args, Wanted { quotas: false, limits: true, is_right_sized: false })
 }
 
-fn run(args: LimitsArgs, is_of_quotas: bool, is_right_sized: bool) -> anyhow::Result<Exit> {
+/// Proposes quotas and LimitRanges, and tries them together.
+pub fn both(target: &Target, usage: &UsageArgs) -> anyhow::Result<impl Serialize> {
+    let wanted = Wanted { quotas: true, limits: true, is_right_sized: false };
+    let usage = UsageArgs { wants_past: true, ..usage.clone() };
+    let found = find(target, &usage, wanted, &Progress::hidden())?;
+    let heading = heading(&found);
+    let yaml = found.documents().into_iter().map(|document| Ok(manifest::page(&heading, &[document])?.to_string()));
+    Ok(Shown { yaml: yaml.collect::<anyhow::Result<_>>()?, about: found.source.to_string(), found })
+}
+
+fn run(args: LimitsArgs, wanted: Wanted) -> anyhow::Result<Exit> {
     let LimitsArgs { output, store, source, target } = args;
-    let usage = UsageArgs { costs: Costs::default(), wants_trends: false, wants_past: is_of_quotas, store, source };
-    let progress = Progress::for_people();
+    let usage = UsageArgs { costs: Costs::default(), wants_trends: false, wants_past: wanted.quotas, store, source };
+    let found = find(&target, &usage, wanted, &Progress::for_people())?;
+    headroom_report::print(&match output {
+        BoundsFormat::Table => page(&found, Paint::for_stdout()),
+        BoundsFormat::Json => Page::json(&found)?,
+        BoundsFormat::Yaml => manifest::page(&heading(&found), &found.documents())?,
+    })?;
+    Ok(match &found.trial {
+        trial if !trial.is_passed() => Exit::Refused,
+        trial if found.is_partial || found.source.is_partial || !trial.missed.is_empty() => Exit::Error,
+        _ => Exit::Ok,
+    })
+}
+
+fn find(target: &Target, usage: &UsageArgs, wanted: Wanted, progress: &Progress) -> anyhow::Result<Output> {
     let mut opened = target.open()?;
-    if let Scope::In(asked) = &opened.scope {
+    let asked = opened.scope.clone();
+    if let (Scope::In(asked), true) = (&asked, wanted.quotas) {
         let together = charged_together(asked, &mut opened.cluster).map_err(|problem| anyhow!(problem))?;
-        opened.scope = Scope::In(if is_of_quotas { together } else { asked.clone() });
+        opened.scope = Scope::In(together);
     }
-    opened.prefetch(&KINDS, &progress);
+    opened.prefetch(&KINDS, progress);
     let advised = |problem| rbac_hint::advised(problem, target.all_namespaces);
     let inventory = Inventory::read(&mut opened.cluster, &opened.scope.parts(), advised);
     let inventory = inventory.map_err(|problem| anyhow!(problem))?;
@@ -75,15 +120,23 @@ fn run(args: LimitsArgs, is_of_quotas: bool, is_right_sized: bool) -> anyhow::Re
     }
     let mut consumers = Consumer::all(&inventory);
     consumers.retain(|consumer| namespaces.contains(&consumer.key.namespace));
-    let recommended = on_all(&mut opened, inventory, &target, Some(&usage), &progress)?;
+    let recommended = on_all(&mut opened, inventory, target, Some(usage), progress)?;
     let (report, past) = (recommended.report, recommended.past);
     Consumer::right_size(&mut consumers, &report);
     let now = ParsedSettings::of(&opened.settings).now().ok_or_else(|| anyhow!("this machine's clock is not set"))?;
     let (cluster, admission) = (&mut opened.cluster, &opened.admission);
+    let is_right_sized = wanted.is_right_sized;
     let recreated: &[Consumer] = if is_right_sized { &consumers } else { &[] };
     let simulation = trial::begin(&namespaces, recreated, admission, cluster);
-    let mut found = Output { notes: report.all_notes(), source: report.source.clone(), ..Output::default() };
-    let proposed = if is_of_quotas {
+    let (notes, source) = (report.all_notes(), report.source.clone());
+    let mut found = Output { notes, source, is_partial, ..Output::default() };
+    if wanted.limits {
+        let is_asked = |namespace: &&String| matches!(&asked, Scope::All) || asked.parts().contains(&Some(namespace));
+        let namespaces: Vec<String> = namespaces.iter().filter(is_asked).cloned().collect();
+        found.limit_ranges =
+            limits::propose(&namespaces, &consumers, &report, cluster).map_err(|problem| anyhow!(problem))?;
+    }
+    if wanted.quotas {
         let evidence =
             quota::Evidence { namespaces: &namespaces, consumers: &consumers, past: &past, is_right_sized, now };
         found.quotas = quota::propose(&evidence, admission, cluster).map_err(|problem| anyhow!(problem))?;
@@ -92,24 +145,11 @@ fn run(args: LimitsArgs, is_of_quotas: bool, is_right_sized: bool) -> anyhow::Re
                 "peaks and growth of 30 days are not known: name a metrics store with kube-state-metrics".to_owned(),
             );
         }
-        found.quotas.iter().map(|quota| quota.object.clone()).collect::<Vec<_>>()
-    } else {
-        found.limit_ranges =
-            limits::propose(&namespaces, &consumers, &report, cluster).map_err(|problem| anyhow!(problem))?;
-        found.limit_ranges.iter().map(|range| range.object.clone()).collect()
-    };
+    }
+    let proposed: Vec<Value> = found.documents().into_iter().map(|(object, _)| object.clone()).collect();
     let tried = trial::end(&simulation, proposed.iter(), admission, cluster);
     found.trial = tried.map_err(|problem| anyhow!(problem))?;
-    headroom_report::print(&match output {
-        BoundsFormat::Table => page(&found, Paint::for_stdout()),
-        BoundsFormat::Json => Page::json(&found)?,
-        BoundsFormat::Yaml => yaml(&found)?,
-    })?;
-    Ok(match &found.trial {
-        trial if !trial.is_passed() => Exit::Refused,
-        trial if is_partial || found.source.is_partial || !trial.missed.is_empty() => Exit::Error,
-        _ => Exit::Ok,
-    })
+    Ok(found)
 }
 
 fn page(found: &Output, paint: Paint) -> Page {
@@ -188,30 +228,35 @@ fn ranges(proposals: &[limits::Proposal]) -> Table {
     table
 }
 
-fn yaml(found: &Output) -> anyhow::Result<Page> {
-    let path = |parts: &[&str]| parts.iter().map(|part| (*part).to_owned()).collect::<Vec<_>>();
-    let today = |amount: Option<&Quantity>| amount.map(|today| format!(" (today {today})")).unwrap_or_default();
-    let of_quotas = found.quotas.iter().map(|quota| {
-        let place: Vec<&str> = quota::hard_of(&quota.kind).split('/').skip(1).collect();
-        let reason = |amount: &quota::Proposed| {
-            let path = path(&[place.as_slice(), &[amount.resource.as_str()]].concat());
-            (path, format!("{}{}, {} used", amount.reason, today(amount.hard.as_ref()), amount.used))
-        };
-        (&quota.object, quota.amounts.iter().map(reason).collect::<Reasons>())
-    });
-    let of_ranges = found.limit_ranges.iter().map(|range| {
-        let reason = |bound: &limits::Bound| {
-            let path = path(&["spec", "limits", bound.field, bound.resource]);
-            (path, format!("{}{}", bound.reason, today(bound.today.as_ref())))
-        };
-        (&range.object, range.bounds.iter().map(reason).collect::<Reasons>())
-    });
+impl Output {
+    /// The proposed objects with the reasons for their values: quotas, then LimitRanges.
+    fn documents(&self) -> Vec<(&Value, Reasons)> {
+        let path = |parts: &[&str]| parts.iter().map(|part| (*part).to_owned()).collect::<Vec<_>>();
+        let today = |amount: Option<&Quantity>| amount.map(|today| format!(" (today {today})")).unwrap_or_default();
+        let of_quotas = self.quotas.iter().map(|quota| {
+            let place: Vec<&str> = quota::hard_of(&quota.kind).split('/').skip(1).collect();
+            let reason = |amount: &quota::Proposed| {
+                let path = path(&[place.as_slice(), &[amount.resource.as_str()]].concat());
+                (path, format!("{}{}, {} used", amount.reason, today(amount.hard.as_ref()), amount.used))
+            };
+            (&quota.object, quota.amounts.iter().map(reason).collect::<Reasons>())
+        });
+        let of_ranges = self.limit_ranges.iter().map(|range| {
+            let reason = |bound: &limits::Bound| {
+                let path = path(&["spec", "limits", bound.field, bound.resource]);
+                (path, format!("{}{}", bound.reason, today(bound.today.as_ref())))
+            };
+            (&range.object, range.bounds.iter().map(reason).collect::<Reasons>())
+        });
+        of_quotas.chain(of_ranges).collect()
+    }
+}
+
+fn heading(found: &Output) -> String {
     let trial = &found.trial;
     let outcome = match trial.is_passed() {
         true => format!("simulated with {}: nothing is rejected", count_of(trial.objects as u64, "object")),
         false => format!("{} of {} objects would be rejected", trial.rejected.len(), trial.objects),
     };
-    let heading = format!("From kubectl headroom recommend. {}; {outcome}", found.source);
-    let objects: Vec<(&Value, Reasons)> = of_quotas.chain(of_ranges).collect();
-    manifest::page(&heading, &objects)
+    format!("From kubectl headroom recommend. {}; {outcome}", found.source)
 }

@@ -44,6 +44,8 @@ pub enum Question {
     Hours(WorkloadRef, String),
     /// The recommendations for some workloads as a text.
     Changes(TextForm, Vec<WorkloadRef>),
+    /// Proposed quotas and LimitRanges of one namespace, or of those that the program was started for.
+    Bounds(Option<String>),
     /// Asks what is wrong with a workload now.
     Why(WorkloadRef),
     /// The reads that are under way.
@@ -225,7 +227,7 @@ impl Server {
 }
 
 /// The files that are questions.
-const QUESTIONS: [&str; 5] = ["cluster.json", "hours.json", "changes.json", "why.json", "progress.json"];
+const QUESTIONS: [&str; 6] = ["cluster.json", "bounds.json", "hours.json", "changes.json", "why.json", "progress.json"];
 
 /// So many workloads are changed at once.
 const MAX_WORKLOADS: usize = 500;
@@ -257,7 +259,8 @@ fn question(name: &str, query: &str) -> Result<Question, &'static str> {
         }
         _ => match first("namespace") {
             Some(name) if !is_namespace(&name) => Err("invalid namespace name\n"),
-            name => Ok(Question::Snapshot(name)),
+            namespace if name == "bounds.json" => Ok(Question::Bounds(namespace)),
+            namespace => Ok(Question::Snapshot(namespace)),
         },
     }
 }
@@ -311,6 +314,9 @@ mod tests {
                 Route::File(_, bytes) => Ok(std::str::from_utf8(bytes).unwrap().to_owned()),
                 Route::Question(Question::Snapshot(namespace)) => Ok(namespace.unwrap_or("all".to_owned())),
                 Route::Question(Question::Hours(workload, container)) => Ok(format!("{workload} {container}")),
+                Route::Question(Question::Bounds(namespace)) => {
+                    Ok(format!("bounds of {}", namespace.unwrap_or_default()))
+                }
                 Route::Question(Question::Why(workload)) => Ok(format!("why {workload}")),
                 Route::Question(Question::Progress) => Ok("progress".to_owned()),
                 Route::Question(Question::Changes(_, workloads)) => Ok(format!("{} changes", workloads.len())),
@@ -327,6 +333,7 @@ mod tests {
         check(&cluster, &[own, ("sec-fetch-site", "same-origin")], Ok("all"));
         check(&format!("{cluster}?namespace=shop"), &[own], Ok("shop"));
         check(&format!("{cluster}?namespace=../secrets"), &[own], Err(400));
+        check(&format!("/{key}/bounds.json?namespace=shop"), &[own], Ok("bounds of shop"));
         check(&format!("{cluster}?namespace=Shop"), &[own], Err(400));
         check(&cluster, &[own, ("origin", "http://127.0.0.1:4000")], Ok("all"));
         // The file with which the browser is started redirects here.

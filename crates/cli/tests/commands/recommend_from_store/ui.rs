@@ -26,6 +26,14 @@ fn shown(arguments: &str) -> Value {
 
 /// The part of the cluster that the page reads.
 fn read(arguments: &str) -> Value {
+    asked("cluster.json", arguments, |head, body| {
+        assert!(head.contains("content-encoding: gzip\r\n"), "{head}");
+        serde_json::from_reader(GzDecoder::new(body)).unwrap()
+    })
+}
+
+/// The answer to a question of the page.
+fn asked(question: &str, arguments: &str, reads: impl FnOnce(&str, BufReader<TcpStream>) -> Value) -> Value {
     let site = tempfile::tempdir().unwrap();
     std::fs::write(site.path().join("index.html"), "<html lang=\"en\">").unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-headroom"));
@@ -37,13 +45,13 @@ fn read(arguments: &str) -> Value {
     let (_, url) = line.split_once("http://").unwrap();
     let (host, path) = url.split_whitespace().next().unwrap().split_once('/').unwrap();
     let mut stream = TcpStream::connect(host).unwrap();
-    write!(stream, "GET /{path}cluster.json HTTP/1.0\r\nHost: {host}\r\n\r\n").unwrap();
+    write!(stream, "GET /{path}{question} HTTP/1.0\r\nHost: {host}\r\n\r\n").unwrap();
     let (mut stream, mut head) = (BufReader::new(stream), String::new());
     while !head.ends_with("\r\n\r\n") {
         assert_ne!(stream.read_line(&mut head).unwrap(), 0, "{head}");
     }
-    assert!(head.contains(" 200 ") && head.contains("content-encoding: gzip\r\n"), "{head}");
-    serde_json::from_reader(GzDecoder::new(stream)).unwrap()
+    assert!(head.contains(" 200 "), "{head}");
+    reads(&head, stream)
 }
 
 #[test]
@@ -56,6 +64,19 @@ fn the_ui_sizes_from_a_metrics_store_with_prices_and_trends() {
     // Memory is younger than a day, and no TenantQuota was read.
     let trend = json!({"namespace": "shop", "quota": "team", "resource": "requests.cpu", "perDay": 500});
     assert_eq!(shown["trends"], json!([trend]));
+}
+
+#[test]
+fn the_page_shows_the_bounds_that_recommend_quota_and_limits_print() {
+    let found = asked("bounds.json", "", |_, body| serde_json::from_reader(body).unwrap());
+    let [quotas, ranges] = ["quotas", "limitRanges"].map(|of| found[of].as_array().unwrap());
+    let yaml = found["yaml"].as_array().unwrap();
+    assert_eq!(yaml.len(), quotas.len() + ranges.len());
+    for (object, yaml) in quotas.iter().chain(ranges).zip(yaml) {
+        assert!(yaml.as_str().unwrap().contains(&format!("  name: {}\n", object["name"].as_str().unwrap())), "{yaml}");
+    }
+    assert_eq!(json!([quotas[0]["name"], ranges[0]["namespace"]]), json!(["team", "shop"]));
+    assert_eq!(found["trial"]["rejected"], json!([]));
 }
 
 #[test]
