@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::distribution::thousandths;
 use super::patches::{Patch, RecommendedChange};
+use super::price::Money;
 use super::quota_effect::QuotaEffect;
 use super::report::{Report, Total};
 use super::risk::Risk;
@@ -113,6 +114,9 @@ struct Line {
     /// The course of the container's usage, on the first of its lines.
     #[serde(skip_serializing_if = "Option::is_none")]
     course: Option<Timeline>,
+    /// What the container saves, on the first of its lines; none without prices.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    saved_a_month: Option<Money>,
 }
 
 #[derive(Debug, Serialize)]
@@ -142,6 +146,7 @@ pub fn of(report: Report) -> Option<Summary> {
             .enumerate()
             .map(|(place, advice)| Line {
                 course: row.container.timeline.clone().filter(|_| place == 0),
+                saved_a_month: row.money.filter(|_| place == 0),
                 ..Line::of(&row, advice)
             })
             .collect::<Vec<_>>()
@@ -234,6 +239,7 @@ impl Line {
             usage: levels.map(|(at, text, value)| Level { at, text, value }).collect(),
             source: advice.explained(),
             course: None,
+            saved_a_month: None,
         }
     }
 }

@@ -88,11 +88,11 @@ export function ofHard(resource: string, used: number, hard: number, after = use
   return `${numberIn(unit, used)}${changed} of ${numberIn(unit, hard)} ${unit.name}`.trimEnd();
 }
 
-/** `$1,241`, `1,241 EUR`: symbols stand before an amount, and codes behind it. Cents are shown where they matter. */
-export function money(amount: string, currency = ""): string {
+/** `$1,241`, `1,241 EUR`: symbols stand before an amount, and codes behind it. Cents are shown where they matter, in a column by its largest amount. */
+export function money(amount: string | number, currency = "", largest = Number(amount)): string {
   const number = Number(amount);
   const [sign, size] = [number < 0 ? "−" : "", Math.abs(number)];
-  const digits = rounded(size, size < 100 ? 2 : 0);
+  const digits = rounded(size, Math.abs(largest) < 100 ? 2 : 0);
   if (currency === "") return sign + digits;
   return /^\p{L}/u.test(currency) ? `${sign}${digits} ${currency}` : `${sign}${currency}${digits}`;
 }

@@ -1,7 +1,7 @@
 // A snapshot of a cluster as the views show it. Nothing is decided here: recommendations and risks were made by
 // `kubectl headroom`, which also grouped what was rejected, and usage of quotas by Kubernetes.
 
-import { thousandths } from "./amounts.js";
+import { money, thousandths } from "./amounts.js";
 import type { Advice, AdviceLine, OfWorkload, Rejections, Resizes, Timeline } from "./types.js";
 
 export interface Inspection {
@@ -47,8 +47,10 @@ export interface Workload {
   /** Requests that could be freed over all pods, in thousandths; below zero where more is needed. */
   savedCpu: number;
   savedMemory: number;
-  /** Both in one figure, as if one core cost as much as 8 GiB. */
+  /** Both in one figure: money, or as if one core cost as much as 8 GiB. */
   saved: number;
+  /** What that is a month, where there are prices. */
+  money: string | undefined;
 }
 
 export interface Quota {
@@ -123,7 +125,7 @@ function workloadsOf(advice: Advice): Workload[] {
     let workload = all.get(id);
     if (!workload) {
       const { namespace, object, container, pods } = line;
-      workload = { id, namespace, object, container, pods, evidence: line.evidence ?? "", tooBrief: line.tooBrief ?? false, cpu: undefined, memory: undefined, flags: line.flags ?? [], course: line.course, risks: [], whole: whole.get(`${namespace}/${object}`), rank: Infinity, isBlocked: false, savedCpu: 0, savedMemory: 0, saved: 0 };
+      workload = { id, namespace, object, container, pods, evidence: line.evidence ?? "", tooBrief: line.tooBrief ?? false, cpu: undefined, memory: undefined, flags: line.flags ?? [], course: line.course, risks: [], whole: whole.get(`${namespace}/${object}`), rank: Infinity, isBlocked: false, savedCpu: 0, savedMemory: 0, saved: 0, money: undefined };
       all.set(id, workload);
     }
     if (line.resource !== "cpu" && line.resource !== "memory") continue;
@@ -133,6 +135,9 @@ function workloadsOf(advice: Advice): Workload[] {
     else workload.savedMemory = saved;
     workload.saved = workload.savedCpu * 8 * 1024 ** 3 + workload.savedMemory;
   }
+  const amounts = new Map(advice.lines.flatMap(({ namespace, object, container, savedAMonth }) => (savedAMonth === undefined ? [] : [[`${namespace}/${object}/${container}`, Number(savedAMonth)] as const])));
+  const largest = Math.max(0, ...[...amounts.values()].map(Math.abs));
+  for (const [id, amount] of amounts) Object.assign(all.get(id)!, { saved: amount, money: money(amount, advice.total?.currency, largest) });
   for (const [rank, { namespace, kind, name, container, risk, text, fix, severity = "" }] of (advice.risks ?? []).entries()) {
     const workload = all.get(`${namespace}/${kind.toLowerCase()}/${name}/${container}`);
     workload?.risks.push({ risk, text, fix, severity });

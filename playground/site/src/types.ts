@@ -120,6 +120,7 @@ export interface AdviceLine {
   source: string;
   /** Of the container, on the first of its lines. */
   course?: Timeline;
+  savedAMonth?: string;
 }
 
 /** The peak of usage in each day or hour, and what happened in between: crates/rightsize/src/timeline.rs. Times are in Unix seconds. */

@@ -29,7 +29,7 @@ const SMALL = [
 
 /** A workload's patches, as the engine words them. */
 function wholeOf({ namespace, object, name, kind, container }, lines) {
-  const changed = lines.filter((line) => line.namespace === namespace && line.object === object && line.recommended);
+  const changed = (lines.get(`${namespace}/${object}`) ?? []).filter(({ recommended }) => recommended);
   const text = `kind: ${kind}\nmetadata:\n  name: ${name}\n# ${container}: ${changed.map(({ resource, recommended }) => `${resource} ${recommended.text}`).join(", ")}\n`;
   const patch = (of, text) => ({ object: of, type: "strategic", text, command: `kubectl --context prod-eu patch ${of} --namespace ${namespace} --type strategic --patch '{}'` });
   const isScaled = object === "deployment/gateway";
@@ -112,7 +112,9 @@ export function cluster(count = SMALL.length, { hostile, rejected } = {}) {
       const recommendedLimit = resource === "memory" && isKilled ? amount(Math.round(limit * 1.2)) : null;
       const usage = isMeasured ? Object.entries({ p50, p95, peak }).map(([at, value]) => ({ at, ...amount(value) })) : [];
       const course = resource === "cpu" && isMeasured ? courseOf(ofCpu, ofMemory, flags) : undefined;
-      lines.push({ ...common, ...(course ? { course } : {}), resource, request: request ? amount(request) : null, limit: limit ? amount(limit) : null, recommended: isMeasured ? amount(recommended) : null, recommendedLimit, change: isMeasured ? amount(recommended - request).text : "-", usage, source: isMeasured ? reason : "no usage data" });
+      const perCore = (request, then, price, whole) => ((request - then) * pods * price) / whole;
+      const savedAMonth = isMeasured && resource === "cpu" ? { savedAMonth: (perCore(ofCpu[0], recommended, 23, 1000) + perCore(ofMemory[0], Math.round(ofMemory[4] * 1.15), 3, 1024)).toFixed(2) } : {};
+      lines.push({ ...common, ...(course ? { course } : {}), ...savedAMonth, resource, request: request ? amount(request) : null, limit: limit ? amount(limit) : null, recommended: isMeasured ? amount(recommended) : null, recommendedLimit, change: isMeasured ? amount(recommended - request).text : "-", usage, source: isMeasured ? reason : "no usage data" });
       if (!isMeasured) return;
       sums[resource][0] += request * pods;
       sums[resource][1] += recommended * pods;
@@ -149,8 +151,10 @@ export function cluster(count = SMALL.length, { hostile, rejected } = {}) {
   const withoutUsage = lines.filter(({ recommended }) => recommended === null).length / 2;
   const money = (sums.cpu[0] - sums.cpu[1]) / 1000 * 23 + (sums.memory[0] - sums.memory[1]) / 1024 * 3;
   const total = { workloads: rows.length, containers: rows.length, withoutAdvice: withoutUsage, withoutUsage, savedAMonth: money.toFixed(2), currency: "$", cpu: sum(sums.cpu, cpu), memory: sum(sums.memory, memory) };
-  const workloads = rows.map(([namespace, kind, written, inner]) => ({ namespace, object: `${kind.toLowerCase()}/${hostile ?? written}`, name: hostile ?? written, kind, container: hostile ?? inner })).map((of) => wholeOf(of, lines));
-  const advice = { workloads, headline: "", source: "Usage from Prometheus, 9 to 23 November 2026", total, risks, lines, quotas: EFFECTS, notes: [`HorizontalPodAutoscaler ${hostile ?? "gateway"}: set its CPU target to 235% or expect 6 to 20 Pods`] };
+  const byObject = new Map();
+  for (const line of lines) byObject.set(`${line.namespace}/${line.object}`, [...(byObject.get(`${line.namespace}/${line.object}`) ?? []), line]);
+  const workloads = rows.map(([namespace, kind, written, inner]) => ({ namespace, object: `${kind.toLowerCase()}/${hostile ?? written}`, name: hostile ?? written, kind, container: hostile ?? inner })).map((of) => wholeOf(of, byObject));
+  const advice = { workloads, headline: "", source: "Usage from Prometheus, 9 to 23 November 2026", total, money: `Per month at $23.00 a core, $3.00 a GiB: $2,731 requested now; $1,311 freed, $44 added, ${money < 0 ? "-" : ""}$${Math.abs(Math.round(money))} net. Freed requests save money once nodes are removed`, risks, lines, quotas: EFFECTS, notes: [`HorizontalPodAutoscaler ${hostile ?? "gateway"}: set its CPU target to 235% or expect 6 to 20 Pods`] };
   const rejections = { groups: rejected ?? rejectionsOf(hostile), isCut: false, problem: null };
   items.push({ apiVersion: "headroom.dev/v1alpha1", kind: "Snapshot", metadata: { name: "snapshot" }, spec: { cluster: hostile ?? "prod-eu", changes: hostile ? [] : CHANGES, settings: { estimates: { mode: "never" } }, advice, trends, rejections, ...(hostile ? {} : { resizes: resizes() }) } });
   return JSON.stringify({ apiVersion: "v1", kind: "List", metadata: {}, items });

@@ -2,7 +2,7 @@
 
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
-import { amount, count, forecast, inOneUnit, money, ofHard, share, thousandths, withUnit } from "../amounts.js";
+import { count, forecast, inOneUnit, money, ofHard, share, thousandths, withUnit } from "../amounts.js";
 import type { Inspection, Quota, Workload } from "../inspect.js";
 import { linkTo } from "../list.js";
 import { MARKS, marksOf } from "../marks.js";
@@ -196,14 +196,13 @@ export const More = ({ size, isWhole, set }: { size: number; isWhole: boolean; s
 const kindOf = (workload = "") => workload.slice(0, Math.max(0, workload.indexOf("/")));
 const nameOf = (workload = "") => workload.slice(workload.indexOf("/") + 1);
 
-/** What is freed over all pods; in red what is needed besides. */
-export const Frees = ({ workload: { savedCpu, savedMemory } }: { workload: Workload }) => (
-  <>
-    {savedCpu !== 0 && <div class={savedCpu > 0 ? "" : "more"}>{savedCpu < 0 && "+"}{withUnit("cpu", Math.abs(savedCpu))}</div>}
-    {savedMemory !== 0 && <div class={savedMemory > 0 ? "" : "more"}>{savedMemory < 0 && "+"}{amount("memory", Math.abs(savedMemory))}</div>}
-    {savedCpu === 0 && savedMemory === 0 && <span class="muted">–</span>}
-  </>
-);
+/** What is freed over all pods, and what that is a month; in red what is needed besides. */
+export function Frees({ workload: { savedCpu, savedMemory, saved, money } }: { workload: Workload }) {
+  const amounts = ([["cpu", savedCpu], ["memory", savedMemory]] as const).filter(([, value]) => value !== 0).map(([resource, value]) => <span class={value > 0 ? "" : "more"}>{value < 0 && "+"}{withUnit(resource, Math.abs(value))}</span>);
+  if (amounts.length === 0) return <span class="muted">–</span>;
+  if (money === undefined) return <>{amounts.map((amount) => <div>{amount}</div>)}</>;
+  return <><div class={saved < 0 ? "more" : ""}>{money}</div><small>{amounts[0]}{amounts[1] && ", "}{amounts[1]}</small></>;
+}
 
 export const Section = ({ title, note, more, children }: { title: string; note?: string; more?: ComponentChildren; children: ComponentChildren }) => (
   <section class="listed" aria-label={title}>

@@ -32,7 +32,7 @@ export interface Listing {
 }
 
 export function Workloads({ cluster, list, set, copy, change }: Listing) {
-  const { workloads, namespaces } = cluster.inspection;
+  const { workloads, namespaces, advice } = cluster.inspection;
   const { q, namespace, only, sort, isRising, isFlat, at, picked } = list;
   const found = useMemo(() => listed(workloads, list), [workloads, q, namespace, only, sort, isRising, isFlat]);
   const { items, height } = useMemo(() => itemsOf(found, isFlat), [found]);
@@ -132,7 +132,7 @@ export function Workloads({ cluster, list, set, copy, change }: Listing) {
       <div class={chosen ? "master detailed" : "master"}>
         <div class="card scroller" ref={scroller} onScroll={look} tabIndex={0} role="group" aria-label="Workloads, table">
           <table aria-rowcount={items.length + 1}>
-            <thead><tr aria-rowindex={1}>{head("name", "Workload")}{head("cpu", <>CPU<span class="rest"> request, cores</span></>, "number")}<th scope="col" class="wide">CPU usage</th>{head("memory", <>Memory<span class="rest"> request</span></>, "number")}<th scope="col" class="wide">Memory usage</th>{head("saved", "Saves", "number")}</tr></thead>
+            <thead><tr aria-rowindex={1}>{head("name", "Workload")}{head("cpu", <>CPU<span class="rest"> request, cores</span></>, "number")}<th scope="col" class="wide">CPU usage</th>{head("memory", <>Memory<span class="rest"> request</span></>, "number")}<th scope="col" class="wide">Memory usage</th>{head("saved", advice?.money ? <>Saves<span class="rest"> a month</span></> : "Saves", "number")}</tr></thead>
             <tbody>
               {above > 0 && <tr aria-hidden="true" class="gap"><td style={{ height: `${above}px` }} /></tr>}
               {shown.map((item, index) =>
@@ -160,6 +160,7 @@ export function Workloads({ cluster, list, set, copy, change }: Listing) {
         </div>
         {chosen && <Details workload={chosen} cluster={cluster} close={close} copy={copy} />}
       </div>
+      {advice?.money && <p class="muted money">{advice.money}</p>}
       {picked.length > 0 && <Selection picked={picked} cluster={cluster} clear={() => set({ picked: [] })} copy={copy} change={change} />}
     </div>
   );
