@@ -114,7 +114,7 @@ struct Line {
     /// The course of the container's usage, on the first of its lines.
     #[serde(skip_serializing_if = "Option::is_none")]
     course: Option<Timeline>,
-    /// What the container saves, on the first of its lines; none without prices.
+    /// The money that the container saves, on the first of its lines; none without prices.
     #[serde(skip_serializing_if = "Option::is_none")]
     saved_a_month: Option<Money>,
 }

@@ -126,7 +126,7 @@ pub struct Advice {
     trends: Vec<Trend>,
     /// The containers whose requests changed since yesterday, as far as that is known.
     pub changes: Vec<Change>,
-    /// What `headroom-controller resize` did and would do; none where it was not asked for, or does not run.
+    /// The changes that `headroom-controller resize` made and would make; none where it was not asked for, or does not run.
     pub resizes: Option<Resizes>,
 }
 

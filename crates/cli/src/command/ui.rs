@@ -240,7 +240,7 @@ impl Sizing {
         Ok(advice)
     }
 
-    /// What the controller did and would do; none where it does not run, or this user may not see it.
+    /// Reads what the controller did and would do; none where it does not run, or this user may not see it.
     fn resizes(&self, opened: &Opened, target: &Target) -> Option<Resizes> {
         let namespaces = |_: &str| opened.scope.parts().into_iter().map(|of| of.map(str::to_owned)).collect();
         let found = target.wants_cluster().then(|| self.records.read(&target.cluster, namespaces))?;

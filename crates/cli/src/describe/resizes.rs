@@ -19,7 +19,7 @@ const REASONS: [&str; 4] = ["WouldResize", "ResizeWaits", "ResizeDoesNotFit", "R
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Resizes {
-    /// What was changed in the last 7 days.
+    /// The changes of the last 7 days.
     pub changes: Vec<Changed>,
     pub under_way: Vec<UnderWay>,
     /// Containers of which a change was taken back or refused.
@@ -68,7 +68,7 @@ pub struct Left {
 pub struct NotDone {
     pub namespace: String,
     pub object: String,
-    /// Of the Event, such as `WouldResize`.
+    /// The reason of the Event, such as `WouldResize`.
     pub reason: String,
     pub time: String,
     pub what: String,

@@ -55,7 +55,7 @@ struct Shown {
     found: Output,
     /// The source of usage, in words.
     about: String,
-    /// Of each quota, and then of each LimitRange.
+    /// The manifest of each quota, and then of each LimitRange.
     yaml: Vec<String>,
 }
 
