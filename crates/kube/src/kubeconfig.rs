@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
 
+use headroom_objects::shell::quoted;
+
 use crate::proxy::{self, Proxies};
 
 /// Flags that choose a cluster and a user.
@@ -58,7 +60,12 @@ impl Chosen {
         self.kubeconfig.as_ref().map_or_else(Kubeconfig::read, Kubeconfig::read_from)
     }
 
-    /// As kubectl takes it. The context is always named, because the current one may be another later.
+    /// As kubectl takes it, in a shell. The context is always named, because the current one may be another later.
+    pub fn as_words(&self) -> String {
+        self.arguments().into_iter().map(|(name, value)| format!(" {name} {}", quoted(&value))).collect()
+    }
+
+    /// As kubectl takes it.
     pub fn arguments(&self) -> Vec<(&'static str, String)> {
         let file = self.kubeconfig.as_ref().map(|file| file.display().to_string());
         let named = [("--context", self.context_name()), ("--kubeconfig", file), ("--as", self.user.clone())];

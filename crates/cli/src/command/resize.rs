@@ -34,6 +34,8 @@ const EXAMPLES: &str = "Examples:
 /// The pause between rounds, and about how long a harmful change stays.
 const PAUSE: Duration = Duration::from_secs(15);
 
+const RECORDS: &str = "headroom";
+
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
@@ -56,7 +58,7 @@ pub struct Args {
     #[arg(short, long)]
     yes: bool,
     /// Namespace of the records, where the controller runs
-    #[arg(long, value_name = "NAMESPACE", default_value = "headroom", env = "HEADROOM_NAMESPACE")]
+    #[arg(long, value_name = "NAMESPACE", default_value = RECORDS, env = "HEADROOM_NAMESPACE")]
     records: String,
     #[command(flatten)]
     cluster: Chosen,
@@ -64,13 +66,12 @@ pub struct Args {
 
 pub fn run(args: Args) -> anyhow::Result<Exit> {
     let runtime = tokio::runtime::Runtime::new().context("cannot start")?;
-    let (api, server) = runtime
+    let api = runtime
         .block_on(async {
             let config = kubeconfig::config(&args.cluster).await?;
             let server = kubeconfig::server(&config);
             let api = ApiClient::new(proxy::client(config)?);
-            api.greet(&server).await?;
-            Ok::<_, String>((api, server))
+            api.greet(&server).await.map(|_| api)
         })
         .map_err(anyhow::Error::msg)?;
     let (cluster, default_namespace) = Cluster::connect(&args.cluster).map_err(anyhow::Error::msg)?;
@@ -88,9 +89,9 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
         api,
     };
     if !resizer.is_supported()? {
-        bail!("the API server {server} has no pods/resize, which Kubernetes has since 1.33");
+        bail!("{} has no pods/resize, which Kubernetes has since 1.33", args.cluster.described());
     }
-    let place = format!("namespace {namespace} of {server}");
+    let place = format!("namespace {namespace} of {}", args.cluster.described());
     if args.undo { args.undo(&mut resizer, &namespace, &place) } else { args.resize(&mut resizer, &namespace, &place) }
 }
 
@@ -138,10 +139,10 @@ impl Args {
             std::thread::sleep(PAUSE);
             resizer.cluster.forget(|_| true);
         }
+        let names: Vec<String> = workloads.iter().map(title).collect();
+        complain!("to take the last changes back, run `{}`", self.undo_command(&names, namespace));
         if !self.watch {
-            complain!(
-                "watch the pods and go on with --watch, unless `headroom-controller resize` does; --undo takes the last changes back"
-            );
+            complain!("watch the pods and go on with --watch, unless `headroom-controller resize` does");
         }
         Ok(Exit::Ok)
     }
@@ -159,9 +160,18 @@ impl Args {
             }
         }
         print(&told)?;
+        complain!("the last resizes of {} in {place} are taken back", names.join(", "));
         let is_refused = |note: &Note| matches!(note.event, Event::Refused(_));
         let any_refused = told.iter().flat_map(|(_, notes)| notes).any(is_refused);
         Ok(if any_refused { Exit::Refused } else { Exit::Ok })
+    }
+
+    /// The context is always named, because the current one may be another later.
+    fn undo_command(&self, names: &[String], namespace: &str) -> String {
+        let options = self.cluster.as_words();
+        let records = format!(" --records {}", self.records);
+        let records = if self.records == RECORDS { "" } else { &records };
+        format!("kubectl headroom resize {} --undo --namespace {namespace}{records}{options}", names.join(" "))
     }
 
     /// The chosen workloads of the namespace.

@@ -369,14 +369,18 @@ deployment/web: pod web-6d4b9c6f5-bcdf5: a resize waits: other pods come first
     let (code, out, err) = kubectl("resize deployment/web");
     assert_eq!((code, out.as_str()), (0, WOULD));
     assert!(
-        err.starts_with("nothing was changed: pass --yes to answer `Resize 1 pod in namespace shop of http://127"),
+        err.starts_with(
+            "nothing was changed: pass --yes to answer `Resize 1 pod in namespace shop of context it (http://127"
+        ),
         "{err}"
     );
     assert_eq!(cluster.requests(0), START);
     let (code, _, err) = kubectl("resize web --yes");
     assert!(code == 2 && err.contains("pod/web has no running pods in namespace shop"), "{err}");
 
-    let (code, out, _) = kubectl("resize deployment/web --yes");
+    let (code, out, err) = kubectl("resize deployment/web --yes");
+    const UNDO: &str = "resize deployment/web --undo --namespace shop --context it";
+    assert!(err.starts_with(&format!("to take the last changes back, run `kubectl headroom {UNDO}`\n")), "{err}");
     assert!(
         code == 0
             && out.ends_with(
@@ -394,7 +398,12 @@ deployment/web: pod web-6d4b9c6f5-bcdf5: a resize waits: other pods come first
         "shop/Deployment/web web-6d4b9c6f5-bcdf4 app: 1000m, 900Mi -> 670m, 603Mi sent".split(' ').collect::<Vec<_>>()
     );
 
-    let (code, out, _) = kubectl("resize deployment/web --undo --yes");
+    let asked = "pass --yes to answer `Take back the last resize of each pod of deployment/web in namespace shop of context it (";
+    let (_, _, err) = kubectl(UNDO);
+    assert!(err.contains(asked), "{err}");
+    let (code, out, err) = kubectl(&format!("{UNDO} --yes"));
+    let done = "the last resizes of deployment/web in namespace shop of context it (http://127";
+    assert!(err.starts_with(done), "{err}");
     let taken = "deployment/web: pod web-6d4b9c6f5-bcdf4: takes the resize back: somebody has asked for it\n";
     assert_eq!((code, out.as_str()), (0, taken));
     assert_eq!(cluster.requests(0), ["1000m", "943718400"]);

@@ -11,7 +11,6 @@ use anyhow::{Context as _, anyhow, bail};
 use headroom_core::truncate::{count_of, on_one_line};
 use headroom_kube::ApiPath;
 use headroom_kube::api_client::{ApiClient, ApiError, ApiResult, ApplyOptions};
-use headroom_kube::shell::quoted;
 use headroom_report::{Exit, Page, Paint, WholeFile, ask, complain};
 use headroom_rightsize::patches::{self, Patch, RecommendedChange};
 use headroom_rightsize::report::Report;
@@ -164,8 +163,7 @@ fn keep(file: &Path, commands: &[String], cluster: &str) -> anyhow::Result<()> {
 
 /// `kubectl` with the words that lead to the same cluster.
 fn kubectl(target: &Target) -> String {
-    let words = target.cluster.arguments().into_iter().map(|(name, value)| format!(" {name} {}", quoted(&value)));
-    "kubectl".to_owned() + &words.collect::<String>()
+    "kubectl".to_owned() + &target.cluster.as_words()
 }
 
 #[cfg(test)]
