@@ -37,7 +37,9 @@ fn main() -> replay::Result<()> {
     for set in replay::traces::Traces::open(folder)?.sets {
         let pods = folder.join("pods").join(format!("{}.yaml", set.name));
         let days = days::split(&set)?;
-        let estimates = replay::product::estimate(&days.set, &pods)?.admission;
+        let settings: Vec<&str> = simulation::VARIANTS.iter().map(|variant| variant.settings).collect();
+        let estimates = replay::product::estimate_with(&days.set, &pods, &settings)?;
+        let estimates: Vec<_> = estimates.into_iter().map(|ours| ours.admission).collect();
         print!("{}", simulation::table(&set.name, &days.usage()?, &estimates));
     }
     Ok(())

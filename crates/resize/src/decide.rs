@@ -33,7 +33,7 @@ pub type Fits<'a> = &'a mut (dyn FnMut(&Pod, &Change, &[Change]) -> Result<(), S
 /// Decides about a workload. `free` is how many more pods may be changed in the namespace and the cluster.
 pub fn decide(workload: &Workload, record: &Record, now: Time, rules: &Rules, free: usize, fits: Fits<'_>) -> Decision {
     let mut step = Step { workload, now, rules, record: record.clone(), resizes: Vec::new(), notes: Vec::new() };
-    step.record.forget_old(now, rules);
+    step.record.forget_old(workload, now, rules);
     for change in std::mem::take(&mut step.record.changes) {
         step.advance(change);
     }
@@ -66,6 +66,12 @@ impl Step<'_> {
         let Some(pod) = self.workload.pods.iter().find(|pod| pod.uid == change.uid) else { return };
         let (is_old, is_new) = (change.is_at(pod, |of| of.from), change.is_at(pod, |of| of.to));
         match &change.phase {
+            Phase::Withheld { .. } if is_new && self.record.was_undone(&change, self.now) && !change.raises_limit() => {
+                self.note(pod, Event::TakingBack(Harm::Undone));
+                change.phase = Phase::TakenBack { version: pod.version.clone(), harm: Harm::Undone };
+                self.resizes.push(resize(&change, pod, |of| of.from));
+                self.record.changes.push(change);
+            }
             Phase::Asked { .. } | Phase::Withheld { .. } if is_new => {
                 change.phase = Phase::Watched { since: self.now };
                 self.record.changes.push(change);
@@ -90,6 +96,9 @@ impl Step<'_> {
             Phase::Asked { .. } | Phase::Withheld { .. } => {
                 self.record.forget(&change);
                 self.note(pod, Event::Dropped("the pod has changed since"));
+            }
+            Phase::Watched { .. } | Phase::TakenBack { .. } if pod.left_alone.is_some() => {
+                self.note(pod, Event::Dropped("the pod ends, or is somebody else's now"));
             }
             Phase::Watched { since } if is_new => match self.harm(&change, pod, *since) {
                 Some(harm) => {
@@ -127,10 +136,9 @@ impl Step<'_> {
         };
         let change = self.record.change_of(&pod.uid).cloned().or_else(|| last.map(again));
         let Some(mut change) = change.filter(|_| pod.left_alone.is_none()) else { return };
-        let lowers_limit = |of: &Resized| of.from.limits.memory < of.to.limits.memory;
         match &change.phase {
             Phase::TakenBack { .. } => return,
-            _ if change.is_at(pod, |of| of.to) && change.containers.iter().any(lowers_limit) => {
+            _ if change.is_at(pod, |of| of.to) && change.raises_limit() => {
                 self.note(pod, Event::Dropped("a memory limit is never lowered in place"));
                 return;
             }
@@ -139,8 +147,10 @@ impl Step<'_> {
                 self.resizes.push(resize(&change, pod, |of| of.from));
                 self.note(pod, Event::TakingBack(Harm::Undone));
             }
-            // It may still be under way.
-            Phase::Asked { version } => change.phase = Phase::Withheld { version: version.clone() },
+            Phase::Asked { version } => {
+                self.note(pod, Event::Dropped("it may be made at this moment, and is then taken back"));
+                change.phase = Phase::Withheld { version: version.clone() };
+            }
             Phase::Watched { .. } | Phase::Withheld { .. } => return,
         }
         self.record.strike(&change, &Harm::Undone, self.now, self.rules);
@@ -205,8 +215,11 @@ impl Step<'_> {
                 return Some(Harm::Restarted);
             }
             let Some(used) = container.used(self.now, self.rules).filter(|used| used.at > since) else { continue };
-            let is_more = |of: Option<u64>, than: Option<u64>| of.zip(than).is_some_and(|(of, than)| of > than);
-            if is_more(used.amounts.cpu, of.to.requests.cpu) || is_more(used.amounts.memory, of.to.requests.memory) {
+            let lacks = |resource: Resource| {
+                let amounts = used.amounts.of(resource).zip(of.to.requests.of(resource));
+                amounts.is_some_and(|(used, request)| self.rules.is_lacking(resource, used, request))
+            };
+            if Resource::ALL.into_iter().any(lacks) {
                 return Some(Harm::UsesMore);
             }
             let stalled = |percent: u32| percent > of.stalled_percent.unwrap_or(0) + self.rules.stall_points;
@@ -228,6 +241,8 @@ impl Step<'_> {
             (one.direction, one.why, &one.uid).cmp(&(other.direction, other.why, &other.uid))
         });
         let mut begun = 0;
+        let is_full = self.record.all_past().count() >= self.rules.most_past;
+        let quiet = [Direction::Up, Direction::Down].map(|direction| self.quiet(direction));
         for (pod, change) in wanted {
             if !allows(pod.mode, change.why) {
                 self.note(pod, Event::Would { why: change.why, containers: change.containers });
@@ -238,7 +253,11 @@ impl Step<'_> {
                 self.note(pod, Event::Waits("the pod was changed often enough today"));
                 continue;
             }
-            if begun >= free || self.record.under_way() >= self.at_once(&change) {
+            if is_full {
+                self.note(pod, Event::Waits("too many pods were changed lately to remember more"));
+                continue;
+            }
+            if begun >= free || self.record.under_way() >= self.at_once(&change, quiet) {
                 self.note(pod, Event::Waits("other pods come first"));
                 continue;
             }
@@ -262,18 +281,23 @@ impl Step<'_> {
     }
 
     /// Returns how many changes of the workload may be under way with this one: one, after a quiet one a tenth of the pods, then all.
-    fn at_once(&self, change: &Change) -> usize {
+    fn at_once(&self, change: &Change, [quiet_up, quiet_down]: [usize; 2]) -> usize {
         let all = self.rules.at_once.workload;
         if matches!(change.why, Why::Killed | Why::Used) {
             return all;
         }
-        let is_proof = |past: &&Past| past.quiet && past.direction == change.direction && self.now - past.begun < DAY;
         let tenth = self.workload.pods.len().div_ceil(10);
-        match self.record.past.iter().filter(is_proof).count() {
+        match if change.direction == Direction::Up { quiet_up } else { quiet_down } {
             0 => 1,
             quiet if quiet <= tenth => tenth.min(all),
             _ => all,
         }
+    }
+
+    /// The changes of a day that nothing got worse by.
+    fn quiet(&self, direction: Direction) -> usize {
+        let is_quiet = |past: &&Past| past.quiet && past.direction == direction && self.now - past.begun < DAY;
+        self.record.all_past().filter(is_quiet).count()
     }
 
     /// The change that a pod needs.
@@ -374,14 +398,14 @@ fn allows(mode: Mode, why: Why) -> bool {
     }
 }
 
-/// Returns true if no request is lowered below what is wanted, used, or was used before.
+/// Returns true if no request is lowered below what is wanted, used, or its floor.
 fn is_enough(container: &Container, of: &Resized, now: Time, rules: &Rules) -> bool {
     let Some(used) = container.used(now, rules) else { return false };
     Resource::ALL.into_iter().all(|resource| {
         let Some(to) = of.to.requests.of(resource).filter(|to| of.from.requests.of(resource) != Some(*to)) else {
             return true;
         };
-        [container.wanted, container.peak, used.amounts]
+        [container.wanted, container.floor, used.amounts]
             .iter()
             .all(|least| least.of(resource).is_some_and(|least| to >= least))
     })

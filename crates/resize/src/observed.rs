@@ -57,8 +57,9 @@ pub struct Container {
     pub wanted: Amounts,
     /// The days of its own history.
     pub days: u64,
-    /// The most that was seen in that history and since: of memory any moment, of CPU a quarter of an hour.
-    pub peak: Amounts,
+    /// What its requests are never lowered below, by its own history: of memory its peak, of CPU nothing, because the estimate
+    /// leaves short bursts out. None without such a history.
+    pub floor: Amounts,
     pub used: Option<Used>,
     /// The time of its last out-of-memory kill.
     pub killed: Option<Time>,

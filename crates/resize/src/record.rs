@@ -1,11 +1,12 @@
 //! The state that the caller stores for a workload: the changes under way, what was changed lately, and what is left alone.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
 use crate::rules::DAY;
-use crate::{Pod, Rules, Size, Time};
+use crate::{Pod, Rules, Size, Time, Workload};
 
 /// The state of a workload, in one small object that is changed by compare-and-swap.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -13,9 +14,9 @@ use crate::{Pod, Rules, Size, Time};
 pub struct Record {
     #[serde(default)]
     pub changes: Vec<Change>,
-    /// The changes of the last week, by their start.
+    /// What still matters of the changes of the last week, by the uid of the pod, oldest first.
     #[serde(default)]
-    pub past: Vec<Past>,
+    pub past: BTreeMap<String, Vec<Past>>,
     #[serde(default)]
     pub left_alone: Vec<LeftAlone>,
 }
@@ -99,13 +100,12 @@ pub enum Harm {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Past {
-    pub uid: String,
     pub begun: Time,
     pub direction: Direction,
     pub why: Why,
     /// True once it was watched to its end and nothing got worse.
     pub quiet: bool,
-    /// The containers that it changed, if it is the last change of its pod: that one can be undone.
+    /// The containers that it changed, if it can be undone: it is the last change of its pod, and not of too many.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub containers: Vec<Resized>,
 }
@@ -142,7 +142,7 @@ impl Record {
         };
         let Some(change) = self.changes.iter_mut().find(is_it) else { return };
         change.phase = Phase::Withheld { version: version.to_owned() };
-        let (change, harm) = (change.clone(), Harm::Refused(why));
+        let (change, harm) = (change.clone(), Harm::Refused(why.chars().take(500).collect()));
         self.strike(&change, &harm, now, rules);
     }
 
@@ -151,9 +151,12 @@ impl Record {
             let [first, further] = rules.left_alone;
             let is_it = |left: &&mut LeftAlone| left.container == resized.name && left.direction == change.direction;
             if let Some(left) = self.left_alone.iter_mut().find(is_it) {
-                left.strikes += 1;
-                left.until = now + further;
                 left.harm = harm.clone();
+                // Changes that were made at the same time are one strike.
+                if left.until <= now {
+                    left.strikes += 1;
+                    left.until = now + further;
+                }
             } else {
                 self.left_alone.push(LeftAlone {
                     container: resized.name.clone(),
@@ -171,6 +174,17 @@ impl Record {
         self.left_alone.iter().any(is_it)
     }
 
+    /// Returns true if a person has taken such a change back.
+    pub(crate) fn was_undone(&self, change: &Change, now: Time) -> bool {
+        let is_undone = |left: &LeftAlone| {
+            left.direction == change.direction
+                && left.harm == Harm::Undone
+                && now < left.until
+                && change.containers.iter().any(|of| of.name == left.container)
+        };
+        self.left_alone.iter().any(is_undone)
+    }
+
     pub(crate) fn begin(&mut self, change: Change) {
         self.remember(&change);
         self.changes.push(change);
@@ -178,38 +192,75 @@ impl Record {
 
     pub(crate) fn remember(&mut self, change: &Change) {
         let Change { uid, begun, direction, why, containers, .. } = change.clone();
-        self.past.iter_mut().filter(|past| past.uid == uid).for_each(|past| past.containers.clear());
-        self.past.push(Past { uid, begun, direction, why, quiet: false, containers });
+        let of_pod = self.past.entry(uid).or_default();
+        of_pod.iter_mut().for_each(|past| past.containers.clear());
+        of_pod.push(Past { begun, direction, why, quiet: false, containers });
     }
 
     /// Forgets a change that was not made.
     pub(crate) fn forget(&mut self, change: &Change) {
-        self.past.retain(|past| !past.is_of(change));
+        if let Some(of_pod) = self.past.get_mut(&change.uid) {
+            of_pod.retain(|past| !past.is_of(change));
+        }
+        self.past.retain(|_, of_pod| !of_pod.is_empty());
     }
 
     pub(crate) fn has_settled(&mut self, change: &Change) {
-        if let Some(past) = self.past.iter_mut().find(|past| past.is_of(change)) {
+        let mut of_pod = self.past.get_mut(&change.uid).into_iter().flatten();
+        if let Some(past) = of_pod.find(|past| past.is_of(change)) {
             past.quiet = true;
         }
     }
 
-    pub(crate) fn forget_old(&mut self, now: Time, rules: &Rules) {
-        self.past.retain(|past| now - past.begun < 7 * DAY);
+    /// Keeps what still matters: the changes of a day, for a week the kills and what can be undone.
+    pub(crate) fn forget_old(&mut self, workload: &Workload, now: Time, rules: &Rules) {
+        let present: BTreeSet<&str> = workload.pods.iter().map(|pod| pod.uid.as_str()).collect();
+        let mut undoable: Vec<(Time, usize)> = self
+            .all_past()
+            .filter(|past| !past.containers.is_empty())
+            .map(|past| (past.begun, past.containers.len()))
+            .collect();
+        undoable.sort_unstable_by(|one, other| other.cmp(one));
+        let mut containers = 0;
+        let too_many = undoable.into_iter().find(|(_, count)| {
+            containers += count;
+            containers > rules.most_undoable
+        });
+        for (uid, of_pod) in &mut self.past {
+            let is_present = present.contains(uid.as_str());
+            of_pod.retain_mut(|past| {
+                if !is_present || too_many.is_some_and(|(begun, _)| past.begun <= begun) {
+                    past.containers.clear();
+                }
+                let matters = is_present && (!past.containers.is_empty() || past.why == Why::Killed);
+                now - past.begun < if matters { 7 * DAY } else { DAY }
+            });
+        }
+        self.past.retain(|_, of_pod| !of_pod.is_empty());
         self.left_alone.retain(|left| now - left.until < rules.strikes_count_for);
     }
 
+    pub fn all_past(&self) -> impl Iterator<Item = &Past> {
+        self.past.values().flatten()
+    }
+
     pub(crate) fn past_of(&self, uid: &str) -> impl Iterator<Item = &Past> {
-        self.past.iter().filter(move |past| past.uid == uid)
+        self.past.get(uid).into_iter().flatten()
     }
 }
 
 impl Past {
     pub(crate) fn is_of(&self, change: &Change) -> bool {
-        (&self.uid, self.begun, self.direction) == (&change.uid, change.begun, change.direction)
+        (self.begun, self.direction) == (change.begun, change.direction)
     }
 }
 
 impl Change {
+    /// Returns true if taking it back would lower a memory limit.
+    pub(crate) fn raises_limit(&self) -> bool {
+        self.containers.iter().any(|of| of.from.limits.memory < of.to.limits.memory)
+    }
+
     /// Returns true if the spec of the pod has the size from before the change, or after it.
     pub(crate) fn is_at(&self, pod: &Pod, size: impl Fn(&Resized) -> Size) -> bool {
         self.containers

@@ -14,6 +14,8 @@ pub struct Rules {
     pub worth_percent: u64,
     pub worth_cpu: u64,
     pub worth_memory: u64,
+    /// CPU counts as lacking from this share of the request on, in percent: an estimate leaves short bursts out.
+    pub cpu_lacks_percent: u64,
     /// The room above what a container uses when its request is raised for its use, in percent of the use.
     pub margin_percent: u64,
     /// The least that a memory limit is raised by after an out-of-memory kill; else a fifth.
@@ -35,6 +37,10 @@ pub struct Rules {
     pub left_alone: [Time; 2],
     /// The time for which changes that were taken back are remembered.
     pub strikes_count_for: Time,
+    /// The containers whose last change is remembered to be undone, and the changes that are remembered at all. With more, a
+    /// workload's record would outgrow its object.
+    pub most_undoable: usize,
+    pub most_past: usize,
     pub at_once: AtOnce,
 }
 
@@ -54,6 +60,7 @@ impl Default for Rules {
             worth_percent: 20,
             worth_cpu: 10,
             worth_memory: 16 << 20,
+            cpu_lacks_percent: 150,
             margin_percent: 20,
             kill_raise: 100 << 20,
             kill_counts_for: 3600,
@@ -65,6 +72,8 @@ impl Default for Rules {
             stall_points: 10,
             left_alone: [DAY, 7 * DAY],
             strikes_count_for: 30 * DAY,
+            most_undoable: 500,
+            most_past: 4_000,
             at_once: AtOnce { workload: 10, namespace: 20, cluster: 50 },
         }
     }
@@ -78,6 +87,14 @@ impl Rules {
             crate::Resource::Memory => self.worth_memory,
         };
         from.abs_diff(to) >= least && from.abs_diff(to).saturating_mul(100) >= from.saturating_mul(self.worth_percent)
+    }
+
+    /// Returns true if a container needs more than its request.
+    pub fn is_lacking(&self, resource: crate::Resource, used: u64, request: u64) -> bool {
+        match resource {
+            crate::Resource::Cpu => used > percent(request, self.cpu_lacks_percent),
+            crate::Resource::Memory => used > request,
+        }
     }
 
     pub fn with_margin(&self, used: u64) -> u64 {

@@ -28,7 +28,8 @@ pub fn raised(container: &Container, before: &Before, rules: &Rules) -> Option<(
         }
         let wanted = container.wanted.of(resource).unwrap_or(0);
         let used = container.used(before.now, rules).filter(|used| before.is_since_last_change(used.at));
-        let used = used.and_then(|used| used.amounts.of(resource)).filter(|used| *used > request);
+        let used = used.and_then(|used| used.amounts.of(resource));
+        let used = used.filter(|used| rules.is_lacking(resource, *used, request));
         let to = match used {
             Some(used) => rules.with_margin(used).max(wanted),
             None if wanted > request && rules.is_worth(resource, request, wanted) => wanted,
@@ -54,10 +55,13 @@ pub fn raised(container: &Container, before: &Before, rules: &Rules) -> Option<(
 /// Raises the memory limit of a container that was killed at it.
 fn after_kill(container: &Container, before: &Before, rules: &Rules, size: &mut Size) -> bool {
     let is_reason = |killed: Time| {
-        before.is_since_last_change(killed) && before.now - killed < rules.kill_counts_for && before.kill_raises_left
+        // A node whose clock is ahead says that it was later, and would be believed again after the raise.
+        let age = before.now - killed;
+        before.is_since_last_change(killed) && (0..rules.kill_counts_for).contains(&age) && before.kill_raises_left
     };
     let Some(limit) = size.limits.memory else { return false };
-    if !container.killed.is_some_and(is_reason) || container.is_scaled_by.memory {
+    let is_left = container.is_scaled_by.memory || container.restarts_for.memory;
+    if is_left || !container.killed.is_some_and(is_reason) {
         return false;
     }
     let to = rules.after_kill(limit);
@@ -79,11 +83,11 @@ pub fn lowered(container: &Container, now: Time, rules: &Rules) -> Option<Size> 
         let (Some(request), Some(wanted)) = (size.requests.of(resource), container.wanted.of(resource)) else {
             continue;
         };
-        let (Some(peak), Some(used)) = (container.peak.of(resource), used.amounts.of(resource)) else { continue };
+        let (Some(floor), Some(used)) = (container.floor.of(resource), used.amounts.of(resource)) else { continue };
         if container.is_scaled_by.is(resource) || container.restarts_for.is(resource) {
             continue;
         }
-        let to = wanted.max(rules.least_left(request)).max(peak).max(used);
+        let to = wanted.max(rules.least_left(request)).max(floor).max(used);
         if to >= request || !rules.is_worth(resource, request, to) {
             continue;
         }

@@ -2,9 +2,11 @@
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests may stop")]
 
+use std::collections::BTreeMap;
+
 use headroom_resize::{
-    Amounts, Container, Decision, Direction, Event, Kubelet, Marked, Mode, Past, Phase, Pod, Record, Rules, Size, Time,
-    Used, Why, Workload, decide, undo,
+    Amounts, AtOnce, Container, Decision, Direction, Event, Kubelet, Marked, Mode, Past, Phase, Pod, Record, Rules,
+    Size, Time, Used, Why, Workload, decide, undo,
 };
 
 const MI: u64 = 1 << 20;
@@ -23,7 +25,7 @@ fn container() -> Container {
         size: Size { requests: amounts(500, 400), limits: Amounts { cpu: None, memory: Some(800 * MI) } },
         wanted: amounts(500, 400),
         days: 30,
-        peak: amounts(90, 90),
+        floor: amounts(0, 90),
         used: Some(Used { at: NOW - 30, amounts: amounts(80, 80), stalled_percent: Some(1) }),
         killed: None,
         restarts: 0,
@@ -81,9 +83,9 @@ fn requests_are_lowered_by_at_most_a_third_and_never_below_the_peak() {
     check(
         |of| {
             of.wanted = amounts(100, 100);
-            of.peak = amounts(480, 310);
+            of.floor = amounts(0, 310);
         },
-        (500, 310, 800),
+        (335, 310, 800),
     );
     check(
         |of| {
@@ -121,7 +123,7 @@ fn nothing_is_lowered_without_knowledge() {
     check(
         |of| {
             lower(of);
-            of.peak = Amounts::default();
+            of.floor = Amounts::default();
         },
         None,
     );
@@ -173,6 +175,14 @@ fn requests_are_raised_at_once() {
 fn a_kill_raises_the_memory_limit() {
     check(|of| of.killed = Some(NOW - 10), (500, 400, 960));
     check(|of| of.killed = Some(NOW - 2 * HOUR), None);
+    check(|of| of.killed = Some(NOW + 600), None);
+    check(
+        |of| {
+            of.killed = Some(NOW - 10);
+            of.restarts_for.memory = true;
+        },
+        None,
+    );
     check(
         |of| {
             of.killed = Some(NOW - 10);
@@ -239,15 +249,15 @@ fn at_once(change: impl Fn(&mut Container), quiet: usize) -> usize {
         change(&mut container);
         Pod { uid: format!("{uid:02}"), ..pod(container) }
     });
-    let past = |place: usize| Past {
-        uid: format!("gone-{place}"),
+    let past = || Past {
         begun: NOW - HOUR,
         direction: Direction::Down,
         why: Why::Admission,
         quiet: true,
         containers: Vec::new(),
     };
-    let record = Record { past: (0..quiet).map(past).collect(), ..Record::default() };
+    let past = BTreeMap::from([("gone".to_owned(), (0..quiet).map(|_| past()).collect())]);
+    let record = Record { past, ..Record::default() };
     decided(&workload(pods.collect()), &record, NOW).resizes.len()
 }
 
@@ -336,7 +346,8 @@ fn a_person_takes_back_the_last_change_but_no_memory_limit() {
     let undone = undo(&at(old, "7"), &begun.record, NOW + 1, &rules);
     assert!(undone.resizes.is_empty());
     assert!(decided(&at(old, "7"), &undone.record, NOW + 2).resizes.is_empty());
-    assert_eq!(decided(&at(new, "8"), &undone.record, NOW + 3).notes, [], "it was made after all, and is watched");
+    let made_after_all = decided(&at(new, "8"), &undone.record, NOW + 3);
+    assert_eq!(made_after_all.resizes[0].containers[0].1, old);
 
     // One that was made, and one that has settled, are taken back once, and not made again today.
     let watched = decided(&at(new, "8"), &begun.record, NOW + 10).record;
@@ -355,4 +366,41 @@ fn a_person_takes_back_the_last_change_but_no_memory_limit() {
     let raised = decided(&workload(vec![pod(killed)]), &Record::default(), NOW);
     let undone = undo(&at(raised.resizes[0].containers[0].1, "8"), &raised.record, NOW + 20, &rules);
     assert_eq!((undone.resizes, undone.record), (Vec::new(), raised.record));
+}
+
+/// However many pods a workload has, its record fits a ConfigMap, and all of them get their size.
+#[test]
+fn the_record_of_a_large_workload_stays_small() {
+    const PODS: usize = 5_000;
+    let at_once = AtOnce { workload: 400, ..Rules::default().at_once };
+    let rules = Rules { at_once, ..Rules::default() };
+    let (to, mut record, mut largest) = (amounts(400, 300), Record::default(), 0);
+    let pods = (0..PODS).map(|place| Pod {
+        uid: format!("c0a8d9b2-5f8e-4d63-9b0e-{place:012}"),
+        name: format!("a-workload-with-a-long-name-6d4b9c6f5-{place:05}"),
+        ..pod(Container { wanted: to, ..container() })
+    });
+    let mut workload = workload(pods.collect());
+    let places: BTreeMap<String, usize> =
+        workload.pods.iter().enumerate().map(|(place, pod)| (pod.uid.clone(), place)).collect();
+    for now in [NOW, NOW + DAY].into_iter().flat_map(|day| (day..day + 14_000).step_by(700)) {
+        for pod in &mut workload.pods {
+            pod.containers[0].used.as_mut().unwrap().at = now - 30;
+        }
+        // What was sent is seen, watched, and has settled at the third look.
+        for later in [0, 10] {
+            let decision = decide(&workload, &record, now + later, &rules, usize::MAX, &mut |_, _, _| Ok(()));
+            record = decision.record;
+            for resize in decision.resizes {
+                let pod = &mut workload.pods[places[&resize.uid]];
+                (pod.version, pod.containers[0].size) = (format!("{now}{later}"), resize.containers[0].1);
+            }
+        }
+        largest = largest.max(serde_json::to_string(&record).unwrap().len());
+    }
+    assert!(workload.pods.iter().all(|pod| pod.containers[0].size.requests == to));
+    let undone = undo(&workload, &record, NOW + DAY + 14_000, &rules);
+    assert!((300..=rules.most_undoable).contains(&undone.resizes.len()), "{}", undone.resizes.len());
+    largest = largest.max(serde_json::to_string(&undone.record).unwrap().len());
+    assert!((400_000..1_000_000).contains(&largest), "{largest}");
 }

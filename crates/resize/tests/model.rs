@@ -21,6 +21,7 @@ fn calm() -> Scenario {
         defers: 0,
         refusals: 0,
         deletions: 0,
+        undos: 0,
         quarters: 1,
         days: 0,
         leaders: 2,
@@ -49,6 +50,11 @@ fn scenarios() -> Vec<Scenario> {
         Scenario { name: "deferred", pods: vec![(4, 12), (4, 12)], rises: vec![5], defers: 2, quarters: 0, ..calm() },
         Scenario { name: "always deferred", pods: vec![(4, 12)], rises: vec![5], defers: u8::MAX, ..calm() },
         Scenario { name: "refused", pods: vec![(8, 12)], rises: vec![7, 10], refusals: 2, ..calm() },
+        Scenario { name: "undone", pods: vec![(8, 12)], undos: 2, days: 1, ..calm() },
+        Scenario { name: "undone in two pods", undos: 1, leaders: 1, days: 1, ..calm() },
+        Scenario { name: "a raise is undone", pods: vec![(4, 12)], rises: vec![7, 10], undos: 1, ..calm() },
+        Scenario { name: "undone after a kill", pods: vec![(4, 6)], rises: vec![7], undos: 1, quarters: 0, ..calm() },
+        Scenario { name: "undone while deferred", pods: vec![(8, 12)], defers: 1, undos: 1, ..calm() },
         Scenario { name: "deleted", deletions: 1, days: 1, leaders: 1, ..calm() },
     ]
 }
@@ -93,6 +99,7 @@ fn every_naive_variant_breaks() {
         (Flaw::NoDailyLimit, "usage rises often", "DAILY"),
         (Flaw::NotWatched, "suffers", "UNDO"),
         (Flaw::NoCanary, "suffers", "CANARY"),
+        (Flaw::UndoneIsMadeAgain, "undone", "PERSON"),
     ] {
         let outcome = searched(&named(scenario), flaw);
         match outcome.violation {

@@ -53,7 +53,7 @@ pub fn of_template(owner: &Value, admission: &Admission, cluster: &mut dyn Clust
                 }
                 let month = own.history.observed(Window::MONTH, measured).ok().flatten().unwrap_or(own.observed);
                 if let (Ok(peak), Ok(Some(days))) = (month.peak(), own.history.days()) {
-                    known.peak.set(resource, amount(&peak, resource));
+                    known.floor.set(resource, if resource == Resource::Memory { amount(&peak, resource) } else { 0 });
                     known.days = days;
                 }
             }

@@ -19,7 +19,8 @@ pub struct Known {
     /// come back when the history or the policy cannot be read.
     pub is_evident: Marked,
     pub days: u64,
-    pub peak: Amounts,
+    /// As in [`Container`].
+    pub floor: Amounts,
     pub used: Option<Used>,
     pub is_scaled_by: Marked,
 }
@@ -89,7 +90,7 @@ fn container(pod: &Value, container: &Value, known: &dyn Fn(&str) -> Known) -> R
         };
         list(at(container, "/resizePolicy")).iter().any(is_it)
     };
-    let Known { mut wanted, is_evident, days, peak, used, is_scaled_by } = known(name);
+    let Known { mut wanted, is_evident, days, floor, used, is_scaled_by } = known(name);
     let requests = amounts("requests")?;
     for resource in Resource::ALL.into_iter().filter(|resource| !is_evident.is(*resource)) {
         if let (Some(amount), Some(request)) = (wanted.of(resource), requests.of(resource)) {
@@ -101,7 +102,7 @@ fn container(pod: &Value, container: &Value, known: &dyn Fn(&str) -> Known) -> R
         size: Size { requests, limits: amounts("limits")? },
         wanted,
         days,
-        peak,
+        floor,
         used,
         killed: ["state", "lastState"]
             .iter()

@@ -104,7 +104,9 @@ impl Resizer {
                     continue;
                 }
             };
-            for running in std::mem::take(&mut found.workloads) {
+            let workloads = std::mem::take(&mut found.workloads);
+            let measured: BTreeSet<&str> = found.usage.keys().map(|(pod, _)| pod.as_str()).collect();
+            for running in workloads {
                 if !goes_on() {
                     return Ok(());
                 }
@@ -112,7 +114,7 @@ impl Resizer {
                 unseen.remove(&key);
                 let record = records.get(&key).cloned().unwrap_or_default();
                 let notes = self.look(&running, &record, &found, &mut under_way, metrics);
-                let is_measured = |pod: &&Value| found.usage.keys().any(|(of, _)| of == metadata(pod, "name"));
+                let is_measured = |pod: &&Value| measured.contains(metadata(pod, "name"));
                 seen.pods += running.pods.len() as u64;
                 seen.measured += running.pods.iter().filter(is_measured).count() as u64;
                 seen.add(&notes);

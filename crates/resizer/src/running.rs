@@ -67,8 +67,9 @@ pub fn read(
     let vertical = or_none(cluster.list(("autoscaling.k8s.io/v1", "VerticalPodAutoscaler", Some(name))))?;
     let horizontal = or_none(cluster.list(("autoscaling/v2", "HorizontalPodAutoscaler", Some(name))))?;
     let mut workloads: BTreeMap<Owner, Running> = BTreeMap::new();
+    let mut objects = BTreeMap::new();
     for (owner, pods) in pods {
-        let object = find(&owner, cluster)?;
+        let object = find(&owner, &mut objects, cluster)?;
         let above = object.as_ref().and_then(owner_of).filter(|_| matches!(owner.0.as_str(), "ReplicaSet" | "Job"));
         let guessed = pods.first().filter(|_| object.is_none()).and_then(|pod| deployment_of(pod, &owner));
         let top = above.or(guessed).unwrap_or_else(|| owner.clone());
@@ -82,7 +83,7 @@ pub fn read(
         let running = match workloads.remove(&top) {
             Some(running) => running,
             None => {
-                let object = if top == owner { object } else { find(&top, cluster)? };
+                let object = if top == owner { object } else { find(&top, &mut objects, cluster)? };
                 let asked = object.as_ref().map(asked).unwrap_or_default();
                 Running {
                     workload: Workload { namespace: name.to_owned(), kind: top.0.clone(), name: top.2.clone() },
@@ -188,10 +189,22 @@ pub fn api_version(kind: &str) -> Option<&'static str> {
     }
 }
 
-fn find((kind, namespace, name): &Owner, cluster: &mut dyn ClusterReader) -> Result<Option<Value>, ReadError> {
+/// The objects of a namespace by kind and name.
+type Objects = BTreeMap<String, BTreeMap<String, Value>>;
+
+/// Finds an object, and lists its kind before the first of them.
+fn find(
+    (kind, namespace, name): &Owner,
+    objects: &mut Objects,
+    cluster: &mut dyn ClusterReader,
+) -> Result<Option<Value>, ReadError> {
     let Some(api_version) = api_version(kind) else { return Ok(None) };
-    let listed = cluster.list((api_version, kind, Some(namespace)))?;
-    Ok(listed.into_iter().find(|object| metadata(object, "name") == name))
+    if !objects.contains_key(kind) {
+        let listed = cluster.list((api_version, kind, Some(namespace)))?.into_iter();
+        let by_name = listed.map(|object| (metadata(&object, "name").to_owned(), object));
+        objects.insert(kind.clone(), by_name.collect());
+    }
+    Ok(objects.get(kind).and_then(|of_kind| of_kind.get(name)).cloned())
 }
 
 /// A cluster without the kind has no objects of it.

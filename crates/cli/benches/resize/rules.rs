@@ -68,7 +68,6 @@ pub struct Done {
 }
 
 pub trait Rule {
-    fn name(&self) -> &'static str;
     /// The first request.
     fn start(&self, at: i64, estimate: Amounts) -> Amounts;
     /// Before any pod is created: usage of the image.
@@ -82,10 +81,6 @@ pub trait Rule {
 pub struct Static;
 
 impl Rule for Static {
-    fn name(&self) -> &'static str {
-        "estimate"
-    }
-
     fn start(&self, _: i64, estimate: Amounts) -> Amounts {
         estimate
     }
@@ -105,10 +100,6 @@ pub struct Krr {
 }
 
 impl Rule for Krr {
-    fn name(&self) -> &'static str {
-        "krr, once"
-    }
-
     fn start(&self, _: i64, estimate: Amounts) -> Amounts {
         let mut cpu = self.cpu.clone();
         cpu.sort_unstable();
@@ -134,10 +125,6 @@ impl Rule for Krr {
 pub struct Vpa(Option<Recommender>);
 
 impl Rule for Vpa {
-    fn name(&self) -> &'static str {
-        "vpa, in place"
-    }
-
     fn start(&self, _: i64, estimate: Amounts) -> Amounts {
         let Some(of) = &self.0 else { return estimate };
         Amounts {
@@ -189,6 +176,9 @@ impl Rule for Vpa {
 /// The loop of this project.
 #[derive(Default)]
 pub struct Loop {
+    pub rules: Rules,
+    /// True if CPU is never lowered below its peak, as memory.
+    pub keeps_cpu: bool,
     began: Option<i64>,
     record: Record,
     /// The peaks of each day: memory, and CPU of a quarter of an hour.
@@ -197,18 +187,14 @@ pub struct Loop {
 }
 
 impl Loop {
-    fn peak(&self, at: i64) -> Amounts {
+    fn floor(&self, at: i64) -> Amounts {
         let days = self.peaks.range(at.div_euclid(DAY) - 7..);
         let (cpu, memory) = days.fold((0, 0), |(cpu, memory), (_, of)| (of.0.max(cpu), of.1.max(memory)));
-        Amounts { cpu: Some(cpu), memory: Some(memory) }
+        Amounts { cpu: Some(if self.keeps_cpu { cpu } else { 0 }), memory: Some(memory) }
     }
 }
 
 impl Rule for Loop {
-    fn name(&self) -> &'static str {
-        "headroom resize"
-    }
-
     fn start(&self, _: i64, estimate: Amounts) -> Amounts {
         estimate
     }
@@ -241,7 +227,7 @@ impl Rule for Loop {
                     size: running.size,
                     wanted: estimate,
                     days: days as u64,
-                    peak: self.peak(at),
+                    floor: self.floor(at),
                     used: Some(Used {
                         at: running.last.at,
                         amounts: Amounts { cpu: running.cpu(), memory: running.last.memory },
@@ -255,7 +241,7 @@ impl Rule for Loop {
                 }],
             });
             let workload = Workload { pods: pods.collect(), is_rolling_out: false, objective_is_met: None };
-            let decision = decide(&workload, &self.record, at, &Rules::default(), usize::MAX, &mut |_, _, _| Ok(()));
+            let decision = decide(&workload, &self.record, at, &self.rules, usize::MAX, &mut |_, _, _| Ok(()));
             self.record = decision.record;
             for note in &decision.notes {
                 match &note.event {

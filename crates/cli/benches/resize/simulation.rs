@@ -9,13 +9,49 @@ use super::days::{Pod, Sample};
 use super::replay::requests::Requests;
 use super::replay::traces::Resource as Column;
 use super::rules::{Krr, Loop, Rule, Running, Static, Vpa};
+use headroom_resize::Rules;
 
 const DAY: i64 = 86_400;
+
+/// A rule, and the settings of the estimates that it works with.
+pub struct Variant {
+    name: &'static str,
+    pub settings: &'static str,
+    rule: fn() -> Box<dyn Rule>,
+}
+
+const fn of(name: &'static str, settings: &'static str, rule: fn() -> Box<dyn Rule>) -> Variant {
+    Variant { name, settings, rule }
+}
+
+fn own(change: impl Fn(&mut Loop)) -> Box<dyn Rule> {
+    let mut rule = Loop::default();
+    change(&mut rule);
+    Box::new(rule)
+}
+
+const P95: &str = "percentile: {cpu: p95 of recent}";
+const P90: &str = "percentile: {cpu: p90 of recent}";
+const P90_LEAN: &str = "percentile: {cpu: p90 of recent}, margin: {cpu: 10%}";
+const P80_LEAN: &str = "percentile: {cpu: p80 of recent}, margin: {cpu: 10%}";
+
+/// The yardstick is the first.
+pub const VARIANTS: [Variant; 10] = [
+    of("vpa, in place", "", || Box::<Vpa>::default()),
+    of("krr, once", "", || Box::<Krr>::default()),
+    of("estimate", "", || Box::new(Static)),
+    of("headroom resize", "", || own(|_| ())),
+    of("  cpu >= its peak", "", || own(|of| of.keeps_cpu = true)),
+    of("  used is enough", "", || own(|of| of.rules = Rules { cpu_lacks_percent: 100, ..Rules::default() })),
+    of("  p95 of recent", P95, || own(|_| ())),
+    of("  p90 of recent", P90, || own(|_| ())),
+    of("  p90 + 10%", P90_LEAN, || own(|_| ())),
+    of("  p80 + 10%", P80_LEAN, || own(|_| ())),
+];
 
 /// The figures of one rule.
 #[derive(Debug, Default)]
 struct Figures {
-    name: &'static str,
     /// By resource: requested, used, samples above the request, samples, usage above it.
     by_resource: [Sums; 2],
     pod_days: f64,
@@ -28,16 +64,81 @@ struct Figures {
     slowest_undo: i64,
 }
 
-#[derive(Debug, Default, Clone, Copy)]
+#[derive(Debug, Default, Clone)]
 struct Sums {
     asked: f64,
     used: f64,
     above: f64,
     count: f64,
     use_above: f64,
+    /// Samples by the hundredfold logarithm of use over request.
+    by_ratio: BTreeMap<i32, f64>,
 }
 
-pub fn table(set: &str, pods: &[Pod], estimates: &Requests) -> String {
+impl Sums {
+    fn add(&mut self, request: u64, used: u64) {
+        self.asked += request as f64;
+        self.used += used as f64;
+        self.count += 1.0;
+        self.above += f64::from(u8::from(used > request));
+        self.use_above += used.saturating_sub(request) as f64;
+        let ratio = (used.max(1) as f64 / request.max(1) as f64).ln() * 100.0;
+        *self.by_ratio.entry(ratio.floor() as i32).or_default() += 1.0;
+    }
+
+    fn risk(&self) -> f64 {
+        self.above / self.count
+    }
+
+    /// What is asked for once all requests are multiplied by the factor at which they are above as seldom.
+    fn asked_at(&self, risk: f64) -> f64 {
+        let mut above = 0.0;
+        let least = self.by_ratio.iter().rev().find(|(_, count)| {
+            above += **count;
+            above > risk * self.count
+        });
+        self.asked * least.map_or(1.0, |(ratio, _)| (f64::from(ratio + 1) / 100.0).exp())
+    }
+}
+
+/// The least that anybody could ask for at this risk who knows all usage before, and gives a pod another size each day, in
+/// multiples of the usage.
+fn with_hindsight(pods: &[Pod], from: i64, resource: Resource, risk: f64) -> f64 {
+    let mut days: BTreeMap<(usize, i64), Vec<u64>> = BTreeMap::new();
+    for (place, pod) in pods.iter().enumerate() {
+        for sample in pod.samples.iter().filter(|sample| sample.at >= from) {
+            let used = if resource == Resource::Cpu { sample.cpu } else { sample.memory };
+            days.entry((place, sample.at.div_euclid(DAY))).or_default().extend(used);
+        }
+    }
+    days.values_mut().for_each(|used| used.sort_unstable());
+    let count: f64 = days.values().map(|used| used.len() as f64).sum();
+    let used: f64 = days.values().flatten().map(|used| *used as f64).sum();
+    // Each sample above costs so much that as many as may be are above.
+    let (mut asked, mut low, mut high) = (0.0, 0.0_f64, 1e18_f64);
+    for _ in 0..80 {
+        let price = (low + high) / 2.0;
+        let (mut above, mut sum) = (0.0, 0.0);
+        for day in days.values() {
+            let all = day.len() as f64;
+            let costs =
+                day.iter().enumerate().map(|(place, request)| (*request as f64 * all, all - place as f64 - 1.0));
+            let best = costs.min_by(|one, other| (one.0 + price * one.1).total_cmp(&(other.0 + price * other.1)));
+            let (of, is_above) = best.unwrap_or_default();
+            sum += of;
+            above += is_above;
+        }
+        if above > risk * count {
+            low = price;
+        } else {
+            (high, asked) = (price, sum);
+        }
+    }
+    asked / used
+}
+
+/// `estimates` has those of each variant.
+pub fn table(set: &str, pods: &[Pod], estimates: &[Requests]) -> String {
     let begins = pods.iter().filter_map(|pod| pod.samples.first()).map(|sample| sample.at).min().unwrap_or(0);
     let ends = pods.iter().filter_map(|pod| pod.samples.last()).map(|sample| sample.at).max().unwrap_or(0);
     // Long sets begin when the first week is known, so that the loop may lower; others with the second day.
@@ -46,16 +147,23 @@ pub fn table(set: &str, pods: &[Pod], estimates: &Requests) -> String {
     for (place, pod) in pods.iter().enumerate() {
         by_image.entry(pod.image.as_str()).or_default().push((place, pod));
     }
-    let mut all: [Figures; 4] = Default::default();
-    for (image, pods) in &by_image {
-        let rules: [Box<dyn Rule>; 4] =
-            [Box::<Vpa>::default(), Box::<Krr>::default(), Box::new(Static), Box::<Loop>::default()];
-        for (mut rule, figures) in rules.into_iter().zip(&mut all) {
-            figures.name = rule.name();
-            replay(rule.as_mut(), image, pods, estimates, from, figures);
+    let mut all: [Figures; VARIANTS.len()] = Default::default();
+    for (image, of_image) in &by_image {
+        for ((variant, estimates), figures) in VARIANTS.iter().zip(estimates).zip(&mut all) {
+            replay((variant.rule)().as_mut(), image, of_image, estimates, from, figures);
         }
     }
-    text(set, &all)
+    let mut text = text(set, &all);
+    for (resource, vpa) in [Resource::Cpu, Resource::Memory].into_iter().zip(&all[0].by_resource) {
+        if vpa.count > 0.0 {
+            let least = with_hindsight(pods, from, resource, vpa.risk());
+            let of_vpa = 100.0 * least * vpa.used / vpa.asked;
+            text.push_str(&format!(
+                "with hindsight, a size a day: {resource:?} asks {least:.2}, {of_vpa:.1} % of vpa\n"
+            ));
+        }
+    }
+    text
 }
 
 fn replay(
@@ -93,11 +201,7 @@ fn replay(
             let amounts = [(Resource::Cpu, sample.cpu), (Resource::Memory, sample.memory)];
             for ((resource, used), sums) in amounts.into_iter().zip(&mut figures.by_resource) {
                 let (Some(request), Some(used)) = (pod.size.requests.of(resource), used) else { continue };
-                sums.asked += request as f64;
-                sums.used += used as f64;
-                sums.count += 1.0;
-                sums.above += f64::from(u8::from(used > request));
-                sums.use_above += used.saturating_sub(request) as f64;
+                sums.add(request, used);
             }
             let limit = pod.size.limits.memory.unwrap_or(u64::MAX);
             let used = sample.memory.unwrap_or(0);
@@ -139,20 +243,23 @@ fn estimate(estimates: &Requests, image: &str, at: i64) -> Amounts {
     }
 }
 
-fn text(set: &str, all: &[Figures; 4]) -> String {
-    let mut text = format!("\n{set}\n{:16}", "");
-    for head in ["cpu asked", "of vpa %", "time> %", "use> %", "mem asked", "of vpa %", "time> %", "use> %"] {
-        text.push_str(&format!("{head:>10}"));
+fn text(set: &str, all: &[Figures; VARIANTS.len()]) -> String {
+    let mut text = format!("\n{set}\n{:18}", "");
+    for resource in ["cpu", "mem"] {
+        for head in [&format!("{resource} asked"), "of vpa %", "as risky", "time> %", "use> %"] {
+            text.push_str(&format!("{head:>10}"));
+        }
     }
     let [vpa, ..] = all;
     text.push_str("  changes/pod-day  taken back  kills  by decrease  undone after\n");
-    for figures in all {
-        text.push_str(&format!("{:16}", figures.name));
-        for (sums, of_vpa) in figures.by_resource.iter().zip(vpa.by_resource) {
+    for (figures, variant) in all.iter().zip(&VARIANTS) {
+        text.push_str(&format!("{:18}", variant.name));
+        for (sums, of_vpa) in figures.by_resource.iter().zip(&vpa.by_resource) {
             for figure in [
                 sums.asked / sums.used,
                 100.0 * sums.asked / of_vpa.asked,
-                100.0 * sums.above / sums.count,
+                100.0 * sums.asked_at(of_vpa.risk()) / of_vpa.asked,
+                100.0 * sums.risk(),
                 100.0 * sums.use_above / sums.used,
             ] {
                 text.push_str(&format!("{figure:10.2}"));

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use headroom_core::timestamp::Timestamp;
 use headroom_report::{Page, Table};
-use headroom_resize::{Direction, Harm, Phase, Record, Resized, Time};
+use headroom_resize::{Direction, Harm, Past, Phase, Record, Resized, Time};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -19,7 +19,7 @@ const REASONS: [&str; 4] = ["WouldResize", "ResizeWaits", "ResizeDoesNotFit", "R
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Resizes {
-    /// The changes of the last 7 days.
+    /// The workloads with changes in the last 7 days, and how many pods were changed.
     pub changes: Vec<Changed>,
     pub under_way: Vec<UnderWay>,
     /// Containers of which a change was taken back or refused.
@@ -33,7 +33,7 @@ pub struct Changed {
     pub workload: String,
     pub raised: usize,
     pub lowered: usize,
-    /// The number of changes after which nothing got worse.
+    /// The number of pods with a change after which nothing got worse.
     pub quiet: usize,
     pub last: String,
     /// The last change, as far as its amounts are still known.
@@ -80,13 +80,15 @@ impl Resizes {
         let mut all = Self::default();
         for (workload, record) in records {
             let of = || workload.clone();
-            if let Some(last) = record.past.iter().max_by_key(|past| past.begun) {
-                let count = |direction| record.past.iter().filter(|past| past.direction == direction).count();
+            if let Some(last) = record.all_past().max_by_key(|past| past.begun) {
+                let count = |is_it: &dyn Fn(&Past) -> bool| {
+                    record.past.values().filter(|of_pod| of_pod.iter().any(is_it)).count()
+                };
                 all.changes.push(Changed {
                     workload: of(),
-                    raised: count(Direction::Up),
-                    lowered: count(Direction::Down),
-                    quiet: record.past.iter().filter(|past| past.quiet).count(),
+                    raised: count(&|past| past.direction == Direction::Up),
+                    lowered: count(&|past| past.direction == Direction::Down),
+                    quiet: count(&|past| past.quiet),
                     last: time(last.begun),
                     what: to(&last.containers),
                     why: last.why.to_string(),

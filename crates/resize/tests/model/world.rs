@@ -9,8 +9,8 @@ use std::hash::{Hash, Hasher};
 
 use headroom_fixtures::search::Space;
 use headroom_resize::{
-    Amounts, AtOnce, Change, Container, Decision, Direction, Kubelet, Mode, Past, Phase, Pod, Record, Resize, Rules,
-    Size, Time, Used, Why, Workload, decide,
+    Amounts, AtOnce, Change, Container, Decision, Direction, Harm, Kubelet, Mode, Past, Phase, Pod, Record, Resize,
+    Rules, Size, Time, Used, Why, Workload, decide, undo,
 };
 
 const DAY: Time = 86_400;
@@ -34,6 +34,7 @@ pub enum Flaw {
     NoDailyLimit,
     NotWatched,
     NoCanary,
+    UndoneIsMadeAgain,
 }
 
 #[derive(Debug, Clone)]
@@ -54,6 +55,8 @@ pub struct Scenario {
     /// The number of requests that the API server may refuse.
     pub refusals: u8,
     pub deletions: u8,
+    /// The number of times that a person takes the last changes back.
+    pub undos: u8,
     /// The number of times that a quarter of an hour passes, and a day.
     pub quarters: u8,
     pub days: u8,
@@ -77,6 +80,8 @@ struct PodState {
     changed: Vec<Time>,
     /// The number of decreases.
     lowered: u8,
+    /// The time from which it is left alone for a day, because a person took a change back.
+    undone: Option<Time>,
 }
 
 /// The usage that a leader knew when it decided: the time at which each pod was measured, and its peak.
@@ -104,6 +109,7 @@ pub struct World {
     defers: u8,
     refusals: u8,
     deletions: u8,
+    undos: u8,
     quarters: u8,
     days: u8,
     violated: Option<&'static str>,
@@ -142,6 +148,7 @@ impl Space for Model<'_> {
             kubelet: Kubelet::Done,
             changed: Vec::new(),
             lowered: 0,
+            undone: None,
         };
         World {
             now: START,
@@ -152,6 +159,7 @@ impl Space for Model<'_> {
             defers: self.scenario.defers,
             refusals: self.scenario.refusals,
             deletions: self.scenario.deletions,
+            undos: self.scenario.undos,
             quarters: self.scenario.quarters,
             days: self.scenario.days,
             violated: None,
@@ -216,7 +224,7 @@ impl Space for Model<'_> {
             hash(seed, &|hasher| {
                 leaders.hash(hasher);
                 (&world.now, &world.pods, &world.record, world.rises, world.defers, world.violated).hash(hasher);
-                (world.refusals, world.deletions, world.quarters, world.days).hash(hasher);
+                (world.refusals, world.deletions, world.undos, world.quarters, world.days).hash(hasher);
             })
         };
         whole(0) << 64 | whole(1)
@@ -257,7 +265,7 @@ impl Model<'_> {
                     size: Size { requests: memory(pod.request), limits: memory(pod.limit) },
                     wanted: memory(self.scenario.wanted),
                     days: 30,
-                    peak: memory(if self.flaw == Flaw::BelowPeak { 0 } else { peak }),
+                    floor: memory(if self.flaw == Flaw::BelowPeak { 0 } else { peak }),
                     used: Some(Used { at, amounts: memory(used), stalled_percent: None }),
                     killed: pod.killed,
                     restarts: pod.restarts,
@@ -285,15 +293,14 @@ impl Model<'_> {
         };
         let mut record = record.clone();
         if self.flaw == Flaw::NoCanary {
-            let quiet = |uid: &str| Past {
-                uid: uid.to_owned(),
+            let quiet = Past {
                 begun: now,
                 direction: Direction::Down,
                 why: Why::Admission,
                 quiet: true,
                 containers: Vec::new(),
             };
-            record.past.extend([quiet("x"), quiet("y")]);
+            record.past.insert("x".to_owned(), vec![quiet.clone(), quiet]);
         }
         let mut decision = decide(&workload, &record, now, &self.rules(), usize::MAX, &mut fits);
         let is_kept = |change: &Change| match change.phase {
@@ -302,6 +309,9 @@ impl Model<'_> {
             Phase::Asked { .. } | Phase::TakenBack { .. } => true,
         };
         decision.record.changes.retain(is_kept);
+        if self.flaw == Flaw::UndoneIsMadeAgain {
+            decision.record.left_alone.retain(|left| left.harm != Harm::Undone);
+        }
         // What people are told makes no difference.
         decision.notes.clear();
         decision
@@ -325,7 +335,16 @@ impl Model<'_> {
             }
             Leader::Idle => step("reads the record", becomes(Leader::Read(world.record.0, world.record.1.clone()))),
             Leader::Saw(pods) => step("decides", becomes(decided(world.record.0, &world.record.1, pods))),
-            Leader::Read(version, record) => step("decides", becomes(decided(*version, record, &world.pods))),
+            Leader::Read(version, record) => {
+                step("decides", becomes(decided(*version, record, &world.pods)));
+                if world.undos > 0 {
+                    let mut decision = undo(&self.observed(&world.pods), record, world.now, &self.rules());
+                    decision.notes.clear();
+                    let mut after = becomes(Leader::Decided(*version, decision, known(&world.pods)));
+                    after.undos -= 1;
+                    step("is told to undo", after);
+                }
+            }
             Leader::Decided(version, decision, seen) => {
                 let sends = Leader::Sends(decision.resizes.clone(), seen.clone());
                 if decision.record == world.record.1 && *version == world.record.0 {
@@ -387,8 +406,17 @@ impl Model<'_> {
         if change.is_none() {
             world.violated = Some("ONE: a change is made that the record does not have");
         }
-        if limit < pod.limit && !is_back {
+        let is_undone =
+            change.is_some_and(|change| matches!(change.phase, Phase::TakenBack { harm: Harm::Undone, .. }));
+        if limit < pod.limit && (!is_back || is_undone) {
             world.violated = Some("LIMIT: a memory limit is lowered");
+        }
+        if is_undone {
+            let left_alone = world.record.1.left_alone.iter().find(|left| left.harm == Harm::Undone);
+            pod.undone = Some(left_alone.map_or(now, |left| left.until - DAY));
+        }
+        if !is_back && request < pod.request && pod.undone.is_some_and(|at| now - at < DAY) {
+            world.violated = Some("PERSON: what a person took back is made again on the same day");
         }
         if !is_back {
             let (known_at, known_peak) = known[place];
@@ -431,7 +459,7 @@ impl Model<'_> {
         }
     }
 
-    /// Lets one leader alone work for ten days in which nothing else happens.
+    /// Lets one leader alone work for ten days or more in which nothing else happens.
     fn unclean(&self, world: &World) -> Option<&'static str> {
         if world.leaders.iter().any(|leader| *leader != Leader::Idle) {
             // It is checked in the state in which they have died.
@@ -440,7 +468,7 @@ impl Model<'_> {
         let mut world = world.clone();
         world.refusals = 0;
         let mut made_last = world.now;
-        for round in 0..30 {
+        for round in 0..if self.scenario.undos > 0 { 42 } else { 30 } {
             measure(&mut world);
             for _ in 0..3 {
                 let decision = self.decide(&world.pods, &world.record.1, world.now);

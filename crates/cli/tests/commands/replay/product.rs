@@ -20,12 +20,19 @@ pub struct Ours {
     pub peaks: Requests,
 }
 
+/// With the default settings.
 pub fn estimate(set: &Set, pods: &Path) -> Result<Ours> {
+    estimate_with(set, pods, &[""])?.pop().ok_or_else(|| "no estimates".into())
+}
+
+/// With each of these settings of estimates, such as `percentile: {cpu: p95 of 7d}`.
+pub fn estimate_with(set: &Set, pods: &Path, settings: &[&str]) -> Result<Vec<Ours>> {
     let work = tempfile::tempdir()?;
     let step = format!("{}s", set.step()?);
     let mut known = Vec::new();
     let named = |name: &str| Requests { name: name.to_owned(), by_moment: ByMoment::new() };
-    let mut ours = Ours { admission: named("headroom"), manifests: named("recommend"), peaks: named("peaks") };
+    let ours = || Ours { admission: named("headroom"), manifests: named("recommend"), peaks: named("peaks") };
+    let mut all: Vec<Ours> = settings.iter().map(|_| ours()).collect();
     for file in &set.files {
         let moment = file.moment();
         if !known.is_empty() {
@@ -35,26 +42,30 @@ pub fn estimate(set: &Set, pods: &Path) -> Result<Ours> {
             collect.args(["collect", "files"]).args(&known).args(["--step", &step, "--as-of", &moment]);
             collect.arg("--store").arg(work.path().join("store")).arg("--output").arg(&profiles);
             succeeded(collect.output()?)?;
-            let settings = work.path().join("settings.yaml");
-            fs::write(&settings, format!("estimates: {{namespace: headroom, replayTime: \"{moment}\"}}\n"))?;
-            let mut recommend = Command::new(env!("CARGO_BIN_EXE_kubectl-headroom"));
-            recommend.args(["recommend", "-o", "json", "-f"]).arg(pods).arg("--cluster-dir").arg(&profiles);
-            recommend.arg("--settings").arg(&settings);
-            // Without history of any image, the output is empty.
-            let recommendation = recommend.output()?.stdout;
-            if !recommendation.is_empty() {
-                let report = serde_json::from_slice(&recommendation)?;
-                ours.admission.by_moment.insert(moment.clone(), in_report(&report, admitted)?);
-                let recommended = in_report(&report, |of| of.get("recommended")?.as_str())?;
-                ours.manifests.by_moment.insert(moment.clone(), recommended);
-                ours.peaks.by_moment.insert(moment, in_report(&report, |of| of.pointer("/used/peak")?.as_str())?);
+            for (ours, settings) in all.iter_mut().zip(settings) {
+                let file = work.path().join("settings.yaml");
+                let of_time = format!("namespace: headroom, replayTime: \"{moment}\"");
+                fs::write(&file, format!("estimates: {{{of_time}, {settings}}}\n"))?;
+                let mut recommend = Command::new(env!("CARGO_BIN_EXE_kubectl-headroom"));
+                recommend.args(["recommend", "-o", "json", "-f"]).arg(pods).arg("--cluster-dir").arg(&profiles);
+                recommend.arg("--settings").arg(&file);
+                // Without history of any image, the output is empty.
+                let recommendation = recommend.output()?.stdout;
+                if !recommendation.is_empty() {
+                    let report = serde_json::from_slice(&recommendation)?;
+                    ours.admission.by_moment.insert(moment.clone(), in_report(&report, admitted)?);
+                    let recommended = in_report(&report, |of| of.get("recommended")?.as_str())?;
+                    ours.manifests.by_moment.insert(moment.clone(), recommended);
+                    let peaks = in_report(&report, |of| of.pointer("/used/peak")?.as_str())?;
+                    ours.peaks.by_moment.insert(moment.clone(), peaks);
+                }
             }
         }
         let csv = work.path().join(format!("{}.csv", file.day));
         fs::write(&csv, file.lines()?)?;
         known.push(csv);
     }
-    Ok(ours)
+    Ok(all)
 }
 
 /// The estimate that admission sets. What is typical for an image is none.
