@@ -57,7 +57,7 @@ pub struct Container {
     pub wanted: Amounts,
     /// The days of its own history.
     pub days: u64,
-    /// What its requests are never lowered below, by its own history: of memory its peak, of CPU nothing, because the estimate
+    /// The least that its requests are lowered to, by its own history: of memory its peak, of CPU nothing, because the estimate
     /// leaves short bursts out. None without such a history.
     pub floor: Amounts,
     pub used: Option<Used>,

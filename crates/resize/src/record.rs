@@ -14,7 +14,7 @@ use crate::{Pod, Rules, Size, Time, Workload};
 pub struct Record {
     #[serde(default)]
     pub changes: Vec<Change>,
-    /// What still matters of the changes of the last week, by the uid of the pod, oldest first.
+    /// The changes of the last week that still matter, by the uid of the pod, oldest first.
     #[serde(default)]
     pub past: BTreeMap<String, Vec<Past>>,
     #[serde(default)]

@@ -90,7 +90,7 @@ impl Sums {
         self.above / self.count
     }
 
-    /// What is asked for once all requests are multiplied by the factor at which they are above as seldom.
+    /// Returns the sum that is asked for once all requests are multiplied by the factor at which they are above as seldom.
     fn asked_at(&self, risk: f64) -> f64 {
         let mut above = 0.0;
         let least = self.by_ratio.iter().rev().find(|(_, count)| {

@@ -145,7 +145,7 @@ impl Resizes {
             [of.workload.clone(), raised, lowered, quiet, of.last.clone()]
         });
         let columns = ["WORKLOAD", "RAISED", "LOWERED", "QUIET", "LAST"];
-        add(&mut page, "Changes of the last 7 days", &columns, changes);
+        add(&mut page, "Pods resized in the last 7 days", &columns, changes);
         let under_way =
             self.under_way.iter().map(|of| [&of.workload, &of.pod, &of.change, &of.state].map(String::clone));
         add(&mut page, "Under way", &["WORKLOAD", "POD", "CHANGE", "STATE"], under_way);
