@@ -51,7 +51,7 @@ export function Overview({ inspection, missed, show }: { inspection: Inspection;
       <section class="stats" aria-label="At a glance">
         {total && <Freed title="CPU" resource="cpu" sum={total.cpu} />}
         {total && <Freed title="Memory" resource="memory" sum={total.memory} />}
-        {total?.savedAMonth && <div class="card stat"><b>{money(total.savedAMonth, total.currency)} <small>per month</small></b><span>{advice?.money ?? "What the freed requests cost, at your prices"}</span></div>}
+        {total?.savedAMonth && <div class="card stat"><b>{money(total.savedAMonth, total.currency)} <small>per month</small></b><span>Net saving, once nodes are removed</span></div>}
         <div class={`card stat ${inDanger.length > 0 ? "bad" : risky.length > 0 ? "warn" : ""}`}>
           <b>{risky.length.toLocaleString("en")} <small>at risk</small></b>
           <span>{risky.length === 0 ? "No container is killed, throttled or without a request" : "Killed, throttled, above their request, or without one: fix these first"}</span>
@@ -60,6 +60,7 @@ export function Overview({ inspection, missed, show }: { inspection: Inspection;
           <b>{blocked.toLocaleString("en")} <small>blocked now</small></b>
           <span>{blocked > 0 ? "Workloads whose Pods the API server rejects" : rejections.groups.length > 0 ? "Pods were rejected recently, see below" : "Every Deployment can create its Pods"}</span>
         </div>
+        {advice?.money && <p class="muted">{advice.money}</p>}
       </section>
 
       {!advice && <section class="card section empty"><h2>No workloads to size</h2><p>No running workload was found, or its usage could not be read. Quotas and “What if” work all the same.</p></section>}
@@ -119,7 +120,7 @@ export function Overview({ inspection, missed, show }: { inspection: Inspection;
       {savers.length > 0 && (
         <Section title="Largest savings" note={`${count(savers.length, "container")} request more than they need`} more={link("#workloads", "All workloads")}>
           <table class="savers stack">
-            <thead><tr><th scope="col">Workload</th><th scope="col" class="number">CPU request, cores</th><th scope="col" class="wide">CPU usage</th><th scope="col" class="number">Memory request</th><th scope="col" class="wide">Memory usage</th><th scope="col" class="number">Saves</th></tr></thead>
+            <thead><tr><th scope="col">Workload</th><th scope="col" class="number">CPU request, cores</th><th scope="col" class="wide">CPU usage</th><th scope="col" class="number">Memory request</th><th scope="col" class="wide">Memory usage</th><th scope="col" class="number">{advice?.money ? "Saves a month" : "Saves"}</th></tr></thead>
             <tbody>
               {savers.slice(0, FEW).map((workload) => (
                 <tr key={workload.id}>
@@ -150,7 +151,7 @@ function Since({ inspection: { workloads, rejections, changes }, link }: { inspe
   const of = (changed: boolean) => changes.filter(({ isAsRecommended }) => isAsRecommended === changed).flatMap(({ id }) => workloads.find((workload) => workload.id === id) ?? []);
   const facts: [tone: string, label: string, what: ComponentChildren][] = [];
   if (killed.length > 0) facts.push(["bad", "OOM-killed", all(killed)]);
-  if (blocked.length > 0) facts.push(["bad", "blocked", some(blocked.map(({ namespace, workloads }) => `${namespace} / ${nameOf(workloads[0])}`))]);
+  if (blocked.length > 0) facts.push(["bad", "blocked", all(blocked.flatMap((group) => workloads.find(({ namespace, object }) => namespace === group.namespace && group.workloads.includes(object)) ?? []))]);
   if (of(true).length > 0) facts.push(["good", "set as recommended", all(of(true))]);
   if (of(false).length > 0) facts.push(["", "requests changed", all(of(false))]);
   if (released.length > 0) facts.push(["", "new version", all(released)]);
@@ -201,7 +202,7 @@ export function Frees({ workload: { savedCpu, savedMemory, saved, money } }: { w
   const amounts = ([["cpu", savedCpu], ["memory", savedMemory]] as const).filter(([, value]) => value !== 0).map(([resource, value]) => <span class={value > 0 ? "" : "more"}>{value < 0 && "+"}{withUnit(resource, Math.abs(value))}</span>);
   if (amounts.length === 0) return <span class="muted">–</span>;
   if (money === undefined) return <>{amounts.map((amount) => <div>{amount}</div>)}</>;
-  return <><div class={saved < 0 ? "more" : ""}>{money}</div><small>{amounts[0]}{amounts[1] && ", "}{amounts[1]}</small></>;
+  return <><div class={`money ${saved < 0 ? "more" : ""}`}>{money}</div><small>{amounts[0]}{amounts[1] && ", "}{amounts[1]}</small></>;
 }
 
 export const Section = ({ title, note, more, children }: { title: string; note?: string; more?: ComponentChildren; children: ComponentChildren }) => (

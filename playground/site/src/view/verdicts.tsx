@@ -249,10 +249,10 @@ const QuotaUsage = ({ all }: { all: Taken[] }) => (
   </Table>
 );
 
-/** A table that scrolls by itself where it is wider than the page; columns from `numbers` on are numbers. */
-export const Table = ({ caption = "", heads, numbers = Infinity, children }: { caption?: string; heads: string[]; numbers?: number; children: ComponentChildren }) => (
+/** A table that scrolls by itself where it is wider than the page; columns from `numbers` on are numbers. `isStack`: on a phone a row is a card of its own. */
+export const Table = ({ caption = "", heads, numbers = Infinity, isStack = false, children }: { caption?: string; heads: string[]; numbers?: number; isStack?: boolean; children: ComponentChildren }) => (
   <div class="table" tabIndex={0} role="group" aria-label={caption || `${heads[0]} table`}>
-    <table>
+    <table class={isStack ? "stack" : ""}>
       {caption !== "" && <caption>{caption}</caption>}
       <thead><tr>{heads.map((head, index) => <th scope="col" class={index >= numbers ? "number" : ""}>{head}</th>)}</tr></thead>
       <tbody>{children}</tbody>

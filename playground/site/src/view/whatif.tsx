@@ -52,10 +52,10 @@ export function TrialResults({ trial, overview, from, actions }: { trial: Trial;
       {requests && <p class="muted">Requests of the changed objects: {Object.entries(requests).map(([name, change]) => `${name} ${change.startsWith("-") ? "" : "+"}${change}`).join(", ")}.</p>}
       {groups.length > EFFECTS && <Pages from={from} size={EFFECTS} all={groups.length} actions={actions} />}
       {groups.slice(from, from + EFFECTS).map((group) => <GroupCard key={`${group.change} ${group.effects[0].namespace}/${group.effects[0].object}`} group={group} />)}
-      {bounds.length > 0 && <section class="card section"><h2>Quotas after recreating everything</h2><Table heads={["Quota", "Used", "After recreate", "Hard", "New hard", "Available"]} numbers={1}>{bounds.slice(0, 1000).map((bound) => <BoundRow bound={bound} />)}</Table></section>}
+      {bounds.length > 0 && <section class="card section"><h2>Quotas after recreating everything</h2><Table heads={["Quota", ...REMADE]} numbers={1} isStack>{bounds.slice(0, 1000).map((bound) => <BoundRow bound={bound} />)}</Table></section>}
       {notLookedAt.length > 0 && <section class="card section"><h2>Not evaluated</h2><ul>{notLookedAt.map((text) => <li>{text}</li>)}</ul></section>}
       <Quotas levels={overview.quotas} note="as they are now" />
-      {overview.advice && overview.advice.quotas.length > 0 && <section class="card section"><h2>Quotas after applying all recommendations</h2><Table heads={["Quota", "Used", "Change", "After", "Hard"]} numbers={1}>{overview.advice.quotas.slice(0, 1000).map((effect) => <AdviceRow effect={effect} />)}</Table></section>}
+      {overview.advice && overview.advice.quotas.length > 0 && <section class="card section"><h2>Quotas after applying all recommendations</h2><Table heads={["Quota", ...ADVISED]} numbers={1} isStack>{overview.advice.quotas.slice(0, 1000).map((effect) => <AdviceRow effect={effect} />)}</Table></section>}
       {namespaces.length > 0 && <EffectiveLimits limits={namespaces} all={overview.namespaces} />}
     </>
   );
@@ -119,17 +119,20 @@ const EffectiveLimits = ({ limits, all }: { limits: Limits[]; all: string[] }) =
   </section>
 );
 
+const ADVISED = ["Used", "Change", "After", "Hard"];
+const REMADE = ["Used", "After recreate", "Hard", "New hard", "Available"];
+
 const AdviceRow = ({ effect: { namespace, quota, resource, used, change, usedAfter, hard, fits } }: { effect: AdviceEffect }) => (
-  <Amounts of={`${namespace}/${quota}`} resource={resource} cells={[used, change, usedAfter, hard]} isExceeded={!fits} />
+  <Amounts of={`${namespace}/${quota}`} resource={resource} heads={ADVISED} cells={[used, change, usedAfter, hard]} isExceeded={!fits} />
 );
 
 const BoundRow = ({ bound: { namespace, quota, name, used, remade, hard, newHard, left, newlyExceeded } }: { bound: QuotaEffect }) => (
-  <Amounts of={`${namespace && `${namespace}/`}${quota}`} resource={name} cells={[used, remade, hard, newHard, left]} isExceeded={newlyExceeded} />
+  <Amounts of={`${namespace && `${namespace}/`}${quota}`} resource={name} heads={REMADE} cells={[used, remade, hard, newHard, left]} isExceeded={newlyExceeded} />
 );
 
 /** A row of amounts of a quota in one unit, which stands behind the name of the resource. */
-function Amounts({ of, resource, cells, isExceeded }: { of: string; resource: string; cells: (string | null)[]; isExceeded: boolean }) {
+function Amounts({ of, resource, heads, cells, isExceeded }: { of: string; resource: string; heads: string[]; cells: (string | null)[]; isExceeded: boolean }) {
   const values = cells.map((cell) => (cell === null ? undefined : thousandths(cell)));
   const { numbers, unit } = inOneUnit(resource, values.map((value) => value ?? 0));
-  return <tr class={isExceeded ? "exceeded" : ""}><th scope="row">{of}: {resource}{unit !== "" && `, ${unit}`}</th>{numbers.map((number, index) => <td class="number">{values[index] === undefined ? (cells[index] ?? "–") : number}</td>)}</tr>;
+  return <tr class={isExceeded ? "exceeded" : ""}><th scope="row">{of}: {resource}{unit !== "" && `, ${unit}`}</th>{numbers.map((number, index) => <td class="number" data-label={heads[index]}>{values[index] === undefined ? (cells[index] ?? "–") : number}</td>)}</tr>;
 }
