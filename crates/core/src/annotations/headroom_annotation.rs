@@ -128,6 +128,10 @@ fn attempt(pod: &Pod<'_>, values: Values, reasons: Reasons) -> (String, usize, u
                 if left_out > 0 || text.len() + NOTE > MAX_LENGTH {
                     text.truncate(end);
                     left_out += 1;
+                    // A shorter attempt follows, which has to go through all values itself.
+                    if reasons != Reasons::None {
+                        return (text, written, left_out);
+                    }
                 } else {
                     is_open = true;
                     written += 1;
