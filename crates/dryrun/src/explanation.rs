@@ -129,12 +129,20 @@ impl Container {
                 bounds.iter().filter(is_about).map(Check::of).collect()
             };
             for value in &with_requirement {
-                let is_copied = value.set_by == SetBy::Author && !is_written(written, container, value);
+                let is_unwritten = value.set_by == SetBy::Author
+                    && !is_written(written, container, value.requirement, &value.resource);
+                let is_copied = is_unwritten
+                    && value.requirement == Requirement::Request
+                    && is_written(written, container, Requirement::Limit, &value.resource);
                 values.push(Field {
                     field: format!("{}.{}", requirement.field(), value.resource),
                     value: Some(value.quantity.clone()),
                     step: if is_copied { "copied" } else { step(value.set_by) },
-                    reason: if is_copied { COPIED.to_owned() } else { value.reason.clone() },
+                    reason: match (is_copied, is_unwritten) {
+                        (true, _) => COPIED.to_owned(),
+                        (false, true) => KEPT.to_owned(),
+                        (false, false) => value.reason.clone(),
+                    },
                     usage: value.usage.clone(),
                     checks: checks(&value.resource),
                 });
@@ -166,16 +174,18 @@ impl Container {
 
 /// The reason for a request that the API server copied from an author's limit, in the core's words.
 const COPIED: &str = "copied from the limit in the manifest";
+/// The reason for a value that the manifest does not have, and the object that is there keeps.
+const KEPT: &str = "set in the live object";
 
 /// True if the object has the value as its author wrote it, and not only as the API server completed it; true for a
 /// container that the author did not write, which is there already.
-fn is_written(object: &Value, container: &ContainerValues, value: &ResourceValue) -> bool {
+fn is_written(object: &Value, container: &ContainerValues, requirement: Requirement, resource: &str) -> bool {
     let list = if container.role == Role::Main { "/spec/containers" } else { "/spec/initContainers" };
     let containers = object.pointer(list).and_then(Value::as_array).into_iter().flatten();
     let mut same = containers.filter(|have| have.get("name").and_then(Value::as_str) == Some(&container.name));
     let Some(container) = same.next() else { return true };
     let resources = container.get("resources");
-    resources.and_then(|resources| resources.get(value.requirement.field())?.get(&value.resource)).is_some()
+    resources.and_then(|resources| resources.get(requirement.field())?.get(resource)).is_some()
 }
 
 fn step(set_by: SetBy) -> &'static str {

@@ -103,6 +103,7 @@ pub fn of(run: &mut Run, workload: &Value, suffixes: &Suffixes, now: Option<Time
         let problem = "not all replicas are ready, and nothing tells why: they may still be starting";
         search.add(Severity::Warning, problem, Vec::new(), "", command);
     }
+    search.add_refusals_to_come();
     search.why.findings.sort_by_key(|finding| finding.severity);
     search.why
 }

@@ -24,6 +24,21 @@ impl Search<'_> {
         }
     }
 
+    /// Adds bounds that are younger than the pods, which would reject them if they were created again.
+    pub(super) fn add_refusals_to_come(&mut self) {
+        if self.kind == "Pod" || !self.why.findings.iter().all(|finding| finding.severity == Severity::Note) {
+            return;
+        }
+        let Some(pod) = self.run.preview_pod_of(self.workload) else { return };
+        let details: Vec<String> =
+            pod.reasons.iter().filter(|reason| reason.topic == Topic::Limits).map(ToString::to_string).collect();
+        if !details.is_empty() {
+            let command = self.headroom(&["describe", "limits"]);
+            let problem = "its pods would be rejected if they were created again: a LimitRange does not allow them";
+            self.add(Severity::Warning, problem, details, "", command);
+        }
+    }
+
     /// The objects whose controllers create the pods: the workload itself, or the Jobs and ReplicaSets that it owns.
     fn makers(&mut self) -> Vec<Value> {
         if running::counts(&ApiKind::of(self.workload)).is_some() {
