@@ -127,7 +127,9 @@ fn of_world(workloads: &[Workload], days: u64, to: u64, tells_cost: bool) -> Res
     let (passed, ours) = bench.report("default", &[])?;
     let (_, like_krr) = bench.report("flags for KRR", &KRR_FLAGS)?;
     if tells_cost {
-        bench.report("step 1m", &["--step", "1m"])?;
+        let source = folder.path().join("source.yaml");
+        std::fs::write(&source, "step: 1m\n")?;
+        bench.report("step 1m", &["--source", &source.to_string_lossy()])?;
         by_workload(&server, workloads, days)?;
     }
     check(&passed, workloads, days)?;

@@ -44,8 +44,8 @@ const COLUMNS: [&str; 31] = [
 ];
 
 /// As RFC 4180 has it.
-pub fn text(report: &Report, has_header: bool) -> String {
-    let mut text = if has_header { COLUMNS.join(",") + "\r\n" } else { String::new() };
+pub fn text(report: &Report) -> String {
+    let mut text = COLUMNS.join(",") + "\r\n";
     for row in report.rows() {
         for advice in &row.container.resources {
             let cells: Vec<String> = cells(&row, advice, &report.prices).iter().map(|cell| quoted(cell)).collect();

@@ -94,7 +94,7 @@ pub fn text(report: &Report, made_at: &str) -> String {
     list(&mut page, "Flags", report.flags_explained());
     list(&mut page, "Autoscalers", report.scaled());
     list(&mut page, "Notes", report.all_notes());
-    let lines: Vec<String> = csv::text(report, true).lines().map(escaped).collect();
+    let lines: Vec<String> = csv::text(report).lines().map(escaped).collect();
     let _ = write!(
         page,
         "</main>\n<pre id=\"csv\" hidden>\n{}\n</pre>\n<script>{SCRIPT}</script>\n</body>\n</html>\n",

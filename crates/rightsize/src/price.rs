@@ -10,38 +10,53 @@ use serde::{Serialize, Serializer};
 /// Prices for a month.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Prices {
-    /// The price of a core.
-    pub cpu: Option<Price>,
+    /// The price of a core, in thousandths of the unit of money.
+    pub(super) cpu: Option<i64>,
     /// The price of a GiB of memory.
-    pub memory: Option<Price>,
-    pub currency: Option<Currency>,
+    pub(super) memory: Option<i64>,
+    pub(super) currency: Option<Currency>,
 }
 
 /// The currency of prices: a symbol such as `$`, or a code such as `EUR`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Currency(String);
 
-/// Thousandths of the unit of money.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Price(i64);
+/// A price such as `23`, `23EUR` or `$23`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Price {
+    /// The amount, in thousandths of the unit of money.
+    thousandths: i64,
+    currency: Option<Currency>,
+}
 
 /// Millionths of the unit of money.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Money(i128);
 
 /// The default weights, as clouds have them: a core costs about as much as 8 GiB.
-const USUAL: (Price, Price) = (Price(8_000), Price(1_000));
+const USUAL: (i64, i64) = (8_000, 1_000);
 
 const GIBIBYTE: i128 = 1 << 30;
 
 impl Prices {
+    /// Two prices, of which one may name the currency of both.
+    pub fn new(cpu: Option<Price>, memory: Option<Price>) -> Result<Self, String> {
+        let [(cpu, of_cpu), (memory, of_memory)] =
+            [cpu, memory].map(|price| price.map_or((None, None), |price| (Some(price.thousandths), price.currency)));
+        if let (Some(one), Some(other)) = (&of_cpu, &of_memory)
+            && one != other
+        {
+            return Err(format!("one price is in {one}, the other in {other}: give both in one currency"));
+        }
+        Ok(Self { cpu, memory, currency: of_cpu.or(of_memory) })
+    }
+
     /// None where nobody says what anything costs.
     pub fn money(&self, cores: &Quantity, bytes: &Quantity) -> Option<Money> {
         if self.cpu.is_none() && self.memory.is_none() {
             return None;
         }
-        let nothing = Price(0);
-        Some(cost(self.cpu.unwrap_or(nothing), self.memory.unwrap_or(nothing), cores, bytes))
+        Some(cost(self.cpu.unwrap_or(0), self.memory.unwrap_or(0), cores, bytes))
     }
 
     /// Money with its currency, if that is known: `$35.00`, `35.00 EUR`.
@@ -60,17 +75,17 @@ impl Prices {
     }
 }
 
-fn cost(cpu: Price, memory: Price, cores: &Quantity, bytes: &Quantity) -> Money {
-    let of_cpu = i128::from(cores.milli_value()) * i128::from(cpu.0);
-    let of_memory = i128::from(bytes.value()) * i128::from(memory.0) * 1_000 / GIBIBYTE;
+fn cost(cpu: i64, memory: i64, cores: &Quantity, bytes: &Quantity) -> Money {
+    let of_cpu = i128::from(cores.milli_value()) * i128::from(cpu);
+    let of_memory = i128::from(bytes.value()) * i128::from(memory) * 1_000 / GIBIBYTE;
     Money(of_cpu + of_memory)
 }
 
 /// `23.00 EUR a core, 3.00 EUR a GiB`
 impl fmt::Display for Prices {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let shown = |price: Option<Price>, of| {
-            price.map(|Price(thousandths)| format!("{} {of}", self.shown(Money(i128::from(thousandths) * 1_000))))
+        let shown = |price: Option<i64>, of| {
+            price.map(|thousandths| format!("{} {of}", self.shown(Money(i128::from(thousandths) * 1_000))))
         };
         let known = [shown(self.cpu, "a core"), shown(self.memory, "a GiB")];
         f.write_str(&known.into_iter().flatten().collect::<Vec<_>>().join(", "))
@@ -81,11 +96,20 @@ impl FromStr for Price {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let wrong = || format!("`{text}` is not a price for a month: expected a number such as `23.40`");
-        let is_plain = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
-        let price: Quantity = text.parse().map_err(|_| wrong())?;
+        let wrong = || {
+            format!("`{text}` is not a price for a month: expected a number such as `23.40`, `23.40EUR` or `$23.40`")
+        };
+        let is_of_number = |c: char| c.is_ascii_digit() || c == '.';
+        let number = text.trim_matches(|c| !is_of_number(c));
+        let (before, after) = text.split_once(number).ok_or_else(wrong)?;
+        let price: Quantity = number.parse().map_err(|_| wrong())?;
+        let currency = match format!("{before}{after}") {
+            none if none.is_empty() => None,
+            currency => Some(currency.parse()?),
+        };
+        let is_plain = number.chars().all(is_of_number) && (before.is_empty() || after.is_empty());
         let is_small = price.value() < 1_000_000_000;
-        if is_plain && is_small { Ok(Self(price.milli_value())) } else { Err(wrong()) }
+        if is_plain && is_small { Ok(Self { thousandths: price.milli_value(), currency }) } else { Err(wrong()) }
     }
 }
 
@@ -93,8 +117,8 @@ impl FromStr for Currency {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let is_allowed =
-            |character: char| !character.is_numeric() && !character.is_whitespace() && !is_hidden(character);
+        let is_symbol = |c: char| c == '$' || !c.is_ascii() && !c.is_numeric() && !c.is_whitespace();
+        let is_allowed = |c: char| (c.is_alphabetic() || is_symbol(c)) && !is_hidden(c);
         let is_short = (1..=8).contains(&text.chars().count());
         if is_short && text.chars().all(is_allowed) {
             return Ok(Self(text.to_owned()));
@@ -136,7 +160,7 @@ mod tests {
     fn amounts_cost_what_their_prices_say() {
         let check = |cpu: Option<&str>, memory: Option<&str>, cores: &str, bytes: &str, expected: Option<&str>| {
             let price = |text: Option<&str>| text.map(|text| text.parse().unwrap());
-            let prices = Prices { cpu: price(cpu), memory: price(memory), currency: None };
+            let prices = Prices::new(price(cpu), price(memory)).unwrap();
             let money = prices.money(&quantity(cores), &quantity(bytes));
             assert_eq!(money.map(|money| money.to_string()).as_deref(), expected);
         };
@@ -171,9 +195,18 @@ mod tests {
     }
 
     #[test]
-    fn only_plain_numbers_are_prices() {
-        for wrong in ["", "-1", "1Gi", "1e3", "a", "1000000000"] {
+    fn a_price_is_a_number_with_the_currency_of_both() {
+        for wrong in ["", "-1", "1e3", "a", "EUR", "1000000000", "$1EUR", "1 EUR", "1,5", "1.2.3"] {
             assert!(wrong.parse::<Price>().is_err(), "{wrong}");
         }
+        let check = |cpu: &str, memory: &str, expected: Result<&str, &str>| {
+            let prices = Prices::new(Some(cpu.parse().unwrap()), Some(memory.parse().unwrap()));
+            let shown = prices.map(|prices| prices.to_string());
+            assert_eq!(shown.as_deref().map_err(String::as_str), expected);
+        };
+        check("23", "3", Ok("23.00 a core, 3.00 a GiB"));
+        check("23EUR", "3", Ok("23.00 EUR a core, 3.00 EUR a GiB"));
+        check("$23.40", "3$", Ok("$23.40 a core, $3.00 a GiB"));
+        check("23EUR", "$3", Err("one price is in EUR, the other in $: give both in one currency"));
     }
 }

@@ -77,7 +77,7 @@ fn report_on(manifests: &str, used: &[Used]) -> Report {
     let of_front = workloads.iter_mut().flat_map(|of| &mut of.containers).filter(|container| container.name == "front");
     of_front.for_each(|container| (container.throttled_percent, container.restarts) = (Some(25), 3));
     let source = Source { name: "the test".to_owned(), step_seconds: Some(300), ..Source::default() };
-    let prices = Prices { cpu: Some("23".parse().unwrap()), memory: Some("3".parse().unwrap()), currency: None };
+    let prices = Prices::new(Some("23".parse().unwrap()), Some("3".parse().unwrap())).unwrap();
     let effects = quota_effect::together(effects);
     Report::new((source, rule::of(&settings, true)), workloads, effects, Vec::new(), prices, Order::Waste)
 }
@@ -139,7 +139,7 @@ fn outputs(report: &Report) -> Vec<(&'static str, String)> {
         ("wide.txt", table(report, true, false)),
         ("bare.txt", table(report, false, true)),
         ("report.json", text(Page::json(report))),
-        ("report.csv", csv::text(report, true)),
+        ("report.csv", csv::text(report)),
         ("report.md", markdown::text(report)),
         ("sarif.json", text(Page::json(&sarif::log(&findings::RULES, &found)))),
         ("junit.xml", junit::report("headroom recommend", &findings::cases(report, &found))),

@@ -89,7 +89,7 @@ pub fn matched(matched: usize, found: String, example: Option<String>, none: &st
 
 /// Reports amounts that no container can use.
 pub fn impossible(found: &Impossible) -> Option<Finding> {
-    let advice = "they are left out; look at what reports them, such as the kubelet of the pod's node";
+    let advice = "they are left out; look at what reports them, such as the kubelet of the pod's node, or a counter named as `cpuIsRate`";
     (found.count > 0).then(|| Finding::doubtful("amounts", found.to_string(), advice))
 }
 

@@ -49,6 +49,7 @@ pub struct SourceFile {
     pub accept_partial: bool,
     pub ephemeral_storage: bool,
     pub concurrency: Option<u8>,
+    step: Option<String>,
     timeout: Option<String>,
     token_file: Option<PathBuf>,
     user: Option<String>,
@@ -107,6 +108,12 @@ impl SourceFile {
     /// True if requests carry something that only a trusted store may get.
     pub fn has_credentials(&self) -> bool {
         self.token_file.is_some() || self.user.is_some() || self.identity.is_some() || !self.header_files.is_empty()
+    }
+
+    /// The query step of `kubectl headroom`, in seconds.
+    pub fn step(&self) -> anyhow::Result<Option<i64>> {
+        let read = |text: &String| seconds(text).map_err(|expected| anyhow!("step is `{text}`: {expected}"));
+        self.step.as_ref().map(read).transpose()
     }
 
     /// The names that are not detected.

@@ -47,7 +47,7 @@ Examples:
   kubectl headroom ui -A --settings cluster-admission-policy.yaml
 
   # Usage of two weeks from your Prometheus, and what it costs
-  kubectl headroom ui -A --service monitoring/prometheus:9090 --price-cpu 23 --price-memory 3 --currency EUR
+  kubectl headroom ui -A --service monitoring/prometheus:9090 --price-cpu 23EUR --price-memory 3EUR
 
   # A snapshot, without a cluster
   kubectl headroom ui --cluster-dir cluster.json

@@ -116,8 +116,13 @@ impl Probe {
         if containers > 0.0 {
             return Finding::good(subject, format!("`{metric}`, {containers} containers"));
         }
-        let tried = self.wanted.usage_places().iter().map(labels).collect::<Vec<_>>().join(" or ");
-        let found = format!("no series of `{metric}` with {tried}");
+        let found = match &self.absence {
+            Some(Absence::Ended { .. } | Absence::Matchers(_)) => format!("no current series of `{metric}`"),
+            _ => {
+                let tried = self.wanted.usage_places().iter().map(labels).collect::<Vec<_>>().join(" or ");
+                format!("no series of `{metric}` with {tried}")
+            }
+        };
         let advice = match &self.absence {
             None => format!("scrape the kubelets' /metrics/cadvisor, or name the metric as `{field}` in --source"),
             Some(absence) => absence.to_string(),

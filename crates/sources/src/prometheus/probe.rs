@@ -215,6 +215,11 @@ impl Probe {
     /// The names to read with; an error if there is nothing to read.
     pub fn names(&self) -> Result<Names, SourceError> {
         let (cpu, memory) = (self.cpu.found().cloned(), self.memory.found().cloned());
+        if let (None, None, Some(absence @ (Absence::Ended { .. } | Absence::Matchers(_)))) =
+            (&cpu, &memory, &self.absence)
+        {
+            return Err(SourceError::Permanent(format!("`{}`: {absence}", self.store)));
+        }
         if cpu.is_none() && memory.is_none() {
             return Err(SourceError::Permanent(format!(
                 "`{}` has no container in `{}` or `{}` under the labels {}: {}",

@@ -8,7 +8,7 @@ use clap::ValueEnum;
 use headroom_core::cluster::label_selector::LabelSelector;
 use headroom_rightsize::findings::Gate;
 use headroom_rightsize::patches;
-use headroom_rightsize::price::{Currency, Price, Prices};
+use headroom_rightsize::price::{Price, Prices};
 use headroom_rightsize::report::Order;
 use headroom_sources::http::Url;
 
@@ -16,7 +16,6 @@ use super::apply::Patching;
 use super::rule::Rule;
 use crate::command::cluster_args::Target;
 use crate::command::manifests::Manifests;
-use crate::command::seconds;
 use crate::command::source::Address;
 use crate::command::source_file::SourceFlag;
 
@@ -45,9 +44,6 @@ pub struct Args {
     /// Output format
     #[arg(short, long, value_enum, default_value_t = Format::Table)]
     pub(super) output: Format,
-    /// Print the rows of the table only
-    #[arg(long)]
-    pub(super) no_headers: bool,
     /// Sort workloads by
     #[arg(long, value_enum, default_value_t = Order::Waste)]
     pub(super) sort_by: Order,
@@ -79,15 +75,12 @@ pub struct Args {
 #[derive(Debug, Clone, Default, clap::Args)]
 #[command(next_help_heading = "Prices")]
 pub struct Costs {
-    /// Price of a core for a month
+    /// Price of a core for a month, such as `23`, `23EUR` or `$23`
     #[arg(long, value_name = "PRICE")]
     pub(super) price_cpu: Option<Price>,
     /// Price of a GiB of memory for a month
     #[arg(long, value_name = "PRICE")]
     pub(super) price_memory: Option<Price>,
-    /// Currency of the prices, such as $ or EUR
-    #[arg(long)]
-    pub(super) currency: Option<Currency>,
 }
 
 /// The source of usage, and the prices of requests.
@@ -123,10 +116,6 @@ pub struct Store {
     /// Days of history to read from a metrics store, today included
     #[arg(long, default_value_t = 14, value_parser = clap::value_parser!(u16).range(1..=30))]
     pub(super) days: u16,
-    /// Query step: memory counts with its peak in each step, CPU with its average. Unless given, memory is read each 5
-    /// minutes, and CPU each 2 minutes as the average of one
-    #[arg(long, value_name = "DURATION", value_parser = seconds)]
-    pub(super) step: Option<i64>,
 }
 
 /// A source of usage.
@@ -145,7 +134,7 @@ const EXAMPLES: &str = "Examples:
   kubectl headroom recommend deployment/web
 
   # The whole cluster as an HTML report, with the savings
-  kubectl headroom recommend -A -o html --price-cpu 23 --price-memory 3 --currency EUR > report.html
+  kubectl headroom recommend -A -o html --price-cpu 23EUR --price-memory 3EUR > report.html
 
   # From two weeks of usage in your Prometheus, in the cluster or elsewhere
   kubectl headroom recommend -A --service monitoring/prometheus:9090
@@ -185,6 +174,8 @@ because it would be blocked, or nothing could be written or patched, 2 not every
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Format {
     Table,
+    /// The rows of the table only
+    Rows,
     /// The table with changes, distributions, limits, QoS classes, kills, throttling, restarts, autoscalers and images
     Wide,
     Json,
@@ -359,8 +350,8 @@ impl UsageArgs {
 }
 
 impl Costs {
-    pub(super) fn prices(&self) -> Prices {
-        Prices { cpu: self.price_cpu, memory: self.price_memory, currency: self.currency.clone() }
+    pub(super) fn prices(&self) -> anyhow::Result<Prices> {
+        Prices::new(self.price_cpu.clone(), self.price_memory.clone()).map_err(anyhow::Error::msg)
     }
 }
 
@@ -387,7 +378,7 @@ mod tests {
             "--days 0",
             "--days 31",
             "--fail-on x",
-            "--price-cpu 1Gi",
+            "--price-cpu 1e3",
             "-l a=(",
             "-n a -A",
             "deployment/web -f a.yaml",

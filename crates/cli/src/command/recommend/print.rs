@@ -4,6 +4,7 @@ use anyhow::{anyhow, bail};
 use headroom_kube::clock;
 use headroom_report::draw::Charset;
 use headroom_report::{Page, Paint, complain, junit, sarif};
+use headroom_rightsize::patches::RecommendedChange;
 use headroom_rightsize::report::Report;
 use headroom_rightsize::table::{self, View};
 use headroom_rightsize::{csv, findings, html, markdown, patches, pull_request};
@@ -20,10 +21,10 @@ pub fn print(args: &Args, report: &Report) -> anyhow::Result<bool> {
         _ => report.left_out(),
     };
     let page = match args.output {
-        Format::Table | Format::Wide => {
+        Format::Table | Format::Rows | Format::Wide => {
             let view = View {
                 is_wide: args.output == Format::Wide,
-                is_bare: args.no_headers,
+                is_bare: args.output == Format::Rows,
                 charset: Charset::of_stdout(),
                 paint: Paint::for_stdout(),
             };
@@ -31,7 +32,7 @@ pub fn print(args: &Args, report: &Report) -> anyhow::Result<bool> {
         }
         Format::Json => Page::json(report)?,
         Format::Yaml => Page::yaml(report)?,
-        Format::Csv => Page::document(&csv::text(report, !args.no_headers)),
+        Format::Csv => Page::document(&csv::text(report)),
         Format::Markdown => Page::document(&markdown::text(report)),
         Format::PullRequest => Page::document(&pull_request::text(report)),
         Format::Html => Page::document(&html::text(report, &made_at())),
@@ -62,7 +63,12 @@ pub fn print(args: &Args, report: &Report) -> anyhow::Result<bool> {
         let more = if errors.len() > 1 { format!(", and {} more", errors.len() - 1) } else { String::new() };
         complain!("error: {}: {}{more}", first.subject, first.text);
     }
-    let is_incomplete = is_written && (report.leaves_out_blocked() || changes.is_empty() && !left_out.is_empty());
+    let is_merged = |change: &RecommendedChange| change.patches().iter().any(|patch| !patch.is_json());
+    let writes = match args.output {
+        Format::Kustomize => changes.iter().any(is_merged),
+        _ => !changes.is_empty(),
+    };
+    let is_incomplete = is_written && (report.leaves_out_blocked() || !writes && !left_out.is_empty());
     Ok(!errors.is_empty() || is_incomplete)
 }
 

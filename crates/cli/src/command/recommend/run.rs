@@ -117,9 +117,10 @@ pub fn recommend(
     source.is_partial |= run.is_partial();
     let admission = opened.admission.describe();
     notes.extend((admission.source != Source::Settings).then(|| format!("admission: {admission}")));
+    notes.extend(histories.as_ref().and_then(|_| unmeasured(&workloads)));
     notes.extend(without_advice(&workloads, histories.as_ref()).filter(|_| names_skipped));
     notes.extend(run.all_notes(opened.scope.is_all()));
-    let prices = usage.map(|usage| usage.costs.prices()).unwrap_or_default();
+    let prices = usage.map(|usage| usage.costs.prices()).transpose()?.unwrap_or_default();
     let source = (source, rule::of(&settings, histories.is_some()));
     let mut report = Report::new(source, workloads, quota_effect::together(effects), notes, prices, order);
     report.cluster.clone_from(&opened.context);
@@ -204,6 +205,24 @@ impl Run<'_> {
         let notes = self.notes.into_iter().map(move |error| rbac_hint::advised(error, all_namespaces));
         self.inventory.notes.into_iter().chain(notes)
     }
+}
+
+/// Names a resource that the store has of no container, although it has the other: its metric is read wrongly.
+fn unmeasured(workloads: &[Workload]) -> Option<String> {
+    let has = |resource: Resource| {
+        let mut advice = workloads.iter().flat_map(|of| &of.containers).filter_map(|of| of.resource(resource));
+        advice.any(|advice| advice.used.is_some())
+    };
+    let missing = match (has(Resource::Cpu), has(Resource::Memory)) {
+        (false, true) => Resource::Cpu,
+        (true, false) => Resource::Memory,
+        _ => return None,
+    };
+    Some(format!(
+        "no {} usage of any container: `kubectl headroom doctor` checks its metric; in the file of --source, a recording rule needs \
+         `step`, and `cpuIsRate` if it is one of CPU",
+        missing.name()
+    ))
 }
 
 /// Names the containers without a recommendation.

@@ -169,8 +169,9 @@ impl Reading<'_> {
     }
 
     fn options(&self, address: &Address) -> anyhow::Result<Options> {
-        let step = self.usage.store.step;
-        let options = source::options(self.usage.source.file()?, address, step.unwrap_or(STEP))?;
+        let file = self.usage.source.file()?;
+        let step = file.step()?;
+        let options = source::options(file, address, step.unwrap_or(STEP))?;
         let cpu_step_seconds = step.is_none().then_some(CPU_STEP);
         Ok(Options { as_of: self.as_of, cpu_step_seconds, ..options })
     }

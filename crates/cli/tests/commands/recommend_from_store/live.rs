@@ -146,7 +146,7 @@ fn the_store_that_was_chosen_once_is_remembered_for_the_cluster() {
     let settings = here().join("moment.yaml");
     let typed = |answer: &str| {
         let program = env!("CARGO_BIN_EXE_kubectl-headroom");
-        let command = format!("{program} recommend --no-headers --settings {}", settings.display());
+        let command = format!("{program} recommend -o rows --settings {}", settings.display());
         let mut script = Command::new("script");
         script.args(["-q", "-e", "-c", &command, "/dev/null"]).current_dir(server.folder.path());
         script.env("HOME", server.folder.path()).env_remove("XDG_CONFIG_HOME").env("KUBECONFIG", &server.kubeconfig);
@@ -158,7 +158,7 @@ fn the_store_that_was_chosen_once_is_remembered_for_the_cluster() {
     assert!(shown.contains("`7` is none of these numbers"), "{shown}");
     let shown = typed("1\n");
     assert!(shown.contains("Which of these") && shown.contains("remembered in `"), "{shown}");
-    let said = server.recommend("--no-headers");
+    let said = server.recommend("-o rows");
     let chosen = "using --service monitoring/prometheus-k8s:9090, as chosen before\n";
     assert_eq!((said.code, said.err.starts_with(chosen)), (0, true), "{}", said.err);
 }
@@ -263,7 +263,7 @@ fn recommendations_are_applied_after_a_dry_run_and_can_be_rolled_back() {
         asked.map(|(_, target, body)| (target, serde_json::from_str(&body).unwrap())).collect()
     };
     // There is no terminal for a confirmation, so the patch is only tried.
-    let said = server.recommend(&format!("{STORE} statefulset/db --patch --no-headers"));
+    let said = server.recommend(&format!("{STORE} statefulset/db --patch -o rows"));
     assert_eq!(said.code, 0, "{}", said.err);
     assert!(
         said.err.contains("1 object in context test (http://127.0.0.1:")
@@ -281,7 +281,7 @@ fn recommendations_are_applied_after_a_dry_run_and_can_be_rolled_back() {
     let rollback = server.folder.path().join("headroom-rollback.sh");
     assert!(!rollback.exists());
 
-    let said = server.recommend(&format!("{STORE} statefulset/db --patch --yes --no-headers"));
+    let said = server.recommend(&format!("{STORE} statefulset/db --patch --yes -o rows"));
     assert_eq!(said.code, 0, "{}", said.err);
     let made = patches(&server);
     assert_eq!(made.len(), 3);
@@ -302,7 +302,7 @@ fn recommendations_are_applied_after_a_dry_run_and_can_be_rolled_back() {
     assert!(said.err.contains("exists already: choose another file with --rollback"), "{}", said.err);
 
     let server = ApiServer::start(Rules { conflicts: true, ..rules });
-    let said = server.recommend(&format!("{STORE} --patch --yes --allow-blocked --no-headers"));
+    let said = server.recommend(&format!("{STORE} --patch --yes --allow-blocked -o rows"));
     assert_eq!(said.code, 1);
     assert!(
         said.err.contains("conflict with \"helm\": .spec.template; --force-conflicts takes the fields over"),

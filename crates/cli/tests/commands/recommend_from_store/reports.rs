@@ -27,7 +27,7 @@ fn a_cluster_is_reported_and_gated() {
     check("json.txt", "deployment/web -o json");
     check("kinds.txt", "--kind Rollout,statefulset --sort-by oom-kills");
     check("risks.txt", "--fail-on risk -o sarif --container postgres");
-    check("fine.txt", "-l app=db --fail-on 2000% --no-headers");
+    check("fine.txt", "-l app=db --fail-on 2000% -o rows");
     check("missing.txt", "deployment/wbe");
 }
 
@@ -149,14 +149,14 @@ fn a_store_that_has_one_bad_moment_is_read_all_the_same() {
         let (code, text) = servers::request(port, method, target, b"").unwrap();
         answer(code, &text)
     });
-    let said = recommend(&format!("-n shop --cluster-dir world --no-headers --prometheus {}", server.url()));
+    let said = recommend(&format!("-n shop --cluster-dir world -o rows --prometheus {}", server.url()));
     assert_eq!((said.code, said.err.as_str()), (0, ""), "{}", said.out);
 }
 
 #[test]
 fn workloads_are_selected_by_manifest_namespace_and_name() {
     let server = prometheus(cluster::history(true));
-    let of = |more: &str| recommend(&format!("--cluster-dir world --prometheus {} --no-headers {more}", server.url()));
+    let of = |more: &str| recommend(&format!("--cluster-dir world --prometheus {} -o rows {more}", server.url()));
     assert_eq!(of("-n shop -f world/shop.yaml -l app=db").out, of("-n shop statefulset/db").out);
     assert_eq!(of("-n sh*p").out, of("-n shop").out);
     for (wrong, expected) in

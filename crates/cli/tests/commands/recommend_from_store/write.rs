@@ -11,7 +11,7 @@ fn manifests_get_the_recommended_requests_and_nothing_else_changes() {
     let manifest = folder.path().join("shop.yaml");
     fs::copy(here().join("world/shop.yaml"), &manifest).unwrap();
     let arguments = format!(
-        "-n shop --cluster-dir world --prometheus {} --no-headers --allow-blocked --write {}",
+        "-n shop --cluster-dir world --prometheus {} -o rows --allow-blocked --write {}",
         server.url(),
         folder.path().display()
     );
@@ -29,7 +29,7 @@ fn manifests_get_the_recommended_requests_and_nothing_else_changes() {
     assert!(changed[3].1.contains("averageUtilization: 172"), "{changed:?}");
     // From the written manifests nothing more is recommended.
     let said = recommend(&format!(
-        "statefulset/db -n shop --cluster-dir {0} --prometheus {1} --no-headers --write {0}",
+        "statefulset/db -n shop --cluster-dir {0} --prometheus {1} -o rows --write {0}",
         folder.path().display(),
         server.url()
     ));
@@ -45,7 +45,7 @@ fn an_autoscaler_that_is_not_in_the_manifests_is_named() {
     let without = text.split("---\n").filter(|document| !document.contains("HorizontalPodAutoscaler"));
     fs::write(&manifest, without.collect::<Vec<_>>().join("---\n")).unwrap();
     let said = recommend(&format!(
-        "deployment/web -n shop --cluster-dir world --prometheus {} --no-headers --allow-blocked --write {}",
+        "deployment/web -n shop --cluster-dir world --prometheus {} -o rows --allow-blocked --write {}",
         server.url(),
         manifest.display()
     ));

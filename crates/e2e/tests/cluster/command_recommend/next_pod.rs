@@ -15,8 +15,20 @@ async fn the_next_pod_gets_the_recommended_requests() {
     let scene = Scene::start().await;
     let shop = scene.shop.namespace.as_str();
     let file = scene.file("settings.yaml", &settings().to_string());
-    let said =
-        scene.run(&["recommend", "-n", shop, "-o", "json", "--step", "1m", "--service", STORE, "--settings", &file]);
+    let source = scene.file("source.yaml", "step: 1m\n");
+    let said = scene.run(&[
+        "recommend",
+        "-n",
+        shop,
+        "-o",
+        "json",
+        "--source",
+        &source,
+        "--service",
+        STORE,
+        "--settings",
+        &file,
+    ]);
     assert_eq!(said.exit, 0, "{}", said.err);
     let report: Value = serde_json::from_str(&said.out).unwrap();
     assert_eq!(report["source"]["name"], "service monitoring/metrics:9090");

@@ -42,7 +42,7 @@ async fn a_patch_is_tried_then_applied_and_can_be_rolled_back() {
     scene.shop.create(autoscaler(shop)).await.unwrap();
     let before = scene.deployment().await;
     let patch = |more: &[&str]| {
-        let recommend = ["recommend", "-n", shop, "--service", STORE, "--no-headers", "--patch"];
+        let recommend = ["recommend", "-n", shop, "--service", STORE, "-o", "rows", "--patch"];
         scene.run_as(DAN, &[&recommend, more].concat())
     };
     let is_as_before = |deployment: &DynamicObject| {
