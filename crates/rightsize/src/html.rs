@@ -76,10 +76,12 @@ pub fn text(report: &Report, made_at: &str) -> String {
          <style>{STYLE}</style>\n</head>\n<body>\n"
     );
     let partial = if report.source.is_partial { " Some of it could not be read: see the notes." } else { "" };
+    let outage = report.source.outage().map(|outage| format!(" <b class=\"bad\">{}.</b>", escaped(&sentence(&outage))));
+    let outage = outage.unwrap_or_default();
     let _ = write!(
         page,
         "<header class=\"top\"><h1 class=\"brand\">{LOGO}Headroom <span>recommendations</span></h1>\
-         <p class=\"tagline\">{}. Made {}.{partial}</p><nav><button id=\"save\" type=\"button\">Export CSV</button>\
+         <p class=\"tagline\">{}. Made {}.{outage}{partial}</p><nav><button id=\"save\" type=\"button\">Export CSV</button>\
          <button id=\"look\" class=\"icon\" type=\"button\" title=\"Dark or light\" aria-label=\"Dark or light\">◐</button>\
          </nav></header>\n<main>\n",
         escaped(&report.about()),

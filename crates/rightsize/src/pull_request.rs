@@ -72,6 +72,9 @@ pub fn text(report: &Report) -> String {
             declined::FILE
         ));
     }
+    if let Some(outage) = report.source.outage() {
+        text.insert_str(0, &format!("**{}**\n\n", markdown_cell(&outage)));
+    }
     text
 }
 

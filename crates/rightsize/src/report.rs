@@ -60,8 +60,19 @@ pub struct Source {
     /// The step of CPU, if it is another.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu_step_seconds: Option<u32>,
+    /// The last moment with usage of anything, if an outage of the store lasts since.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub outage_since: Option<String>,
     /// True if something was not read, as the notes say.
     pub is_partial: bool,
+}
+
+impl Source {
+    /// `outage: no usage of anything since 2026-11-22T07:00:00Z; what was used before counts`
+    pub fn outage(&self) -> Option<String> {
+        let since = self.outage_since.as_ref()?;
+        Some(format!("outage: the store has no usage of anything since {since}; what was used before counts"))
+    }
 }
 
 /// `Usage from Prometheus at monitoring/prometheus:9090, 2026-11-08T10:00:00Z to 2026-11-22T10:00:00Z, step 5m`
@@ -181,7 +192,7 @@ impl Report {
         format!("{cluster}{}", self.source)
     }
 
-    /// The first line for people: what is at risk, and what is left alone because nobody has measured it; empty if nothing
+    /// The first line for people: an outage, what is at risk, and what is left alone because nobody has measured it; empty if nothing
     /// is.
     pub fn headline(&self) -> String {
         let all = count_of(self.total.containers, "container");
@@ -189,7 +200,8 @@ impl Report {
         let blocked = Some(self.blocked().len() as u64).filter(|count| *count > 0);
         let blocked = blocked.map(|count| format!("{} would be blocked", count_of(count, "recommendation")));
         let partial = self.source.is_partial.then(|| "not everything could be read (see the notes)".to_owned());
-        at_risk.into_iter().chain(blocked).chain(self.left_alone()).chain(partial).collect::<Vec<_>>().join("; ")
+        let first = self.source.outage().into_iter().chain(at_risk).chain(blocked);
+        first.chain(self.left_alone()).chain(partial).collect::<Vec<_>>().join("; ")
     }
 
     /// The number of containers at risk.

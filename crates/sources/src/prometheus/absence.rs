@@ -101,6 +101,11 @@ impl Known {
 }
 
 impl Absence {
+    /// The last moment with usage, if there was some.
+    pub fn ended_at(&self) -> Option<i64> {
+        if let Self::Ended { at, .. } = self { Some(*at) } else { None }
+    }
+
     /// `counts` are questions that found nothing: how many containers each of the usual metrics has.
     pub async fn find(
         api: &Api,

@@ -8,11 +8,13 @@ mod digest;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use headroom_usage::DAY;
 use headroom_usage::sample::{Batch, OomKill, Resource, Series, Window};
 
 pub use by_pod::{Lives, Objects, Throttling};
 pub use digest::Digest;
 
+use super::absence::Absence;
 pub use super::answer::ContainerRef;
 use super::answer::Row;
 use super::api::{Api, EachRow};
@@ -49,6 +51,8 @@ pub struct Reader {
     pub cluster: ClusterId,
     /// The store's clock when it was asked what it calls things.
     pub probed_at: i64,
+    /// The last moment with usage, if an outage of the store, or of what fills it, lasts.
+    pub outage_since: Option<i64>,
 }
 
 /// A container that was killed because its memory ran out.
@@ -76,9 +80,19 @@ pub struct Notes {
 }
 
 impl Reader {
-    /// Detects the names of a store. Fails if it has neither CPU nor memory of any container.
+    /// Detects the names of a store. Fails if it has neither CPU nor memory of any container. In an outage that began within a
+    /// day, or before a moment that was chosen, the store is read as of its begin.
     pub async fn connect(http: Http, options: Options) -> Result<Arc<Self>, SourceError> {
-        Self::probe(&Api::new(http, &options), &options).await
+        let api = Api::new(http.clone(), &options);
+        let probed = probe(&api, &options).await?;
+        let ended = probed.absence.as_ref().and_then(Absence::ended_at);
+        let Some(at) = ended.filter(|at| options.as_of.is_some() || probed.now - at < DAY) else {
+            return Ok(Arc::new(Self::new(api, &probed, &options)?));
+        };
+        let options = Options { as_of: Some(at), ..options };
+        let api = Api::new(http, &options);
+        let reader = Self::new(api.clone(), &probe(&api, &options).await?, &options)?;
+        Ok(Arc::new(Self { outage_since: Some(at), ..reader }))
     }
 
     pub(super) async fn probe(api: &Api, options: &Options) -> Result<Arc<Self>, SourceError> {
@@ -90,7 +104,7 @@ impl Reader {
         let (matchers, step_seconds) = (options.matchers.clone(), options.step_seconds.max(1));
         let (names, cluster, probed_at) = (probed.names()?, probed.clusters.id(), probed.now);
         let cpu_step_seconds = options.cpu_step_seconds;
-        Ok(Self { api, names, matchers, step_seconds, cpu_step_seconds, cluster, probed_at })
+        Ok(Self { api, names, matchers, step_seconds, cpu_step_seconds, cluster, probed_at, outage_since: None })
     }
 
     /// The step at which usage is read by pod.

@@ -154,6 +154,7 @@ fn find(target: &Target, usage: &UsageArgs, wanted: Wanted, progress: &Progress)
 
 fn page(found: &Output, paint: Paint) -> Page {
     let mut page = Page::new();
+    found.source.outage().iter().for_each(|outage| writeln!(page, "{}\n", paint.red(outage)));
     writeln!(page, "{}", found.source);
     page.gap();
     if found.limit_ranges.is_empty() {
@@ -258,5 +259,6 @@ fn heading(found: &Output) -> String {
         true => format!("simulated with {}: nothing is rejected", count_of(trial.objects as u64, "object")),
         false => format!("{} of {} objects would be rejected", trial.rejected.len(), trial.objects),
     };
-    format!("From kubectl headroom recommend. {}; {outcome}", found.source)
+    let outage = found.source.outage().map(|outage| format!("; {outage}")).unwrap_or_default();
+    format!("From kubectl headroom recommend. {}{outage}; {outcome}", found.source)
 }

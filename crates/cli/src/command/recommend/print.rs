@@ -58,6 +58,9 @@ pub fn print(args: &Args, report: &Report) -> anyhow::Result<bool> {
         let headline = Some(report.headline()).filter(|line| !line.is_empty());
         headline.iter().chain(partial).for_each(|line| complain!("warning: {line}"));
     }
+    if matches!(args.output, Format::Sarif | Format::Junit) {
+        report.source.outage().iter().for_each(|line| complain!("warning: {line}"));
+    }
     let errors: Vec<_> = findings.iter().filter(|finding| finding.level == headroom_report::Level::Error).collect();
     if let Some(first) = errors.first() {
         let more = if errors.len() > 1 { format!(", and {} more", errors.len() - 1) } else { String::new() };

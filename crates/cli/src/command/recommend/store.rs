@@ -163,7 +163,8 @@ impl Reading<'_> {
     fn window(&self, reader: &Reader) -> Window {
         let (now, step) = (reader.probed_at, i64::from(reader.step_seconds));
         // VictoriaMetrics answers nothing about the last half minute, and others not all of it.
-        let settled = if self.as_of.is_some() { now } else { now - UNSETTLED };
+        let is_past = self.as_of.or(reader.outage_since).is_some();
+        let settled = if is_past { now } else { now - UNSETTLED };
         let to = settled.div_euclid(step) * step;
         Window { from: (to - i64::from(self.usage.store.days) * DAY).div_euclid(step) * step, to }
     }
@@ -219,7 +220,7 @@ impl Reading<'_> {
     async fn history(&mut self, reader: Arc<Reader>, name: String, pods: Pods) -> anyhow::Result<StoreHistory> {
         let now = reader.probed_at;
         let skew = now.abs_diff(clock::now());
-        if self.as_of.is_none() && skew > SKEW {
+        if self.as_of.or(reader.outage_since).is_none() && skew > SKEW {
             self.notes.push(format!(
                 "the store's clock and this machine's differ by {skew} s: check both; history is read by the store's"
             ));
@@ -268,7 +269,8 @@ impl Reading<'_> {
             to: moment(window.to),
             step_seconds: Some(reader.step_seconds),
             cpu_step_seconds: Some(reader.step_of(Resource::Cpu)).filter(|step| *step != reader.step_seconds),
-            is_partial,
+            outage_since: reader.outage_since.and_then(moment),
+            is_partial: is_partial || reader.outage_since.is_some(),
         };
         let mut trends = Vec::new();
         if self.usage.wants_trends {

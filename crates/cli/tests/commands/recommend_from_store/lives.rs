@@ -3,18 +3,16 @@
 use std::ops::RangeInclusive;
 
 use super::{cluster, prometheus, recommend};
-use crate::support::folder;
+use crate::support::{Said, folder};
 
 /// A pod with so many cores in some of the minutes of two days.
 type Life = (String, f64, RangeInclusive<i64>);
 
-/// The row of a workload's CPU, and what it recommends, for pods of which each minute is known.
-fn cpu_of_lives(name: &str, object: &str, lives: &[Life]) -> (String, f64) {
+/// The recommendations for an object, whose pods' CPU is known each minute.
+fn on_lives<'l>(object: &str, lives: impl Iterator<Item = &'l Life>, output: &str) -> Said {
     let from = cluster::NOW - 2 * 86_400;
     let mut history = "# TYPE container_cpu_usage_seconds counter\n".to_owned();
-    // Discovery only sees containers that run now.
-    let other = ("other".to_owned(), 0.01, 0..=2_880);
-    for (pod, cores, minutes) in lives.iter().chain([&other]) {
+    for (pod, cores, minutes) in lives {
         for minute in minutes.clone() {
             let (used, at) = (cores * 60.0 * (minute - minutes.start()) as f64, from + minute * 60);
             let place = format!(r#"namespace="shop",pod="{pod}",container="main""#);
@@ -24,12 +22,44 @@ fn cpu_of_lives(name: &str, object: &str, lives: &[Life]) -> (String, f64) {
     let store = prometheus(history + "# EOF\n");
     let template = "template: {spec: {containers: [{name: main, image: \"example.com/app:1\"}]}}";
     let world = folder(&[("objects.yaml", &object.replace("TEMPLATE", template))]);
-    let said =
-        recommend(&format!("-n shop --cluster-dir {} --prometheus {} -o csv", world.path().display(), store.url()));
+    recommend(&format!("-n shop --cluster-dir {} --prometheus {} -o {output}", world.path().display(), store.url()))
+}
+
+/// The row of a workload's CPU, and what it recommends.
+fn cpu_of_lives(name: &str, object: &str, lives: &[Life]) -> (String, f64) {
+    // Discovery only sees containers that run now.
+    let other = ("other".to_owned(), 0.01, 0..=2_880);
+    let said = on_lives(object, lives.iter().chain([&other]), "csv");
     let row = said.out.lines().find(|line| line.contains(name) && line.contains(",cpu,"));
     let row = row.unwrap_or_else(|| panic!("no row of {name}: {}{}", said.out, said.err)).to_owned();
     let recommended = row.split(',').nth(10).unwrap().parse().unwrap();
     (row, recommended)
+}
+
+/// The test of an outage: usage before it counts, and every output says first that there is one.
+#[test]
+fn an_outage_of_the_store_is_said_first() {
+    let object = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web, namespace: shop}\nspec: {TEMPLATE}\n";
+    let life = ("web-6d4cf56db6-x7x2k".to_owned(), 0.2, 0..=2_700);
+    let said = |output: &str| on_lives(object, [&life].into_iter(), output);
+    let since = "outage: the store has no usage of anything since 2026-11-2";
+    for output in ["table", "markdown", "pull-request"] {
+        let said = said(output);
+        let top = said.out.lines().take(3).collect::<String>();
+        assert!(
+            top.contains(since) && said.out.contains("deployment/web") && said.code == 2,
+            "{}{}",
+            said.out,
+            said.err
+        );
+    }
+    for output in ["csv", "kustomize", "sarif"] {
+        let said = said(output);
+        assert!(said.err.contains(since), "{output}: {}", said.err);
+    }
+    let report = said("json").out;
+    assert!(report.contains(r#""outageSince": "2026-11-2"#) && report.contains(r#""recommended": "2"#), "{report}");
+    assert!(said("html").out.contains("Outage: the store has"), "html");
 }
 
 /// Percentiles of all pods together below 95 know nothing of the hot one, and p95 is what it uses.
