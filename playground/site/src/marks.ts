@@ -37,7 +37,7 @@ export const MARKS: Mark[] = [
   flag("static-pod", "static pod", ""),
   flag("qos", "QoS", "", "qos"),
   { name: "saves", label: "Saves", tone: "", holds: ({ saved }) => saved > 0 },
-  { name: "unmeasured", label: "No usage data", tone: "", holds: ({ cpu, memory }) => !cpu?.recommended && !memory?.recommended },
+  { name: "unmeasured", label: "No usage data", tone: "", holds: ({ evidence, cpu, memory }) => evidence === "" && !cpu?.recommended && !memory?.recommended },
 ];
 
 /** Filters that are no marks of a row. */

@@ -106,6 +106,9 @@ export function cluster(count = SMALL.length, { hostile, rejected } = {}) {
   for (const [namespace, kind, written, inner, pods, ofCpu, ofMemory, days, flags] of rows) {
     const [name, container] = hostile ? [hostile, hostile] : [written, inner];
     const isMeasured = ofCpu.length > 2;
+    // Nothing is recommended from what was used days ago.
+    const silent = flags.find((flag) => flag.startsWith("last seen"));
+    const isAdvised = isMeasured && !silent;
     const common = { namespace, object: `${kind.toLowerCase()}/${name}`, pods, container, evidence: isMeasured ? `${days}d, ${pods} ${pods === 1 ? "pod" : "pods"}` : null, flags, typical: null };
     const isKilled = flags.some((flag) => flag.startsWith("oom"));
     const line = (resource, amount, [request, limit, p50, p95, peak], recommended, reason) => {
@@ -113,9 +116,9 @@ export function cluster(count = SMALL.length, { hostile, rejected } = {}) {
       const usage = isMeasured ? Object.entries({ p50, p95, peak }).map(([at, value]) => ({ at, ...amount(value) })) : [];
       const course = resource === "cpu" && isMeasured ? courseOf(ofCpu, ofMemory, flags) : undefined;
       const perCore = (request, then, price, whole) => ((request - then) * pods * price) / whole;
-      const savedAMonth = isMeasured && resource === "cpu" ? { savedAMonth: (perCore(ofCpu[0], recommended, 23, 1000) + perCore(ofMemory[0], Math.round(ofMemory[4] * 1.15), 3, 1024)).toFixed(2) } : {};
-      lines.push({ ...common, ...(course ? { course } : {}), ...savedAMonth, resource, request: request ? amount(request) : null, limit: limit ? amount(limit) : null, recommended: isMeasured ? amount(recommended) : null, recommendedLimit, change: isMeasured ? amount(recommended - request).text : "-", usage, source: isMeasured ? reason : "no usage data" });
-      if (!isMeasured) return;
+      const savedAMonth = isAdvised && resource === "cpu" ? { savedAMonth: (perCore(ofCpu[0], recommended, 23, 1000) + perCore(ofMemory[0], Math.round(ofMemory[4] * 1.15), 3, 1024)).toFixed(2) } : {};
+      lines.push({ ...common, ...(course ? { course } : {}), ...savedAMonth, resource, request: request ? amount(request) : null, limit: limit ? amount(limit) : null, recommended: isAdvised ? amount(recommended) : null, recommendedLimit, change: isAdvised ? amount(recommended - request).text : "-", usage, source: isAdvised ? reason : silent ? `no recommendation: its usage was ${silent}, but it runs` : "no usage data" });
+      if (!isAdvised) return;
       sums[resource][0] += request * pods;
       sums[resource][1] += recommended * pods;
     };
@@ -148,9 +151,9 @@ export function cluster(count = SMALL.length, { hostile, rejected } = {}) {
   // The first teams have a trend; the others are too young for one.
   const trends = teams.slice(0, 3).map((namespace, index) => ({ namespace, quota: hostile ?? "team", resource: "requests.cpu", perDay: [120, -40, 900][index] }));
   trends.push({ namespace: "", quota: hostile ?? "commerce", resource: "requests.cpu", perDay: 300 });
-  const withoutUsage = lines.filter(({ recommended }) => recommended === null).length / 2;
+  const [withoutAdvice, withoutUsage] = ["recommended", "evidence"].map((field) => lines.filter((line) => line[field] === null).length / 2);
   const money = (sums.cpu[0] - sums.cpu[1]) / 1000 * 23 + (sums.memory[0] - sums.memory[1]) / 1024 * 3;
-  const total = { workloads: rows.length, containers: rows.length, withoutAdvice: withoutUsage, withoutUsage, savedAMonth: money.toFixed(2), currency: "$", cpu: sum(sums.cpu, cpu), memory: sum(sums.memory, memory) };
+  const total = { workloads: rows.length, containers: rows.length, withoutAdvice, withoutUsage, savedAMonth: money.toFixed(2), currency: "$", cpu: sum(sums.cpu, cpu), memory: sum(sums.memory, memory) };
   const byObject = new Map();
   for (const line of lines) byObject.set(`${line.namespace}/${line.object}`, [...(byObject.get(`${line.namespace}/${line.object}`) ?? []), line]);
   const workloads = rows.map(([namespace, kind, written, inner]) => ({ namespace, object: `${kind.toLowerCase()}/${hostile ?? written}`, name: hostile ?? written, kind, container: hostile ?? inner })).map((of) => wholeOf(of, byObject));

@@ -239,7 +239,7 @@ function some(names: string[], all = names.length): string {
 /** What the recommendations, LimitRanges and quotas do not reach. */
 function Coverage({ inspection: { advice, workloads, unbounded, rejections }, missed, link }: { inspection: Inspection; missed: string[]; link: Linking }) {
   const brief = workloads.filter(({ tooBrief }) => tooBrief);
-  const unmeasured = workloads.filter((of) => !of.cpu?.recommended && !of.memory?.recommended && !of.tooBrief);
+  const unmeasured = workloads.filter((of) => of.evidence === "" && !of.cpu?.recommended && !of.memory?.recommended);
   const named = (of: Workload[]) => some(of.map(({ namespace, object, container }) => `${namespace} ${object} ${container}`));
   const facts: ComponentChildren[] = missed.map((text) => <><b>Could not be read:</b> {text}</>);
   if (rejections.problem !== null) facts.push(<><b>Only what is blocked now is known of rejections:</b> {rejections.problem}</>);
