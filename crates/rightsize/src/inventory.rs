@@ -108,6 +108,11 @@ impl Entry {
         self.of_containers("image")
     }
 
+    /// True for the patch of a kustomization, which has containers and leaves their images to what it patches.
+    pub fn is_patch(&self) -> bool {
+        self.images().is_empty() && !self.containers().is_empty()
+    }
+
     /// The names of its containers, likewise.
     pub fn containers(&self) -> Vec<String> {
         self.of_containers("name")

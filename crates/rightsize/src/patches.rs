@@ -203,17 +203,23 @@ impl RecommendedChange {
         Patch::new(api_version, "HorizontalPodAutoscaler", &self.workload.namespace, name, body)
     }
 
-    /// Edits of the workload's manifest. A limit is only changed where the manifest has one: elsewhere something else
-    /// sets it.
-    pub fn edits(&self, manifest: &Value) -> Vec<edit::Edit> {
+    /// Edits of the workload's manifest, of which `is_wanted` tells those that it should have. A limit is only changed where the
+    /// manifest has one: elsewhere something else sets it.
+    pub fn edits(
+        &self,
+        manifest: &Value,
+        is_wanted: impl Fn(&ContainerChange, Requirement, &str) -> bool,
+    ) -> Vec<edit::Edit> {
         let object = identity(manifest, &self.workload.kind, &self.workload.name);
         let mut edits = Vec::new();
         for container in &self.containers {
             for (requirement, amounts) in &container.amounts {
                 let mut amounts = amounts.clone();
-                if *requirement == Requirement::Limit {
-                    amounts.retain(|(name, _)| self.has_limit(container, manifest, name));
-                }
+                amounts.retain(|(name, _)| {
+                    let is_new_limit =
+                        *requirement == Requirement::Limit && !self.sets(manifest, container, *requirement, name);
+                    !is_new_limit && is_wanted(container, *requirement, name)
+                });
                 if !amounts.is_empty() {
                     let (object, path, container) = (object.clone(), self.path.clone(), container.name.clone());
                     edits.push(edit::Edit { requirement: *requirement, object, path, container, amounts });
@@ -223,9 +229,11 @@ impl RecommendedChange {
         edits
     }
 
-    fn has_limit(&self, container: &ContainerChange, manifest: &Value, name: &str) -> bool {
+    /// True if a manifest has an amount.
+    pub fn sets(&self, manifest: &Value, container: &ContainerChange, requirement: Requirement, name: &str) -> bool {
         let found = container_in(manifest, &self.path(), container.is_init, &container.name);
-        found.is_some_and(|container| container.pointer(&format!("/resources/limits/{name}")).is_some())
+        let place = format!("/resources/{}/{name}", requirement.field());
+        found.is_some_and(|container| container.pointer(&place).is_some())
     }
 
     /// The place of a container's resources in the values of a chart.
@@ -255,10 +263,10 @@ impl RecommendedChange {
         edits
     }
 
-    /// True if an object of a file is the workload.
-    pub fn is_of(&self, object: &Value, file: &Path) -> bool {
+    /// True if an object of a file is the workload; a patch of it may be in any.
+    pub fn is_of(&self, object: &Value, file: &Path, is_patch: bool) -> bool {
         let kind = ApiKind::of(object);
-        self.file.as_ref().is_none_or(|own| *own == file.display().to_string())
+        (is_patch || self.file.as_ref().is_none_or(|own| *own == file.display().to_string()))
             && kind.api_version() == self.api_version
             && WorkloadRef::new(metadata(object, "namespace"), &kind.kind, metadata(object, "name")) == self.workload
     }

@@ -3,6 +3,7 @@
 //! Lists of custom resources, such as Rollouts, have no keys for the API server to merge by, so they are patched place by place.
 
 use headroom_core::amount::{Quantity, Requirement};
+use headroom_core::request::kinds::PodKind;
 use headroom_dryrun::evaluate::pods_of_custom_resource;
 use headroom_objects::cluster_reader::{ClusterReader, Kept};
 use headroom_objects::kinds::ApiKind;
@@ -30,6 +31,25 @@ pub fn set_amount(
                 Some(amount) => amounts.insert(resource.to_owned(), json!(amount.to_string())),
                 None => amounts.remove(resource),
             };
+        }
+    }
+}
+
+/// Puts the requests and limits of a kustomization's patch over those of the object that it patches.
+pub fn merge_resources(object: &mut Value, patch: &Value) {
+    let kind = ApiKind::of(patch);
+    let Some(PodKind { path, .. }) = PodKind::of(&kind.group, &kind.plural) else { return };
+    for is_init in [false, true] {
+        let containers = patch.pointer(&containers_at(path, is_init)).and_then(Value::as_array);
+        for container in containers.into_iter().flatten() {
+            let place = (container.get("name").and_then(Value::as_str).unwrap_or_default(), is_init);
+            for requirement in Requirement::BOTH {
+                let amounts = container.pointer(&format!("/resources/{}", requirement.field()));
+                for (resource, amount) in amounts.and_then(Value::as_object).into_iter().flatten() {
+                    let amount = amount.as_str().map_or_else(|| amount.to_string(), str::to_owned).parse().ok();
+                    set_amount(object, path, place, (requirement, resource), amount.as_ref());
+                }
+            }
         }
     }
 }

@@ -1,6 +1,7 @@
 //! `kubectl headroom recommend`: finds workloads and the source of their usage, and prints, writes or applies what they
 //! should request. The recommendations are made by `headroom_rightsize`.
 
+mod kustomization;
 mod left_out;
 
 mod apply;
@@ -105,7 +106,10 @@ pub fn run(mut args: Args) -> anyhow::Result<Exit> {
                 .read(paths, &mut std::io::empty())?,
         };
         let charts = (charts.as_slice(), args.values_path.as_str());
-        return Ok(write::all(&manifests, charts, &opened.namespace, &report)?.max(exit));
+        let paths = if paths.is_empty() { &args.manifests.files } else { &paths };
+        return Ok(
+            write::all(&manifests, (paths, args.manifests.recursive), charts, &opened.namespace, &report)?.max(exit)
+        );
     }
     if args.patch.patch {
         let runtime = tokio::runtime::Runtime::new().context("cannot start")?;

@@ -7,8 +7,8 @@ use anyhow::{anyhow, bail};
 use headroom_core::glob;
 use headroom_core::image::ImageName;
 use headroom_core::nearest::nearest;
-use headroom_objects::cluster_reader::ClusterReader;
 use headroom_objects::cluster_reader::folder::in_namespace;
+use headroom_objects::cluster_reader::{ClusterReader as _, ReadError};
 use headroom_objects::kinds::{ApiKind, labels_of};
 use headroom_report::progress::Progress;
 use headroom_rightsize::inventory::{Entry, Inventory, makes_pods};
@@ -16,6 +16,7 @@ use headroom_rightsize::owners::{Owner, WorkloadRef};
 use serde_json::Value;
 
 use super::arguments::Args;
+use super::kustomization;
 use crate::command::cluster_args::{Opened, elsewhere, is_kind, kind_of, named, not_found, one_by_one};
 use crate::command::rbac_hint;
 
@@ -142,7 +143,7 @@ fn object(opened: &mut Opened, kind: &ApiKind, name: &str) -> anyhow::Result<Val
 }
 
 fn of_files(args: &Args, opened: &mut Opened) -> anyhow::Result<Inventory> {
-    let mut inventory = Inventory::default();
+    let (mut inventory, mut patches) = (Inventory::default(), Vec::new());
     for manifest in args.manifests.read(args.target.is_strict)? {
         let kind = ApiKind::of(&manifest.object);
         let object = in_namespace(manifest.object, &opened.namespace);
@@ -153,10 +154,26 @@ fn of_files(args: &Args, opened: &mut Opened) -> anyhow::Result<Inventory> {
             inventory.autoscalers.add_of_scaled_object(&object);
         } else if makes_pods(&kind) {
             let entry = Entry::of_cluster(&object);
-            let WorkloadRef { namespace, kind, name } = &entry.key;
+            if entry.is_patch() {
+                patches.push(Entry { origin: Some(manifest.origin), ..entry });
+                continue;
+            }
             // If the cluster cannot tell, the quotas have to bear the worst.
-            let exists = matches!(opened.cluster.get((&entry.api_version, kind, Some(namespace)), name), Ok(Some(_)));
+            let exists = matches!(of_cluster(opened, &entry), Ok(Some(_)));
             inventory.entries.push(Entry { origin: Some(manifest.origin), exists, ..entry });
+        }
+    }
+    kustomization::merge(&mut inventory.entries, &patches)?;
+    for patch in patches {
+        if inventory.entries.iter().any(|entry| entry.key == patch.key) {
+            continue;
+        }
+        match of_cluster(opened, &patch) {
+            Ok(Some(object)) => inventory.entries.push(Entry::of_cluster(&object)),
+            _ => {
+                let place = patch.origin.map(|origin| format!("{origin}: ")).unwrap_or_default();
+                bail!("{place}{} has no images, as a patch: give the object that it patches too", patch.key)
+            }
         }
     }
     for namespace in inventory.namespaces() {
@@ -164,6 +181,11 @@ fn of_files(args: &Args, opened: &mut Opened) -> anyhow::Result<Inventory> {
         inventory.add_autoscalers(&mut opened.cluster, Some(&namespace), advised);
     }
     Ok(inventory)
+}
+
+fn of_cluster(opened: &mut Opened, entry: &Entry) -> Result<Option<Value>, ReadError> {
+    let WorkloadRef { namespace, kind, name } = &entry.key;
+    opened.cluster.get((&entry.api_version, kind, Some(namespace)), name)
 }
 
 fn of_images(args: &Args, opened: &Opened) -> anyhow::Result<Inventory> {

@@ -10,13 +10,30 @@ use headroom_objects::cluster_reader::folder::in_namespace;
 use headroom_objects::manifest::Manifest;
 use headroom_report::{Exit, complain, write_file};
 
+use headroom_objects::kinds::ApiKind;
 use headroom_rightsize::declined::{self, Declined};
 use headroom_rightsize::edit::{self, EditError};
+use headroom_rightsize::inventory::{Entry, makes_pods};
 use headroom_rightsize::patches::RecommendedChange;
 use headroom_rightsize::report::Report;
 use serde_json::Value;
 
-use super::left_out;
+use super::{kustomization, left_out};
+
+/// An object of a file, in its namespace.
+struct Placed<'m> {
+    manifest: &'m Manifest,
+    object: Value,
+    is_patch: bool,
+}
+
+impl<'m> Placed<'m> {
+    fn of(manifest: &'m Manifest, namespace: &str) -> Self {
+        let object = in_namespace(manifest.object.clone(), namespace);
+        let is_patch = makes_pods(&ApiKind::of(&object)) && Entry::of_cluster(&object).is_patch();
+        Self { manifest, object, is_patch }
+    }
+}
 
 /// Edits of one file.
 #[derive(Default)]
@@ -45,6 +62,7 @@ pub fn is_chart(path: &Path) -> bool {
 /// namespace is that of manifests that name none.
 pub fn all(
     manifests: &[Manifest],
+    (paths, is_recursive): (&[PathBuf], bool),
     (charts, values_path): (&[PathBuf], &str),
     namespace: &str,
     report: &Report,
@@ -53,15 +71,23 @@ pub fn all(
     let mut files: BTreeMap<PathBuf, Edits> = BTreeMap::new();
     let mut edited: Vec<&RecommendedChange> = Vec::new();
     let mut is_here = changes.is_empty();
-    for manifest in manifests {
-        let object = in_namespace(manifest.object.clone(), namespace);
-        for change in changes.iter().filter(|change| change.is_of(&object, &manifest.origin.file)) {
-            is_here = true;
-            let edits = change.edits(&manifest.object);
-            if !edits.is_empty() {
+    let objects: Vec<Placed<'_>> = manifests.iter().map(|manifest| Placed::of(manifest, namespace)).collect();
+    for change in &changes {
+        let is_it = |of: &&Placed<'_>| change.is_of(&of.object, &of.manifest.origin.file, of.is_patch);
+        let (patches, whole): (Vec<_>, Vec<_>) = objects.iter().filter(is_it).partition(|of| of.is_patch);
+        is_here |= !(patches.is_empty() && whole.is_empty());
+        for of in patches.iter().chain(&whole) {
+            let manifest = &of.manifest.object;
+            // What a patch sets is changed there alone, for what it patches may have other patches. It gets nothing besides, unless
+            // the rest is elsewhere.
+            let edits = change.edits(manifest, |container, requirement, name| match of.is_patch {
+                true => whole.is_empty() || change.sets(manifest, container, requirement, name),
+                false => !patches.iter().any(|patch| change.sets(&patch.manifest.object, container, requirement, name)),
+            });
+            if !edits.is_empty() && !edited.iter().any(|other| std::ptr::eq(*other, change)) {
                 edited.push(change);
             }
-            let of_file = &mut files.entry(manifest.origin.file.clone()).or_default().amounts;
+            let of_file = &mut files.entry(of.manifest.origin.file.clone()).or_default().amounts;
             // A file may be named twice.
             edits.into_iter().for_each(|edit| add(of_file, edit));
         }
@@ -92,9 +118,8 @@ pub fn all(
     // Only an autoscaler whose workload is changed is changed, too.
     for change in edited {
         let mut names: Vec<&str> = change.autoscalers.iter().map(|scaled| scaled.name.as_str()).collect();
-        for manifest in manifests {
-            let object = in_namespace(manifest.object.clone(), namespace);
-            let targets = change.targets(&object, &manifest.object);
+        for Placed { manifest, object, .. } in &objects {
+            let targets = change.targets(object, &manifest.object);
             names.retain(|name| !targets.iter().any(|target| target.object.name == *name));
             let of_file = &mut files.entry(manifest.origin.file.clone()).or_default().targets;
             targets.into_iter().for_each(|target| add(of_file, target));
@@ -102,6 +127,8 @@ pub fn all(
         let missing = change.autoscalers.iter().filter(|scaled| names.contains(&scaled.name.as_str()));
         missing.for_each(|scaled| complain!("warning: not in the manifests: {scaled}"));
     }
+    let by_hand = kustomization::operations_on(&changes, paths, is_recursive);
+    by_hand.iter().for_each(|told| complain!("warning: {told}"));
     let left_out = if report.leaves_out_blocked() { report.blocked() } else { Vec::new() };
     let left_out: Vec<String> = left_out.iter().map(|line| format!("left out: {line}")).collect();
     left_out::warn(&left_out);
@@ -109,7 +136,7 @@ pub fn all(
     if exit == Written::Nothing {
         complain!("nothing to write: {}", why_nothing(report, is_here || !left_out.is_empty()));
     }
-    Ok(if exit == Written::Refused || !left_out.is_empty() { Exit::Refused } else { Exit::Ok })
+    Ok(if exit == Written::Refused || !left_out.is_empty() || !by_hand.is_empty() { Exit::Refused } else { Exit::Ok })
 }
 
 /// Explains why no file was changed; `is_here` is false if the manifests have none of the workloads to change.

@@ -1,0 +1,91 @@
+//! Patches of kustomizations: those that are objects without images are merged and written, and operations are named.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::bail;
+use headroom_objects::cluster_reader::Kept;
+use headroom_rightsize::inventory::Entry;
+use headroom_rightsize::patches::RecommendedChange;
+use headroom_rightsize::template::merge_resources;
+use serde_json::Value;
+
+/// A guard, as folders within folders are no deeper.
+const DEEPEST: u32 = 32;
+const NAMES: [&str; 3] = ["kustomization.yaml", "kustomization.yml", "Kustomization"];
+
+/// Puts the requests and limits of a patch over those of the workload that it patches. Several patches of one workload are of
+/// several overlays, of which nobody knows which is applied.
+pub fn merge(entries: &mut [Entry], patches: &[Entry]) -> anyhow::Result<()> {
+    for patch in patches {
+        let other = patches.iter().find(|other| other.key == patch.key && other.origin != patch.origin);
+        if let Some((one, other)) = other.and_then(|other| patch.origin.as_ref().zip(other.origin.as_ref())) {
+            bail!("{one} and {other} patch {}: give the files of one overlay", patch.key);
+        }
+        if let Some(entry) = entries.iter_mut().find(|entry| entry.key == patch.key) {
+            let mut merged = entry.object.value();
+            merge_resources(&mut merged, &patch.object.value());
+            entry.object = Kept::from(&merged);
+        }
+    }
+    Ok(())
+}
+
+/// A line for each kustomization of these files and folders that sets resources of a changed workload by operations, which stand
+/// above all that is written.
+pub fn operations_on(changes: &[RecommendedChange], paths: &[PathBuf], is_recursive: bool) -> Vec<String> {
+    let mut folders = BTreeSet::new();
+    paths.iter().for_each(|path| add_folders(path, if is_recursive { DEEPEST } else { 0 }, &mut folders));
+    let files = folders.iter().flat_map(|folder| NAMES.map(|name| folder.join(name)));
+    let mut told = Vec::new();
+    for file in files {
+        // OK because one that cannot be read is built by nobody.
+        let Some(kustomization) = read(&file) else { continue };
+        let lists = ["patches", "patchesJson6902"].into_iter().filter_map(|list| kustomization.get(list)?.as_array());
+        for patch in lists.flatten() {
+            let text = |field: &str| patch.get(field).and_then(Value::as_str);
+            let operations = match (text("patch"), text("path")) {
+                (Some(inline), _) => serde_saphyr::from_str(inline).ok(),
+                (None, Some(path)) => file.parent().and_then(|folder| read(&folder.join(path))),
+                (None, None) => None,
+            };
+            let is_of_resources =
+                |of: &Value| of.get("path").and_then(Value::as_str).is_some_and(|path| path.contains("/resources"));
+            let is_inline =
+                |of: &Value| of.is_object() && text("patch").is_some_and(|inline| inline.contains("resources"));
+            let sets =
+                operations.is_some_and(|of| is_inline(&of) || of.as_array().into_iter().flatten().any(is_of_resources));
+            let is_target = |change: &&RecommendedChange| {
+                let is = |field: &str, name: &str| {
+                    let target = patch.pointer(&format!("/target/{field}")).and_then(Value::as_str);
+                    target.is_none_or(|target| target == name || target.contains(['*', '.', '|']))
+                };
+                is("kind", &change.workload.kind) && is("name", &change.workload.name)
+            };
+            let of = changes.iter().filter(is_target).filter(|_| sets);
+            told.extend(of.map(|change| {
+                let place = text("path")
+                    .map_or_else(|| file.display().to_string(), |path| file.with_file_name(path).display().to_string());
+                format!("`{place}` patches the resources of {} and is not written: change it by hand", change.workload)
+            }));
+        }
+    }
+    told
+}
+
+/// Adds a folder, or that of a file, and those within.
+fn add_folders(path: &Path, deeper: u32, folders: &mut BTreeSet<PathBuf>) {
+    if !path.is_dir() {
+        folders.extend(path.parent().map(Path::to_owned));
+        return;
+    }
+    folders.insert(path.to_owned());
+    let entries = fs::read_dir(path).into_iter().filter(|_| deeper > 0).flatten().flatten();
+    let within = entries.filter(|entry| entry.file_type().is_ok_and(|of| of.is_dir()));
+    within.for_each(|entry| add_folders(&entry.path(), deeper - 1, folders));
+}
+
+fn read(file: &Path) -> Option<Value> {
+    serde_saphyr::from_str(&fs::read_to_string(file).ok()?).ok()
+}
