@@ -59,10 +59,12 @@ fn cause(error: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use headroom_fixtures::host_call::CallbackRequest;
+    use kubewarden_policy_sdk::host_capabilities::kubernetes::{
+        GetResourceRequest, ListAllResourcesRequest, ListResourcesByNamespaceRequest,
+    };
 
     #[test]
-    fn the_host_parses_our_payloads() {
+    fn the_sdk_parses_our_payloads() {
         let mut call = HostCall {
             api_version: "v1",
             kind: "ResourceQuota",
@@ -71,42 +73,19 @@ mod tests {
             field_masks: &["status.hard", "status.used"],
             is_live: true,
         };
-        let read = |operation, call: &HostCall<'_>| {
-            CallbackRequest::read("kubernetes", operation, payload(call).as_bytes()).unwrap()
-        };
-        let (api_version, kind, namespace) = ("v1".to_owned(), "ResourceQuota".to_owned(), "shop".to_owned());
-        let field_masks = Some(call.field_masks.iter().map(|mask| (*mask).to_owned()).collect());
-        let get = CallbackRequest::KubernetesGetResource {
-            api_version: api_version.clone(),
-            kind: kind.clone(),
-            name: "te\"am".to_owned(),
-            namespace: Some(namespace.clone()),
-            disable_cache: true,
-            field_masks: field_masks.clone(),
-        };
-        assert_eq!(read("get_resource", &call), get);
+        let masks = Some(call.field_masks.iter().map(|mask| (*mask).to_owned()).collect());
+        let get: GetResourceRequest = serde_json::from_str(&payload(&call)).unwrap();
+        assert_eq!((get.api_version.as_str(), get.kind.as_str(), get.name.as_str()), ("v1", "ResourceQuota", "te\"am"));
+        assert_eq!((get.namespace.as_deref(), get.disable_cache, &get.field_masks), (Some("shop"), true, &masks));
 
         call.is_live = false;
-        let list = CallbackRequest::KubernetesListResourceNamespace {
-            api_version: api_version.clone(),
-            kind: kind.clone(),
-            namespace,
-            label_selector: None,
-            field_selector: Some("metadata.name=te\"am".to_owned()),
-            field_masks: field_masks.clone(),
-        };
-        assert_eq!(read("list_resources_by_namespace", &call), list);
+        let list: ListResourcesByNamespaceRequest = serde_json::from_str(&payload(&call)).unwrap();
+        assert_eq!((list.namespace.as_str(), list.label_selector, list.field_masks), ("shop", None, masks));
+        assert_eq!(list.field_selector.as_deref(), Some("metadata.name=te\"am"));
 
         (call.name, call.namespace) = (None, None);
-        let (label_selector, field_selector) = (None, None);
-        let all = CallbackRequest::KubernetesListResourceAll {
-            api_version,
-            kind,
-            label_selector,
-            field_selector,
-            field_masks,
-        };
-        assert_eq!(read("list_resources_all", &call), all);
+        let list: ListAllResourcesRequest = serde_json::from_str(&payload(&call)).unwrap();
+        assert_eq!((list.kind.as_str(), list.field_selector), ("ResourceQuota", None));
     }
 
     #[test]
