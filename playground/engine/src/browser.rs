@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use wasm_bindgen::prelude::wasm_bindgen;
 
 use crate::memo::Memo;
-use crate::{call, play, policy, replay, whatif};
+use crate::{answer, policy, read, replay, whatif};
 
 thread_local! {
     /// The snapshot that is open. A worker has one thread.
@@ -13,41 +13,40 @@ thread_local! {
     static MEMO: RefCell<Memo> = RefCell::default();
 }
 
-/// Opens a snapshot in place of the one before: `Opening` in, `Overview` out.
+/// Opens a snapshot in place of the one before: its text in, `Overview` out.
 #[wasm_bindgen]
-pub fn open(input: &str) -> String {
-    call(input, |opening: whatif::Opening| {
-        let (cluster, overview) = whatif::Cluster::open(&opening)?;
+pub fn open(snapshot: &str) -> String {
+    answer(whatif::Cluster::open(snapshot).map(|(cluster, overview)| {
         CLUSTER.set(Some(cluster));
-        Ok(overview)
-    })
+        overview
+    }))
 }
 
 /// Evaluates everything in the open snapshot as the panels would have it: `Play` in, `Trial` out.
 #[wasm_bindgen]
 pub fn simulate(input: &str) -> String {
-    call(input, |play: play::Play| {
+    answer(read(input).and_then(|play| {
         CLUSTER.with_borrow(|cluster| match cluster {
             Some(cluster) => Ok(MEMO.with_borrow_mut(|memo| cluster.evaluate(&play, memo))),
             None => Err("no snapshot is open".to_owned()),
         })
-    })
+    }))
 }
 
 /// Evaluates what is in the panels: `Play` in, `Outcome` out.
 #[wasm_bindgen]
 pub fn evaluate(input: &str) -> String {
-    call(input, |play: play::Play| Ok(MEMO.with_borrow_mut(|memo| play.evaluate_again(memo))))
+    answer(read(input).map(|play| MEMO.with_borrow_mut(|memo| play.evaluate_again(memo))))
 }
 
-/// The files by which kwctl decides again what was decided about one of the objects.
+/// The files by which kwctl decides again what was decided about the first object that is wanted: `Play` in, `Replay` out.
 #[wasm_bindgen]
 pub fn replay(input: &str) -> String {
-    call(input, |wanted: replay::Wanted| wanted.files())
+    answer(read(input).and_then(|play| replay::files(&play)))
 }
 
-/// The policy objects that have the settings of the panel.
+/// The policy objects that have the settings of the panel: its text in.
 #[wasm_bindgen]
-pub fn policy(input: &str) -> String {
-    call(input, |wanted: policy::Wanted| wanted.manifest())
+pub fn policy(settings: &str) -> String {
+    answer(policy::manifest(settings))
 }

@@ -2,39 +2,28 @@
 
 use headroom_dryrun::settings;
 use headroom_objects::manifest::{documents, yaml};
-use serde::Deserialize;
 use serde_json::{Map, Value, json};
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Wanted {
-    /// The text of the settings' panel.
-    settings: String,
-}
 
 /// The policy objects as people deploy them.
 const POLICIES: &str = include_str!("../../../deploy/charts/headroom/files/policies.yaml");
 
-impl Wanted {
-    /// One policy that fills in, one that validates, and one for subresources, as they are deployed. Settings that choose
-    /// one of these roles are for the one policy that has it.
-    pub fn manifest(&self) -> Result<String, String> {
-        let wanted = settings::in_text(std::path::Path::new("settings"), &self.settings)?;
-        settings::check(&wanted).map_err(|wrong| wrong.to_string())?;
-        let wanted = wanted.as_object().cloned().unwrap_or_default();
-        let mut policies =
-            documents::read(POLICIES).into_iter().filter_map(|read| Some(read.ok()?.1)).collect::<Vec<_>>();
-        if let Some(role) = wanted.get("role").filter(|role| **role != json!("both")) {
-            policies.retain(|policy| policy.pointer("/spec/settings/role") == Some(role));
-        }
-        let texts = policies.into_iter().map(|mut policy| {
-            if let Some(settings) = policy.pointer_mut("/spec/settings") {
-                *settings = Value::Object(merged(settings, &wanted));
-            }
-            yaml::write(&policy)
-        });
-        Ok(texts.collect::<Vec<_>>().join("---\n"))
+/// One policy that fills in, one that validates, and one for subresources, as they are deployed. Settings that choose
+/// one of these roles are for the one policy that has it.
+pub fn manifest(settings: &str) -> Result<String, String> {
+    let wanted = settings::in_text(std::path::Path::new("settings"), settings)?;
+    settings::check(&wanted).map_err(|wrong| wrong.to_string())?;
+    let wanted = wanted.as_object().cloned().unwrap_or_default();
+    let mut policies = documents::read(POLICIES).into_iter().filter_map(|read| Some(read.ok()?.1)).collect::<Vec<_>>();
+    if let Some(role) = wanted.get("role").filter(|role| **role != json!("both")) {
+        policies.retain(|policy| policy.pointer("/spec/settings/role") == Some(role));
     }
+    let texts = policies.into_iter().map(|mut policy| {
+        if let Some(settings) = policy.pointer_mut("/spec/settings") {
+            *settings = Value::Object(merged(settings, &wanted));
+        }
+        yaml::write(&policy)
+    });
+    Ok(texts.collect::<Vec<_>>().join("---\n"))
 }
 
 /// The wanted settings with the role of this policy object.

@@ -1,20 +1,11 @@
 //! A decision of the page as files that kwctl replays: the request, what the policy read for it, and the settings.
 
 use headroom_dryrun::recording::{file_name, session};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::memo::Memo;
 use crate::play::{Play, Scene};
-
-/// One of the objects.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Wanted {
-    play: Play,
-    /// Counted from 0, as in the rows of an outcome.
-    row: usize,
-}
 
 #[derive(Debug, Serialize)]
 #[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema), schemars(rename = "Replay"))]
@@ -31,36 +22,35 @@ pub struct File {
     pub text: String,
 }
 
-impl Wanted {
-    pub fn files(&self) -> Result<Files, String> {
-        let Scene { manifests, mut run, settings, .. } = self.play.scene(&mut Memo::default());
-        // Each object is evaluated in what those before it leave behind.
-        let mut evaluation = None;
-        for manifest in manifests.iter().take(self.row.saturating_add(1)) {
-            evaluation = Some(run.evaluate(&manifest.object));
-        }
-        let evaluation = evaluation.filter(|_| self.row < manifests.len()).ok_or("there is no such object")?;
-        let name = file_name(&evaluation);
-        let mut files = vec![
-            File { name: format!("{name}.request.json"), text: text(&evaluation.request) },
-            File { name: format!("{name}.session.yml"), text: session::text(&evaluation.exchanges) },
-        ];
-        let mut command = format!(
-            "kwctl run --allow-context-aware -r {name}.request.json \\\n  \
-             --replay-host-capabilities-interactions {name}.session.yml"
-        );
-        if settings != json!({}) {
-            files.push(File { name: format!("{name}.settings.json"), text: text(&settings) });
-            command.push_str(&format!(" --settings-path {name}.settings.json"));
-        }
-        let script = format!(
-            "#!/bin/sh\n# {}: {}\n{command} annotated-policy.wasm\n",
-            evaluation.object_name().replace('\n', " "),
-            evaluation.verdict.name()
-        );
-        files.push(File { name: "replay.sh".to_owned(), text: script });
-        Ok(Files { name, files })
+/// The files of the first object that is wanted, counted from 0 as in the rows of an outcome.
+pub fn files(play: &Play) -> Result<Files, String> {
+    let Scene { manifests, mut run, settings, .. } = play.scene(&mut Memo::default());
+    // Each object is evaluated in what those before it leave behind.
+    let mut evaluation = None;
+    for manifest in manifests.iter().take(play.from.saturating_add(1)) {
+        evaluation = Some(run.evaluate(&manifest.object));
     }
+    let evaluation = evaluation.filter(|_| play.from < manifests.len()).ok_or("there is no such object")?;
+    let name = file_name(&evaluation);
+    let mut files = vec![
+        File { name: format!("{name}.request.json"), text: text(&evaluation.request) },
+        File { name: format!("{name}.session.yml"), text: session::text(&evaluation.exchanges) },
+    ];
+    let mut command = format!(
+        "kwctl run --allow-context-aware -r {name}.request.json \\\n  \
+         --replay-host-capabilities-interactions {name}.session.yml"
+    );
+    if settings != json!({}) {
+        files.push(File { name: format!("{name}.settings.json"), text: text(&settings) });
+        command.push_str(&format!(" --settings-path {name}.settings.json"));
+    }
+    let script = format!(
+        "#!/bin/sh\n# {}: {}\n{command} annotated-policy.wasm\n",
+        evaluation.object_name().replace('\n', " "),
+        evaluation.verdict.name()
+    );
+    files.push(File { name: "replay.sh".to_owned(), text: script });
+    Ok(Files { name, files })
 }
 
 fn text(value: &Value) -> String {

@@ -14,7 +14,7 @@ use headroom_objects::cluster_reader::folder::in_namespace;
 use headroom_objects::cluster_reader::{ClusterReader, Folder, Overlay};
 use headroom_objects::kinds::{ApiKind, SNAPSHOT, metadata};
 use headroom_objects::manifest::{self, Manifest, yaml};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::memo::Memo;
@@ -26,13 +26,6 @@ pub struct Cluster {
     /// Those that are there, and those in which something is.
     namespaces: Vec<String>,
     simulation: Simulation,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Opening {
-    /// The file that `kubectl headroom snapshot` wrote, or any objects.
-    pub snapshot: String,
 }
 
 /// A summary of a snapshot, when it is opened.
@@ -72,9 +65,9 @@ pub struct Limits {
 const MOST_NAMESPACES: usize = 100;
 
 impl Cluster {
-    pub fn open(opening: &Opening) -> Result<(Self, Overview), String> {
-        let mut manifests =
-            manifest::read_text(Path::new("snapshot"), &opening.snapshot).map_err(|error| error.to_string())?;
+    /// Opens what `kubectl headroom snapshot` wrote, or any objects.
+    pub fn open(snapshot: &str) -> Result<(Self, Overview), String> {
+        let mut manifests = manifest::read_text(Path::new("snapshot"), snapshot).map_err(|error| error.to_string())?;
         let is_about = |manifest: &Manifest| manifest.object.get("kind").and_then(Value::as_str) == Some(SNAPSHOT.1);
         let about = manifests.extract_if(.., |manifest| is_about(manifest)).last();
         let mut about = about.and_then(|mut about| about.object.get_mut("spec").map(Value::take)).unwrap_or_default();

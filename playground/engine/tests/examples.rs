@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use headroom_playground::example::{Example, all};
 use headroom_playground::play::{Panel, Play};
-use headroom_playground::{call, policy, replay};
+use headroom_playground::{answer, policy, read, replay};
 use serde_json::{Value, json};
 
 fn root() -> PathBuf {
@@ -140,23 +140,21 @@ fn only_the_details_that_were_asked_for_are_told() {
 fn a_replay_holds_what_the_policy_would_read() {
     let example = examples().into_iter().find(|example| example.name == "quota-sees-the-filled-pod").unwrap();
     let panels = serde_json::to_value(&example.panels).unwrap();
-    let input = json!({"play": {"panels": panels, "namespace": "shop"}, "row": 0}).to_string();
-    let answer: Value = serde_json::from_str(&call(&input, |wanted: replay::Wanted| wanted.files())).unwrap();
+    let replayed = |input: Value| -> Value {
+        let files = read(&input.to_string()).and_then(|play| replay::files(&play));
+        serde_json::from_str(&answer(files)).unwrap()
+    };
+    let answer = replayed(json!({"panels": panels, "namespace": "shop", "from": 0}));
     let files = answer["ok"]["files"].as_array().unwrap();
     let names: Vec<&str> = files.iter().map(|file| file["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["pod-web.request.json", "pod-web.session.yml", "pod-web.settings.json", "replay.sh"]);
     assert!(files[1]["text"].as_str().unwrap().contains("!KubernetesListResourceNamespace"));
-    let input = json!({"play": {"panels": panels}, "row": 1}).to_string();
-    let answer: Value = serde_json::from_str(&call(&input, |wanted: replay::Wanted| wanted.files())).unwrap();
-    assert_eq!(answer, json!({"error": "there is no such object"}));
+    assert_eq!(replayed(json!({"panels": panels, "from": 1})), json!({"error": "there is no such object"}));
 }
 
 #[test]
 fn the_policies_are_those_that_are_deployed_with_the_settings() {
-    let manifest = |settings: &str| {
-        let input = json!({"settings": settings}).to_string();
-        serde_json::from_str::<Value>(&call(&input, |wanted: policy::Wanted| wanted.manifest())).unwrap()
-    };
+    let manifest = |settings: &str| serde_json::from_str::<Value>(&answer(policy::manifest(settings))).unwrap();
     let answer = manifest("mutateTemplates: true\nquotas: {mode: warn}\n");
     let text = answer["ok"].as_str().unwrap();
     let policies: Vec<Value> =

@@ -55,21 +55,21 @@ class Engine {
   }
 
   async replay(state: State, row: number): Promise<Replay> {
-    return (await this.#call<Replay>("replay", { play: { ...state, from: 0, count: 0 }, row })).result;
+    return (await this.#call<Replay>("replay", { ...state, from: row, count: 0 })).result;
   }
 
   async policy(settings: string): Promise<string> {
-    return (await this.#call<string>("policy", { settings })).result;
+    return (await this.#call<string>("policy", settings)).result;
   }
 
   /** What the views show of a snapshot, without the engine. */
   inspect(snapshot: string): Promise<Timed<Inspection>> {
-    return this.#call("inspect", { snapshot });
+    return this.#call("inspect", snapshot);
   }
 
   /** Opens a snapshot of a cluster, in place of the one before. */
   open(snapshot: string): Promise<Timed<Overview>> {
-    return this.#call("open", { snapshot });
+    return this.#call("open", snapshot);
   }
 
   /** Evaluates everything in the open snapshot as the panels would have it. */

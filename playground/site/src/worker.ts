@@ -17,7 +17,7 @@ self.onmessage = async ({ data }: MessageEvent<Call>) => {
     const begin = performance.now();
     if (name === "inspect") {
       // The views need no engine, so they do not wait for one.
-      const ok = inspect((input as { snapshot: string }).snapshot);
+      const ok = inspect(input as string);
       self.postMessage({ ok, id, milliseconds: performance.now() - begin } satisfies Answer);
       return;
     }
@@ -30,7 +30,7 @@ self.onmessage = async ({ data }: MessageEvent<Call>) => {
 async function ask(id: number, name: keyof typeof functions, input: unknown) {
   await ready;
   const begin = performance.now();
-  const text = functions[name](JSON.stringify(input));
+  const text = functions[name](typeof input === "string" ? input : JSON.stringify(input));
   const milliseconds = performance.now() - begin;
   // A text is handed over faster than what it holds.
   self.postMessage({ text, id, milliseconds } satisfies Answer);

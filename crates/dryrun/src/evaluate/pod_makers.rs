@@ -2,6 +2,33 @@
 //!
 //! A kind in no row is searched for what looks like a pod template, with `replicas` and `parallelism` around it, and
 //! said to be unknown.
+//!
+//! The core models the controllers of Kubernetes' own kinds (`request/kinds.rs`, `request/rollout.rs`); here they have rows for
+//! what is made beside their pods. A row:
+//!
+//! ```text
+//!   kinds         KIND or KIND.GROUP; they share the row
+//!   source        the operator's source that says so
+//!   sure          `number` if the operator also sets requests that the object does not show
+//!   grouped       the pods only work together
+//!   suspended     no pods while one of these fields is set, or is VALUE in `field=VALUE`
+//!   notCounted    why the pods cannot be counted; with `notCountedIf`, only where one of these fields is set
+//!   pods          none if the kind makes none:
+//!     at          a pod template or pod spec; `*` stands for each field or item
+//!     or          where the template is if there is none at `at`
+//!     from        the KIND of the object that has `at`, and `name` the field with that object's name
+//!     containers  there is no template: the fields below `at` that have the `resources` of a container, `.` for `at` itself
+//!     main        the container that the operator adds; its resources also hold where the object names none
+//!     adds        containers beside it, with `addsIf` only where that field is set
+//!     times       the factors of their number; without them, each `replicas` and `parallelism` on the way
+//!     claims      the claims of each pod: templates of claims, or `size` and class; with `size`, one of that size if there is nothing
+//!     rolls       the field with maxSurge and maxUnavailable, if an update replaces the pods as that of a Deployment does
+//!     besideIf    the fields of which one says that all pods of an update run before an old one goes
+//!     atMost      the factors of the number that an autoscaler may reach, with `atMostIf` only where that field is set
+//! ```
+//!
+//! A factor is a field, `=` its default if that is not 1, then `- N`, `>= OTHER` or `<= OTHER`; `a|b` is the first that is
+//! set, and `.x` stands beside `at`. The dots in `[a.b/c]` are part of a name.
 
 use std::sync::LazyLock;
 

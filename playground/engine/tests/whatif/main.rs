@@ -12,7 +12,7 @@ use std::time::Instant;
 use headroom_dryrun::simulate::unread;
 use headroom_playground::memo::Memo;
 use headroom_playground::play::{Panel, Play};
-use headroom_playground::whatif::{Cluster, Opening};
+use headroom_playground::whatif::Cluster;
 use serde_json::{Value, json};
 
 /// A cluster of some namespaces with ten Deployments each, and nine pods of each.
@@ -46,7 +46,7 @@ fn snapshot(namespaces: usize) -> String {
 }
 
 fn open(snapshot: String) -> (Cluster, Value) {
-    let (cluster, overview) = Cluster::open(&Opening { snapshot }).unwrap();
+    let (cluster, overview) = Cluster::open(&snapshot).unwrap();
     (cluster, serde_json::to_value(overview).unwrap())
 }
 
@@ -135,7 +135,7 @@ fn an_object_without_a_namespace_is_tried_everywhere() {
 
 #[test]
 fn what_is_no_snapshot_says_so() {
-    let open = |snapshot: &str| Cluster::open(&Opening { snapshot: snapshot.to_owned() }).map(|_| ()).unwrap_err();
+    let open = |snapshot: &str| Cluster::open(snapshot).map(|_| ()).unwrap_err();
     assert!(open("").starts_with("the file holds no objects"));
     assert!(open("kind: Pod").starts_with("snapshot:1: `apiVersion` is missing"));
     let wrong = snapshot(1).replace(r#"{"mode":"never"}"#, "3");
