@@ -868,7 +868,7 @@ test("a screen reader hears verdicts and views in the order of their importance"
     ...section("Resizes of running pods", "6 changes in 7 days"),
     ...section("Quotas nearly full", "80% and more"),
     ...section("Not covered, and notes"),
-    ...section("Largest savings", "14 containers request more than they need"),
+    ...section("Largest savings", "13 containers request more than they need"),
   ]);
   const workloads = ["heading Workloads", "searchbox Search workloads", "status"];
   assert.deepEqual(await of("workloads"), workloads);

@@ -60,8 +60,8 @@ export function Overview({ inspection, missed, show }: { inspection: Inspection;
           <b>{blocked.toLocaleString("en")} <small>blocked now</small></b>
           <span>{blocked > 0 ? "Workloads whose Pods the API server rejects" : rejections.groups.length > 0 ? "Pods were rejected recently, see below" : "Every Deployment can create its Pods"}</span>
         </div>
-        {advice?.money && <p class="muted">{advice.money}</p>}
       </section>
+      {advice?.money && <p class="muted prices">{advice.money}</p>}
 
       {!advice && <section class="card section empty"><h2>No workloads to size</h2><p>No running workload was found, or its usage could not be read. Quotas and “What if” work all the same.</p></section>}
 

@@ -160,7 +160,7 @@ export function Workloads({ cluster, list, set, copy, change }: Listing) {
         </div>
         {chosen && <Details workload={chosen} cluster={cluster} close={close} copy={copy} />}
       </div>
-      {advice?.money && <p class="muted money">{advice.money}</p>}
+      {advice?.money && <p class="muted">{advice.money}</p>}
       {picked.length > 0 && <Selection picked={picked} cluster={cluster} clear={() => set({ picked: [] })} copy={copy} change={change} />}
     </div>
   );
