@@ -15,15 +15,13 @@ pub fn fill<'d>(pod: &mut Pod<'d>, ranges: &[Range<'d>], may_set: impl Fn(&str) 
         for range in ranges {
             for item in range.items_for(container) {
                 for requirement in [Requirement::Limit, Requirement::Request] {
-                    let values = container.resources.of_mut(requirement);
-                    let missing = |name: &str| !values.contains(name) && may_set(name);
-                    let defaults = item.defaults(requirement).iter().filter(|(name, _)| missing(name));
-                    let value = |quantity: &Quantity| Value {
-                        quantity: quantity.clone(),
-                        origin: Origin::Default(range.name()),
-                    };
-                    let added = defaults.map(|(name, quantity)| (name.clone(), value(quantity))).collect();
-                    values.add_missing(added);
+                    for (name, quantity) in item.defaults(requirement).iter() {
+                        let values = container.resources.of_mut(requirement);
+                        if !values.contains(name) && may_set(name) {
+                            let origin = Origin::Default(range.name());
+                            values.set(name.clone(), Value { quantity: quantity.clone(), origin });
+                        }
+                    }
                 }
             }
         }

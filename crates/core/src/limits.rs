@@ -130,11 +130,10 @@ struct PodTotal<'d> {
 impl<'d> PodTotal<'d> {
     /// The totals of the resources that the items bound.
     fn of(pod: &Pod<'d>, items: &[&Item<'d>]) -> Self {
-        // Once, because each container asks for each of its names.
-        let lists = items.iter().flat_map(|item| [&item.min, &item.max, &item.max_ratio]);
-        let bounds = lists.flat_map(|list| list.iter());
-        let bound: ResourceList<'d> = bounds.map(|(name, bound)| (name.clone(), bound.clone())).collect();
-        let is_bound = |name: &str| bound.contains(name);
+        let is_bound = |name: &str| {
+            let lists = items.iter().flat_map(|item| [&item.min, &item.max, &item.max_ratio]);
+            lists.into_iter().any(|list| list.contains(name))
+        };
         let total = |requirement| pod_totals::some_as_limit_ranges_see_it(pod, requirement, &is_bound);
         Self { requests: total(Requirement::Request), limits: total(Requirement::Limit) }
     }

@@ -109,12 +109,11 @@ impl<'d, V> ByResource<'d, V> {
             self.0 = missing;
             return;
         }
-        if self.len().max(missing.len()) <= SHORT {
-            missing.into_iter().for_each(|(name, value)| self.set(name, value));
-            return;
-        }
+        let ends_before = missing.first().is_none_or(|(first, _)| self.ends_before(first));
         self.0.extend(missing);
-        sort::by_text(&mut self.0, |(name, _)| name);
+        if !ends_before {
+            sort::by_text(&mut self.0, |(name, _)| name);
+        }
     }
 
     pub fn iter(&self) -> impl Iterator<Item = (&ResourceName<'d>, &V)> {
@@ -185,12 +184,11 @@ fn advance<'l, V>(list: &'l mut [(ResourceName<'_>, V)], place: &mut usize, name
     list.get_mut(*place).map(|(_, value)| value)
 }
 
-/// Up to this length a scan is cheaper than a search, because most names differ in length, and inserting than sorting.
-const SHORT: usize = 8;
-
 /// The place of a name in a sorted list.
 #[inline(always)]
 fn place_of<V>(name: &str, list: &[(ResourceName<'_>, V)]) -> Option<usize> {
+    /// Up to this length a scan is cheaper than a search: most names differ in length.
+    const SHORT: usize = 8;
     if list.len() > SHORT {
         return place_in_long(name, list);
     }
