@@ -26,7 +26,7 @@ export function Selection({ picked, cluster, clear, copy, change }: { picked: st
       <p><b>{count(objects.size, "workload")} selected</b> <span class="muted">
         {[cpu !== 0 && `${cpu > 0 ? "frees" : "needs"} ${withUnit("cpu", Math.abs(cpu))}`, memory !== 0 && `${memory > 0 ? "frees" : "needs"} ${withUnit("memory", Math.abs(memory))}`, scaled > 0 && `${count(scaled, "autoscaler")} adjusted`].filter(Boolean).join(", ")}
       </span></p>
-      {quotas.length > 0 && <div class="effects">{quotas.map(({ namespace, name, resource, used, after, hard }) => <p key={`${namespace}/${name}/${resource}`} class={after > hard ? "more" : "muted"}>{namespace && `${namespace}/`}{name} {resource}: {ofHard(resource, used, hard, after)}{after > hard && `, ${withUnit(resource, after - hard)} too much`}</p>)}</div>}
+      {quotas.length > 0 && <div class="effects" tabIndex={0} role="group" aria-label="Effect on quotas">{quotas.map(({ namespace, name, resource, used, after, hard }) => <p key={`${namespace}/${name}/${resource}`} class={after > hard ? "more" : "muted"}>{namespace && `${namespace}/`}{name} {resource}: {ofHard(resource, used, hard, after)}{after > hard && `, ${withUnit(resource, after - hard)} too much`}</p>)}</div>}
       {blocked.size > 0 && <p class="more">{count(blocked.size, "workload")} left out, because their Pods would be rejected: {[...blocked].slice(0, 3).join(", ")}</p>}
       <div class="buttons">
         <button type="button" class="primary" onClick={() => make("patch", "Patch")}>Copy patch</button>
