@@ -314,7 +314,10 @@ impl Container {
     pub fn stays_at_limit(&self) -> bool {
         let memory = self.resource(Resource::Memory);
         let bound = memory.and_then(|of| Some((of.used.as_ref()?.percentile(500)?, of.written_limit.as_ref()?)));
-        self.oom_kills == 0 && bound.is_some_and(|(usual, limit)| usual.value() >= limit.value() / 100 * 99)
+        self.oom_kills == 0
+            && bound.is_some_and(|(usual, limit)| {
+                (99..=100).contains(&(usual.value().saturating_mul(100) / limit.value().max(1)))
+            })
     }
 
     /// The urgency of a container without a risk.

@@ -13,7 +13,7 @@ use anyhow::{anyhow, bail};
 use clap::{ArgGroup, ValueEnum};
 use headroom_core::truncate::count_of;
 use headroom_dryrun::evaluate::admission::Description;
-use headroom_dryrun::evaluate::{Admission, PodMaker, Verdict, in_order};
+use headroom_dryrun::evaluate::{Admission, Evaluation, PodMaker, Topic, Verdict, in_order};
 use headroom_objects::cluster_reader::ClusterReader;
 use headroom_objects::kinds::{ApiKind, labels_of, metadata};
 use headroom_objects::manifest::Manifest;
@@ -148,9 +148,12 @@ pub fn run(mut args: Args) -> anyhow::Result<Exit> {
     progress.begin(read.len() as u64, "Checking");
     let mut run = opened.into_run();
     run.pod_makers = args.pods_at.into_iter().flatten().collect();
+    let mut took = Vec::new();
     let mut entry = |read: Result<Manifest, _>| match read {
         Ok(Manifest { origin, object }) => {
-            let entry = Entry::of(origin, &run.evaluate(&object));
+            let mut evaluation = run.evaluate(&object);
+            name_earlier(&mut evaluation, &mut took);
+            let entry = Entry::of(origin, &evaluation);
             if is_misplaced && sets_no_namespace(&object) { entry.unless_admitted() } else { entry }
         }
         Err(problem) => Entry::of_problem(problem),
@@ -199,6 +202,25 @@ fn page(entries: &[Entry], admission: &Description, format: Format) -> anyhow::R
         Format::Markdown => Page::document(&format!("{}\nadmission: {admission}\n", render::markdown(entries))),
         Format::Junit => Page::document(&junit::report("kubectl headroom check", &render::cases(entries))),
     })
+}
+
+/// Names the objects of this run that took room in the same quotas, where pods of another one lack it.
+fn name_earlier(evaluation: &mut Evaluation, took: &mut Vec<(String, String)>) {
+    let namespace = &evaluation.namespace;
+    let charges = evaluation.charges.iter().chain(&evaluation.pod_charges);
+    let quotas: BTreeSet<String> = charges.map(|charge| format!("{namespace}/{}", charge.quota)).collect();
+    let mut lacking = evaluation.warnings.iter_mut().filter(|warning| warning.blocks_pods == Some(Topic::Quota));
+    let mut earlier: Vec<&String> = took.iter().filter(|(quota, _)| quotas.contains(quota)).map(|(_, of)| of).collect();
+    earlier.dedup();
+    if let (Some(warning), [first, others @ ..]) = (lacking.next(), earlier.as_slice()) {
+        let and = if others.is_empty() { String::new() } else { format!(" and {} more", others.len()) };
+        warning.text.push_str(&format!(" (after {first}{and} in this run)"));
+    }
+    // The pods of a CronJob come and go.
+    if !matches!(evaluation.verdict, Verdict::Rejected | Verdict::Invalid) && evaluation.kind.kind != "CronJob" {
+        let object = evaluation.object_name();
+        took.extend(quotas.into_iter().map(|quota| (quota, object.clone())));
+    }
 }
 
 fn exit(entry: &Entry, fail_on: FailOn) -> Exit {

@@ -174,6 +174,9 @@ impl fmt::Display for Absence {
             }
             Self::Ended { at, now } => {
                 write!(f, "the newest usage is {} old: check that the kubelets are being scraped", duration(now - at))?;
+                if now - at < AGES[0] {
+                    f.write_str(", and that samples, also those of recording rules, are at most 4 minutes apart")?;
+                }
                 match Timestamp::from_unix_seconds(*at) {
                     Some(at) => write!(f, "; `kubectl headroom recommend --as-of {at}` reads what was there then"),
                     None => Ok(()),
