@@ -96,24 +96,11 @@ pub struct Status {
     pub message: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub code: Option<u16>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub details: Option<Details>,
-}
-
-/// Contains the policy's own message if the operator's message replaces it.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub struct Details {
-    pub causes: Vec<Cause>,
-}
-
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub struct Cause {
-    pub message: String,
 }
 
 impl Status {
     fn new(message: String, code: Option<u16>) -> Self {
-        Self { message: Some(message), code, details: None }
+        Self { message: Some(message), code }
     }
 }
 
@@ -144,7 +131,7 @@ impl AdmissionResponse {
             allowed: validation.accepted,
             patch_type: patch.as_ref().map(|_| "JSONPatch"),
             patch,
-            status: has_status.then_some(Status { message: validation.message, code: validation.code, details: None }),
+            status: has_status.then_some(Status { message: validation.message, code: validation.code }),
             audit_annotations: validation.audit_annotations,
             warnings: validation.warnings,
         }
@@ -167,18 +154,6 @@ impl AdmissionResponse {
     #[must_use]
     pub fn monitored(self) -> Self {
         Self { allowed: true, patch: None, patch_type: None, status: None, ..self }
-    }
-
-    /// Replaces the message of a refusal by the operator's; the policy's message becomes a cause.
-    #[must_use]
-    pub fn refused_with(self, message: &str) -> Self {
-        if self.allowed {
-            return self;
-        }
-        let status = self.status.unwrap_or_default();
-        let cause = Cause { message: status.message.unwrap_or_default() };
-        let details = Some(Details { causes: vec![cause] });
-        Self { status: Some(Status { message: Some(message.to_owned()), details, ..status }), ..self }
     }
 
     /// The message of a refusal.
@@ -272,9 +247,6 @@ mod tests {
         let refused = response.clone().without_mutation("p");
         assert!(!refused.allowed && refused.patch.is_none());
         assert!(refused.message().unwrap().starts_with("Request rejected by policy p."));
-        let worded = serde_json::to_value(refused.refused_with("ask the platform team").status).unwrap();
-        assert_eq!(worded["message"], "ask the platform team");
-        assert!(worded["details"]["causes"][0]["message"].as_str().unwrap().starts_with("Request rejected"));
         let monitored = response.monitored();
         assert!(monitored.allowed && monitored.patch.is_none());
         assert_eq!(monitored.warnings, Some(vec!["w".to_owned()]));

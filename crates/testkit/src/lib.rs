@@ -1,12 +1,10 @@
 //! Test support: a real waPC host for the policy, and the environment of a policy in a cluster.
 //!
-//! Modules, each using only those before it: [`metadata`] and [`policy_definition`] (a policy's metadata and
-//! deployment), [`artifacthub`] (its publication), [`access`] (permissions for its host calls), [`admission`] (request and response), [`protocol`]
+//! Modules, each using only those before it: [`metadata`] (a policy's metadata), [`artifacthub`] (its publication), [`access`] (permissions for its host calls), [`admission`] (request and response), [`protocol`]
 //! (waPC without an engine), [`compiler`] (runs the wasm with Kubewarden's engine, and measures it), `interpreter` (runs it with
 //! another), [`host`] (runs it as Kubewarden does), [`built`] (the wasm of this workspace). The binary `headroom-host` offers them with the flags of `kwctl`.
 
 pub mod metadata;
-pub mod policy_definition;
 
 pub mod access;
 pub mod admission;

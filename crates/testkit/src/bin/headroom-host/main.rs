@@ -12,7 +12,6 @@ mod artifacthub;
 #[cfg(feature = "compiler")]
 mod bench;
 mod demo;
-mod inspect;
 mod run;
 
 use std::process::ExitCode;
@@ -34,8 +33,6 @@ enum Command {
     Annotate(annotate::Arguments),
     /// Write the package file of Artifact Hub
     Artifacthub(artifacthub::Arguments),
-    /// Print the metadata of an annotated policy
-    Inspect(inspect::Arguments),
     /// Evaluate requests, and print what the policy did
     Demo(demo::Arguments),
     /// Measure fuel, time and size, and check the budgets
@@ -45,10 +42,9 @@ enum Command {
 
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
-        Command::Run(arguments) => run::run(arguments),
+        Command::Run(arguments) => run::run(&arguments),
         Command::Annotate(arguments) => annotate::annotate(&arguments),
         Command::Artifacthub(arguments) => artifacthub::artifacthub(&arguments),
-        Command::Inspect(arguments) => inspect::inspect(&arguments),
         Command::Demo(arguments) => demo::demo(&arguments),
         #[cfg(feature = "compiler")]
         Command::Bench(arguments) => bench::bench(&arguments),

@@ -1,6 +1,11 @@
-//! `run`: evaluates a request with each given policy, and prints one line of JSON for each.
+//! `run`: evaluates a request, and prints the response as one line of JSON.
 
-use std::{collections::BTreeSet, fs, io::Read, path::PathBuf};
+use std::{
+    collections::BTreeSet,
+    fmt::Display,
+    fs,
+    path::{Path, PathBuf},
+};
 
 use headroom_testkit::{
     access::Access,
@@ -8,19 +13,18 @@ use headroom_testkit::{
     cluster::Cluster,
     host::PolicyHost,
     host_call::{HostCalls, NoCluster},
-    metadata::Metadata,
-    policy_definition::{ContextAware, PolicyDefinition, local_path, settings},
+    metadata::{ContextAwareResource, Metadata},
     session::{Recorder, Replay},
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// A wasm file, or a YAML file with ClusterAdmissionPolicy or AdmissionPolicy objects
-    policy: String,
-    /// File with the AdmissionReview or AdmissionRequest, `-` for standard input
+    /// The wasm of the policy
+    policy: PathBuf,
+    /// File with the AdmissionReview or AdmissionRequest
     #[arg(short, long, value_name = "PATH")]
-    request_path: String,
+    request_path: PathBuf,
     /// File with the settings, as YAML or JSON
     #[arg(short, long, value_name = "PATH")]
     settings_path: Option<PathBuf>,
@@ -44,100 +48,52 @@ pub struct Arguments {
     cluster: Vec<PathBuf>,
 }
 
-pub fn run(arguments: Arguments) -> Result<(), String> {
-    let request = AdmissionRequest::from_json(&read_request(&arguments.request_path)?)?;
-    for policy in definitions(&arguments)? {
-        let response = evaluate(&policy, &request, &arguments)?;
-        println!("{}", serde_json::to_string(&response).map_err(|error| error.to_string())?);
-    }
-    Ok(())
-}
-
-fn read_request(path: &str) -> Result<String, String> {
-    let mut text = String::new();
-    if path == "-" {
-        std::io::stdin().read_to_string(&mut text).map_err(|error| format!("cannot read the request: {error}"))?;
-        return Ok(text);
-    }
-    fs::read_to_string(path).map_err(|error| format!("cannot read the request from `{path}`: {error}"))
-}
-
-fn definitions(arguments: &Arguments) -> Result<Vec<PolicyDefinition>, String> {
+pub fn run(arguments: &Arguments) -> Result<(), String> {
+    let request = AdmissionRequest::from_json(&read("the request", &arguments.request_path)?)?;
+    let settings = settings(arguments)?;
     let policy = &arguments.policy;
-    if policy.ends_with(".yaml") || policy.ends_with(".yml") {
-        let text =
-            fs::read_to_string(local_path(policy)?).map_err(|error| format!("cannot read `{policy}`: {error}"))?;
-        return PolicyDefinition::from_yaml(&text);
-    }
-    let context_aware =
-        if arguments.allow_context_aware { ContextAware::TrustPolicyMetadata } else { ContextAware::NoAccess };
-    Ok(vec![PolicyDefinition {
-        id: "policy-from-cli".to_owned(),
-        wasm: local_path(policy)?,
-        settings: settings(given_settings(arguments)?)?,
-        context_aware,
-        mutating: true,
-        monitor: false,
-        message: None,
-    }])
-}
-
-fn given_settings(arguments: &Arguments) -> Result<Value, String> {
-    if let Some(path) = &arguments.settings_path {
-        let text = fs::read_to_string(path).map_err(|error| format!("cannot read `{}`: {error}", path.display()))?;
-        return serde_yaml::from_str(&text).map_err(|error| format!("cannot read the settings: {error}"));
-    }
-    match &arguments.settings_json {
-        Some(json) => serde_json::from_str(json).map_err(|error| format!("cannot read the settings: {error}")),
-        None => Ok(Value::Null),
-    }
-}
-
-fn evaluate(
-    policy: &PolicyDefinition,
-    request: &AdmissionRequest,
-    arguments: &Arguments,
-) -> Result<AdmissionResponse, String> {
-    let wasm = fs::read(&policy.wasm).map_err(|error| format!("cannot read `{}`: {error}", policy.wasm.display()))?;
+    let wasm = fs::read(policy).map_err(|error| format!("cannot read `{}`: {error}", policy.display()))?;
     let access = Access {
-        resources: granted(policy, Metadata::from_wasm(&wasm)?),
+        resources: granted(arguments, Metadata::from_wasm(&wasm)?),
         capabilities: arguments.allowed_host_capabilities.clone(),
     };
     let host = PolicyHost::from_bytes(&wasm)?;
-    let validation = host.validate_settings(&policy.settings);
+    let validation = host.validate_settings(&settings);
     if !validation.valid {
         return Err(format!("Provided settings are not valid: {:?}", validation.message.unwrap_or_default()));
     }
-    let validate = |calls: &mut dyn HostCalls| host.validate(request, &policy.settings, &access, calls);
-    let mut response = answering(arguments, validate)?;
-    if policy.monitor {
-        response = response.monitored();
-    } else if !policy.mutating {
-        response = response.without_mutation(&policy.id);
-    }
-    Ok(match &policy.message {
-        Some(message) => response.refused_with(message),
-        None => response,
-    })
+    let response = answering(arguments, |calls| host.validate(&request, &settings, &access, calls))?;
+    println!("{}", serde_json::to_string(&response).map_err(|error| error.to_string())?);
+    Ok(())
 }
 
-fn granted(
-    policy: &PolicyDefinition,
-    metadata: Option<Metadata>,
-) -> BTreeSet<headroom_testkit::metadata::ContextAwareResource> {
-    let declared = metadata.map(|metadata| metadata.context_aware_resources).unwrap_or_default();
-    match &policy.context_aware {
-        ContextAware::NoAccess => {
-            if !declared.is_empty() {
-                eprintln!(
-                    "the policy needs to read Kubernetes resources: review them with `inspect`, then use `--allow-context-aware`"
-                );
-            }
-            BTreeSet::new()
-        }
-        ContextAware::TrustPolicyMetadata => declared,
-        ContextAware::AllowList(allowed) => allowed.clone(),
+fn read(what: &str, path: &Path) -> Result<String, String> {
+    fs::read_to_string(path).map_err(|error| format!("cannot read {what} from `{}`: {error}", path.display()))
+}
+
+/// The settings, of which the policy expects an object.
+fn settings(arguments: &Arguments) -> Result<Value, String> {
+    let unreadable = |error: &dyn Display| format!("cannot read the settings: {error}");
+    let settings = match (&arguments.settings_path, &arguments.settings_json) {
+        (Some(path), _) => serde_yaml::from_str(&read("the settings", path)?).map_err(|error| unreadable(&error))?,
+        (None, Some(json)) => serde_json::from_str(json).map_err(|error| unreadable(&error))?,
+        (None, None) => json!({}),
+    };
+    match settings {
+        Value::Object(_) => Ok(settings),
+        other => Err(format!("the settings are `{other}`: expected an object")),
     }
+}
+
+fn granted(arguments: &Arguments, metadata: Option<Metadata>) -> BTreeSet<ContextAwareResource> {
+    let declared = metadata.map(|metadata| metadata.context_aware_resources).unwrap_or_default();
+    if arguments.allow_context_aware {
+        return declared;
+    }
+    if !declared.is_empty() {
+        eprintln!("the policy needs to read Kubernetes resources: use `--allow-context-aware`");
+    }
+    BTreeSet::new()
 }
 
 /// Runs an evaluation with the chosen source of answers, and records the session if requested.
