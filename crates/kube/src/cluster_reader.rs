@@ -9,7 +9,7 @@ use std::time::Duration;
 use futures::stream::{self, StreamExt as _};
 use headroom_core::annotations::limit_ranger::LIMIT_RANGER;
 use headroom_core::json::Node;
-use headroom_objects::cluster_reader::{ClusterReader, Kept, List, ReadError};
+use headroom_objects::cluster_reader::{ClusterReader, Events, Kept, List, ReadError};
 use headroom_objects::kinds::{ApiKind, lifecycle};
 use kube::api::ApiResource;
 use kube::core::GroupVersionKind;
@@ -172,13 +172,8 @@ impl ClusterReader for Cluster {
         self.or_unknown(read, list.0, list.1)
     }
 
-    fn visit_events(
-        &mut self,
-        namespace: Option<&str>,
-        reason: &str,
-        most: usize,
-        each: &mut dyn FnMut(Value),
-    ) -> Result<(), ReadError> {
+    fn visit_events(&mut self, events: Events<'_>, each: &mut dyn FnMut(Value)) -> Result<(), ReadError> {
+        let Events { namespace, reason, most } = events;
         let kind = ApiKind::new("v1", "Event");
         let selector = format!("reason={reason}");
         let options = ListOptions { page_size: PAGE_SIZE, field_selector: &selector, most, ..ListOptions::WHOLE };

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use headroom_core::request::kinds::PodKind;
-use headroom_objects::cluster_reader::{ClusterReader, Kept, List, ReadError};
+use headroom_objects::cluster_reader::{ClusterReader, Events, Kept, List, ReadError};
 use headroom_objects::kinds::{ApiKind, metadata};
 use serde_json::Value;
 
@@ -72,14 +72,8 @@ impl<S: ClusterReader> ClusterReader for ListAllNamespaces<S> {
     }
 
     /// Events are read once, so they are not kept.
-    fn visit_events(
-        &mut self,
-        namespace: Option<&str>,
-        reason: &str,
-        most: usize,
-        each: &mut dyn FnMut(Value),
-    ) -> Result<(), ReadError> {
-        self.below.visit_events(namespace, reason, most, each)
+    fn visit_events(&mut self, events: Events<'_>, each: &mut dyn FnMut(Value)) -> Result<(), ReadError> {
+        self.below.visit_events(events, each)
     }
 
     fn prefetch(&mut self, lists: &[List<'_>], done: &mut dyn FnMut()) {

@@ -24,6 +24,14 @@ use crate::kinds::{ApiKind, metadata};
 /// API version and kind of a list, and its namespace; none for all.
 pub type List<'l> = (&'l str, &'l str, Option<&'l str>);
 
+/// Events of a reason, in a namespace or in all, about as many as `most`.
+#[derive(Debug, Clone, Copy)]
+pub struct Events<'e> {
+    pub namespace: Option<&'e str>,
+    pub reason: &'e str,
+    pub most: usize,
+}
+
 /// A failed read. It displays as one line that names the object or the list, and the problem.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ReadError {
@@ -103,16 +111,11 @@ pub trait ClusterReader {
         Ok(())
     }
 
-    /// Calls `each` with Events of a reason, about as many as `most`; they are not kept.
-    fn visit_events(
-        &mut self,
-        namespace: Option<&str>,
-        reason: &str,
-        most: usize,
-        each: &mut dyn FnMut(Value),
-    ) -> Result<(), ReadError> {
-        let events = self.list(("v1", "Event", namespace))?.into_iter();
-        events.filter(|event| event.get("reason").is_some_and(|of| of == reason)).take(most).for_each(each);
+    /// Calls `each` with Events, which are not kept.
+    fn visit_events(&mut self, events: Events<'_>, each: &mut dyn FnMut(Value)) -> Result<(), ReadError> {
+        let Events { namespace, reason, most } = events;
+        let all = self.list(("v1", "Event", namespace))?.into_iter();
+        all.filter(|event| event.get("reason").is_some_and(|of| of == reason)).take(most).for_each(each);
         Ok(())
     }
 
@@ -183,14 +186,8 @@ impl<S: ClusterReader + ?Sized> ClusterReader for Box<S> {
         self.as_mut().visit(list, each)
     }
 
-    fn visit_events(
-        &mut self,
-        namespace: Option<&str>,
-        reason: &str,
-        most: usize,
-        each: &mut dyn FnMut(Value),
-    ) -> Result<(), ReadError> {
-        self.as_mut().visit_events(namespace, reason, most, each)
+    fn visit_events(&mut self, events: Events<'_>, each: &mut dyn FnMut(Value)) -> Result<(), ReadError> {
+        self.as_mut().visit_events(events, each)
     }
 
     fn prefetch(&mut self, lists: &[List<'_>], done: &mut dyn FnMut()) {

@@ -19,7 +19,7 @@ use super::rejections::{EVENT_REASON, RejectedPod};
 use headroom_core::timestamp::Timestamp;
 use headroom_core::truncate::on_one_line;
 use headroom_dryrun::evaluate::{request, running};
-use headroom_objects::cluster_reader::{ClusterReader, Kept, ReadError};
+use headroom_objects::cluster_reader::{ClusterReader, Events, Kept, ReadError};
 use headroom_objects::kinds::{ApiKind, metadata};
 
 /// A workload whose containers get recommendations.
@@ -210,7 +210,8 @@ impl Inventory {
     ) {
         for namespace in namespaces {
             let mut count = 0;
-            let read = cluster.visit_events(*namespace, EVENT_REASON, MAX_EVENTS, &mut |event| {
+            let events = Events { namespace: *namespace, reason: EVENT_REASON, most: MAX_EVENTS };
+            let read = cluster.visit_events(events, &mut |event| {
                 count += 1;
                 self.add_event(&event);
             });

@@ -15,7 +15,7 @@ use headroom_core::truncate::count_of;
 use headroom_dryrun::evaluate::tenant_quotas::TENANT_QUOTA;
 use headroom_dryrun::recording::redact::Redaction;
 use headroom_dryrun::simulate::unread;
-use headroom_objects::cluster_reader::{ClusterReader, List, Overlay, ReadError};
+use headroom_objects::cluster_reader::{ClusterReader, Events, List, Overlay, ReadError};
 use headroom_objects::kinds::{ApiKind, SNAPSHOT, metadata};
 use headroom_report::list_writer::{Form, ListWriter, is_enough};
 use headroom_report::progress::Progress;
@@ -238,7 +238,8 @@ fn with_events(
                 rejections.add_event(&event);
                 inventory.iter_mut().for_each(|inventory| inventory.add_event(&event));
             };
-            cluster.visit_events(*namespace, rejections::EVENT_REASON, most, &mut add)?;
+            let events = Events { namespace: *namespace, reason: rejections::EVENT_REASON, most };
+            cluster.visit_events(events, &mut add)?;
             rejections.is_cut |= count >= most;
         }
         Ok::<_, ReadError>(())
@@ -457,19 +458,13 @@ mod tests {
             Ok(names.iter().map(|name| json!({"kind": "Namespace", "metadata": {"name": name}})).collect())
         }
 
-        fn visit_events(
-            &mut self,
-            namespace: Option<&str>,
-            _: &str,
-            most: usize,
-            each: &mut dyn FnMut(Value),
-        ) -> Result<(), ReadError> {
-            let of = namespace.unwrap_or("evil");
+        fn visit_events(&mut self, events: Events<'_>, each: &mut dyn FnMut(Value)) -> Result<(), ReadError> {
+            let of = events.namespace.unwrap_or("evil");
             let event = |index: usize| {
                 json!({"metadata": {"namespace": of}, "involvedObject": {"kind": "Job", "name": "a"},
                     "message": format!("pods \"a\" is forbidden: {index}")})
             };
-            (0..if of == "evil" { most } else { 1 }).map(event).for_each(each);
+            (0..if of == "evil" { events.most } else { 1 }).map(event).for_each(each);
             Ok(())
         }
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::request;
-use headroom_objects::cluster_reader::{ClusterReader, ReadError};
+use headroom_objects::cluster_reader::{ClusterReader, Events, ReadError};
 use headroom_objects::kinds::{ApiKind, metadata};
 
 /// Kind, namespace and name of something that owns.
@@ -204,7 +204,8 @@ pub fn refusal(workload: &Value, cluster: &mut dyn ClusterReader) -> Option<Refu
     if let Some(failure) = failures.next() {
         return Some(Refusal { message: text(failure, "message"), since: text(failure, "lastTransitionTime") });
     }
-    const MOST: usize = 1_000;
+    let namespace = Some(metadata(workload, "namespace"));
+    let events = Events { namespace, reason: "FailedCreate", most: 1_000 };
     let mut last = None;
     let mut add = |event: Value| {
         let of = event.get("involvedObject").cloned().unwrap_or_default();
@@ -217,7 +218,7 @@ pub fn refusal(workload: &Value, cluster: &mut dyn ClusterReader) -> Option<Refu
         }
     };
     // Without Events, only the forecast is known.
-    let _ = cluster.visit_events(Some(metadata(workload, "namespace")), "FailedCreate", MOST, &mut add);
+    let _ = cluster.visit_events(events, &mut add);
     last.map(|(_, refusal)| refusal)
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use headroom_core::amount::Quantity;
 use headroom_core::timestamp::Timestamp;
 use headroom_core::truncate::{count_of, on_one_line};
-use headroom_objects::cluster_reader::ClusterReader;
+use headroom_objects::cluster_reader::{ClusterReader, Events};
 use headroom_objects::kinds::metadata;
 use serde_json::{Value, json};
 
@@ -274,7 +274,8 @@ impl Search<'_> {
                 last = Some((at, on_one_line(text(&event, "/message"), LONGEST)));
             }
         };
-        let read = self.run.cluster.visit_events(Some(&self.why.namespace), reason, EVENTS, &mut add);
+        let events = Events { namespace: Some(&self.why.namespace), reason, most: EVENTS };
+        let read = self.run.cluster.visit_events(events, &mut add);
         self.known(read);
         last.map(|(_, message)| message)
     }

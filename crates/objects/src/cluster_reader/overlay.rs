@@ -10,7 +10,7 @@ use headroom_core::json::Malformed;
 use serde_json::Value;
 
 use super::folder::{Folder, Replaced};
-use super::{ClusterReader, List, ReadError, quota_status};
+use super::{ClusterReader, Events, List, ReadError, quota_status};
 use crate::kinds::{ApiKind, metadata};
 
 /// A top of objects over a bottom that is only read; without a bottom there is nothing but the top.
@@ -114,15 +114,9 @@ impl ClusterReader for Overlay {
         }
     }
 
-    fn visit_events(
-        &mut self,
-        namespace: Option<&str>,
-        reason: &str,
-        most: usize,
-        each: &mut dyn FnMut(Value),
-    ) -> Result<(), ReadError> {
-        self.top.visit_events(namespace, reason, most, each)?;
-        self.bottom.as_mut().map_or(Ok(()), |bottom| bottom.visit_events(namespace, reason, most, each))
+    fn visit_events(&mut self, events: Events<'_>, each: &mut dyn FnMut(Value)) -> Result<(), ReadError> {
+        self.top.visit_events(events, each)?;
+        self.bottom.as_mut().map_or(Ok(()), |bottom| bottom.visit_events(events, each))
     }
 
     fn prefetch(&mut self, lists: &[List<'_>], done: &mut dyn FnMut()) {
