@@ -53,61 +53,37 @@ impl Default for Metrics {
     fn default() -> Self {
         let mut registry = Registry::with_prefix("headroom_collector");
         let mut families = Families(&mut registry);
-        let samples = families.counter("samples", "Samples added to the history");
-        let outside = families
-            .counter("samples_outside", "Samples dropped because they were of another window than was asked for");
-        let impossible = families.counter("samples_impossible", "Samples dropped because no container can use as much");
-        let reads = families.endings(
-            "reads",
-            "Questions asked of the source, by how they ended",
-            &["done", "overloaded", "temporary", "permanent"],
-        );
-        let runs = families.endings("runs", "Runs, by how they ended", &["done", "failed"]);
-        let profiles = families.endings(
-            "profiles",
-            "Profiles, by what was done about them",
-            &["written", "unchanged", "deleted", "failed"],
-        );
-        let owed = families.gauge("owed_pieces", "Windows of namespaces still to be read");
-        let planned = families.gauge("planned_timestamp_seconds", "Everything before this moment was read or is owed");
-        let last_success = families.gauge("last_success_timestamp_seconds", "When the last run ended well");
-        let profile_bytes = families.gauge("profile_bytes", "Size of all profiles together");
-        let store_bytes = families.gauge("store_bytes", "Size of the store on disk");
-        let stores_damaged = families.counter("stores_damaged", "Damaged stores that were moved aside");
-        let leads = families.gauge(
-            "leads",
-            "1 if this collector holds the lease and writes, 0 if it stands by or writes to no cluster",
-        );
-        let estimates = [
-            families.amounts(
-                "estimated_containers",
-                "Containers whose requests were estimated, as far as seen within 7 days",
+        let reads = ["done", "overloaded", "temporary", "permanent"];
+        let profiles = ["written", "unchanged", "deleted", "failed"];
+        let metrics = Self {
+            registry: Registry::default(),
+            samples: families.counter("samples", "Samples added to the history"),
+            outside: families
+                .counter("samples_outside", "Samples dropped because they were of another window than was asked for"),
+            impossible: families.counter("samples_impossible", "Samples dropped because no container can use as much"),
+            reads: families.endings("reads", "Questions asked of the source, by how they ended", &reads),
+            runs: families.endings("runs", "Runs, by how they ended", &["done", "failed"]),
+            profiles: families.endings("profiles", "Profiles, by what was done about them", &profiles),
+            owed: families.gauge("owed_pieces", "Windows of namespaces still to be read"),
+            planned: families.gauge("planned_timestamp_seconds", "Everything before this moment was read or is owed"),
+            last_success: families.gauge("last_success_timestamp_seconds", "When the last run ended well"),
+            profile_bytes: families.gauge("profile_bytes", "Size of all profiles together"),
+            store_bytes: families.gauge("store_bytes", "Size of the store on disk"),
+            stores_damaged: families.counter("stores_damaged", "Damaged stores that were moved aside"),
+            leads: families.gauge(
+                "leads",
+                "1 if this collector holds the lease and writes, 0 if it stands by or writes to no cluster",
             ),
-            families.amounts(
-                "estimated_containers_above",
-                "Of those, how many used more than estimated for over 5% of their time",
-            ),
-            families.amounts("estimated_requests", "What was estimated for those containers, in cores or bytes"),
-            families.amounts("estimated_usage", "What those containers used on average, in cores or bytes"),
-        ];
-        Self {
-            registry,
-            samples,
-            outside,
-            impossible,
-            reads,
-            owed,
-            planned,
-            runs,
-            last_success,
-            profiles,
-            profile_bytes,
-            store_bytes,
-            stores_damaged,
-            leads,
-            estimates,
+            estimates: [
+                ("estimated_containers", "Containers whose requests were estimated, as far as seen within 7 days"),
+                ("estimated_containers_above", "Of those, how many used more than estimated for over 5% of their time"),
+                ("estimated_requests", "What was estimated for those containers, in cores or bytes"),
+                ("estimated_usage", "What those containers used on average, in cores or bytes"),
+            ]
+            .map(|(name, help)| families.amounts(name, help)),
             alive: AtomicI64::default(),
-        }
+        };
+        Self { registry, ..metrics }
     }
 }
 

@@ -56,34 +56,24 @@ impl Default for Metrics {
         registry.register("tenantquota", "Bounds and usage of TenantQuotas", quotas.clone());
         let mut families = Families(registry.sub_registry_with_prefix("ledger"));
         let results = ["allowed", "rejected", "busy"];
-        let reviews = families.endings("reviews", "Reviews of charged requests, by answer", &results);
-        let review_seconds = families.histogram("review_seconds", "How long reviews took", &SECONDS);
-        let batch_size = families.histogram("batch_size", "Reviews that one write answered", &SIZES);
-        let writes = families.counter("writes", "Writes of ledgers");
-        let conflicts = families.counter("conflicts", "Writes that conflicted with another replica's");
-        let released = families.counter("released", "Claims of requests that failed after they were admitted here");
-        let claims = families.gauge("claims", "Claims of unfinished requests");
-        let claim_age_seconds = families.gauge("claim_age_seconds", "Age of the oldest claim");
-        let objects = families.gauge("objects", "Objects that the leader counts");
-        let leads = families.gauge("leads", "1 on the replica that counts, 0 on the others");
-        let foreign_statuses =
-            families.counter("foreign_statuses", "Statuses of ResourceQuotas that differed from the count");
-        Self {
-            registry,
-            reviews,
-            review_seconds,
-            batch_size,
-            writes,
-            conflicts,
-            released,
-            claims,
-            claim_age_seconds,
-            objects,
-            leads,
-            foreign_statuses,
+        let metrics = Self {
+            registry: Registry::default(),
+            reviews: families.endings("reviews", "Reviews of charged requests, by answer", &results),
+            review_seconds: families.histogram("review_seconds", "How long reviews took", &SECONDS),
+            batch_size: families.histogram("batch_size", "Reviews that one write answered", &SIZES),
+            writes: families.counter("writes", "Writes of ledgers"),
+            conflicts: families.counter("conflicts", "Writes that conflicted with another replica's"),
+            released: families.counter("released", "Claims of requests that failed after they were admitted here"),
+            claims: families.gauge("claims", "Claims of unfinished requests"),
+            claim_age_seconds: families.gauge("claim_age_seconds", "Age of the oldest claim"),
+            objects: families.gauge("objects", "Objects that the leader counts"),
+            leads: families.gauge("leads", "1 on the replica that counts, 0 on the others"),
+            foreign_statuses: families
+                .counter("foreign_statuses", "Statuses of ResourceQuotas that differed from the count"),
             quotas,
             shown: Mutex::default(),
-        }
+        };
+        Self { registry, ..metrics }
     }
 }
 
