@@ -18,7 +18,6 @@ mod expiry;
 pub mod origin;
 mod progress;
 
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -32,6 +31,7 @@ pub use self::origin::Origin;
 pub use self::progress::Piece;
 use headroom_usage::varint::Damaged;
 
+use headroom_kube::random;
 use headroom_sources::cluster_id::ClusterId;
 
 /// The version of everything below. A store of another version is not read.
@@ -140,7 +140,7 @@ impl Store {
             txn.open_table(MEMORY)?;
             let mut notes = txn.open_table(NOTES)?;
             let mut kept = |name| -> Result<String, Trouble> {
-                let kept = notes.get(name)?.map(|kept| kept.value().to_owned()).unwrap_or_else(new_id);
+                let kept = notes.get(name)?.map(|kept| kept.value().to_owned()).unwrap_or_else(random::token);
                 notes.insert(name, kept.as_str())?;
                 Ok(kept)
             };
@@ -198,11 +198,6 @@ impl Store {
         });
         done.map_err(|trouble| worded(&self.path, trouble))
     }
-}
-
-/// 64 random bits; the hasher's keys are random.
-fn new_id() -> String {
-    format!("{:016x}", RandomState::new().build_hasher().finish())
 }
 
 /// An error without the path of the store.

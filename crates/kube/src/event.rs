@@ -1,7 +1,5 @@
 //! Events about objects, which `kubectl describe` shows.
 
-use std::hash::{BuildHasher, Hasher, RandomState};
-
 use headroom_core::truncate::on_one_line;
 use headroom_objects::kinds::metadata;
 use jiff::Timestamp;
@@ -9,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::api_client::ApiClient;
 use crate::api_path::ApiPath;
+use crate::random;
 
 /// The namespace of events about cluster-scoped objects.
 const DEFAULT: &str = "default";
@@ -40,11 +39,9 @@ impl Recorder {
         let (name, namespace) = (metadata(object, "name"), metadata(object, "namespace"));
         let home = if namespace.is_empty() { DEFAULT } else { namespace };
         let now = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
-        // The hasher's keys are random. Two events of one name would only lose the second one.
-        let token = format!("{:016x}", RandomState::new().build_hasher().finish());
         let event = json!({
             "apiVersion": "v1", "kind": "Event",
-            "metadata": {"name": name_of(name, &token), "namespace": home},
+            "metadata": {"name": name_of(name, &random::token()), "namespace": home},
             "involvedObject": {"apiVersion": api_version, "kind": object_kind, "name": name, "namespace": namespace,
                 "uid": metadata(object, "uid"), "resourceVersion": metadata(object, "resourceVersion")},
             "type": if kind == Kind::Warning { "Warning" } else { "Normal" }, "reason": reason,

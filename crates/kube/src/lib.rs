@@ -15,6 +15,7 @@ pub mod proxy;
 pub mod kubeconfig;
 
 pub mod error_chain;
+pub mod random;
 pub mod retry;
 
 pub mod api_path;

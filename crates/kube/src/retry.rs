@@ -1,8 +1,9 @@
 //! Repeats an operation that failed. Waits between attempts double after each failure and are partly random.
 
 use std::fmt::Display;
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::Duration;
+
+use crate::random;
 
 /// The number of attempts, and the waits between them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,8 +42,7 @@ impl Retry {
     fn wait_after(&self, failures: u32) -> Duration {
         let doubled = self.first_wait.saturating_mul(2_u32.saturating_pow(failures.saturating_sub(1)));
         let longest = doubled.min(self.longest_wait);
-        // The hasher's keys are random; no other randomness is needed.
-        let chance = RandomState::new().build_hasher().finish() % 512;
+        let chance = random::number() % 512;
         longest - longest.saturating_mul(chance as u32) / 1024
     }
 }

@@ -16,7 +16,6 @@
 pub mod custom_resources;
 pub mod metrics;
 pub mod objects;
-pub mod random;
 pub mod tls;
 
 pub mod ledger_cache;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use headroom_kube::api_client::ApiClient;
 use headroom_kube::clock;
 use headroom_kube::event::Recorder;
+use headroom_kube::random;
 use kube::Client;
 use tokio_util::sync::CancellationToken;
 
@@ -14,7 +15,6 @@ use crate::devices;
 use crate::ledger_cache::LedgerCache;
 use crate::metrics::Metrics;
 use crate::object_counter::Counter;
-use crate::random;
 use crate::resource_quota_state::ResourceQuotaState;
 use crate::tenants::Tenants;
 use crate::tls::Certificate;

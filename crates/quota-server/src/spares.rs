@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use headroom_kube::random::token;
 use headroom_tenant_quota::reservation_request::ReservationRequest;
 use headroom_tenant_quota::spare::USABLE;
 use headroom_tenant_quota::state::Key;
@@ -12,7 +13,6 @@ use headroom_tenant_quota::{Footprint, OpenLedger, State};
 use tokio::time::Instant;
 
 use crate::ledger_cache::View;
-use crate::random::token;
 
 /// As many spares are held as equal creates came within this time.
 const EXPECTED_FOR: Duration = Duration::from_millis(500);
