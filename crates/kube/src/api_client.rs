@@ -267,6 +267,15 @@ impl ApiClient {
         self.get_as(path, JSON).await
     }
 
+    /// Like [`Self::get`]; none if there is no such object or kind.
+    pub async fn find(&self, path: &ApiPath) -> ApiResult<Option<Value>> {
+        match self.get(path).await {
+            Ok(object) => Ok(Some(object)),
+            Err(ApiError::NotFound(_)) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Like [`Self::get`], but leaves out everything except metadata.
     pub async fn get_metadata(&self, path: &ApiPath) -> ApiResult<Value> {
         self.get_as(path, METADATA).await

@@ -235,11 +235,9 @@ impl Lease {
     }
 
     async fn get(&self) -> LeaseResult<Option<LeaseObject>> {
-        let lease = match self.api.get(&self.path().at(self.name)).await {
-            Ok(lease) => serde_json::from_value(lease).map(Some).map_err(|error| ApiError::Other(error.to_string())),
-            Err(ApiError::NotFound(_)) => Ok(None),
-            Err(error) => Err(error),
-        };
+        let lease = self.api.find(&self.path().at(self.name)).await.and_then(|lease| {
+            lease.map(serde_json::from_value).transpose().map_err(|error| ApiError::Other(error.to_string()))
+        });
         lease.map_err(LeaseError::of("get"))
     }
 

@@ -79,14 +79,13 @@ async fn configure_once(replica: &Replica, webhook: &Webhook, matches: bool) -> 
             "metadata": metadata(CONFIGURATION, existing, &[]), "webhooks": webhooks,
         })
     };
-    match replica.api.get(&path).await {
-        Ok(existing) if is_within(&webhooks, existing.get("webhooks").unwrap_or(&Value::Null)) => Ok(()),
-        Ok(existing) => {
+    match replica.api.find(&path).await? {
+        Some(existing) if is_within(&webhooks, existing.get("webhooks").unwrap_or(&Value::Null)) => Ok(()),
+        Some(existing) => {
             tracing::info!("writing the webhook configuration");
             replica.api.replace(&path, &object(Some(&existing))).await.map(|_| ())
         }
-        Err(ApiError::NotFound(_)) => replica.api.create(&CONFIGURATIONS, &object(None)).await.map(|_| ()),
-        Err(failure) => Err(failure),
+        None => replica.api.create(&CONFIGURATIONS, &object(None)).await.map(|_| ()),
     }
 }
 
@@ -288,11 +287,8 @@ fn field(secret: &Value, name: &str) -> Option<Vec<u8>> {
 
 /// Uses the certificate in the Secret. Returns whether there is one.
 pub async fn use_certificate(replica: &Replica) -> ApiResult<bool> {
-    let secret = match replica.api.get(&secrets(&replica.options.namespace).at(SECRET)).await {
-        Ok(secret) => secret,
-        Err(ApiError::NotFound(_)) => return Ok(false),
-        Err(failure) => return Err(failure),
-    };
+    let path = secrets(&replica.options.namespace).at(SECRET);
+    let Some(secret) = replica.api.find(&path).await? else { return Ok(false) };
     let (Some(certificate), Some(key)) = (field(&secret, "tls.crt"), field(&secret, "tls.key")) else {
         return Ok(false);
     };
@@ -304,11 +300,7 @@ pub async fn use_certificate(replica: &Replica) -> ApiResult<bool> {
 async fn keep_certificate(replica: &Replica, webhook: &Webhook) -> ApiResult<Vec<u8>> {
     let namespace = &replica.options.namespace;
     let path = secrets(namespace);
-    let existing = match replica.api.get(&path.at(SECRET)).await {
-        Ok(existing) => Some(existing),
-        Err(ApiError::NotFound(_)) => None,
-        Err(failure) => return Err(failure),
-    };
+    let existing = replica.api.find(&path.at(SECRET)).await?;
     let since = |name: &str| -> Option<i64> {
         let moment = existing.as_ref()?.pointer("/metadata/annotations")?.get(name)?.as_str()?;
         moment.parse().ok()

@@ -5,7 +5,7 @@ use std::fmt;
 
 use headroom_core::timestamp::Timestamp;
 use headroom_kube::ApiPath;
-use headroom_kube::api_client::{ApiClient, ApiError, ApiResult};
+use headroom_kube::api_client::{ApiClient, ApiResult};
 use serde_json::Value;
 
 /// The namespace that every cluster has from its first day to its last.
@@ -56,10 +56,7 @@ impl fmt::Display for ClusterId {
 
 /// The identity of the cluster of an API server.
 pub async fn of_api_server(api: &ApiClient) -> ApiResult<ClusterId> {
-    let namespace = match api.get(&ApiPath::new("/api/v1/namespaces").at(KUBE_SYSTEM)).await {
-        Err(ApiError::NotFound(_)) => return Ok(ClusterId::default()),
-        read => read?,
-    };
+    let namespace = api.find(&ApiPath::new("/api/v1/namespaces").at(KUBE_SYSTEM)).await?.unwrap_or_default();
     let text = |field: &str| namespace.pointer(field).and_then(Value::as_str);
     let created = text("/metadata/creationTimestamp").and_then(|time| time.parse().ok());
     let uid = text("/metadata/uid").map(str::to_owned);
