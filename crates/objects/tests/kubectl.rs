@@ -23,25 +23,12 @@ const PIECES: &str = r#"a|b|k: |- |? |: |, |[|]|{|}|&x |*x|&y |*y|!!str |!!int |
     |
       |	|#| # c|>|>-|>+|>2|0x1F|0o17|017|08|0b11|1_000|1e3|1E400|.5|5.|+1|-0|-.inf|.NaN|~|null|Null|yes|Yes|on|OFF|No|y|n|true|tRUE|2001-01-01|<<: |<<|<<: *x|<<: {a: 1}|<<: [*x, {b: 2}]|{a: 1, <<: {a: 2}}|{<<: {a: 1}, a: 2}|{<<: {<<: {a: 1}, b: 2}, a: 3}|{<<: {a: 1}, <<: {a: 2}}|{<<: {a: {b: 1}}, a: {c: 2}}|\n|\x41|\u2028|\e|é|@L|@P|@N|﻿| |---|...|%|@|`|=|1:30:00|-|--|a: b|a:b|::|k: v|k: w|"k": 1|true: 1|yes: 1|1: a|01: b|1.0: c|9223372036854775808|18446744073709551616|0.1|1e-7|'a@B  b'|"a@B  b"|"a\@B  b"|'a@Bb'|"a@B b": c|- 'a@Bb'|k: 'it''s@Bb'|k: "a \" b@Bc"|k: 'a@Bk: b'"#;
 
-/// A generator of random numbers that needs no crate (splitmix64).
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, end: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut bits = self.0;
-        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        usize::try_from((bits ^ (bits >> 31)) >> 33).unwrap() % end
-    }
-}
-
-fn snippet(random: &mut Random, pieces: &[&str], number: usize) -> String {
-    let count = 1 + random.below(7);
-    let made: String = (0..count).map(|_| pieces[random.below(pieces.len())]).collect();
+fn snippet(random: &mut fastrand::Rng, pieces: &[&str], number: usize) -> String {
+    let count = 1 + random.usize(..7);
+    let made: String = (0..count).map(|_| pieces[random.usize(..pieces.len())]).collect();
     // Breaks inside pieces, and those that only YAML 1.1 knows.
     let made = made.replace("@B", "\n").replace("@L", "\u{2028}").replace("@P", "\u{2029}").replace("@N", "\u{85}");
-    let value = if random.below(2) == 0 { format!(" {made}") } else { format!("\n  {made}") };
+    let value = if random.bool() { format!(" {made}") } else { format!("\n  {made}") };
     format!("apiVersion: v1\nkind: Widget\nmetadata:\n  name: p{number}\nvalue:{value}\nafter: 1\n")
 }
 
@@ -80,7 +67,7 @@ fn kubectl_reads_the_same_values() {
     let kubectl = std::env::var("KUBECTL").unwrap_or_else(|_| "kubectl".to_owned());
     let number = |name: &str, default| std::env::var(name).map_or(default, |text| text.parse().unwrap());
     let (count, seed) = (number("HEADROOM_YAML_SNIPPETS", 2_000), number("HEADROOM_YAML_SEED", 1));
-    let mut random = Random(seed as u64);
+    let mut random = fastrand::Rng::with_seed(seed as u64);
     let pieces: Vec<&str> = PIECES.split('|').chain(["|", "|-", "|+", "|2"]).collect();
     let (mut both, mut only_kubectl, mut only_ours, mut differing) = (0, 0, 0, Vec::new());
     let shows_refused = std::env::var_os("HEADROOM_YAML_REFUSED").is_some();

@@ -383,7 +383,8 @@ impl Response {
 
     /// The clock of the server in Unix seconds, by the `Date` of its response.
     pub fn date(&self) -> Result<i64, SourceError> {
-        date(&self.headers).ok_or_else(|| {
+        let date = self.headers.get(DATE).and_then(|date| jiff::fmt::rfc2822::parse(date.to_str().ok()?).ok());
+        date.map(|date| date.timestamp().as_second()).ok_or_else(|| {
             SourceError::Permanent(format!("`{}` does not report its time: no `Date` in its response", self.http.name))
         })
     }
@@ -420,12 +421,6 @@ impl Response {
         }
         Ok(String::from_utf8_lossy(&text).into())
     }
-}
-
-/// The time of a response, in Unix seconds.
-pub fn date(headers: &HeaderMap) -> Option<i64> {
-    let date = jiff::fmt::rfc2822::parse(headers.get(DATE)?.to_str().ok()?).ok()?;
-    Some(date.timestamp().as_second())
 }
 
 /// The parameters as they are sent. A space is `%20`, which everybody understands, and signatures want.

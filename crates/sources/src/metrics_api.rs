@@ -13,16 +13,14 @@ use headroom_kube::ApiPath;
 use headroom_kube::api_client::{ApiClient, ApiError, ListOptions, Missing};
 use headroom_usage::batch::Impossible;
 use headroom_usage::sample::{self, Batch, Container, OomKill, Resource, Sample, Series, Window};
-use http::Request;
 use k8s_openapi::api::core::v1::{self as core, Pod};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
-use kube::client::Body;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::cluster_id::{self, ClusterId};
-use super::{Reach, Sink, Source, SourceError, http as store};
+use super::{Reach, Sink, Source, SourceError};
 use crate::diagnosis::{self, Finding};
 
 /// The maximum age of a measurement in seconds: metrics-server measures every 15 s by default, and reports it later.
@@ -248,12 +246,7 @@ impl Source for MetricsApi {
     }
 
     async fn now(&self) -> Result<i64, SourceError> {
-        let request = Request::get("/version").body(Body::empty());
-        let request = request.map_err(|error| SourceError::Permanent(error.to_string()))?;
-        let answer = tokio::time::timeout(TIMEOUT, self.api.client().send(request)).await;
-        let answer = answer.map_err(|_| ApiError::TimedOut(TIMEOUT))?.map_err(ApiError::from)?;
-        let date = store::date(answer.headers());
-        date.ok_or_else(|| SourceError::Permanent("the API server does not report its time".to_owned()))
+        Ok(self.api.time().await?)
     }
 
     async fn namespaces(&self, _window: Window) -> Result<Vec<String>, SourceError> {

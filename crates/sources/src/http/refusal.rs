@@ -30,33 +30,19 @@ mod tests {
 
     use super::*;
 
-    fn check(status: u16, said: &str, expected: SourceError) {
-        let redactor = Redactor::new("http://p", &HeaderMap::new(), &[]);
-        assert_eq!(refusal(&redactor, StatusCode::from_u16(status).unwrap(), &said.into()), expected);
-    }
-
     #[test]
     fn a_status_tells_whether_to_ask_for_less_again_or_never() {
-        check(
-            401,
-            "Unauthorized\n",
-            SourceError::Forbidden(
-                "`http://p` answers 401: `Unauthorized`: check the token, user or tenant, and what they may read"
-                    .into(),
-            ),
-        );
-        check(504, "<html>", SourceError::Overloaded("`http://p` answers 504".into()));
-        check(
-            503,
-            "Service Unavailable",
-            SourceError::Temporary("`http://p` answers 503: `Service Unavailable`".into()),
-        );
-        check(429, "", SourceError::Temporary("`http://p` answers 429".into()));
-        check(400, "bad", SourceError::Permanent("`http://p` answers 400: `bad`".into()));
-        check(
-            302,
-            "",
-            SourceError::Permanent("`http://p` answers 302: a redirection; give the URL it leads to".into()),
-        );
+        let redactor = Redactor::new("http://p", &HeaderMap::new(), &[]);
+        let check = |status: u16, said: &str, kind: fn(String) -> SourceError, text: &str| {
+            let found = refusal(&redactor, StatusCode::from_u16(status).unwrap(), &said.into());
+            assert_eq!(found, kind(format!("`http://p` answers {status}{text}")));
+        };
+        let advice = ": `Unauthorized`: check the token, user or tenant, and what they may read";
+        check(401, "Unauthorized\n", SourceError::Forbidden, advice);
+        check(504, "<html>", SourceError::Overloaded, "");
+        check(503, "Service Unavailable", SourceError::Temporary, ": `Service Unavailable`");
+        check(429, "", SourceError::Temporary, "");
+        check(400, "bad", SourceError::Permanent, ": `bad`");
+        check(302, "", SourceError::Permanent, ": a redirection; give the URL it leads to");
     }
 }

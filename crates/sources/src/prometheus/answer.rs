@@ -286,32 +286,18 @@ mod tests {
 
     #[test]
     fn a_refusal_says_whether_less_would_do() {
-        let overloaded = |text: &str| SourceError::Overloaded(format!("`p` answers {text}"));
-        let check = |status: u16, body: &str, expected: SourceError| {
-            assert_eq!(refusal(&redactor(), StatusCode::from_u16(status).unwrap(), &body.into()), expected);
+        let check = |status: u16, error_type: &str, said: &str, kind: fn(String) -> SourceError| {
+            let body = serde_json::json!({"status": "error", "errorType": error_type, "error": said}).to_string();
+            let found = refusal(&redactor(), StatusCode::from_u16(status).unwrap(), &body.into());
+            assert_eq!(found, kind(format!("`p` answers {status}: `{said}`")));
         };
-        check(
-            400,
-            r#"{"status":"error","errorType":"bad_data","error":"exceeded maximum resolution of 11,000 points per timeseries. Try decreasing the query resolution (?step=XX)"}"#,
-            overloaded(
-                "400: `exceeded maximum resolution of 11,000 points per timeseries. Try decreasing the query resolution (?step=XX)`",
-            ),
-        );
-        check(
-            503,
-            r#"{"status":"error","errorType":"timeout","error":"query timed out in expression evaluation"}"#,
-            overloaded("503: `query timed out in expression evaluation`"),
-        );
-        check(
-            422,
-            r#"{"status":"error","errorType":"execution","error":"query processing would load too many samples into memory in query execution"}"#,
-            overloaded("422: `query processing would load too many samples into memory in query execution`"),
-        );
-        check(503, "Service Unavailable", SourceError::Temporary("`p` answers 503: `Service Unavailable`".into()));
-        check(
-            400,
-            r#"{"status":"error","errorType":"bad_data","error":"invalid parameter \"query\": parse error"}"#,
-            SourceError::Permanent("`p` answers 400: `invalid parameter \"query\": parse error`".into()),
-        );
+        let resolution =
+            "exceeded maximum resolution of 11,000 points per timeseries. Try decreasing the query resolution";
+        check(400, "bad_data", resolution, SourceError::Overloaded);
+        check(503, "timeout", "query timed out in expression evaluation", SourceError::Overloaded);
+        let samples = "query processing would load too many samples into memory in query execution";
+        check(422, "execution", samples, SourceError::Overloaded);
+        check(503, "unavailable", "no leader", SourceError::Temporary);
+        check(400, "bad_data", r#"invalid parameter "query": parse error"#, SourceError::Permanent);
     }
 }

@@ -123,7 +123,7 @@ impl Reader {
         Queries { names: &self.names, matchers: &self.matchers, step_seconds: self.step_seconds, leaves_border: false }
     }
 
-    /// Redactor of the series themselves, every five minutes of the window: the API that lists a label's values is not
+    /// Lists namespaces by the series themselves, every five minutes of the window: the API that lists a label's values is not
     /// to be had everywhere, and knows no clock. All namespaces at once may be too much, so that is halved here.
     pub async fn namespaces(&self, window: Window) -> Result<Vec<String>, SourceError> {
         let mut found = BTreeSet::new();

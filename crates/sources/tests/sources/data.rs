@@ -38,24 +38,6 @@ pub struct Cluster {
 /// Unix seconds and values.
 type Points = Vec<(i64, f64)>;
 
-/// A generator that gives the same numbers everywhere.
-pub struct Numbers(u64);
-
-impl Numbers {
-    pub fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    /// Evenly between 0 and 1 (splitmix64).
-    pub fn next(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
-    }
-}
-
 impl Cluster {
     /// Ends at the current whole minute, so that a store has current data.
     pub fn until_now(minutes: usize) -> Self {
@@ -66,7 +48,7 @@ impl Cluster {
     pub fn new(window: Window) -> Self {
         let minutes = (window.seconds() / 60) as usize;
         let mut containers = Vec::new();
-        let mut numbers = Numbers::new(7);
+        let mut random = fastrand::Rng::with_seed(7);
         for (namespace, pod, name, images) in [
             ("shop", "web-1", "nginx", vec![(0, "nginx:1.27")]),
             ("shop", "web-2", "nginx", vec![(0, "nginx:1.27")]),
@@ -74,9 +56,9 @@ impl Cluster {
             ("shop", "db-0", "postgres", vec![(0, "postgres:15"), (minutes / 2, "postgres:16")]),
             ("pay", "api-1", "api", vec![(0, "registry.example/pay/api@sha256:9b2c")]),
         ] {
-            let (base, bytes) = (0.01 + numbers.next(), 1e7 + 1e9 * numbers.next());
-            let cpu = (0..minutes).map(|_| Some(base * (0.2 + 3.0 * numbers.next().powi(4)))).collect();
-            let memory = (0..minutes * 4).map(|_| Some((bytes * (0.5 + numbers.next().powi(3))).round())).collect();
+            let (base, bytes) = (0.01 + random.f64(), 1e7 + 1e9 * random.f64());
+            let cpu = (0..minutes).map(|_| Some(base * (0.2 + 3.0 * random.f64().powi(4)))).collect();
+            let memory = (0..minutes * 4).map(|_| Some((bytes * (0.5 + random.f64().powi(3))).round())).collect();
             containers.push(Container { namespace, pod: pod.to_owned(), name, images, cpu, memory, kills: Vec::new() });
         }
         // web-2 was not scraped for a while; the exporter of api returned NaN; postgres was killed twice.
