@@ -5,9 +5,9 @@ use std::fs;
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 
-use headroom_fixtures::api_server::{self, Objects, status};
-use headroom_fixtures::http::{FakeServer, Reply, body, method_and_target};
+use headroom_fixtures::api_server::{ApiServer, Outcome, Request, kubeconfig, status};
 use headroom_fixtures::servers;
 use serde_json::{Value, json};
 
@@ -29,24 +29,29 @@ struct Rules {
     conflicts: bool,
 }
 
-struct ApiServer {
+struct Live {
     kubeconfig: PathBuf,
     folder: tempfile::TempDir,
-    server: FakeServer,
+    server: Arc<ApiServer>,
 }
 
 fn documents() -> Vec<Value> {
     serde_saphyr::from_multiple(&fs::read_to_string(here().join("world/shop.yaml")).unwrap()).unwrap()
 }
 
+/// A PodMetrics, with the kind that gives it its path.
 fn metrics() -> Value {
-    let now = jiff::Timestamp::now().to_string();
     let usage = json!([{"name": "front", "usage": {"cpu": "200m", "memory": "200Mi"}}]);
-    json!({"kind": "PodMetricsList", "metadata": {}, "items": [
-        {"metadata": {"name": "web-6d4cf56db6-x7x2k", "namespace": "shop"}, "timestamp": now, "containers": usage}]})
+    json!({"apiVersion": "metrics.k8s.io/v1beta1", "kind": "Pod", "timestamp": jiff::Timestamp::now().to_string(),
+        "metadata": {"name": "web-6d4cf56db6-x7x2k", "namespace": "shop"}, "containers": usage})
 }
 
-impl ApiServer {
+fn service(namespace: &str, name: &str, port: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": name, "namespace": namespace},
+        "spec": {"ports": [{"name": port, "port": 9090}], "selector": {"a": "b"}}})
+}
+
+impl Live {
     fn start(rules: Rules) -> Self {
         let mut objects = documents();
         for object in &mut objects {
@@ -55,30 +60,17 @@ impl ApiServer {
                 object["spec"] = json!({"containers": [{"name": "front", "image": "registry.example/shop/app:1.4"}]});
             }
         }
-        if rules.has_service {
-            objects.push(json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "prometheus-k8s",
-                "namespace": "monitoring"}, "spec": {"ports": [{"name": "web", "port": 9090}], "selector": {"a": "b"}}}));
-        }
-        if rules.has_hostile_service {
-            objects.push(json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "thanos-query",
-                "namespace": "evil"}, "spec": {"ports": [{"name": "http", "port": 9090}], "selector": {"a": "b"}}}));
-        }
-        let objects = Objects::new(objects);
-        let server = FakeServer::start_raw(move |request| {
-            let (method, target) = method_and_target(request);
-            let (code, answer) = respond(&rules, &objects, method, target);
-            let head = format!(
-                "HTTP/1.1 {code} Status\r\nConnection: close\r\nDate: {}\r\nContent-Type: application/json\r\n\
-                 Content-Length: {}\r\n\r\n",
-                jiff::Timestamp::now().strftime("%a, %d %b %Y %H:%M:%S GMT"),
-                answer.len()
-            );
-            Reply::Bytes((head + &answer).into_bytes())
-        });
+        objects.extend(rules.has_service.then(|| service("monitoring", "prometheus-k8s", "web")));
+        objects.extend(rules.has_hostile_service.then(|| service("evil", "thanos-query", "http")));
+        objects.extend(rules.has_metrics_api.then(metrics));
+        let server = ApiServer::new();
+        objects.into_iter().for_each(|object| server.put(object));
+        let stored = Arc::clone(&server);
+        server.on_request(move |request| respond(&rules, &stored, request));
         let folder = tempfile::tempdir().unwrap();
-        let kubeconfig = folder.path().join("kubeconfig");
-        fs::write(&kubeconfig, api_server::kubeconfig(&[("test", &server.url(), "shop")])).unwrap();
-        Self { kubeconfig, folder, server }
+        let path = folder.path().join("kubeconfig");
+        fs::write(&path, kubeconfig(&[("test", &server.listen(), "shop")])).unwrap();
+        Self { kubeconfig: path, folder, server }
     }
 
     /// Recommends at the end of the tests' history.
@@ -90,34 +82,25 @@ impl ApiServer {
         let mut command = program(self.folder.path());
         said(command.env("KUBECONFIG", &self.kubeconfig).arg("recommend").args(arguments.split_whitespace()))
     }
-
-    /// The method, target and body of each request.
-    fn asked(&self) -> Vec<(String, String, String)> {
-        let parts = |request: &String| {
-            let (method, target) = method_and_target(request);
-            (method.to_owned(), target.to_owned(), body(request).to_owned())
-        };
-        self.server.asked.lock().unwrap().iter().map(parts).collect()
-    }
 }
 
-fn respond(rules: &Rules, objects: &Objects, method: &str, target: &str) -> (u16, String) {
-    let (path, query) = target.split_once('?').unwrap_or((target, ""));
-    if let Some((_, rest)) = target.split_once("/services/prometheus-k8s:9090/proxy")
-        && !rules.forbidden.iter().any(|part| path.contains(part))
-    {
-        return servers::request(rules.prometheus.unwrap(), method, rest, b"").unwrap();
+fn respond(rules: &Rules, stored: &ApiServer, request: &Request) -> Outcome {
+    let path = &request.path;
+    if rules.forbidden.iter().any(|part| path.contains(part)) {
+        return status(403, &format!("{path} is forbidden: User \"eve\" cannot do that")).into();
     }
-    let (code, object) = if rules.forbidden.iter().any(|part| path.contains(part)) {
-        status(403, &format!("{path} is forbidden: User \"eve\" cannot do that"))
-    } else if path.ends_with("metrics.k8s.io/v1beta1/namespaces/shop/pods") {
-        if rules.has_metrics_api { (200, metrics()) } else { status(404, "not found") }
-    } else if rules.conflicts && method == "PATCH" && !query.contains("force=true") {
-        status(409, "Apply failed with 1 conflict: conflict with \"helm\": .spec.template")
-    } else {
-        objects.answer(path)
-    };
-    (code, object.to_string())
+    if let Some((_, rest)) = request.uri.to_string().split_once("/services/prometheus-k8s:9090/proxy") {
+        let (code, answer) = servers::request(rules.prometheus.unwrap(), &request.method, rest, b"").unwrap();
+        return Outcome::Answer(code, serde_json::from_str(&answer).unwrap_or_default());
+    }
+    match request.method.as_str() {
+        "PATCH" if rules.conflicts && request.parameter("force") != Some("true") => {
+            status(409, "Apply failed with 1 conflict: conflict with \"helm\": .spec.template").into()
+        }
+        // Nothing is changed, so that every run finds the same.
+        "PATCH" => Outcome::Answer(200, stored.get(path).unwrap()),
+        _ => Outcome::Serve,
+    }
 }
 
 const STORE: &str = "--service monitoring/prometheus-k8s:9090";
@@ -125,7 +108,7 @@ const STORE: &str = "--service monitoring/prometheus-k8s:9090";
 #[test]
 fn a_named_store_is_read_through_the_api_server() {
     let store = prometheus(cluster::history(true));
-    let server = ApiServer::start(Rules { prometheus: Some(store.port), has_service: true, ..Rules::default() });
+    let server = Live::start(Rules { prometheus: Some(store.port), has_service: true, ..Rules::default() });
     for arguments in ["-o json", "-A -o json"] {
         let said = server.recommend(&format!("{STORE} {arguments}"));
         assert_eq!(said.code, 0, "{}", said.err);
@@ -134,7 +117,7 @@ fn a_named_store_is_read_through_the_api_server() {
         assert_eq!(report["total"]["withoutAdvice"], 2, "{report}");
     }
     // Only reads.
-    assert!(server.asked().iter().all(|(method, ..)| method == "GET"));
+    assert!(server.server.requests().iter().all(|request| request.method == "GET"));
 }
 
 #[test]
@@ -142,7 +125,7 @@ fn the_store_that_was_chosen_once_is_remembered_for_the_cluster() {
     let store = prometheus(cluster::history(true));
     let rules =
         Rules { prometheus: Some(store.port), has_service: true, has_hostile_service: true, ..Rules::default() };
-    let server = ApiServer::start(rules);
+    let server = Live::start(rules);
     let settings = here().join("moment.yaml");
     let typed = |answer: &str| {
         let program = env!("CARGO_BIN_EXE_kubectl-headroom");
@@ -166,7 +149,7 @@ fn the_store_that_was_chosen_once_is_remembered_for_the_cluster() {
 /// Anybody may call a Service so.
 #[test]
 fn nothing_is_sent_to_a_service_that_only_looks_like_a_store() {
-    let server = ApiServer::start(Rules { has_service: true, has_hostile_service: true, ..Rules::default() });
+    let server = Live::start(Rules { has_service: true, has_hostile_service: true, ..Rules::default() });
     let found = "monitoring/prometheus-k8s:9090 (Prometheus), evil/thanos-query:9090 (Thanos)";
     let path = server.folder.path().join("source.yaml");
     let check = |source: &str, expected: String| {
@@ -190,24 +173,23 @@ fn nothing_is_sent_to_a_service_that_only_looks_like_a_store() {
     check("tokenFile: secret", refused.clone());
     check("headerFiles: {X-Api-Key: secret}", refused.clone());
     check("identity: aws", refused);
-    for (method, target, body) in server.asked() {
-        let is_quiet =
-            !target.contains("thanos-query") && !target.contains("/proxy") && !target.contains("portforward");
-        assert!(method == "GET" && is_quiet && !body.contains("SECRET"), "{method} {target}");
+    for request in server.server.requests() {
+        let target = request.uri.to_string();
+        let is_quiet = ["thanos-query", "/proxy", "portforward"].iter().all(|part| !target.contains(part));
+        assert!(request.method == "GET" && is_quiet && !format!("{request:?}").contains("SECRET"), "{request}");
     }
-    assert!(!server.server.asked.lock().unwrap().iter().any(|request| request.contains("SECRET")));
 }
 
 #[test]
 fn missing_permissions_to_reach_the_store_are_named() {
     let store = prometheus(cluster::history(true));
     let rules = Rules { prometheus: Some(store.port), has_service: true, ..Rules::default() };
-    let server = ApiServer::start(Rules { forbidden: vec!["/proxy", "portforward"], ..rules.clone() });
+    let server = Live::start(Rules { forbidden: vec!["/proxy", "portforward"], ..rules.clone() });
     let said = server.recommend(STORE);
     assert_eq!(said.code, 2);
     assert!(said.err.contains("bind it to the Role headroom-metrics there"), "{}", said.err);
     // Without permission to list Services in all namespaces, the usual namespaces are searched.
-    let server = ApiServer::start(Rules { forbidden: vec!["/api/v1/services"], ..rules });
+    let server = Live::start(Rules { forbidden: vec!["/api/v1/services"], ..rules });
     let said = server.recommend("-o json");
     assert_eq!(said.code, 2);
     assert!(said.err.contains("that you trust with --service monitoring/prometheus-k8s:9090"), "{}", said.err);
@@ -224,7 +206,7 @@ fn what_may_not_be_read_is_named_and_exits_with_2() {
     ] {
         let forbidden = vec![kind];
         let server =
-            ApiServer::start(Rules { prometheus: Some(store.port), has_service: true, forbidden, ..Rules::default() });
+            Live::start(Rules { prometheus: Some(store.port), has_service: true, forbidden, ..Rules::default() });
         let said = server.recommend(STORE);
         assert!(said.code == 2 && (said.out + &said.err).contains(named), "{kind}: {}", said.code);
     }
@@ -232,7 +214,7 @@ fn what_may_not_be_read_is_named_and_exits_with_2() {
 
 #[test]
 fn without_a_store_output_says_that_the_metrics_api_has_no_history() {
-    let server = ApiServer::start(Rules { has_metrics_api: true, ..Rules::default() });
+    let server = Live::start(Rules { has_metrics_api: true, ..Rules::default() });
     let said = server.recommend_now("deployment/web --container front");
     assert_eq!(said.code, 0, "{}", said.err);
     assert!(said.out.contains("no history: the metrics API has one current sample per container"), "{}", said.out);
@@ -240,7 +222,7 @@ fn without_a_store_output_says_that_the_metrics_api_has_no_history() {
     // Nothing to write.
     let said = server.recommend_now("deployment/web --container front -o kustomize");
     assert_eq!((said.code, said.out.as_str()), (0, ""), "{}", said.err);
-    let server = ApiServer::start(Rules::default());
+    let server = Live::start(Rules::default());
     let said = server.recommend("");
     assert_eq!(said.code, 2);
     assert!(
@@ -257,10 +239,10 @@ fn without_a_store_output_says_that_the_metrics_api_has_no_history() {
 fn recommendations_are_applied_after_a_dry_run_and_can_be_rolled_back() {
     let store = prometheus(cluster::history(true));
     let rules = Rules { prometheus: Some(store.port), has_service: true, ..Rules::default() };
-    let server = ApiServer::start(rules.clone());
-    let patches = |server: &ApiServer| -> Vec<(String, Value)> {
-        let asked = server.asked().into_iter().filter(|(method, ..)| method == "PATCH");
-        asked.map(|(_, target, body)| (target, serde_json::from_str(&body).unwrap())).collect()
+    let server = Live::start(rules.clone());
+    let patches = |live: &Live| -> Vec<(String, Value)> {
+        let asked = live.server.requests().into_iter().filter(|request| request.method == "PATCH");
+        asked.map(|request| (request.uri.to_string(), request.body)).collect()
     };
     // There is no terminal for a confirmation, so the patch is only tried.
     let said = server.recommend(&format!("{STORE} statefulset/db --patch -o rows"));
@@ -301,7 +283,7 @@ fn recommendations_are_applied_after_a_dry_run_and_can_be_rolled_back() {
     assert_eq!(said.code, 2);
     assert!(said.err.contains("exists already: choose another file with --rollback"), "{}", said.err);
 
-    let server = ApiServer::start(Rules { conflicts: true, ..rules });
+    let server = Live::start(Rules { conflicts: true, ..rules });
     let said = server.recommend(&format!("{STORE} --patch --yes --allow-blocked -o rows"));
     assert_eq!(said.code, 1);
     assert!(
