@@ -91,7 +91,7 @@ impl Cluster {
 
     /// Creates a namespace with a unique name that starts with `prefix`.
     pub async fn new_namespace(&self, prefix: &str) -> Result<String> {
-        let namespaces: Api<DynamicObject> = Api::all_with(self.client().await?, &resource("v1", "Namespace"));
+        let namespaces = api(&self.client().await?, "v1", "Namespace");
         let namespace = json!({"metadata": {"generateName": format!("{prefix}-")}});
         let created = namespaces.create(&PostParams::default(), &serde_json::from_value(namespace)?).await?;
         let name = created.metadata.name.context("the API server returned a namespace without a name")?;
@@ -128,12 +128,21 @@ impl Drop for Cluster {
 pub async fn create(client: &Client, object: Value) -> kube::Result<DynamicObject> {
     let object: DynamicObject = serde_json::from_value(object).map_err(kube::Error::SerdeError)?;
     let types = object.types.clone().unwrap_or_default();
-    let resource = resource(&types.api_version, &types.kind);
-    let api: Api<DynamicObject> = match &object.metadata.namespace {
-        Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
-        None => Api::all_with(client.clone(), &resource),
+    let objects = match &object.metadata.namespace {
+        Some(namespace) => api_in(client, namespace, &types.api_version, &types.kind),
+        None => api(client, &types.api_version, &types.kind),
     };
-    api.create(&PostParams::default(), &object).await
+    objects.create(&PostParams::default(), &object).await
+}
+
+/// The objects of a kind in all namespaces, or of one that lives in none.
+pub fn api(client: &Client, api_version: &str, kind: &str) -> Api<DynamicObject> {
+    Api::all_with(client.clone(), &resource(api_version, kind))
+}
+
+/// The objects of a kind in a namespace.
+pub fn api_in(client: &Client, namespace: &str, api_version: &str, kind: &str) -> Api<DynamicObject> {
+    Api::namespaced_with(client.clone(), namespace, &resource(api_version, kind))
 }
 
 /// The API resource of a kind. The plural is the name with an `s`, which is true for every kind that the tests use.

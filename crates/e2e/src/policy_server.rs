@@ -17,10 +17,10 @@ use headroom_testkit::built::workspace_file;
 use headroom_testkit::host::PolicyHost;
 use headroom_testkit::metadata::{ContextAwareResource, Metadata};
 use kube::Client;
-use kube::api::{Api, DynamicObject, ListParams, Patch, PatchParams, PostParams};
+use kube::api::{DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
-use crate::cluster::{LABEL, create, resource};
+use crate::cluster::{LABEL, api, api_in, create, resource};
 use crate::live_host::LiveHost;
 use crate::webhook::{Admission, WebhookServer};
 
@@ -177,7 +177,7 @@ impl PolicyServer {
     /// A mutating policy becomes a mutating webhook, any other a validating one, each with Kubewarden's defaults.
     pub async fn guard(&self, administrator: &Client, namespace: &str) -> Result<()> {
         let label = json!({"metadata": {"labels": {LABEL: namespace}}});
-        let namespaces: Api<DynamicObject> = Api::all_with(administrator.clone(), &resource("v1", "Namespace"));
+        let namespaces = api(administrator, "v1", "Namespace");
         namespaces.patch(namespace, &PatchParams::default(), &Patch::Merge(label)).await?;
         for (id, deployment) in &self.evaluations.deployments {
             let kind =
@@ -217,7 +217,7 @@ impl PolicyServer {
     /// The API server sees a new webhook or label by its watches, a moment later. So this creates pods by dry run until
     /// each deployment that reviews pods was called.
     async fn wait_until_called(&self, administrator: &Client, namespace: &str) -> Result<()> {
-        let pods: Api<DynamicObject> = Api::namespaced_with(administrator.clone(), namespace, &resource("v1", "Pod"));
+        let pods = api_in(administrator, namespace, "v1", "Pod");
         let probe: DynamicObject = serde_json::from_value(json!({
             "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "probe"},
             "spec": {"containers": [{"name": "probe", "image": "probe"}]},
@@ -271,7 +271,7 @@ pub async fn grant(administrator: &Client, policy: &Policy, reader: &Client) -> 
     }
     // The authorizer sees new roles by a watch.
     let deadline = Instant::now() + Duration::from_secs(30);
-    let ranges: Api<DynamicObject> = Api::all_with(reader.clone(), &resource("v1", "LimitRange"));
+    let ranges = api(reader, "v1", "LimitRange");
     while let Err(denied) = ranges.list(&ListParams::default().limit(1)).await {
         if Instant::now() > deadline {
             bail!("the policy server cannot read, although it has the role: {denied}");

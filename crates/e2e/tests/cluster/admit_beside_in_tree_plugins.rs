@@ -1,8 +1,8 @@
 //! Our policy together with the API server's own LimitRanger and ResourceQuota, as in most clusters.
 
-use headroom_e2e::cluster::{Cluster, resource};
+use headroom_e2e::cluster::{Cluster, api_in};
 use headroom_e2e::control_plane::Controllers;
-use kube::api::{Api, DynamicObject, ListParams};
+use kube::api::ListParams;
 use serde_json::{Value, json};
 
 use crate::chart_policies;
@@ -55,7 +55,7 @@ async fn a_stateful_set_gets_pods_that_the_plugins_alone_refuse() {
     let annotation = &pod.metadata.annotations.unwrap_or_default()["headroom.dev/resources"];
     assert!(annotation.contains("limits.cpu") && annotation.contains("raised"), "{annotation}");
 
-    let events: Api<DynamicObject> = Api::namespaced_with(shop.client.clone(), &unguarded, &resource("v1", "Event"));
+    let events = api_in(&shop.client, &unguarded, "v1", "Event");
     eventually("an event says why there is no pod", async || {
         let messages = events.list(&ListParams::default()).await.unwrap().items;
         let messages: Vec<&str> = messages.iter().filter_map(|event| event.data["message"].as_str()).collect();

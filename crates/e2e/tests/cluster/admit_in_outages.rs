@@ -1,9 +1,9 @@
 //! Outages of the API server and of the policy server.
 
-use headroom_e2e::cluster::{Cluster, resource};
+use headroom_e2e::cluster::{Cluster, api};
 use headroom_e2e::control_plane::{Controllers, InTreePlugins};
 use headroom_e2e::policy_server::{Deployment, configuration_name};
-use kube::api::{Api, DynamicObject, Patch, PatchParams};
+use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
 use crate::guarded_namespace::{ID, eventually, guard, resources};
@@ -38,8 +38,7 @@ async fn the_policy_works_after_an_outage_of_the_api_server_and_requests_are_ref
     drop(server);
     let refusal = headroom_e2e::cluster::create(&client, greedy()).await.unwrap_err().to_string();
     assert!(refusal.contains(r#"failed calling webhook "headroom.kubewarden.admission""#), "{refusal}");
-    let configurations: Api<DynamicObject> =
-        Api::all_with(client.clone(), &resource("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration"));
+    let configurations = api(&client, "admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration");
     let ignore = json!({"webhooks": [{"name": "headroom.kubewarden.admission", "failurePolicy": "Ignore"}]});
     let ignore = Patch::Strategic(ignore);
     configurations.patch(&configuration_name(ID, &namespace), &PatchParams::default(), &ignore).await.unwrap();

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use headroom_dryrun::evaluate::{Admission, Run};
-use headroom_e2e::cluster::{Cluster, resource};
+use headroom_e2e::cluster::{Cluster, api_in};
 use headroom_e2e::control_plane::{Controllers, InTreePlugins};
 use headroom_objects::cluster_reader::{Folder, Overlay};
-use kube::api::{Api, DynamicObject, Patch, PatchParams};
+use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
 /// A Deployment is applied by Flux, changed by others, and applied again without some of its containers and limits.
@@ -15,8 +15,7 @@ use serde_json::{Value, json};
 async fn server_side_apply_makes_of_an_object_what_check_says() {
     let cluster = Cluster::start(InTreePlugins::Off, Controllers::Off).await.unwrap();
     let namespace = cluster.new_namespace("shop").await.unwrap();
-    let deployments: Api<DynamicObject> =
-        Api::namespaced_with(cluster.client().await.unwrap(), &namespace, &resource("apps/v1", "Deployment"));
+    let deployments = api_in(&cluster.client().await.unwrap(), &namespace, "apps/v1", "Deployment");
     let deployment = |containers: Value| {
         json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": namespace}, "spec": {
             "selector": {"matchLabels": {"app": "web"}}, "template": {

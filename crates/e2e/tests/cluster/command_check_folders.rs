@@ -10,7 +10,7 @@ use futures::stream::{self, StreamExt};
 use headroom_core::amount::Quantity;
 use headroom_dryrun::evaluate::admission::{Admission, Source};
 use headroom_dryrun::evaluate::{Run, Verdict, in_order};
-use headroom_e2e::cluster::{Cluster, create, resource};
+use headroom_e2e::cluster::{Cluster, api, api_in, create};
 use headroom_e2e::control_plane::{Controllers, InTreePlugins};
 use headroom_objects::cluster_reader::{ClusterReader, Folder, Overlay};
 use kube::Client;
@@ -145,15 +145,13 @@ async fn compare(cluster: &Cluster, client: &Client, seed: u64) -> Compared {
     for object in bounds {
         create(client, object).await.unwrap();
     }
-    let all = |api_version: &str, kind: &str| -> Api<DynamicObject> {
-        Api::namespaced_with(client.clone(), &namespace, &resource(api_version, kind))
-    };
+    let all = |api_version: &str, kind: &str| -> Api<DynamicObject> { api_in(client, &namespace, api_version, kind) };
     let quotas = all("v1", "ResourceQuota");
     wait_for(&quotas, "team", "the quota is observed", |quota| quota["status"]["hard"] == quota["spec"]["hard"]).await;
     let mut there = Folder::default();
     for (api_version, kind) in [("v1", "Namespace"), ("v1", "ResourceQuota"), ("v1", "LimitRange")] {
         let listed: Api<DynamicObject> = match kind {
-            "Namespace" => Api::all_with(client.clone(), &resource(api_version, kind)),
+            "Namespace" => api(client, api_version, kind),
             _ => all(api_version, kind),
         };
         for object in listed.list(&ListParams::default()).await.unwrap() {

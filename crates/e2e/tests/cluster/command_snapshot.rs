@@ -3,10 +3,10 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use headroom_e2e::cluster::{Cluster, create, resource};
+use headroom_e2e::cluster::{Cluster, api_in, create};
 use headroom_e2e::control_plane::Controllers;
 use kube::Client;
-use kube::api::{Api, DynamicObject, PostParams};
+use kube::api::{DynamicObject, PostParams};
 use serde_json::{Value, json};
 
 use crate::objects::{deployment, pod, quota};
@@ -15,7 +15,7 @@ use crate::objects::{deployment, pod, quota};
 async fn workloads_without_room(client: &Client, namespace: &str) {
     create(client, quota(namespace, json!({"pods": "0"}))).await.unwrap();
     // The plugin hears of a quota a moment after it was created.
-    let pods: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &resource("v1", "Pod"));
+    let pods = api_in(client, namespace, "v1", "Pod");
     let probe: DynamicObject = serde_json::from_value(pod(namespace, "probe", json!({}))).unwrap();
     let dry_run = PostParams { dry_run: true, ..PostParams::default() };
     while !pods.create(&dry_run, &probe).await.is_err_and(|error| error.to_string().contains("exceeded quota")) {

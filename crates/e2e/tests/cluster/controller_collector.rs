@@ -20,7 +20,7 @@ use headroom_core::amount::Quantity;
 use headroom_core::cluster::usage::{Repository, Root, TagKey, Window};
 use headroom_core::image::ImageName;
 use headroom_core::timestamp::Timestamp;
-use headroom_e2e::cluster::{Cluster, create, resource};
+use headroom_e2e::cluster::{Cluster, api_in, create};
 use headroom_e2e::control_plane::{Controllers, InTreePlugins};
 use headroom_e2e::policy_server::Deployment;
 use headroom_kube::api_client::ApiClient;
@@ -29,7 +29,7 @@ use headroom_report::progress::Progress;
 use headroom_testkit::built::workspace_file;
 use headroom_usage_profile::{Dropped, Histories, History, ImageHistory, Percentiles, Share, Usage, WindowUsage};
 use kube::Client;
-use kube::api::{Api, DynamicObject};
+use kube::api::DynamicObject;
 use serde_json::{Value, json};
 
 use crate::chart;
@@ -180,8 +180,7 @@ async fn pods_get_estimates_from_collected_usage_and_reinvocation_changes_nothin
     let row: Vec<&str> = table.lines().find(|line| line.starts_with(&root)).unwrap().split_whitespace().collect();
     // The history of the namespace "early" was read before, and is kept.
     assert_eq!(row[1..5], ["1", "2", "0", "0"], "{table}");
-    let profiles: Api<DynamicObject> =
-        Api::namespaced_with(shop.client.clone(), "headroom", &resource("headroom.dev/v1alpha1", "UsageProfile"));
+    let profiles = api_in(&shop.client, "headroom", "headroom.dev/v1alpha1", "UsageProfile");
     let profile = profiles.get(&root).await.unwrap();
     let managers: Vec<_> =
         profile.metadata.managed_fields.iter().flatten().filter_map(|field| field.manager.as_deref()).collect();
@@ -287,8 +286,7 @@ async fn pages_are_accepted_and_read_at_once_and_larger_objects_are_refused() {
         let name = object.metadata.name.clone().unwrap();
         let object = object.to_value();
         writer.apply("headroom", &name, &object).await.unwrap();
-        let profiles: Api<DynamicObject> =
-            Api::namespaced_with(shop.client.clone(), "headroom", &resource("headroom.dev/v1alpha1", "UsageProfile"));
+        let profiles = api_in(&shop.client, "headroom", "headroom.dev/v1alpha1", "UsageProfile");
         let stored = profiles.get(&name).await.unwrap();
         assert_eq!(stored.data["spec"], object["spec"], "the API server dropped something");
         assert!(json!(stored).to_string().len() < 16_384, "{name}");

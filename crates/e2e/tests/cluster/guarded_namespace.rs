@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use headroom_e2e::cluster::{Cluster, LABEL, create, resource};
+use headroom_e2e::cluster::{Cluster, LABEL, api_in, create};
 use headroom_e2e::policy_server::{Deployment, Policy, PolicyServer, USER, grant};
 use headroom_e2e::webhook::WebhookServer;
 use kube::Client;
@@ -59,7 +59,7 @@ impl Guarded {
 
     /// The namespace's objects of a kind.
     pub fn all(&self, api_version: &str, kind: &str) -> Api<DynamicObject> {
-        Api::namespaced_with(self.client.clone(), &self.namespace, &resource(api_version, kind))
+        api_in(&self.client, &self.namespace, api_version, kind)
     }
 
     /// Runs `kubectl` in the namespace. Returns its standard error and output.

@@ -1,8 +1,7 @@
 //! The control planes that the differential test compares differ in their plugins.
 
-use headroom_e2e::cluster::{Cluster, create, resource};
+use headroom_e2e::cluster::{Cluster, api_in, create};
 use headroom_e2e::control_plane::{Controllers, InTreePlugins};
-use kube::api::Api;
 use serde_json::json;
 
 use crate::guarded_namespace::{resources, wait_for};
@@ -27,7 +26,7 @@ async fn two_control_planes_differ_only_in_their_plugins() {
         .await
         .unwrap();
         create(&client, quota(&namespace, json!({"pods": "1"}))).await.unwrap();
-        let quotas = Api::namespaced_with(client.clone(), &namespace, &resource("v1", "ResourceQuota"));
+        let quotas = api_in(&client, &namespace, "v1", "ResourceQuota");
         wait_for(&quotas, "team", "the quota is observed", |quota| quota["status"]["hard"]["pods"] == "1").await;
 
         let first = create(&client, pod(&namespace, "first", json!({}))).await.unwrap();

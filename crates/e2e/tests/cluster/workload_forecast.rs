@@ -11,7 +11,7 @@ use futures::stream::{self, StreamExt};
 use headroom_core::cluster::lookup::Lookup;
 use headroom_core::json::Document;
 use headroom_core::{FetchedObjects, Request, Settings, evaluate};
-use headroom_e2e::cluster::{Cluster, create, resource};
+use headroom_e2e::cluster::{Cluster, api, api_in, create};
 use headroom_e2e::control_plane::{Controllers, InTreePlugins};
 use kube::Client;
 use kube::api::{Api, DynamicObject, ListParams, Patch, PatchParams};
@@ -59,15 +59,14 @@ struct Compared {
 
 /// Reports each pod as ready, as its node would.
 pub async fn run_pods(client: &Client, is_over: &AtomicBool) {
-    let pods: Api<DynamicObject> = Api::all_with(client.clone(), &resource("v1", "Pod"));
+    let pods = api(client, "v1", "Pod");
     let ready = json!({"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}});
     while !is_over.load(Ordering::Relaxed) {
         let waiting = ListParams::default().fields("status.phase=Pending");
         let waiting = pods.list(&waiting).await.map(|list| list.items).unwrap_or_default();
         let reports =
             waiting.iter().filter_map(|pod| {
-                let namespaced: Api<DynamicObject> =
-                    Api::namespaced_with(client.clone(), pod.metadata.namespace.as_deref()?, &resource("v1", "Pod"));
+                let namespaced = api_in(client, pod.metadata.namespace.as_deref()?, "v1", "Pod");
                 let (name, ready) = (pod.metadata.name.clone()?, &ready);
                 // A pod that is gone by now needs no report.
                 Some(async move {
@@ -145,9 +144,8 @@ impl Update {
 async fn compare(cluster: &Cluster, client: &Client, seed: u64) -> Compared {
     let update = Update::random(seed);
     let namespace = cluster.new_namespace("rollout").await.unwrap();
-    let quotas: Api<DynamicObject> = Api::namespaced_with(client.clone(), &namespace, &resource("v1", "ResourceQuota"));
-    let workloads: Api<DynamicObject> =
-        Api::namespaced_with(client.clone(), &namespace, &resource("apps/v1", update.kind));
+    let quotas = api_in(client, &namespace, "v1", "ResourceQuota");
+    let workloads = api_in(client, &namespace, "apps/v1", update.kind);
     let used = update.replicas[0] * update.cpu[0];
     let quota = |cpu: u64| json!({"spec": {"hard": {"requests.cpu": cpu.to_string()}}});
     let mut object = quota(used);

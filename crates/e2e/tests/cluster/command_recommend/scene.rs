@@ -6,7 +6,7 @@ use std::net::{IpAddr, UdpSocket};
 use std::process::Command;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use headroom_e2e::cluster::{Cluster, create, resource};
+use headroom_e2e::cluster::{Cluster, api_in, create};
 use headroom_e2e::control_plane::{Controllers, InTreePlugins};
 use headroom_e2e::policy_server::Deployment;
 use headroom_testkit::built::workspace_file;
@@ -227,8 +227,7 @@ async fn put_behind_a_service(shop: &Guarded, port: u16) {
     let address = own_address().to_string();
     let status = json!({"status": {"phase": "Running", "podIP": address, "podIPs": [{"ip": address}],
         "conditions": [{"type": "Ready", "status": "True"}]}});
-    let of =
-        |kind: &str| -> Api<DynamicObject> { Api::namespaced_with(client.clone(), MONITORING, &resource("v1", kind)) };
+    let of = |kind: &str| -> Api<DynamicObject> { api_in(client, MONITORING, "v1", kind) };
     of("Pod").patch_status("prometheus-0", &PatchParams::default(), &Patch::Merge(&status)).await.unwrap();
     create(
         client,

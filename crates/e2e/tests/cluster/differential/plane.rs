@@ -1,7 +1,7 @@
 //! One of the API servers, and the requests of cases to it.
 
 use futures::{StreamExt, stream};
-use headroom_e2e::cluster::{create, resource};
+use headroom_e2e::cluster::{api_in, create};
 use http_body_util::BodyExt;
 use kube::Client;
 use kube::api::{Api, DynamicObject, Patch, PatchParams, PostParams};
@@ -115,7 +115,7 @@ impl Plane {
     /// The API for objects of the same kind.
     fn api(&self, object: &Value, namespace: &str) -> Api<DynamicObject> {
         let [api_version, kind] = ["apiVersion", "kind"].map(|field| object[field].as_str().unwrap());
-        Api::namespaced_with(self.client.clone(), namespace, &resource(api_version, kind))
+        api_in(&self.client, namespace, api_version, kind)
     }
 
     /// Sends the request of a case with this object.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use futures::StreamExt;
 use headroom_core::amount::Quantity;
 use headroom_e2e::certificate::Authority;
-use headroom_e2e::cluster::{Cluster, create, resource};
+use headroom_e2e::cluster::{Cluster, api, api_in, create};
 use headroom_e2e::control_plane::{Controllers, InTreePlugins};
 use headroom_e2e::process::Process;
 use headroom_quota_server::objects::PLAN_LABEL;
@@ -172,7 +172,7 @@ impl Scene {
         });
         futures::stream::iter(names).buffer_unordered(10).collect::<Vec<()>>().await;
         let deadline = Instant::now() + Duration::from_secs(120);
-        let accounts = Api::<DynamicObject>::all_with(self.client.clone(), &resource("v1", "ServiceAccount"));
+        let accounts = api(&self.client, "v1", "ServiceAccount");
         let of_namespaces = ListParams::default().fields("metadata.name=default");
         while accounts.list(&of_namespaces).await.unwrap().items.len() <= self.namespaces.len() {
             assert!(Instant::now() < deadline, "the controllers have not made all service accounts");
@@ -272,8 +272,7 @@ impl Scene {
     /// Waits until the ledger enforces ResourceQuotas. Their usage is counted by the API server's controllers too, and the ledger
     /// first makes sure for ten seconds that the plugin is off.
     async fn wait_for_ledgers(&self, ledgers: usize) {
-        let stored: Api<DynamicObject> =
-            Api::namespaced_with(self.client.clone(), HOME, &resource("headroom.dev/v1alpha1", "QuotaLedger"));
+        let stored = api_in(&self.client, HOME, "headroom.dev/v1alpha1", "QuotaLedger");
         let states = ListParams::default().labels(PLAN_LABEL);
         let deadline = Instant::now() + Duration::from_secs(120);
         while stored.list_metadata(&states).await.unwrap().items.len() < ledgers {
@@ -285,10 +284,8 @@ impl Scene {
     /// Waits until the quotas have counted this many pods.
     async fn wait_for_used(&self, pods: usize) {
         let quotas: Api<DynamicObject> = match self.row {
-            Row::Plugin | Row::ResourceQuotas(_) => {
-                Api::all_with(self.client.clone(), &resource("v1", "ResourceQuota"))
-            }
-            _ => Api::all_with(self.client.clone(), &resource("headroom.dev/v1alpha1", "TenantQuota")),
+            Row::Plugin | Row::ResourceQuotas(_) => api(&self.client, "v1", "ResourceQuota"),
+            _ => api(&self.client, "headroom.dev/v1alpha1", "TenantQuota"),
         };
         let expected: Quantity = pods.to_string().parse().unwrap();
         let deadline =
@@ -315,7 +312,7 @@ impl Scene {
         let (namespace, _) = &self.namespaces[number % self.namespaces.len()];
         let mut pod = objects::pod(namespace, name, json!({}));
         pod["metadata"]["labels"] = json!({SERVER: server.to_string()});
-        let pods = Api::namespaced_with(self.client.clone(), namespace, &resource("v1", "Pod"));
+        let pods = api_in(&self.client, namespace, "v1", "Pod");
         pods.create(&PostParams { dry_run, ..PostParams::default() }, &serde_json::from_value(pod).unwrap()).await
     }
 
@@ -439,8 +436,7 @@ impl Scene {
         let created = PODS * WRITERS.len();
         match self.row {
             Row::OneWrite | Row::OneWriteOfMany => {
-                let written =
-                    Api::<DynamicObject>::namespaced_with(self.client.clone(), HOME, &resource("v1", "ConfigMap"));
+                let written = api_in(&self.client, HOME, "v1", "ConfigMap");
                 assert!(written.list(&ListParams::default()).await.unwrap().items.len() >= created);
             }
             Row::NoQuota | Row::AtOnce => {}

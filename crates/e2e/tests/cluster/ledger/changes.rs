@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use headroom_e2e::cluster::{create, resource};
+use headroom_e2e::cluster::{api, api_in, create, resource};
 use headroom_quota_server::review;
 use kube::api::{Api, DynamicObject, Patch, PatchParams};
 use serde_json::{Value, json};
@@ -13,8 +13,7 @@ use headroom_quota_server::ledger_cache::View;
 const SERVICES: usize = 24;
 
 async fn change(ledger: &Ledger, name: &str, spec: Value) {
-    let quotas: Api<DynamicObject> =
-        Api::all_with(ledger.client.clone(), &resource("headroom.dev/v1alpha1", "TenantQuota"));
+    let quotas = api(&ledger.client, "headroom.dev/v1alpha1", "TenantQuota");
     quotas.patch(name, &PatchParams::default(), &Patch::Merge(json!({"spec": spec}))).await.unwrap();
 }
 
@@ -35,9 +34,7 @@ async fn is_in_force(ledger: &Ledger, quota: &str, hard: &str) {
 async fn updates_that_grow_and_shrink_are_exact() {
     let ledger =
         Ledger::start(json!({"pods": "50", "services": SERVICES.to_string(), "services.nodeports": "7"})).await;
-    let services = |namespace: &str| -> Api<DynamicObject> {
-        Api::namespaced_with(ledger.client.clone(), namespace, &resource("v1", "Service"))
-    };
+    let services = |namespace: &str| -> Api<DynamicObject> { api_in(&ledger.client, namespace, "v1", "Service") };
     let name = |at: usize| format!("web-{at}");
     for at in 0..SERVICES {
         let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": name(at)},
@@ -148,7 +145,7 @@ async fn quotas_that_change_under_load_hold_once_they_are_in_force() {
         })
         .await;
         ledger.quota("beside", json!({"namespaces": {"names": ["web"]}}), json!({"pods": "6"})).await;
-        let namespaces: Api<DynamicObject> = Api::all_with(ledger.client.clone(), &resource("v1", "Namespace"));
+        let namespaces = api(&ledger.client, "v1", "Namespace");
         for tenant in ["nobody", "payments"] {
             let labels = json!({"metadata": {"labels": {"tenant": tenant}}});
             namespaces.patch("shop", &PatchParams::default(), &Patch::Merge(labels)).await.unwrap();

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use headroom_e2e::cluster::{Cluster, create, resource};
+use headroom_e2e::cluster::{Cluster, api, api_in, create};
 use headroom_e2e::control_plane::{Controllers, InTreePlugins};
 use headroom_kube::api_client::ApiClient;
 use headroom_quota_server::check::check;
@@ -17,7 +17,7 @@ use headroom_quota_server::replica::Webhook;
 use headroom_quota_server::{Options, Replica};
 use headroom_testkit::built::workspace_file;
 use kube::Client;
-use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
+use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsConnector;
@@ -123,7 +123,7 @@ impl Configured {
     /// Sends dry runs until the API server calls the webhook: objects stored before that are counted but not refused.
     async fn is_asked(&self, namespace: &str) {
         let dry_run = kube::api::PostParams { dry_run: true, ..kube::api::PostParams::default() };
-        let pods: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), namespace, &resource("v1", "Pod"));
+        let pods = api_in(&self.client, namespace, "v1", "Pod");
         let probe: DynamicObject = serde_json::from_value(crate::objects::pod(namespace, "probe", json!({}))).unwrap();
         let is_asked = || async {
             drop(pods.create(&dry_run, &probe).await);
@@ -134,7 +134,7 @@ impl Configured {
 
     /// The reasons of the events on an object.
     async fn events(&self, namespace: &str, name: &str) -> Vec<String> {
-        let events: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), namespace, &resource("v1", "Event"));
+        let events = api_in(&self.client, namespace, "v1", "Event");
         let events = events.list(&ListParams::default()).await.unwrap().items;
         let about = events.into_iter().filter(|event| event.data["involvedObject"]["name"] == name);
         about.map(|event| event.data["reason"].as_str().unwrap().to_owned()).collect()
@@ -187,7 +187,7 @@ async fn a_replica_configures_itself_and_restores_removed_objects() {
     assert!(is_refused(&outcome), "{outcome:?}");
 
     // The quota's status reports all that.
-    let quotas: Api<DynamicObject> = Api::all_with(client.clone(), &resource("headroom.dev/v1alpha1", "TenantQuota"));
+    let quotas = api(&client, "headroom.dev/v1alpha1", "TenantQuota");
     let status = || async { quotas.get("payments").await.unwrap().data["status"].clone() };
     eventually("the status is written", status, |status| {
         status["used"]["pods"] == "3"
@@ -198,13 +198,11 @@ async fn a_replica_configures_itself_and_restores_removed_objects() {
     .await;
 
     // Removed objects are restored, and no pod is admitted beyond the bound.
-    let configurations: Api<DynamicObject> =
-        Api::all_with(client.clone(), &resource("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration"));
+    let configurations = api(&client, "admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration");
     drop(configurations.delete("headroom-ledger", &DeleteParams::default()).await.unwrap());
     let is_there = || async { configurations.get_opt("headroom-ledger").await.unwrap().is_some() };
     eventually("the configuration is restored", is_there, |is| *is).await;
-    let ledgers: Api<DynamicObject> =
-        Api::namespaced_with(client.clone(), "headroom", &resource("headroom.dev/v1alpha1", "QuotaLedger"));
+    let ledgers = api_in(&client, "headroom", "headroom.dev/v1alpha1", "QuotaLedger");
     drop(ledgers.delete(LEDGER, &DeleteParams::default()).await.unwrap());
     let used = || async {
         let ledger = ledgers.get_opt(LEDGER).await.unwrap();
@@ -283,7 +281,7 @@ async fn a_certificate_is_renewed_under_load() {
     });
     create(&client, quota).await.unwrap();
     configured.is_asked("shop").await;
-    let secrets: Api<DynamicObject> = Api::namespaced_with(client.clone(), "headroom", &resource("v1", "Secret"));
+    let secrets = api_in(&client, "headroom", "v1", "Secret");
     let secret = || async { secrets.get("headroom-ledger-tls").await.unwrap() };
     let before = secret().await;
 
@@ -311,8 +309,7 @@ async fn a_certificate_is_renewed_under_load() {
     eventually("there is a successor", secret, |secret| secret.data["data"]["next.crt"].is_string()).await;
     let authorities = secret().await.data["data"]["ca.crt"].clone();
     assert_ne!(authorities, before.data["data"]["ca.crt"]);
-    let configurations: Api<DynamicObject> =
-        Api::all_with(client.clone(), &resource("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration"));
+    let configurations = api(&client, "admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration");
     let trusted = || async {
         let configuration = configurations.get("headroom-ledger").await.unwrap();
         configuration.data["webhooks"][0]["clientConfig"]["caBundle"].clone()
@@ -359,7 +356,7 @@ async fn resource_quotas_are_enforced_if_the_plugin_is_off() {
     let client = configured.client.clone();
     namespace(&client, "shop").await;
     create(&client, crate::objects::quota("shop", json!({"pods": "3", "requests.cpu": "1"}))).await.unwrap();
-    let quotas: Api<DynamicObject> = Api::namespaced_with(client.clone(), "shop", &resource("v1", "ResourceQuota"));
+    let quotas = api_in(&client, "shop", "v1", "ResourceQuota");
     let status = || async { quotas.get("team").await.unwrap().data["status"].clone() };
     eventually("it is published", status, |status| {
         *status == json!({"hard": {"pods": "3", "requests.cpu": "1"}, "used": {"pods": "0", "requests.cpu": "0"}})
@@ -394,7 +391,7 @@ async fn resource_quotas_are_enforced_if_the_plugin_is_off() {
     let events = || async { configured.events("shop", "team").await };
     eventually("there is an event", events, |events| *events == ["StatusDrift"]).await;
     assert_eq!(configured.replica.metrics.foreign_statuses.get(), 1);
-    let pods: Api<DynamicObject> = Api::namespaced_with(client.clone(), "shop", &resource("v1", "Pod"));
+    let pods = api_in(&client, "shop", "v1", "Pod");
     let name = pods.list(&ListParams::default()).await.unwrap().items.remove(0).metadata.name.unwrap();
     let now = DeleteParams { grace_period_seconds: Some(0), ..DeleteParams::default() };
     drop(pods.delete(&name, &now).await.unwrap());
@@ -437,7 +434,7 @@ async fn resource_quotas_are_enforced_as_by_the_plugin() {
         for quota in &quotas {
             create(client, quota.clone()).await.unwrap();
         }
-        let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), "shop", &resource("v1", "ResourceQuota"));
+        let api = api_in(client, "shop", "v1", "ResourceQuota");
         if std::ptr::eq(client, &clients[1]) {
             for quota in &quotas {
                 let hard = &quota["spec"]["hard"];
@@ -509,7 +506,7 @@ async fn resource_quotas_are_enforced_as_by_the_plugin() {
     println!("{admitted} admitted, {refused} refused");
     assert!(admitted > 15 && refused > 15, "{admitted} admitted, {refused} refused");
     let used = async |client: &Client| {
-        let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), "shop", &resource("v1", "ResourceQuota"));
+        let api = api_in(client, "shop", "v1", "ResourceQuota");
         let list = api.list(&ListParams::default()).await.unwrap().items;
         list.iter().map(|quota| quota.data["status"].clone()).collect::<Vec<_>>()
     };
@@ -519,7 +516,7 @@ async fn resource_quotas_are_enforced_as_by_the_plugin() {
 }
 
 async fn pods_of(client: &Client) -> usize {
-    let pods: Api<DynamicObject> = Api::namespaced_with(client.clone(), "shop", &resource("v1", "Pod"));
+    let pods = api_in(client, "shop", "v1", "Pod");
     pods.list(&ListParams::default()).await.unwrap().items.len()
 }
 
@@ -535,10 +532,7 @@ async fn resource_quotas_are_left_to_the_plugin_if_it_is_on() {
     assert!(!configured.replica.resource_quotas.is_ours());
     tokio::time::sleep(Duration::from_secs(3)).await;
     assert_eq!(configured.replica.ledgers.views().len(), 0);
-    let configuration: Api<DynamicObject> = Api::all_with(
-        configured.client.clone(),
-        &resource("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration"),
-    );
+    let configuration = api(&configured.client, "admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration");
     let entries = configuration.get("headroom-ledger").await.unwrap().data["webhooks"].as_array().unwrap().len();
     assert_eq!(entries, 1, "expected only the webhook for TenantQuotas");
     configured.end().await;

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt};
 use headroom_core::json::Node;
 use headroom_e2e::certificate::Authority;
-use headroom_e2e::cluster::{Cluster, create, resource};
+use headroom_e2e::cluster::{Cluster, api_in, create, resource};
 use headroom_e2e::control_plane::{Controllers, InTreePlugins};
 use headroom_kube::ApiPath;
 use headroom_kube::api_client::ApiClient;
@@ -268,7 +268,7 @@ impl Ledger {
     }
 
     pub fn pods(&self, namespace: &str) -> Api<DynamicObject> {
-        Api::namespaced_with(self.client.clone(), namespace, &resource("v1", "Pod"))
+        api_in(&self.client, namespace, "v1", "Pod")
     }
 
     pub async fn create_pod(&self, namespace: &str, metadata: Value, dry_run: bool) -> kube::Result<DynamicObject> {

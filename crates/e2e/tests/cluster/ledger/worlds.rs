@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use headroom_e2e::cluster::resource;
+use headroom_e2e::cluster::api_in;
 use headroom_e2e::kubeconfig::{client, write_kubeconfig};
 use headroom_kube::clock;
 use kube::api::{Api, DynamicObject};
@@ -56,9 +56,8 @@ async fn two_api_servers_on_one_etcd_keep_one_bound() {
     ledger.move_to(1, |world| world.kubeconfig = file).await;
     let other = client(&kubeconfig).await.unwrap();
     let watched = ledger.watch_by(&other).await;
-    let pods = |client: &kube::Client, namespace: &str| -> Api<DynamicObject> {
-        Api::namespaced_with(client.clone(), namespace, &resource("v1", "Pod"))
-    };
+    let pods =
+        |client: &kube::Client, namespace: &str| -> Api<DynamicObject> { api_in(client, namespace, "v1", "Pod") };
     let creating = (0..80).map(|at: usize| {
         let by = [&ledger.client, &other][at / 2 % 2];
         let pods = pods(by, NAMESPACES[at % 2]);
