@@ -1,4 +1,4 @@
-// Made of the engine's types by playground/engine/tests/types.rs.
+// Made of the engine's types by playground/engine/tests/engine/types.rs.
 
 export interface Check {
   bound: string;

@@ -1,4 +1,4 @@
-//! `headroom-controller` as a program.
+//! `headroom-controller` as a program, and its metrics in alerts, dashboard and documentation.
 
 #![expect(clippy::disallowed_methods, reason = "tests write the files that programs read")]
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic on unexpected data")]
@@ -6,6 +6,7 @@
 mod crash;
 mod from_prometheus;
 mod ledger;
+mod monitoring;
 mod program;
 mod resize;
 

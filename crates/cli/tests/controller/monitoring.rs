@@ -1,8 +1,7 @@
 //! The alert rules, the Grafana dashboard and the documentation use metrics that exist, with labels that they have.
 //! promtool, of the servers for tests, evaluates the rules.
 
-#![expect(clippy::disallowed_methods, reason = "tests write the files that programs read")]
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test may panic on unexpected data")]
+#![expect(clippy::panic, reason = "a test may panic on unexpected data")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

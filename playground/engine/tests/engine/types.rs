@@ -21,7 +21,7 @@ fn typescript_has_the_types_that_the_engine_answers() {
     generator.subschema_for::<Trial>();
     generator.subschema_for::<Files>();
     generator.subschema_for::<Example>();
-    let mut text = "// Made of the engine's types by playground/engine/tests/types.rs.\n".to_owned();
+    let mut text = "// Made of the engine's types by playground/engine/tests/engine/types.rs.\n".to_owned();
     for (name, schema) in generator.definitions() {
         text.push_str(&format!("\n{}", comment(schema, "")));
         match schema.get("properties") {

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use headroom_dryrun::settings;
 use serde_json::{Map, Value, json};
 
-const SCHEMA: &str = include_str!("../../../playground/site/src/schema.json");
-const REFERENCE: &str = include_str!("../../../docs/src/reference/settings.md");
+const SCHEMA: &str = include_str!("../../../../playground/site/src/schema.json");
+const REFERENCE: &str = include_str!("../../../../docs/src/reference/settings.md");
 
 /// The paths of all settings that the schema has, and a value for each that no setting takes.
 fn paths(schema: &Value, path: &str, into: &mut BTreeSet<String>) -> Value {

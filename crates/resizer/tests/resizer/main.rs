@@ -1,0 +1,4 @@
+//! The loop and its parts at the fake API server.
+
+mod faults;
+mod running;

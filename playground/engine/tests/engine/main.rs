@@ -1,0 +1,6 @@
+//! The engine as the page calls it.
+
+mod examples;
+mod schema;
+mod types;
+mod whatif;
