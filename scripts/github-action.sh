@@ -41,6 +41,11 @@ download() {
   echo "$work/kubectl-headroom"
 }
 
+# Adds a file to the job's summary, of which GitHub drops the whole if it is above a mebibyte.
+summarize() {
+  { printf '## Headroom\n\n'; head -c 1000000 "$1"; } >>"$GITHUB_STEP_SUMMARY"
+}
+
 # Creates or updates the comment with the text of a file.
 comment() {
   local comments existing
@@ -66,7 +71,7 @@ recommend() {
   [[ " $* " == *" --write"* ]] || set -- "$@" --write
   # Nothing that reads usage or manifests gets the token.
   env -u GH_TOKEN -u GITHUB_TOKEN "$program" recommend "$@" -o pull-request >"$text" || code=$?
-  { printf '## Headroom\n\n'; cat "$text"; } >>"$GITHUB_STEP_SUMMARY"
+  summarize "$text"
   # By a part of the usage nobody should decide.
   [ "$code" -lt 2 ] || return 0
   if [ "$code" = 1 ]; then
@@ -141,7 +146,7 @@ check "${arguments[@]}" -o github || code=$?
 check "${arguments[@]}" -o markdown >"$work/result.md" 2>"$work/errors" || true
 [ -s "$work/result.md" ] ||
   printf '**Nothing was checked**\n\n```text\n%s\n```\n' "$(head -c 10000 "$work/errors")" >"$work/result.md"
-{ printf '## Headroom\n\n'; cat "$work/result.md"; } >>"$GITHUB_STEP_SUMMARY"
+summarize "$work/result.md"
 if [ "$INPUT_COMMENT" = true ] && [ -n "$PULL_REQUEST" ]; then
   # GitHub accepts 65,536 characters.
   { printf '%s\n### Headroom\n\n' "$marker"; head -c 60000 "$work/result.md"; } >"$work/comment.md"

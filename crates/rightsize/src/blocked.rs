@@ -16,9 +16,11 @@ pub struct Blocked {
     pub verdict: &'static str,
     /// In the words of `check`.
     pub reasons: Vec<String>,
-    /// The workloads of the namespace that got more in the same run before, such as `deployment/web`.
+    /// The first workloads of the namespace that got more in the same run before, such as `deployment/web`, and how many did.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub after: Vec<String>,
+    #[serde(skip)]
+    pub after_count: usize,
     /// The largest requests below the recommended ones that pass.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub fits: Vec<Fit>,
@@ -54,8 +56,9 @@ impl fmt::Display for Blocked {
         match self.after.as_slice() {
             [] => {}
             [one] => write!(f, " (after {one} in this run)")?,
-            [first, others @ ..] => {
-                write!(f, " (after {first} and {} in this run)", count_of(others.len() as u64, "other"))?;
+            [first, ..] => {
+                let others = self.after_count.saturating_sub(1) as u64;
+                write!(f, " (after {first} and {} in this run)", count_of(others, "other"))?;
             }
         }
         let fits =

@@ -1,5 +1,7 @@
 //! A report as findings, for gates and code hosts: SARIF and JUnit.
 
+use std::collections::HashMap;
+
 use headroom_report::junit::Case;
 use headroom_report::{Finding, Level, Rule};
 
@@ -126,12 +128,14 @@ fn finding(of: &Workload, container: &Container, resource: &ResourceAdvice, abov
 
 /// A test case for each workload.
 pub fn cases(report: &Report, findings: &[Finding]) -> Vec<Case> {
+    let mut by_subject: HashMap<&str, Vec<Finding>> = HashMap::new();
+    findings.iter().for_each(|of| by_subject.entry(&of.subject).or_default().push(of.clone()));
     let case = |of: &Workload| {
         let subject = format!("{}/{}", of.key.namespace, of.key);
         Case {
             name: of.key.to_string(),
             group: of.key.namespace.clone(),
-            findings: findings.iter().filter(|finding| finding.subject == subject).cloned().collect(),
+            findings: by_subject.get(subject.as_str()).cloned().unwrap_or_default(),
             is_error: false,
             is_skipped: false,
         }

@@ -1,5 +1,6 @@
 //! The effect of other requests on the quotas of a namespace: as many pods as there are, each measured as a quota measures it.
 
+use std::collections::HashMap;
 use std::fmt;
 
 use headroom_core::Context;
@@ -114,11 +115,11 @@ impl QuotaEffect {
 /// The effects of several objects taken together; names that nothing changes are left out.
 pub fn together(all: impl IntoIterator<Item = QuotaEffect>) -> Vec<QuotaEffect> {
     let mut sums: Vec<QuotaEffect> = Vec::new();
+    let mut places = HashMap::new();
     for effect in all {
-        let is_same = |have: &&mut QuotaEffect| {
-            (&have.namespace, &have.quota, &have.resource) == (&effect.namespace, &effect.quota, &effect.resource)
-        };
-        match sums.iter_mut().find(is_same) {
+        let name = [&effect.namespace, &effect.quota, &effect.resource].map(String::clone);
+        let place = *places.entry(name).or_insert(sums.len());
+        match sums.get_mut(place) {
             Some(have) => *have = have.clone().plus(&effect.change),
             None => sums.push(effect),
         }

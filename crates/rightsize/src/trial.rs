@@ -25,6 +25,12 @@ const STEPS: u64 = 1 << 10;
 /// The nearest amounts are searched for so many changes, the first in order: each takes a dozen evaluations.
 const MAX_SEARCHED: usize = 200;
 
+/// Changes that do not pass are tried again so often: each round takes an evaluation of all that is left.
+const MAX_ROUNDS: usize = 8;
+
+/// Workloads that got more before are named in each that is blocked.
+const MAX_NAMED: usize = 20;
+
 /// A change that is tried out.
 struct Candidate<'a> {
     workload: &'a Workload,
@@ -75,7 +81,7 @@ impl Trial<'_> {
             (of.needs_more(), rank, *place)
         });
         let mut found = Vec::new();
-        loop {
+        for _ in 0..MAX_ROUNDS {
             let mut has_freed = false;
             pending.retain(|(place, of)| {
                 let admits = self.admits(of);
@@ -162,10 +168,12 @@ impl Trial<'_> {
         }
         let stopping = evaluation.warnings.iter().filter(|warning| warning.blocks_pods.is_some());
         let reasons = evaluation.reasons.iter().map(ToString::to_string).chain(stopping.map(ToString::to_string));
+        let after = self.after.get(&of.workload.key.namespace).map(Vec::as_slice).unwrap_or_default();
         Some(Blocked {
             verdict: evaluation.verdict.name(),
             reasons: reasons.collect(),
-            after: self.after.get(&of.workload.key.namespace).cloned().unwrap_or_default(),
+            after: after.iter().take(MAX_NAMED).cloned().collect(),
+            after_count: after.len(),
             fits: Vec::new(),
             raise: Vec::new(),
         })

@@ -1,8 +1,10 @@
 //! Workloads as bounds meet them: one pod each, and how many there are at most.
 
+use std::collections::HashMap;
+
 use headroom_core::Request;
 use headroom_core::request::controllers::{Controller, Rollout};
-use headroom_core::request::rollout;
+use headroom_core::request::{Requirement, rollout};
 use headroom_dryrun::evaluate::request;
 use headroom_objects::document;
 use headroom_objects::kinds::ApiKind;
@@ -11,6 +13,7 @@ use serde_json::{Value, json};
 use crate::inventory::{Entry, Inventory};
 use crate::owners::WorkloadRef;
 use crate::report::Report;
+use crate::template::set_amount;
 
 /// A workload that makes pods.
 #[derive(Debug, Clone)]
@@ -51,32 +54,19 @@ impl Consumer {
 
     /// Writes the recommendations of a report, where they differ from what is written.
     pub fn right_size(consumers: &mut [Self], report: &Report) {
+        let workloads: HashMap<_, _> = report.workloads.iter().map(|workload| (&workload.key, workload)).collect();
         for consumer in consumers {
-            let Some(workload) = report.workloads.iter().find(|workload| workload.key == consumer.key) else {
-                continue;
-            };
+            let Some(workload) = workloads.get(&consumer.key) else { continue };
             for container in &workload.containers {
                 for advice in &container.resources {
-                    let amounts = [("requests", advice.to_write()), ("limits", advice.recommended_limit.as_ref())];
-                    for (field, amount) in amounts.iter().filter_map(|(field, amount)| Some((field, (*amount)?))) {
-                        let place = [field, advice.resource.name()];
-                        set(&mut consumer.right_sized, container.is_init, &container.name, place, &amount.to_string());
+                    let limit = advice.recommended_limit.as_ref();
+                    let amounts = [(Requirement::Request, advice.to_write()), (Requirement::Limit, limit)];
+                    for (requirement, amount) in amounts.into_iter().filter(|(_, amount)| amount.is_some()) {
+                        let (place, name) = ((container.name.as_str(), container.is_init), advice.resource.name());
+                        set_amount(&mut consumer.right_sized, &[], place, (requirement, name), amount);
                     }
                 }
             }
-        }
-    }
-}
-
-/// Sets an amount in a container of a pod.
-fn set(pod: &mut Value, is_init: bool, name: &str, [field, resource]: [&str; 2], amount: &str) {
-    let list = if is_init { "/spec/initContainers" } else { "/spec/containers" };
-    let containers = pod.pointer_mut(list).and_then(Value::as_array_mut).into_iter().flatten();
-    for container in containers.filter(|container| container.get("name").is_some_and(|of| of == name)) {
-        let Value::Object(fields) = container else { continue };
-        let Value::Object(resources) = fields.entry("resources").or_insert_with(|| json!({})) else { continue };
-        if let Value::Object(amounts) = resources.entry(field).or_insert_with(|| json!({})) {
-            amounts.insert(resource.to_owned(), json!(amount));
         }
     }
 }
