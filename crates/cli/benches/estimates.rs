@@ -9,6 +9,7 @@
 //! through the loop, through a VerticalPodAutoscaler that resizes in place, with what KRR recommends once, and with the
 //! estimate as it was. A kernel kills above the memory limit, which is twice the first request.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 #[path = "../tests/commands/replay/mod.rs"]
@@ -37,9 +38,11 @@ fn main() -> replay::Result<()> {
     for set in replay::traces::Traces::open(folder)?.sets {
         let pods = folder.join("pods").join(format!("{}.yaml", set.name));
         let days = days::split(&set)?;
-        let settings: Vec<&str> = simulation::VARIANTS.iter().map(|variant| variant.settings).collect();
+        let settings: BTreeSet<&str> = simulation::VARIANTS.iter().map(|variant| variant.settings).collect();
+        let settings: Vec<&str> = settings.into_iter().collect();
         let estimates = replay::product::estimate_with(&days.set, &pods, &settings)?;
-        let estimates: Vec<_> = estimates.into_iter().map(|ours| ours.admission).collect();
+        let estimates =
+            settings.into_iter().zip(estimates).map(|(settings, ours)| (settings, ours.admission)).collect();
         print!("{}", simulation::table(&set.name, &days.usage()?, &estimates));
     }
     Ok(())

@@ -13,6 +13,14 @@ pub enum Resource {
 
 impl Resource {
     pub const ALL: [Self; 2] = [Self::Cpu, Self::Memory];
+
+    /// Its name in lists of resources.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Cpu => "cpu",
+            Self::Memory => "memory",
+        }
+    }
 }
 
 /// An amount of each resource, in millicores and bytes; none where nothing is set or known.

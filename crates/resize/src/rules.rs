@@ -60,7 +60,7 @@ impl Default for Rules {
             worth_percent: 20,
             worth_cpu: 10,
             worth_memory: 16 << 20,
-            cpu_lacks_percent: 150,
+            cpu_lacks_percent: 200,
             margin_percent: 20,
             kill_raise: 100 << 20,
             kill_counts_for: 3600,

@@ -167,7 +167,8 @@ fn requests_are_raised_at_once() {
     check(|of| of.wanted = amounts(500, 600), (500, 600, 800));
     check(|of| of.wanted = amounts(500, 900), (500, 800, 800));
     check(|of| of.used.as_mut().unwrap().amounts = amounts(80, 450), (500, 540, 800));
-    check(|of| of.used.as_mut().unwrap().amounts = amounts(1000, 80), (1200, 400, 800));
+    check(|of| of.used.as_mut().unwrap().amounts = amounts(1100, 80), (1320, 400, 800));
+    check(|of| of.used.as_mut().unwrap().amounts = amounts(900, 80), None);
     check(|of| of.wanted = amounts(500, 410), None);
 }
 
@@ -400,7 +401,7 @@ fn the_record_of_a_large_workload_stays_small() {
     }
     assert!(workload.pods.iter().all(|pod| pod.containers[0].size.requests == to));
     let undone = undo(&workload, &record, NOW + DAY + 14_000, &rules);
-    assert!((300..=rules.most_undoable).contains(&undone.resizes.len()), "{}", undone.resizes.len());
+    assert!((1..=rules.most_undoable).contains(&undone.resizes.len()), "{}", undone.resizes.len());
     largest = largest.max(serde_json::to_string(&undone.record).unwrap().len());
     assert!((400_000..1_000_000).contains(&largest), "{largest}");
 }

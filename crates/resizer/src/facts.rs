@@ -12,10 +12,10 @@ use headroom_dryrun::evaluate::{Admission, request, with_decision};
 use headroom_objects::cluster_reader::ClusterReader;
 use headroom_objects::document;
 use headroom_objects::kinds::ApiKind;
-use headroom_resize::{Amounts, Marked, Resource};
+use headroom_resize::{Marked, Resource};
 use serde_json::{Value, json};
 
-use crate::observed::{Known, at};
+use crate::observed::Known;
 
 /// The facts about containers, by their names.
 pub type Facts = BTreeMap<String, Known>;
@@ -70,16 +70,6 @@ pub fn amount(quantity: &Quantity, resource: Resource) -> u64 {
         Resource::Memory => quantity.value(),
     };
     u64::try_from(amount).unwrap_or(0)
-}
-
-/// The amounts of a list of resources as it is written; what cannot be read is not known.
-pub fn amounts(of: &Value) -> Amounts {
-    let mut amounts = Amounts::default();
-    for (resource, name) in [(Resource::Cpu, "cpu"), (Resource::Memory, "memory")] {
-        let quantity = at(of, &format!("/{name}")).as_str().and_then(|text| text.parse::<Quantity>().ok());
-        quantity.iter().for_each(|quantity| amounts.set(resource, amount(quantity, resource)));
-    }
-    amounts
 }
 
 /// Marks the resources by which HorizontalPodAutoscalers scale these owners.

@@ -5,6 +5,8 @@ use headroom_core::timestamp::Timestamp;
 use headroom_resize::{Amounts, Container, Kubelet, Marked, Mode, Pod, Resource, Size, Used};
 use serde_json::Value;
 
+use crate::facts::amount;
+
 /// The annotation of a pod whose limits may move with its requests, if its value is `scale`.
 const LIMITS: &str = "headroom.dev/limits";
 /// The annotation of a static pod's mirror.
@@ -126,17 +128,21 @@ fn killed(terminated: &Value) -> Option<i64> {
     Some(finished.unix_seconds())
 }
 
-fn amounts(of: &Value) -> Result<Amounts, String> {
-    let amount = |name: &str| match of.get(name).unwrap_or(&Value::Null) {
-        Value::Null => Ok(None),
-        Value::String(text) => {
-            let quantity: Quantity = text.parse().map_err(|error| format!("{name} of `{text}`: {error}"))?;
-            let amount = if name == "cpu" { quantity.milli_value() } else { quantity.value() };
-            u64::try_from(amount).map(Some).map_err(|_| format!("{name} of `{text}` is negative"))
+/// The amounts in a list of resources. The error says what cannot be read.
+pub(crate) fn amounts(of: &Value) -> Result<Amounts, String> {
+    let mut amounts = Amounts::default();
+    for resource in Resource::ALL {
+        let name = resource.name();
+        match of.get(name).unwrap_or(&Value::Null) {
+            Value::Null => {}
+            Value::String(text) => {
+                let quantity: Quantity = text.parse().map_err(|error| format!("{name} of `{text}`: {error}"))?;
+                amounts.set(resource, amount(&quantity, resource));
+            }
+            other => return Err(format!("{name} of `{other}` is no quantity")),
         }
-        other => Err(format!("{name} of `{other}` is no quantity")),
-    };
-    Ok(Amounts { cpu: amount("cpu")?, memory: amount("memory")? })
+    }
+    Ok(amounts)
 }
 
 fn condition<'v>(pod: &'v Value, r#type: &str) -> Option<&'v Value> {

@@ -121,6 +121,7 @@ impl Resizer {
                 self.tell(&running, &notes);
             }
         }
+        self.told.retain(|_, at| at.elapsed() < REPEAT_AFTER);
         // Records of workloads that are gone end.
         let nothing = Found { at: self.now().map_err(|error| error.to_string())?, ..Found::default() };
         for key in unseen {
@@ -327,6 +328,5 @@ impl Resizer {
                 self.runtime.block_on(self.events.record((&about.0, &about.1, object), kind, reason, &message));
             }
         }
-        self.told.retain(|_, at| at.elapsed() < REPEAT_AFTER);
     }
 }

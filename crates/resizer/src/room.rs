@@ -9,8 +9,8 @@ use headroom_kube::api_path::ApiPath;
 use headroom_resize::{Amounts, Change, Direction, Resource};
 use serde_json::Value;
 
-use crate::facts::{amount, amounts};
-use crate::observed::at;
+use crate::facts::amount;
+use crate::observed::{amounts, at};
 use crate::round;
 
 const V1: ApiPath = ApiPath::new("/api/v1");
@@ -40,7 +40,7 @@ async fn fits_node(api: &ApiClient, name: &str, change: &Change, others: &[Chang
     let options = ListOptions { field_selector: &selector, ..ListOptions::WHOLE };
     let (_, requested) =
         api.list(&V1.collection(None, "pods"), options, |pod| Some(requests(pod))).await.map_err(unread)?;
-    let allocatable = amounts(at(&node, "/status/allocatable"));
+    let allocatable = amounts(at(&node, "/status/allocatable"))?;
     for resource in Resource::ALL {
         let growth = |change: &Change| {
             let grows = |of: &headroom_resize::Resized| {
@@ -74,8 +74,8 @@ fn requests(pod: Node<'_>) -> Option<Amounts> {
     let pod = Pod::read(pod, pod.get("status").ok()?).ok()?;
     let total = pod_totals::as_quotas_see_it(&pod, Requirement::Request).ok()?;
     let mut requests = Amounts::default();
-    for (resource, name) in [(Resource::Cpu, "cpu"), (Resource::Memory, "memory")] {
-        total.get(name).iter().for_each(|quantity| requests.set(resource, amount(quantity, resource)));
+    for resource in Resource::ALL {
+        total.get(resource.name()).iter().for_each(|quantity| requests.set(resource, amount(quantity, resource)));
     }
     Some(requests)
 }

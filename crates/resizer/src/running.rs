@@ -10,7 +10,7 @@ use headroom_resize::{Mode, Time, Used};
 use serde_json::Value;
 
 use crate::facts::{self, Facts};
-use crate::observed::{Known, at, list, observed};
+use crate::observed::{Known, amounts, at, list, observed};
 use crate::round::Workload;
 
 /// The label or annotation of a namespace, a workload or a pod that names the most that may be done to its pods.
@@ -262,7 +262,7 @@ pub fn usage(measured: &[Value], now: Time) -> Usage {
                 (metadata(pod, "name").to_owned(), at(container, "/name").as_str().unwrap_or_default().to_owned());
             let used = Used {
                 at: time.unix_seconds().min(now),
-                amounts: facts::amounts(at(container, "/usage")),
+                amounts: amounts(at(container, "/usage")).unwrap_or_default(),
                 stalled_percent: None,
             };
             usage.insert(place, used);

@@ -31,7 +31,6 @@ fn own(change: impl Fn(&mut Loop)) -> Box<dyn Rule> {
 }
 
 const P95: &str = "percentile: {cpu: p95 of recent}";
-const P90: &str = "percentile: {cpu: p90 of recent}";
 const P90_LEAN: &str = "percentile: {cpu: p90 of recent}, margin: {cpu: 10%}";
 const P80_LEAN: &str = "percentile: {cpu: p80 of recent}, margin: {cpu: 10%}";
 
@@ -42,9 +41,9 @@ pub const VARIANTS: [Variant; 10] = [
     of("estimate", "", || Box::new(Static)),
     of("headroom resize", "", || own(|_| ())),
     of("  cpu >= its peak", "", || own(|of| of.keeps_cpu = true)),
-    of("  used is enough", "", || own(|of| of.rules = Rules { cpu_lacks_percent: 100, ..Rules::default() })),
+    of("  cpu up at once", "", || own(|of| of.rules = Rules { cpu_lacks_percent: 100, ..Rules::default() })),
+    of("  cpu never at once", "", || own(|of| of.rules = Rules { cpu_lacks_percent: u64::MAX, ..Rules::default() })),
     of("  p95 of recent", P95, || own(|_| ())),
-    of("  p90 of recent", P90, || own(|_| ())),
     of("  p90 + 10%", P90_LEAN, || own(|_| ())),
     of("  p80 + 10%", P80_LEAN, || own(|_| ())),
 ];
@@ -137,8 +136,8 @@ fn with_hindsight(pods: &[Pod], from: i64, resource: Resource, risk: f64) -> f64
     asked / used
 }
 
-/// `estimates` has those of each variant.
-pub fn table(set: &str, pods: &[Pod], estimates: &[Requests]) -> String {
+/// `estimates` has those with each of the settings.
+pub fn table(set: &str, pods: &[Pod], estimates: &BTreeMap<&str, Requests>) -> String {
     let begins = pods.iter().filter_map(|pod| pod.samples.first()).map(|sample| sample.at).min().unwrap_or(0);
     let ends = pods.iter().filter_map(|pod| pod.samples.last()).map(|sample| sample.at).max().unwrap_or(0);
     // Long sets begin when the first week is known, so that the loop may lower; others with the second day.
@@ -149,7 +148,8 @@ pub fn table(set: &str, pods: &[Pod], estimates: &[Requests]) -> String {
     }
     let mut all: [Figures; VARIANTS.len()] = Default::default();
     for (image, of_image) in &by_image {
-        for ((variant, estimates), figures) in VARIANTS.iter().zip(estimates).zip(&mut all) {
+        for (variant, figures) in VARIANTS.iter().zip(&mut all) {
+            let Some(estimates) = estimates.get(variant.settings) else { continue };
             replay((variant.rule)().as_mut(), image, of_image, estimates, from, figures);
         }
     }

@@ -292,13 +292,13 @@ fn what_the_kubelet_defers_or_cannot_make_is_taken_back() {
 fn a_raise_that_the_node_has_no_room_for_is_not_begun() {
     let cluster = Cluster::new(ApiServer::new(), 1, "on");
     cluster.server.edit("/api/v1/nodes/a", &json!({"status": {"allocatable": {"memory": "1Gi", "cpu": "1100m"}}}));
-    cluster.uses(1600, 250 * MI);
+    cluster.uses(2100, 250 * MI);
     let _program = cluster.start();
     cluster.until("an event", || cluster.has_event("ResizeDoesNotFit"));
     assert_eq!(cluster.requests(0), START);
     cluster.server.edit("/api/v1/nodes/a", &json!({"status": {"allocatable": {"cpu": "4"}}}));
-    cluster.uses(1600, 250 * MI);
-    cluster.until("a raise", || cluster.requests(0) == ["1920m", "943718400"]);
+    cluster.uses(2100, 250 * MI);
+    cluster.until("a raise", || cluster.requests(0) == ["2520m", "943718400"]);
 }
 
 #[test]

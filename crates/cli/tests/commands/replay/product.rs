@@ -29,17 +29,18 @@ pub fn estimate(set: &Set, pods: &Path) -> Result<Ours> {
 pub fn estimate_with(set: &Set, pods: &Path, settings: &[&str]) -> Result<Vec<Ours>> {
     let work = tempfile::tempdir()?;
     let step = format!("{}s", set.step()?);
-    let mut known = Vec::new();
+    let mut newest = None;
     let named = |name: &str| Requests { name: name.to_owned(), by_moment: ByMoment::new() };
     let ours = || Ours { admission: named("headroom"), manifests: named("recommend"), peaks: named("peaks") };
     let mut all: Vec<Ours> = settings.iter().map(|_| ours()).collect();
     for file in &set.files {
         let moment = file.moment();
-        if !known.is_empty() {
+        // The store has those before.
+        if let Some(newest) = &newest {
             let profiles = work.path().join(&file.day);
             fs::create_dir(&profiles)?;
             let mut collect = Command::new(env!("CARGO_BIN_EXE_headroom-controller"));
-            collect.args(["collect", "files"]).args(&known).args(["--step", &step, "--as-of", &moment]);
+            collect.args(["collect", "files"]).arg(newest).args(["--step", &step, "--as-of", &moment]);
             collect.arg("--store").arg(work.path().join("store")).arg("--output").arg(&profiles);
             succeeded(collect.output()?)?;
             for (ours, settings) in all.iter_mut().zip(settings) {
@@ -63,7 +64,7 @@ pub fn estimate_with(set: &Set, pods: &Path, settings: &[&str]) -> Result<Vec<Ou
         }
         let csv = work.path().join(format!("{}.csv", file.day));
         fs::write(&csv, file.lines()?)?;
-        known.push(csv);
+        newest = Some(csv);
     }
     Ok(all)
 }
