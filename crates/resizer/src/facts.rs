@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use headroom_core::amount::Quantity;
 use headroom_core::cluster::autoscaler::{Autoscaler, Owner};
 use headroom_core::cluster::usage::{Resource as Measured, Window};
 use headroom_core::estimate::Sources;
@@ -15,7 +14,7 @@ use headroom_objects::kinds::ApiKind;
 use headroom_resize::{Marked, Resource};
 use serde_json::{Value, json};
 
-use crate::observed::Known;
+use crate::observed::{Known, amount};
 
 /// The facts about containers, by their names.
 pub type Facts = BTreeMap<String, Known>;
@@ -61,15 +60,6 @@ pub fn of_template(owner: &Value, admission: &Admission, cluster: &mut dyn Clust
         }
         Ok(facts)
     })
-}
-
-/// Millicores or bytes, rounded up.
-pub fn amount(quantity: &Quantity, resource: Resource) -> u64 {
-    let amount = match resource {
-        Resource::Cpu => quantity.milli_value(),
-        Resource::Memory => quantity.value(),
-    };
-    u64::try_from(amount).unwrap_or(0)
 }
 
 /// Marks the resources by which HorizontalPodAutoscalers scale these owners.

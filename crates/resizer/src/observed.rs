@@ -5,8 +5,6 @@ use headroom_core::timestamp::Timestamp;
 use headroom_resize::{Amounts, Container, Kubelet, Marked, Mode, Pod, Resource, Size, Used};
 use serde_json::Value;
 
-use crate::facts::amount;
-
 /// The annotation of a pod whose limits may move with its requests, if its value is `scale`.
 const LIMITS: &str = "headroom.dev/limits";
 /// The annotation of a static pod's mirror.
@@ -143,6 +141,15 @@ pub(crate) fn amounts(of: &Value) -> Result<Amounts, String> {
         }
     }
     Ok(amounts)
+}
+
+/// Millicores or bytes, rounded up.
+pub(crate) fn amount(quantity: &Quantity, resource: Resource) -> u64 {
+    let amount = match resource {
+        Resource::Cpu => quantity.milli_value(),
+        Resource::Memory => quantity.value(),
+    };
+    u64::try_from(amount).unwrap_or(0)
 }
 
 fn condition<'v>(pod: &'v Value, r#type: &str) -> Option<&'v Value> {

@@ -9,8 +9,7 @@ use headroom_kube::api_path::ApiPath;
 use headroom_resize::{Amounts, Change, Direction, Resource};
 use serde_json::Value;
 
-use crate::facts::amount;
-use crate::observed::{amounts, at};
+use crate::observed::{amount, amounts, at};
 use crate::round;
 
 const V1: ApiPath = ApiPath::new("/api/v1");
