@@ -9,7 +9,6 @@ mod query_plan;
 mod read;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::OnceLock;
 
 use headroom_core::cluster::usage::{Resource, Window as Span};
 
@@ -72,7 +71,6 @@ pub struct Histories {
     containers: HashMap<(usize, String), ContainerUsage>,
     /// The end of what was read, in Unix seconds; 0 if it is not known.
     pub to: i64,
-    newest: OnceLock<Option<i64>>,
 }
 
 impl Histories {
@@ -85,14 +83,10 @@ impl Histories {
         self.containers.is_empty()
     }
 
-    /// The time of the newest sample of any container, in Unix seconds.
-    pub fn newest(&self) -> Option<i64> {
-        *self.newest.get_or_init(|| self.containers.values().filter_map(|of| of.course.last_seen(self.to)).max())
-    }
-
-    /// The whole days between the newest sample of a container and the newest of all; none if there is less than one.
+    /// The whole days from the newest sample of a container to the end of what was read, at which a store has usage of something;
+    /// none if there is less than one.
     pub fn silent_days(&self, usage: &ContainerUsage) -> Option<u64> {
-        let silence = self.newest()? - usage.course.last_seen(self.to)?;
+        let silence = self.to - usage.course.last_seen(self.to).filter(|_| self.to > 0)?;
         u64::try_from(silence / DAY).ok().filter(|days| *days > 0)
     }
 

@@ -406,17 +406,13 @@ fn a_container_that_runs_unseen_for_a_day_gets_no_advice() {
         workload.running.pods = u64::from(is_running);
         let mut histories = Histories::default();
         histories.to = NOW;
-        let mut observe = |workload, days: std::ops::Range<i64>| {
-            for day in days {
-                let mut observed = Observed::default();
-                observed.pods.add(1);
-                observed.add(Resource::Cpu, NOW - day * DAY - 60, 100_000_000, 86_400);
-                observed.add(Resource::Memory, NOW - day * DAY - 60, 100 * MEBI, 86_400);
-                histories.observe_pod(workload, "a", day as u32, 1, &observed);
-            }
-        };
-        observe(0, unseen_days..14);
-        observe(1, 0..14);
+        for day in unseen_days..14 {
+            let mut observed = Observed::default();
+            observed.pods.add(1);
+            observed.add(Resource::Cpu, NOW - day * DAY - 60, 100_000_000, 86_400);
+            observed.add(Resource::Memory, NOW - day * DAY - 60, 100 * MEBI, 86_400);
+            histories.observe_pod(0, "a", day as u32, 1, &observed);
+        }
         let container = advised_by(&workload, &histories, &mut around(&[])).containers.remove(0);
         let cpu = container.resource(Resource::Cpu).unwrap();
         assert_eq!(cpu.recommended.is_none(), flag.is_some(), "{}", cpu.explained());
