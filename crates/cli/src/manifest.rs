@@ -67,7 +67,7 @@ const CHART: &str = "Chart.yaml";
 const KUSTOMIZATIONS: [&str; 3] = ["kustomization.yaml", "kustomization.yml", "Kustomization"];
 
 /// The longest manifest: far above what an API server stores, and far below the memory of a machine.
-const LONGEST_MANIFEST: u64 = 64 << 20;
+pub const LONGEST_MANIFEST: u64 = 64 << 20;
 /// The longest file of `--cluster-dir`, which may be a snapshot of a large cluster.
 const LONGEST_SNAPSHOT: u64 = 8 << 30;
 

@@ -47,10 +47,12 @@ fn open_metrics() -> String {
     )
 }
 
-/// Runs `collect`. Returns the history of nginx and the log.
+/// Runs `collect`, which reads single samples in whatever hour the test runs: whole days it reads by percentiles, which are
+/// interpolated. Returns the history of nginx and the log.
 fn collect(url: &str, folder: &Path) -> (Value, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_headroom-controller"))
-        .args(["collect", "prometheus", url, "--once", "--days", "1", "--format", "json", "--store"])
+        .args(["collect", "prometheus", url, "--once", "--days", "1", "--max-query-range", "6h"])
+        .args(["--format", "json", "--store"])
         .arg(folder.join("usage.redb"))
         .arg("--output")
         .arg(folder.join("profiles"))

@@ -1,7 +1,8 @@
 //! Patches of kustomizations: those that are objects without images are merged and written, and operations are named.
 
 use std::collections::BTreeSet;
-use std::fs;
+use std::fs::{self, File};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use anyhow::bail;
@@ -10,6 +11,8 @@ use headroom_rightsize::inventory::Entry;
 use headroom_rightsize::patches::RecommendedChange;
 use headroom_rightsize::template::merge_resources;
 use serde_json::Value;
+
+use crate::manifest::LONGEST_MANIFEST;
 
 /// A guard, as folders within folders are no deeper.
 const DEEPEST: u32 = 32;
@@ -86,6 +89,10 @@ fn add_folders(path: &Path, deeper: u32, folders: &mut BTreeSet<PathBuf>) {
     within.for_each(|entry| add_folders(&entry.path(), deeper - 1, folders));
 }
 
-fn read(file: &Path) -> Option<Value> {
-    serde_saphyr::from_str(&fs::read_to_string(file).ok()?).ok()
+/// A kustomization may name a device or a pipe, whose reading never ends.
+fn read(path: &Path) -> Option<Value> {
+    let file = fs::metadata(path).ok().filter(|file| file.is_file() && file.len() <= LONGEST_MANIFEST)?;
+    let mut text = String::with_capacity(file.len() as usize);
+    File::open(path).ok()?.take(LONGEST_MANIFEST).read_to_string(&mut text).ok()?;
+    serde_saphyr::from_str(&text).ok()
 }
