@@ -388,7 +388,7 @@ fn the_record_of_a_large_workload_stays_small() {
         for pod in &mut workload.pods {
             pod.containers[0].used.as_mut().unwrap().at = now - 30;
         }
-        // What was sent is seen, watched, and has settled at the third look.
+        // The resize is seen, then watched, and has settled when it is looked at for the third time.
         for later in [0, 10] {
             let decision = decide(&workload, &record, now + later, &rules, usize::MAX, &mut |_, _, _| Ok(()));
             record = decision.record;

@@ -412,7 +412,7 @@ mod tests {
         check(autoscaler(by_cpu.clone(), measured(35)), &both, Some((140, 4)));
         check(autoscaler(by_cpu.clone(), measured(10)), &both, Some((140, 2)));
         check(autoscaler(by_cpu.clone(), measured(700)), &both, Some((140, 10)));
-        // What keeps it away from its target is not the request.
+        // It is a bound, not the request, that keeps it away from its target.
         let bounded = |pods: u64, percent: u64| {
             let mut status = measured(percent);
             status["currentReplicas"] = json!(pods);

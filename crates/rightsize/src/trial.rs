@@ -138,7 +138,7 @@ impl Trial<'_> {
             return (self.run.preview_resize(running, changed.clone()), changed);
         }
         if is_read {
-            // What the inventory has read is not read again. OK because the cluster's own object has been read.
+            // The inventory has read this object, so it is not read again. OK because it is the cluster's own.
             let _ = self.run.cluster.put(object);
         }
         (self.run.preview(&changed), changed)

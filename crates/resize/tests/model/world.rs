@@ -342,7 +342,7 @@ impl Model<'_> {
                     decision.notes.clear();
                     let mut after = becomes(Leader::Decided(*version, decision, known(&world.pods)));
                     after.undos -= 1;
-                    step("is told to undo", after);
+                    step("undoes at a person's request", after);
                 }
             }
             Leader::Decided(version, decision, seen) => {

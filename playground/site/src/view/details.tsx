@@ -8,8 +8,8 @@ import { marksOf } from "../marks.js";
 import { commandsOf } from "./selection.js";
 import type { AdviceLine, Timeline, Why } from "../types.js";
 import { Chart } from "./course.js";
-import { sentence, toneOf } from "./overview.js";
-import { Change, Legend, Spread } from "./parts.js";
+import { toneOf } from "./overview.js";
+import { Change, Legend, Spread, sentence } from "./parts.js";
 import { Fold } from "./verdicts.js";
 
 export function Details({ workload, cluster, close, copy }: { workload: Workload; cluster: Cluster; close: () => void; copy: (text: string, what: string) => void }) {

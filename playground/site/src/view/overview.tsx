@@ -7,14 +7,9 @@ import type { Inspection, Quota, Workload } from "../inspect.js";
 import { linkTo } from "../list.js";
 import { MARKS, marksOf } from "../marks.js";
 import type { Rejections, Sum } from "../types.js";
-import { Bar, Change, Legend, Named, Pill, Spread } from "./parts.js";
+import { Bar, Change, FEW, Legend, type Linking, More, Named, Pill, Section, Spread, ago, sentence } from "./parts.js";
 import { Resized } from "./resizes.js";
 
-/** Makes a link to a view of the page. */
-export type Linking = (hash: string, text: ComponentChildren) => ComponentChildren;
-
-/** So many rows of each list are shown; the views hold the rest. */
-export const FEW = 8;
 const DAY = 86_400_000;
 
 /** Red is what is broken now, amber what is at risk: as the engine rates it, or else by the kind. */
@@ -191,9 +186,6 @@ function Rejected({ rejections: { groups, isCut } }: { rejections: Rejections })
   );
 }
 
-/** Unfolds a list of which the first rows are shown. */
-export const More = ({ size, isWhole, set }: { size: number; isWhole: boolean; set: (isWhole: boolean) => void }) => (size > FEW ? <button type="button" class="plain" aria-expanded={isWhole} onClick={() => set(!isWhole)}>{isWhole ? "Fewer" : `All ${size}`}</button> : null);
-
 const kindOf = (workload = "") => workload.slice(0, Math.max(0, workload.indexOf("/")));
 const nameOf = (workload = "") => workload.slice(workload.indexOf("/") + 1);
 
@@ -204,13 +196,6 @@ export function Frees({ workload: { savedCpu, savedMemory, saved, money } }: { w
   if (money === undefined) return <>{amounts.map((amount) => <div>{amount}</div>)}</>;
   return <><div class={`money ${saved < 0 ? "more" : ""}`}>{money}</div><small>{amounts[0]}{amounts[1] && ", "}{amounts[1]}</small></>;
 }
-
-export const Section = ({ title, note, more, children }: { title: string; note?: string; more?: ComponentChildren; children: ComponentChildren }) => (
-  <section class="listed" aria-label={title}>
-    <header><h2>{title} {note && <small>{note}</small>}</h2>{more}</header>
-    <div class="card table" tabIndex={0} role="group" aria-label={`${title}, table`}>{children}</div>
-  </section>
-);
 
 function Freed({ title, resource, sum }: { title: string; resource: string; sum: Sum }) {
   const [requested, recommended] = [sum.requested, sum.recommended].map((text) => thousandths(text) ?? 0) as [number, number];
@@ -258,13 +243,4 @@ function Coverage({ inspection: { advice, workloads, unbounded, rejections }, mi
       <ul class="card facts">{facts.map((fact) => <li>{fact}</li>)}</ul>
     </section>
   );
-}
-
-/** With a capital, as the first word of a cell. */
-export const sentence = (text: string) => text.charAt(0).toUpperCase() + text.slice(1);
-
-export function ago(time: string | null): string {
-  const minutes = (Date.now() - Date.parse(time ?? "")) / 60_000;
-  if (!Number.isFinite(minutes)) return "–";
-  return `${minutes < 90 ? `${Math.max(0, Math.round(minutes))} min` : minutes < 60 * 48 ? `${Math.round(minutes / 60)} h` : `${Math.round(minutes / 1440)} d`} ago`;
 }

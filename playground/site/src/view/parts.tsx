@@ -112,3 +112,28 @@ export function Named({ namespace, object, container, below }: { namespace: stri
     </>
   );
 }
+
+/** Makes a link to a view of the page. */
+export type Linking = (hash: string, text: ComponentChildren) => ComponentChildren;
+
+/** So many rows of each list are shown; the views hold the rest. */
+export const FEW = 8;
+
+/** Unfolds a list of which the first rows are shown. */
+export const More = ({ size, isWhole, set }: { size: number; isWhole: boolean; set: (isWhole: boolean) => void }) => (size > FEW ? <button type="button" class="plain" aria-expanded={isWhole} onClick={() => set(!isWhole)}>{isWhole ? "Fewer" : `All ${size}`}</button> : null);
+
+export const Section = ({ title, note, more, children }: { title: string; note?: string; more?: ComponentChildren; children: ComponentChildren }) => (
+  <section class="listed" aria-label={title}>
+    <header><h2>{title} {note && <small>{note}</small>}</h2>{more}</header>
+    <div class="card table" tabIndex={0} role="group" aria-label={`${title}, table`}>{children}</div>
+  </section>
+);
+
+/** With a capital, as the first word of a cell. */
+export const sentence = (text: string) => text.charAt(0).toUpperCase() + text.slice(1);
+
+export function ago(time: string | null): string {
+  const minutes = (Date.now() - Date.parse(time ?? "")) / 60_000;
+  if (!Number.isFinite(minutes)) return "–";
+  return `${minutes < 90 ? `${Math.max(0, Math.round(minutes))} min` : minutes < 60 * 48 ? `${Math.round(minutes / 60)} h` : `${Math.round(minutes / 1440)} d`} ago`;
+}

@@ -4,8 +4,7 @@ import { useState } from "preact/hooks";
 import { count } from "../amounts.js";
 import { linkTo } from "../list.js";
 import type { Resizes } from "../types.js";
-import { FEW, type Linking, More, Section, ago, sentence } from "./overview.js";
-import { Pill } from "./parts.js";
+import { FEW, type Linking, More, Pill, Section, ago, sentence } from "./parts.js";
 
 interface Line {
   tone: string;

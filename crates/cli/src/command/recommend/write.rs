@@ -78,8 +78,8 @@ pub fn all(
         is_here |= !(patches.is_empty() && whole.is_empty());
         for of in patches.iter().chain(&whole) {
             let manifest = &of.manifest.object;
-            // What a patch sets is changed there alone, for what it patches may have other patches. It gets nothing besides, unless
-            // the rest is elsewhere.
+            // An amount that a patch sets is changed only in the patch, because its base may have other patches. The patch gets no
+            // further amounts, unless its base is not among these files.
             let edits = change.edits(manifest, |container, requirement, name| match of.is_patch {
                 true => whole.is_empty() || change.sets(manifest, container, requirement, name),
                 false => !patches.iter().any(|patch| change.sets(&patch.manifest.object, container, requirement, name)),
