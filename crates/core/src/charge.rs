@@ -2,11 +2,11 @@
 
 use std::borrow::Cow;
 
+use crate::actions::{Actions, RequestKind};
 use crate::amount::ResourceList;
 use crate::cluster::Context;
 use crate::fill::Pods;
 use crate::json::Malformed;
-use crate::plan::{Plan, RequestKind};
 use crate::quota::{self, Bounds, Change, DeviceContext, Kind, Object, Outcome};
 use crate::request::rollout::claim_templates;
 use crate::request::{self, Operation, Request};
@@ -27,7 +27,7 @@ pub struct Charges<'d> {
 /// Checks the namespace's quotas. Without quotas there is nothing to check.
 pub fn charge<'d>(
     request: &Request<'d>,
-    plan: &Plan,
+    actions: &Actions,
     pods: &Pods<'d>,
     context: &Context<'d>,
     settings: &Settings<'d>,
@@ -35,10 +35,10 @@ pub fn charge<'d>(
     let mut charges = Charges::default();
     let (Some(quotas), Some(object)) = (&context.quotas, request.object) else { return Ok(charges) };
     let bounds = Bounds { quotas, limited_resources: &settings.quotas.limited_resources, now: context.now };
-    if plan.quotas != Mode::Off {
-        charges.of_object = of_object(request, plan, object, pods, &bounds, context)?;
+    if actions.quotas != Mode::Off {
+        charges.of_object = of_object(request, actions, object, pods, &bounds, context)?;
     }
-    if let (Some(pod), Some(rollout), true) = (&pods.new, &plan.rollout, plan.pods != Mode::Off) {
+    if let (Some(pod), Some(rollout), true) = (&pods.new, &actions.rollout, actions.pods != Mode::Off) {
         let rollout = &rollout.clone().of_scaled(context.scaled)?;
         let tenant = tenants::charged(&context.tenant_quotas, &request.namespace, context.namespace)?;
         charges.of_pods = quota::forecast::check(rollout, pod, pods.old.as_ref(), &bounds, &tenant)?;
@@ -61,7 +61,7 @@ pub fn charge<'d>(
 /// Charges the object that the request is about.
 fn of_object<'d>(
     request: &Request<'d>,
-    plan: &Plan,
+    actions: &Actions,
     source: request::Object<'d>,
     pods: &Pods<'d>,
     bounds: &Bounds<'_, 'd>,
@@ -75,7 +75,7 @@ fn of_object<'d>(
     let (of_pod, of_pod_before) = (share(Some(&source))?, share(request.old())?);
     let classes = context.device_classes.as_deref().unwrap_or_default();
     let devices = DeviceContext { classes, of_pod: &of_pod };
-    let is_pod = plan.kind.is_pod();
+    let is_pod = actions.kind.is_pod();
     let pod = pods.new.as_ref().filter(|_| is_pod);
     let object = Object { kind, source, pod, replaces: request.old(), devices };
     let change = match &request.operation {
@@ -84,7 +84,7 @@ fn of_object<'d>(
             let pod = pods.old.as_ref().filter(|_| is_pod);
             let devices = DeviceContext { classes, of_pod: &of_pod_before };
             let old = old.map(|source| Object { kind, source, pod, replaces: None, devices });
-            if plan.kind == RequestKind::ClaimStatus { Change::Report { old } } else { Change::Update { old } }
+            if actions.kind == RequestKind::ClaimStatus { Change::Report { old } } else { Change::Update { old } }
         }
         Operation::Create | Operation::Delete | Operation::Connect => Change::Create,
     };

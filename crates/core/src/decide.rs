@@ -2,6 +2,7 @@
 //!
 //! Everything but the quotas is decided first, as a [`Draft`], because the usage of quotas may have to be read again.
 
+use crate::actions::{Actions, EstimateTarget, RequestKind, Subject, estimate_targets};
 use crate::charge::Charges;
 use crate::cluster::Context;
 use crate::cluster::lookup::{Lookup, Missing};
@@ -10,7 +11,6 @@ use crate::estimate::Estimates;
 use crate::fill::{Filled, Filling, Pods};
 use crate::json::Malformed;
 use crate::limits;
-use crate::plan::{EstimateTarget, Plan, RequestKind, Subject, estimate_targets};
 use crate::quota;
 use crate::request::{Pod, Request, api_server_defaults, rollout};
 use crate::settings::{Mode, OnMissingContext, Settings};
@@ -27,7 +27,7 @@ impl<'d> Draft<'d> {
     /// Fills in missing values and checks the bounds of the ranges. `notes` are warnings about the estimates to make.
     pub fn of(
         request: &Request<'d>,
-        plan: &Plan,
+        actions: &Actions,
         subject: Subject<'d>,
         context: &Context<'d>,
         settings: &'d Settings<'d>,
@@ -37,10 +37,10 @@ impl<'d> Draft<'d> {
             return Err(Malformed { path: "object".to_owned(), problem: "is missing".to_owned() });
         };
         let mut decision = Decision::default();
-        report_missing(&mut decision, plan, context, settings);
+        report_missing(&mut decision, actions, context, settings);
         let Subject { pod, ranges, targets } = subject;
-        let fills = plan.is_defaulted || plan.is_estimated;
-        let filling = Filling { request, context, settings, ranges: &ranges, is_defaulted: plan.is_defaulted };
+        let fills = actions.is_defaulted || actions.is_estimated;
+        let filling = Filling { request, context, settings, ranges: &ranges, is_defaulted: actions.is_defaulted };
         let filled = |mut pod: Pod<'d>, targets: &[EstimateTarget]| {
             if fills {
                 return filling.fill(pod, targets);
@@ -52,22 +52,22 @@ impl<'d> Draft<'d> {
         let mut breaches = None;
         if let Some(pod) = pod {
             let filled = filled(pod, &targets)?;
-            report_estimates(&mut decision, plan.kind, &filled, notes, settings);
+            report_estimates(&mut decision, actions.kind, &filled, notes, settings);
             breaches = filled.breaches;
             pods.new = Some(filled.pod);
         }
-        pods.old = match plan.kind {
+        pods.old = match actions.kind {
             RequestKind::Resize | RequestKind::Deadline => request.old_pod()?.map(|mut pod| {
                 api_server_defaults::pod_level(&mut pod, settings.server);
                 pod
             }),
             // The existing pods were filled in, too.
-            RequestKind::Workload if plan.rollout.is_some() => {
+            RequestKind::Workload if actions.rollout.is_some() => {
                 let old = request.old_pod()?.map(|mut pod| {
                     let mut ignored = Vec::new();
                     let targets =
-                        plan.prepare(&mut pod, &request.namespace, &ranges, context, settings, &mut ignored)?;
-                    let (may_replace, namespace) = (plan.may_replace, context.namespace);
+                        actions.prepare(&mut pod, &request.namespace, &ranges, context, settings, &mut ignored)?;
+                    let (may_replace, namespace) = (actions.may_replace, context.namespace);
                     let targets = estimate_targets::chosen_by_namespace(targets, may_replace, namespace, &mut ignored)?;
                     Ok(filled(pod, &targets)?.pod)
                 });
@@ -75,19 +75,19 @@ impl<'d> Draft<'d> {
             }
             _ => None,
         };
-        if plan.limits != Mode::Off {
+        if actions.limits != Mode::Off {
             if let Some(pod) = &pods.new {
                 for found in defaults::limits_below_requests(pod) {
                     decision.warn(|| (Cause::Limits, found.to_string()));
                 }
-                let stored = pods.old.as_ref().filter(|_| plan.kind == RequestKind::Resize);
+                let stored = pods.old.as_ref().filter(|_| actions.kind == RequestKind::Resize);
                 let breaches = breaches.unwrap_or_else(|| limits::check_pod(pod, stored, &ranges));
-                add_limit_breaches(&mut decision, plan, request, breaches);
-            } else if plan.kind == RequestKind::Claim {
+                add_limit_breaches(&mut decision, actions, request, breaches);
+            } else if actions.kind == RequestKind::Claim {
                 let breaches = limits::check_claim(object, request.old(), &ranges)?;
-                add_limit_breaches(&mut decision, plan, request, breaches);
+                add_limit_breaches(&mut decision, actions, request, breaches);
             }
-            if plan.kind == RequestKind::Workload && plan.adds_pods(request) {
+            if actions.kind == RequestKind::Workload && actions.adds_pods(request) {
                 let templates = rollout::claim_templates(request, object.node)?;
                 // Nothing is refused by them: a StatefulSet that is restored finds its claims there, and creates none.
                 warn_of_limits(&mut decision, CLAIMS, &limits::check_claim_templates(&templates, &ranges)?);
@@ -104,13 +104,13 @@ impl<'d> Draft<'d> {
     }
 
     /// The decision, including the quotas.
-    pub fn finish(self, request: &Request<'d>, plan: &Plan, charges: Charges<'d>) -> Decision<'d> {
+    pub fn finish(self, request: &Request<'d>, actions: &Actions, charges: Charges<'d>) -> Decision<'d> {
         let Self { pods, mut decision } = self;
         let Charges { of_object, of_pods, .. } = charges;
-        add_quota_breaches(&mut decision, plan.quotas, request, false, of_object.breaches);
-        add_quota_breaches(&mut decision, plan.pods, request, true, of_pods.breaches);
+        add_quota_breaches(&mut decision, actions.quotas, request, false, of_object.breaches);
+        add_quota_breaches(&mut decision, actions.pods, request, true, of_pods.breaches);
         (decision.charges, decision.pod_charges) = (of_object.charges, of_pods.charges);
-        if let Some(pod) = pods.new.filter(|_| plan.may_change) {
+        if let Some(pod) = pods.new.filter(|_| actions.may_change) {
             decision.change(pod);
         }
         decision.end_warnings();
@@ -119,17 +119,17 @@ impl<'d> Draft<'d> {
 }
 
 /// A failed lookup refuses the request if a breach found with that lookup would, and if the settings say so.
-fn report_missing<'d>(decision: &mut Decision<'d>, plan: &Plan, context: &Context<'d>, settings: &Settings<'d>) {
+fn report_missing<'d>(decision: &mut Decision<'d>, actions: &Actions, context: &Context<'d>, settings: &Settings<'d>) {
     for missing in &context.missing {
         let modes: &[Mode] = match missing.lookup {
-            Lookup::LimitRanges { .. } if plan.limits != Mode::Off => &[plan.limits],
+            Lookup::LimitRanges { .. } if actions.limits != Mode::Off => &[actions.limits],
             // These fill in values that are only counted, or that another policy evaluates.
-            Lookup::LimitRanges { .. } | Lookup::Scaled { .. } => &[plan.pods],
-            Lookup::Quotas { .. } => &[plan.quotas, plan.pods],
+            Lookup::LimitRanges { .. } | Lookup::Scaled { .. } => &[actions.pods],
+            Lookup::Quotas { .. } => &[actions.quotas, actions.pods],
             Lookup::Namespace { .. } if settings.selects_by_namespace_labels() => {
-                &[plan.limits, plan.quotas, plan.pods]
+                &[actions.limits, actions.quotas, actions.pods]
             }
-            Lookup::DeviceClasses => &[plan.quotas],
+            Lookup::DeviceClasses => &[actions.quotas],
             // Without these, the quota from the list is used, a claim is charged in full, and estimates are left out.
             Lookup::FreshQuota { .. }
             | Lookup::PodOfClaim { .. }
@@ -175,15 +175,15 @@ fn report_estimates<'d>(
 
 fn add_limit_breaches<'d>(
     decision: &mut Decision<'d>,
-    plan: &Plan,
+    actions: &Actions,
     request: &Request<'d>,
     breaches: limits::Breaches<'d>,
 ) {
     if breaches.is_empty() {
         return;
     }
-    let is_workload = plan.kind == RequestKind::Workload;
-    if plan.limits == Mode::Enforce {
+    let is_workload = actions.kind == RequestKind::Workload;
+    if actions.limits == Mode::Enforce {
         let (resource, name) = (request.qualified_resource(), request.name.to_string());
         decision.violations.push(Violation::Limits { resource, name, is_workload, breaches });
         return;

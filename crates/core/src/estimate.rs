@@ -25,6 +25,7 @@ pub mod replace;
 use std::borrow::Cow;
 use std::fmt::{self, Write as _};
 
+use crate::actions::{EstimateTarget, Purpose};
 use crate::amount::{Family, Quantity, Requirement};
 use crate::cluster::Context;
 use crate::cluster::autoscaler::{Autoscaler, Owner};
@@ -32,7 +33,6 @@ use crate::cluster::usage::{Resource, Window};
 use crate::image::ImageName;
 use crate::json::{Malformed, Node};
 use crate::limit_rules::Range;
-use crate::plan::{EstimateTarget, Purpose};
 use crate::request::{Container, EstimateOrigin, Origin, Pod, Request, Value};
 use crate::settings::Settings;
 use crate::truncate::shortened;

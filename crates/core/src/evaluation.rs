@@ -1,8 +1,8 @@
-//! The entry point: evaluates one request, from its plan to the decision.
+//! The entry point: evaluates one request, from its actions to the decision.
 //!
 //! ```text
-//! plan -> objects -> ranges, origins, targets -> roots of history -> namespace? -> pages -> fill, bounds -> quotas -> decision
-//!                                                                                           fresh quotas <-^
+//! actions -> objects -> ranges, origins, targets -> roots of history -> namespace? -> pages -> fill, bounds -> quotas -> decision
+//!                                                                                              fresh quotas <-^
 //! ```
 //!
 //! Objects are read in phases, because a later phase depends on what an earlier one has found. Only needed objects are
@@ -10,6 +10,7 @@
 
 use std::cell::OnceCell;
 
+use crate::actions::{Actions, EstimateTarget, Purpose, RequestKind, Subject, estimate_targets, exempt};
 use crate::charge::{self, Charges, devices};
 use crate::cluster::Context;
 use crate::cluster::lookup::Lookup;
@@ -18,7 +19,6 @@ use crate::estimate::history::HistoryLookups;
 use crate::fill::Filling;
 use crate::json::{Document, Malformed};
 use crate::limit_rules::Range;
-use crate::plan::{EstimateTarget, Plan, Purpose, RequestKind, Subject, estimate_targets, exempt};
 use crate::recommend::Recommendation;
 use crate::request::{Pod, Request, api_server_defaults};
 use crate::settings::Settings;
@@ -80,19 +80,19 @@ pub fn recommend<'d>(
 ) -> Result<Option<Recommended<'d>>, Malformed> {
     let Some(pod) = request.pod()? else { return Ok(None) };
     let mut reader = Reader { fetch: &mut fetch, now: &now, fetched, context: Context::default() };
-    let plan = Plan::of_recommendation(settings);
+    let actions = Actions::of_recommendation(settings);
     let history = HistoryLookups::of(request, Some(&pod), 0..pod.containers.len());
     reader.read(&[namespace(request)]);
-    reader.read(&objects(request, &plan, &reader.context, settings));
+    reader.read(&objects(request, &actions, &reader.context, settings));
     reader.read(&history.roots(request, settings));
     let mut notes = Vec::new();
-    let subject = Subject::of(&plan, Some(pod), request, &reader.context, settings, &mut notes)?;
+    let subject = Subject::of(&actions, Some(pod), request, &reader.context, settings, &mut notes)?;
     let Subject { pod: Some(pod), ranges, targets } = subject else { return Ok(None) };
     let asked = reader.context.namespace;
-    let targets = estimate_targets::chosen_by_namespace(targets, plan.may_replace, asked, &mut notes)?;
+    let targets = estimate_targets::chosen_by_namespace(targets, actions.may_replace, asked, &mut notes)?;
     reader.read(&pages(request, &history, &targets, settings, &reader.context));
     let context = reader.context;
-    let filling = Filling { request, context: &context, settings, ranges: &ranges, is_defaulted: plan.is_defaulted };
+    let filling = Filling { request, context: &context, settings, ranges: &ranges, is_defaulted: actions.is_defaulted };
     let admitted = filling.fill(pod.clone(), &targets)?.pod;
     let recommendation = filling.recommend(&pod)?;
     Ok(Some(Recommended { pod, admitted, ranges, recommendation, context }))
@@ -131,8 +131,8 @@ fn decide<'d>(
     settings: &'d Settings<'d>,
     reader: &mut Reader<'_, 'd>,
 ) -> Result<Decision<'d>, Malformed> {
-    let Some((plan, mut pod)) = Plan::of(request, settings)? else { return Ok(Decision::default()) };
-    let is_scale = plan.kind == RequestKind::Scale;
+    let Some((actions, mut pod)) = Actions::of(request, settings)? else { return Ok(Decision::default()) };
+    let is_scale = actions.kind == RequestKind::Scale;
     // The workload that is scaled is not known yet.
     if exempt::by_namespace_name(request, settings)
         || !is_scale && exempt::by_object(request, pod.as_ref(), None, settings)?
@@ -145,7 +145,7 @@ fn decide<'d>(
             return Ok(Decision::default());
         }
     }
-    reader.read(&objects(request, &plan, &reader.context, settings));
+    reader.read(&objects(request, &actions, &reader.context, settings));
     if devices::needs_classes(request, &reader.context, &settings.quotas.limited_resources) {
         reader.read(&devices::lookups(request)?);
     }
@@ -159,7 +159,7 @@ fn decide<'d>(
         }
     }
     let mut notes = Vec::new();
-    let mut subject = Subject::of(&plan, pod, request, &reader.context, settings, &mut notes)?;
+    let mut subject = Subject::of(&actions, pod, request, &reader.context, settings, &mut notes)?;
     let mut history = history_of(request, &subject);
     let roots = history.roots(request, settings);
     reader.read(&roots);
@@ -169,20 +169,21 @@ fn decide<'d>(
     }
     let possible = subject.targets.len();
     let namespace = reader.context.namespace;
-    subject.targets = estimate_targets::chosen_by_namespace(subject.targets, plan.may_replace, namespace, &mut notes)?;
+    subject.targets =
+        estimate_targets::chosen_by_namespace(subject.targets, actions.may_replace, namespace, &mut notes)?;
     if subject.targets.len() < possible {
         history = history_of(request, &subject);
     }
     reader.read(&pages(request, &history, &subject.targets, settings, &reader.context));
-    let draft = Draft::of(request, &plan, subject, &reader.context, settings, &notes)?;
-    let charges = charge::charge(request, &plan, &draft.pods, &reader.context, settings)?;
+    let draft = Draft::of(request, &actions, subject, &reader.context, settings, &notes)?;
+    let charges = charge::charge(request, &actions, &draft.pods, &reader.context, settings)?;
     let fresh_quotas = fresh_quotas(request, &charges);
     if fresh_quotas.is_empty() {
-        return Ok(draft.finish(request, &plan, charges));
+        return Ok(draft.finish(request, &actions, charges));
     }
     reader.read(&fresh_quotas);
-    let charges = charge::charge(request, &plan, &draft.pods, &reader.context, settings)?;
-    Ok(draft.with_stale_quotas(&reader.context).finish(request, &plan, charges))
+    let charges = charge::charge(request, &actions, &draft.pods, &reader.context, settings)?;
+    Ok(draft.with_stale_quotas(&reader.context).finish(request, &actions, charges))
 }
 
 /// The history of the images whose containers get estimates.
@@ -211,32 +212,32 @@ fn namespace<'d>(request: &'d Request<'d>) -> Lookup<'d> {
     Lookup::Namespace { name: &request.namespace }
 }
 
-/// The objects that every evaluation by this plan needs.
+/// The objects that every evaluation with these actions needs.
 fn objects<'d>(
     request: &'d Request<'d>,
-    plan: &Plan,
+    actions: &Actions,
     context: &Context<'d>,
     settings: &Settings<'d>,
 ) -> Vec<Lookup<'d>> {
     let mut lookups = Vec::new();
-    let needs_labels = settings.selects_by_namespace_labels() || plan.needs_tenant_quotas(settings);
+    let needs_labels = settings.selects_by_namespace_labels() || actions.needs_tenant_quotas(settings);
     if needs_labels && !context.asked_for_namespace {
         lookups.push(namespace(request));
     }
-    if plan.needs_limit_ranges() {
+    if actions.needs_limit_ranges() {
         lookups.push(Lookup::LimitRanges { namespace: &request.namespace });
     }
-    if plan.needs_quotas(settings) {
+    if actions.needs_quotas(settings) {
         lookups.push(Lookup::Quotas { namespace: &request.namespace });
     }
-    if plan.needs_tenant_quotas(settings) {
+    if actions.needs_tenant_quotas(settings) {
         lookups.push(Lookup::TenantQuotas);
     }
-    if let (RequestKind::Scale, Some(kind)) = (plan.kind, request.pod_kind()) {
+    if let (RequestKind::Scale, Some(kind)) = (actions.kind, request.pod_kind()) {
         let (namespace, name) = (request.namespace.as_ref(), request.name.as_ref());
         lookups.push(Lookup::Scaled { api_version: kind.api_version, kind: kind.kind, namespace, name });
     }
-    if plan.is_estimated && settings.estimates.exclude_autoscaled {
+    if actions.is_estimated && settings.estimates.exclude_autoscaled {
         lookups.push(Lookup::Autoscalers { namespace: &request.namespace });
     }
     lookups

@@ -1,12 +1,12 @@
 //! Fills in the values that a pod's author left out: from usage history, as the API server does, and from the ranges.
 
+use crate::actions::EstimateTarget;
 use crate::cluster::Context;
 use crate::defaults;
 use crate::estimate::{self, Estimates, replace};
 use crate::json::Malformed;
 use crate::limit_rules::Range;
 use crate::limits::{self, Breaches};
-use crate::plan::EstimateTarget;
 use crate::quota::{self, Bounds};
 use crate::request::{Container, Pod, Request, Resources, api_server_defaults};
 use crate::settings::Settings;

@@ -28,7 +28,7 @@ pub mod limit_rules;
 
 pub mod annotations;
 
-pub mod plan;
+pub mod actions;
 
 pub mod defaults;
 pub mod limits;

@@ -6,6 +6,7 @@
 
 use std::fmt;
 
+use crate::actions::{EstimateTarget, Purpose};
 use crate::amount::{Quantity, Requirement};
 use crate::cluster::autoscaler::Autoscaler;
 use crate::cluster::usage::{OomKill, Percentile, Resource, Window};
@@ -14,7 +15,6 @@ use crate::estimate::{self, Adjustment, Basis, Estimate, Estimates, Reason, Reje
 use crate::fill::Filling;
 use crate::image::{ImageName, ParseImageNameError};
 use crate::json::Malformed;
-use crate::plan::{EstimateTarget, Purpose};
 use crate::request::Pod;
 
 /// The recommended requests of a pod.

@@ -4,13 +4,13 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
+use headroom_core::actions::RequestKind;
 use headroom_core::amount::{Quantity, ResourceList};
 use headroom_core::charge::devices::of_pod;
 pub use headroom_core::charge::devices::owner_in;
 use headroom_core::cluster::devices::DeviceClass;
 use headroom_core::cluster::resource_quota::ResourceQuota;
 use headroom_core::json::{Malformed, Node as Json};
-use headroom_core::plan::RequestKind;
 use headroom_core::quota::{self, Bounds, Change, DeviceContext, Fault, Kind, Object};
 use headroom_core::request::{self, Operation, Pod, Request};
 use headroom_core::timestamp::Timestamp;

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeSet;
 
+use headroom_core::actions::estimate_targets::CHOICE;
 use headroom_core::json::Node;
-use headroom_core::plan::estimate_targets::CHOICE;
 use headroom_kube::ApiPath;
 use headroom_kube::api_client::{ApiClient, value};
 use headroom_kube::watch::{Seen, follow};

@@ -5,11 +5,11 @@ use std::borrow::Cow;
 use super::explanation::{Adjustment, Basis, Reason};
 use super::history_lookup::Chosen;
 use super::{history_lookup, in_usual_suffixes, oom, rounding};
+use crate::actions::{EstimateTarget, Purpose};
 use crate::amount::Quantity;
 use crate::cluster::Context;
 use crate::cluster::usage::read::{Observed, Unusable};
 use crate::cluster::usage::{Percentile, Resource, Window};
-use crate::plan::{EstimateTarget, Purpose};
 use crate::settings::{EstimateSettings, HistoryOwner, Margin, Settings};
 
 /// An amount from the history.

@@ -6,11 +6,11 @@ use super::explanation::{Adjustment, Kept, Reason};
 use super::fit_to_limits::units;
 use super::history_lookup::Chosen;
 use super::{Estimate, Estimates, in_usual_suffixes, rounding};
+use crate::actions::Purpose;
 use crate::amount::{Quantity, Requirement, ResourceList};
 use crate::cluster::Context;
 use crate::cluster::lookup::Lookup;
 use crate::cluster::usage::{Resource, Window};
-use crate::plan::Purpose;
 use crate::request::{Container, EstimateOrigin, Origin, Pod, Value};
 use crate::settings::EstimateSettings;
 

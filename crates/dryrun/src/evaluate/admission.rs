@@ -7,9 +7,9 @@
 use std::fmt;
 
 use headroom_core::Request;
+use headroom_core::actions::exempt;
 use headroom_core::cluster::label_selector::LabelSelector;
 use headroom_core::json::Malformed;
-use headroom_core::plan::exempt;
 use headroom_core::request::kinds::PodKind;
 use serde::Serialize;
 use serde_json::{Value, json};

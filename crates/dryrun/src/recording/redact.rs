@@ -7,9 +7,9 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, RandomState};
 
+use headroom_core::actions::estimate_targets::CHOICE;
 use headroom_core::annotations::headroom_annotation;
 use headroom_core::annotations::limit_ranger::LIMIT_RANGER;
-use headroom_core::plan::estimate_targets::CHOICE;
 use serde_json::{Value, json};
 
 use crate::evaluate::{Exchange, pod_makers};

@@ -60,8 +60,8 @@ pub fn is_unrestricted(roots: usize, context: &Context<'_>, settings: &EstimateS
         && collected.all(|collected_at| age(*collected_at, now, MAX_AGE_OF_RESTRICTIONS).is_ok())
 }
 
-/// The targets that remain in a namespace that asks for fewer by a label or an annotation; where it asks for it and the plan
-/// allows it, those beside authors' values replace them.
+/// The targets that remain in a namespace that asks for fewer by a label or an annotation; where it asks for it and the
+/// actions allow it, those beside authors' values replace them.
 pub fn chosen_by_namespace(
     mut targets: Vec<EstimateTarget>,
     may_replace: bool,

@@ -1,7 +1,7 @@
 //! Decides once, in one place, which parts of a request are evaluated, by what, and with which consequence, so that what
 //! is read always matches what is checked.
 //!
-//! A [`Plan`] follows from the request and the settings alone, and does not change. A [`Subject`] is what it is about:
+//! The [`Actions`] follow from the request and the settings alone, and do not change. A [`Subject`] is what they are about:
 //! the pod, the ranges that apply to it, and the estimates to make for it, as far as they are known.
 
 pub mod estimate_targets;
@@ -20,9 +20,9 @@ use crate::settings::{EstimateMode, Mode, Role, Settings};
 pub use estimate_targets::{EstimateTarget, Purpose};
 pub use request_kind::RequestKind;
 
-/// The plan for one request.
+/// The steps of one request's evaluation, each check with its mode.
 #[derive(Debug)]
-pub struct Plan {
+pub struct Actions {
     pub kind: RequestKind,
     /// The mode for breaches of the ranges.
     pub limits: Mode,
@@ -41,8 +41,8 @@ pub struct Plan {
     pub may_replace: bool,
 }
 
-impl Plan {
-    /// The plan for a request, with the request's pod; none if there is nothing to evaluate.
+impl Actions {
+    /// The actions for a request, with the request's pod; none if there is nothing to evaluate.
     pub fn of<'d>(
         request: &'d Request<'d>,
         settings: &Settings<'_>,
@@ -64,7 +64,7 @@ impl Plan {
             RequestKind::Pod | RequestKind::Resize | RequestKind::Claim => settings.limit_ranges.mode,
             RequestKind::Deadline | RequestKind::Scale | RequestKind::ClaimStatus | RequestKind::Counted => Mode::Off,
         };
-        let mut plan = Self {
+        let mut actions = Self {
             kind,
             limits,
             quotas: if evaluates && kind.is_counted(request) { settings.quotas.mode } else { Mode::Off },
@@ -77,41 +77,44 @@ impl Plan {
             may_change: false,
             may_replace: false,
         };
-        plan.may_change = match kind {
+        actions.may_change = match kind {
             RequestKind::Pod => role != Role::Validate,
             // With `limitRanges` off for workloads, defaults serve only to count the pods for a quota.
             RequestKind::Workload => {
                 role != Role::Validate
                     && settings.mutate_templates
-                    && (limits != Mode::Off || !plan.is_defaulted)
+                    && (limits != Mode::Off || !actions.is_defaulted)
                     && rollout::decides_template(request)?
             }
             _ => false,
         };
-        let writes_template = kind == RequestKind::Workload && plan.may_change;
-        plan.may_replace = !writes_template && settings.estimates.replaces();
-        plan.restrict_to(role);
-        let is_touched = plan.limits != Mode::Off || plan.is_defaulted || plan.is_estimated;
+        let writes_template = kind == RequestKind::Workload && actions.may_change;
+        actions.may_replace = !writes_template && settings.estimates.replaces();
+        actions.restrict_to(role);
+        let is_touched = actions.limits != Mode::Off || actions.is_defaulted || actions.is_estimated;
         if is_touched && request.old().map_or(Ok(false), |old| old.is_being_deleted())? {
             // The resources of an object that is being deleted are no longer checked.
-            (plan.limits, plan.is_defaulted, plan.is_estimated) = (Mode::Off, has_rollout && plan.is_defaulted, false);
+            (actions.limits, actions.is_defaulted, actions.is_estimated) =
+                (Mode::Off, has_rollout && actions.is_defaulted, false);
         }
-        if plan.is_off() {
+        if actions.is_off() {
             return Ok(None);
         }
         let pod = if kind.is_pod() || kind == RequestKind::Workload { request.pod()? } else { None };
         // If the pod cannot use an estimate, nothing is read for one. If the ranges are read anyway, this is decided
         // later, when they are known.
-        if plan.is_estimated && (plan.limits == Mode::Off && !plan.is_defaulted || settings.estimates.reads_more()) {
+        if actions.is_estimated
+            && (actions.limits == Mode::Off && !actions.is_defaulted || settings.estimates.reads_more())
+        {
             // The pod of a scale is not known yet.
             let unknown = Ok(kind == RequestKind::Scale);
-            plan.is_estimated =
+            actions.is_estimated =
                 pod.as_ref().map_or(unknown, |pod| estimate_targets::is_possible(pod, &settings.estimates))?;
         }
-        Ok(Some((plan, pod)))
+        Ok(Some((actions, pod)))
     }
 
-    /// The plan for a recommendation: every bound is read, and no mode refuses anything.
+    /// The actions for a recommendation: every bound is read, and no mode refuses anything.
     pub fn of_recommendation(settings: &Settings<'_>) -> Self {
         Self {
             kind: RequestKind::Pod,
@@ -218,7 +221,7 @@ pub struct Subject<'d> {
 impl<'d> Subject<'d> {
     /// Finds the ranges for a pod, and what follows from them: the origin of each value, and the estimates to make.
     pub fn of(
-        plan: &Plan,
+        actions: &Actions,
         mut pod: Option<Pod<'d>>,
         request: &Request<'d>,
         context: &Context<'d>,
@@ -227,7 +230,7 @@ impl<'d> Subject<'d> {
     ) -> Result<Self, Malformed> {
         let ranges = limit_rules::applicable(request, pod.as_ref(), context, settings)?;
         let targets = match &mut pod {
-            Some(pod) => plan.prepare(pod, &request.namespace, &ranges, context, settings, notes)?,
+            Some(pod) => actions.prepare(pod, &request.namespace, &ranges, context, settings, notes)?,
             None => Vec::new(),
         };
         Ok(Self { pod, ranges, targets })
