@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
@@ -204,8 +204,16 @@ impl Edits {
     }
 }
 
-fn replace(file: &Path, text: &str) -> std::io::Result<()> {
-    // A link stays a link: the manifest that it leads to is replaced.
-    let file = fs::canonicalize(file)?;
+/// Replaces a manifest. A link stays a link: the file that it leads to is replaced, if it is in the same checkout (without
+/// Git: in the folder of the link). Whoever may add a link to a repository must not choose what is written elsewhere.
+fn replace(link: &Path, text: &str) -> io::Result<()> {
+    let file = fs::canonicalize(link)?;
+    let folder = link.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = fs::canonicalize(folder)?;
+    let checkout = folder.ancestors().find(|folder| folder.join(".git").exists()).unwrap_or(&folder);
+    if !file.starts_with(checkout) {
+        let (file, checkout) = (file.display(), checkout.display());
+        return Err(io::Error::other(format!("it links to `{file}`, outside `{checkout}`; give that file to --write")));
+    }
     write_file(&file, text)
 }
