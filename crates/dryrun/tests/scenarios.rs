@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use headroom_fixtures::scenario::test_each;
 
 fn main() -> ExitCode {
-    test_each(|scenario| {
+    test_each(&[("as_a_dry_run", |scenario| {
         comparison::check(&scenario.name, &scenario.request(), &scenario.settings(), &scenario.cluster());
-    })
+    })])
 }
