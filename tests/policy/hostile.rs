@@ -112,7 +112,7 @@ fn json_is_read_as_by_other_readers() {
         r#"[{"name":"c","resources":{"limits":{"cpu":"9"}}}]"#,
     );
     let emptied = r#"[{"name":"c","resources":{"limits":{"cpu":"1"}},"resources":null}]"#;
-    for runner in Runner::both() {
+    for runner in [Runner::Native, Runner::wasm()] {
         let check = |pod: &str, expected: &str| {
             let message = message(&runner, pod);
             assert!(message.contains(expected), "{pod}: {message}");

@@ -14,10 +14,6 @@ pub enum Runner {
 }
 
 impl Runner {
-    pub fn both() -> [Self; 2] {
-        [Self::Native, Self::wasm()]
-    }
-
     /// The built wasm, with the access that its metadata declares.
     pub fn wasm() -> Self {
         let (host, access) = built::policy().unwrap();
