@@ -319,7 +319,7 @@ impl Step<'_> {
         let before = Before {
             now: self.now,
             last_change: past().map(|past| past.begun).max(),
-            kill_raises_left: past().filter(|past| past.why == Why::Killed).count() < self.rules.kill_raises_a_week,
+            limit_raises_left: past().filter(|past| past.raises_limit).count() < self.rules.limit_raises_a_week,
         };
         let is_free =
             |container: &&Container, direction| !self.record.is_left_alone(&container.name, direction, self.now);

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Amounts, Marked, Rules, Size, Time};
+use crate::{Amounts, Marked, Resource, Rules, Size, Time};
 
 /// The changes that the loop may make.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -68,8 +68,8 @@ pub struct Container {
     pub restarts_for: Marked,
     /// The resources that a HorizontalPodAutoscaler scales by.
     pub is_scaled_by: Marked,
-    /// True if the author allows its limits to move with its requests.
-    pub may_scale_limits: bool,
+    /// The author's size, where the author allows limits to move with requests: in its proportion.
+    pub scales: Option<Size>,
 }
 
 /// Recent usage: memory now, CPU over the last minutes.
@@ -82,6 +82,13 @@ pub struct Used {
 }
 
 impl Container {
+    /// The limit beside a request, in the author's proportion; none if limits stay.
+    pub(crate) fn scaled_limit(&self, resource: Resource, request: u64) -> Option<u64> {
+        let author = self.scales?;
+        let (of, limit) = author.requests.of(resource).filter(|of| *of > 0).zip(author.limits.of(resource))?;
+        u64::try_from((u128::from(request) * u128::from(limit)).div_ceil(u128::from(of))).ok()
+    }
+
     /// The recent usage, unless it is too old.
     pub(crate) fn used(&self, now: Time, rules: &Rules) -> Option<&Used> {
         self.used.as_ref().filter(|used| now - used.at <= rules.stale_after)

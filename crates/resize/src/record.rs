@@ -105,6 +105,9 @@ pub struct Past {
     pub why: Why,
     /// True once it was watched to its end and nothing got worse.
     pub quiet: bool,
+    /// True if it raised a memory limit.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub raises_limit: bool,
     /// The containers that it changed, if it can be undone: it is the last change of its pod, and not of too many.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub containers: Vec<Resized>,
@@ -191,10 +194,11 @@ impl Record {
     }
 
     pub(crate) fn remember(&mut self, change: &Change) {
+        let raises_limit = change.raises_limit();
         let Change { uid, begun, direction, why, containers, .. } = change.clone();
         let of_pod = self.past.entry(uid).or_default();
         of_pod.iter_mut().for_each(|past| past.containers.clear());
-        of_pod.push(Past { begun, direction, why, quiet: false, containers });
+        of_pod.push(Past { begun, direction, why, quiet: false, raises_limit, containers });
     }
 
     /// Forgets a change that was not made.
@@ -212,7 +216,7 @@ impl Record {
         }
     }
 
-    /// Keeps what still matters: the changes of a day, for a week the kills and what can be undone.
+    /// Keeps what still matters: the changes of a day, for a week the raises of limits and what can be undone.
     pub(crate) fn forget_old(&mut self, workload: &Workload, now: Time, rules: &Rules) {
         let present: BTreeSet<&str> = workload.pods.iter().map(|pod| pod.uid.as_str()).collect();
         let mut undoable: Vec<(Time, usize)> = self
@@ -232,7 +236,7 @@ impl Record {
                 if !is_present || too_many.is_some_and(|(begun, _)| past.begun <= begun) {
                     past.containers.clear();
                 }
-                let matters = is_present && (!past.containers.is_empty() || past.why == Why::Killed);
+                let matters = is_present && (!past.containers.is_empty() || past.raises_limit);
                 now - past.begun < if matters { 7 * DAY } else { DAY }
             });
         }

@@ -22,8 +22,10 @@ pub struct Rules {
     pub kill_raise: u64,
     /// The time for which a kill is a reason to raise memory.
     pub kill_counts_for: Time,
-    /// The raises after kills that a pod gets in a week: one that leaks gets no more.
-    pub kill_raises_a_week: usize,
+    /// Where limits may move, memory counts as lacking from this share of its limit on, too, in percent.
+    pub near_limit_percent: u64,
+    /// The raises of a memory limit that a pod gets in a week: one that leaks gets no more.
+    pub limit_raises_a_week: usize,
     pub changes_a_day: usize,
     /// The time for which a change is watched.
     pub watch: Time,
@@ -64,7 +66,8 @@ impl Default for Rules {
             margin_percent: 20,
             kill_raise: 100 << 20,
             kill_counts_for: 3600,
-            kill_raises_a_week: 4,
+            near_limit_percent: 90,
+            limit_raises_a_week: 4,
             changes_a_day: 2,
             watch: 600,
             kubelet_is_stuck_after: 1800,
@@ -95,6 +98,11 @@ impl Rules {
             crate::Resource::Cpu => used > percent(request, self.cpu_lacks_percent),
             crate::Resource::Memory => used > request,
         }
+    }
+
+    /// Returns true if the kernel is about to kill the container.
+    pub fn is_near_limit(&self, resource: crate::Resource, used: u64, limit: u64) -> bool {
+        resource == crate::Resource::Memory && used > percent(limit, self.near_limit_percent)
     }
 
     pub fn with_margin(&self, used: u64) -> u64 {

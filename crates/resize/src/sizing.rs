@@ -8,7 +8,7 @@ pub struct Before {
     pub now: Time,
     /// The start of its last change.
     pub last_change: Option<Time>,
-    pub kill_raises_left: bool,
+    pub limit_raises_left: bool,
 }
 
 impl Before {
@@ -29,22 +29,21 @@ pub fn raised(container: &Container, before: &Before, rules: &Rules) -> Option<(
         let wanted = container.wanted.of(resource).unwrap_or(0);
         let used = container.used(before.now, rules).filter(|used| before.is_since_last_change(used.at));
         let used = used.and_then(|used| used.amounts.of(resource));
-        let used = used.filter(|used| rules.is_lacking(resource, *used, request));
+        let limit = size.limits.of(resource);
+        let scaled = |to| container.scaled_limit(resource, to).filter(|_| before.limit_raises_left);
+        let is_near_limit =
+            |used| scaled(used).is_some() && limit.is_some_and(|limit| rules.is_near_limit(resource, used, limit));
+        let used = used.filter(|used| rules.is_lacking(resource, *used, request) || is_near_limit(*used));
         let to = match used {
             Some(used) => rules.with_margin(used).max(wanted),
             None if wanted > request && rules.is_worth(resource, request, wanted) => wanted,
             None => continue,
         };
-        let to = match size.limits.of(resource) {
-            Some(limit) if limit == request && container.may_scale_limits => {
-                size.limits.set(resource, to);
-                to
-            }
-            Some(limit) => to.min(limit),
-            None => to,
-        };
+        let limit = limit.map(|limit| scaled(to).map_or(limit, |scaled| scaled.max(limit)));
+        let to = limit.map_or(to, |limit| to.min(limit));
         if to > request {
             size.requests.set(resource, to);
+            limit.into_iter().for_each(|limit| size.limits.set(resource, limit));
             let this = if used.is_some() { Why::Used } else { Why::Admission };
             why = Some(why.map_or(this, |why| why.min(this)));
         }
@@ -57,7 +56,7 @@ fn after_kill(container: &Container, before: &Before, rules: &Rules, size: &mut 
     let is_reason = |killed: Time| {
         // A node whose clock is ahead says that it was later, and would be believed again after the raise.
         let age = before.now - killed;
-        before.is_since_last_change(killed) && (0..rules.kill_counts_for).contains(&age) && before.kill_raises_left
+        before.is_since_last_change(killed) && (0..rules.kill_counts_for).contains(&age) && before.limit_raises_left
     };
     let Some(limit) = size.limits.memory else { return false };
     let is_left = container.is_scaled_by.memory || container.restarts_for.memory;
@@ -92,7 +91,7 @@ pub fn lowered(container: &Container, now: Time, rules: &Rules) -> Option<Size> 
             continue;
         }
         if size.limits.of(resource) == Some(request) {
-            if resource == Resource::Memory || !container.may_scale_limits {
+            if resource == Resource::Memory || container.scaled_limit(resource, to) != Some(to) {
                 continue;
             }
             size.limits.set(resource, to);

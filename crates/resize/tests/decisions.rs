@@ -31,7 +31,7 @@ fn container() -> Container {
         restarts: 0,
         restarts_for: Marked::default(),
         is_scaled_by: Marked::default(),
-        may_scale_limits: false,
+        scales: None,
     }
 }
 
@@ -156,7 +156,7 @@ fn what_others_own_is_left() {
     check(
         |of| {
             guaranteed(of);
-            of.may_scale_limits = true;
+            of.scales = Some(of.size);
         },
         (335, 400, 400),
     );
@@ -192,6 +192,60 @@ fn a_kill_raises_the_memory_limit() {
         // The CPU request equals its limit, too.
         (500, 500, 500),
     );
+}
+
+#[test]
+fn limits_move_with_requests_where_their_author_allows_it() {
+    let uses = |of: &mut Container, memory| of.used.as_mut().unwrap().amounts = amounts(80, memory);
+    let scaled = |memory, [request, limit, author]: [u64; 3], expected: Option<(u64, u64, u64)>| {
+        let limits = |limit| Amounts { cpu: None, memory: Some(limit * MI) };
+        check(
+            |of| {
+                of.size = Size { requests: amounts(500, request), limits: limits(limit) };
+                of.scales = Some(Size { requests: amounts(500, author), limits: limits(2 * author) });
+                (of.wanted, of.floor) = (of.size.requests, amounts(0, request));
+                uses(of, memory);
+            },
+            expected,
+        );
+    };
+    scaled(380, [400, 800, 400], None);
+    scaled(450, [400, 800, 400], Some((500, 540, 1080)));
+    // The request was lowered before, and its limit stayed.
+    scaled(350, [300, 800, 400], Some((500, 420, 840)));
+    scaled(310, [300, 800, 400], Some((500, 372, 800)));
+    let guaranteed = |memory, expected: Option<(u64, u64, u64)>| {
+        check(
+            |of| {
+                of.size.limits = of.size.requests;
+                of.scales = Some(of.size);
+                uses(of, memory);
+            },
+            expected,
+        );
+    };
+    // Only the kernel can see more than the limit, so nine tenths of it are enough.
+    guaranteed(350, None);
+    guaranteed(370, Some((500, 444, 444)));
+
+    // A pod that leaks gets no higher limit for the fifth time in a week.
+    let mut leaking = container();
+    leaking.scales = Some(leaking.size);
+    uses(&mut leaking, 450);
+    let raise = Past {
+        begun: NOW - 2 * DAY,
+        direction: Direction::Up,
+        why: Why::Used,
+        quiet: true,
+        raises_limit: true,
+        containers: Vec::new(),
+    };
+    for (raises, limit) in [(3, 1080), (4, 800)] {
+        let record =
+            Record { past: BTreeMap::from([("1".to_owned(), vec![raise.clone(); raises])]), ..Record::default() };
+        let size = decided(&workload(vec![pod(leaking.clone())]), &record, NOW).resizes[0].containers[0].1;
+        assert_eq!(size.limits.memory, Some(limit * MI), "after {raises} raises");
+    }
 }
 
 /// The reason that a change is taken back.
@@ -255,6 +309,7 @@ fn at_once(change: impl Fn(&mut Container), quiet: usize) -> usize {
         direction: Direction::Down,
         why: Why::Admission,
         quiet: true,
+        raises_limit: false,
         containers: Vec::new(),
     };
     let past = BTreeMap::from([("gone".to_owned(), (0..quiet).map(|_| past()).collect())]);

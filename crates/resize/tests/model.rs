@@ -24,6 +24,7 @@ fn calm() -> Scenario {
         undos: 0,
         quarters: 1,
         days: 0,
+        scales: false,
         leaders: 2,
     }
 }
@@ -44,6 +45,7 @@ fn scenarios() -> Vec<Scenario> {
         Scenario { name: "usage rises day by day", pods: vec![(8, 12)], rises: vec![7, 11], days: 1, ..calm() },
         Scenario { name: "kills", pods: vec![(4, 6)], rises: vec![7, 9], ..calm() },
         Scenario { name: "kills in two pods", pods: vec![(4, 6), (4, 6)], rises: vec![7, 9], leaders: 1, ..calm() },
+        Scenario { name: "limits move", pods: vec![(4, 6)], rises: vec![6, 9], scales: true, ..calm() },
         Scenario { name: "a bound", pods: vec![(4, 12), (4, 12)], bound: 12, rises: vec![6, 6], ..calm() },
         Scenario { name: "suffers", needs: 7, quarters: 2, ..calm() },
         Scenario { name: "suffers again", needs: 7, quarters: 2, days: 2, leaders: 1, ..calm() },

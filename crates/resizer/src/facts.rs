@@ -14,7 +14,7 @@ use headroom_objects::kinds::ApiKind;
 use headroom_resize::{Marked, Resource};
 use serde_json::{Value, json};
 
-use crate::observed::{Known, amount};
+use crate::observed::{Known, amount, at, list, size};
 
 /// The facts about containers, by their names.
 pub type Facts = BTreeMap<String, Known>;
@@ -23,13 +23,16 @@ pub type Facts = BTreeMap<String, Known>;
 /// is evaluated as one of them.
 pub fn of_template(owner: &Value, admission: &Admission, cluster: &mut dyn ClusterReader) -> Result<Facts, String> {
     let Some(pod) = request::pod_of(owner) else { return Ok(Facts::new()) };
+    let containers: Vec<Value> = list(at(&pod, "/spec/containers")).to_vec();
     let request = request::audit(pod, &ApiKind::new("v1", "Pod"));
     let (settings, _) = admission.settings_for(&request, cluster);
     with_decision(&request, settings, cluster, |request, decision, context, settings| {
         let mut facts = Facts::new();
         let Some(pod) = decision.pod.as_ref().filter(|_| decision.violations.is_empty()) else { return Ok(facts) };
         for container in &pod.containers {
-            let mut known = Known::default();
+            let in_template = containers.iter().find(|of| at(of, "/name") == container.name.as_ref());
+            let author = in_template.and_then(|container| size(container).ok());
+            let mut known = Known { author, ..Known::default() };
             let image = ImageName::parse(&container.image).ok();
             let workload = (request.workload_name(), container.name.as_ref());
             // Faults of a history were noted when the estimate was made.

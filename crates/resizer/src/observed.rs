@@ -1,12 +1,11 @@
 //! A pod as it is decided about.
 
 use headroom_core::amount::Quantity;
+use headroom_core::estimate::replace::{LIMITS, SCALE};
 use headroom_core::timestamp::Timestamp;
 use headroom_resize::{Amounts, Container, Kubelet, Marked, Mode, Pod, Resource, Size, Used};
 use serde_json::Value;
 
-/// The annotation of a pod whose limits may move with its requests, if its value is `scale`.
-const LIMITS: &str = "headroom.dev/limits";
 /// The annotation of a static pod's mirror.
 const MIRROR: &str = "kubernetes.io/config.mirror";
 
@@ -15,6 +14,8 @@ const MIRROR: &str = "kubernetes.io/config.mirror";
 pub struct Known {
     /// The requests that admission gives today.
     pub wanted: Amounts,
+    /// The size in the template.
+    pub author: Option<Size>,
     /// The resources for which that is an estimate from its own history. Any other value raises no running pod: authors' values
     /// come back when the history or the policy cannot be read.
     pub is_evident: Marked,
@@ -81,25 +82,22 @@ fn container(pod: &Value, container: &Value, known: &dyn Fn(&str) -> Known) -> R
     let name = at(container, "/name").as_str().ok_or("a container has no name")?;
     let status = list(at(pod, "/status/containerStatuses")).iter().find(|status| at(status, "/name") == name);
     let status = status.unwrap_or(&Value::Null);
-    let amounts = |kind: &str| {
-        amounts(at(container, &format!("/resources/{kind}"))).map_err(|error| format!("container {name}: {error}"))
-    };
     let restarts_for = |resource: &str| {
         let is_it = |policy: &Value| {
             at(policy, "/resourceName") == resource && at(policy, "/restartPolicy") == "RestartContainer"
         };
         list(at(container, "/resizePolicy")).iter().any(is_it)
     };
-    let Known { mut wanted, is_evident, days, floor, used, is_scaled_by } = known(name);
-    let requests = amounts("requests")?;
+    let Known { mut wanted, author, is_evident, days, floor, used, is_scaled_by } = known(name);
+    let size = size(container).map_err(|error| format!("container {name}: {error}"))?;
     for resource in Resource::ALL.into_iter().filter(|resource| !is_evident.is(*resource)) {
-        if let (Some(amount), Some(request)) = (wanted.of(resource), requests.of(resource)) {
+        if let (Some(amount), Some(request)) = (wanted.of(resource), size.requests.of(resource)) {
             wanted.set(resource, amount.min(request));
         }
     }
     Ok(Container {
         name: name.to_owned(),
-        size: Size { requests, limits: amounts("limits")? },
+        size,
         wanted,
         days,
         floor,
@@ -111,11 +109,14 @@ fn container(pod: &Value, container: &Value, known: &dyn Fn(&str) -> Known) -> R
         restarts: at(status, "/restartCount").as_u64().and_then(|count| u32::try_from(count).ok()).unwrap_or(0),
         restarts_for: Marked { cpu: restarts_for("cpu"), memory: restarts_for("memory") },
         is_scaled_by,
-        may_scale_limits: pod
-            .pointer("/metadata/annotations")
-            .and_then(|of| of.get(LIMITS))
-            .is_some_and(|of| of == "scale"),
+        scales: author.filter(|_| at(pod, "/metadata/annotations").get(LIMITS).is_some_and(|of| of == SCALE)),
     })
+}
+
+/// The size of a container in a pod or a template.
+pub(crate) fn size(container: &Value) -> Result<Size, String> {
+    let amounts = |kind: &str| amounts(at(container, kind));
+    Ok(Size { requests: amounts("/resources/requests")?, limits: amounts("/resources/limits")? })
 }
 
 fn killed(terminated: &Value) -> Option<i64> {

@@ -17,6 +17,7 @@ const QUARTER: i64 = 900;
 #[derive(Debug, Clone)]
 pub struct Running {
     pub began: i64,
+    pub first: Size,
     pub size: Size,
     pub highest_limit: u64,
     pub killed: Option<i64>,
@@ -27,11 +28,12 @@ pub struct Running {
 }
 
 impl Running {
-    pub fn new(at: i64, cpu: Option<u64>, memory: Option<u64>) -> Self {
-        let limit = memory.map(|memory| memory * 2);
+    pub fn new(at: i64, cpu: Option<u64>, memory: Option<u64>, limit: Option<u64>) -> Self {
+        let size = Size { requests: Amounts { cpu, memory }, limits: Amounts { cpu: None, memory: limit } };
         Self {
             began: at,
-            size: Size { requests: Amounts { cpu, memory }, limits: Amounts { cpu: None, memory: limit } },
+            first: size,
+            size,
             highest_limit: limit.unwrap_or(u64::MAX),
             killed: None,
             restarts: 0,
@@ -75,6 +77,10 @@ pub trait Rule {
     /// After a sample of each running pod.
     fn act(&mut self, at: i64, estimate: Amounts, running: &mut BTreeMap<usize, Running>) -> Done;
     fn kill(&mut self, _at: i64, _limit: u64) {}
+    /// The first memory limit.
+    fn limit(&self, request: u64) -> u64 {
+        request * 2
+    }
 }
 
 /// The estimate at creation.
@@ -179,6 +185,9 @@ pub struct Loop {
     pub rules: Rules,
     /// True if CPU is never lowered below its peak, as memory.
     pub keeps_cpu: bool,
+    /// True if the author allows limits to move with requests.
+    pub scales_limits: bool,
+    pub limit_is_request: bool,
     began: Option<i64>,
     record: Record,
     /// The peaks of each day: memory, and CPU of a quarter of an hour.
@@ -195,6 +204,10 @@ impl Loop {
 }
 
 impl Rule for Loop {
+    fn limit(&self, request: u64) -> u64 {
+        if self.limit_is_request { request } else { request * 2 }
+    }
+
     fn start(&self, _: i64, estimate: Amounts) -> Amounts {
         estimate
     }
@@ -237,7 +250,7 @@ impl Rule for Loop {
                     restarts: running.restarts,
                     restarts_for: Marked::default(),
                     is_scaled_by: Marked::default(),
-                    may_scale_limits: false,
+                    scales: self.scales_limits.then_some(running.first),
                 }],
             });
             let workload = Workload { pods: pods.collect(), is_rolling_out: false, objective_is_met: None };

@@ -35,11 +35,14 @@ const P90_LEAN: &str = "percentile: {cpu: p90 of recent}, margin: {cpu: 10%}";
 const P80_LEAN: &str = "percentile: {cpu: p80 of recent}, margin: {cpu: 10%}";
 
 /// The yardstick is the first.
-pub const VARIANTS: [Variant; 10] = [
+pub const VARIANTS: [Variant; 13] = [
     of("vpa, in place", "", || Box::<Vpa>::default()),
     of("krr, once", "", || Box::<Krr>::default()),
     of("estimate", "", || Box::new(Static)),
     of("headroom resize", "", || own(|_| ())),
+    of("  limits: scale", "", || own(|of| of.scales_limits = true)),
+    of("limit = request", "", || own(|of| of.limit_is_request = true)),
+    of("  limits: scale", "", || own(|of| (of.limit_is_request, of.scales_limits) = (true, true))),
     of("  cpu >= its peak", "", || own(|of| of.keeps_cpu = true)),
     of("  cpu up at once", "", || own(|of| of.rules = Rules { cpu_lacks_percent: 100, ..Rules::default() })),
     of("  cpu never at once", "", || own(|of| of.rules = Rules { cpu_lacks_percent: u64::MAX, ..Rules::default() })),
@@ -188,7 +191,7 @@ fn replay(
         for (place, sample) in samples {
             if at >= from && estimate != Amounts::default() && !running.contains_key(&place) {
                 let Amounts { cpu, memory } = rule.start(at, estimate);
-                running.insert(place, Running::new(at, cpu, memory));
+                running.insert(place, Running::new(at, cpu, memory, memory.map(|memory| rule.limit(memory))));
             }
             // Nobody sees more than the limit: there the kernel kills.
             let limit = running.get(&place).and_then(|pod| pod.size.limits.memory);

@@ -60,6 +60,8 @@ pub struct Scenario {
     /// The number of times that a quarter of an hour passes, and a day.
     pub quarters: u8,
     pub days: u8,
+    /// True if the author allows limits to move with requests.
+    pub scales: bool,
     pub leaders: usize,
 }
 
@@ -251,6 +253,10 @@ impl Model<'_> {
     fn observed(&self, pods: &[PodState]) -> Workload {
         let pod = |(place, pod): (usize, &PodState)| {
             let memory = |amount: u64| Amounts { cpu: None, memory: Some(amount) };
+            let author = |place: usize| {
+                let (request, limit) = self.scenario.pods[place];
+                Size { requests: memory(request), limits: memory(limit) }
+            };
             let (at, used, peak) = pod.known;
             Pod {
                 uid: place.to_string(),
@@ -271,7 +277,7 @@ impl Model<'_> {
                     restarts: pod.restarts,
                     restarts_for: Default::default(),
                     is_scaled_by: Default::default(),
-                    may_scale_limits: false,
+                    scales: self.scenario.scales.then_some(author(place)),
                 }],
             }
         };
@@ -298,6 +304,7 @@ impl Model<'_> {
                 direction: Direction::Down,
                 why: Why::Admission,
                 quiet: true,
+                raises_limit: false,
                 containers: Vec::new(),
             };
             record.past.insert("x".to_owned(), vec![quiet.clone(), quiet]);
@@ -410,6 +417,9 @@ impl Model<'_> {
             change.is_some_and(|change| matches!(change.phase, Phase::TakenBack { harm: Harm::Undone, .. }));
         if limit < pod.limit && (!is_back || is_undone) {
             world.violated = Some("LIMIT: a memory limit is lowered");
+        }
+        if limit > pod.limit && !self.scenario.scales && pod.killed.is_none() {
+            world.violated = Some("LIMIT: a memory limit is raised without its author's leave");
         }
         if is_undone {
             let left_alone = world.record.1.left_alone.iter().find(|left| left.harm == Harm::Undone);

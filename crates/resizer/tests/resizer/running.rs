@@ -99,3 +99,21 @@ fn authors_values_raise_no_running_pod() {
     assert_eq!(wanted("500m"), Some(500), "the template's 1 core may stand for a history that cannot be read");
     assert_eq!(wanted("2"), Some(1000));
 }
+
+#[test]
+fn limits_are_in_the_proportion_of_the_template_where_the_pod_allows_it() {
+    let scales = |word: &str| {
+        let change = |objects: &mut [Value; 5]| {
+            objects[2]["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"]["cpu"] = json!("1500m");
+            objects[3]["metadata"]["annotations"] = json!({"headroom.dev/limits": word});
+        };
+        observed(change, &[])
+            .unwrap()
+            .0
+            .iter()
+            .map(|pod| pod.containers[0].scales.map(|author| (author.requests.cpu, author.limits.cpu)))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(scales("scale"), [Some((Some(1000), Some(1500))), None]);
+    assert_eq!(scales("keep"), [None, None]);
+}
