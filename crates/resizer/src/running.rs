@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use headroom_core::timestamp::Timestamp;
 use headroom_dryrun::evaluate::Admission;
 use headroom_dryrun::evaluate::running::{Owner, deployment_of, has_ended, key, owner_of};
 use headroom_objects::cluster_reader::{ClusterReader, ReadError};
@@ -250,21 +251,18 @@ fn is_rolling_out(object: Option<&Value>, pods: &[Value]) -> bool {
     !is_seen || [present, updated].into_iter().any(|count| number(count).unwrap_or(0) != wanted)
 }
 
-/// Reads recent usage out of the metrics API's answer about a namespace. No measurement is from the future.
+/// Reads recent usage out of the metrics API's answer about a namespace. A measurement from the future counts as none: nobody
+/// knows how old it is.
 pub fn usage(measured: &[Value], now: Time) -> Usage {
     let mut usage = Usage::new();
     for pod in measured {
-        let time =
-            at(pod, "/timestamp").as_str().and_then(|text| text.parse::<headroom_core::timestamp::Timestamp>().ok());
-        let Some(time) = time else { continue };
+        let time = at(pod, "/timestamp").as_str().and_then(|text| text.parse::<Timestamp>().ok());
+        let Some(time) = time.map(|time| time.unix_seconds()).filter(|time| *time <= now) else { continue };
         for container in list(at(pod, "/containers")) {
             let place =
                 (metadata(pod, "name").to_owned(), at(container, "/name").as_str().unwrap_or_default().to_owned());
-            let used = Used {
-                at: time.unix_seconds().min(now),
-                amounts: amounts(at(container, "/usage")).unwrap_or_default(),
-                stalled_percent: None,
-            };
+            let used =
+                Used { at: time, amounts: amounts(at(container, "/usage")).unwrap_or_default(), stalled_percent: None };
             usage.insert(place, used);
         }
     }

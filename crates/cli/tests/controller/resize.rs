@@ -134,7 +134,7 @@ impl Cluster {
             let usage = json!({"cpu": format!("{cpu}m"), "memory": memory.to_string()});
             self.server.put(json!({"apiVersion": "metrics.k8s.io/v1beta1", "kind": "Pod",
                 "metadata": {"name": pod_name(place), "namespace": "shop"},
-                "timestamp": time(now() + 1), "containers": [{"name": "app", "usage": usage}]}));
+                "timestamp": time(now()), "containers": [{"name": "app", "usage": usage}]}));
         }
     }
 

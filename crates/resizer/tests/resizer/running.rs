@@ -5,7 +5,7 @@
 use headroom_dryrun::evaluate::Admission;
 use headroom_objects::cluster_reader::{Folder, Overlay};
 use headroom_resize::{Mode, Pod};
-use headroom_resizer::running::{Modes, Usage, read};
+use headroom_resizer::running::{Modes, Usage, read, usage};
 use serde_json::{Value, json};
 
 const MODES: Modes = Modes { least: Mode::Observe, unasked: Mode::Observe, most: Mode::On };
@@ -98,6 +98,19 @@ fn authors_values_raise_no_running_pod() {
     };
     assert_eq!(wanted("500m"), Some(500), "the template's 1 core may stand for a history that cannot be read");
     assert_eq!(wanted("2"), Some(1000));
+}
+
+#[test]
+fn usage_from_the_future_counts_as_none() {
+    const NOON: i64 = 1_795_780_800;
+    let at = |time: &str| {
+        let measured = json!({"metadata": {"name": "web"}, "timestamp": time, "containers": [{"name": "app", "usage": {"cpu": "1"}}]});
+        usage(&[measured], NOON).into_values().next().map(|used| NOON - used.at)
+    };
+    assert_eq!(at("2026-11-27T11:59:30Z"), Some(30));
+    assert_eq!(at("2026-11-27T12:00:00Z"), Some(0));
+    assert_eq!(at("2026-11-27T12:10:00Z"), None);
+    assert_eq!(at("at noon"), None);
 }
 
 #[test]
