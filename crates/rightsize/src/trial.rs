@@ -84,12 +84,10 @@ impl Trial<'_> {
         for _ in 0..MAX_ROUNDS {
             let mut has_freed = false;
             pending.retain(|(place, of)| {
-                let admits = self.admits(of);
-                if admits {
-                    has_freed |= !of.needs_more();
-                    found.push((*place, None, self.autoscaler_notes(of)));
-                }
-                !admits
+                let Some(notes) = self.admits(of) else { return true };
+                has_freed |= !of.needs_more();
+                found.push((*place, None, notes));
+                false
             });
             // Only what frees room may wait for others that do.
             if !has_freed || pending.iter().all(|(_, of)| of.needs_more()) {
@@ -107,22 +105,25 @@ impl Trial<'_> {
         found
     }
 
-    /// Carries a change out if it passes.
-    fn admits(&mut self, of: &Candidate<'_>) -> bool {
-        let passes = self.carries_out(of, &of.change);
-        if passes && of.needs_more() {
+    /// Carries a change out if it passes, and returns what to know about autoscalers. Of the object, only what it is charged stays:
+    /// those of a large cluster take gigabytes.
+    fn admits(&mut self, of: &Candidate<'_>) -> Option<Vec<String>> {
+        let object = self.carries_out(of, &of.change)?;
+        let notes = self.autoscaler_notes(of);
+        self.run.take_back(&object);
+        if of.needs_more() {
             self.after.entry(of.workload.key.namespace.clone()).or_default().push(of.workload.key.to_string());
         }
-        passes
+        Some(notes)
     }
 
-    fn carries_out(&mut self, of: &Candidate<'_>, change: &RecommendedChange) -> bool {
+    /// Carries a change out if it passes, and returns the object with it.
+    fn carries_out(&mut self, of: &Candidate<'_>, change: &RecommendedChange) -> Option<Value> {
         let (mut evaluation, object) = self.preview(of, change);
-        let passes = passes(&evaluation);
-        if passes {
+        passes(&evaluation).then(|| {
             self.run.accept(&mut evaluation, &object);
-        }
-        passes
+            object
+        })
     }
 
     /// Evaluates a change; also the object with it.
@@ -137,11 +138,12 @@ impl Trial<'_> {
             let running = running.and_then(Result::ok).flatten().unwrap_or(object);
             return (self.run.preview_resize(running, changed.clone()), changed);
         }
-        if is_read {
-            // The inventory has read this object, so it is not read again. OK because it is the cluster's own.
-            let _ = self.run.cluster.put(object);
-        }
-        (self.run.preview(&changed), changed)
+        let evaluation = match is_read {
+            // The inventory has read this object, so it is not read again.
+            true => self.run.preview_update(object, &changed),
+            false => self.run.preview(&changed),
+        };
+        (evaluation, changed)
     }
 
     /// The warnings about autoscalers that scale to more than fits with the new requests.
@@ -233,7 +235,7 @@ impl Trial<'_> {
             let _ = self.run.cluster.put(object);
             raised.push((key, hard));
         }
-        if !self.carries_out(of, &of.change) {
+        if self.carries_out(of, &of.change).is_none() {
             self.run.cluster.roll_back(mark);
             return Vec::new();
         }

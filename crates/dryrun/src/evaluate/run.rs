@@ -118,7 +118,7 @@ impl Run {
 
     /// The same, with something taken out of the object first, and of the one that is there already.
     pub fn evaluate_redacted(&mut self, object: &Value, redact: impl FnMut(&mut Value)) -> Evaluation {
-        let mut evaluation = self.preview_redacted(object, redact);
+        let mut evaluation = self.preview_redacted(object, None, redact);
         self.accept(&mut evaluation, object);
         evaluation
     }
@@ -139,7 +139,18 @@ impl Run {
 
     /// Evaluates an object without committing it.
     pub fn preview(&mut self, object: &Value) -> Evaluation {
-        self.preview_redacted(object, |_| {})
+        self.preview_redacted(object, None, |_| {})
+    }
+
+    /// Evaluates an object as the update of one that was read before.
+    pub fn preview_update(&mut self, there: Value, object: &Value) -> Evaluation {
+        self.preview_redacted(object, Some(there), |_| {})
+    }
+
+    /// Takes back an object that was accepted; the quotas stay charged for it.
+    pub fn take_back(&mut self, object: &Value) {
+        self.applied.remove(&key_of(&ApiKind::of(object), object));
+        self.cluster.take_back(object);
     }
 
     /// Evaluates other requests and limits for a pod that runs, which only `pods/resize` can set. The same is charged for a pod that
@@ -157,7 +168,12 @@ impl Run {
         evaluation
     }
 
-    fn preview_redacted(&mut self, object: &Value, mut redact: impl FnMut(&mut Value)) -> Evaluation {
+    fn preview_redacted(
+        &mut self,
+        object: &Value,
+        there: Option<Value>,
+        mut redact: impl FnMut(&mut Value),
+    ) -> Evaluation {
         let api_version = object.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
         let kind = self.cluster.kind(api_version, object.get("kind").and_then(Value::as_str).unwrap_or_default());
         let mut object =
@@ -166,7 +182,7 @@ impl Run {
             self.drop_unknown_fields(&mut object, &pointer(of));
             self.add_overhead(&mut object, &pointer(of));
         }
-        let (there, note) = self.find(&kind, &object);
+        let (there, note) = if there.is_some() { (there, None) } else { self.find(&kind, &object) };
         let mut kept = Vec::new();
         let request = match there {
             Some(there) => {

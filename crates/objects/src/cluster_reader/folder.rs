@@ -25,12 +25,12 @@ pub struct Folder {
 
 /// An object that was put, and the one that was there before.
 pub(super) struct Replaced {
-    identity: Identity,
+    pub identity: Identity,
     before: Option<Value>,
 }
 
 /// API group, kind, namespace, name. The version is left out, because one object is served in several.
-type Identity = (String, String, String, String);
+pub(super) type Identity = (String, String, String, String);
 
 /// A problem with an object of the files.
 #[derive(Debug, thiserror::Error)]
@@ -170,7 +170,7 @@ pub fn in_namespace(mut object: Value, namespace: &str) -> Value {
     object
 }
 
-fn identity(object: &Value) -> Identity {
+pub(super) fn identity(object: &Value) -> Identity {
     let kind = ApiKind::of(object);
     (kind.group, kind.kind, metadata(object, "namespace").to_owned(), metadata(object, "name").to_owned())
 }

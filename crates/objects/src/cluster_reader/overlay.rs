@@ -9,7 +9,7 @@ use headroom_core::cluster::lookup::HostCall;
 use headroom_core::json::Malformed;
 use serde_json::Value;
 
-use super::folder::{Folder, Replaced};
+use super::folder::{self, Folder, Identity, Replaced};
 use super::{ClusterReader, Events, List, ReadError, quota_status};
 use crate::kinds::{ApiKind, metadata};
 
@@ -21,8 +21,12 @@ pub struct Overlay {
     replaced: Vec<(String, String)>,
     /// The answers about a kind in a namespace since an object of it was put here, because many objects need the same.
     answers: HashMap<About, HashMap<Asked, Result<Vec<u8>, ReadError>>>,
-    /// The objects that were put since the first mark; none without one.
+    /// The bytes of the answers since all were dropped.
+    answered: usize,
+    /// What was replaced since the first mark; none without one.
     journal: Option<Vec<Replaced>>,
+    /// The objects of which the journal has what was there at the last mark.
+    since_mark: HashSet<Identity>,
 }
 
 /// Kind and namespace.
@@ -30,35 +34,58 @@ type About = (String, Option<String>);
 /// API version, name, field masks.
 type Asked = (String, Option<String>, Vec<String>);
 
+/// Answers are kept until they have so many bytes: those of a large cluster take hundreds of megabytes.
+const MAX_ANSWERED: usize = 64 << 20;
+
 const QUOTA: (&str, &str) = ("v1", "ResourceQuota");
 
 impl Overlay {
     pub fn new(top: Folder, bottom: Option<Box<dyn ClusterReader>>) -> Self {
-        Self { top, bottom, replaced: Vec::new(), answers: HashMap::new(), journal: None }
+        let (replaced, answers, since_mark) = (Vec::new(), HashMap::new(), HashSet::new());
+        Self { top, bottom, replaced, answers, answered: 0, journal: None, since_mark }
     }
 
     /// Adds an object, or replaces the one of its name. A quota is counted anew unless it has a status.
     pub fn put(&mut self, object: Value) -> Result<(), Malformed> {
-        let kind = object.get("kind").and_then(Value::as_str).unwrap_or_default();
-        for namespace in [Some(metadata(&object, "namespace").to_owned()), None] {
-            self.answers.remove(&(kind.to_owned(), namespace));
-        }
+        self.forget_answers(&object);
         let replaced = self.top.replace(object)?;
-        if let Some(journal) = &mut self.journal {
+        if let Some(journal) = &mut self.journal
+            && self.since_mark.insert(replaced.identity.clone())
+        {
             journal.push(replaced);
         }
         Ok(())
     }
 
+    fn forget_answers(&mut self, object: &Value) {
+        let kind = object.get("kind").and_then(Value::as_str).unwrap_or_default();
+        for namespace in [Some(metadata(object, "namespace").to_owned()), None] {
+            self.answers.remove(&(kind.to_owned(), namespace));
+        }
+    }
+
     /// A mark to roll back to.
     pub fn mark(&mut self) -> usize {
+        self.since_mark.clear();
         self.journal.get_or_insert_default().len()
+    }
+
+    /// Takes back one object that was put since the last mark.
+    pub fn take_back(&mut self, object: &Value) {
+        let identity = folder::identity(object);
+        let journal = self.journal.iter_mut().filter(|_| self.since_mark.remove(&identity));
+        for journal in journal {
+            let place = journal.iter().rposition(|replaced| replaced.identity == identity);
+            place.map(|place| journal.remove(place)).into_iter().for_each(|replaced| self.top.restore(replaced));
+        }
+        self.forget_answers(object);
     }
 
     /// Takes back all that was put since a mark.
     pub fn roll_back(&mut self, mark: usize) {
         let put = self.journal.iter_mut().flat_map(|journal| journal.drain(mark..).rev());
         put.for_each(|replaced| self.top.restore(replaced));
+        self.since_mark.clear();
         self.journal.take_if(|journal| journal.is_empty());
         self.answers.clear();
     }
@@ -148,6 +175,10 @@ impl ClusterReader for Overlay {
             return known.clone();
         }
         let answer = super::answer(self, call);
+        self.answered += answer.as_ref().map_or(0, Vec::len);
+        if self.answered > MAX_ANSWERED {
+            (self.answered, self.answers) = (0, HashMap::new());
+        }
         self.answers.entry(about).or_default().insert(asked, answer.clone());
         answer
     }
