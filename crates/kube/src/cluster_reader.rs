@@ -92,12 +92,13 @@ impl Cluster {
         self.runtime.block_on(async {
             if !next.is_empty() {
                 // An API server forgets after minutes where a list goes on. Then all of it is read again.
-                next = match pages(api, &resource, list, &next, 1, &mut |object| second.push(object)).await {
+                next = match pages(api, &resource, list, &next, 1, &mut |object| second.push(Kept::from(&object))).await
+                {
                     Ok(further) => further,
                     Err(_) => return pages(api, &resource, list, "", usize::MAX, each).await.map(drop),
                 };
             }
-            ahead.objects.iter().map(Kept::value).chain(second).for_each(&mut *each);
+            ahead.objects.iter().chain(&second).map(Kept::value).for_each(&mut *each);
             if next.is_empty() {
                 return Ok(());
             }

@@ -450,9 +450,10 @@ const KINDS: [(&str, u64, Object); 9] = [
     }),
     ("/apis/headroom.dev/v1alpha1/tenantquotas", 0, |_, _, _, number| {
         let selector = json!({"matchLabels": {"tenant": format!("tenant-{number}")}});
-        let spec =
-            json!({"namespaces": {"selector": selector}, "quota": {"hard": {"requests.cpu": "10k", "pods": "50k"}}});
-        json!({"metadata": {"name": format!("tenant-{number}"), "generation": 1, "resourceVersion": "7", "creationTimestamp": CREATED.1}, "spec": spec}).to_string()
+        let hard = json!({"requests.cpu": "10k", "pods": "50k"});
+        let spec = json!({"namespaces": {"selector": selector}, "quota": {"hard": hard}});
+        let status = json!({"hard": hard, "used": {"requests.cpu": "375", "pods": "1500"}});
+        json!({"metadata": {"name": format!("tenant-{number}"), "generation": 1, "resourceVersion": "7", "creationTimestamp": CREATED.1}, "spec": spec, "status": status}).to_string()
     }),
     ("/apis/apps/v1/deployments", OWN_DEPLOYMENTS + 1, |world, of, number, _| workload(world, of, number, None)),
     // The two ReplicaSets of each Deployment that have pods, and an old one.

@@ -64,10 +64,11 @@ pub fn on_all(
     progress: &Progress,
 ) -> anyhow::Result<Recommended> {
     let mut history = None;
+    // Only a store's reader asks whose pods are whose, and a large cluster has many.
+    let pods = std::mem::take(&mut inventory.pods);
     if let Some(usage) = usage {
         let from = usage.source(opened, &inventory, target.wants_cluster())?;
         if from != From::Profiles {
-            let pods = std::mem::take(&mut inventory.pods);
             history = Some(store::read(usage, target, from, opened, &inventory.namespaces(), pods, progress)?);
         }
     }
