@@ -39,7 +39,7 @@ use headroom_objects::manifest::Origin;
 pub use clean::{clean, markdown_cell};
 pub use color::Paint;
 pub use file::{WholeFile, write_file};
-pub use page::{Page, ask, compact_json, json, print};
+pub use page::{Page, ask, json, print};
 pub use table::Table;
 
 /// A result about one object, with its place in a file.

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
-use super::page::{compact_json, json, yaml};
+use super::page::{escaped, yaml};
 
 /// The format of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,21 +46,22 @@ impl<W: Write> ListWriter<W> {
     }
 
     fn write(&mut self, object: &impl Serialize) -> anyhow::Result<()> {
-        let text = match self.form {
-            Form::Json => indented(&json(object)?),
-            Form::CompactJson => compact_json(object)?,
-            Form::Yaml => yaml(&[object])?,
-        };
         let before = match (self.form, self.objects) {
-            (Form::Json, 0) => "{\n  \"apiVersion\": \"v1\",\n  \"items\": [\n",
-            (Form::Json, _) => ",\n",
+            (Form::Json, 0) => "{\n  \"apiVersion\": \"v1\",\n  \"items\": [\n    ",
+            (Form::Json, _) => ",\n    ",
             (Form::CompactJson, 0) => r#"{"apiVersion":"v1","items":["#,
             (Form::CompactJson, _) => ",",
             (Form::Yaml, 0) => "apiVersion: v1\nitems:\n",
             (Form::Yaml, _) => "",
         };
         self.put(before)?;
-        self.put(&text)
+        let item = Item(&mut self.to);
+        match self.form {
+            Form::Json => serde_json::to_writer_pretty(item, object).map_err(io::Error::from)?,
+            Form::CompactJson => serde_json::to_writer(item, object).map_err(io::Error::from)?,
+            Form::Yaml => self.put(&yaml(&[object])?)?,
+        }
+        Ok(())
     }
 
     fn put(&mut self, text: &str) -> anyhow::Result<()> {
@@ -82,12 +83,24 @@ impl<W: Write> ListWriter<W> {
     }
 }
 
-/// JSON as an item of a list. A string in it has no line ends of its own.
-fn indented(json: &str) -> String {
-    json.trim_end().lines().fold(String::new(), |text, line| {
-        let end = if text.is_empty() { "" } else { "\n" };
-        text + end + "    " + line
-    })
+/// JSON as an item of a list, while serde_json writes it: a text comes in one piece, or up to what JSON itself escapes. A string in it
+/// has no line ends of its own.
+struct Item<'w, W>(&'w mut W);
+
+impl<W: Write> Write for Item<'_, W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if bytes.iter().all(|byte| matches!(byte, b' '..=b'~') && *byte != b'#') {
+            self.0.write_all(bytes)?;
+        } else {
+            let text = std::str::from_utf8(bytes).map_err(io::Error::other)?;
+            self.0.write_all(escaped(text.to_owned()).replace('\n', "\n    ").as_bytes())?;
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
 }
 
 /// True if the reader of a pipe has seen enough (`| head`), which is no failure.
@@ -114,7 +127,7 @@ mod tests {
             String::from_utf8(list.finish().unwrap()).unwrap()
         };
         assert_eq!(written(Form::Json), Page::json(&whole).unwrap().to_string());
-        assert_eq!(written(Form::CompactJson), compact_json(&whole).unwrap());
+        assert_eq!(written(Form::CompactJson), escaped(whole.to_string()));
         let yaml = written(Form::Yaml);
         assert_eq!(serde_saphyr::from_str::<Value>(&yaml).unwrap(), whole, "{yaml}");
         assert!(!yaml.contains(['\u{9b}', '\u{202e}']) && yaml.lines().all(|line| !line.starts_with("::")), "{yaml}");

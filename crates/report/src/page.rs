@@ -163,11 +163,6 @@ pub fn json(value: &impl Serialize) -> anyhow::Result<String> {
     Ok(escaped(serde_json::to_string_pretty(value)? + "\n"))
 }
 
-/// The same for programs: half as long.
-pub fn compact_json(value: &impl Serialize) -> anyhow::Result<String> {
-    Ok(escaped(serde_json::to_string(value)?))
-}
-
 /// Escapes what is hidden in JSON, and what CI runners take for commands. So in YAML that quotes its texts as JSON does.
 pub fn escaped(json: String) -> String {
     const COMMANDS: [(&str, &str); 3] =

@@ -105,11 +105,11 @@ impl Distribution {
         self.points().find(|point| point.label == label).map_or_else(|| "-".to_owned(), |point| point.shown)
     }
 
-    /// The amounts at some labels, as people write them and in thousandths.
-    pub fn at(&self, labels: &[&'static str]) -> impl Iterator<Item = (&'static str, String, u64)> {
+    /// The amounts at some labels, in thousandths.
+    pub fn at(&self, labels: &[&'static str]) -> impl Iterator<Item = (&'static str, u64)> {
         self.points().filter_map(|point| {
             let label = labels.iter().find(|label| **label == point.label)?;
-            Some((*label, point.shown, point.value))
+            Some((*label, point.value))
         })
     }
 

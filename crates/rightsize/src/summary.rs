@@ -1,9 +1,11 @@
 //! Recommendations as a snapshot carries them to the page, which has no engine for them: a line for each container and
 //! resource, with amounts as people write them and as numbers to draw.
 
+use std::ops::Not;
+
 use headroom_core::amount::Quantity;
 use headroom_kube::shell::quoted;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use super::distribution::thousandths;
 use super::patches::{Patch, RecommendedChange};
@@ -15,32 +17,47 @@ use super::rows::Row;
 use super::timeline::Timeline;
 use super::workload::{ResourceAdvice, Severity, Workload};
 
-/// A report in short, which owns what it says: the report itself is several times as large.
-#[derive(Debug, Serialize)]
+/// A report in short.
+#[derive(Debug)]
+pub struct Summary(Report);
+
+#[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Summary {
+struct Short<'r, Lines, Workloads> {
     /// Risks, and containers without usage data; empty if there are none.
     headline: String,
     /// The context of the cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
-    cluster: Option<String>,
+    cluster: Option<&'r str>,
     /// The source of usage.
     source: String,
     /// The cost of the requests and how it would change, at which prices.
     #[serde(skip_serializing_if = "Option::is_none")]
     money: Option<String>,
-    total: Total,
-    /// A line for each recommendation that would be blocked, in the order in which they were tried.
+    total: &'r Total,
+    /// Lines for the first recommendations that would be blocked, in the order in which they were tried.
     blocked: Vec<String>,
     /// As in the report, the worst first.
-    risks: Vec<Risk>,
-    lines: Vec<Line>,
-    workloads: Vec<OfWorkload>,
-    quotas: Vec<QuotaEffect>,
+    risks: &'r [Risk],
+    lines: Lines,
+    workloads: Workloads,
+    quotas: &'r [QuotaEffect],
     notes: Vec<String>,
     /// A line for each flag that some container has.
     flags_explained: Vec<String>,
 }
+
+/// The items of a list, which are made while they are written: those of a large cluster take hundreds of megabytes.
+struct Each<Items>(Items);
+
+impl<Items: Fn() -> Made, Made: Iterator<Item: Serialize>> Serialize for Each<Items> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq((self.0)())
+    }
+}
+
+/// The most recommendations that would be blocked and are listed; each workload names its own.
+const MAX_BLOCKED: usize = 20;
 
 /// A workload with the patches that are handed out for it, in the order in which they are applied.
 #[derive(Debug, Serialize)]
@@ -91,19 +108,25 @@ struct Line {
     object: String,
     pods: u64,
     container: String,
+    #[serde(skip_serializing_if = "Not::not")]
     is_init: bool,
     resource: &'static str,
     /// That of the container, on each of its lines.
     severity: Severity,
     request: Option<Amount>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     limit: Option<Amount>,
     recommended: Option<Amount>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     recommended_limit: Option<Amount>,
     /// The typical request of the image, if neither usage nor the author sets one.
+    #[serde(skip_serializing_if = "Option::is_none")]
     typical: Option<Amount>,
     evidence: Option<String>,
+    #[serde(skip_serializing_if = "Not::not")]
     too_brief: bool,
     /// `oom 3`, `hpa`: of the container, on each of its lines.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     flags: Vec<String>,
     /// The change of the request, with its sign.
     change: String,
@@ -130,7 +153,6 @@ struct Amount {
 struct Level {
     /// `p95`
     at: &'static str,
-    text: String,
     /// In thousandths.
     value: u64,
 }
@@ -139,34 +161,32 @@ const DRAWN: [&str; 5] = ["p50", "p90", "p95", "p99", "peak"];
 
 /// None if nothing runs.
 pub fn of(report: Report) -> Option<Summary> {
-    let lines = |row: Row<'_>| {
-        row.container
-            .resources
-            .iter()
-            .enumerate()
-            .map(|(place, advice)| Line {
-                course: row.container.timeline.clone().filter(|_| place == 0),
-                saved_a_month: row.money.filter(|_| place == 0),
-                ..Line::of(&row, advice)
-            })
-            .collect::<Vec<_>>()
-    };
-    let lines: Vec<Line> = report.rows().flat_map(lines).collect();
-    let is_of_something = !lines.is_empty();
-    is_of_something.then(|| Summary {
-        headline: report.headline(),
-        cluster: report.cluster.clone(),
-        source: report.source.to_string(),
-        money: report.money(),
-        blocked: report.blocked(),
-        workloads: report.workloads.iter().map(|of| OfWorkload::of(of, report.cluster.as_deref())).collect(),
-        notes: report.all_notes(),
-        flags_explained: report.flags_explained(),
-        total: report.total,
-        risks: report.risks,
-        lines,
-        quotas: report.quotas,
-    })
+    let is_of_something = report.containers().any(|(_, container)| !container.resources.is_empty());
+    is_of_something.then_some(Summary(report))
+}
+
+impl Serialize for Summary {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self(report) = self;
+        let cluster = report.cluster.as_deref();
+        let mut blocked = report.blocked();
+        blocked.truncate(MAX_BLOCKED);
+        let short = Short {
+            headline: report.headline(),
+            cluster,
+            source: report.source.to_string(),
+            money: report.money(),
+            total: &report.total,
+            blocked,
+            risks: &report.risks,
+            lines: Each(|| report.rows().flat_map(|row| Line::all(&row))),
+            workloads: Each(|| report.workloads.iter().map(|of| OfWorkload::of(of, cluster))),
+            quotas: &report.quotas,
+            notes: report.all_notes(),
+            flags_explained: report.flags_explained(),
+        };
+        short.serialize(serializer)
+    }
 }
 
 impl OfWorkload {
@@ -205,16 +225,25 @@ impl OfPatch {
 
 impl Summary {
     /// Yields the request and the recommendation of each container, named as `shop/deployment/web/nginx`, and resource.
-    pub fn requests(&self) -> impl Iterator<Item = (String, &'static str, [Option<&str>; 2])> {
-        self.lines.iter().map(|line| {
+    pub fn requests(&self) -> impl Iterator<Item = (String, &'static str, [Option<String>; 2])> {
+        self.0.rows().flat_map(|row| Line::all(&row)).map(|line| {
             let Line { namespace, object, container, resource, request, recommended, .. } = line;
-            let pair = [request, recommended].map(|amount| amount.as_ref().map(|amount| amount.text.as_str()));
-            (format!("{namespace}/{object}/{container}"), *resource, pair)
+            let pair = [request, recommended].map(|amount| amount.map(|amount| amount.text));
+            (format!("{namespace}/{object}/{container}"), resource, pair)
         })
     }
 }
 
 impl Line {
+    /// The lines of a container, one for each resource.
+    fn all(row: &Row<'_>) -> Vec<Self> {
+        let mut lines: Vec<Self> = row.container.resources.iter().map(|advice| Self::of(row, advice)).collect();
+        if let Some(first) = lines.first_mut() {
+            (first.course, first.saved_a_month) = (row.container.timeline.clone(), row.money);
+        }
+        lines
+    }
+
     fn of(row: &Row<'_>, advice: &ResourceAdvice) -> Self {
         let (workload, container) = (row.workload, row.container);
         let amount = |amount: &Quantity| Amount::new(amount.to_string(), amount);
@@ -236,7 +265,7 @@ impl Line {
             too_brief: container.is_too_brief(),
             flags: row.flags.iter().map(ToString::to_string).collect(),
             change: advice.change.as_ref().map_or_else(|| "-".to_owned(), ToString::to_string),
-            usage: levels.map(|(at, text, value)| Level { at, text, value }).collect(),
+            usage: levels.map(|(at, value)| Level { at, value }).collect(),
             source: advice.explained(),
             course: None,
             saved_a_month: None,

@@ -55,7 +55,7 @@ impl Memory {
 fn requests(summary: &Summary) -> Requests {
     let mut requests = Requests::new();
     for (id, resource, pair) in summary.requests() {
-        requests.entry(id).or_default().insert(resource.to_owned(), pair.map(|amount| amount.map(str::to_owned)));
+        requests.entry(id).or_default().insert(resource.to_owned(), pair);
     }
     requests
 }
