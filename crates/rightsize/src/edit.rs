@@ -16,6 +16,7 @@ use serde_json::Value;
 
 pub use target::{Target, set_targets};
 pub use values::{ValuesEdit, set_values};
+use verify::SetsAmounts;
 use yaml_spans::{Content, Node};
 
 /// Requests or limits of one container.
@@ -70,8 +71,29 @@ pub fn set_amounts(text: &str, edits: &[Edit]) -> Result<Option<String>, EditErr
         return Ok(None);
     }
     let edited = spliced(text, splices);
-    verify::says_the_same(text, &edited, edits)?;
-    Ok(Some(edited))
+    if verify::says_the_same(text, &edited, edits) {
+        return Ok(Some(edited));
+    }
+    let wanted = edits.iter().flat_map(|Edit { container, requirement, amounts, .. }| {
+        let field = requirement.field();
+        amounts.iter().map(move |(name, amount)| format!("{container}: {field}.{name}: {amount}"))
+    });
+    Err(EditError::NotCertain(wanted.collect::<Vec<_>>().join("; ")))
+}
+
+impl SetsAmounts for Edit {
+    fn amounts(&self) -> (Requirement, &[(&'static str, Quantity)]) {
+        (self.requirement, &self.amounts)
+    }
+
+    fn holder<'v>(&self, documents: &'v mut [Value]) -> Option<&'v mut Value> {
+        let object = verify::objects(documents).find(|object| verify::is_object(object, &self.object))?;
+        let mut path = self.path.iter().map(String::as_str).chain(["spec"]);
+        let spec = path.try_fold(object, |at, key| at.get_mut(key))?.as_object_mut()?;
+        let lists = spec.iter_mut().filter(|(key, _)| matches!(key.as_str(), "containers" | "initContainers"));
+        let mut containers = lists.filter_map(|(_, list)| list.as_array_mut()).flatten();
+        containers.find(|container| container["name"] == self.container.as_str())
+    }
 }
 
 impl Identity {

@@ -3,8 +3,9 @@
 use headroom_core::amount::{Quantity, Requirement};
 use serde_json::Value;
 
+use super::verify::{SetsAmounts, says_the_same};
 use super::yaml_spans;
-use super::{Edit, EditError, Editor, Identity, refuse_shared, says_amount, spliced};
+use super::{Edit, EditError, Editor, Identity, refuse_shared, spliced};
 
 /// Requests or limits at a place of a chart's values.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,41 +62,13 @@ pub fn set_values(text: &str, edits: &[ValuesEdit]) -> Result<Option<String>, Ed
     }
 }
 
-/// True if nothing differs but the amounts that were meant.
-fn says_the_same(before: &str, after: &str, edits: &[ValuesEdit]) -> bool {
-    let read = |text: &str| serde_saphyr::from_str::<Value>(text).ok();
-    let (Some(mut before), Some(mut after)) = (read(before), read(after)) else { return false };
-    for edit in edits {
-        let place: Vec<&str> =
-            edit.keys.iter().map(String::as_str).chain(["resources", edit.requirement.field()]).collect();
-        for (name, amount) in &edit.amounts {
-            let taken = take(&mut after, &place, name);
-            if !taken.is_some_and(|value| says_amount(&value, amount)) {
-                return false;
-            }
-            take(&mut before, &place, name);
-        }
-        // What was empty before is no more than absent.
-        [&mut before, &mut after].into_iter().for_each(|values| prune(values, &place));
+impl SetsAmounts for ValuesEdit {
+    fn amounts(&self) -> (Requirement, &[(&'static str, Quantity)]) {
+        (self.requirement, &self.amounts)
     }
-    before == after
-}
 
-fn take(values: &mut Value, place: &[&str], name: &str) -> Option<Value> {
-    let at = place.iter().try_fold(values, |at, key| at.get_mut(*key))?;
-    at.as_object_mut()?.remove(name)
-}
-
-/// Removes mappings without entries, and nulls, at the end of a place.
-fn prune(values: &mut Value, place: &[&str]) {
-    for length in [place.len(), place.len() - 1] {
-        let Some((last, above)) = place.get(..length).and_then(<[&str]>::split_last) else { return };
-        let Some(Value::Object(fields)) = above.iter().try_fold(&mut *values, |at, key| at.get_mut(*key)) else {
-            continue;
-        };
-        if fields.get(*last).is_some_and(|value| value.is_null() || value.as_object().is_some_and(|of| of.is_empty())) {
-            fields.remove(*last);
-        }
+    fn holder<'v>(&self, documents: &'v mut [Value]) -> Option<&'v mut Value> {
+        self.keys.iter().try_fold(documents.first_mut()?, |at, key| at.get_mut(key))
     }
 }
 

@@ -1,30 +1,28 @@
 //! Holds an edited text against the one it was made from: nothing may differ but the amounts that were meant.
 
-use headroom_core::amount::Quantity;
+use headroom_core::amount::{Quantity, Requirement};
 use serde_json::{Map, Value};
 
-use super::{Edit, EditError, Identity, is_same_amount};
+use super::{Identity, says_amount};
 
-pub(super) fn says_the_same(before: &str, after: &str, edits: &[Edit]) -> Result<(), EditError> {
-    let (Some(mut before), Some(mut after)) = (read(before), read(after)) else {
-        return Err(EditError::NotCertain(all(edits)));
-    };
-    for edit in edits {
-        let amounts = objects(&mut after).find(|object| is_it(object, edit)).map(|object| take(object, edit));
-        let as_meant = amounts.as_ref().is_some_and(|amounts| {
-            let same = |(_, wanted): &(&str, Quantity), found: &Option<Value>| {
-                found.as_ref().and_then(text).is_some_and(|found| is_same_amount(&found, wanted))
-            };
-            edit.amounts.iter().zip(amounts).all(|(wanted, found)| same(wanted, found))
-        });
-        if !as_meant {
-            return Err(EditError::NotCertain(all(edits)));
-        }
-        for object in objects(&mut before).filter(|object| is_it(object, edit)) {
-            take(object, edit);
-        }
-    }
-    if before == after { Ok(()) } else { Err(EditError::NotCertain(all(edits))) }
+/// An edit of amounts in a mapping with `resources`.
+pub(super) trait SetsAmounts {
+    fn amounts(&self) -> (Requirement, &[(&'static str, Quantity)]);
+
+    /// Finds the mapping in the documents of a text.
+    fn holder<'v>(&self, documents: &'v mut [Value]) -> Option<&'v mut Value>;
+}
+
+/// True if nothing differs but the amounts that were meant.
+pub(super) fn says_the_same(before: &str, after: &str, edits: &[impl SetsAmounts]) -> bool {
+    let (Some(mut before), Some(mut after)) = (read(before), read(after)) else { return false };
+    let are_set = edits.iter().all(|edit| {
+        let (requirement, wanted) = edit.amounts();
+        take(edit.holder(&mut before), requirement, wanted);
+        let found = take(edit.holder(&mut after), requirement, wanted);
+        found.len() == wanted.len() && found.iter().zip(wanted).all(|(found, (_, amount))| says_amount(found, amount))
+    });
+    are_set && before == after
 }
 
 /// True if one text is another with `put` done to each of its objects, whose identity can be asked.
@@ -37,19 +35,11 @@ pub(super) fn says(before: &str, after: &str, put: impl Fn(&dyn Fn(&Identity) ->
     before == after
 }
 
-fn all(edits: &[Edit]) -> String {
-    let amounts = edits.iter().flat_map(|edit| {
-        let field = edit.requirement.field();
-        edit.amounts.iter().map(move |(name, amount)| format!("{}: {field}.{name}: {amount}", edit.container))
-    });
-    amounts.collect::<Vec<_>>().join("; ")
-}
-
 fn read(text: &str) -> Option<Vec<Value>> {
     serde_saphyr::from_multiple(text).ok()
 }
 
-fn objects(documents: &mut [Value]) -> impl Iterator<Item = &mut Value> {
+pub(super) fn objects(documents: &mut [Value]) -> impl Iterator<Item = &mut Value> {
     documents.iter_mut().flat_map(|document| -> Box<dyn Iterator<Item = &mut Value>> {
         let is_list = document["kind"].as_str().is_some_and(|kind| kind.ends_with("List"));
         if is_list && document["items"].is_array() {
@@ -60,44 +50,25 @@ fn objects(documents: &mut [Value]) -> impl Iterator<Item = &mut Value> {
     })
 }
 
-fn is_it(object: &Value, edit: &Edit) -> bool {
-    is_object(object, &edit.object)
-}
-
-fn is_object(object: &Value, identity: &Identity) -> bool {
+pub(super) fn is_object(object: &Value, identity: &Identity) -> bool {
     let metadata = &object["metadata"];
     object["kind"] == identity.kind.as_str()
         && metadata["name"] == identity.name.as_str()
         && metadata["namespace"].as_str() == identity.namespace.as_deref()
 }
 
-/// Takes the amounts of a change out of an object, and what is empty then.
-fn take(object: &mut Value, edit: &Edit) -> Vec<Option<Value>> {
-    let mut spec = object;
-    for key in edit.path.iter().map(String::as_str).chain(["spec"]) {
-        let Some(next) = spec.get_mut(key) else { return Vec::new() };
-        spec = next;
-    }
-    let mut lists: Vec<&mut Value> = Vec::new();
-    if let Value::Object(fields) = spec {
-        lists = fields
-            .iter_mut()
-            .filter(|(key, _)| matches!(key.as_str(), "containers" | "initContainers"))
-            .map(|(_, list)| list)
-            .collect();
-    }
-    let mut containers = lists.into_iter().filter_map(Value::as_array_mut).flatten();
-    let container = containers.find(|container| container["name"] == edit.container.as_str());
-    let Some(Value::Object(container)) = container else { return Vec::new() };
+/// Takes amounts out of the mapping with `resources`, and what is empty then: it is no more than absent.
+fn take(holder: Option<&mut Value>, requirement: Requirement, amounts: &[(&'static str, Quantity)]) -> Vec<Value> {
+    let Some(holder) = holder.and_then(Value::as_object_mut) else { return Vec::new() };
     let mut taken = Vec::new();
-    if let Some(Value::Object(resources)) = container.get_mut("resources") {
-        let field = edit.requirement.field();
-        if let Some(Value::Object(amounts)) = resources.get_mut(field) {
-            taken = edit.amounts.iter().map(|(name, _)| amounts.remove(*name)).collect();
+    if let Some(Value::Object(resources)) = holder.get_mut("resources") {
+        let field = requirement.field();
+        if let Some(Value::Object(found)) = resources.get_mut(field) {
+            taken = amounts.iter().filter_map(|(name, _)| found.remove(*name)).collect();
         }
         drop_empty(resources, field);
     }
-    drop_empty(container, "resources");
+    drop_empty(holder, "resources");
     taken
 }
 
@@ -109,13 +80,5 @@ fn drop_empty(fields: &mut Map<String, Value>, key: &str) {
     };
     if is_empty {
         fields.remove(key);
-    }
-}
-
-fn text(amount: &Value) -> Option<String> {
-    match amount {
-        Value::String(text) => Some(text.clone()),
-        Value::Number(number) => Some(number.to_string()),
-        _ => None,
     }
 }
