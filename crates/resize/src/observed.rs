@@ -72,13 +72,26 @@ pub struct Container {
     pub scales: Option<Size>,
 }
 
-/// Recent usage: memory now, CPU over the last minutes.
+/// Recent usage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Used {
     pub at: Time,
     pub amounts: Amounts,
+    /// The mean of CPU over a quarter of an hour; none if less is known. A container that starts or collects garbage needs much
+    /// more for seconds.
+    pub mean_cpu: Option<u64>,
     /// The share of time in which it waited for CPU or was throttled, in percent.
     pub stalled_percent: Option<u32>,
+}
+
+impl Used {
+    /// The amount that a request is raised for.
+    pub(crate) fn lasting(&self, resource: Resource) -> Option<u64> {
+        match resource {
+            Resource::Cpu => self.mean_cpu,
+            Resource::Memory => self.amounts.memory,
+        }
+    }
 }
 
 impl Container {

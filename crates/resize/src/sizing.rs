@@ -28,7 +28,7 @@ pub fn raised(container: &Container, before: &Before, rules: &Rules) -> Option<(
         }
         let wanted = container.wanted.of(resource).unwrap_or(0);
         let used = container.used(before.now, rules).filter(|used| before.is_since_last_change(used.at));
-        let used = used.and_then(|used| used.amounts.of(resource));
+        let used = used.and_then(|used| used.lasting(resource));
         let limit = size.limits.of(resource);
         let scaled = |to| container.scaled_limit(resource, to).filter(|_| before.limit_raises_left);
         let is_near_limit =

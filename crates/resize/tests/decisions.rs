@@ -26,13 +26,17 @@ fn container() -> Container {
         wanted: amounts(500, 400),
         days: 30,
         floor: amounts(0, 90),
-        used: Some(Used { at: NOW - 30, amounts: amounts(80, 80), stalled_percent: Some(1) }),
+        used: Some(Used { at: NOW - 30, amounts: amounts(80, 80), mean_cpu: Some(80), stalled_percent: Some(1) }),
         killed: None,
         restarts: 0,
         restarts_for: Marked::default(),
         is_scaled_by: Marked::default(),
         scales: None,
     }
+}
+
+fn used(container: &mut Container) -> &mut Used {
+    container.used.as_mut().unwrap()
 }
 
 fn pod(container: Container) -> Pod {
@@ -80,95 +84,39 @@ fn requests_are_lowered_by_at_most_a_third_and_never_below_the_peak() {
     check(|of| of.wanted = amounts(100, 100), (335, 268, 800));
     check(|of| of.wanted = amounts(450, 350), None);
     check(|of| of.wanted = amounts(400, 300), (400, 300, 800));
-    check(
-        |of| {
-            of.wanted = amounts(100, 100);
-            of.floor = amounts(0, 310);
-        },
-        (335, 310, 800),
-    );
-    check(
-        |of| {
-            of.wanted = amounts(100, 400);
-            of.used.as_mut().unwrap().amounts = amounts(390, 80);
-        },
-        (390, 400, 800),
-    );
+    check(|of| (of.wanted, of.floor) = (amounts(100, 100), amounts(0, 310)), (335, 310, 800));
+    check(|of| (of.wanted, used(of).amounts) = (amounts(100, 400), amounts(390, 80)), (390, 400, 800));
 }
 
 #[test]
 fn nothing_is_lowered_without_knowledge() {
-    let lower = |of: &mut Container| of.wanted = amounts(100, 100);
-    check(
-        |of| {
-            lower(of);
-            of.days = 6;
-        },
-        None,
-    );
-    check(
-        |of| {
-            lower(of);
-            of.used = None;
-        },
-        None,
-    );
-    check(
-        |of| {
-            lower(of);
-            of.used.as_mut().unwrap().at = NOW - 301;
-        },
-        None,
-    );
-    check(
-        |of| {
-            lower(of);
-            of.floor = Amounts::default();
-        },
-        None,
-    );
+    let wanted = amounts(100, 100);
+    check(|of| (of.wanted, of.days) = (wanted, 6), None);
+    check(|of| (of.wanted, of.used) = (wanted, None), None);
+    check(|of| (of.wanted, used(of).at) = (wanted, NOW - 301), None);
+    check(|of| (of.wanted, of.floor) = (wanted, Amounts::default()), None);
     check(|of| of.wanted = Amounts::default(), None);
 }
 
 #[test]
 fn what_others_own_is_left() {
     let memory = Marked { cpu: false, memory: true };
-    check(
-        |of| {
-            of.wanted = amounts(100, 100);
-            of.restarts_for = memory;
-        },
-        (335, 400, 800),
-    );
-    check(
-        |of| {
-            of.wanted = amounts(900, 900);
-            of.is_scaled_by = memory;
-        },
-        (900, 400, 800),
-    );
+    check(|of| (of.wanted, of.restarts_for) = (amounts(100, 100), memory), (335, 400, 800));
+    check(|of| (of.wanted, of.is_scaled_by) = (amounts(900, 900), memory), (900, 400, 800));
     // Guaranteed: without the author's leave no limit moves, and the class stays.
-    let guaranteed = |of: &mut Container| {
-        of.size.limits = of.size.requests;
-        of.wanted = amounts(100, 100);
-    };
-    check(guaranteed, None);
-    check(
-        |of| {
-            guaranteed(of);
-            of.scales = Some(of.size);
-        },
-        (335, 400, 400),
-    );
+    let size = Size { requests: amounts(500, 400), limits: amounts(500, 400) };
+    check(|of| (of.size, of.wanted) = (size, amounts(100, 100)), None);
+    check(|of| (of.size, of.scales, of.wanted) = (size, Some(size), amounts(100, 100)), (335, 400, 400));
 }
 
 #[test]
 fn requests_are_raised_at_once() {
     check(|of| of.wanted = amounts(500, 600), (500, 600, 800));
     check(|of| of.wanted = amounts(500, 900), (500, 800, 800));
-    check(|of| of.used.as_mut().unwrap().amounts = amounts(80, 450), (500, 540, 800));
-    check(|of| of.used.as_mut().unwrap().amounts = amounts(1100, 80), (1320, 400, 800));
-    check(|of| of.used.as_mut().unwrap().amounts = amounts(900, 80), None);
+    check(|of| used(of).amounts = amounts(80, 450), (500, 540, 800));
+    check(|of| used(of).mean_cpu = Some(1100), (1320, 400, 800));
+    check(|of| used(of).mean_cpu = Some(900), None);
+    check(|of| used(of).amounts = amounts(9000, 80), None);
     check(|of| of.wanted = amounts(500, 410), None);
 }
 
@@ -177,61 +125,38 @@ fn a_kill_raises_the_memory_limit() {
     check(|of| of.killed = Some(NOW - 10), (500, 400, 960));
     check(|of| of.killed = Some(NOW - 2 * HOUR), None);
     check(|of| of.killed = Some(NOW + 600), None);
-    check(
-        |of| {
-            of.killed = Some(NOW - 10);
-            of.restarts_for.memory = true;
-        },
-        None,
-    );
-    check(
-        |of| {
-            of.killed = Some(NOW - 10);
-            of.size.limits = of.size.requests;
-        },
-        // The CPU request equals its limit, too.
-        (500, 500, 500),
-    );
+    check(|of| (of.killed, of.restarts_for.memory) = (Some(NOW - 10), true), None);
+    // The CPU request equals its limit, too.
+    check(|of| (of.killed, of.size.limits) = (Some(NOW - 10), of.size.requests), (500, 500, 500));
 }
 
 #[test]
 fn limits_move_with_requests_where_their_author_allows_it() {
-    let uses = |of: &mut Container, memory| of.used.as_mut().unwrap().amounts = amounts(80, memory);
     let scaled = |memory, [request, limit, author]: [u64; 3], expected: Option<(u64, u64, u64)>| {
-        let limits = |limit| Amounts { cpu: None, memory: Some(limit * MI) };
-        check(
-            |of| {
-                of.size = Size { requests: amounts(500, request), limits: limits(limit) };
-                of.scales = Some(Size { requests: amounts(500, author), limits: limits(2 * author) });
-                (of.wanted, of.floor) = (of.size.requests, amounts(0, request));
-                uses(of, memory);
-            },
-            expected,
-        );
+        let size = |request, limit: u64| Size {
+            requests: amounts(500, request),
+            limits: Amounts { cpu: None, memory: Some(limit * MI) },
+        };
+        let change = |of: &mut Container| {
+            (of.size, of.scales) = (size(request, limit), Some(size(author, 2 * author)));
+            (of.wanted, used(of).amounts) = (of.size.requests, amounts(80, memory));
+        };
+        check(change, expected);
     };
     scaled(380, [400, 800, 400], None);
     scaled(450, [400, 800, 400], Some((500, 540, 1080)));
     // The request was lowered before, and its limit stayed.
     scaled(350, [300, 800, 400], Some((500, 420, 840)));
     scaled(310, [300, 800, 400], Some((500, 372, 800)));
-    let guaranteed = |memory, expected: Option<(u64, u64, u64)>| {
-        check(
-            |of| {
-                of.size.limits = of.size.requests;
-                of.scales = Some(of.size);
-                uses(of, memory);
-            },
-            expected,
-        );
-    };
     // Only the kernel can see more than the limit, so nine tenths of it are enough.
-    guaranteed(350, None);
-    guaranteed(370, Some((500, 444, 444)));
+    let size = Size { requests: amounts(500, 400), limits: amounts(500, 400) };
+    check(|of| (of.size, of.scales, used(of).amounts) = (size, Some(size), amounts(80, 350)), None);
+    check(|of| (of.size, of.scales, used(of).amounts) = (size, Some(size), amounts(80, 370)), (500, 444, 444));
 
     // A pod that leaks gets no higher limit for the fifth time in a week.
     let mut leaking = container();
     leaking.scales = Some(leaking.size);
-    uses(&mut leaking, 450);
+    used(&mut leaking).amounts = amounts(80, 450);
     let raise = Past {
         begun: NOW - 2 * DAY,
         direction: Direction::Up,
@@ -260,7 +185,7 @@ fn harm(later: impl Fn(&mut Workload)) -> Option<String> {
     (pod.version, pod.containers[0].size) = ("8".to_owned(), to);
     decision = decided(&workload, &decision.record, NOW + 10);
     assert!(matches!(decision.record.changes[0].phase, Phase::Watched { .. }));
-    workload.pods[0].containers[0].used.as_mut().unwrap().at = NOW + 60;
+    used(&mut workload.pods[0].containers[0]).at = NOW + 60;
     later(&mut workload);
     decision = decided(&workload, &decision.record, NOW + 70);
     decision.notes.into_iter().find_map(|note| match note.event {
@@ -282,11 +207,11 @@ fn what_gets_worse_is_taken_back() {
     assert_eq!(of(|pod| pod.containers[0].restarts = 1), taken("a container restarted"));
     assert_eq!(of(|pod| pod.is_ready = false), taken("the pod is no longer ready"));
     assert_eq!(
-        of(|pod| pod.containers[0].used.as_mut().unwrap().amounts = amounts(80, 300)),
+        of(|pod| used(&mut pod.containers[0]).amounts = amounts(80, 300)),
         taken("a container uses more than its new request")
     );
     assert_eq!(
-        of(|pod| pod.containers[0].used.as_mut().unwrap().stalled_percent = Some(12)),
+        of(|pod| used(&mut pod.containers[0]).stalled_percent = Some(12)),
         taken("a container is throttled or waits for CPU more than before")
     );
     assert_eq!(of(|pod| pod.kubelet = Kubelet::Infeasible), taken("the kubelet cannot make the resize"));
@@ -321,7 +246,7 @@ fn at_once(change: impl Fn(&mut Container), quiet: usize) -> usize {
 fn one_pod_is_lowered_then_a_tenth_then_the_rest() {
     let lower = |of: &mut Container| of.wanted = amounts(100, 100);
     assert_eq!([0, 1, 2, 3].map(|quiet| at_once(lower, quiet)), [1, 2, 2, 10]);
-    let use_more = |of: &mut Container| of.used.as_mut().unwrap().amounts = amounts(80, 450);
+    let use_more = |of: &mut Container| used(of).amounts = amounts(80, 450);
     assert_eq!(at_once(use_more, 0), 10);
 }
 
@@ -380,7 +305,7 @@ fn a_refused_change_is_not_tried_again_and_the_record_is_data() {
     assert!(serde_json::from_str::<Record>(r#"{"changes": [], "more": 1}"#).is_err());
     for (later, count) in [(10, 0), (HOUR, 0), (DAY + 1, 1)] {
         let mut workload = workload.clone();
-        workload.pods[0].containers[0].used.as_mut().unwrap().at = NOW + later;
+        used(&mut workload.pods[0].containers[0]).at = NOW + later;
         assert_eq!(decided(&workload, &record, NOW + later).resizes.len(), count, "{later}");
     }
 }
@@ -441,7 +366,7 @@ fn the_record_of_a_large_workload_stays_small() {
         workload.pods.iter().enumerate().map(|(place, pod)| (pod.uid.clone(), place)).collect();
     for now in [NOW, NOW + DAY].into_iter().flat_map(|day| (day..day + 14_000).step_by(700)) {
         for pod in &mut workload.pods {
-            pod.containers[0].used.as_mut().unwrap().at = now - 30;
+            used(&mut pod.containers[0]).at = now - 30;
         }
         // The resize is seen, then watched, and has settled when it is looked at for the third time.
         for later in [0, 10] {

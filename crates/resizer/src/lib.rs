@@ -11,6 +11,8 @@ mod facts;
 mod room;
 pub mod running;
 
+pub mod recent;
+
 pub mod signals;
 
 pub mod metrics;

@@ -19,6 +19,7 @@ use tokio::runtime::Handle;
 
 use crate::metrics::{Metrics, Seen};
 use crate::observed::{at, list};
+use crate::recent::Recent;
 use crate::room;
 use crate::round::{Outcome, Round, RoundError, Workload, records};
 use crate::running::{self, Modes, Running, Usage};
@@ -42,6 +43,7 @@ pub struct Resizer {
     pub modes: Modes,
     pub rules: Rules,
     pub signals: Option<Signals>,
+    pub recent: Recent,
     pub events: Recorder,
     /// When an Event with a reason was last written about a workload.
     pub told: HashMap<(String, &'static str), Instant>,
@@ -124,6 +126,7 @@ impl Resizer {
         self.told.retain(|_, at| at.elapsed() < REPEAT_AFTER);
         // Records of workloads that are gone end.
         let nothing = Found { at: self.now().map_err(|error| error.to_string())?, ..Found::default() };
+        self.recent.forget_old(nothing.at);
         for key in unseen {
             let Some(workload) = goes_on().then(|| Workload::of(&key)).flatten() else { continue };
             let gone = Running::gone(workload, self.modes);
@@ -151,7 +154,8 @@ impl Resizer {
         // Without the metrics API nothing is lowered.
         let measured = self.runtime.block_on(self.api.list(&path, ListOptions::WHOLE, value));
         let measured = measured.inspect_err(|error| tracing::debug!(namespace = name, %error, "no recent usage"));
-        let usage = running::usage(&measured.map(|(_, pods)| pods).unwrap_or_default(), at);
+        let mut usage = running::usage(&measured.map(|(_, pods)| pods).unwrap_or_default(), at);
+        self.recent.add(name, &mut usage);
         Ok(Found { workloads, usage, at })
     }
 

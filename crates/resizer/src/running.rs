@@ -261,8 +261,12 @@ pub fn usage(measured: &[Value], now: Time) -> Usage {
         for container in list(at(pod, "/containers")) {
             let place =
                 (metadata(pod, "name").to_owned(), at(container, "/name").as_str().unwrap_or_default().to_owned());
-            let used =
-                Used { at: time, amounts: amounts(at(container, "/usage")).unwrap_or_default(), stalled_percent: None };
+            let used = Used {
+                at: time,
+                amounts: amounts(at(container, "/usage")).unwrap_or_default(),
+                mean_cpu: None,
+                stalled_percent: None,
+            };
             usage.insert(place, used);
         }
     }

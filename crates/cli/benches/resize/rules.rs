@@ -49,9 +49,10 @@ impl Running {
         self.recent.retain(|of| sample.at - of.at < QUARTER);
     }
 
-    /// The mean of a quarter of an hour.
-    fn cpu(&self) -> Option<u64> {
-        let known: Vec<u64> = self.recent.iter().filter_map(|sample| sample.cpu).collect();
+    /// The mean of a quarter of an hour, once two thirds of it are known.
+    fn mean_cpu(&self) -> Option<u64> {
+        let first = self.recent.front().filter(|first| self.last.at - first.at >= QUARTER * 2 / 3);
+        let known: Vec<u64> = first.and(Some(&self.recent))?.iter().filter_map(|sample| sample.cpu).collect();
         (!known.is_empty()).then(|| known.iter().sum::<u64>() / known.len() as u64)
     }
 
@@ -243,7 +244,8 @@ impl Rule for Loop {
                     floor: self.floor(at),
                     used: Some(Used {
                         at: running.last.at,
-                        amounts: Amounts { cpu: running.cpu(), memory: running.last.memory },
+                        amounts: Amounts { cpu: running.last.cpu, memory: running.last.memory },
+                        mean_cpu: running.mean_cpu(),
                         stalled_percent: None,
                     }),
                     killed: running.killed,

@@ -62,8 +62,8 @@ struct Figures {
     kills: usize,
     /// Kills that an earlier, higher limit would have prevented.
     kills_by_decrease: usize,
-    /// The longest time with usage above a request that was lowered in the ten minutes before, in seconds.
-    slowest_undo: i64,
+    /// By resource: the longest time until a container got back what it lacked within ten minutes, in seconds.
+    slowest_undo: [i64; 2],
 }
 
 #[derive(Debug, Default, Clone)]
@@ -139,6 +139,13 @@ fn with_hindsight(pods: &[Pod], from: i64, resource: Resource, risk: f64) -> f64
     asked / used
 }
 
+/// A pod with a request that was lowered.
+struct Watched {
+    since: i64,
+    from: u64,
+    lacks_since: Option<i64>,
+}
+
 /// `estimates` has those with each of the settings.
 pub fn table(set: &str, pods: &[Pod], estimates: &BTreeMap<&str, Requests>) -> String {
     let begins = pods.iter().filter_map(|pod| pod.samples.first()).map(|sample| sample.at).min().unwrap_or(0);
@@ -183,8 +190,9 @@ fn replay(
             ticks.entry(sample.at).or_default().push((*place, *sample));
         }
     }
+    let rules = Rules::default();
     let mut running: BTreeMap<usize, Running> = BTreeMap::new();
-    let mut lowered: BTreeMap<usize, i64> = BTreeMap::new();
+    let mut watched: [BTreeMap<usize, Watched>; 2] = Default::default();
     for (at, samples) in ticks {
         let estimate = estimate(estimates, image, at);
         running.retain(|place, _| samples.iter().any(|(of, _)| of == place));
@@ -220,17 +228,25 @@ fn replay(
         let done = rule.act(at, estimate, &mut running);
         figures.changes += done.changes;
         figures.taken_back += done.taken_back;
-        for (place, pod) in &running {
-            let is_less = |resource: Resource| {
-                pod.size.requests.of(resource) < before.get(place).and_then(|before| before.of(resource))
-            };
-            let lacks = pod.last.memory > pod.size.requests.memory.or(Some(u64::MAX));
-            if Resource::ALL.into_iter().any(is_less) {
-                lowered.insert(*place, at);
-            } else if let Some(since) = lowered.get(place).filter(|_| lacks) {
-                figures.slowest_undo = figures.slowest_undo.max(at - since);
-            } else {
-                lowered.remove(place);
+        for ((resource, watched), slowest) in Resource::ALL.into_iter().zip(&mut watched).zip(&mut figures.slowest_undo)
+        {
+            for (place, pod) in &running {
+                let used = if resource == Resource::Cpu { pod.last.cpu } else { pod.last.memory };
+                let was = before.get(place).and_then(|of| of.of(resource));
+                let (Some(is), Some(was), Some(used)) = (pod.size.requests.of(resource), was, used) else { continue };
+                if is < was {
+                    watched.insert(*place, Watched { since: at, from: was, lacks_since: None });
+                    continue;
+                }
+                let Some(of) = watched.get_mut(place) else { continue };
+                if rules.is_lacking(resource, used, was) && at - of.since <= rules.watch {
+                    of.lacks_since.get_or_insert(at);
+                }
+                *slowest = (*slowest).max(at - of.lacks_since.unwrap_or(at));
+                let is_over = of.lacks_since.is_some() || at - of.since > rules.watch;
+                if is_over && (is >= of.from || !rules.is_lacking(resource, used, is)) {
+                    watched.remove(place);
+                }
             }
         }
     }
@@ -254,7 +270,7 @@ fn text(set: &str, all: &[Figures; VARIANTS.len()]) -> String {
         }
     }
     let [vpa, ..] = all;
-    text.push_str("  changes/pod-day  taken back  kills  by decrease  undone after\n");
+    text.push_str("  changes/pod-day  taken back  kills  by decrease  undone after (cpu, memory)\n");
     for (figures, variant) in all.iter().zip(&VARIANTS) {
         text.push_str(&format!("{:18}", variant.name));
         for (sums, of_vpa) in figures.by_resource.iter().zip(&vpa.by_resource) {
@@ -270,8 +286,8 @@ fn text(set: &str, all: &[Figures; VARIANTS.len()]) -> String {
         }
         let Figures { changes, pod_days, taken_back, kills, kills_by_decrease, slowest_undo, .. } = figures;
         let a_day = *changes as f64 / pod_days;
-        let minutes = slowest_undo / 60;
-        text.push_str(&format!("{a_day:17.3}{taken_back:12}{kills:7}{kills_by_decrease:13}{minutes:10} min\n"));
+        let [cpu, memory] = slowest_undo.map(|seconds| seconds / 60);
+        text.push_str(&format!("{a_day:17.3}{taken_back:12}{kills:7}{kills_by_decrease:13}{cpu:9} and {memory} min\n"));
     }
     text
 }

@@ -84,6 +84,7 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
         rules: Rules::default(),
         signals: None,
         events: Recorder { api: api.clone(), component: "kubectl-headroom", instance: String::new() },
+        recent: headroom_resizer::recent::Recent::default(),
         told: HashMap::new(),
         read_at: Instant::now(),
         api,

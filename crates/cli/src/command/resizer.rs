@@ -149,6 +149,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         rules: Rules::default(),
         signals: runtime.block_on(args.signals(&api))?,
         events: Recorder { api: api.clone(), component: COMPONENT, instance: name },
+        recent: headroom_resizer::recent::Recent::default(),
         told: HashMap::new(),
         read_at: Instant::now(),
         api,

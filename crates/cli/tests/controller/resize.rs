@@ -278,27 +278,16 @@ fn the_alert_of_a_team_takes_a_decrease_back() {
 }
 
 #[test]
-fn what_the_kubelet_defers_or_cannot_make_is_taken_back() {
-    for verdict in [Kubelet::Deferred, Kubelet::Infeasible] {
-        let cluster = Cluster::new(ApiServer::new(), 1, "on");
-        let _program = cluster.start();
-        cluster.until("a decrease", || cluster.requests(0) == LOWERED);
-        cluster.kubelet(verdict);
-        cluster.until("the size of before", || cluster.requests(0) == ["1000m", "943718400"]);
-    }
-}
-
-#[test]
 fn a_raise_that_the_node_has_no_room_for_is_not_begun() {
     let cluster = Cluster::new(ApiServer::new(), 1, "on");
-    cluster.server.edit("/api/v1/nodes/a", &json!({"status": {"allocatable": {"memory": "1Gi", "cpu": "1100m"}}}));
-    cluster.uses(2100, 250 * MI);
+    cluster.server.edit("/api/v1/nodes/a", &json!({"status": {"allocatable": {"memory": "1000Mi"}}}));
+    cluster.uses(100, 950 * MI);
     let _program = cluster.start();
     cluster.until("an event", || cluster.has_event("ResizeDoesNotFit"));
     assert_eq!(cluster.requests(0), START);
-    cluster.server.edit("/api/v1/nodes/a", &json!({"status": {"allocatable": {"cpu": "4"}}}));
-    cluster.uses(2100, 250 * MI);
-    cluster.until("a raise", || cluster.requests(0) == ["2520m", "943718400"]);
+    cluster.server.edit("/api/v1/nodes/a", &json!({"status": {"allocatable": {"memory": "2Gi"}}}));
+    cluster.uses(100, 950 * MI);
+    cluster.until("a raise", || cluster.requests(0) == ["1000m", "1073741824"]);
 }
 
 #[test]

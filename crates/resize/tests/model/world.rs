@@ -272,7 +272,7 @@ impl Model<'_> {
                     wanted: memory(self.scenario.wanted),
                     days: 30,
                     floor: memory(if self.flaw == Flaw::BelowPeak { 0 } else { peak }),
-                    used: Some(Used { at, amounts: memory(used), stalled_percent: None }),
+                    used: Some(Used { at, amounts: memory(used), mean_cpu: None, stalled_percent: None }),
                     killed: pod.killed,
                     restarts: pod.restarts,
                     restarts_for: Default::default(),

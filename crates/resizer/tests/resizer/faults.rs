@@ -53,7 +53,7 @@ async fn round_measured(api: &ApiClient, now: Time, measured: Time) -> Result<Ou
         is_evident: Marked { cpu: true, memory: true },
         days: 30,
         floor: amounts(0, 310),
-        used: Some(Used { at: measured, amounts: amounts(100, 250), stalled_percent: None }),
+        used: Some(Used { at: measured, amounts: amounts(100, 250), mean_cpu: None, stalled_percent: None }),
         ..Known::default()
     };
     let read = async || {
