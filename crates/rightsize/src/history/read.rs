@@ -13,7 +13,7 @@ use headroom_report::progress::Progress;
 use headroom_sources::SourceError;
 use headroom_sources::paced::read_all;
 use headroom_sources::prometheus::Reader;
-use headroom_sources::prometheus::reader::{ContainerRef, Killed, Lives};
+use headroom_sources::prometheus::reader::{ContainerRef, Group, Killed, Lives};
 use headroom_usage::observed::{Kill, Observed};
 use headroom_usage::sample::{Resource, Window};
 use headroom_usage::{DAY, cardinality, day_of};
@@ -174,7 +174,7 @@ impl Shared {
             Question::Digest(resource) => {
                 let end = window.to;
                 store
-                    .digests(namespaces, resource, *window, false, &mut |place, digest| {
+                    .digests(namespaces, resource, *window, Group::ALL, &mut |place, digest| {
                         let Some((pod, observed)) = self.observed(&mut part, &place, end - 1) else { return };
                         let life = self.lives.on(&place, end);
                         let seconds = life.map_or(store.step_of(resource).into(), |life| life.seconds);

@@ -23,6 +23,50 @@ pub const CREATED: &str = "kube_namespace_created";
 pub const RESTARTS: &str = "kube_pod_container_status_restarts_total";
 const ALL_RESTARTS: [&str; 2] = [RESTARTS, "kube_pod_init_container_status_restarts_total"];
 
+/// The label with the name of a pod's CronJob.
+const JOB: &str = "headroom_job";
+/// The names of the pods of CronJobs: with the minute for which they were started, and letters that Kubernetes generates.
+const JOB_PATTERN: &str = "(.+)-[0-9]{8,}-[24-9b-df-hj-np-tv-xz]{5}";
+/// Added to the memory of each pod of a CronJob, so that a sum shows how many pods ran. No container uses as much, and a float
+/// has room for three with every byte.
+pub const MEMORY_OF_ONE: u64 = 1 << 51;
+
+/// The usage that percentiles are made of.
+#[derive(Debug, Clone, Copy)]
+pub struct Group {
+    pub pods: Pods,
+    /// Each container is known to have one series. That is asked about as it is, which costs the store much less than to group
+    /// the series step by step.
+    pub has_single_series: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pods {
+    /// Each container of all pods.
+    All,
+    /// Each container of the pods that are not of CronJobs.
+    NotOfJobs,
+    /// Each container of the pods of CronJobs.
+    OfJobs,
+    /// Each container of a CronJob, all its pods together, of which one ran at a time.
+    JobInOne,
+}
+
+impl Group {
+    pub const ALL: Self = Self { pods: Pods::All, has_single_series: false };
+}
+
+impl Pods {
+    fn matchers(self, pod: &str) -> Matchers {
+        let all = Matchers::default();
+        match self {
+            Self::All => all,
+            Self::NotOfJobs => all.and(pod, Match::Unlike(JOB_PATTERN)),
+            Self::OfJobs | Self::JobInOne => all.and(pod, Match::Like(JOB_PATTERN)),
+        }
+    }
+}
+
 /// PromQL, built here or written by the people of a cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Question(String);
@@ -113,9 +157,8 @@ impl Queries<'_> {
         format!("max_over_time({selector}[{}ms])", self.gauge_milliseconds())
     }
 
-    /// Percentiles of the usage of each container over a span, made in the store: in millionths of a core, or bytes. The
-    /// first is the answer for the moment `first`, each next one for the second after it. If each container is known to have a
-    /// single series, that is asked about as it is, which costs the store much less than to group the series step by step.
+    /// Percentiles of usage over a span, made in the store: in millionths of a core, or bytes. The first is the answer for the
+    /// moment `first`, each next one for the second after it.
     pub fn digest(
         &self,
         namespaces: &[&str],
@@ -123,13 +166,12 @@ impl Queries<'_> {
         permilles: &[u16],
         first: i64,
         (seconds, step): (i64, u32),
-        of_single_series: bool,
+        group: Group,
     ) -> Option<Question> {
-        let of_series = self.of_series(namespaces, resource).filter(|_| of_single_series);
-        let (usage, outer) = match of_series {
-            Some(of_series) => (of_series, format!("max by ({}) ", self.usage_labels(false))),
-            None => (self.usage_text(namespaces, resource, false)?, String::new()),
-        };
+        let pod = &self.names.usage.pod;
+        let queries = Queries { matchers: &self.matchers.clone().and_all(&group.pods.matchers(pod)), ..*self };
+        let usage = queries.usage_text(namespaces, resource, false)?;
+        let of_series = queries.of_series(namespaces, resource).filter(|_| group.has_single_series);
         let mut rank = String::new();
         let mut before = 0;
         for (moment, permille) in (first..).zip(permilles) {
@@ -137,9 +179,31 @@ impl Queries<'_> {
             let _ = write!(rank, "{separator}{} * (time() >= bool {moment})", permille.saturating_sub(before));
             before = *permille;
         }
+        let percentiles = |usage: &str| format!("quantile_over_time(({rank}) / 1000, ({usage})[{seconds}s:{step}s])");
+        let by = self.place(group).labels();
+        let digest = match of_series {
+            of_series if group.pods == Pods::JobInOne => {
+                let usage = of_series.unwrap_or(usage);
+                let with_job = format!(r#"label_replace({usage}, "{JOB}", "$1", "{pod}", "{JOB_PATTERN}")"#);
+                percentiles(&match resource {
+                    Resource::Memory => format!("sum by ({by}) ({with_job} + {MEMORY_OF_ONE})"),
+                    Resource::Cpu | Resource::EphemeralStorage => format!("max by ({by}) ({with_job})"),
+                })
+            }
+            Some(of_series) => format!("max by ({by}) ({})", percentiles(&of_series)),
+            None => percentiles(&usage),
+        };
         let scale = if resource == Resource::Cpu { "1e6 * " } else { "" };
-        let percentiles = format!("quantile_over_time(({rank}) / 1000, ({usage})[{seconds}s:{step}s])");
-        Some(Question(format!("ceil({scale}{outer}({percentiles}))")))
+        Some(Question(format!("ceil({scale}({digest}))")))
+    }
+
+    /// The labels that the percentiles of these have.
+    pub fn place(&self, group: Group) -> ContainerLabels {
+        let place = self.names.usage.clone();
+        match group.pods {
+            Pods::JobInOne => ContainerLabels { pod: JOB.to_owned(), ..place },
+            Pods::All | Pods::NotOfJobs | Pods::OfJobs => place,
+        }
     }
 
     /// The peak of usage in the hour before each moment.
@@ -555,20 +619,40 @@ mod tests {
 
     #[test]
     fn percentiles_are_made_in_the_store_one_a_second() {
+        let check = |resource, permilles: &[u16], pods, has_single_series, expected: &str| {
+            let group = Group { pods, has_single_series };
+            let expected = expected.replace('$', r#"namespace="shop",pod!="",container!="",container!="POD""#);
+            let expected = expected.replace("PATTERN", JOB_PATTERN).replace('@', "$");
+            let ask = |queries: &Queries| queries.digest(&["shop"], resource, permilles, 86_101, (86_400, 60), group);
+            check(&names(60), "", |queries| ask(queries).unwrap(), &expected);
+        };
         check(
-            &names(60),
-            "",
-            |queries| {
-                queries.digest(&["shop"], Resource::Memory, &[0, 500, 1000], 86_101, (86_400, 60), false).unwrap()
-            },
-            r#"ceil((quantile_over_time((0 * (time() >= bool 86101) + 500 * (time() >= bool 86102) + 500 * (time() >= bool 86103)) / 1000, (max by (namespace, pod, container) (max_over_time(container_memory_working_set_bytes{namespace="shop",pod!="",container!="",container!="POD"}[59999ms])))[86400s:60s])))"#,
+            Resource::Memory,
+            &[0, 500, 1000],
+            Pods::All,
+            false,
+            "ceil((quantile_over_time((0 * (time() >= bool 86101) + 500 * (time() >= bool 86102) + 500 * (time() >= bool 86103)) / 1000, (max by (namespace, pod, container) (max_over_time(container_memory_working_set_bytes{$}[59999ms])))[86400s:60s])))",
         );
         check(
-            &names(60),
-            "",
-            |queries| queries.digest(&["shop"], Resource::Cpu, &[950], 86_101, (86_400, 60), true).unwrap(),
-            r#"ceil(1e6 * max by (namespace, pod, container) (quantile_over_time((950 * (time() >= bool 86101)) / 1000, (rate(container_cpu_usage_seconds_total{namespace="shop",pod!="",container!="",container!="POD"}[120s]))[86400s:60s])))"#,
+            Resource::Cpu,
+            &[950],
+            Pods::NotOfJobs,
+            true,
+            r#"ceil(1e6 * (max by (namespace, pod, container) (quantile_over_time((950 * (time() >= bool 86101)) / 1000, (rate(container_cpu_usage_seconds_total{$,pod!~"PATTERN"}[120s]))[86400s:60s]))))"#,
         );
+        let in_one = |by: &str, usage: &str, more: &str| {
+            format!(
+                r#"(quantile_over_time((950 * (time() >= bool 86101)) / 1000, ({by} by (namespace, headroom_job, container) (label_replace({usage}, "headroom_job", "@1", "pod", "PATTERN"){more}))[86400s:60s]))"#
+            )
+        };
+        let cpu = in_one("max", r#"rate(container_cpu_usage_seconds_total{$,pod=~"PATTERN"}[120s])"#, "");
+        check(Resource::Cpu, &[950], Pods::JobInOne, true, &format!("ceil(1e6 * {cpu})"));
+        let memory = in_one(
+            "sum",
+            r#"max by (namespace, pod, container) (max_over_time(container_memory_working_set_bytes{$,pod=~"PATTERN"}[59999ms]))"#,
+            " + 2251799813685248",
+        );
+        check(Resource::Memory, &[950], Pods::JobInOne, false, &format!("ceil({memory})"));
     }
 
     #[test]

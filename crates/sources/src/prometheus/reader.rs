@@ -2,8 +2,8 @@
 //! usage by workload.
 
 mod by_pod;
-mod day;
 mod digest;
+mod past_day;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -23,6 +23,7 @@ use super::names::{Names, State};
 use super::oom;
 use super::options::Options;
 use super::probe::{Probe, probe};
+pub use super::query::{Group, Pods};
 use super::query::{Queries, Question};
 use super::selector::{Match, Matchers, PRESENT};
 use crate::cluster_id::ClusterId;

@@ -10,6 +10,9 @@ pub enum Match<'a> {
     IsNot(&'a str),
     OneOf(&'a [&'a str]),
     Begins(&'a str),
+    /// A pattern of ours.
+    Like(&'a str),
+    Unlike(&'a str),
 }
 
 /// Matches series that have the label.
@@ -21,6 +24,8 @@ impl fmt::Display for Match<'_> {
             Self::Is(value) | Self::OneOf([value]) => write!(f, "={}", Quoted(value)),
             Self::IsNot(value) => write!(f, "!={}", Quoted(value)),
             Self::Begins(value) => write!(f, "=~{}", Quoted(&(literally(value) + ".*"))),
+            Self::Like(pattern) => write!(f, "=~{}", Quoted(pattern)),
+            Self::Unlike(pattern) => write!(f, "!~{}", Quoted(pattern)),
             Self::OneOf(values) => {
                 let values: Vec<String> = values.iter().map(|value| literally(value)).collect();
                 write!(f, "=~{}", Quoted(&values.join("|")))

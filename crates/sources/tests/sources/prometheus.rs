@@ -1,15 +1,16 @@
 //! Against a real Prometheus.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
+use headroom_core::cluster::usage::workload;
 use headroom_fixtures::servers::{PrometheusServer, Server};
 use headroom_sources::diagnosis::{Finding, Verdict};
 use headroom_sources::http::{Authentication, Endpoint, Http};
-use headroom_sources::prometheus::reader::ContainerRef;
+use headroom_sources::prometheus::reader::{ContainerRef, Group, Pods};
 use headroom_sources::prometheus::{Matchers, Options, Prometheus, Reader, detect, diagnose};
 use headroom_sources::{Source, SourceError};
 use headroom_usage::DAY;
@@ -108,7 +109,7 @@ pub async fn check_digests(url: String, span: Window) {
         reader.usage(&namespaces, resource, span, &mut take).await.unwrap();
         let mut digests = BTreeMap::new();
         let mut keep = |of, digest| drop(digests.insert(of, digest));
-        reader.digests(&namespaces, resource, span, false, &mut keep).await.unwrap();
+        reader.digests(&namespaces, resource, span, Group::ALL, &mut keep).await.unwrap();
         assert!(!samples.is_empty() && samples.keys().eq(digests.keys()), "{samples:?} {digests:?}");
         for (of, mut samples) in samples {
             samples.sort_unstable();
@@ -139,11 +140,11 @@ async fn percentiles_made_in_the_store_match_its_samples() {
     check_digests(server.url(), shifted(cluster.window)).await;
 }
 
-/// The usage of a day by namespace, pod, container and resource, sorted.
+/// The usage of a day by namespace, workload, container and resource, sorted.
 fn amounts(read: Read) -> BTreeMap<String, Vec<u64>> {
     let mut found = BTreeMap::<_, Vec<u64>>::new();
     for (key, samples) in read.series {
-        let key = format!("{}/{}/{} {:?}", key.namespace, key.pod, key.container, key.resource);
+        let key = format!("{}/{}/{} {:?}", key.namespace, workload::of_pod(&key.pod), key.container, key.resource);
         found.entry(key).or_default().extend(samples.iter().map(|sample| sample.value));
     }
     found.values_mut().for_each(|amounts| amounts.sort_unstable());
@@ -154,7 +155,7 @@ fn amounts(read: Read) -> BTreeMap<String, Vec<u64>> {
 async fn a_past_day_is_read_by_percentiles() {
     let from = data::now().div_euclid(DAY) * DAY - DAY;
     let day = Window { from, to: from + DAY };
-    let cluster = Cluster::new(Window { from: from - 3600, to: from + DAY + 3600 });
+    let cluster = Cluster::new(Window { from: from - 3600, to: from + DAY + 3600 }).with_jobs();
     let server = start(cluster.open_metrics());
     // Each container has two series, or with the matcher a single one.
     for matchers in ["", r#"prometheus_replica="a""#] {
@@ -171,8 +172,13 @@ pub async fn check_day(url: String, matchers: &str, day: Window) {
     source.read_several(&["pay", "shop"], day, &mut |batch| by_day.take(batch)).await.unwrap();
     let by_sample = read(&source, day, DAY / 2).await;
     assert_eq!(by_day.kills, by_sample.kills);
+    assert!(by_day.series.keys().eq(by_sample.series.keys()), "{:?}", by_day.series.keys());
     let (by_day, by_sample) = (amounts(by_day), amounts(by_sample));
-    assert!(by_day.keys().eq(by_sample.keys()) && by_day.len() == 10, "{:?}", by_day.keys());
+    assert_eq!(by_day.len(), 14, "{:?}", by_day.keys());
+    let reader = Reader::connect(Http::new(&options.endpoint).unwrap(), options).await.unwrap();
+    let (group, mut in_one) = (Group { pods: Pods::JobInOne, has_single_series: false }, BTreeSet::new());
+    reader.digests(&["pay"], Resource::Memory, day, group, &mut |of, _| _ = in_one.insert(of.pod)).await.unwrap();
+    assert_eq!(in_one.into_iter().collect::<Vec<_>>(), ["move", "report"]);
     for (of, expected) in by_sample {
         let found = &by_day[&of];
         // A container of `shop` has two images that day, so that its samples are read.

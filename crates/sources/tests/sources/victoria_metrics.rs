@@ -25,7 +25,7 @@ async fn readings_match_usage() {
 #[tokio::test]
 async fn a_past_day_is_read_by_percentiles() {
     let from = data::now().div_euclid(DAY) * DAY - DAY;
-    let cluster = Cluster::new(Window { from: from - 3600, to: from + DAY + 3600 });
+    let cluster = Cluster::new(Window { from: from - 3600, to: from + DAY + 3600 }).with_jobs();
     let server = servers::victoria_metrics(&cluster.exposition());
     for matchers in ["", r#"prometheus_replica="a""#] {
         check_day(server.url(), matchers, Window { from, to: from + DAY }).await;

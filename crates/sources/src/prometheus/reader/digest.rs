@@ -5,6 +5,7 @@
 
 use headroom_usage::sample::{Resource, Window, is_possible};
 
+use super::super::query::{Group, MEMORY_OF_ONE, Pods};
 use super::by_pod::texts;
 use super::{ContainerRef, Reader};
 use crate::SourceError;
@@ -13,6 +14,10 @@ use crate::SourceError;
 const CPU: [u16; 13] = [0, 500, 600, 700, 750, 800, 850, 900, 950, 980, 990, 995, 1000];
 /// Memory is decided by its upper end.
 const BYTES: [u16; 8] = [0, 250, 500, 750, 900, 950, 990, 1000];
+
+/// The pods of a CronJob may be less alike than the hours of a container.
+const JOBS: [u16; 21] =
+    [0, 100, 200, 300, 400, 500, 550, 600, 650, 700, 750, 800, 850, 900, 925, 950, 975, 980, 990, 995, 1000];
 
 /// A distribution by its percentiles: permille and amount (nanocores or bytes), both rising.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,34 +29,49 @@ impl Reader {
         self.step_seconds.min(self.step_of(Resource::Cpu)) as usize > CPU.len()
     }
 
-    /// Hands over what each container used of a resource.
+    pub(super) fn can_digest_jobs(&self) -> bool {
+        self.step_seconds as usize > JOBS.len()
+    }
+
+    /// Hands over what each container used of a resource, or each container of a CronJob. Of memory, a CronJob of which several
+    /// pods ran at the same time is left out.
     pub async fn digests(
         &self,
         namespaces: &[impl AsRef<str> + Sync],
         resource: Resource,
         window: Window,
-        of_single_series: bool,
+        group: Group,
         each: &mut (dyn FnMut(ContainerRef, Digest) + Send),
     ) -> Result<(), SourceError> {
-        let permilles: &[u16] = if resource == Resource::Cpu { &CPU } else { &BYTES };
+        let is_in_one = group.pods == Pods::JobInOne;
+        let permilles: &[u16] = match resource {
+            _ if is_in_one => &JOBS,
+            Resource::Cpu => &CPU,
+            Resource::Memory | Resource::EphemeralStorage => &BYTES,
+        };
+        let added = if is_in_one && resource == Resource::Memory { MEMORY_OF_ONE as f64 } else { 0.0 };
         let unit = if resource == Resource::Cpu { 1e3 } else { 1.0 };
         // A window leaves its end to the next one. A second later, and both ends of the span lie between two steps.
         let step = self.step_of(resource);
         let first = window.to - i64::from(step) + 1;
         let span = (window.seconds(), step);
         let queries = self.queries_of(resource);
-        let question = queries.digest(&texts(namespaces), resource, permilles, first, span, of_single_series);
-        let Some(question) = question else { return Ok(()) };
+        let question = queries.digest(&texts(namespaces), resource, permilles, first, span, group);
+        let Some(question) = question.filter(|_| !namespaces.is_empty()) else { return Ok(()) };
+        let place = queries.place(group);
         let moments = Window { from: first, to: first + permilles.len() as i64 };
         self.api
             .range(&question, moments, 1, &mut |row| {
+                if added > 0.0 && row.points().iter().any(|(_, value)| *value >= 2.0 * added) {
+                    return Ok(());
+                }
                 let amount = |permille: u16, moment: i64| {
                     let (_, value) = row.points().iter().find(|(time, _)| *time == moment)?;
-                    let amount = (value.max(0.0) * unit).round() as u64;
+                    let amount = ((value - added).max(0.0) * unit).round() as u64;
                     is_possible(amount, resource).then_some((permille, amount))
                 };
                 let known = permilles.iter().zip(first..).filter_map(|(permille, moment)| amount(*permille, moment));
-                each(self.container(&row), Digest(known.collect()));
+                each(ContainerRef::of(&row, &place), Digest(known.collect()));
                 Ok(())
             })
             .await
