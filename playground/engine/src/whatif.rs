@@ -40,8 +40,6 @@ pub struct Overview {
     pub limit_ranges: String,
     pub quota_manifests: String,
     pub settings: String,
-    /// As `kubectl headroom snapshot` wrote it, by the settings and LimitRanges of then.
-    pub advice: Option<Value>,
 }
 
 #[derive(Debug, Serialize)]
@@ -70,9 +68,8 @@ impl Cluster {
         let mut manifests = manifest::read_text(Path::new("snapshot"), snapshot).map_err(|error| error.to_string())?;
         let is_about = |manifest: &Manifest| manifest.object.get("kind").and_then(Value::as_str) == Some(SNAPSHOT.1);
         let about = manifests.extract_if(.., |manifest| is_about(manifest)).last();
-        let mut about = about.and_then(|mut about| about.object.get_mut("spec").map(Value::take)).unwrap_or_default();
-        let mut take = |field: &str| about.get_mut(field).map(Value::take).filter(|value| !value.is_null());
-        let (settings, advice) = (take("settings").unwrap_or_else(|| json!({})), take("advice"));
+        let settings = about.and_then(|mut about| about.object.pointer_mut("/spec/settings").map(Value::take));
+        let settings = settings.filter(|settings| !settings.is_null()).unwrap_or_else(|| json!({}));
         if manifests.is_empty() {
             return Err(
                 "the file holds no objects: write one with `kubectl headroom snapshot -A -o cluster.json`".to_owned()
@@ -100,7 +97,6 @@ impl Cluster {
             limit_ranges: written(list("LimitRange")),
             quota_manifests: written([list("ResourceQuota"), of_tenants].concat()),
             settings: if settings == json!({}) { String::new() } else { yaml::write(&settings) },
-            advice,
         };
         Ok((Self { objects: folder, namespaces, simulation }, overview))
     }

@@ -125,8 +125,6 @@ export interface Outcome {
 
 /** A summary of a snapshot, when it is opened. */
 export interface Overview {
-  /** As `kubectl headroom snapshot` wrote it, by the settings and LimitRanges of then. */
-  advice: unknown;
   /** As panels, to be changed. Everything is evaluated now by these settings; by the defaults if there are none. */
   limitRanges: string;
   namespaces: string[];

@@ -32,7 +32,8 @@ export interface Cluster {
   context: string;
   /** Which part of the live cluster it is (the query of the page's address); none for a file. */
   scope: string | undefined;
-  text: string;
+  /** The whole snapshot of a file. A live cluster's objects are asked for by "What if" alone: no other view needs them. */
+  text: string | undefined;
   inspection: Inspection;
   readAt: Date;
   /** What could not be read. */
@@ -275,7 +276,7 @@ export class App {
     const { result: inspection, milliseconds } = await engine.inspect(text);
     const before = this.cluster?.scope === scope ? this.cluster : undefined;
     const { context } = inspection;
-    this.cluster = { name: context || name, context, scope, text, inspection, readAt: new Date(), missed, ...(before?.opened ? { opened: before.opened } : {}) };
+    this.cluster = { name: context || name, context, scope, text: scope === undefined ? text : undefined, inspection, readAt: new Date(), missed, ...(before?.opened ? { opened: before.opened } : {}) };
     this.milliseconds = milliseconds;
     clearTimeout(this.#settled);
     if (this.tab === "what-if" || before?.opened) await this.#openInEngine();
@@ -284,7 +285,14 @@ export class App {
   /** Gives the cluster to the engine, and its objects to the panels: those that were changed stay as they are. */
   async #openInEngine() {
     const cluster = this.cluster!;
-    const { result: overview } = await engine.open(cluster.text);
+    let overview: Overview;
+    this.failure = undefined;
+    try {
+      ({ result: overview } = await engine.open(cluster.text ?? (await objectsOf(cluster))));
+    } catch (error) {
+      if (this.cluster === cluster) this.failure = (error as Error).message;
+      return this.draw();
+    }
     if (this.cluster !== cluster) return;
     const loaded: Panels = { limitRanges: overview.limitRanges, quotas: overview.quotaManifests, settings: overview.settings };
     const { opened } = cluster;
@@ -400,12 +408,7 @@ export class App {
     this.tab = name === "workload" ? "workloads" : name in TABS ? (name as Tab) : "overview";
     this.list = name === "workload" ? { ...LIST, at: decoded(value) } : name === "workloads" ? read(value) : this.list;
     this.draw();
-    if (this.tab === "what-if" && this.cluster && !this.cluster.opened) {
-      void this.#openInEngine().catch((error: Error) => {
-        this.failure = error.message;
-        this.draw();
-      });
-    }
+    if (this.tab === "what-if" && this.cluster && !this.cluster.opened) void this.#openInEngine();
   }
 
   // Keys
@@ -541,6 +544,20 @@ export class App {
   }
 
   label = (panel: Panel) => LABELS[panel];
+}
+
+/** "What if" evaluates at most so many Pods: their objects are 140 MB of JSON. */
+const MOST_PODS = 30_000;
+
+/** The objects of a live cluster, which "What if" evaluates. */
+async function objectsOf({ scope, inspection: { workloads } }: Cluster): Promise<string> {
+  const pods = new Map(workloads.map(({ namespace, object, pods }) => [`${namespace}/${object}`, pods]));
+  const all = [...pods.values()].reduce((sum, pods) => sum + pods, 0);
+  if (all > MOST_PODS) throw new Error(`there are ${count(all, "Pod")}, and at most ${count(MOST_PODS, "Pod")} can be evaluated here: choose a namespace as the scope`);
+  const response = await fetch(`objects.json${scope}`, { cache: "no-store" });
+  const text = await response.text();
+  if (!response.ok) throw new Error(text.trim());
+  return text;
 }
 
 /** Puts the focus where the eye goes. */

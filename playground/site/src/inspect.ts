@@ -91,6 +91,7 @@ export function inspect(text: string): Inspection {
     if (typeof name === "string" && name !== "") namespaces.add(name);
   }
   const workloads = advice ? workloadsOf(advice) : [];
+  for (const { namespace } of workloads) namespaces.add(namespace);
   const rejections = (about?.spec?.rejections as Rejections | undefined) ?? { groups: [], isCut: false, problem: null };
   const blocked = new Set(rejections.groups.filter(({ blocked }) => blocked > 0).flatMap(({ namespace, workloads }) => workloads.map((object) => `${namespace}/${object}`)));
   for (const workload of workloads) workload.isBlocked = blocked.has(`${workload.namespace}/${workload.object}`);
@@ -102,7 +103,7 @@ export function inspect(text: string): Inspection {
   };
   return {
     context: typeof about?.spec?.cluster === "string" ? about.spec.cluster : "",
-    objects: objects.length,
+    objects: about?.spec?.objects ?? objects.length,
     namespaces: [...namespaces].sort(),
     advice,
     workloads,

@@ -3,7 +3,7 @@
 import type * as Answers from "./answers.js";
 
 export type {
-  Check, Container, Detail, Effect, Explanation, Field, Level, Limits, Measured, Outcome, Panel, Part, Problem, QuotaEffect, Replay, Report, Row, Taken, Trial, Verdict,
+  Check, Container, Detail, Effect, Explanation, Field, Level, Limits, Measured, Outcome, Overview, Panel, Part, Problem, QuotaEffect, Replay, Report, Row, Taken, Trial, Verdict,
 } from "./answers.js";
 
 export const PANELS = ["objects", "limitRanges", "quotas", "usage", "namespaces", "existing", "settings"] as const satisfies Answers.Panel[];
@@ -18,8 +18,6 @@ export interface State {
 
 export type Example = Answers.Example & State;
 
-/** What a snapshot of a cluster holds. */
-export type Overview = Omit<Answers.Overview, "advice"> & { advice: Advice | null };
 
 /** What containers should request, as `kubectl headroom snapshot` wrote it: crates/rightsize/src/summary.rs. */
 export interface Advice {
@@ -34,7 +32,7 @@ export interface Advice {
   notes: string[];
   /** The cost of the requests and how it would change, at which prices. */
   money?: string;
-  /** A line for each recommendation that would be blocked. */
+  /** Lines for the first recommendations that would be blocked; each workload names its own. */
   blocked?: string[];
   workloads?: OfWorkload[];
   /** `nightly: it is busy …` for each flag. */
@@ -104,7 +102,7 @@ export interface AdviceLine {
   isInit?: boolean;
   resource: string;
   request: Amount | null;
-  limit: Amount | null;
+  limit?: Amount | null;
   recommended: Amount | null;
   recommendedLimit?: Amount | null;
   /** Of the image, where neither usage nor the author says anything. */
@@ -116,7 +114,8 @@ export interface AdviceLine {
   /** `oom 3`, `throttled 31%`, `hpa` */
   flags?: string[];
   change: string;
-  usage: (Amount & { at: string })[];
+  /** In thousandths. */
+  usage: { at: string; value: number }[];
   source: string;
   /** Of the container, on the first of its lines. */
   course?: Timeline;

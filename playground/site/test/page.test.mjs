@@ -629,7 +629,7 @@ async function live(answer, options = {}, hash = "", others = {}) {
   await page.route("**/live/**", async (route) => {
     const { pathname } = new URL(route.request().url());
     const name = pathname.slice("/live/".length) || "index.html";
-    if (name === "cluster.json") return route.fulfill(answer());
+    if (name === "cluster.json" || name === "objects.json") return route.fulfill(answer());
     if (others[name]) return route.fulfill(others[name](new URL(route.request().url()).searchParams));
     if (name === "progress.json") return route.fulfill({ contentType: "application/json", body: JSON.stringify({ what: "Reading pods", done: 3, all: 12 }) });
     if (name === "why.json") return route.fulfill({ contentType: "application/json", body: JSON.stringify({ object: "", namespace: "", state: "", findings: [], deciders: [], unread: [] }) });

@@ -135,9 +135,14 @@ pub struct Advice {
 pub enum Written {
     /// All fields that are not confidential.
     Whole,
-    /// Only the fields that the UI reads, because a browser keeps all of them in memory.
-    AsThePageReads,
+    /// The objects of [`VIEWED`], for the views of the UI: a browser keeps in memory what it gets.
+    ForViews,
+    /// The fields that the UI evaluates for "What if".
+    ForWhatIf,
 }
+
+/// The kinds whose objects the UI shows.
+const VIEWED: [&str; 4] = ["Namespace", TENANT_QUOTA.1, "LimitRange", "ResourceQuota"];
 
 /// Recommendations for all workloads, and true if they are based on a metrics store, which should not be read too often.
 pub fn advice(
@@ -170,6 +175,7 @@ pub fn take<W: Write>(
     let mut snapshot = Snapshot {
         list: to,
         written,
+        left_out: 0,
         cluster,
         settings: Value::Null,
         advice: Advice::default(),
@@ -296,6 +302,9 @@ struct Spec<'s> {
     /// The name of the cluster's context.
     #[serde(skip_serializing_if = "Option::is_none")]
     cluster: Option<&'s str>,
+    /// The number of objects of the cluster, if they are not all written.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    objects: Option<u64>,
     rejections: &'s rejections::Summary,
     #[serde(skip_serializing_if = "Option::is_none")]
     resizes: Option<&'s Resizes>,
@@ -307,6 +316,8 @@ struct Spec<'s> {
 pub struct Snapshot<W> {
     list: ListWriter<W>,
     written: Written,
+    /// The number of objects of the cluster that were not written.
+    left_out: u64,
     cluster: Option<String>,
     /// The policy's settings, by which recommendations were made.
     settings: Value,
@@ -328,7 +339,7 @@ pub struct Snapshot<W> {
 impl<W: Write> Snapshot<W> {
     /// The number of objects of the cluster.
     pub fn objects(&self) -> u64 {
-        self.list.objects()
+        self.list.objects() + self.left_out
     }
 
     /// Writes the rest.
@@ -337,7 +348,8 @@ impl<W: Write> Snapshot<W> {
         let Advice { advice, trends, changes, resizes } = &self.advice;
         let (rejections, settings) = (&self.rejections, &self.settings);
         let (advice, cluster, resizes) = (advice.as_deref(), self.cluster.as_deref(), resizes.as_ref());
-        let spec = Spec { advice, changes, cluster, rejections, resizes, settings, trends };
+        let objects = (self.written == Written::ForViews).then(|| self.objects());
+        let spec = Spec { advice, changes, cluster, objects, rejections, resizes, settings, trends };
         self.list.add(&About { api_version, kind, metadata: json!({"name": "snapshot"}), spec });
         self.list.finish()
     }
@@ -395,10 +407,12 @@ impl<W: Write> Snapshot<W> {
     fn add(&mut self, object: &mut Value) {
         self.conditions.add_object(object);
         self.redaction.redact(object);
+        let is_viewed = || VIEWED.contains(&object.get("kind").and_then(Value::as_str).unwrap_or_default());
         match self.written {
             _ if !is_running(object) => {}
-            Written::Whole => self.list.add(object),
-            Written::AsThePageReads => {
+            Written::ForViews if !is_viewed() => self.left_out += 1,
+            Written::Whole | Written::ForViews => self.list.add(object),
+            Written::ForWhatIf => {
                 let mut read = object.clone();
                 unread::leave_out(&mut read);
                 self.list.add(&read);

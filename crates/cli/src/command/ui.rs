@@ -99,7 +99,8 @@ pub fn run(mut args: Args) -> anyhow::Result<Exit> {
     let target = args.target;
     let answer = move |question| {
         let answered = match question {
-            Question::Snapshot(namespace) => take(&target, &sizing, namespace),
+            Question::Snapshot(namespace) => take(&target, Some(&sizing), namespace),
+            Question::Objects(namespace) => take(&target, None, namespace),
             Question::Bounds(namespace) => bounds(&target, &sizing.usage, namespace),
             Question::Hours(workload, container) => hours(&target, &sizing.usage, &workload, &container),
             Question::Why(workload) => why(&target, &workload),
@@ -148,21 +149,23 @@ fn redirect_to(url: &str) -> anyhow::Result<NamedTempFile> {
     Ok(file)
 }
 
-fn take(target: &Target, sizing: &Sizing, namespace: Option<String>) -> anyhow::Result<Answered> {
+/// Answers what the views show, with recommendations; or without them the objects that "What if" evaluates.
+fn take(target: &Target, sizing: Option<&Sizing>, namespace: Option<String>) -> anyhow::Result<Answered> {
     let hint = match namespace {
         None => "; name a namespace that you may read, above or as ?namespace=NAME in the address",
         Some(_) => "",
     };
     let target = of(target, namespace);
     let advise = |opened: &mut Opened, inventory| {
+        let Some(sizing) = sizing else { return Ok(Advice::default()) };
         let mut advice = sizing.advice(opened, inventory, &target)?;
         advice.resizes = sizing.resizes(opened, &target);
         Ok(advice)
     };
     // Compressed at once: a large cluster has hundreds of megabytes.
     let compressed = GzEncoder::new(Vec::new(), Compression::fast());
-    let mut snapshot =
-        snapshot::take(&target, ListWriter::new(compressed, Form::CompactJson), Written::AsThePageReads, advise)?;
+    let written = if sizing.is_some() { Written::ForViews } else { Written::ForWhatIf };
+    let mut snapshot = snapshot::take(&target, ListWriter::new(compressed, Form::CompactJson), written, advise)?;
     if let Some(first) = snapshot.missed.first_mut() {
         first.push_str(hint);
     }

@@ -36,7 +36,7 @@ export function Details({ workload, cluster, close, copy }: { workload: Workload
           <h3>{line.resource === "cpu" ? "CPU" : "Memory"} request <span class="amount"><Change line={line} />{line.resource === "cpu" && " cores"}</span></h3>
           {course ? <Chart line={line} course={course} /> : <Spread line={line} />}
           {line.usage.length > 0 && <p>{levels(line)}</p>}
-          {line.recommendedLimit && line.recommendedLimit.text !== line.limit?.text && <p>Limit <Change line={{ ...line, request: line.limit, recommended: line.recommendedLimit }} /></p>}
+          {line.recommendedLimit && line.recommendedLimit.text !== line.limit?.text && <p>Limit <Change line={{ ...line, request: line.limit ?? null, recommended: line.recommendedLimit }} /></p>}
           <p class="muted">{line.source}</p>
         </section>
       ))}

@@ -39,6 +39,7 @@ export function Overview({ inspection, missed, show }: { inspection: Inspection;
   const inDanger = risky.filter(({ risks }) => risks.some((risk) => toneOf(risk) === "bad"));
   const savers = workloads.filter(({ saved }) => saved > 0).sort((a, b) => b.saved - a.saved);
   const full = nearlyFull(quotas);
+  const stopped = (advice?.workloads ?? []).filter((of) => of.blocked !== undefined).length;
   const blocked = rejections.groups.reduce((sum, group) => sum + group.blocked, 0);
   const link: Linking = (hash, text) => <a href={hash} onClick={(event) => { event.preventDefault(); show(hash); }}>{text}</a>;
   return (
@@ -82,7 +83,7 @@ export function Overview({ inspection, missed, show }: { inspection: Inspection;
       {advice?.blocked && advice.blocked.length > 0 && (
         <section class="listed" aria-label="Blocked recommendations">
           <header><h2>Blocked recommendations <small>Left out of patches, because the API server would reject their Pods</small></h2></header>
-          <ul class="card facts">{advice.blocked.slice(0, FEW).map((line) => <li>{line}</li>)}{advice.blocked.length > FEW && <li>{link("#workloads?only=would-be-blocked", `All ${advice.blocked.length}`)}</li>}</ul>
+          <ul class="card facts">{advice.blocked.slice(0, FEW).map((line) => <li>{line}</li>)}{stopped > FEW && <li>{link("#workloads?only=would-be-blocked", `All ${stopped.toLocaleString("en")}`)}</li>}</ul>
         </section>
       )}
 

@@ -110,11 +110,11 @@ function ClusterView({ app }: { app: App }) {
 }
 
 function WhatIf({ app }: { app: App }) {
-  const { opened } = app.cluster!;
+  const { opened, inspection } = app.cluster!;
   return (
-    <Columns app={app} panels={TRIED} ready={opened !== undefined}>
+    <Columns app={app} panels={TRIED} ready={opened !== undefined || app.failure !== undefined}>
       <div id="status" class="counters" role="status">{app.failure ? <p class="problems card">The preview failed: {app.failure}</p> : app.trial ? <TrialCounters trial={app.trial} milliseconds={app.milliseconds} /> : <p class="loading">Evaluating everything that runs…</p>}</div>
-      <div id="results">{app.trial && opened && <TrialResults trial={app.trial} overview={opened.overview} from={app.from} actions={app} />}</div>
+      <div id="results">{app.trial && opened && <TrialResults trial={app.trial} overview={opened.overview} advice={inspection.advice} from={app.from} actions={app} />}</div>
     </Columns>
   );
 }

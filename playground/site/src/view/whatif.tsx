@@ -3,7 +3,7 @@
 import { useMemo } from "preact/hooks";
 import { count, inOneUnit, thousandths } from "../amounts.js";
 import { type EffectGroup, grouped } from "../effects.js";
-import type { AdviceEffect, Effect, Limits, Overview, QuotaEffect, Trial } from "../types.js";
+import type { Advice, AdviceEffect, Effect, Limits, Overview, QuotaEffect, Trial } from "../types.js";
 import { type Actions, Fold, Pages, Problems, Quotas, Table, Totals, Values } from "./verdicts.js";
 
 /** So many groups of effects are on a page. */
@@ -41,7 +41,7 @@ export const TrialCounters = ({ trial, milliseconds }: { trial: Trial; milliseco
   </>
 );
 
-export function TrialResults({ trial, overview, from, actions }: { trial: Trial; overview: Overview; from: number; actions: Actions }) {
+export function TrialResults({ trial, overview, advice, from, actions }: { trial: Trial; overview: Overview; advice: Advice | null; from: number; actions: Actions }) {
   const { report, namespaces, problems } = trial;
   const { objects, quotas: bounds, requests, notLookedAt = [] } = report;
   const groups = useMemo(() => grouped(objects), [objects]);
@@ -55,7 +55,7 @@ export function TrialResults({ trial, overview, from, actions }: { trial: Trial;
       {bounds.length > 0 && <section class="card section"><h2>Quotas after recreating everything</h2><Table heads={["Quota", ...REMADE]} numbers={1} isStack>{bounds.slice(0, 1000).map((bound) => <BoundRow bound={bound} />)}</Table></section>}
       {notLookedAt.length > 0 && <section class="card section"><h2>Not evaluated</h2><ul>{notLookedAt.map((text) => <li>{text}</li>)}</ul></section>}
       <Quotas levels={overview.quotas} note="as they are now" />
-      {overview.advice && overview.advice.quotas.length > 0 && <section class="card section"><h2>Quotas after applying all recommendations</h2><Table heads={["Quota", ...ADVISED]} numbers={1} isStack>{overview.advice.quotas.slice(0, 1000).map((effect) => <AdviceRow effect={effect} />)}</Table></section>}
+      {advice && advice.quotas.length > 0 && <section class="card section"><h2>Quotas after applying all recommendations</h2><Table heads={["Quota", ...ADVISED]} numbers={1} isStack>{advice.quotas.slice(0, 1000).map((effect) => <AdviceRow effect={effect} />)}</Table></section>}
       {namespaces.length > 0 && <EffectiveLimits limits={namespaces} all={overview.namespaces} />}
     </>
   );

@@ -38,8 +38,10 @@ pub type Answer = Box<dyn Fn(Question) -> Result<Answered, String> + Send + Sync
 /// A question about the cluster.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Question {
-    /// A snapshot of one namespace, or of those that the program was started for.
+    /// What the views show of one namespace, or of those that the program was started for.
     Snapshot(Option<String>),
+    /// The objects that "What if" evaluates, likewise.
+    Objects(Option<String>),
     /// The usage of a container by the hour.
     Hours(WorkloadRef, String),
     /// The recommendations for some workloads as a text.
@@ -149,7 +151,11 @@ async fn answered(server: &Arc<Server>, question: Question) -> Result<Answered, 
     if question == Question::Progress {
         return (server.answer)(question);
     }
-    let turns = if matches!(question, Question::Snapshot(_)) { &server.turns } else { &server.small_turns };
+    let turns = if matches!(question, Question::Snapshot(_) | Question::Objects(_)) {
+        &server.turns
+    } else {
+        &server.small_turns
+    };
     let turn = Arc::clone(turns).acquire_owned().await.map_err(|_| failed())?;
     let server = Arc::clone(server);
     let take = move || {
@@ -227,7 +233,8 @@ impl Server {
 }
 
 /// The files that are questions.
-const QUESTIONS: [&str; 6] = ["cluster.json", "bounds.json", "hours.json", "changes.json", "why.json", "progress.json"];
+const QUESTIONS: [&str; 7] =
+    ["cluster.json", "objects.json", "bounds.json", "hours.json", "changes.json", "why.json", "progress.json"];
 
 /// So many workloads are changed at once.
 const MAX_WORKLOADS: usize = 500;
@@ -260,6 +267,7 @@ fn question(name: &str, query: &str) -> Result<Question, &'static str> {
         _ => match first("namespace") {
             Some(name) if !is_namespace(&name) => Err("invalid namespace name\n"),
             namespace if name == "bounds.json" => Ok(Question::Bounds(namespace)),
+            namespace if name == "objects.json" => Ok(Question::Objects(namespace)),
             namespace => Ok(Question::Snapshot(namespace)),
         },
     }
@@ -313,6 +321,9 @@ mod tests {
             let route = match server.route(&get(path, headers)) {
                 Route::File(_, bytes) => Ok(std::str::from_utf8(bytes).unwrap().to_owned()),
                 Route::Question(Question::Snapshot(namespace)) => Ok(namespace.unwrap_or("all".to_owned())),
+                Route::Question(Question::Objects(namespace)) => {
+                    Ok(format!("objects of {}", namespace.unwrap_or_default()))
+                }
                 Route::Question(Question::Hours(workload, container)) => Ok(format!("{workload} {container}")),
                 Route::Question(Question::Bounds(namespace)) => {
                     Ok(format!("bounds of {}", namespace.unwrap_or_default()))
@@ -334,6 +345,7 @@ mod tests {
         check(&format!("{cluster}?namespace=shop"), &[own], Ok("shop"));
         check(&format!("{cluster}?namespace=../secrets"), &[own], Err(400));
         check(&format!("/{key}/bounds.json?namespace=shop"), &[own], Ok("bounds of shop"));
+        check(&format!("/{key}/objects.json?namespace=shop"), &[own], Ok("objects of shop"));
         check(&format!("{cluster}?namespace=Shop"), &[own], Err(400));
         check(&cluster, &[own, ("origin", "http://127.0.0.1:4000")], Ok("all"));
         // The file with which the browser is started redirects here.

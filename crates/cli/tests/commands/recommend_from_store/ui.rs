@@ -1,5 +1,6 @@
 //! The UI with a metrics store: recommendations, prices, and the trends of quotas.
 
+use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
@@ -21,12 +22,12 @@ impl Drop for Running {
 
 /// The part of a snapshot that the page reads besides objects of the cluster.
 fn shown(arguments: &str) -> Value {
-    read(arguments)["items"].as_array().unwrap().last().unwrap()["spec"].clone()
+    read("cluster.json", arguments)["items"].as_array().unwrap().last().unwrap()["spec"].clone()
 }
 
-/// The part of the cluster that the page reads.
-fn read(arguments: &str) -> Value {
-    asked("cluster.json", arguments, |head, body| {
+/// The objects in an answer.
+fn read(question: &str, arguments: &str) -> Value {
+    asked(question, arguments, |head, body| {
         assert!(head.contains("content-encoding: gzip\r\n"), "{head}");
         serde_json::from_reader(GzDecoder::new(body)).unwrap()
     })
@@ -113,8 +114,13 @@ fn the_ui_reads_of_a_pod_only_what_the_page_evaluates() {
             "command": ["sleep"], "resources": resources}]},
         "status": {"phase": "Running", "podIP": "10.0.0.1"}});
     std::fs::write(folder.path().join("pod.yaml"), pod.to_string()).unwrap();
-    let list = read(&format!("--cluster-dir {}", folder.path().display()));
-    let found = list["items"].as_array().unwrap().iter().find(|item| item["metadata"]["name"] == "alone").unwrap();
+    let arguments = format!("--cluster-dir {}", folder.path().display());
+    let read = |question| read(question, &arguments)["items"].as_array().unwrap().clone();
+    let (viewed, evaluated) = (read("cluster.json"), read("objects.json"));
+    let kinds: BTreeSet<&str> = viewed.iter().map(|item| item["kind"].as_str().unwrap()).collect();
+    assert_eq!(Vec::from_iter(kinds), ["LimitRange", "Namespace", "ResourceQuota", "Snapshot"]);
+    assert_eq!(viewed.last().unwrap()["spec"]["objects"], evaluated.len() - 1);
+    let found = evaluated.iter().find(|item| item["metadata"]["name"] == "alone").unwrap();
     assert_eq!(found["spec"], json!({"containers": [{"name": "a", "image": "a", "resources": resources}]}));
     assert_eq!(found["status"], json!({"phase": "Running"}));
 }
