@@ -313,6 +313,30 @@ mod tests {
     }
 
     #[test]
+    fn an_object_is_taken_back_alone_or_with_all_since_a_mark() {
+        let mut overlay = Overlay::new(folder(vec![pod("a", "1")]), None);
+        let cpu = |overlay: &mut Overlay| {
+            let pods = overlay.list(("v1", "Pod", Some("shop"))).unwrap();
+            let cpu = |pod: &Value| pod.pointer("/spec/containers/0/resources/requests/cpu").cloned();
+            pods.iter().filter_map(cpu).collect::<Value>()
+        };
+        let mark = overlay.mark();
+        for (name, amount) in [("a", "2"), ("a", "3"), ("b", "4"), ("c", "5")] {
+            overlay.put(in_namespace(pod(name, amount), "shop")).unwrap();
+        }
+        overlay.take_back(&in_namespace(pod("a", "3"), "shop"));
+        assert_eq!(cpu(&mut overlay), json!(["1", "4", "5"]));
+        overlay.put(in_namespace(pod("a", "6"), "shop")).unwrap();
+        let nested = overlay.mark();
+        overlay.put(in_namespace(pod("a", "7"), "shop")).unwrap();
+        overlay.roll_back(nested);
+        assert_eq!(cpu(&mut overlay), json!(["6", "4", "5"]));
+        overlay.put(in_namespace(pod("a", "8"), "shop")).unwrap();
+        overlay.roll_back(mark);
+        assert_eq!(cpu(&mut overlay), json!(["1"]));
+    }
+
+    #[test]
     fn a_quota_of_the_cluster_without_a_status_stays_without_one() {
         let below = folder(vec![quota("fresh", json!({}))]);
         let mut overlay = Overlay::new(Folder::default(), Some(Box::new(below)));
