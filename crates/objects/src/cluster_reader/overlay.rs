@@ -23,7 +23,7 @@ pub struct Overlay {
     answers: HashMap<About, HashMap<Asked, Result<Vec<u8>, ReadError>>>,
     /// The bytes of the answers since all were dropped.
     answered: usize,
-    /// What was replaced since the first mark; none without one.
+    /// The replaced objects since the first mark; none without one.
     journal: Option<Vec<Replaced>>,
     /// The objects of which the journal has what was there at the last mark.
     since_mark: HashSet<Identity>,

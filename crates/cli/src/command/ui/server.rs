@@ -38,9 +38,9 @@ pub type Answer = Box<dyn Fn(Question) -> Result<Answered, String> + Send + Sync
 /// A question about the cluster.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Question {
-    /// What the views show of one namespace, or of those that the program was started for.
+    /// Asks for the views of one namespace, or of those that the program was started for.
     Snapshot(Option<String>),
-    /// The objects that "What if" evaluates, likewise.
+    /// Asks for the objects that "What if" evaluates, likewise.
     Objects(Option<String>),
     /// The usage of a container by the hour.
     Hours(WorkloadRef, String),
