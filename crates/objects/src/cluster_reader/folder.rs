@@ -30,7 +30,7 @@ pub(super) struct Replaced {
 }
 
 /// API group, kind, namespace, name. The version is left out, because one object is served in several.
-pub(super) type Identity = (String, String, String, String);
+type Identity = (String, String, String, String);
 
 /// A problem with an object of the files.
 #[derive(Debug, thiserror::Error)]

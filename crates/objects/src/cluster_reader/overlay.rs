@@ -9,7 +9,7 @@ use headroom_core::cluster::lookup::HostCall;
 use headroom_core::json::Malformed;
 use serde_json::Value;
 
-use super::folder::{self, Folder, Identity, Replaced};
+use super::folder::{self, Folder, Replaced};
 use super::{ClusterReader, Events, List, ReadError, quota_status};
 use crate::kinds::{ApiKind, metadata};
 
@@ -25,14 +25,17 @@ pub struct Overlay {
     answered: usize,
     /// The replaced objects since the first mark; none without one.
     journal: Option<Vec<Replaced>>,
-    /// The objects of which the journal has what was there at the last mark.
-    since_mark: HashSet<Identity>,
+    /// The length of the journal at the last mark.
+    marked: usize,
 }
 
 /// Kind and namespace.
 type About = (String, Option<String>);
 /// API version, name, field masks.
 type Asked = (String, Option<String>, Vec<String>);
+
+/// So many of the last objects in the journal are not noted again.
+const RECENT: usize = 8;
 
 /// Answers are kept until they have so many bytes: those of a large cluster take hundreds of megabytes.
 const MAX_ANSWERED: usize = 64 << 20;
@@ -41,18 +44,20 @@ const QUOTA: (&str, &str) = ("v1", "ResourceQuota");
 
 impl Overlay {
     pub fn new(top: Folder, bottom: Option<Box<dyn ClusterReader>>) -> Self {
-        let (replaced, answers, since_mark) = (Vec::new(), HashMap::new(), HashSet::new());
-        Self { top, bottom, replaced, answers, answered: 0, journal: None, since_mark }
+        let (replaced, answers) = (Vec::new(), HashMap::new());
+        Self { top, bottom, replaced, answers, answered: 0, journal: None, marked: 0 }
     }
 
     /// Adds an object, or replaces the one of its name. A quota is counted anew unless it has a status.
     pub fn put(&mut self, object: Value) -> Result<(), Malformed> {
         self.forget_answers(&object);
         let replaced = self.top.replace(object)?;
-        if let Some(journal) = &mut self.journal
-            && self.since_mark.insert(replaced.identity.clone())
-        {
-            journal.push(replaced);
+        if let Some(journal) = &mut self.journal {
+            // Quotas are put again for each change in their namespace.
+            let mut recent = journal.iter().skip(self.marked).rev().take(RECENT);
+            if !recent.any(|noted| noted.identity == replaced.identity) {
+                journal.push(replaced);
+            }
         }
         Ok(())
     }
@@ -66,17 +71,18 @@ impl Overlay {
 
     /// A mark to roll back to.
     pub fn mark(&mut self) -> usize {
-        self.since_mark.clear();
-        self.journal.get_or_insert_default().len()
+        self.marked = self.journal.get_or_insert_default().len();
+        self.marked
     }
 
-    /// Takes back one object that was put since the last mark.
+    /// Takes back an object that was put just now, after the last mark.
     pub fn take_back(&mut self, object: &Value) {
         let identity = folder::identity(object);
-        let journal = self.journal.iter_mut().filter(|_| self.since_mark.remove(&identity));
-        for journal in journal {
-            let place = journal.iter().rposition(|replaced| replaced.identity == identity);
-            place.map(|place| journal.remove(place)).into_iter().for_each(|replaced| self.top.restore(replaced));
+        if let Some(journal) = &mut self.journal
+            && let Some(place) = journal.iter().rposition(|noted| noted.identity == identity)
+            && place >= self.marked
+        {
+            self.top.restore(journal.remove(place));
         }
         self.forget_answers(object);
     }
@@ -85,7 +91,7 @@ impl Overlay {
     pub fn roll_back(&mut self, mark: usize) {
         let put = self.journal.iter_mut().flat_map(|journal| journal.drain(mark..).rev());
         put.for_each(|replaced| self.top.restore(replaced));
-        self.since_mark.clear();
+        self.marked = mark;
         self.journal.take_if(|journal| journal.is_empty());
         self.answers.clear();
     }
