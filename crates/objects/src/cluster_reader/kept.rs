@@ -4,18 +4,18 @@ use serde_json::Value;
 
 /// An object as compressed text, which takes a twentieth of the memory or less.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Kept(Box<[u8]>);
+pub struct Kept(text::Kept);
 
 impl Kept {
     pub fn value(&self) -> Value {
         // It was written here, so it can be read.
-        serde_json::from_slice(&text::expand(&self.0)).unwrap_or_default()
+        serde_json::from_str(&text::expand(&self.0)).unwrap_or_default()
     }
 }
 
 impl From<&Value> for Kept {
     fn from(object: &Value) -> Self {
-        Self(text::compress(object.to_string().into_bytes()).into())
+        Self(text::compress(object.to_string()))
     }
 }
 
@@ -27,16 +27,18 @@ mod text {
     use flate2::read::DeflateDecoder;
     use flate2::write::DeflateEncoder;
 
-    pub fn compress(text: Vec<u8>) -> Vec<u8> {
+    pub type Kept = Box<[u8]>;
+
+    pub fn compress(text: String) -> Kept {
         let mut encoder = DeflateEncoder::new(Vec::new(), Compression::fast());
         // OK because memory takes everything.
-        _ = encoder.write_all(&text);
-        encoder.finish().unwrap_or_default()
+        _ = encoder.write_all(&text.into_bytes());
+        encoder.finish().unwrap_or_default().into()
     }
 
-    pub fn expand(compressed: &[u8]) -> Vec<u8> {
-        let mut text = Vec::new();
-        _ = DeflateDecoder::new(compressed).read_to_end(&mut text);
+    pub fn expand(compressed: &Kept) -> String {
+        let mut text = String::new();
+        _ = DeflateDecoder::new(&**compressed).read_to_string(&mut text);
         text
     }
 }
@@ -44,11 +46,13 @@ mod text {
 /// In the page, where few objects are remembered, texts stay as they are: its engine is smaller without compression.
 #[cfg(target_arch = "wasm32")]
 mod text {
-    pub fn compress(text: Vec<u8>) -> Vec<u8> {
-        text
+    pub type Kept = Box<str>;
+
+    pub fn compress(text: String) -> Kept {
+        text.into()
     }
 
-    pub fn expand(text: &[u8]) -> &[u8] {
+    pub fn expand(text: &Kept) -> &str {
         text
     }
 }
