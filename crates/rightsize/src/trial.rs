@@ -235,10 +235,11 @@ impl Trial<'_> {
             let _ = self.run.cluster.put(object);
             raised.push((key, hard));
         }
-        if self.carries_out(of, &of.change).is_none() {
+        let Some(object) = self.carries_out(of, &of.change) else {
             self.run.cluster.roll_back(mark);
             return Vec::new();
-        }
+        };
+        self.run.take_back(&object);
         self.raised.extend(raised);
         let bound = |(charge, amount): (&Charge, &Amount)| {
             let hard = self.raised.get(&key_of(charge, namespace, &amount.name))?.clone();
