@@ -86,3 +86,17 @@ pub fn texts<S: Serializer>(values: &[impl fmt::Display], serializer: S) -> Resu
 pub fn resource_name<S: Serializer>(resource: &Resource, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(resource.name())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_is_written_with_its_sign_and_percent() {
+        let delta = |before: Option<&str>, after: &str| {
+            Delta::new(before.map(|text| text.parse().unwrap()).as_ref(), &after.parse().unwrap()).to_string()
+        };
+        let written = [delta(Some("1"), "155m"), delta(Some("1Gi"), "1536Mi"), delta(None, "1"), delta(Some("1"), "1")];
+        assert_eq!(written, ["-845m (-84%)", "+512Mi (+50%)", "+1", "none"]);
+    }
+}

@@ -428,6 +428,10 @@ fn a_container_that_runs_unseen_for_a_day_gets_no_advice() {
         let timeline = container.timeline.unwrap();
         assert_eq!((timeline.from, timeline.cpu.len()), (1_794_182_400, 14));
         assert_eq!(timeline.cpu.iter().filter(|peak| peak.is_none()).count() as i64, unseen_days);
+        // Thousandths of a core and KiB, at most by what a bucket of usage is wide.
+        let drawn = |peaks: &[Option<u64>]| peaks.iter().flatten().next().copied().unwrap();
+        let (cpu, memory) = (drawn(&timeline.cpu), drawn(&timeline.memory));
+        assert!((100..=105).contains(&cpu) && (100 << 10..=105 << 10).contains(&memory), "{cpu} {memory}");
     };
     check(true, 0, 60, None);
     check(true, 10, 0, Some(Flag::Stale(10)));
@@ -516,6 +520,7 @@ fn the_limit_of_a_killed_container_never_falls() {
         let mut histories = Histories::default();
         histories.observe(0, "a", 0, &observed(100, 200, Some(killed_at)));
         histories.lose_kill_limit(0, "a", !is_limit_known);
+        assert_eq!(histories.lack_kill_limits(), !is_limit_known);
         let row = advised_by(&workload, &histories, &mut around(&[]));
         let memory = row.containers[0].resource(Resource::Memory).unwrap();
         let recommended = memory.recommended_limit.as_ref().map(ToString::to_string);
