@@ -178,10 +178,10 @@ impl Scene {
         Ok([
             ("first run, modelled: queries", (read.queries * DAYS as u64) as f64),
             (
-                "first run, modelled: GB from the metrics store, compressed",
-                (read.query_bytes * DAYS as u64) as f64 / 1e9,
+                "first run, modelled: MB from the metrics store, compressed",
+                (read.query_bytes * DAYS as u64) as f64 / 1e6,
             ),
-            ("first run, modelled: GB of it unpacked", (read.unpacked_bytes * DAYS as u64) as f64 / 1e9),
+            ("first run, modelled: MB of it unpacked", (read.unpacked_bytes * DAYS as u64) as f64 / 1e6),
             ("first run, modelled: CPU, h", cost.processor_seconds / 3600.0 * DAYS as f64),
         ])
     }
