@@ -60,10 +60,12 @@ impl<S: ClusterReader> ClusterReader for ListAllNamespaces<S> {
             return self.below.visit(list, each);
         }
         match (self.all(list), namespace) {
-            (Ok(listed), _) => {
-                let of = |name: &str| namespace.is_none_or(|namespace| namespace == name);
-                let within = listed.iter().filter(|(name, _)| of(name));
-                within.flat_map(|(_, objects)| objects.values()).map(Kept::value).for_each(each);
+            (Ok(listed), Some(namespace)) => {
+                listed.get(namespace).into_iter().flat_map(BTreeMap::values).map(Kept::value).for_each(each);
+                Ok(())
+            }
+            (Ok(listed), None) => {
+                listed.values().flat_map(BTreeMap::values).map(Kept::value).for_each(each);
                 Ok(())
             }
             (Err(_), Some(_)) => self.below.visit(list, each),

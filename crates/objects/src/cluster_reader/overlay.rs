@@ -20,8 +20,8 @@ pub struct Overlay {
     /// Kinds of which only the top's objects count.
     replaced: Vec<(String, String)>,
     /// The answers about a kind in a namespace since an object of it was put here, because many objects need the same.
-    answers: HashMap<About, HashMap<Asked, Result<Vec<u8>, ReadError>>>,
-    /// The bytes of the answers since all were dropped.
+    answers: HashMap<About, Answers>,
+    /// The bytes of the answers.
     answered: usize,
     /// The replaced objects since the first mark; none without one.
     journal: Option<Vec<Replaced>>,
@@ -33,6 +33,7 @@ pub struct Overlay {
 type About = (String, Option<String>);
 /// API version, name, field masks.
 type Asked = (String, Option<String>, Vec<String>);
+type Answers = HashMap<Asked, Result<Vec<u8>, ReadError>>;
 
 /// So many of the last objects in the journal are not noted again.
 const RECENT: usize = 8;
@@ -65,7 +66,8 @@ impl Overlay {
     fn forget_answers(&mut self, object: &Value) {
         let kind = object.get("kind").and_then(Value::as_str).unwrap_or_default();
         for namespace in [Some(metadata(object, "namespace").to_owned()), None] {
-            self.answers.remove(&(kind.to_owned(), namespace));
+            let forgotten = self.answers.remove(&(kind.to_owned(), namespace));
+            self.answered -= forgotten.as_ref().map_or(0, bytes);
         }
     }
 
@@ -93,12 +95,13 @@ impl Overlay {
         put.for_each(|replaced| self.top.restore(replaced));
         self.marked = mark;
         self.journal.take_if(|journal| journal.is_empty());
-        self.answers.clear();
+        (self.answered, self.answers) = (0, HashMap::new());
     }
 
     /// From now on only the objects of this kind count that were put here: the others are as if deleted.
     pub fn replace_all(&mut self, api_version: &str, kind: &str) {
         self.answers.retain(|(of, _), _| of != kind);
+        self.answered = self.answers.values().map(bytes).sum();
         self.replaced.push((api_version.to_owned(), kind.to_owned()));
     }
 
@@ -181,10 +184,11 @@ impl ClusterReader for Overlay {
             return known.clone();
         }
         let answer = super::answer(self, call);
-        self.answered += answer.as_ref().map_or(0, Vec::len);
-        if self.answered > MAX_ANSWERED {
+        let length = answer.as_ref().map_or(0, Vec::len);
+        if self.answered + length > MAX_ANSWERED {
             (self.answered, self.answers) = (0, HashMap::new());
         }
+        self.answered += length;
         self.answers.entry(about).or_default().insert(asked, answer.clone());
         answer
     }
@@ -201,6 +205,10 @@ impl ClusterReader for Overlay {
             (None, None) => ApiKind::new(api_version, kind),
         }
     }
+}
+
+fn bytes(answers: &Answers) -> usize {
+    answers.values().flatten().map(Vec::len).sum()
 }
 
 /// The overlay with quotas as they were written.
