@@ -210,8 +210,12 @@ pub fn estimate<'d>(
         return None;
     }
     let only_reported = is_compared || chosen_by.dry_run;
-    let amount = |requirement| container.resources.quantity(requirement, resource.name());
-    let set = amount(Requirement::Request).or(amount(Requirement::Limit)).filter(|_| is_compared || replaces).cloned();
+    let authored = |requirement| {
+        container.resources.of(requirement).get(resource.name()).filter(|value| value.origin.is_authored())
+    };
+    let set =
+        Requirement::BOTH.iter().find_map(|requirement| authored(*requirement)).filter(|_| is_compared || replaces);
+    let set = set.map(|value| value.quantity.clone());
     let container = container.name.clone();
     let mut estimate =
         Estimate { target, container, set, limit: None, quantity, least, basis, adjustments, rejected, only_reported };

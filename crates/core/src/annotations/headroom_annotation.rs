@@ -22,12 +22,15 @@ pub const REPORTED: &str = "headroom.dev/estimated";
 /// Our annotation stays small, because it is stored with every pod.
 pub const MAX_LENGTH: usize = 1024;
 
+/// Precedes a value's reason.
+const REASON: &str = ": ";
+
 /// Marks the place in the annotation where values were left out.
 const CUT: &str = "\"…\":";
 
-/// True if the pod has an annotation of ours that left values out.
+/// True if the pod has an annotation of ours that left values or reasons out.
 pub fn is_cut(pod: &Pod<'_>) -> Result<bool, Malformed> {
-    Ok(text_of(pod)?.is_some_and(|text| find::contains(&text, CUT)))
+    Ok(text_of(pod)?.is_some_and(|text| find::contains(&text, CUT) || !find::contains(&text, REASON)))
 }
 
 /// The text that we wrote; none if there is only one that we would never write. A forged one could claim thousands of
@@ -174,8 +177,8 @@ fn push_value(
     write_string_with(text, |text| {
         // Writing into a string does not fail.
         let _ = match reasons {
-            Reasons::Full => write!(text, "{}: {}", value.quantity, value.origin),
-            Reasons::Brief => write!(text, "{}: {:#}", value.quantity, value.origin),
+            Reasons::Full => write!(text, "{}{REASON}{}", value.quantity, value.origin),
+            Reasons::Brief => write!(text, "{}{REASON}{:#}", value.quantity, value.origin),
             Reasons::None => write!(text, "{}", value.quantity),
         };
     });
@@ -211,7 +214,7 @@ pub fn read(text: &str, mut each: impl FnMut(Claim<'_>)) {
                 Some(("limits", resource)) => (Requirement::Limit, resource),
                 _ => continue,
             };
-            let (value, reason) = find::split_once(&claim, ": ").unwrap_or((&claim, "set earlier"));
+            let (value, reason) = find::split_once(&claim, REASON).unwrap_or((&claim, "set earlier"));
             each(Claim { container: &container, requirement, resource, value, reason });
         }
     }

@@ -50,6 +50,13 @@ impl Origin<'_> {
     }
 }
 
+const OF_DEFAULT: &str = "default of ";
+
+/// True if an earlier reason is that of a default.
+pub fn is_of_default(reason: &str) -> bool {
+    reason.starts_with(OF_DEFAULT)
+}
+
 impl fmt::Display for Origin<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -62,7 +69,7 @@ impl fmt::Display for Origin<'_> {
                 f.write_str(basis)?;
                 if skipped.is_empty() || f.alternate() { Ok(()) } else { write!(f, "; {skipped}") }
             }
-            Self::Default(range) => write!(f, "default of {range}"),
+            Self::Default(range) => write!(f, "{OF_DEFAULT}{range}"),
             Self::Repaired(repair) => match &**repair {
                 Repair { from, range: Some(range) } => {
                     write!(f, "raised to the request from {from}, the default of {range}")
