@@ -96,10 +96,10 @@ pub(super) fn parts(text: &str) -> Vec<(usize, &str)> {
 /// The values that a short document may expand to by its anchors.
 pub(super) const LEAST_BUDGET: usize = 250_000;
 
-/// The lines before the first one that says something.
+/// The lines before the first one that says something. Unlike to Rust, to YAML the spaces of typesetters are text.
 fn blank_lines(part: &str) -> usize {
     let says_nothing = |line: &&str| {
-        let line = line.trim();
+        let line = line.trim_matches([' ', '\t', '\r']);
         line.is_empty() || line.starts_with('#')
     };
     part.lines().take_while(says_nothing).count()

@@ -98,6 +98,8 @@ fn problems_are_told_with_their_place() {
     );
     assert_eq!(problem("---\nkind: Pod\n"), "app.yaml:2: `apiVersion` is missing: expected a Kubernetes object");
     assert_eq!(problem("- a\n"), "app.yaml:1: expected a Kubernetes object with `apiVersion` and `kind`");
+    // Found by the fuzzer: a space that is text.
+    assert_eq!(problem("\u{2008} "), "app.yaml:1: expected a Kubernetes object with `apiVersion` and `kind`");
     let open = problem("apiVersion: v1\nkind: Pod\nmetadata: {name: a\n");
     assert!(open.starts_with("app.yaml:") && !open.contains('\n'), "{open}");
 }
