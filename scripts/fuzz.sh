@@ -3,7 +3,8 @@
 #
 # The flags are what libFuzzer asks of a compiler (coverage of every edge, and of comparisons), and every stable rustc
 # accepts them. A target starts from tests/fuzz/corpus/<target>, uses tests/fuzz/dictionaries/<target>.dict where there is one, and
-# keeps new inputs in the target directory. A failing input is kept there too, and its path is printed.
+# keeps new inputs in the target directory. A failing input is kept there too, and its path is printed. With FUZZ_SEED it tries the
+# same inputs each time, and what it learnt before does not count.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -27,11 +28,12 @@ RUSTFLAGS="-C passes=sancov-module -C llvm-args=-sanitizer-coverage-level=4 \
 
 for name; do
   learnt=$target_dir/corpus/$name
+  [ -n "${FUZZ_SEED:-}" ] && learnt=$target_dir/corpus-of-seed/$name && rm -rf "$learnt"
   log=$target_dir/$name.log
   folders=("$learnt")
   mkdir -p "$learnt"
   options=(-max_total_time="$each" -timeout=30 -rss_limit_mb=2048 -max_len=8192 -print_final_stats=1
-    -artifact_prefix="$target_dir/$name-failed-")
+    -seed="${FUZZ_SEED:-0}" -artifact_prefix="$target_dir/$name-failed-")
   [ -f "tests/fuzz/dictionaries/$name.dict" ] && options+=(-dict="tests/fuzz/dictionaries/$name.dict")
   [ -d "tests/fuzz/corpus/$name" ] && folders+=("tests/fuzz/corpus/$name")
   say "$name: $each seconds"
