@@ -1,5 +1,7 @@
 //! A report for people: a table, sums by namespace, reasons, and what else is to know.
 
+use std::fmt::Display;
+
 use headroom_core::amount::Quantity;
 use headroom_core::cluster::usage::Resource;
 use headroom_core::estimate::Basis;
@@ -22,7 +24,7 @@ pub struct View {
     pub paint: Paint,
 }
 
-/// The reasons of so many containers, and so many risks, are printed without being asked for.
+/// The reasons of so many containers, and so many risks and blocked changes, are printed without being asked for.
 const FEW: usize = 20;
 /// The distributions of so many are drawn.
 const DRAWN: usize = 2;
@@ -86,26 +88,9 @@ pub fn page(report: &Report, view: View) -> Page {
         writeln!(page, "{}", report.headline());
         page.gap();
     }
-    let blocked = report.blocked();
-    if !blocked.is_empty() {
-        writeln!(
-            page,
-            "{}",
-            view.paint.bold("Blocked, and left out of files and patches unless --allow-blocked is given:")
-        );
-        blocked.iter().for_each(|line| writeln!(page, "  {}", view.paint.red(line)));
-        page.gap();
-    }
-    if !report.risks.is_empty() {
-        writeln!(page, "{}", view.paint.bold("Fix first:"));
-        let shown = if view.is_wide { report.risks.len() } else { FEW };
-        let risks = report.risks.iter().take(shown);
-        risks.for_each(|risk| writeln!(page, "  {}", view.paint.red(&risk.to_string())));
-        if let Some(more) = report.risks.len().checked_sub(shown).filter(|more| *more > 0) {
-            writeln!(page, "  and {more} more: -o wide lists all");
-        }
-        page.gap();
-    }
+    let blocked = "Blocked, and left out of files and patches unless --allow-blocked is given:";
+    first(&mut page, view, blocked, &report.blocked());
+    first(&mut page, view, "Fix first:", &report.risks);
     writeln!(page, "{}", report.about());
     match rule::sentence(&report.rules) {
         Some(sentence) if !view.is_wide => writeln!(page, "{sentence} (-o wide: the whole rule)"),
@@ -144,6 +129,20 @@ pub fn page(report: &Report, view: View) -> Page {
     section(&mut page, "Flags", report.flags_explained());
     section(&mut page, "Notes", report.all_notes());
     page
+}
+
+/// The first lines of a list that may be long.
+fn first(page: &mut Page, view: View, heading: &str, lines: &[impl Display]) {
+    if lines.is_empty() {
+        return;
+    }
+    writeln!(page, "{}", view.paint.bold(heading));
+    let shown = if view.is_wide { lines.len() } else { FEW };
+    lines.iter().take(shown).for_each(|line| writeln!(page, "  {}", view.paint.red(&line.to_string())));
+    if let Some(more) = lines.len().checked_sub(shown).filter(|more| *more > 0) {
+        writeln!(page, "  and {more} more: -o wide lists all");
+    }
+    page.gap();
 }
 
 fn section(page: &mut Page, heading: &str, lines: Vec<String>) {
@@ -395,4 +394,22 @@ fn quotas(page: &mut Page, report: &Report, paint: Paint) {
 
 fn dash() -> String {
     "-".to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_long_list_the_first_lines_are_shown_and_all_with_wide() {
+        let lines: Vec<String> = (1..=FEW + 2).map(|number| format!("line {number}")).collect();
+        let shown = |is_wide| {
+            let mut page = Page::new();
+            let view = View { is_wide, is_bare: false, charset: Charset::Ascii, paint: Paint::OFF };
+            first(&mut page, view, "Blocked:", &lines);
+            page.to_string()
+        };
+        assert!(shown(false).ends_with("  line 20\n  and 2 more: -o wide lists all\n\n"), "{}", shown(false));
+        assert!(shown(true).ends_with("  line 21\n  line 22\n\n"), "{}", shown(true));
+    }
 }
