@@ -463,12 +463,13 @@ const KINDS: [(&str, u64, Object); 9] = [
         object("limits", of, json!({"spec": {"limits": [limit]}}))
     }),
     ("/api/v1/resourcequotas", 1, |_, of, _, _| {
-        let amounts = |cpu: &str, memory: &str| json!({"requests.cpu": cpu, "requests.memory": memory, "pods": "50"});
-        let hard = amounts("20", "40Gi");
+        let amounts =
+            |cpu: &str, memory: &str, pods: &str| json!({"requests.cpu": cpu, "requests.memory": memory, "pods": pods});
+        let hard = amounts("20", "40Gi", "50");
         object(
             "team",
             of,
-            json!({"spec": {"hard": hard}, "status": {"hard": hard, "used": amounts("3750m", "7680Mi")}}),
+            json!({"spec": {"hard": hard}, "status": {"hard": hard, "used": amounts("3750m", "7680Mi", "15")}}),
         )
     }),
     ("/apis/headroom.dev/v1alpha1/tenantquotas", 0, |_, _, _, number| {
