@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 pub use effect::{Change, Effect, Effects, QuotaEffect, Simulation, ValueChange, charged};
 pub use subjects::{KINDS, Subject, Subjects};
 
-use crate::evaluate::tenant_quotas::TENANT_QUOTA;
+use headroom_objects::cluster_reader::tenants::TENANT_QUOTA;
 use headroom_objects::cluster_reader::{ClusterReader, Overlay};
 use headroom_objects::kinds::metadata;
 

@@ -9,6 +9,7 @@ mod masks;
 pub mod quota_status;
 
 pub mod overlay;
+pub mod tenants;
 
 use std::fmt;
 

@@ -5,9 +5,9 @@
 use std::collections::HashMap;
 
 use headroom_core::amount::{Family, Quantity, Requirement};
-use headroom_dryrun::evaluate::tenant_quotas::TENANT_QUOTA;
 use headroom_dryrun::evaluate::{Amount, Charge, Evaluation, Run, Verdict};
 use headroom_objects::cluster_reader::ClusterReader as _;
+use headroom_objects::cluster_reader::tenants::TENANT_QUOTA;
 use serde_json::{Value, json};
 
 use super::blocked::{Blocked, Bound, Fit};
@@ -110,7 +110,7 @@ impl Trial<'_> {
     fn admits(&mut self, of: &Candidate<'_>) -> Option<Vec<String>> {
         let object = self.carries_out(of, &of.change)?;
         let notes = self.autoscaler_notes(of);
-        self.run.take_back(&object);
+        self.run.cluster.take_back(&object);
         if of.needs_more() {
             self.after.entry(of.workload.key.namespace.clone()).or_default().push(of.workload.key.to_string());
         }
@@ -121,7 +121,7 @@ impl Trial<'_> {
     fn carries_out(&mut self, of: &Candidate<'_>, change: &RecommendedChange) -> Option<Value> {
         let (mut evaluation, object) = self.preview(of, change);
         passes(&evaluation).then(|| {
-            self.run.accept(&mut evaluation, &object);
+            self.run.accept(&mut evaluation);
             object
         })
     }
@@ -239,7 +239,7 @@ impl Trial<'_> {
             self.run.cluster.roll_back(mark);
             return Vec::new();
         };
-        self.run.take_back(&object);
+        self.run.cluster.take_back(&object);
         self.raised.extend(raised);
         let bound = |(charge, amount): (&Charge, &Amount)| {
             let hard = self.raised.get(&key_of(charge, namespace, &amount.name))?.clone();

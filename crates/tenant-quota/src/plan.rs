@@ -120,6 +120,18 @@ impl Plan {
         Self { number: 0, nodes, namespaces }
     }
 
+    /// The part that one namespace is charged to, if `direct` are the nodes that it is charged to directly.
+    pub fn of_one(mut self, namespace: &str, direct: Vec<usize>) -> Self {
+        self.namespaces = BTreeMap::from([(namespace.to_owned(), direct)]);
+        let kept: BTreeSet<usize> = self.nodes_of(namespace).into_iter().collect();
+        let moved: BTreeMap<usize, usize> = kept.into_iter().zip(0..).collect();
+        let nodes = (0..).zip(self.nodes).filter(|(at, _)| moved.contains_key(at));
+        let at = |old: usize| moved.get(&old).copied();
+        self.nodes = nodes.map(|(_, node)| Node { parent: node.parent.and_then(at), ..node }).collect();
+        self.namespaces.values_mut().for_each(|direct| *direct = direct.iter().filter_map(|old| at(*old)).collect());
+        self
+    }
+
     /// Returns true if both plans are equal except for their numbers.
     pub fn is_same_as(&self, other: &Self) -> bool {
         self.nodes == other.nodes && self.namespaces == other.namespaces

@@ -21,6 +21,7 @@ use super::pod_makers::{self, MadePods, PodMaker, PodTemplate, Update};
 use super::{kubectl_apply, request, running, tenant_quotas, validation};
 use autoscaled::Autoscaled;
 use headroom_objects::cluster_reader::folder::in_namespace;
+use headroom_objects::cluster_reader::tenants::TENANT_QUOTA;
 use headroom_objects::cluster_reader::{ClusterReader, Kept, Overlay};
 use headroom_objects::kinds::{ApiKind, lifecycle, metadata};
 pub use pods::{Blocked, FITS_NOW};
@@ -73,7 +74,9 @@ impl Run {
                 found?
             }
         };
-        if !evaluation.is_admitted() || !has_tenants {
+        let namespace = &evaluation.namespace;
+        let is_charged = has_tenants && !namespace.is_empty() && !self.cluster.tenant_plans(namespace)?.is_empty();
+        if !evaluation.is_admitted() || !is_charged {
             return Ok(());
         }
         let object = evaluation.outcome().clone();
@@ -112,28 +115,33 @@ impl Run {
         let mut evaluation = self.preview(object);
         let workload = evaluation.request.get("object").unwrap_or(object);
         let pod = self.preview_pod_of(workload);
-        self.accept(&mut evaluation, object);
+        self.apply(&mut evaluation, object);
         (evaluation, pod)
     }
 
     /// The same, with something taken out of the object first, and of the one that is there already.
     pub fn evaluate_redacted(&mut self, object: &Value, redact: impl FnMut(&mut Value)) -> Evaluation {
         let mut evaluation = self.preview_redacted(object, None, redact);
-        self.accept(&mut evaluation, object);
+        self.apply(&mut evaluation, object);
         evaluation
     }
 
+    /// Commits a previewed object if it is admitted, as one that is applied from this manifest.
+    fn apply(&mut self, evaluation: &mut Evaluation, manifest: &Value) {
+        self.accept(evaluation);
+        if evaluation.is_admitted() {
+            self.applied.insert(key_of(&evaluation.kind, evaluation.outcome()), Kept::from(manifest));
+        }
+    }
+
     /// Commits a previewed object if it is admitted.
-    pub fn accept(&mut self, evaluation: &mut Evaluation, manifest: &Value) {
+    pub fn accept(&mut self, evaluation: &mut Evaluation) {
         if !evaluation.is_admitted() {
             return;
         }
-        match self.commit(evaluation) {
-            Ok(()) => drop(self.applied.insert(key_of(&evaluation.kind, evaluation.outcome()), Kept::from(manifest))),
-            Err(problem) => {
-                evaluation.verdict = Verdict::Error;
-                evaluation.reasons.push(Reason::missing_context(problem));
-            }
+        if let Err(problem) = self.commit(evaluation) {
+            evaluation.verdict = Verdict::Error;
+            evaluation.reasons.push(Reason::missing_context(problem));
         }
     }
 
@@ -145,12 +153,6 @@ impl Run {
     /// Evaluates an object as the update of one that was read before.
     pub fn preview_update(&mut self, there: Value, object: &Value) -> Evaluation {
         self.preview_redacted(object, Some(there), |_| {})
-    }
-
-    /// Takes back an object that was accepted; the quotas stay charged for it.
-    pub fn take_back(&mut self, object: &Value) {
-        self.applied.remove(&key_of(&ApiKind::of(object), object));
-        self.cluster.take_back(object);
     }
 
     /// Evaluates other requests and limits for a pod that runs, which only `pods/resize` can set. The same is charged for a pod that
@@ -395,7 +397,7 @@ impl Run {
                 fields.insert("status".to_owned(), status.unwrap_or_else(|| json!({})));
             }
         }
-        if ApiKind::of(&object).kind == tenant_quotas::TENANT_QUOTA.1 {
+        if ApiKind::of(&object).kind == TENANT_QUOTA.1 {
             self.has_tenants = None;
         }
         self.cluster.put(object).map_err(|malformed| malformed.to_string())
@@ -409,7 +411,7 @@ impl Run {
         change: fn(&Quantity, &Quantity) -> Quantity,
     ) -> Result<(), String> {
         let ((api_version, kind), namespace) = match charge.is_tenant {
-            true => (tenant_quotas::TENANT_QUOTA, None),
+            true => (TENANT_QUOTA, None),
             false => (("v1", "ResourceQuota"), Some(namespace)),
         };
         let quota = self.cluster.get((api_version, kind, namespace), &charge.quota)?;

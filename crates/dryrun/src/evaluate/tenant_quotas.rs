@@ -4,9 +4,8 @@
 use std::collections::BTreeSet;
 
 use headroom_core::amount::{Quantity, ResourceList};
-use headroom_core::cluster::label_selector::Labels;
 use headroom_core::cluster::resource_quota::ResourceQuota;
-use headroom_core::cluster::tenant_quota::{NEVER_CHARGED, TenantQuota};
+use headroom_core::cluster::tenant_quota::NEVER_CHARGED;
 use headroom_core::json::{Document, Malformed};
 use headroom_core::quota::charged_names::RESOURCE_CLAIMS;
 use headroom_core::quota::{Bounds, forecast};
@@ -14,6 +13,7 @@ use headroom_core::request::rollout::rollout;
 use headroom_core::request::{Pod, Request};
 use headroom_core::timestamp::Timestamp;
 use headroom_tenant_quota::message::{self, Consumers};
+use headroom_tenant_quota::plan::Node;
 use headroom_tenant_quota::reservation_request::{self, DeviceObjects, ReservationRequest, owner_in};
 use headroom_tenant_quota::tree::trees;
 use headroom_tenant_quota::{OpenLedger, Plan, State, Verdict};
@@ -22,11 +22,10 @@ use serde_json::{Value, json};
 use super::evaluation::{Amount, Charge};
 use super::request;
 use headroom_objects::cluster_reader::folder::amounts;
+use headroom_objects::cluster_reader::tenants::{TENANT_QUOTA, labels, read};
 use headroom_objects::cluster_reader::{ClusterReader, Overlay, quota_status};
-use headroom_objects::kinds::{labels_of, metadata};
+use headroom_objects::kinds::metadata;
 use headroom_objects::{clock, document};
-
-pub const TENANT_QUOTA: (&str, &str) = ("headroom.dev/v1alpha1", "TenantQuota");
 
 /// The outcome of checking a request against TenantQuotas.
 #[derive(Debug, Default)]
@@ -103,36 +102,6 @@ pub fn charged_together(namespaces: &[String], cluster: &mut Overlay) -> Result<
     Ok(found.into_iter().collect())
 }
 
-fn read(objects: &[Value]) -> Result<Vec<TenantQuota<'static>>, String> {
-    let one = |object: &Value| {
-        let document = document(object)?;
-        let read = || {
-            let mut quota = TenantQuota::read(document.root())?;
-            quota.read_status(document.root())?;
-            Ok(quota.into_owned())
-        };
-        read().map_err(|malformed: Malformed| format!("TenantQuota {}: {malformed}", metadata(object, "name")))
-    };
-    objects.iter().map(one).collect()
-}
-
-/// The quotas as far as they charge one namespace: none covers a namespace that its ledger exempts.
-fn covering(namespace: &str, objects: &[Value]) -> Result<Vec<TenantQuota<'static>>, String> {
-    let mut quotas = read(objects)?;
-    for quota in quotas.iter_mut().filter(|quota| quota.exempts(namespace)) {
-        (quota.names, quota.selector) = (Vec::new(), None);
-    }
-    Ok(quotas)
-}
-
-/// The labels of a namespace; a namespace without an object has only its name.
-fn labels(namespace: &str, cluster: &mut Overlay) -> Result<Labels, String> {
-    let object = cluster.get(("v1", "Namespace", None), namespace)?.unwrap_or_default();
-    let mut labels = labels_of(&object);
-    labels.entry("kubernetes.io/metadata.name".to_owned()).or_insert_with(|| namespace.to_owned());
-    Ok(labels)
-}
-
 /// Decides like the quota server on a request whose object admission changes to `object`. Needs [`prepare`] first.
 pub fn evaluate(request: &Value, object: &Value, cluster: &mut Overlay) -> Result<Outcome, String> {
     evaluate_if(request, object, cluster, false)
@@ -148,13 +117,10 @@ fn evaluate_if(request: &Value, object: &Value, cluster: &mut Overlay, may_excee
     if namespace.is_empty() {
         return Ok(Outcome::default());
     }
-    let objects = match cluster.list((TENANT_QUOTA.0, TENANT_QUOTA.1, None)) {
-        Ok(objects) if objects.is_empty() => return Ok(Outcome::default()),
-        Err(error) if error.is_unknown_kind() => return Ok(Outcome::default()),
-        objects => objects?,
-    };
-    let quotas = covering(&namespace, &objects)?;
-    let namespaces = [(namespace.clone(), labels(&namespace, cluster)?)];
+    let plans = cluster.tenant_plans(&namespace)?;
+    if plans.is_empty() {
+        return Ok(Outcome::default());
+    }
     let document = document(&as_reviewed(request, object))?;
     let request = Request::read(document.root()).map_err(|error| error.to_string())?;
     let Some(reservation) = ReservationRequest::of(&request, String::new).map_err(|error| error.to_string())? else {
@@ -165,14 +131,17 @@ fn evaluate_if(request: &Value, object: &Value, cluster: &mut Overlay, may_excee
         charge_devices(&request, &mut reservation, cluster)?;
     }
     let mut outcome = Outcome::default();
-    for tree in trees(&quotas).0 {
-        let plan = Plan::of_tree(&tree, &namespaces);
-        if !plan.namespaces.contains_key(&namespace) || !reservation.grows(&plan) {
-            continue;
-        }
-        add(&request, &reservation, &plan, &objects, &mut outcome).map_err(|malformed| malformed.to_string())?;
+    for plan in plans.iter().filter(|plan| reservation.grows(plan)) {
+        let objects = objects_of(plan, cluster)?;
+        add(&request, &reservation, plan, &objects, &mut outcome).map_err(|malformed| malformed.to_string())?;
     }
     Ok(outcome)
+}
+
+/// The objects of a plan's quotas.
+fn objects_of(plan: &Plan, cluster: &mut Overlay) -> Result<Vec<Value>, String> {
+    let get = |node: &Node| cluster.get((TENANT_QUOTA.0, TENANT_QUOTA.1, None), &node.quota).transpose();
+    Ok(plan.nodes.iter().filter_map(get).collect::<Result<_, _>>()?)
 }
 
 /// Charges a resource claim for its devices, as far as the classes and the pod are known.
@@ -200,8 +169,7 @@ fn charge_devices(
 /// Checks the pods of a workload: `new` is one as it would be made, `old` one as it was made before.
 pub fn forecast(request: &Value, new: &Value, old: Option<&Value>, cluster: &mut Overlay) -> Result<Outcome, String> {
     let namespace = request.get("namespace").and_then(Value::as_str).unwrap_or_default();
-    let objects = cluster.list((TENANT_QUOTA.0, TENANT_QUOTA.1, None))?;
-    let quotas = bounding(namespace, &objects, cluster)?;
+    let quotas = bounding(namespace, cluster)?;
     forecast_by(&quotas, &document(request)?, &document(new)?, old.map(document).transpose()?.as_ref())
 }
 
@@ -225,16 +193,15 @@ fn forecast_by(
 }
 
 /// The quotas in force that a namespace is charged to, as ResourceQuotas of which all is used that is counted or reserved.
-fn bounding(namespace: &str, objects: &[Value], cluster: &mut Overlay) -> Result<Vec<ResourceQuota<'static>>, String> {
-    let namespaces = [(namespace.to_owned(), labels(namespace, cluster)?)];
+fn bounding(namespace: &str, cluster: &mut Overlay) -> Result<Vec<ResourceQuota<'static>>, String> {
     let mut bounding = Vec::new();
-    for tree in trees(&covering(namespace, objects)?).0 {
-        let plan = Plan::of_tree(&tree, &namespaces);
+    for plan in cluster.tenant_plans(namespace)?.iter() {
+        let objects = objects_of(plan, cluster)?;
         let nodes = plan.nodes_of(namespace).into_iter().filter_map(|node| plan.nodes.get(node));
         bounding.extend(nodes.filter(|node| !node.is_suspended).map(|node| ResourceQuota {
             name: node.quota.clone().into(),
             hard: node.hard.clone(),
-            used: held(&node.quota, objects),
+            used: held(&node.quota, &objects),
             selector: node.requirements.clone(),
             is_tenant: true,
             ..ResourceQuota::default()

@@ -8,9 +8,10 @@ use headroom_core::sort::{by_text, order};
 use serde_json::Value;
 
 use super::subjects::{Subject, Subjects};
-use crate::evaluate::tenant_quotas::{self, TENANT_QUOTA};
+use crate::evaluate::tenant_quotas;
 use crate::evaluate::{Admission, Evaluation, Reason, Verdict, Warning, request};
 use crate::quota_levels::{QuotaKey, QuotaLevel, QuotaLevels};
+use headroom_objects::cluster_reader::tenants::TENANT_QUOTA;
 use headroom_objects::cluster_reader::{ClusterReader, Overlay};
 use headroom_objects::document;
 use headroom_objects::kinds::ApiKind;

@@ -26,7 +26,7 @@ pub struct Folder {
 /// An object that was put, and the one that was there before.
 pub(super) struct Replaced {
     pub identity: Identity,
-    before: Option<Value>,
+    pub before: Option<Value>,
 }
 
 /// API group, kind, namespace, name. The version is left out, because one object is served in several.
@@ -69,11 +69,13 @@ impl Folder {
         Ok(Replaced { before: self.objects.insert(identity.clone(), object), identity })
     }
 
-    pub(super) fn restore(&mut self, Replaced { identity, before }: Replaced) {
-        match before {
-            Some(object) => self.objects.insert(identity, object),
+    /// Undoes a replacement; the same with what it undid.
+    pub(super) fn restore(&mut self, Replaced { identity, before }: Replaced) -> Replaced {
+        let undone = match before {
+            Some(object) => self.objects.insert(identity.clone(), object),
             None => self.objects.remove(&identity),
         };
+        Replaced { identity, before: undone }
     }
 
     pub fn is_empty(&self) -> bool {

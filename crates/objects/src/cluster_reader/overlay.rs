@@ -10,6 +10,7 @@ use headroom_core::json::Malformed;
 use serde_json::Value;
 
 use super::folder::{self, Folder, Replaced};
+use super::tenants::{PARTS, TENANT_QUOTA, Tenants};
 use super::{ClusterReader, Events, List, ReadError, quota_status};
 use crate::kinds::{ApiKind, metadata};
 
@@ -23,6 +24,8 @@ pub struct Overlay {
     answers: HashMap<About, Answers>,
     /// The bytes of the answers.
     answered: usize,
+    /// None until they are asked for after a change.
+    pub(super) tenants: Option<Tenants>,
     /// The replaced objects since the first mark; none without one.
     journal: Option<Vec<Replaced>>,
     /// The length of the journal at the last mark.
@@ -46,13 +49,14 @@ const QUOTA: (&str, &str) = ("v1", "ResourceQuota");
 impl Overlay {
     pub fn new(top: Folder, bottom: Option<Box<dyn ClusterReader>>) -> Self {
         let (replaced, answers) = (Vec::new(), HashMap::new());
-        Self { top, bottom, replaced, answers, answered: 0, journal: None, marked: 0 }
+        Self { top, bottom, replaced, answers, answered: 0, tenants: None, journal: None, marked: 0 }
     }
 
     /// Adds an object, or replaces the one of its name. A quota is counted anew unless it has a status.
     pub fn put(&mut self, object: Value) -> Result<(), Malformed> {
         self.forget_answers(&object);
         let replaced = self.top.replace(object)?;
+        self.forget_tenants(&replaced);
         if let Some(journal) = &mut self.journal {
             // Quotas are put again for each change in their namespace.
             let mut recent = journal.iter().skip(self.marked).rev().take(RECENT);
@@ -71,6 +75,27 @@ impl Overlay {
         }
     }
 
+    /// Forgets who is charged to which TenantQuotas, if it changes with this replacement.
+    fn forget_tenants(&mut self, Replaced { identity: (_, kind, _, name), before }: &Replaced) {
+        let Some((api_version, kind)) =
+            [TENANT_QUOTA, ("v1", "Namespace")].into_iter().find(|(_, known)| known == kind)
+        else {
+            return;
+        };
+        if self.tenants.is_none() {
+            return;
+        }
+        let list = (api_version, kind, None);
+        let mut below = || self.bottom.as_mut().and_then(|bottom| bottom.get(list, name).ok()?);
+        let after = self.top.get(list, name).ok().flatten().or_else(&mut below);
+        let before = before.clone().or_else(below);
+        let part =
+            |object: &Option<Value>, part: &str| object.as_ref().and_then(|object| object.pointer(part)).cloned();
+        if PARTS.iter().any(|path| part(&before, path) != part(&after, path)) {
+            self.tenants = None;
+        }
+    }
+
     /// A mark to roll back to.
     pub fn mark(&mut self) -> usize {
         self.marked = self.journal.get_or_insert_default().len();
@@ -84,15 +109,19 @@ impl Overlay {
             && let Some(place) = journal.iter().rposition(|noted| noted.identity == identity)
             && place >= self.marked
         {
-            self.top.restore(journal.remove(place));
+            let undone = self.top.restore(journal.remove(place));
+            self.forget_tenants(&undone);
         }
         self.forget_answers(object);
     }
 
     /// Takes back all that was put since a mark.
     pub fn roll_back(&mut self, mark: usize) {
-        let put = self.journal.iter_mut().flat_map(|journal| journal.drain(mark..).rev());
-        put.for_each(|replaced| self.top.restore(replaced));
+        let put: Vec<Replaced> = self.journal.iter_mut().flat_map(|journal| journal.drain(mark..).rev()).collect();
+        for replaced in put {
+            let undone = self.top.restore(replaced);
+            self.forget_tenants(&undone);
+        }
         self.marked = mark;
         self.journal.take_if(|journal| journal.is_empty());
         (self.answered, self.answers) = (0, HashMap::new());
@@ -103,6 +132,7 @@ impl Overlay {
         self.answers.retain(|(of, _), _| of != kind);
         self.answered = self.answers.values().map(bytes).sum();
         self.replaced.push((api_version.to_owned(), kind.to_owned()));
+        self.tenants = None;
     }
 
     /// The namespaces that are known: those of the objects put here, and those of the cluster if they may be listed.

@@ -10,8 +10,9 @@ use serde_json::{Value, json};
 use super::{Run, pointer};
 use crate::evaluate::evaluation::{Charge, Evaluation, Topic, Warning};
 use crate::evaluate::settle::{Removed, Settled, settle};
-use crate::evaluate::{request, running, tenant_quotas, validation};
+use crate::evaluate::{request, running, validation};
 use headroom_objects::cluster_reader::ClusterReader;
+use headroom_objects::cluster_reader::tenants::TENANT_QUOTA;
 use headroom_objects::document;
 use headroom_objects::kinds::{ApiKind, metadata};
 
@@ -233,7 +234,7 @@ impl Run {
         let request = request::create(object.clone(), &kind, &self.namespace);
         let counted = self.admission.evaluate(request.clone(), &mut self.cluster);
         let namespace = counted.namespace.clone();
-        let (api_version, tenant_quota) = tenant_quotas::TENANT_QUOTA;
+        let (api_version, tenant_quota) = TENANT_QUOTA;
         let lists = [("v1", "ResourceQuota", Some(namespace.as_str())), (api_version, tenant_quota, None)];
         let quotas: Vec<Value> = lists.iter().flat_map(|list| self.cluster.list(*list).unwrap_or_default()).collect();
         // OK because a quota that cannot be read now could not be read for the charge either.
