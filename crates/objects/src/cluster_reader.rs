@@ -7,9 +7,9 @@ pub mod folder;
 mod kept;
 mod masks;
 pub mod quota_status;
+pub mod tenants;
 
 pub mod overlay;
-pub mod tenants;
 
 use std::fmt;
 

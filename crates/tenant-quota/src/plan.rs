@@ -123,12 +123,14 @@ impl Plan {
     /// The part that one namespace is charged to, if `direct` are the nodes that it is charged to directly.
     pub fn of_one(mut self, namespace: &str, direct: Vec<usize>) -> Self {
         self.namespaces = BTreeMap::from([(namespace.to_owned(), direct)]);
-        let kept: BTreeSet<usize> = self.nodes_of(namespace).into_iter().collect();
-        let moved: BTreeMap<usize, usize> = kept.into_iter().zip(0..).collect();
-        let nodes = (0..).zip(self.nodes).filter(|(at, _)| moved.contains_key(at));
-        let at = |old: usize| moved.get(&old).copied();
-        self.nodes = nodes.map(|(_, node)| Node { parent: node.parent.and_then(at), ..node }).collect();
-        self.namespaces.values_mut().for_each(|direct| *direct = direct.iter().filter_map(|old| at(*old)).collect());
+        let mut kept = self.nodes_of(namespace);
+        kept.sort_unstable();
+        let place = |old: &usize| kept.binary_search(old).ok();
+        let mut at = 0..;
+        self.nodes.retain(|_| at.next().is_some_and(|at| place(&at).is_some()));
+        self.nodes.iter_mut().for_each(|node| node.parent = node.parent.as_ref().and_then(place));
+        let direct = self.namespaces.values_mut().flatten();
+        direct.for_each(|old| *old = place(old).unwrap_or(*old));
         self
     }
 

@@ -4,9 +4,11 @@
 //! a file is counted when it is first read, unless it says itself what is used of it.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::rc::Rc;
 
 use headroom_core::cluster::lookup::HostCall;
 use headroom_core::json::Malformed;
+use headroom_tenant_quota::Plan;
 use serde_json::Value;
 
 use super::folder::{self, Folder, Replaced};
@@ -25,7 +27,7 @@ pub struct Overlay {
     /// The bytes of the answers.
     answered: usize,
     /// None until they are asked for after a change.
-    pub(super) tenants: Option<Tenants>,
+    tenants: Option<Tenants>,
     /// The replaced objects since the first mark; none without one.
     journal: Option<Vec<Replaced>>,
     /// The length of the journal at the last mark.
@@ -94,6 +96,17 @@ impl Overlay {
         if PARTS.iter().any(|path| part(&before, path) != part(&after, path)) {
             self.tenants = None;
         }
+    }
+
+    /// The quotas over namespaces that one namespace is charged to, by tree.
+    pub fn tenant_plans(&mut self, namespace: &str) -> Result<Rc<[Plan]>, String> {
+        let mut tenants = match self.tenants.take() {
+            Some(tenants) => tenants,
+            None => Tenants::read(self)?,
+        };
+        let plans = tenants.plans(namespace, self);
+        self.tenants = Some(tenants);
+        plans
     }
 
     /// A mark to roll back to.
@@ -385,5 +398,69 @@ mod tests {
         let below = folder(vec![quota("fresh", json!({}))]);
         let mut overlay = Overlay::new(Folder::default(), Some(Box::new(below)));
         assert_eq!(overlay.list(("v1", "ResourceQuota", Some("shop"))).unwrap()[0]["status"], json!({}));
+    }
+
+    fn tenant_quota(name: &str, parent: Option<&str>, pods: &str) -> Value {
+        let selector = json!({"matchLabels": {"team": name}});
+        json!({"apiVersion": TENANT_QUOTA.0, "kind": TENANT_QUOTA.1, "metadata": {"name": name},
+            "spec": {"parent": parent, "namespaces": {"selector": selector}, "quota": {"hard": {"pods": pods}}}})
+    }
+
+    fn namespace(team: &str) -> Value {
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop", "labels": {"team": team}}})
+    }
+
+    fn with_tenants() -> Overlay {
+        let mut bottom = Folder::default();
+        let all = [
+            tenant_quota("acme", None, "9"),
+            tenant_quota("lab", Some("acme"), "3"),
+            tenant_quota("web", Some("acme"), "5"),
+        ];
+        all.into_iter().chain([namespace("web")]).for_each(|object| bottom.put(object).unwrap());
+        Overlay::new(Folder::default(), Some(Box::new(bottom)))
+    }
+
+    /// The bounds of pods that `shop` is charged to, by quota; and those of the quotas above them.
+    fn bounds(cluster: &mut Overlay) -> Vec<String> {
+        let plans = cluster.tenant_plans("shop").unwrap();
+        let nodes = plans.iter().flat_map(|plan| plan.nodes_of("shop").into_iter().map(|node| &plan.nodes[node]));
+        nodes.map(|node| format!("{} {}", node.quota, node.hard.get("pods").unwrap())).collect()
+    }
+
+    #[test]
+    fn a_namespace_is_charged_to_its_quotas_and_those_above_only() {
+        let mut cluster = with_tenants();
+        assert_eq!(bounds(&mut cluster), ["web 5", "acme 9"]);
+        assert_eq!(cluster.tenant_plans("shop").unwrap()[0].nodes.len(), 2);
+        assert_eq!(cluster.tenant_plans("other").unwrap().len(), 0);
+    }
+
+    #[test]
+    fn what_is_used_changes_no_plan_and_all_else_does() {
+        let mut cluster = with_tenants();
+        let mark = cluster.mark();
+        bounds(&mut cluster);
+        let mut used = tenant_quota("web", Some("acme"), "5");
+        used["status"] = json!({"used": {"pods": "4"}});
+        cluster.put(used.clone()).unwrap();
+        assert!(cluster.tenants.is_some());
+        used["spec"]["quota"]["hard"]["pods"] = json!("7");
+        cluster.put(used.clone()).unwrap();
+        assert_eq!(bounds(&mut cluster), ["web 7", "acme 9"]);
+        used["status"]["exemptNamespaces"] = json!(["shop"]);
+        cluster.put(used).unwrap();
+        assert_eq!(bounds(&mut cluster), Vec::<String>::new());
+        cluster.put(namespace("lab")).unwrap();
+        assert_eq!(bounds(&mut cluster), ["lab 3", "acme 9"]);
+        cluster.roll_back(mark);
+        assert_eq!(bounds(&mut cluster), ["web 5", "acme 9"]);
+        cluster.mark();
+        cluster.put(namespace("lab")).unwrap();
+        bounds(&mut cluster);
+        cluster.take_back(&namespace("lab"));
+        assert_eq!(bounds(&mut cluster), ["web 5", "acme 9"]);
+        cluster.replace_all(TENANT_QUOTA.0, TENANT_QUOTA.1);
+        assert_eq!(bounds(&mut cluster), Vec::<String>::new());
     }
 }
