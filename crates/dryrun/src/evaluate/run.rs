@@ -75,8 +75,10 @@ impl Run {
             }
         };
         let namespace = &evaluation.namespace;
-        let is_charged = has_tenants && !namespace.is_empty() && !self.cluster.tenant_plans(namespace)?.is_empty();
-        if !evaluation.is_admitted() || !is_charged {
+        if !evaluation.is_admitted() || !has_tenants || namespace.is_empty() {
+            return Ok(());
+        }
+        if self.cluster.tenant_plans(namespace)?.is_empty() {
             return Ok(());
         }
         let object = evaluation.outcome().clone();
