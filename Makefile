@@ -34,7 +34,7 @@ help:
 	@echo "make image              the controller's OCI image, without a container runtime;  push REGISTRY=...: it and the policy"
 	@echo "make kubectl-headroom   the kubectl plugin with the page inside"
 	@echo "make docs               the documentation as a book, docs/book;  test-docs: its links, commands and examples"
-	@echo "make e2e-cluster        the policy at a real API server: the one in KUBECONFIG, or one built from Debian's packages"
+	@echo "make e2e-cluster        the policy at a real API server: that of KUBECONFIG, or one of the programs in KUBEBUILDER_ASSETS"
 	@echo "make bench              fuel, time, page faults and size, AGAINST=other.wasm: beside another module;  make budgets: only the budgets"
 	@echo "make test-yaml          our YAML reader beside a real kubectl over random snippets"
 	@echo "make fuzz               coverage-guided random inputs, FUZZ_SECONDS=60 in total"
@@ -194,7 +194,8 @@ ci: test test-same-wasm fuzz e2e-cluster
 test-same-wasm: policy.wasm
 	scripts/test-same-wasm.sh policy.wasm
 
-# Without KUBECONFIG, builds and starts a control plane, which takes some minutes the first time. With KUBECONFIG, we need
+# Without KUBECONFIG, starts control planes of the programs in KUBEBUILDER_ASSETS, or else of programs that are built from Debian's
+# packages, which takes some minutes the first time. With KUBECONFIG, we need
 # administrator permissions including impersonation, `kubectl` in PATH, and for webhooks HEADROOM_WEBHOOK_HOST: a name or
 # address by which the API server reaches this machine. Tests that need our own control plane (plugins switched off, a
 # crash of the API server) start one in any case.

@@ -1,6 +1,9 @@
 #!/usr/bin/env bash
-# Builds a Kubernetes control plane out of Debian's own packages and prints the folder that holds it:
-# etcd, kube-apiserver, kube-controller-manager and kubectl.
+# Prints the folder with the programs of a Kubernetes control plane: etcd, kube-apiserver, kubectl and, where the tests that need
+# them are to run, kube-controller-manager, kube-scheduler and kubelet.
+#
+# That is the folder in KUBEBUILDER_ASSETS, as for the tests of other controllers (`setup-envtest use 1.36.x -p path`). Without the
+# variable, the first four are built as Kubernetes 1.20 out of Debian's own packages.
 #
 # Nothing is installed and no apt file of the machine is changed: packages are downloaded and unpacked into
 # a working folder, with an apt state of its own whose sources are the machine's, source packages added.
@@ -14,8 +17,16 @@ go_version=1.19
 say() { echo "control-plane: $*" >&2; }
 die() { say "$*"; exit 1; }
 
+if [ -n "${KUBEBUILDER_ASSETS:-}" ]; then
+    for program in etcd kube-apiserver kubectl; do
+        [ -x "$KUBEBUILDER_ASSETS/$program" ] || die "KUBEBUILDER_ASSETS has no program \`$program\`"
+    done
+    cd "$KUBEBUILDER_ASSETS" && pwd
+    exit
+fi
+
 for tool in apt-get dpkg-deb sha256sum flock; do
-    command -v "$tool" >/dev/null || die "\`$tool\` is missing: this builds from Debian's packages; elsewhere set KUBECONFIG to a test cluster"
+    command -v "$tool" >/dev/null || die "\`$tool\` is missing: this builds from Debian's packages; elsewhere set KUBEBUILDER_ASSETS, or KUBECONFIG to a test cluster"
 done
 
 recipe=$(sha256sum <"$0" | cut -c1-12)
@@ -24,7 +35,7 @@ built=$cache/control-plane-$kubernetes-$(dpkg --print-architecture)-$recipe
 
 answer_if_built() {
     if [ -d "$built" ]; then
-        echo "$built"
+        echo "$built/bin"
         exit 0
     fi
 }
@@ -69,7 +80,7 @@ own_apt_get update >&2
     own_apt_get download etcd-server "golang-$go_version-go" "golang-$go_version-src" golang-github-modern-go-reflect2-dev >&2
 )
 source_archive=$(find "$work/download" -name "kubernetes_*$kubernetes.orig.tar.gz")
-[ -n "$source_archive" ] || die "this Debian has no source of Kubernetes $kubernetes (Debian 12 has): set KUBECONFIG to a test cluster"
+[ -n "$source_archive" ] || die "this Debian has no source of Kubernetes $kubernetes (Debian 12 has): set KUBEBUILDER_ASSETS"
 
 for package in "$work"/download/*.deb; do
     dpkg-deb -x "$package" "$work/unpacked"
@@ -87,6 +98,9 @@ reflect2=vendor/github.com/modern-go/reflect2
 rm -f $reflect2/*.go $reflect2/*.s
 cp "$work"/unpacked/usr/share/gocode/src/github.com/modern-go/reflect2/*.{go,s} $reflect2/
 rm -f $reflect2/*_test.go
+
+# Its controllers serve a port without TLS, the same for each control plane; the flag against it is gone since 1.24.
+sed -i 's/InsecureKubeControllerManagerPort = 10252/InsecureKubeControllerManagerPort = 0/' pkg/cluster/ports/ports.go
 
 export GOROOT=$work/unpacked/usr/lib/go-$go_version GOPATH=$work/gopath GOCACHE=$work/gocache
 export GO111MODULE=off GOFLAGS=-trimpath CGO_ENABLED=0
@@ -113,4 +127,4 @@ cp "$work/unpacked/usr/bin/etcd" "$work/result/bin/"
 # A folder is renamed onto its name whole or not at all; if some run without the lock was faster, its result serves.
 mv -T "$work/result" "$built" 2>/dev/null || [ -d "$built" ] || die "cannot write \`$built\`"
 say "built in $((SECONDS - began)) s"
-echo "$built"
+echo "$built/bin"

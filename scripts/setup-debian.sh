@@ -121,6 +121,8 @@ for tool; do
     chromium) [ -x "${CHROMIUM:-/usr/bin/chromium}" ] || need chromium chromium fonts-dejavu-core ;;
     npm) need npm nodejs npm; need node nodejs ;;
     jq) need jq jq ;;
+    # To make the disk of a node, and the network in which its tests reach it.
+    node) need patchelf patchelf; need mke2fs e2fsprogs; need xz xz-utils; need busybox busybox-static; need ip iproute2; need nc netcat-openbsd ;;
     pre-commit) need git git; need pre-commit pre-commit ;;
     buildah) need buildah buildah; need skopeo skopeo ;;
     registry) need docker-registry docker-registry; need buildah buildah; need skopeo skopeo; need umoci umoci ;;

@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 scripts/setup-debian.sh jq
 helm=$(scripts/setup-debian.sh helm)
-programs=$(scripts/control-plane.sh)/bin
+programs=$(scripts/control-plane.sh)
 chart=deploy/charts/headroom
 work=$(mktemp -d)
 processes=()
@@ -40,7 +40,7 @@ peer_url=http://127.0.0.1:$(free_port)
   --unsafe-no-fsync >"$work/etcd.log" 2>&1 &
 processes+=($!)
 port=$(free_port)
-"$programs/kube-apiserver" --etcd-servers="$etcd_url" --secure-port="$port" --bind-address=127.0.0.1 --insecure-port=0 \
+"$programs/kube-apiserver" --etcd-servers="$etcd_url" --secure-port="$port" --bind-address=127.0.0.1 \
   --advertise-address=127.0.0.1 --endpoint-reconciler-type=none --service-cluster-ip-range=10.96.0.0/16 \
   --tls-cert-file="$work/server.crt" --tls-private-key-file="$work/server.key" \
   --service-account-key-file="$work/accounts.key" --service-account-signing-key-file="$work/accounts.key" \
@@ -65,12 +65,12 @@ until [ "$(kubectl get --raw /readyz 2>/dev/null)" = ok ]; do
   kill -0 "${processes[1]}" 2>/dev/null || fail "the API server has ended"
   sleep 0.5
 done
-"$programs/kube-controller-manager" --kubeconfig="$KUBECONFIG" --leader-elect=false --port=0 --bind-address=127.0.0.1 \
+"$programs/kube-controller-manager" --kubeconfig="$KUBECONFIG" --leader-elect=false --bind-address=127.0.0.1 \
   --secure-port="$(free_port)" --cert-dir="$work/controllers" --root-ca-file="$work/server.crt" \
   --service-account-private-key-file="$work/accounts.key" --use-service-account-credentials=false \
   >"$work/kube-controller-manager.log" 2>&1 &
 processes+=($!)
-say "Kubernetes $(kubectl version --short 2>/dev/null | sed -n 's/^Server Version: //p') is ready after $SECONDS s"
+say "Kubernetes $(kubectl version -o json | jq -r .serverVersion.gitVersion) is ready after $SECONDS s"
 
 # --- what is there ------------------------------------------------------------------------------------------
 # All objects but those that Kubernetes makes for itself as time goes by.

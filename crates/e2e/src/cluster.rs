@@ -82,6 +82,18 @@ impl Cluster {
         Ok(String::from_utf8(output.stdout)?)
     }
 
+    /// Whether the API server has this kind, or this subresource such as `pods/resize`, in this version.
+    pub fn serves(&self, api_version: &str, name: &str) -> bool {
+        let prefix = if api_version == "v1" { "/api" } else { "/apis" };
+        let found = self.run_kubectl(&["get", "--raw", &format!("{prefix}/{api_version}")]);
+        let found: Value = found.ok().and_then(|found| serde_json::from_str(&found).ok()).unwrap_or_default();
+        found["resources"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .any(|resource| resource["kind"] == name || resource["name"] == name)
+    }
+
     /// A kubeconfig file for the administrator.
     pub fn kubeconfig_file(&self) -> Result<PathBuf> {
         let path = self.folder.path().join("admin.kubeconfig");

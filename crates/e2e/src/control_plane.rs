@@ -1,6 +1,6 @@
 //! A Kubernetes control plane on loopback: etcd, the API server and, optionally, the controllers.
 //!
-//! `scripts/control-plane.sh` builds the programs if necessary. There are no nodes: pods are admitted and stored, and stay
+//! `scripts/control-plane.sh` tells where the programs are, and builds them if necessary. There are no nodes: pods are admitted and stored, and stay
 //! `Pending` unless a test writes their status. [`crate::cluster`] has the operations on a running API server.
 
 use std::fs;
@@ -248,7 +248,6 @@ fn api_server_arguments(files: &Files, etcd_url: &str, port: u16, plugins: InTre
         format!("--etcd-servers={etcd_url}"),
         format!("--secure-port={port}"),
         "--bind-address=127.0.0.1".to_owned(),
-        "--insecure-port=0".to_owned(),
         // The API server's own Service is not needed here, and its endpoint must not be on loopback.
         "--advertise-address=127.0.0.1".to_owned(),
         "--endpoint-reconciler-type=none".to_owned(),
@@ -279,7 +278,6 @@ fn controller_manager_arguments(folder: &Path, files: &Files, port: u16) -> Resu
         // By default, the controllers send only 20 requests a second.
         "--kube-api-qps=1000".to_owned(),
         "--kube-api-burst=1000".to_owned(),
-        "--port=0".to_owned(),
         "--bind-address=127.0.0.1".to_owned(),
         format!("--secure-port={}", free_port()?),
         format!("--cert-dir={}", folder.join("controller-manager").display()),
@@ -288,15 +286,27 @@ fn controller_manager_arguments(folder: &Path, files: &Files, port: u16) -> Resu
     ])
 }
 
-/// The folder of the servers' programs, built on first use.
-fn programs() -> Result<PathBuf> {
+/// The folder of the servers' programs.
+pub fn programs() -> Result<PathBuf> {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/control-plane.sh");
     let output = Command::new(&script).stderr(std::process::Stdio::inherit()).output();
     let output = output.with_context(|| format!("cannot run {}", script.display()))?;
     if !output.status.success() {
         bail!("{} ended with {}", script.display(), output.status);
     }
-    Ok(Path::new(String::from_utf8(output.stdout)?.trim()).join("bin"))
+    Ok(PathBuf::from(String::from_utf8(output.stdout)?.trim()))
+}
+
+/// Whether the folder of programs lacks one that a test needs: the test then says so and ends. Where nothing may be skipped,
+/// that is a failure.
+pub fn lacks(program: &str) -> bool {
+    let programs = programs().unwrap();
+    let lacks = !programs.join(program).exists();
+    if lacks {
+        eprintln!("skipped: {} has no program {program}", programs.display());
+        assert!(std::env::var_os("HEADROOM_SKIP_NOTHING").is_none(), "nothing may be skipped");
+    }
+    lacks
 }
 
 /// A free port.

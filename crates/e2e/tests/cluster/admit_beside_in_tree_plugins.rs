@@ -37,6 +37,7 @@ fn stateful_set(namespace: &str, memory_limit: &str) -> Value {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "starts a control plane: make e2e-cluster"]
 async fn a_stateful_set_gets_pods_that_the_plugins_alone_refuse() {
+    crate::skip_without!("kube-controller-manager");
     let shop = shop().await;
     // Without our policy, the default limit of 500m is below the author's request of 1, and no pod is created.
     let unguarded = shop.cluster.new_namespace("unguarded").await.unwrap();
@@ -68,6 +69,7 @@ async fn a_stateful_set_gets_pods_that_the_plugins_alone_refuse() {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "starts a control plane: make e2e-cluster"]
 async fn applying_a_controller_warns_about_pods_that_would_be_refused() {
+    crate::skip_without!("kube-controller-manager");
     let shop = shop().await;
     shop.create(quota(&shop.namespace, json!({"limits.cpu": "1"}))).await.unwrap();
     let quotas = shop.all("v1", "ResourceQuota");

@@ -49,6 +49,7 @@ fn refused_by(id: &str) -> String {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "starts a control plane: make e2e-cluster"]
 async fn injected_containers_are_evaluated_too() {
+    crate::skip_without!("kube-controller-manager");
     let policies = chart_policies::policies();
     let evaluate = chart_policies::evaluate(&policies);
     let shop = shop(policies, json!({"requests.cpu": "500m"})).await;
@@ -129,12 +130,14 @@ async fn check_forgeries(policies: BTreeMap<String, Deployment>, refused_by: &st
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "starts a control plane: make e2e-cluster"]
 async fn forged_fields_do_not_help_against_the_pair() {
+    crate::skip_without!("kube-controller-manager");
     check_forgeries(chart_policies::policies(), ".kubewarden.admission").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "starts a control plane: make e2e-cluster"]
 async fn forged_fields_do_not_help_against_a_validating_policy_alone() {
+    crate::skip_without!("kube-controller-manager");
     let policies: BTreeMap<_, _> =
         chart_policies::policies().into_iter().filter(|(_, policy)| !policy.mutating).collect();
     let evaluate = chart_policies::evaluate(&policies);
@@ -161,6 +164,7 @@ fn resize(namespace: &str, before: &Value, after: &Value) -> Value {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "starts a control plane: make e2e-cluster"]
 async fn a_resize_is_evaluated_and_never_changed() {
+    crate::skip_without!("kube-controller-manager");
     let policies = chart_policies::policies();
     let id = policies.iter().find(|(_, policy)| policy.is_about("pods/resize")).unwrap().0.clone();
     let shop = shop(policies, json!({"requests.cpu": "500m"})).await;

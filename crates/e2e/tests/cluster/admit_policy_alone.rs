@@ -48,6 +48,7 @@ async fn limits_are_enforced_and_requests_refused_without_permission_to_read_lim
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "starts a control plane: make e2e-cluster"]
 async fn quotas_are_enforced_for_pods_claims_and_services() {
+    crate::skip_without!("kube-controller-manager");
     let cluster = Cluster::start(InTreePlugins::Off, Controllers::On).await.unwrap();
     let shop = guard(cluster, Deployment::mutating(json!({}))).await;
     let namespace = &shop.namespace;

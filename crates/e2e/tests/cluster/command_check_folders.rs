@@ -23,6 +23,7 @@ use crate::workload_forecast::{number, run_pods};
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "starts a control plane: make e2e-cluster"]
 async fn folders_end_as_check_says() {
+    crate::skip_without!("kube-controller-manager");
     let (folders, first) = (number("HEADROOM_FOLDERS", 30), number("HEADROOM_FOLDERS_SEED", 1));
     let cluster = Cluster::start(InTreePlugins::On, Controllers::On).await.unwrap();
     let client = cluster.client().await.unwrap();

@@ -54,6 +54,7 @@ async fn rejections(cluster: &Cluster, namespace: &str, user: &str, is_complete:
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "starts a control plane: make e2e-cluster"]
 async fn rejected_pods_are_listed_as_far_as_the_user_may_read_about_them() {
+    crate::skip_without!("kube-controller-manager");
     let cluster = Cluster::of_environment(Controllers::On).await.unwrap();
     let client = cluster.client().await.unwrap();
     let shop = cluster.new_namespace("shop").await.unwrap();

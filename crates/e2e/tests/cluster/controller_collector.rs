@@ -48,11 +48,16 @@ fn kubectl(cluster: &Cluster, arguments: &[&str]) -> String {
 pub fn apply(cluster: &Cluster, arguments: &[&str], is_wanted: impl Fn(&Value) -> bool) -> usize {
     let objects: Vec<Value> = chart::render(arguments).into_iter().filter(is_wanted).collect();
     let list = tempfile::NamedTempFile::new().unwrap();
-    let text = json!({"apiVersion": "v1", "kind": "List", "items": objects}).to_string();
-    // This API server is older than these versions of the two kinds.
-    let text = text.replace(r#""batch/v1","kind":"CronJob""#, r#""batch/v1beta1","kind":"CronJob""#);
-    let text =
-        text.replace(r#""policy/v1","kind":"PodDisruptionBudget""#, r#""policy/v1beta1","kind":"PodDisruptionBudget""#);
+    let mut text = json!({"apiVersion": "v1", "kind": "List", "items": objects}).to_string();
+    // Before 1.21 these two kinds had other versions.
+    for (kind, version, older) in
+        [("CronJob", "batch/v1", "batch/v1beta1"), ("PodDisruptionBudget", "policy/v1", "policy/v1beta1")]
+    {
+        if !cluster.serves(version, kind) {
+            let typed = |version| format!(r#""{version}","kind":"{kind}""#);
+            text = text.replace(&typed(version), &typed(older));
+        }
+    }
     std::fs::write(list.path(), text).unwrap();
     kubectl(cluster, &["apply", "-f", list.path().to_str().unwrap()]);
     objects.len()

@@ -1,5 +1,4 @@
-//! The resizer with the rights that the chart gives it. This API server has no `pods/resize`, so it is seen up to there: a pass
-//! that only observes, and its Events.
+//! The resizer with the rights that the chart gives it, where there is no node: a pass that only observes, and its Events.
 
 use std::collections::HashMap;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -53,6 +52,7 @@ async fn the_resizer_observes_with_its_own_rights() {
         user: Some(RESIZER.to_owned()),
         ..Chosen::default()
     };
+    let has_resize = cluster.serves("v1", "pods/resize");
     let runtime = tokio::runtime::Handle::current();
     let metrics = tokio::task::spawn_blocking(move || {
         let mut resizer = Resizer {
@@ -68,7 +68,7 @@ async fn the_resizer_observes_with_its_own_rights() {
             read_at: Instant::now(),
             api,
         };
-        assert!(!resizer.is_supported().unwrap());
+        assert_eq!(resizer.is_supported().unwrap(), has_resize);
         let metrics = Metrics::default();
         resizer.pass(&["headroom".to_owned()], &metrics, &|| true).unwrap();
         metrics.to_string()

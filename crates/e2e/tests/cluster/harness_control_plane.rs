@@ -10,6 +10,7 @@ use crate::objects::{limit_range, pod, quota};
 #[tokio::test]
 #[ignore = "starts a control plane: make e2e-cluster"]
 async fn two_control_planes_differ_only_in_their_plugins() {
+    crate::skip_without!("kube-controller-manager");
     let (with, without) = tokio::join!(
         Cluster::start(InTreePlugins::On, Controllers::On),
         Cluster::start(InTreePlugins::Off, Controllers::On)

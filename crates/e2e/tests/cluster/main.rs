@@ -9,6 +9,16 @@
     reason = "a test may panic if the cluster is in an unexpected state"
 )]
 
+/// Ends a test that needs a program of the control plane which is not there.
+#[macro_export]
+macro_rules! skip_without {
+    ($program:literal) => {
+        if headroom_e2e::control_plane::lacks($program) {
+            return;
+        }
+    };
+}
+
 // Helpers.
 mod chart;
 mod chart_policies;

@@ -30,6 +30,7 @@ pub fn number(name: &str, default: u64) -> u64 {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "starts a control plane: make e2e-cluster"]
 async fn rollouts_stop_and_end_as_forecast() {
+    crate::skip_without!("kube-controller-manager");
     let time = Duration::from_secs(number("HEADROOM_FORECAST_SECONDS", 25));
     let seed = number("HEADROOM_FORECAST_SEED", 1);
     let cluster = Cluster::start(InTreePlugins::On, Controllers::On).await.unwrap();

@@ -12,6 +12,7 @@ use crate::objects::pod;
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "starts a control plane: make e2e-cluster"]
 async fn the_next_pod_gets_the_recommended_requests() {
+    crate::skip_without!("kube-controller-manager");
     let scene = Scene::start().await;
     let shop = scene.shop.namespace.as_str();
     let file = scene.file("settings.yaml", &settings().to_string());

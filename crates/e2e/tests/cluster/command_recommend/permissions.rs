@@ -7,6 +7,7 @@ const EVE: &str = "eve";
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "starts a control plane: make e2e-cluster"]
 async fn each_missing_permission_is_named_with_the_role_that_grants_it() {
+    crate::skip_without!("kube-controller-manager");
     let scene = Scene::start().await;
     let shop = scene.shop.namespace.as_str();
     let refused = |arguments: &[&str], expected: &[&str]| {

@@ -524,6 +524,7 @@ async fn pods_of(client: &Client) -> usize {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "starts a control plane: make e2e-cluster"]
 async fn resource_quotas_are_left_to_the_plugin_if_it_is_on() {
+    crate::skip_without!("kube-controller-manager");
     let configured =
         Configured::start(InTreePlugins::On, Controllers::On, |options| options.resource_quotas = true).await;
     namespace(&configured.client, "shop").await;
