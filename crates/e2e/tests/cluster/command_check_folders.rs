@@ -1,5 +1,6 @@
 //! `check` of random folders against a real control plane, object by object in the order of `kubectl apply`: which are stored,
-//! how many pods their controllers create, and what of the quotas is used after all of them.
+//! how many pods their controllers create, and what of the quotas is used after all of them. A pod more is accepted where a watch
+//! saw the quota err, in at most a tenth of the folders.
 //!
 //! `HEADROOM_FOLDERS` (30) folders, the first of them from `HEADROOM_FOLDERS_SEED` (1).
 
@@ -18,6 +19,7 @@ use kube::api::{Api, DynamicObject, ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
 use crate::guarded_namespace::wait_for;
+use crate::quota_watch::QuotaWatch;
 use crate::workload_forecast::{number, run_pods};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -27,10 +29,11 @@ async fn folders_end_as_check_says() {
     let (folders, first) = (number("HEADROOM_FOLDERS", 30), number("HEADROOM_FOLDERS_SEED", 1));
     let cluster = Cluster::start(InTreePlugins::On, Controllers::On).await.unwrap();
     let client = cluster.client().await.unwrap();
+    let watch = QuotaWatch::start(&cluster).await;
     let is_over = AtomicBool::new(false);
     let compare = async {
         let seeds = stream::iter(first..first + folders);
-        let compared = seeds.map(|seed| compare(&cluster, &client, seed)).buffer_unordered(10);
+        let compared = seeds.map(|seed| compare(&cluster, &client, &watch, seed)).buffer_unordered(10);
         let all: Vec<Compared> = compared.collect().await;
         is_over.store(true, Ordering::Relaxed);
         all
@@ -41,7 +44,10 @@ async fn folders_end_as_check_says() {
         [sum(|of| of.objects), sum(|of| of.refused), sum(|of| of.blocked), sum(|of| of.pods)];
     eprintln!("{} folders, {objects} objects: {refused} refused, {blocked} blocked, {pods} pods", all.len());
     let wrong: Vec<&str> = all.iter().flat_map(|compared| &compared.differences).map(String::as_str).collect();
+    let raced: Vec<&str> = all.iter().filter_map(|compared| compared.too_many.as_deref()).collect();
+    eprintln!("{} where a recount let a pod too many in:\n{}", raced.len(), raced.join("\n"));
     assert!(wrong.is_empty(), "{} differ:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(raced.len() * 10 <= all.len(), "{} of {} folders have a pod too many", raced.len(), all.len());
     assert!(refused > 0 && blocked > 0 && pods > 0, "nothing was compared");
 }
 
@@ -52,6 +58,8 @@ struct Compared {
     blocked: usize,
     pods: usize,
     differences: Vec<String>,
+    /// A pod more than forecast, which a recount of the quota let in: Kubernetes' quota is not exact then.
+    too_many: Option<String>,
 }
 
 /// The bounds of a namespace, and objects that are applied to it; some of them twice, with other replicas.
@@ -140,7 +148,7 @@ fn claim(gibibytes: u64) -> Value {
     json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": format!("{gibibytes}Gi")}}})
 }
 
-async fn compare(cluster: &Cluster, client: &Client, seed: u64) -> Compared {
+async fn compare(cluster: &Cluster, client: &Client, watch: &QuotaWatch, seed: u64) -> Compared {
     let namespace = cluster.new_namespace("folder").await.unwrap();
     let (bounds, objects) = folder(seed, &namespace);
     for object in bounds {
@@ -190,11 +198,15 @@ async fn compare(cluster: &Cluster, client: &Client, seed: u64) -> Compared {
         }
         let has_pods = evaluation.is_admitted() && object["spec"]["template"].is_object();
         if has_pods && let Err(found) = wait_for_pods(&all("v1", "Pod"), &name, wanted).await {
-            compared.differences.push(format!(
+            let difference = format!(
                 "{seed}: {name}: {found} pods instead of {wanted}, {:?} {:?}: {object}",
                 evaluation.verdict,
                 evaluation.warnings.iter().map(|warning| &warning.text).collect::<Vec<_>>()
-            ));
+            );
+            match found as u64 == wanted + 1 && watch.has_raced(&namespace) {
+                true => compared.too_many = Some(difference),
+                false => compared.differences.push(difference),
+            }
             return compared;
         }
         compared.pods += usize::try_from(wanted).unwrap();
@@ -211,7 +223,14 @@ async fn compare(cluster: &Cluster, client: &Client, seed: u64) -> Compared {
             return compared;
         }
         if started.elapsed() > LONGEST {
-            compared.differences.push(format!("{seed}: used {used:?} instead of {predicted:?}"));
+            let difference = format!("{seed}: used {used:?} instead of {predicted:?}");
+            let pods =
+                |of: &[(String, Quantity)]| of.iter().find(|(name, _)| name == "pods").map(|(_, pods)| pods.value());
+            // The pod too many may come when its workload was compared already.
+            match pods(&used) > pods(&predicted) && watch.has_raced(&namespace) {
+                true => compared.too_many = Some(difference),
+                false => compared.differences.push(difference),
+            }
             return compared;
         }
         tokio::time::sleep(Duration::from_millis(200)).await;

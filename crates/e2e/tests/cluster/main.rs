@@ -24,6 +24,7 @@ mod chart;
 mod chart_policies;
 mod guarded_namespace;
 mod objects;
+mod quota_watch;
 
 // A test of the control plane itself.
 mod harness_control_plane;
