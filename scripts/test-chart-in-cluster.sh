@@ -95,6 +95,13 @@ may() { # yes or no, and the question
   found=$(kubectl auth can-i "$@" 2>/dev/null || true)
   expect "can-i $*" "$expected" "$found"
 }
+established() { # a definition, or --all; `kubectl wait` fails for one that has no conditions yet
+  local deadline=$((SECONDS + 60))
+  until kubectl wait --for condition=established --timeout=60s crd "$1" >/dev/null 2>&1; do
+    [ $SECONDS -lt $deadline ] || fail "not established: $1"
+    sleep 0.2
+  done
+}
 release() { "$helm" "$@" -n headroom; }
 until_same() { # what is left after an uninstall is cleared away by controllers, in their time
   local deadline=$((SECONDS + 60))
@@ -105,7 +112,7 @@ until_same() { # what is left after an uninstall is cleared away by controllers,
 }
 
 kubectl apply -f test_data/charts/crds.yaml >/dev/null
-kubectl wait --for condition=established --timeout=60s crd --all >/dev/null
+established --all
 kubectl create namespace headroom >/dev/null
 until kubectl -n headroom get serviceaccount default >/dev/null 2>&1; do sleep 0.2; done
 before=$(inventory)
@@ -118,7 +125,7 @@ release install headroom "$chart" >"$work/notes"
 grep -q 'subresources, mode .monitor' "$work/notes" || fail "the notes do not name the mode: $(cat "$work/notes")"
 expect "policies" "headroom headroom-fill headroom-subresources" "$(kubectl get clusteradmissionpolicies -o jsonpath='{.items[*].metadata.name}')"
 expect "mode" monitor "$(kubectl get clusteradmissionpolicy headroom -o jsonpath='{.spec.mode}')"
-kubectl wait --for condition=established --timeout=60s crd usageprofiles.headroom.dev >/dev/null
+established usageprofiles.headroom.dev
 echo "$profile" | kubectl apply -f - >/dev/null
 deadline=$((SECONDS + 60))
 until [ "$(kubectl -n headroom get pods -o jsonpath='{.items[*].spec.serviceAccountName}')" = headroom-collector ]; do
@@ -199,7 +206,7 @@ say "upgraded"
 # What the ledger writes into the objects that are there for it survives an upgrade.
 with_ledger() { release upgrade headroom "$chart" -f "$chart/ci/ledger.yaml" >/dev/null; }
 with_ledger
-kubectl wait --for condition=established --timeout=60s crd tenantquotas.headroom.dev >/dev/null
+established tenantquotas.headroom.dev
 ledger=system:serviceaccount:headroom:headroom-ledger
 kubectl get validatingwebhookconfiguration headroom-ledger -o json --as "$ledger" \
   | jq '.webhooks = [{name: "quota.headroom.dev", sideEffects: "None", admissionReviewVersions: ["v1"], failurePolicy: "Ignore",
@@ -243,7 +250,7 @@ until_same "$before" "uninstalling leaves something behind"
 say "uninstalled, nothing left behind"
 
 release install headroom "$chart" --set crds.keep=true,collector.enabled=false >/dev/null
-kubectl wait --for condition=established --timeout=60s crd usageprofiles.headroom.dev >/dev/null
+established usageprofiles.headroom.dev
 echo "$profile" | kubectl apply -f - >/dev/null
 release uninstall headroom >/dev/null
 expect "kept profiles" usage-00 "$(kubectl -n default get usageprofiles -o jsonpath='{.items[*].metadata.name}')"

@@ -6,6 +6,7 @@
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use kube::Client;
@@ -80,6 +81,18 @@ impl Cluster {
             bail!("kubectl {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
         }
         Ok(String::from_utf8(output.stdout)?)
+    }
+
+    /// Waits until the API server serves the kinds of all definitions. `kubectl wait` fails for one that has no conditions yet.
+    pub fn wait_for_definitions(&self) -> Result<()> {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        loop {
+            match self.run_kubectl(&["wait", "--for=condition=established", "--timeout=60s", "crd", "--all"]) {
+                Err(error) if Instant::now() > deadline => return Err(error),
+                Err(_) => std::thread::sleep(Duration::from_millis(200)),
+                Ok(_) => return Ok(()),
+            }
+        }
     }
 
     /// Whether the API server has this kind, or this subresource such as `pods/resize`, in this version.

@@ -68,7 +68,7 @@ pub fn apply(cluster: &Cluster, arguments: &[&str], is_wanted: impl Fn(&Value) -
 async fn the_api_server_accepts_every_manifest() {
     let cluster = Cluster::start(InTreePlugins::On, Controllers::Off).await.unwrap();
     kubectl(&cluster, &["apply", "-f", workspace_file("test_data/charts/crds.yaml").to_str().unwrap()]);
-    kubectl(&cluster, &["wait", "--for=condition=established", "--timeout=60s", "crd", "--all"]);
+    cluster.wait_for_definitions().unwrap();
     for arguments in [
         "namespace.create=true",
         "collector.kind=CronJob",
@@ -83,8 +83,7 @@ async fn the_api_server_accepts_every_manifest() {
 async fn install_definition(cluster: &Cluster) {
     let crd = workspace_file("deploy/charts/headroom/files/crd.yaml");
     kubectl(cluster, &["apply", "-f", crd.to_str().unwrap()]);
-    let definition = "crd/usageprofiles.headroom.dev";
-    kubectl(cluster, &["wait", "--for=condition=established", "--timeout=60s", definition]);
+    cluster.wait_for_definitions().unwrap();
 }
 
 fn now() -> i64 {

@@ -45,7 +45,7 @@ async fn the_next_pod_gets_the_recommended_requests() {
     let definition = workspace_file("deploy/charts/headroom/files/crd.yaml");
     scene.kubectl(&["apply", "-f", definition.to_str().unwrap()]);
     scene.kubectl(&["create", "namespace", "headroom"]);
-    scene.kubectl(&["wait", "--for=condition=established", "--timeout=60s", "crd/usageprofiles.headroom.dev"]);
+    scene.shop.cluster.wait_for_definitions().unwrap();
     let said =
         scene.collect(&["prometheus", "--service", STORE, "--once", "--store", "usage.redb", "--sample-delay", "1s"]);
     assert_eq!(said.exit, 0, "{}", said.err);

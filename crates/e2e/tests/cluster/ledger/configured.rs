@@ -85,7 +85,7 @@ impl Configured {
         }
         let events = workspace_file(&format!("{chart}/events.yaml"));
         kubectl(&["apply", "-f", events.to_str().unwrap()]);
-        kubectl(&["wait", "--for=condition=established", "--timeout=60s", "crd", "--all"]);
+        cluster.wait_for_definitions().unwrap();
         // No controller aggregates ClusterRoles here, and the user is not a ServiceAccount.
         let user = format!("--user={ACCOUNT}");
         let own = ["headroom-ledger", "headroom-ledger-create", "headroom-ledger-resource-quotas"];

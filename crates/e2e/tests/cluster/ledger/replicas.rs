@@ -494,7 +494,7 @@ async fn listen_again(address: SocketAddr) -> TcpListener {
 pub fn install_definitions(cluster: &Cluster) {
     let definitions = workspace_file("deploy/charts/headroom/files/ledger/crds.yaml");
     cluster.run_kubectl(&["apply", "-f", definitions.to_str().unwrap()]).unwrap();
-    cluster.run_kubectl(&["wait", "--for=condition=established", "--timeout=60s", "crd", "--all"]).unwrap();
+    cluster.wait_for_definitions().unwrap();
 }
 
 /// Webhooks that call each of two servers for the objects that its labels select.
