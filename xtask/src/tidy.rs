@@ -12,6 +12,11 @@ use crate::{Faults, read, run};
 
 /// The entries that a visitor sees before the README.
 const MAX_TOP_LEVEL_ENTRIES: usize = 31;
+/// The design card: the files by which a Kubewarden policy is known, and the packages that it is made with.
+const CARD_FILES: [&str; 6] =
+    ["Cargo.toml", "src", "policy-metadata.yaml", "artifacthub-pkg.yml", "e2e.bats", "Makefile"];
+const CARD_PACKAGES: [&str; 6] =
+    ["wasm-bindgen", "serde", "serde_json", "kubewarden-policy-sdk", "wapc-guest", "k8s-openapi"];
 
 pub fn check() -> Result<()> {
     let listed = run("git", &["ls-files", "--cached", "--others", "--exclude-standard"])?;
@@ -23,8 +28,23 @@ pub fn check() -> Result<()> {
     faults.check(top.len() <= MAX_TOP_LEVEL_ENTRIES, || {
         format!("the top level has {} entries: move one, {MAX_TOP_LEVEL_ENTRIES} are enough", top.len())
     });
+    for file in CARD_FILES.iter().filter(|file| !top.contains(file)) {
+        faults.0.push(format!("the design card wants `{file}` at the top level: put it back"));
+    }
     let ours = files.iter().filter(|file| file.ends_with(".rs"));
     let crates: Vec<&str> = files.iter().filter_map(|file| file.strip_suffix("Cargo.toml")).collect();
+    let mut unused = CARD_PACKAGES.to_vec();
+    for folder in &crates {
+        let sources = ours.clone().filter(|file| file.starts_with(&format!("{folder}src/")));
+        let code = sources.map(read).collect::<Result<Vec<_>>>()?.concat();
+        let manifest = read(format!("{folder}Cargo.toml"))?;
+        unused.retain(|package| !is_used(package, &manifest, &code));
+    }
+    for package in unused {
+        faults
+            .0
+            .push(format!("the design card wants `{package}` in use: no crate depends on it and names it in `src`"));
+    }
     for file in ours.clone() {
         let text = read(file)?;
         faults.0.extend(doc_comments(&text).into_iter().map(|(line, fault)| format!("{file}:{line}: {fault}")));
@@ -67,6 +87,15 @@ pub fn check() -> Result<()> {
         }
     }
     faults.end(&format!("tidy: {} files are in order", files.len()))
+}
+
+/// True if a crate depends on a package, not only for its tests, and its code names it.
+fn is_used(package: &str, manifest: &str, code: &str) -> bool {
+    let named = format!("{}::", package.replace('-', "_"));
+    let starts_a_path =
+        |before: &str| !before.contains("//") && !before.ends_with(|last: char| last.is_alphanumeric() || last == '_');
+    dependencies(manifest).any(|line| line.split(['.', ' ', '=']).next() == Some(package))
+        && code.lines().any(|line| line.split_once(&named).is_some_and(|(before, _)| starts_a_path(before)))
 }
 
 /// Compares the modules that a table of ARCHITECTURE.md lists with those of the core, in order.
@@ -270,17 +299,21 @@ fn layers(architecture: &str) -> Result<Layers> {
     Ok(Layers(found))
 }
 
+/// The lines of a manifest that name a dependency, without those of tests and of the workspace.
+fn dependencies(manifest: &str) -> impl Iterator<Item = &str> {
+    let sections = manifest.split("\n[").filter(|section| {
+        let header = section.lines().next().unwrap_or_default();
+        header == "dependencies]" || header.ends_with(".dependencies]") && !header.starts_with("workspace")
+    });
+    sections.flat_map(str::lines)
+}
+
 impl Layers {
     /// Dependencies of a crate on crates that do not stand below it.
     fn forbidden(&self, file: &str, manifest: &str) -> Vec<String> {
         let folder = file.trim_end_matches("/Cargo.toml").trim_start_matches("crates/");
         let Some(own) = self.0.get(if folder == "Cargo.toml" { "policy" } else { folder }) else { return Vec::new() };
-        let sections = manifest.split("\n[").filter(|section| {
-            let header = section.lines().next().unwrap_or_default();
-            header == "dependencies]" || header.ends_with(".dependencies]") && !header.starts_with("workspace")
-        });
-        let used =
-            sections.flat_map(str::lines).filter_map(|line| line.strip_prefix("headroom-")?.split(['.', ' ']).next());
+        let used = dependencies(manifest).filter_map(|line| line.strip_prefix("headroom-")?.split(['.', ' ']).next());
         used.filter(|used| self.0.get(*used).is_none_or(|line| line <= own))
             .map(|used| format!("{file}: {used} does not stand below this crate in ARCHITECTURE.md: move what is needed, or the crate"))
             .collect()
@@ -320,6 +353,20 @@ mod tests {
         check(lib, "use super::super::{Own,\n last::a};", &["first::inner.rs: uses `last`"]);
         check(lib, "fn a() -> crate::Last {}", &["uses `last`, which .rs declares below `first`"]);
         check(lib, "// crate::last\n#[cfg(test)]\nmod tests {\n use crate::last::a; }", &[]);
+    }
+
+    #[test]
+    fn packages_are_used_where_code_names_what_its_crate_depends_on() {
+        let check = |section: &str, listed: &str, code: &str, expected: bool| {
+            let manifest = format!("[package]\n[{section}]\n{listed} = \"1\"");
+            assert_eq!(is_used("a-b", &manifest, code), expected, "{manifest}\n{code}");
+        };
+        check("dependencies", "a-b", "use a_b::C;", true);
+        check("target.x.dependencies", "a-b", "fn d() -> Option<a_b::C> {", true);
+        check("dependencies", "a-b", "// a_b::C\nuse a::b::a_b;", false);
+        check("dependencies", "a-b", "use x_a_b::C;", false);
+        check("dependencies", "a-b-c", "use a_b::C;", false);
+        check("dev-dependencies", "a-b", "use a_b::C;", false);
     }
 
     #[test]
