@@ -6,6 +6,7 @@ SOURCES := Cargo.toml Cargo.lock $(shell find src crates/core/src crates/core/Ca
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 HOST := $(TARGET)/debug/headroom-host
 XTASK := $(TARGET)/debug/xtask
+# Kubewarden's kwctl; where neither KWCTL nor PATH has one, our own host stands in.
 KWCTL ?= $(shell command -v kwctl || echo $(HOST))
 
 # The first build in a clean clone is not made again: without what a second one would use, it takes a tenth less.
@@ -198,7 +199,8 @@ test-same-wasm: policy.wasm
 # packages, which takes some minutes the first time. With KUBECONFIG, we need
 # administrator permissions including impersonation, `kubectl` in PATH, and for webhooks HEADROOM_WEBHOOK_HOST: a name or
 # address by which the API server reaches this machine. Tests that need our own control plane (plugins switched off, a
-# crash of the API server) start one in any case.
+# crash of the API server) start one in any case. With POLICY_SERVER, the path of Kubewarden's policy server, that answers and is
+# compared with our host.
 .PHONY: e2e-cluster
 e2e-cluster: annotated-policy.wasm e2e-chart test-yaml
 	scripts/control-plane.sh >/dev/null

@@ -27,6 +27,11 @@ impl Authority {
         self.issuer.pem()
     }
 
+    /// The same for Rust's clients.
+    pub fn der(&self) -> Vec<u8> {
+        self.issuer.der().to_vec()
+    }
+
     /// A certificate for a server with these names or addresses.
     pub fn sign_server(&self, names: &[&str]) -> Result<ServerCertificate> {
         let key = KeyPair::generate()?;

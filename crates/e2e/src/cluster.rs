@@ -114,6 +114,18 @@ impl Cluster {
         Ok(path)
     }
 
+    /// A kubeconfig file that acts as `user` of `group`.
+    pub fn kubeconfig_file_as(&self, user: &str, group: &str) -> Result<PathBuf> {
+        // KUBECONFIG is a list of paths with colons between them.
+        let path = self.folder.path().join(format!("{}.kubeconfig", user.replace(':', "-")));
+        let mut kubeconfig = impersonating(&self.kubeconfig, user);
+        for auth_info in kubeconfig.auth_infos.iter_mut().filter_map(|named| named.auth_info.as_mut()) {
+            auth_info.impersonate_groups = Some(vec![group.to_owned()]);
+        }
+        write_kubeconfig(&kubeconfig, &path)?;
+        Ok(path)
+    }
+
     /// Creates a namespace with a unique name that starts with `prefix`.
     pub async fn new_namespace(&self, prefix: &str) -> Result<String> {
         let namespaces = api(&self.client().await?, "v1", "Namespace");

@@ -6,6 +6,7 @@
 //! - [`control_plane`]: etcd, the API server and, optionally, the controllers.
 //! - [`cluster`]: the cluster that a test uses.
 //! - [`webhook`]: an HTTPS server that answers admission reviews.
+//! - [`kubewarden`]: Kubewarden's own policy server, if there is one.
 //! - [`live_host`]: host calls of a policy, answered from the API server.
 //! - [`policy_server`]: our policy behind a webhook, as Kubewarden serves it.
 //!
@@ -23,6 +24,7 @@ pub mod control_plane;
 pub mod cluster;
 pub mod webhook;
 
+pub mod kubewarden;
 pub mod live_host;
 
 pub mod policy_server;

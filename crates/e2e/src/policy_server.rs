@@ -6,7 +6,7 @@
 //! have no time limit.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -20,7 +20,8 @@ use kube::Client;
 use kube::api::{DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
-use crate::cluster::{LABEL, api, api_in, create, resource};
+use crate::cluster::{Cluster, LABEL, api, api_in, create, resource};
+use crate::kubewarden::Kubewarden;
 use crate::live_host::LiveHost;
 use crate::webhook::{Admission, WebhookServer};
 
@@ -31,9 +32,20 @@ pub fn configuration_name(id: &str, namespace: &str) -> String {
 
 /// The policy server's user at the API server.
 pub const USER: &str = "system:serviceaccount:kubewarden:policy-server";
+/// A group that only Kubewarden's own requests have; our host reads as the user alone.
+pub const GROUP: &str = "headroom-test-kubewarden";
+
+/// The host that evaluates the policy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Host {
+    Ours,
+    /// The program that `POLICY_SERVER` names, beside our host; without the variable our host alone.
+    Kubewarden,
+}
 
 /// The annotated wasm of this workspace, compiled once and served by any number of policy servers.
 pub struct Policy {
+    wasm: PathBuf,
     host: PolicyHost,
     metadata: Metadata,
 }
@@ -79,6 +91,19 @@ impl Deployment {
         Access { resources: self.context_aware_resources.clone().unwrap_or(declared.resources), ..declared }
     }
 
+    /// The entry of the policy server's `policies.yml`.
+    fn served(&self, policy: &Policy) -> Value {
+        let Access { resources, capabilities } = self.access(&policy.metadata);
+        json!({
+            "module": format!("file://{}", policy.wasm.display()),
+            "settings": self.settings,
+            "allowedToMutate": self.mutating,
+            "policyMode": if self.monitor { "monitor" } else { "protect" },
+            "contextAwareResources": resources,
+            "hostCapabilities": capabilities,
+        })
+    }
+
     /// True if its own rules match `resource`, such as `pods` or `pods/resize`.
     pub fn is_about(&self, resource: &str) -> bool {
         let names = |rule: &Value| {
@@ -105,7 +130,7 @@ impl Policy {
         let metadata = Metadata::from_wasm(&bytes).map_err(anyhow::Error::msg)?;
         let metadata = metadata.with_context(|| format!("`{}` is not annotated", wasm.display()))?;
         let host = PolicyHost::from_bytes(&bytes).map_err(anyhow::Error::msg)?;
-        Ok(Self { host, metadata })
+        Ok(Self { wasm: wasm.to_owned(), host, metadata })
     }
 }
 
@@ -114,15 +139,19 @@ struct Evaluations {
     policy: Arc<Policy>,
     deployments: BTreeMap<String, Deployment>,
     host_calls: LiveHost,
+    kubewarden: Option<Kubewarden>,
 }
 
 impl Admission for Arc<Evaluations> {
     fn review(&self, path: &str, request: &Value) -> Value {
-        let response = match self.evaluate(path, request) {
-            Ok(response) => response,
-            Err(error) => AdmissionResponse::internal_server_error("", &error),
-        };
-        json!(response)
+        let failure = |error: &str| AdmissionResponse::internal_server_error("", error);
+        let ours = || json!(self.evaluate(path, request).unwrap_or_else(|error| failure(&error)));
+        match &self.kubewarden {
+            Some(kubewarden) => {
+                kubewarden.review(path, request, ours).unwrap_or_else(|error| json!(failure(&format!("{error:#}"))))
+            }
+            None => ours(),
+        }
     }
 }
 
@@ -150,10 +179,15 @@ pub struct PolicyServer {
 }
 
 impl PolicyServer {
-    /// Serves `policy` with each of `deployments`, reading as the user of `client`.
+    /// Serves `policy` with each of `deployments`, reading `cluster` as [`USER`].
     ///
     /// Like Kubewarden, validates settings before it serves a policy.
-    pub async fn start(policy: Arc<Policy>, deployments: BTreeMap<String, Deployment>, client: Client) -> Result<Self> {
+    pub async fn start(
+        policy: Arc<Policy>,
+        deployments: BTreeMap<String, Deployment>,
+        cluster: &Cluster,
+        host: Host,
+    ) -> Result<Self> {
         for (id, deployment) in &deployments {
             let validation = policy.host.validate_settings(&deployment.settings);
             if !validation.valid {
@@ -161,7 +195,16 @@ impl PolicyServer {
             }
         }
         let rules = json!(policy.metadata.rules);
-        let evaluations = Arc::new(Evaluations { policy, deployments, host_calls: LiveHost::new(client) });
+        let program = std::env::var("POLICY_SERVER").ok().filter(|_| host == Host::Kubewarden);
+        let kubewarden = match program {
+            Some(program) => {
+                let served: BTreeMap<_, _> = deployments.iter().map(|(id, one)| (id, one.served(&policy))).collect();
+                Some(Kubewarden::start(&program, &json!(served), &cluster.kubeconfig_file_as(USER, GROUP)?).await?)
+            }
+            None => None,
+        };
+        let host_calls = LiveHost::new(cluster.client_as(USER).await?);
+        let evaluations = Arc::new(Evaluations { policy, deployments, host_calls, kubewarden });
         Ok(Self { webhook: WebhookServer::start(Arc::clone(&evaluations)).await?, evaluations, rules })
     }
 
@@ -200,7 +243,8 @@ impl PolicyServer {
             "sideEffects": "None",
             "failurePolicy": "Fail",
             "matchPolicy": "Equivalent",
-            "timeoutSeconds": 10,
+            // Kubewarden's own 10 s would end a review before a hung server is replaced.
+            "timeoutSeconds": if self.evaluations.kubewarden.is_some() { 30 } else { 10 },
             "namespaceSelector": {"matchLabels": {LABEL: namespace}},
             "rules": deployment.rules.as_ref().unwrap_or(&self.rules),
         });
@@ -237,6 +281,13 @@ impl PolicyServer {
             }
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
+    }
+}
+
+impl Drop for PolicyServer {
+    fn drop(&mut self) {
+        let differences = self.evaluations.kubewarden.as_ref().map(Kubewarden::differences).unwrap_or_default();
+        assert!(std::thread::panicking() || differences.is_empty(), "{}", differences.join("\n"));
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use headroom_e2e::cluster::{Cluster, create};
 use headroom_e2e::control_plane::{Controllers, InTreePlugins};
-use headroom_e2e::policy_server::{Deployment, Policy, PolicyServer, USER, grant};
+use headroom_e2e::policy_server::{Deployment, Host, Policy, PolicyServer, USER, grant};
 use serde_json::json;
 
 use crate::guarded_namespace::{ID, guard, resources, wait_for};
@@ -23,7 +23,8 @@ async fn limits_are_enforced_and_requests_refused_without_permission_to_read_lim
 
     let reader = cluster.client_as(USER).await.unwrap();
     let deployments = BTreeMap::from([(ID.to_owned(), Deployment::mutating(json!({})))]);
-    let server = PolicyServer::start(Arc::clone(&policy), deployments, reader.clone()).await.unwrap();
+    // Kubewarden waits for a watch that it may not open.
+    let server = PolicyServer::start(Arc::clone(&policy), deployments, &cluster, Host::Ours).await.unwrap();
     server.guard(&client, &namespace).await.unwrap();
 
     let denied = create(&client, pod(&namespace, "too-early", json!({}))).await.unwrap_err().to_string();

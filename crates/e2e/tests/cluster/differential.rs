@@ -23,7 +23,7 @@ use std::time::Instant;
 
 use headroom_e2e::cluster::{Cluster, LABEL};
 use headroom_e2e::control_plane::{Controllers, InTreePlugins};
-use headroom_e2e::policy_server::{Deployment, PolicyServer};
+use headroom_e2e::policy_server::{Deployment, Host, PolicyServer};
 use serde_json::{Value, json};
 
 use self::case::Case;
@@ -116,7 +116,7 @@ async fn plane(
     prefix: &'static str,
     policies: BTreeMap<String, Deployment>,
 ) -> (PolicyServer, Plane) {
-    let (server, namespace) = guard_in(cluster, policies).await;
+    let (server, namespace) = guard_in(cluster, policies, Host::Ours).await;
     let client = cluster.client().await.unwrap();
     (server, Plane { client, labels: json!({LABEL: namespace}), prefix })
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use headroom_e2e::cluster::{Cluster, LABEL, api_in, create};
-use headroom_e2e::policy_server::{Deployment, Policy, PolicyServer, USER, grant};
+use headroom_e2e::policy_server::{Deployment, Host, Policy, PolicyServer, USER, grant};
 use headroom_e2e::webhook::WebhookServer;
 use kube::Client;
 use kube::api::{Api, DynamicObject, PostParams};
@@ -31,17 +31,21 @@ pub async fn guard(cluster: Cluster, deployment: Deployment) -> Guarded {
 
 /// Like [`guard`], with any number of deployments of the policy by name.
 pub async fn guard_by(cluster: Cluster, deployments: BTreeMap<String, Deployment>) -> Guarded {
-    let (server, namespace) = guard_in(&cluster, deployments).await;
+    let (server, namespace) = guard_in(&cluster, deployments, Host::Kubewarden).await;
     Guarded { client: cluster.client().await.unwrap(), cluster, server, namespace }
 }
 
 /// A new namespace of `cluster`, and the policy server that guards it.
-pub async fn guard_in(cluster: &Cluster, deployments: BTreeMap<String, Deployment>) -> (PolicyServer, String) {
+pub async fn guard_in(
+    cluster: &Cluster,
+    deployments: BTreeMap<String, Deployment>,
+    host: Host,
+) -> (PolicyServer, String) {
     let client = cluster.client().await.unwrap();
     let policy = Arc::new(Policy::built().unwrap());
     let reader = cluster.client_as(USER).await.unwrap();
     grant(&client, &policy, &reader).await.unwrap();
-    let server = PolicyServer::start(policy, deployments, reader).await.unwrap();
+    let server = PolicyServer::start(policy, deployments, cluster, host).await.unwrap();
     let namespace = cluster.new_namespace("shop").await.unwrap();
     server.guard(&client, &namespace).await.unwrap();
     (server, namespace)

@@ -20,6 +20,7 @@ macro_rules! skip_without {
 }
 
 // Helpers.
+mod audit_log;
 mod chart;
 mod chart_policies;
 mod guarded_namespace;
@@ -32,6 +33,7 @@ mod harness_control_plane;
 // Tests, by class and subject.
 mod admit_beside_in_tree_plugins;
 mod admit_chart_policies;
+mod admit_in_kubewarden;
 mod admit_in_outages;
 mod admit_policy_alone;
 mod command_check_apply;

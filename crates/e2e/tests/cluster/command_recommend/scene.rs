@@ -6,7 +6,7 @@ use std::net::{IpAddr, UdpSocket};
 use std::process::Command;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use headroom_e2e::cluster::{Cluster, api_in, create};
+use headroom_e2e::cluster::{api_in, create};
 use headroom_e2e::control_plane::{Controllers, InTreePlugins};
 use headroom_e2e::policy_server::Deployment;
 use headroom_testkit::built::workspace_file;
@@ -14,6 +14,7 @@ use kube::api::{Api, DynamicObject, ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::audit_log::{ApiRequest, AuditLog};
 use crate::guarded_namespace::{Guarded, eventually, guard};
 use crate::objects::deployment;
 
@@ -28,18 +29,11 @@ pub const REQUESTED: &str = r#"{"requests": {"cpu": "1", "memory": "1Gi"}, "limi
 const CORES: f64 = 0.333;
 const BYTES: u64 = 200 << 20;
 
-const AUDIT_POLICY: &str = "apiVersion: audit.k8s.io/v1
-kind: Policy
-omitStages: [RequestReceived]
-rules:
-  - {level: None, users: [\"system:kube-controller-manager\", \"system:apiserver\"]}
-  - {level: Metadata}
-";
-
 pub struct Scene {
     pub shop: Guarded,
     /// The working folder of programs.
     pub folder: TempDir,
+    audit: AuditLog,
     _store: Server,
 }
 
@@ -50,24 +44,10 @@ pub struct Said {
     pub err: String,
 }
 
-/// A request to the API server.
-#[derive(Debug)]
-pub struct ApiRequest {
-    pub verb: String,
-    pub uri: String,
-}
-
 impl Scene {
     pub async fn start() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let policy = folder.path().join("audit.yaml");
-        std::fs::write(&policy, AUDIT_POLICY).unwrap();
-        let arguments = [
-            format!("--audit-policy-file={}", policy.display()),
-            format!("--audit-log-path={}", folder.path().join("audit.log").display()),
-        ];
-        let arguments = arguments.each_ref().map(String::as_str);
-        let cluster = Cluster::start_with(InTreePlugins::On, Controllers::On, &arguments).await.unwrap();
+        let (cluster, audit) = AuditLog::start(InTreePlugins::On, Controllers::On).await;
         let shop = guard(cluster, Deployment::mutating(settings())).await;
         let requested = serde_json::from_str(REQUESTED).unwrap();
         shop.create(deployment(&shop.namespace, 2, requested)).await.unwrap();
@@ -76,7 +56,7 @@ impl Scene {
         let history = history(&shop.namespace, &names);
         let store = PrometheusServer { history, on_all_addresses: true, ..PrometheusServer::default() }.start();
         put_behind_a_service(&shop, store.port).await;
-        Self { shop, folder, _store: store }
+        Self { shop, folder, audit, _store: store }
     }
 
     /// Runs `kubectl headroom` as a user.
@@ -153,12 +133,10 @@ impl Scene {
 
     /// A user's requests to the API server by our program, in order.
     pub fn requests_by(&self, user: &str) -> Vec<ApiRequest> {
-        let log = std::fs::read_to_string(self.folder.path().join("audit.log")).unwrap();
-        let events = log.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-        let of_user = events.filter(|event| event["impersonatedUser"]["username"] == user);
-        let by_us = of_user.filter(|event| !event["userAgent"].as_str().unwrap_or_default().starts_with("kubectl/"));
-        let text = |event: &Value, field: &str| event[field].as_str().unwrap_or_default().to_owned();
-        by_us.map(|event| ApiRequest { verb: text(&event, "verb"), uri: text(&event, "requestURI") }).collect()
+        self.audit.requests(|event| {
+            let is_kubectl = event["userAgent"].as_str().unwrap_or_default().starts_with("kubectl/");
+            event["impersonatedUser"]["username"] == user && !is_kubectl
+        })
     }
 }
 
