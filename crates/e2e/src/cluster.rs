@@ -95,7 +95,7 @@ impl Cluster {
         }
     }
 
-    /// Whether the API server has this kind, or this subresource such as `pods/resize`, in this version.
+    /// True if the API server has this kind, or this subresource such as `pods/resize`, in this version.
     pub fn serves(&self, api_version: &str, name: &str) -> bool {
         let prefix = if api_version == "v1" { "/api" } else { "/apis" };
         let found = self.run_kubectl(&["get", "--raw", &format!("{prefix}/{api_version}")]);

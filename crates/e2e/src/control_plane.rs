@@ -297,7 +297,7 @@ pub fn programs() -> Result<PathBuf> {
     Ok(PathBuf::from(String::from_utf8(output.stdout)?.trim()))
 }
 
-/// Whether the folder of programs lacks one that a test needs: the test then says so and ends. Where nothing may be skipped,
+/// True if the folder of programs lacks one that a test needs: the test then says so and ends. Where nothing may be skipped,
 /// that is a failure.
 pub fn lacks(program: &str) -> bool {
     let programs = programs().unwrap();

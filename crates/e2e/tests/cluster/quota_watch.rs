@@ -13,7 +13,7 @@ use headroom_kube::watch::{Seen, follow};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-/// What happened in a namespace, by revision.
+/// The writes of a namespace by revision.
 type Writes = BTreeMap<u64, Write>;
 
 enum Write {
@@ -56,7 +56,7 @@ impl QuotaWatch {
         watch
     }
 
-    /// Whether a charge was written away, or the quota is above its bound: `used` went down further than pods were deleted, or it
+    /// True if a charge was written away, or the quota is above its bound: `used` went down further than pods were deleted, or it
     /// exceeds `hard`.
     pub fn has_raced(&self, namespace: &str) -> bool {
         let seen = self.seen.lock().unwrap();
