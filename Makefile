@@ -239,7 +239,7 @@ bench-ledger:
 	scripts/control-plane.sh >/dev/null
 	cargo build --locked --profile native --package headroom-cli --bin headroom-controller
 	cargo build --locked --profile native --package headroom-quota-server --example webhook_floor
-	HEADROOM_BENCH=$(abspath $(TARGET))/native cargo test --locked --workspace --test cluster -- --ignored --nocapture ledger::bench
+	HEADROOM_BENCH=$(abspath $(TARGET))/native cargo test --locked --workspace --test cluster -- --ignored --nocapture ledger::bench ledger::churn
 
 .PHONY: bench
 bench: policy.wasm host

@@ -34,6 +34,8 @@ pub enum InTreePlugins {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Controllers {
     On,
+    /// As slow as they are by default: with [`Self::On`] each quota is recounted every second.
+    Default,
     Off,
 }
 
@@ -79,8 +81,11 @@ impl ControlPlane {
             folder,
         };
         plane.wait_until_ready(&plane.kubeconfig.clone()).await?;
-        if controllers == Controllers::On {
-            let arguments = controller_manager_arguments(plane.folder.path(), &files, port)?;
+        if controllers != Controllers::Off {
+            let mut arguments = controller_manager_arguments(plane.folder.path(), &files, port)?;
+            if controllers == Controllers::On {
+                arguments.extend(IN_A_HURRY.map(str::to_owned));
+            }
             let program = plane.programs.join("kube-controller-manager");
             plane.controller_manager = Some(Process::start(&program, &arguments, plane.folder.path())?);
         }
@@ -264,6 +269,14 @@ fn api_server_arguments(files: &Files, etcd_url: &str, port: u16, plugins: InTre
     ]
 }
 
+const IN_A_HURRY: [&str; 3] = [
+    // Without the plugin, new pods are only counted by the periodic recount, whose default interval is five minutes.
+    "--resource-quota-sync-period=1s",
+    // By default, the controllers send only 20 requests a second.
+    "--kube-api-qps=1000",
+    "--kube-api-burst=1000",
+];
+
 fn controller_manager_arguments(folder: &Path, files: &Files, port: u16) -> Result<Vec<String>> {
     let kubeconfig = folder.join("controller-manager.kubeconfig");
     kubeconfig::write_kubeconfig(&files.kubeconfig(port, CONTROLLERS)?, &kubeconfig)?;
@@ -272,12 +285,6 @@ fn controller_manager_arguments(folder: &Path, files: &Files, port: u16) -> Resu
         "--controllers=*".to_owned(),
         "--use-service-account-credentials=false".to_owned(),
         "--leader-elect=false".to_owned(),
-        // Without the plugin, new pods are only counted by the periodic recount, whose default interval is five
-        // minutes.
-        "--resource-quota-sync-period=1s".to_owned(),
-        // By default, the controllers send only 20 requests a second.
-        "--kube-api-qps=1000".to_owned(),
-        "--kube-api-burst=1000".to_owned(),
         "--bind-address=127.0.0.1".to_owned(),
         format!("--secure-port={}", free_port()?),
         format!("--cert-dir={}", folder.join("controller-manager").display()),

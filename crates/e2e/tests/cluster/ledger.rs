@@ -4,6 +4,7 @@
 mod at_the_bound;
 mod bench;
 mod changes;
+mod churn;
 mod configured;
 mod failures;
 mod replicas;

@@ -38,12 +38,15 @@ const HOME: &str = "headroom-ledger";
 const WRITES: &str = "headroom_ledger_writes_total";
 const CONFLICTS: &str = "headroom_ledger_conflicts_total";
 /// The label by which a pod calls one of two servers, as a Service spreads calls.
-const SERVER: &str = "server";
+pub const SERVER: &str = "server";
+/// A second quota, which bounds no pods.
+pub const SERVICES: &str = "services";
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Row {
+pub enum Row {
     NoQuota,
-    Plugin,
+    /// A ResourceQuota in each of this many namespaces, which the plugin enforces.
+    Plugin(usize),
     /// A webhook that allows at once.
     AtOnce,
     /// A webhook that allows after a write of its own.
@@ -61,12 +64,14 @@ enum Row {
     OfEach(usize),
     /// A ResourceQuota in each of this many namespaces, which the ledger enforces.
     ResourceQuotas(usize),
+    /// A TenantQuota for each of this many namespaces, at an API server that has the plugin.
+    BesidePlugin(usize),
 }
 
 impl Row {
     const ALL: [Self; 9] = [
         Self::NoQuota,
-        Self::Plugin,
+        Self::Plugin(1),
         Self::AtOnce,
         Self::OneWrite,
         Self::Ledger,
@@ -76,10 +81,10 @@ impl Row {
         Self::Shares,
     ];
 
-    fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Self::NoQuota => "no quota",
-            Self::Plugin => "in-tree plugin",
+            Self::Plugin(_) => "in-tree plugin",
             Self::AtOnce => "webhook, at once",
             Self::OneWrite => "webhook, one write",
             Self::Ledger => "ledger",
@@ -89,18 +94,22 @@ impl Row {
             Self::Shares => "10 tenants, ledger, 10 shares",
             Self::OfEach(_) => "TenantQuota for each namespace",
             Self::ResourceQuotas(_) => "ResourceQuota in each namespace",
+            Self::BesidePlugin(_) => "TenantQuotas beside the plugin",
         }
     }
 
     fn is_of_ledger(self) -> bool {
-        !matches!(self, Self::NoQuota | Self::Plugin | Self::AtOnce | Self::OneWrite | Self::OneWriteOfMany)
+        !matches!(self, Self::NoQuota | Self::Plugin(_) | Self::AtOnce | Self::OneWrite | Self::OneWriteOfMany)
     }
 
     /// The namespaces, each with its tenant.
     fn namespaces(self) -> Vec<(String, String)> {
         let (tenants, of_each) = match self {
             Self::OneWriteOfMany | Self::OneOfMany | Self::Trees | Self::Shares => (TENANTS, NAMESPACES_OF_EACH),
-            Self::OfEach(namespaces) | Self::ResourceQuotas(namespaces) => (namespaces, 1),
+            Self::Plugin(namespaces)
+            | Self::OfEach(namespaces)
+            | Self::ResourceQuotas(namespaces)
+            | Self::BesidePlugin(namespaces) => (namespaces, 1),
             _ => (1, 1),
         };
         let of_tenants = |number| (0..tenants).map(move |tenant| (format!("{tenant}-{number}"), tenant));
@@ -108,30 +117,37 @@ impl Row {
         namespaces.map(|(name, tenant)| (format!("team-{name}"), format!("team-{tenant}"))).collect()
     }
 
-    /// The program of a webhook, and its arguments besides address and certificate.
-    fn program(self) -> Option<(&'static str, Vec<String>)> {
+    /// The program of a webhook, optimized if there is a folder of such programs, and its arguments besides address and certificate.
+    fn program(self, optimized: Option<&Path>) -> Option<(PathBuf, Vec<String>)> {
         let arguments = |texts: &[&str]| texts.iter().map(|&text| text.to_owned()).collect();
+        let program = |name: &str| match optimized {
+            Some(programs) => programs.join(name),
+            None => PathBuf::from(env!("CARGO_BIN_EXE_headroom-controller-under-test")),
+        };
         match self {
-            Self::NoQuota | Self::Plugin => None,
-            Self::AtOnce => Some(("examples/webhook_floor", Vec::new())),
-            Self::OneWrite | Self::OneWriteOfMany => Some(("examples/webhook_floor", arguments(&["--write", HOME]))),
+            Self::NoQuota | Self::Plugin(_) => None,
+            Self::AtOnce => Some((program("examples/webhook_floor"), Vec::new())),
+            Self::OneWrite | Self::OneWriteOfMany => {
+                Some((program("examples/webhook_floor"), arguments(&["--write", HOME])))
+            }
             _ => {
                 let mut words = arguments(&["enforce-quotas", "--namespace", HOME, "--no-configure"]);
                 if matches!(self, Self::ResourceQuotas(_)) {
                     words.push("--resource-quotas".to_owned());
                 }
-                Some(("headroom-controller", words))
+                Some((program("headroom-controller"), words))
             }
         }
     }
 }
 
-struct Scene {
-    row: Row,
+pub struct Scene {
+    pub row: Row,
     servers: Vec<Server>,
-    namespaces: Vec<(String, String)>,
+    /// With their tenants.
+    pub namespaces: Vec<(String, String)>,
     cluster: Cluster,
-    client: Client,
+    pub client: Client,
     files: tempfile::TempDir,
 }
 
@@ -143,9 +159,10 @@ struct Server {
 }
 
 impl Scene {
-    async fn start(row: Row, programs: &Path) -> Self {
-        let plugins = if row == Row::Plugin { InTreePlugins::On } else { InTreePlugins::Off };
-        let cluster = Cluster::start(plugins, Controllers::On).await.unwrap();
+    pub async fn start(row: Row, controllers: Controllers, optimized: Option<&Path>) -> Self {
+        let has_plugin = matches!(row, Row::Plugin(_) | Row::BesidePlugin(_));
+        let plugins = if has_plugin { InTreePlugins::On } else { InTreePlugins::Off };
+        let cluster = Cluster::start(plugins, controllers).await.unwrap();
         let client = cluster.client().await.unwrap();
         let (namespaces, files) = (row.namespaces(), tempfile::tempdir().unwrap());
         let mut scene = Self { row, servers: Vec::new(), namespaces, cluster, client, files };
@@ -153,13 +170,13 @@ impl Scene {
         if row.is_of_ledger() {
             install_definitions(&scene.cluster);
         }
-        if let Some((program, arguments)) = row.program() {
-            scene.serve(&programs.join(program), &arguments).await;
+        if let Some((program, arguments)) = row.program(optimized) {
+            scene.serve(&program, &arguments).await;
         }
         scene
     }
 
-    async fn create(&self, object: Value) {
+    pub async fn create(&self, object: Value) {
         create(&self.client, object).await.unwrap();
     }
 
@@ -189,7 +206,7 @@ impl Scene {
         std::fs::write(file("tls.key"), certificate.key).unwrap();
         let addresses = [free_address().await, free_address().await];
         let labels = |server: usize| json!({SERVER: server.to_string()});
-        self.create(webhooks(&authority, addresses, &["pods"], ("objectSelector", &labels))).await;
+        self.create(webhooks(&authority, addresses, &["pods", "services"], ("objectSelector", &labels))).await;
         let deadline = Instant::now() + Duration::from_secs(60);
         while self.has_answers().await != [false, false] {
             assert!(Instant::now() < deadline, "the API server does not call the webhook");
@@ -227,8 +244,8 @@ impl Scene {
     }
 
     /// Quotas on pods, and waits until they are enforced.
-    async fn add_quotas(&self) {
-        let hard = json!({"pods": "100000"});
+    pub async fn add_quotas(&self, pods: &str) {
+        let hard = json!({"pods": pods});
         let quota = |name: &str, mut spec: Value| {
             spec["quota"] = json!({"hard": hard});
             self.create(json!({"apiVersion": "headroom.dev/v1alpha1", "kind": "TenantQuota",
@@ -236,12 +253,11 @@ impl Scene {
         };
         match self.row {
             Row::NoQuota | Row::AtOnce | Row::OneWrite | Row::OneWriteOfMany => return,
-            Row::Plugin => self.create(objects::quota(&self.namespaces[0].0, hard)).await,
-            Row::OfEach(_) => {
+            Row::OfEach(_) | Row::BesidePlugin(_) => {
                 let all = self.namespaces.iter().map(|(name, _)| quota(name, json!({"namespaces": {"names": [name]}})));
                 futures::stream::iter(all).buffer_unordered(10).collect::<Vec<()>>().await;
             }
-            Row::ResourceQuotas(_) => {
+            Row::Plugin(_) | Row::ResourceQuotas(_) => {
                 let all = self.namespaces.iter().map(|(name, _)| self.create(objects::quota(name, hard.clone())));
                 futures::stream::iter(all).buffer_unordered(10).collect::<Vec<()>>().await;
             }
@@ -284,7 +300,7 @@ impl Scene {
     /// Waits until the quotas have counted this many pods.
     async fn wait_for_used(&self, pods: usize) {
         let quotas: Api<DynamicObject> = match self.row {
-            Row::Plugin | Row::ResourceQuotas(_) => api(&self.client, "v1", "ResourceQuota"),
+            Row::Plugin(_) | Row::ResourceQuotas(_) => api(&self.client, "v1", "ResourceQuota"),
             _ => api(&self.client, "headroom.dev/v1alpha1", "TenantQuota"),
         };
         let expected: Quantity = pods.to_string().parse().unwrap();
@@ -295,7 +311,7 @@ impl Scene {
             let of_tenants = listed
                 .items
                 .iter()
-                .filter(|quota| !matches!(quota.metadata.name.as_deref(), Some(ROOT | "headroom-probe")));
+                .filter(|quota| !matches!(quota.metadata.name.as_deref(), Some(ROOT | "headroom-probe" | SERVICES)));
             // Kubernetes writes 3k for 3000.
             let used = |quota: &DynamicObject| quota.data["status"]["used"]["pods"].as_str()?.parse::<Quantity>().ok();
             let used: Option<Vec<Quantity>> = of_tenants.map(used).collect();
@@ -308,7 +324,13 @@ impl Scene {
         }
     }
 
-    async fn try_pod(&self, name: &str, number: usize, server: usize, dry_run: bool) -> kube::Result<DynamicObject> {
+    pub async fn try_pod(
+        &self,
+        name: &str,
+        number: usize,
+        server: usize,
+        dry_run: bool,
+    ) -> kube::Result<DynamicObject> {
         let (namespace, _) = &self.namespaces[number % self.namespaces.len()];
         let mut pod = objects::pod(namespace, name, json!({}));
         pod["metadata"]["labels"] = json!({SERVER: server.to_string()});
@@ -464,8 +486,8 @@ async fn bench() {
         format!("|{:-<32}|-----------:|----------:|--------------------:|", ""),
     ];
     for row in Row::ALL.into_iter().filter(|row| row.name().contains(&wanted)) {
-        let mut scene = Scene::start(row, &programs).await;
-        scene.add_quotas().await;
+        let mut scene = Scene::start(row, Controllers::On, Some(&programs)).await;
+        scene.add_quotas("100000").await;
         for writers in WRITERS {
             scene.measure(writers).await;
         }
@@ -493,9 +515,9 @@ async fn bench_of_growth() {
     let wanted = std::env::var("HEADROOM_BENCH_ROWS").unwrap_or_default();
     for row in [Row::OfEach, Row::ResourceQuotas] {
         for row in sizes.iter().map(|size| row(*size)).filter(|row| row.name().contains(&wanted)) {
-            let scene = Scene::start(row, &programs).await;
+            let scene = Scene::start(row, Controllers::On, Some(&programs)).await;
             let began = Instant::now();
-            scene.add_quotas().await;
+            scene.add_quotas("100000").await;
             scene.measure_growth(began.elapsed()).await;
         }
     }

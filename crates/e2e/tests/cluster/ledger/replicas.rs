@@ -1,5 +1,6 @@
 //! Two replicas of the ledger for an API server, and helpers of the tests.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -375,28 +376,7 @@ impl Ledger {
 
     /// Counts pods after every event from now on.
     pub async fn watch(&self) -> Watched {
-        self.watch_by(&self.client).await
-    }
-
-    pub async fn watch_by(&self, client: &Client) -> Watched {
-        let (most, states) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
-        let stop = CancellationToken::new();
-        let (most_of, states_of) = (Arc::clone(&most), Arc::clone(&states));
-        let mut there = std::collections::BTreeSet::new();
-        let uid = |pod: Node<'_>| Some(pod.at(&["metadata", "uid"]).unwrap().unwrap().str().unwrap().into_owned());
-        let client = ApiClient::new(client.clone());
-        tokio::spawn(follow(client, ApiPath::new("/api/v1/pods"), stop.clone(), uid, move |seen| {
-            match seen {
-                Seen::Listed(_, uids) => there = uids.into_iter().collect(),
-                Seen::Stored(uid) => _ = there.insert(uid),
-                Seen::Deleted(uid) => _ = there.remove(&uid),
-                Seen::UpTo(_) | Seen::Lost(_) => {}
-            }
-            most_of.fetch_max(there.len(), Ordering::Relaxed);
-            states_of.fetch_add(1, Ordering::Relaxed);
-        }));
-        until("pods are listed", || states.load(Ordering::Relaxed) > 0).await;
-        Watched { most, states, stop }
+        Watched::start(&self.client, None).await
     }
 }
 
@@ -455,16 +435,41 @@ type Boxed = UnsyncBoxBody<Bytes, <Body as hyper::body::Body>::Error>;
 
 /// The counts of a watch.
 pub struct Watched {
-    most: Arc<AtomicUsize>,
-    states: Arc<AtomicUsize>,
+    /// In how many states there were this many pods.
+    states: Arc<Mutex<BTreeMap<usize, usize>>>,
     stop: CancellationToken,
 }
 
 impl Watched {
+    /// Counts the pods of a namespace, or of all, after every event from now on.
+    pub async fn start(client: &Client, namespace: Option<&str>) -> Self {
+        let watched = Self { states: Arc::default(), stop: CancellationToken::new() };
+        let (states, mut there) = (Arc::clone(&watched.states), BTreeSet::new());
+        let uid = |pod: Node<'_>| Some(pod.at(&["metadata", "uid"]).unwrap().unwrap().str().unwrap().into_owned());
+        let (client, path) = (ApiClient::new(client.clone()), ApiPath::new("/api/v1").collection(namespace, "pods"));
+        tokio::spawn(follow(client, path, watched.stop.clone(), uid, move |seen| {
+            match seen {
+                Seen::Listed(_, uids) => there = uids.into_iter().collect(),
+                Seen::Stored(uid) => _ = there.insert(uid),
+                Seen::Deleted(uid) => _ = there.remove(&uid),
+                Seen::UpTo(_) | Seen::Lost(_) => return,
+            }
+            *states.lock().unwrap().entry(there.len()).or_default() += 1;
+        }));
+        until("pods are listed", || !watched.states.lock().unwrap().is_empty()).await;
+        watched
+    }
+
+    /// The number of states with more pods than fit.
+    pub fn above(&self, room: usize) -> usize {
+        self.states.lock().unwrap().range(room + 1..).map(|(_, states)| states).sum()
+    }
+
     /// The most pods at any time, and the number of states.
     pub fn end(self) -> (usize, usize) {
         self.stop.cancel();
-        (self.most.load(Ordering::Relaxed), self.states.load(Ordering::Relaxed))
+        let states = self.states.lock().unwrap();
+        (*states.last_key_value().unwrap().0, states.values().sum())
     }
 }
 

@@ -9,7 +9,7 @@ use headroom_kube::clock;
 use kube::api::{Api, DynamicObject};
 use serde_json::json;
 
-use super::replicas::{Ledger, NAMESPACES, Tally, Watches};
+use super::replicas::{Ledger, NAMESPACES, Tally, Watched, Watches};
 
 fn ten_minutes_ahead() -> i64 {
     clock::now() + 600
@@ -55,7 +55,7 @@ async fn two_api_servers_on_one_etcd_keep_one_bound() {
     write_kubeconfig(&kubeconfig, &file).unwrap();
     ledger.move_to(1, |world| world.kubeconfig = file).await;
     let other = client(&kubeconfig).await.unwrap();
-    let watched = ledger.watch_by(&other).await;
+    let watched = Watched::start(&other, None).await;
     let pods =
         |client: &kube::Client, namespace: &str| -> Api<DynamicObject> { api_in(client, namespace, "v1", "Pod") };
     let creating = (0..80).map(|at: usize| {
