@@ -80,11 +80,11 @@ impl<'d> Draft<'d> {
                 for found in defaults::limits_below_requests(pod) {
                     decision.warn(|| (Cause::Limits, found.to_string()));
                 }
-                let stored = pods.old.as_ref().filter(|_| actions.kind == RequestKind::Resize);
-                let breaches = breaches.unwrap_or_else(|| limits::check_pod(pod, stored, &ranges));
+                let breaches = breaches.unwrap_or_else(|| limits::check_pod(pod, &ranges));
                 add_limit_breaches(&mut decision, actions, request, breaches);
             } else if actions.kind == RequestKind::Claim {
-                let breaches = limits::check_claim(object, request.old(), &ranges)?;
+                let old = request.old().filter(|_| settings.server.skips_unchanged_claims());
+                let breaches = limits::check_claim(object, old, &ranges)?;
                 add_limit_breaches(&mut decision, actions, request, breaches);
             }
             if actions.kind == RequestKind::Workload && actions.adds_pods(request) {

@@ -99,7 +99,7 @@ impl<'d> Filling<'_, 'd> {
         loop {
             estimates.apply(&mut filled);
             self.apply_defaults(&mut filled);
-            let breaches = limits::check_pod(&filled, None, self.ranges);
+            let breaches = limits::check_pod(&filled, self.ranges);
             let has_changed = estimates.fit_to_limits(&filled, &breaches, round)
                 || FITS_QUOTA && self.fit_to_quota(&mut estimates, &filled, round)?
                 || FITS_QUOTA && self.keep_class(&mut estimates, &unfilled, &filled);

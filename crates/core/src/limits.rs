@@ -12,31 +12,24 @@ use crate::amount::{Quantity, Requirement, ResourceList};
 use crate::cluster::limit_range::{CLAIM, CONTAINER, Item, POD};
 use crate::json::{Malformed, Node};
 use crate::limit_rules::Range;
-use crate::request::pod::ContainerIndex;
 use crate::request::{Container, Object, Pod, pod_totals};
 
 pub use breach::{BoundTarget, Breach, Breaches, Fault};
 
-/// Checks a pod. `stored` is the pod before a resize: values that the resize does not change are not checked.
-pub fn check_pod<'d>(pod: &Pod<'d>, stored: Option<&Pod<'d>>, ranges: &[Range<'d>]) -> Breaches<'d> {
+/// Checks a pod; after a resize all of it, also what the resize does not change.
+pub fn check_pod<'d>(pod: &Pod<'d>, ranges: &[Range<'d>]) -> Breaches<'d> {
     let mut breaches = Breaches::default();
     let pod_items: Vec<&Item<'d>> = ranges.iter().flat_map(Range::items).filter(|item| item.kind == POD).collect();
-    let totals = (!pod_items.is_empty())
-        .then(|| (PodTotal::of(pod, &pod_items), stored.map(|stored| PodTotal::of(stored, &pod_items))));
-    let stored = stored.map(|stored| (stored, ContainerIndex::of(&stored.containers)));
-    let stored_container = |container: &Container<'d>| {
-        let (stored, index) = stored.as_ref()?;
-        stored.containers.get(index.find(&stored.containers, container.role.is_init(), &container.name)?)
-    };
+    let total = (!pod_items.is_empty()).then(|| PodTotal::of(pod, &pod_items));
     for range in ranges {
         for item in range.items() {
-            match (item.kind.as_ref(), &totals) {
+            match (item.kind.as_ref(), &total) {
                 (CONTAINER, _) => {
                     for container in pod.containers.iter().filter(|container| range.applies_to(container)) {
-                        check(&mut breaches, range, item, container, stored_container(container));
+                        check(&mut breaches, range, item, container);
                     }
                 }
-                (POD, Some((total, stored_total))) => check(&mut breaches, range, item, total, stored_total.as_ref()),
+                (POD, Some(total)) => check(&mut breaches, range, item, total),
                 _ => {}
             }
         }
@@ -44,16 +37,16 @@ pub fn check_pod<'d>(pod: &Pod<'d>, stored: Option<&Pod<'d>>, ranges: &[Range<'d
     breaches
 }
 
-/// Checks a claim's storage. A request that an update does not change is not checked.
+/// Checks a claim's storage. A request that the claim has in `old` already is not checked.
 pub fn check_claim<'d>(
     claim: &Object<'d>,
     old: Option<&Object<'d>>,
     ranges: &[Range<'d>],
 ) -> Result<Breaches<'d>, Malformed> {
-    let of_claim = |claim| Ok(ClaimRequests { requests: requests(claim)?, subject: BoundTarget::Claim });
-    let (claim, old) = (of_claim(claim)?, old.map(of_claim).transpose()?);
+    let old = old.map(requests).transpose()?.unwrap_or_default();
+    let claim = ClaimRequests { requests: requests(claim)?, old, subject: BoundTarget::Claim };
     let mut breaches = Breaches::default();
-    check_requests(&mut breaches, &claim, old.as_ref(), ranges);
+    check_requests(&mut breaches, &claim, ranges);
     Ok(breaches)
 }
 
@@ -62,8 +55,8 @@ pub fn check_claim_templates<'d>(templates: &[Object<'d>], ranges: &[Range<'d>])
     let mut breaches = Breaches::default();
     for template in templates {
         let name = template.node.at(&["metadata", "name"])?.map(Node::str).transpose()?.unwrap_or_default();
-        let claim = ClaimRequests { requests: requests(template)?, subject: BoundTarget::ClaimTemplate(name) };
-        check_requests(&mut breaches, &claim, None, ranges);
+        let (old, subject) = (ResourceList::default(), BoundTarget::ClaimTemplate(name));
+        check_requests(&mut breaches, &ClaimRequests { requests: requests(template)?, old, subject }, ranges);
     }
     Ok(breaches)
 }
@@ -72,15 +65,10 @@ fn requests<'d>(claim: &Object<'d>) -> Result<ResourceList<'d>, Malformed> {
     claim.spec_at(&["resources", "requests"])?.map_or_else(|| Ok(ResourceList::default()), ResourceList::read)
 }
 
-fn check_requests<'d>(
-    breaches: &mut Breaches<'d>,
-    claim: &ClaimRequests<'d>,
-    old: Option<&ClaimRequests<'d>>,
-    ranges: &[Range<'d>],
-) {
+fn check_requests<'d>(breaches: &mut Breaches<'d>, claim: &ClaimRequests<'d>, ranges: &[Range<'d>]) {
     for range in ranges {
         for item in range.items().iter().filter(|item| item.kind == CLAIM) {
-            check(breaches, range, item, claim, old);
+            check(breaches, range, item, claim);
         }
     }
 }
@@ -93,12 +81,9 @@ trait Bounded<'d> {
     fn has_limits(&self) -> bool {
         true
     }
-    /// True if an update leaves a resource unchanged. Nothing is known of the change of a total out of range.
-    fn is_unchanged(&self, before: &Self, resource: &str) -> bool {
-        Requirement::BOTH.iter().all(|requirement| {
-            let amount = self.amount(*requirement, resource);
-            amount == before.amount(*requirement, resource) && !amount.is_some_and(Quantity::is_out_of_range)
-        })
+    /// True if an update leaves a resource unchanged that was checked before.
+    fn is_unchanged(&self, _resource: &str) -> bool {
+        false
     }
     /// The origin of a value that is not the author's.
     fn origin(&self, _bound: Requirement, _resource: &str) -> Option<String> {
@@ -154,6 +139,7 @@ impl<'d> Bounded<'d> for PodTotal<'d> {
 
 struct ClaimRequests<'d> {
     requests: ResourceList<'d>,
+    old: ResourceList<'d>,
     subject: BoundTarget<'d>,
 }
 
@@ -174,24 +160,15 @@ impl<'d> Bounded<'d> for ClaimRequests<'d> {
     }
 
     /// A missing request does not count as unchanged.
-    fn is_unchanged(&self, before: &Self, resource: &str) -> bool {
-        self.requests.get(resource).is_some_and(|amount| before.requests.get(resource) == Some(amount))
+    fn is_unchanged(&self, resource: &str) -> bool {
+        self.requests.get(resource).is_some_and(|amount| self.old.get(resource) == Some(amount))
     }
 }
 
 /// Checks one subject against one item.
-fn check<'d, M: Bounded<'d>>(
-    breaches: &mut Breaches<'d>,
-    range: &Range<'d>,
-    item: &Item<'d>,
-    subject: &M,
-    before: Option<&M>,
-) {
+fn check<'d, M: Bounded<'d>>(breaches: &mut Breaches<'d>, range: &Range<'d>, item: &Item<'d>, subject: &M) {
     let mut found = |resource: &Cow<'d, str>, fault: Option<Fault>| {
-        let Some(fault) = fault else { return };
-        if before.is_some_and(|before| subject.is_unchanged(before, resource)) {
-            return;
-        }
+        let Some(fault) = fault.filter(|_| !subject.is_unchanged(resource)) else { return };
         breaches.add_with(|| {
             let origin = fault.requirement().and_then(|requirement| subject.origin(requirement, resource));
             Breach {

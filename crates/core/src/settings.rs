@@ -86,6 +86,11 @@ impl ServerVersion {
         self.0.is_none_or(|minor| minor >= 37)
     }
 
+    /// True if LimitRanges do not bind what an update of a claim leaves as it was (Kubernetes' change 142170).
+    pub fn skips_unchanged_claims(self) -> bool {
+        self.0.is_some_and(|minor| minor >= 38)
+    }
+
     /// `1.34`
     fn read(node: Node<'_>) -> Result<Self, Malformed> {
         // Only in quotes, because YAML reads 1.30 as 1.3.

@@ -108,11 +108,7 @@ impl Evaluated {
             admitted: Admitted {
                 qos: qos(admitted),
                 charges: quota_effect::charges(admitted, &found.context)?,
-                breaches: limits::check_pod(admitted, None, &found.ranges)
-                    .first
-                    .iter()
-                    .map(ToString::to_string)
-                    .collect(),
+                breaches: limits::check_pod(admitted, &found.ranges).first.iter().map(ToString::to_string).collect(),
             },
             missing,
         })

@@ -54,7 +54,7 @@ impl Edge {
 
 /// Everything that the pod is checked against, in the order of the ranges.
 pub fn of_pod(pod: &Pod<'_>, ranges: &[Range<'_>]) -> Vec<CheckedBound> {
-    let breaches = limits::check_pod(pod, None, ranges);
+    let breaches = limits::check_pod(pod, ranges);
     let mut checked = Vec::new();
     for range in ranges {
         for item in range.items() {

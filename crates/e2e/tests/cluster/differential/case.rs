@@ -78,8 +78,6 @@ pub enum Trait {
     HasOverhead,
     /// The pod or its LimitRanges have amounts with fractions of a byte.
     HasPartsOfAByte,
-    /// The update leaves amounts unchanged.
-    KeepsItsAmounts,
     /// The pod gets a deadline that it did not have.
     GetsADeadline,
     /// The namespace has several LimitRanges.
@@ -105,9 +103,6 @@ impl Case {
             Trait::HasPartsOfAByte => {
                 let text = json!([self.rules, object]).to_string();
                 PARTS_OF_A_BYTE.iter().any(|amount| text.contains(&format!(r#""memory":"{amount}""#)))
-            }
-            Trait::KeepsItsAmounts => {
-                before.as_ref().is_some_and(|before| before["spec"]["resources"] == spec["resources"])
             }
             Trait::GetsADeadline => {
                 let deadline = |object: &Value| object["spec"].get("activeDeadlineSeconds").is_some();
