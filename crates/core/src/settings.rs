@@ -76,6 +76,11 @@ impl Role {
 pub struct ServerVersion(Option<u16>);
 
 impl ServerVersion {
+    /// None stands for 1.37.
+    pub const fn of_minor(minor: Option<u16>) -> Self {
+        Self(minor)
+    }
+
     /// True if the API server keeps pod-level resources.
     pub fn has_pod_level_resources(self) -> bool {
         self.0.is_none_or(|minor| minor >= 34)

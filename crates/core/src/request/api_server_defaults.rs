@@ -11,7 +11,7 @@ use crate::settings::ServerVersion;
 /// A limit without a request also sets the request. The API server has done this in pods, but not in templates.
 pub fn limits_to_requests(pod: &mut Pod<'_>) {
     for container in &mut pod.containers {
-        copy_limits(&mut container.resources, |origin| match origin {
+        copy_limits(&mut container.resources, |_, origin| match origin {
             // A value copied from a default is a default, too.
             Origin::Default(_) => Some(origin.clone()),
             _ => Some(Origin::AuthorsLimit),
@@ -22,16 +22,16 @@ pub fn limits_to_requests(pod: &mut Pod<'_>) {
 /// The same for limits that are set now: the API server looks at a pod again after each webhook.
 pub fn new_limits_to_requests(pod: &mut Pod<'_>) {
     for container in &mut pod.containers {
-        copy_limits(&mut container.resources, |origin| matches!(origin, Origin::Default(_)).then(|| origin.clone()));
+        copy_limits(&mut container.resources, |_, origin| matches!(origin, Origin::Default(_)).then(|| origin.clone()));
     }
 }
 
-fn copy_limits<'d>(resources: &mut Resources<'d>, origin_of: impl Fn(&Origin<'d>) -> Option<Origin<'d>>) {
+fn copy_limits<'d>(resources: &mut Resources<'d>, origin_of: impl Fn(&str, &Origin<'d>) -> Option<Origin<'d>>) {
     let Resources { requests, limits } = resources;
     let mut missing = Vec::new();
     for (name, limit, request) in limits.paired_with(requests) {
         if request.is_none()
-            && let Some(origin) = origin_of(&limit.origin)
+            && let Some(origin) = origin_of(name, &limit.origin)
         {
             missing.push((name.clone(), Value { quantity: limit.quantity.clone(), origin }));
         }
@@ -68,7 +68,7 @@ pub fn pod_level(pod: &mut Pod<'_>, server: ServerVersion) {
                 pod.resources.requests.set(name, request);
             }
         }
-        copy_limits(&mut pod.resources, |_| Some(Origin::AuthorsLimit));
+        copy_limits(&mut pod.resources, |name, _| is_pod_level(name).then_some(Origin::AuthorsLimit));
     }
     if !limits_too {
         return;

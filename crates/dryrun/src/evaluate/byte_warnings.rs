@@ -5,7 +5,7 @@ use headroom_core::amount::Quantity;
 use serde_json::Value;
 
 use super::pod_makers::PodTemplate;
-use super::validation::{pod_spec, resources_in};
+use super::validation::pod_in;
 use headroom_objects::kinds::ApiKind;
 
 const BYTES: [&str; 3] = ["memory", "ephemeral-storage", "storage"];
@@ -20,12 +20,24 @@ pub fn byte_warnings(object: &Value, templates: &[PodTemplate]) -> Vec<String> {
         let resources = object.pointer("/spec/resources");
         return resources.map(|resources| of_resources(resources, "spec.resources")).unwrap_or_default();
     }
-    let own = pod_spec(object, &kind).and_then(|(spec, path)| Some((spec?, path)));
+    let own = pod_in(object, &kind).and_then(|(pod, path)| Some((pod?.get("spec")?, path)));
     let of_templates =
         templates.iter().filter_map(|pods| Some((pods.template.get("spec")?, format!("{}.spec", pods.path))));
     let specs = own.into_iter().chain(of_templates);
     let resources = specs.flat_map(|(spec, path)| resources_in(spec, &path));
     resources.flat_map(|(resources, path)| of_resources(resources, &path)).collect()
+}
+
+/// The resources of a pod and of its containers, each with its path.
+fn resources_in<'s>(spec: &'s Value, path: &str) -> Vec<(&'s Value, String)> {
+    let of_pod = spec.get("resources").map(|resources| (resources, format!("{path}.resources")));
+    let containers = ["initContainers", "containers"].into_iter().flat_map(|list| {
+        let containers = spec.get(list).and_then(Value::as_array).into_iter().flatten().enumerate();
+        containers.filter_map(move |(index, container)| {
+            Some((container.get("resources")?, format!("{path}.{list}[{index}].resources")))
+        })
+    });
+    of_pod.into_iter().chain(containers).collect()
 }
 
 fn of_resources(resources: &Value, path: &str) -> Vec<String> {

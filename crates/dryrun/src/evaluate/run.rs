@@ -228,13 +228,13 @@ impl Run {
             }
             Autoscaled::NotChecked(why) => evaluation.warnings.extend(why.map(Warning::from)),
         }
-        let problems = validation::problems(&object, self.release, &templates);
+        let written = evaluation.request.get("object").unwrap_or(&object);
+        let problems = validation::problems(&object, written, self.release, &templates);
         if problems.is_empty() {
             let of_pods = self.problems_of_pods(&object).into_iter();
             evaluation
                 .warnings
                 .extend(of_pods.map(|problem| Warning::blocking(Topic::Invalid, format!("its pods: {problem}"))));
-            let written = evaluation.request.get("object").unwrap_or(&object);
             evaluation.warnings.extend(byte_warnings(written, &templates).into_iter().map(Warning::from));
         } else {
             // The problems include what the core could not read, in Kubernetes' words.

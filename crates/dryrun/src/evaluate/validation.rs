@@ -2,15 +2,22 @@
 //!
 //! Everything else that it validates (images, names, selectors, volumes, …) is not looked at.
 
-use headroom_core::amount::Quantity;
+mod pod_level;
+
+use headroom_core::amount::{Quantity, is_device};
 use headroom_core::cluster::limit_range::LimitRange;
+use headroom_core::cluster::limit_range::validate::{container_name_problem, may_overcommit};
 use headroom_core::cluster::problem::Problem;
+use headroom_core::cluster::resource_quota::validate::is_standard;
 use headroom_core::cluster::resource_quota::{ResourceQuota, validate};
 use headroom_core::cluster::tenant_quota::TenantQuota;
 use headroom_core::nearest::nearest;
 use headroom_core::request::kinds::PodKind;
+use headroom_core::request::pod_totals::is_pod_level;
+use headroom_core::settings::ServerVersion;
 use serde_json::{Map, Value};
 
+use super::evaluation::Evaluation;
 use super::pod_makers::PodTemplate;
 use headroom_objects::document;
 use headroom_objects::kinds::{ApiKind, lifecycle, metadata};
@@ -18,18 +25,23 @@ use headroom_objects::kinds::{ApiKind, lifecycle, metadata};
 /// At most this many problems are named.
 const MAX: usize = 64;
 
-/// The problems of an object, for which the API server would not store it; the first one names the object. `release` is
-/// the minor version of the API server, the newest unless known; `templates` are the pods of a custom resource.
-pub fn problems(object: &Value, release: Option<u16>, templates: &[PodTemplate]) -> Vec<String> {
+/// The problems of an object, for which the API server would not store it; the first one names the object. `written` is
+/// the object before admission; `release` is the minor version of the API server, the newest unless known; `templates` are
+/// the pods of a custom resource.
+pub fn problems(object: &Value, written: &Value, release: Option<u16>, templates: &[PodTemplate]) -> Vec<String> {
     let kind = ApiKind::of(object);
     if let Some(unserved) = lifecycle::unserved(&kind, release) {
         return vec![unserved];
     }
-    let mut problems = Problems { knows_pid: release.is_none_or(|release| release >= 37), ..Problems::default() };
-    problems.of_object(object, &kind);
+    let mut problems = Problems {
+        knows_pid: release.is_none_or(|release| release >= 37),
+        server: ServerVersion::of_minor(release),
+        ..Problems::default()
+    };
+    problems.of_object(object, written, &kind);
     // The API server does not look into custom resources. Their pods, which their controllers create, are Pods.
     for pods in templates {
-        problems.of_pod(pods.template.get("spec"), &format!("{}.spec", pods.path));
+        problems.of_template(&pods.template, &format!("{}.spec", pods.path));
     }
     let mut texts = problems.texts();
     if let Some(first) = texts.first_mut() {
@@ -41,10 +53,16 @@ pub fn problems(object: &Value, release: Option<u16>, templates: &[PodTemplate])
     texts
 }
 
+/// The problems of an object as admission leaves it.
+pub fn problems_after(admission: &Evaluation, release: Option<u16>) -> Vec<String> {
+    let outcome = admission.outcome();
+    problems(outcome, admission.request.get("object").unwrap_or(outcome), release, &[])
+}
+
 /// True for a workload that lacks what only its base has: a selector and a container with an image.
 fn is_patch(object: &Value, kind: &ApiKind) -> bool {
-    let Some((spec, _)) = pod_spec(object, kind).filter(|_| kind.plural != "pods") else { return false };
-    let containers = spec.and_then(|spec| spec.get("containers")).and_then(Value::as_array);
+    let Some((pod, _)) = pod_in(object, kind).filter(|_| kind.plural != "pods") else { return false };
+    let containers = pod.and_then(|pod| pod.pointer("/spec/containers")).and_then(Value::as_array);
     let has_image = containers.into_iter().flatten().any(|container| container.get("image").is_some());
     !has_image && object.pointer("/spec/selector").is_none()
 }
@@ -88,6 +106,15 @@ struct Problems {
     more: usize,
     /// True if a pod as a whole may have limits of `pid`.
     knows_pid: bool,
+    server: ServerVersion,
+}
+
+/// Whose resources they are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Owner {
+    Container,
+    /// A pod as a whole.
+    Pod,
 }
 
 impl Problems {
@@ -99,6 +126,10 @@ impl Problems {
         self.add(format!("{path}: Invalid value: {value}: {problem}"));
     }
 
+    fn invalid_amount(&mut self, path: &str, amount: &Quantity, problem: &str) {
+        self.add(format!("{path}: Invalid value: \"{amount}\": {problem}"));
+    }
+
     fn texts(mut self) -> Vec<String> {
         if self.more > 0 {
             self.found.push(format!("and {} more", self.more));
@@ -106,9 +137,14 @@ impl Problems {
         self.found
     }
 
-    fn of_object(&mut self, object: &Value, kind: &ApiKind) {
-        if let Some((spec, path)) = pod_spec(object, kind) {
-            self.of_pod(spec, &path);
+    fn of_object(&mut self, object: &Value, written: &Value, kind: &ApiKind) {
+        match pod_in(object, kind) {
+            Some((Some(pod), path)) if kind.qualified() == "pods" => {
+                self.of_containers(pod, &path);
+                self.of_pod_level(pod, &path, Some(written));
+            }
+            Some((Some(template), path)) => self.of_template(template, &path),
+            _ => {}
         }
         let spec = |field: &str| object.pointer(&format!("/spec/{field}"));
         match kind.qualified().as_str() {
@@ -196,52 +232,69 @@ impl Problems {
         }
     }
 
-    /// The spec of a pod or of a pod template.
-    fn of_pod(&mut self, spec: Option<&Value>, path: &str) {
-        let Some(spec) = spec else { return };
-        for (resources, path) in resources_in(spec, path) {
-            self.of_resources(resources, &path);
-        }
+    /// A pod template, in which the API server completes nothing.
+    fn of_template(&mut self, template: &Value, path: &str) {
+        self.of_containers(template, path);
+        self.of_pod_level(template, path, None);
+    }
+
+    /// The containers of a pod or of a pod template; `path` is that of its spec.
+    fn of_containers(&mut self, pod: &Value, path: &str) {
+        let Some(spec) = pod.get("spec") else { return };
         if spec.get("containers").is_none_or(|containers| containers.as_array().is_some_and(Vec::is_empty)) {
             self.add(format!("{path}.containers: Required value"));
         }
-    }
-
-    /// The requests and limits of a container, or of a pod.
-    fn of_resources(&mut self, resources: &Value, path: &str) {
-        self.of_fields(Some(resources), path, &["claims", "limits", "requests"]);
-        let amounts = self.amounts(resources, path);
-        for Amount { list, name, quantity, value } in &amounts {
-            let path = format!("{path}.{list}[{name}]");
-            let is_of_pod = !path.contains("ontainers[");
-            if !(self.knows_pid && is_of_pod && *name == "pid" && *list == "limits") {
-                self.of_resource_name(name, &path);
-            }
-            if *quantity < Quantity::ZERO {
-                self.invalid(&path, value, "must be greater than or equal to 0");
+        for list in ["containers", "initContainers"] {
+            let containers = spec.get(list).and_then(Value::as_array).into_iter().flatten().enumerate();
+            for (index, resources) in containers.filter_map(|(index, one)| Some((index, one.get("resources")?))) {
+                let path = format!("{path}.{list}[{index}].resources");
+                self.of_fields(Some(resources), &path, &["claims", "limits", "requests"]);
+                self.of_resources(resources, &path, Owner::Container);
             }
         }
-        for Amount { name, quantity: request, value, .. } in amounts.iter().filter(|amount| amount.list == "requests") {
+    }
+
+    /// The requests and limits of a container, or of a pod as a whole.
+    fn of_resources<'v>(&mut self, resources: &'v Value, path: &str, owner: Owner) -> Vec<Amount<'v>> {
+        let amounts = self.amounts(resources, path);
+        for Amount { list, name, quantity } in &amounts {
+            let at = format!("{path}.{list}[{name}]");
+            if !(self.knows_pid && owner == Owner::Pod && *name == "pid" && *list == "limits") {
+                self.of_resource_name(name, &at, owner);
+            }
+            if *quantity < Quantity::ZERO {
+                self.invalid_amount(&at, quantity, "must be greater than or equal to 0");
+            }
+            if is_device(name) && *quantity != quantity.rounded_up_to_units() {
+                self.invalid_amount(&at, quantity, "must be an integer");
+            }
             let limit = amounts.iter().find(|amount| amount.list == "limits" && amount.name == *name);
-            let path = format!("{path}.requests");
+            let (limits, requests) = (format!("{path}.limits"), format!("{path}.requests"));
             match limit {
-                Some(limit) if !is_overcommitted(name) && limit.quantity != *request => {
-                    self.invalid(&path, value, &format!("must be equal to {name} limit of {}", limit.quantity));
+                _ if *list == "limits" => {}
+                Some(Amount { quantity: limit, .. }) if !may_overcommit(name) && limit != quantity => {
+                    self.invalid_amount(&requests, quantity, &format!("must be equal to {name} limit of {limit}"));
                 }
-                Some(limit) if *request > limit.quantity => {
-                    self.invalid(
-                        &path,
-                        value,
-                        &format!("must be less than or equal to {name} limit of {}", limit.quantity),
-                    );
+                Some(Amount { quantity: limit, .. }) if quantity > limit => {
+                    let problem = format!("must be less than or equal to {name} limit of {limit}");
+                    self.invalid_amount(&requests, quantity, &problem);
                 }
-                None if !is_overcommitted(name) => {
-                    let path = path.replace(".requests", ".limits");
-                    self.add(format!("{path}: Required value: Limit must be set for non overcommitable resources"));
+                None if !may_overcommit(name) => {
+                    self.add(format!("{limits}: Required value: Limit must be set for non overcommitable resources"));
                 }
                 _ => {}
             }
+            if let Some(size) = name.strip_prefix("hugepages-")
+                && !is_divisible(quantity, size)
+            {
+                self.invalid_amount(&at, quantity, &format!("{quantity} is not positive integer multiple of {name}"));
+            }
         }
+        let has = |is_it: fn(&str) -> bool| amounts.iter().any(|amount| is_it(amount.name));
+        if has(|name| name.starts_with("hugepages-")) && !has(|name| matches!(name, "cpu" | "memory")) {
+            self.add(format!("{path}: Forbidden: HugePages require cpu or memory"));
+        }
+        amounts
     }
 
     fn of_fields(&mut self, resources: Option<&Value>, path: &str, known: &[&str]) {
@@ -254,14 +307,19 @@ impl Problems {
         }
     }
 
-    fn of_resource_name(&mut self, name: &str, path: &str) {
-        const STANDARD: [&str; 3] = ["cpu", "memory", "ephemeral-storage"];
-        if name.contains('/') || STANDARD.contains(&name) || name.starts_with("hugepages-") {
-            return;
+    fn of_resource_name(&mut self, name: &str, path: &str, owner: Owner) {
+        if !name.contains('/') && !is_standard(name) && name != "storage" {
+            let known = ["cpu", "memory", "ephemeral-storage"];
+            let advice = nearest(name, known).map(|known| format!("; did you mean {known}?")).unwrap_or_default();
+            let problem = format!("must be a standard resource type or fully qualified{advice}");
+            self.invalid(path, &Value::from(name), &problem);
+        } else if owner == Owner::Container {
+            let problem = container_name_problem(name);
+            problem.into_iter().for_each(|problem| self.invalid(path, &Value::from(name), problem));
+        } else if !is_pod_level(name) {
+            let supported = "supported values: \"cpu\", \"hugepages-\", \"memory\"";
+            self.add(format!("{path}: Unsupported value: \"{name}\": {supported}"));
         }
-        let advice = nearest(name, STANDARD).map(|known| format!("; did you mean {known}?")).unwrap_or_default();
-        let problem = format!("must be a standard resource type or fully qualified{advice}");
-        self.invalid(path, &Value::from(name), &problem);
     }
 
     /// The requests and limits that are quantities.
@@ -270,7 +328,7 @@ impl Problems {
         for list in ["limits", "requests"] {
             for (name, value) in resources.get(list).and_then(Value::as_object).into_iter().flatten() {
                 match quantity(value) {
-                    Ok(quantity) => amounts.push(Amount { list, name, quantity, value }),
+                    Ok(quantity) => amounts.push(Amount { list, name, quantity }),
                     // Beyond what Headroom reads, which the core says.
                     Err(None) => {}
                     Err(Some(problem)) => {
@@ -288,32 +346,19 @@ impl Problems {
     }
 }
 
-/// The spec of a pod or of a pod template and its path; none if the kind has no pods.
-pub(super) fn pod_spec<'o>(object: &'o Value, kind: &ApiKind) -> Option<(Option<&'o Value>, String)> {
+/// The pod or pod template in an object, and the path of its spec; none if the kind has no pods.
+pub(super) fn pod_in<'o>(object: &'o Value, kind: &ApiKind) -> Option<(Option<&'o Value>, String)> {
     let PodKind { path, .. } = PodKind::of(&kind.group, &kind.plural)?;
     let pod = path.iter().try_fold(object, |value, part| value.get(part));
     let path: Vec<&str> = path.iter().copied().chain(["spec"]).collect();
-    Some((pod.and_then(|pod| pod.get("spec")), path.join(".")))
+    Some((pod.filter(|pod| pod.get("spec").is_some()), path.join(".")))
 }
 
-/// The resources of a pod and of its containers, each with its path.
-pub(super) fn resources_in<'s>(spec: &'s Value, path: &str) -> Vec<(&'s Value, String)> {
-    let of_pod = spec.get("resources").map(|resources| (resources, format!("{path}.resources")));
-    let containers = ["initContainers", "containers"].into_iter().flat_map(|list| {
-        let containers = spec.get(list).and_then(Value::as_array).into_iter().flatten().enumerate();
-        containers.filter_map(move |(index, container)| {
-            Some((container.get("resources")?, format!("{path}.{list}[{index}].resources")))
-        })
-    });
-    of_pod.into_iter().chain(containers).collect()
-}
-
-/// A request or limit as it is written.
+/// A request or limit.
 struct Amount<'v> {
     list: &'static str,
     name: &'v str,
     quantity: Quantity,
-    value: &'v Value,
 }
 
 /// Guesses the quantity that was meant by something that is not one.
@@ -322,9 +367,11 @@ fn meant(value: &Value) -> Vec<String> {
     parsed.and_then(Result::err).map(|error| error.meant()).unwrap_or_default()
 }
 
-/// Requests for these may be lower than limits; those of devices and huge pages may not.
-fn is_overcommitted(name: &str) -> bool {
-    !name.starts_with("hugepages-") && (!name.contains('/') || name.contains("kubernetes.io/"))
+/// True for a whole number of pages of this size.
+fn is_divisible(quantity: &Quantity, size: &str) -> bool {
+    let page = size.parse::<Quantity>().unwrap_or(Quantity::ZERO);
+    let is_page = page.is_positive() && page.rounded_up_to_units() == page;
+    is_page && quantity.rounded_up_to_multiple_of(&page) == *quantity
 }
 
 /// A quantity, or Kubernetes' own complaint; an error without one is a quantity that is too large for Headroom alone.
@@ -359,7 +406,7 @@ mod tests {
 
     fn check(object: Value, expected: &[&str]) {
         let mut found = Problems::default();
-        found.of_object(&object, &ApiKind::of(&object));
+        found.of_object(&object, &object, &ApiKind::of(&object));
         assert_eq!(found.texts(), expected, "{object}");
     }
 
@@ -402,17 +449,46 @@ mod tests {
                 &format!(
                     "spec.containers[0].resources.requests[memory]: Invalid value: \"128MB\": {format}; did you mean 128M or 128Mi?"
                 ),
-                "spec.containers[0].resources.limits[cpu]: Invalid value: -1: must be greater than or equal to 0",
+                "spec.containers[0].resources.limits[cpu]: Invalid value: \"-1\": must be greater than or equal to 0",
             ],
         );
         check(
             pod(json!({"requests": {"example.com/gpu": 1}, "limits": {"example.com/gpu": 2}})),
-            &["spec.containers[0].resources.requests: Invalid value: 1: must be equal to example.com/gpu limit of 2"],
+            &[
+                "spec.containers[0].resources.requests: Invalid value: \"1\": must be equal to example.com/gpu limit of 2",
+            ],
         );
         check(
             pod(json!({"requests": {"hugepages-2Mi": "2Mi"}})),
             &[
                 "spec.containers[0].resources.limits: Required value: Limit must be set for non overcommitable resources",
+                "spec.containers[0].resources: Forbidden: HugePages require cpu or memory",
+            ],
+        );
+        check(
+            pod(json!({"limits": {"cpu": 1, "example.com/gpu": "500m", "hugepages-2Mi": "3Mi", "pods": 1}})),
+            &[
+                "spec.containers[0].resources.limits[example.com/gpu]: Invalid value: \"500m\": must be an integer",
+                "spec.containers[0].resources.limits[hugepages-2Mi]: Invalid value: \"3Mi\": 3Mi is not positive integer multiple \
+                 of hugepages-2Mi",
+                "spec.containers[0].resources.limits[pods]: Invalid value: \"pods\": must be a standard resource for containers",
+            ],
+        );
+    }
+
+    #[test]
+    fn a_template_is_validated_as_it_is_written() {
+        let template = |resources: Value| {
+            let container = json!({"name": "a", "image": "a", "resources": {"requests": {"memory": "200Mi"}}});
+            let template = json!({"spec": {"resources": resources, "containers": [container]}});
+            object("apps/v1", "Deployment", json!({"template": template}))
+        };
+        check(template(json!({"limits": {"memory": "100Mi"}})), &[]);
+        check(
+            template(json!({"requests": {"memory": "100Mi"}})),
+            &[
+                "spec.template.spec.resources.requests[memory]: Invalid value: \"100Mi\": must be greater than or equal to aggregate \
+                 container requests of 200Mi",
             ],
         );
     }

@@ -179,7 +179,8 @@ impl Run<'_> {
                 }
                 (Err(problem), Some(origin)) => {
                     // Kubernetes' own words, if its validation knows the problem too.
-                    let problems = problems(&entry.object.value(), None, &[]);
+                    let object = entry.object.value();
+                    let problems = problems(&object, &object, None, &[]);
                     let problem = if problems.is_empty() { problem } else { problems.join("; ") };
                     unreadable.push(format!("{origin}: {problem}"));
                 }

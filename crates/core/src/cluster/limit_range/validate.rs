@@ -141,7 +141,8 @@ pub fn is_qualified(name: &str) -> bool {
     name.split_once('/').is_some_and(|(domain, rest)| !domain.is_empty() && !rest.is_empty() && !rest.contains('/'))
 }
 
-fn container_name_problem(name: &str) -> Option<&'static str> {
+/// The problem with the name of a resource in a container.
+pub fn container_name_problem(name: &str) -> Option<&'static str> {
     if !name.contains('/') {
         let is_standard = matches!(name, "cpu" | "memory" | "ephemeral-storage") || name.starts_with("hugepages-");
         return (!is_standard).then_some("must be a standard resource for containers");

@@ -108,7 +108,8 @@ const SCOPES: [(&str, &[&str]); 7] = [
     ("VolumeAttributesClass", &["persistentvolumeclaims", "requests.storage"]),
 ];
 
-fn is_standard(name: &str) -> bool {
+/// True for a plain name that Kubernetes knows, in containers or quotas.
+pub fn is_standard(name: &str) -> bool {
     COUNTED.contains(&name)
         || POD_NAMES.contains(&name)
         || STORAGE_NAMES.contains(&name)

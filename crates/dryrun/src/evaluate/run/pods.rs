@@ -136,7 +136,7 @@ impl Run {
         let Some(pod) = request::pod_of(workload).and_then(|_| self.preview_pod_of(workload)) else {
             return Vec::new();
         };
-        validation::problems(pod.outcome(), self.release, &[])
+        validation::problems_after(&pod, self.release)
     }
 
     /// Charges the pods that the controllers create until they rest.
@@ -204,7 +204,7 @@ impl Run {
         let mut found = self.admission.evaluate(request::create(pod, &kind, &self.namespace), &mut self.cluster);
         // OK because a TenantQuota that cannot be read was reported with the workload.
         let _ = self.ask_tenants(&mut found);
-        let is_stored = validation::problems(found.outcome(), self.release, &[]).is_empty();
+        let is_stored = validation::problems_after(&found, self.release).is_empty();
         (is_stored && found.reasons.iter().all(|reason| reason.lacks_room), found.charges)
     }
 
