@@ -45,7 +45,7 @@ impl<'d> Draft<'d> {
             if fills {
                 return filling.fill(pod, targets);
             }
-            api_server_defaults::pod_level(&mut pod, settings.server);
+            api_server_defaults::of_version(&mut pod, settings.server);
             Ok(Filled { pod, estimates: Estimates::default(), breaches: None })
         };
         let mut pods = Pods::default();
@@ -58,7 +58,7 @@ impl<'d> Draft<'d> {
         }
         pods.old = match actions.kind {
             RequestKind::Resize | RequestKind::Deadline => request.old_pod()?.map(|mut pod| {
-                api_server_defaults::pod_level(&mut pod, settings.server);
+                api_server_defaults::of_version(&mut pod, settings.server);
                 pod
             }),
             // The existing pods were filled in, too.

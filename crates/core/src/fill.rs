@@ -123,7 +123,7 @@ impl<'d> Filling<'_, 'd> {
         if self.settings.limit_ranges.raise_default_limits && self.request.subresource.is_empty() {
             defaults::repair(pod, self.ranges);
         }
-        api_server_defaults::pod_level(pod, self.settings.server);
+        api_server_defaults::of_version(pod, self.settings.server);
     }
 
     /// Keeps authors' values if others in their place would give the pod another QoS class.

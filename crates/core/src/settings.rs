@@ -91,6 +91,12 @@ impl ServerVersion {
         self.0.is_none_or(|minor| minor >= 37)
     }
 
+    /// True if a pod that is being resized counts by the sums of spec, allocated and actual amounts, not by the largest
+    /// of each container.
+    pub fn sums_resizes(self) -> bool {
+        self.0.is_none_or(|minor| minor >= 37)
+    }
+
     /// True if LimitRanges do not bind what an update of a claim leaves as it was (Kubernetes' change 142170).
     pub fn skips_unchanged_claims(self) -> bool {
         self.0.is_some_and(|minor| minor >= 38)

@@ -39,9 +39,10 @@ fn copy_limits<'d>(resources: &mut Resources<'d>, origin_of: impl Fn(&str, &Orig
     requests.add_missing(missing);
 }
 
-/// Fills in the pod-level values that the API server derives from the present ones and from the containers, once
-/// admission has filled these in. A server without pod-level resources drops all of them.
-pub fn pod_level(pod: &mut Pod<'_>, server: ServerVersion) {
+/// Makes a pod what it is to this version of the API server, once admission has filled in its containers: the pod-level
+/// values are completed from the present ones and from the containers, or dropped where they are not known.
+pub fn of_version(pod: &mut Pod<'_>, server: ServerVersion) {
+    pod.is_largest_by_container = !server.sums_resizes();
     if pod.resources.is_empty() {
         return;
     }

@@ -26,6 +26,8 @@ pub struct Pod<'d> {
     pub resources: Resources<'d>,
     pub overhead: ResourceList<'d>,
     pub infeasible_spec: InfeasibleSpec,
+    /// True if a resize in progress counts by the largest amounts of each container, as up to Kubernetes 1.36.
+    pub is_largest_by_container: bool,
 }
 
 /// The treatment of a spec whose resize the node has reported as infeasible.
@@ -156,6 +158,7 @@ impl<'d> Pod<'d> {
             resources: spec.get("resources")?.map_or_else(|| Ok(Resources::default()), Resources::read)?,
             overhead: ResourceList::in_field(spec, "overhead")?,
             infeasible_spec: InfeasibleSpec::LeftOutIfReported,
+            is_largest_by_container: false,
         })
     }
 

@@ -127,7 +127,7 @@ mod tests {
             let once = || {
                 let mut pod = Pod::read(document.root(), None).unwrap();
                 let start = Instant::now();
-                api_server_defaults::pod_level(&mut pod, ServerVersion::default());
+                api_server_defaults::of_version(&mut pod, ServerVersion::default());
                 for requirement in Requirement::BOTH {
                     as_quotas_see_it(&pod, requirement).unwrap();
                 }

@@ -4,7 +4,7 @@
 //! quota counts the largest. A spec that the node reports as infeasible is left out, as far as [`InfeasibleSpec`] says.
 //! See <https://kubernetes.io/docs/tasks/configure-pod-container/resize-container-resources/>.
 
-use super::pod::{ContainerIndex, InfeasibleSpec, Pod};
+use super::pod::{Container, ContainerIndex, InfeasibleSpec, Pod, Role};
 use super::total::total;
 use crate::amount::{Requirement, ResourceList};
 use crate::json::{Malformed, Node};
@@ -19,6 +19,9 @@ pub(super) fn largest_total<'d>(
     let Some(status) = pod.status else { return Ok(None) };
     let reported = read_all(status, pod, requirement)?;
     let is_left_out = is_spec_left_out(pod, status)?;
+    if pod.is_largest_by_container {
+        return Ok(Some((largest_by_container(pod, requirement, &reported, is_left_out), is_left_out)));
+    }
     if !is_left_out && reported.iter().all(|reported| reported.allocated.is_none() && reported.actual.is_none()) {
         return Ok(None);
     }
@@ -41,9 +44,31 @@ pub(super) fn largest_total<'d>(
     Ok(Some((largest, is_left_out)))
 }
 
+/// The total of the largest amounts of each container. Without reported resources, and before the main containers run,
+/// the spec counts in any case.
+fn largest_by_container<'d>(
+    pod: &Pod<'d>,
+    requirement: Requirement,
+    reported: &[Reported<'d>],
+    is_left_out: bool,
+) -> ResourceList<'d> {
+    let largest = |(container, reported): (&Container<'d>, &Reported<'d>)| {
+        let counts = reported.has_resources && container.role != Role::Init;
+        let spec = container.resources.of(requirement).iter().filter(|_| !(counts && is_left_out));
+        let mut largest = ResourceList::in_order(spec.map(|(name, value)| (name.clone(), value.quantity.clone())));
+        for list in [&reported.allocated, &reported.actual].into_iter().flatten().filter(|_| counts) {
+            largest.raise_to(list);
+        }
+        (container.role, largest)
+    };
+    let largest: Vec<_> = pod.containers.iter().zip(reported).map(largest).collect();
+    total(largest.iter().map(|(role, list)| (*role, list.iter())))
+}
+
 /// The amounts that the status reports for one container.
 #[derive(Default)]
 struct Reported<'d> {
+    has_resources: bool,
     allocated: Option<ResourceList<'d>>,
     actual: Option<ResourceList<'d>>,
 }
@@ -61,6 +86,7 @@ fn read_all<'d>(status: Node<'d>, pod: &Pod<'d>, requirement: Requirement) -> Re
             if requirement == Requirement::Request {
                 reported.allocated = entry.get("allocatedResources")?.map(ResourceList::read).transpose()?;
             }
+            reported.has_resources = entry.get("resources")?.is_some();
             reported.actual = entry.at(&["resources", requirement.field()])?.map(ResourceList::read).transpose()?;
         }
     }

@@ -30,7 +30,7 @@ impl Problems {
         let completed = written.and_then(|written| {
             let before = if server.completes_pod_level_limits() { pod } else { written };
             with_pod(before, |pod| {
-                api_server_defaults::pod_level(pod, server);
+                api_server_defaults::of_version(pod, server);
                 Requirement::BOTH.map(|requirement| {
                     let amounts = pod.resources.of(requirement).iter();
                     let amounts = amounts.map(|(name, value)| (name.to_string(), value.quantity.to_string().into()));
