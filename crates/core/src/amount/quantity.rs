@@ -48,6 +48,8 @@ pub enum Family {
     BinarySi,
     /// `e3`, `e6`, …
     DecimalExponent,
+    /// A bound that is out of range, with its text: `4e30`.
+    Beyond { mantissa: u64, exponent: u8 },
 }
 
 /// An exact amount in billionths of a unit; the family only affects printing.
@@ -76,15 +78,23 @@ impl Quantity {
         Self { nanos: bytes as i128 * NANOS_PER_UNIT, family: Family::BinarySi }
     }
 
-    /// An amount beyond every one that can be read.
-    pub const BEYOND: Self = Self { nanos: BEYOND, family: Family::DecimalSi };
-
     /// Reads the text of a JSON string or number, and ignores blanks around it.
     pub fn from_json_text(text: &str) -> Result<Self, ParseQuantityError> {
         match text.parse() {
             // Tried second because blanks are rare and trimming is not free.
             Err(_) if text.trim().len() < text.len() => text.trim().parse(),
             outcome => outcome,
+        }
+    }
+
+    /// Reads a bound: one that is too large to be read lies beyond every amount, and prints as Kubernetes prints it if it is
+    /// written with an exponent.
+    pub fn bound_from_json_text(text: &str) -> Result<Self, ParseQuantityError> {
+        match Self::from_json_text(text) {
+            Err(error) if error.is_too_large() => {
+                Ok(Self { nanos: BEYOND, family: parse::family_beyond(text.trim()).unwrap_or(Family::DecimalSi) })
+            }
+            read => read,
         }
     }
 

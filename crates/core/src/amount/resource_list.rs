@@ -281,10 +281,8 @@ fn read_amount(node: Node<'_>, is_bound: bool) -> Result<Quantity, Malformed> {
         return Ok(Quantity::ZERO);
     }
     let text = node.scalar().map_err(|_| node.expected("a quantity such as `500m` or `1.5Gi`"))?;
-    match Quantity::from_json_text(&text) {
-        Err(error) if is_bound && error.is_too_large() => Ok(Quantity::BEYOND),
-        read => read.map_err(|error| node.error(error.to_string())),
-    }
+    let read = if is_bound { Quantity::bound_from_json_text(&text) } else { Quantity::from_json_text(&text) };
+    read.map_err(|error| node.error(error.to_string()))
 }
 
 #[cfg(test)]

@@ -118,6 +118,18 @@ fn a_result_beyond_the_largest_amount_exceeds_every_amount_and_stays_beyond() {
     assert_eq!(Quantity::ratio_text(&beyond, &max), "out of range");
 }
 
+#[test]
+fn a_bound_beyond_the_largest_amount_prints_as_by_kubernetes_if_it_has_an_exponent() {
+    for (written, printed) in
+        [("1e30", "1e30"), ("15e29", "1500e27"), ("0.25E32", "25e30"), ("+2e31", "20e30"), ("2E", "2E")]
+    {
+        let bound = Quantity::bound_from_json_text(written).unwrap();
+        assert_eq!((bound.to_string().as_str(), bound > quantity(MAX)), (printed, written != "2E"));
+    }
+    let without_exponent = Quantity::bound_from_json_text(&format!("{MAX}0")).unwrap();
+    assert_eq!(without_exponent.to_string(), format!(">{MAX}"));
+}
+
 /// Found by `make fuzz`.
 #[test]
 fn escapes_do_not_make_a_message_long() {

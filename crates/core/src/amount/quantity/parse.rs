@@ -41,6 +41,22 @@ fn parse(text: &str) -> Result<Quantity, Problem> {
     Ok(Quantity { nanos: if parts.negative { -nanos } else { nanos }, family: unit.family_of(nanos) })
 }
 
+/// The text of an amount with an exponent that is out of range: without zeros at the end, and with a multiple of three.
+pub(super) fn family_beyond(text: &str) -> Option<Family> {
+    let (Parts { digits, fraction_digits, mut mantissa, .. }, suffix) = split_number(text.as_bytes()).ok()?;
+    let Ok(Unit::Decimal { power, family: Family::DecimalExponent }) = Unit::from_suffix(suffix) else { return None };
+    let mut exponent = power - fraction_digits;
+    if digits > MAX_FAST_DIGITS || mantissa == 0 {
+        return None;
+    }
+    while mantissa.is_multiple_of(10) {
+        (mantissa, exponent) = (mantissa / 10, exponent + 1);
+    }
+    let over = exponent.rem_euclid(3);
+    let mantissa = mantissa.checked_mul(*POWERS_OF_TEN.get(over.unsigned_abs() as usize)?)?;
+    Some(Family::Beyond { mantissa, exponent: u8::try_from(exponent - over).ok()? })
+}
+
 /// The number before the suffix, as written.
 struct Parts<'a> {
     negative: bool,

@@ -17,6 +17,9 @@ const KIBI: u128 = 1024;
 impl fmt::Display for Quantity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.is_out_of_range() {
+            if let Family::Beyond { mantissa, exponent } = self.family {
+                return f.pad(&format!("{mantissa}e{exponent}"));
+            }
             let direction = if self.is_negative() { "<-" } else { ">" };
             return f.pad(&format!("{direction}{MAX_UNITS}"));
         }
@@ -93,7 +96,7 @@ fn without_thousands(mut number: u128) -> (u128, usize) {
 
 fn decimal_suffix(step: usize, family: Family) -> Option<&'static str> {
     let suffixes: &[&str] = match family {
-        Family::DecimalExponent => &EXPONENTS,
+        Family::DecimalExponent | Family::Beyond { .. } => &EXPONENTS,
         // Binary suffixes cannot express a part of a byte, nor anything below 1Ki.
         Family::DecimalSi | Family::BinarySi => &DECIMAL_SUFFIXES,
     };

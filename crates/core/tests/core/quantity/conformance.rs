@@ -67,7 +67,7 @@ fn format_name(quantity: &Quantity) -> &'static str {
     match quantity.family() {
         Family::DecimalSi => "DecimalSI",
         Family::BinarySi => "BinarySI",
-        Family::DecimalExponent => "DecimalExponent",
+        Family::DecimalExponent | Family::Beyond { .. } => "DecimalExponent",
     }
 }
 
