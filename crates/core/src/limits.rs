@@ -85,7 +85,7 @@ trait Bounded<'d> {
     fn is_unchanged(&self, _resource: &str) -> bool {
         false
     }
-    /// The origin of a value that is not the author's.
+    /// The origin of a value that is not the author's, or of a total that is not the sum over the containers.
     fn origin(&self, _bound: Requirement, _resource: &str) -> Option<String> {
         None
     }
@@ -107,24 +107,25 @@ impl<'d> Bounded<'d> for Container<'d> {
 }
 
 /// The totals of a pod.
-struct PodTotal<'d> {
+struct PodTotal<'p, 'd> {
+    pod: &'p Pod<'d>,
     requests: ResourceList<'d>,
     limits: ResourceList<'d>,
 }
 
-impl<'d> PodTotal<'d> {
+impl<'p, 'd> PodTotal<'p, 'd> {
     /// The totals of the resources that the items bound.
-    fn of(pod: &Pod<'d>, items: &[&Item<'d>]) -> Self {
+    fn of(pod: &'p Pod<'d>, items: &[&Item<'d>]) -> Self {
         let is_bound = |name: &str| {
             let lists = items.iter().flat_map(|item| [&item.min, &item.max, &item.max_ratio]);
             lists.into_iter().any(|list| list.contains(name))
         };
         let total = |requirement| pod_totals::some_as_limit_ranges_see_it(pod, requirement, &is_bound);
-        Self { requests: total(Requirement::Request), limits: total(Requirement::Limit) }
+        Self { pod, requests: total(Requirement::Request), limits: total(Requirement::Limit) }
     }
 }
 
-impl<'d> Bounded<'d> for PodTotal<'d> {
+impl<'d> Bounded<'d> for PodTotal<'_, 'd> {
     fn subject(&self) -> BoundTarget<'d> {
         BoundTarget::Pod
     }
@@ -134,6 +135,12 @@ impl<'d> Bounded<'d> for PodTotal<'d> {
             Requirement::Request => self.requests.get(resource),
             Requirement::Limit => self.limits.get(resource),
         }
+    }
+
+    fn origin(&self, requirement: Requirement, resource: &str) -> Option<String> {
+        let is_sum =
+            pod_totals::of_containers(self.pod, requirement).get(resource) == self.amount(requirement, resource);
+        (!is_sum).then(|| "resources of the pod as a whole".to_owned())
     }
 }
 

@@ -73,7 +73,7 @@ pub struct Breach<'d> {
     pub resource: ResourceName<'d>,
     pub fault: Fault,
     pub subject: BoundTarget<'d>,
-    /// The origin of the value at fault, if the author did not write it.
+    /// The origin of the value at fault, if the author did not write it, or if it is no sum over containers.
     pub origin: Option<String>,
     pub range: RangeName<'d>,
 }
@@ -153,8 +153,8 @@ impl Breach<'_> {
     /// Says how to fix it: `set a cpu request of at least 50m (LimitRange limits)`.
     pub fn advice(&self) -> String {
         let Self { resource, fault, subject, .. } = self;
-        let sum = if *subject == BoundTarget::Pod { "sum of the " } else { "" };
-        let plural = if *subject == BoundTarget::Pod { "s" } else { "" };
+        let is_sum = *subject == BoundTarget::Pod && self.origin.is_none();
+        let (sum, plural) = if is_sum { ("sum of the ", "s") } else { ("", "") };
         let mut advice = match fault {
             Fault::NoRequestForMin { min } => format!("set a {resource} request of at least {min}"),
             Fault::BelowMin { min, requirement, found } => {

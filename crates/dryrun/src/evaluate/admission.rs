@@ -131,6 +131,15 @@ impl Admission {
         Self { parsed_in_tree: ParsedSettings::of(&in_tree), in_tree, policies, source, notes }
     }
 
+    /// The same, with the plugins of an API server of this minor version, unless settings state another.
+    pub fn with_release(mut self, release: Option<u16>) -> Self {
+        if let (Some(minor), Value::Object(settings)) = (release, &mut self.in_tree) {
+            settings.entry("kubernetesVersion").or_insert_with(|| json!(format!("1.{minor}")));
+            self.parsed_in_tree = ParsedSettings::of(&self.in_tree);
+        }
+        self
+    }
+
     /// Evaluates a request as the cluster would decide it.
     pub fn evaluate(&self, request: Value, cluster: &mut dyn ClusterReader) -> Evaluation {
         let (settings, monitoring) = self.settings_for(&request, cluster);

@@ -49,7 +49,7 @@ impl Run {
         let release = of_settings.or_else(|| cluster.release());
         Self {
             cluster,
-            admission,
+            admission: admission.with_release(release),
             namespace: namespace.to_owned(),
             release,
             pod_makers: Vec::new(),
