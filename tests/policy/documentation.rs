@@ -114,6 +114,22 @@ fn every_block_has_a_known_kind() {
 }
 
 #[test]
+fn what_the_first_quotas_counted_is_sent_where_quotas_are_enforced() {
+    let metadata: Value =
+        serde_yaml::from_str(&fs::read_to_string(built::workspace_file("policy-metadata.yaml")).unwrap()).unwrap();
+    let enforcing = deployed_policies().into_iter().find(|policy| policy["metadata"]["name"] == "headroom").unwrap();
+    for rules in [&metadata["rules"], &enforcing["spec"]["rules"]] {
+        for resource in ["pods", "services", "replicationcontrollers", "resourcequotas"] {
+            let is_sent = |rule: &Value| {
+                let has = |list: &str, value: &str| rule[list].as_array().unwrap().contains(&value.into());
+                has("resources", resource) && has("operations", "CREATE")
+            };
+            assert!(rules.as_array().unwrap().iter().any(is_sent), "{resource}: {rules}");
+        }
+    }
+}
+
+#[test]
 fn the_policies_read_only_what_the_metadata_requests() {
     let metadata = fs::read_to_string(built::workspace_file("policy-metadata.yaml")).unwrap();
     let requested = serde_json::to_value(Metadata::from_yaml(&metadata).unwrap().context_aware_resources).unwrap();
