@@ -18,6 +18,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::api_client::{ApiClient, ApiError, ApiResult};
 use crate::api_path::ApiPath;
+use crate::outage;
 
 /// The longest wait for the API server, with all attempts.
 const MAX_WAIT: Duration = Duration::from_secs(10);
@@ -155,14 +156,14 @@ impl Lease {
                 () = stop.cancelled() => return,
             }
             match tokio::time::timeout(MAX_WAIT.min(self.timing.duration / 4), self.renew()).await {
-                Ok(Ok(true)) => {}
+                Ok(Ok(true)) => outage::answered(),
                 Ok(Ok(false)) => {
                     self.set_renewed(None);
                     tracing::warn!(lease = self.name, "another process has taken the lease");
                     return;
                 }
-                Ok(Err(error)) => tracing::warn!(lease = self.name, %error, "the lease was not renewed; trying again"),
-                Err(_) => tracing::warn!(lease = self.name, "the API server does not answer; trying again to renew"),
+                Ok(Err(error)) => outage::failed("the lease was not renewed; trying again", &error),
+                Err(_) => outage::failed("the lease was not renewed; trying again", &"the API server does not answer"),
             }
         }
     }

@@ -15,6 +15,7 @@ pub mod proxy;
 pub mod kubeconfig;
 
 pub mod error_chain;
+pub mod outage;
 pub mod random;
 pub mod retry;
 

@@ -100,6 +100,8 @@ impl Resizer {
             let mut found = match found {
                 Ok(found) => found,
                 Err(error) => {
+                    // If the API server is away, that is said once.
+                    self.now().map_err(|error| error.to_string())?;
                     tracing::warn!(namespace = name, error, "the pods of a namespace are left as they are");
                     metrics.ended("failed");
                     unseen.retain(|key| !key.starts_with(&format!("{name}/")));
@@ -182,7 +184,9 @@ impl Resizer {
             }
             Ok((Some(Outcome::Overtaken), notes)) => ("overtaken", notes),
             Err(error) => {
-                tracing::warn!(workload = key, %error, "a round failed; the pods are left to the next one");
+                if self.now().is_ok() {
+                    tracing::warn!(workload = key, %error, "a round failed; the pods are left to the next one");
+                }
                 under_way.0.insert(key, record.under_way());
                 ("failed", Vec::new())
             }

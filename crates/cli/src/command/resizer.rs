@@ -15,7 +15,7 @@ use headroom_kube::http_server::{Limits, serve_pages};
 use headroom_kube::kubeconfig::{self, Chosen};
 use headroom_kube::lease::{Holder, Lease, RenewedLease, Timing, Turn, host_name};
 use headroom_kube::metric_registry::CONTENT_TYPE;
-use headroom_kube::{clock, signals};
+use headroom_kube::{clock, outage, signals};
 use headroom_report::log;
 use headroom_report::progress::Progress;
 use headroom_resize::{Mode, Rules};
@@ -48,6 +48,8 @@ const EXAMPLES: &str = "Examples:
 
 /// A running controller without a sign of life for so long is stuck. Longer than the timeouts of a namespace's lists.
 const STUCK_AFTER: i64 = 15 * 60;
+/// The log line of a failure, as of an API server that is away.
+const AWAY: &str = "the cluster cannot be read; all pods are left as they are";
 /// The pause of a replica that does not lead.
 const STANDBY: Duration = Duration::from_secs(2);
 
@@ -173,8 +175,9 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         }
         match turn {
             Some(Ok(Turn::Ours)) => pass(&mut resizer, &exempt, &metrics, &goes_on),
-            Some(Err(failure)) => tracing::warn!(%failure, "cannot read or write the Lease"),
-            Some(Ok(Turn::Theirs { .. })) | None => {}
+            Some(Err(failure)) => outage::failed(AWAY, &failure),
+            Some(Ok(Turn::Theirs { .. })) => outage::answered(),
+            None => {}
         }
         goes_on();
         // A pass takes at most half of the time.
@@ -190,15 +193,16 @@ fn pass(resizer: &mut Resizer, exempt: &[String], metrics: &Metrics, goes_on: &d
     match resizer.is_supported() {
         Ok(true) => {
             metrics.supported.set(1);
-            if let Err(error) = resizer.pass(exempt, metrics, goes_on) {
-                tracing::warn!(error, "the cluster cannot be read; all pods are left as they are");
+            match resizer.pass(exempt, metrics, goes_on) {
+                Ok(()) => outage::answered(),
+                Err(error) => outage::failed(AWAY, &error),
             }
         }
         Ok(false) => {
             metrics.supported.set(0);
             tracing::warn!("the API server has no pods/resize, which Kubernetes has since 1.33: nothing is done");
         }
-        Err(error) => tracing::warn!(%error, "the API server does not answer; all pods are left as they are"),
+        Err(error) => outage::failed(AWAY, &error),
     }
 }
 

@@ -291,6 +291,27 @@ fn a_raise_that_the_node_has_no_room_for_is_not_begun() {
 }
 
 #[test]
+fn an_outage_is_one_line_of_each_replica_and_one_at_its_end() {
+    let cluster = Cluster::new(ApiServer::new(), 1, "observe");
+    let away = Arc::new(AtomicBool::new(false));
+    let is_away = Arc::clone(&away);
+    cluster.server.on_request(move |_| match is_away.load(Ordering::Relaxed) {
+        true => Outcome::Answer(503, json!({"kind": "Status", "code": 503, "message": "away"})),
+        false => Outcome::Serve,
+    });
+    let replicas = [cluster.start(), cluster.start()];
+    let lines = |text: &str| fs::read_to_string(cluster.folder.path().join("log")).unwrap().matches(text).count();
+    let leaders = || replicas.iter().filter(|of| of.metrics().contains("\nheadroom_resize_leads 1\n")).count();
+    cluster.until("a leader", || leaders() == 1);
+    away.store(true, Ordering::Relaxed);
+    cluster.until("nobody leads", || leaders() == 0 && lines("\"WARN\"") == 2);
+    std::thread::sleep(Duration::from_secs(6));
+    assert_eq!((lines("\"WARN\""), lines("answers again")), (2, 0));
+    away.store(false, Ordering::Relaxed);
+    cluster.until("the end", || lines("answers again") == 2 && leaders() == 1);
+}
+
+#[test]
 fn one_label_stops_it() {
     let cluster = Cluster::new(ApiServer::new(), 1, "off");
     let program = cluster.start();

@@ -1,0 +1,33 @@
+//! The log of an outage of the API server: all loops of a process share one line a minute, and one when it answers again.
+
+use std::fmt::Display;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+#[derive(Debug)]
+struct Outage {
+    /// When a failure was last logged.
+    told: Option<Instant>,
+    is_away: bool,
+}
+
+static OUTAGE: Mutex<Outage> = Mutex::new(Outage { told: None, is_away: false });
+
+/// Logs what fails and why, at most once a minute.
+pub fn failed(what: &str, error: &dyn Display) {
+    let mut outage = OUTAGE.lock().unwrap_or_else(PoisonError::into_inner);
+    if outage.told.is_none_or(|told| told.elapsed() >= MINUTE) {
+        *outage = Outage { told: Some(Instant::now()), is_away: true };
+        tracing::warn!(%error, "{what}");
+    }
+}
+
+/// Logs that the API server answers, if a failure was logged before.
+pub fn answered() {
+    let mut outage = OUTAGE.lock().unwrap_or_else(PoisonError::into_inner);
+    if std::mem::take(&mut outage.is_away) {
+        tracing::info!("the API server answers again");
+    }
+}
