@@ -1,8 +1,8 @@
 //! Amounts of CPU and memory, and the size of a container.
 
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
+
+pub const MEBIBYTE: u64 = 1 << 20;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -19,6 +19,28 @@ impl Resource {
         match self {
             Self::Cpu => "cpu",
             Self::Memory => "memory",
+        }
+    }
+
+    /// An amount as a spec has it, with the largest unit that divides it.
+    pub fn written(self, amount: u64) -> String {
+        match self {
+            Self::Cpu if amount.is_multiple_of(1000) => (amount / 1000).to_string(),
+            Self::Cpu => format!("{amount}m"),
+            Self::Memory => {
+                let unit =
+                    [(30, "Gi"), (20, "Mi"), (10, "Ki")].into_iter().find(|(bits, _)| amount.is_multiple_of(1 << bits));
+                unit.filter(|_| amount > 0)
+                    .map_or_else(|| amount.to_string(), |(bits, unit)| format!("{}{unit}", amount >> bits))
+            }
+        }
+    }
+
+    /// An amount for people: memory in whole Mi, rounded up.
+    pub fn readable(self, amount: u64) -> String {
+        match self {
+            Self::Memory if amount > MEBIBYTE => self.written(amount.div_ceil(MEBIBYTE).saturating_mul(MEBIBYTE)),
+            _ => self.written(amount),
         }
     }
 }
@@ -101,19 +123,5 @@ pub fn qos(sizes: impl Iterator<Item = Size> + Clone) -> Qos {
         Qos::Guaranteed
     } else {
         Qos::Burstable
-    }
-}
-
-impl fmt::Display for Amounts {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let memory = |bytes: u64| {
-            if bytes.is_multiple_of(1 << 20) { format!("{}Mi", bytes >> 20) } else { format!("{bytes}") }
-        };
-        match (self.cpu, self.memory) {
-            (Some(cpu), Some(bytes)) => write!(f, "{cpu}m, {}", memory(bytes)),
-            (Some(cpu), None) => write!(f, "{cpu}m"),
-            (None, Some(bytes)) => f.write_str(&memory(bytes)),
-            (None, None) => f.write_str("unset"),
-        }
     }
 }

@@ -23,14 +23,23 @@ pub struct Resize {
     pub uid: String,
     pub pod: String,
     pub version: String,
-    pub containers: Vec<(String, Size)>,
+    pub containers: Vec<Resized>,
 }
 
-/// Returns why a change would be refused or would wait: bounds of LimitRanges and quotas, room of the node. The changes
-/// are those under way, which may be made any moment.
-pub type Fits<'a> = &'a mut (dyn FnMut(&Pod, &Change, &[Change]) -> Result<(), String> + Send);
+/// The reason that a change is not begun.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Unfit {
+    /// It would be refused or would wait.
+    Refused(String),
+    /// The pod has another version than the one that was read.
+    Changed,
+}
 
-/// Decides about a workload. `free` is how many more pods may be changed in the namespace and the cluster.
+/// Returns why a change is not begun: bounds of LimitRanges and quotas, room of the node. The changes
+/// are those under way, which may be made any moment.
+pub type Fits<'a> = &'a mut (dyn FnMut(&Pod, &Change, &[Change]) -> Result<(), Unfit> + Send);
+
+/// Decides about a workload. `free` is how many of its pods may be changed at once, for the namespace and the cluster.
 pub fn decide(workload: &Workload, record: &Record, now: Time, rules: &Rules, free: usize, fits: Fits<'_>) -> Decision {
     let mut step = Step { workload, now, rules, record: record.clone(), resizes: Vec::new(), notes: Vec::new() };
     step.record.forget_old(workload, now, rules);
@@ -67,13 +76,11 @@ impl Step<'_> {
         let (is_old, is_new) = (change.is_at(pod, |of| of.from), change.is_at(pod, |of| of.to));
         match &change.phase {
             Phase::Withheld { .. } if is_new && self.record.was_undone(&change, self.now) && !change.raises_limit() => {
-                self.note(pod, Event::TakingBack(Harm::Undone));
-                change.phase = Phase::TakenBack { version: pod.version.clone(), harm: Harm::Undone };
-                self.resizes.push(resize(&change, pod, |of| of.from));
-                self.record.changes.push(change);
+                self.take_back(change, pod, Harm::Undone);
             }
             Phase::Asked { .. } | Phase::Withheld { .. } if is_new => {
                 change.phase = Phase::Watched { since: self.now };
+                self.see_made(&change, pod, 0);
                 self.record.changes.push(change);
             }
             // If the pod has the same version, the request may still be under way.
@@ -86,7 +93,7 @@ impl Step<'_> {
                             change.begun = self.now;
                             self.record.remember(&change);
                         }
-                        self.resizes.push(resize(&change, pod, |of| of.to));
+                        self.resizes.push(resize(pod, change.containers.clone()));
                     } else {
                         change.phase = Phase::Withheld { version: version.clone() };
                     }
@@ -103,16 +110,13 @@ impl Step<'_> {
             Phase::Watched { since } if is_new => match self.harm(&change, pod, *since) {
                 Some(harm) => {
                     self.record.strike(&change, &harm, self.now, self.rules);
-                    self.note(pod, Event::TakingBack(harm.clone()));
-                    change.phase = Phase::TakenBack { version: pod.version.clone(), harm };
-                    self.resizes.push(resize(&change, pod, |of| of.from));
-                    self.record.changes.push(change);
+                    self.take_back(change, pod, harm);
                 }
                 None => self.watch(change, pod),
             },
             Phase::TakenBack { harm, .. } if is_new => {
                 change.phase = Phase::TakenBack { version: pod.version.clone(), harm: harm.clone() };
-                self.resizes.push(resize(&change, pod, |of| of.from));
+                self.resizes.push(resize(pod, change.reversed()));
                 self.record.changes.push(change);
             }
             Phase::TakenBack { .. } if is_old => {}
@@ -121,6 +125,14 @@ impl Step<'_> {
                 self.note(pod, Event::Dropped("somebody else has resized the pod"));
             }
         }
+    }
+
+    fn take_back(&mut self, mut change: Change, pod: &Pod, harm: Harm) {
+        let containers = change.reversed();
+        self.resizes.push(resize(pod, containers.clone()));
+        change.phase = Phase::TakenBack { version: pod.version.clone(), harm: harm.clone() };
+        self.note(pod, Event::TakingBack { harm, containers });
+        self.record.changes.push(change);
     }
 
     fn undo(&mut self, pod: &Pod) {
@@ -135,27 +147,31 @@ impl Step<'_> {
             phase: Phase::Watched { since: past.begun },
         };
         let change = self.record.change_of(&pod.uid).cloned().or_else(|| last.map(again));
-        let Some(mut change) = change.filter(|_| pod.left_alone.is_none()) else { return };
-        match &change.phase {
-            Phase::TakenBack { .. } => return,
-            _ if change.is_at(pod, |of| of.to) && change.raises_limit() => {
-                self.note(pod, Event::Dropped("a memory limit is never lowered in place"));
+        let Some(mut change) = change else { return };
+        let (is_old, is_new) = (change.is_at(pod, |of| of.from), change.is_at(pod, |of| of.to));
+        let kept = match &change.phase {
+            _ if pod.left_alone.is_some() => pod.left_alone.as_deref(),
+            Phase::TakenBack { .. } if is_new => None,
+            _ if is_new => change.raises_limit().then_some("a memory limit is never lowered in place"),
+            Phase::Asked { .. } => Some("it may be made at this moment, and is taken back as soon as it is seen"),
+            _ if is_old => Some("the pod has the size from before"),
+            _ => Some("somebody else has resized the pod since"),
+        };
+        if let Some(why) = kept {
+            self.note(pod, Event::NotTakenBack(why.to_owned()));
+            if pod.left_alone.is_some() || is_new || !matches!(change.phase, Phase::Asked { .. }) {
                 return;
             }
-            _ if change.is_at(pod, |of| of.to) => {
-                change.phase = Phase::TakenBack { version: pod.version.clone(), harm: Harm::Undone };
-                self.resizes.push(resize(&change, pod, |of| of.from));
-                self.note(pod, Event::TakingBack(Harm::Undone));
-            }
-            Phase::Asked { version } => {
-                self.note(pod, Event::Dropped("it may be made at this moment, and is then taken back"));
-                change.phase = Phase::Withheld { version: version.clone() };
-            }
-            Phase::Watched { .. } | Phase::Withheld { .. } => return,
         }
         self.record.strike(&change, &Harm::Undone, self.now, self.rules);
         self.record.changes.retain(|of| of.uid != pod.uid);
-        self.record.changes.push(change);
+        match change.phase {
+            Phase::Asked { version } if !is_new => {
+                change.phase = Phase::Withheld { version };
+                self.record.changes.push(change);
+            }
+            _ => self.take_back(change, pod, Harm::Undone),
+        }
     }
 
     /// Returns true if a change that was begun earlier would still be begun. The caller has not asked again whether it fits:
@@ -176,7 +192,8 @@ impl Step<'_> {
     fn watch(&mut self, change: Change, pod: &Pod) {
         let Phase::Watched { since } = change.phase else { return };
         let watched_for = self.now - since;
-        let was_killed = |of: &Resized| is_killed_since(pod, &of.name, change.begun);
+        let counts_after = self.see_made(&change, pod, watched_for);
+        let was_killed = |of: &Resized| is_killed_since(pod, &of.name, counts_after + 1);
         if change.direction == Direction::Up && change.containers.iter().any(was_killed) {
             // It was not enough.
             return;
@@ -187,13 +204,32 @@ impl Step<'_> {
         });
         let is_done = pod.kubelet == Kubelet::Done && (is_measured || change.direction == Direction::Up);
         if watched_for >= self.rules.watch && is_done {
-            self.record.has_settled(&change);
+            self.record.past_mut(&change).into_iter().for_each(|past| past.quiet = true);
             self.note(pod, Event::Settled);
         } else if watched_for >= self.rules.kubelet_is_stuck_after && change.direction == Direction::Up {
             self.note(pod, Event::Dropped("the kubelet has not made it yet"));
         } else {
             self.record.changes.push(change);
         }
+    }
+
+    /// Notes when the containers run with their new memory limits, by their status, and returns since when kills count against
+    /// these. What does not run may just be started with the limits of before, so it is known a little later.
+    fn see_made(&mut self, change: &Change, pod: &Pod, watched_for: Time) -> Time {
+        let of = |of: &Resized| pod.containers.iter().find(|container| container.name == of.name);
+        let runs =
+            |it: &Resized| of(it).is_some_and(|of| of.runs_with.is_some() && of.runs_with == it.to.limits.memory);
+        let is_made =
+            change.containers.iter().all(runs) || pod.kubelet == Kubelet::Done && watched_for >= self.rules.start_takes;
+        // A kill that is known already was at the limits of before, whatever the clock of the node says.
+        let known = change.containers.iter().filter_map(|it| of(it)?.killed).chain([self.now]).max();
+        let rules = self.rules;
+        self.record.past_mut(change).map_or(change.begun, |past| {
+            if past.raises_limit && is_made && past.made.is_none() {
+                past.made = known;
+            }
+            past.kills_count_after(rules)
+        })
     }
 
     /// Returns what got worse since a change was made. Nothing gets worse by more room, but no change is left waiting.
@@ -240,7 +276,6 @@ impl Step<'_> {
         wanted.sort_by(|(_, one), (_, other)| {
             (one.direction, one.why, &one.uid).cmp(&(other.direction, other.why, &other.uid))
         });
-        let mut begun = 0;
         let is_full = self.record.all_past().count() >= self.rules.most_past;
         let quiet = [Direction::Up, Direction::Down].map(|direction| self.quiet(direction));
         for (pod, change) in wanted {
@@ -257,18 +292,22 @@ impl Step<'_> {
                 self.note(pod, Event::Waits("too many pods were changed lately to remember more"));
                 continue;
             }
-            if begun >= free || self.record.under_way() >= self.at_once(&change, quiet) {
+            if self.record.under_way() >= self.at_once(&change, quiet).min(free) {
                 self.note(pod, Event::Waits("other pods come first"));
                 continue;
             }
             let others: Vec<Change> = self.record.changes.iter().filter(|of| of.uid != pod.uid).cloned().collect();
-            if let Err(why) = fits(pod, &change, &others) {
-                self.note(pod, Event::DoesNotFit { direction: change.direction, why });
+            if let Err(unfit) = fits(pod, &change, &others) {
+                let direction = change.direction;
+                let event = match unfit {
+                    Unfit::Refused(why) => Event::DoesNotFit { direction, why },
+                    Unfit::Changed => Event::Later,
+                };
+                self.note(pod, event);
                 continue;
             }
-            begun += 1;
             self.note(pod, Event::Begun { why: change.why, containers: change.containers.clone() });
-            self.resizes.push(resize(&change, pod, |of| of.to));
+            self.resizes.push(resize(pod, change.containers.clone()));
             // A raise takes the place of a decrease that was not made: both are sent on condition of the same version.
             if let Some(again) =
                 self.record.change_of(&pod.uid).filter(|of| of.containers == change.containers).cloned()
@@ -319,13 +358,17 @@ impl Step<'_> {
         let before = Before {
             now: self.now,
             last_change: past().map(|past| past.begun).max(),
+            kills_count_after: past().map(|past| past.kills_count_after(self.rules)).max(),
             limit_raises_left: past().filter(|past| past.raises_limit).count() < self.rules.limit_raises_a_week,
         };
         let is_free =
             |container: &&Container, direction| !self.record.is_left_alone(&container.name, direction, self.now);
-        let up = pod.containers.iter().filter(|container| is_free(container, Direction::Up)).filter_map(|container| {
-            let (size, why) = sizing::raised(container, &before, self.rules)?;
-            Some((container, size, why))
+        let up = || pod.containers.iter().filter(|container| is_free(container, Direction::Up));
+        let killed = |of: &Container| Some((sizing::after_kill(of, &before, self.rules)?, Why::Killed));
+        let only_killed = pod.mode == Mode::AfterOom && up().any(|of| killed(of).is_some());
+        let up = up().filter_map(|of| {
+            let raised = if only_killed { killed(of) } else { sizing::raised(of, &before, self.rules) };
+            raised.map(|(size, why)| (of, size, why))
         });
         let up: Vec<(&Container, Size, Why)> = up.collect();
         if let Some(why) = up.iter().map(|(_, _, why)| *why).min() {
@@ -416,11 +459,6 @@ fn is_killed_since(pod: &Pod, container: &str, begun: Time) -> bool {
     container.is_some_and(|container| container.killed.is_some_and(|killed| killed >= begun))
 }
 
-fn resize(change: &Change, pod: &Pod, size: impl Fn(&Resized) -> Size) -> Resize {
-    Resize {
-        uid: pod.uid.clone(),
-        pod: pod.name.clone(),
-        version: pod.version.clone(),
-        containers: change.containers.iter().map(|of| (of.name.clone(), size(of))).collect(),
-    }
+fn resize(pod: &Pod, containers: Vec<Resized>) -> Resize {
+    Resize { uid: pod.uid.clone(), pod: pod.name.clone(), version: pod.version.clone(), containers }
 }

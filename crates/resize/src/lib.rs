@@ -28,7 +28,7 @@ mod sizing;
 mod decide;
 
 pub use amounts::{Amounts, Marked, Resource, Size};
-pub use decide::{Decision, Fits, Resize, decide, undo};
+pub use decide::{Decision, Fits, Resize, Unfit, decide, undo};
 pub use note::{Event, Note};
 pub use observed::{Container, Kubelet, Mode, Pod, Used, Workload};
 pub use record::{Change, Direction, Harm, LeftAlone, Past, Phase, Record, Resized, Why};

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::{Direction, Harm, Resized, Why};
+use crate::{Direction, Harm, Resized, Resource, Why};
 
 /// Something about one pod.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -23,11 +23,18 @@ pub enum Event {
         containers: Vec<Resized>,
     },
     Settled,
-    TakingBack(Harm),
+    TakingBack {
+        harm: Harm,
+        containers: Vec<Resized>,
+    },
+    /// A person has asked to take a change back, which is not done.
+    NotTakenBack(String),
     /// A change was not made, or is no longer ours.
     Dropped(&'static str),
     /// The API server refuses a resize.
     Refused(String),
+    /// The pod had another version than the one that was read, so it is looked at again.
+    Later,
     /// A change has to wait.
     Waits(&'static str),
     /// A change is not begun because it would be refused or would wait.
@@ -37,13 +44,23 @@ pub enum Event {
     },
 }
 
+impl Note {
+    pub fn is_later(&self) -> bool {
+        self.event == Event::Later
+    }
+}
+
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Would { why, containers } => write!(f, "would resize {}: {why}", Resizes(containers)),
-            Self::Begun { why, containers } => write!(f, "resizes {}: {why}", Resizes(containers)),
+            Self::Would { why, containers } => write!(f, "would resize {}: {why}", changes(containers)),
+            Self::Begun { why, containers } => write!(f, "resizes {}: {why}", changes(containers)),
             Self::Settled => f.write_str("the resize has settled"),
-            Self::TakingBack(harm) => write!(f, "takes the resize back: {harm}"),
+            Self::TakingBack { harm, containers } => {
+                write!(f, "takes the resize back, {}: {harm}", changes(containers))
+            }
+            Self::NotTakenBack(why) => write!(f, "does not take the resize back: {why}"),
+            Self::Later => f.write_str("the pod changes at this moment, and is looked at again"),
             Self::Dropped(why) => write!(f, "the resize is over: {why}"),
             Self::Refused(why) => write!(f, "the API server refuses the resize: {why}"),
             Self::Waits(why) => write!(f, "a resize waits: {why}"),
@@ -52,15 +69,23 @@ impl fmt::Display for Event {
     }
 }
 
-struct Resizes<'a>(&'a [Resized]);
+/// `app (cpu request 1 -> 670m, memory limit 164Mi -> 264Mi)` for each container
+fn changes(containers: &[Resized]) -> String {
+    containers.iter().map(|of| format!("{} ({of})", of.name)).collect::<Vec<_>>().join(", ")
+}
 
-impl fmt::Display for Resizes<'_> {
+/// The amounts that change.
+impl fmt::Display for Resized {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (place, Resized { name, from, to, .. }) in self.0.iter().enumerate() {
-            let comma = if place == 0 { "" } else { "; " };
-            write!(f, "{comma}{name} from requests of {} to {}", from.requests, to.requests)?;
-            if from.limits != to.limits {
-                write!(f, ", limits from {} to {}", from.limits, to.limits)?;
+        let mut comma = "";
+        for (what, from, to) in
+            [("request", self.from.requests, self.to.requests), ("limit", self.from.limits, self.to.limits)]
+        {
+            for resource in Resource::ALL.into_iter().filter(|resource| from.of(*resource) != to.of(*resource)) {
+                let [from, to] =
+                    [from, to].map(|of| of.of(resource).map_or("unset".to_owned(), |of| resource.readable(of)));
+                write!(f, "{comma}{} {what} {from} -> {to}", resource.name())?;
+                comma = ", ";
             }
         }
         Ok(())

@@ -10,7 +10,7 @@ use crate::{Amounts, Marked, Resource, Rules, Size, Time};
 pub enum Mode {
     /// Reports what it would do.
     Observe,
-    /// Raises memory after an out-of-memory kill.
+    /// Raises memory after an out-of-memory kill, and nothing else.
     AfterOom,
     On,
 }
@@ -63,6 +63,8 @@ pub struct Container {
     pub used: Option<Used>,
     /// The time of its last out-of-memory kill.
     pub killed: Option<Time>,
+    /// The memory limit that it runs with; none while it does not run. The kubelet reports what it has set only for what runs.
+    pub runs_with: Option<u64>,
     pub restarts: u32,
     /// The resources for which its `resizePolicy` is `RestartContainer`.
     pub restarts_for: Marked,

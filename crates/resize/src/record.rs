@@ -108,6 +108,9 @@ pub struct Past {
     /// True if it raised a memory limit.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub raises_limit: bool,
+    /// When containers were first known to run with a raised memory limit, in seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub made: Option<Time>,
     /// The containers that it changed, if it can be undone: it is the last change of its pod, and not of too many.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub containers: Vec<Resized>,
@@ -198,7 +201,7 @@ impl Record {
         let Change { uid, begun, direction, why, containers, .. } = change.clone();
         let of_pod = self.past.entry(uid).or_default();
         of_pod.iter_mut().for_each(|past| past.containers.clear());
-        of_pod.push(Past { begun, direction, why, quiet: false, raises_limit, containers });
+        of_pod.push(Past { begun, direction, why, quiet: false, raises_limit, made: None, containers });
     }
 
     /// Forgets a change that was not made.
@@ -209,11 +212,9 @@ impl Record {
         self.past.retain(|_, of_pod| !of_pod.is_empty());
     }
 
-    pub(crate) fn has_settled(&mut self, change: &Change) {
-        let mut of_pod = self.past.get_mut(&change.uid).into_iter().flatten();
-        if let Some(past) = of_pod.find(|past| past.is_of(change)) {
-            past.quiet = true;
-        }
+    /// The entry of a change under way among those that were begun.
+    pub(crate) fn past_mut(&mut self, change: &Change) -> Option<&mut Past> {
+        self.past.get_mut(&change.uid).into_iter().flatten().find(|past| past.is_of(change))
     }
 
     /// Keeps what still matters: the changes of a day, for a week the raises of limits and what can be undone.
@@ -257,9 +258,26 @@ impl Past {
     pub(crate) fn is_of(&self, change: &Change) -> bool {
         (self.begun, self.direction) == (change.begun, change.direction)
     }
+
+    /// The time from which on containers are killed at their limits of after the change.
+    pub(crate) fn kills_count_after(&self, rules: &Rules) -> Time {
+        let made = self.made.unwrap_or(self.begun + rules.kubelet_is_stuck_after);
+        if self.raises_limit { made } else { self.begun }
+    }
+}
+
+impl Resized {
+    /// The change that takes it back.
+    pub(crate) fn reversed(&self) -> Self {
+        Self { from: self.to, to: self.from, ..self.clone() }
+    }
 }
 
 impl Change {
+    pub(crate) fn reversed(&self) -> Vec<Resized> {
+        self.containers.iter().map(Resized::reversed).collect()
+    }
+
     /// Returns true if taking it back would lower a memory limit.
     pub(crate) fn raises_limit(&self) -> bool {
         self.containers.iter().any(|of| of.from.limits.memory < of.to.limits.memory)

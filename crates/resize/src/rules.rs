@@ -18,6 +18,8 @@ pub struct Rules {
     pub cpu_lacks_percent: u64,
     /// The room above what a container uses when its request is raised for its use, in percent of the use.
     pub margin_percent: u64,
+    /// Memory is written in multiples of this, unless the amount is admission's or a limit's.
+    pub memory_step: u64,
     /// The least that a memory limit is raised by after an out-of-memory kill; else a fifth.
     pub kill_raise: u64,
     /// The time for which a kill is a reason to raise memory.
@@ -31,6 +33,8 @@ pub struct Rules {
     pub watch: Time,
     /// A change that the kubelet has not made in this time holds up the workload no longer.
     pub kubelet_is_stuck_after: Time,
+    /// The time in which the kubelet may start a container with the limits from before a change that it reports as made.
+    pub start_takes: Time,
     /// Usage that is older does not count.
     pub stale_after: Time,
     /// By how many points throttling or pressure may grow after a decrease.
@@ -64,6 +68,7 @@ impl Default for Rules {
             worth_memory: 16 << 20,
             cpu_lacks_percent: 200,
             margin_percent: 20,
+            memory_step: crate::amounts::MEBIBYTE,
             kill_raise: 100 << 20,
             kill_counts_for: 3600,
             near_limit_percent: 90,
@@ -71,6 +76,7 @@ impl Default for Rules {
             changes_a_day: 2,
             watch: 600,
             kubelet_is_stuck_after: 1800,
+            start_takes: 60,
             stale_after: 300,
             stall_points: 10,
             left_alone: [DAY, 7 * DAY],
@@ -109,13 +115,21 @@ impl Rules {
         percent(used, 100 + self.margin_percent)
     }
 
+    /// An amount that people can read, and at least as much.
+    pub fn rounded(&self, resource: crate::Resource, amount: u64) -> u64 {
+        match resource {
+            crate::Resource::Cpu => amount,
+            crate::Resource::Memory => amount.checked_next_multiple_of(self.memory_step).unwrap_or(amount),
+        }
+    }
+
     pub fn least_left(&self, request: u64) -> u64 {
         percent(request, self.least_left_percent)
     }
 
     /// The memory limit after a kill at this limit.
     pub fn after_kill(&self, limit: u64) -> u64 {
-        percent(limit, 120).max(limit.saturating_add(self.kill_raise))
+        self.rounded(crate::Resource::Memory, percent(limit, 120).max(limit.saturating_add(self.kill_raise)))
     }
 }
 

@@ -8,34 +8,35 @@ pub struct Before {
     pub now: Time,
     /// The start of its last change.
     pub last_change: Option<Time>,
+    /// Kills until then were at limits of before.
+    pub kills_count_after: Option<Time>,
     pub limit_raises_left: bool,
-}
-
-impl Before {
-    fn is_since_last_change(&self, at: Time) -> bool {
-        self.last_change.is_none_or(|last| last < at)
-    }
 }
 
 /// A larger size, and the reason for it.
 pub fn raised(container: &Container, before: &Before, rules: &Rules) -> Option<(Size, Why)> {
-    let mut size = container.size;
-    let mut why = after_kill(container, before, rules, &mut size).then_some(Why::Killed);
+    let killed = after_kill(container, before, rules);
+    let mut why = killed.map(|_| Why::Killed);
+    let mut size = killed.unwrap_or(container.size);
     for resource in Resource::ALL {
         let Some(request) = size.requests.of(resource) else { continue };
         if container.is_scaled_by.is(resource) || container.restarts_for.is(resource) {
             continue;
         }
         let wanted = container.wanted.of(resource).unwrap_or(0);
-        let used = container.used(before.now, rules).filter(|used| before.is_since_last_change(used.at));
+        let used =
+            container.used(before.now, rules).filter(|used| before.last_change.is_none_or(|last| last < used.at));
         let used = used.and_then(|used| used.lasting(resource));
         let limit = size.limits.of(resource);
-        let scaled = |to| container.scaled_limit(resource, to).filter(|_| before.limit_raises_left);
+        let scaled = |to| {
+            let limit = container.scaled_limit(resource, to).filter(|_| before.limit_raises_left)?;
+            Some(if limit == to { to } else { rules.rounded(resource, limit) })
+        };
         let is_near_limit =
             |used| scaled(used).is_some() && limit.is_some_and(|limit| rules.is_near_limit(resource, used, limit));
         let used = used.filter(|used| rules.is_lacking(resource, *used, request) || is_near_limit(*used));
         let to = match used {
-            Some(used) => rules.with_margin(used).max(wanted),
+            Some(used) => rules.rounded(resource, rules.with_margin(used)).max(wanted),
             None if wanted > request && rules.is_worth(resource, request, wanted) => wanted,
             None => continue,
         };
@@ -51,24 +52,26 @@ pub fn raised(container: &Container, before: &Before, rules: &Rules) -> Option<(
     why.map(|why| (size, why))
 }
 
-/// Raises the memory limit of a container that was killed at it.
-fn after_kill(container: &Container, before: &Before, rules: &Rules, size: &mut Size) -> bool {
+/// The size of a container that was killed at its memory limit: with a higher one, and the request as before, unless they are equal.
+pub fn after_kill(container: &Container, before: &Before, rules: &Rules) -> Option<Size> {
     let is_reason = |killed: Time| {
         // A node whose clock is ahead says that it was later, and would be believed again after the raise.
         let age = before.now - killed;
-        before.is_since_last_change(killed) && (0..rules.kill_counts_for).contains(&age) && before.limit_raises_left
+        let is_new = before.kills_count_after.is_none_or(|after| after < killed);
+        is_new && (0..rules.kill_counts_for).contains(&age) && before.limit_raises_left
     };
-    let Some(limit) = size.limits.memory else { return false };
+    let mut size = container.size;
+    let limit = size.limits.memory?;
     let is_left = container.is_scaled_by.memory || container.restarts_for.memory;
     if is_left || !container.killed.is_some_and(is_reason) {
-        return false;
+        return None;
     }
     let to = rules.after_kill(limit);
     size.limits.memory = Some(to);
     if size.requests.memory == Some(limit) {
         size.requests.memory = Some(to);
     }
-    true
+    Some(size)
 }
 
 /// A smaller size. Memory limits stay, and a CPU limit moves only where it equals the request and its author allows it.
@@ -86,7 +89,7 @@ pub fn lowered(container: &Container, now: Time, rules: &Rules) -> Option<Size> 
         if container.is_scaled_by.is(resource) || container.restarts_for.is(resource) {
             continue;
         }
-        let to = wanted.max(rules.least_left(request)).max(floor).max(used);
+        let to = wanted.max(rules.rounded(resource, rules.least_left(request).max(floor).max(used)));
         if to >= request || !rules.is_worth(resource, request, to) {
             continue;
         }

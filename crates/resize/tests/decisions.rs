@@ -5,8 +5,8 @@
 use std::collections::BTreeMap;
 
 use headroom_resize::{
-    Amounts, AtOnce, Container, Decision, Direction, Event, Kubelet, Marked, Mode, Past, Phase, Pod, Record, Rules,
-    Size, Time, Used, Why, Workload, decide, undo,
+    Amounts, AtOnce, Container, Decision, Direction, Event, Kubelet, Marked, Mode, Past, Phase, Pod, Record, Resource,
+    Rules, Size, Time, Unfit, Used, Why, Workload, decide, undo,
 };
 
 const MI: u64 = 1 << 20;
@@ -28,6 +28,7 @@ fn container() -> Container {
         floor: amounts(0, 90),
         used: Some(Used { at: NOW - 30, amounts: amounts(80, 80), mean_cpu: Some(80), stalled_percent: Some(1) }),
         killed: None,
+        runs_with: Some(800 * MI),
         restarts: 0,
         restarts_for: Marked::default(),
         is_scaled_by: Marked::default(),
@@ -63,7 +64,7 @@ fn decided(workload: &Workload, record: &Record, now: Time) -> Decision {
 /// The size that a pod is resized to: CPU and memory requested in m and Mi, and the memory limit.
 fn resized(workload: &Workload) -> Option<(u64, u64, u64)> {
     let decision = decided(workload, &Record::default(), NOW);
-    let size = decision.resizes.first()?.containers[0].1;
+    let size = decision.resizes.first()?.containers[0].to;
     Some((size.requests.cpu?, size.requests.memory? / MI, size.limits.memory.unwrap_or(0) / MI))
 }
 
@@ -130,6 +131,67 @@ fn a_kill_raises_the_memory_limit() {
     check(|of| (of.killed, of.size.limits) = (Some(NOW - 10), of.size.requests), (500, 500, 500));
 }
 
+/// The memory limits in Mi that looks find or set: at these seconds, with these kills and limits by the status.
+#[track_caller]
+fn check_looks(looks: &[(Time, Time, Option<u64>, u64)]) {
+    let mut workload = workload(vec![pod(container())]);
+    let mut record = Record::default();
+    for (later, killed, runs_with, expected) in looks {
+        let of = &mut workload.pods[0];
+        of.containers[0].killed = Some(NOW + killed);
+        of.containers[0].runs_with = runs_with.map(|limit| limit * MI);
+        let decision = decided(&workload, &record, NOW + later);
+        record = decision.record;
+        let of = &mut workload.pods[0];
+        for resize in decision.resizes {
+            (of.version, of.containers[0].size) = (format!("after {later}"), resize.containers[0].to);
+        }
+        assert_eq!(of.containers[0].size.limits.memory, Some(expected * MI), "after {later} s: {record:?}");
+    }
+}
+
+#[test]
+fn a_kill_counts_against_the_limit_that_the_container_had() {
+    // It ran while its limit was raised, and is killed at the new one.
+    check_looks(&[(0, -10, Some(800), 960), (10, -10, Some(960), 960), (30, 20, None, 1152)]);
+    // The kubelet has not raised the limit of what runs.
+    check_looks(&[(0, -10, Some(800), 960), (10, -10, Some(800), 960), (30, 20, None, 960)]);
+    // In CrashLoopBackOff, it was started two seconds after the raise with the limit of before.
+    let loops = [(0, -10, None, 960), (10, -10, None, 960), (16, 12, None, 960), (75, 12, None, 960)];
+    check_looks(&loops);
+    check_looks(&[&loops[..], &[(130, 120, None, 1152)]].concat());
+    // The clock of the node is ahead.
+    check_looks(&[(0, -10, Some(800), 960), (10, 40, Some(960), 960), (60, 40, Some(960), 960), (90, 80, None, 1152)]);
+}
+
+#[test]
+fn amounts_are_whole_mebibytes_unless_others_chose_them() {
+    let memory = |change: &dyn Fn(&mut Container)| {
+        let mut container = container();
+        change(&mut container);
+        let size = decided(&workload(vec![pod(container)]), &Record::default(), NOW).resizes[0].containers[0].to;
+        [size.requests.memory, size.limits.memory].map(|bytes| Resource::Memory.written(bytes.unwrap()))
+    };
+    let odd = 66_876_212;
+    assert_eq!(memory(&|of| used(of).amounts.memory = Some(400 * MI + odd)), ["557Mi", "800Mi"]);
+    assert_eq!(memory(&|of| (of.wanted.memory, of.floor.memory) = (Some(MI), Some(280 * MI + 1))), ["281Mi", "800Mi"]);
+    assert_eq!(memory(&|of| of.wanted.memory = Some(300 * MI + 1)), ["314572801", "800Mi"]);
+    let limit = |of: &mut Container, limit| (of.size.limits.memory, of.killed) = (Some(limit), Some(NOW - 10));
+    assert_eq!(memory(&|of| limit(of, 500_000_000)), ["400Mi", "577Mi"]);
+    let text = |resource: Resource, amount| (resource.written(amount), resource.readable(amount));
+    for (resource, amount, written, readable) in [
+        (Resource::Cpu, 2000, "2", "2"),
+        (Resource::Cpu, 90, "90m", "90m"),
+        (Resource::Memory, 80 * MI, "80Mi", "80Mi"),
+        (Resource::Memory, 1024 * MI, "1Gi", "1Gi"),
+        (Resource::Memory, 89_925_878, "89925878", "86Mi"),
+        (Resource::Memory, 2048, "2Ki", "2Ki"),
+        (Resource::Memory, 0, "0", "0"),
+    ] {
+        assert_eq!(text(resource, amount), (written.to_owned(), readable.to_owned()));
+    }
+}
+
 #[test]
 fn limits_move_with_requests_where_their_author_allows_it() {
     let scaled = |memory, [request, limit, author]: [u64; 3], expected: Option<(u64, u64, u64)>| {
@@ -163,12 +225,13 @@ fn limits_move_with_requests_where_their_author_allows_it() {
         why: Why::Used,
         quiet: true,
         raises_limit: true,
+        made: None,
         containers: Vec::new(),
     };
     for (raises, limit) in [(3, 1080), (4, 800)] {
         let record =
             Record { past: BTreeMap::from([("1".to_owned(), vec![raise.clone(); raises])]), ..Record::default() };
-        let size = decided(&workload(vec![pod(leaking.clone())]), &record, NOW).resizes[0].containers[0].1;
+        let size = decided(&workload(vec![pod(leaking.clone())]), &record, NOW).resizes[0].containers[0].to;
         assert_eq!(size.limits.memory, Some(limit * MI), "after {raises} raises");
     }
 }
@@ -180,7 +243,7 @@ fn harm(later: impl Fn(&mut Workload)) -> Option<String> {
     smaller.wanted = amounts(100, 100);
     let mut workload = workload(vec![pod(smaller)]);
     let mut decision = decided(&workload, &Record::default(), NOW);
-    let to = decision.resizes[0].containers[0].1;
+    let to = decision.resizes[0].containers[0].to;
     let pod = &mut workload.pods[0];
     (pod.version, pod.containers[0].size) = ("8".to_owned(), to);
     decision = decided(&workload, &decision.record, NOW + 10);
@@ -189,8 +252,8 @@ fn harm(later: impl Fn(&mut Workload)) -> Option<String> {
     later(&mut workload);
     decision = decided(&workload, &decision.record, NOW + 70);
     decision.notes.into_iter().find_map(|note| match note.event {
-        Event::TakingBack(harm) => {
-            assert_eq!(decision.resizes[0].containers[0].1, container().size);
+        Event::TakingBack { harm, .. } => {
+            assert_eq!(decision.resizes[0].containers[0].to, container().size);
             assert!(decision.record.left_alone[0].until == NOW + 70 + DAY);
             Some(harm.to_string())
         }
@@ -235,6 +298,7 @@ fn at_once(change: impl Fn(&mut Container), quiet: usize) -> usize {
         why: Why::Admission,
         quiet: true,
         raises_limit: false,
+        made: None,
         containers: Vec::new(),
     };
     let past = BTreeMap::from([("gone".to_owned(), (0..quiet).map(|_| past()).collect())]);
@@ -248,6 +312,20 @@ fn one_pod_is_lowered_then_a_tenth_then_the_rest() {
     assert_eq!([0, 1, 2, 3].map(|quiet| at_once(lower, quiet)), [1, 2, 2, 10]);
     let use_more = |of: &mut Container| used(of).amounts = amounts(80, 450);
     assert_eq!(at_once(use_more, 0), 10);
+}
+
+#[test]
+fn the_next_pass_begins_no_more_than_the_namespace_allows() {
+    let pods = (0..20).map(|uid| {
+        let mut container = container();
+        used(&mut container).amounts = amounts(80, 450);
+        Pod { uid: format!("{uid:02}"), ..pod(container) }
+    });
+    let (workload, mut record) = (workload(pods.collect()), Record::default());
+    for _ in 0..2 {
+        record = decide(&workload, &record, NOW, &Rules::default(), 5, &mut |_, _, _| Ok(())).record;
+        assert_eq!(record.under_way(), 5);
+    }
 }
 
 #[test]
@@ -272,13 +350,18 @@ fn modes_and_reasons_keep_pods_as_they_are() {
     let mut killed = smaller();
     (killed.pods[0].mode, killed.pods[0].containers[0].killed) = (Mode::AfterOom, Some(NOW - 10));
     assert_eq!(resized(&killed), Some((500, 400, 960)));
+    let use_more = |of: &mut Container| (used(of).amounts.memory, used(of).mean_cpu) = (Some(450 * MI), Some(2000));
+    use_more(&mut killed.pods[0].containers[0]);
+    assert_eq!(resized(&killed), Some((500, 400, 960)), "nothing else is raised after a kill");
+    killed.pods[0].mode = Mode::On;
+    assert_eq!(resized(&killed), Some((2400, 540, 960)));
     let mut observed = smaller();
     observed.pods[0].mode = Mode::Observe;
     let decision = decided(&observed, &Record::default(), NOW);
     assert!(decision.record.is_empty());
     assert_eq!(
         decision.notes[0].event.to_string(),
-        "would resize web from requests of 500m, 400Mi to 335m, 268Mi: it would be admitted so today"
+        "would resize web (cpu request 500m -> 335m, memory request 400Mi -> 268Mi): it would be admitted so today"
     );
 }
 
@@ -287,7 +370,7 @@ fn what_does_not_fit_is_not_begun() {
     let mut larger = container();
     larger.wanted = amounts(500, 600);
     let workload = workload(vec![pod(larger)]);
-    let mut full = |_: &Pod, _: &_, _: &[_]| Err("exceeded quota: team".to_owned());
+    let mut full = |_: &Pod, _: &_, _: &[_]| Err(Unfit::Refused("exceeded quota: team".to_owned()));
     let decision = decide(&workload, &Record::default(), NOW, &Rules::default(), usize::MAX, &mut full);
     assert!(decision.record.is_empty() && decision.resizes.is_empty());
     assert_eq!(decision.notes[0].event.to_string(), "a resize would not fit: exceeded quota: team");
@@ -321,21 +404,23 @@ fn a_person_takes_back_the_last_change_but_no_memory_limit() {
         after.version = version.to_owned();
         workload(vec![after])
     };
-    let (old, new) = (container().size, begun.resizes[0].containers[0].1);
+    let (old, new) = (container().size, begun.resizes[0].containers[0].to);
 
     // A change that may still be under way is not sent again.
     let undone = undo(&at(old, "7"), &begun.record, NOW + 1, &rules);
     assert!(undone.resizes.is_empty());
     assert!(decided(&at(old, "7"), &undone.record, NOW + 2).resizes.is_empty());
     let made_after_all = decided(&at(new, "8"), &undone.record, NOW + 3);
-    assert_eq!(made_after_all.resizes[0].containers[0].1, old);
+    assert_eq!(made_after_all.resizes[0].containers[0].to, old);
 
     // One that was made, and one that has settled, are taken back once, and not made again today.
     let watched = decided(&at(new, "8"), &begun.record, NOW + 10).record;
     let settled = Record { changes: Vec::new(), ..watched.clone() };
     for record in [watched, settled] {
         let undone = undo(&at(new, "8"), &record, NOW + 20, &rules);
-        assert_eq!(undone.resizes[0].containers[0].1, old);
+        assert_eq!(undone.resizes[0].containers[0].to, old);
+        let told = "takes the resize back, web (cpu request 400m -> 500m, memory request 300Mi -> 400Mi): somebody has asked for it";
+        assert_eq!(undone.notes[0].event.to_string(), told);
         assert_eq!(undo(&at(new, "8"), &undone.record, NOW + 21, &rules).record, undone.record);
         let after = decided(&at(old, "9"), &undone.record, NOW + 30);
         assert!(after.resizes.is_empty() && after.record.changes.is_empty());
@@ -345,8 +430,10 @@ fn a_person_takes_back_the_last_change_but_no_memory_limit() {
     let mut killed = container();
     killed.killed = Some(NOW - 10);
     let raised = decided(&workload(vec![pod(killed)]), &Record::default(), NOW);
-    let undone = undo(&at(raised.resizes[0].containers[0].1, "8"), &raised.record, NOW + 20, &rules);
+    let undone = undo(&at(raised.resizes[0].containers[0].to, "8"), &raised.record, NOW + 20, &rules);
     assert_eq!((undone.resizes, undone.record), (Vec::new(), raised.record));
+    let told = "does not take the resize back: a memory limit is never lowered in place";
+    assert_eq!(undone.notes[0].event.to_string(), told);
 }
 
 /// However many pods a workload has, its record fits a ConfigMap, and all of them get their size.
@@ -374,7 +461,7 @@ fn the_record_of_a_large_workload_stays_small() {
             record = decision.record;
             for resize in decision.resizes {
                 let pod = &mut workload.pods[places[&resize.uid]];
-                (pod.version, pod.containers[0].size) = (format!("{now}{later}"), resize.containers[0].1);
+                (pod.version, pod.containers[0].size) = (format!("{now}{later}"), resize.containers[0].to);
             }
         }
         largest = largest.max(serde_json::to_string(&record).unwrap().len());

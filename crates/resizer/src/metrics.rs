@@ -90,9 +90,9 @@ impl Metrics {
         let result = match event {
             Event::Begun { .. } => "begun",
             Event::Settled => "settled",
-            Event::TakingBack(_) => "taken_back",
+            Event::TakingBack { .. } => "taken_back",
             Event::Dropped(_) => "dropped",
-            Event::Refused(_) | Event::Would { .. } | Event::Waits(_) | Event::DoesNotFit { .. } => return,
+            _ => return,
         };
         count(&self.changes, result);
     }

@@ -106,6 +106,7 @@ fn container(pod: &Value, container: &Value, known: &dyn Fn(&str) -> Known) -> R
             .iter()
             .filter_map(|state| killed(at(status, &format!("/{state}/terminated"))))
             .max(),
+        runs_with: runs_with(status).map_err(|error| format!("container {name}: {error}"))?,
         restarts: at(status, "/restartCount").as_u64().and_then(|count| u32::try_from(count).ok()).unwrap_or(0),
         restarts_for: Marked { cpu: restarts_for("cpu"), memory: restarts_for("memory") },
         is_scaled_by,
@@ -117,6 +118,12 @@ fn container(pod: &Value, container: &Value, known: &dyn Fn(&str) -> Known) -> R
 pub(crate) fn size(container: &Value) -> Result<Size, String> {
     let amounts = |kind: &str| amounts(at(container, kind));
     Ok(Size { requests: amounts("/resources/requests")?, limits: amounts("/resources/limits")? })
+}
+
+/// The status of what does not run has the limits that were allocated, not those that it ran with.
+fn runs_with(status: &Value) -> Result<Option<u64>, String> {
+    let runs = !at(status, "/state/running").is_null();
+    Ok(amounts(at(status, "/resources/limits"))?.memory.filter(|_| runs))
 }
 
 fn killed(terminated: &Value) -> Option<i64> {

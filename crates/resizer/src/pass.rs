@@ -2,6 +2,7 @@
 //! reads its pods again. So a quiet cluster costs a few lists for each namespace.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -13,7 +14,7 @@ use headroom_kube::cluster_reader::Cluster;
 use headroom_kube::event::{Kind, Recorder};
 use headroom_objects::cluster_reader::ClusterReader;
 use headroom_objects::kinds::{ApiKind, metadata};
-use headroom_resize::{Change, Decision, Event, Note, Pod, Record, Rules, Time, decide};
+use headroom_resize::{Change, Decision, Event, Note, Pod, Record, Rules, Time, Unfit, decide};
 use serde_json::Value;
 use tokio::runtime::Handle;
 
@@ -21,7 +22,7 @@ use crate::metrics::{Metrics, Seen};
 use crate::observed::{at, list};
 use crate::recent::Recent;
 use crate::room;
-use crate::round::{Outcome, Round, RoundError, Workload, records};
+use crate::round::{MOST_READS, Outcome, Round, RoundError, Workload, records};
 use crate::running::{self, Modes, Running, Usage};
 use crate::signals::{ALERT, Signals};
 
@@ -217,7 +218,7 @@ impl Resizer {
 
     /// Runs a round with fresh pods, to go on or to take back.
     pub fn round(&self, running: &Running, usage: &Usage, free: usize, undoes: bool) -> Result<Outcome, RoundError> {
-        let fresh = Mutex::new(Vec::new());
+        let (fresh, unfit) = (Mutex::new(Vec::new()), AtomicUsize::new(0));
         let round = Round {
             api: &self.api,
             records: &self.records,
@@ -240,28 +241,36 @@ impl Resizer {
             }
             let observed = running.observed(&pods, object.as_ref(), &usage, is_met).map_err(ApiError::Other)?;
             *fresh.lock().unwrap_or_else(PoisonError::into_inner) = pods;
+            unfit.store(0, Relaxed);
             Ok(observed)
         };
-        let mut unfit = 0;
         self.runtime.block_on(round.run(read, &mut |pod, change, others| {
-            if unfit >= MOST_UNFIT {
-                return Err("nor do those of other pods".to_owned());
+            if unfit.load(Relaxed) >= MOST_UNFIT {
+                return Err(Unfit::Refused("nor do those of other pods".to_owned()));
             }
             let pods = fresh.lock().unwrap_or_else(PoisonError::into_inner);
-            self.fits(&pods, pod, change, others).inspect_err(|_| unfit += 1)
+            self.fits(&pods, pod, change, others).inspect_err(|_| _ = unfit.fetch_add(1, Relaxed))
         }))
     }
 
     /// Decides as a round would, with everything asked that is asked before a change, and changes nothing.
     pub fn preview(&self, running: &Running, record: &Record, found: &Found) -> Result<Decision, RoundError> {
-        let pods = running.observed(&running.pods, running.object.as_ref(), &found.usage, None);
-        let pods = pods.map_err(|error| RoundError::Pod { error })?;
-        let fits: headroom_resize::Fits<'_> = &mut |pod, change, others| self.fits(&running.pods, pod, change, others);
-        Ok(decide(&pods, record, found.at, &self.rules, usize::MAX, fits))
+        let (mut pods, mut reads) = (running.pods.clone(), 1);
+        loop {
+            let observed = running.observed(&pods, running.object.as_ref(), &found.usage, None);
+            let observed = observed.map_err(|error| RoundError::Pod { error })?;
+            let fits: headroom_resize::Fits<'_> = &mut |pod, change, others| self.fits(&pods, pod, change, others);
+            let decision = decide(&observed, record, found.at, &self.rules, usize::MAX, fits);
+            if reads == MOST_READS || !decision.notes.iter().any(Note::is_later) {
+                return Ok(decision);
+            }
+            pods = self.runtime.block_on(self.fresh(running)).map_err(RoundError::of("read the pods"))?;
+            reads += 1;
+        }
     }
 
-    fn fits(&self, pods: &[Value], pod: &Pod, change: &Change, others: &[Change]) -> Result<(), String> {
-        let object = pods.iter().find(|object| metadata(object, "uid") == pod.uid).ok_or("the pod is gone")?;
+    fn fits(&self, pods: &[Value], pod: &Pod, change: &Change, others: &[Change]) -> Result<(), Unfit> {
+        let object = pods.iter().find(|object| metadata(object, "uid") == pod.uid).ok_or(Unfit::Changed)?;
         let fits = room::fits(&self.api, object, change, others);
         // Called within a round, which runs in the runtime itself.
         tokio::task::block_in_place(|| self.runtime.block_on(fits))
@@ -301,8 +310,9 @@ impl Resizer {
             let (kind, reason) = match event {
                 Event::Begun { .. } => (Kind::Normal, "Resizing"),
                 Event::Settled => (Kind::Normal, "Resized"),
-                Event::TakingBack(_) => (Kind::Warning, "ResizeTakenBack"),
+                Event::TakingBack { .. } => (Kind::Warning, "ResizeTakenBack"),
                 Event::Dropped(_) => (Kind::Normal, "ResizeDropped"),
+                Event::Later | Event::NotTakenBack(_) => continue,
                 Event::Refused(_) => (Kind::Warning, "ResizeRefused"),
                 Event::Would { .. } => (Kind::Normal, "WouldResize"),
                 Event::Waits(_) => (Kind::Normal, "ResizeWaits"),

@@ -6,7 +6,7 @@ use headroom_core::json::Node;
 use headroom_core::request::{Pod, pod_totals};
 use headroom_kube::api_client::{ApiClient, ApiError, ListOptions};
 use headroom_kube::api_path::ApiPath;
-use headroom_resize::{Amounts, Change, Direction, Resource};
+use headroom_resize::{Amounts, Change, Direction, Resource, Unfit};
 use serde_json::Value;
 
 use crate::observed::{amount, amounts, at};
@@ -14,20 +14,19 @@ use crate::round;
 
 const V1: ApiPath = ApiPath::new("/api/v1");
 
-/// Returns why a change of a pod would be refused or would wait. `others` may be made any moment.
-pub async fn fits(api: &ApiClient, pod: &Value, change: &Change, others: &[Change]) -> Result<(), String> {
+/// Returns why a change of a pod is not begun. `others` may be made any moment.
+pub async fn fits(api: &ApiClient, pod: &Value, change: &Change, others: &[Change]) -> Result<(), Unfit> {
     if change.direction == Direction::Up {
         let node = at(pod, "/spec/nodeName").as_str().unwrap_or_default();
-        fits_node(api, node, change, others).await?;
+        fits_node(api, node, change, others).await.map_err(Unfit::Refused)?;
     }
     let namespace = at(pod, "/metadata/namespace").as_str().unwrap_or_default();
     let version = at(pod, "/metadata/resourceVersion").as_str().unwrap_or_default();
     let path = V1.collection(Some(namespace), "pods").at(&change.pod).at("resize");
-    let containers: Vec<_> = change.containers.iter().map(|of| (of.name.clone(), of.to)).collect();
-    match api.try_resize(&path, &round::patch(&change.uid, version, &containers)).await {
+    match api.try_resize(&path, &round::patch(&change.uid, version, &change.containers)).await {
         Ok(_) => Ok(()),
-        Err(ApiError::Conflict { .. }) => Err("the pod changes".to_owned()),
-        Err(error) => Err(error.to_string()),
+        Err(ApiError::Conflict { .. }) => Err(Unfit::Changed),
+        Err(error) => Err(Unfit::Refused(error.to_string())),
     }
 }
 
@@ -57,12 +56,8 @@ async fn fits_node(api: &ApiClient, name: &str, change: &Change, others: &[Chang
         let most = allocatable.of(resource).unwrap_or(0);
         let free = most.saturating_sub(requested.saturating_add(others.iter().map(growth).sum()));
         if more > free {
-            let [more, free] = [more, free].map(|amount| {
-                let mut amounts = Amounts::default();
-                amounts.set(resource, amount);
-                amounts
-            });
-            return Err(format!("node {name} has {free} left, and {more} more are needed"));
+            let [more, free] = [more, free].map(|amount| resource.readable(amount));
+            return Err(format!("node {name} has {free} of {} left, and {more} more are needed", resource.name()));
         }
     }
     Ok(())

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use headroom_kube::api_client::{ApiClient, ApiError, ListOptions, Missing, value};
 use headroom_kube::api_path::ApiPath;
-use headroom_resize::{Amounts, Event, Fits, Note, Record, Resize, Rules, Size, Time, decide, undo};
+use headroom_resize::{Amounts, Event, Fits, Note, Record, Resize, Resized, Resource, Rules, Time, decide, undo};
 use serde_json::{Map, Value, json};
 
 use crate::observed::at;
@@ -13,6 +13,9 @@ use crate::observed::at;
 const RECORD: &str = "record";
 /// The key of a ConfigMap's data with the workload that the record is about.
 const WORKLOAD: &str = "workload";
+
+/// A round reads the pods so often, if they change between read and resize, as one does that is killed again and again.
+pub const MOST_READS: usize = 3;
 
 /// The label of records, with its value.
 const LABEL: &str = "headroom.dev/record=resize";
@@ -34,7 +37,7 @@ pub struct Round<'a> {
     pub rules: &'a Rules,
     /// The API server's time.
     pub now: Time,
-    /// The number of pods that may still be changed in the namespace and the cluster.
+    /// The number of its pods that may be changed at once, for the namespace and the cluster.
     pub free: usize,
     /// True to take back the last change of each pod.
     pub undoes: bool,
@@ -72,17 +75,41 @@ impl RoundError {
 }
 
 impl Round<'_> {
-    /// Runs the round. `read` reads the pods; it is called after the record was read, and must not answer from a cache that is
-    /// older: a change in the record would seem not to have been made.
+    /// Runs the round, and again where a pod has changed between read and request. `read` reads the pods; it is called after the
+    /// record was read, and must not answer from a cache that is older: a change in the record would seem not to have been made.
     pub async fn run(
         &self,
-        read: impl AsyncFnOnce() -> Result<headroom_resize::Workload, ApiError>,
+        read: impl AsyncFn() -> Result<headroom_resize::Workload, ApiError>,
+        fits: Fits<'_>,
+    ) -> Result<Outcome, RoundError> {
+        let (mut told, mut reads) = (Vec::<Note>::new(), 0);
+        loop {
+            reads += 1;
+            let outcome = self.once(self.undoes && reads == 1, &read, &mut *fits).await?;
+            let Outcome::Done { mut notes, under_way } = outcome else { return Ok(outcome) };
+            // A change that was not made, because its pod had changed, and is now decided anew is no news.
+            let (later, before): (Vec<Note>, Vec<Note>) = told.into_iter().partition(Note::is_later);
+            let is_over = |note: &Note| matches!(note.event, Event::Dropped(_));
+            notes
+                .retain(|note| !before.contains(note) && !(is_over(note) && later.iter().any(|of| of.pod == note.pod)));
+            let is_done = reads == MOST_READS || !notes.iter().any(Note::is_later);
+            told = [before, notes].concat();
+            if is_done {
+                return Ok(Outcome::Done { notes: told, under_way });
+            }
+        }
+    }
+
+    async fn once(
+        &self,
+        undoes: bool,
+        read: impl AsyncFn() -> Result<headroom_resize::Workload, ApiError>,
         fits: Fits<'_>,
     ) -> Result<Outcome, RoundError> {
         let stored = self.stored().await?;
         let record = stored.as_ref().map_or_else(|| Ok(Record::default()), |stored| self.record(stored))?;
         let pods = read().await.map_err(RoundError::of("read the pods"))?;
-        let decision = match self.undoes {
+        let decision = match undoes {
             true => undo(&pods, &record, self.now, self.rules),
             false => decide(&pods, &record, self.now, self.rules, self.free, fits),
         };
@@ -100,14 +127,27 @@ impl Round<'_> {
         let under_way = decision.record.under_way();
         let (mut record, mut notes) = (decision.record, decision.notes);
         for resize in &decision.resizes {
-            if let Some(refusal) = self.send(resize).await? {
-                notes.push(Note { pod: resize.pod.clone(), event: Event::Refused(refusal.clone()) });
-                record.refuse(&resize.uid, &resize.version, refusal, self.now, self.rules);
-                match self.store(stored.as_ref(), &record).await {
-                    Ok(object) => stored = Some(object),
-                    Err(ApiError::Conflict { .. }) => return Ok(Outcome::Overtaken),
-                    Err(error) => return Err(RoundError::of("store the record")(error)),
+            match self.send(resize).await {
+                Ok(()) => {}
+                Err(ApiError::NotFound(Missing::Kind)) => return Err(RoundError::NoResize),
+                Err(ApiError::Conflict { .. }) => {
+                    notes.retain(|note| note.pod != resize.pod || !matches!(note.event, Event::Begun { .. }));
+                    notes.push(Note { pod: resize.pod.clone(), event: Event::Later });
                 }
+                Err(
+                    ApiError::Refused { message } | ApiError::Invalid { message } | ApiError::Forbidden { message, .. },
+                ) => {
+                    notes.push(Note { pod: resize.pod.clone(), event: Event::Refused(message.clone()) });
+                    record.refuse(&resize.uid, &resize.version, message, self.now, self.rules);
+                    match self.store(stored.as_ref(), &record).await {
+                        Ok(object) => stored = Some(object),
+                        Err(ApiError::Conflict { .. }) => return Ok(Outcome::Overtaken),
+                        Err(error) => return Err(RoundError::of("store the record")(error)),
+                    }
+                }
+                Err(error) if undoes => return Err(RoundError::of("take a resize back")(error)),
+                // The next round finds whether it was made.
+                Err(_) => {}
             }
         }
         Ok(Outcome::Done { notes, under_way })
@@ -122,16 +162,10 @@ impl Round<'_> {
         }
     }
 
-    /// Sends a resize, and returns why it was refused. Any other failure is left to the next round.
-    async fn send(&self, resize: &Resize) -> Result<Option<String>, RoundError> {
+    async fn send(&self, resize: &Resize) -> Result<(), ApiError> {
         let path = ApiPath::of_version("v1").collection(Some(&self.workload.namespace), "pods").at(&resize.pod);
-        match self.api.resize(&path.at("resize"), &patch(&resize.uid, &resize.version, &resize.containers)).await {
-            Err(ApiError::NotFound(Missing::Kind)) => Err(RoundError::NoResize),
-            Err(
-                ApiError::Refused { message } | ApiError::Invalid { message } | ApiError::Forbidden { message, .. },
-            ) => Ok(Some(message)),
-            Ok(_) | Err(_) => Ok(None),
-        }
+        let patch = patch(&resize.uid, &resize.version, &resize.containers);
+        self.api.resize(&path.at("resize"), &patch).await.map(|_| ())
     }
 
     async fn stored(&self) -> Result<Option<Value>, RoundError> {
@@ -221,15 +255,18 @@ impl std::fmt::Display for Workload {
     }
 }
 
-/// A strategic merge patch that is only made to this version of the pod.
-pub fn patch(uid: &str, version: &str, containers: &[(String, Size)]) -> Value {
-    let amounts = |amounts: Amounts| {
-        let mut named = Map::new();
-        named.extend(amounts.cpu.map(|cpu| ("cpu".to_owned(), json!(format!("{cpu}m")))));
-        named.extend(amounts.memory.map(|bytes| ("memory".to_owned(), json!(bytes.to_string()))));
-        named
+/// A strategic merge patch that is only made to this version of the pod. What does not change stays as it was written.
+pub fn patch(uid: &str, version: &str, containers: &[Resized]) -> Value {
+    let amounts = |from: Amounts, to: Amounts| {
+        let changed = Resource::ALL.into_iter().filter(|resource| from.of(*resource) != to.of(*resource));
+        let named = changed.filter_map(|of| Some((of.name().to_owned(), json!(of.written(to.of(of)?)))));
+        named.collect::<Map<_, _>>()
     };
-    let container = |(name, size): &(String, Size)| json!({"name": name, "resources": {"requests": amounts(size.requests), "limits": amounts(size.limits)}});
+    let container = |Resized { name, from, to, .. }: &Resized| {
+        let resources =
+            json!({"requests": amounts(from.requests, to.requests), "limits": amounts(from.limits, to.limits)});
+        json!({"name": name, "resources": resources})
+    };
     let containers: Vec<Value> = containers.iter().map(container).collect();
     json!({
         "metadata": {"uid": uid, "resourceVersion": version},

@@ -46,12 +46,12 @@ const CHANGES = [{ id: "shop/deployment/web/nginx", isAsRecommended: true }];
 /** What `headroom-controller resize` did: one of each. */
 const resizes = () => ({
   changes: [
-    { workload: "search/Deployment/query", raised: 0, lowered: 5, quiet: 4, last: minutes(190), what: "app: 1000m, 2048Mi -> 670m, 1366Mi", why: "it would be admitted so today" },
-    { workload: "shop/Deployment/catalog", raised: 1, lowered: 0, quiet: 1, last: minutes(44), what: "app: 500m, 1024Mi -> 500m, 1229Mi", why: "it was killed for memory" },
+    { workload: "search/Deployment/query", raised: 0, lowered: 5, quiet: 4, last: minutes(190), what: "app: cpu request 1 -> 670m, memory request 2Gi -> 1373Mi", why: "it would be admitted so today" },
+    { workload: "shop/Deployment/catalog", raised: 1, lowered: 0, quiet: 1, last: minutes(44), what: "app: memory limit 1Gi -> 1229Mi", why: "it was killed for memory" },
   ],
-  underWay: [{ workload: "search/Deployment/ingest", pod: "ingest-7c9f6d5b48-x2v9q", change: "worker: 1250m, 2560Mi -> 838m, 1707Mi", why: "it would be admitted so today", state: `watched since ${minutes(4)}` }],
+  underWay: [{ workload: "search/Deployment/ingest", pod: "ingest-7c9f6d5b48-x2v9q", change: "worker: cpu request 1250m -> 838m, memory request 2560Mi -> 1716Mi", why: "it would be admitted so today", state: `watched since ${minutes(4)}` }],
   leftAlone: [{ workload: "payments/Deployment/gateway", container: "gateway", what: "not lowered", until: minutes(-1_300), why: "a container is throttled or waits for CPU more than before", isTakenBack: true }],
-  notDone: [{ namespace: "shop", object: "deployment/web", reason: "WouldResize", time: minutes(9), what: "pod web-6d4b9c6f5-bcdf4: would resize nginx from requests of 1000m, 1024Mi to 670m, 683Mi: it would be admitted so today (and 5 other pods)" }],
+  notDone: [{ namespace: "shop", object: "deployment/web", reason: "WouldResize", time: minutes(9), what: "pod web-6d4b9c6f5-bcdf4: would resize nginx (cpu request 1 -> 670m, memory request 1Gi -> 687Mi): it would be admitted so today (and 5 other pods)" }],
 });
 
 /** The row of a large cluster. */

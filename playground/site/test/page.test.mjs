@@ -1077,10 +1077,10 @@ test("what was resized, what was taken back, and what would be done stand in the
   const rows = (await section.locator("tbody tr").allInnerTexts()).map((row) => row.replaceAll(/\s+/g, " "));
   for (const [index, told] of [
     /^payments \/ gateway deployment taken back gateway: not lowered until \d{4}-\d\d-\d\d \d\d:\d\d UTC A container is throttled/,
-    /^search \/ ingest deployment under way ingest-7c9f6d5b48-x2v9q: worker: 1250m, 2560Mi -> 838m, 1707Mi It would be admitted so today; watched since/,
+    /^search \/ ingest deployment under way ingest-7c9f6d5b48-x2v9q: worker: cpu request 1250m -> 838m, memory request 2560Mi -> 1716Mi It would be admitted so today; watched since/,
     /^shop \/ web deployment would resize pod web-6d4b9c6f5-bcdf4: would resize nginx [^]* 9 min ago$/,
-    /^search \/ query deployment changed 5 lowered, 4 settled; last app: 1000m, 2048Mi -> 670m, 1366Mi It would be admitted so today 3 h ago$/,
-    /^shop \/ catalog deployment changed 1 raised, 1 settled; last app: [^]* It was killed for memory 44 min ago$/,
+    /^search \/ query deployment changed 5 lowered, 4 settled; last app: cpu request 1 -> 670m, memory request 2Gi -> 1373Mi It would be admitted so today 3 h ago$/,
+    /^shop \/ catalog deployment changed 1 raised, 1 settled; last app: memory limit 1Gi -> 1229Mi It was killed for memory 44 min ago$/,
   ].entries()) assert.match(rows[index], told);
   await section.getByRole("link", { name: "shop / web" }).click();
   await until(() => page.evaluate(() => document.activeElement.innerText), /deployment\/web/);

@@ -249,6 +249,7 @@ impl Rule for Loop {
                         stalled_percent: None,
                     }),
                     killed: running.killed,
+                    runs_with: running.size.limits.memory,
                     restarts: running.restarts,
                     restarts_for: Marked::default(),
                     is_scaled_by: Marked::default(),
@@ -261,14 +262,14 @@ impl Rule for Loop {
             for note in &decision.notes {
                 match &note.event {
                     Event::Begun { .. } => done.changes += 1,
-                    Event::TakingBack(_) => done.taken_back += 1,
+                    Event::TakingBack { .. } => done.taken_back += 1,
                     _ => {}
                 }
             }
             for resize in decision.resizes {
                 let pod = resize.uid.parse().ok().and_then(|place: usize| running.get_mut(&place));
-                if let (Some(pod), Some((_, size))) = (pod, resize.containers.first()) {
-                    pod.resize(*size);
+                if let (Some(pod), Some(resized)) = (pod, resize.containers.first()) {
+                    pod.resize(resized.to);
                 }
             }
         }

@@ -156,15 +156,31 @@ impl Args {
         }
         let mut told = Told::new();
         for running in &workloads {
-            if let Outcome::Done { notes, .. } = resizer.round(running, &found.usage, 0, true)? {
-                told.push((title(running), notes));
+            match resizer.round(running, &found.usage, 0, true)? {
+                Outcome::Done { mut notes, .. } => {
+                    notes.retain(|note| !matches!(note.event, Event::Waits(_) | Event::Would { .. }));
+                    told.push((title(running), notes));
+                }
+                Outcome::Overtaken => bail!("{} is being changed by another process: try again", title(running)),
             }
         }
-        print(&told)?;
-        complain!("the last resizes of {} in {place} are taken back", names.join(", "));
-        let is_refused = |note: &Note| matches!(note.event, Event::Refused(_));
-        let any_refused = told.iter().flat_map(|(_, notes)| notes).any(is_refused);
-        Ok(if any_refused { Exit::Refused } else { Exit::Ok })
+        if told.iter().any(|(_, notes)| !notes.is_empty()) {
+            print(&told)?;
+        }
+        let pods_with = |is_it: fn(&Note) -> bool| {
+            let of = |(_, notes): &(String, Vec<Note>)| notes.iter().filter(|note| is_it(note)).count() as u64;
+            told.iter().map(of).sum::<u64>()
+        };
+        let unsent = pods_with(|note| matches!(note.event, Event::Refused(_) | Event::Later));
+        let taken = pods_with(|note| matches!(note.event, Event::TakingBack { .. })).saturating_sub(unsent);
+        let kept = unsent + pods_with(|note| matches!(note.event, Event::NotTakenBack(_)));
+        let names = names.join(", ");
+        let none = if kept > 0 { "" } else { ": no resize of the last week is known" };
+        match taken {
+            0 => complain!("nothing was taken back of {names} in {place}{none}"),
+            _ => complain!("took back the last resize of {} of {names} in {place}", count_of(taken, "pod")),
+        }
+        Ok(if unsent > 0 { Exit::Refused } else { Exit::Ok })
     }
 
     /// The context is always named, because the current one may be another later.

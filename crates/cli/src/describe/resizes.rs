@@ -182,7 +182,7 @@ fn time(at: Time) -> String {
 }
 
 fn to(containers: &[Resized]) -> String {
-    let of = |of: &Resized| format!("{}: {} -> {}", of.name, of.from.requests, of.to.requests);
+    let of = |of: &Resized| format!("{}: {of}", of.name);
     containers.iter().map(of).collect::<Vec<_>>().join("; ")
 }
 

@@ -21,7 +21,7 @@ const MI: u64 = 1 << 20;
 /// The requests of the pods when they start.
 const START: [&str; 2] = ["1", "900Mi"];
 /// A third less.
-const LOWERED: [&str; 2] = ["670m", "632291328"];
+const LOWERED: [&str; 2] = ["670m", "603Mi"];
 
 struct Cluster {
     server: Arc<ApiServer>,
@@ -222,7 +222,7 @@ fn observing_changes_nothing_and_tells_what_would_be() {
     assert_eq!(event["involvedObject"]["kind"], "Deployment");
     assert_eq!(
         event["message"],
-        "pod web-6d4b9c6f5-bcdf4: would resize app from requests of 1000m, 900Mi to 670m, 603Mi: it would be admitted so today"
+        "pod web-6d4b9c6f5-bcdf4: would resize app (cpu request 1 -> 670m, memory request 900Mi -> 603Mi): it would be admitted so today"
     );
     let writes = cluster.server.requests().into_iter().filter(|request| request.method != "GET");
     let paths: Vec<String> = writes.map(|request| request.path).collect();
@@ -245,12 +245,12 @@ fn a_decrease_that_does_harm_is_taken_back_and_not_made_again() {
     });
     std::thread::sleep(Duration::from_secs(1));
     cluster.uses(100, 650 * MI);
-    cluster.until("the size of before", || cluster.requests(0) == ["1000m", "943718400"]);
+    cluster.until("the size of before", || cluster.requests(0) == START);
     cluster.kubelet(Kubelet::Done);
     cluster.until("an event", || cluster.has_event("ResizeTakenBack"));
     cluster.uses(100, 250 * MI);
     std::thread::sleep(Duration::from_secs(4));
-    assert_eq!(cluster.requests(0), ["1000m", "943718400"], "{:?}", cluster.reasons());
+    assert_eq!(cluster.requests(0), START, "{:?}", cluster.reasons());
 }
 
 #[test]
@@ -272,7 +272,7 @@ fn the_alert_of_a_team_takes_a_decrease_back() {
     cluster.until("a decrease", || cluster.requests(0) == LOWERED);
     cluster.kubelet(Kubelet::Done);
     suffers.store(true, Ordering::Relaxed);
-    cluster.until("the size of before", || cluster.requests(0) == ["1000m", "943718400"]);
+    cluster.until("the size of before", || cluster.requests(0) == START);
     cluster.until("an event", || cluster.has_event("ResizeTakenBack"));
     assert!(prometheus.asked.lock().unwrap().iter().any(|asked| asked.contains("pressure_cpu_waiting")));
 }
@@ -287,7 +287,28 @@ fn a_raise_that_the_node_has_no_room_for_is_not_begun() {
     assert_eq!(cluster.requests(0), START);
     cluster.server.edit("/api/v1/nodes/a", &json!({"status": {"allocatable": {"memory": "2Gi"}}}));
     cluster.uses(100, 950 * MI);
-    cluster.until("a raise", || cluster.requests(0) == ["1000m", "1073741824"]);
+    cluster.until("a raise", || cluster.requests(0) == ["1", "1Gi"]);
+}
+
+/// The pod of a container that is killed again and again has another version at any moment.
+#[test]
+fn a_pod_that_changes_between_look_and_request_is_looked_at_again() {
+    let cluster = Cluster::new(ApiServer::new(), 1, "on");
+    let (server, left) = (Arc::clone(&cluster.server), [true, false].map(|of| (of, AtomicBool::new(true))));
+    cluster.server.on_request(move |request| {
+        let is_dry_run = request.parameter("dryRun").is_some();
+        let is_first = || left.iter().any(|(of, left)| *of == is_dry_run && left.swap(false, Ordering::Relaxed));
+        if request.path.ends_with("/resize") && is_first() {
+            server.edit(&pod_path(0), &json!({"metadata": {"annotations": {"dry-run": is_dry_run.to_string()}}}));
+        }
+        Outcome::Serve
+    });
+    let _program = cluster.start();
+    cluster.until("a decrease", || cluster.requests(0) == LOWERED);
+    cluster.until("an event", || !cluster.reasons().is_empty());
+    assert_eq!(cluster.reasons(), ["Resizing"]);
+    let limits = &cluster.server.get(&pod_path(0)).unwrap()["spec"]["containers"][0]["resources"]["limits"];
+    assert_eq!(*limits, json!({"memory": "1Gi"}), "it stays as it was written");
 }
 
 #[test]
@@ -372,7 +393,7 @@ fn a_person_resizes_once_reads_what_was_done_and_takes_it_back() {
         (done.status.code().unwrap(), out, err)
     };
     const WOULD: &str = "\
-deployment/web: pod web-6d4b9c6f5-bcdf4: would resize app from requests of 1000m, 900Mi to 670m, 603Mi: it would be admitted so today
+deployment/web: pod web-6d4b9c6f5-bcdf4: would resize app (cpu request 1 -> 670m, memory request 900Mi -> 603Mi): it would be admitted so today
 deployment/web: pod web-6d4b9c6f5-bcdf5: a resize waits: other pods come first
 ";
     assert_eq!(kubectl("resize --dry-run"), (0, WOULD.to_owned(), String::new()));
@@ -394,7 +415,7 @@ deployment/web: pod web-6d4b9c6f5-bcdf5: a resize waits: other pods come first
     assert!(
         code == 0
             && out.ends_with(
-                "bcdf4: resizes app from requests of 1000m, 900Mi to 670m, 603Mi: it would be admitted so today\n"
+                "bcdf4: resizes app (cpu request 1 -> 670m, memory request 900Mi -> 603Mi): it would be admitted so today\n"
             ),
         "{out}"
     );
@@ -405,18 +426,20 @@ deployment/web: pod web-6d4b9c6f5-bcdf5: a resize waits: other pods come first
     assert_eq!(rows[2][..4], ["shop/Deployment/web", "0", "1", "0"], "{out}");
     assert_eq!(
         rows[6],
-        "shop/Deployment/web web-6d4b9c6f5-bcdf4 app: 1000m, 900Mi -> 670m, 603Mi sent".split(' ').collect::<Vec<_>>()
+        "shop/Deployment/web web-6d4b9c6f5-bcdf4 app: cpu request 1 -> 670m, memory request 900Mi -> 603Mi sent"
+            .split(' ')
+            .collect::<Vec<_>>()
     );
 
     let asked = "pass --yes to answer `Take back the last resize of each pod of deployment/web in namespace shop of context it (";
     let (_, _, err) = kubectl(UNDO);
     assert!(err.contains(asked), "{err}");
     let (code, out, err) = kubectl(&format!("{UNDO} --yes"));
-    let done = "the last resizes of deployment/web in namespace shop of context it (http://127";
+    let done = "took back the last resize of 1 pod of deployment/web in namespace shop of context it (http://127";
     assert!(err.starts_with(done), "{err}");
-    let taken = "deployment/web: pod web-6d4b9c6f5-bcdf4: takes the resize back: somebody has asked for it\n";
+    let taken = "deployment/web: pod web-6d4b9c6f5-bcdf4: takes the resize back, app (cpu request 670m -> 1, memory request 603Mi -> 900Mi): somebody has asked for it\n";
     assert_eq!((code, out.as_str()), (0, taken));
-    assert_eq!(cluster.requests(0), ["1000m", "943718400"]);
+    assert_eq!(cluster.requests(0), START);
     cluster.kubelet(Kubelet::Done);
     let (_, out, _) = kubectl("describe resizes -o json");
     let found: Value = serde_json::from_str(&out).unwrap();
@@ -424,4 +447,7 @@ deployment/web: pod web-6d4b9c6f5-bcdf5: a resize waits: other pods come first
     assert_eq!([&left["workload"], &left["why"]], ["shop/Deployment/web", "somebody has asked for it"]);
     assert_eq!([&changed["lowered"], &changed["why"]], [&json!(1), &json!("it would be admitted so today")]);
     assert_eq!(kubectl("resize --dry-run").1, "no pod needs another size\n");
+    let (_, out, err) = kubectl(&format!("{UNDO} --yes"));
+    assert_eq!(out, taken.replace("takes the resize back, app (cpu request 670m -> 1, memory request 603Mi -> 900Mi): somebody has asked for it", "does not take the resize back: the pod has the size from before"));
+    assert!(err.starts_with("nothing was taken back of deployment/web in namespace shop of context it (http"), "{err}");
 }

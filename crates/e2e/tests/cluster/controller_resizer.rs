@@ -81,7 +81,7 @@ async fn the_resizer_observes_with_its_own_rights() {
     let told = events.list(&ListParams::default()).await.unwrap().items;
     let told = told.iter().find(|event| event.reason.as_deref() == Some("WouldResize")).unwrap();
     assert!(
-        told.message.as_ref().unwrap().ends_with("limits from 64Mi to 164Mi: it was killed for memory"),
+        told.message.as_ref().unwrap().ends_with("memory limit 64Mi -> 164Mi): it was killed for memory"),
         "{told:?}"
     );
 }

@@ -10,7 +10,7 @@ use std::hash::{Hash, Hasher};
 use headroom_fixtures::search::Space;
 use headroom_resize::{
     Amounts, AtOnce, Change, Container, Decision, Direction, Harm, Kubelet, Mode, Past, Phase, Pod, Record, Resize,
-    Rules, Size, Time, Used, Why, Workload, decide, undo,
+    Rules, Size, Time, Unfit, Used, Why, Workload, decide, undo,
 };
 
 const DAY: Time = 86_400;
@@ -238,6 +238,7 @@ impl Model<'_> {
         let rules = Rules {
             worth_percent: 10,
             worth_memory: 1,
+            memory_step: 1,
             kill_raise: 2,
             at_once: AtOnce { workload: 10, namespace: 10, cluster: 10 },
             ..Rules::default()
@@ -274,6 +275,7 @@ impl Model<'_> {
                     floor: memory(if self.flaw == Flaw::BelowPeak { 0 } else { peak }),
                     used: Some(Used { at, amounts: memory(used), mean_cpu: None, stalled_percent: None }),
                     killed: pod.killed,
+                    runs_with: Some(pod.limit),
                     restarts: pod.restarts,
                     restarts_for: Default::default(),
                     is_scaled_by: Default::default(),
@@ -295,7 +297,7 @@ impl Model<'_> {
                 reserves.map_or(spec, |of| spec.max(request(&of.containers[0].from)).max(request(&of.containers[0].to)))
             };
             let sum: u64 = workload.pods.iter().map(|pod| reserved(&pod.uid, request(&pod.containers[0].size))).sum();
-            if sum <= self.scenario.bound { Ok(()) } else { Err("the bound".to_owned()) }
+            if sum <= self.scenario.bound { Ok(()) } else { Err(Unfit::Refused("the bound".to_owned())) }
         };
         let mut record = record.clone();
         if self.flaw == Flaw::NoCanary {
@@ -305,6 +307,7 @@ impl Model<'_> {
                 why: Why::Admission,
                 quiet: true,
                 raises_limit: false,
+                made: None,
                 containers: Vec::new(),
             };
             record.past.insert("x".to_owned(), vec![quiet.clone(), quiet]);
@@ -401,7 +404,7 @@ impl Model<'_> {
     /// Makes a resize, if the pod still has its version.
     fn land(&self, world: &mut World, resize: &Resize, known: &Known, is_deferred: bool) {
         let place: usize = resize.uid.parse().unwrap();
-        let size = resize.containers[0].1;
+        let size = resize.containers[0].to;
         let (request, limit) = (size.requests.memory.unwrap(), size.limits.memory.unwrap());
         let (now, pod) = (world.now, &mut world.pods[place]);
         let is_same = pod.version.to_string() == resize.version;

@@ -100,9 +100,7 @@ async fn two_leaders_lower_each_pod_once_a_day_whatever_fails() {
         }
         for place in 0..3 {
             // Never below the peak, and the last 2m are not worth a change; the limit stays.
-            let memory = (310 * MI).to_string();
-            let expected =
-                json!({"requests": {"cpu": "202m", "memory": memory}, "limits": {"memory": (1024 * MI).to_string()}});
+            let expected = json!({"requests": {"cpu": "202m", "memory": "310Mi"}, "limits": {"memory": "1Gi"}});
             assert_eq!(resources(&server, place), expected, "{seed}");
         }
     }
@@ -118,12 +116,12 @@ async fn a_resize_that_the_kubelet_cannot_make_is_taken_back() {
         server.kubelet(&path(0), verdict);
         round(&api, NOW + 10).await.unwrap();
         round(&api, NOW + 20).await.unwrap();
-        assert_eq!(resources(&server, 0)["requests"]["cpu"], "1000m");
+        assert_eq!(resources(&server, 0), pod(0)["spec"]["containers"][0]["resources"], "as it was written");
         server.kubelet(&path(0), Kubelet::Done);
         for later in 1..20 {
             round(&api, NOW + later * 3600).await.unwrap();
         }
-        assert_eq!(resources(&server, 0)["requests"]["cpu"], "1000m", "it is left alone for a day");
+        assert_eq!(resources(&server, 0)["requests"]["cpu"], "1", "it is left alone for a day");
     }
 }
 
@@ -209,6 +207,11 @@ fn pods_that_nobody_may_resize_are_left_and_the_kubelet_is_heard() {
         "lastState": {"terminated": {"reason": "OOMKilled", "finishedAt": "2026-11-27T00:00:00Z"}}}]);
     let killed = see(json!({"status": {"containerStatuses": killed}})).unwrap();
     assert_eq!((killed.containers[0].killed, killed.containers[0].restarts), (Some(1_795_737_600), 2));
+    let limit = |state: &str| {
+        let status = json!([{"name": "app", "state": {state: {}}, "resources": {"limits": {"memory": "1Gi"}}}]);
+        see(json!({"status": {"containerStatuses": status}})).unwrap().containers[0].runs_with
+    };
+    assert_eq!((limit("running"), limit("waiting")), (Some(1024 * MI), None));
     let odd = json!([{"name": "app", "resources": {"requests": {"cpu": "many"}}}]);
     assert!(see(json!({"spec": {"containers": odd}})).unwrap_err().starts_with("container app: cpu of `many`"));
 }
