@@ -171,6 +171,12 @@ impl<'d> Decision<'d> {
         Ok(self.write_changed_object(&mut text, "", object)?.then_some(text))
     }
 
+    /// The object as the request's own validation would find it: with our changes even if it is not admitted.
+    pub fn filled_object(&self, object: Node<'_>) -> Result<Option<String>, Malformed> {
+        let (Some(pod), mut text) = (&self.pod, String::new()) else { return Ok(None) };
+        Ok(patch::write(&mut text, "", object, pod, self.explanation.as_ref())?.then_some(text))
+    }
+
     /// Writes that object after `begin`; writes nothing and returns false if there is none.
     pub fn write_changed_object(&self, out: &mut String, begin: &str, object: Node<'_>) -> Result<bool, Malformed> {
         match &self.pod {

@@ -77,6 +77,11 @@ fn decide_on(
     let (decision, context) = decide(&request, &settings, &fetched, cluster, &mut exchanges);
     evaluation.exchanges.extend(exchanges);
     evaluation.take(&decision, changed(&decision, &request)?);
+    if let Some(object) = request.object.filter(|_| !decision.is_admitted()) {
+        let filled = decision.filled_object(object.node).map_err(|malformed| malformed.to_string())?;
+        // OK because the core writes JSON.
+        evaluation.refused_as = filled.and_then(|text| serde_json::from_str(&text).ok());
+    }
     if let (Some(pod), Some(values)) = (&decision.pod, &mut evaluation.pod) {
         measured::add(values, pod, &request, &context, &settings);
     }

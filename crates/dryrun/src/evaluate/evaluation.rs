@@ -36,6 +36,8 @@ pub struct Evaluation {
     pub estimates: Vec<String>,
     /// The object as it would be stored, if it is changed.
     pub changed: Option<Value>,
+    /// The same of an object that is refused: the API server validates it with its defaults, before any bound is checked.
+    pub(super) refused_as: Option<Value>,
     /// The pod's values after the evaluation, and who set each; none if the pod would not be touched.
     pub pod: Option<Vec<ContainerValues>>,
     /// The bounds that the pod was checked against.
@@ -244,6 +246,7 @@ impl Evaluation {
             warnings: Vec::new(),
             estimates: Vec::new(),
             changed: None,
+            refused_as: None,
             pod: None,
             checked_bounds: Vec::new(),
             charges: Vec::new(),

@@ -229,7 +229,8 @@ impl Run {
             Autoscaled::NotChecked(why) => evaluation.warnings.extend(why.map(Warning::from)),
         }
         let written = evaluation.request.get("object").unwrap_or(&object);
-        let problems = validation::problems(&object, written, self.release, &templates);
+        let stored = evaluation.refused_as.as_ref().unwrap_or(&object);
+        let problems = validation::problems(stored, written, self.release, &templates);
         if problems.is_empty() {
             let of_pods = self.problems_of_pods(&object).into_iter();
             evaluation
@@ -471,4 +472,29 @@ fn is_bounded(kind: &ApiKind) -> bool {
         "tenantquotas.headroom.dev",
     ];
     PodKind::of(&kind.group, &kind.plural).is_some() || KINDS.contains(&kind.qualified().as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use headroom_objects::cluster_reader::Folder;
+
+    #[test]
+    fn a_pod_that_its_defaults_make_invalid_is_not_called_forbidden() {
+        let range = |max: &str| {
+            json!({"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "limits", "namespace": "shop"},
+                "spec": {"limits": [{"type": "Container", "default": {"memory": "1Gi"}, "max": {"memory": max}}]}})
+        };
+        let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}, "spec": {"containers": [
+            {"name": "a", "image": "nginx", "resources": {"requests": {"memory": "2Gi"}}}]}});
+        for max in ["1Gi", "4Gi"] {
+            let mut folder = Folder::default();
+            folder.put(range(max)).unwrap();
+            let settings = json!({"limitRanges": {"raiseDefaultLimits": false}});
+            let mut run = Run::new(Overlay::new(folder, None), Admission::of_settings(&settings), "shop");
+            let evaluation = run.evaluate(&pod);
+            assert_eq!(evaluation.verdict, Verdict::Invalid, "{}", evaluation.message());
+            assert!(evaluation.message().contains("must be less than or equal to memory limit of 1Gi"));
+        }
+    }
 }
