@@ -1,5 +1,7 @@
 //! The admission request that the API server would send for an object.
 
+use headroom_core::amount::Quantity;
+use headroom_core::request::kinds::PodKind;
 use serde_json::{Value, json};
 
 use headroom_objects::kinds::{ApiKind, metadata};
@@ -82,6 +84,58 @@ fn completed(mut object: Value, kind: &ApiKind) -> Value {
     object
 }
 
+/// Rounds the amounts of containers, pods and claims up to thousandths, as the API server does when it reads them.
+pub fn round_amounts(object: &mut Value, kind: &ApiKind) {
+    let of_pod = PodKind::of(&kind.group, &kind.plural).map(|of| of.path);
+    let path = of_pod.or((kind.qualified() == "persistentvolumeclaims").then_some(&[]));
+    let owner = path.and_then(|path| path.iter().try_fold(object, |value, part| value.get_mut(part)));
+    let Some(Value::Object(spec)) = owner.and_then(|owner| owner.get_mut("spec")) else { return };
+    for (field, value) in spec {
+        match (field.as_str(), value) {
+            ("resources", resources) => round(resources),
+            ("containers" | "initContainers", Value::Array(containers)) => {
+                containers.iter_mut().filter_map(|container| container.get_mut("resources")).for_each(round);
+            }
+            _ => {}
+        }
+    }
+}
+
+fn round(resources: &mut Value) {
+    for list in ["requests", "limits"] {
+        for amount in
+            resources.get_mut(list).and_then(Value::as_object_mut).into_iter().flat_map(|list| list.values_mut())
+        {
+            let Some(Ok(read)) = amount.as_str().map(str::parse::<Quantity>) else { continue };
+            let rounded = read.rounded_up_to_milli();
+            if rounded != read {
+                *amount = json!(rounded.to_string());
+            }
+        }
+    }
+}
+
+/// Takes the node ports out of a service that has no more use for those that it had, as the API server does.
+pub fn drop_node_ports(service: &mut Value, there: &Value) {
+    let has_use = |service: &Value| {
+        matches!(service.pointer("/spec/type").and_then(Value::as_str), Some("NodePort" | "LoadBalancer"))
+    };
+    if has_use(service) || !has_use(there) {
+        return;
+    }
+    let had: Vec<i64> = ports(there).filter_map(|port| port.get("nodePort")?.as_i64()).collect();
+    let ports = service.pointer_mut("/spec/ports").and_then(Value::as_array_mut).into_iter().flatten();
+    for port in ports.filter_map(Value::as_object_mut) {
+        if port.get("nodePort").and_then(Value::as_i64).is_some_and(|own| had.contains(&own)) {
+            port.remove("nodePort");
+        }
+    }
+}
+
+fn ports(service: &Value) -> impl Iterator<Item = &Value> {
+    service.pointer("/spec/ports").and_then(Value::as_array).into_iter().flatten()
+}
+
 /// A pod as its workload's controller would create it; none for kinds without pods.
 pub fn pod_of(workload: &Value) -> Option<Value> {
     let kind = ApiKind::of(workload);
@@ -133,6 +187,36 @@ mod tests {
         );
         assert_eq!((&request["namespace"], &request["operation"]), (&json!("shop"), &json!("CREATE")));
         assert_eq!(request["resource"], json!({"group": "", "version": "v1", "resource": "pods"}));
+    }
+
+    #[test]
+    fn amounts_are_rounded_up_to_thousandths() {
+        let resources = |cpu: &str| json!({"requests": {"cpu": cpu, "memory": "0.1Mi"}, "limits": {"cpu": "oops"}});
+        let spec = |cpu: &str| json!({"resources": resources(cpu), "containers": [{"name": "a", "resources": resources(cpu)}]});
+        let pod = |cpu: &str| json!({"apiVersion": "v1", "kind": "Pod", "spec": spec(cpu)});
+        let job =
+            |cpu: &str| json!({"apiVersion": "batch/v1", "kind": "Job", "spec": {"template": {"spec": spec(cpu)}}});
+        for (mut written, stored) in [(pod("1500u"), pod("2m")), (job("1500u"), job("2m")), (pod("0.5"), pod("0.5"))] {
+            let kind = ApiKind::of(&written);
+            round_amounts(&mut written, &kind);
+            assert_eq!(written, stored);
+        }
+    }
+
+    #[test]
+    fn node_ports_go_with_the_type_that_has_them() {
+        let service = |kind: &str, port: Value| json!({"spec": {"type": kind, "ports": [port]}});
+        let there = service("NodePort", json!({"port": 80, "nodePort": 30_080}));
+        for (kind, port, left) in [
+            ("ClusterIP", json!({"port": 80, "nodePort": 30_080}), json!({"port": 80})),
+            // The API server refuses one that is new.
+            ("ClusterIP", json!({"port": 80, "nodePort": 30_081}), json!({"port": 80, "nodePort": 30_081})),
+            ("LoadBalancer", json!({"port": 80, "nodePort": 30_080}), json!({"port": 80, "nodePort": 30_080})),
+        ] {
+            let mut new = service(kind, port);
+            drop_node_ports(&mut new, &there);
+            assert_eq!(new, service(kind, left));
+        }
     }
 
     #[test]

@@ -186,6 +186,7 @@ impl Run {
             self.drop_unknown_fields(&mut object, &pointer(of));
             self.add_overhead(&mut object, &pointer(of));
         }
+        request::round_amounts(&mut object, &kind);
         let (there, note) = if there.is_some() { (there, None) } else { self.find(&kind, &object) };
         let mut kept = Vec::new();
         let request = match there {
@@ -197,6 +198,9 @@ impl Run {
                 let before = self.applied.get(&key_of(&kind, &object)).map(Kept::value);
                 let mut applied = kubectl_apply::applied(&object, &there, before);
                 kept = containers_only_in(&applied, &object);
+                if kind.qualified() == "services" {
+                    request::drop_node_ports(&mut applied, &there);
+                }
                 redact(&mut applied);
                 redact(&mut there);
                 request::update(applied, there, &kind, &self.namespace)
