@@ -64,6 +64,12 @@ impl Cluster {
         client(&impersonating(&self.kubeconfig, user)).await
     }
 
+    /// The API server's minor version: 36 of 1.36.2.
+    pub async fn minor_version(&self) -> Result<u16> {
+        let version = self.client().await?.apiserver_version().await?;
+        version.minor.trim_end_matches('+').parse().with_context(|| format!("minor version {}", version.minor))
+    }
+
     /// `kubectl` as the administrator: the control plane's own, or for the cluster of `KUBECONFIG` the one in `PATH`.
     pub fn kubectl(&self) -> Result<Command> {
         let mut command = match &self.control_plane {

@@ -14,6 +14,7 @@
 //! first; each further case has the next seed. So one case is replayed with its seed and a number of 1.
 
 mod case;
+mod check;
 mod departures;
 mod outcome;
 mod plane;
@@ -63,6 +64,15 @@ impl<'a> Comparison<'a> {
         }
     }
 
+    fn assert_all_are_listed(&self) {
+        let unlisted = &self.unlisted;
+        assert!(
+            unlisted.is_empty(),
+            "{} cases differ in a way that no departure lists: seeds {unlisted:?}",
+            unlisted.len()
+        );
+    }
+
     fn add(&mut self, place: &str, case: &Case, difference: &Difference, answers: &str) {
         match self.departures.iter().find(|departure| departure.allows(case, difference)) {
             Some(departure) => *self.met.entry(&departure.reason).or_default() += 1,
@@ -77,14 +87,15 @@ impl<'a> Comparison<'a> {
     }
 }
 
-/// Estimates depend on histories, which plugins do not have.
-fn without_estimates(mut deployment: Deployment) -> Deployment {
+/// The rules of this minor version, without estimates: they depend on histories, which plugins do not have.
+fn at(minor: u16, mut deployment: Deployment) -> Deployment {
     deployment.settings["estimates"] = json!({"mode": "never"});
+    deployment.settings["kubernetesVersion"] = json!(format!("1.{minor}"));
     deployment
 }
 
 /// One mutating policy that decides everything.
-fn alone() -> BTreeMap<String, Deployment> {
+fn alone(minor: u16) -> BTreeMap<String, Deployment> {
     let rules = json!([{
         "apiGroups": ["", "apps", "batch"], "apiVersions": ["v1"], "operations": ["CREATE", "UPDATE"],
         "resources": [
@@ -94,14 +105,14 @@ fn alone() -> BTreeMap<String, Deployment> {
         ],
     }]);
     let deployment = Deployment { rules: Some(rules), ..Deployment::mutating(json!({})) };
-    BTreeMap::from([(ID.to_owned(), without_estimates(deployment))])
+    BTreeMap::from([(ID.to_owned(), at(minor, deployment))])
 }
 
 /// The policies of the Helm chart: one fills in, the others evaluate. With rules for further counted kinds, as the
 /// documentation recommends.
-fn paired() -> BTreeMap<String, Deployment> {
+fn paired(minor: u16) -> BTreeMap<String, Deployment> {
     let mut policies: BTreeMap<_, _> =
-        chart_policies::policies().into_iter().map(|(id, policy)| (id, without_estimates(policy))).collect();
+        chart_policies::policies().into_iter().map(|(id, policy)| (id, at(minor, policy))).collect();
     let evaluate = chart_policies::evaluate(&policies);
     let config_maps =
         json!({"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]});
@@ -132,10 +143,11 @@ async fn headroom_decides_as_the_plugins_do() {
         Cluster::start(InTreePlugins::On, Controllers::Off)
     );
     let (plugins, ours, both) = (plugins.unwrap(), ours.unwrap(), both.unwrap());
+    let minor = plugins.minor_version().await.unwrap();
     let kubernetes = Plane { client: plugins.client().await.unwrap(), labels: json!({}), prefix: "case" };
-    let (_alone_server, alone) = plane(&ours, "alone", alone()).await;
-    let (_paired_server, pair) = plane(&ours, "pair", paired()).await;
-    let (_with_plugins_server, with_plugins) = plane(&both, "case", paired()).await;
+    let (_alone_server, alone) = plane(&ours, "alone", alone(minor)).await;
+    let (_paired_server, pair) = plane(&ours, "pair", paired(minor)).await;
+    let (_with_plugins_server, with_plugins) = plane(&both, "case", paired(minor)).await;
 
     let began = Instant::now();
     for plane in [&kubernetes, &with_plugins] {
@@ -158,7 +170,7 @@ async fn headroom_decides_as_the_plugins_do() {
         tokio::join!(kubernetes.ask_all(&cases), ours, with_plugins.ask_all(&cases));
     println!("and evaluated after {:?}", began.elapsed());
 
-    let departures = Departure::all();
+    let departures = Departure::of_policy(minor);
     let mut comparison = Comparison::new(&departures);
     for (place, ours) in [("alone", &alone), ("as a pair", &paired), ("as a pair with the plugins", &with_plugins)] {
         for ((case, theirs), ours) in cases.iter().zip(&theirs).zip(ours) {
@@ -180,10 +192,5 @@ async fn headroom_decides_as_the_plugins_do() {
     );
     // The test is only meaningful if many requests are admitted and many refused.
     assert!(cases.len() < 100 || admitted.min(refused) > cases.len() / 5, "{admitted} admitted, {refused} refused");
-    let unlisted = comparison.unlisted;
-    assert!(
-        unlisted.is_empty(),
-        "{} cases differ in a way that no departure lists: seeds {unlisted:?}",
-        unlisted.len()
-    );
+    comparison.assert_all_are_listed();
 }

@@ -5,6 +5,7 @@
 //! defaults for the same resource are not generated, because the plugins' answer would be random.
 
 mod amounts;
+mod checked;
 mod forged;
 mod objects;
 mod rules;
@@ -32,6 +33,8 @@ pub struct Case {
     pub request: Request,
     /// The request's object with forged fields, which the API server resets.
     pub forged: Option<Value>,
+    /// An update merges lists by their keys, as `kubectl apply` does, and not replaces them.
+    pub merges_lists: bool,
 }
 
 /// The request of an honest client.
@@ -50,7 +53,16 @@ impl Case {
         let request = Request::new(random);
         let rules = rules::rules(random, &request.object);
         let forged = random.chance(60).then(|| forged::forge(random, &request));
-        Self { seed, rules, request, forged }
+        Self { seed, rules, request, forged, merges_lists: false }
+    }
+
+    /// A case for `check`, which reads what a client sends: nothing is forged, but some requests are invalid. They resize
+    /// pods only where the API server does.
+    pub fn for_check(seed: u64, has_resize: bool) -> Self {
+        let random = &mut Random::with_seed(seed);
+        let request = checked::request(random, has_resize);
+        let rules = rules::rules(random, &request.object);
+        Self { seed, rules, request, forged: None, merges_lists: true }
     }
 
     fn ranges(&self) -> usize {
@@ -82,6 +94,8 @@ pub enum Trait {
     GetsADeadline,
     /// The namespace has several LimitRanges.
     HasSeveralRanges,
+    /// It resizes a running pod.
+    IsResize,
 }
 
 impl Case {
@@ -99,6 +113,7 @@ impl Case {
                 containers.any(|other| Some(other) != first)
             }
             Trait::HasOverhead => spec.get("runtimeClassName").is_some(),
+            Trait::IsResize => self.request.subresource == Some("resize"),
             Trait::HasSeveralRanges => self.ranges() > 1,
             Trait::HasPartsOfAByte => {
                 let text = json!([self.rules, object]).to_string();
@@ -169,7 +184,7 @@ impl Request {
         before["spec"]["resources"]["requests"]["storage"] = json!(less);
         let mut after = before.clone();
         after["spec"]["resources"]["requests"]["storage"] = json!(more);
-        before["status"] = json!({"phase": "Requirement", "capacity": {"storage": less}});
+        before["status"] = json!({"phase": "Bound", "capacity": {"storage": less}});
         Self::update(before, after)
     }
 
@@ -191,7 +206,7 @@ impl Request {
         let (before, status) = if random.chance(50) {
             (pod(random), json!({"phase": random.pick(&["Running", "Succeeded", "Failed"])}))
         } else {
-            (claim(random), json!({"phase": "Requirement", "capacity": {"storage": random.pick(STORAGE)}}))
+            (claim(random), json!({"phase": "Bound", "capacity": {"storage": random.pick(STORAGE)}}))
         };
         let mut object = before.clone();
         object["status"] = status;

@@ -1,4 +1,5 @@
-//! Departures from the plugins of Kubernetes 1.20, each with its reason: `departures.yaml`.
+//! Departures from Kubernetes, each with its reason: of the policy from the plugins (`departures.yaml`), of `check` from
+//! the API server (`departures_of_check.yaml`).
 
 use headroom_core::glob;
 use serde::Deserialize;
@@ -10,7 +11,11 @@ use super::outcome::{Difference, Kind};
 #[serde(deny_unknown_fields)]
 pub struct Departure {
     pub reason: String,
+    /// The sentence of `limits.md` that tells users.
+    limits: Option<String>,
     difference: Kind,
+    /// Only at API servers older than this minor version.
+    before: Option<u16>,
     /// Only for requests of this kind.
     #[serde(rename = "where")]
     only: Option<Trait>,
@@ -27,8 +32,34 @@ fn anything() -> String {
 }
 
 impl Departure {
-    pub fn all() -> Vec<Self> {
-        serde_yaml::from_str(include_str!("departures.yaml")).unwrap()
+    /// Those of the policy from the plugins of an API server with this minor version.
+    pub fn of_policy(minor: u16) -> Vec<Self> {
+        Self::listed(include_str!("departures.yaml"), minor)
+    }
+
+    /// Those of `check` from an API server with this minor version.
+    pub fn of_check(minor: u16) -> Vec<Self> {
+        Self::listed(include_str!("departures_of_check.yaml"), minor)
+    }
+
+    /// Asserts that these are at most `most`, and that the book tells of each.
+    pub fn assert_documented(all: &[Self], most: usize) {
+        assert!(all.len() <= most, "{} departures, but at most {most} may be", all.len());
+        let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let page = words(include_str!("../../../../../docs/src/concepts/limits.md"));
+        for Self { reason, limits, .. } in all {
+            let row = limits.as_deref().map(words).unwrap_or_default();
+            assert!(
+                !row.is_empty() && page.contains(&row),
+                "docs/src/concepts/limits.md does not say {row:?}: {reason}"
+            );
+        }
+    }
+
+    fn listed(text: &str, minor: u16) -> Vec<Self> {
+        let mut all: Vec<Self> = serde_yaml::from_str(text).unwrap();
+        all.retain(|departure| departure.before.is_none_or(|before| minor < before));
+        all
     }
 
     pub fn allows(&self, case: &Case, difference: &Difference) -> bool {

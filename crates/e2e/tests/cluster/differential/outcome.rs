@@ -27,6 +27,8 @@ pub enum Outcome {
     /// The resources of the stored object.
     Admitted(Value),
     Refused {
+        /// True if the object is invalid (422, 400), and not forbidden by a plugin (403).
+        is_invalid: bool,
         message: String,
     },
 }
@@ -35,7 +37,9 @@ impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Admitted(values) => write!(f, "admitted: {values}"),
-            Self::Refused { message } => write!(f, "refused: {message}"),
+            Self::Refused { is_invalid, message } => {
+                write!(f, "{}: {message}", if *is_invalid { "invalid" } else { "forbidden" })
+            }
         }
     }
 }
@@ -46,6 +50,8 @@ impl fmt::Display for Outcome {
 pub enum Kind {
     RefusedOnlyByKubernetes,
     RefusedOnlyByHeadroom,
+    /// One finds the object invalid, the other forbids it.
+    ClassDiffers,
     /// Both refuse, and we do not give this reason.
     ReasonMissing,
     ValuesDiffer,
@@ -95,13 +101,13 @@ pub fn differences(kubernetes: &Outcome, headroom: &Outcome) -> Vec<Difference> 
     match (kubernetes, headroom) {
         (Outcome::Admitted(theirs), Outcome::Admitted(ours)) if theirs == ours => Vec::new(),
         (Outcome::Admitted(theirs), Outcome::Admitted(ours)) => difference(Kind::ValuesDiffer, theirs, ours),
-        (Outcome::Refused { message }, Outcome::Admitted(ours)) => {
+        (Outcome::Refused { message, .. }, Outcome::Admitted(ours)) => {
             difference(Kind::RefusedOnlyByKubernetes, message, ours)
         }
-        (Outcome::Admitted(theirs), Outcome::Refused { message }) => {
+        (Outcome::Admitted(theirs), Outcome::Refused { message, .. }) => {
             difference(Kind::RefusedOnlyByHeadroom, theirs, message)
         }
-        (Outcome::Refused { message: theirs }, Outcome::Refused { message: ours }) => reasons(theirs)
+        (Outcome::Refused { message: theirs, .. }, Outcome::Refused { message: ours, .. }) => reasons(theirs)
             .into_iter()
             .filter(|reason| !reason.is_in(ours))
             .flat_map(|reason| difference(Kind::ReasonMissing, &reason.text, ours))
@@ -166,10 +172,14 @@ fn words_of_quota(said: &str) -> Option<Vec<Vec<String>>> {
         return Some(vec![vec![said.to_owned()], begun(format!("quota {quota}: "), " short by ", &mut names)]);
     }
     if let Some(rest) = said.strip_prefix("failed quota: ") {
+        let (quota, rest) = rest.split_once(": must specify ")?;
         // Before 1.24 the containers were not named.
-        let (quota, names) = rest.split_once(": must specify ")?;
-        let first = begun(format!("failed quota: {quota}: must specify "), " for: ", &mut names.split(','));
-        return Some(vec![first, begun(format!("quota {quota}: "), "", &mut names.split(','))]);
+        let names: Vec<&str> = match rest.contains(" for: ") {
+            true => rest.split("; ").filter_map(|each| Some(each.split_once(" for: ")?.0)).collect(),
+            false => rest.split(',').collect(),
+        };
+        let first = begun(format!("failed quota: {quota}: must specify "), " for: ", &mut names.iter().copied());
+        return Some(vec![first, begun(format!("quota {quota}: "), "", &mut names.into_iter())]);
     }
     let rest = said.strip_prefix("status unknown for quota: ")?;
     let (quota, _) = rest.split_once(", resources: ")?;
@@ -203,6 +213,10 @@ fn every_reason_of_a_plugin_is_expected() {
     );
     check(
         r#"pods "web" is forbidden: failed quota: team: must specify cpu,memory"#,
+        &[&[&["failed quota: team: must specify ", "cpu for: ", "memory for: "], &["quota team: ", "cpu", "memory"]]],
+    );
+    check(
+        r#"pods "web" is forbidden: failed quota: team: must specify cpu for: log,web; memory for: web"#,
         &[&[&["failed quota: team: must specify ", "cpu for: ", "memory for: "], &["quota team: ", "cpu", "memory"]]],
     );
     check(

@@ -25,7 +25,7 @@ pub struct Plane {
 }
 
 impl Plane {
-    fn namespace_of(&self, case: &Case) -> String {
+    pub fn namespace_of(&self, case: &Case) -> String {
         format!("{}-{}", self.prefix, case.seed)
     }
 
@@ -70,15 +70,11 @@ impl Plane {
 
     /// Creates cluster-scoped objects, unless another plane has created them at the same API server.
     async fn prepare_classes(&self) -> kube::Result<()> {
-        let runtime_class = json!({
-            "metadata": {"name": RUNTIME_CLASS}, "handler": RUNTIME_CLASS,
-            "overhead": {"podFixed": {"cpu": "100m", "memory": "64Mi"}},
-        });
         let storage_class = json!({
             "metadata": {"name": GOLD}, "provisioner": "example.com/disks", "allowVolumeExpansion": true,
         });
         for (group, kind, plural, object) in [
-            ("node.k8s.io", "RuntimeClass", "runtimeclasses", runtime_class),
+            ("node.k8s.io", "RuntimeClass", "runtimeclasses", runtime_class()),
             ("storage.k8s.io", "StorageClass", "storageclasses", storage_class),
         ] {
             let kind = kube::core::GroupVersionKind::gvk(group, "v1", kind);
@@ -113,7 +109,7 @@ impl Plane {
     }
 
     /// The API for objects of the same kind.
-    fn api(&self, object: &Value, namespace: &str) -> Api<DynamicObject> {
+    pub fn api(&self, object: &Value, namespace: &str) -> Api<DynamicObject> {
         let [api_version, kind] = ["apiVersion", "kind"].map(|field| object[field].as_str().unwrap());
         api_in(&self.client, namespace, api_version, kind)
     }
@@ -131,7 +127,8 @@ impl Plane {
             }
             Some(before) => {
                 let name = before["metadata"]["name"].as_str().unwrap();
-                let (parameters, patch) = (PatchParams { dry_run, ..PatchParams::default() }, Patch::Merge(&object));
+                let parameters = PatchParams { dry_run, ..PatchParams::default() };
+                let patch = if case.merges_lists { Patch::Strategic(&object) } else { Patch::Merge(&object) };
                 match case.request.subresource {
                     Some(subresource) => requests.patch_subresource(subresource, name, &parameters, &patch),
                     None => requests.patch(name, &parameters, &patch),
@@ -152,7 +149,7 @@ impl Plane {
             if !matches!(status.code, 400 | 403 | 422) {
                 return Err(kube::Error::Api(status.boxed()));
             }
-            Outcome::Refused { message: status.message }
+            Outcome::Refused { is_invalid: status.code != 403, message: status.message }
         };
         Ok(Answer { outcome, warnings })
     }
@@ -205,10 +202,17 @@ impl Latest {
     }
 }
 
-fn within(object: &Value, namespace: &str) -> Value {
+pub fn within(object: &Value, namespace: &str) -> Value {
     let mut object = object.clone();
     object["metadata"]["namespace"] = json!(namespace);
     object
+}
+
+pub fn runtime_class() -> Value {
+    json!({
+        "apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": RUNTIME_CLASS},
+        "handler": RUNTIME_CLASS, "overhead": {"podFixed": {"cpu": "100m", "memory": "64Mi"}},
+    })
 }
 
 /// The whole case as text.

@@ -84,7 +84,7 @@ fn forge_infeasible_resize(_: &mut Random, pod: &mut Value) {
 fn forge_volume(random: &mut Random, claim: &mut Value) {
     let sizes = ["1", "1Ti"];
     claim["status"] = json!({
-        "phase": random.pick(&["Pending", "Requirement", "Lost"]),
+        "phase": random.pick(&["Pending", "Bound", "Lost"]),
         "capacity": {"storage": random.pick(&sizes)},
         "allocatedResources": {"storage": random.pick(&sizes)},
         "currentVolumeAttributesClassName": "fast",
