@@ -32,7 +32,7 @@ use kube::Client;
 use kube::api::DynamicObject;
 use serde_json::{Value, json};
 
-use crate::chart;
+use crate::chart::apply;
 use crate::guarded_namespace::{ID, eventually, guard, inject_sidecars, resources};
 use crate::objects::{limit_range, pod};
 
@@ -42,25 +42,6 @@ const IMAGE: &str = "registry.example.com/shop/web:1";
 
 fn kubectl(cluster: &Cluster, arguments: &[&str]) -> String {
     cluster.run_kubectl(arguments).unwrap()
-}
-
-/// Applies some of the objects that the Helm chart makes with these arguments of `helm template`.
-pub fn apply(cluster: &Cluster, arguments: &[&str], is_wanted: impl Fn(&Value) -> bool) -> usize {
-    let objects: Vec<Value> = chart::render(arguments).into_iter().filter(is_wanted).collect();
-    let list = tempfile::NamedTempFile::new().unwrap();
-    let mut text = json!({"apiVersion": "v1", "kind": "List", "items": objects}).to_string();
-    // Before 1.21 these two kinds had other versions.
-    for (kind, version, older) in
-        [("CronJob", "batch/v1", "batch/v1beta1"), ("PodDisruptionBudget", "policy/v1", "policy/v1beta1")]
-    {
-        if !cluster.serves(version, kind) {
-            let typed = |version| format!(r#""{version}","kind":"{kind}""#);
-            text = text.replace(&typed(version), &typed(older));
-        }
-    }
-    std::fs::write(list.path(), text).unwrap();
-    kubectl(cluster, &["apply", "-f", list.path().to_str().unwrap()]);
-    objects.len()
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -17,7 +17,7 @@ use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::api::{Api, ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
-use crate::controller_collector::apply;
+use crate::chart::apply;
 use crate::objects::pod;
 
 const RESIZER: &str = "system:serviceaccount:headroom:headroom-resizer";
