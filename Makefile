@@ -36,6 +36,7 @@ help:
 	@echo "make kubectl-headroom   the kubectl plugin with the page inside"
 	@echo "make docs               the documentation as a book, docs/book;  test-docs: its links, commands and examples"
 	@echo "make e2e-cluster        the policy at a real API server: that of KUBECONFIG, or one of the programs in KUBEBUILDER_ASSETS"
+	@echo "make e2e-node           running pods resized by a real kubelet on the node in HEADROOM_NODE, which takes a quarter of an hour"
 	@echo "make bench              fuel, time, page faults and size, AGAINST=other.wasm: beside another module;  make budgets: only the budgets"
 	@echo "make test-yaml          our YAML reader beside a real kubectl over random snippets"
 	@echo "make fuzz               coverage-guided random inputs, FUZZ_SECONDS=60 in total"
@@ -188,7 +189,7 @@ e2e-chart:
 # weekly job looks further.
 .PHONY: ci
 ci: export FUZZ_SEED = 1
-ci: test test-same-wasm fuzz e2e-cluster
+ci: test test-same-wasm fuzz e2e-cluster e2e-node
 
 # The policy is the same byte for byte from another clone and home. Two minutes, and nothing of it changes from day to day.
 .PHONY: test-same-wasm
@@ -205,6 +206,11 @@ test-same-wasm: policy.wasm
 e2e-cluster: annotated-policy.wasm e2e-chart test-yaml
 	scripts/control-plane.sh >/dev/null
 	$(CARGO) test --locked --workspace --test cluster -- --ignored
+
+# A node of our own with a real kubelet, whose kernel and disk are in the folder HEADROOM_NODE. Without it nothing is tested.
+.PHONY: e2e-node
+e2e-node: annotated-policy.wasm
+	$(LINTING) scripts/e2e-node.sh
 
 # Our YAML reader beside a real kubectl, HEADROOM_YAML_SNIPPETS=100000 for more.
 .PHONY: test-yaml

@@ -1,0 +1,154 @@
+//! Headroom at a real node. It takes a quarter of an hour and a network of its own, so it is ignored by default. Run it with
+//! `make e2e-node`.
+
+#![expect(clippy::disallowed_methods, reason = "tests write the files that programs read")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test may panic if the cluster is in an unexpected state"
+)]
+
+// Helpers.
+#[path = "../cluster/chart.rs"]
+mod chart;
+mod node;
+mod replica;
+mod usage;
+mod world;
+
+mod scenarios;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use headroom_e2e::cluster::Cluster;
+use headroom_e2e::control_plane::{Controllers, InTreePlugins};
+use serde_json::json;
+use tokio::task::{JoinSet, LocalSet};
+
+use replica::{Fate, Hook, Replica};
+use world::World;
+
+/// Polls until an attempt succeeds, and fails with the reason of the last one. The machine may be busy, so that only minutes
+/// tell something.
+async fn within<T>(seconds: u64, claim: &str, mut attempt: impl AsyncFnMut() -> Result<T, String>) -> T {
+    let deadline = Instant::now() + Duration::from_secs(seconds);
+    loop {
+        match attempt().await {
+            Ok(found) => return found,
+            Err(reason) => assert!(Instant::now() < deadline, "not within {seconds} s: {claim}: {reason}"),
+        }
+        tokio::time::sleep(Duration::from_secs(2)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "starts a node: make e2e-node"]
+async fn pods_are_resized() {
+    LocalSet::new().run_until(resize_pods()).await;
+}
+
+async fn resize_pods() {
+    let began = Instant::now();
+    let say = move |what: &str| eprintln!("{:4} s: {what}", began.elapsed().as_secs());
+    let cluster = Cluster::start_with(InTreePlugins::On, Controllers::On, &node::API_SERVER).await.unwrap();
+    // What the Deployments of these namespaces have used, in millicores and Mi.
+    let past = [
+        ("down", 20, 60),
+        ("back", 20, 60),
+        ("up", 80, 40),
+        ("leader", 80, 40),
+        ("always", 100, 80),
+        ("room", 10, 1300),
+        ("race", 80, 40),
+        ("shrunk", 500, 40),
+    ];
+    let world = Arc::new(World::start(cluster, &past).await);
+    say("the node is ready");
+    for (namespace, ..) in past {
+        world.namespace(namespace, "on").await;
+    }
+    for (namespace, mode) in [("quota", "on"), ("scale", "on"), ("killed", "afterOom"), ("rival", "off")] {
+        world.namespace(namespace, mode).await;
+    }
+    let requests = |cpu: &str, memory: &str| json!({"requests": {"cpu": cpu, "memory": memory}});
+    let limited =
+        |memory: &str, limit: &str| json!({"requests": {"cpu": "10m", "memory": memory}, "limits": {"memory": limit}});
+    let scale = json!({"headroom.dev/limits": "scale"});
+    tokio::join!(
+        world.run("down", 2, requests("100m", "256Mi"), json!({})),
+        world.run("back", 1, requests("100m", "128Mi"), json!({})),
+        world.run("up", 1, requests("20m", "32Mi"), json!({})),
+        world.run("leader", 1, requests("20m", "32Mi"), json!({})),
+        world.run("always", 1, requests("140m", "140Mi"), json!({})),
+        world.run("room", 1, requests("10m", "32Mi"), json!({})),
+        world.run("quota", 1, requests("10m", "32Mi"), json!({})),
+        world.run("scale", 1, limited("40Mi", "80Mi"), scale),
+        world.run("killed", 1, limited("32Mi", "48Mi"), json!({})),
+    );
+    say("the pods are ready");
+    world.guard("always").await;
+    world.collect().await;
+    say("profiles are collected");
+
+    let (asked_by_leader, of_world) = (AtomicUsize::new(0), Arc::clone(&world));
+    let hook: Hook = Arc::new(move |namespace| match namespace {
+        "race" | "shrunk" => Some(Fate::Held(Arc::clone(of_world.gate(namespace)))),
+        "leader" => match asked_by_leader.fetch_add(1, Ordering::Relaxed) {
+            0 => Some(Fate::Lost),
+            1 => Some(Fate::Unanswered),
+            _ => None,
+        },
+        _ => None,
+    });
+    let dead = [Replica::start(&world.cluster, &hook).await, Replica::start(&world.cluster, &hook).await];
+    let (mut scenarios, mut failed) = (JoinSet::new(), 0);
+    macro_rules! begin {
+        ($set:ident: $($scenario:ident)*) => {$(
+            let of_scenario = Arc::clone(&world);
+            $set.spawn_local(async move {
+                scenarios::$scenario(&of_scenario).await;
+                say(stringify!($scenario));
+            });
+        )*};
+    }
+    macro_rules! end {
+        ($set:ident) => {
+            while let Some(ended) = $set.join_next().await {
+                failed += usize::from(ended.is_err());
+            }
+        };
+    }
+    begin!(scenarios: up taken_back scaled killed beyond_the_quota beyond_the_node always leaders_die);
+    let mut slow = JoinSet::new();
+    begin!(slow: down);
+    within(600, "both leaders die", async || {
+        let are_dead = dead.iter().all(Replica::is_killed);
+        are_dead.then_some(()).ok_or_else(|| dead.iter().map(Replica::log).collect())
+    })
+    .await;
+    say("two leaders are dead, and two others start");
+    for _ in 0..2 {
+        let replica = Replica::start(&world.cluster, &hook).await;
+        world.replicas.lock().await.push(replica);
+    }
+    end!(scenarios);
+    // These need the room of the node, or the API server, for themselves.
+    begin!(scenarios: deferred);
+    end!(scenarios);
+    begin!(scenarios: api_server_away);
+    end!(scenarios);
+    end!(slow);
+    begin!(scenarios: measured);
+    end!(scenarios);
+    begin!(scenarios: smaller_node);
+    end!(scenarios);
+    if failed > 0 {
+        for replica in world.replicas.lock().await.iter().chain(&dead) {
+            eprintln!("--- controller ---\n{}", replica.log());
+        }
+        panic!("{failed} scenarios failed; each says above why\n{}", world.node.last_words());
+    }
+}

@@ -1,0 +1,173 @@
+//! Usage: a real Prometheus that asks the kubelet, with days before the test; kube-state-metrics' series; and the metrics API, which
+//! answers from Prometheus as its adapter does.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use headroom_core::timestamp::Timestamp;
+use headroom_e2e::cluster::{Cluster, api, create};
+use headroom_fixtures::servers::{PrometheusServer, Server, request};
+use headroom_kube::http_server::{Limits, serve, serve_pages};
+use headroom_quota_server::tls;
+use http::{Request, Response};
+use http_body_util::Full;
+use hyper::body::Bytes;
+use kube::Client;
+use kube::api::ListParams;
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use crate::node::{ADDRESS, HOST};
+
+const DAYS: i64 = 9;
+
+pub fn now() -> i64 {
+    i64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()).unwrap()
+}
+
+/// Starts Prometheus with nine days of equal usage for a Deployment `web` in each of these namespaces, in millicores and Mi.
+pub async fn prometheus(cluster: &Cluster, past: &[(&str, i64, u64)]) -> Server {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+    let state = listener.local_addr().unwrap();
+    let client = cluster.client().await.unwrap();
+    tokio::spawn(serve_pages(listener, Limits::PAGES, move |_: Request<Bytes>| {
+        let client = client.clone();
+        async move { Response::new(Full::from(containers(&client).await)) }
+    }));
+    let kubeconfig = cluster.control_plane.as_ref().unwrap().kubeconfig();
+    let kubeconfig = serde_json::to_value(kubeconfig).unwrap();
+    let token = kubeconfig["users"][0]["user"]["token"].as_str().unwrap();
+    let scrapes = json!([
+        {"job_name": "kubelet", "scheme": "https", "metrics_path": "/metrics/resource", "scrape_interval": "20s", "scrape_timeout": "20s", "honor_labels": true,
+            "honor_timestamps": false, "authorization": {"credentials": token}, "tls_config": {"insecure_skip_verify": true},
+            "static_configs": [{"targets": [format!("{ADDRESS}:10250")]}]},
+        {"job_name": "kube-state-metrics", "scrape_interval": "20s", "honor_labels": true,
+            "static_configs": [{"targets": [state.to_string()]}]},
+    ]);
+    let history = history(past);
+    tokio::task::spawn_blocking(move || {
+        PrometheusServer { history, scrape_configs: Some(scrapes.to_string()), ..PrometheusServer::default() }.start()
+    })
+    .await
+    .unwrap()
+}
+
+/// The containers of all pods, as kube-state-metrics tells of them.
+async fn containers(client: &Client) -> String {
+    // While the API server is away, it tells of none.
+    let pods = api(client, "v1", "Pod").list(&ListParams::default()).await.map(|list| list.items).unwrap_or_default();
+    pods.iter().fold(String::new(), |mut text, pod| {
+        let [namespace, name] = [&pod.metadata.namespace, &pod.metadata.name].map(|name| name.as_deref().unwrap_or_default());
+        _ = writeln!(text, r#"kube_pod_container_info{{namespace="{namespace}",pod="{name}",container="app",image_spec="localhost/load:1"}} 1"#);
+        text
+    })
+}
+
+fn history(past: &[(&str, i64, u64)]) -> String {
+    // As of the series that are scraped.
+    const KUBELET: &str = r#"job="kubelet""#;
+    type Usage<'a> = &'a dyn Fn(i64, i64, u64) -> String;
+    let end = now() / 60 * 60 - 300;
+    let times = || (end - DAYS * 86_400..=end).step_by(60);
+    let mut text = String::new();
+    let series: [(&str, &str, Usage<'_>); 3] = [
+        ("container_cpu_usage_seconds_total", KUBELET, &|since, cpu, _| format!("{}", since * cpu / 1000)),
+        ("container_memory_working_set_bytes", KUBELET, &|_, _, mi| (mi << 20).to_string()),
+        ("kube_pod_container_info", r#"job="kube-state-metrics",image_spec="localhost/load:1""#, &|_, _, _| {
+            "1".to_owned()
+        }),
+    ];
+    for (metric, more, value) in series {
+        let kind = if metric.ends_with("_total") { "counter" } else { "gauge" };
+        _ = writeln!(text, "# TYPE {} {kind}", metric.trim_end_matches("_total"));
+        for (namespace, cpu, mi) in past {
+            for time in times() {
+                let place = format!(r#"namespace="{namespace}",pod="web-6d4b9c6f5-bcdf4",container="app""#);
+                _ = writeln!(
+                    text,
+                    "{metric}{{{place},{more}}} {} {time}",
+                    value(time - end + DAYS * 86_400, *cpu, *mi)
+                );
+            }
+        }
+    }
+    text + "# EOF\n"
+}
+
+/// Serves the metrics API through the API server.
+pub async fn serve_metrics_api(client: &Client, prometheus: u16) {
+    let certificate = Arc::new(tls::Certificate::default());
+    let made = tls::make(&[HOST.to_owned()], 2).unwrap();
+    certificate.set(made.certificate.as_bytes(), made.key.as_bytes()).unwrap();
+    let acceptor = tls::acceptor(certificate, None).unwrap();
+    let listener = TcpListener::bind((HOST, 0)).await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let handshake = move |stream| {
+        let acceptor = acceptor.clone();
+        async move { acceptor.accept(stream).await.ok() }
+    };
+    let respond = move |request: Request<Bytes>| async move {
+        let path = request.uri().path().to_owned();
+        let answer = tokio::task::spawn_blocking(move || answer(&path, prometheus)).await.unwrap();
+        let response = Response::builder().header("content-type", "application/json");
+        response.body(Full::from(answer.to_string())).unwrap()
+    };
+    tokio::spawn(serve(listener, Limits::PAGES, CancellationToken::new(), handshake, respond));
+    let metadata =
+        json!({"name": "metrics", "namespace": "kube-system", "labels": {"kubernetes.io/service-name": "metrics"}});
+    let service = json!({"name": "metrics", "namespace": "kube-system"});
+    for object in [
+        json!({"apiVersion": "v1", "kind": "Service", "metadata": service, "spec": {"ports": [{"port": 443, "targetPort": port}]}}),
+        json!({"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "metadata": metadata, "addressType": "IPv4",
+            "ports": [{"name": "", "port": port}], "endpoints": [{"addresses": [HOST], "conditions": {"ready": true}}]}),
+        json!({"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": {"name": "v1beta1.metrics.k8s.io"},
+            "spec": {"group": "metrics.k8s.io", "version": "v1beta1", "service": service, "insecureSkipTLSVerify": true,
+                "groupPriorityMinimum": 100, "versionPriority": 100}}),
+    ] {
+        create(client, object).await.unwrap();
+    }
+}
+
+fn answer(path: &str, prometheus: u16) -> Value {
+    const VERSION: &str = "metrics.k8s.io/v1beta1";
+    let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
+    match parts.as_slice() {
+        ["apis", _, "v1beta1", "namespaces", namespace, "pods"] => {
+            json!({"kind": "PodMetricsList", "apiVersion": VERSION, "metadata": {}, "items": usage(namespace, prometheus)})
+        }
+        _ => json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": VERSION, "resources": [
+            {"name": "pods", "singularName": "", "namespaced": true, "kind": "PodMetrics", "verbs": ["get", "list"]}]}),
+    }
+}
+
+/// The usage of a namespace's containers.
+fn usage(namespace: &str, prometheus: u16) -> Vec<Value> {
+    let memory = format!(r#"container_memory_working_set_bytes{{namespace="{namespace}",job="kubelet"}}"#);
+    let cpu = format!(r#"rate(container_cpu_usage_seconds_total{{namespace="{namespace}",job="kubelet"}}[2m])"#);
+    let [cpu, memory, time] = [cpu, memory.clone(), format!("timestamp({memory})")].map(|of| query(prometheus, &of));
+    let both = cpu.iter().filter_map(|(place, cpu)| Some((place, cpu, memory.get(place)?, time.get(place)?)));
+    both.map(|((pod, container), cpu, memory, time)| {
+        let time = Timestamp::from_unix_seconds(*time as i64).unwrap().to_string();
+        let usage = json!({"cpu": format!("{}n", (cpu * 1e9) as u64), "memory": format!("{}", *memory as u64)});
+        json!({"metadata": {"name": pod, "namespace": namespace}, "timestamp": time, "window": "2m",
+            "containers": [{"name": container, "usage": usage}]})
+    })
+    .collect()
+}
+
+/// The values of a query by pod and container; none if Prometheus does not answer.
+fn query(prometheus: u16, query: &str) -> BTreeMap<(String, String), f64> {
+    let encoded: String = query.bytes().map(|byte| format!("%{byte:02X}")).collect();
+    let answer = request(prometheus, "GET", &format!("/api/v1/query?query={encoded}"), b"").unwrap_or_default();
+    let answer: Value = serde_json::from_str(&answer.1).unwrap_or_default();
+    let found = answer["data"]["result"].as_array().cloned().unwrap_or_default();
+    let row = |row: &Value| {
+        let [pod, container] =
+            ["pod", "container"].map(|name| row["metric"][name].as_str().unwrap_or_default().to_owned());
+        Some(((pod, container), row["value"][1].as_str()?.parse().ok()?))
+    };
+    found.iter().filter_map(row).collect()
+}
