@@ -115,8 +115,8 @@ fn every_block_has_a_known_kind() {
 
 #[test]
 fn what_the_first_quotas_counted_is_sent_where_quotas_are_enforced() {
-    let metadata: Value =
-        serde_yaml::from_str(&fs::read_to_string(built::workspace_file("policy-metadata.yaml")).unwrap()).unwrap();
+    let metadata = fs::read_to_string(built::workspace_file("policy-metadata.yaml")).unwrap();
+    let metadata = documents("policy-metadata.yaml", &metadata).remove(0);
     let enforcing = deployed_policies().into_iter().find(|policy| policy["metadata"]["name"] == "headroom").unwrap();
     for rules in [&metadata["rules"], &enforcing["spec"]["rules"]] {
         for resource in ["pods", "services", "replicationcontrollers", "resourcequotas"] {

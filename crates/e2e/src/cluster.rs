@@ -106,11 +106,8 @@ impl Cluster {
         let prefix = if api_version == "v1" { "/api" } else { "/apis" };
         let found = self.run_kubectl(&["get", "--raw", &format!("{prefix}/{api_version}")]);
         let found: Value = found.ok().and_then(|found| serde_json::from_str(&found).ok()).unwrap_or_default();
-        found["resources"]
-            .as_array()
-            .into_iter()
-            .flatten()
-            .any(|resource| resource["kind"] == name || resource["name"] == name)
+        let mut resources = found.get("resources").and_then(Value::as_array).into_iter().flatten();
+        resources.any(|resource| ["kind", "name"].iter().any(|field| resource.get(field).is_some_and(|of| of == name)))
     }
 
     /// A kubeconfig file for the administrator.

@@ -90,8 +90,10 @@ impl Round<'_> {
             // A change that was not made, because its pod had changed, and is now decided anew is no news.
             let (later, before): (Vec<Note>, Vec<Note>) = told.into_iter().partition(Note::is_later);
             let is_over = |note: &Note| matches!(note.event, Event::Dropped(_));
-            notes
-                .retain(|note| !before.contains(note) && !(is_over(note) && later.iter().any(|of| of.pod == note.pod)));
+            notes.retain(|note| {
+                let is_tried_again = is_over(note) && later.iter().any(|of| of.pod == note.pod);
+                !is_tried_again && !before.contains(note)
+            });
             let is_done = reads == MOST_READS || !notes.iter().any(Note::is_later);
             told = [before, notes].concat();
             if is_done {

@@ -13,7 +13,7 @@
 #[macro_export]
 macro_rules! skip_without {
     ($program:literal) => {
-        if headroom_e2e::control_plane::lacks($program) {
+        if headroom_e2e::control_plane::lacks($program).unwrap() {
             return;
         }
     };

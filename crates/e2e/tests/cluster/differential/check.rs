@@ -20,7 +20,7 @@ use super::outcome::{Difference, Kind, Outcome, differences, values};
 use super::plane::{Latest, Plane, runtime_class, text_of, within};
 use super::{Comparison, setting};
 
-/// What the API server has of a case before the request.
+/// The objects that the API server has of a case before the request.
 struct There {
     namespace: String,
     /// The object that is updated, LimitRanges and quotas.
