@@ -245,7 +245,10 @@ impl Run {
             // The problems include what the core could not read, in Kubernetes' words.
             evaluation.reasons.retain(|reason| reason.topic != Topic::Invalid);
             evaluation.reasons.insert(0, Reason::new(Topic::Invalid, problems));
-            evaluation.forget_outcome();
+            // Values that a bound refuses as well are shown with their sources: one of these may be what makes them invalid.
+            if evaluation.refused_as.is_none() {
+                evaluation.forget_outcome();
+            }
         }
         evaluation.decide();
         if !is_checked && evaluation.verdict == Verdict::Admitted {

@@ -29,9 +29,8 @@ pub async fn down(world: &World) {
     assert_eq!(restarts(&first), 0);
     let lowered = world.node.cgroup(&first, "cpu.weight");
     assert!(lowered.parse::<u32>().unwrap() < weight.parse().unwrap(), "{weight} -> {lowered}");
-    // The history says less than two thirds, but no request falls by more.
-    let memory = asked(&first, "requests", "memory");
-    assert!(quantity(&json!("171Mi")) < memory && memory < quantity(&json!("172Mi")), "{memory}");
+    // The history says less than two thirds, but no request falls by more, and memory is asked for in whole Mi.
+    assert_eq!(asked(&first, "requests", "memory"), quantity(&json!("172Mi")));
     let settled = within(1200, "down: the change settles", async || {
         let events = world.list("down", "Event").await;
         let lowered = world.pods("down").await.iter().filter(|pod| is("67m")(&asked(pod, "requests", "cpu"))).count();
@@ -91,13 +90,16 @@ pub async fn scaled(world: &World) {
 /// A kill raises the limit once, and nothing else.
 pub async fn killed(world: &World) {
     world.node.load("killed", 5, 90, true);
-    let pod = world.resized("killed", "limits", "memory", is("148Mi")).await;
-    assert!(restarts(&pod) > 0);
-    let is_ready = |ready: Value| ready["status"] == "True";
-    world.until("killed", "the pod is ready again", |pod| condition(pod, "Ready").is_some_and(is_ready)).await;
-    tokio::time::sleep(TWO_PASSES).await;
+    world.until("killed", "the container is killed", |pod| restarts(pod) > 0).await;
+    // It has to run when the limit is raised: Kubernetes 1.36 leaves the cgroup of a pod without a running container as it was.
+    world.node.load("killed", 5, 20, true);
     let pod = world.resized("killed", "limits", "memory", is("148Mi")).await;
     assert_eq!(world.node.cgroup(&pod, "memory.max"), (148 << 20).to_string());
+    let kills = restarts(&pod);
+    world.node.load("killed", 5, 90, true);
+    tokio::time::sleep(TWO_PASSES).await;
+    let pod = world.resized("killed", "limits", "memory", is("148Mi")).await;
+    assert_eq!(restarts(&pod), kills, "killed below its new limit");
     assert!(is("32Mi")(&asked(&pod, "requests", "memory")), "{}", pod.data["spec"]);
 }
 
