@@ -62,7 +62,6 @@ async fn resize_pods() {
         ("leader", 80, 40),
         ("always", 100, 80),
         ("room", 10, 1300),
-        ("race", 80, 40),
         ("shrunk", 500, 40),
     ];
     let world = Arc::new(World::start(cluster, &past).await);
@@ -70,7 +69,7 @@ async fn resize_pods() {
     for (namespace, ..) in past {
         world.namespace(namespace, "on").await;
     }
-    for (namespace, mode) in [("quota", "on"), ("scale", "on"), ("killed", "afterOom"), ("rival", "off")] {
+    for (namespace, mode) in [("quota", "on"), ("scale", "on"), ("killed", "afterOom")] {
         world.namespace(namespace, mode).await;
     }
     let requests = |cpu: &str, memory: &str| json!({"requests": {"cpu": cpu, "memory": memory}});
@@ -95,7 +94,7 @@ async fn resize_pods() {
 
     let (asked_by_leader, of_world) = (AtomicUsize::new(0), Arc::clone(&world));
     let hook: Hook = Arc::new(move |namespace| match namespace {
-        "race" | "shrunk" => Some(Fate::Held(Arc::clone(of_world.gate(namespace)))),
+        "shrunk" => Some(Fate::Held(Arc::clone(&of_world.gate))),
         "leader" => match asked_by_leader.fetch_add(1, Ordering::Relaxed) {
             0 => Some(Fate::Lost),
             1 => Some(Fate::Unanswered),
@@ -136,8 +135,6 @@ async fn resize_pods() {
     }
     end!(scenarios);
     // These need the room of the node, or the API server, for themselves.
-    begin!(scenarios: deferred);
-    end!(scenarios);
     begin!(scenarios: api_server_away);
     end!(scenarios);
     end!(slow);

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use headroom_core::amount::Quantity;
 use headroom_e2e::cluster::{api, api_in};
-use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
+use kube::api::{DeleteParams, DynamicObject, ListParams};
 use serde_json::{Value, json};
 
-use crate::node::{self, condition};
+use crate::node::condition;
 use crate::replica::Replica;
 use crate::usage::now;
 use crate::within;
@@ -163,26 +163,7 @@ pub async fn measured(world: &World) {
     assert!(has("quota") && has("killed") && !has("nowhere"));
 }
 
-/// Another pod takes the room of the node between the controller's look and its request: the kubelet defers the resize.
-pub async fn deferred(world: &World) {
-    world.run("rival", 1, json!({"requests": {"cpu": "10m", "memory": "32Mi"}}), json!({})).await;
-    world.run("race", 1, json!({"requests": {"cpu": "20m", "memory": "32Mi"}}), json!({})).await;
-    world.gate("race").wait_for_request().await;
-    let node = api(&world.client, "v1", "Node").get(node::NAME).await.unwrap();
-    let pods = api(&world.client, "v1", "Pod").list(&ListParams::default()).await.unwrap();
-    let taken: i64 = pods.items.iter().map(|pod| asked(pod, "requests", "cpu").milli_value()).sum();
-    let all = quantity(&node.data["status"]["allocatable"]["cpu"]).milli_value() - taken + 10;
-    let cpu = format!("{}m", all - 20);
-    let patch = json!({"spec": {"containers": [{"name": "app", "resources": {"requests": {"cpu": cpu}}}]}});
-    let name = world.pods("rival").await[0].metadata.name.clone().unwrap();
-    let pods = api_in(&world.client, "rival", "v1", "Pod");
-    pods.patch_subresource("resize", &name, &PatchParams::default(), &Patch::Strategic(&patch)).await.unwrap();
-    world.resized("rival", "requests", "cpu", is(&cpu)).await;
-    world.gate("race").open();
-    taken_back_when_deferred(world, "race").await;
-}
-
-/// The kubelet starts with less to give than a resize asks for that is on its way: it defers it, too.
+/// The kubelet starts with less to give than a resize asks for that is on its way: it defers the resize, which is taken back.
 pub async fn smaller_node(world: &World) {
     // What remains has to fit into the smaller node.
     let deployments = api(&world.client, "apps/v1", "Deployment").list(&ListParams::default()).await.unwrap();
@@ -197,25 +178,21 @@ pub async fn smaller_node(world: &World) {
     })
     .await;
     world.run("shrunk", 1, json!({"requests": {"cpu": "20m", "memory": "32Mi"}}), json!({})).await;
-    world.gate("shrunk").wait_for_request().await;
+    world.gate.wait_for_request().await;
     world.node.shell("kill -STOP $(pidof kubelet)");
-    world.gate("shrunk").open();
+    world.gate.open();
     world
         .until("shrunk", "the resize is asked for", |pod| asked(pod, "requests", "cpu") > quantity(&json!("400m")))
         .await;
     world.node.reserve(&world.cluster, "600m");
-    taken_back_when_deferred(world, "shrunk").await;
-}
-
-async fn taken_back_when_deferred(world: &World, namespace: &str) {
     let is_pending =
         |pod: &DynamicObject| condition(pod, "PodResizePending").is_some_and(|pending| pending["reason"] == "Deferred");
-    world.until(namespace, "the kubelet defers it", is_pending).await;
-    let message = world.event(namespace, "ResizeTakenBack").await;
+    world.until("shrunk", "the kubelet defers it", is_pending).await;
+    let message = world.event("shrunk", "ResizeTakenBack").await;
     assert!(message.contains("deferred"), "{message}");
-    let pod = world.resized(namespace, "requests", "cpu", is("20m")).await;
+    let pod = world.resized("shrunk", "requests", "cpu", is("20m")).await;
     assert_eq!(restarts(&pod), 0);
-    world.until(namespace, "no resize is pending", |pod| condition(pod, "PodResizePending").is_none()).await;
+    world.until("shrunk", "no resize is pending", |pod| condition(pod, "PodResizePending").is_none()).await;
 }
 
 /// Without the API server for a minute all containers stay, the controller lives, and goes on afterwards.

@@ -35,7 +35,8 @@ pub struct World {
     pub replicas: Mutex<Vec<Replica>>,
     /// The policies that guard the namespace `always`.
     pub policies: PolicyServer,
-    gates: [Arc<Gate>; 2],
+    /// Holds the resizes of the namespace `shrunk` back.
+    pub gate: Arc<Gate>,
     kubeconfig: Kubeconfig,
     /// The files of the collector.
     folder: TempDir,
@@ -62,13 +63,8 @@ impl World {
         let kubeconfig = control_plane.kubeconfig().clone();
         let (control_plane, replicas) = (Mutex::new(control_plane), Mutex::default());
         let folder = tempfile::tempdir().unwrap();
-        let gates = [Arc::default(), Arc::default()];
-        Self { cluster, client, node, prometheus, control_plane, replicas, policies, gates, kubeconfig, folder }
-    }
-
-    /// Returns the gate that holds the resizes of a namespace back.
-    pub fn gate(&self, namespace: &str) -> &Arc<Gate> {
-        &self.gates[usize::from(namespace == "race")]
+        let gate = Arc::default();
+        Self { cluster, client, node, prometheus, control_plane, replicas, policies, gate, kubeconfig, folder }
     }
 
     /// Runs the collector with the rights that the chart gives it, until there is new usage.
