@@ -96,6 +96,8 @@ pub enum Trait {
     HasSeveralRanges,
     /// It resizes a running pod.
     IsResize,
+    /// The client writes the pod's QoS class into its status.
+    ForgesItsClass,
 }
 
 impl Case {
@@ -113,6 +115,9 @@ impl Case {
                 containers.any(|other| Some(other) != first)
             }
             Trait::HasOverhead => spec.get("runtimeClassName").is_some(),
+            Trait::ForgesItsClass => {
+                self.forged.as_ref().is_some_and(|forged| forged["status"]["qosClass"].is_string())
+            }
             Trait::IsResize => self.request.subresource == Some("resize"),
             Trait::HasSeveralRanges => self.ranges() > 1,
             Trait::HasPartsOfAByte => {
