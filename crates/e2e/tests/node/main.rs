@@ -105,24 +105,22 @@ async fn resize_pods() {
     let dead = [Replica::start(&world.cluster, &hook).await, Replica::start(&world.cluster, &hook).await];
     let (mut scenarios, mut failed) = (JoinSet::new(), 0);
     macro_rules! begin {
-        ($set:ident: $($scenario:ident)*) => {$(
+        ($($scenario:ident)*) => {$(
             let of_scenario = Arc::clone(&world);
-            $set.spawn_local(async move {
+            scenarios.spawn_local(async move {
                 scenarios::$scenario(&of_scenario).await;
                 say(stringify!($scenario));
             });
         )*};
     }
     macro_rules! end {
-        ($set:ident) => {
-            while let Some(ended) = $set.join_next().await {
+        () => {
+            while let Some(ended) = scenarios.join_next().await {
                 failed += usize::from(ended.is_err());
             }
         };
     }
-    begin!(scenarios: up taken_back scaled killed beyond_the_quota beyond_the_node always leaders_die);
-    let mut slow = JoinSet::new();
-    begin!(slow: down);
+    begin!(up taken_back scaled killed beyond_the_quota beyond_the_node always leaders_die down);
     within(600, "both leaders die", async || {
         let are_dead = dead.iter().all(Replica::is_killed);
         are_dead.then_some(()).ok_or_else(|| dead.iter().map(Replica::log).collect())
@@ -133,15 +131,14 @@ async fn resize_pods() {
         let replica = Replica::start(&world.cluster, &hook).await;
         world.replicas.lock().await.push(replica);
     }
-    end!(scenarios);
-    // These need the room of the node, or the API server, for themselves.
-    begin!(scenarios: api_server_away);
-    end!(scenarios);
-    end!(slow);
-    begin!(scenarios: measured);
-    end!(scenarios);
-    begin!(scenarios: smaller_node);
-    end!(scenarios);
+    end!();
+    // These need the API server, or the room of the node, for themselves.
+    begin!(api_server_away);
+    end!();
+    begin!(measured);
+    end!();
+    begin!(smaller_node);
+    end!();
     if failed > 0 {
         for replica in world.replicas.lock().await.iter().chain(&dead) {
             eprintln!("--- controller ---\n{}", replica.log());
