@@ -54,7 +54,7 @@ async fn resize_pods() {
     let began = Instant::now();
     let say = move |what: &str| eprintln!("{:4} s: {what}", began.elapsed().as_secs());
     let cluster = Cluster::start_with(InTreePlugins::On, Controllers::On, &node::API_SERVER).await.unwrap();
-    // What the Deployments of these namespaces have used, in millicores and Mi.
+    // The usage of the past days of each namespace's Deployment, in millicores and Mi.
     let past = [
         ("down", 20, 60),
         ("back", 20, 60),

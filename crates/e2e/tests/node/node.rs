@@ -46,7 +46,7 @@ impl Node {
             "TMPDIR=/dev/shm".to_owned(),
             kernel,
             "mem=2048M".to_owned(),
-            // What the node writes goes into a file of its own.
+            // The node's writes go to a file of this run, so the disk stays as it is.
             format!("ubd0={state}/disk.cow,{disk}"),
             "root=/dev/ubda rw init=/usr/sbin/init con=null con0=null,fd:1".to_owned(),
             "vec0:transport=tap,ifname=tap0,depth=128,mac=02:00:00:00:13:02".to_owned(),

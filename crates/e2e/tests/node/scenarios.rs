@@ -165,7 +165,7 @@ pub async fn measured(world: &World) {
 
 /// The kubelet starts with less to give than a resize asks for that is on its way: it defers the resize, which is taken back.
 pub async fn smaller_node(world: &World) {
-    // What remains has to fit into the smaller node.
+    // The smaller node has no room for the pods of the other scenarios.
     let deployments = api(&world.client, "apps/v1", "Deployment").list(&ListParams::default()).await.unwrap();
     for deployment in deployments.items {
         let of_namespace = api_in(&world.client, &deployment.metadata.namespace.unwrap(), "apps/v1", "Deployment");
