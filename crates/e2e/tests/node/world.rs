@@ -49,12 +49,12 @@ impl World {
         let client = cluster.client().await.unwrap();
         let crds = workspace_file("test_data/charts/crds.yaml");
         cluster.run_kubectl(&["apply", "-f", crds.to_str().unwrap()]).unwrap();
-        cluster.run_kubectl(&["wait", "--for=condition=established", "--timeout=120s", "crd", "--all"]).unwrap();
+        cluster.wait_for_definitions().unwrap();
         create(&client, json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "headroom"}}))
             .await
             .unwrap();
         chart::apply(&cluster, &["--set", VALUES], |object| object["kind"] != "Deployment");
-        cluster.run_kubectl(&["wait", "--for=condition=established", "--timeout=120s", "crd", "--all"]).unwrap();
+        cluster.wait_for_definitions().unwrap();
         let prometheus = usage::prometheus(&cluster, past).await;
         usage::serve_metrics_api(&client, prometheus.port).await;
         node.wait_until_ready(&cluster).await;
