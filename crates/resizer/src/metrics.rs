@@ -92,7 +92,12 @@ impl Metrics {
             Event::Settled => "settled",
             Event::TakingBack { .. } => "taken_back",
             Event::Dropped(_) => "dropped",
-            _ => return,
+            Event::Refused(_)
+            | Event::Would { .. }
+            | Event::Waits(_)
+            | Event::DoesNotFit { .. }
+            | Event::Later
+            | Event::NotTakenBack(_) => return,
         };
         count(&self.changes, result);
     }
