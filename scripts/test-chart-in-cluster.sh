@@ -11,15 +11,15 @@ work=$(mktemp -d)
 processes=()
 
 stop() {
-  local process
-  for process in "${processes[@]}"; do kill "$process" 2>/dev/null || true; done
-  wait
+  # Nothing is to be kept, and an API server that is asked to end waits for its etcd.
+  kill -KILL "${processes[@]}" 2>/dev/null || true
+  wait 2>/dev/null
   rm -rf "$work"
 }
 trap stop EXIT
 
 say() { echo "test-chart-in-cluster: $*"; }
-fail() { say "$*" >&2; tail -n 5 "$work"/*.log >&2; exit 1; }
+fail() { tail -n 5 "$work"/*.log >&2; say "$*" >&2; exit 1; }
 
 # --- a control plane ----------------------------------------------------------------------------------------
 free_port() {
@@ -79,7 +79,7 @@ inventory() {
   kinds=$(kubectl api-resources --verbs=list -o name | grep -vE '^(events|events.events.k8s.io|endpoints|endpointslices.*|componentstatuses)$' | paste -sd,)
   kubectl get "$kinds" -A -o json 2>/dev/null | jq -r '.items[]
     | {kind, type, namespace: (.metadata.namespace // ""), name: .metadata.name}
-    | select((.namespace == "kube-system" or .kind == "APIService" or .name == "kube-root-ca.crt"
+    | select((.namespace == "kube-system" or .kind == "APIService" or (.name | IN("kube-root-ca.crt", "openshift-service-ca.crt"))
         or (.kind == "Namespace" and (.name | startswith("kube-"))) or (.kind == "ServiceAccount" and .name == "default")
         or .type == "kubernetes.io/service-account-token") | not)
     | "\(.kind) \(.namespace) \(.name)"' | sort
@@ -106,7 +106,7 @@ release() { "$helm" "$@" -n headroom; }
 until_same() { # what is left after an uninstall is cleared away by controllers, in their time
   local deadline=$((SECONDS + 60))
   until [ "$(inventory)" = "$1" ]; do
-    [ $SECONDS -lt $deadline ] || { diff <(echo "$1") <(inventory) >&2 || true; fail "$2"; }
+    [ $SECONDS -lt $deadline ] || fail "$2: $(diff <(echo "$1") <(inventory) || true)"
     sleep 1
   done
 }
