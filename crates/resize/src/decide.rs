@@ -80,7 +80,7 @@ impl Step<'_> {
             }
             Phase::Asked { .. } | Phase::Withheld { .. } if is_new => {
                 change.phase = Phase::Watched { since: self.now };
-                self.see_made(&change, pod, 0);
+                self.see_made(&change, pod);
                 self.record.changes.push(change);
             }
             // If the pod has the same version, the request may still be under way.
@@ -192,7 +192,7 @@ impl Step<'_> {
     fn watch(&mut self, change: Change, pod: &Pod) {
         let Phase::Watched { since } = change.phase else { return };
         let watched_for = self.now - since;
-        let counts_after = self.see_made(&change, pod, watched_for);
+        let counts_after = self.see_made(&change, pod);
         let was_killed = |of: &Resized| is_killed_since(pod, &of.name, counts_after + 1);
         if change.direction == Direction::Up && change.containers.iter().any(was_killed) {
             // It was not enough.
@@ -214,13 +214,12 @@ impl Step<'_> {
     }
 
     /// Notes when the containers run with their new memory limits, by their status, and returns since when kills count against
-    /// these. What does not run may just be started with the limits of before, so it is known a little later.
-    fn see_made(&mut self, change: &Change, pod: &Pod, watched_for: Time) -> Time {
+    /// these.
+    fn see_made(&mut self, change: &Change, pod: &Pod) -> Time {
         let of = |of: &Resized| pod.containers.iter().find(|container| container.name == of.name);
         let runs =
             |it: &Resized| of(it).is_some_and(|of| of.runs_with.is_some() && of.runs_with == it.to.limits.memory);
-        let is_made =
-            change.containers.iter().all(runs) || pod.kubelet == Kubelet::Done && watched_for >= self.rules.start_takes;
+        let is_made = change.containers.iter().all(runs);
         // A kill that is known already was at the limits of before, whatever the clock of the node says.
         let known = change.containers.iter().filter_map(|it| of(it)?.killed).chain([self.now]).max();
         let rules = self.rules;
@@ -359,7 +358,7 @@ impl Step<'_> {
             now: self.now,
             last_change: past().map(|past| past.begun).max(),
             kills_count_after: past().map(|past| past.kills_count_after(self.rules)).max(),
-            limit_raises_left: past().filter(|past| past.raises_limit).count() < self.rules.limit_raises_a_week,
+            limit_raises: past().filter(|past| past.raises_limit).count(),
         };
         let is_free =
             |container: &&Container, direction| !self.record.is_left_alone(&container.name, direction, self.now);

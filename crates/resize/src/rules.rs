@@ -33,8 +33,6 @@ pub struct Rules {
     pub watch: Time,
     /// A change that the kubelet has not made in this time holds up the workload no longer.
     pub kubelet_is_stuck_after: Time,
-    /// The time in which the kubelet may start a container with the limits from before a change that it reports as made.
-    pub start_takes: Time,
     /// Usage that is older does not count.
     pub stale_after: Time,
     /// By how many points throttling or pressure may grow after a decrease.
@@ -76,7 +74,6 @@ impl Default for Rules {
             changes_a_day: 2,
             watch: 600,
             kubelet_is_stuck_after: 1800,
-            start_takes: 60,
             stale_after: 300,
             stall_points: 10,
             left_alone: [DAY, 7 * DAY],

@@ -10,7 +10,8 @@ pub struct Before {
     pub last_change: Option<Time>,
     /// Kills until then were at limits of before.
     pub kills_count_after: Option<Time>,
-    pub limit_raises_left: bool,
+    /// The raises of its memory limit in the last week.
+    pub limit_raises: usize,
 }
 
 /// A larger size, and the reason for it.
@@ -29,7 +30,8 @@ pub fn raised(container: &Container, before: &Before, rules: &Rules) -> Option<(
         let used = used.and_then(|used| used.lasting(resource));
         let limit = size.limits.of(resource);
         let scaled = |to| {
-            let limit = container.scaled_limit(resource, to).filter(|_| before.limit_raises_left)?;
+            let limit =
+                container.scaled_limit(resource, to).filter(|_| before.limit_raises < rules.limit_raises_a_week)?;
             Some(if limit == to { to } else { rules.rounded(resource, limit) })
         };
         let is_near_limit =
@@ -58,12 +60,18 @@ pub fn after_kill(container: &Container, before: &Before, rules: &Rules) -> Opti
         // A node whose clock is ahead says that it was later, and would be believed again after the raise.
         let age = before.now - killed;
         let is_new = before.kills_count_after.is_none_or(|after| after < killed);
-        is_new && (0..rules.kill_counts_for).contains(&age) && before.limit_raises_left
+        is_new && (0..rules.kill_counts_for).contains(&age)
     };
     let mut size = container.size;
     let limit = size.limits.memory?;
+    // Kubernetes 1.36 leaves the cgroup of a pod at its old limit if none of its containers runs at the moment of a resize, as
+    // in a crash loop. Then only another raise helps, while it runs; and one that was not in force is not found too small.
+    let may_raise = match before.limit_raises {
+        0 => true,
+        raises => raises < rules.limit_raises_a_week && container.runs_with == Some(limit),
+    };
     let is_left = container.is_scaled_by.memory || container.restarts_for.memory;
-    if is_left || !container.killed.is_some_and(is_reason) {
+    if is_left || !may_raise || !container.killed.is_some_and(is_reason) {
         return None;
     }
     let to = rules.after_kill(limit);

@@ -153,15 +153,15 @@ fn check_looks(looks: &[(Time, Time, Option<u64>, u64)]) {
 #[test]
 fn a_kill_counts_against_the_limit_that_the_container_had() {
     // It ran while its limit was raised, and is killed at the new one.
-    check_looks(&[(0, -10, Some(800), 960), (10, -10, Some(960), 960), (30, 20, None, 1152)]);
+    check_looks(&[(0, -10, Some(800), 960), (10, -10, Some(960), 960), (30, 20, None, 960), (50, 20, Some(960), 1152)]);
     // The kubelet has not raised the limit of what runs.
     check_looks(&[(0, -10, Some(800), 960), (10, -10, Some(800), 960), (30, 20, None, 960)]);
-    // In CrashLoopBackOff, it was started two seconds after the raise with the limit of before.
-    let loops = [(0, -10, None, 960), (10, -10, None, 960), (16, 12, None, 960), (75, 12, None, 960)];
-    check_looks(&loops);
-    check_looks(&[&loops[..], &[(130, 120, None, 1152)]].concat());
+    // In CrashLoopBackOff, it is not raised again until it was seen to run with the limit and killed after that, and runs.
+    let loops = [(0, -10, None, 960), (10, -10, None, 960), (75, 12, None, 960), (200, 190, Some(960), 960)];
+    check_looks(&[&loops[..], &[(230, 220, None, 960), (250, 220, Some(960), 1152)]].concat());
     // The clock of the node is ahead.
-    check_looks(&[(0, -10, Some(800), 960), (10, 40, Some(960), 960), (60, 40, Some(960), 960), (90, 80, None, 1152)]);
+    let ahead = [(0, -10, Some(800), 960), (10, 40, Some(960), 960), (60, 40, Some(960), 960)];
+    check_looks(&[&ahead[..], &[(90, 80, Some(960), 1152)]].concat());
 }
 
 #[test]
