@@ -31,9 +31,10 @@ use crate::cluster::Context;
 use crate::cluster::autoscaler::{Autoscaler, Owner};
 use crate::cluster::usage::{Resource, Window};
 use crate::image::ImageName;
-use crate::json::{Malformed, Node};
+use crate::json::Malformed;
 use crate::limit_rules::Range;
-use crate::request::{Container, EstimateOrigin, Origin, Pod, Request, Value};
+use crate::request::owner::controller_of;
+use crate::request::{Container, EstimateOrigin, Origin, Pod, Request, Value, kinds};
 use crate::settings::Settings;
 use crate::truncate::shortened;
 use crate::well_known;
@@ -125,22 +126,15 @@ pub fn owners<'d>(request: &Request<'d>, pod: &Pod<'d>) -> Result<Vec<Owner<'d>>
         return Ok(vec![Owner { kind, name: request.name.clone() }]);
     }
     let mut owners = Vec::new();
-    let Some(metadata) = pod.node.get("metadata")? else { return Ok(owners) };
-    for reference in metadata.list("ownerReferences")? {
-        if !matches!(reference.get("controller")?.map(Node::bool), Some(Ok(true))) {
-            continue;
-        }
-        let (Some(kind), Some(name)) = (reference.string("kind")?, reference.string("name")?) else { continue };
-        if kind == "ReplicaSet"
-            && let Some(hash) = metadata.at(&["labels", "pod-template-hash"])?
-            && let Some(deployment) = name.strip_suffix(hash.str()?.as_ref()).and_then(|rest| rest.strip_suffix('-'))
-        {
-            owners.push(Owner { kind: Cow::Borrowed("Deployment"), name: Cow::Owned(deployment.to_owned()) });
-        }
-        owners.push(Owner { kind, name });
-        // A pod has one controller.
-        break;
+    let Some(reference) = controller_of(pod.node)? else { return Ok(owners) };
+    let (Some(kind), Some(name)) = (reference.string("kind")?, reference.string("name")?) else { return Ok(owners) };
+    if kind == kinds::REPLICA_SET.kind
+        && let Some(hash) = pod.node.at(&["metadata", "labels", "pod-template-hash"])?
+        && let Some(deployment) = name.strip_suffix(hash.str()?.as_ref()).and_then(|rest| rest.strip_suffix('-'))
+    {
+        owners.push(Owner { kind: Cow::Borrowed(kinds::DEPLOYMENT.kind), name: Cow::Owned(deployment.to_owned()) });
     }
+    owners.push(Owner { kind, name });
     Ok(owners)
 }
 

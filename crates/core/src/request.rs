@@ -2,6 +2,7 @@
 
 pub mod kinds;
 pub mod origin;
+pub mod owner;
 pub mod pod;
 
 mod total;

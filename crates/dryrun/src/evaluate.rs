@@ -9,16 +9,16 @@ pub mod request;
 mod evaluation;
 
 pub mod admission;
-pub(crate) mod pod_makers;
 mod validation;
 
 mod byte_warnings;
 mod kubectl_apply;
 mod measured;
 mod order;
-pub mod running;
 mod settle;
 pub mod tenant_quotas;
+
+mod unfinished;
 
 mod run;
 
@@ -42,7 +42,6 @@ pub use evaluation::{
     Topic, Verdict, Warning,
 };
 pub use order::in_order;
-pub use pod_makers::{PodMaker, PodTemplate, of as pods_of_custom_resource};
 pub use run::{Blocked, FITS_NOW, Run};
 pub use validation::{problems, problems_of_bounds};
 

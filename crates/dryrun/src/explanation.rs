@@ -5,7 +5,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::evaluate::{
-    Charge, CheckedBound, ContainerValues, Edge, Evaluation, Measured, ResourceValue, SetBy, Verdict, request,
+    Charge, CheckedBound, ContainerValues, Edge, Evaluation, Measured, ResourceValue, SetBy, Verdict,
 };
 
 #[derive(Debug, Serialize)]
@@ -96,7 +96,7 @@ impl Explanation {
     pub fn of(evaluation: &Evaluation, pod: Option<&Evaluation>, object: &Value) -> Self {
         let of_pod = pod.unwrap_or(evaluation);
         let template = pod.map_or(object, |pod| pod.request.get("object").unwrap_or(object));
-        let written = if pod.is_some() { request::pod_of(object) } else { None };
+        let written = if pod.is_some() { headroom_workloads::pod_of(object) } else { None };
         let written = written.as_ref().unwrap_or(template);
         let containers = of_pod.pod.iter().flatten();
         Self {

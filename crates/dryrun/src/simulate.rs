@@ -12,7 +12,7 @@ pub mod unread;
 use serde_json::{Value, json};
 
 pub use effect::{Change, Effect, Effects, QuotaEffect, Simulation, ValueChange, charged};
-pub use subjects::{KINDS, Subject, Subjects};
+pub use subjects::{Subject, Subjects, listed};
 
 use headroom_objects::cluster_reader::tenants::TENANT_QUOTA;
 use headroom_objects::cluster_reader::{ClusterReader, Overlay};

@@ -13,7 +13,9 @@ use headroom_objects::shell::quoted;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::evaluate::{Run, running};
+use crate::evaluate::Run;
+use headroom_workloads::kinds::{DAEMON_SET, DEPLOYMENT, JOB, STATEFUL_SET, counts};
+use headroom_workloads::running;
 
 /// An answer: nothing is wrong if there are no findings but notes.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -132,14 +134,14 @@ impl Search<'_> {
                 self.kubectl(&["patch", &this, "--type", "merge", "--patch", r#"{"spec":{"suspend":false}}"#]);
             self.note("suspended, so that it makes no pods", command);
         }
-        if workload.pointer("/spec/paused") == Some(&Value::Bool(true)) && self.kind == "Deployment" {
+        if workload.pointer("/spec/paused") == Some(&Value::Bool(true)) && self.kind == DEPLOYMENT.kind {
             let command = self.kubectl(&["rollout", "resume", &this]);
             self.add(Severity::Warning, "paused: changes of its template are not rolled out", Vec::new(), "", command);
         }
-        if self.kind == "DaemonSet" && number(workload, "/status/desiredNumberScheduled") == Some(0) {
+        if self.kind == DAEMON_SET.kind && number(workload, "/status/desiredNumberScheduled") == Some(0) {
             self.note("no node matches its node selector, affinity and tolerations", describe.clone());
         }
-        if self.kind == "StatefulSet"
+        if self.kind == STATEFUL_SET.kind
             && text(workload, "/spec/updateStrategy/type") == "OnDelete"
             && text(workload, "/status/updateRevision") != text(workload, "/status/currentRevision")
         {
@@ -233,8 +235,8 @@ fn number(object: &Value, at: &str) -> Option<u64> {
 /// The number of replicas that are ready, and of those that are wanted; none for kinds that count none.
 fn replicas(workload: &Value, kind: &ApiKind) -> Option<[u64; 2]> {
     let ready = number(workload, "/status/readyReplicas").or(number(workload, "/status/numberReady")).unwrap_or(0);
-    let wanted = match running::counts(kind) {
-        Some([wanted, _]) => number(workload, wanted).or(Some(1)),
+    let wanted = match counts(kind) {
+        Some([wanted, ..]) => number(workload, wanted).or(Some(1)),
         None => number(workload, "/spec/replicas"),
     };
     wanted.map(|wanted| [ready, wanted])
@@ -242,7 +244,7 @@ fn replicas(workload: &Value, kind: &ApiKind) -> Option<[u64; 2]> {
 
 /// True if a workload has fewer ready replicas than it wants.
 fn is_short(workload: &Value, kind: &ApiKind) -> bool {
-    kind.kind != "Job" && replicas(workload, kind).is_some_and(|[ready, wanted]| ready < wanted)
+    kind.kind != JOB.kind && replicas(workload, kind).is_some_and(|[ready, wanted]| ready < wanted)
 }
 
 /// `2 of 5 replicas are ready`

@@ -7,6 +7,7 @@ pub mod lifecycle;
 
 use headroom_core::cluster::label_selector::Labels;
 use headroom_core::cluster::usage::profile_layout::GROUP;
+use headroom_core::request::kinds::POD_KINDS;
 use serde_json::Value;
 
 /// A kind of object.
@@ -66,25 +67,17 @@ const CLUSTER_WIDE: [&str; 38] = [
     "VolumeSnapshotClass",
 ];
 
-/// Kubernetes' own kinds that quotas count, with the version that every cluster serves.
-const COUNTED: [(&str, &str); 21] = [
+/// Kubernetes' own kinds that quotas count beside those with pods, with the version that every cluster serves.
+const COUNTED: [(&str, &str); 13] = [
     ("v1", "ConfigMap"),
     ("v1", "Endpoints"),
     ("v1", "LimitRange"),
     ("v1", "PersistentVolumeClaim"),
-    ("v1", "Pod"),
-    ("v1", "ReplicationController"),
     ("v1", "ResourceQuota"),
     ("v1", "Secret"),
     ("v1", "Service"),
     ("v1", "ServiceAccount"),
-    ("apps/v1", "DaemonSet"),
-    ("apps/v1", "Deployment"),
-    ("apps/v1", "ReplicaSet"),
-    ("apps/v1", "StatefulSet"),
     ("autoscaling/v2", "HorizontalPodAutoscaler"),
-    ("batch/v1", "CronJob"),
-    ("batch/v1", "Job"),
     ("networking.k8s.io/v1", "Ingress"),
     ("networking.k8s.io/v1", "NetworkPolicy"),
     ("policy/v1", "PodDisruptionBudget"),
@@ -111,7 +104,8 @@ impl ApiKind {
 
     /// The kind of a qualified name such as `deployments.apps`, if quotas count it or need it to count others.
     pub fn counted(qualified: &str) -> Option<Self> {
-        let kinds = COUNTED.iter().chain(&[("resource.k8s.io/v1", "DeviceClass")]);
+        let with_pods = POD_KINDS.iter().map(|kind| (kind.api_version, kind.kind));
+        let kinds = with_pods.chain(COUNTED).chain([("resource.k8s.io/v1", "DeviceClass")]);
         kinds.map(|(api_version, kind)| Self::new(api_version, kind)).find(|kind| kind.qualified() == qualified)
     }
 

@@ -12,6 +12,7 @@ use headroom_objects::cluster_reader::ClusterReader;
 use headroom_objects::document;
 use headroom_objects::kinds::ApiKind;
 use headroom_resize::{Marked, Resource};
+use headroom_workloads::pod_of;
 use serde_json::{Value, json};
 
 use crate::observed::{Known, amount, at, list, size};
@@ -22,7 +23,7 @@ pub type Facts = BTreeMap<String, Known>;
 /// Evaluates a template as a pod that its controller would create now. Quotas count the pods that run already, so the pod
 /// is evaluated as one of them.
 pub fn of_template(owner: &Value, admission: &Admission, cluster: &mut dyn ClusterReader) -> Result<Facts, String> {
-    let Some(pod) = request::pod_of(owner) else { return Ok(Facts::new()) };
+    let Some(pod) = pod_of(owner) else { return Ok(Facts::new()) };
     let containers: Vec<Value> = list(at(&pod, "/spec/containers")).to_vec();
     let request = request::audit(pod, &ApiKind::new("v1", "Pod"));
     let (settings, _) = admission.settings_for(&request, cluster);

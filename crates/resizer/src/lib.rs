@@ -20,4 +20,4 @@ mod pass;
 
 pub use observed::{Known, observed};
 pub use pass::{Found, Resizer};
-pub use round::{Outcome, Round, RoundError, Workload, records};
+pub use round::{Outcome, Round, RoundError, records};

@@ -15,6 +15,8 @@ use headroom_kube::event::{Kind, Recorder};
 use headroom_objects::cluster_reader::ClusterReader;
 use headroom_objects::kinds::{ApiKind, metadata};
 use headroom_resize::{Change, Decision, Event, Note, Pod, Record, Rules, Time, Unfit, decide};
+use headroom_workloads::WorkloadRef;
+use headroom_workloads::kinds::PodKind;
 use serde_json::Value;
 use tokio::runtime::Handle;
 
@@ -22,7 +24,7 @@ use crate::metrics::{Metrics, Seen};
 use crate::observed::{at, list};
 use crate::recent::Recent;
 use crate::room;
-use crate::round::{MOST_READS, Outcome, Round, RoundError, Workload, records};
+use crate::round::{MOST_READS, Outcome, Round, RoundError, records};
 use crate::running::{self, Modes, Running, Usage};
 use crate::signals::{ALERT, Signals};
 
@@ -66,7 +68,7 @@ struct UnderWay(BTreeMap<String, usize>);
 
 impl UnderWay {
     /// The pods of a workload that may be under way, beside those of others.
-    fn free(&self, workload: &Workload, rules: &Rules) -> usize {
+    fn free(&self, workload: &WorkloadRef, rules: &Rules) -> usize {
         let within = format!("{}/", workload.namespace);
         let of_namespace = self.0.iter().filter(|(key, _)| key.starts_with(&within)).map(|(_, count)| count).sum();
         let of_cluster: usize = self.0.values().sum();
@@ -115,7 +117,7 @@ impl Resizer {
                 if !goes_on() {
                     return Ok(());
                 }
-                let key = running.workload.to_string();
+                let key = running.workload.path();
                 unseen.remove(&key);
                 let record = records.get(&key).cloned().unwrap_or_default();
                 let notes = self.look(&running, &record, &found, &mut under_way, metrics);
@@ -131,7 +133,7 @@ impl Resizer {
         let nothing = Found { at: self.now().map_err(|error| error.to_string())?, ..Found::default() };
         self.recent.forget_old(nothing.at);
         for key in unseen {
-            let Some(workload) = goes_on().then(|| Workload::of(&key)).flatten() else { continue };
+            let Some(workload) = goes_on().then(|| WorkloadRef::at(&key)).flatten() else { continue };
             let gone = Running::gone(workload, self.modes);
             let record = records.get(&key).cloned().unwrap_or_default();
             self.look(&gone, &record, &nothing, &mut under_way, metrics);
@@ -170,7 +172,7 @@ impl Resizer {
         under_way: &mut UnderWay,
         metrics: &Metrics,
     ) -> Vec<Note> {
-        let key = running.workload.to_string();
+        let key = running.workload.path();
         under_way.0.remove(&key);
         let free = under_way.free(&running.workload, &self.rules);
         let (ended, notes) = match self.round_if_needed(running, record, found, free) {
@@ -290,12 +292,9 @@ impl Resizer {
     }
 
     async fn fresh_object(&self, running: &Running) -> Result<Option<Value>, ApiError> {
-        let Workload { namespace, kind, name } = &running.workload;
-        let Some(api_version) = running::api_version(kind).filter(|_| running.object.is_some()) else {
-            return Ok(None);
-        };
-        let kind = ApiKind::new(api_version, kind);
-        let path = ApiPath::of_version(api_version).collection(Some(namespace), &kind.plural).at(name);
+        let WorkloadRef { namespace, kind, name } = &running.workload;
+        let Some(kind) = PodKind::named(kind).filter(|_| running.object.is_some()) else { return Ok(None) };
+        let path = ApiPath::of_version(kind.api_version).collection(Some(namespace), kind.resource).at(name);
         self.api.get(&path).await.map(Some)
     }
 
@@ -322,13 +321,13 @@ impl Resizer {
                 of_workload.entry(reason).or_insert_with(|| (kind, format!("pod {pod}: {event}"), 0)).2 += 1;
                 continue;
             }
-            tracing::info!(workload = %running.workload, pod, reason, "{event}");
+            tracing::info!(workload = running.workload.path(), pod, reason, "{event}");
             if let Some(object) = running.pods.iter().find(|object| metadata(object, "name") == pod) {
                 self.runtime.block_on(self.events.record(("v1", "Pod", object), kind, reason, &event.to_string()));
             }
         }
         for (reason, (kind, text, pods)) in of_workload {
-            let told = self.told.entry((running.workload.to_string(), reason));
+            let told = self.told.entry((running.workload.path(), reason));
             let is_new = match told {
                 std::collections::hash_map::Entry::Occupied(of) if of.get().elapsed() < REPEAT_AFTER => false,
                 told => {
@@ -342,7 +341,7 @@ impl Resizer {
                 let kind_of = ApiKind::of(object);
                 let about = (kind_of.api_version(), kind_of.kind.clone());
                 let message = format!("{text}{others}");
-                tracing::info!(workload = %running.workload, reason, "{message}");
+                tracing::info!(workload = running.workload.path(), reason, "{message}");
                 self.runtime.block_on(self.events.record((&about.0, &about.1, object), kind, reason, &message));
             }
         }

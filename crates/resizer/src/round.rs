@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use headroom_kube::api_client::{ApiClient, ApiError, ListOptions, Missing, value};
 use headroom_kube::api_path::ApiPath;
 use headroom_resize::{Amounts, Event, Fits, Note, Record, Resize, Resized, Resource, Rules, Time, decide, undo};
+use headroom_workloads::WorkloadRef;
 use serde_json::{Map, Value, json};
 
 use crate::observed::at;
@@ -20,20 +21,12 @@ pub const MOST_READS: usize = 3;
 /// The label of records, with its value.
 const LABEL: &str = "headroom.dev/record=resize";
 
-/// A workload whose pods are resized.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Workload {
-    pub namespace: String,
-    pub kind: String,
-    pub name: String,
-}
-
 /// A round for a workload.
 pub struct Round<'a> {
     pub api: &'a ApiClient,
     /// The namespace of the records, which is the program's own: it changes no ConfigMap elsewhere.
     pub records: &'a str,
-    pub workload: &'a Workload,
+    pub workload: &'a WorkloadRef,
     pub rules: &'a Rules,
     /// The API server's time.
     pub now: Time,
@@ -183,7 +176,7 @@ impl Round<'_> {
         let text = |key: &str| {
             at(stored, "/data").get(key).and_then(Value::as_str).ok_or_else(|| fault(format!("it has no data.{key}")))
         };
-        if text(WORKLOAD)? != self.workload.to_string() {
+        if text(WORKLOAD)? != self.workload.path() {
             return Err(fault("it is the record of another workload".to_owned()));
         }
         serde_json::from_str(text(RECORD)?).map_err(|error| fault(format!("its record cannot be read: {error}")))
@@ -199,7 +192,7 @@ impl Round<'_> {
                 "name": self.name(),
                 "labels": {"headroom.dev/record": "resize"},
             },
-            "data": {WORKLOAD: self.workload.to_string(), RECORD: text},
+            "data": {WORKLOAD: self.workload.path(), RECORD: text},
         });
         match stored {
             None => self.api.create(&self.config_maps(), &object).await,
@@ -222,7 +215,7 @@ impl Round<'_> {
         // FNV-1a.
         let hash = self
             .workload
-            .to_string()
+            .path()
             .bytes()
             .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
         format!("headroom-resize-{hash:016x}")
@@ -241,20 +234,6 @@ pub async fn records(api: &ApiClient, namespace: &str) -> Result<BTreeMap<String
 fn record_of(stored: &Value) -> Option<(String, Record)> {
     let text = |key: &str| at(stored, "/data").get(key).and_then(Value::as_str);
     Some((text(WORKLOAD)?.to_owned(), serde_json::from_str(text(RECORD)?).ok()?))
-}
-
-impl Workload {
-    /// Reads what it displays as.
-    pub fn of(text: &str) -> Option<Self> {
-        let mut parts = text.splitn(3, '/').map(str::to_owned);
-        Some(Self { namespace: parts.next()?, kind: parts.next()?, name: parts.next()? })
-    }
-}
-
-impl std::fmt::Display for Workload {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}/{}/{}", self.namespace, self.kind, self.name)
-    }
 }
 
 /// A strategic merge patch that is only made to this version of the pod. What does not change stays as it was written.

@@ -4,15 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use headroom_core::timestamp::Timestamp;
 use headroom_dryrun::evaluate::Admission;
-use headroom_dryrun::evaluate::running::{Owner, deployment_of, has_ended, key, owner_of};
 use headroom_objects::cluster_reader::{ClusterReader, ReadError};
-use headroom_objects::kinds::metadata;
+use headroom_objects::kinds::{ApiKind, metadata};
 use headroom_resize::{Mode, Time, Used};
+use headroom_workloads::WorkloadRef;
+use headroom_workloads::kinds::{self, Growth, JOB, POD, PodKind, REPLICA_SET, counts};
+use headroom_workloads::running::has_ended;
 use serde_json::Value;
 
 use crate::facts::{self, Facts};
 use crate::observed::{Known, amounts, at, list, observed};
-use crate::round::Workload;
 
 /// The label or annotation of a namespace, a workload or a pod that names the most that may be done to its pods.
 pub const RESIZE: &str = "headroom.dev/resize";
@@ -32,12 +33,12 @@ pub type Usage = BTreeMap<(String, String), Used>;
 
 /// A workload with its pods.
 pub struct Running {
-    pub workload: Workload,
+    pub workload: WorkloadRef,
     /// The workload's object, where its kind is Kubernetes' own.
     pub object: Option<Value>,
     pub pods: Vec<Value>,
     /// Facts about containers, by the controller of their pods.
-    facts: BTreeMap<Owner, Facts>,
+    facts: BTreeMap<WorkloadRef, Facts>,
     /// The reason to leave its pods alone.
     left_alone: Option<String>,
     mode: Option<Mode>,
@@ -56,23 +57,24 @@ pub fn read(
     if mode_of_namespace == Some(None) {
         return Ok(Vec::new());
     }
-    let mut pods: BTreeMap<Owner, Vec<Value>> = BTreeMap::new();
-    for pod in cluster.list(("v1", "Pod", Some(name)))?.into_iter().filter(|pod| !has_ended(pod)) {
-        pods.entry(owner_of(&pod).unwrap_or_else(|| key(&pod))).or_default().push(pod);
+    let mut pods: BTreeMap<WorkloadRef, Vec<Value>> = BTreeMap::new();
+    for pod in cluster.list(kinds::list(&POD, Some(name)))?.into_iter().filter(|pod| !has_ended(pod)) {
+        pods.entry(owner_or_itself(&pod)).or_default().push(pod);
     }
     // Static pods are a node's.
-    pods.retain(|(kind, ..), _| kind != "Node");
+    pods.retain(|owner, _| owner.kind != "Node");
     if pods.is_empty() {
         return Ok(Vec::new());
     }
     let vertical = or_none(cluster.list(("autoscaling.k8s.io/v1", "VerticalPodAutoscaler", Some(name))))?;
     let horizontal = or_none(cluster.list(("autoscaling/v2", "HorizontalPodAutoscaler", Some(name))))?;
-    let mut workloads: BTreeMap<Owner, Running> = BTreeMap::new();
+    let mut workloads: BTreeMap<WorkloadRef, Running> = BTreeMap::new();
     let mut objects = BTreeMap::new();
     for (owner, pods) in pods {
         let object = find(&owner, &mut objects, cluster)?;
-        let above = object.as_ref().and_then(owner_of).filter(|_| matches!(owner.0.as_str(), "ReplicaSet" | "Job"));
-        let guessed = pods.first().filter(|_| object.is_none()).and_then(|pod| deployment_of(pod, &owner));
+        let is_made = [REPLICA_SET.kind, JOB.kind].contains(&owner.kind.as_str());
+        let above = object.as_ref().and_then(WorkloadRef::owner_of).filter(|_| is_made);
+        let guessed = pods.first().filter(|_| object.is_none()).and_then(|pod| owner.deployment_of(pod));
         let top = above.or(guessed).unwrap_or_else(|| owner.clone());
         let mut known = object
             .as_ref()
@@ -80,14 +82,14 @@ pub fn read(
         let names =
             pods.iter().flat_map(|pod| list(at(pod, "/spec/containers"))).filter_map(|of| at(of, "/name").as_str());
         names.for_each(|name| _ = known.entry(name.to_owned()).or_default());
-        facts::mark_scaled(&mut known, &[(&owner.0, &owner.2), (&top.0, &top.2)], &horizontal)?;
+        facts::mark_scaled(&mut known, &[(&owner.kind, &owner.name), (&top.kind, &top.name)], &horizontal)?;
         let running = match workloads.remove(&top) {
             Some(running) => running,
             None => {
                 let object = if top == owner { object } else { find(&top, &mut objects, cluster)? };
                 let asked = object.as_ref().map(asked).unwrap_or_default();
                 Running {
-                    workload: Workload { namespace: name.to_owned(), kind: top.0.clone(), name: top.2.clone() },
+                    workload: top.clone(),
                     left_alone: acting(&vertical, &top).map(|vpa| format!("VerticalPodAutoscaler {vpa} acts on it")),
                     mode: least(asked.into_iter().chain(mode_of_namespace)).unwrap_or(Some(modes.unasked)),
                     object,
@@ -106,7 +108,7 @@ pub fn read(
 
 impl Running {
     /// A workload that has no pods any more.
-    pub fn gone(workload: Workload, modes: Modes) -> Self {
+    pub fn gone(workload: WorkloadRef, modes: Modes) -> Self {
         let (pods, facts) = (Vec::new(), BTreeMap::new());
         Self { workload, object: None, pods, facts, left_alone: None, mode: None, modes }
     }
@@ -122,7 +124,7 @@ impl Running {
         let mut observed_pods = Vec::new();
         for pod in pods {
             let Some(mode) = least(asked(pod).into_iter().chain([self.mode])).flatten() else { continue };
-            let facts = owner_of(pod).and_then(|owner| self.facts.get(&owner)).or_else(|| self.facts.get(&key(pod)));
+            let facts = self.facts.get(&owner_or_itself(pod));
             let known = |container: &str| {
                 let known = facts.and_then(|facts| facts.get(container)).copied().unwrap_or_default();
                 let place = (metadata(pod, "name").to_owned(), container.to_owned());
@@ -138,11 +140,9 @@ impl Running {
 
     /// True if a pod that was read now is one of the workload.
     pub fn has(&self, pod: &Value) -> bool {
-        let owner = owner_of(pod).unwrap_or_else(|| key(pod));
-        let Workload { kind, name, .. } = &self.workload;
-        let is_ours = |(of, _, named): &Owner| of == kind && named == name;
+        let owner = owner_or_itself(pod);
         !has_ended(pod)
-            && (self.facts.contains_key(&owner) || deployment_of(pod, &owner).is_some_and(|of| is_ours(&of)))
+            && (self.facts.contains_key(&owner) || owner.deployment_of(pod).is_some_and(|of| of == self.workload))
     }
 
     /// A selector of its pods, and perhaps of others.
@@ -180,14 +180,9 @@ fn mode(word: &str) -> Option<Mode> {
     }
 }
 
-/// The API version of a kind that is Kubernetes' own.
-pub fn api_version(kind: &str) -> Option<&'static str> {
-    match kind {
-        "Deployment" | "ReplicaSet" | "StatefulSet" | "DaemonSet" => Some("apps/v1"),
-        "Job" | "CronJob" => Some("batch/v1"),
-        "ReplicationController" => Some("v1"),
-        _ => None,
-    }
+/// The controller of a pod, or the pod itself.
+fn owner_or_itself(pod: &Value) -> WorkloadRef {
+    WorkloadRef::owner_of(pod).unwrap_or_else(|| WorkloadRef::of(pod))
 }
 
 /// The objects of a namespace by kind and name.
@@ -195,13 +190,13 @@ type Objects = BTreeMap<String, BTreeMap<String, Value>>;
 
 /// Finds an object, and lists its kind before the first of them.
 fn find(
-    (kind, namespace, name): &Owner,
+    WorkloadRef { namespace, kind, name }: &WorkloadRef,
     objects: &mut Objects,
     cluster: &mut dyn ClusterReader,
 ) -> Result<Option<Value>, ReadError> {
-    let Some(api_version) = api_version(kind) else { return Ok(None) };
+    let Some(of) = PodKind::named(kind).filter(|of| **of != POD) else { return Ok(None) };
     if !objects.contains_key(kind) {
-        let listed = cluster.list((api_version, kind, Some(namespace)))?.into_iter();
+        let listed = cluster.list(kinds::list(of, Some(namespace)))?.into_iter();
         let by_name = listed.map(|object| (metadata(&object, "name").to_owned(), object));
         objects.insert(kind.clone(), by_name.collect());
     }
@@ -217,7 +212,7 @@ fn or_none(listed: Result<Vec<Value>, ReadError>) -> Result<Vec<Value>, ReadErro
 }
 
 /// The name of the VerticalPodAutoscaler that acts on a workload.
-fn acting<'v>(autoscalers: &'v [Value], (kind, _, name): &Owner) -> Option<&'v str> {
+fn acting<'v>(autoscalers: &'v [Value], WorkloadRef { kind, name, .. }: &WorkloadRef) -> Option<&'v str> {
     let acts = |autoscaler: &&Value| {
         let target = at(autoscaler, "/spec/targetRef");
         at(target, "/kind") == kind.as_str()
@@ -231,7 +226,7 @@ fn acting<'v>(autoscalers: &'v [Value], (kind, _, name): &Owner) -> Option<&'v s
 fn is_rolling_out(object: Option<&Value>, pods: &[Value]) -> bool {
     let staying = pods.iter().filter(|pod| at(pod, "/metadata/deletionTimestamp").is_null());
     let template = |pod: &Value| {
-        let owner = owner_of(pod).filter(|(kind, ..)| kind == "ReplicaSet");
+        let owner = WorkloadRef::owner_of(pod).filter(|owner| owner.kind == REPLICA_SET.kind);
         (owner, at(pod, "/metadata/labels/controller-revision-hash").as_str().map(str::to_owned))
     };
     if staying.map(template).collect::<BTreeSet<_>>().len() > 1 {
@@ -239,12 +234,12 @@ fn is_rolling_out(object: Option<&Value>, pods: &[Value]) -> bool {
     }
     let Some(object) = object else { return false };
     let number = |pointer: &str| at(object, pointer).as_u64();
-    let [wanted, present, updated] = match at(object, "/kind").as_str() {
-        Some("Deployment" | "StatefulSet") => ["/spec/replicas", "/status/replicas", "/status/updatedReplicas"],
-        Some("DaemonSet") => {
-            ["/status/desiredNumberScheduled", "/status/currentNumberScheduled", "/status/updatedNumberScheduled"]
-        }
-        _ => return false,
+    let is_rolled =
+        |kind: &&PodKind| [Growth::Deployment, Growth::StatefulSet, Growth::DaemonSet].contains(&kind.growth);
+    let Some([wanted, present, updated]) =
+        kinds::of(object).filter(is_rolled).and_then(|_| counts(&ApiKind::of(object)))
+    else {
+        return false;
     };
     let wanted = number(wanted).unwrap_or(1);
     let is_seen = number("/status/observedGeneration") >= number("/metadata/generation");

@@ -8,9 +8,10 @@ use headroom_core::amount::Quantity;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::owners::WorkloadRef;
 use headroom_objects::cluster_reader::{ClusterReader, Kept, ReadError};
 use headroom_objects::kinds::{ApiKind, metadata};
+use headroom_workloads::kinds::DEPLOYMENT;
+use headroom_workloads::{Owner, WorkloadRef};
 
 /// A target that is a share of the requests.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -127,7 +128,7 @@ impl Autoscalers {
         let name = metadata(object, "name");
         let mut target = object.pointer("/spec/scaleTargetRef").cloned().unwrap_or_default();
         if let Value::Object(fields) = &mut target {
-            fields.entry("kind").or_insert_with(|| "Deployment".into());
+            fields.entry("kind").or_insert_with(|| DEPLOYMENT.kind.into());
         }
         let metric = |trigger: &Value| {
             let text = |path: &str| trigger.pointer(path).and_then(Value::as_str);
@@ -211,10 +212,7 @@ pub fn kept_targets(workload: &WorkloadRef, autoscalers: &Autoscalers) -> Vec<Ke
 
 /// The controller of an object, such as `ScaledObject web`.
 fn owner_of(object: &Value) -> Option<String> {
-    let owners = object.pointer("/metadata/ownerReferences").and_then(Value::as_array)?;
-    let owner = owners.iter().find(|owner| owner.get("controller") == Some(&Value::Bool(true)))?;
-    let text = |field: &str| owner.get(field).and_then(Value::as_str);
-    Some(format!("{} {}", text("kind")?, text("name")?))
+    Owner::of(object).map(|owner| format!("{} {}", owner.kind, owner.name))
 }
 
 /// The effect on each target that would scale differently.

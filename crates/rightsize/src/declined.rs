@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use super::owners::WorkloadRef;
+use headroom_workloads::WorkloadRef;
 
 /// In the folder in which the command runs.
 pub const FILE: &str = ".headroom-ignore";

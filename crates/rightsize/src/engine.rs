@@ -33,11 +33,12 @@ use super::history::{ContainerUsage, Histories};
 use super::history_overlay::{self, HistoryOverlay};
 use super::inventory::Entry;
 use super::memory_limit;
-use super::owners::WorkloadRef;
 use super::quota_effect::{self, QuotaEffect};
 use super::template::{CustomResource, container_in, set_amount};
 use super::timeline::Timeline;
 use super::workload::{Container, ResourceAdvice, Workload};
+use headroom_workloads::WorkloadRef;
+use headroom_workloads::kinds::runs_once;
 
 const MEMORY_LIMIT: (Requirement, &str) = (Requirement::Limit, "memory");
 
@@ -193,11 +194,6 @@ impl Engine<'_> {
     }
 }
 
-/// True if pods of a kind run to their end.
-fn runs_once(kind: &str) -> bool {
-    ["CronJob", "Job"].contains(&kind)
-}
-
 fn count(counts: &BTreeMap<String, u64>, container: &str) -> u64 {
     counts.get(container).copied().unwrap_or(0)
 }
@@ -205,7 +201,7 @@ fn count(counts: &BTreeMap<String, u64>, container: &str) -> u64 {
 /// The number of pods that the recommendation is about, and true if it is the object's own; for Jobs, the running pods.
 fn pods_of(entry: &Entry, now: &Evaluated) -> (u64, bool) {
     match entry.key.kind.as_str() {
-        "CronJob" | "Job" if entry.exists => (entry.running.pods, false),
+        kind if runs_once(kind) && entry.exists => (entry.running.pods, false),
         _ if entry.through.is_some() => (entry.running.pods.max(now.pods), false),
         _ => (now.pods, true),
     }

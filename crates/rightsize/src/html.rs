@@ -17,7 +17,6 @@ use headroom_report::people::Unit;
 
 use super::csv;
 use super::flag::Flag;
-use super::owners::WorkloadRef;
 use super::quota_effect::QuotaEffect;
 use super::report::{Report, Sum, Total};
 use super::risk::{Kind, Risk};
@@ -25,6 +24,7 @@ use super::rows::{CPU_AND_MEMORY, Row, short};
 use super::rule;
 use super::timeline::Timeline;
 use super::workload::{ResourceAdvice, Severity};
+use headroom_workloads::WorkloadRef;
 
 /// The design that the playground has too, and what only the report needs.
 const STYLE: &str = concat!(

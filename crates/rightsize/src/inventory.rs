@@ -14,13 +14,13 @@ use serde_json::{Value, json};
 use self::classify::Classifier;
 pub use self::pods::Running;
 use super::autoscaler::{self, Autoscalers};
-use super::owners::{Owner, Pods, WorkloadRef};
 use super::rejections::{EVENT_REASON, RejectedPod};
 use headroom_core::timestamp::Timestamp;
 use headroom_core::truncate::on_one_line;
-use headroom_dryrun::evaluate::{request, running};
 use headroom_objects::cluster_reader::{ClusterReader, Events, Kept, ReadError};
 use headroom_objects::kinds::{ApiKind, metadata};
+use headroom_workloads::kinds::{self, CRON_JOB, Growth, POD, POD_KINDS, PodKind};
+use headroom_workloads::owner::{Owner, Pods, WorkloadRef};
 
 /// A workload whose containers get recommendations.
 #[derive(Debug, Clone)]
@@ -53,29 +53,12 @@ pub struct Inventory {
     pub is_partial: bool,
 }
 
-/// Kinds with a template, in the order in which they are listed.
-pub const TEMPLATES: [(&str, &str); 7] = [
-    ("apps/v1", "Deployment"),
-    ("apps/v1", "StatefulSet"),
-    ("apps/v1", "DaemonSet"),
-    ("v1", "ReplicationController"),
-    ("batch/v1", "CronJob"),
-    ("apps/v1", "ReplicaSet"),
-    ("batch/v1", "Job"),
-];
-
 /// The Events that are read of a namespace, or of all together, and the characters that are kept of one.
 const MAX_EVENTS: usize = 10_000;
 const MAX_MESSAGE: usize = 400;
 
 /// Kubernetes 1.20 serves CronJobs under this version only.
 const CRON_JOBS_BEFORE_1_21: &str = "batch/v1beta1";
-
-/// True if objects of a kind are pods, or make them by a template whose path is known.
-pub fn makes_pods(kind: &ApiKind) -> bool {
-    let mut kinds = TEMPLATES.into_iter().chain([("v1", "Pod")]);
-    kinds.any(|(api_version, name)| name == kind.kind && ApiKind::new(api_version, name).group == kind.group)
-}
 
 impl Entry {
     /// An object that is in the cluster.
@@ -120,7 +103,7 @@ impl Entry {
 
     fn of_containers(&self, field: &str) -> Vec<String> {
         let object = self.object.value();
-        let pod = request::pod_of(&object);
+        let pod = headroom_workloads::pod_of(&object);
         let containers = ["/spec/containers", "/spec/initContainers"].into_iter().filter_map(|list| {
             let containers = pod.as_ref().unwrap_or(&object).pointer(list)?.as_array()?;
             Some(containers.iter().filter_map(|of| Some(of.get(field)?.as_str()?.to_owned())).collect::<Vec<_>>())
@@ -147,10 +130,10 @@ impl Entry {
     fn lacks_pods(&self, object: &Value) -> bool {
         let number = |at: &str| object.pointer(at).and_then(Value::as_u64);
         let active = || object.pointer("/status/active").and_then(Value::as_array).map_or(0, |jobs| jobs.len() as u64);
-        match self.key.kind.as_str() {
-            "CronJob" => self.running.pods < active(),
-            "StatefulSet" | "DaemonSet" | "Job" => running::counts(&ApiKind::of(object))
-                .is_some_and(|[wanted, present]| number(present).unwrap_or(0) < number(wanted).unwrap_or(1)),
+        match PodKind::named(&self.key.kind).map(|kind| kind.growth) {
+            Some(Growth::CronJob) => self.running.pods < active(),
+            Some(Growth::StatefulSet | Growth::DaemonSet | Growth::Job) => kinds::counts(&ApiKind::of(object))
+                .is_some_and(|[wanted, present, _]| number(present).unwrap_or(0) < number(wanted).unwrap_or(1)),
             _ => false,
         }
     }
@@ -176,19 +159,19 @@ impl Inventory {
         let mut classifier = Classifier::default();
         let mut problems: Vec<String> = Vec::new();
         for namespace in namespaces {
-            for (api_version, kind) in TEMPLATES {
-                let add = &mut |object| classifier.add_template(kind, object);
-                let mut read = cluster.visit((api_version, kind, *namespace), add);
-                if kind == "CronJob" && read.as_ref().is_err_and(ReadError::is_unknown_kind) {
-                    read = cluster.visit((CRON_JOBS_BEFORE_1_21, kind, *namespace), add);
+            for kind in kinds::makers() {
+                let add = &mut |object| classifier.add_template(kind.kind, object);
+                let mut read = cluster.visit(kinds::list(kind, *namespace), add);
+                if *kind == CRON_JOB && read.as_ref().is_err_and(ReadError::is_unknown_kind) {
+                    read = cluster.visit((CRON_JOBS_BEFORE_1_21, kind.kind, *namespace), add);
                 }
                 // An old cluster has none of a kind that it does not know.
                 problems.extend(read.err().filter(|error| !error.is_unknown_kind()).map(&advised));
             }
-            let read = cluster.visit(("v1", "Pod", *namespace), &mut |object| classifier.add_pod(object));
+            let read = cluster.visit(kinds::list(&POD, *namespace), &mut |object| classifier.add_pod(object));
             problems.extend(read.err().map(&advised));
         }
-        if problems.len() >= (TEMPLATES.len() + 1) * namespaces.len() {
+        if problems.len() >= POD_KINDS.len() * namespaces.len() {
             return Err(problems.swap_remove(0));
         }
         let mut inventory = classifier.finish(cluster);

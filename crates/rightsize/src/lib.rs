@@ -1,6 +1,6 @@
 //! Recommended requests from usage: `kubectl headroom recommend`.
 //!
-//! `inventory` reads the workloads, and `owners` knows whose pods are whose. Their usage is in UsageProfiles, or `discover`
+//! `inventory` reads the workloads. Their usage is in UsageProfiles, or `discover`
 //! finds a metrics store and `history` reads it into memory, which `history_overlay` shows to the policy as if it had been
 //! published. `engine` evaluates each workload with the core (`evaluated`), with a `reason` for each amount and the effects on
 //! quotas and autoscalers, and all together are a `report`. Every output is made of its `rows`: `table`, `csv`, `markdown`,
@@ -19,7 +19,6 @@ pub mod amounts;
 pub mod distribution;
 pub mod reason;
 
-pub mod owners;
 pub mod rejections;
 
 pub mod declined;

@@ -14,10 +14,10 @@ use serde_json::{Map, Value, json};
 
 use super::autoscaler::{RetargetedHpa, Scaled, retargeted};
 use super::edit::{self, Identity};
-use super::owners::WorkloadRef;
 use super::report::Report;
 use super::template::{self, container_in, set_amount};
 use super::workload::{Container, Workload};
+use headroom_workloads::WorkloadRef;
 
 /// The amounts to set in the containers of a workload.
 #[derive(Debug, Clone)]

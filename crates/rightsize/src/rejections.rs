@@ -12,7 +12,8 @@ use headroom_objects::kinds::metadata;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::owners::{Owner, Owners, WorkloadRef};
+use headroom_workloads::kinds::{JOB, REPLICA_SET};
+use headroom_workloads::owner::{Owner, Owners, WorkloadRef};
 
 /// The reason of the Events that controllers write when a Pod cannot be created.
 pub const EVENT_REASON: &str = "FailedCreate";
@@ -119,7 +120,7 @@ impl Rejections {
         let text = |field: &str| object.get(field).and_then(Value::as_str).unwrap_or_default();
         let workload = WorkloadRef::new(metadata(object, "namespace"), text("kind"), metadata(object, "name"));
         if let Some(owner) = Owner::of(object) {
-            if matches!(workload.kind.as_str(), "ReplicaSet" | "Job") {
+            if [REPLICA_SET.kind, JOB.kind].contains(&workload.kind.as_str()) {
                 self.owners.add_owner(workload, &owner);
             }
             return;

@@ -11,12 +11,12 @@ use serde::Serialize;
 
 use super::amounts::text;
 use super::flag::Flag;
-use super::owners::WorkloadRef;
 use super::price::{Money, Prices};
 use super::quota_effect::QuotaEffect;
 use super::risk::{self, Risk};
 use super::rule::Rule;
 use super::workload::{Container, Severity, Workload};
+use headroom_workloads::WorkloadRef;
 
 /// Everything that is recommended in one run.
 #[derive(Debug, Clone, Serialize)]

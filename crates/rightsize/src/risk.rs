@@ -6,8 +6,8 @@ use headroom_core::cluster::usage::Resource;
 use serde::Serialize;
 
 use super::distribution;
-use super::owners::WorkloadRef;
 use super::workload::{Container, ResourceAdvice, Severity, Workload};
+use headroom_workloads::WorkloadRef;
 
 /// A container that is in trouble, and what helps.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

@@ -4,9 +4,9 @@
 
 use headroom_core::amount::{Quantity, Requirement};
 use headroom_core::request::kinds::PodKind;
-use headroom_dryrun::evaluate::pods_of_custom_resource;
 use headroom_objects::cluster_reader::{ClusterReader, Kept};
 use headroom_objects::kinds::ApiKind;
+use headroom_workloads::pod_makers;
 use serde_json::{Value, json};
 
 use super::inventory::Entry;
@@ -80,7 +80,7 @@ impl CustomResource {
     pub fn read(entry: &Entry, cluster: &mut dyn ClusterReader) -> Option<Self> {
         let key = &entry.key;
         let object = cluster.get((&entry.api_version, &key.kind, Some(&key.namespace)), &key.name).ok()??;
-        let made = pods_of_custom_resource(&object, &[], &mut |_, _| None);
+        let made = pod_makers::of(&object, &[], &mut |_, _| None);
         let [template] = made.templates.as_slice() else { return None };
         let path: Vec<String> = template.path.split('.').map(str::to_owned).collect();
         object.pointer(&format!("/{}/spec/containers", path.join("/")))?;

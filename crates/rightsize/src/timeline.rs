@@ -11,7 +11,7 @@ use headroom_usage::{DAY, day_of};
 use serde::Serialize;
 
 use super::history::ContainerUsage;
-use super::owners::{self, WorkloadRef};
+use headroom_workloads::owner::{self, WorkloadRef};
 
 const HOUR: i64 = 3_600;
 
@@ -65,14 +65,14 @@ impl Timeline {
         for resource in [Resource::Cpu, Resource::Memory] {
             let mut peaks: Vec<Option<u64>> = vec![None; hours];
             for (pod, samples) in store.hourly(place, resource, window).await? {
-                if !owners::may_be_of(workload, &pod) {
+                if !owner::may_be_of(workload, &pod) {
                     continue;
                 }
                 for Sample { time, value } in samples {
                     let hour = usize::try_from((time - from) / HOUR).ok().and_then(|hour| peaks.get_mut(hour));
                     let value = if resource == Resource::Cpu { in_thousandths(value) } else { in_kibibytes(value) };
                     hour.into_iter().for_each(|peak| *peak = (*peak).max(Some(value)));
-                    if let Some(template) = owners::template_of(&pod) {
+                    if let Some(template) = owner::template_of(&pod) {
                         let first = templates.entry(template.to_owned()).or_insert(time);
                         *first = time.min(*first);
                     }

@@ -13,11 +13,11 @@ use serde_json::{Value, json};
 use super::blocked::{Blocked, Bound, Fit};
 use super::flag::Flag;
 use super::inventory::Entry;
-use super::owners::WorkloadRef;
 use super::patches::RecommendedChange;
 use super::report::Report;
 use super::rows::CPU_AND_MEMORY;
 use super::workload::{ResourceAdvice, Workload};
+use headroom_workloads::WorkloadRef;
 
 /// The steps between the request that is set and the one that is recommended.
 const STEPS: u64 = 1 << 10;

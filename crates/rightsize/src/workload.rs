@@ -15,11 +15,11 @@ use super::evidence::Evidence;
 use super::flag::{Flag, Growing};
 use super::history::ContainerUsage;
 use super::history::course::Rhythm;
-use super::owners::WorkloadRef;
 use super::reason::Reason;
 use super::template::CustomResource;
 use super::timeline::Timeline;
 use headroom_core::recommend::Why;
+use headroom_workloads::WorkloadRef;
 
 /// From this share of throttled periods on, in percent, CPU usage shows less than the container wanted.
 pub const MUCH_THROTTLED: u64 = 5;

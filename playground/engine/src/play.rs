@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use headroom_core::amount::Quantity;
-use headroom_dryrun::evaluate::{self, Admission, Evaluation, Run, Verdict, in_order, request};
+use headroom_dryrun::evaluate::{self, Admission, Evaluation, Run, Verdict, in_order};
 use headroom_dryrun::explanation::Explanation;
 use headroom_dryrun::quota_levels::{QuotaLevel, QuotaLevels};
 use headroom_dryrun::settings;
@@ -248,7 +248,7 @@ impl Detail {
         let is_update = evaluation.operation == headroom_dryrun::evaluate::Operation::Update;
         let written = if is_update { sent.clone() } else { in_namespace(object.clone(), namespace) };
         let pod_diff = pod.filter(|pod| pod.verdict == Verdict::Changed).map(|pod| {
-            let made = request::pod_of(object).unwrap_or_default();
+            let made = headroom_workloads::pod_of(object).unwrap_or_default();
             diff::between(&made, pod.outcome())
         });
         Self {
@@ -265,7 +265,7 @@ impl Detail {
 /// A note on an object that is admitted because nothing bounds its kind.
 fn note(evaluation: &Evaluation) -> Option<String> {
     let kind = &evaluation.kind;
-    let is_bounded = request::pod_of(evaluation.outcome()).is_some()
+    let is_bounded = headroom_workloads::pod_of(evaluation.outcome()).is_some()
         || matches!(
             kind.qualified().as_str(),
             "pods" | "services" | "persistentvolumeclaims" | "resourceclaims.resource.k8s.io"

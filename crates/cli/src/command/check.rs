@@ -13,12 +13,14 @@ use anyhow::{anyhow, bail};
 use clap::{ArgGroup, ValueEnum};
 use headroom_core::truncate::count_of;
 use headroom_dryrun::evaluate::admission::Description;
-use headroom_dryrun::evaluate::{Admission, Evaluation, PodMaker, Topic, Verdict, in_order};
+use headroom_dryrun::evaluate::{Admission, Evaluation, Topic, Verdict, in_order};
 use headroom_objects::cluster_reader::ClusterReader;
 use headroom_objects::kinds::{ApiKind, labels_of, metadata};
 use headroom_objects::manifest::Manifest;
 use headroom_report::progress::Progress;
 use headroom_report::{Exit, Page, Paint, complain, github, junit, sarif};
+use headroom_workloads::kinds::CRON_JOB;
+use headroom_workloads::pod_makers::PodMaker;
 
 use crate::manifest::unreadable;
 
@@ -217,7 +219,7 @@ fn name_earlier(evaluation: &mut Evaluation, took: &mut Vec<(String, String)>) {
         warning.text.push_str(&format!(" (after {first}{and} in this run)"));
     }
     // The pods of a CronJob come and go.
-    if !matches!(evaluation.verdict, Verdict::Rejected | Verdict::Invalid) && evaluation.kind.kind != "CronJob" {
+    if !matches!(evaluation.verdict, Verdict::Rejected | Verdict::Invalid) && evaluation.kind.kind != CRON_JOB.kind {
         let object = evaluation.object_name();
         took.extend(quotas.into_iter().map(|quota| (quota, object.clone())));
     }

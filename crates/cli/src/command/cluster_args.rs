@@ -24,6 +24,7 @@ use headroom_objects::manifest::Manifest;
 use headroom_report::progress::Progress;
 use headroom_report::{Page, complain};
 use headroom_usage_profile::custom_resource::NAMESPACE;
+use headroom_workloads::kinds::{self, POD, POD_KINDS};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -100,24 +101,15 @@ const MAX_OFFERED: usize = 5;
 
 /// Says that there is no such object, and what may have been meant: another kind, another name, or another namespace.
 pub fn not_found(kind: &ApiKind, name: &str, namespace: &str, cluster: &mut Overlay) -> String {
-    const OWNERS: [(&str, &str); 7] = [
-        ("apps/v1", "Deployment"),
-        ("apps/v1", "StatefulSet"),
-        ("apps/v1", "DaemonSet"),
-        ("batch/v1", "CronJob"),
-        ("batch/v1", "Job"),
-        ("apps/v1", "ReplicaSet"),
-        ("v1", "Pod"),
-    ];
     let typed = |kind: &str, name: &str| format!("{}/{name}", kind.to_lowercase());
     let problem = format!("{} \"{name}\" not found in namespace \"{namespace}\"", kind.kind.to_lowercase());
     // Errors of these reads would only distract.
-    let namesake = OWNERS
-        .iter()
-        .filter(|(_, other)| *other != kind.kind)
-        .find(|(api_version, other)| matches!(cluster.get((api_version, other, Some(namespace)), name), Ok(Some(_))));
-    if let Some((_, other)) = namesake {
-        return format!("{problem}; did you mean {}?", typed(other, name));
+    let namesake = kinds::makers()
+        .chain([&POD])
+        .filter(|other| other.kind != kind.kind)
+        .find(|other| matches!(cluster.get(kinds::list(other, Some(namespace)), name), Ok(Some(_))));
+    if let Some(other) = namesake {
+        return format!("{problem}; did you mean {}?", typed(other.kind, name));
     }
     let listed = cluster.list((&kind.api_version(), &kind.kind, Some(namespace))).unwrap_or_default();
     let names: Vec<&str> = listed.iter().map(|object| metadata(object, "name")).collect();
@@ -425,33 +417,30 @@ pub fn is_kind(word: &str) -> bool {
     named(&format!("{word}/any")).is_ok()
 }
 
-/// The kinds that can be named, by the words for each.
-const KINDS: [(&str, &str, &[&str]); 11] = [
-    ("v1", "Pod", &["pod", "pods", "po"]),
-    ("apps/v1", "Deployment", &["deployment", "deployments", "deploy"]),
-    ("apps/v1", "StatefulSet", &["statefulset", "statefulsets", "sts"]),
-    ("apps/v1", "DaemonSet", &["daemonset", "daemonsets", "ds"]),
-    ("apps/v1", "ReplicaSet", &["replicaset", "replicasets", "rs"]),
-    ("v1", "ReplicationController", &["replicationcontroller", "replicationcontrollers", "rc"]),
-    ("batch/v1", "Job", &["job", "jobs"]),
-    ("batch/v1", "CronJob", &["cronjob", "cronjobs", "cj"]),
+/// The kinds that can be named beside those with pods, by the words for each.
+const OTHERS: [(&str, &str, &[&str]); 3] = [
     ("v1", "PersistentVolumeClaim", &["persistentvolumeclaim", "persistentvolumeclaims", "pvc"]),
     ("v1", "Service", &["service", "services", "svc"]),
     ("argoproj.io/v1alpha1", "Rollout", &["rollout", "rollouts", "ro"]),
 ];
 
 /// The known kind that is nearest to a wrong word.
-pub fn meant_kind(word: &str) -> Option<&'static str> {
+pub fn meant_kind(word: &str) -> Option<String> {
     // Almost any word is near to `job` and `pod`.
-    let names = KINDS.iter().filter_map(|(_, _, words)| words.first().copied()).filter(|name| name.len() > 3);
-    nearest(&word.to_lowercase(), names)
+    let names = POD_KINDS.iter().map(|kind| kind.kind.to_lowercase());
+    let names = names.chain(OTHERS.iter().map(|(_, kind, _)| kind.to_lowercase())).filter(|name| name.len() > 3);
+    let names: Vec<String> = names.collect();
+    nearest(&word.to_lowercase(), names.iter().map(String::as_str)).map(str::to_owned)
 }
 
 /// API version and kind for a word, which may have a group behind it.
 pub fn kind_of(word: &str) -> Option<(&'static str, &'static str)> {
     let word = word.split('.').next().unwrap_or_default().to_lowercase();
-    let known = KINDS.iter().find(|(_, _, words)| words.contains(&word.as_str()))?;
-    Some((known.0, known.1))
+    let of_pods = kinds::named_by(&word).map(|kind| (kind.api_version, kind.kind));
+    of_pods.or_else(|| {
+        let (api_version, kind, _) = OTHERS.iter().find(|(_, _, words)| words.contains(&word.as_str()))?;
+        Some((*api_version, *kind))
+    })
 }
 
 /// Parses an object as kubectl names it: `pod/db-0`, `deployment/web`, or a pod's bare name.

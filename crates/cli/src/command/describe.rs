@@ -27,6 +27,7 @@ use headroom_report::{Exit, Page, Paint};
 use headroom_tenant_quota::cache::Stored as Counted;
 use headroom_tenant_quota::devices::{DEVICE_CLASSES, Link};
 use headroom_tenant_quota::{Cache, Footprint, Key};
+use headroom_workloads::WorkloadRef;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -499,20 +500,8 @@ fn read(object: &Value) -> Result<Document<'static>, Malformed> {
 
 /// The workload that owns an object: `deployment/web` for the pods of its ReplicaSets.
 fn owner_of(object: &Value) -> String {
-    let text = |value: &Value, field: &str| value.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
-    let owners = object.pointer("/metadata/ownerReferences").and_then(Value::as_array);
-    let controller = owners.and_then(|owners| owners.iter().find(|owner| owner["controller"] == true));
-    let (kind, name) = match controller {
-        Some(owner) => (text(owner, "kind"), text(owner, "name")),
-        None => (text(object, "kind"), metadata(object, "name").to_owned()),
-    };
-    // A Deployment puts this into the name and the labels of its ReplicaSets.
-    let hash = object.pointer("/metadata/labels/pod-template-hash").and_then(Value::as_str);
-    let deployment = hash.and_then(|hash| name.strip_suffix(hash)?.strip_suffix('-'));
-    match (kind.as_str(), deployment) {
-        ("ReplicaSet", Some(deployment)) => format!("deployment/{deployment}"),
-        _ => format!("{}/{name}", kind.to_lowercase()),
-    }
+    let owner = WorkloadRef::owner_of(object).unwrap_or_else(|| WorkloadRef::of(object));
+    owner.deployment_of(object).unwrap_or(owner).to_string()
 }
 
 /// All objects of a kind where the target looks; refused with advice on rights.

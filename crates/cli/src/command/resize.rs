@@ -105,7 +105,7 @@ impl Args {
         let records = if self.dry_run { resizer.records().unwrap_or_default() } else { self.records(resizer)? };
         let mut told = Told::new();
         for running in &workloads {
-            let record = records.get(&running.workload.to_string()).cloned().unwrap_or_default();
+            let record = records.get(&running.workload.path()).cloned().unwrap_or_default();
             let mut notes = resizer.preview(running, &record, &found)?.notes;
             for note in &mut notes {
                 if let Event::Begun { why, containers } = note.event.clone() {

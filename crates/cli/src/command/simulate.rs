@@ -81,7 +81,7 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
     };
     let namespaces = namespaces(&args, &opened, &changes);
     if namespaces.is_none() || !args.target.namespaces.is_empty() {
-        opened.prefetch(&headroom_dryrun::simulate::KINDS, &Progress::for_people());
+        opened.prefetch(&headroom_dryrun::simulate::listed().collect::<Vec<_>>(), &Progress::for_people());
     }
     let Opened { mut cluster, namespace, scope, admission: then, .. } = opened;
     let now = now.as_ref().unwrap_or(&then);

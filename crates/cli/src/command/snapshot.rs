@@ -20,9 +20,10 @@ use headroom_objects::kinds::{ApiKind, SNAPSHOT, metadata};
 use headroom_report::list_writer::{Form, ListWriter, is_enough};
 use headroom_report::progress::Progress;
 use headroom_report::{Exit, Page, WholeFile, complain};
-use headroom_rightsize::inventory::{Inventory, TEMPLATES};
+use headroom_rightsize::inventory::Inventory;
 use headroom_rightsize::rejections::{self, Rejections};
 use headroom_rightsize::summary::{self, Summary};
+use headroom_workloads::kinds::{self, POD_KINDS, REPLICA_SET};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -70,7 +71,6 @@ const KINDS: [(&str, &str); 10] = [
     ("autoscaling/v2", "HorizontalPodAutoscaler"),
 ];
 
-const POD: (&str, &str) = ("v1", "Pod");
 const DEVICE_CLASS: (&str, &str) = ("resource.k8s.io/v1", "DeviceClass");
 
 /// Kinds in no namespace that are for administrators: other users' snapshots are complete without.
@@ -170,7 +170,8 @@ pub fn take<W: Write>(
     let is_listed = |kind: &(&str, &str)| {
         opened.scope.is_all() || kind.1 != "Namespace" && kind.1 != KIND && !OF_ADMINISTRATORS.contains(kind)
     };
-    let listed: Vec<_> = KINDS.into_iter().filter(is_listed).chain(TEMPLATES).chain([POD]).collect();
+    let listed: Vec<_> =
+        KINDS.into_iter().filter(is_listed).chain(POD_KINDS.iter().map(|kind| (kind.api_version, kind.kind))).collect();
     opened.prefetch(&listed, &progress);
     let mut snapshot = Snapshot {
         list: to,
@@ -187,7 +188,7 @@ pub fn take<W: Write>(
         tenant_quotas: BTreeSet::new(),
         redaction: Redaction::default(),
     };
-    let of_namespaces = opened.scope.parts().len() as u64 * (TEMPLATES.len() as u64 + 1);
+    let of_namespaces = opened.scope.parts().len() as u64 * POD_KINDS.len() as u64;
     progress.begin(KINDS.len() as u64 + of_namespaces, "Reading");
     opened.admission.objects().cloned().for_each(|mut policy| snapshot.add(&mut policy));
     for kind in KINDS {
@@ -455,7 +456,7 @@ impl<W: Write> ClusterReader for Copying<'_, W> {
 
 /// False for old ReplicaSets, which are most objects of many clusters.
 fn is_running(object: &Value) -> bool {
-    object.get("kind") != Some(&json!("ReplicaSet")) || object.pointer("/spec/replicas") != Some(&json!(0))
+    kinds::of(object) != Some(&REPLICA_SET) || object.pointer("/spec/replicas") != Some(&json!(0))
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use headroom_objects::cluster_reader::ClusterReader;
 use headroom_objects::kinds::metadata;
 use headroom_report::{Exit, Page, complain};
 use headroom_usage_profile::custom_resource::NAMESPACE;
+use headroom_workloads::kinds::{self, DEPLOYMENT};
 use serde_json::Value;
 
 use super::cluster_args::{Target, add_admission};
@@ -43,7 +44,7 @@ fn add_cluster(page: &mut Page, cluster: Chosen) -> anyhow::Result<()> {
         writeln!(page, "policy {}: {}", metadata(policy, "name"), text(policy, "/spec/module"));
     }
     // OK because who may not list them gets the rest.
-    for deployment in opened.cluster.list(("apps/v1", "Deployment", Some(NAMESPACE))).unwrap_or_default() {
+    for deployment in opened.cluster.list(kinds::list(&DEPLOYMENT, Some(NAMESPACE))).unwrap_or_default() {
         let image = text(&deployment, "/spec/template/spec/containers/0/image");
         writeln!(page, "deployment {NAMESPACE}/{}: {image}", metadata(&deployment, "name"));
     }

@@ -10,8 +10,9 @@ use headroom_objects::clock;
 use headroom_objects::kinds::{ApiKind, metadata};
 use headroom_report::progress::Progress;
 use headroom_report::{Exit, Page, Paint};
-use headroom_rightsize::inventory::{Entry, Inventory, makes_pods};
+use headroom_rightsize::inventory::{Entry, Inventory};
 use headroom_rightsize::risk::Kind;
+use headroom_workloads::kinds;
 use serde_json::Value;
 
 use super::cluster_args::{Format, Opened, Target, find, is_kind, one_by_one};
@@ -65,7 +66,7 @@ pub fn answers(target: &Target, names: &[String]) -> anyhow::Result<Vec<Why>> {
     for name in &one_by_one(names, is_kind) {
         let object = find(&mut opened.cluster, name, &namespace)?;
         let kind = ApiKind::of(&object);
-        if !makes_pods(&kind) && kind.kind != "Rollout" {
+        if kinds::of_api(&kind).is_none() && kind.kind != "Rollout" {
             bail!("`{name}` has no pods: expected for example `deployment/web` or `pod/db-0`");
         }
         let of_usage = of_usage(&mut opened, &object, target)?;
@@ -98,7 +99,7 @@ fn suffixes(target: &Target) -> Suffixes {
 
 /// The findings of UsageProfiles about a workload: throttling, kills, and usage above its requests.
 fn of_usage(opened: &mut Opened, object: &Value, target: &Target) -> anyhow::Result<Vec<Finding>> {
-    if !makes_pods(&ApiKind::of(object)) {
+    if kinds::of_api(&ApiKind::of(object)).is_none() {
         return Ok(Vec::new());
     }
     let mut inventory = Inventory { entries: vec![Entry::of_cluster(object)], ..Inventory::default() };

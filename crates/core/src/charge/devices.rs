@@ -13,6 +13,7 @@ use crate::cluster::lookup::Lookup;
 use crate::json::{Malformed, Node};
 use crate::quota::charged_names::Charged;
 use crate::quota::{self, Kind, Measure};
+use crate::request::owner::controller_of;
 use crate::request::{self, Request, pod_totals};
 use crate::settings::LimitedResource;
 use crate::timestamp::Timestamp;
@@ -64,18 +65,13 @@ pub fn owner(claim: Node<'_>) -> Result<Option<Owner<'_>>, Malformed> {
     if mark.as_deref() != Some("true") {
         return Ok(None);
     }
-    for reference in metadata.list("ownerReferences")? {
-        if reference.get("controller")?.map(Node::bool).transpose()? != Some(true) {
-            continue;
-        }
-        let is_pod = reference.string("kind")?.as_deref() == Some("Pod")
-            && reference.string("apiVersion")?.as_deref() == Some("v1");
-        return Ok(match (reference.string("name")?, reference.string("uid")?) {
-            (Some(name), Some(uid)) if is_pod && !uid.is_empty() => Some((name, uid)),
-            _ => None,
-        });
-    }
-    Ok(None)
+    let Some(reference) = controller_of(claim)? else { return Ok(None) };
+    let is_pod =
+        reference.string("kind")?.as_deref() == Some("Pod") && reference.string("apiVersion")?.as_deref() == Some("v1");
+    Ok(match (reference.string("name")?, reference.string("uid")?) {
+        (Some(name), Some(uid)) if is_pod && !uid.is_empty() => Some((name, uid)),
+        _ => None,
+    })
 }
 
 /// The claim that the pod's status names.

@@ -35,25 +35,25 @@ pub enum Growth {
     CronJob,
 }
 
+const APPS: &[&str] = &["apps", "extensions"];
 const TEMPLATE: &[&str] = &["spec", "template"];
+const OF_CRON_JOB: &[&str] = &["spec", "jobTemplate", "spec", "template"];
 
-/// The path to the pod is the same in every served version of a kind.
-static POD_KINDS: [PodKind; 8] = [
-    kind(&[""], "pods", ["v1", "Pod"], &[], Growth::Pod),
-    kind(&["apps", "extensions"], "deployments", ["apps/v1", "Deployment"], TEMPLATE, Growth::Deployment),
-    kind(&["apps", "extensions"], "replicasets", ["apps/v1", "ReplicaSet"], TEMPLATE, Growth::ReplicaSet),
-    kind(&["apps", "extensions"], "daemonsets", ["apps/v1", "DaemonSet"], TEMPLATE, Growth::DaemonSet),
-    kind(&["apps"], "statefulsets", ["apps/v1", "StatefulSet"], TEMPLATE, Growth::StatefulSet),
-    kind(&["batch"], "jobs", ["batch/v1", "Job"], TEMPLATE, Growth::Job),
-    kind(
-        &["batch"],
-        "cronjobs",
-        ["batch/v1", "CronJob"],
-        &["spec", "jobTemplate", "spec", "template"],
-        Growth::CronJob,
-    ),
-    kind(&[""], "replicationcontrollers", ["v1", "ReplicationController"], TEMPLATE, Growth::ReplicaSet),
-];
+// The path to the pod is the same in every served version of a kind.
+pub const POD: PodKind = kind(&[""], "pods", ["v1", "Pod"], &[], Growth::Pod);
+pub const DEPLOYMENT: PodKind = kind(APPS, "deployments", ["apps/v1", "Deployment"], TEMPLATE, Growth::Deployment);
+pub const STATEFUL_SET: PodKind =
+    kind(&["apps"], "statefulsets", ["apps/v1", "StatefulSet"], TEMPLATE, Growth::StatefulSet);
+pub const DAEMON_SET: PodKind = kind(APPS, "daemonsets", ["apps/v1", "DaemonSet"], TEMPLATE, Growth::DaemonSet);
+pub const REPLICATION_CONTROLLER: PodKind =
+    kind(&[""], "replicationcontrollers", ["v1", "ReplicationController"], TEMPLATE, Growth::ReplicaSet);
+pub const CRON_JOB: PodKind = kind(&["batch"], "cronjobs", ["batch/v1", "CronJob"], OF_CRON_JOB, Growth::CronJob);
+pub const REPLICA_SET: PodKind = kind(APPS, "replicasets", ["apps/v1", "ReplicaSet"], TEMPLATE, Growth::ReplicaSet);
+pub const JOB: PodKind = kind(&["batch"], "jobs", ["batch/v1", "Job"], TEMPLATE, Growth::Job);
+
+/// Pods, and the kinds that create them: first those that people write, then those that others create first.
+pub static POD_KINDS: [PodKind; 8] =
+    [POD, DEPLOYMENT, STATEFUL_SET, DAEMON_SET, REPLICATION_CONTROLLER, CRON_JOB, REPLICA_SET, JOB];
 
 const fn kind(
     groups: &'static [&'static str],
@@ -70,6 +70,11 @@ impl PodKind {
     pub fn of(group: &str, resource: &str) -> Option<&'static Self> {
         let kind = POD_KINDS.iter().find(|kind| kind.resource == resource);
         kind.filter(|kind| kind.groups.contains(&group))
+    }
+
+    /// The kind of this name; none if it is not Kubernetes' own, or creates no pods.
+    pub fn named(name: &str) -> Option<&'static Self> {
+        POD_KINDS.iter().find(|kind| kind.kind == name)
     }
 
     /// True if the kind has the subresource `scale`.

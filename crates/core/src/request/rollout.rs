@@ -3,10 +3,9 @@
 //! All of it is read from the request; [`controllers`](super::controllers) says in which order the pods come and go, and
 //! whether they fit is checked elsewhere. Where the request does not contain a number, the assumption is stated.
 
-use std::borrow::Cow;
-
 use super::controllers::{Controller, Rollout, Template};
-use super::kinds::Growth;
+use super::kinds::{self, Growth};
+use super::owner::controller_of;
 use super::{Object, Operation, Request};
 use crate::json::{Malformed, Node};
 
@@ -327,18 +326,8 @@ fn pods_at_once(
 
 /// True if the object's controller is a Deployment or a CronJob, which was evaluated itself.
 fn is_owned_by_workload(object: Node<'_>) -> Result<bool, Malformed> {
-    Ok(matches!(controller_of(object)?.as_deref(), Some("Deployment" | "CronJob")))
-}
-
-/// The kind of the object's controlling owner.
-fn controller_of<'d>(object: Node<'d>) -> Result<Option<Cow<'d, str>>, Malformed> {
-    let Some(metadata) = object.get("metadata")? else { return Ok(None) };
-    for owner in metadata.list("ownerReferences")? {
-        if owner.get("controller")?.map(Node::bool).transpose()? == Some(true) {
-            return owner.string("kind");
-        }
-    }
-    Ok(None)
+    let kind = controller_of(object)?.map(|reference| reference.string("kind")).transpose()?.flatten();
+    Ok(kind.is_some_and(|kind| kind == kinds::DEPLOYMENT.kind || kind == kinds::CRON_JOB.kind))
 }
 
 fn flag(node: Option<Node<'_>>) -> Result<bool, Malformed> {

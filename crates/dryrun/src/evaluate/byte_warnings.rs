@@ -4,9 +4,9 @@
 use headroom_core::amount::Quantity;
 use serde_json::Value;
 
-use super::pod_makers::PodTemplate;
 use super::validation::pod_in;
 use headroom_objects::kinds::ApiKind;
+use headroom_workloads::pod_makers::PodTemplate;
 
 const BYTES: [&str; 3] = ["memory", "ephemeral-storage", "storage"];
 

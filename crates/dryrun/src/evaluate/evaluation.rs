@@ -12,7 +12,6 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::bounds::CheckedBound;
-use super::request;
 use headroom_objects::kinds::{ApiKind, metadata};
 
 /// The evaluation of one object.
@@ -258,7 +257,7 @@ impl Evaluation {
 
     pub(super) fn take(&mut self, decision: &Decision<'_>, changed: Option<Value>) {
         self.reasons = decision.violations.iter().map(Reason::of).collect();
-        let makes_pods = request::pod_of(self.request.get("object").unwrap_or(&Value::Null)).is_some();
+        let makes_pods = headroom_workloads::pod_of(self.request.get("object").unwrap_or(&Value::Null)).is_some();
         self.warnings = decision.warnings.iter().map(|warning| Warning::of(warning, decision, makes_pods)).collect();
         self.verdict = if changed.is_some() { Verdict::Changed } else { Verdict::Admitted };
         self.decide();

@@ -12,9 +12,6 @@ pub const UID: &str = "00000000-0000-4000-8000-000000000000";
 /// The user of requests made here.
 const USER: &str = "kubectl-headroom";
 
-/// The hash of a template that no controller has seen.
-const TEMPLATE_HASH: &str = "template";
-
 /// The request to create an object; `namespace` is that of namespaced objects without one.
 pub fn create(object: Value, kind: &ApiKind, namespace: &str) -> Value {
     request(completed(object, kind), None, kind, namespace)
@@ -134,41 +131,6 @@ pub fn drop_node_ports(service: &mut Value, there: &Value) {
 
 fn ports(service: &Value) -> impl Iterator<Item = &Value> {
     service.pointer("/spec/ports").and_then(Value::as_array).into_iter().flatten()
-}
-
-/// A pod as its workload's controller would create it; none for kinds without pods.
-pub fn pod_of(workload: &Value) -> Option<Value> {
-    let kind = ApiKind::of(workload);
-    let template = match (kind.group.as_str(), kind.kind.as_str()) {
-        ("apps" | "extensions", "Deployment" | "StatefulSet" | "DaemonSet" | "ReplicaSet")
-        | ("batch", "Job")
-        | ("", "ReplicationController") => "/spec/template",
-        ("batch", "CronJob") => "/spec/jobTemplate/spec/template",
-        _ => return None,
-    };
-    let template = workload.pointer(template)?;
-    let name = metadata(workload, "name");
-    // A Deployment creates pods through a ReplicaSet, a CronJob through a Job.
-    let (owner, owner_api, owner_name) = match kind.kind.as_str() {
-        "Deployment" => ("ReplicaSet", "apps/v1".to_owned(), format!("{name}-{TEMPLATE_HASH}")),
-        "CronJob" => ("Job", "batch/v1".to_owned(), format!("{name}-0")),
-        other => (other, kind.api_version(), name.to_owned()),
-    };
-    let mut metadata_of_pod = template.get("metadata").cloned().unwrap_or_else(|| json!({}));
-    if let Value::Object(fields) = &mut metadata_of_pod {
-        fields.insert("generateName".to_owned(), json!(format!("{name}-")));
-        fields.insert("namespace".to_owned(), json!(metadata(workload, "namespace")));
-        let reference = json!({"apiVersion": owner_api, "kind": owner, "name": owner_name, "controller": true});
-        fields.insert("ownerReferences".to_owned(), json!([reference]));
-        if owner == "ReplicaSet"
-            && kind.kind == "Deployment"
-            && let Value::Object(labels) = fields.entry("labels").or_insert_with(|| json!({}))
-        {
-            labels.insert("pod-template-hash".to_owned(), json!(TEMPLATE_HASH));
-        }
-    }
-    let spec = template.get("spec").cloned().unwrap_or_else(|| json!({}));
-    Some(json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata_of_pod, "spec": spec}))
 }
 
 #[cfg(test)]

@@ -17,13 +17,16 @@ use serde_json::{Value, json};
 use super::admission::Admission;
 use super::byte_warnings::byte_warnings;
 use super::evaluation::{Charge, Evaluation, Operation, Reason, Topic, Verdict, Warning};
-use super::pod_makers::{self, MadePods, PodMaker, PodTemplate, Update};
-use super::{kubectl_apply, request, running, tenant_quotas, validation};
+use super::{kubectl_apply, request, tenant_quotas, validation};
 use autoscaled::Autoscaled;
 use headroom_objects::cluster_reader::folder::in_namespace;
 use headroom_objects::cluster_reader::tenants::TENANT_QUOTA;
 use headroom_objects::cluster_reader::{ClusterReader, Kept, Overlay};
 use headroom_objects::kinds::{ApiKind, lifecycle, metadata};
+use headroom_workloads::kinds::{DEPLOYMENT, REPLICA_SET};
+use headroom_workloads::pod_makers::{self, MadePods, PodMaker, PodTemplate, Update};
+use headroom_workloads::pod_of;
+use headroom_workloads::running;
 pub use pods::{Blocked, FITS_NOW};
 
 /// A run over several objects.
@@ -286,7 +289,7 @@ impl Run {
         let object = evaluation.outcome().clone();
         let old = evaluation.request.get("oldObject").filter(|old| old.is_object()).cloned();
         let before = old.as_ref().map(|old| self.pods_of(old).templates).unwrap_or_default();
-        let kind = ApiKind::new("apps/v1", "ReplicaSet");
+        let kind = ApiKind::new(REPLICA_SET.api_version, REPLICA_SET.kind);
         let (mut charged, mut settled) = (Vec::new(), Vec::new());
         let evaluate_pods = |run: &mut Self, request: Value| {
             let of_pods = run.admission.evaluate(request, &mut run.cluster);
@@ -300,7 +303,7 @@ impl Run {
             let rolling = |old: &Value, was: &PodTemplate, bounds: &Value| {
                 let [new, old] =
                     [(&object, pods), (old, was)].map(|(of, pods)| pod_makers::deployment(of, pods, bounds));
-                request::update(new, old, &ApiKind::new("apps/v1", "Deployment"), &self.namespace)
+                request::update(new, old, &ApiKind::new(DEPLOYMENT.api_version, DEPLOYMENT.kind), &self.namespace)
             };
             let mut request = match (was, &pods.update) {
                 (Some((old, was)), Update::Rolls(bounds)) if was.template != pods.template => rolling(old, was, bounds),
@@ -355,9 +358,9 @@ impl Run {
     pub fn preview_pod_of(&mut self, workload: &Value) -> Option<Evaluation> {
         let mut of_custom_resource = || {
             let pods = self.pods_of(workload).templates.into_iter().next()?;
-            request::pod_of(&pod_makers::replica_set(workload, &pods, pods.replicas))
+            pod_of(&pod_makers::replica_set(workload, &pods, pods.replicas))
         };
-        let mut pod = request::pod_of(workload).or_else(&mut of_custom_resource)?;
+        let mut pod = pod_of(workload).or_else(&mut of_custom_resource)?;
         let kind = ApiKind::of(&pod);
         self.add_overhead(&mut pod, "");
         Some(self.admission.evaluate(request::create(pod, &kind, &self.namespace), &mut self.cluster))
@@ -387,7 +390,7 @@ impl Run {
         for request in &evaluation.rollouts {
             let exist = self.settle_pods(&evaluation.namespace, request)?.exist;
             pods += exist;
-            if request::pod_of(&object).is_some()
+            if pod_of(&object).is_some()
                 && let Value::Object(fields) = &mut object
             {
                 // What is applied to it later finds so many.
@@ -451,7 +454,7 @@ fn pointer(kind: &PodKind) -> String {
 /// The names of the containers of an object's pods that another object's pods do not have.
 fn containers_only_in(object: &Value, other: &Value) -> Vec<String> {
     let names = |object: &Value| -> Vec<String> {
-        let pod = request::pod_of(object).unwrap_or_default();
+        let pod = pod_of(object).unwrap_or_default();
         let lists = ["/spec/initContainers", "/spec/containers"];
         let containers = lists.iter().filter_map(|list| pod.pointer(list)?.as_array()).flatten();
         containers.filter_map(|container| Some(container.get("name")?.as_str()?.to_owned())).collect()

@@ -18,9 +18,9 @@ use headroom_core::settings::ServerVersion;
 use serde_json::{Map, Value};
 
 use super::evaluation::Evaluation;
-use super::pod_makers::PodTemplate;
 use headroom_objects::document;
 use headroom_objects::kinds::{ApiKind, lifecycle, metadata};
+use headroom_workloads::pod_makers::PodTemplate;
 
 /// At most this many problems are named.
 const MAX: usize = 64;

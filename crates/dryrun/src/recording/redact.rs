@@ -12,8 +12,9 @@ use headroom_core::annotations::headroom_annotation;
 use headroom_core::annotations::limit_ranger::LIMIT_RANGER;
 use serde_json::{Value, json};
 
-use crate::evaluate::{Exchange, pod_makers};
+use crate::evaluate::Exchange;
 use headroom_objects::cluster_reader::without_bookkeeping;
+use headroom_workloads::pod_makers;
 
 /// The values that were left out so far, with their numbers. Of each there are two hashes, because some are whole manifests.
 #[derive(Debug, Default)]

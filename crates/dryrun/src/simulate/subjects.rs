@@ -6,10 +6,13 @@ use headroom_core::annotations::OURS;
 use headroom_core::annotations::limit_ranger::LIMIT_RANGER;
 use serde_json::Value;
 
-use crate::evaluate::running::{Owner, deployment_of, has_ended, key, owner_of};
 use crate::evaluate::{Admission, ContainerValues, SetBy, request};
 use headroom_objects::cluster_reader::{ClusterReader, List};
 use headroom_objects::kinds::{ApiKind, metadata};
+use headroom_workloads::WorkloadRef;
+use headroom_workloads::kinds::{self, POD, POD_KINDS};
+use headroom_workloads::pod_of;
+use headroom_workloads::running::has_ended;
 
 /// Everything to look at, and what could not be.
 #[derive(Debug, Default)]
@@ -33,22 +36,11 @@ pub struct Subject {
     pub running: Vec<(u64, Value)>,
 }
 
-/// Kinds that make pods, those that others make first.
-const WORKLOADS: [(&str, &str); 7] = [
-    ("apps/v1", "ReplicaSet"),
-    ("batch/v1", "Job"),
-    ("apps/v1", "Deployment"),
-    ("apps/v1", "StatefulSet"),
-    ("apps/v1", "DaemonSet"),
-    ("v1", "ReplicationController"),
-    ("batch/v1", "CronJob"),
-];
-
 /// Everything that is listed, in all or in each namespace.
-pub const KINDS: [(&str, &str); 11] = {
-    let [a, b, c, d, e, f, g] = WORKLOADS;
-    [a, b, c, d, e, f, g, ("v1", "Pod"), ("v1", "PersistentVolumeClaim"), ("v1", "LimitRange"), ("v1", "ResourceQuota")]
-};
+pub fn listed() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let others = [("v1", "PersistentVolumeClaim"), ("v1", "LimitRange"), ("v1", "ResourceQuota")];
+    POD_KINDS.iter().map(|kind| (kind.api_version, kind.kind)).chain(others)
+}
 
 impl Subjects {
     /// Looks into some namespaces, or into all, for the workloads, pods and claims that are wanted.
@@ -77,28 +69,28 @@ impl Subjects {
         is_wanted: &dyn Fn(&Value) -> bool,
         admission: &Admission,
     ) {
-        let mut owners: HashMap<Owner, Owner> = HashMap::new();
+        let mut owners: HashMap<WorkloadRef, WorkloadRef> = HashMap::new();
         let mut workloads: Vec<Value> = Vec::new();
-        for (api_version, kind) in WORKLOADS {
-            for workload in self.list(cluster, (api_version, kind, namespace)) {
-                match owner_of(&workload) {
+        for kind in kinds::makers() {
+            for workload in self.list(cluster, kinds::list(kind, namespace)) {
+                match WorkloadRef::owner_of(&workload) {
                     Some(owner) => {
-                        owners.insert(key(&workload), owner);
+                        owners.insert(WorkloadRef::of(&workload), owner);
                     }
                     None => workloads.push(workload),
                 }
             }
         }
-        let mut pods: HashMap<Owner, BTreeMap<Owner, (u64, Value)>> =
-            workloads.iter().map(|workload| (key(workload), BTreeMap::new())).collect();
-        for pod in self.list(cluster, ("v1", "Pod", namespace)) {
+        let mut pods: HashMap<WorkloadRef, BTreeMap<WorkloadRef, (u64, Value)>> =
+            workloads.iter().map(|workload| (WorkloadRef::of(workload), BTreeMap::new())).collect();
+        for pod in self.list(cluster, kinds::list(&POD, namespace)) {
             if has_ended(&pod) {
                 continue;
             }
-            let owner = owner_of(&pod);
+            let owner = WorkloadRef::owner_of(&pod);
             let workload = owner
                 .clone()
-                .map(|owner| owners.get(&owner).cloned().or_else(|| deployment_of(&pod, &owner)).unwrap_or(owner));
+                .map(|owner| owners.get(&owner).cloned().or_else(|| owner.deployment_of(&pod)).unwrap_or(owner));
             match (workload.and_then(|workload| pods.get_mut(&workload)), owner) {
                 (Some(of_workload), Some(owner)) => of_workload.entry(owner).or_insert((0, pod)).0 += 1,
                 _ if is_wanted(&pod) => self.found.push(Subject::of_pod(pod, cluster, admission)),
@@ -106,7 +98,7 @@ impl Subjects {
             }
         }
         for workload in workloads.into_iter().filter(is_wanted) {
-            let running: Vec<_> = pods.remove(&key(&workload)).unwrap_or_default().into_values().collect();
+            let running: Vec<_> = pods.remove(&WorkloadRef::of(&workload)).unwrap_or_default().into_values().collect();
             self.found.extend(Subject::of_workload(&workload, running));
         }
         let claims = self.list(cluster, ("v1", "PersistentVolumeClaim", namespace));
@@ -131,7 +123,7 @@ impl Subject {
 
     fn of_workload(workload: &Value, running: Vec<(u64, Value)>) -> Option<Self> {
         let count = running.iter().map(|(count, _)| count).sum();
-        Some(Self { running, ..Self::of(request::pod_of(workload)?, workload, count) })
+        Some(Self { running, ..Self::of(pod_of(workload)?, workload, count) })
     }
 
     /// A pod without what LimitRanger and we put in, as far as they can be recognized.

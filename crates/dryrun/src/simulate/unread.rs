@@ -5,6 +5,7 @@
 use serde_json::{Map, Value};
 
 use crate::recording::redact::READ;
+use headroom_workloads::kinds;
 
 const OF_SPEC: [&str; 17] = [
     "dnsConfig",
@@ -69,12 +70,8 @@ const READ_CONDITION: &str = "PodResizePending";
 
 /// Leaves out what is not read of a Pod, or of the template of an object.
 pub fn leave_out(object: &mut Value) {
-    let template = match object.get("kind").and_then(Value::as_str) {
-        Some("Pod") => "",
-        Some("CronJob") => "/spec/jobTemplate/spec/template",
-        _ => "/spec/template",
-    };
-    let Some(Value::Object(pod)) = object.pointer_mut(template) else { return };
+    let Some(kind) = kinds::of(object) else { return };
+    let Some(Value::Object(pod)) = object.pointer_mut(&kinds::pod_at(kind)) else { return };
     for field in ["containers", "initContainers"] {
         each_in(pod.get_mut("spec"), field, |container| remove(container, &OF_CONTAINER));
     }

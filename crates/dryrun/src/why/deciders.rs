@@ -6,7 +6,8 @@ use headroom_objects::kinds::{ApiKind, metadata};
 use serde_json::Value;
 
 use super::{Decider, LONGEST, Search, Severity, items, number, text};
-use crate::evaluate::running;
+use headroom_workloads::kinds::DEPLOYMENT;
+use headroom_workloads::{Owner, running};
 
 /// The labels and annotations by which tools mark what they apply: where, who, and the resource in which the tool keeps it.
 const APPLIED: [(&str, &str, &str); 6] = [
@@ -54,25 +55,21 @@ impl Search<'_> {
 
     /// True if an object refers to the workload.
     fn is_target(&self, object: &Value, at: &str) -> bool {
-        let kind = object.pointer(&format!("{at}/kind")).and_then(Value::as_str).unwrap_or("Deployment");
+        let kind = object.pointer(&format!("{at}/kind")).and_then(Value::as_str).unwrap_or(DEPLOYMENT.kind);
         kind == self.kind && text(object, &format!("{at}/name")) == metadata(self.workload, "name")
     }
 
     fn add_owner(&mut self) {
-        let owners = items(self.workload, "/metadata/ownerReferences");
-        let Some(owner) = owners.into_iter().find(|owner| owner.get("controller") == Some(&Value::Bool(true))) else {
-            return;
-        };
-        let (kind, name) = (text(owner, "/kind"), text(owner, "/name"));
+        let Some(Owner { api_version, kind, name }) = Owner::of(self.workload) else { return };
         if kind == "Node" {
             let decides = "runs this static pod from a file on the node: change it there".to_owned();
             let command = None;
             return self.why.deciders.push(Decider { who: format!("the kubelet of {name}"), decides, command });
         }
-        let group = ApiKind::new(text(owner, "/apiVersion"), kind).group;
+        let group = ApiKind::new(&api_version, &kind).group;
         let resource =
             if group.contains('.') { format!("{}.{group}", kind.to_lowercase()) } else { kind.to_lowercase() };
-        self.decider(kind, &resource, name, "controls it, and may revert what is changed here".to_owned());
+        self.decider(&kind, &resource, &name, "controls it, and may revert what is changed here".to_owned());
     }
 
     fn add_autoscalers(&mut self) {

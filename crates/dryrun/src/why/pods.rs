@@ -10,7 +10,7 @@ use headroom_objects::kinds::metadata;
 use serde_json::{Value, json};
 
 use super::{LONGEST, Search, Severity, items, text};
-use crate::evaluate::running;
+use headroom_workloads::running;
 
 /// Restarts that are too many to be chance.
 const MANY_RESTARTS: u64 = 3;

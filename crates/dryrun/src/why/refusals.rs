@@ -5,8 +5,10 @@ use headroom_objects::kinds::ApiKind;
 use serde_json::Value;
 
 use super::{LONGEST, Search, Severity};
-use crate::evaluate::running::{self, Refusal};
 use crate::evaluate::{Blocked, FITS_NOW, Topic};
+use headroom_workloads::WorkloadRef;
+use headroom_workloads::kinds::{JOB, REPLICA_SET, counts};
+use headroom_workloads::running::Refusal;
 
 impl Search<'_> {
     pub(super) fn add_refusals(&mut self) {
@@ -41,14 +43,14 @@ impl Search<'_> {
 
     /// The objects whose controllers create the pods: the workload itself, or the Jobs and ReplicaSets that it owns.
     fn makers(&mut self) -> Vec<Value> {
-        if running::counts(&ApiKind::of(self.workload)).is_some() {
+        if counts(&ApiKind::of(self.workload)).is_some() {
             return vec![self.workload.clone()];
         }
-        let this = running::key(self.workload);
-        let (jobs, sets) = (self.list("batch/v1", "Job"), self.list("apps/v1", "ReplicaSet"));
+        let this = WorkloadRef::of(self.workload);
+        let (jobs, sets) = (self.list(JOB.api_version, JOB.kind), self.list(REPLICA_SET.api_version, REPLICA_SET.kind));
         let is_unfinished = |job: &Value| job.pointer("/status/completionTime").is_none();
         let owned = jobs.into_iter().filter(is_unfinished).chain(sets);
-        owned.filter(|object| running::owner_of(object).as_ref() == Some(&this)).collect()
+        owned.filter(|object| WorkloadRef::owner_of(object).as_ref() == Some(&this)).collect()
     }
 
     /// The cause of a refusal, by Kubernetes' own words or else by what does not hold, and the command that goes on from there.

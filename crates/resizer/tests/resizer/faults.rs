@@ -8,7 +8,8 @@ use headroom_fixtures::api_server::{ApiServer, Kubelet};
 use headroom_kube::api_client::{ApiClient, ApiError};
 use headroom_kube::api_path::ApiPath;
 use headroom_resize::{Amounts, Marked, Mode, Rules, Time, Used};
-use headroom_resizer::{Known, Outcome, Round, RoundError, Workload, observed};
+use headroom_resizer::{Known, Outcome, Round, RoundError, observed};
+use headroom_workloads::WorkloadRef;
 use serde_json::{Value, json};
 
 const NOW: Time = 1_795_000_000;
@@ -64,7 +65,7 @@ async fn round_measured(api: &ApiClient, now: Time, measured: Time) -> Result<Ou
         }
         Ok(headroom_resize::Workload { pods, is_rolling_out: false, objective_is_met: None })
     };
-    let workload = Workload { namespace: "shop".to_owned(), kind: "Deployment".to_owned(), name: "web".to_owned() };
+    let workload = WorkloadRef::new("shop", "Deployment", "web");
     let rules = Rules::default();
     let round = Round { api, records: "headroom", workload: &workload, rules: &rules, now, free: 100, undoes: false };
     round.run(read, &mut |_, _, _| Ok(())).await

@@ -39,7 +39,7 @@ fn observed(change: impl Fn(&mut [Value; 5]), others: &[Value]) -> Option<(Vec<P
     objects.iter().chain(others).for_each(|object| folder.put(object.clone()).unwrap());
     let mut cluster = Overlay::new(folder, None);
     let found = read(&objects[0], MODES, &Admission::assumed(), &mut cluster).unwrap();
-    let web = found.iter().find(|running| running.workload.to_string() == "shop/Deployment/web")?;
+    let web = found.iter().find(|running| running.workload.path() == "shop/Deployment/web")?;
     let observed = web.observed(&web.pods, web.object.as_ref(), &Usage::new(), None).unwrap();
     Some((observed.pods, observed.is_rolling_out))
 }

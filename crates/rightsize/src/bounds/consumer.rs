@@ -11,9 +11,11 @@ use headroom_objects::kinds::ApiKind;
 use serde_json::{Value, json};
 
 use crate::inventory::{Entry, Inventory};
-use crate::owners::WorkloadRef;
 use crate::report::Report;
 use crate::template::set_amount;
+use headroom_workloads::WorkloadRef;
+use headroom_workloads::kinds::CRON_JOB;
+use headroom_workloads::pod_of;
 
 /// A workload that makes pods.
 #[derive(Debug, Clone)]
@@ -45,7 +47,7 @@ impl Consumer {
         let of = |entry: &Entry| {
             let object = entry.object.value();
             let itself = || (ApiKind::of(&object).kind == "Pod").then(|| object.clone());
-            let pod = request::pod_of(&object).or_else(itself)?;
+            let pod = pod_of(&object).or_else(itself)?;
             let counts = Counts::of(entry, &object, inventory.autoscalers.most(&entry.key));
             Some(Self { key: entry.key.clone(), right_sized: pod.clone(), pod, counts })
         };
@@ -76,7 +78,7 @@ impl Counts {
         let kind = ApiKind::of(object);
         let number = |at: &str| object.pointer(at).and_then(Value::as_u64);
         let wanted = rollout_of(&request::create(object.clone(), &kind, "")).map_or(0, |rollout| rollout.wanted);
-        if kind.kind == "CronJob" {
+        if kind.kind == CRON_JOB.kind {
             let runs = object.pointer("/status/active").and_then(Value::as_array).map_or(1, Vec::len).max(1) as u64;
             return Self { most: wanted.saturating_mul(runs), is_periodic: true, ..Self::default() };
         }

@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use headroom_core::amount::Quantity;
 use headroom_core::cluster::usage::Resource;
 use headroom_core::truncate::count_of;
-use headroom_dryrun::evaluate::running::has_ended;
 use headroom_objects::cluster_reader::{ClusterReader, Overlay};
 use headroom_objects::kinds::metadata;
+use headroom_workloads::running::has_ended;
 use serde::Serialize;
 use serde_json::{Value, json};
 

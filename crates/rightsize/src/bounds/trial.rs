@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::consumer::Consumer;
-use crate::owners::WorkloadRef;
+use headroom_workloads::WorkloadRef;
 
 /// The outcome with the proposed bounds, if all that runs were recreated.
 #[derive(Debug, Default, Serialize)]

@@ -85,7 +85,7 @@ fn advised_with(
 /// The requests that admission gives to a pod of the workload that names none itself, with the same history published and
 /// the recommended limits.
 fn admitted(workload: &Entry, row: &Workload, used: &[(&str, Observed)], around: &mut Overlay) -> Option<Vec<Value>> {
-    let mut pod = review::pod_of(&workload.object.value()).unwrap();
+    let mut pod = headroom_workloads::pod_of(&workload.object.value()).unwrap();
     for (container, row) in pod["spec"]["containers"].as_array_mut().unwrap().iter_mut().zip(&row.containers) {
         let mut limits = container["resources"]["limits"].clone();
         if let Some(limit) = row.resource(Resource::Memory).and_then(|memory| memory.recommended_limit.clone()) {

@@ -6,7 +6,7 @@ use headroom_usage::observed::Kill;
 use headroom_usage::sample::{Batch, Window, is_possible};
 
 use super::{Histories, Part};
-use crate::owners::Pods;
+use headroom_workloads::owner::Pods;
 
 /// Reads the current usage of some namespaces, or of all.
 pub async fn read(source: &dyn Source, namespaces: Option<&[String]>, pods: &Pods) -> Result<Histories, SourceError> {

@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::query_plan::{MAX_NAMESPACES, Query, Question, plan};
 use super::{Histories, Part};
-use crate::owners::{self, Owners, Pods, WorkloadRef};
+use headroom_workloads::owner::{self, Owners, Pods, WorkloadRef};
 
 /// The attempts of a query that fails for a moment.
 const RETRY: Retry = Retry { attempts: 4, first_wait: Duration::from_secs(2), longest_wait: Duration::from_secs(8) };
@@ -263,7 +263,7 @@ impl Shared {
         {
             let course = part.course(workload, &place.container);
             course.add_pod(pod, self.age(at), of_pod);
-            if let Some(template) = owners::template_of(&place.pod) {
+            if let Some(template) = owner::template_of(&place.pod) {
                 course.add_template(cardinality::hash(&place.namespace, template), self.age(at));
             }
         }

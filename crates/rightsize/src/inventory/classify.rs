@@ -5,10 +5,11 @@ use std::collections::{BTreeMap, HashMap};
 use serde_json::Value;
 
 use super::top_owner::TopOwners;
-use super::{Entry, Inventory, Running, TEMPLATES};
-use crate::owners::{Owner, Owners, Pods, WorkloadRef, comes_and_goes};
+use super::{Entry, Inventory, Running};
 use headroom_objects::cluster_reader::{ClusterReader, without_bookkeeping};
 use headroom_objects::kinds::{ApiKind, metadata};
+use headroom_workloads::kinds::{self, POD_KINDS, comes_and_goes};
+use headroom_workloads::owner::{Owner, Owners, Pods, WorkloadRef};
 
 /// Collects objects, and decides in the end which are workloads.
 #[derive(Default)]
@@ -91,8 +92,8 @@ impl Classifier {
         }
         let mut entries: Vec<Entry> = self.entries.into_values().collect();
         let rank = |entry: &Entry| {
-            let known = TEMPLATES.iter().position(|(_, kind)| *kind == entry.key.kind);
-            (entry.key.namespace.clone(), known.unwrap_or(TEMPLATES.len()), entry.key.clone())
+            let known = kinds::makers().position(|kind| kind.kind == entry.key.kind);
+            (entry.key.namespace.clone(), known.unwrap_or(POD_KINDS.len()), entry.key.clone())
         };
         entries.sort_by_cached_key(rank);
         let mut top_owners = TopOwners::default();
@@ -137,8 +138,7 @@ fn is_scaled(object: &Value) -> bool {
 
 /// True if objects of the owner's kind are read themselves.
 fn is_known(owner: &Owner) -> bool {
-    let group = ApiKind::new(&owner.api_version, &owner.kind).group;
-    TEMPLATES.iter().any(|(api_version, kind)| *kind == owner.kind && ApiKind::new(api_version, kind).group == group)
+    kinds::of_api(&ApiKind::new(&owner.api_version, &owner.kind)).is_some()
 }
 
 /// A pod or a job that will never ask for anything again.

@@ -7,7 +7,7 @@ use headroom_core::cluster::tenant_quota::NEVER_CHARGED;
 use headroom_core::truncate::count_of;
 use headroom_dryrun::evaluate::tenant_quotas::charged_together;
 use headroom_dryrun::settings::ParsedSettings;
-use headroom_dryrun::simulate::KINDS;
+use headroom_dryrun::simulate::listed;
 use headroom_report::progress::Progress;
 use headroom_report::{Exit, Page, Paint, Table, people};
 use headroom_rightsize::bounds::consumer::Consumer;
@@ -100,7 +100,7 @@ fn find(target: &Target, usage: &UsageArgs, wanted: Wanted, progress: &Progress)
         let together = charged_together(asked, &mut opened.cluster).map_err(|problem| anyhow!(problem))?;
         opened.scope = Scope::In(together);
     }
-    opened.prefetch(&KINDS, progress);
+    opened.prefetch(&listed().collect::<Vec<_>>(), progress);
     let advised = |problem| rbac_hint::advised(problem, target.all_namespaces);
     let inventory = Inventory::read(&mut opened.cluster, &opened.scope.parts(), advised);
     let inventory = inventory.map_err(|problem| anyhow!(problem))?;

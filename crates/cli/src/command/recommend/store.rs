@@ -14,13 +14,13 @@ use headroom_report::complain;
 use headroom_report::progress::Progress;
 use headroom_rightsize::bounds::quota::Past;
 use headroom_rightsize::history::{self, Histories};
-use headroom_rightsize::owners::{Pods, WorkloadRef};
 use headroom_rightsize::report::Source;
 use headroom_rightsize::timeline::Timeline;
 use headroom_sources::http::Http;
 use headroom_sources::prometheus::{Options, Reader};
 use headroom_sources::{SourceError, metrics_api, port_forward};
 use headroom_usage::sample::{Resource, Window};
+use headroom_workloads::owner::{Pods, WorkloadRef};
 use tokio_util::sync::CancellationToken;
 
 use super::arguments::{From, UsageArgs};

@@ -11,8 +11,9 @@ use headroom_objects::cluster_reader::folder::in_namespace;
 use headroom_objects::cluster_reader::{ClusterReader as _, ReadError};
 use headroom_objects::kinds::{ApiKind, labels_of};
 use headroom_report::progress::Progress;
-use headroom_rightsize::inventory::{Entry, Inventory, makes_pods};
-use headroom_rightsize::owners::{Owner, WorkloadRef};
+use headroom_rightsize::inventory::{Entry, Inventory};
+use headroom_workloads::kinds;
+use headroom_workloads::owner::{Owner, WorkloadRef};
 use serde_json::Value;
 
 use super::arguments::Args;
@@ -121,7 +122,7 @@ fn keep_named(args: &Args, opened: &mut Opened, inventory: &mut Inventory) -> an
             continue;
         }
         let (kind, name) = named(text)?;
-        if !makes_pods(&kind) {
+        if kinds::of_api(&kind).is_none() {
             bail!("`{text}` has no containers: expected for example `deployment/web` or `pod/db-0`");
         }
         let key = WorkloadRef::new(&opened.namespace, &kind.kind, &name);
@@ -152,7 +153,7 @@ fn of_files(args: &Args, opened: &mut Opened) -> anyhow::Result<Inventory> {
             opened.cluster.put(object).map_err(|malformed| anyhow!("{}: {malformed}", manifest.origin))?;
         } else if kind.kind == "ScaledObject" {
             inventory.autoscalers.add_of_scaled_object(&object);
-        } else if makes_pods(&kind) {
+        } else if kinds::of_api(&kind).is_some() {
             let entry = Entry::of_cluster(&object);
             if entry.is_patch() {
                 patches.push(Entry { origin: Some(manifest.origin), ..entry });
@@ -216,7 +217,7 @@ pub fn check_readable(args: &Args, opened: &mut Opened, inventory: &mut Inventor
     }
     let owned = inventory.entries.iter().find(|entry| {
         let owner = || Owner::of(&entry.object.value()).map(|owner| ApiKind::new(&owner.api_version, &owner.kind));
-        entry.through.is_none() && owner().is_some_and(|kind| makes_pods(&kind))
+        entry.through.is_none() && owner().is_some_and(|kind| kinds::of_api(&kind).is_some())
     });
     match owned {
         Some(owned) => bail!("{} belongs to a workload, and usage is kept by workload: name its controller", owned.key),

@@ -13,9 +13,10 @@ use headroom_report::{Exit, complain, write_file};
 use headroom_objects::kinds::ApiKind;
 use headroom_rightsize::declined::{self, Declined};
 use headroom_rightsize::edit::{self, EditError};
-use headroom_rightsize::inventory::{Entry, makes_pods};
+use headroom_rightsize::inventory::Entry;
 use headroom_rightsize::patches::RecommendedChange;
 use headroom_rightsize::report::Report;
+use headroom_workloads::kinds;
 use serde_json::Value;
 
 use super::{kustomization, left_out};
@@ -30,7 +31,7 @@ struct Placed<'m> {
 impl<'m> Placed<'m> {
     fn of(manifest: &'m Manifest, namespace: &str) -> Self {
         let object = in_namespace(manifest.object.clone(), namespace);
-        let is_patch = makes_pods(&ApiKind::of(&object)) && Entry::of_cluster(&object).is_patch();
+        let is_patch = kinds::of_api(&ApiKind::of(&object)).is_some() && Entry::of_cluster(&object).is_patch();
         Self { manifest, object, is_patch }
     }
 }

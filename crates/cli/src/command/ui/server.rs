@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use headroom_kube::http_server::{Limits, serve_pages};
-use headroom_rightsize::owners::WorkloadRef;
+use headroom_workloads::owner::WorkloadRef;
 use http::header::{self, HeaderName, HeaderValue};
 use http::request::Parts;
 use http::{Method, Request, Response, StatusCode};

@@ -4,6 +4,8 @@
 //! could be read cheaply. So both derive the workload from the name, with this function. Two workloads with the same
 //! derived name share a history, which is no worse than sharing the image's history.
 
+use std::ops::RangeInclusive;
+
 use super::profile_layout::key_of;
 
 /// The name of a pod's workload, from its name or its `generateName`: `web` for `web-7d4b9c6f5-x2x4z`, `db` for `db-0`.
@@ -11,7 +13,7 @@ pub fn of_pod(name: &str) -> &str {
     let (mut rest, last) = split(name);
     // The generated part is not there yet (`generateName`), or it is the last one.
     let is_generated = last.is_empty() && name.ends_with('-')
-        || last.len() == RANDOM && (last.bytes().all(is_safe) || is_hash(split(rest).1));
+        || last.len() == RANDOM && (is_generated(last) || is_hash(split(rest).1));
     if !is_generated && !is_ordinal(last) {
         return name;
     }
@@ -38,9 +40,13 @@ fn split(name: &str) -> (&str, &str) {
 }
 
 /// The length of a generated name's suffix.
-const RANDOM: usize = 5;
+pub const RANDOM: usize = 5;
 
-/// Letters and digits that Kubernetes generates: without those that could form words.
+/// True if Kubernetes may have generated a part of a name: it uses no letters and digits that could form words.
+pub fn is_generated(part: &str) -> bool {
+    part.bytes().all(is_safe)
+}
+
 fn is_safe(byte: u8) -> bool {
     matches!(
         byte,
@@ -48,9 +54,12 @@ fn is_safe(byte: u8) -> bool {
     )
 }
 
+/// The lengths of the hash of a pod template.
+pub const HASH: RangeInclusive<usize> = 6..=10;
+
 /// The hash of a pod template.
 fn is_hash(text: &str) -> bool {
-    (6..=10).contains(&text.len()) && text.bytes().all(is_safe) && text.bytes().any(|byte| byte.is_ascii_digit())
+    HASH.contains(&text.len()) && is_generated(text) && text.bytes().any(|byte| byte.is_ascii_digit())
 }
 
 fn is_ordinal(text: &str) -> bool {

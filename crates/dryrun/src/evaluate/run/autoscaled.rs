@@ -4,9 +4,12 @@ use serde_json::{Value, json};
 
 use super::Run;
 use crate::evaluate::evaluation::Reason;
-use crate::evaluate::{pod_makers, request};
+use crate::evaluate::request;
 use headroom_objects::cluster_reader::ClusterReader;
 use headroom_objects::kinds::{ApiKind, metadata};
+use headroom_workloads::kinds::{DEPLOYMENT, REPLICA_SET};
+use headroom_workloads::pod_makers;
+use headroom_workloads::pod_of;
 
 /// An autoscaler, its target, and the most that it scales to.
 struct Autoscaler<'o> {
@@ -26,12 +29,12 @@ impl<'o> Autoscaler<'o> {
         let (field, most, default) = match (kind.group.as_str(), kind.kind.as_str()) {
             ("autoscaling", "HorizontalPodAutoscaler") => ("maxReplicas", number("/spec/maxReplicas")?, ""),
             ("keda.sh", "ScaledObject") => {
-                ("maxReplicaCount", number("/spec/maxReplicaCount").unwrap_or(100), "Deployment")
+                ("maxReplicaCount", number("/spec/maxReplicaCount").unwrap_or(100), DEPLOYMENT.kind)
             }
             _ => return None,
         };
         Some(Self {
-            api_version: text("/spec/scaleTargetRef/apiVersion").unwrap_or("apps/v1"),
+            api_version: text("/spec/scaleTargetRef/apiVersion").unwrap_or(DEPLOYMENT.api_version),
             kind: text("/spec/scaleTargetRef/kind").unwrap_or(default),
             name: text("/spec/scaleTargetRef/name").unwrap_or_default(),
             field,
@@ -70,7 +73,7 @@ impl Run {
         if let Some(Value::Object(spec)) = scaled.get_mut("spec") {
             spec.insert("replicas".to_owned(), json!(most));
         }
-        let pairs = if request::pod_of(&target).is_some() {
+        let pairs = if pod_of(&target).is_some() {
             vec![(target, scaled, kind.clone())]
         } else {
             let before = self.pods_of(&target).templates;
@@ -78,7 +81,7 @@ impl Run {
                 let was = before.iter().find(|was| was.path == pods.path)?;
                 let [now, at_most] =
                     [was.replicas, pods.replicas].map(|count| pod_makers::replica_set(&target, &pods, count));
-                Some((now, at_most, ApiKind::new("apps/v1", "ReplicaSet")))
+                Some((now, at_most, ApiKind::new(REPLICA_SET.api_version, REPLICA_SET.kind)))
             });
             replica_sets.collect()
         };

@@ -8,9 +8,10 @@ use serde_json::{Value, json};
 
 use super::Run;
 use crate::evaluate::evaluation::{Amount, Charge, Evaluation, Topic, Warning};
-use crate::evaluate::{pod_makers, request};
+use crate::evaluate::request;
 use headroom_objects::cluster_reader::ClusterReader;
 use headroom_objects::kinds::{ApiKind, metadata};
+use headroom_workloads::pod_makers;
 
 /// The claim made for each of so many pods.
 struct Claims {

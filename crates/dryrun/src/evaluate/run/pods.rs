@@ -10,11 +10,15 @@ use serde_json::{Value, json};
 use super::{Run, pointer};
 use crate::evaluate::evaluation::{Charge, Evaluation, Topic, Warning};
 use crate::evaluate::settle::{Removed, Settled, settle};
-use crate::evaluate::{request, running, validation};
+use crate::evaluate::unfinished::unfinished;
+use crate::evaluate::{request, validation};
 use headroom_objects::cluster_reader::ClusterReader;
 use headroom_objects::cluster_reader::tenants::TENANT_QUOTA;
 use headroom_objects::document;
 use headroom_objects::kinds::{ApiKind, metadata};
+use headroom_workloads::kinds::{CRON_JOB, counts};
+use headroom_workloads::pod_of;
+use headroom_workloads::running;
 
 /// In seconds; less is what rollouts take anyhow.
 const WORTH_TELLING: u64 = 120;
@@ -45,14 +49,14 @@ impl Run {
     /// Adds what the pods of a workload are refused for: those that an update still has to create, and those that the API server
     /// would not store.
     pub(super) fn evaluate_unfinished(&mut self, evaluation: &mut Evaluation) {
-        if request::pod_of(evaluation.outcome()).is_none() {
+        if pod_of(evaluation.outcome()).is_none() {
             return;
         }
         let mut request = evaluation.request.clone();
         if let (Some(changed), Value::Object(fields)) = (&evaluation.changed, &mut request) {
             fields.insert("object".to_owned(), changed.clone());
         }
-        if let Some(unfinished) = running::unfinished(&request, &mut self.cluster) {
+        if let Some(unfinished) = unfinished(&request, &mut self.cluster) {
             let (warnings, charges) = self.evaluate_request_of_pods(&unfinished);
             evaluation.warnings.extend(warnings);
             evaluation.pod_charges.extend(charges);
@@ -80,7 +84,7 @@ impl Run {
             (*surge, *unavailable) = (0, 1);
         }
         let removed_at_once = *unavailable;
-        let (Some(new), Some(before)) = (request::pod_of(object), request::pod_of(old)) else { return Ok(None) };
+        let (Some(new), Some(before)) = (pod_of(object), pod_of(old)) else { return Ok(None) };
         let ((are_created, of_new), (_, of_old)) = (self.charges_of(new), self.charges_of(before.clone()));
         let of_new = are_created.then_some(&of_new);
         let [freed, held] = [Removed::Frees, Removed::Holds].map(|removed| settle(&rollout, of_new, &of_old, removed));
@@ -133,7 +137,7 @@ impl Run {
 
     /// The problems for which the API server would not store a pod of a workload, once LimitRanger has set its defaults.
     pub(super) fn problems_of_pods(&mut self, workload: &Value) -> Vec<String> {
-        let Some(pod) = request::pod_of(workload).and_then(|_| self.preview_pod_of(workload)) else {
+        let Some(pod) = pod_of(workload).and_then(|_| self.preview_pod_of(workload)) else {
             return Vec::new();
         };
         validation::problems_after(&pod, self.release)
@@ -143,7 +147,7 @@ impl Run {
     pub(super) fn settle_pods(&mut self, namespace: &str, request: &Value) -> Result<SettledPods, String> {
         let object = request.get("object").cloned().unwrap_or_default();
         let old = request.get("oldObject").filter(|old| old.is_object()).cloned();
-        let [wanted_at, present_at] = running::counts(&ApiKind::of(&object)).unwrap_or_default();
+        let [wanted_at, present_at, _] = counts(&ApiKind::of(&object)).unwrap_or_default();
         let number = |object: &Value, at: &str| object.pointer(at).and_then(Value::as_u64);
         let read = document(request)?;
         let read = Request::read(read.root()).and_then(|request| rollout::rollout(&request));
@@ -153,18 +157,17 @@ impl Run {
             number(old, present_at).unwrap_or(assumed)
         });
         let wanted = number(&object, wanted_at).unwrap_or(1);
-        if object.get("kind").is_some_and(|kind| kind == "CronJob") || rollout.is_none() && present <= wanted {
+        if object.get("kind").is_some_and(|kind| kind == CRON_JOB.kind) || rollout.is_none() && present <= wanted {
             // A CronJob makes pods when its time comes.
             return Ok(SettledPods { exist: present, undo: Vec::new() });
         }
-        let of_old = old.as_ref().and_then(|old| Some(self.charges_of(request::pod_of(old)?).1)).unwrap_or_default();
+        let of_old = old.as_ref().and_then(|old| Some(self.charges_of(pod_of(old)?).1)).unwrap_or_default();
         let (mut settled, mut of_new, mut of_claims, mut claimed) = (Settled::default(), Vec::new(), Vec::new(), 0);
         match &rollout {
             // Fewer are wanted, of the same template.
             None => settled.gone = present - wanted,
             Some(rollout) => {
-                let (mut are_created, charges) =
-                    request::pod_of(&object).map(|pod| self.charges_of(pod)).unwrap_or_default();
+                let (mut are_created, charges) = pod_of(&object).map(|pod| self.charges_of(pod)).unwrap_or_default();
                 of_new = charges;
                 let mut both = of_new.clone();
                 if rollout.adds_pods() {
@@ -276,7 +279,7 @@ impl Run {
     /// A workload whose controllers cannot create the pods that it is to have; none if they have done so.
     pub fn blocked(&mut self, object: &Value) -> Option<Blocked> {
         let request = request::update(object.clone(), object.clone(), &ApiKind::of(object), &self.namespace);
-        let unfinished = running::unfinished(&request, &mut self.cluster)?;
+        let unfinished = unfinished(&request, &mut self.cluster)?;
         let (mut needed, _) = self.evaluate_request_of_pods(&unfinished);
         needed.retain(|warning| warning.blocks_pods.is_some());
         let refusal = running::refusal(object, &mut self.cluster);

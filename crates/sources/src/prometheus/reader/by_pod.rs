@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use headroom_core::request::kinds::{JOB, POD, REPLICA_SET};
 use headroom_usage::DAY;
 use headroom_usage::sample::{Resource, Sample, Window, is_possible};
 
@@ -266,9 +267,9 @@ impl Reader {
     pub async fn objects(&self, namespaces: &[String], window: Window) -> Result<Objects, SourceError> {
         let Some(state) = &self.names.state else { return Ok(Objects::default()) };
         let owners = [
-            ("kube_pod_owner", "Pod", state.place.pod.as_str()),
-            ("kube_replicaset_owner", "ReplicaSet", "replicaset"),
-            ("kube_job_owner", "Job", "job_name"),
+            ("kube_pod_owner", POD.kind, state.place.pod.as_str()),
+            ("kube_replicaset_owner", REPLICA_SET.kind, "replicaset"),
+            ("kube_job_owner", JOB.kind, "job_name"),
         ];
         let (queries, namespaces) = (self.queries(), texts(namespaces));
         let is_named = [("owner_name", PRESENT), ("owner_name", Match::IsNot("<none>"))];

@@ -8,9 +8,15 @@ use std::collections::HashMap;
 use std::fmt;
 
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 
-/// A workload's name.
+use crate::kinds::{
+    CRON_JOB, DAEMON_SET, DEPLOYMENT, POD, REPLICA_SET, REPLICATION_CONTROLLER, STATEFUL_SET, comes_and_goes,
+};
+use headroom_core::cluster::usage::workload::{HASH, RANDOM, is_generated};
+use headroom_objects::kinds::metadata;
+
+/// The name of a workload, or of another object that owns pods.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct WorkloadRef {
     pub namespace: String,
@@ -21,6 +27,34 @@ pub struct WorkloadRef {
 impl WorkloadRef {
     pub fn new(namespace: &str, kind: &str, name: &str) -> Self {
         Self { namespace: namespace.to_owned(), kind: kind.to_owned(), name: name.to_owned() }
+    }
+
+    /// The name of an object.
+    pub fn of(object: &Value) -> Self {
+        let kind = object.get("kind").and_then(Value::as_str).unwrap_or_default();
+        Self::new(metadata(object, "namespace"), kind, metadata(object, "name"))
+    }
+
+    /// `shop/Deployment/web`, which [`Self::at`] reads.
+    pub fn path(&self) -> String {
+        format!("{}/{}/{}", self.namespace, self.kind, self.name)
+    }
+
+    pub fn at(path: &str) -> Option<Self> {
+        let mut parts = path.splitn(3, '/');
+        Some(Self::new(parts.next()?, parts.next()?, parts.next()?))
+    }
+
+    /// The name of the controller of an object.
+    pub fn owner_of(object: &Value) -> Option<Self> {
+        Some(Owner::of(object)?.within(metadata(object, "namespace")))
+    }
+
+    /// The Deployment of a pod whose ReplicaSet has this name: with the hash of the template behind the Deployment's.
+    pub fn deployment_of(&self, pod: &Value) -> Option<Self> {
+        let hash = pod.pointer("/metadata/labels/pod-template-hash").and_then(Value::as_str)?;
+        let name = self.name.strip_suffix(hash)?.strip_suffix('-').filter(|_| self.kind == REPLICA_SET.kind)?;
+        Some(Self::new(&self.namespace, DEPLOYMENT.kind, name))
     }
 }
 
@@ -47,7 +81,22 @@ impl Owner {
         let text = |field: &str| owner[field].as_str().unwrap_or_default().to_owned();
         Some(Self { api_version: text("apiVersion"), kind: text("kind"), name: text("name") })
     }
+
+    /// Owners are in the namespace of what they own.
+    pub fn within(&self, namespace: &str) -> WorkloadRef {
+        WorkloadRef::new(namespace, &self.kind, &self.name)
+    }
+
+    /// Makes it the controller of the object with this metadata.
+    pub fn write(&self, metadata: &mut Map<String, Value>) {
+        let Self { api_version, kind, name } = self;
+        let reference = json!({"apiVersion": api_version, "kind": kind, "name": name, "controller": true});
+        metadata.insert("ownerReferences".to_owned(), json!([reference]));
+    }
 }
+
+/// Argo's kind, whose pods are named like those of a Deployment.
+const ROLLOUT: &str = "Rollout";
 
 /// Guards against ownership cycles.
 pub const MAX_CHAIN: usize = 8;
@@ -70,7 +119,7 @@ impl Owners {
 
     /// The workload that a pod is counted under; none if its maker is unknown.
     pub fn of_pod(&self, namespace: &str, pod: &str) -> Option<WorkloadRef> {
-        let owner = self.maker(&WorkloadRef::new(namespace, "Pod", pod))?;
+        let owner = self.maker(&WorkloadRef::new(namespace, POD.kind, pod))?;
         Some(self.of(owner))
     }
 
@@ -93,10 +142,6 @@ impl Owners {
     }
 }
 
-pub fn comes_and_goes(kind: &str) -> bool {
-    matches!(kind, "ReplicaSet" | "ReplicationController" | "Job")
-}
-
 /// The workload of each pod, by its number.
 #[derive(Debug, Default)]
 pub struct Pods {
@@ -110,7 +155,7 @@ impl Pods {
         if let Some(key) = self.owners.of_pod(namespace, pod) {
             return self.numbers.get(&key).copied();
         }
-        let itself = WorkloadRef::new(namespace, "Pod", pod);
+        let itself = WorkloadRef::new(namespace, POD.kind, pod);
         let made = stems(pod).into_iter().map(|(kind, name)| WorkloadRef::new(namespace, kind, name));
         [itself].into_iter().chain(made).find_map(|key| self.numbers.get(&key).copied())
     }
@@ -122,23 +167,24 @@ fn stems(pod: &str) -> Vec<(&'static str, &str)> {
     let Some((most, last)) = pod.rsplit_once('-') else { return Vec::new() };
     let mut stems = Vec::new();
     if !last.is_empty() && last.bytes().all(|byte| byte.is_ascii_digit()) {
-        stems.push(("StatefulSet", most));
+        stems.push((STATEFUL_SET.kind, most));
     }
-    if is_generated(last, 5..=5) {
+    if last.len() == RANDOM && is_generated(last) {
         if let Some((name, hash)) = most.rsplit_once('-')
-            && is_generated(hash, 6..=10)
+            && HASH.contains(&hash.len())
+            && is_generated(hash)
         {
-            stems.push(("Deployment", name));
-            stems.push(("Rollout", name));
+            stems.push((DEPLOYMENT.kind, name));
+            stems.push((ROLLOUT, name));
         }
         if let Some((name, run)) = most.rsplit_once('-')
             && run.len() >= 8
             && run.bytes().all(|byte| byte.is_ascii_digit())
         {
-            stems.push(("CronJob", name));
+            stems.push((CRON_JOB.kind, name));
         }
-        stems.push(("DaemonSet", most));
-        stems.push(("ReplicationController", most));
+        stems.push((DAEMON_SET.kind, most));
+        stems.push((REPLICATION_CONTROLLER.kind, most));
     }
     stems
 }
@@ -146,9 +192,10 @@ fn stems(pod: &str) -> Vec<(&'static str, &str)> {
 /// True if a pod may belong to a workload by its name.
 pub fn may_be_of(workload: &WorkloadRef, pod: &str) -> bool {
     let is_it = |(kind, name): &(&str, &str)| workload.kind.eq_ignore_ascii_case(kind) && workload.name == *name;
-    let is_known = ["Deployment", "Rollout", "StatefulSet", "DaemonSet", "CronJob", "ReplicationController"]
-        .iter()
-        .any(|kind| workload.kind.eq_ignore_ascii_case(kind));
+    let is_known =
+        ["Deployment", "Rollout", STATEFUL_SET.kind, DAEMON_SET.kind, CRON_JOB.kind, "ReplicationController"]
+            .iter()
+            .any(|kind| workload.kind.eq_ignore_ascii_case(kind));
     pod == workload.name
         || stems(pod).iter().any(is_it)
         || !is_known && pod.strip_prefix(&workload.name).is_some_and(|rest| rest.starts_with('-'))
@@ -157,12 +204,7 @@ pub fn may_be_of(workload: &WorkloadRef, pod: &str) -> bool {
 /// The ReplicaSet of a pod of a Deployment by the pod's name: another one for each version of the pod's template.
 pub fn template_of(pod: &str) -> Option<&str> {
     let (template, _) = pod.rsplit_once('-')?;
-    stems(pod).iter().any(|(kind, _)| *kind == "Deployment").then_some(template)
-}
-
-/// Kubernetes makes names of consonants and digits that spell nothing.
-fn is_generated(text: &str, length: std::ops::RangeInclusive<usize>) -> bool {
-    length.contains(&text.len()) && text.bytes().all(|byte| b"bcdfghjklmnpqrstvwxz2456789".contains(&byte))
+    stems(pod).iter().any(|(kind, _)| *kind == DEPLOYMENT.kind).then_some(template)
 }
 
 #[cfg(test)]

@@ -35,6 +35,7 @@ use std::sync::LazyLock;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use crate::kinds::{DEPLOYMENT, REPLICA_SET};
 use headroom_objects::kinds::{ApiKind, lifecycle, metadata};
 use headroom_objects::manifest::documents;
 
@@ -404,8 +405,8 @@ fn visit_unread_below(name: &str, value: &mut Value, is_read: &dyn Fn(&str) -> b
 /// The object as the ReplicaSet that would create `replicas` pods of a template.
 pub fn replica_set(object: &Value, pods: &PodTemplate, replicas: u64) -> Value {
     json!({
-        "apiVersion": "apps/v1",
-        "kind": "ReplicaSet",
+        "apiVersion": REPLICA_SET.api_version,
+        "kind": REPLICA_SET.kind,
         "metadata": {"name": metadata(object, "name"), "namespace": metadata(object, "namespace")},
         "spec": {"replicas": replicas, "template": pods.template},
     })
@@ -415,8 +416,8 @@ pub fn replica_set(object: &Value, pods: &PodTemplate, replicas: u64) -> Value {
 pub fn deployment(object: &Value, pods: &PodTemplate, rolling_update: &Value) -> Value {
     let strategy = json!({"type": "RollingUpdate", "rollingUpdate": rolling_update});
     json!({
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
+        "apiVersion": DEPLOYMENT.api_version,
+        "kind": DEPLOYMENT.kind,
         "metadata": {"name": metadata(object, "name"), "namespace": metadata(object, "namespace")},
         "spec": {"replicas": pods.replicas, "strategy": strategy, "template": pods.template},
     })

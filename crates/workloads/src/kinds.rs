@@ -1,0 +1,74 @@
+//! Kubernetes' own kinds that create pods, as objects are read by them. The table of these kinds is the core's.
+
+pub use headroom_core::request::kinds::{
+    CRON_JOB, DAEMON_SET, DEPLOYMENT, Growth, JOB, POD, POD_KINDS, PodKind, REPLICA_SET, REPLICATION_CONTROLLER,
+    STATEFUL_SET,
+};
+use headroom_objects::cluster_reader::List;
+use headroom_objects::kinds::ApiKind;
+use serde_json::Value;
+
+/// The kinds that create pods.
+pub fn makers() -> impl Iterator<Item = &'static PodKind> {
+    POD_KINDS.iter().filter(|kind| kind.growth != Growth::Pod)
+}
+
+/// The kind of an object; none if it is not Kubernetes' own, or has no pods.
+pub fn of(object: &Value) -> Option<&'static PodKind> {
+    of_api(&ApiKind::of(object))
+}
+
+pub fn of_api(kind: &ApiKind) -> Option<&'static PodKind> {
+    PodKind::of(&kind.group, &kind.plural)
+}
+
+/// The kind as lists name it.
+pub fn list<'n>(kind: &PodKind, namespace: Option<&'n str>) -> List<'n> {
+    (kind.api_version, kind.kind, namespace)
+}
+
+/// The kind that a word of kubectl means: `deploy`, `deployment` or `deployments`.
+pub fn named_by(word: &str) -> Option<&'static PodKind> {
+    POD_KINDS.iter().find(|kind| {
+        let short = match kind.resource {
+            "pods" => "po",
+            "deployments" => "deploy",
+            "statefulsets" => "sts",
+            "daemonsets" => "ds",
+            "replicationcontrollers" => "rc",
+            "cronjobs" => "cj",
+            "replicasets" => "rs",
+            _ => "",
+        };
+        !word.is_empty() && (word == short || word == kind.resource || word == kind.kind.to_lowercase())
+    })
+}
+
+/// True for a kind that Kubernetes creates for each revision or run of another.
+pub fn comes_and_goes(kind: &str) -> bool {
+    [REPLICA_SET.kind, REPLICATION_CONTROLLER.kind, JOB.kind].contains(&kind)
+}
+
+/// True if pods of a kind run to their end.
+pub fn runs_once(kind: &str) -> bool {
+    [CRON_JOB.kind, JOB.kind].contains(&kind)
+}
+
+/// The place of the pod in an object.
+pub fn pod_at(kind: &PodKind) -> String {
+    kind.path.iter().map(|part| format!("/{part}")).collect()
+}
+
+/// The places of the number of pods that a workload is to have, of those that it has, and of those with its template of now.
+pub fn counts(kind: &ApiKind) -> Option<[&'static str; 3]> {
+    match of_api(kind)?.growth {
+        Growth::Deployment | Growth::StatefulSet | Growth::ReplicaSet => {
+            Some(["/spec/replicas", "/status/replicas", "/status/updatedReplicas"])
+        }
+        Growth::DaemonSet => {
+            Some(["/status/desiredNumberScheduled", "/status/currentNumberScheduled", "/status/updatedNumberScheduled"])
+        }
+        Growth::Job => Some(["/spec/parallelism", "/status/active", "/status/active"]),
+        Growth::Pod | Growth::CronJob => None,
+    }
+}

@@ -1,0 +1,16 @@
+//! The workloads of a cluster: the kinds that create pods, who owns what, and the pods that a workload has.
+//!
+//! Modules in reading order.
+
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
+pub mod kinds;
+pub mod owner;
+
+mod pod;
+pub mod running;
+
+pub mod pod_makers;
+
+pub use owner::{Owner, WorkloadRef};
+pub use pod::pod_of;
