@@ -32,8 +32,6 @@ enum Command {
     Resize(command::resize::Args),
     /// Show effective limits, quota usage, recorded usage and resizes
     Describe(command::describe::Args),
-    /// Record a decision as files for bug reports, which kwctl replays without the cluster
-    Record(command::record::Args),
     /// Preview the effect of settings, LimitRanges or quotas on running workloads
     Simulate(command::simulate::Args),
     /// Write a snapshot of the cluster to a file, without Secrets, for the UI or --cluster-dir
@@ -66,7 +64,6 @@ pub fn main() -> ExitCode {
         Command::Recommend(args) => answered(command::recommend::run(*args)),
         Command::Resize(args) => answered(command::resize::run(args)),
         Command::Describe(args) => answered(command::describe::run(args)),
-        Command::Record(args) => answered(command::record::run(args)),
         Command::Simulate(args) => answered(command::simulate::run(args)),
         Command::Snapshot(args) => answered(command::snapshot::run(args)),
         Command::Ui(args) => answered(command::ui::run(*args)),

@@ -28,7 +28,6 @@ pub mod explain;
 pub mod ledger;
 mod memory;
 pub mod recommend;
-pub mod record;
 pub mod resize;
 pub mod resizer;
 pub mod simulate;

@@ -1,5 +1,5 @@
-//! A decision as files that anybody can replay without the cluster: what the policy read as a session file of kwctl, and
-//! what must stay out of such files.
+//! Files for others: a decision with what the policy read as a session file of kwctl, which anybody can replay without the
+//! cluster; and what must stay out of snapshots.
 
 pub mod redact;
 pub mod session;

@@ -26,7 +26,6 @@ fn files() -> tempfile::TempDir {
         ("cluster/quota.yaml", &quota),
         ("running/pods.yaml", &(pod + &deployment)),
         ("new/limits.yaml", &limits.replace("1Gi", "512Mi")),
-        ("records/keep", ""),
     ])
 }
 
@@ -37,7 +36,6 @@ fn no_name_acts_on_a_terminal_or_a_log() {
         formats.split(' ').map(|format| format!("{command} -o {format}")).collect()
     };
     let mut commands = vec![
-        "record -f app.yaml --cluster-dir cluster --to records".to_owned(),
         "snapshot -n shop --cluster-dir cluster --cluster-dir running -o -".to_owned(),
         "describe usage -n shop --cluster-dir cluster".to_owned(),
         "recommend -f app.yaml --cluster-dir cluster -o rows".to_owned(),

@@ -15,7 +15,6 @@ mod github_action;
 mod hostile;
 mod pre_commit;
 mod recommend_from_store;
-mod record;
 mod replay;
 mod screens;
 mod sessions;

@@ -56,11 +56,6 @@ fn the_other_commands_fit_the_terminal() {
     let command = format!("snapshot -n shop --cluster-dir {} -o cluster.json", world.display());
     check("snapshot", folder.path(), &command, 0, str::to_owned);
 
-    let shop = root().join("docs/examples/shop");
-    let (app, cluster) = (shop.join("app/cache.yaml"), shop.join("cluster"));
-    let command = format!("record -f {} --cluster-dir {} --to report", app.display(), cluster.display());
-    check("record", folder.path(), &command, 0, str::to_owned);
-
     let quota = |name: &str, spec| json!({"apiVersion": "headroom.dev/v1alpha1", "kind": "TenantQuota", "metadata": {"name": name}, "spec": spec});
     let hard = json!({"hard": {"pods": "4"}});
     let good = json!({"namespaces": {"selector": {"matchLabels": {"team": "payments"}}}, "quota": hard});

@@ -76,13 +76,6 @@ pub fn pod(name: &str, resources: &str) -> String {
     )
 }
 
-/// A quota of the namespace `shop`.
-pub fn quota(name: &str, hard: &str) -> String {
-    format!(
-        "apiVersion: v1\nkind: ResourceQuota\nmetadata: {{name: {name}, namespace: shop}}\nspec: {{hard: {hard}}}\n"
-    )
-}
-
 /// A LimitRange of the namespace `shop` with one item for containers.
 pub fn limit_range(name: &str, item: &str) -> String {
     format!(

@@ -112,7 +112,9 @@ impl Run {
 
     /// Evaluates an object, and commits it if it is admitted.
     pub fn evaluate(&mut self, object: &Value) -> Evaluation {
-        self.evaluate_redacted(object, |_| {})
+        let mut evaluation = self.preview(object);
+        self.apply(&mut evaluation, object);
+        evaluation
     }
 
     /// The same, and a pod as the object would make it next; none if it makes no pods of its own.
@@ -122,13 +124,6 @@ impl Run {
         let pod = self.preview_pod_of(workload);
         self.apply(&mut evaluation, object);
         (evaluation, pod)
-    }
-
-    /// The same, with something taken out of the object first, and of the one that is there already.
-    pub fn evaluate_redacted(&mut self, object: &Value, redact: impl FnMut(&mut Value)) -> Evaluation {
-        let mut evaluation = self.preview_redacted(object, None, redact);
-        self.apply(&mut evaluation, object);
-        evaluation
     }
 
     /// Commits a previewed object if it is admitted, as one that is applied from this manifest.
@@ -152,12 +147,12 @@ impl Run {
 
     /// Evaluates an object without committing it.
     pub fn preview(&mut self, object: &Value) -> Evaluation {
-        self.preview_redacted(object, None, |_| {})
+        self.preview_over(object, None)
     }
 
     /// Evaluates an object as the update of one that was read before.
     pub fn preview_update(&mut self, there: Value, object: &Value) -> Evaluation {
-        self.preview_redacted(object, Some(there), |_| {})
+        self.preview_over(object, Some(there))
     }
 
     /// Evaluates other requests and limits for a pod that runs, which only `pods/resize` can set. The same is charged for a pod that
@@ -175,12 +170,8 @@ impl Run {
         evaluation
     }
 
-    fn preview_redacted(
-        &mut self,
-        object: &Value,
-        there: Option<Value>,
-        mut redact: impl FnMut(&mut Value),
-    ) -> Evaluation {
+    /// Evaluates an object over the one that is there, which is looked for if it is not given.
+    fn preview_over(&mut self, object: &Value, there: Option<Value>) -> Evaluation {
         let api_version = object.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
         let kind = self.cluster.kind(api_version, object.get("kind").and_then(Value::as_str).unwrap_or_default());
         let mut object =
@@ -204,14 +195,9 @@ impl Run {
                 if kind.qualified() == "services" {
                     request::drop_node_ports(&mut applied, &there);
                 }
-                redact(&mut applied);
-                redact(&mut there);
                 request::update(applied, there, &kind, &self.namespace)
             }
-            None => {
-                redact(&mut object);
-                request::create(object, &kind, &self.namespace)
-            }
+            None => request::create(object, &kind, &self.namespace),
         };
         let mut evaluation = self.admission.evaluate(request, &mut self.cluster);
         evaluation.warnings.extend(note.map(Warning::from));

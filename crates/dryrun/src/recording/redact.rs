@@ -1,4 +1,4 @@
-//! Leaves confidential data out of a recording: the values of environment variables, of Secrets and ConfigMaps; the commands, paths and headers
+//! Leaves confidential data out of files for others: the values of environment variables, of Secrets and ConfigMaps; the commands, paths and headers
 //! of probes and lifecycle hooks; parameters for drivers of storage and devices; addresses of git repositories; what containers wrote before they ended, and other messages
 //! of a pod's status; all of custom resources by which nothing is decided; the API server's bookkeeping, which repeats all this; and the values of annotations, because other
 //! tools keep the whole manifest in one, compressed or not. No decision depends on any of it, but on whether two of them are the same: so each
@@ -12,7 +12,6 @@ use headroom_core::annotations::headroom_annotation;
 use headroom_core::annotations::limit_ranger::LIMIT_RANGER;
 use serde_json::{Value, json};
 
-use crate::evaluate::Exchange;
 use headroom_objects::cluster_reader::without_bookkeeping;
 use headroom_workloads::pod_makers;
 
@@ -69,16 +68,6 @@ impl Redaction {
         }
         pod_makers::visit_unread(object, &mut |value| self.leave_out(value));
         self.redact_fields(object);
-    }
-
-    /// Leaves the same out of what the policy read.
-    pub fn redact_answer(&mut self, exchange: &mut Exchange) {
-        if let Ok(answer) = &mut exchange.answer {
-            // OK because nothing is kept of what is not JSON.
-            let mut read: Value = serde_json::from_str(answer).unwrap_or_default();
-            self.redact(&mut read);
-            *answer = read.to_string();
-        }
     }
 
     fn redact_fields(&mut self, value: &mut Value) {

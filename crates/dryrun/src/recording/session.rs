@@ -8,11 +8,8 @@ use serde_json::{Value, json};
 use crate::evaluate::{Call, Exchange};
 
 /// A policy of another version may read other objects, or in another order.
-const HEAD: &str = concat!(
-    "# Recorded by kubectl headroom ",
-    env!("CARGO_PKG_VERSION"),
-    "; replay it with the policy of the same version.\n"
-);
+const HEAD: &str =
+    concat!("# Recorded by Headroom ", env!("CARGO_PKG_VERSION"), "; replay it with the policy of the same version.\n");
 
 /// The session of some exchanges.
 pub fn text(exchanges: &[Exchange]) -> String {

@@ -1,12 +1,14 @@
-//! One request, decided by the policy and by a dry run.
+//! One request, decided by the policy, by a dry run, and by the policy with what the dry run read as its session.
 
 use headroom_core::Request;
 use headroom_core::json::Document;
 use headroom_core::verdict::announced;
 use headroom_dryrun::evaluate;
+use headroom_dryrun::recording::session;
 use headroom_dryrun::settings::ParsedSettings;
 use headroom_fixtures::cluster::Cluster;
 use headroom_fixtures::host_call::answering;
+use headroom_fixtures::session::Replay;
 use headroom_objects::cluster_reader::{ClusterReader, List, ReadError};
 use serde_json::{Value, json};
 
@@ -37,4 +39,9 @@ pub fn check(name: &str, request: &Value, settings: &Value, cluster: &Cluster) {
     );
     assert_eq!(json!(warnings), field("warnings").unwrap_or_else(|| json!([])), "{name}");
     assert_eq!(dryrun.changed, field("mutated_object"), "{name}");
+
+    let mut recorded = Replay::from_yaml(&session::text(&dryrun.exchanges)).unwrap();
+    let replayed = headroom_policy::validate(payload.as_bytes(), &mut answering(&mut recorded)).unwrap();
+    assert_eq!(serde_json::from_slice::<Value>(&replayed).unwrap(), policy, "{name}");
+    assert_eq!(recorded.leftovers(), 0, "{name}");
 }
