@@ -142,8 +142,7 @@ may no patch usageprofiles.headroom.dev -n default --as "$collector"
 may yes update leases/headroom-collector -n headroom --as "$collector"
 may no create leases -n headroom --as "$collector"
 may no list usageprofiles.headroom.dev -A --as "$collector"
-# For the comparison of estimates with use, which is on by default.
-may yes list pods -A --as "$collector"
+may no list pods -A --as "$collector"
 may yes list namespaces --as "$collector"
 may no get pods -A --as "$collector"
 may no get secrets -n headroom --as "$collector"
@@ -183,7 +182,7 @@ say "requests go on in mode monitor and are rejected in mode protect while the p
 
 # --- upgrade ------------------------------------------------------------------------------------------------
 # A volume cannot be changed, and the priority class of the file is not there.
-release upgrade headroom "$chart" -f "$chart/ci/everything.yaml" --set collector.store.size=2Gi --set collector.compareEstimates=false --set collector.store.storageClass= >/dev/null
+release upgrade headroom "$chart" -f "$chart/ci/everything.yaml" --set collector.store.size=2Gi --set collector.store.storageClass= >/dev/null
 expect "mode" protect "$(kubectl get clusteradmissionpolicy headroom -o jsonpath='{.spec.mode}')"
 expect "holder of the lease" pod_store "$(kubectl -n headroom get lease headroom-collector -o jsonpath='{.spec.holderIdentity}')"
 expect "ServiceMonitors" headroom-collector "$(kubectl -n headroom get servicemonitors -o jsonpath='{.items[*].metadata.name}')"

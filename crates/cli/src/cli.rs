@@ -30,7 +30,7 @@ enum Command {
     Recommend(Box<command::recommend::Args>),
     /// Bring running pods to the size that they would be admitted with today, in place, or take that back
     Resize(command::resize::Args),
-    /// Show effective limits, quota usage, recorded usage and resizes
+    /// Show effective limits, quota usage and resizes
     Describe(command::describe::Args),
     /// Preview the effect of settings, LimitRanges or quotas on running workloads
     Simulate(command::simulate::Args),

@@ -2,13 +2,11 @@
 //!
 //! Each module turns core objects into a report, which is a [`Page`] for people and JSON for programs.
 
-pub mod accuracy;
 pub mod kubectl;
 pub mod limits;
 pub mod quotas;
 pub mod resizes;
 pub mod tenant_quotas;
-pub mod usage;
 
 use headroom_core::amount::Quantity;
 use headroom_core::nearest::nearest;

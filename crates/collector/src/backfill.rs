@@ -17,7 +17,6 @@ use headroom_sources::cluster_id::ClusterId;
 use headroom_sources::paced::{read_all, within};
 use headroom_sources::{Source, SourceError};
 use headroom_usage::DAY;
-use headroom_usage::accuracy::Estimates;
 use headroom_usage::batch::Gathered;
 use headroom_usage::sample::Window;
 use tokio_util::sync::CancellationToken;
@@ -30,8 +29,6 @@ use crate::store::{Piece, Store, StoreError};
 pub struct Run<'a> {
     pub source: &'a dyn Source,
     pub store: &'a Store,
-    /// Estimates to compare with usage.
-    pub estimates: &'a Estimates,
     pub pace: &'a Pace,
     pub metrics: &'a Metrics,
     pub progress: &'a Progress,
@@ -144,10 +141,7 @@ impl Run<'_> {
     /// Reads the present usage of the whole cluster in a few requests, if the source offers that and permits it.
     async fn look_at_all(&self, window: Window) -> Option<Gathered> {
         let mut seen = Gathered::default();
-        let mut sink = |batch| {
-            seen.compare(&batch, window, self.estimates);
-            seen.take(batch, window);
-        };
+        let mut sink = |batch| seen.take(batch, window);
         let read = within(self.pace.timeout, self.source.read_all(window, &mut sink)).await;
         self.metrics.alive(clock::now());
         match read {
@@ -251,7 +245,6 @@ impl Run<'_> {
         let most = if may_be_less { self.pace.max_images } else { usize::MAX };
         let mut sink = |batch| {
             if gathered.size() <= most {
-                gathered.compare(&batch, window, self.estimates);
                 gathered.take(batch, window);
             }
         };

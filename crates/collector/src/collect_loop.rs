@@ -11,11 +11,9 @@ use headroom_kube::lease::{RenewedLease, Turn};
 use headroom_report::progress::Progress;
 use headroom_sources::cluster_id::ClusterId;
 use headroom_sources::{Reach, Source};
-use headroom_usage::accuracy::Estimates;
 use headroom_usage::window_merge::DAYS_KEPT;
 use headroom_usage::{DAY, day_of};
 use headroom_usage_profile::RestrictedNamespaces;
-use tokio::sync::RwLock;
 use tokio_util::sync::CancellationToken;
 
 use crate::backfill::{Outcome, Run, RunError};
@@ -54,8 +52,6 @@ pub struct Rounds {
     /// Continue with a store of another source.
     pub allow_source_change: bool,
     pub store: Store,
-    /// Estimates of the pods of the destination's cluster.
-    pub estimates: RwLock<Estimates>,
     pub destination: Destination,
     /// Held while this collector writes to a cluster.
     pub lease: Option<RenewedLease>,
@@ -194,7 +190,6 @@ impl Rounds {
         if is_first {
             self.update_roots(self.restricted_namespaces().await).await;
         }
-        self.look_for_estimates().await;
         let outcome = self.read().await?;
         if outcome.stopped {
             return Ok(());
@@ -210,9 +205,7 @@ impl Rounds {
     /// Checks that store, source and destination are of the same cluster.
     async fn identify(&self) -> Result<(), RoundError> {
         let of_source = match &self.feed {
-            Feed::Source(source) => {
-                self.run(source.as_ref(), &Estimates::default()).cluster().await?.unwrap_or_default()
-            }
+            Feed::Source(source) => self.run(source.as_ref()).cluster().await?.unwrap_or_default(),
             Feed::Files { .. } => ClusterId::default(),
         };
         let of_destination = match &self.destination {
@@ -231,29 +224,15 @@ impl Rounds {
         Ok(())
     }
 
-    /// Reads the estimates of running pods. They are only compared with usage, so a failure is only logged.
-    async fn look_for_estimates(&self) {
-        let Destination::Cluster(cluster) = &self.destination else { return };
-        let found = tokio::select! {
-            found = cluster.estimates() => found,
-            () = self.stop.cancelled() => return,
-        };
-        match found {
-            Ok(estimates) => *self.estimates.write().await = estimates,
-            Err(error) => tracing::info!(%error, "estimates are not compared with usage"),
-        }
-    }
-
-    fn run<'a>(&'a self, source: &'a dyn Source, estimates: &'a Estimates) -> Run<'a> {
+    fn run<'a>(&'a self, source: &'a dyn Source) -> Run<'a> {
         let Self { store, pace, metrics, progress, stop, .. } = self;
-        Run { source, store, estimates, pace, metrics, progress, stop }
+        Run { source, store, pace, metrics, progress, stop }
     }
 
     async fn read(&self) -> Result<Outcome, RoundError> {
         match &self.feed {
             Feed::Source(source) => {
-                let estimates = self.estimates.read().await;
-                let run = self.run(source.as_ref(), &estimates);
+                let run = self.run(source.as_ref());
                 Ok(match source.reach() {
                     Reach::Past => run.catch_up().await?,
                     Reach::Present => run.look().await?,

@@ -1,31 +1,16 @@
 //! Metrics about the collector itself, in the OpenMetrics text format. Usage is in UsageProfiles.
 
-use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, Ordering};
 
-use headroom_core::cluster::usage::Resource;
 use headroom_kube::metric_registry::{Endings, Families, count, set};
-use headroom_usage::accuracy::{Sum, Sums};
 use headroom_usage::batch::Gathered;
-use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
 use headroom_sources::SourceError;
-
-/// The labels of metrics about estimates.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct EstimateLabels {
-    namespace: String,
-    resource: &'static str,
-}
-
-/// In cores or bytes, or a number of containers.
-type Amounts = Family<EstimateLabels, Gauge<f64, AtomicU64>>;
 
 #[derive(Debug)]
 pub struct Metrics {
@@ -43,8 +28,6 @@ pub struct Metrics {
     store_bytes: Gauge,
     stores_damaged: Counter,
     leads: Gauge,
-    /// In the order of [`Sum`]'s fields.
-    estimates: [Amounts; 4],
     /// Unix seconds of the last sign of life: any answer, commit or tick.
     alive: AtomicI64,
 }
@@ -74,13 +57,6 @@ impl Default for Metrics {
                 "leads",
                 "1 if this collector holds the lease and writes, 0 if it stands by or writes to no cluster",
             ),
-            estimates: [
-                ("estimated_containers", "Containers whose requests were estimated, as far as seen within 7 days"),
-                ("estimated_containers_above", "Of those, how many used more than estimated for over 5% of their time"),
-                ("estimated_requests", "What was estimated for those containers, in cores or bytes"),
-                ("estimated_usage", "What those containers used on average, in cores or bytes"),
-            ]
-            .map(|(name, help)| families.amounts(name, help)),
             alive: AtomicI64::default(),
         };
         Self { registry, ..metrics }
@@ -140,28 +116,6 @@ impl Metrics {
     /// Sets whether this collector holds the Lease.
     pub fn leads(&self, leads: bool) {
         self.leads.set(leads.into());
-        if !leads {
-            self.estimates(&BTreeMap::new());
-        }
-    }
-
-    /// Sets the accuracy of estimates by namespace. Only the collector that holds the Lease exports it.
-    pub fn estimates(&self, of_namespaces: &BTreeMap<String, Sums>) {
-        self.estimates.iter().for_each(Family::clear);
-        for (namespace, sums) in of_namespaces {
-            for (resource, Sum { containers, above, estimated, used }) in Resource::ALL.into_iter().zip(sums) {
-                if *containers == 0 {
-                    continue;
-                }
-                let of = EstimateLabels { namespace: namespace.clone(), resource: resource.name() };
-                let unit = if resource == Resource::Cpu { 1e9 } else { 1.0 };
-                let amount = |amount: &u64| *amount as f64 / unit;
-                let shown = [*containers as f64, *above as f64, amount(estimated), amount(used)];
-                for (family, amount) in self.estimates.iter().zip(shown) {
-                    family.get_or_create(&of).set(amount);
-                }
-            }
-        }
     }
 
     /// Records a sign of life.
@@ -206,26 +160,5 @@ mod tests {
         }
         assert!(text.contains("headroom_collector_reads_total{result=\"overloaded\"} 1\n"));
         assert!(text.contains("headroom_collector_last_success_timestamp_seconds 1763683200\n"));
-    }
-
-    #[test]
-    fn estimates_are_shown_in_cores_and_bytes_as_long_as_there_are_any() {
-        let metrics = Metrics::default();
-        let cpu = Sum { containers: 4, above: 1, estimated: 1_500_000_000, used: 250_000_000 };
-        let sums = BTreeMap::from([("shop".to_owned(), [cpu, Sum::default(), Sum::default()])]);
-        metrics.estimates(&sums);
-        let text = metrics.to_string();
-        let shown: Vec<&str> = text.lines().filter(|line| line.contains("{namespace=")).collect();
-        assert_eq!(
-            shown,
-            [
-                r#"headroom_collector_estimated_containers{namespace="shop",resource="cpu"} 4.0"#,
-                r#"headroom_collector_estimated_containers_above{namespace="shop",resource="cpu"} 1.0"#,
-                r#"headroom_collector_estimated_requests{namespace="shop",resource="cpu"} 1.5"#,
-                r#"headroom_collector_estimated_usage{namespace="shop",resource="cpu"} 0.25"#,
-            ]
-        );
-        metrics.leads(false);
-        assert!(!metrics.to_string().contains("shop"));
     }
 }

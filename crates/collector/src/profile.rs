@@ -4,7 +4,6 @@
 //! Days are UTC days, and a window has every day it touches: `7d` is today so far and the seven days before, so that it has
 //! a whole week. `recent` has the days of `30d`, each with half the weight of the next.
 
-pub mod accuracy;
 mod cluster_pool;
 mod tags;
 
@@ -14,7 +13,6 @@ use std::collections::BTreeMap;
 use headroom_core::cluster::usage::{Repository, Root, TagKey};
 use headroom_core::glob;
 use headroom_core::timestamp::Timestamp;
-use headroom_usage::accuracy::published;
 use headroom_usage::batch::WorkloadPlace;
 use headroom_usage::day_of;
 use headroom_usage::varint::Damaged;
@@ -79,12 +77,7 @@ pub fn build(
     let mut workloads = Workloads::new(today);
     store.visit_workloads(root, |day| workloads.add(day))?;
     let images = builder.finish().and_then(|images| workloads.finish_into(images));
-    let mut images = images.map_err(|damaged| store.damaged(damaged))?;
-    for ((repository, namespace), sums) in accuracy::of_root(store, root)? {
-        if let Some(own) = images.get_mut(&repository).and_then(|image| image.own.get_mut(&namespace)) {
-            own.estimates = published(&sums);
-        }
-    }
+    let images = images.map_err(|damaged| store.damaged(damaged))?;
     let mut share = Share {
         namespace: namespace.to_owned(),
         root,

@@ -25,7 +25,6 @@ use std::io::Write;
 
 use headroom_core::cluster::usage::{ProfileName, Root};
 use headroom_core::timestamp::Timestamp;
-use headroom_usage::accuracy::{Sums, published};
 use headroom_usage_profile::custom_resource::UsageProfileSpec;
 use headroom_usage_profile::{RestrictedNamespaces, Share, UsageProfile, layout};
 use serde::Deserialize;
@@ -39,7 +38,7 @@ use headroom_usage::DAY;
 use kube::ResourceExt;
 
 use crate::metrics::Metrics;
-use crate::profile::{self, Collected, Pooling, accuracy};
+use crate::profile::{self, Collected, Pooling};
 use crate::store::{Store, StoreError};
 
 /// The destination of profiles.
@@ -110,7 +109,6 @@ impl Destination {
 impl Publisher<'_> {
     /// Writes all profiles as of a time, and deletes pages that no root lists any more.
     pub async fn publish(&self, as_of: Timestamp) -> Result<Published, PublishError> {
-        self.report_accuracy()?;
         let mut published = Published::default();
         let behind = self.behind(as_of)?;
         let collected = Collected { at: as_of, behind: &behind, restricted: self.restricted };
@@ -164,31 +162,6 @@ impl Publisher<'_> {
                 Some(Err(_)) => continue,
             };
             self.write(profile, root, there.as_ref(), &mut published).await?;
-        }
-        Ok(())
-    }
-
-    /// Exports the accuracy of estimates as metrics, and logs that some are off.
-    fn report_accuracy(&self) -> Result<(), StoreError> {
-        let mut of_namespaces: BTreeMap<String, Sums> = BTreeMap::new();
-        let mut off = Vec::new();
-        for root in Root::all() {
-            for ((repository, namespace), sums) in accuracy::of_root(self.store, root)? {
-                if published(&sums).iter().any(|(resource, accuracy)| accuracy.off(*resource).is_some()) {
-                    off.push(format!("{repository} in namespace {namespace}"));
-                }
-                let of_namespace = of_namespaces.entry(namespace).or_default();
-                of_namespace.iter_mut().zip(&sums).for_each(|(of_namespace, sum)| of_namespace.merge(sum));
-            }
-        }
-        self.metrics.estimates(&of_namespaces);
-        if let Some(example) = off.first() {
-            let images = off.len();
-            tracing::info!(
-                images,
-                example,
-                "estimates are far from usage: `kubectl headroom describe usage` shows where"
-            );
         }
         Ok(())
     }

@@ -4,14 +4,13 @@
 //! Whenever the collector is killed, a piece of work is either owed or done.
 //!
 //! Files: [`origin`] identifies the cluster and source, [`progress`] notes what was read and what is owed, [`days`] holds the
-//! summaries, [`compared`] the accuracy of estimates, and [`expiry`] drops old rows.
+//! summaries, and [`expiry`] drops old rows.
 //!
 //! The store is a cache of the metrics store: if it is lost or [`damage`]d, the last 30 days are read again. It is a single file of
 //! [redb](https://docs.rs/redb): pure Rust, so that it cross-compiles and links statically like the rest; transactions
 //! that survive a kill or a power cut; a stable file format; a lock against a second process. SQLite would bring a C
 //! compiler, and the log-structured stores several threads of their own, for a few thousand small rows an hour.
 
-mod compared;
 mod damage;
 mod days;
 mod expiry;
@@ -66,8 +65,6 @@ const DAYS: TableDefinition<DayKey, &[u8]> = TableDefinition::new("days");
 /// Root, repository, namespace, workload and container, day.
 type WorkloadKey = (u8, &'static str, &'static str, &'static str, u32);
 const WORKLOADS: TableDefinition<WorkloadKey, &[u8]> = TableDefinition::new("workloads");
-/// The comparison of estimates with usage by root, repository, namespace, pod and container.
-const COMPARED: TableDefinition<(u8, &str, &str, &str, &str), &[u8]> = TableDefinition::new("compared");
 /// The windows that are still to be read: namespace and beginning to end.
 const OWED: TableDefinition<(&str, i64), i64> = TableDefinition::new("owed");
 /// The bytes that were read of each file, by its beginning.
@@ -134,7 +131,6 @@ impl Store {
             // Readers need all tables, and writing creates them.
             txn.open_table(DAYS)?;
             txn.open_table(WORKLOADS)?;
-            txn.open_table(COMPARED)?;
             txn.open_table(OWED)?;
             txn.open_table(FILES)?;
             txn.open_table(MEMORY)?;

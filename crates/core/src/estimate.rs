@@ -39,7 +39,7 @@ use crate::settings::Settings;
 use crate::truncate::shortened;
 use crate::well_known;
 
-pub use explanation::{Adjustment, Basis, Reason, is_of_estimate, of_rejected};
+pub use explanation::{Adjustment, Basis, Reason, of_rejected};
 pub use fit_to_limits::may_shrink;
 pub use from_history::rule_of_manifests;
 pub use history_lookup::{RejectedHistory, Sources};

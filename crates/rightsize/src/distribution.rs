@@ -100,11 +100,6 @@ impl Distribution {
         points.chain([point("peak".to_owned(), &self.peak)])
     }
 
-    /// The amount at `p90` or `peak`, as people write it.
-    pub fn shown_at(&self, label: &str) -> String {
-        self.points().find(|point| point.label == label).map_or_else(|| "-".to_owned(), |point| point.shown)
-    }
-
     /// The amounts at some labels, in thousandths.
     pub fn at(&self, labels: &[&'static str]) -> impl Iterator<Item = (&'static str, u64)> {
         self.points().filter_map(|point| {
@@ -188,6 +183,5 @@ mod tests {
         assert_eq!(labels, ["p50", "p75", "p80", "p90", "p95", "p99", "p99.9", "peak"]);
         assert!(plot.contains("  p80    800m |################ recommended: 1\n"), "{plot}");
         assert_eq!(distribution.columns(Charset::Ascii), ":::--------#");
-        assert_eq!((distribution.shown_at("p90").as_str(), distribution.shown_at("peak").as_str()), ("900m", "2"));
     }
 }

@@ -226,6 +226,17 @@ mod tests {
         assert_eq!(read.spec, profile.spec);
     }
 
+    /// The collector's first versions published how good estimates were.
+    #[test]
+    fn a_field_that_is_written_no_more_does_not_keep_a_profile_from_being_read() {
+        let profile = sample::profile();
+        let mut written = profile.to_value();
+        let own = &mut written["spec"]["images"]["docker,io/library/nginx"]["own"]["shop"];
+        own["estimates"] = json!({"cpu": {"containers": 2, "above": 1, "estimated": "1", "used": "500m"}});
+        let read: UsageProfile = serde_json::from_value(written).unwrap();
+        assert_eq!(read.spec, profile.spec);
+    }
+
     #[test]
     fn a_profile_is_written_in_the_documented_format() {
         expect_test::expect_file!["expected/profile.yaml"]

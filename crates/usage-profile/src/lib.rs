@@ -1,7 +1,7 @@
 //! `UsageProfile`s as the collector writes them: the types ([`custom_resource`] has the object and its
-//! CustomResourceDefinition), the accuracy of estimates ([`accuracy`]), what is dropped if there is too much data
-//! ([`bounds`], [`fair_share`]) and the layout in objects ([`layout`]). The policy reads the same fields with
-//! [`headroom_core::cluster::usage::read`], without serde, because it pays for each instruction.
+//! CustomResourceDefinition), what is dropped if there is too much data ([`bounds`], [`fair_share`]) and the layout in
+//! objects ([`layout`]). The policy reads the same fields with [`headroom_core::cluster::usage::read`], without serde,
+//! because it pays for each instruction.
 //!
 //! Like the core, this crate does no I/O.
 
@@ -9,7 +9,6 @@
 
 mod serialized;
 
-pub mod accuracy;
 pub mod bounds;
 pub mod quorum;
 
@@ -31,7 +30,6 @@ use headroom_core::timestamp::Timestamp;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-pub use accuracy::Accuracy;
 pub use bounds::Dropped;
 pub use custom_resource::{UsageProfile, UsageProfileSpec};
 use serialized::{keyed, optional_text, text};
@@ -105,15 +103,13 @@ pub struct Histories {
     /// In a namespace: for each container of a workload, by
     /// [`workload::key`](headroom_core::cluster::usage::workload::key).
     pub workloads: BTreeMap<String, History>,
-    /// In a namespace: the accuracy of its containers' estimates. Shown to users; no decision depends on it.
-    pub estimates: BTreeMap<Resource, Accuracy>,
 }
 
 impl Histories {
     /// Only the history of all tags together.
     pub fn of(all: History) -> Self {
         let (tags, workloads) = (BTreeMap::new(), BTreeMap::new());
-        Self { collected_at: None, all, tags, workloads, estimates: BTreeMap::new() }
+        Self { collected_at: None, all, tags, workloads }
     }
 }
 
@@ -131,10 +127,6 @@ struct WrittenHistories<'h> {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("maxProperties" = bounds::MAX_PARTS))]
     workloads: Option<Parts<'h>>,
-    /// In a namespace: the accuracy of estimates by resource. Not used for decisions.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("maxProperties" = Resource::ALL.len()))]
-    estimates: Option<BTreeMap<Cow<'h, str>, Cow<'h, Accuracy>>>,
 }
 
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -168,23 +160,21 @@ fn others<'h>(
 
 impl Serialize for Histories {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Self { collected_at, all, tags, workloads, estimates } = self;
+        let Self { collected_at, all, tags, workloads } = self;
         let mut same = Vec::new();
         let tags = tags.iter().map(|(key, history)| (key.as_str(), history));
         let tags = others(tags, all, &mut same);
         let workloads = workloads.iter().map(|(key, history)| (key.as_str(), history));
         let workloads = others(workloads, all, &mut same);
-        let estimates = estimates.iter().map(|(of, accuracy)| (Cow::Borrowed(of.name()), Cow::Borrowed(accuracy)));
-        let estimates = Some(estimates.collect::<BTreeMap<_, _>>()).filter(|estimates| !estimates.is_empty());
         let same = Some(same).filter(|same| !same.is_empty());
         let all = WrittenAll { collected_at: *collected_at, same, history: Cow::Borrowed(all) };
-        WrittenHistories { all, tags, workloads, estimates }.serialize(serializer)
+        WrittenHistories { all, tags, workloads }.serialize(serializer)
     }
 }
 
 impl<'de> Deserialize<'de> for Histories {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let WrittenHistories { all, tags, workloads, estimates } = WrittenHistories::deserialize(deserializer)?;
+        let WrittenHistories { all, tags, workloads } = WrittenHistories::deserialize(deserializer)?;
         let WrittenAll { collected_at, same, history: all } = all;
         let all = all.into_owned();
         let (same_workloads, same_tags): (Vec<_>, Vec<_>) =
@@ -196,10 +186,7 @@ impl<'de> Deserialize<'de> for Histories {
         };
         let tags = whole(same_tags, tags).into_iter().filter_map(|(key, tag)| Some((TagKey::read(&key)?, tag)));
         let (tags, workloads) = (tags.collect(), whole(same_workloads, workloads));
-        let resource = |name: &str| Resource::ALL.into_iter().find(|resource| resource.name() == name);
-        let estimates = estimates.into_iter().flatten();
-        let estimates = estimates.filter_map(|(of, accuracy)| Some((resource(&of)?, accuracy.into_owned()))).collect();
-        Ok(Self { collected_at, all, tags, workloads, estimates })
+        Ok(Self { collected_at, all, tags, workloads })
     }
 }
 

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use headroom_core::amount::Quantity;
-use headroom_core::cluster::usage::{Repository, Resource, Root, TagKey, Window};
+use headroom_core::cluster::usage::{Repository, Root, TagKey, Window};
 use headroom_core::image::ImageName;
 use headroom_core::timestamp::Timestamp;
 
 use super::{
-    Accuracy, Dropped, Histories, History, Images, OomKill, Percentiles, RestrictedNamespaces, Share, Usage,
-    UsageProfile, WindowUsage,
+    Dropped, Histories, History, Images, OomKill, Percentiles, RestrictedNamespaces, Share, Usage, UsageProfile,
+    WindowUsage,
 };
 
 pub fn at(text: &str) -> Timestamp {
@@ -78,8 +78,6 @@ pub fn share() -> Share {
         let mut pool = own.clone();
         own.workloads.insert("web/main".to_owned(), own.all.clone());
         own.collected_at = Some(at("2026-11-20T12:00:00Z"));
-        let (estimated, used) = (Quantity::from_units(1), Quantity::from_milli(500));
-        own.estimates = BTreeMap::from([(Resource::Cpu, Accuracy { containers: 2, above: 1, estimated, used })]);
         pool.all.oom_kills = vec![OomKill { at: at("2026-11-19T10:00:00Z"), memory: Quantity::from_bytes(310 << 20) }];
         for tag in pool.tags.values_mut() {
             for window in tag.windows.values_mut() {

@@ -8,7 +8,6 @@ use headroom_core::cluster::usage::workload;
 use headroom_core::image::{ImageName, Reference, Repository};
 use headroom_core::truncate::count_of;
 
-use crate::accuracy::{ComparedPlace, Comparison, Estimates};
 use crate::observed::{Kill, Observed};
 use crate::sample::{Batch, Container, OomKill, Resource, Series, Window, is_possible, quantity};
 use crate::{cardinality, day_of};
@@ -112,7 +111,6 @@ pub struct Gathered {
     row_of: HashMap<(PlaceId, u32), RowId>,
     /// The same usage again, by workload and day.
     workloads: HashMap<WorkloadPlace, BTreeMap<u32, Observed>>,
-    compared: HashMap<ComparedPlace, Comparison>,
     pub samples: u64,
     /// Samples of another window than the one that was read. They are dropped, because that window has its own read.
     pub outside: u64,
@@ -128,24 +126,6 @@ impl Gathered {
             Batch::Usage(series) => series.into_iter().for_each(|series| self.take_series(&series, window)),
             Batch::OomKills(kills) => kills.into_iter().for_each(|kill| self.take_kill(&kill, window)),
         }
-    }
-
-    /// Compares the usage of a window with estimates.
-    pub fn compare(&mut self, batch: &Batch, window: Window, estimates: &Estimates) {
-        let Batch::Usage(all) = batch else { return };
-        for series in all {
-            let Some(comparison) = estimates.compare(series, window) else { continue };
-            let Container { namespace, pod, name, image } = &series.container;
-            let Some(id) = self.place(namespace, image) else { continue };
-            let Some(Place { repository, .. }) = self.places.get(id.0) else { continue };
-            let (repository, namespace) = (repository.clone(), namespace.clone());
-            let place = ComparedPlace { repository, namespace, pod: pod.clone(), container: name.clone() };
-            self.compared.entry(place).or_default().merge(&comparison);
-        }
-    }
-
-    pub fn compared(&self) -> impl Iterator<Item = (&ComparedPlace, &Comparison)> {
-        self.compared.iter()
     }
 
     pub fn rows(&self) -> impl Iterator<Item = (&Place, &Row)> {
@@ -219,9 +199,6 @@ impl Gathered {
         for (place, days) in other.workloads {
             let ours = self.workloads.entry(place).or_default();
             days.into_iter().for_each(|(day, observed)| ours.entry(day).or_default().merge(&observed));
-        }
-        for (place, comparison) in other.compared {
-            self.compared.entry(place).or_default().merge(&comparison);
         }
         self.samples += other.samples;
         self.outside += other.outside;

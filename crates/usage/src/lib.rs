@@ -15,7 +15,6 @@ pub mod busy_pods;
 
 pub mod observed;
 
-pub mod accuracy;
 pub mod batch;
 pub mod window_merge;
 

@@ -30,7 +30,6 @@ use headroom_usage::window_merge::DAYS_KEPT;
 use headroom_usage::{DAY, cardinality};
 use headroom_usage_profile::custom_resource::NAMESPACE;
 use tokio::net::TcpListener;
-use tokio::sync::RwLock;
 use tokio_util::sync::CancellationToken;
 
 use super::source::SourceCommand;
@@ -227,7 +226,6 @@ async fn collect(Args { from, options }: Args, progress: Progress) -> anyhow::Re
         source_name,
         allow_source_change: options.allow_source_change,
         store,
-        estimates: RwLock::default(),
         destination,
         lease,
         namespace: options.profiles_namespace,

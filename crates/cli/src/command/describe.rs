@@ -6,8 +6,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use anyhow::{anyhow, bail};
 use clap::{Subcommand, ValueEnum};
 use headroom_core::cluster::resource_quota::ResourceQuota;
-use headroom_core::cluster::usage::profile_layout::{API_VERSION, KIND};
-use headroom_core::cluster::usage::{ParseWindowError, Window};
 use headroom_core::json::{Document, Malformed};
 use headroom_core::quota::Kind;
 use headroom_core::quota::charged_names::{RESOURCE_CLAIMS, kinds_charged_under};
@@ -31,13 +29,12 @@ use headroom_workloads::WorkloadRef;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::cluster_args::{Opened, Scope, Target, profiles_namespace, warn_if_elsewhere};
+use super::cluster_args::{Opened, Scope, Target, warn_if_elsewhere};
 use super::rbac_hint;
 use crate::describe::limits::{self, Limits};
 use crate::describe::not_there;
 use crate::describe::quotas::{Inventory, Owned, Quotas};
 use crate::describe::resizes::{COMPONENT, Resizes};
-use crate::describe::usage::{self, Selection};
 
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -56,9 +53,6 @@ enum What {
     /// Available amounts of TenantQuotas and their ancestors, and top consumers
     #[command(name = "tenantquota", visible_aliases = ["tenantquotas", "tq"], after_help = TENANT_QUOTA_EXAMPLES)]
     TenantQuota(TenantQuotaArgs),
-    /// Show the usage history that estimates are based on
-    #[command(visible_aliases = ["usageprofile", "usageprofiles"], after_help = USAGE_EXAMPLES)]
-    Usage(UsageArgs),
     /// Resizes of running pods: under way, taken back, left alone, and what would be done
     #[command(visible_alias = "resize", after_help = RESIZES_EXAMPLES)]
     Resizes(ResizesArgs),
@@ -97,16 +91,6 @@ const TENANT_QUOTA_EXAMPLES: &str = "Examples:
 
   # All quotas, each below its parent
   kubectl headroom describe tenantquota --tree";
-
-const USAGE_EXAMPLES: &str = "Examples:
-  # Usage of the images in this namespace over a week
-  kubectl headroom describe usage
-
-  # One image, with its distribution over a month
-  kubectl headroom describe usage nginx:1.27 --window 30d
-
-  # From what `headroom-controller collect --output profiles/` wrote
-  kubectl headroom describe usage -A --cluster-dir profiles/";
 
 #[derive(Debug, clap::Args)]
 struct LimitsArgs {
@@ -184,19 +168,6 @@ pub struct Records {
 }
 
 #[derive(Debug, clap::Args)]
-struct UsageArgs {
-    /// Show images whose name contains this
-    image: Option<String>,
-    /// Days looked back, where the image has that many: 7d or 30d
-    #[arg(long, value_name = "DAYS", default_value = "7d", value_parser = window)]
-    window: Window,
-    #[command(flatten)]
-    output: Output,
-    #[command(flatten)]
-    target: Target,
-}
-
-#[derive(Debug, clap::Args)]
 struct Output {
     /// Output format
     #[arg(short, long, value_enum, default_value_t = Format::Table)]
@@ -215,7 +186,6 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
         What::Limits(args) => describe_limits(args),
         What::Quota(args) => describe_quota(args),
         What::TenantQuota(args) => describe_tenant_quota(args),
-        What::Usage(args) => describe_usage(args),
         What::Resizes(args) => describe_resizes(args),
     }
 }
@@ -357,42 +327,6 @@ fn describe_quota(args: QuotaArgs) -> anyhow::Result<Exit> {
     }
     let (charset, paint) = (Charset::of_stdout(), Paint::for_stdout());
     print(&found, args.output.output, "No ResourceQuotas.", |quotas| quotas.page(charset, paint))
-}
-
-fn describe_usage(args: UsageArgs) -> anyhow::Result<Exit> {
-    let mut opened = args.target.open()?;
-    let profiles = opened.cluster.list((API_VERSION, KIND, Some(&profiles_namespace(&opened.settings))));
-    let profiles = profiles.map_err(|problem| match problem.is_unknown_kind() {
-        true => anyhow!(
-            "the kind {KIND} is not installed in the cluster: install the Helm chart or a release's manifests.yaml, and run `headroom-controller collect`"
-        ),
-        false => anyhow!(rbac_hint::advised(problem, opened.scope.is_all())),
-    })?;
-    let namespaces = match &opened.scope {
-        Scope::All => None,
-        Scope::In(namespaces) => Some(namespaces.as_slice()),
-    };
-    let selection = Selection { namespaces, image: args.image.as_deref(), window: args.window };
-    let now = ParsedSettings::of(&opened.settings).now().ok_or_else(|| anyhow!("the clock cannot be read"))?;
-    let mut found = usage::ProfileReader::new(selection, now);
-    for object in &profiles {
-        let document = document(object).map_err(|problem| anyhow!(problem))?;
-        found.add(document.root()).map_err(|malformed| {
-            anyhow!("UsageProfile `{}/{}`: {malformed}", metadata(object, "namespace"), metadata(object, "name"))
-        })?;
-    }
-    let found = found.finish();
-    if found.is_empty() && args.image.is_none() {
-        warn_if_elsewhere(&opened.scope, &mut opened.cluster);
-    }
-    let nothing = match &args.image {
-        Some(image) => format!("No usage history for images named `{image}`."),
-        None => "No usage history here: run `headroom-controller collect`, and `kubectl headroom doctor` if it finds \
-                 nothing."
-            .to_owned(),
-    };
-    let charset = Charset::of_stdout();
-    print(&found, args.output.output, &nothing, |usage| usage.page(charset))
 }
 
 /// The options of a description of quotas.
@@ -546,9 +480,4 @@ fn one_by_one(pages: Vec<Page>, nothing: &str) -> Page {
         writeln!(all, "{nothing}");
     }
     all
-}
-
-fn window(text: &str) -> Result<Window, String> {
-    let window: Window = text.parse().map_err(|error: ParseWindowError| error.to_string())?;
-    if [Window::WEEK, Window::MONTH].contains(&window) { Ok(window) } else { Err("expected `7d` or `30d`".to_owned()) }
 }

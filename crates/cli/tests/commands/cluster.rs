@@ -120,7 +120,7 @@ fn role(file: &str) -> Value {
 #[test]
 fn a_cluster_and_its_objects_in_files_give_the_same_output() {
     let live = Live::world(Vec::new());
-    for question in ["describe limits", "describe quota", "describe usage", "recommend", "recommend deployment/web"] {
+    for question in ["describe limits", "describe quota", "recommend images", "recommend", "recommend deployment/web"] {
         let of_cluster = live.run(question);
         assert_eq!((of_cluster.code, of_cluster.err.as_str()), (0, ""), "{question}");
         let of_files = live.run(&format!("{question} -n shop --cluster-dir world --cluster-dir profiles"));
@@ -141,7 +141,7 @@ fn the_role_for_one_namespace_is_sufficient_and_no_secret_is_read() {
     live.forbid(move |path| {
         path != DISCOVERY && !allows(if is_of_pool(path) { &pool_reader } else { &allowing }, path)
     });
-    for question in ["describe limits", "describe quota", "describe usage", "recommend deployment/web", "recommend"] {
+    for question in ["describe limits", "describe quota", "recommend deployment/web", "recommend"] {
         let said = live.run(question);
         assert_eq!(said.code, 0, "{question}: {}", said.err);
     }
@@ -160,7 +160,7 @@ fn the_role_for_one_namespace_is_sufficient_and_no_secret_is_read() {
     live.forbid(move |path| path != DISCOVERY && (!allows(&reader, path) || is_of_pool(path)));
     let said = live.run("recommend deployment/web");
     assert!(said.code == 2 && said.out.contains("not taken into account: cannot read"), "{}{}", said.out, said.err);
-    let said = live.run("describe usage");
+    let said = live.run("recommend images");
     assert!(said.code == 2 && said.err.ends_with(NO_HISTORY), "{}", said.err);
 }
 
@@ -173,7 +173,7 @@ fn all_namespaces_need_the_cluster_role_and_it_is_sufficient() {
     }
     let live = Live::world(Vec::new());
     live.forbid(move |path| path != DISCOVERY && !allows(&reader, path));
-    for question in ["describe limits -A", "describe quota -A", "describe usage -A", "recommend -A", "snapshot -A"] {
+    for question in ["describe limits -A", "describe quota -A", "recommend -A", "snapshot -A"] {
         let said = live.run(question);
         assert_eq!(said.code, 0, "{question}: {}", said.err);
     }
@@ -183,12 +183,12 @@ fn all_namespaces_need_the_cluster_role_and_it_is_sufficient() {
     }
 
     live.forbid(|path| !path.contains("/namespaces/shop"));
-    for question in ["describe limits -A", "describe quota -A", "describe usage -A", "recommend -A"] {
+    for question in ["describe limits -A", "describe quota -A", "recommend images -A", "recommend -A"] {
         let said = live.run(question);
         assert_eq!(said.code, 2, "{question}");
         let advice = "; -A needs permission to list in all namespaces: bind this account to the ClusterRole headroom-reader \
                       by a ClusterRoleBinding, or look at one namespace with -n\n";
-        let advice = if question.contains("usage") { NO_HISTORY } else { advice };
+        let advice = if question.contains("images") { NO_HISTORY } else { advice };
         assert!(said.err.starts_with("error: cannot read ") && said.err.ends_with(advice), "{}", said.err);
     }
 }
@@ -250,10 +250,10 @@ fn forbidden_reads_fail_a_check_unless_the_settings_allow_them() {
 
 #[test]
 fn a_missing_kind_is_reported() {
-    let said = Live::new([]).run("describe usage");
+    let said = Live::new([]).run("recommend images");
     assert_eq!(said.code, 2);
-    let expected = "error: the kind UsageProfile is not installed in the cluster: install the Helm chart or a release's \
-                    manifests.yaml, and run `headroom-controller collect`\n";
+    let expected =
+        "error: no usage history: `headroom-controller collect` gathers it by image, also of pods that are gone\n";
     assert_eq!(said.err, expected);
 }
 
@@ -440,7 +440,7 @@ fn an_api_server_that_gives_no_access_is_one_line_of_every_command() {
             "recommend",
             "describe quota",
             "describe limits",
-            "describe usage",
+            "recommend images",
             "describe tenantquota",
             "simulate -f new.yaml",
             "snapshot -A -o taken.json",

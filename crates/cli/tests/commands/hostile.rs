@@ -37,7 +37,6 @@ fn no_name_acts_on_a_terminal_or_a_log() {
     };
     let mut commands = vec![
         "snapshot -n shop --cluster-dir cluster --cluster-dir running -o -".to_owned(),
-        "describe usage -n shop --cluster-dir cluster".to_owned(),
         "recommend -f app.yaml --cluster-dir cluster -o rows".to_owned(),
         "recommend deployment/web -n shop --cluster-dir cluster --cluster-dir running".to_owned(),
         "explain web -n shop --cluster-dir cluster --cluster-dir running".to_owned(),

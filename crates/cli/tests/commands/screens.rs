@@ -38,7 +38,7 @@ fn commands_that_read_a_cluster_fit_the_terminal() {
         ("limits", "describe limits", 0),
         ("tenantquota", "describe tenantquota payments --cluster-dir tenants", 0),
         ("tenantquotas", "describe tenantquota --tree --cluster-dir tenants", 0),
-        ("usage", "describe usage", 0),
+        ("images", "recommend images", 0),
     ] {
         check(name, &here(), &format!("{command} {WORLD}"), code, str::to_owned);
     }

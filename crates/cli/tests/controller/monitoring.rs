@@ -12,7 +12,6 @@ use std::sync::LazyLock;
 use headroom_collector::metrics;
 use headroom_quota_server::metrics as quota_server;
 use headroom_quota_server::metrics::QuotaLabels;
-use headroom_usage::accuracy::Sum;
 use regex::Regex;
 use serde_json::{Value, json};
 
@@ -40,12 +39,9 @@ fn items(value: &Value) -> &[Value] {
     value.as_array().unwrap()
 }
 
-/// The metrics of a collector that has compared estimates with usage.
+/// The metrics of a collector.
 fn collector() -> String {
-    let metrics = metrics::Metrics::default();
-    let sum = Sum { containers: 1, above: 0, estimated: 1, used: 1 };
-    metrics.estimates(&BTreeMap::from([("shop".to_owned(), [sum; _])]));
-    metrics.to_string()
+    metrics::Metrics::default().to_string()
 }
 
 /// The metrics of the ledger's leader about a quota.

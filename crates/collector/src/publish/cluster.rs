@@ -8,7 +8,6 @@ pub(super) mod error;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use headroom_core::annotations::headroom_annotation;
 use headroom_core::cluster::usage::Root;
 use headroom_core::cluster::usage::profile_layout::{GROUP, VERSION};
 use headroom_core::json::Node;
@@ -17,7 +16,6 @@ use headroom_kube::ApiPath;
 use headroom_kube::api_client::{ApiClient, ApiError, ApplyOptions, ListOptions, value};
 use headroom_kube::retry::Retry;
 use headroom_kube::{kubeconfig, proxy};
-use headroom_usage::accuracy::Estimates;
 use headroom_usage_profile::RestrictedNamespaces;
 use headroom_usage_profile::custom_resource::ROOT_LABEL;
 use kube::Client;
@@ -68,23 +66,6 @@ impl Cluster {
         let namespace = read.map_err(|error| ClusterError::of(error, "get", "namespace kube-system", ""))?;
         let uid = Some(metadata(&namespace, "uid").to_owned()).filter(|uid| !uid.is_empty());
         Ok(ClusterId { address: self.address.clone(), uid, created: created(&namespace) })
-    }
-
-    /// The estimates in the annotations of all pods.
-    pub async fn estimates(&self) -> Result<Estimates, ClusterError> {
-        let mut estimates = Estimates::default();
-        let add = |pod: Node<'_>| {
-            let Some(pod) = value(pod) else { return };
-            let annotations = pod.pointer("/metadata/annotations");
-            let annotation = annotations.and_then(|all| all.get(headroom_annotation::NAME)?.as_str());
-            let (namespace, name) = (metadata(&pod, "namespace"), metadata(&pod, "name"));
-            if let Some(annotation) = annotation.filter(|_| !namespace.is_empty() && !name.is_empty()) {
-                estimates.add(namespace, name, created(&pod).unwrap_or(0), annotation);
-            }
-        };
-        let listed = self.api.for_each(&ApiPath::new("/api/v1/pods"), ListOptions::METADATA, add).await;
-        listed.map_err(|error| ClusterError::of(error, "list", "pods", ""))?;
-        Ok(estimates)
     }
 
     /// The namespaces that may ask for fewer estimates.

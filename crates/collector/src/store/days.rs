@@ -9,7 +9,7 @@ use headroom_usage::observed::Observed;
 use headroom_usage::varint::Damaged;
 use redb::{ReadTransaction, ReadableTable, WriteTransaction};
 
-use super::{DAYS, FACTS, NEWEST_FACT, Store, StoreError, Trouble, WORKLOADS, compared};
+use super::{DAYS, FACTS, NEWEST_FACT, Store, StoreError, Trouble, WORKLOADS};
 
 /// The usage of an image in a namespace on a day.
 #[derive(Debug)]
@@ -81,7 +81,6 @@ impl Store {
 
 /// Merges gathered summaries into the stored ones.
 pub(super) fn add(txn: &WriteTransaction, gathered: &Gathered) -> Result<(), Trouble> {
-    compared::add(txn, gathered)?;
     let mut days = txn.open_table(DAYS)?;
     let mut facts = txn.open_table(FACTS)?;
     let mut newest = facts.get(NEWEST_FACT)?.map_or(0, |newest| newest.value());

@@ -3,7 +3,6 @@
 use headroom_usage::window_merge::DAYS_KEPT;
 use headroom_usage::{DAY, day_of};
 
-use super::compared::{self, DAYS_COMPARED};
 use super::{DAYS, EXPIRED_FACT, FACTS, OWED, Store, StoreError, WORKLOADS};
 
 impl Store {
@@ -22,7 +21,6 @@ impl Store {
         self.write(|txn| {
             txn.open_table(DAYS)?.retain(|(_, _, _, _, day), _| day >= oldest)?;
             txn.open_table(WORKLOADS)?.retain(|(_, _, _, _, day), _| day >= oldest)?;
-            compared::drop_unseen_since(txn, i64::from(oldest + DAYS_KEPT - DAYS_COMPARED) * DAY)?;
             txn.open_table(OWED)?.retain(|_, to| to > i64::from(oldest) * DAY)?;
             txn.open_table(FACTS)?.insert(EXPIRED_FACT, i64::from(oldest))?;
             Ok(())

@@ -31,8 +31,6 @@ pub enum Scenario {
     /// Every request fails.
     Down,
     NoNamespace,
-    /// Pods may not be listed.
-    NoPods,
     /// Namespaces may not be listed.
     NoNamespaces,
 }
@@ -43,7 +41,6 @@ pub const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/headroom/leases
 const PROFILES: &str = "/apis/headroom.dev/v1alpha1/namespaces/headroom/usageprofiles";
 
 const FORBIDDEN: &str = r#"usageprofiles.headroom.dev "usage-00" is forbidden: User "system:serviceaccount:headroom:collector" cannot patch resource "usageprofiles" in API group "headroom.dev" in the namespace "headroom""#;
-const NO_PODS: &str = r#"pods is forbidden: User "system:serviceaccount:headroom:collector" cannot list resource "pods" in API group "" at the cluster scope"#;
 const QUOTA: &str = r#"usageprofiles.headroom.dev "usage-26" is forbidden: exceeded quota: objects, requested: count/usageprofiles.headroom.dev=1, used: count/usageprofiles.headroom.dev=0, limited: count/usageprofiles.headroom.dev=0"#;
 const WEBHOOK: &str = r#"admission webhook "guard.example" denied the request: only people may write here"#;
 const BROKEN_WEBHOOK: &str = r#"Internal error occurred: failed calling webhook "guard.example": connection refused"#;
@@ -87,11 +84,6 @@ impl ApiServer {
         match path {
             _ if scenario == Scenario::Down || scenario == Scenario::Shaky && is_second => {
                 return Some(status(503, "etcd has no leader"));
-            }
-            "/api/v1/pods" => {
-                let is_metadata = request.header("accept").contains("as=PartialObjectMetadataList");
-                assert!(is_metadata && request.parameter("limit") == Some("500"), "{request}");
-                return (scenario == Scenario::NoPods).then(|| status(403, NO_PODS));
             }
             "/api/v1/namespaces" if scenario == Scenario::NoNamespaces => {
                 return Some(status(403, "namespaces is forbidden"));

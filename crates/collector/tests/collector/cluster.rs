@@ -24,7 +24,6 @@ use headroom_usage::sample::{Batch, Container, Resource, Sample, Series, Window}
 use crate::api_server::{ApiServer, NGINX_ROOT, Scenario};
 use crate::support::*;
 use serde_json::{Value, json};
-use tokio::sync::RwLock;
 use tokio_util::sync::CancellationToken;
 
 impl ApiServer {
@@ -40,7 +39,6 @@ pub async fn rounds(server: &Arc<ApiServer>, folder: &Path, source: Scripted) ->
         source_name: "prometheus at http://p:9090".to_owned(),
         allow_source_change: false,
         store: open(folder),
-        estimates: RwLock::default(),
         destination: Destination::Cluster(Box::new(server.start().await)),
         lease: None,
         namespace: "headroom".to_owned(),

@@ -3,7 +3,6 @@
 #![expect(clippy::disallowed_methods, reason = "tests write the files that programs read")]
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic on unexpected data")]
 
-mod accuracy;
 mod api_server;
 mod cluster;
 mod import;

@@ -18,7 +18,6 @@ use headroom_kube::retry::Retry;
 use headroom_report::progress::Progress;
 use headroom_sources::cluster_id::ClusterId;
 use headroom_sources::{Reach, Sink, Source, SourceError};
-use headroom_usage::accuracy::Estimates;
 use headroom_usage::sample::{Batch, Container, OomKill, Resource, Sample, Series, Window};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -178,8 +177,8 @@ pub fn pace() -> Pace {
 
 /// One run of the pipeline.
 pub async fn collect(source: &Scripted, store: &Store, stop: &CancellationToken) -> Result<Outcome, RunError> {
-    let (metrics, progress, pace, estimates) = (Metrics::default(), Progress::hidden(), pace(), Estimates::default());
-    let run = Run { source, store, estimates: &estimates, pace: &pace, metrics: &metrics, progress: &progress, stop };
+    let (metrics, progress, pace) = (Metrics::default(), Progress::hidden(), pace());
+    let run = Run { source, store, pace: &pace, metrics: &metrics, progress: &progress, stop };
     match source.reach {
         Reach::Past => run.catch_up().await,
         Reach::Present => run.look().await,

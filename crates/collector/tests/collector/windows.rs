@@ -10,7 +10,6 @@ use headroom_collector::read_limits::Pace;
 use headroom_fixtures::process::kill_repeatedly;
 use headroom_report::progress::Progress;
 use headroom_sources::{Reach, Source};
-use headroom_usage::accuracy::Estimates;
 use headroom_usage::batch::Gathered;
 use headroom_usage::sample::Window;
 
@@ -180,8 +179,8 @@ async fn too_many_images_for_memory_are_read_in_shorter_windows() {
     let source = Scripted::new(builds(58).collect());
     let pace = Pace { max_images: 10, ..pace() };
     let (metrics, progress, stop) = (Metrics::default(), Progress::hidden(), CancellationToken::new());
-    let (source, store, estimates) = (&source, &store, &Estimates::default());
-    let run = Run { source, store, estimates, pace: &pace, metrics: &metrics, progress: &progress, stop: &stop };
+    let (source, store) = (&source, &store);
+    let run = Run { source, store, pace: &pace, metrics: &metrics, progress: &progress, stop: &stop };
     run.catch_up().await.unwrap();
     assert!(store.owed().unwrap().is_empty());
     assert_eq!(published(store, end(source)), reference(&Scripted::new(builds(58).collect()), end(source)).await);

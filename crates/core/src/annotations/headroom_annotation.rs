@@ -20,7 +20,7 @@ pub const NAME: &str = "headroom.dev/resources";
 pub const REPORTED: &str = "headroom.dev/estimated";
 
 /// Our annotation stays small, because it is stored with every pod.
-pub const MAX_LENGTH: usize = 1024;
+const MAX_LENGTH: usize = 1024;
 
 /// Precedes a value's reason.
 const REASON: &str = ": ";
@@ -41,12 +41,12 @@ fn text_of<'d>(pod: &Pod<'d>) -> Result<Option<Cow<'d, str>>, Malformed> {
 
 /// A value in the annotation, as claimed by it.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Claim<'a> {
-    pub container: &'a str,
-    pub requirement: Requirement,
-    pub resource: &'a str,
-    pub value: &'a str,
-    pub reason: &'a str,
+struct Claim<'a> {
+    container: &'a str,
+    requirement: Requirement,
+    resource: &'a str,
+    value: &'a str,
+    reason: &'a str,
 }
 
 /// The text of an annotation.
@@ -202,7 +202,7 @@ pub fn mark(pod: &mut Pod<'_>) -> Result<(), Malformed> {
 }
 
 /// Reads an annotation's claims; none from a text in another format.
-pub fn read(text: &str, mut each: impl FnMut(Claim<'_>)) {
+fn read(text: &str, mut each: impl FnMut(Claim<'_>)) {
     let Ok(document) = Document::read(text) else { return };
     let Ok(containers) = document.root().fields() else { return };
     for (container, values) in containers {

@@ -7,7 +7,6 @@ use super::history_lookup::RejectedHistory;
 use crate::amount::Quantity;
 use crate::cluster::usage::read::Age;
 use crate::cluster::usage::{Percentile, Window};
-use crate::find;
 use crate::request::RangeName;
 use crate::settings::{HistoryOwner, Margin};
 use crate::truncate::count_of;
@@ -20,18 +19,6 @@ pub enum Basis {
 }
 
 const WELL_KNOWN: &str = "typical for this image";
-
-/// True if a reason in Headroom's annotation is that of an estimate: it begins like a [`Basis`]. A pod carries the origin of
-/// its requests in this text only, so the collector, which reads it from running pods, has nothing else to ask. It is
-/// read here, beside [`Basis::push`], which writes it.
-pub fn is_of_estimate(reason: &str) -> bool {
-    let is_of_history = || {
-        let (percentile, rest) = find::split_once(reason, " of ")?;
-        let (window, _) = rest.split_once(' ')?;
-        Some(percentile.parse::<Percentile>().is_ok() && window.parse::<Window>().is_ok())
-    };
-    reason.starts_with(WELL_KNOWN) || is_of_history().unwrap_or(false)
-}
 
 impl Basis {
     /// `usage of nginx:1.27 in this namespace over 7 days`, built without `format!`, which costs several times as much.
@@ -244,30 +231,4 @@ pub fn of_rejected(rejected: &[RejectedHistory]) -> String {
         return String::new();
     }
     format!("skipped: {}", rejected.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_estimate_is_distinguished_from_other_reasons() {
-        let history = Basis::History {
-            percentile: Percentile::P99_9,
-            window: Window::Recent,
-            key: "nginx:1.27".to_owned(),
-            owner: HistoryOwner::OwnNamespace,
-            samples: 1,
-            age: Duration::ZERO,
-        };
-        for basis in [history, Basis::WellKnown { source: "chart" }] {
-            assert!(is_of_estimate(&basis.to_string()), "{basis}");
-        }
-        assert!(is_of_estimate("peak of 30d nginx in all namespaces; 10m + 10%"));
-        for reason in
-            ["default of LimitRange p90 of 7d", "default of rule a", "set earlier", "p90 of", "p91 of 7d x", ""]
-        {
-            assert!(!is_of_estimate(reason), "{reason}");
-        }
-    }
 }

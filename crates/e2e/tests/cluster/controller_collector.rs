@@ -95,7 +95,6 @@ async fn collect(client: Client, folder: &Path, csv: &str) -> Result<(), RoundEr
         allow_source_change: false,
         lease: Some(lease(destination.api.clone(), "headroom", store.id(), Timing::lasting(Duration::from_secs(60)))),
         store,
-        estimates: tokio::sync::RwLock::default(),
         destination: Destination::Cluster(Box::new(destination)),
         namespace: "headroom".to_owned(),
         tenant_label: None,

@@ -89,7 +89,6 @@ async fn collect(folder: &Path) -> Cluster {
         source_name: "files".to_owned(),
         allow_source_change: false,
         store: Store::open(&folder.join("usage.redb")).unwrap(),
-        estimates: tokio::sync::RwLock::default(),
         destination: Destination::Folder(Folder { path: folder.join("profiles"), format: Format::Yaml }),
         lease: None,
         namespace: "headroom".to_owned(),

@@ -1,8 +1,9 @@
 //! `kubectl headroom recommend images`: sizes for pods that no workload keeps, by the history of their images.
 
+mod profile_reader;
+
 use anyhow::{anyhow, bail};
 use headroom_core::amount::Quantity;
-use headroom_core::cluster::usage::Window;
 use headroom_core::cluster::usage::profile_layout::{API_VERSION, KIND};
 use headroom_core::truncate::count_of;
 use headroom_dryrun::settings::ParsedSettings;
@@ -14,10 +15,10 @@ use headroom_rightsize::by_image::{Amounts, Node, SizeByImage, UsageOfImage};
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use self::profile_reader::{Image, ProfileReader, Selection};
 use super::arguments::{BoundsFormat, ImagesArgs};
 use crate::command::cluster_args::{Opened, Scope, elsewhere, profiles_namespace};
 use crate::command::rbac_hint::advised;
-use crate::describe::usage::{Image, ProfileReader, Selection};
 
 /// One image in one namespace, or in all together.
 #[derive(Debug, Serialize)]
@@ -46,7 +47,7 @@ pub fn run(args: &ImagesArgs) -> anyhow::Result<Exit> {
         Scope::All => None,
         Scope::In(namespaces) => Some(namespaces.as_slice()),
     };
-    let selection = Selection { namespaces, image: args.image.as_deref(), window: Window::MONTH };
+    let selection = Selection { namespaces, image: args.image.as_deref() };
     let now = ParsedSettings::of(&opened.settings).now().ok_or_else(|| anyhow!("this machine's clock is not set"))?;
     let mut reader = ProfileReader::new(selection, now);
     for object in &profiles {
@@ -56,9 +57,7 @@ pub fn run(args: &ImagesArgs) -> anyhow::Result<Exit> {
     let found = reader.finish();
     let node = node(&mut opened);
     let mut rows: Vec<Row> = Vec::new();
-    for mut usage in found {
-        // The history of an image stands before those of the workloads that run it.
-        usage.images.dedup_by(|next, first| next.image == first.image);
+    for usage in found {
         rows.extend(usage.images.iter().map(|image| Row::of(usage.namespace.as_deref(), image, node.as_ref())));
         usage.problems.iter().for_each(|problem| headroom_report::complain!("warning: {problem}"));
     }
@@ -95,13 +94,12 @@ fn node(opened: &mut Opened) -> Option<Node> {
 
 impl Row {
     fn of(namespace: Option<&str>, image: &Image, node: Option<&Node>) -> Self {
-        let killed_at = image.oom_kills.iter().filter_map(|kill| kill.memory.parse::<Quantity>().ok()).max();
         let usage = UsageOfImage {
             pods: image.pods,
             cpu: image.cpu.as_ref(),
             memory: image.memory.as_ref(),
             storage: image.storage.as_ref(),
-            killed_at: killed_at.as_ref(),
+            killed_at: image.oom_kills.iter().max(),
         };
         Self {
             namespace: namespace.map(str::to_owned),

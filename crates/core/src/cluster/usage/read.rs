@@ -359,7 +359,7 @@ fn whole(node: Node<'_>) -> Result<u64, Unusable> {
 }
 
 /// True if a container can use this amount.
-pub fn is_possible(amount: &Quantity, resource: Resource) -> bool {
+fn is_possible(amount: &Quantity, resource: Resource) -> bool {
     let most = match resource {
         Resource::Cpu => MAX_CPU,
         Resource::Memory | Resource::EphemeralStorage => MAX_BYTES,
