@@ -14,9 +14,7 @@ use serde_json::{Value, json};
 use self::classify::Classifier;
 pub use self::pods::Running;
 use super::autoscaler::{self, Autoscalers};
-use super::rejections::{EVENT_REASON, RejectedPod};
-use headroom_core::timestamp::Timestamp;
-use headroom_core::truncate::on_one_line;
+use super::rejections::{EVENT_REASON, Rejected, Summary};
 use headroom_objects::cluster_reader::{ClusterReader, Events, Kept, ReadError};
 use headroom_objects::kinds::{ApiKind, metadata};
 use headroom_workloads::kinds::{self, CRON_JOB, Growth, POD, POD_KINDS, PodKind};
@@ -34,8 +32,8 @@ pub struct Entry {
     /// The object at the top of the owners above the workload: `kafka/events`.
     pub managed_by: Option<String>,
     pub running: Running,
-    /// The last rejection of one of its pods that an Event tells of, and its time.
-    pub rejected: Option<(Option<Timestamp>, String)>,
+    /// The rejections of its pods for the last reason that Events tell of.
+    pub rejected: Option<Rejected>,
     /// The place in a manifest that the object was read from.
     pub origin: Option<Origin>,
     /// True if the cluster has it, so that its pods are counted in the quotas.
@@ -53,9 +51,11 @@ pub struct Inventory {
     pub is_partial: bool,
 }
 
-/// The Events that are read of a namespace, or of all together, and the characters that are kept of one.
+/// The Events that are read of a namespace, or of all together.
 const MAX_EVENTS: usize = 10_000;
-const MAX_MESSAGE: usize = 400;
+/// If there are more, most may be of one namespace. Then so many are read in each of so many namespaces.
+const EVENTS_OF_EACH: usize = 500;
+const MAX_NAMESPACES: usize = 1_000;
 
 /// Kubernetes 1.20 serves CronJobs under this version only.
 const CRON_JOBS_BEFORE_1_21: &str = "batch/v1beta1";
@@ -113,17 +113,19 @@ impl Entry {
 }
 
 impl Entry {
-    /// The reason why the API server rejects pods at present: as the condition of a Deployment or ReplicaSet tells, or for other
-    /// kinds an Event, while pods are missing.
+    /// The reason why the API server rejects pods at present.
     pub fn rejection(&self) -> Option<String> {
+        self.rejections().into_iter().find(|(_, is_now)| *is_now).map(|(rejected, _)| rejected.message)
+    }
+
+    /// The rejections of its pods, with true for those at present: as the condition of a Deployment or ReplicaSet tells, or for
+    /// other kinds an Event, while pods are missing.
+    pub fn rejections(&self) -> Vec<(Rejected, bool)> {
         let object = self.object.value();
-        let conditions = object.pointer("/status/conditions").and_then(Value::as_array).map(Vec::as_slice);
-        let is = |of: &Value, field: &str, value: &str| of.get(field).is_some_and(|is| is == value);
-        let is_failure = |of: &&Value| is(of, "type", "ReplicaFailure") && is(of, "status", "True");
-        match conditions.unwrap_or_default().iter().find(is_failure) {
-            Some(failure) => failure.get("message")?.as_str().map(str::to_owned),
-            None => self.rejected.as_ref().filter(|_| self.lacks_pods(&object)).map(|(_, message)| message.clone()),
-        }
+        let condition = Rejected::of_condition(&object);
+        let is_now = condition.is_none() && self.lacks_pods(&object);
+        let of_events = self.rejected.clone().map(|rejected| (rejected, is_now));
+        condition.map(|rejected| (rejected, true)).into_iter().chain(of_events).collect()
     }
 
     /// True if there are fewer pods than its object asks for, of the kinds that have no condition for that.
@@ -184,40 +186,61 @@ impl Inventory {
     }
 
     /// Reads from Events whose pods are rejected: workloads without a condition say so by them alone. Others may write any number
-    /// of Events, so a part is read.
+    /// of Events, so a part is read, which one namespace cannot fill; true if there are more.
     pub fn read_events(
         &mut self,
         cluster: &mut dyn ClusterReader,
         namespaces: &[Option<&str>],
         advised: impl Fn(ReadError) -> String,
-    ) {
-        for namespace in namespaces {
-            let mut count = 0;
-            let events = Events { namespace: *namespace, reason: EVENT_REASON, most: MAX_EVENTS };
-            let read = cluster.visit_events(events, &mut |event| {
-                count += 1;
-                self.add_event(&event);
-            });
-            match read {
-                Err(error) if !error.is_unknown_kind() => {
-                    return self.notes.push(advised(error.context("pods that are blocked now may be missing")));
-                }
-                _ if count >= MAX_EVENTS => self.notes.push(format!(
-                    "more than {MAX_EVENTS} Events tell of rejected pods, so workloads that are blocked now may be missing"
-                )),
-                _ => {}
+    ) -> Result<bool, String> {
+        let read = match self.add_events(cluster, namespaces, MAX_EVENTS) {
+            Ok(true) if namespaces.contains(&None) => {
+                self.entries.iter_mut().for_each(|entry| entry.rejected = None);
+                let all = self.namespaces();
+                let each: Vec<_> = all.iter().take(MAX_NAMESPACES).map(|name| Some(name.as_str())).collect();
+                let is_cut = self.add_events(cluster, &each, EVENTS_OF_EACH);
+                is_cut.map(|is_cut| is_cut || all.len() > MAX_NAMESPACES)
             }
+            read => read,
+        };
+        match read {
+            Err(error) if error.is_unknown_kind() => Ok(false),
+            read => read.map_err(advised),
         }
     }
 
-    pub fn add_event(&mut self, event: &Value) {
-        let Some(RejectedPod { made_by, message, last }) = RejectedPod::of(event) else { return };
-        let number = self.pods.numbers.get(&self.pods.owners.of(made_by));
-        if let Some(entry) = number.and_then(|number| self.entries.get_mut(*number))
-            && entry.rejected.as_ref().is_none_or(|(at, _)| *at <= last)
-        {
-            entry.rejected = Some((last, on_one_line(message, MAX_MESSAGE)));
+    /// Reads at most so many Events of each namespace; true if there are more in one.
+    fn add_events(
+        &mut self,
+        cluster: &mut dyn ClusterReader,
+        namespaces: &[Option<&str>],
+        most: usize,
+    ) -> Result<bool, ReadError> {
+        let mut is_cut = false;
+        for namespace in namespaces {
+            let mut count = 0;
+            cluster.visit_events(Events { namespace: *namespace, reason: EVENT_REASON, most }, &mut |event| {
+                count += 1;
+                self.add_event(&event);
+            })?;
+            is_cut |= count >= most;
         }
+        Ok(is_cut)
+    }
+
+    pub fn add_event(&mut self, event: &Value) {
+        let Some((made_by, rejected)) = Rejected::of_event(event) else { return };
+        let number = self.pods.numbers.get(&self.pods.owners.of(made_by));
+        let Some(entry) = number.and_then(|number| self.entries.get_mut(*number)) else { return };
+        match &mut entry.rejected {
+            Some(before) => before.add(rejected),
+            none => *none = Some(rejected),
+        }
+    }
+
+    /// The rejections of all workloads, as the page reads them; `events` is what [`Self::read_events`] returned.
+    pub fn rejections(&self, events: Result<bool, String>) -> Summary {
+        Summary::of(self.entries.iter().map(|entry| (&entry.key, entry.rejections())), events)
     }
 
     /// Adds the autoscalers of a namespace, or of all.
@@ -336,13 +359,46 @@ mod tests {
         ] {
             events.put(event).unwrap();
         }
-        found.read_events(&mut Overlay::new(events, None), &[Some("shop")], |error| error.to_string());
+        let read = found.read_events(&mut Overlay::new(events, None), &[Some("shop")], |error| error.to_string());
+        assert_eq!(read, Ok(false));
         let blocked: Vec<String> =
             found.entries.iter().filter_map(|of| Some(format!("{} {}", of.key, of.rejection()?))).collect();
         let expected = ["statefulset/db late", "daemonset/agent team", "cronjob/night team", "job/once team"];
         let expected =
             expected.map(|of| of.split_once(' ').map(|(of, quota)| format!("{of} {}", over(quota))).unwrap());
         assert_eq!(blocked, expected);
+    }
+
+    /// A cluster in which the namespace `evil` has any number of Events, which the API server lists before those of `shop`.
+    struct Flooded;
+
+    impl ClusterReader for Flooded {
+        fn list(&mut self, _: List<'_>) -> Result<Vec<Value>, ReadError> {
+            Ok(Vec::new())
+        }
+
+        fn visit_events(&mut self, events: Events<'_>, each: &mut dyn FnMut(Value)) -> Result<(), ReadError> {
+            let of = events.namespace.unwrap_or("evil");
+            let event = |index: usize| {
+                json!({"metadata": {"namespace": of}, "involvedObject": {"kind": "Job", "name": "a"},
+                    "message": format!("pods \"a\" is forbidden: {index}")})
+            };
+            (0..if of == "evil" { events.most } else { 1 }).map(event).for_each(each);
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_namespace_with_more_events_than_are_read_hides_no_other() {
+        let mut folder = Folder::default();
+        for namespace in ["evil", "shop"] {
+            let mut job = owned("Job", "batch/v1", "a", None, json!({}));
+            job["metadata"]["namespace"] = json!(namespace);
+            folder.put(job).unwrap();
+        }
+        let mut found = Inventory::read(&mut Overlay::new(folder, None), &[None], |error| error.to_string()).unwrap();
+        assert_eq!(found.read_events(&mut Flooded, &[None], |error| error.to_string()), Ok(true));
+        assert!(found.entries.iter().all(|entry| entry.rejected.is_some()), "{found:?}");
     }
 
     #[test]

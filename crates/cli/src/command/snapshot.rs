@@ -15,13 +15,13 @@ use headroom_core::truncate::count_of;
 use headroom_dryrun::recording::redact::Redaction;
 use headroom_dryrun::simulate::unread;
 use headroom_objects::cluster_reader::tenants::TENANT_QUOTA;
-use headroom_objects::cluster_reader::{ClusterReader, Events, List, Overlay, ReadError};
+use headroom_objects::cluster_reader::{ClusterReader, List, Overlay, ReadError};
 use headroom_objects::kinds::{ApiKind, SNAPSHOT, metadata};
 use headroom_report::list_writer::{Form, ListWriter, is_enough};
 use headroom_report::progress::Progress;
 use headroom_report::{Exit, Page, WholeFile, complain};
 use headroom_rightsize::inventory::Inventory;
-use headroom_rightsize::rejections::{self, Rejections};
+use headroom_rightsize::rejections;
 use headroom_rightsize::summary::{self, Summary};
 use headroom_workloads::kinds::{self, POD_KINDS, REPLICA_SET};
 use serde::Serialize;
@@ -180,7 +180,6 @@ pub fn take<W: Write>(
         cluster,
         settings: Value::Null,
         advice: Advice::default(),
-        conditions: Rejections::default(),
         rejections: rejections::Summary::default(),
         missed: Vec::new(),
         notes: Vec::new(),
@@ -208,7 +207,12 @@ pub fn take<W: Write>(
         snapshot.elsewhere = elsewhere(&opened.scope, &mut opened.cluster);
     }
     let mut inventory = inventory.ok();
-    let rejections = with_events(std::mem::take(&mut snapshot.conditions), &mut opened, inventory.as_mut());
+    let rejections = inventory.as_mut().map(|inventory| {
+        let advised = |problem| advised(problem, opened.scope.is_all());
+        let events = inventory.read_events(&mut opened.cluster, &opened.scope.parts(), advised);
+        inventory.rejections(events)
+    });
+    let rejections = rejections.unwrap_or_default();
     // If nothing could be listed, the errors are in `missed` already.
     if let Some(inventory) = inventory {
         match advise(&mut opened, inventory) {
@@ -222,50 +226,6 @@ pub fn take<W: Write>(
     snapshot.notes.extend(rejections.problem.clone());
     (snapshot.rejections, snapshot.settings) = (rejections, opened.admission.deciding_settings().clone());
     Ok(snapshot)
-}
-
-/// The number of Events that are read in one namespace, or in all together.
-const EVENTS: usize = 10_000;
-/// If there are more, most may be of one namespace. Then this number is read in each of so many namespaces.
-const EVENTS_OF_EACH: usize = 500;
-const NAMESPACES: usize = 1_000;
-
-/// The rejections in conditions and Events, of which the inventory gets those of its workloads.
-fn with_events(
-    conditions: Rejections,
-    opened: &mut Opened,
-    mut inventory: Option<&mut Inventory>,
-) -> rejections::Summary {
-    let mut rejections = conditions.clone();
-    let mut read_events = |rejections: &mut Rejections, cluster: &mut Overlay, parts: &[Option<&str>], most| {
-        for namespace in parts {
-            let mut count = 0;
-            let mut add = |event: Value| {
-                count += 1;
-                rejections.add_event(&event);
-                inventory.iter_mut().for_each(|inventory| inventory.add_event(&event));
-            };
-            let events = Events { namespace: *namespace, reason: rejections::EVENT_REASON, most };
-            cluster.visit_events(events, &mut add)?;
-            rejections.is_cut |= count >= most;
-        }
-        Ok::<_, ReadError>(())
-    };
-    let read = match read_events(&mut rejections, &mut opened.cluster, &opened.scope.parts(), EVENTS) {
-        Ok(()) if rejections.is_cut && opened.scope.is_all() => {
-            let namespaces = opened.cluster.namespaces();
-            let parts: Vec<_> = namespaces.iter().take(NAMESPACES).map(|name| Some(name.as_str())).collect();
-            rejections = conditions.clone();
-            rejections.is_cut = namespaces.len() > NAMESPACES;
-            read_events(&mut rejections, &mut opened.cluster, &parts, EVENTS_OF_EACH)
-        }
-        read => read,
-    };
-    match read {
-        Ok(()) => rejections.summary(None),
-        Err(error) if error.is_unknown_kind() => conditions.summary(None),
-        Err(error) => conditions.summary(Some(advised(error, opened.scope.is_all()))),
-    }
 }
 
 /// A TenantQuota without the usage of each namespace, which readers of this snapshot should not see.
@@ -331,8 +291,6 @@ pub struct Snapshot<W> {
     pub elsewhere: Option<String>,
     /// The names of those that were read.
     tenant_quotas: BTreeSet<String>,
-    /// Rejected Pods as conditions report them; below, with those in Events.
-    conditions: Rejections,
     rejections: rejections::Summary,
     redaction: Redaction,
 }
@@ -406,7 +364,6 @@ impl<W: Write> Snapshot<W> {
 
     /// Leaves out of an object what may be confidential, and writes it.
     fn add(&mut self, object: &mut Value) {
-        self.conditions.add_object(object);
         self.redaction.redact(object);
         let is_viewed = || VIEWED.contains(&object.get("kind").and_then(Value::as_str).unwrap_or_default());
         match self.written {
@@ -457,45 +414,4 @@ impl<W: Write> ClusterReader for Copying<'_, W> {
 /// False for old ReplicaSets, which are most objects of many clusters.
 fn is_running(object: &Value) -> bool {
     kinds::of(object) != Some(&REPLICA_SET) || object.pointer("/spec/replicas") != Some(&json!(0))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use headroom_objects::cluster_reader::Folder;
-
-    /// A cluster in which the namespace `evil` has any number of Events, which the API server lists before those of `shop`.
-    struct Flooded;
-
-    impl ClusterReader for Flooded {
-        fn list(&mut self, (_, kind, _): List<'_>) -> Result<Vec<Value>, ReadError> {
-            let names: &[&str] = if kind == "Namespace" { &["evil", "shop"] } else { &[] };
-            Ok(names.iter().map(|name| json!({"kind": "Namespace", "metadata": {"name": name}})).collect())
-        }
-
-        fn visit_events(&mut self, events: Events<'_>, each: &mut dyn FnMut(Value)) -> Result<(), ReadError> {
-            let of = events.namespace.unwrap_or("evil");
-            let event = |index: usize| {
-                json!({"metadata": {"namespace": of}, "involvedObject": {"kind": "Job", "name": "a"},
-                    "message": format!("pods \"a\" is forbidden: {index}")})
-            };
-            (0..if of == "evil" { events.most } else { 1 }).map(event).for_each(each);
-            Ok(())
-        }
-    }
-
-    #[test]
-    fn a_namespace_with_more_events_than_are_read_hides_no_other() {
-        let mut opened = Opened {
-            context: None,
-            cluster: Overlay::new(Folder::default(), Some(Box::new(Flooded))),
-            namespace: "default".to_owned(),
-            scope: Scope::All,
-            settings: json!({}),
-            admission: headroom_dryrun::evaluate::Admission::assumed(),
-        };
-        let summary = with_events(Rejections::default(), &mut opened, None);
-        let namespaces: BTreeSet<&str> = summary.groups.iter().map(|of| of.namespace.as_str()).collect();
-        assert_eq!((Vec::from_iter(namespaces), summary.is_cut), (vec!["evil", "shop"], true));
-    }
 }

@@ -66,7 +66,7 @@ async fn rejected_pods_are_listed_as_far_as_the_user_may_read_about_them() {
 
     bind("viewer", "view");
     let found = rejections(&cluster, &shop, "viewer", |found| {
-        found["groups"][0]["workloadCount"] == 2 && found["groups"][0]["blocked"] == 1
+        found["groups"][0]["workloadCount"] == 2 && found["groups"][0]["blocked"] == 2
     });
     let found = found.await;
     let group = &found["groups"][0];

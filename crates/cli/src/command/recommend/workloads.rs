@@ -101,7 +101,15 @@ fn of_scope(args: &Args, opened: &mut Opened) -> anyhow::Result<Inventory> {
     let advised = |problem| rbac_hint::advised(problem, args.target.all_namespaces);
     let (cluster, parts) = (&mut opened.cluster, opened.scope.parts());
     let mut inventory = Inventory::read(cluster, &parts, advised).map_err(|problem| anyhow!(problem))?;
-    inventory.read_events(cluster, &parts, advised);
+    let missing = |error: ReadError| advised(error.context("pods that are blocked now may be missing"));
+    match inventory.read_events(cluster, &parts, missing) {
+        Ok(false) => {}
+        Ok(true) => inventory.notes.push(
+            "more Events than are read tell of rejected pods, so workloads that are blocked now may be missing"
+                .to_owned(),
+        ),
+        Err(problem) => inventory.notes.push(problem),
+    }
     Ok(inventory)
 }
 
