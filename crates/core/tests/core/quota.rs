@@ -4,5 +4,4 @@ mod admission;
 mod conformance;
 mod properties;
 mod resizes;
-mod rollouts;
 mod workloads;

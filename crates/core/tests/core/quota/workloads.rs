@@ -40,6 +40,7 @@ claims! {
     limited_resources_are_limited_for_the_pods_of_workloads
     old_pods_that_no_quota_covers_are_not_waited_for
     old_pods_that_a_quota_refuses_are_not_waited_for
+    missing_old_pods_are_waited_for_as_far_as_every_bound_has_room
     the_claims_of_a_stateful_set_are_part_of_its_forecast
     a_tenant_quota_bounds_claims_without_any_resource_quota
     limit_ranges_bound_the_claims_of_a_stateful_set
