@@ -60,10 +60,10 @@ host:
 	$(call build,headroom-host)
 
 # The programs that checks and the page need besides, each for itself.
-.PHONY: xtask kubectl-headroom-debug headroom-controller-debug playground-examples
+.PHONY: xtask kubectl-headroom-debug headroom-controller-debug headroom-bench-debug playground-examples
 xtask:
 	$(call build,xtask)
-kubectl-headroom-debug headroom-controller-debug: %-debug:
+kubectl-headroom-debug headroom-controller-debug headroom-bench-debug: %-debug:
 	$(call build,$*)
 playground-examples:
 	$(call build,headroom-playground-examples)
@@ -94,14 +94,13 @@ unit-tests: policy.wasm test-servers browser
 # The tests that start no server and no browser: they run wherever Rust does, without root.
 .PHONY: crate-tests
 crate-tests: policy.wasm
-	$(CARGO) test --locked --workspace --exclude headroom-cli --exclude headroom-sources --exclude headroom-e2e --lib --bins --tests
+	$(CARGO) test --locked --workspace --exclude headroom-bench --exclude headroom-cli --exclude headroom-sources --exclude headroom-e2e --lib --bins --tests
 
 # The benches at a small size: they check what they measure, and have to run when somebody asks for figures.
 .PHONY: test-benches
-test-benches: test-servers
-	HEADROOM_BENCH_DAYS=1 HEADROOM_BENCH_WORKLOADS=20 \
-	  HEADROOM_SIZING_NODES=1,2 \
-	  $(CARGO) bench --locked --workspace --profile dev --bench recommend --bench sizing
+test-benches: test-servers headroom-bench-debug kubectl-headroom-debug headroom-controller-debug
+	HEADROOM_BENCH_DAYS=1 HEADROOM_BENCH_WORKLOADS=20 $(TARGET)/debug/headroom-bench recommend
+	$(TARGET)/debug/headroom-bench sizing 1,2
 
 # Prometheus, InfluxDB and VictoriaMetrics, which tests start on loopback; and pre-commit, which runs our hook.
 .PHONY: test-servers
@@ -222,29 +221,21 @@ test-yaml:
 fuzz:
 	scripts/fuzz.sh $(TARGETS)
 
+# The programs as they are released, and what measures them.
+.PHONY: bench-programs
+bench-programs:
+	cargo build --locked --profile native --package headroom-cli --package headroom-bench --bins
+
 # 1,000 workloads with 14 days need 5 GB in the folder for temporary files; HEADROOM_BENCH_WORKLOADS=100 needs a tenth.
-.PHONY: bench-recommend
-bench-recommend: test-servers
-	cargo bench --locked --profile native --package headroom-cli --bench recommend
-
-.PHONY: bench-estimates
-bench-estimates:
-	TRACES="$(abspath $(TRACES))" cargo bench --locked --profile native --package headroom-cli --bench estimates
-
-.PHONY: bench-resize
-bench-resize:
-	RESIZE=1 TRACES="$(abspath $(TRACES))" cargo bench --locked --profile native --package headroom-cli --bench estimates
-
 # SIZES=100,1000,5000 measures other clusters and only prints the table.
-.PHONY: sizing
-sizing:
-	$(if $(SIZES),HEADROOM_SIZING_NODES=$(SIZES)) cargo bench --locked --profile native --package headroom-cli --bench sizing
+.PHONY: bench-recommend bench-estimates bench-resize sizing
+bench-recommend: test-servers
+bench-recommend bench-estimates bench-resize sizing: bench-programs
+	$(TARGET)/native/headroom-bench $(@:bench-%=%) $(if $(filter sizing,$@),$(SIZES),$(TRACES))
 
 .PHONY: bench-ledger
-bench-ledger:
+bench-ledger: bench-programs
 	scripts/control-plane.sh >/dev/null
-	cargo build --locked --profile native --package headroom-cli --bin headroom-controller
-	cargo build --locked --profile native --package headroom-quota-server --example webhook_floor
 	HEADROOM_BENCH=$(abspath $(TARGET))/native cargo test --locked --workspace --test cluster -- --ignored --nocapture ledger::bench ledger::churn
 
 .PHONY: bench

@@ -126,9 +126,9 @@ impl Row {
         };
         match self {
             Self::NoQuota | Self::Plugin(_) => None,
-            Self::AtOnce => Some((program("examples/webhook_floor"), Vec::new())),
+            Self::AtOnce => Some((program("headroom-bench"), arguments(&["webhook"]))),
             Self::OneWrite | Self::OneWriteOfMany => {
-                Some((program("examples/webhook_floor"), arguments(&["--write", HOME])))
+                Some((program("headroom-bench"), arguments(&["webhook", "--write", HOME])))
             }
             _ => {
                 let mut words = arguments(&["enforce-quotas", "--namespace", HOME, "--no-configure"]);

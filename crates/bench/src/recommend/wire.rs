@@ -5,7 +5,7 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
-use super::measure::Result;
+use crate::Result;
 
 /// The traffic so far.
 #[derive(Debug, Default, Clone)]

@@ -6,27 +6,24 @@
 //! each image; and `requests/NAME.json` with the requests of other recommenders, by time and image. One of those is
 //! `vpa`, with which all are compared.
 
-#![expect(clippy::disallowed_methods, reason = "tests write the files that programs read")]
-
-pub mod accuracy;
-pub mod built;
-pub mod product;
-pub mod requests;
-pub mod table;
 pub mod traces;
 
-use std::error::Error;
-use std::fs;
+pub mod requests;
+
+mod accuracy;
+pub mod product;
+
+mod table;
+
 use std::path::Path;
 
 use headroom_rightsize::memory_limit;
 
+use crate::Result;
 use accuracy::Accuracy;
 use product::Ours;
 use requests::Requests;
 use traces::{Resource, Set, Traces, Used};
-
-pub type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 const YARDSTICK: &str = "vpa";
 
@@ -39,11 +36,6 @@ pub fn run(folder: &Path) -> Result<String> {
     let mut text = String::new();
     for set in &traces.sets {
         text.push_str(&measured(set, &folder.join("pods").join(format!("{}.yaml", set.name)), &all)?);
-        for set in built::of(set)? {
-            let pods = tempfile::NamedTempFile::new()?;
-            fs::write(pods.path(), built::pods(&set)?)?;
-            text.push_str(&measured(&set, pods.path(), &[])?);
-        }
     }
     Ok(text)
 }
@@ -79,3 +71,6 @@ fn killed(used: &[Used], ours: &Ours) -> String {
         format!("killed at the recommended limit: {killed} of {} pods\n", limited.len())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -8,8 +8,8 @@ use std::fs;
 use headroom_core::timestamp::Timestamp;
 use tempfile::TempDir;
 
-use super::replay::Result;
-use super::replay::traces::{Set, time};
+use crate::Result;
+use crate::replay::traces::{Set, time};
 
 const DAY: i64 = 86_400;
 

@@ -7,8 +7,7 @@ use std::process::Command;
 
 use headroom_core::timestamp::Timestamp;
 
-use super::Result;
-use super::built::Build;
+use crate::Result;
 
 const DAY: i64 = 86_400;
 
@@ -48,14 +47,11 @@ pub struct Set {
     pub files: Vec<Recording>,
 }
 
-#[derive(Clone)]
 pub struct Recording {
     pub path: PathBuf,
     /// The day in its name, `2026-11-01`.
     pub day: String,
     begins: i64,
-    /// The way the set is derived from the recording; none if it is used as recorded.
-    pub built: Option<Build>,
 }
 
 /// The usage of a pod after its request was made.
@@ -91,7 +87,7 @@ impl Set {
             let day = file.strip_suffix(".gz").unwrap_or(&file).strip_suffix(".csv").map(str::to_owned);
             if let Some(day) = day {
                 let begins = midnight(&day)?.unix_seconds();
-                files.push(Recording { path, day, begins, built: None });
+                files.push(Recording { path, day, begins });
             }
         }
         files.sort_by_key(|file| file.begins);
@@ -141,22 +137,12 @@ impl Set {
 }
 
 impl Recording {
-    /// The set that `build` derives from the recording.
-    pub fn built(&self, build: Build) -> Self {
-        Self { built: Some(build), ..self.clone() }
-    }
-
     /// The start time, in the format of requests.
     pub fn moment(&self) -> String {
         format!("{}T00:00:00Z", self.day)
     }
 
     pub fn lines(&self) -> Result<String> {
-        let recorded = self.recorded()?;
-        Ok(self.built.map_or(recorded.clone(), |build| build(&recorded)))
-    }
-
-    fn recorded(&self) -> Result<String> {
         if self.path.extension().is_none_or(|extension| extension != "gz") {
             return Ok(fs::read_to_string(&self.path)?);
         }

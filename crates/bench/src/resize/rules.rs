@@ -84,49 +84,6 @@ pub trait Rule {
     }
 }
 
-/// The estimate at creation.
-pub struct Static;
-
-impl Rule for Static {
-    fn start(&self, _: i64, estimate: Amounts) -> Amounts {
-        estimate
-    }
-
-    fn learn(&mut self, _: i64, _: Sample, _: Option<&Running>) {}
-
-    fn act(&mut self, _: i64, _: Amounts, _: &mut BTreeMap<usize, Running>) -> Done {
-        Done::default()
-    }
-}
-
-/// KRR's strategy `simple`, applied when a pod is created.
-#[derive(Default)]
-pub struct Krr {
-    cpu: Vec<u64>,
-    memory: u64,
-}
-
-impl Rule for Krr {
-    fn start(&self, _: i64, estimate: Amounts) -> Amounts {
-        let mut cpu = self.cpu.clone();
-        cpu.sort_unstable();
-        let p95 = cpu.get(cpu.len() * 95 / 100).copied();
-        Amounts {
-            cpu: estimate.cpu.and(p95).map(|cpu| cpu.max(10)),
-            memory: estimate.memory.map(|_| (self.memory * 115 / 100).max(100 << 20)),
-        }
-    }
-
-    fn learn(&mut self, _: i64, sample: Sample, _: Option<&Running>) {
-        self.cpu.extend(sample.cpu);
-        self.memory = self.memory.max(sample.memory.unwrap_or(0));
-    }
-
-    fn act(&mut self, _: i64, _: Amounts, _: &mut BTreeMap<usize, Running>) -> Done {
-        Done::default()
-    }
-}
-
 /// The VerticalPodAutoscaler that resizes in place, limits in proportion.
 #[derive(Default)]
 pub struct Vpa(Option<Recommender>);

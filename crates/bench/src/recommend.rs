@@ -1,16 +1,13 @@
 //! Measures what recommending for a cluster costs, whose work it is, and how good the advice is: `make bench-recommend`.
 //!
 //! Fills a real Prometheus with days of usage of a cluster whose truth is known (`truth`), scraped each minute, and lets the
-//! real program recommend for the workloads, which it reads from files. Then asks the same store about each workload by
-//! itself, as KRR does. Reports wall time, processor time and memory of both sides, queries and bytes on the wire, and
-//! compares the advice with the truth, also of the next week, beside the rules of KRR and of the VerticalPodAutoscaler.
-//! `HEADROOM_BENCH_DAYS`, `HEADROOM_BENCH_WORKLOADS` (plain ones beside the special) and `HEADROOM_BENCH_SEEDS` from
-//! `HEADROOM_BENCH_FIRST_SEED` on change its size; `HEADROOM_BENCH_HOLD=1` leaves Prometheus running until Enter is pressed, so that another tool can be
-//! run on the same data.
+//! real program recommend for the workloads, which it reads from files. Reports wall time, processor time and memory of both
+//! sides, queries and bytes on the wire, and compares the advice with the truth, also of the next week, beside the rules of
+//! KRR and of the VerticalPodAutoscaler. `HEADROOM_BENCH_DAYS`, `HEADROOM_BENCH_WORKLOADS` (plain ones beside the special)
+//! and `HEADROOM_BENCH_SEEDS` from `HEADROOM_BENCH_FIRST_SEED` on change its size.
 
 #![expect(clippy::disallowed_methods, reason = "tests write the files that programs read")]
 
-mod measure;
 mod truth;
 mod wire;
 
@@ -18,24 +15,23 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::BufWriter;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use headroom_fixtures::process::peak_kib;
-use headroom_fixtures::servers::{self, PrometheusServer, Server};
-use measure::{Result, processor_seconds_of, setting};
-use truth::{Accuracy, Workload};
-use wire::{Passed, Wire};
+use headroom_fixtures::servers::{PrometheusServer, Server};
+
+use self::truth::{Accuracy, Workload};
+use self::wire::{Passed, Wire};
+use crate::Result;
+use crate::measure::{self, processor_seconds_of, program, setting};
 
 /// A recommendation may move so many bytes for each container and day.
 const MOST_BYTES: u64 = 5_000_000 / 600 / 14;
 /// More queries than this before the first usage is read are too many.
 const MOST_PROBING: usize = 9;
 
-fn main() -> Result<()> {
-    if !measure::is_asked_for() {
-        return Ok(());
-    }
+pub fn run() -> Result<()> {
     let (days, plain) = (setting("HEADROOM_BENCH_DAYS", 14)?, setting("HEADROOM_BENCH_WORKLOADS", 600)?);
     let to = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs() / 300 * 300;
     let mut rules: [(&str, Accuracy); 4] =
@@ -45,7 +41,7 @@ fn main() -> Result<()> {
     for seed in first..first + setting("HEADROOM_BENCH_SEEDS", 3)? {
         let is_first = seed == first;
         let workloads = truth::world(seed, days as usize * truth::DAY, if is_first { plain as usize } else { 0 });
-        let (ours, like_krr) = of_world(&workloads, days, to, is_first)?;
+        let (ours, like_krr) = of_world(&workloads, days, to)?;
         for of in workloads.iter().filter(|of| of.shape != "app") {
             let (advice, _) = ours.get(&of.name).cloned().unwrap_or_default();
             let (chosen, _) = like_krr.get(&of.name).cloned().unwrap_or_default();
@@ -88,9 +84,8 @@ fn main() -> Result<()> {
 /// The advice and the flags for each workload.
 type Advised = BTreeMap<String, (truth::Advice, String)>;
 
-/// Lets the program recommend for a world, by default and by the flags of `migrate.md` for people of KRR. What that costs is
-/// told beside the cost of KRR's questions, if asked for.
-fn of_world(workloads: &[Workload], days: u64, to: u64, tells_cost: bool) -> Result<(Advised, Advised)> {
+/// Lets the program recommend for a world, by default and by the flags of `migrate.md` for people of KRR.
+fn of_world(workloads: &[Workload], days: u64, to: u64) -> Result<(Advised, Advised)> {
     let begun = Instant::now();
     let folder = tempfile::tempdir()?;
     let file = folder.path().join("history.om");
@@ -110,33 +105,14 @@ fn of_world(workloads: &[Workload], days: u64, to: u64, tells_cost: bool) -> Res
         begun.elapsed().as_secs_f64()
     );
     println!(
-        "{:24}{:>10}{:>12}{:>14}{:>10}{:>16}{:>9}{:>9}{:>8}{:>10}",
-        "",
-        "seconds",
-        "our cpu s",
-        "store's cpu s",
-        "peak MB",
-        "store's peak MB",
-        "queries",
-        "probing",
-        "MB",
-        "unpacked"
+        "{:24}{:>10}{:>12}{:>14}{:>10}{:>16}{:>9}{:>9}{:>8}",
+        "", "seconds", "our cpu s", "store's cpu s", "peak MB", "store's peak MB", "queries", "probing", "MB"
     );
     let bench =
         Bench { server: &server, wire: Wire::before(server.port)?, folder: folder.path(), days: days.to_string() };
     let (passed, ours) = bench.report("default", &[])?;
     let (_, like_krr) = bench.report("flags for KRR", &KRR_FLAGS)?;
-    if tells_cost {
-        let source = folder.path().join("source.yaml");
-        std::fs::write(&source, "step: 1m\n")?;
-        bench.report("step 1m", &["--source", &source.to_string_lossy()])?;
-        by_workload(&server, workloads, days)?;
-    }
     check(&passed, workloads, days)?;
-    if std::env::var_os("HEADROOM_BENCH_HOLD").is_some() {
-        println!("Prometheus is at {} until Enter is pressed", server.url());
-        std::io::stdin().read_line(&mut String::new())?;
-    }
     Ok((ours, like_krr))
 }
 
@@ -174,70 +150,6 @@ fn check(passed: &Passed, workloads: &[Workload], days: u64) -> Result<()> {
     Ok(())
 }
 
-/// So many workloads are asked about one by one, and so many at a time.
-const SAMPLE: usize = 50;
-const AT_A_TIME: usize = 10;
-
-/// Measures what the same store takes for questions about each workload by itself, in the form in which KRR asks them: who made the
-/// pods, then percentile, peak and number of samples with a point each 75 s. Measured for a sample, and scaled to all workloads.
-fn by_workload(server: &Server, workloads: &[Workload], days: u64) -> Result<()> {
-    let plain: Vec<_> = workloads.iter().enumerate().filter(|(_, of)| of.kind == "Deployment").collect();
-    let sample = SAMPLE.min(plain.len());
-    let before = processor_seconds_of(server.child.id());
-    let begun = Instant::now();
-    let ask = |place: usize| -> std::result::Result<(), String> {
-        let questions = plain.get(place).map(|(number, of)| questions(*number, of, days * 24));
-        for question in questions.into_iter().flatten() {
-            let query = form_urlencoded::Serializer::new(String::new()).append_pair("query", &question).finish();
-            match servers::request(server.port, "GET", &format!("/api/v1/query?{query}"), b"") {
-                Ok((200, _)) => {}
-                Ok((status, said)) => return Err(format!("{status}: {said}")),
-                Err(error) => return Err(error.to_string()),
-            }
-        }
-        Ok(())
-    };
-    std::thread::scope(|scope| {
-        let ask = &ask;
-        let workers =
-            (0..AT_A_TIME).map(|first| scope.spawn(move || (first..sample).step_by(AT_A_TIME).try_for_each(ask)));
-        let workers: Vec<_> = workers.collect();
-        workers.into_iter().try_for_each(|worker| worker.join().map_err(|_| "a worker panicked".to_owned())?)
-    })?;
-    let all = workloads.len() as f64 / sample as f64;
-    println!(
-        "{:24}{:>10.2}{:>12}{:>14.2}{:>10}{:>16}{:>9}",
-        "workload by workload",
-        begun.elapsed().as_secs_f64() * all,
-        "-",
-        (processor_seconds_of(server.child.id()) - before) * all,
-        "-",
-        peak_kib(server.child.id()).unwrap_or_default() >> 10,
-        6 * workloads.len()
-    );
-    Ok(())
-}
-
-fn questions(number: usize, of: &Workload, hours: u64) -> [String; 6] {
-    let (namespace, name) = (truth::namespace(number), &of.name);
-    let pod = of.pods.iter().map(|pod| pod.name.as_str()).collect::<Vec<_>>().join("|");
-    let place = format!(r#"namespace="{namespace}",pod=~"{pod}",container="main""#);
-    let by = "by (container, pod, job)";
-    let of = |metric: &str| format!("max({metric}{{{place}}}) {by}");
-    let window = format!("[{hours}h:75s]");
-    let (cpu, memory) = ("container_cpu_usage_seconds_total", "container_memory_working_set_bytes");
-    [
-        format!(r#"kube_replicaset_owner{{namespace="{namespace}",owner_name="{name}"}}[{hours}h]"#),
-        format!(
-            r#"last_over_time(kube_pod_owner{{namespace="{namespace}",owner_name=~"{name}-6d4cf56db6"}}[{hours}h])"#
-        ),
-        format!("quantile_over_time(0.95, max(rate({cpu}{{{place}}}[75s])) {by}{window})"),
-        format!("count_over_time({}{window})", of(cpu)),
-        format!("max_over_time({}{window})", of(memory)),
-        format!("count_over_time({}{window})", of(memory)),
-    ]
-}
-
 struct Bench<'a> {
     server: &'a Server,
     wire: Wire,
@@ -251,7 +163,7 @@ impl Bench<'_> {
         let store = self.server.child.id();
         let before = processor_seconds_of(store);
         self.wire.take();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-headroom"));
+        let mut command = program("kubectl-headroom");
         command
             .args(["recommend", "-A", "-o", "json", "--days", &self.days, "--cluster-dir"])
             .arg(self.folder.join("world"))
@@ -265,19 +177,15 @@ impl Bench<'_> {
         let cost = measure::run(&mut command)?;
         let passed = self.wire.take();
         let of_store = processor_seconds_of(store) - before;
-        // Asked again, by a client that takes nothing compressed.
-        let whole = |query: &String| servers::request(self.server.port, "GET", query, b"").map(|(_, body)| body.len());
-        let unpacked = passed.queries.iter().map(whole).sum::<std::io::Result<usize>>()?;
         println!(
-            "{what:24}{:>10.2}{:>12.2}{of_store:>14.2}{:>10}{:>16}{:>9}{:>9}{:>8.2}{:>10.2}",
+            "{what:24}{:>10.2}{:>12.2}{of_store:>14.2}{:>10}{:>16}{:>9}{:>9}{:>8.2}",
             cost.time.as_secs_f64(),
             cost.processor_seconds,
             cost.peak_kib >> 10,
             peak_kib(store).unwrap_or_default() >> 10,
             passed.queries.len(),
             passed.before_usage(),
-            passed.bytes as f64 / 1e6,
-            unpacked as f64 / 1e6
+            passed.bytes as f64 / 1e6
         );
         let report = serde_json::from_slice(&fs::read(self.folder.join("report.json"))?)?;
         Ok((passed, truth::advice(&report)))

@@ -1,13 +1,9 @@
-//! Accuracy of estimates on small artificial recordings, measured as by `make bench-estimates` on real ones.
-
-use std::path::Path;
+//! Small artificial recordings, measured as `make bench-estimates` does real ones.
 
 use expect_test::expect_file;
 
-use crate::replay::accuracy::Accuracy;
-use crate::replay::requests::{ByMoment, Requests};
-use crate::replay::traces::{Resource, Used};
-use crate::replay::{self, table};
+use super::requests::ByMoment;
+use super::*;
 
 fn requests(name: &str, cores: f64) -> Requests {
     let images = [("web".to_owned(), [("cpu".to_owned(), cores)].into())].into();
@@ -44,14 +40,14 @@ fn a_rule_that_cannot_reach_the_yardsticks_risk_has_no_factor() {
 
 #[test]
 fn artificial_recordings_are_replayed_through_the_programs() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/commands/replay/traces");
-    let text = replay::run(&folder).unwrap();
-    expect_file!["replay/expected.txt"].assert_eq(&text);
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("traces");
+    let text = run(&folder).unwrap();
+    expect_file!["../../traces/expected.txt"].assert_eq(&text);
 }
 
 #[test]
 fn a_folder_without_traces_is_reported() {
     let folder = tempfile::tempdir().unwrap();
-    let error = replay::run(folder.path()).unwrap_err().to_string();
+    let error = run(folder.path()).unwrap_err().to_string();
     assert!(error.ends_with("has no traces"), "{error}");
 }

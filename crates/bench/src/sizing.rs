@@ -5,13 +5,11 @@
 //! after that. Every figure must grow at most as fast as the cluster does. The largest cluster is where a straight line through
 //! the two before leads; how far off such a line would have been at the largest that is measured stands beside it.
 //! Times are processor times and memory is the most that was resident, so that other work on the machine changes little.
-//! `HEADROOM_SIZING_NODES=1,2` measures other sizes, and leaves the page alone. 5,000 need 20 GB of memory and as much of disk.
+//! Other sizes than those of the page leave it alone. 5,000 need 20 GB of memory and as much of disk.
 
 #![expect(clippy::disallowed_methods, reason = "tests write the files that programs read")]
 #![expect(clippy::indexing_slicing, reason = "a benchmark may stop where something is not as it made it")]
 
-#[expect(dead_code, reason = "this one has a list of sizes, and no use for time on the wall")]
-mod measure;
 mod world;
 
 use std::fmt::Write as _;
@@ -32,9 +30,11 @@ use headroom_quota_server::tls;
 use headroom_usage::batch::Gathered;
 use headroom_usage::sample::{Batch, Container, Resource, Sample, Series, Window};
 use headroom_usage::{DAY, day_of};
-use measure::{Cost, Result, processor_seconds_of};
 use tokio::runtime::Runtime;
-use world::{NAMESPACES_OF_NODE, PODS, Passed, World};
+
+use self::world::{NAMESPACES_OF_NODE, PODS, Passed, World};
+use crate::Result;
+use crate::measure::{self, Cost, processor_seconds_of, program};
 
 /// A figure may grow by so much more than the cluster, because measurements vary.
 const TOLERANCE: f64 = 1.25;
@@ -47,13 +47,10 @@ const PAGE: &str = "docs/src/concepts/sizing.md";
 const BEGIN: &str = "<!-- sizing: written by make sizing -->\n";
 const END: &str = "<!-- end of sizing -->";
 
-fn main() -> Result<()> {
-    if !measure::is_asked_for() {
-        return Ok(());
-    }
-    let chosen = std::env::var("HEADROOM_SIZING_NODES").ok();
-    let sizes = chosen.as_deref().unwrap_or("20,100,1000").split(',').map(str::parse);
-    let sizes = sizes.collect::<std::result::Result<Vec<u64>, _>>()?;
+/// Without `chosen` sizes, those of the page, which is written.
+pub fn run(chosen: Vec<u64>) -> Result<()> {
+    let is_for_page = chosen.is_empty();
+    let sizes = if is_for_page { vec![20, 100, 1_000] } else { chosen };
     let mut table = Table { sizes, figures: Vec::new() };
     for nodes in table.sizes.clone() {
         let begun = Instant::now();
@@ -65,7 +62,7 @@ fn main() -> Result<()> {
     let text = table.markdown();
     print!("{text}");
     table.check()?;
-    if chosen.is_none() {
+    if is_for_page {
         let page = fs::read_to_string(workspace_file(PAGE))?;
         let (before, rest) = page.split_once(BEGIN).ok_or("the page has no place for the table")?;
         let (_, after) = rest.split_once(END).ok_or("the page has no end of the table")?;
@@ -104,8 +101,8 @@ impl Scene {
         self.folder.path().join(name)
     }
 
-    fn program(&self, program: &str) -> Command {
-        let mut command = Command::new(program);
+    fn program(&self, name: &str) -> Command {
+        let mut command = program(name);
         command.env("KUBECONFIG", self.file("kubeconfig")).env("RUST_LOG", "error");
         command
     }
@@ -165,7 +162,7 @@ impl Scene {
     /// Reads what is new by the clock of the metrics store, and publishes.
     fn collect(&self, store: &str, now: i64, more: &[&str]) -> Result<Cost> {
         self.world.now.store(now + 120, Ordering::Relaxed);
-        let mut command = self.program(env!("CARGO_BIN_EXE_headroom-controller"));
+        let mut command = self.program("headroom-controller");
         command.args(["collect", "prometheus", &format!("http://127.0.0.1:{}", self.metrics), "--once", "--store"]);
         measure::run(command.arg(self.file(store)).args(more).stderr(Stdio::inherit()))
     }
@@ -220,7 +217,7 @@ impl Scene {
         fs::write(self.file("tls.crt"), made.certificate)?;
         fs::write(self.file("tls.key"), made.key)?;
         let (reviews, status) = (servers::free_port(), servers::free_port());
-        let mut command = self.program(env!("CARGO_BIN_EXE_headroom-controller"));
+        let mut command = self.program("headroom-controller");
         command.args([
             "enforce-quotas",
             "--no-configure",
@@ -248,7 +245,7 @@ impl Scene {
     }
 
     fn of_snapshot(&self) -> Result<Figures> {
-        let mut command = self.program(env!("CARGO_BIN_EXE_kubectl-headroom"));
+        let mut command = self.program("kubectl-headroom");
         let file = self.file("snapshot.json");
         self.world.take();
         let cost = measure::run(command.args(["snapshot", "-A", "-o"]).arg(&file).stdout(Stdio::null()))?;
@@ -267,7 +264,7 @@ impl Scene {
         let site = self.file("site");
         fs::create_dir(&site)?;
         fs::write(site.join("index.html"), "<html lang=\"en\">")?;
-        let mut command = self.program(env!("CARGO_BIN_EXE_kubectl-headroom"));
+        let mut command = self.program("kubectl-headroom");
         command.args(["ui", "-A", "--no-open", "--site"]).arg(site).stdout(Stdio::piped());
         let mut running = Running(command.spawn()?);
         let mut said = String::new();

@@ -7,8 +7,8 @@ use std::path::Path;
 use headroom_core::amount::Quantity;
 use serde_json::Value;
 
-use super::Result;
 use super::traces::Resource;
+use crate::Result;
 
 /// By time, image and resource.
 pub type ByMoment = BTreeMap<String, BTreeMap<String, BTreeMap<String, f64>>>;

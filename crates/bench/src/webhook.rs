@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Context;
-use clap::Parser;
 use headroom_core::json::Document;
 use headroom_kube::ApiPath;
 use headroom_kube::api_client::ApiClient;
@@ -19,8 +18,8 @@ use serde_json::json;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-#[derive(Parser)]
-struct Args {
+#[derive(clap::Args)]
+pub struct Args {
     #[arg(long)]
     listen: SocketAddr,
     #[arg(long)]
@@ -33,8 +32,7 @@ struct Args {
 }
 
 #[tokio::main]
-async fn main() -> anyhow::Result<()> {
-    let args = Args::parse();
+pub async fn run(args: Args) -> anyhow::Result<()> {
     let certificate = Arc::new(tls::Certificate::default());
     certificate.read_files(&args.tls_certificate, &args.tls_key)?;
     let acceptor = tls::acceptor(certificate, None)?;

@@ -1,17 +1,18 @@
-//! The sizes of the benchmarks, and what a run of the program costs.
+//! The sizes of the benchmarks, and what a run of a program costs.
 
-use std::error::Error;
 use std::fs;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use headroom_fixtures::process::peak_kib;
 
-pub type Result<T> = std::result::Result<T, Box<dyn Error>>;
+use crate::Result;
 
-/// `cargo test --benches` only wants to know that they build.
-pub fn is_asked_for() -> bool {
-    std::env::args().any(|arg| arg == "--bench")
+/// A program of this workspace, which has to be built beside this one.
+pub fn program(name: &str) -> Command {
+    let own = std::env::current_exe().unwrap_or_default();
+    let built = own.ancestors().map(|folder| folder.join(name)).find(|path| path.is_file());
+    Command::new(built.unwrap_or_else(|| name.into()))
 }
 
 pub fn setting(name: &str, default: u64) -> Result<u64> {

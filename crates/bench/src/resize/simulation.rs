@@ -3,13 +3,12 @@
 use std::collections::BTreeMap;
 
 use headroom_core::timestamp::Timestamp;
-use headroom_resize::{Amounts, Resource};
+use headroom_resize::{Amounts, Resource, Rules};
 
 use super::days::{Pod, Sample};
-use super::replay::requests::Requests;
-use super::replay::traces::Resource as Column;
-use super::rules::{Krr, Loop, Rule, Running, Static, Vpa};
-use headroom_resize::Rules;
+use super::rules::{Loop, Rule, Running, Vpa};
+use crate::replay::requests::Requests;
+use crate::replay::traces::Resource as Column;
 
 const DAY: i64 = 86_400;
 
@@ -35,10 +34,8 @@ const P90_LEAN: &str = "percentile: {cpu: p90 of recent}, margin: {cpu: 10%}";
 const P80_LEAN: &str = "percentile: {cpu: p80 of recent}, margin: {cpu: 10%}";
 
 /// The yardstick is the first.
-pub const VARIANTS: [Variant; 13] = [
+pub const VARIANTS: [Variant; 11] = [
     of("vpa, in place", "", || Box::<Vpa>::default()),
-    of("krr, once", "", || Box::<Krr>::default()),
-    of("estimate", "", || Box::new(Static)),
     of("headroom resize", "", || own(|_| ())),
     of("  limits: scale", "", || own(|of| of.scales_limits = true)),
     of("limit = request", "", || own(|of| of.limit_is_request = true)),

@@ -1,14 +1,17 @@
 //! The programs' own estimates: they collect the recordings before a time, and recommend requests at that time.
 
+#![expect(clippy::disallowed_methods, reason = "the programs read these files")]
+
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Output;
 
-use super::Result;
 use serde_json::Value;
 
 use super::requests::{ByMoment, Requests, in_report};
 use super::traces::Set;
+use crate::Result;
+use crate::measure::program;
 
 /// The programs' amounts at the start of each of a set's recordings except the first, from the usage before it.
 pub struct Ours {
@@ -39,7 +42,7 @@ pub fn estimate_with(set: &Set, pods: &Path, settings: &[&str]) -> Result<Vec<Ou
         if let Some(newest) = &newest {
             let profiles = work.path().join(&file.day);
             fs::create_dir(&profiles)?;
-            let mut collect = Command::new(env!("CARGO_BIN_EXE_headroom-controller"));
+            let mut collect = program("headroom-controller");
             collect.args(["collect", "files"]).arg(newest).args(["--step", &step, "--as-of", &moment]);
             collect.arg("--store").arg(work.path().join("store")).arg("--output").arg(&profiles);
             succeeded(collect.output()?)?;
@@ -47,7 +50,7 @@ pub fn estimate_with(set: &Set, pods: &Path, settings: &[&str]) -> Result<Vec<Ou
                 let file = work.path().join("settings.yaml");
                 let of_time = format!("namespace: headroom, replayTime: \"{moment}\"");
                 fs::write(&file, format!("estimates: {{{of_time}, {settings}}}\n"))?;
-                let mut recommend = Command::new(env!("CARGO_BIN_EXE_kubectl-headroom"));
+                let mut recommend = program("kubectl-headroom");
                 recommend.args(["recommend", "-o", "json", "-f"]).arg(pods).arg("--cluster-dir").arg(&profiles);
                 recommend.arg("--settings").arg(&file);
                 // Without history of any image, the output is empty.
