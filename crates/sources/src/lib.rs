@@ -57,9 +57,6 @@ pub enum SourceError {
     /// Does not work without other permissions or credentials (401, 403).
     #[error("{0}")]
     Forbidden(String),
-    /// The source does not have the database that was asked about; another may be asked about.
-    #[error("{0}")]
-    NoDatabase(String),
     /// Will not work until something else is changed (404, unreadable answer, bad name).
     #[error("{0}")]
     Permanent(String),

@@ -58,8 +58,8 @@ const EXAMPLES: &str = "Examples:
   # Google Cloud, as the account of this machine or pod
   headroom-controller collect prometheus https://monitoring.googleapis.com/v1/projects/ID/location/global/prometheus --every 1h
 
-  # InfluxDB with Telegraf's data
-  headroom-controller collect influxdb http://influxdb:8086 --database telegraf --every 1h
+  # InfluxDB with Heapster's data
+  headroom-controller collect influxdb http://monitoring-influxdb.kube-system:8086 --every 1h
 
   # From a file, into files
   headroom-controller collect files usage.csv --output profiles/";

@@ -16,7 +16,7 @@ use super::source_file::{SourceFile, SourceFlag};
 pub enum SourceCommand {
     /// Prometheus, or a store with the same API: Thanos, VictoriaMetrics, Mimir, and those of Google, Amazon and Azure
     Prometheus(Box<PrometheusArgs>),
-    /// InfluxDB 1 with the data of Telegraf (inputs kubernetes and kube_inventory) or of Heapster
+    /// InfluxDB 1 with the data of Heapster
     Influxdb(Box<InfluxDbArgs>),
     /// The metrics API (metrics-server), sampled each minute; for clusters without a metrics store
     MetricsApi,
@@ -46,7 +46,7 @@ pub struct InfluxDbArgs {
     /// Query step
     #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = super::seconds)]
     step: i64,
-    /// Database; `k8s` (Heapster's) and `telegraf` are tried unless given
+    /// Database; `k8s`, Heapster's, unless given
     #[arg(long, value_name = "NAME")]
     database: Option<String>,
     /// Condition for every query, such as "cluster = 'prod'", where several clusters share a database
@@ -249,7 +249,6 @@ impl InfluxDbArgs {
             condition: self.condition.clone(),
             retention_policy: self.retention_policy.clone(),
             step_seconds: u32::try_from(self.step)?,
-            ephemeral_storage: file.ephemeral_storage,
             ..influxdb::Options::new(file.endpoint(&self.url()?)?)
         })
     }

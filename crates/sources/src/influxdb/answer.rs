@@ -113,7 +113,7 @@ fn failure(redactor: &Redactor, error: &StoreText) -> SourceError {
         // "max-select-point limit exceeed", "max-select-series limit exceeded", "query-timeout limit exceeded"
         SourceError::Overloaded(text)
     } else if error.contains("database not found") {
-        SourceError::NoDatabase(format!("{text}: {NAME_IT}"))
+        SourceError::Permanent(format!("{text}: {NAME_IT}"))
     } else if error.contains("engine: cache maximum memory size") || error.contains("shutting down") {
         SourceError::Temporary(text)
     } else {
@@ -161,7 +161,7 @@ mod tests {
         let says = |error: &str| format!("`i` answers: `{error}`");
         check(
             "database not found: k8s",
-            SourceError::NoDatabase(format!("{}: {NAME_IT}", says("database not found: k8s"))),
+            SourceError::Permanent(format!("{}: {NAME_IT}", says("database not found: k8s"))),
         );
         let point = "max-select-point limit exceeed: (11/10)";
         check(point, SourceError::Overloaded(says(point)));

@@ -6,8 +6,8 @@ use headroom_usage::batch::Impossible;
 use headroom_usage::sample::{Resource, Window};
 
 use super::answer::Point;
-use super::query::{CONTAINER, IMAGE, POD};
-use super::{Api, Known, NAME_IT, Options, RESOURCES, no_schema};
+use super::query::{CONTAINER, IMAGE, NAMESPACE, POD};
+use super::{Api, NAME_IT, Options, RESOURCES};
 use crate::SourceError;
 use crate::diagnosis::{self, Finding, duration};
 
@@ -16,27 +16,26 @@ pub async fn diagnose(options: &Options, our_clock: i64) -> Result<Vec<Finding>,
     let api = Api::new(options)?;
     let now = api.ping().await?;
     let mut findings = vec![diagnosis::clock(our_clock, now)];
-    let known = match api.find().await? {
-        Ok(known) => known,
-        Err(looked) => {
-            findings.push(Finding::bad("schema", no_schema(&looked), NAME_IT));
+    let schema = match api.schema().await? {
+        Ok(schema) => schema,
+        Err(problem) => {
+            findings.push(Finding::bad("schema", problem, NAME_IT));
             return Ok(findings);
         }
     };
-    let Known { database, schema, .. } = &known;
-    let questions = known.questions();
+    let questions = api.questions(schema);
     let names = RESOURCES.map(|resource| schema.name(resource)).join(" and ");
-    findings.push(Finding::good("schema", format!("{}'s, {names} in database `{database}`", schema.writer())));
+    findings.push(Finding::good("schema", format!("Heapster's, {names} in database `{}`", api.database)));
 
-    if let Some(question) = api.several_clusters(&known).await? {
+    if let Some(question) = api.several_clusters(&questions).await? {
         findings.push(Finding::bad("cluster", question, "one store of the collector holds one cluster"));
         return Ok(findings);
     }
     let window = Window { from: now - 600, to: now };
     let (mut seen, mut named, mut intervals) = (BTreeSet::new(), BTreeSet::new(), Vec::new());
     let mut impossible = Impossible::default();
-    api.ask::<Point>(database, &questions.newest(window), &mut |series| {
-        let key = [schema.namespace(), POD, CONTAINER].map(|tag| series.tag(tag).to_owned());
+    api.ask::<Point>(&questions.newest(window), &mut |series| {
+        let key = [NAMESPACE, POD, CONTAINER].map(|tag| series.tag(tag).to_owned());
         if !series.tag(IMAGE).is_empty() {
             named.insert(key.clone());
         }
@@ -48,18 +47,14 @@ pub async fn diagnose(options: &Options, our_clock: i64) -> Result<Vec<Finding>,
         intervals.extend(distances.filter(|distance| *distance > 0));
     })
     .await?;
-    if !schema.has_images_on_usage() {
-        named = named_by_inventory(&api, &known, &seen, window).await?;
-    }
-    findings.push(matched(&known, &seen, &named));
+    findings.push(matched(&seen, &named));
     findings.extend(diagnosis::impossible(&impossible));
     intervals.sort_unstable();
     if let Some(interval) = intervals.get(intervals.len() / 2) {
         findings.push(Finding::good("sample interval", format!("{interval} s")));
     }
     let mut oldest = None;
-    api.ask::<Point>(database, &questions.oldest(), &mut |series| oldest = series.values.first().map(|point| point.0))
-        .await?;
+    api.ask::<Point>(&questions.oldest(), &mut |series| oldest = series.values.first().map(|point| point.0)).await?;
     findings.extend(oldest.map(|oldest| diagnosis::history(duration(now - oldest), now - oldest >= 30 * 86_400)));
     Ok(findings)
 }
@@ -67,32 +62,13 @@ pub async fn diagnose(options: &Options, our_clock: i64) -> Result<Vec<Finding>,
 /// Namespace, pod and container.
 type Names = BTreeSet<[String; 3]>;
 
-/// The containers with an image in the inventory.
-async fn named_by_inventory(api: &Api, known: &Known, seen: &Names, window: Window) -> Result<Names, SourceError> {
-    let namespaces: BTreeSet<_> = seen.iter().map(|[namespace, ..]| namespace).collect();
-    let mut named = Names::new();
-    for namespace in namespaces {
-        let images = api.images(known, namespace, window).await?;
-        let of_namespace = seen.iter().filter(|[of, ..]| of == namespace);
-        named
-            .extend(of_namespace.filter(|[_, pod, container]| images.at(pod, container, window.to).is_some()).cloned());
-    }
-    Ok(named)
-}
-
-fn matched(known: &Known, seen: &Names, named: &Names) -> Finding {
+fn matched(seen: &Names, named: &Names) -> Finding {
     let found = format!("{} of {} containers in the last 10 minutes", named.len(), seen.len());
-    let writer = known.schema.writer();
     let example = seen
         .difference(named)
         .next()
         .map(|[namespace, pod, container]| format!("`{container}` of `{namespace}/{pod}`"));
-    let none = format!("check that {writer} is running and writes to this database");
-    let advice = match known.schema.has_images_on_usage() {
-        true => format!("their points have no tag `{IMAGE}`, so their usage is left out"),
-        false => "let Telegraf's input `kube_inventory` write pods into the same database, since its input \
-                  `kubernetes` has no images; for a registry with a port, `kube_inventory` has none either"
-            .to_owned(),
-    };
-    diagnosis::matched(named.len(), found, example, &none, &advice)
+    let none = "check that Heapster is running and writes to this database";
+    let advice = format!("their points have no tag `{IMAGE}`, so their usage is left out");
+    diagnosis::matched(named.len(), found, example, none, &advice)
 }

@@ -43,7 +43,7 @@ async fn check(range: impl Fn() -> Reply + Send + Sync + 'static, kind: Kind, wo
     let found = match &error {
         SourceError::Overloaded(_) => Kind::Overloaded,
         SourceError::Temporary(_) => Kind::Temporary,
-        SourceError::Forbidden(_) | SourceError::NoDatabase(_) | SourceError::Permanent(_) => Kind::Permanent,
+        SourceError::Forbidden(_) | SourceError::Permanent(_) => Kind::Permanent,
     };
     let text = error.to_string();
     assert!(found == kind && text.contains(words) && !text.contains('\n'), "{found:?}: {text}");

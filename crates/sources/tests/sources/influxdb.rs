@@ -158,7 +158,7 @@ async fn a_missing_database_or_one_not_from_heapster_is_reported() {
     options.database = None;
     fill(&server, "", "requests,host=a value=1 0\n");
     let text = refused(&options).await;
-    assert!(text.contains("database `k8s` has `requests`; database `telegraf` has nothing at all: name"), "{text}");
+    assert!(text.contains("database `k8s` has `requests`: name"), "{text}");
 }
 
 #[tokio::test]
@@ -200,110 +200,20 @@ async fn a_limit_of_steps_leads_to_smaller_queries() {
     data::check(&read(&source, cluster.window, 20 * 60).await, &expected(&cluster));
 }
 
-/// Data of Telegraf: usage from its input `kubernetes` each minute, and every five minutes pods from `kube_inventory`,
-/// with their state in tags.
-fn telegraf(cluster: &Cluster) -> String {
-    let mut text = String::new();
-    for container in &cluster.containers {
-        for minute in 0..container.cpu.len() {
-            let tags = format!(
-                "kubernetes_pod_container,namespace={},pod_name={},container_name={},node_name=a",
-                container.namespace, container.pod, container.name
-            );
-            let time = cluster.window.from + minute as i64 * 60 + 7;
-            if let Some(cores) = container.cpu[minute] {
-                let _ = writeln!(text, "{tags} cpu_usage_nanocores={}i {time}", (cores * 1000.0).round() * 1e6);
-            }
-            if let Some(bytes) = memory(container, minute) {
-                // As much storage as memory, part of it logs.
-                let _ = writeln!(
-                    text,
-                    "{tags} memory_working_set_bytes={}i,rootfs_used_bytes={}i,logsfs_used_bytes=1000i {time}",
-                    bytes.round(),
-                    bytes.round() - 1000.0
-                );
-            }
-            let image = container.image(minute);
-            let is_last = minute + 1 == container.cpu.len() || container.image(minute + 1) != image;
-            if minute % 5 == 0 || is_last {
-                let (name, version) = image.split_once(':').unwrap_or((image, ""));
-                let version = if version.is_empty() { String::new() } else { format!(",version={version}") };
-                let state = if minute % 2 == 0 { "running" } else { "waiting" };
-                let _ = writeln!(text, "{tags},state={state},image={name}{version} restarts_total=0i {}", time + 10);
-            }
-        }
-    }
-    text
-}
-
 #[tokio::test]
-async fn telegrafs_usage_is_read_with_the_images_of_its_inventory() {
-    let cluster = Cluster::until_now(360);
-    let server = servers::influxdb(false, 0);
-    assert_eq!(request(server.port, "POST", "/query?q=CREATE+DATABASE+telegraf", b"").unwrap().0, 200);
-    let (status, body) =
-        request(server.port, "POST", "/write?db=telegraf&precision=s", telegraf(&cluster).as_bytes()).unwrap();
-    assert_eq!(status, 204, "{body}");
-    let options = self::options(&server);
-    let source = InfluxDb::connect(&options).await.unwrap();
-    assert_eq!(source.namespaces(cluster.window).await.unwrap(), ["pay", "shop"]);
-    data::check(&read(&source, cluster.window, 6 * 3600).await, &expected(&cluster));
-    let with_storage = InfluxDb::connect(&Options { ephemeral_storage: true, ..options.clone() }).await.unwrap();
-    let mut expected = expected(&cluster);
-    let memory: Vec<_> = expected.iter().filter(|(key, _)| key.resource == Resource::Memory).collect();
-    let storage = memory.into_iter().map(|(key, values)| {
-        let mut key = key.clone();
-        key.resource = Resource::EphemeralStorage;
-        (key, values.clone())
-    });
-    let storage: Vec<_> = storage.collect();
-    expected.extend(storage);
-    data::check(&read(&with_storage, cluster.window, 6 * 3600).await, &expected);
-    let findings = diagnose(&options, cluster.window.to + 30).await.unwrap();
-    let reported: Vec<_> = findings.iter().skip(1).map(|finding| (finding.subject, finding.found.as_str())).collect();
-    let schema = "Telegraf's, `cpu_usage_nanocores` of `kubernetes_pod_container` and `memory_working_set_bytes` of \
-                  `kubernetes_pod_container` in database `telegraf`";
-    assert_eq!(reported[..2], [("schema", schema), ("matched images", "5 of 5 containers in the last 10 minutes")]);
-}
-
-#[tokio::test]
-async fn a_kill_that_telegrafs_inventory_shows_for_hours_is_reported_once() {
-    let server = servers::influxdb(false, 0);
-    let mut text = String::new();
-    let tags = "kubernetes_pod_container,namespace=shop,pod_name=job,container_name=c,image=nginx,version=1";
-    for minute in 0..300 {
-        let state = match minute {
-            90.. => "state=terminated restarts_total=0i,state_reason=\"OOMKilled\",resource_limits_memory_bytes=900i",
-            _ => "state=running restarts_total=0i,resource_limits_memory_bytes=900i",
-        };
-        let _ = writeln!(text, "{tags},{state} {}", 864_000 + minute * 60 + 7);
-    }
-    fill(&server, "", &text);
-    let source = connect(&server).await;
-    let mut reported = Vec::new();
-    for hour in 0..30 {
-        let window = Window { from: 864_000 + hour * 3600, to: 864_000 + hour * 3600 + 3600 };
-        let mut sink = |batch| {
-            if let headroom_usage::sample::Batch::OomKills(kills) = batch {
-                reported.extend(kills.into_iter().map(|kill| (kill.at, kill.memory, kill.container.image)));
-            }
-        };
-        source.read("shop", window, &mut sink).await.unwrap();
-    }
-    assert_eq!(reported, [(864_000 + 90 * 60 + 7, 900, "nginx:1".to_owned())]);
-}
-
-#[tokio::test]
-async fn without_telegrafs_inventory_the_error_says_what_is_missing() {
+async fn points_without_an_image_and_with_impossible_amounts_are_reported() {
     let server = servers::influxdb(false, 0);
     let now = data::now();
-    let line = "kubernetes_pod_container,namespace=shop,pod_name=p,container_name=c memory_working_set_bytes=5i";
-    let bogus = "kubernetes_pod_container,namespace=shop,pod_name=p,container_name=c memory_working_set_bytes=9223372036854775807i";
-    fill(&server, "", &format!("{line} {}\n{bogus} {}\n", now - 60, now - 30));
+    let line = |bytes: u64, at: i64| {
+        format!(
+            "memory/working_set,type=pod_container,namespace_name=shop,pod_name=p,container_name=c value={bytes}i {at}\n"
+        )
+    };
+    fill(&server, "", &(line(5, now - 60) + &line(9_223_372_036_854_775_807, now - 30)));
     let findings = diagnose(&options(&server), now).await.unwrap();
     let images = findings.iter().find(|finding| finding.subject == "matched images").unwrap();
     assert_eq!(images.verdict, Verdict::Bad);
-    assert!(images.advice.as_ref().unwrap().contains("kube_inventory"), "{images:?}");
+    assert!(images.advice.as_ref().unwrap().contains("no tag `container_base_image`"), "{images:?}");
     let amounts = findings.iter().find(|finding| finding.subject == "amounts").unwrap();
     assert_eq!(amounts.found, "1 impossible sample, such as memory 8Ei of container c in shop/p");
 }
