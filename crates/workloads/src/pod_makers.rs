@@ -27,8 +27,9 @@
 //!     atMost      the factors of the number that an autoscaler may reach, with `atMostIf` only where that field is set
 //! ```
 //!
-//! A factor is a field, `=` its default if that is not 1, then `- N`, `>= OTHER` or `<= OTHER`; `a|b` is the first that is
-//! set, and `.x` stands beside `at`. The dots in `[a.b/c]` are part of a name.
+//! A factor is a field, `=` its default if that is not 1, then `- N` or `<= OTHER` at most once; `a|b` is the first that is
+//! set, and `.x` stands beside `at`. The dots in `[a.b/c]` are part of a name. Numbers that an operator computes from more
+//! fields are not followed: a row names the field that counts as a rule.
 
 use std::sync::LazyLock;
 
@@ -140,9 +141,9 @@ impl PodMaker {
         let rows: Vec<Self> = serde_json::from_value(rows).map_err(|error| error.to_string())?;
         let factors = rows.iter().flat_map(|row| &row.pods).flat_map(|pods| pods.times.iter().chain(&pods.at_most));
         match factors.flatten().find(|of| factor(&Value::Null, of, &Place::default()).is_none()) {
-            Some(factor) => {
-                Err(format!("cannot read the factor `{factor}`: expected FIELD[=DEFAULT] [- N] [>= OTHER] [<= OTHER]"))
-            }
+            Some(factor) => Err(format!(
+                "cannot read the factor `{factor}`: expected FIELD[=DEFAULT], then `- N` or `<= OTHER` at most once"
+            )),
             None => Ok(rows),
         }
     }
@@ -514,18 +515,13 @@ fn factor(object: &Value, text: &str, place: &Place<'_>) -> Option<u64> {
     let mut words = text.split_whitespace();
     let first = words.next()?;
     let (paths, default) = first.rsplit_once('=').unwrap_or((first, "1"));
-    let mut value = found(paths).map_or_else(|| default.parse().ok(), Some)?;
-    while let Some(operation) = words.next() {
-        let operand = words.next()?;
-        let operand = operand.parse().ok().or_else(|| found(operand));
-        value = match operation {
-            "-" => value.saturating_sub(operand?),
-            ">=" => value.max(operand.unwrap_or(value)),
-            "<=" => value.min(operand.unwrap_or(value)),
-            _ => return None,
-        };
+    let value = found(paths).map_or_else(|| default.parse().ok(), Some)?;
+    match (words.next(), words.next(), words.next()) {
+        (None, ..) => Some(value),
+        (Some("-"), Some(number), None) => Some(value.saturating_sub(number.parse().ok()?)),
+        (Some("<="), Some(other), None) => Some(found(other).map_or(value, |most| value.min(most))),
+        _ => None,
     }
-    Some(value)
 }
 
 /// The pods of a kind that is in no row.

@@ -132,8 +132,9 @@ fn a_row_of_a_user_stands_before_the_table() {
         None,
     );
     assert!("Sandbox".parse::<PodMaker>().is_err() && "Sandbox=".parse::<PodMaker>().is_err());
-    assert!(
-        row("- {kinds: [A], pods: [{at: spec.pod, times: [.replicas + 1]}]}").unwrap_err().contains("`.replicas + 1`")
-    );
+    for factor in [".replicas + 1", ".size - .replicas", ".replicas <= .most - 1"] {
+        let text = format!("- {{kinds: [A], pods: [{{at: spec.pod, times: [{factor}]}}]}}");
+        assert!(row(&text).unwrap_err().contains(&format!("`{factor}`")), "{factor}");
+    }
     assert!(row("- {kinds: [A], pod: []}").unwrap_err().contains("unknown field `pod`"));
 }
