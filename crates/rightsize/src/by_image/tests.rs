@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use expect_test::expect;
+use fastrand::Rng;
 use headroom_usage::sketch::Sketch;
 
 use super::*;
@@ -17,47 +18,32 @@ const NEXT: usize = 2_000;
 /// Millicores and mebibytes of a pod in each minute of its life.
 type Life = Vec<(u64, u64)>;
 
-struct Random(u64);
-
-impl Random {
-    /// Constants of splitmix64.
-    fn unit(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut bits = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((bits ^ (bits >> 31)) >> 11) as f64 / (1u64 << 53) as f64
-    }
-
-    /// Around a median, by the exponential of a normal distribution.
-    fn around(&mut self, median: f64, spread: f64) -> f64 {
-        let normal = (0..12).map(|_| self.unit()).sum::<f64>() - 6.0;
-        median * (spread * normal).exp()
-    }
-
-    fn minutes(&mut self, least: usize, most: usize) -> usize {
-        least + (self.unit() * (most - least) as f64) as usize
-    }
+/// Around a median, by the exponential of a normal distribution.
+fn around(random: &mut Rng, median: f64, spread: f64) -> f64 {
+    let normal = (0..12).map(|_| random.f64()).sum::<f64>() - 6.0;
+    median * (spread * normal).exp()
 }
 
 /// An agent waits for its model and its user, and now and then runs a tool, a build or a browser.
-fn sandbox(random: &mut Random) -> Life {
-    let idle = random.around(220.0, 0.15);
+fn sandbox(random: &mut Rng) -> Life {
+    let idle = around(random, 220.0, 0.15);
     let mut left = (0, 0.0);
     let minute = |_| {
-        if left.0 == 0 && random.unit() < 0.06 {
-            left = (random.minutes(1, 6), random.around(700.0, 0.55));
+        if left.0 == 0 && random.f64() < 0.06 {
+            left = (random.usize(1..6), around(random, 700.0, 0.55));
         }
         let is_busy = left.0 > 0;
         left.0 = left.0.saturating_sub(1);
-        let (cpu, memory) = if is_busy { (random.around(900.0, 0.4), left.1) } else { (random.around(8.0, 0.3), 0.0) };
+        let (cpu, memory) =
+            if is_busy { (around(random, 900.0, 0.4), left.1) } else { (around(random, 8.0, 0.3), 0.0) };
         (cpu as u64, (idle + memory) as u64)
     };
     (0..90).map(minute).collect()
 }
 
 /// A runner fetches, compiles with all cores, and tests: more and more memory until the end.
-fn runner(random: &mut Random) -> Life {
-    let (minutes, peak, cpu) = (random.minutes(4, 25), random.around(1_800.0, 0.45), random.around(1_600.0, 0.3));
+fn runner(random: &mut Rng) -> Life {
+    let (minutes, peak, cpu) = (random.usize(4..25), around(random, 1_800.0, 0.45), around(random, 1_600.0, 0.3));
     let minute = |minute: usize| {
         let part = ((minute + 1) as f64 / minutes as f64).min(1.0);
         let cpu = if part < 0.2 { cpu / 8.0 } else { cpu };
@@ -67,15 +53,15 @@ fn runner(random: &mut Random) -> Life {
 }
 
 /// A notebook holds what was loaded, and computes for some minutes an hour.
-fn notebook(random: &mut Random) -> Life {
-    let (mut held, mut busy) = (random.around(350.0, 0.2), 0);
+fn notebook(random: &mut Rng) -> Life {
+    let (mut held, mut busy) = (around(random, 350.0, 0.2), 0);
     let minute = |_| {
-        if busy == 0 && random.unit() < 0.03 {
-            busy = random.minutes(2, 12);
-            held += random.around(260.0, 0.9);
+        if busy == 0 && random.f64() < 0.03 {
+            busy = random.usize(2..12);
+            held += around(random, 260.0, 0.9);
         }
         busy = usize::saturating_sub(busy, 1);
-        let cpu = if busy > 0 { random.around(1_100.0, 0.4) } else { 6.0 };
+        let cpu = if busy > 0 { around(random, 1_100.0, 0.4) } else { 6.0 };
         (cpu as u64, (held * if busy > 0 { 1.4 } else { 1.0 }) as u64)
     };
     (0..240).map(minute).collect()
@@ -131,7 +117,7 @@ struct Outcome {
 
 /// Runs pods, so many at once, each on the first node with room for its requests. What is above its limit is killed, and on a node
 /// without memory the pod that is farthest above its request.
-fn run(lives: &[Life], Size(cpu, memory, limit): Size, random: &mut Random) -> Outcome {
+fn run(lives: &[Life], Size(cpu, memory, limit): Size, random: &mut Rng) -> Outcome {
     let mut outcome = Outcome::default();
     let most = (NODE.0 / cpu.max(1)).min(NODE.1 / memory.max(1)).clamp(1, 110) as usize;
     let mut waiting = lives.iter();
@@ -152,7 +138,7 @@ fn run(lives: &[Life], Size(cpu, memory, limit): Size, random: &mut Random) -> O
                 }
             };
             // The first were there before.
-            nodes[at].push((life, if minute == 0 { (random.unit() * life.len() as f64) as usize } else { 0 }));
+            nodes[at].push((life, if minute == 0 { random.usize(..life.len()) } else { 0 }));
         }
         outcome.nodes = outcome.nodes.max(nodes.iter().filter(|node| !node.is_empty()).count());
         for node in &mut nodes {
@@ -181,7 +167,7 @@ fn run(lives: &[Life], Size(cpu, memory, limit): Size, random: &mut Random) -> O
 /// The table of `docs/src/tasks/agents-and-runners.md`.
 #[test]
 fn pods_that_come_next_are_killed_seldom_and_need_few_nodes() {
-    type Fleet = fn(&mut Random) -> Life;
+    type Fleet = fn(&mut Rng) -> Life;
     type Rule = fn(&[Life]) -> Size;
     let fleets: [(&str, Fleet); 3] = [("sandbox", sandbox), ("runner", runner), ("notebook", notebook)];
     let rules: [(&str, Rule); 5] = [
@@ -193,12 +179,12 @@ fn pods_that_come_next_are_killed_seldom_and_need_few_nodes() {
     ];
     let mut table = String::new();
     for (fleet, life) in fleets {
-        let mut random = Random(7);
+        let mut random = Rng::with_seed(7);
         let past: Vec<Life> = (0..PAST).map(|_| life(&mut random)).collect();
         let next: Vec<Life> = (0..NEXT).map(|_| life(&mut random)).collect();
         for (name, rule) in rules {
             let size = rule(&past);
-            let outcome = run(&next, size, &mut Random(1));
+            let outcome = run(&next, size, &mut Rng::with_seed(1));
             let _ = writeln!(
                 table,
                 "{fleet:9} {name:17} {:4}m {:5}Mi limit {:5}Mi: killed {:4} by limit {:4} by node, {:3} nodes, {:2}% of minutes slowed, {:3}% of the request used",
@@ -214,20 +200,20 @@ fn pods_that_come_next_are_killed_seldom_and_need_few_nodes() {
         }
     }
     expect![[r#"
-        sandbox   recommend images   320m   720Mi limit  4386Mi: killed    4 by limit    0 by node,   7 nodes,  0% of minutes slowed,  48% of the request used
-        sandbox   1 core, 2Gi       1000m  2048Mi limit  2048Mi: killed  327 by limit    0 by node,  20 nodes,  0% of minutes slowed,  16% of the request used
+        sandbox   recommend images   305m   688Mi limit  4815Mi: killed    0 by limit    0 by node,   6 nodes,  0% of minutes slowed,  51% of the request used
+        sandbox   1 core, 2Gi       1000m  2048Mi limit  2048Mi: killed  343 by limit    0 by node,  20 nodes,  0% of minutes slowed,  16% of the request used
         sandbox   2 cores, 8Gi      2000m  8192Mi limit  8192Mi: killed    0 by limit    0 by node,  43 nodes,  0% of minutes slowed,   4% of the request used
-        sandbox   p95               1116m  1192Mi limit  1192Mi: killed 1347 by limit    0 by node,  22 nodes,  0% of minutes slowed,  24% of the request used
-        sandbox   peak + 15%        1116m  4203Mi limit  4203Mi: killed    6 by limit    0 by node,  22 nodes,  0% of minutes slowed,   8% of the request used
-        runner    recommend images  1865m  1808Mi limit  7499Mi: killed    1 by limit    0 by node,  38 nodes,  0% of minutes slowed,  54% of the request used
-        runner    1 core, 2Gi       1000m  2048Mi limit  2048Mi: killed  798 by limit    0 by node,  20 nodes, 90% of minutes slowed,  38% of the request used
-        runner    2 cores, 8Gi      2000m  8192Mi limit  8192Mi: killed    0 by limit    0 by node,  43 nodes,  0% of minutes slowed,  12% of the request used
-        runner    p95               2635m  2512Mi limit  2512Mi: killed  484 by limit    0 by node,  60 nodes,  0% of minutes slowed,  34% of the request used
-        runner    peak + 15%        2635m  7186Mi limit  7186Mi: killed    1 by limit    0 by node,  60 nodes,  0% of minutes slowed,  13% of the request used
-        notebook  recommend images   340m  3232Mi limit 12587Mi: killed    3 by limit   17 by node,  17 nodes,  0% of minutes slowed,  51% of the request used
-        notebook  1 core, 2Gi       1000m  2048Mi limit  2048Mi: killed 1493 by limit    0 by node,  20 nodes,  0% of minutes slowed,  39% of the request used
-        notebook  2 cores, 8Gi      2000m  8192Mi limit  8192Mi: killed   46 by limit    0 by node,  43 nodes,  0% of minutes slowed,  19% of the request used
-        notebook  p95               1284m  4640Mi limit  4640Mi: killed  504 by limit    0 by node,  25 nodes,  0% of minutes slowed,  30% of the request used
-        notebook  peak + 15%        1284m 12062Mi limit 12062Mi: killed    4 by limit    0 by node,  75 nodes,  0% of minutes slowed,  13% of the request used
+        sandbox   p95               1062m  1096Mi limit  1096Mi: killed 1468 by limit    0 by node,  22 nodes,  0% of minutes slowed,  25% of the request used
+        sandbox   peak + 15%        1062m  4613Mi limit  4613Mi: killed    1 by limit    0 by node,  24 nodes,  0% of minutes slowed,   7% of the request used
+        runner    recommend images  1810m  1760Mi limit  8788Mi: killed    0 by limit    0 by node,  38 nodes,  1% of minutes slowed,  55% of the request used
+        runner    1 core, 2Gi       1000m  2048Mi limit  2048Mi: killed  767 by limit    0 by node,  20 nodes, 92% of minutes slowed,  38% of the request used
+        runner    2 cores, 8Gi      2000m  8192Mi limit  8192Mi: killed    0 by limit    0 by node,  43 nodes,  0% of minutes slowed,  11% of the request used
+        runner    p95               2500m  2416Mi limit  2416Mi: killed  550 by limit    0 by node,  50 nodes,  0% of minutes slowed,  35% of the request used
+        runner    peak + 15%        2500m  8421Mi limit  8421Mi: killed    0 by limit    0 by node,  50 nodes,  0% of minutes slowed,  11% of the request used
+        notebook  recommend images   335m  2832Mi limit 12824Mi: killed    3 by limit   66 by node,  15 nodes,  0% of minutes slowed,  58% of the request used
+        notebook  1 core, 2Gi       1000m  2048Mi limit  2048Mi: killed 1480 by limit    0 by node,  20 nodes,  0% of minutes slowed,  39% of the request used
+        notebook  2 cores, 8Gi      2000m  8192Mi limit  8192Mi: killed   49 by limit    0 by node,  43 nodes,  0% of minutes slowed,  19% of the request used
+        notebook  p95               1267m  3952Mi limit  3952Mi: killed  778 by limit    0 by node,  25 nodes,  0% of minutes slowed,  31% of the request used
+        notebook  peak + 15%        1267m 12288Mi limit 12288Mi: killed    4 by limit    0 by node,  75 nodes,  0% of minutes slowed,  13% of the request used
     "#]].assert_eq(&table);
 }
