@@ -2,12 +2,7 @@
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 
-/// The hasher's keys are random.
-pub fn number() -> u64 {
-    RandomState::new().build_hasher().finish()
-}
-
-/// A text that no other call returns.
+/// A text that no other call returns. The hasher's keys are random.
 pub fn token() -> String {
-    format!("{:016x}", number())
+    format!("{:016x}", RandomState::new().build_hasher().finish())
 }
