@@ -40,8 +40,6 @@ enum Command {
     Snapshot(command::snapshot::Args),
     /// Open a web UI for the cluster in your browser
     Ui(Box<command::ui::Args>),
-    /// Recount TenantQuotas
-    Ledger(command::ledger::Args),
     /// Check a metrics source: what was found, what is missing, and how to fix it
     Doctor(command::doctor::Args),
     /// Print a completion script for a shell, or for kubectl
@@ -70,7 +68,6 @@ pub fn main() -> ExitCode {
         Command::Simulate(args) => answered(command::simulate::run(args)),
         Command::Snapshot(args) => answered(command::snapshot::run(args)),
         Command::Ui(args) => answered(command::ui::run(*args)),
-        Command::Ledger(args) => answered(command::ledger::run(args)),
         Command::Doctor(args) => done(command::doctor::run(args)),
         Command::Completion(args) => answered(command::completion::run(args, Cli::command())),
         Command::Version(args) => answered(command::version::run(args)),

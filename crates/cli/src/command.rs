@@ -15,6 +15,7 @@ mod rbac_hint;
 pub mod cluster_args;
 
 pub mod check;
+pub mod check_ledgers;
 mod source_file;
 
 pub mod source;
@@ -25,7 +26,6 @@ pub mod describe;
 pub mod doctor;
 pub mod enforce_quotas;
 pub mod explain;
-pub mod ledger;
 mod memory;
 pub mod recommend;
 pub mod record;

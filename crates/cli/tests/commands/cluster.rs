@@ -22,6 +22,9 @@ struct Live {
     place: PathBuf,
 }
 
+/// The command of the controller.
+const CHECK_LEDGERS: &str = "check-ledgers";
+
 const RANGES: &str = "/api/v1/namespaces/shop/limitranges";
 const QUOTAS: &str = "/api/v1/namespaces/shop/resourcequotas";
 const TENANT_QUOTAS: &str = "/apis/headroom.dev/v1alpha1/tenantquotas";
@@ -78,9 +81,12 @@ impl Live {
     }
 
     fn run(&self, arguments: &str) -> Said {
-        let mut command = program(&self.place);
+        let mut command = match arguments {
+            CHECK_LEDGERS => controller(&self.place),
+            _ => program(&self.place),
+        };
         command.args(arguments.split_whitespace()).env("KUBECONFIG", self.folder.path().join("kubeconfig"));
-        if !arguments.starts_with("ledger") {
+        if arguments != CHECK_LEDGERS {
             command.args(["--settings", "settings.yaml"]);
         }
         said(&mut command)
@@ -444,7 +450,7 @@ fn an_api_server_that_gives_no_access_is_one_line_of_every_command() {
             "describe tenantquota",
             "simulate -f new.yaml",
             "snapshot -A -o taken.json",
-            "ledger check",
+            CHECK_LEDGERS,
         ] {
             let Said { code, out, err } = live.run(command);
             assert_eq!((code, out.as_str(), err.as_str()), (2, "", expected), "{command}");
@@ -491,10 +497,11 @@ fn wrong_names_are_answered_with_the_nearest() {
         "explain web",
         "explain web --context gone",
         "recommend -A --from profiles",
-        "ledger check",
+        CHECK_LEDGERS,
     ] {
         let Said { code, out, err } = live.run(command);
-        writeln!(text, "$ kubectl headroom {command}\n{err}{out}exit code {code}\n").unwrap();
+        let name = if command == CHECK_LEDGERS { "headroom-controller" } else { "kubectl headroom" };
+        writeln!(text, "$ {name} {command}\n{err}{out}exit code {code}\n").unwrap();
     }
     snapshot("errors-live.txt", &text.replace(live.folder.path().to_str().unwrap(), "~"));
 }
