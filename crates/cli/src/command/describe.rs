@@ -19,6 +19,7 @@ use headroom_kube::api_client::{ApiClient, ApiError, ListOptions, value};
 use headroom_kube::kubeconfig::{self, Chosen};
 use headroom_kube::{ApiPath, clock, proxy};
 use headroom_objects::cluster_reader::ClusterReader;
+use headroom_objects::cluster_reader::tenants::TENANT_QUOTA;
 use headroom_objects::document;
 use headroom_objects::kinds::{ApiKind, labels_of, metadata};
 use headroom_report::draw::Charset;
@@ -36,6 +37,7 @@ use crate::describe::limits::{self, Limits};
 use crate::describe::not_there;
 use crate::describe::quotas::{Inventory, Owned, Quotas};
 use crate::describe::resizes::{COMPONENT, Resizes};
+use crate::describe::tenant_quotas;
 use crate::describe::usage::{self, Selection};
 
 #[derive(Debug, clap::Args)]
@@ -49,12 +51,9 @@ enum What {
     /// Effective limits from LimitRanges and the policy's rules: defaults and bounds for a container
     #[command(visible_aliases = ["limitrange", "limitranges"], after_help = LIMITS_EXAMPLES)]
     Limits(LimitsArgs),
-    /// Quota usage, top consumers, and whether the quota's status is accurate
+    /// Usage and top consumers of ResourceQuotas, whether their status is accurate, and the TenantQuotas above them
     #[command(visible_aliases = ["quotas", "resourcequota", "resourcequotas"], after_help = QUOTA_EXAMPLES)]
     Quota(QuotaArgs),
-    /// Available amounts of TenantQuotas and their ancestors, and top consumers
-    #[command(name = "tenantquota", visible_aliases = ["tenantquotas", "tq"], after_help = TENANT_QUOTA_EXAMPLES)]
-    TenantQuota(TenantQuotaArgs),
     /// Show the usage history that estimates are based on
     #[command(visible_aliases = ["usageprofile", "usageprofiles"], after_help = USAGE_EXAMPLES)]
     Usage(UsageArgs),
@@ -88,14 +87,10 @@ const QUOTA_EXAMPLES: &str = "Examples:
   kubectl headroom describe quota team -n shop -o json
 
   # All quotas of the cluster
-  kubectl headroom describe quota -A";
+  kubectl headroom describe quota -A
 
-const TENANT_QUOTA_EXAMPLES: &str = "Examples:
-  # One quota, and the ancestor with the least available
-  kubectl headroom describe tenantquota payments
-
-  # All quotas, each below its parent
-  kubectl headroom describe tenantquota --tree";
+  # All TenantQuotas, each below its parent
+  kubectl headroom describe quota --tree";
 
 const USAGE_EXAMPLES: &str = "Examples:
   # Usage of the images in this namespace over a week
@@ -130,26 +125,10 @@ struct QuotaArgs {
     /// Only quotas with these labels, such as `team=a,tier!=free`
     #[arg(short = 'l', long, value_name = "SELECTOR", conflicts_with = "name")]
     selector: Option<LabelSelector<'static>>,
-    /// Number of top consumers to show for each resource
-    #[arg(long, value_name = "NUMBER", default_value_t = 3)]
-    top: usize,
-    #[command(flatten)]
-    output: Output,
-    #[command(flatten)]
-    target: Target,
-}
-
-#[derive(Debug, clap::Args)]
-struct TenantQuotaArgs {
-    /// Show this quota only
-    name: Option<String>,
-    /// Only quotas with these labels, such as `team=a,tier!=free`
-    #[arg(short = 'l', long, value_name = "SELECTOR", conflicts_with = "name")]
-    selector: Option<LabelSelector<'static>>,
-    /// Show all quotas as a tree, one per line
-    #[arg(long, conflicts_with_all = ["name", "selector"])]
+    /// Show all TenantQuotas as a tree, one per line
+    #[arg(long, conflicts_with_all = ["name", "selector", "output"])]
     tree: bool,
-    /// Number of top consumers to show for each resource, at most 10
+    /// Number of top consumers to show for each resource; at most 10 of a TenantQuota
     #[arg(long, value_name = "NUMBER", default_value_t = 3)]
     top: usize,
     #[command(flatten)]
@@ -213,7 +192,6 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
     match args.what {
         What::Limits(args) => describe_limits(args),
         What::Quota(args) => describe_quota(args),
-        What::TenantQuota(args) => describe_tenant_quota(args),
         What::Usage(args) => describe_usage(args),
         What::Resizes(args) => describe_resizes(args),
     }
@@ -260,42 +238,6 @@ impl Records {
     }
 }
 
-fn describe_tenant_quota(args: TenantQuotaArgs) -> anyhow::Result<Exit> {
-    let mut opened = args.target.open()?;
-    let listed = opened.cluster.list(("headroom.dev/v1alpha1", "TenantQuota", None));
-    let mut objects = listed.map_err(|problem| anyhow!(rbac_hint::advised(problem, true)))?;
-    let is_wanted = |object: &Value| {
-        args.name.as_ref().is_none_or(|name| metadata(object, "name") == name)
-            && args.selector.as_ref().is_none_or(|selector| selector.matches(&labels_of(object)))
-    };
-    let wanted: BTreeSet<String> =
-        objects.iter().filter(|object| is_wanted(object)).map(|object| metadata(object, "name").to_owned()).collect();
-    if let (Some(name), true) = (&args.name, wanted.is_empty()) {
-        bail!("there is no TenantQuota {name}");
-    }
-    // Descriptions need the other quotas as ancestors and children.
-    if args.output.output != Format::Table {
-        objects.retain(is_wanted);
-    }
-    match args.output.output {
-        Format::Json => headroom_report::print(&Page::json(&Items { items: &objects })?)?,
-        Format::Yaml => headroom_report::print(&Page::yaml(&Items { items: &objects })?)?,
-        Format::Table => {
-            let quotas = crate::describe::tenant_quotas::Quotas::read(objects).map_err(|problem| anyhow!(problem))?;
-            let pages: Vec<Page> = quotas
-                .names()
-                .filter(|name| wanted.contains(*name))
-                .filter_map(|name| quotas.describe(name, args.top, Charset::of_stdout()))
-                .collect();
-            headroom_report::print(&match args.tree {
-                true => quotas.tree(),
-                false => one_by_one(pages, "There are no TenantQuotas."),
-            })?;
-        }
-    }
-    Ok(Exit::Ok)
-}
-
 fn describe_limits(args: LimitsArgs) -> anyhow::Result<Exit> {
     let mut opened = args.target.open()?;
     let mut found: Vec<Limits> = Vec::new();
@@ -323,6 +265,12 @@ fn describe_limits(args: LimitsArgs) -> anyhow::Result<Exit> {
 
 fn describe_quota(args: QuotaArgs) -> anyhow::Result<Exit> {
     let mut opened = args.target.open()?;
+    if args.tree {
+        let all = opened.cluster.list((TENANT_QUOTA.0, TENANT_QUOTA.1, None));
+        let all = all.map_err(|problem| anyhow!(rbac_hint::advised(problem, true)))?;
+        headroom_report::print(&tenant_quotas::Quotas::read(all).map_err(|problem| anyhow!(problem))?.tree())?;
+        return Ok(Exit::Ok);
+    }
     let mut quotas = list(&mut opened, "v1", "ResourceQuota")?;
     if quotas.is_empty() {
         warn_if_elsewhere(&opened.scope, &mut opened.cluster);
@@ -330,6 +278,7 @@ fn describe_quota(args: QuotaArgs) -> anyhow::Result<Exit> {
     if let Some(selector) = &args.selector {
         quotas.retain(|quota| selector.matches(&labels_of(quota)));
     }
+    let tenants = Tenants::read(&args, &mut opened)?;
     let mut found = Vec::new();
     let (counted, _) = kinds_of(&quotas.iter().collect::<Vec<_>>());
     let counted = counted.into_values().filter(|kind| kind.is_namespaced);
@@ -344,7 +293,7 @@ fn describe_quota(args: QuotaArgs) -> anyhow::Result<Exit> {
         let wanted: Vec<&Value> = quotas.iter().filter(is_wanted).collect();
         if let (Some(name), true) = (&args.name, wanted.is_empty()) {
             // Somewhere else there may be one of the name.
-            if opened.scope.parts() != [Some(namespace.as_str())] {
+            if opened.scope.parts() != [Some(namespace.as_str())] || !tenants.wanted.is_empty() {
                 continue;
             }
             let all = quotas.iter().filter(|quota| metadata(quota, "namespace") == namespace);
@@ -355,7 +304,70 @@ fn describe_quota(args: QuotaArgs) -> anyhow::Result<Exit> {
         found.push(quotas_of(&options, &wanted, &mut opened.cluster).map_err(|problem| anyhow!(problem))?);
     }
     let (charset, paint) = (Charset::of_stdout(), Paint::for_stdout());
-    print(&found, args.output.output, "No ResourceQuotas.", |quotas| quotas.page(charset, paint))
+    let both = Items { items: &found, tenant_quotas: tenants.objects() };
+    headroom_report::print(&match args.output.output {
+        Format::Json => Page::json(&both)?,
+        Format::Yaml => Page::yaml(&both)?,
+        Format::Table => {
+            let mut pages: Vec<Page> = found.iter().map(|quotas| quotas.page(charset, paint)).collect();
+            pages.extend(tenants.pages(args.top, charset)?);
+            one_by_one(pages, "No quotas.")
+        }
+    })?;
+    Ok(Exit::Ok)
+}
+
+/// All TenantQuotas, because each is described with its ancestors and children, and which to describe.
+#[derive(Default)]
+struct Tenants {
+    all: Vec<Value>,
+    wanted: BTreeSet<String>,
+    /// Set if they could not be read.
+    note: Option<String>,
+}
+
+impl Tenants {
+    /// Those of the name, or those to which the namespaces are charged.
+    fn read(args: &QuotaArgs, opened: &mut Opened) -> anyhow::Result<Self> {
+        let all = match opened.cluster.list((TENANT_QUOTA.0, TENANT_QUOTA.1, None)) {
+            Ok(all) => all,
+            Err(problem) if problem.is_unknown_kind() => Vec::new(),
+            // Who may read quotas need not be allowed to see other tenants.
+            Err(problem) => return Ok(Self { note: Some(problem.to_string()), ..Self::default() }),
+        };
+        let mut charged = BTreeSet::new();
+        if let (Scope::In(namespaces), false) = (&opened.scope, all.is_empty()) {
+            for namespace in namespaces {
+                let plans = opened.cluster.tenant_plans(namespace).map_err(|problem| anyhow!(problem))?;
+                charged.extend(plans.iter().flat_map(|plan| &plan.nodes).map(|node| node.quota.clone()));
+            }
+        }
+        let is_wanted = |object: &&Value| match (&args.name, &args.selector) {
+            (Some(name), _) => metadata(object, "name") == name,
+            (None, selector) => {
+                (opened.scope.is_all() || charged.contains(metadata(object, "name")))
+                    && selector.as_ref().is_none_or(|selector| selector.matches(&labels_of(object)))
+            }
+        };
+        let wanted = all.iter().filter(is_wanted).map(|object| metadata(object, "name").to_owned()).collect();
+        Ok(Self { all, wanted, note: None })
+    }
+
+    /// The objects to describe, as they are stored.
+    fn objects(&self) -> Vec<&Value> {
+        self.all.iter().filter(|object| self.wanted.contains(metadata(object, "name"))).collect()
+    }
+
+    fn pages(self, top: usize, charset: Charset) -> anyhow::Result<Vec<Page>> {
+        let all = tenant_quotas::Quotas::read(self.all).map_err(|problem| anyhow!(problem))?;
+        let mut pages: Vec<Page> = self.wanted.iter().filter_map(|name| all.describe(name, top, charset)).collect();
+        if let Some(problem) = self.note {
+            let mut page = Page::new();
+            writeln!(page, "Note: TenantQuotas are not described: {problem}");
+            pages.push(page);
+        }
+        Ok(pages)
+    }
 }
 
 fn describe_usage(args: UsageArgs) -> anyhow::Result<Exit> {
@@ -533,15 +545,18 @@ fn namespaces(objects: &[Value], opened: &Opened) -> Vec<String> {
 }
 
 #[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
 struct Items<'t, T> {
     items: &'t [T],
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tenant_quotas: Vec<&'t Value>,
 }
 
 fn print<T: Serialize>(found: &[T], format: Format, nothing: &str, page: impl Fn(&T) -> Page) -> anyhow::Result<Exit> {
     headroom_report::print(&match format {
         Format::Table => one_by_one(found.iter().map(page).collect(), nothing),
-        Format::Json => Page::json(&Items { items: found })?,
-        Format::Yaml => Page::yaml(&Items { items: found })?,
+        Format::Json => Page::json(&Items { items: found, tenant_quotas: Vec::new() })?,
+        Format::Yaml => Page::yaml(&Items { items: found, tenant_quotas: Vec::new() })?,
     })?;
     Ok(Exit::Ok)
 }

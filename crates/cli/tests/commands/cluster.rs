@@ -447,7 +447,6 @@ fn an_api_server_that_gives_no_access_is_one_line_of_every_command() {
             "describe quota",
             "describe limits",
             "describe usage",
-            "describe tenantquota",
             "simulate -f new.yaml",
             "snapshot -A -o taken.json",
             CHECK_LEDGERS,

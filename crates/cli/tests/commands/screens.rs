@@ -37,8 +37,8 @@ fn commands_that_read_a_cluster_fit_the_terminal() {
         ("recommend-wide", "recommend -o wide", 0),
         ("quota", "describe quota", 0),
         ("limits", "describe limits", 0),
-        ("tenantquota", "describe tenantquota payments --cluster-dir tenants", 0),
-        ("tenantquotas", "describe tenantquota --tree --cluster-dir tenants", 0),
+        ("tenantquota", "describe quota payments --cluster-dir tenants", 0),
+        ("tenantquotas", "describe quota --tree --cluster-dir tenants", 0),
         ("usage", "describe usage", 0),
     ] {
         check(name, &here(), &format!("{command} {WORLD}"), code, str::to_owned);

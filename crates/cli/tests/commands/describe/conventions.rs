@@ -31,7 +31,7 @@ fn every_commands_help_has_examples() {
         let mut help = run(&format!("{command} --help")).out;
         if command == "describe" {
             let parts = subcommands("describe");
-            assert_eq!(parts, ["limits", "quota", "tenantquota", "usage", "resizes"]);
+            assert_eq!(parts, ["limits", "quota", "usage", "resizes"]);
             help = parts.iter().map(|part| run(&format!("describe {part} --help")).out).collect();
         }
         assert!(help.contains("Examples:\n"), "{command} shows no examples:\n{help}");
