@@ -28,9 +28,9 @@ enum Command {
     Why(command::why::Args),
     /// Recommend requests for running workloads, based on collected history or your existing metrics store
     Recommend(Box<command::recommend::Args>),
-    /// Bring running pods to the size that they would be admitted with today, in place, or take that back
-    Resize(command::resize::Args),
-    /// Show effective limits, quota usage, recorded usage and resizes
+    /// Show resizes of running pods, bring pods to the size that they would be admitted with today, or take that back
+    Resize(Box<command::resize::Args>),
+    /// Show effective limits, quota usage and recorded usage
     Describe(command::describe::Args),
     /// Record a decision as files for bug reports, which kwctl replays without the cluster
     Record(command::record::Args),
@@ -62,7 +62,7 @@ pub fn main() -> ExitCode {
         Command::Explain(args) => answered(command::explain::run(args)),
         Command::Why(args) => answered(command::why::run(args)),
         Command::Recommend(args) => answered(command::recommend::run(*args)),
-        Command::Resize(args) => answered(command::resize::run(args)),
+        Command::Resize(args) => answered(command::resize::run(*args)),
         Command::Describe(args) => answered(command::describe::run(args)),
         Command::Record(args) => answered(command::record::run(args)),
         Command::Simulate(args) => answered(command::simulate::run(args)),

@@ -15,9 +15,6 @@ use headroom_core::quota::stored::Stored;
 use headroom_core::timestamp::Timestamp;
 use headroom_dryrun::evaluate::with_decision;
 use headroom_dryrun::settings::ParsedSettings;
-use headroom_kube::api_client::{ApiClient, ApiError, ListOptions, value};
-use headroom_kube::kubeconfig::{self, Chosen};
-use headroom_kube::{ApiPath, clock, proxy};
 use headroom_objects::cluster_reader::ClusterReader;
 use headroom_objects::cluster_reader::tenants::TENANT_QUOTA;
 use headroom_objects::document;
@@ -36,7 +33,6 @@ use super::rbac_hint;
 use crate::describe::limits::{self, Limits};
 use crate::describe::not_there;
 use crate::describe::quotas::{Inventory, Owned, Quotas};
-use crate::describe::resizes::{COMPONENT, Resizes};
 use crate::describe::tenant_quotas;
 use crate::describe::usage::{self, Selection};
 
@@ -57,9 +53,6 @@ enum What {
     /// Show the usage history that estimates are based on
     #[command(visible_aliases = ["usageprofile", "usageprofiles"], after_help = USAGE_EXAMPLES)]
     Usage(UsageArgs),
-    /// Resizes of running pods: under way, taken back, left alone, and what would be done
-    #[command(visible_alias = "resize", after_help = RESIZES_EXAMPLES)]
-    Resizes(ResizesArgs),
 }
 
 const LIMITS_EXAMPLES: &str = "Examples:
@@ -71,13 +64,6 @@ const LIMITS_EXAMPLES: &str = "Examples:
 
   # From files instead of a cluster
   kubectl headroom describe limits --cluster-dir manifests/";
-
-const RESIZES_EXAMPLES: &str = "Examples:
-  # In this namespace
-  kubectl headroom describe resizes
-
-  # In the whole cluster
-  kubectl headroom describe resizes -A";
 
 const QUOTA_EXAMPLES: &str = "Examples:
   # Available amounts and top consumers in this namespace
@@ -138,30 +124,6 @@ struct QuotaArgs {
 }
 
 #[derive(Debug, clap::Args)]
-struct ResizesArgs {
-    /// Namespace of the workloads
-    #[arg(short, long)]
-    namespace: Option<String>,
-    /// All namespaces
-    #[arg(short = 'A', long, conflicts_with = "namespace")]
-    all_namespaces: bool,
-    #[command(flatten)]
-    records: Records,
-    #[command(flatten)]
-    output: Output,
-    #[command(flatten)]
-    cluster: Chosen,
-}
-
-/// The place of what `headroom-controller resize` stores.
-#[derive(Debug, Clone, clap::Args)]
-pub struct Records {
-    /// Namespace of the records, where the controller runs
-    #[arg(long, value_name = "NAMESPACE", default_value = "headroom", env = "HEADROOM_NAMESPACE")]
-    records: String,
-}
-
-#[derive(Debug, clap::Args)]
 struct UsageArgs {
     /// Show images whose name contains this
     image: Option<String>,
@@ -175,14 +137,14 @@ struct UsageArgs {
 }
 
 #[derive(Debug, clap::Args)]
-struct Output {
+pub struct Output {
     /// Output format
     #[arg(short, long, value_enum, default_value_t = Format::Table)]
-    output: Format,
+    pub output: Format,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
+pub enum Format {
     Table,
     Json,
     Yaml,
@@ -193,48 +155,6 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
         What::Limits(args) => describe_limits(args),
         What::Quota(args) => describe_quota(args),
         What::Usage(args) => describe_usage(args),
-        What::Resizes(args) => describe_resizes(args),
-    }
-}
-
-fn describe_resizes(args: ResizesArgs) -> anyhow::Result<Exit> {
-    let found = args.records.read(&args.cluster, |own| {
-        (!args.all_namespaces).then(|| vec![args.namespace.clone().unwrap_or_else(|| own.to_owned())])
-    })?;
-    headroom_report::print(&match args.output.output {
-        Format::Table => found.page(),
-        Format::Json => Page::json(&found)?,
-        Format::Yaml => Page::yaml(&found)?,
-    })?;
-    Ok(Exit::Ok)
-}
-
-impl Records {
-    /// Reads what is known about resizes in the namespaces that are chosen by the context's own; None is all of them.
-    pub fn read(
-        &self,
-        cluster: &Chosen,
-        namespaces: impl FnOnce(&str) -> Option<Vec<String>>,
-    ) -> anyhow::Result<Resizes> {
-        tokio::runtime::Runtime::new()?.block_on(async {
-            let config = kubeconfig::config(cluster).await.map_err(|problem| anyhow!(problem))?;
-            let namespaces = namespaces(&config.default_namespace);
-            let api = ApiClient::new(proxy::client(config).map_err(|problem| anyhow!(problem))?);
-            let unread = |error: ApiError| anyhow!("cannot list the records in namespace {}: {error}", self.records);
-            let mut records = headroom_resizer::records(&api, &self.records).await.map_err(unread)?;
-            let within = |workload: &str, of: &String| workload.split('/').next() == Some(of);
-            records
-                .retain(|workload, _| namespaces.as_ref().is_none_or(|all| all.iter().any(|of| within(workload, of))));
-            let selector = format!("reportingComponent={COMPONENT}");
-            let options = ListOptions { field_selector: &selector, most: 5_000, ..ListOptions::WHOLE };
-            let mut events = Vec::new();
-            for namespace in namespaces.map_or_else(|| vec![None], |all| all.into_iter().map(Some).collect()) {
-                let path = ApiPath::of_version("v1").collection(namespace.as_deref(), "events");
-                // Without Events, only the records are known.
-                events.extend(api.list(&path, options, value).await.map(|(_, found)| found).unwrap_or_default());
-            }
-            Ok(Resizes::new(&records, &events, clock::now()))
-        })
     }
 }
 

@@ -29,12 +29,12 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use super::cluster_args::{Opened, Target};
-use super::describe::Records;
 use super::memory::Memory;
 use super::recommend::{self, UsageArgs};
+use super::resize::Records;
+use super::resize::changes::Resizes;
 use super::snapshot;
 use super::snapshot::{Advice, Written};
-use crate::describe::resizes::Resizes;
 use server::{Answer, Answered, Key, Question, Server, TextForm};
 use site::Site;
 
