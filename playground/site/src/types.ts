@@ -184,7 +184,7 @@ export interface AdviceEffect {
   fits: boolean;
 }
 
-/** Proposed bounds, as `kubectl headroom recommend quota` and `limits` print them with `-o json`: crates/cli/src/command/recommend/bounds.rs. */
+/** Proposed bounds, as `kubectl headroom recommend bounds` prints them with `-o json`: crates/cli/src/command/recommend/bounds.rs. */
 export interface Bounds {
   about: string;
   quotas?: ProposedQuota[];

@@ -193,9 +193,9 @@ fn hours(target: &Target, usage: &UsageArgs, workload: &WorkloadRef, container: 
     Answered::json(&recommend::hours(usage, target, &opened, workload, container)?)
 }
 
-/// Answers what `kubectl headroom recommend quota` and `recommend limits` print, with each object as YAML to commit.
+/// Answers what `kubectl headroom recommend bounds` prints, with each object as YAML to commit.
 fn bounds(target: &Target, usage: &UsageArgs, namespace: Option<String>) -> anyhow::Result<Answered> {
-    Answered::json(&recommend::both_bounds(&of(target, namespace), usage)?)
+    Answered::json(&recommend::bounds_for_page(&of(target, namespace), usage)?)
 }
 
 /// Answers what `kubectl headroom why` prints for a workload.

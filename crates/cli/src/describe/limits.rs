@@ -101,8 +101,8 @@ pub fn limits<'d>(
     if settings.estimates.mode == EstimateMode::Never && container.is_some_and(|container| !container.image.is_empty())
     {
         notes.push(
-            "estimates are off in these settings (estimates.mode); `kubectl headroom recommend --image` tells what \
-             they would be"
+            "estimates are off in these settings (estimates.mode); `kubectl headroom recommend image` tells what \
+             such containers used"
                 .to_owned(),
         );
     }

@@ -276,8 +276,8 @@ fn quotas_refuse_nothing_that_ran_beside_the_usual_rules() {
     type Pods = fn(&App) -> &Amounts;
     let (now, right_sized): (Pods, Pods) = (|app| &app.request, |app| &app.right_sized);
     let rules: [(&str, Pods, Rule); 5] = [
-        ("recommend quota", now, |world, _| hard_of(&proposal(world, false).amounts)),
-        ("recommend quota --right-sized", right_sized, |world, _| hard_of(&proposal(world, true).amounts)),
+        ("recommend bounds", now, |world, _| hard_of(&proposal(world, false).amounts)),
+        ("recommend bounds --right-sized", right_sized, |world, _| hard_of(&proposal(world, true).amounts)),
         ("peak + 20%", now, |_, before| before.peak().map(|peak| (peak * 6 + 4) / 5)),
         ("sum of requests", now, |world, _| {
             let each = world.0.iter().filter(|app| app.kind != "Job");
@@ -320,8 +320,8 @@ fn quotas_refuse_nothing_that_ran_beside_the_usual_rules() {
         );
     }
     expect![[r#"
-        recommend quota                before     0 of 23700 (0 namespaces), after     1 of 23654 (1 namespaces), unused 57%
-        recommend quota --right-sized  before     0 of 23700 (0 namespaces), after     9 of 23654 (1 namespaces), unused 57%
+        recommend bounds               before     0 of 23700 (0 namespaces), after     1 of 23654 (1 namespaces), unused 57%
+        recommend bounds --right-sized before     0 of 23700 (0 namespaces), after     9 of 23654 (1 namespaces), unused 57%
         peak + 20%                     before     0 of 23700 (0 namespaces), after   931 of 24160 (19 namespaces), unused 43%
         sum of requests                before 30746 of 46470 (40 namespaces), after 85153 of 90856 (40 namespaces), unused 11%
         sum of requests x 2            before    77 of 23722 (6 namespaces), after   354 of 23841 (8 namespaces), unused 47%

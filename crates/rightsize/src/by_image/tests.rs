@@ -185,7 +185,7 @@ fn pods_that_come_next_are_killed_seldom_and_need_few_nodes() {
     type Rule = fn(&[Life]) -> Size;
     let fleets: [(&str, Fleet); 3] = [("sandbox", sandbox), ("runner", runner), ("notebook", notebook)];
     let rules: [(&str, Rule); 5] = [
-        ("recommend images", ours),
+        ("recommend image", ours),
         ("1 core, 2Gi", |_| Size(1_000, 2_048, Some(2_048))),
         ("2 cores, 8Gi", |_| Size(2_000, 8_192, Some(8_192))),
         ("p95", p95),
@@ -214,17 +214,17 @@ fn pods_that_come_next_are_killed_seldom_and_need_few_nodes() {
         }
     }
     expect![[r#"
-        sandbox   recommend images   320m   720Mi limit  4386Mi: killed    4 by limit    0 by node,   7 nodes,  0% of minutes slowed,  48% of the request used
+        sandbox   recommend image    320m   720Mi limit  4386Mi: killed    4 by limit    0 by node,   7 nodes,  0% of minutes slowed,  48% of the request used
         sandbox   1 core, 2Gi       1000m  2048Mi limit  2048Mi: killed  327 by limit    0 by node,  20 nodes,  0% of minutes slowed,  16% of the request used
         sandbox   2 cores, 8Gi      2000m  8192Mi limit  8192Mi: killed    0 by limit    0 by node,  43 nodes,  0% of minutes slowed,   4% of the request used
         sandbox   p95               1116m  1192Mi limit  1192Mi: killed 1347 by limit    0 by node,  22 nodes,  0% of minutes slowed,  24% of the request used
         sandbox   peak + 15%        1116m  4203Mi limit  4203Mi: killed    6 by limit    0 by node,  22 nodes,  0% of minutes slowed,   8% of the request used
-        runner    recommend images  1865m  1808Mi limit  7499Mi: killed    1 by limit    0 by node,  38 nodes,  0% of minutes slowed,  54% of the request used
+        runner    recommend image   1865m  1808Mi limit  7499Mi: killed    1 by limit    0 by node,  38 nodes,  0% of minutes slowed,  54% of the request used
         runner    1 core, 2Gi       1000m  2048Mi limit  2048Mi: killed  798 by limit    0 by node,  20 nodes, 90% of minutes slowed,  38% of the request used
         runner    2 cores, 8Gi      2000m  8192Mi limit  8192Mi: killed    0 by limit    0 by node,  43 nodes,  0% of minutes slowed,  12% of the request used
         runner    p95               2635m  2512Mi limit  2512Mi: killed  484 by limit    0 by node,  60 nodes,  0% of minutes slowed,  34% of the request used
         runner    peak + 15%        2635m  7186Mi limit  7186Mi: killed    1 by limit    0 by node,  60 nodes,  0% of minutes slowed,  13% of the request used
-        notebook  recommend images   340m  3232Mi limit 12587Mi: killed    3 by limit   17 by node,  17 nodes,  0% of minutes slowed,  51% of the request used
+        notebook  recommend image    340m  3232Mi limit 12587Mi: killed    3 by limit   17 by node,  17 nodes,  0% of minutes slowed,  51% of the request used
         notebook  1 core, 2Gi       1000m  2048Mi limit  2048Mi: killed 1493 by limit    0 by node,  20 nodes,  0% of minutes slowed,  39% of the request used
         notebook  2 cores, 8Gi      2000m  8192Mi limit  8192Mi: killed   46 by limit    0 by node,  43 nodes,  0% of minutes slowed,  19% of the request used
         notebook  p95               1284m  4640Mi limit  4640Mi: killed  504 by limit    0 by node,  25 nodes,  0% of minutes slowed,  30% of the request used
