@@ -22,10 +22,8 @@ struct Cli {
 enum Command {
     /// Check manifests before they are applied: what would be admitted, changed or rejected, and why
     Check(command::check::Args),
-    /// Explain an admission decision field by field: source, bounds, quota usage
-    Explain(command::explain::Args),
-    /// Say what is wrong with a workload now, who else changes it, and the command for each
-    Why(command::why::Args),
+    /// Say what is wrong with a workload now, who else changes it, and where each value of a pod or manifest comes from
+    Why(Box<command::why::Args>),
     /// Recommend requests for running workloads, based on collected history or your existing metrics store
     Recommend(Box<command::recommend::Args>),
     /// Show resizes of running pods, bring pods to the size that they would be admitted with today, or take that back
@@ -59,8 +57,7 @@ pub fn main() -> ExitCode {
     color::choose(cli.color);
     match cli.command {
         Command::Check(args) => answered(command::check::run(args)),
-        Command::Explain(args) => answered(command::explain::run(args)),
-        Command::Why(args) => answered(command::why::run(args)),
+        Command::Why(args) => answered(command::why::run(*args)),
         Command::Recommend(args) => answered(command::recommend::run(*args)),
         Command::Resize(args) => answered(command::resize::run(*args)),
         Command::Describe(args) => answered(command::describe::run(args)),

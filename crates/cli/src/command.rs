@@ -25,7 +25,6 @@ pub mod completion;
 pub mod describe;
 pub mod doctor;
 pub mod enforce_quotas;
-pub mod explain;
 mod memory;
 pub mod recommend;
 pub mod record;

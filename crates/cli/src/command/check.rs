@@ -14,9 +14,10 @@ use clap::{ArgGroup, ValueEnum};
 use headroom_core::truncate::count_of;
 use headroom_dryrun::evaluate::admission::Description;
 use headroom_dryrun::evaluate::{Admission, Evaluation, PodMaker, Topic, Verdict, in_order};
+use headroom_kube::shell::{quoted, quoted_path};
 use headroom_objects::cluster_reader::ClusterReader;
 use headroom_objects::kinds::{ApiKind, labels_of, metadata};
-use headroom_objects::manifest::Manifest;
+use headroom_objects::manifest::{Manifest, Origin};
 use headroom_report::progress::Progress;
 use headroom_report::{Exit, Page, Paint, complain, github, junit, sarif};
 
@@ -153,7 +154,8 @@ pub fn run(mut args: Args) -> anyhow::Result<Exit> {
         Ok(Manifest { origin, object }) => {
             let mut evaluation = run.evaluate(&object);
             name_earlier(&mut evaluation, &mut took);
-            let entry = Entry::of(origin, &evaluation);
+            let why = why(&args.manifests, &args.target, &origin, &evaluation);
+            let entry = Entry::of(origin, &evaluation, why);
             if is_misplaced && sets_no_namespace(&object) { entry.unless_admitted() } else { entry }
         }
         Err(problem) => Entry::of_problem(problem),
@@ -202,6 +204,19 @@ fn page(entries: &[Entry], admission: &Description, format: Format) -> anyhow::R
         Format::Markdown => Page::document(&format!("{}\nadmission: {admission}\n", render::markdown(entries))),
         Format::Junit => Page::document(&junit::report("kubectl headroom check", &render::cases(entries))),
     })
+}
+
+/// The command that explains the decision.
+fn why(manifests: &Manifests, target: &Target, origin: &Origin, evaluation: &Evaluation) -> String {
+    let object =
+        if evaluation.name.is_empty() { String::new() } else { format!(" {}", quoted(&evaluation.object_name())) };
+    let is_built = |folder: &&PathBuf| origin.file.parent() == Some(folder) || origin.file == **folder;
+    let file = match manifests.kustomizations.iter().find(is_built) {
+        Some(folder) => format!("-k {}", quoted_path(folder)),
+        None => format!("-f {}", quoted_path(&origin.file)),
+    };
+    let namespace = target.namespaces.first().map(|name| format!(" -n {}", quoted(name))).unwrap_or_default();
+    format!("kubectl headroom why{object} {file}{namespace}{}", target.suffixes().headroom)
 }
 
 /// Names the objects of this run that took room in the same quotas, where pods of another one lack it.

@@ -15,9 +15,11 @@ use headroom_core::nearest::nearest;
 use headroom_dryrun::evaluate::admission::{Description, Source};
 use headroom_dryrun::evaluate::{Admission, Run};
 use headroom_dryrun::settings;
+use headroom_dryrun::why::Suffixes;
 use headroom_kube::cluster_reader::Cluster;
 use headroom_kube::kubeconfig::Chosen;
 use headroom_kube::list_all_namespaces::ListAllNamespaces;
+use headroom_kube::shell::{quoted, quoted_path};
 use headroom_objects::cluster_reader::{ClusterReader, Folder, List, Overlay, ReadError};
 use headroom_objects::kinds::{ApiKind, metadata};
 use headroom_objects::manifest::Manifest;
@@ -336,6 +338,20 @@ impl Target {
             false if self.offline => Admission::assumed(),
             false => Admission::read(cluster, Source::Files, &[None]),
         }
+    }
+
+    /// The ends by which commands ask the same cluster, or the same files.
+    pub fn suffixes(&self) -> Suffixes {
+        // Beside files, a context would mean the live cluster.
+        let cluster = if self.wants_cluster() { self.cluster.arguments() } else { Vec::new() };
+        let words = cluster.into_iter().map(|(name, value)| format!(" {name} {}", quoted(&value)));
+        let kubectl: String = words.collect();
+        let folders = self.cluster_dir.iter().map(|path| format!(" --cluster-dir {}", quoted_path(path)));
+        let settings = self.settings.iter().map(|path| format!(" --settings {}", quoted_path(path)));
+        let flags = [(self.offline, " --offline"), (self.live, " --live")];
+        let flags = flags.into_iter().filter(|(is_given, _)| *is_given).map(|(_, flag)| flag.to_owned());
+        let headroom = kubectl.clone() + &folders.chain(settings).chain(flags).collect::<String>();
+        Suffixes { kubectl, headroom }
     }
 
     /// Fails unless one namespace at most is given.

@@ -59,8 +59,8 @@ const LIMITS_EXAMPLES: &str = "Examples:
   # Defaults and bounds for a container in this namespace
   kubectl headroom describe limits
 
-  # The same with estimates for an image, with the settings of your policy
-  kubectl headroom describe limits -n shop --image nginx:1.27 --settings policy.yaml
+  # With the settings of your policy
+  kubectl headroom describe limits -n shop --settings policy.yaml
 
   # From files instead of a cluster
   kubectl headroom describe limits --cluster-dir manifests/";
@@ -92,12 +92,6 @@ const USAGE_EXAMPLES: &str = "Examples:
 struct LimitsArgs {
     /// Show this LimitRange only; the combined limits are always shown
     name: Option<String>,
-    /// The image that the container has, for estimates and for rules that choose by image
-    #[arg(long, value_name = "IMAGE", default_value = "")]
-    image: String,
-    /// The name that the container has, for rules that choose by it
-    #[arg(long, value_name = "NAME", default_value = "any")]
-    container: String,
     #[command(flatten)]
     output: Output,
     #[command(flatten)]
@@ -166,7 +160,7 @@ fn describe_limits(args: LimitsArgs) -> anyhow::Result<Exit> {
         warn_if_elsewhere(&opened.scope, &mut opened.cluster);
     }
     for namespace in namespaces(&ranges, &opened) {
-        let request = limits::empty_pod(&namespace, &args.container, &args.image);
+        let request = limits::empty_pod(&namespace);
         let (settings, _) = opened.admission.settings_for(&request, &mut opened.cluster);
         let limits = with_decision(&request, settings, &mut opened.cluster, |request, decision, context, settings| {
             let mut limits = limits::limits(request, decision, context, settings)?;

@@ -420,9 +420,9 @@ fn a_running_pod_is_explained_from_the_cluster() {
     let running = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "namespace": "shop"},
         "spec": {"containers": [{"name": "app", "image": "app:1",
             "resources": {"limits": {"memory": "1Gi"}, "requests": {"memory": "1Gi"}}}]}});
-    let said = Live::new([running, limits(), team("3")]).run("explain a");
+    let said = Live::new([running, limits(), team("3")]).run("why a");
     assert_eq!((said.code, said.err.as_str()), (0, ""));
-    snapshot("explain-cluster.text", &said.out);
+    snapshot("why-cluster.text", &said.out);
 }
 
 #[test]
@@ -442,7 +442,7 @@ fn an_api_server_that_gives_no_access_is_one_line_of_every_command() {
     let check = |expected: &str| {
         for command in [
             "check app.yaml",
-            "explain web",
+            "why web",
             "recommend",
             "describe quota",
             "describe limits",
@@ -492,9 +492,9 @@ fn wrong_names_are_answered_with_the_nearest() {
     let mut text = String::new();
     for command in [
         "describe quota -n shp",
-        "explain web -n shp",
-        "explain web",
-        "explain web --context gone",
+        "why web -n shp",
+        "why web",
+        "why web --context gone",
         "recommend -A --from profiles",
         CHECK_LEDGERS,
     ] {

@@ -9,7 +9,7 @@ fn the_outputs_of_a_command_agree() {
     const SHOP: &str = "--cluster-dir docs/examples/shop/cluster";
     for (command, arguments, formats) in [
         ("check", "-f docs/examples/shop/app", "table json yaml sarif github junit"),
-        ("explain", "-f docs/examples/shop/app", "text json yaml"),
+        ("why", "-f docs/examples/shop/app", "text json yaml"),
         ("simulate", "-f docs/examples/shop/tighter.yaml", "table json yaml"),
     ] {
         for format in formats.split(' ') {

@@ -79,7 +79,7 @@ fn nothing_confidential_is_recorded_or_printed() {
     for command in [
         &["record", "-f", "app.yaml", "--cluster-dir", "cluster", "--to", "report"][..],
         &["check", "-f", "app.yaml", "--cluster-dir", "cluster", "-o", "json"],
-        &["explain", "-f", "app.yaml", "--cluster-dir", "cluster", "-o", "json"],
+        &["why", "-f", "app.yaml", "--cluster-dir", "cluster", "-o", "json"],
     ] {
         let said = headroom(folder.path(), command);
         assert_eq!(said.code, 0, "{}", said.err);

@@ -32,7 +32,7 @@ fn commands_that_read_a_cluster_fit_the_terminal() {
     const WORLD: &str = "-n shop --cluster-dir world --cluster-dir profiles --settings settings.yaml";
     for (name, command, code) in [
         ("check", "check -f new.yaml", 1),
-        ("explain", "explain -f new.yaml", 1),
+        ("why", "why -f new.yaml", 1),
         ("recommend", "recommend", 0),
         ("recommend-wide", "recommend -o wide", 0),
         ("quota", "describe quota", 0),
