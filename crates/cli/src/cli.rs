@@ -20,8 +20,8 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Check manifests before they are applied: what would be admitted, changed or rejected, and why
-    Check(command::check::Args),
+    /// Check manifests before they are applied: what would be admitted, changed or rejected, and why, also of what runs
+    Check(Box<command::check::Args>),
     /// Say what is wrong with a workload now, who else changes it, and where each value of a pod or manifest comes from
     Why(Box<command::why::Args>),
     /// Recommend requests for running workloads, based on collected history or your existing metrics store
@@ -32,8 +32,6 @@ enum Command {
     Describe(command::describe::Args),
     /// Record a decision as files for bug reports, which kwctl replays without the cluster
     Record(command::record::Args),
-    /// Preview the effect of settings, LimitRanges or quotas on running workloads
-    Simulate(command::simulate::Args),
     /// Write a snapshot of the cluster to a file, without Secrets, for the UI or --cluster-dir
     Snapshot(command::snapshot::Args),
     /// Open a web UI for the cluster in your browser
@@ -56,13 +54,12 @@ pub fn main() -> ExitCode {
     };
     color::choose(cli.color);
     match cli.command {
-        Command::Check(args) => answered(command::check::run(args)),
+        Command::Check(args) => answered(command::check::run(*args)),
         Command::Why(args) => answered(command::why::run(*args)),
         Command::Recommend(args) => answered(command::recommend::run(*args)),
         Command::Resize(args) => answered(command::resize::run(*args)),
         Command::Describe(args) => answered(command::describe::run(args)),
         Command::Record(args) => answered(command::record::run(args)),
-        Command::Simulate(args) => answered(command::simulate::run(args)),
         Command::Snapshot(args) => answered(command::snapshot::run(args)),
         Command::Ui(args) => answered(command::ui::run(*args)),
         Command::Doctor(args) => done(command::doctor::run(args)),

@@ -30,7 +30,6 @@ pub mod recommend;
 pub mod record;
 pub mod resize;
 pub mod resizer;
-pub mod simulate;
 pub mod snapshot;
 pub mod version;
 pub mod why;

@@ -2,6 +2,7 @@
 //!
 //! [`headroom_dryrun::evaluate::Run`] evaluates them; here they are read, and the verdicts become outputs and an exit code.
 
+mod against_running;
 mod entry;
 mod render;
 
@@ -42,6 +43,13 @@ Examples:
   # With the settings of your policy
   kubectl headroom check -f app.yaml --settings cluster-admission-policy.yaml
 
+  # What a new LimitRange would do to what runs in the namespace it names; in every namespace it must name none
+  kubectl headroom check --against-running -f new-limits.yaml
+  kubectl headroom check --against-running -A -f new-limits.yaml
+
+  # A policy with other settings, before it is rolled out
+  kubectl headroom check --against-running -A -f new-policy.yaml
+
 Verdicts: `rejected` by a LimitRange, a quota or the policy; `invalid` for the API server; `pods blocked`: stored, but not \
 all of its pods can be created; `changed`: admitted with values filled in; `admitted`; `not checked`: a kind that \
 Headroom does not evaluate, or no namespace to check it in; `error`: could not be evaluated.
@@ -50,10 +58,10 @@ LimitRanges, ResourceQuotas, TenantQuotas and Namespaces among the objects are e
 others follow in order, each against the quota left by those before it. Existing objects are evaluated as updates.
 
 Exit codes: 0 if nothing fails the check, 1 if anything is rejected, invalid or has its pods blocked (see --fail-on), 2 on \
-error.";
+error. With --against-running, 1 only if something that is admitted today would be rejected.";
 
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES, mut_arg("all_namespaces", |argument| argument.hide(true)))]
+#[command(after_help = EXAMPLES)]
 #[command(group = ArgGroup::new("given").args(["paths", "files", "kustomizations"]).required(true).multiple(true))]
 pub struct Args {
     /// Files or folders, the same as with -f
@@ -61,7 +69,12 @@ pub struct Args {
     paths: Vec<PathBuf>,
     #[command(flatten)]
     manifests: Manifests,
-    /// Only objects with these labels, such as `app=web,tier!=cache`, as for `kubectl apply -l`
+    /// Show what LimitRanges, quotas, Namespaces, policies and settings among the manifests would do to everything that runs; those of the
+    /// same name are replaced. --settings are today's
+    #[arg(long, conflicts_with_all = ["fail_on", "pods_at"])]
+    against_running: bool,
+    /// Only objects with these labels, such as `app=web,tier!=cache`, as for `kubectl apply -l`; with --against-running only what runs with
+    /// them
     #[arg(short = 'l', long, value_name = "SELECTOR")]
     selector: Option<LabelSelector<'static>>,
     /// Output format
@@ -108,11 +121,17 @@ enum Format {
 }
 
 pub fn run(mut args: Args) -> anyhow::Result<Exit> {
+    args.manifests.files.append(&mut args.paths);
+    if args.against_running {
+        return against_running::run(&args);
+    }
     if args.target.all_namespaces {
-        bail!("--all-namespaces is not supported here: manifests name their namespaces; use -n for those that do not");
+        bail!(
+            "--all-namespaces is only supported with --against-running: manifests name their namespaces; use -n for those \
+             that do not"
+        );
     }
     args.target.check_single()?;
-    args.manifests.files.append(&mut args.paths);
     let mut read = args.manifests.read_all(args.target.is_strict);
     let mut problem = args.manifests.require_objects(&read, "check").err();
     if let Some(selector) = &args.selector {

@@ -231,7 +231,7 @@ fn forbidden_kinds_are_named_with_the_role_that_allows_them() {
 
     let live = Live::new([]);
     live.forbid(|path| path == "/api/v1/namespaces/shop/pods");
-    let said = live.run("simulate -f new.yaml");
+    let said = live.run("check --against-running -f new.yaml");
     assert_eq!(said.code, 2);
     let missed = "not read: cannot read pods in namespace shop: it is forbidden: User \"ann\" cannot list it";
     assert!(said.out.contains(missed), "{}", said.out);
@@ -447,7 +447,7 @@ fn an_api_server_that_gives_no_access_is_one_line_of_every_command() {
             "describe quota",
             "describe limits",
             "describe usage",
-            "simulate -f new.yaml",
+            "check --against-running -f new.yaml",
             "snapshot -A -o taken.json",
             CHECK_LEDGERS,
         ] {

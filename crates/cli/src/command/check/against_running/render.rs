@@ -1,4 +1,4 @@
-//! A simulation's outcome at a terminal: the sum first.
+//! What would become of what runs, at a terminal: the sum first.
 
 use headroom_dryrun::evaluate::Reason;
 use headroom_dryrun::simulate::report::worth_showing;
