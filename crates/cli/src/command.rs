@@ -26,6 +26,7 @@ pub mod describe;
 pub mod doctor;
 pub mod enforce_quotas;
 mod memory;
+pub mod old_names;
 pub mod recommend;
 pub mod record;
 pub mod resize;

@@ -269,6 +269,7 @@ impl Inventory {
 mod tests {
     use super::*;
     use headroom_objects::cluster_reader::{Folder, List, Overlay};
+    use serde_json::json;
     fn owned(kind: &str, api: &str, name: &str, owner: Option<(&str, &str, &str)>, more: Value) -> Value {
         let owners: Vec<Value> = owner
             .into_iter()
