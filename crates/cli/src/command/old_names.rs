@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 
 /// The words that named a command, and what does the same today.
-pub const OLD_NAMES: [(&str, &str); 15] = [
+pub const OLD_NAMES: [(&str, &str); 14] = [
     ("simulate", "kubectl headroom check --against-running"),
     ("explain", "kubectl headroom why"),
     ("record", "kubectl headroom snapshot"),
@@ -18,7 +18,6 @@ pub const OLD_NAMES: [(&str, &str); 15] = [
     ("doctor metrics-api", "kubectl headroom doctor"),
     ("doctor files", "kubectl headroom doctor --file FILE"),
     ("ledger check", "headroom-controller check-ledgers"),
-    ("ledger", "headroom-controller check-ledgers"),
 ];
 
 /// What to say to somebody who types an old name.
