@@ -69,6 +69,10 @@ pub fn verdict(explanation: &Explanation, paint: Paint) -> String {
 }
 
 fn add_container(page: &mut Page, container: &Container, paint: Paint) {
+    let head = format!("{}, image {}", paint.bold(&format!("{} {}", container.role, container.name)), container.image);
+    if container.values.iter().all(|field| field.value.is_none() && field.checks.is_empty()) {
+        return writeln!(page, "\n{head}: no requests and no limits");
+    }
     let mut table =
         Table::new(&["FIELD", "VALUE", "STEP", "BOUNDS", "SOURCE"]).right(&["VALUE"]).prose(&["BOUNDS", "SOURCE"]);
     for Field { field, value, step, reason, checks, usage: _ } in &container.values {
@@ -77,8 +81,7 @@ fn add_container(page: &mut Page, container: &Container, paint: Paint) {
         // The reason is at the end, because what an estimate was made of can be long.
         table.row([field.clone(), paint.bold(value), paint.dim(step), checks.join(", "), reason.clone()]);
     }
-    let head = format!("{} {}", container.role, container.name);
-    writeln!(page, "\n{}, image {}", paint.bold(&head), container.image);
+    writeln!(page, "\n{head}");
     page.indented(table, 2);
 }
 
