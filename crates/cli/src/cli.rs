@@ -39,7 +39,7 @@ enum Command {
     /// Open a web UI for the cluster in your browser
     Ui(Box<command::ui::Args>),
     /// Check a metrics source: what was found, what is missing, and how to fix it
-    Doctor(command::doctor::Args),
+    Doctor(Box<command::doctor::Args>),
     /// Print a completion script for a shell, or for kubectl
     Completion(command::completion::Args),
     /// Print the versions of this program and of what the cluster has
@@ -69,7 +69,7 @@ pub fn main() -> ExitCode {
         Command::Record(args) => answered(command::record::run(args)),
         Command::Snapshot(args) => answered(command::snapshot::run(args)),
         Command::Ui(args) => answered(command::ui::run(*args)),
-        Command::Doctor(args) => done(command::doctor::run(args)),
+        Command::Doctor(args) => done(command::doctor::run(*args)),
         Command::Completion(args) => answered(command::completion::run(args, Cli::command())),
         Command::Version(args) => answered(command::version::run(args)),
         Command::Complete(words) => answered(command::completion::complete(words, Cli::command())),

@@ -2,9 +2,10 @@
 //!
 //! [`headroom_dryrun::evaluate::Run`] evaluates them; here they are read, and the verdicts become outputs and an exit code.
 
-mod against_running;
 mod entry;
 mod render;
+
+mod against_running;
 
 use headroom_core::cluster::label_selector::LabelSelector;
 use std::collections::BTreeSet;

@@ -20,7 +20,7 @@ pub const OLD_NAMES: [(&str, &str); 14] = [
     ("ledger check", "headroom-controller check-ledgers"),
 ];
 
-/// What to say to somebody who types an old name.
+/// The answer to somebody who types an old name.
 pub fn renamed(arguments: &[OsString], program: &clap::Command) -> Option<String> {
     let words: Vec<&str> = arguments.iter().map_while(|argument| argument.to_str()).collect();
     let is_typed = |old: &str| words.iter().copied().take(old.split(' ').count()).eq(old.split(' '));

@@ -133,7 +133,7 @@ impl Proposed {
         if proposed.settings.is_none() && problems.is_empty() {
             args.manifests.require_objects(&manifests, "check")?;
         }
-        let invalid = manifests.iter().filter_map(|manifest| invalid(manifest));
+        let invalid = manifests.iter().filter_map(invalid);
         manifests::all(problems.into_iter().chain(invalid).map(Err::<(), _>))?;
         for manifest in manifests {
             match kind_of(&manifest.object) {

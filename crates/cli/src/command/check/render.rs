@@ -172,7 +172,7 @@ impl Group<'_> {
     fn why(&self) -> Option<&str> {
         let is_explained = self.details.iter().any(|line| line.contains("kubectl headroom why "));
         let Entry { reasons, warnings, why, .. } = self.first;
-        why.as_deref().filter(|_| !is_explained && !(reasons.is_empty() && warnings.is_empty()))
+        why.as_deref().filter(|_| !(is_explained || reasons.is_empty() && warnings.is_empty()))
     }
 
     /// `and 2 more for the same reason: pod/b (app.yaml:7), pod/c (app.yaml:13)`

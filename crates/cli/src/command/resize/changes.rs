@@ -1,4 +1,4 @@
-//! What `resize` shows: the changes of running pods under way, what is left alone and why, and what would be done.
+//! The answer of a bare `resize`: the changes of running pods under way, what is left alone and why, and what would be done.
 
 use std::collections::BTreeMap;
 
