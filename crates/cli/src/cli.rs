@@ -1,11 +1,13 @@
 //! The command line of `kubectl-headroom`, the program for people. Each subcommand is implemented in `command`.
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use headroom_report::color::{self, Choice};
+use headroom_report::{Exit, complain};
 
-use crate::command::{self, answered, done};
+use crate::command::{self, answered, done, old_names};
 
 /// kubectl headroom: checks manifests, explains decisions, and recommends requests
 #[derive(Debug, Parser)]
@@ -20,28 +22,22 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Check manifests before they are applied: what would be admitted, changed or rejected, and why
-    Check(command::check::Args),
-    /// Explain an admission decision field by field: source, bounds, quota usage
-    Explain(command::explain::Args),
-    /// Say what is wrong with a workload now, who else changes it, and the command for each
-    Why(command::why::Args),
+    /// Check manifests before they are applied: what would be admitted, changed or rejected, and why, also of what runs
+    Check(Box<command::check::Args>),
+    /// Say what is wrong with a workload now, who else changes it, and where each value of a pod or manifest comes from
+    Why(Box<command::why::Args>),
     /// Recommend requests for running workloads, based on collected history or your existing metrics store
     Recommend(Box<command::recommend::Args>),
-    /// Bring running pods to the size that they would be admitted with today, in place, or take that back
-    Resize(command::resize::Args),
-    /// Show effective limits, quota usage and resizes
+    /// Show resizes of running pods, bring pods to the size that they would be admitted with today, or take that back
+    Resize(Box<command::resize::Args>),
+    /// Show effective limits, quota usage
     Describe(command::describe::Args),
-    /// Preview the effect of settings, LimitRanges or quotas on running workloads
-    Simulate(command::simulate::Args),
     /// Write a snapshot of the cluster to a file, without Secrets, for the UI or --cluster-dir
     Snapshot(command::snapshot::Args),
     /// Open a web UI for the cluster in your browser
     Ui(Box<command::ui::Args>),
-    /// Recount TenantQuotas
-    Ledger(command::ledger::Args),
     /// Check a metrics source: what was found, what is missing, and how to fix it
-    Doctor(command::doctor::Args),
+    Doctor(Box<command::doctor::Args>),
     /// Print a completion script for a shell, or for kubectl
     Completion(command::completion::Args),
     /// Print the versions of this program and of what the cluster has
@@ -52,23 +48,25 @@ enum Command {
 
 /// Parses the arguments and runs the subcommand. Wrong arguments exit with 2.
 pub fn main() -> ExitCode {
+    let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
+    if let Some(renamed) = old_names::renamed(&arguments) {
+        complain!("error: {renamed}");
+        return ExitCode::from(Exit::Error as u8);
+    }
     let cli: Cli = match command::parse() {
         Ok(cli) => cli,
         Err(exit) => return exit,
     };
     color::choose(cli.color);
     match cli.command {
-        Command::Check(args) => answered(command::check::run(args)),
-        Command::Explain(args) => answered(command::explain::run(args)),
-        Command::Why(args) => answered(command::why::run(args)),
+        Command::Check(args) => answered(command::check::run(*args)),
+        Command::Why(args) => answered(command::why::run(*args)),
         Command::Recommend(args) => answered(command::recommend::run(*args)),
-        Command::Resize(args) => answered(command::resize::run(args)),
+        Command::Resize(args) => answered(command::resize::run(*args)),
         Command::Describe(args) => answered(command::describe::run(args)),
-        Command::Simulate(args) => answered(command::simulate::run(args)),
         Command::Snapshot(args) => answered(command::snapshot::run(args)),
         Command::Ui(args) => answered(command::ui::run(*args)),
-        Command::Ledger(args) => answered(command::ledger::run(args)),
-        Command::Doctor(args) => done(command::doctor::run(args)),
+        Command::Doctor(args) => done(command::doctor::run(*args)),
         Command::Completion(args) => answered(command::completion::run(args, Cli::command())),
         Command::Version(args) => answered(command::version::run(args)),
         Command::Complete(words) => answered(command::completion::complete(words, Cli::command())),
@@ -77,6 +75,8 @@ pub fn main() -> ExitCode {
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
     use super::*;
 
     /// The words of a command as a shell splits them, up to a pipe, a redirection or a comment.
@@ -112,20 +112,29 @@ mod tests {
         lines.filter(is_ours).map(|line| words(&line)).collect()
     }
 
-    #[test]
-    fn the_documentation_gives_arguments_that_are_understood() {
+    /// The text files at these paths of the repository, and in the folders among them.
+    fn texts(paths: &[&str]) -> Vec<(PathBuf, String)> {
         let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-        let mut waiting = vec![root.join("README.md"), root.join("docs/src")];
-        let mut counts = [0, 0];
+        let mut waiting: Vec<PathBuf> = paths.iter().map(|path| root.join(path)).collect();
+        let mut texts = Vec::new();
         while let Some(path) = waiting.pop() {
             if path.is_dir() {
                 waiting.extend(std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()));
-                continue;
+            } else if let Ok(text) = std::fs::read_to_string(&path) {
+                texts.push((path, text));
             }
+        }
+        texts
+    }
+
+    #[test]
+    fn the_documentation_gives_arguments_that_are_understood() {
+        let mut counts = [0, 0];
+        for (path, text) in texts(&["README.md", "docs/src"]) {
             if path.extension().is_none_or(|extension| extension != "md") {
                 continue;
             }
-            for words in commands(&std::fs::read_to_string(&path).unwrap()) {
+            for words in commands(&text) {
                 let of_controller = words[0] == "headroom-controller";
                 let program = if of_controller { crate::controller::Cli::command() } else { Cli::command() };
                 let (page, typed) = (path.display(), words.join(" "));
@@ -134,6 +143,65 @@ mod tests {
             }
         }
         assert!(counts[0] > 20 && counts[1] > 5, "the documentation has commands: {counts:?}");
+    }
+
+    #[test]
+    fn who_types_an_old_name_is_given_the_new_one() {
+        for (old, new) in old_names::OLD_NAMES {
+            let typed: Vec<OsString> = old.split(' ').chain(["-n", "shop"]).map(OsString::from).collect();
+            let expected = format!("`kubectl headroom {old}` is now `{new}`");
+            assert_eq!(old_names::renamed(&typed), Some(expected));
+            let program = Cli::command();
+            assert!(old.split(' ').try_fold(&program, |of, word| of.find_subcommand(word)).is_none(), "{old} is there");
+            let (program, words) = match new.strip_prefix("kubectl headroom ") {
+                Some(words) => (Cli::command(), words),
+                None => (crate::controller::Cli::command(), new.strip_prefix("headroom-controller ").unwrap()),
+            };
+            let name = words.split(' ').next().unwrap();
+            assert!(program.find_subcommand(name).is_some(), "{new}");
+        }
+        for typed in ["why explain", "recommend pod/quota", "check simulate", "", "recommend image explain"] {
+            let typed: Vec<OsString> = typed.split(' ').map(OsString::from).collect();
+            assert_eq!(old_names::renamed(&typed), None);
+        }
+    }
+
+    #[test]
+    fn no_text_has_a_command_of_a_name_that_is_gone() {
+        const PLACES: &[&str] = &[
+            "README.md",
+            "CHANGELOG.md",
+            "CONTRIBUTING.md",
+            "action.yml",
+            ".pre-commit-hooks.yaml",
+            ".github",
+            "docs",
+            "deploy",
+            "crates",
+            "playground/site/src",
+            "playground/engine/src",
+            "test_data/monitoring",
+        ];
+        let mut count = 0;
+        for (path, text) in texts(PLACES) {
+            let is_book = path.components().any(|part| part.as_os_str() == "src")
+                && path.extension().is_some_and(|of| of == "md");
+            count += usize::from(text.contains("kubectl headroom "));
+            // They are about old names.
+            if ["command/old_names.rs", "cli/src/cli.rs", "sessions/errors.txt"].iter().any(|of| path.ends_with(of)) {
+                continue;
+            }
+            for (old, _) in old_names::OLD_NAMES {
+                let is_old = |begin: &str| {
+                    let command = format!("{begin}{old}");
+                    let mut after = text.split(&command).skip(1).map(|rest| rest.chars().next());
+                    after.any(|next| next.is_none_or(|next| !next.is_alphanumeric() && next != '-'))
+                };
+                assert!(!is_old("kubectl headroom ") && !is_old("kubectl-headroom "), "{}: {old}", path.display());
+                assert!(!is_book || !text.contains(&format!("`{old}`")), "{}: `{old}`", path.display());
+            }
+        }
+        assert!(count > 30, "{count} files have commands");
     }
 
     fn file(path: &str) -> serde_json::Value {
@@ -167,9 +235,14 @@ mod tests {
     }
 
     #[test]
-    fn the_commands_that_why_prints_are_understood() {
-        let sessions = include_str!("../tests/commands/sessions/why.txt");
-        let printed = sessions.lines().filter_map(|line| line.trim_start().strip_prefix("$ kubectl headroom "));
+    fn the_commands_that_are_printed_are_understood() {
+        let sessions = [
+            include_str!("../tests/commands/sessions/why.txt"),
+            include_str!("../tests/commands/sessions/why-values.txt"),
+            include_str!("../tests/commands/sessions/check.txt"),
+        ];
+        let printed = sessions.iter().flat_map(|session| session.lines()).filter(|line| line.starts_with("  "));
+        let printed = printed.filter_map(|line| line.trim_start().strip_prefix("$ kubectl headroom "));
         printed.for_each(|arguments| assert_parses(&format!("kubectl-headroom {arguments}")));
     }
 

@@ -15,6 +15,7 @@ mod rbac_hint;
 pub mod cluster_args;
 
 pub mod check;
+pub mod check_ledgers;
 mod source_file;
 
 pub mod source;
@@ -24,13 +25,11 @@ pub mod completion;
 pub mod describe;
 pub mod doctor;
 pub mod enforce_quotas;
-pub mod explain;
-pub mod ledger;
 mod memory;
+pub mod old_names;
 pub mod recommend;
 pub mod resize;
 pub mod resizer;
-pub mod simulate;
 pub mod snapshot;
 pub mod version;
 pub mod why;

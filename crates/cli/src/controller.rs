@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::command::{collect, done, enforce_quotas, parse, resizer};
+use crate::command::{answered, check_ledgers, collect, done, enforce_quotas, parse, resizer};
 
 /// headroom-controller: collects usage history, enforces TenantQuotas, and resizes running pods
 #[derive(Debug, Parser)]
@@ -22,6 +22,8 @@ enum Command {
     EnforceQuotas(Box<enforce_quotas::Args>),
     /// Bring running pods to the size that they would be admitted with today, in place, and take back what hurts them
     Resize(Box<resizer::Args>),
+    /// Recount what TenantQuotas are charged, and compare it with the ledgers; exits with 1 on a difference
+    CheckLedgers(Box<check_ledgers::Args>),
 }
 
 /// Parses the arguments and runs the subcommand. Wrong arguments exit with 2.
@@ -30,6 +32,7 @@ pub fn main() -> ExitCode {
         Ok(Command::Collect(args)) => done(collect::run(*args)),
         Ok(Command::EnforceQuotas(args)) => done(enforce_quotas::run(*args)),
         Ok(Command::Resize(args)) => done(resizer::run(*args)),
+        Ok(Command::CheckLedgers(args)) => answered(check_ledgers::run(*args)),
         Err(exit) => exit,
     }
 }

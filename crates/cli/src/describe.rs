@@ -5,7 +5,6 @@
 pub mod kubectl;
 pub mod limits;
 pub mod quotas;
-pub mod resizes;
 pub mod tenant_quotas;
 
 use headroom_core::amount::Quantity;
@@ -21,7 +20,7 @@ fn thousandths(amount: &Quantity) -> u64 {
 }
 
 /// A heading and the table below it, set off from what is above.
-fn section(page: &mut Page, heading: &str, table: Table) {
+pub fn section(page: &mut Page, heading: &str, table: Table) {
     page.gap();
     writeln!(page, "{heading}");
     page.table(table);

@@ -101,7 +101,7 @@ pub fn announced(text: &str, request: &Request<'_>) -> String {
     if is_explained && !request.name.is_empty() && !request.name.ends_with('-') {
         let kind = request.resource.strip_suffix('s').unwrap_or(&request.resource);
         let command = [kind, "/", &request.name, " -n ", &request.namespace];
-        const LEAD: &str = "; see kubectl headroom explain ";
+        const LEAD: &str = "; see kubectl headroom why ";
         let length = LEAD.len() + command.iter().map(|part| part.len()).sum::<usize>();
         if length <= MAX_ANNOUNCED / 2 {
             line = cut_to(line, MAX_ANNOUNCED - length);
@@ -262,7 +262,7 @@ mod tests {
             let document = Document::read(&request).unwrap();
             assert_eq!(announced(text, &Request::read(document.root()).unwrap()), expected);
         };
-        let seen = "headroom: low; see kubectl headroom explain deployment/web -n shop";
+        let seen = "headroom: low; see kubectl headroom why deployment/web -n shop";
         check("Deployment", "deployments", "web", "low", seen);
         check("Scale", "deployments/scale", "web", "low", seen);
         check("Deployment", "deployments/status", "web", "low", "headroom: low");

@@ -9,7 +9,7 @@ mod top_owner;
 mod classify;
 
 use headroom_objects::manifest::Origin;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use self::classify::Classifier;
 pub use self::pods::Running;
@@ -75,13 +75,6 @@ impl Entry {
             origin: None,
             exists: true,
         }
-    }
-
-    /// A pod of an image that does not run yet.
-    pub fn of_image(namespace: &str, container: &str, image: &str) -> Self {
-        let object = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "any", "namespace": namespace},
-            "spec": {"containers": [{"name": container, "image": image}]}});
-        Self { key: WorkloadRef::new(namespace, "Image", image), exists: false, ..Self::of_cluster(&object) }
     }
 }
 
@@ -282,6 +275,7 @@ impl Inventory {
 mod tests {
     use super::*;
     use headroom_objects::cluster_reader::{Folder, List, Overlay};
+    use serde_json::json;
     fn owned(kind: &str, api: &str, name: &str, owner: Option<(&str, &str, &str)>, more: Value) -> Value {
         let owners: Vec<Value> = owner
             .into_iter()

@@ -149,14 +149,21 @@ export interface Problem {
   text: string;
 }
 
+/** A bound or usage of a quota that would change. */
 export interface QuotaEffect {
+  /** None for a quota that is new. */
   hard: string | null;
+  /** The rest of the bound then; below zero if there is too little. */
   left: string | null;
   name: string;
+  /** Empty for a TenantQuota. */
   namespace: string;
+  /** None if it is not bounded any more. */
   newHard: string | null;
+  /** True if there would be too little room, and was enough. */
   newlyExceeded: boolean;
   quota: string;
+  /** The usage if all were recreated. */
   remade: string;
   used: string;
 }
@@ -215,10 +222,14 @@ export interface Trial {
   report: Report;
 }
 
+/** A value that would be another. */
 export interface ValueChange {
+  /** `container web` */
   container: string;
+  /** `requests.cpu` */
   field: string;
   now: string | null;
+  /** The origin of the new value. */
   reason: string;
   then: string | null;
 }

@@ -164,7 +164,7 @@ export interface Rejection {
   last: string | null;
 }
 
-/** What `headroom-controller resize` did and would do, as `kubectl headroom describe resizes -o json` has it: crates/cli/src/describe/resizes.rs. */
+/** What `headroom-controller resize` did and would do, as `kubectl headroom resize -o json` has it: crates/cli/src/command/resize/changes.rs. */
 export interface Resizes {
   changes: { workload: string; raised: number; lowered: number; quiet: number; last: string; what?: string; why: string }[];
   underWay: { workload: string; pod: string; change: string; why: string; state: string }[];
@@ -184,7 +184,7 @@ export interface AdviceEffect {
   fits: boolean;
 }
 
-/** Proposed bounds, as `kubectl headroom recommend quota` and `limits` print them with `-o json`: crates/cli/src/command/recommend/bounds.rs. */
+/** Proposed bounds, as `kubectl headroom recommend bounds` prints them with `-o json`: crates/cli/src/command/recommend/bounds.rs. */
 export interface Bounds {
   about: string;
   quotas?: ProposedQuota[];

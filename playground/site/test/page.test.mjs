@@ -959,13 +959,13 @@ test("the details begin with what is wrong now, and the one command for it", asy
   const why = (query) => {
     asked.push(String(query));
     const findings = [
-      { severity: "critical", problem: "2 of 3 pods are missing", details: ["exceeded quota: team"], since: "09:12", command: "kubectl headroom explain deployment/catalog -n shop" },
+      { severity: "critical", problem: "2 of 3 pods are missing", details: ["exceeded quota: team"], since: "09:12", command: "kubectl headroom why deployment/catalog -n shop" },
       { severity: "warning", problem: "container app: OOM-killed 3 times at 1Gi", details: [], command: "" },
     ];
     return { contentType: "application/json", body: JSON.stringify({ state: "1 of 3 replicas are ready", findings, deciders: [{ who: "HorizontalPodAutoscaler catalog", decides: "sets the number of pods" }], unread: [] }) };
   };
   const page = await live(json(cluster()), {}, "#workloads?at=shop/deployment/catalog/app", { "why.json": why });
-  await says(page.locator(".details"), /1 of 3 replicas are ready[^]*2 of 3 pods are missing since 09:12[^]*exceeded quota: team[^]*kubectl headroom explain[^]*HorizontalPodAutoscaler catalog sets the number of pods[^]*OOM-killed 3 times at 1Gi/);
+  await says(page.locator(".details"), /1 of 3 replicas are ready[^]*2 of 3 pods are missing since 09:12[^]*exceeded quota: team[^]*kubectl headroom why[^]*HorizontalPodAutoscaler catalog sets the number of pods[^]*OOM-killed 3 times at 1Gi/);
   // What the advice says too is said once.
   assert.equal((await page.locator(".details").innerText()).match(/OOM-killed 3 times/g).length, 1);
   assert.deepEqual(asked, ["workload=shop%2Fdeployment%2Fcatalog"]);

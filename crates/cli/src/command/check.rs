@@ -5,6 +5,8 @@
 mod entry;
 mod render;
 
+mod against_running;
+
 use headroom_core::cluster::label_selector::LabelSelector;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -14,9 +16,10 @@ use clap::{ArgGroup, ValueEnum};
 use headroom_core::truncate::count_of;
 use headroom_dryrun::evaluate::admission::Description;
 use headroom_dryrun::evaluate::{Admission, Evaluation, Topic, Verdict, in_order};
+use headroom_kube::shell::{quoted, quoted_path};
 use headroom_objects::cluster_reader::ClusterReader;
 use headroom_objects::kinds::{ApiKind, labels_of, metadata};
-use headroom_objects::manifest::Manifest;
+use headroom_objects::manifest::{Manifest, Origin};
 use headroom_report::progress::Progress;
 use headroom_report::{Exit, Page, Paint, complain, github, junit, sarif};
 use headroom_workloads::kinds::CRON_JOB;
@@ -43,6 +46,13 @@ Examples:
   # With the settings of your policy
   kubectl headroom check -f app.yaml --settings cluster-admission-policy.yaml
 
+  # What a new LimitRange would do to what runs in the namespace it names; in every namespace it must name none
+  kubectl headroom check --against-running -f new-limits.yaml
+  kubectl headroom check --against-running -A -f new-limits.yaml
+
+  # A policy with other settings, before it is rolled out
+  kubectl headroom check --against-running -A -f new-policy.yaml
+
 Verdicts: `rejected` by a LimitRange, a quota or the policy; `invalid` for the API server; `pods blocked`: stored, but not \
 all of its pods can be created; `changed`: admitted with values filled in; `admitted`; `not checked`: a kind that \
 Headroom does not evaluate, or no namespace to check it in; `error`: could not be evaluated.
@@ -51,10 +61,10 @@ LimitRanges, ResourceQuotas, TenantQuotas and Namespaces among the objects are e
 others follow in order, each against the quota left by those before it. Existing objects are evaluated as updates.
 
 Exit codes: 0 if nothing fails the check, 1 if anything is rejected, invalid or has its pods blocked (see --fail-on), 2 on \
-error.";
+error. With --against-running, 1 only if something that is admitted today would be rejected.";
 
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES, mut_arg("all_namespaces", |argument| argument.hide(true)))]
+#[command(after_help = EXAMPLES)]
 #[command(group = ArgGroup::new("given").args(["paths", "files", "kustomizations"]).required(true).multiple(true))]
 pub struct Args {
     /// Files or folders, the same as with -f
@@ -62,7 +72,12 @@ pub struct Args {
     paths: Vec<PathBuf>,
     #[command(flatten)]
     manifests: Manifests,
-    /// Only objects with these labels, such as `app=web,tier!=cache`, as for `kubectl apply -l`
+    /// Show what LimitRanges, quotas, Namespaces, policies and settings among the manifests would do to everything that runs; those of the
+    /// same name are replaced. --settings are today's
+    #[arg(long, conflicts_with_all = ["fail_on", "pods_at"])]
+    against_running: bool,
+    /// Only objects with these labels, such as `app=web,tier!=cache`, as for `kubectl apply -l`; with --against-running only what runs with
+    /// them
     #[arg(short = 'l', long, value_name = "SELECTOR")]
     selector: Option<LabelSelector<'static>>,
     /// Output format
@@ -109,11 +124,17 @@ enum Format {
 }
 
 pub fn run(mut args: Args) -> anyhow::Result<Exit> {
+    args.manifests.files.append(&mut args.paths);
+    if args.against_running {
+        return against_running::run(&args);
+    }
     if args.target.all_namespaces {
-        bail!("--all-namespaces is not supported here: manifests name their namespaces; use -n for those that do not");
+        bail!(
+            "--all-namespaces is only supported with --against-running: manifests name their namespaces; use -n for those \
+             that do not"
+        );
     }
     args.target.check_single()?;
-    args.manifests.files.append(&mut args.paths);
     let mut read = args.manifests.read_all(args.target.is_strict);
     let mut problem = args.manifests.require_objects(&read, "check").err();
     if let Some(selector) = &args.selector {
@@ -155,7 +176,8 @@ pub fn run(mut args: Args) -> anyhow::Result<Exit> {
         Ok(Manifest { origin, object }) => {
             let mut evaluation = run.evaluate(&object);
             name_earlier(&mut evaluation, &mut took);
-            let entry = Entry::of(origin, &evaluation);
+            let why = why(&args.manifests, &args.target, &origin, &evaluation);
+            let entry = Entry::of(origin, &evaluation, why);
             if is_misplaced && sets_no_namespace(&object) { entry.unless_admitted() } else { entry }
         }
         Err(problem) => Entry::of_problem(problem),
@@ -204,6 +226,19 @@ fn page(entries: &[Entry], admission: &Description, format: Format) -> anyhow::R
         Format::Markdown => Page::document(&format!("{}\nadmission: {admission}\n", render::markdown(entries))),
         Format::Junit => Page::document(&junit::report("kubectl headroom check", &render::cases(entries))),
     })
+}
+
+/// The command that explains the decision.
+fn why(manifests: &Manifests, target: &Target, origin: &Origin, evaluation: &Evaluation) -> String {
+    let object =
+        if evaluation.name.is_empty() { String::new() } else { format!(" {}", quoted(&evaluation.object_name())) };
+    let is_built = |folder: &&PathBuf| origin.file.parent() == Some(folder) || origin.file == **folder;
+    let file = match manifests.kustomizations.iter().find(is_built) {
+        Some(folder) => format!("-k {}", quoted_path(folder)),
+        None => format!("-f {}", quoted_path(&origin.file)),
+    };
+    let namespace = target.namespaces.first().map(|name| format!(" -n {}", quoted(name))).unwrap_or_default();
+    format!("kubectl headroom why{object} {file}{namespace}{}", target.suffixes().headroom)
 }
 
 /// Names the objects of this run that took room in the same quotas, where pods of another one lack it.

@@ -15,12 +15,13 @@ use headroom_core::nearest::nearest;
 use headroom_dryrun::evaluate::admission::{Description, Source};
 use headroom_dryrun::evaluate::{Admission, Run};
 use headroom_dryrun::settings;
+use headroom_dryrun::why::Suffixes;
 use headroom_kube::cluster_reader::Cluster;
 use headroom_kube::kubeconfig::Chosen;
 use headroom_kube::list_all_namespaces::ListAllNamespaces;
+use headroom_kube::shell::{quoted, quoted_path};
 use headroom_objects::cluster_reader::{ClusterReader, Folder, List, Overlay, ReadError};
 use headroom_objects::kinds::{ApiKind, metadata};
-use headroom_objects::manifest::Manifest;
 use headroom_report::progress::Progress;
 use headroom_report::{Page, complain};
 use headroom_usage_profile::custom_resource::NAMESPACE;
@@ -28,7 +29,6 @@ use headroom_workloads::kinds::{self, POD, POD_KINDS};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::manifests::Manifests;
 use super::rbac_hint::advised;
 use crate::manifest::{self, Reading};
 
@@ -62,29 +62,6 @@ pub struct Target {
     /// True if the command reads something that only a live cluster has.
     #[arg(skip)]
     pub needs_cluster: bool,
-}
-
-/// The arguments of commands about some objects.
-#[derive(Debug, Clone, clap::Args)]
-pub struct Objects {
-    /// Pod names, or KIND/NAME such as `deployment/web`
-    #[arg(value_name = "POD | KIND/NAME", required_unless_present_any = ["files", "kustomizations"], conflicts_with_all = ["files", "kustomizations"])]
-    pub names: Vec<String>,
-    #[command(flatten)]
-    pub manifests: Manifests,
-}
-
-impl Objects {
-    /// Reads the manifests; `verb` is for errors.
-    pub fn manifests(&self, target: &Target, verb: &str) -> anyhow::Result<Vec<Manifest>> {
-        if target.all_namespaces {
-            bail!("--all-namespaces is not supported here; use -n");
-        }
-        target.check_single()?;
-        let manifests = self.manifests.read(target.is_strict)?;
-        self.manifests.require_objects(&manifests, verb)?;
-        Ok(manifests)
-    }
 }
 
 /// Reads an object as it was typed.
@@ -328,6 +305,20 @@ impl Target {
             false if self.offline => Admission::assumed(),
             false => Admission::read(cluster, Source::Files, &[None]),
         }
+    }
+
+    /// The ends by which commands ask the same cluster, or the same files.
+    pub fn suffixes(&self) -> Suffixes {
+        // Beside files, a context would mean the live cluster.
+        let cluster = if self.wants_cluster() { self.cluster.arguments() } else { Vec::new() };
+        let words = cluster.into_iter().map(|(name, value)| format!(" {name} {}", quoted(&value)));
+        let kubectl: String = words.collect();
+        let folders = self.cluster_dir.iter().map(|path| format!(" --cluster-dir {}", quoted_path(path)));
+        let settings = self.settings.iter().map(|path| format!(" --settings {}", quoted_path(path)));
+        let flags = [(self.offline, " --offline"), (self.live, " --live")];
+        let flags = flags.into_iter().filter(|(is_given, _)| *is_given).map(|(_, flag)| flag.to_owned());
+        let headroom = kubectl.clone() + &folders.chain(settings).chain(flags).collect::<String>();
+        Suffixes { kubectl, headroom }
     }
 
     /// Fails unless one namespace at most is given.

@@ -13,10 +13,8 @@ use headroom_core::quota::stored::Stored;
 use headroom_core::timestamp::Timestamp;
 use headroom_dryrun::evaluate::with_decision;
 use headroom_dryrun::settings::ParsedSettings;
-use headroom_kube::api_client::{ApiClient, ApiError, ListOptions, value};
-use headroom_kube::kubeconfig::{self, Chosen};
-use headroom_kube::{ApiPath, clock, proxy};
 use headroom_objects::cluster_reader::ClusterReader;
+use headroom_objects::cluster_reader::tenants::TENANT_QUOTA;
 use headroom_objects::document;
 use headroom_objects::kinds::{ApiKind, labels_of, metadata};
 use headroom_report::draw::Charset;
@@ -34,7 +32,7 @@ use super::rbac_hint;
 use crate::describe::limits::{self, Limits};
 use crate::describe::not_there;
 use crate::describe::quotas::{Inventory, Owned, Quotas};
-use crate::describe::resizes::{COMPONENT, Resizes};
+use crate::describe::tenant_quotas;
 
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -47,33 +45,20 @@ enum What {
     /// Effective limits from LimitRanges and the policy's rules: defaults and bounds for a container
     #[command(visible_aliases = ["limitrange", "limitranges"], after_help = LIMITS_EXAMPLES)]
     Limits(LimitsArgs),
-    /// Quota usage, top consumers, and whether the quota's status is accurate
+    /// Usage and top consumers of ResourceQuotas, whether their status is accurate, and the TenantQuotas above them
     #[command(visible_aliases = ["quotas", "resourcequota", "resourcequotas"], after_help = QUOTA_EXAMPLES)]
     Quota(QuotaArgs),
-    /// Available amounts of TenantQuotas and their ancestors, and top consumers
-    #[command(name = "tenantquota", visible_aliases = ["tenantquotas", "tq"], after_help = TENANT_QUOTA_EXAMPLES)]
-    TenantQuota(TenantQuotaArgs),
-    /// Resizes of running pods: under way, taken back, left alone, and what would be done
-    #[command(visible_alias = "resize", after_help = RESIZES_EXAMPLES)]
-    Resizes(ResizesArgs),
 }
 
 const LIMITS_EXAMPLES: &str = "Examples:
   # Defaults and bounds for a container in this namespace
   kubectl headroom describe limits
 
-  # The same with estimates for an image, with the settings of your policy
-  kubectl headroom describe limits -n shop --image nginx:1.27 --settings policy.yaml
+  # With the settings of your policy
+  kubectl headroom describe limits -n shop --settings policy.yaml
 
   # From files instead of a cluster
   kubectl headroom describe limits --cluster-dir manifests/";
-
-const RESIZES_EXAMPLES: &str = "Examples:
-  # In this namespace
-  kubectl headroom describe resizes
-
-  # In the whole cluster
-  kubectl headroom describe resizes -A";
 
 const QUOTA_EXAMPLES: &str = "Examples:
   # Available amounts and top consumers in this namespace
@@ -83,25 +68,15 @@ const QUOTA_EXAMPLES: &str = "Examples:
   kubectl headroom describe quota team -n shop -o json
 
   # All quotas of the cluster
-  kubectl headroom describe quota -A";
+  kubectl headroom describe quota -A
 
-const TENANT_QUOTA_EXAMPLES: &str = "Examples:
-  # One quota, and the ancestor with the least available
-  kubectl headroom describe tenantquota payments
-
-  # All quotas, each below its parent
-  kubectl headroom describe tenantquota --tree";
+  # All TenantQuotas, each below its parent
+  kubectl headroom describe quota --tree";
 
 #[derive(Debug, clap::Args)]
 struct LimitsArgs {
     /// Show this LimitRange only; the combined limits are always shown
     name: Option<String>,
-    /// The image that the container has, for estimates and for rules that choose by image
-    #[arg(long, value_name = "IMAGE", default_value = "")]
-    image: String,
-    /// The name that the container has, for rules that choose by it
-    #[arg(long, value_name = "NAME", default_value = "any")]
-    container: String,
     #[command(flatten)]
     output: Output,
     #[command(flatten)]
@@ -115,26 +90,10 @@ struct QuotaArgs {
     /// Only quotas with these labels, such as `team=a,tier!=free`
     #[arg(short = 'l', long, value_name = "SELECTOR", conflicts_with = "name")]
     selector: Option<LabelSelector<'static>>,
-    /// Number of top consumers to show for each resource
-    #[arg(long, value_name = "NUMBER", default_value_t = 3)]
-    top: usize,
-    #[command(flatten)]
-    output: Output,
-    #[command(flatten)]
-    target: Target,
-}
-
-#[derive(Debug, clap::Args)]
-struct TenantQuotaArgs {
-    /// Show this quota only
-    name: Option<String>,
-    /// Only quotas with these labels, such as `team=a,tier!=free`
-    #[arg(short = 'l', long, value_name = "SELECTOR", conflicts_with = "name")]
-    selector: Option<LabelSelector<'static>>,
-    /// Show all quotas as a tree, one per line
-    #[arg(long, conflicts_with_all = ["name", "selector"])]
+    /// Show all TenantQuotas as a tree, one per line
+    #[arg(long, conflicts_with_all = ["name", "selector", "output"])]
     tree: bool,
-    /// Number of top consumers to show for each resource, at most 10
+    /// Number of top consumers to show for each resource; at most 10 of a TenantQuota
     #[arg(long, value_name = "NUMBER", default_value_t = 3)]
     top: usize,
     #[command(flatten)]
@@ -144,38 +103,14 @@ struct TenantQuotaArgs {
 }
 
 #[derive(Debug, clap::Args)]
-struct ResizesArgs {
-    /// Namespace of the workloads
-    #[arg(short, long)]
-    namespace: Option<String>,
-    /// All namespaces
-    #[arg(short = 'A', long, conflicts_with = "namespace")]
-    all_namespaces: bool,
-    #[command(flatten)]
-    records: Records,
-    #[command(flatten)]
-    output: Output,
-    #[command(flatten)]
-    cluster: Chosen,
-}
-
-/// The place of what `headroom-controller resize` stores.
-#[derive(Debug, Clone, clap::Args)]
-pub struct Records {
-    /// Namespace of the records, where the controller runs
-    #[arg(long, value_name = "NAMESPACE", default_value = "headroom", env = "HEADROOM_NAMESPACE")]
-    records: String,
-}
-
-#[derive(Debug, clap::Args)]
-struct Output {
+pub struct Output {
     /// Output format
     #[arg(short, long, value_enum, default_value_t = Format::Table)]
-    output: Format,
+    pub output: Format,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
+pub enum Format {
     Table,
     Json,
     Yaml,
@@ -185,86 +120,7 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
     match args.what {
         What::Limits(args) => describe_limits(args),
         What::Quota(args) => describe_quota(args),
-        What::TenantQuota(args) => describe_tenant_quota(args),
-        What::Resizes(args) => describe_resizes(args),
     }
-}
-
-fn describe_resizes(args: ResizesArgs) -> anyhow::Result<Exit> {
-    let found = args.records.read(&args.cluster, |own| {
-        (!args.all_namespaces).then(|| vec![args.namespace.clone().unwrap_or_else(|| own.to_owned())])
-    })?;
-    headroom_report::print(&match args.output.output {
-        Format::Table => found.page(),
-        Format::Json => Page::json(&found)?,
-        Format::Yaml => Page::yaml(&found)?,
-    })?;
-    Ok(Exit::Ok)
-}
-
-impl Records {
-    /// Reads what is known about resizes in the namespaces that are chosen by the context's own; None is all of them.
-    pub fn read(
-        &self,
-        cluster: &Chosen,
-        namespaces: impl FnOnce(&str) -> Option<Vec<String>>,
-    ) -> anyhow::Result<Resizes> {
-        tokio::runtime::Runtime::new()?.block_on(async {
-            let config = kubeconfig::config(cluster).await.map_err(|problem| anyhow!(problem))?;
-            let namespaces = namespaces(&config.default_namespace);
-            let api = ApiClient::new(proxy::client(config).map_err(|problem| anyhow!(problem))?);
-            let unread = |error: ApiError| anyhow!("cannot list the records in namespace {}: {error}", self.records);
-            let mut records = headroom_resizer::records(&api, &self.records).await.map_err(unread)?;
-            let within = |workload: &str, of: &String| workload.split('/').next() == Some(of);
-            records
-                .retain(|workload, _| namespaces.as_ref().is_none_or(|all| all.iter().any(|of| within(workload, of))));
-            let selector = format!("reportingComponent={COMPONENT}");
-            let options = ListOptions { field_selector: &selector, most: 5_000, ..ListOptions::WHOLE };
-            let mut events = Vec::new();
-            for namespace in namespaces.map_or_else(|| vec![None], |all| all.into_iter().map(Some).collect()) {
-                let path = ApiPath::of_version("v1").collection(namespace.as_deref(), "events");
-                // Without Events, only the records are known.
-                events.extend(api.list(&path, options, value).await.map(|(_, found)| found).unwrap_or_default());
-            }
-            Ok(Resizes::new(&records, &events, clock::now()))
-        })
-    }
-}
-
-fn describe_tenant_quota(args: TenantQuotaArgs) -> anyhow::Result<Exit> {
-    let mut opened = args.target.open()?;
-    let listed = opened.cluster.list(("headroom.dev/v1alpha1", "TenantQuota", None));
-    let mut objects = listed.map_err(|problem| anyhow!(rbac_hint::advised(problem, true)))?;
-    let is_wanted = |object: &Value| {
-        args.name.as_ref().is_none_or(|name| metadata(object, "name") == name)
-            && args.selector.as_ref().is_none_or(|selector| selector.matches(&labels_of(object)))
-    };
-    let wanted: BTreeSet<String> =
-        objects.iter().filter(|object| is_wanted(object)).map(|object| metadata(object, "name").to_owned()).collect();
-    if let (Some(name), true) = (&args.name, wanted.is_empty()) {
-        bail!("there is no TenantQuota {name}");
-    }
-    // Descriptions need the other quotas as ancestors and children.
-    if args.output.output != Format::Table {
-        objects.retain(is_wanted);
-    }
-    match args.output.output {
-        Format::Json => headroom_report::print(&Page::json(&Items { items: &objects })?)?,
-        Format::Yaml => headroom_report::print(&Page::yaml(&Items { items: &objects })?)?,
-        Format::Table => {
-            let quotas = crate::describe::tenant_quotas::Quotas::read(objects).map_err(|problem| anyhow!(problem))?;
-            let pages: Vec<Page> = quotas
-                .names()
-                .filter(|name| wanted.contains(*name))
-                .filter_map(|name| quotas.describe(name, args.top, Charset::of_stdout()))
-                .collect();
-            headroom_report::print(&match args.tree {
-                true => quotas.tree(),
-                false => one_by_one(pages, "There are no TenantQuotas."),
-            })?;
-        }
-    }
-    Ok(Exit::Ok)
 }
 
 fn describe_limits(args: LimitsArgs) -> anyhow::Result<Exit> {
@@ -275,7 +131,7 @@ fn describe_limits(args: LimitsArgs) -> anyhow::Result<Exit> {
         warn_if_elsewhere(&opened.scope, &mut opened.cluster);
     }
     for namespace in namespaces(&ranges, &opened) {
-        let request = limits::empty_pod(&namespace, &args.container, &args.image);
+        let request = limits::empty_pod(&namespace);
         let (settings, _) = opened.admission.settings_for(&request, &mut opened.cluster);
         let limits = with_decision(&request, settings, &mut opened.cluster, |request, decision, context, settings| {
             let mut limits = limits::limits(request, decision, context, settings)?;
@@ -294,6 +150,12 @@ fn describe_limits(args: LimitsArgs) -> anyhow::Result<Exit> {
 
 fn describe_quota(args: QuotaArgs) -> anyhow::Result<Exit> {
     let mut opened = args.target.open()?;
+    if args.tree {
+        let all = opened.cluster.list((TENANT_QUOTA.0, TENANT_QUOTA.1, None));
+        let all = all.map_err(|problem| anyhow!(rbac_hint::advised(problem, true)))?;
+        headroom_report::print(&tenant_quotas::Quotas::read(all).map_err(|problem| anyhow!(problem))?.tree())?;
+        return Ok(Exit::Ok);
+    }
     let mut quotas = list(&mut opened, "v1", "ResourceQuota")?;
     if quotas.is_empty() {
         warn_if_elsewhere(&opened.scope, &mut opened.cluster);
@@ -301,6 +163,7 @@ fn describe_quota(args: QuotaArgs) -> anyhow::Result<Exit> {
     if let Some(selector) = &args.selector {
         quotas.retain(|quota| selector.matches(&labels_of(quota)));
     }
+    let tenants = Tenants::read(&args, &mut opened)?;
     let mut found = Vec::new();
     let (counted, _) = kinds_of(&quotas.iter().collect::<Vec<_>>());
     let counted = counted.into_values().filter(|kind| kind.is_namespaced);
@@ -315,7 +178,7 @@ fn describe_quota(args: QuotaArgs) -> anyhow::Result<Exit> {
         let wanted: Vec<&Value> = quotas.iter().filter(is_wanted).collect();
         if let (Some(name), true) = (&args.name, wanted.is_empty()) {
             // Somewhere else there may be one of the name.
-            if opened.scope.parts() != [Some(namespace.as_str())] {
+            if opened.scope.parts() != [Some(namespace.as_str())] || !tenants.wanted.is_empty() {
                 continue;
             }
             let all = quotas.iter().filter(|quota| metadata(quota, "namespace") == namespace);
@@ -326,7 +189,70 @@ fn describe_quota(args: QuotaArgs) -> anyhow::Result<Exit> {
         found.push(quotas_of(&options, &wanted, &mut opened.cluster).map_err(|problem| anyhow!(problem))?);
     }
     let (charset, paint) = (Charset::of_stdout(), Paint::for_stdout());
-    print(&found, args.output.output, "No ResourceQuotas.", |quotas| quotas.page(charset, paint))
+    let both = Items { items: &found, tenant_quotas: tenants.objects() };
+    headroom_report::print(&match args.output.output {
+        Format::Json => Page::json(&both)?,
+        Format::Yaml => Page::yaml(&both)?,
+        Format::Table => {
+            let mut pages: Vec<Page> = found.iter().map(|quotas| quotas.page(charset, paint)).collect();
+            pages.extend(tenants.pages(args.top, charset)?);
+            one_by_one(pages, "No quotas.")
+        }
+    })?;
+    Ok(Exit::Ok)
+}
+
+/// All TenantQuotas, because each is described with its ancestors and children, and which to describe.
+#[derive(Default)]
+struct Tenants {
+    all: Vec<Value>,
+    wanted: BTreeSet<String>,
+    /// Set if they could not be read.
+    note: Option<String>,
+}
+
+impl Tenants {
+    /// Those of the name, or those to which the namespaces are charged.
+    fn read(args: &QuotaArgs, opened: &mut Opened) -> anyhow::Result<Self> {
+        let all = match opened.cluster.list((TENANT_QUOTA.0, TENANT_QUOTA.1, None)) {
+            Ok(all) => all,
+            Err(problem) if problem.is_unknown_kind() => Vec::new(),
+            // Who may read quotas need not be allowed to see other tenants.
+            Err(problem) => return Ok(Self { note: Some(problem.to_string()), ..Self::default() }),
+        };
+        let mut charged = BTreeSet::new();
+        if let (Scope::In(namespaces), false) = (&opened.scope, all.is_empty()) {
+            for namespace in namespaces {
+                let plans = opened.cluster.tenant_plans(namespace).map_err(|problem| anyhow!(problem))?;
+                charged.extend(plans.iter().flat_map(|plan| &plan.nodes).map(|node| node.quota.clone()));
+            }
+        }
+        let is_wanted = |object: &&Value| match (&args.name, &args.selector) {
+            (Some(name), _) => metadata(object, "name") == name,
+            (None, selector) => {
+                (opened.scope.is_all() || charged.contains(metadata(object, "name")))
+                    && selector.as_ref().is_none_or(|selector| selector.matches(&labels_of(object)))
+            }
+        };
+        let wanted = all.iter().filter(is_wanted).map(|object| metadata(object, "name").to_owned()).collect();
+        Ok(Self { all, wanted, note: None })
+    }
+
+    /// The objects to describe, as they are stored.
+    fn objects(&self) -> Vec<&Value> {
+        self.all.iter().filter(|object| self.wanted.contains(metadata(object, "name"))).collect()
+    }
+
+    fn pages(self, top: usize, charset: Charset) -> anyhow::Result<Vec<Page>> {
+        let all = tenant_quotas::Quotas::read(self.all).map_err(|problem| anyhow!(problem))?;
+        let mut pages: Vec<Page> = self.wanted.iter().filter_map(|name| all.describe(name, top, charset)).collect();
+        if let Some(problem) = self.note {
+            let mut page = Page::new();
+            writeln!(page, "Note: TenantQuotas are not described: {problem}");
+            pages.push(page);
+        }
+        Ok(pages)
+    }
 }
 
 /// The options of a description of quotas.
@@ -456,15 +382,18 @@ fn namespaces(objects: &[Value], opened: &Opened) -> Vec<String> {
 }
 
 #[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
 struct Items<'t, T> {
     items: &'t [T],
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tenant_quotas: Vec<&'t Value>,
 }
 
 fn print<T: Serialize>(found: &[T], format: Format, nothing: &str, page: impl Fn(&T) -> Page) -> anyhow::Result<Exit> {
     headroom_report::print(&match format {
         Format::Table => one_by_one(found.iter().map(page).collect(), nothing),
-        Format::Json => Page::json(&Items { items: found })?,
-        Format::Yaml => Page::yaml(&Items { items: found })?,
+        Format::Json => Page::json(&Items { items: found, tenant_quotas: Vec::new() })?,
+        Format::Yaml => Page::yaml(&Items { items: found, tenant_quotas: Vec::new() })?,
     })?;
     Ok(Exit::Ok)
 }

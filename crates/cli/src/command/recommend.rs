@@ -22,7 +22,7 @@ mod run;
 mod write;
 
 mod bounds;
-mod images;
+mod image;
 
 use std::path::PathBuf;
 
@@ -34,7 +34,7 @@ use headroom_rightsize::inventory::Inventory;
 pub use self::apply::as_command;
 pub use self::arguments::{Args, UsageArgs};
 use self::arguments::{From, What};
-pub use self::bounds::both as both_bounds;
+pub use self::bounds::for_page as bounds_for_page;
 pub use self::quota_trends::Trend;
 use self::run::Choices;
 pub use self::run::{Recommended, on_all, on_some};
@@ -44,14 +44,11 @@ use crate::manifest::Reading;
 
 pub fn run(mut args: Args) -> anyhow::Result<Exit> {
     match args.of {
-        Some(What::Quota(args)) => return bounds::quota(*args),
-        Some(What::Limits(args)) => return bounds::limits(*args),
-        Some(What::Images(args)) => return images::run(&args),
+        Some(What::Bounds(args)) => return bounds::run(*args),
+        Some(What::Image(args)) => return image::run(*args),
         None => {}
     }
-    if let [word @ ("quota" | "limits" | "images")] =
-        args.objects.iter().map(String::as_str).collect::<Vec<_>>().as_slice()
-    {
+    if let [word @ ("bounds" | "image")] = args.objects.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         bail!("write `recommend {word}` first and options after it; a pod of that name is `pod/{word}`");
     }
     args.check_write()?;
@@ -81,7 +78,7 @@ pub fn run(mut args: Args) -> anyhow::Result<Exit> {
         }
         read => read?,
     };
-    let from = args.source_of(&mut opened, &inventory)?;
+    let from = args.usage.source(&mut opened, &inventory, args.target.wants_cluster())?;
     let history = match from {
         From::Profiles => None,
         From::Prometheus | From::MetricsApi => {

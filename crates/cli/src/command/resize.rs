@@ -1,17 +1,20 @@
-//! `kubectl headroom resize`: what `headroom-controller resize` does, once, for a person who has said yes.
+//! `kubectl headroom resize`: shows what `headroom-controller resize` did, and does the same once for a person who has said yes.
+
+pub mod changes;
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, anyhow, bail};
+use clap::ArgGroup;
 use headroom_core::truncate::count_of;
 use headroom_dryrun::evaluate::Admission;
 use headroom_dryrun::evaluate::admission::Source;
-use headroom_kube::api_client::ApiClient;
+use headroom_kube::api_client::{ApiClient, ApiError, ListOptions, value};
 use headroom_kube::cluster_reader::Cluster;
 use headroom_kube::event::Recorder;
 use headroom_kube::kubeconfig::{self, Chosen};
-use headroom_kube::proxy;
+use headroom_kube::{ApiPath, clock, proxy};
 use headroom_objects::cluster_reader::ClusterReader;
 use headroom_report::{Exit, Page, ask, complain};
 use headroom_resize::{Event, Mode, Note, Record, Rules};
@@ -19,11 +22,16 @@ use headroom_resizer::running::{Modes, Running};
 use headroom_resizer::{Outcome, Resizer};
 use serde_json::json;
 
+use self::changes::{COMPONENT, Resizes};
 use super::cluster_args::{is_kind, named, one_by_one};
+use super::describe::{Format, Output};
 
 const EXAMPLES: &str = "Examples:
+  # What was changed, taken back and refused in the whole cluster
+  kubectl headroom resize -A
+
   # What would be done in this namespace; nothing is changed
-  kubectl headroom resize --dry-run
+  kubectl headroom resize --all --dry-run
 
   # Bring the pods of a Deployment to the size that they would be admitted with today, and stay until all are done
   kubectl headroom resize deployment/web --watch
@@ -37,34 +45,52 @@ const PAUSE: Duration = Duration::from_secs(15);
 const RECORDS: &str = "headroom";
 
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, group = ArgGroup::new("changed").args(["names", "all"]))]
 pub struct Args {
-    /// Workloads such as `deployment/web`; default: all of the namespace
-    #[arg(value_name = "KIND/NAME")]
+    /// Workloads to change, such as `deployment/web`; without any, what was changed is shown
+    #[arg(value_name = "KIND/NAME", conflicts_with_all = ["all_namespaces", "output"])]
     names: Vec<String>,
+    /// Change all workloads of the namespace
+    #[arg(long, conflicts_with_all = ["names", "all_namespaces", "output"])]
+    all: bool,
     /// Namespace of the workloads
     #[arg(short, long)]
     namespace: Option<String>,
+    /// Show what was changed in all namespaces
+    #[arg(short = 'A', long, conflicts_with = "namespace")]
+    all_namespaces: bool,
+    #[command(flatten)]
+    output: Output,
     /// Show what would be done, and whether nodes and API server accept it
-    #[arg(long, conflicts_with_all = ["undo", "watch"])]
+    #[arg(long, requires = "changed", conflicts_with_all = ["undo", "watch"])]
     dry_run: bool,
     /// Take back the last change of each pod, and leave its containers alone for a day
     #[arg(long, requires = "names")]
     undo: bool,
     /// Go on until all pods are done: the first pod is watched for ten minutes before others follow
-    #[arg(long)]
+    #[arg(long, requires = "changed")]
     watch: bool,
     /// Do not ask for confirmation
-    #[arg(short, long)]
+    #[arg(short, long, requires = "changed")]
     yes: bool,
-    /// Namespace of the records, where the controller runs
-    #[arg(long, value_name = "NAMESPACE", default_value = RECORDS, env = "HEADROOM_NAMESPACE")]
-    records: String,
+    #[command(flatten)]
+    records: Records,
     #[command(flatten)]
     cluster: Chosen,
 }
 
+/// The place of what `headroom-controller resize` stores.
+#[derive(Debug, Clone, clap::Args)]
+pub struct Records {
+    /// Namespace of the records, where the controller runs
+    #[arg(long = "records", value_name = "NAMESPACE", default_value = RECORDS, env = "HEADROOM_NAMESPACE")]
+    place: String,
+}
+
 pub fn run(args: Args) -> anyhow::Result<Exit> {
+    if args.names.is_empty() && !args.all {
+        return args.show();
+    }
     let runtime = tokio::runtime::Runtime::new().context("cannot start")?;
     let api = runtime
         .block_on(async {
@@ -79,7 +105,7 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
     let mut resizer = Resizer {
         runtime: runtime.handle().clone(),
         cluster,
-        records: args.records.clone(),
+        records: args.records.place.clone(),
         modes: Modes { least: Mode::On, unasked: Mode::On, most: Mode::On },
         rules: Rules::default(),
         signals: None,
@@ -100,6 +126,18 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
 type Told = Vec<(String, Vec<Note>)>;
 
 impl Args {
+    fn show(&self) -> anyhow::Result<Exit> {
+        let found = self.records.read(&self.cluster, |own| {
+            (!self.all_namespaces).then(|| vec![self.namespace.clone().unwrap_or_else(|| own.to_owned())])
+        })?;
+        headroom_report::print(&match self.output.output {
+            Format::Table => found.page(),
+            Format::Json => Page::json(&found)?,
+            Format::Yaml => Page::yaml(&found)?,
+        })?;
+        Ok(Exit::Ok)
+    }
+
     fn resize(&self, resizer: &mut Resizer, namespace: &str, place: &str) -> anyhow::Result<Exit> {
         let (found, workloads) = self.read(resizer, namespace)?;
         let records = if self.dry_run { resizer.records().unwrap_or_default() } else { self.records(resizer)? };
@@ -186,8 +224,8 @@ impl Args {
     /// The context is always named, because the current one may be another later.
     fn undo_command(&self, names: &[String], namespace: &str) -> String {
         let options = self.cluster.as_words();
-        let records = format!(" --records {}", self.records);
-        let records = if self.records == RECORDS { "" } else { &records };
+        let records = format!(" --records {}", self.records.place);
+        let records = if self.records.place == RECORDS { "" } else { &records };
         format!("kubectl headroom resize {} --undo --namespace {namespace}{records}{options}", names.join(" "))
     }
 
@@ -217,7 +255,8 @@ impl Args {
     }
 
     fn records(&self, resizer: &Resizer) -> anyhow::Result<BTreeMap<String, Record>> {
-        let context = || format!("cannot list the records in namespace {}, which every change needs", self.records);
+        let context =
+            || format!("cannot list the records in namespace {}, which every change needs", self.records.place);
         resizer.records().with_context(context)
     }
 
@@ -231,6 +270,35 @@ impl Args {
             return Ok(false);
         };
         Ok(matches!(answer.as_str(), "y" | "Y" | "yes"))
+    }
+}
+
+impl Records {
+    /// Reads what is known about resizes in the namespaces that are chosen by the context's own; None is all of them.
+    pub fn read(
+        &self,
+        cluster: &Chosen,
+        namespaces: impl FnOnce(&str) -> Option<Vec<String>>,
+    ) -> anyhow::Result<Resizes> {
+        tokio::runtime::Runtime::new()?.block_on(async {
+            let config = kubeconfig::config(cluster).await.map_err(|problem| anyhow!(problem))?;
+            let namespaces = namespaces(&config.default_namespace);
+            let api = ApiClient::new(proxy::client(config).map_err(|problem| anyhow!(problem))?);
+            let unread = |error: ApiError| anyhow!("cannot list the records in namespace {}: {error}", self.place);
+            let mut records = headroom_resizer::records(&api, &self.place).await.map_err(unread)?;
+            let within = |workload: &str, of: &String| workload.split('/').next() == Some(of);
+            records
+                .retain(|workload, _| namespaces.as_ref().is_none_or(|all| all.iter().any(|of| within(workload, of))));
+            let selector = format!("reportingComponent={COMPONENT}");
+            let options = ListOptions { field_selector: &selector, most: 5_000, ..ListOptions::WHOLE };
+            let mut events = Vec::new();
+            for namespace in namespaces.map_or_else(|| vec![None], |all| all.into_iter().map(Some).collect()) {
+                let path = ApiPath::of_version("v1").collection(namespace.as_deref(), "events");
+                // Without Events, only the records are known.
+                events.extend(api.list(&path, options, value).await.map(|(_, found)| found).unwrap_or_default());
+            }
+            Ok(Resizes::new(&records, &events, clock::now()))
+        })
     }
 }
 

@@ -31,10 +31,10 @@ use hyper::body::Bytes;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
+use super::resize::changes::COMPONENT;
 use super::seconds;
 use super::source::{Address, behind_service, options};
 use super::source_file::SourceFlag;
-use crate::describe::resizes::COMPONENT;
 
 const EXAMPLES: &str = "Examples:
   # In a cluster, as the Helm chart runs it: observe, unless a namespace, workload or pod asks for more

@@ -31,7 +31,7 @@ use super::cluster_args::{Opened, Scope, Target, elsewhere, profiles_namespace};
 use super::memory::Change;
 use super::rbac_hint::advised;
 use super::recommend::{self, Recommended, Trend, UsageArgs};
-use crate::describe::resizes::Resizes;
+use super::resize::changes::Resizes;
 
 const EXAMPLES: &str = "\
 Examples:

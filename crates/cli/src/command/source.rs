@@ -26,37 +26,44 @@ pub enum SourceCommand {
 pub struct PrometheusArgs {
     /// Such as http://prometheus.monitoring:9090, with the path in front of the API if there is one
     #[arg(required_unless_present_any = ["service", "source"])]
-    url: Option<Url>,
+    pub(super) url: Option<Url>,
     /// Reach it through the API server instead: NAMESPACE/SERVICE:PORT (https:SERVICE:PORT for TLS); by a port-forward with a
     /// token, user or certificate authority, else by the API server's proxy
     #[arg(long, value_name = "SERVICE", conflicts_with = "url")]
-    service: Option<String>,
+    pub(super) service: Option<String>,
     /// Query step
     #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = super::seconds)]
-    step: i64,
+    pub(super) step: i64,
     #[command(flatten)]
-    source: SourceFlag,
+    pub(super) source: SourceFlag,
 }
 
 #[derive(Debug, Args)]
 pub struct InfluxDbArgs {
     /// Such as http://monitoring-influxdb.kube-system:8086
     #[arg(required_unless_present = "source")]
-    url: Option<Url>,
+    pub(super) url: Option<Url>,
     /// Query step
     #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = super::seconds)]
-    step: i64,
+    pub(super) step: i64,
+    #[command(flatten)]
+    pub(super) database: Database,
+    #[command(flatten)]
+    pub(super) source: SourceFlag,
+}
+
+/// The part of an InfluxDB that is read.
+#[derive(Debug, Clone, Args)]
+pub(super) struct Database {
     /// Database; `k8s`, Heapster's, unless given
-    #[arg(long, value_name = "NAME")]
-    database: Option<String>,
+    #[arg(long = "database", value_name = "NAME")]
+    name: Option<String>,
     /// Condition for every query, such as "cluster = 'prod'", where several clusters share a database
     #[arg(long = "where", value_name = "CONDITION", default_value = "")]
     condition: String,
     /// Retention policy to read; the database's default unless given
     #[arg(long, value_name = "NAME")]
     retention_policy: Option<String>,
-    #[command(flatten)]
-    source: SourceFlag,
 }
 
 /// The address of a store: the flags, or else the file.
@@ -106,8 +113,8 @@ impl SourceCommand {
                 format!("prometheus at {}{}", args.address()?, matchers.chain(tenant).collect::<String>())
             }
             Self::Influxdb(args) => {
-                let database = args.database.iter().map(|name| format!(", database {name}"));
-                let condition = Some(&args.condition).filter(|condition| !condition.is_empty());
+                let database = args.database.name.iter().map(|name| format!(", database {name}"));
+                let condition = Some(&args.database.condition).filter(|condition| !condition.is_empty());
                 let condition = condition.map(|condition| format!(" where {condition}"));
                 format!("influxdb at {}{}", args.url()?, database.chain(condition).collect::<String>())
             }
@@ -245,9 +252,9 @@ impl InfluxDbArgs {
     fn options(&self) -> anyhow::Result<influxdb::Options> {
         let file = self.source.file()?;
         Ok(influxdb::Options {
-            database: self.database.clone(),
-            condition: self.condition.clone(),
-            retention_policy: self.retention_policy.clone(),
+            database: self.database.name.clone(),
+            condition: self.database.condition.clone(),
+            retention_policy: self.database.retention_policy.clone(),
             step_seconds: u32::try_from(self.step)?,
             ..influxdb::Options::new(file.endpoint(&self.url()?)?)
         })

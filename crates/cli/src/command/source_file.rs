@@ -30,6 +30,10 @@ pub struct SourceFlag {
 }
 
 impl SourceFlag {
+    pub fn is_given(&self) -> bool {
+        self.source.is_some()
+    }
+
     /// The file, or one without any field if the flag is not given. It is read once.
     pub fn file(&self) -> anyhow::Result<&SourceFile> {
         if let Some(file) = self.read.get() {

@@ -29,12 +29,12 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use super::cluster_args::{Opened, Target};
-use super::describe::Records;
 use super::memory::Memory;
 use super::recommend::{self, UsageArgs};
+use super::resize::Records;
+use super::resize::changes::Resizes;
 use super::snapshot;
 use super::snapshot::{Advice, Written};
-use crate::describe::resizes::Resizes;
 use server::{Answer, Answered, Key, Question, Server, TextForm};
 use site::Site;
 
@@ -193,9 +193,9 @@ fn hours(target: &Target, usage: &UsageArgs, workload: &WorkloadRef, container: 
     Answered::json(&recommend::hours(usage, target, &opened, workload, container)?)
 }
 
-/// Answers what `kubectl headroom recommend quota` and `recommend limits` print, with each object as YAML to commit.
+/// Answers what `kubectl headroom recommend bounds` prints, with each object as YAML to commit.
 fn bounds(target: &Target, usage: &UsageArgs, namespace: Option<String>) -> anyhow::Result<Answered> {
-    Answered::json(&recommend::both_bounds(&of(target, namespace), usage)?)
+    Answered::json(&recommend::bounds_for_page(&of(target, namespace), usage)?)
 }
 
 /// Answers what `kubectl headroom why` prints for a workload.

@@ -1,39 +1,67 @@
-//! `kubectl headroom why`: what is wrong with a workload now, who else decides about it, and the command for each.
+//! `kubectl headroom why`: what is wrong with a workload now, who else decides about it, and where each value of its pods comes from.
 //!
-//! [`headroom_dryrun::why`] finds what the cluster knows; what recorded usage adds is here.
+//! [`headroom_dryrun::why`] finds what the cluster knows; what recorded usage adds is here. An object that exists is decided about as
+//! if it were recreated, without its own usage; a workload whose pods are blocked now as it is.
+
+mod decision;
 
 use anyhow::bail;
+use clap::ArgGroup;
 use headroom_core::timestamp::Timestamp;
-use headroom_dryrun::why::{self, Decider, Finding, Severity, Suffixes, Why};
-use headroom_kube::shell::{quoted, quoted_path};
+use headroom_dryrun::evaluate::{Run, Verdict, in_order};
+use headroom_dryrun::explanation::Explanation;
+use headroom_dryrun::why::{self, Decider, Finding, Severity, Why};
+use headroom_kube::shell::quoted;
 use headroom_objects::clock;
 use headroom_objects::kinds::{ApiKind, metadata};
+use headroom_objects::manifest::{Manifest, Origin};
 use headroom_report::progress::Progress;
 use headroom_report::{Exit, Page, Paint};
 use headroom_rightsize::inventory::{Entry, Inventory};
 use headroom_rightsize::risk::Kind;
 use headroom_workloads::kinds;
-use serde_json::Value;
+use serde::Serialize;
+use serde_json::{Value, json};
 
-use super::cluster_args::{Format, Opened, Target, find, is_kind, one_by_one};
+use super::cluster_args::{About, Format, Opened, Target, add_admission, find, is_kind, named, one_by_one};
+use super::manifests::Manifests;
 use super::recommend;
 
 const EXAMPLES: &str = "\
 Examples:
-  # Why the pods of a Deployment do not come up, restart or are slow, and who else changes it
+  # Why the pods of a Deployment do not come up, restart or are slow, who else changes it, and where its requests come from
   kubectl headroom why deployment/web -n shop
 
-  # The same from files of the cluster
-  kubectl headroom why deployment/web -n shop --cluster-dir cluster/
+  # One value of it
+  kubectl headroom why deployment/web -n shop --value requests.memory
 
-Exit codes: 0 if nothing is wrong, 1 if something is, 2 if that could not be read.";
+  # A manifest before it is applied
+  kubectl headroom why -f pod.yaml --cluster-dir cluster/
+
+  # What a container of an image gets that sets nothing
+  kubectl headroom why --image nginx:1.27 -n shop
+
+Exit codes: 0 if nothing is wrong, 1 if something is, or would be rejected, invalid or have its pods blocked, 2 if that could not be \
+read.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, mut_arg("all_namespaces", |argument| argument.hide(true)))]
+#[command(group = ArgGroup::new("given").args(["names", "files", "kustomizations", "image"]).required(true).multiple(true))]
 pub struct Args {
-    /// KIND/NAME such as `deployment/web`, or pod names
-    #[arg(value_name = "KIND/NAME | POD", required = true)]
+    /// KIND/NAME such as `deployment/web`, or pod names; of the manifests, if there are some
+    #[arg(value_name = "KIND/NAME | POD")]
     names: Vec<String>,
+    #[command(flatten)]
+    manifests: Manifests,
+    /// The image of a container that sets nothing, as in a pod of its own
+    #[arg(long, conflicts_with_all = ["names", "files", "kustomizations"])]
+    image: Option<String>,
+    /// The name of that container, for rules that choose by it
+    #[arg(long, value_name = "NAME", requires = "image", default_value = "any")]
+    container: String,
+    /// Only this value, such as `requests.memory`
+    #[arg(long, value_name = "FIELD")]
+    value: Option<String>,
     /// Output format
     #[arg(short, long, value_enum, default_value_t = Format::Text)]
     output: Format,
@@ -41,60 +69,170 @@ pub struct Args {
     target: Target,
 }
 
+/// The answer about one object.
+#[derive(Debug, Serialize)]
+struct Answer {
+    #[serde(flatten)]
+    why: Why,
+    /// The object exists, and has pods in which something may be wrong.
+    #[serde(skip)]
+    has_pods: bool,
+    decision: Explanation,
+}
+
 pub fn run(args: Args) -> anyhow::Result<Exit> {
+    if args.target.all_namespaces {
+        bail!("--all-namespaces is not supported here; use -n");
+    }
     args.target.check_single()?;
-    let answers = answers(&args.target, &args.names)?;
-    let exit = answers.iter().map(|why| match () {
-        () if why.findings.iter().any(|finding| finding.severity != Severity::Note) => Exit::Refused,
-        () if why.unread.is_empty() => Exit::Ok,
-        () => Exit::Error,
-    });
-    let exit = exit.max().unwrap_or(Exit::Ok);
+    let manifests = match args.manifests() {
+        Err(problem) if args.output != Format::Text => {
+            // Programs that read the output still get a valid document.
+            headroom_report::print(&Page::json(&Value::Array(Vec::new()))?)?;
+            return Err(problem);
+        }
+        manifests => manifests?,
+    };
+    let (mut answers, admission) = if args.manifests.is_given() || args.image.is_some() {
+        let opened = args.target.open()?;
+        let admission = opened.admission.describe();
+        (of_manifests(&mut opened.into_run(), manifests, &args)?, admission)
+    } else {
+        let (found, mut run) = of_objects(&args.target, &args.names)?;
+        let answer = |(why, object): (Why, Value)| {
+            let pod = run.preview_pod_of(&object);
+            let decision = Explanation::of(&run.preview_as_new(&object), pod.as_ref(), &object);
+            Answer { why, has_pods: has_pods(&object), decision }
+        };
+        let answers: Vec<Answer> = found.into_iter().map(answer).collect();
+        let (_, admission) = run.into_parts();
+        (answers, admission.describe())
+    };
+    if let Some(field) = &args.value {
+        let mut is_there = false;
+        answers.iter_mut().for_each(|answer| is_there |= keep_only(field, &mut answer.decision));
+        if !is_there {
+            bail!("there is no `{field}` here: a value is for example `requests.memory`");
+        }
+    }
+    let exit = answers.iter().map(exit).max().unwrap_or(Exit::Ok);
+    let about: Vec<_> = answers.iter().map(|output| About { admission: &admission, output }).collect();
     headroom_report::print(&match args.output {
-        Format::Text => page(&answers, Paint::for_stdout()),
-        Format::Json => Page::json(&answers)?,
-        Format::Yaml => Page::yaml(&answers)?,
+        Format::Text => {
+            let mut page = page(&answers, Paint::for_stdout());
+            page.gap();
+            add_admission(&mut page, &admission);
+            page
+        }
+        Format::Json => Page::json(&about)?,
+        Format::Yaml => Page::yaml(&about)?,
     })?;
     Ok(exit)
 }
 
-/// Explains what is wrong with some objects, in the order in which they are named.
+impl Args {
+    /// The manifests, or a pod of the image.
+    fn manifests(&self) -> anyhow::Result<Vec<Manifest>> {
+        let mut manifests = self.manifests.read(self.target.is_strict)?;
+        self.manifests.require_objects(&manifests, "explain")?;
+        if let Some(image) = &self.image {
+            let object = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "any"},
+                "spec": {"containers": [{"name": self.container, "image": image}]}});
+            manifests.push(Manifest { object, origin: Origin { file: image.into(), line: 1, document: 0 } });
+        }
+        if let Some(name) = self
+            .names
+            .iter()
+            .find(|name| self.manifests.is_given() && !manifests.iter().any(|of| is_named(name, &of.object)))
+        {
+            bail!("the manifests have no `{name}`");
+        }
+        Ok(manifests)
+    }
+}
+
+/// True if an object is meant by `deployment/web`, or by a pod's bare name.
+fn is_named(typed: &str, object: &Value) -> bool {
+    let (kind, name) = (ApiKind::of(object), metadata(object, "name"));
+    let is_known = || named(typed).is_ok_and(|(of, typed)| of.kind == kind.kind && typed == name);
+    kind.object_name(name) == typed || is_known()
+}
+
+/// The decisions about manifests in their order, each after those before it.
+fn of_manifests(run: &mut Run, manifests: Vec<Manifest>, args: &Args) -> anyhow::Result<Vec<Answer>> {
+    let names = one_by_one(&args.names, is_kind);
+    let evaluated = in_order(
+        manifests,
+        |manifest| Some(&manifest.object),
+        |Manifest { object, .. }| (run.evaluate_with_pod(&object), object),
+    );
+    let is_wanted = |object: &Value| names.is_empty() || names.iter().any(|name| is_named(name, object));
+    let answer = |((evaluation, pod), object): ((_, Option<_>), Value)| {
+        let mut decision = Explanation::of(&evaluation, pod.as_ref(), &object);
+        if let Some(image) = &args.image {
+            decision.object = format!("image {image}");
+        }
+        let (object, namespace) = (decision.object.clone(), decision.namespace.clone());
+        Answer { why: Why { object, namespace, ..Why::default() }, has_pods: false, decision }
+    };
+    Ok(evaluated.into_iter().filter(|(_, object)| is_wanted(object)).map(answer).collect())
+}
+
+/// Keeps one value of a decision, and what is about it; returns false if there is none.
+fn keep_only(field: &str, decision: &mut Explanation) -> bool {
+    let resource = field.split_once('.').map_or(field, |(_, resource)| resource);
+    decision.containers.iter_mut().for_each(|container| container.values.retain(|value| value.field == field));
+    decision.containers.retain(|container| !container.values.is_empty());
+    decision.in_all.retain(|check| check.resource == resource);
+    decision.quotas.retain(|taken| taken.name == field || taken.name == resource);
+    !decision.containers.is_empty() || !decision.in_all.is_empty()
+}
+
+fn exit(Answer { why, decision, .. }: &Answer) -> Exit {
+    let of_decision = match decision.verdict {
+        Verdict::NotChecked | Verdict::Admitted | Verdict::Changed => Exit::Ok,
+        Verdict::PodsBlocked | Verdict::Rejected | Verdict::Invalid => Exit::Refused,
+        Verdict::Error => Exit::Error,
+    };
+    let of_now = match () {
+        () if why.findings.iter().any(|finding| finding.severity != Severity::Note) => Exit::Refused,
+        () if why.unread.is_empty() => Exit::Ok,
+        () => Exit::Error,
+    };
+    of_decision.max(of_now)
+}
+
+/// Explains what is wrong with some objects now, in the order in which they are named.
 pub fn answers(target: &Target, names: &[String]) -> anyhow::Result<Vec<Why>> {
+    Ok(of_objects(target, names)?.0.into_iter().map(|(why, _)| why).collect())
+}
+
+fn of_objects(target: &Target, names: &[String]) -> anyhow::Result<(Vec<(Why, Value)>, Run)> {
     let mut opened = target.open()?;
-    let (suffixes, namespace) = (suffixes(target), opened.namespace.clone());
+    let (suffixes, namespace) = (target.suffixes(), opened.namespace.clone());
     let mut objects = Vec::new();
     for name in &one_by_one(names, is_kind) {
         let object = find(&mut opened.cluster, name, &namespace)?;
-        let kind = ApiKind::of(&object);
-        if kinds::of_api(&kind).is_none() && kind.kind != "Rollout" {
-            bail!("`{name}` has no pods: expected for example `deployment/web` or `pod/db-0`");
-        }
         let of_usage = of_usage(&mut opened, &object, target)?;
         objects.push((object, of_usage));
     }
     let (mut run, now) = (opened.into_run(), Timestamp::from_unix_seconds(clock::now()));
-    let answer = |(object, of_usage): (Value, Vec<Finding>)| {
+    let mut answer = |(object, of_usage): (Value, Vec<Finding>)| {
+        let (kind, name) = (ApiKind::of(&object), metadata(&object, "name"));
+        if !has_pods(&object) {
+            let (object_name, namespace) = (kind.object_name(name), metadata(&object, "namespace").to_owned());
+            return (Why { object: object_name, namespace, ..Why::default() }, object);
+        }
         let mut why = why::of(&mut run, &object, &suffixes, now);
-        let this = format!("{}/{}", ApiKind::of(&object).kind.to_lowercase(), metadata(&object, "name"));
+        let this = format!("{}/{name}", kind.kind.to_lowercase());
         let [this, namespace] = [&this, &why.namespace].map(|word| quoted(word));
         let command = format!("kubectl headroom recommend {this} -n {namespace}{}", suffixes.headroom);
         why.findings.extend(of_usage.into_iter().map(|finding| Finding { command: command.clone(), ..finding }));
         why.findings.sort_by_key(|finding| finding.severity);
-        why
+        (why, object)
     };
-    Ok(objects.into_iter().map(answer).collect())
-}
-
-/// The ends by which commands ask the same cluster, or the same files.
-fn suffixes(target: &Target) -> Suffixes {
-    // Beside files, a context would mean the live cluster.
-    let cluster = if target.wants_cluster() { target.cluster.arguments() } else { Vec::new() };
-    let words = cluster.into_iter().map(|(name, value)| format!(" {name} {}", quoted(&value)));
-    let kubectl: String = words.collect();
-    let folders = target.cluster_dir.iter().map(|path| format!(" --cluster-dir {}", quoted_path(path)));
-    let settings = target.settings.iter().map(|path| format!(" --settings {}", quoted_path(path)));
-    let headroom = kubectl.clone() + &folders.chain(settings).collect::<String>();
-    Suffixes { kubectl, headroom }
+    let answers = objects.into_iter().map(&mut answer).collect();
+    Ok((answers, run))
 }
 
 /// The findings of UsageProfiles about a workload: throttling, kills, and usage above its requests.
@@ -115,15 +253,28 @@ fn of_usage(opened: &mut Opened, object: &Value, target: &Target) -> anyhow::Res
     Ok(found.collect())
 }
 
-fn page(answers: &[Why], paint: Paint) -> Page {
+fn has_pods(object: &Value) -> bool {
+    let kind = ApiKind::of(object);
+    kinds::of_api(&kind).is_some() || kind.kind == "Rollout"
+}
+
+fn page(answers: &[Answer], paint: Paint) -> Page {
     let mut page = Page::new();
-    for Why { object, namespace, state, findings, deciders, unread } in answers {
+    for Answer { why: Why { object, namespace, state, findings, deciders, unread }, has_pods, decision } in answers {
         page.gap();
+        let place = if namespace.is_empty() { String::new() } else { format!(" in namespace {namespace}") };
+        let verdict = decision::verdict(decision, paint);
+        if !has_pods {
+            writeln!(page, "{}{place}: {verdict}", paint.bold(object));
+            decision::add_reasons(&mut page, decision, paint);
+            decision::add(&mut page, decision, paint);
+            continue;
+        }
         let nothing =
             if findings.iter().all(|finding| finding.severity == Severity::Note) { "nothing is wrong" } else { "" };
         let states: Vec<&str> = [state.as_str(), nothing].into_iter().filter(|text| !text.is_empty()).collect();
         let states = if states.is_empty() { String::new() } else { format!(": {}", states.join("; ")) };
-        writeln!(page, "{} in namespace {namespace}{states}", paint.bold(object));
+        writeln!(page, "{}{place}{states}", paint.bold(object));
         for Finding { severity, problem, details, since, command } in findings {
             let severity = match severity {
                 Severity::Critical => paint.red("critical"),
@@ -145,6 +296,12 @@ fn page(answers: &[Why], paint: Paint) -> Page {
         for problem in unread {
             writeln!(page, "\n{} {problem}", paint.red("not read:"));
         }
+        writeln!(page, "\nIf it were created now: {verdict}");
+        // Why pods are blocked now is said above.
+        if decision.verdict != Verdict::PodsBlocked {
+            decision::add_reasons(&mut page, decision, paint);
+        }
+        decision::add(&mut page, decision, paint);
     }
     page
 }

@@ -7,7 +7,6 @@ use headroom_core::cluster::limit_range::{CLAIM, CONTAINER, Item, POD};
 use headroom_core::json::Malformed;
 use headroom_core::limit_rules::{self, Range};
 use headroom_core::request::{Container, Requirement, Value};
-use headroom_core::settings::EstimateMode;
 use headroom_core::verdict::{Cause, Warning};
 use headroom_core::{Context, Decision, Request, Settings};
 use headroom_report::{Page, Table};
@@ -71,14 +70,14 @@ pub struct EffectiveBound {
 }
 
 /// A pod with one container that sets nothing, as an admission request.
-pub fn empty_pod(namespace: &str, container: &str, image: &str) -> serde_json::Value {
+pub fn empty_pod(namespace: &str) -> serde_json::Value {
     json!({
         "uid": "", "operation": "CREATE", "namespace": namespace, "name": "any",
         "kind": {"group": "", "version": "v1", "kind": "Pod"},
         "resource": {"group": "", "version": "v1", "resource": "pods"},
         "object": {
             "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "any", "namespace": namespace},
-            "spec": {"containers": [{"name": container, "image": image}]},
+            "spec": {"containers": [{"name": "any", "image": ""}]},
         },
     })
 }
@@ -98,14 +97,6 @@ pub fn limits<'d>(
     let bounds = effective_bounds(&ranges, container);
     let mut notes = contradictions(&bounds);
     notes.extend(about_others(&ranges, container, settings));
-    if settings.estimates.mode == EstimateMode::Never && container.is_some_and(|container| !container.image.is_empty())
-    {
-        notes.push(
-            "estimates are off in these settings (estimates.mode); `kubectl headroom recommend --image` tells what \
-             they would be"
-                .to_owned(),
-        );
-    }
     let is_estimate = |warning: &&Warning<'_>| matches!(warning.cause, Cause::Estimate(_));
     Ok(Limits {
         namespace: request.namespace.to_string(),

@@ -1,4 +1,4 @@
-//! `kubectl headroom describe tenantquota`: a summary of the status of TenantQuotas.
+//! The TenantQuotas of `describe quota`: a summary of the status of TenantQuotas.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -22,6 +22,9 @@ struct Live {
     place: PathBuf,
 }
 
+/// The command of the controller.
+const CHECK_LEDGERS: &str = "check-ledgers";
+
 const RANGES: &str = "/api/v1/namespaces/shop/limitranges";
 const QUOTAS: &str = "/api/v1/namespaces/shop/resourcequotas";
 const TENANT_QUOTAS: &str = "/apis/headroom.dev/v1alpha1/tenantquotas";
@@ -78,9 +81,12 @@ impl Live {
     }
 
     fn run(&self, arguments: &str) -> Said {
-        let mut command = program(&self.place);
+        let mut command = match arguments {
+            CHECK_LEDGERS => controller(&self.place),
+            _ => program(&self.place),
+        };
         command.args(arguments.split_whitespace()).env("KUBECONFIG", self.folder.path().join("kubeconfig"));
-        if !arguments.starts_with("ledger") {
+        if arguments != CHECK_LEDGERS {
             command.args(["--settings", "settings.yaml"]);
         }
         said(&mut command)
@@ -120,7 +126,7 @@ fn role(file: &str) -> Value {
 #[test]
 fn a_cluster_and_its_objects_in_files_give_the_same_output() {
     let live = Live::world(Vec::new());
-    for question in ["describe limits", "describe quota", "recommend images", "recommend", "recommend deployment/web"] {
+    for question in ["describe limits", "describe quota", "recommend image nginx", "recommend", "recommend deployment/web"] {
         let of_cluster = live.run(question);
         assert_eq!((of_cluster.code, of_cluster.err.as_str()), (0, ""), "{question}");
         let of_files = live.run(&format!("{question} -n shop --cluster-dir world --cluster-dir profiles"));
@@ -160,7 +166,7 @@ fn the_role_for_one_namespace_is_sufficient_and_no_secret_is_read() {
     live.forbid(move |path| path != DISCOVERY && (!allows(&reader, path) || is_of_pool(path)));
     let said = live.run("recommend deployment/web");
     assert!(said.code == 2 && said.out.contains("not taken into account: cannot read"), "{}{}", said.out, said.err);
-    let said = live.run("recommend images");
+    let said = live.run("recommend image nginx");
     assert!(said.code == 2 && said.err.ends_with(NO_HISTORY), "{}", said.err);
 }
 
@@ -183,12 +189,12 @@ fn all_namespaces_need_the_cluster_role_and_it_is_sufficient() {
     }
 
     live.forbid(|path| !path.contains("/namespaces/shop"));
-    for question in ["describe limits -A", "describe quota -A", "recommend images -A", "recommend -A"] {
+    for question in ["describe limits -A", "describe quota -A", "recommend image nginx -A", "recommend -A"] {
         let said = live.run(question);
         assert_eq!(said.code, 2, "{question}");
         let advice = "; -A needs permission to list in all namespaces: bind this account to the ClusterRole headroom-reader \
                       by a ClusterRoleBinding, or look at one namespace with -n\n";
-        let advice = if question.contains("images") { NO_HISTORY } else { advice };
+        let advice = if question.contains("image ") { NO_HISTORY } else { advice };
         assert!(said.err.starts_with("error: cannot read ") && said.err.ends_with(advice), "{}", said.err);
     }
 }
@@ -225,7 +231,7 @@ fn forbidden_kinds_are_named_with_the_role_that_allows_them() {
 
     let live = Live::new([]);
     live.forbid(|path| path == "/api/v1/namespaces/shop/pods");
-    let said = live.run("simulate -f new.yaml");
+    let said = live.run("check --against-running -f new.yaml");
     assert_eq!(said.code, 2);
     let missed = "not read: cannot read pods in namespace shop: it is forbidden: User \"ann\" cannot list it";
     assert!(said.out.contains(missed), "{}", said.out);
@@ -250,10 +256,10 @@ fn forbidden_reads_fail_a_check_unless_the_settings_allow_them() {
 
 #[test]
 fn a_missing_kind_is_reported() {
-    let said = Live::new([]).run("recommend images");
+    let said = Live::new([]).run("recommend image nginx");
     assert_eq!(said.code, 2);
-    let expected =
-        "error: no usage history: `headroom-controller collect` gathers it by image, also of pods that are gone\n";
+    let expected = "error: no usage history: `headroom-controller collect` gathers it by image, also of pods that are gone; \
+                    or name a metrics store with --service NAMESPACE/SERVICE:PORT or --prometheus URL\n";
     assert_eq!(said.err, expected);
 }
 
@@ -414,9 +420,9 @@ fn a_running_pod_is_explained_from_the_cluster() {
     let running = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "namespace": "shop"},
         "spec": {"containers": [{"name": "app", "image": "app:1",
             "resources": {"limits": {"memory": "1Gi"}, "requests": {"memory": "1Gi"}}}]}});
-    let said = Live::new([running, limits(), team("3")]).run("explain a");
+    let said = Live::new([running, limits(), team("3")]).run("why a");
     assert_eq!((said.code, said.err.as_str()), (0, ""));
-    snapshot("explain-cluster.text", &said.out);
+    snapshot("why-cluster.text", &said.out);
 }
 
 #[test]
@@ -436,15 +442,13 @@ fn an_api_server_that_gives_no_access_is_one_line_of_every_command() {
     let check = |expected: &str| {
         for command in [
             "check app.yaml",
-            "explain web",
+            "why web",
             "recommend",
             "describe quota",
             "describe limits",
-            "recommend images",
-            "describe tenantquota",
-            "simulate -f new.yaml",
+            "check --against-running -f new.yaml",
             "snapshot -A -o taken.json",
-            "ledger check",
+            CHECK_LEDGERS,
         ] {
             let Said { code, out, err } = live.run(command);
             assert_eq!((code, out.as_str(), err.as_str()), (2, "", expected), "{command}");
@@ -487,14 +491,15 @@ fn wrong_names_are_answered_with_the_nearest() {
     let mut text = String::new();
     for command in [
         "describe quota -n shp",
-        "explain web -n shp",
-        "explain web",
-        "explain web --context gone",
+        "why web -n shp",
+        "why web",
+        "why web --context gone",
         "recommend -A --from profiles",
-        "ledger check",
+        CHECK_LEDGERS,
     ] {
         let Said { code, out, err } = live.run(command);
-        writeln!(text, "$ kubectl headroom {command}\n{err}{out}exit code {code}\n").unwrap();
+        let name = if command == CHECK_LEDGERS { "headroom-controller" } else { "kubectl headroom" };
+        writeln!(text, "$ {name} {command}\n{err}{out}exit code {code}\n").unwrap();
     }
     snapshot("errors-live.txt", &text.replace(live.folder.path().to_str().unwrap(), "~"));
 }

@@ -39,11 +39,14 @@ fn no_name_acts_on_a_terminal_or_a_log() {
         "snapshot -n shop --cluster-dir cluster --cluster-dir running -o -".to_owned(),
         "recommend -f app.yaml --cluster-dir cluster -o rows".to_owned(),
         "recommend deployment/web -n shop --cluster-dir cluster --cluster-dir running".to_owned(),
-        "explain web -n shop --cluster-dir cluster --cluster-dir running".to_owned(),
+        "why web -n shop --cluster-dir cluster --cluster-dir running".to_owned(),
     ];
     commands.extend(formats("check -f app.yaml --cluster-dir cluster", "table json yaml sarif github junit"));
-    commands.extend(formats("explain -f app.yaml --cluster-dir cluster", "text json yaml"));
-    commands.extend(formats("simulate -f new -n shop --cluster-dir cluster --cluster-dir running", "table json yaml"));
+    commands.extend(formats("why -f app.yaml --cluster-dir cluster", "text json yaml"));
+    commands.extend(formats(
+        "check --against-running -f new -n shop --cluster-dir cluster --cluster-dir running",
+        "table json yaml",
+    ));
     commands.extend(formats("describe limits -n shop --cluster-dir cluster", "table json yaml"));
     commands.extend(formats("describe quota -n shop --cluster-dir cluster --cluster-dir running", "table json yaml"));
     commands.extend(formats(

@@ -3,6 +3,7 @@
 
 mod bounds;
 mod cluster;
+mod image;
 mod live;
 mod lives;
 mod reports;

@@ -8,12 +8,13 @@ use headroom_fixtures::http::answer;
 use serde_json::json;
 
 use crate::describe::program::here;
-use crate::support::{program, root, said, snapshot};
+use crate::support::{controller, program, root, said, snapshot};
 
 /// Runs a command at each width, and compares what it prints with the kept screens. An empty screen shows nothing, so it fails.
 #[track_caller]
 fn check(name: &str, folder: &Path, command: &str, code: i32, kept: impl Fn(&str) -> String) {
     for width in [80, 120, 200] {
+        let program = if name == "ledger" { controller } else { program };
         let said = said(program(folder).args(command.split_whitespace()).env("COLUMNS", width.to_string()));
         assert_eq!(said.code, code, "{name}: {}{}", said.out, said.err);
         let screen = kept(&said.out);
@@ -31,19 +32,25 @@ fn commands_that_read_a_cluster_fit_the_terminal() {
     const WORLD: &str = "-n shop --cluster-dir world --cluster-dir profiles --settings settings.yaml";
     for (name, command, code) in [
         ("check", "check -f new.yaml", 1),
-        ("explain", "explain -f new.yaml", 1),
+        ("why", "why -f new.yaml", 1),
         ("recommend", "recommend", 0),
         ("recommend-wide", "recommend -o wide", 0),
         ("quota", "describe quota", 0),
         ("limits", "describe limits", 0),
-        ("tenantquota", "describe tenantquota payments --cluster-dir tenants", 0),
-        ("tenantquotas", "describe tenantquota --tree --cluster-dir tenants", 0),
-        ("images", "recommend images", 0),
+        ("image", "recommend image nginx", 0),
+        ("tenantquota", "describe quota payments --cluster-dir tenants", 0),
+        ("tenantquotas", "describe quota --tree --cluster-dir tenants", 0),
     ] {
         check(name, &here(), &format!("{command} {WORLD}"), code, str::to_owned);
     }
     let shop = "--cluster-dir docs/examples/shop/cluster";
-    check("simulate", &root(), &format!("simulate -f docs/examples/shop/tighter.yaml {shop}"), 1, str::to_owned);
+    check(
+        "check-against-running",
+        &root(),
+        &format!("check --against-running -f docs/examples/shop/tighter.yaml {shop}"),
+        1,
+        str::to_owned,
+    );
 }
 
 #[test]
@@ -65,7 +72,7 @@ fn the_other_commands_fit_the_terminal() {
     objects.into_iter().for_each(|object| server.put(object));
     let kubeconfig = kubeconfig(&[("here", &server.listen(), "shop")]);
     std::fs::write(folder.path().join("kubeconfig"), kubeconfig).unwrap();
-    check("ledger", folder.path(), "ledger check --kubeconfig kubeconfig", 1, str::to_owned);
+    check("ledger", folder.path(), "check-ledgers --kubeconfig kubeconfig", 1, str::to_owned);
 
     // Its clock is that of another decade, so the seconds between have ten digits.
     let store = fake_prometheus::start(|| answer(200, MATRIX));
@@ -73,5 +80,5 @@ fn the_other_commands_fit_the_terminal() {
         let clock = out.find(" s behind this machine").expect(out);
         out.replace(&store.url(), "http://store:9090").replace(&out[clock - 10..clock], "1234567890")
     };
-    check("doctor", &here(), &format!("doctor prometheus {}", store.url()), 0, constant);
+    check("doctor", &here(), &format!("doctor --prometheus {}", store.url()), 0, constant);
 }

@@ -69,4 +69,4 @@ macro_rules! sessions {
     ($($name:ident)*) => { $(#[test] fn $name() { replay(&stringify!($name).replace('_', "-")); })* };
 }
 
-sessions! { bounds check check_gate describe errors explain recommend simulate snapshot why write }
+sessions! { bounds check check_against_running check_gate describe errors recommend snapshot why why_values write }

@@ -48,7 +48,16 @@ pub fn headroom(folder: &Path, arguments: &[&str]) -> Said {
 }
 
 pub fn program(folder: &Path) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-headroom"));
+    one_of(env!("CARGO_BIN_EXE_kubectl-headroom"), folder)
+}
+
+/// The same of `headroom-controller`.
+pub fn controller(folder: &Path) -> Command {
+    one_of(env!("CARGO_BIN_EXE_headroom-controller"), folder)
+}
+
+fn one_of(program: &str, folder: &Path) -> Command {
+    let mut command = Command::new(program);
     command
         .current_dir(folder)
         .env("KUBECONFIG", "/dev/null")

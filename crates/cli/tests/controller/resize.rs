@@ -398,7 +398,7 @@ fn a_person_resizes_once_reads_what_was_done_and_takes_it_back() {
 deployment/web: pod web-6d4b9c6f5-bcdf4: would resize app (cpu request 1 -> 670m, memory request 900Mi -> 603Mi): it would be admitted so today
 deployment/web: pod web-6d4b9c6f5-bcdf5: a resize waits: other pods come first
 ";
-    assert_eq!(kubectl("resize --dry-run"), (0, WOULD.to_owned(), String::new()));
+    assert_eq!(kubectl("resize --all --dry-run"), (0, WOULD.to_owned(), String::new()));
     let (code, out, err) = kubectl("resize deployment/web");
     assert_eq!((code, out.as_str()), (0, WOULD));
     assert!(
@@ -423,7 +423,7 @@ deployment/web: pod web-6d4b9c6f5-bcdf5: a resize waits: other pods come first
     );
     assert_eq!(cluster.requests(0), LOWERED);
     cluster.kubelet(Kubelet::Done);
-    let (_, out, _) = kubectl("describe resizes");
+    let (_, out, _) = kubectl("resize");
     let rows: Vec<Vec<&str>> = out.lines().map(|line| line.split_whitespace().collect()).collect();
     assert_eq!(rows[2][..4], ["shop/Deployment/web", "0", "1", "0"], "{out}");
     assert_eq!(
@@ -443,12 +443,12 @@ deployment/web: pod web-6d4b9c6f5-bcdf5: a resize waits: other pods come first
     assert_eq!((code, out.as_str()), (0, taken));
     assert_eq!(cluster.requests(0), START);
     cluster.kubelet(Kubelet::Done);
-    let (_, out, _) = kubectl("describe resizes -o json");
+    let (_, out, _) = kubectl("resize -o json");
     let found: Value = serde_json::from_str(&out).unwrap();
     let [left, changed] = [&found["leftAlone"][0], &found["changes"][0]];
     assert_eq!([&left["workload"], &left["why"]], ["shop/Deployment/web", "somebody has asked for it"]);
     assert_eq!([&changed["lowered"], &changed["why"]], [&json!(1), &json!("it would be admitted so today")]);
-    assert_eq!(kubectl("resize --dry-run").1, "no pod needs another size\n");
+    assert_eq!(kubectl("resize --all --dry-run").1, "no pod needs another size\n");
     let (_, out, err) = kubectl(&format!("{UNDO} --yes"));
     assert_eq!(out, taken.replace("takes the resize back, app (cpu request 670m -> 1, memory request 603Mi -> 900Mi): somebody has asked for it", "does not take the resize back: the pod has the size from before"));
     assert!(err.starts_with("nothing was taken back of deployment/web in namespace shop of context it (http"), "{err}");

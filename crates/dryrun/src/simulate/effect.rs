@@ -5,6 +5,7 @@ use std::cmp::Ordering;
 use headroom_core::amount::{Quantity, ResourceList};
 use headroom_core::request::{Pod, Requirement, pod_totals};
 use headroom_core::sort::{by_text, order};
+use serde::Serialize;
 use serde_json::Value;
 
 use super::subjects::{Subject, Subjects};
@@ -68,7 +69,8 @@ pub enum Change {
 }
 
 /// A value that would be another.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema))]
 pub struct ValueChange {
     /// `container web`
     pub container: String,
@@ -81,7 +83,9 @@ pub struct ValueChange {
 }
 
 /// A bound or usage of a quota that would change.
-#[derive(Debug)]
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
 pub struct QuotaEffect {
     /// Empty for a TenantQuota.
     pub namespace: String,
@@ -97,6 +101,7 @@ pub struct QuotaEffect {
     /// The rest of the bound then; below zero if there is too little.
     pub left: Option<String>,
     /// True if there would be too little room, and was enough.
+    #[serde(rename = "newlyExceeded")]
     pub is_newly_exceeded: bool,
 }
 

@@ -13,7 +13,7 @@ pub struct Report {
     summary: Summary,
     /// Everything that is not the same.
     objects: Vec<Object>,
-    quotas: Vec<Quota>,
+    quotas: Vec<QuotaEffect>,
     /// The additional requests of the changed objects, by resource; negative if they free some.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     requests: BTreeMap<String, String>,
@@ -45,34 +45,9 @@ struct Object {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     reasons: Vec<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    values: Vec<Value>,
+    values: Vec<ValueChange>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     warnings: Vec<String>,
-}
-
-#[derive(Debug, Serialize)]
-#[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema), schemars(rename = "ValueChange"))]
-struct Value {
-    container: String,
-    field: String,
-    now: Option<String>,
-    then: Option<String>,
-    reason: String,
-}
-
-#[derive(Debug, Serialize)]
-#[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema), schemars(rename = "QuotaEffect"))]
-#[serde(rename_all = "camelCase")]
-struct Quota {
-    namespace: String,
-    quota: String,
-    name: String,
-    used: String,
-    remade: String,
-    hard: Option<String>,
-    new_hard: Option<String>,
-    left: Option<String>,
-    newly_exceeded: bool,
 }
 
 impl Change {
@@ -101,7 +76,7 @@ pub fn report(effects: &Effects) -> Report {
             quotas_newly_exceeded: effects.quotas.iter().filter(|quota| quota.is_newly_exceeded).count(),
         },
         objects: worth_showing(effects).into_iter().map(Object::of).collect(),
-        quotas: effects.quotas.iter().map(Quota::of).collect(),
+        quotas: effects.quotas.clone(),
         requests: effects.requests.iter().map(|(name, change)| (name.to_string(), change.to_string())).collect(),
         not_looked_at: effects.missed.clone(),
     }
@@ -117,37 +92,14 @@ pub fn worth_showing(effects: &Effects) -> Vec<&Effect> {
 
 impl Object {
     fn of(effect: &Effect) -> Self {
-        let value = |change: &ValueChange| Value {
-            container: change.container.clone(),
-            field: change.field.clone(),
-            now: change.now.clone(),
-            then: change.then.clone(),
-            reason: change.reason.clone(),
-        };
         Self {
             object: effect.name.clone(),
             namespace: effect.namespace.clone(),
             running: effect.count,
             change: effect.change.name(),
             reasons: effect.reasons.iter().map(ToString::to_string).collect(),
-            values: effect.values.iter().map(value).collect(),
+            values: effect.values.clone(),
             warnings: effect.warnings.iter().map(ToString::to_string).collect(),
-        }
-    }
-}
-
-impl Quota {
-    fn of(effect: &QuotaEffect) -> Self {
-        Self {
-            namespace: effect.namespace.clone(),
-            quota: effect.quota.clone(),
-            name: effect.name.clone(),
-            used: effect.used.clone(),
-            remade: effect.remade.clone(),
-            hard: effect.hard.clone(),
-            new_hard: effect.new_hard.clone(),
-            left: effect.left.clone(),
-            newly_exceeded: effect.is_newly_exceeded,
         }
     }
 }

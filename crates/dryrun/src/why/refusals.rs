@@ -74,7 +74,7 @@ impl Search<'_> {
             }
             _ if has(" denied the request") => {
                 let command = if webhook().contains("kubewarden") {
-                    self.headroom(&["explain", &this])
+                    self.kubectl_everywhere(&["get", "clusteradmissionpolicies,admissionpolicies", "-A"])
                 } else {
                     self.kubectl_everywhere(&webhooks)
                 };

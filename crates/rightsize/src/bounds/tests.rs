@@ -264,8 +264,8 @@ fn quotas_refuse_nothing_that_ran_beside_the_usual_rules() {
     type Pods = fn(&App) -> &Amounts;
     let (now, right_sized): (Pods, Pods) = (|app| &app.request, |app| &app.right_sized);
     let rules: [(&str, Pods, Rule); 5] = [
-        ("recommend quota", now, |world, _| hard_of(&proposal(world, false).amounts)),
-        ("recommend quota --right-sized", right_sized, |world, _| hard_of(&proposal(world, true).amounts)),
+        ("recommend bounds", now, |world, _| hard_of(&proposal(world, false).amounts)),
+        ("recommend bounds --right-sized", right_sized, |world, _| hard_of(&proposal(world, true).amounts)),
         ("peak + 20%", now, |_, before| before.peak().map(|peak| (peak * 6 + 4) / 5)),
         ("sum of requests", now, |world, _| {
             let each = world.0.iter().filter(|app| app.kind != "Job");
@@ -308,8 +308,8 @@ fn quotas_refuse_nothing_that_ran_beside_the_usual_rules() {
         );
     }
     expect![[r#"
-        recommend quota                before     0 of 23768 (0 namespaces), after     1 of 23405 (1 namespaces), unused 56%
-        recommend quota --right-sized  before     0 of 23768 (0 namespaces), after     1 of 23405 (1 namespaces), unused 56%
+        recommend bounds               before     0 of 23768 (0 namespaces), after     1 of 23405 (1 namespaces), unused 56%
+        recommend bounds--right-sized  before     0 of 23768 (0 namespaces), after     1 of 23405 (1 namespaces), unused 56%
         peak + 20%                     before     0 of 23768 (0 namespaces), after   986 of 23911 (18 namespaces), unused 42%
         sum of requests                before 30942 of 47154 (40 namespaces), after 79166 of 85477 (40 namespaces), unused 11%
         sum of requests x 2            before    65 of 23768 (5 namespaces), after    85 of 23449 (9 namespaces), unused 48%

@@ -171,7 +171,7 @@ fn pods_that_come_next_are_killed_seldom_and_need_few_nodes() {
     type Rule = fn(&[Life]) -> Size;
     let fleets: [(&str, Fleet); 3] = [("sandbox", sandbox), ("runner", runner), ("notebook", notebook)];
     let rules: [(&str, Rule); 5] = [
-        ("recommend images", ours),
+        ("recommend image", ours),
         ("1 core, 2Gi", |_| Size(1_000, 2_048, Some(2_048))),
         ("2 cores, 8Gi", |_| Size(2_000, 8_192, Some(8_192))),
         ("p95", p95),
@@ -200,17 +200,17 @@ fn pods_that_come_next_are_killed_seldom_and_need_few_nodes() {
         }
     }
     expect![[r#"
-        sandbox   recommend images   305m   688Mi limit  4815Mi: killed    0 by limit    0 by node,   6 nodes,  0% of minutes slowed,  51% of the request used
+        sandbox   recommend image    305m   688Mi limit  4815Mi: killed    0 by limit    0 by node,   6 nodes,  0% of minutes slowed,  51% of the request used
         sandbox   1 core, 2Gi       1000m  2048Mi limit  2048Mi: killed  343 by limit    0 by node,  20 nodes,  0% of minutes slowed,  16% of the request used
         sandbox   2 cores, 8Gi      2000m  8192Mi limit  8192Mi: killed    0 by limit    0 by node,  43 nodes,  0% of minutes slowed,   4% of the request used
         sandbox   p95               1062m  1096Mi limit  1096Mi: killed 1468 by limit    0 by node,  22 nodes,  0% of minutes slowed,  25% of the request used
         sandbox   peak + 15%        1062m  4613Mi limit  4613Mi: killed    1 by limit    0 by node,  24 nodes,  0% of minutes slowed,   7% of the request used
-        runner    recommend images  1810m  1760Mi limit  8788Mi: killed    0 by limit    0 by node,  38 nodes,  1% of minutes slowed,  55% of the request used
+        runner    recommend image   1810m  1760Mi limit  8788Mi: killed    0 by limit    0 by node,  38 nodes,  1% of minutes slowed,  55% of the request used
         runner    1 core, 2Gi       1000m  2048Mi limit  2048Mi: killed  767 by limit    0 by node,  20 nodes, 92% of minutes slowed,  38% of the request used
         runner    2 cores, 8Gi      2000m  8192Mi limit  8192Mi: killed    0 by limit    0 by node,  43 nodes,  0% of minutes slowed,  11% of the request used
         runner    p95               2500m  2416Mi limit  2416Mi: killed  550 by limit    0 by node,  50 nodes,  0% of minutes slowed,  35% of the request used
         runner    peak + 15%        2500m  8421Mi limit  8421Mi: killed    0 by limit    0 by node,  50 nodes,  0% of minutes slowed,  11% of the request used
-        notebook  recommend images   335m  2832Mi limit 12824Mi: killed    3 by limit   66 by node,  15 nodes,  0% of minutes slowed,  58% of the request used
+        notebook  recommend image    335m  2832Mi limit 12824Mi: killed    3 by limit   66 by node,  15 nodes,  0% of minutes slowed,  58% of the request used
         notebook  1 core, 2Gi       1000m  2048Mi limit  2048Mi: killed 1480 by limit    0 by node,  20 nodes,  0% of minutes slowed,  39% of the request used
         notebook  2 cores, 8Gi      2000m  8192Mi limit  8192Mi: killed   49 by limit    0 by node,  43 nodes,  0% of minutes slowed,  19% of the request used
         notebook  p95               1267m  3952Mi limit  3952Mi: killed  778 by limit    0 by node,  25 nodes,  0% of minutes slowed,  31% of the request used

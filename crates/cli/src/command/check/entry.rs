@@ -38,6 +38,9 @@ pub struct Entry {
     /// `deployment.apps/web`; the file for a document that cannot be read.
     #[serde(skip)]
     pub object: String,
+    /// The command that explains the decision.
+    #[serde(skip)]
+    pub why: Option<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -82,7 +85,7 @@ fn name_of<S: serde::Serializer>(verdict: &Verdict, serializer: S) -> Result<S::
 }
 
 impl Entry {
-    pub fn of(origin: Origin, evaluation: &Evaluation) -> Self {
+    pub fn of(origin: Origin, evaluation: &Evaluation, why: String) -> Self {
         let reasons = evaluation
             .reasons
             .iter()
@@ -120,6 +123,7 @@ impl Entry {
             charges: charges.collect(),
             object: evaluation.object_name(),
             origin,
+            why: Some(why),
         }
     }
 
@@ -154,6 +158,7 @@ impl Entry {
             charges: Vec::new(),
             object: origin.file.file_name().unwrap_or_default().to_string_lossy().into_owned(),
             origin,
+            why: None,
         }
     }
 }

@@ -168,6 +168,13 @@ fn groups<'e>(entries: &'e [Entry], details: impl Fn(&Entry) -> Vec<String>) -> 
 }
 
 impl Group<'_> {
+    /// The command that explains a rejection or a warning.
+    fn why(&self) -> Option<&str> {
+        let is_explained = self.details.iter().any(|line| line.contains("kubectl headroom why "));
+        let Entry { reasons, warnings, why, .. } = self.first;
+        why.as_deref().filter(|_| !(is_explained || reasons.is_empty() && warnings.is_empty()))
+    }
+
     /// `and 2 more for the same reason: pod/b (app.yaml:7), pod/c (app.yaml:13)`
     fn others(&self) -> Option<String> {
         /// At most this many are named.
@@ -201,7 +208,8 @@ pub fn page(entries: &[Entry], paint: Paint) -> Page {
             page.link(&place, url);
         }
         table.row([painted, object.clone(), namespace.clone(), paint.dim(&paint.link(&place))]);
-        group.details.iter().cloned().chain(group.others()).for_each(|line| table.detail(&line));
+        let lines = group.details.iter().cloned().chain(group.others());
+        lines.chain(group.why().map(|command| format!("$ {command}"))).for_each(|line| table.detail(&line));
     }
     page.table(table);
     writeln!(page, "\n{}", Summary::of(entries));
@@ -235,13 +243,9 @@ pub fn markdown(entries: &[Entry]) -> String {
     }
     for group in speaking {
         let Group { first: Entry { verdict, object, origin, .. }, details, .. } = group;
-        let why = details
-            .iter()
-            .cloned()
-            .chain(group.others())
-            .map(|line| markdown_cell(&line))
-            .collect::<Vec<_>>()
-            .join("<br>");
+        let lines = details.iter().cloned().chain(group.others()).map(|line| markdown_cell(&line));
+        let command = group.why().map(|command| format!("<code>{}</code>", markdown_cell(command)));
+        let why = lines.chain(command).collect::<Vec<_>>().join("<br>");
         text.push_str(&format!(
             "| {} | {}<br>{} | {why} |\n",
             verdict.name(),

@@ -30,7 +30,7 @@ pub struct Args {
     #[command(flatten)]
     pub(super) manifests: Manifests,
     /// Only workloads with these labels, such as `app=web,tier!=cache`
-    #[arg(short = 'l', long, value_name = "SELECTOR", conflicts_with = "image")]
+    #[arg(short = 'l', long, value_name = "SELECTOR")]
     pub(super) selector: Option<LabelSelector<'static>>,
     /// Only workloads of these kinds, such as `Deployment,Rollout`
     #[arg(long, value_name = "KIND", value_delimiter = ',')]
@@ -38,9 +38,6 @@ pub struct Args {
     /// Only containers whose name matches; `*` stands for any characters
     #[arg(long, value_name = "PATTERN", value_delimiter = ',')]
     pub(super) container: Vec<String>,
-    /// Recommend for a container of this image that does not exist yet
-    #[arg(long, value_name = "IMAGE", conflicts_with_all = ["objects", "files", "kustomizations"])]
-    pub(super) image: Vec<String>,
     /// Output format
     #[arg(short, long, value_enum, default_value_t = Format::Table)]
     pub(super) output: Format,
@@ -140,9 +137,6 @@ const EXAMPLES: &str = "Examples:
   kubectl headroom recommend -A --service monitoring/prometheus:9090
   kubectl headroom recommend -A --source source.yaml
 
-  # An image that does not run here yet
-  kubectl headroom recommend --image postgres:16
-
   # Write the requests into manifests; comments, order and quotes stay
   kubectl headroom recommend -f app/ --write
   kubectl headroom recommend -n shop --write app/
@@ -154,11 +148,10 @@ const EXAMPLES: &str = "Examples:
   kubectl headroom recommend -n shop deployment/web --patch
 
   # Quotas and LimitRanges for what namespaces run
-  kubectl headroom recommend quota -n shop
-  kubectl headroom recommend limits -A -o yaml > limits.yaml
+  kubectl headroom recommend bounds -n shop
 
-  # Sandboxes and CI runners, by what others of their images used
-  kubectl headroom recommend images -n ci
+  # Sandboxes and CI runners, or what does not run here yet, by what others of the image used
+  kubectl headroom recommend image agent-sandbox -n ci
 
   # A gate: fail if a request of the shop is off by more than half
   kubectl headroom recommend -n shop -l app=shop --fail-on 50% -o junit > report.xml
@@ -204,55 +197,41 @@ impl Format {
 /// The recommendations that are not about workloads.
 #[derive(Debug, clap::Subcommand)]
 pub enum What {
-    /// Recommend ResourceQuotas and TenantQuotas from what workloads need at most, with growth over 30 days
-    #[command(after_help = QUOTA_EXAMPLES)]
-    Quota(Box<QuotaArgs>),
-    /// Recommend a LimitRange for each namespace from the distribution of its containers
-    #[command(after_help = LIMITS_EXAMPLES)]
-    Limits(Box<LimitsArgs>),
-    /// Recommend requests and limits by image for pods that no workload keeps: sandboxes, CI runners, notebooks
-    #[command(after_help = IMAGES_EXAMPLES)]
-    Images(Box<ImagesArgs>),
+    /// Recommend ResourceQuotas and TenantQuotas from what workloads need at most, with growth over 30 days, and LimitRanges from the
+    /// distribution of their containers
+    #[command(after_help = BOUNDS_EXAMPLES)]
+    Bounds(Box<BoundsArgs>),
+    /// Recommend requests and limits by image for what nobody owns and what does not run yet: sandboxes, CI runners, notebooks
+    #[command(after_help = IMAGE_EXAMPLES)]
+    Image(Box<ImageArgs>),
 }
 
-const IMAGES_EXAMPLES: &str = "Examples:
+const IMAGE_EXAMPLES: &str = "Examples:
   # By what the runners of a namespace used, which are gone
-  kubectl headroom recommend images -n ci
+  kubectl headroom recommend image actions-runner -n ci
 
-  # One image by all namespaces, to paste into a template
-  kubectl headroom recommend images agent-sandbox -A -o yaml
+  # By all namespaces, to paste into a template
+  kubectl headroom recommend image agent-sandbox -A -o yaml
 
-It reads the history that `headroom-controller collect` has published, and from Nodes what fits on one.";
+  # From your Prometheus, without the collector
+  kubectl headroom recommend image agent-sandbox -A --prometheus http://prometheus:9090
 
-const QUOTA_EXAMPLES: &str = "Examples:
-  # Beside today's quota, with the reason for each value
-  kubectl headroom recommend quota -n shop --service monitoring/prometheus:9090
+It reads the history that `headroom-controller collect` has published, or a metrics store, and from Nodes what fits on one.";
+
+const BOUNDS_EXAMPLES: &str = "Examples:
+  # Beside today's quotas and LimitRange, with the reason for each value
+  kubectl headroom recommend bounds -n shop --service monitoring/prometheus:9090
 
   # To commit, for all namespaces, once the recommended requests are applied
-  kubectl headroom recommend quota -A --right-sized -o yaml > quotas.yaml
-
-Exit codes: 0 done, 1 something that runs would be rejected, 2 not everything could be read.";
-
-const LIMITS_EXAMPLES: &str = "Examples:
-  # Beside today's LimitRange, with the reason for each value
-  kubectl headroom recommend limits -n shop
-
-  # To commit
-  kubectl headroom recommend limits -n shop -o yaml > limits.yaml
+  kubectl headroom recommend bounds -A --right-sized -o yaml > bounds.yaml
 
 Exit codes: 0 done, 1 something that runs would be rejected, 2 not everything could be read.";
 
 #[derive(Debug, clap::Args)]
-pub struct QuotaArgs {
-    /// Size for the recommended requests alone; unless given, today's fit as well
+pub struct BoundsArgs {
+    /// Size quotas for the recommended requests alone; unless given, today's fit as well
     #[arg(long = "right-sized")]
     pub(super) is_right_sized: bool,
-    #[command(flatten)]
-    pub(super) of: LimitsArgs,
-}
-
-#[derive(Debug, clap::Args)]
-pub struct LimitsArgs {
     /// Output format
     #[arg(short, long, value_enum, default_value_t = BoundsFormat::Table)]
     pub(super) output: BoundsFormat,
@@ -265,13 +244,16 @@ pub struct LimitsArgs {
 }
 
 #[derive(Debug, clap::Args)]
-pub struct ImagesArgs {
-    /// Only images whose name contains this
-    #[arg(value_name = "IMAGE")]
-    pub(super) image: Option<String>,
+pub struct ImageArgs {
+    /// Image, or a part of its name
+    pub(super) image: String,
     /// Output format
     #[arg(short, long, value_enum, default_value_t = BoundsFormat::Table)]
     pub(super) output: BoundsFormat,
+    #[command(flatten)]
+    pub(super) store: Store,
+    #[command(flatten)]
+    pub(super) source: SourceFlag,
     #[command(flatten)]
     pub(super) target: Target,
 }
@@ -383,7 +365,6 @@ mod tests {
             "-n a -A",
             "deployment/web -f a.yaml",
             "-k a --write",
-            "--image a -l app=a",
             "--cpu-percentile p42",
             "--memory-margin much",
         ] {

@@ -1,4 +1,4 @@
-//! `kubectl headroom recommend quota` and `recommend limits`: bounds for what namespaces run, from its usage. They are made by
+//! `kubectl headroom recommend bounds`: quotas and LimitRanges for what namespaces run, from its usage. They are made by
 //! `headroom_rightsize::bounds`.
 
 use anyhow::{anyhow, bail};
@@ -19,7 +19,7 @@ use headroom_rightsize::report::Source;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::arguments::{BoundsFormat, Costs, LimitsArgs, QuotaArgs, UsageArgs};
+use super::arguments::{BoundsArgs, BoundsFormat, Costs, UsageArgs};
 use super::run::on_all;
 use crate::command::cluster_args::{Scope, Target, elsewhere};
 use crate::command::rbac_hint;
@@ -40,15 +40,7 @@ pub struct Output {
     is_partial: bool,
 }
 
-/// The bounds that are asked for.
-#[derive(Debug, Clone, Copy)]
-struct Wanted {
-    quotas: bool,
-    limits: bool,
-    is_right_sized: bool,
-}
-
-/// Both kinds of bounds as the page shows them.
+/// The bounds as the page shows them.
 #[derive(Debug, Serialize)]
 struct Shown {
     #[serde(flatten)]
@@ -59,28 +51,19 @@ struct Shown {
     yaml: Vec<String>,
 }
 
-pub fn quota(args: QuotaArgs) -> anyhow::Result<Exit> {
-    run(args.of, Wanted { quotas: true, limits: false, is_right_sized: args.is_right_sized })
-}
-
-pub fn limits(args: LimitsArgs) -> anyhow::Result<Exit> {
-    run(args, Wanted { quotas: false, limits: true, is_right_sized: false })
-}
-
 /// Proposes quotas and LimitRanges, and tries them together.
-pub fn both(target: &Target, usage: &UsageArgs) -> anyhow::Result<impl Serialize> {
-    let wanted = Wanted { quotas: true, limits: true, is_right_sized: false };
+pub fn for_page(target: &Target, usage: &UsageArgs) -> anyhow::Result<impl Serialize> {
     let usage = UsageArgs { wants_past: true, ..usage.clone() };
-    let found = find(target, &usage, wanted, &Progress::hidden())?;
+    let found = find(target, &usage, false, &Progress::hidden())?;
     let heading = heading(&found);
     let yaml = found.documents().into_iter().map(|document| Ok(manifest::page(&heading, &[document])?.to_string()));
     Ok(Shown { yaml: yaml.collect::<anyhow::Result<_>>()?, about: found.source.to_string(), found })
 }
 
-fn run(args: LimitsArgs, wanted: Wanted) -> anyhow::Result<Exit> {
-    let LimitsArgs { output, store, source, target } = args;
-    let usage = UsageArgs { costs: Costs::default(), wants_trends: false, wants_past: wanted.quotas, store, source };
-    let found = find(&target, &usage, wanted, &Progress::for_people())?;
+pub fn run(args: BoundsArgs) -> anyhow::Result<Exit> {
+    let BoundsArgs { is_right_sized, output, store, source, target } = args;
+    let usage = UsageArgs { costs: Costs::default(), wants_trends: false, wants_past: true, store, source };
+    let found = find(&target, &usage, is_right_sized, &Progress::for_people())?;
     headroom_report::print(&match output {
         BoundsFormat::Table => page(&found, Paint::for_stdout()),
         BoundsFormat::Json => Page::json(&found)?,
@@ -93,10 +76,10 @@ fn run(args: LimitsArgs, wanted: Wanted) -> anyhow::Result<Exit> {
     })
 }
 
-fn find(target: &Target, usage: &UsageArgs, wanted: Wanted, progress: &Progress) -> anyhow::Result<Output> {
+fn find(target: &Target, usage: &UsageArgs, is_right_sized: bool, progress: &Progress) -> anyhow::Result<Output> {
     let mut opened = target.open()?;
     let asked = opened.scope.clone();
-    if let (Scope::In(asked), true) = (&asked, wanted.quotas) {
+    if let Scope::In(asked) = &asked {
         let together = charged_together(asked, &mut opened.cluster).map_err(|problem| anyhow!(problem))?;
         opened.scope = Scope::In(together);
     }
@@ -125,26 +108,19 @@ fn find(target: &Target, usage: &UsageArgs, wanted: Wanted, progress: &Progress)
     Consumer::right_size(&mut consumers, &report);
     let now = ParsedSettings::of(&opened.settings).now().ok_or_else(|| anyhow!("this machine's clock is not set"))?;
     let (cluster, admission) = (&mut opened.cluster, &opened.admission);
-    let is_right_sized = wanted.is_right_sized;
     let recreated: &[Consumer] = if is_right_sized { &consumers } else { &[] };
     let simulation = trial::begin(&namespaces, recreated, admission, cluster);
     let (notes, source) = (report.all_notes(), report.source.clone());
     let mut found = Output { notes, source, is_partial, ..Output::default() };
-    if wanted.limits {
-        let is_asked = |namespace: &&String| matches!(&asked, Scope::All) || asked.parts().contains(&Some(namespace));
-        let namespaces: Vec<String> = namespaces.iter().filter(is_asked).cloned().collect();
-        found.limit_ranges =
-            limits::propose(&namespaces, &consumers, &report, cluster).map_err(|problem| anyhow!(problem))?;
-    }
-    if wanted.quotas {
-        let evidence =
-            quota::Evidence { namespaces: &namespaces, consumers: &consumers, past: &past, is_right_sized, now };
-        found.quotas = quota::propose(&evidence, admission, cluster).map_err(|problem| anyhow!(problem))?;
-        if past.is_empty() {
-            found.notes.push(
-                "peaks and growth of 30 days are not known: name a metrics store with kube-state-metrics".to_owned(),
-            );
-        }
+    let is_asked = |namespace: &&String| matches!(&asked, Scope::All) || asked.parts().contains(&Some(namespace));
+    let asked: Vec<String> = namespaces.iter().filter(is_asked).cloned().collect();
+    found.limit_ranges = limits::propose(&asked, &consumers, &report, cluster).map_err(|problem| anyhow!(problem))?;
+    let evidence = quota::Evidence { namespaces: &namespaces, consumers: &consumers, past: &past, is_right_sized, now };
+    found.quotas = quota::propose(&evidence, admission, cluster).map_err(|problem| anyhow!(problem))?;
+    if past.is_empty() {
+        found
+            .notes
+            .push("peaks and growth of 30 days are not known: name a metrics store with kube-state-metrics".to_owned());
     }
     let proposed: Vec<Value> = found.documents().into_iter().map(|(object, _)| object.clone()).collect();
     let tried = trial::end(&simulation, proposed.iter(), admission, cluster);
@@ -157,12 +133,10 @@ fn page(found: &Output, paint: Paint) -> Page {
     found.source.outage().iter().for_each(|outage| writeln!(page, "{}\n", paint.red(outage)));
     writeln!(page, "{}", found.source);
     page.gap();
-    if found.limit_ranges.is_empty() {
-        page.table(quotas(&found.quotas));
-    } else {
-        page.table(ranges(&found.limit_ranges));
+    for table in [quotas(&found.quotas), ranges(&found.limit_ranges)].into_iter().filter(|table| !table.is_empty()) {
+        page.table(table);
+        page.gap();
     }
-    page.gap();
     let Trial { objects, changed, rejected, exceeded, missed } = &found.trial;
     let outcome = if found.trial.is_passed() {
         paint.green("nothing would be rejected")

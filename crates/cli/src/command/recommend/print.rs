@@ -1,6 +1,6 @@
 //! Prints a report in the format that is asked for.
 
-use anyhow::{anyhow, bail};
+use anyhow::anyhow;
 use headroom_kube::clock;
 use headroom_report::draw::Charset;
 use headroom_report::{Page, Paint, complain, junit, sarif};
@@ -38,9 +38,6 @@ pub fn print(args: &Args, report: &Report) -> anyhow::Result<bool> {
         Format::Html => Page::document(&html::text(report, &made_at())),
         Format::Sarif => Page::json(&sarif::log(&findings::RULES, &findings))?,
         Format::Junit => Page::document(&junit::report("headroom recommend", &findings::cases(report, &findings))),
-        Format::Kustomize | Format::Helm if !args.image.is_empty() => {
-            bail!("an image alone has no object to patch: choose another --output, or name an object")
-        }
         Format::Kustomize => patches::commented(&left_out, patches::kustomize(&changes)?),
         Format::Helm => {
             let values = patches::helm(&changes, &args.values_path);

@@ -10,7 +10,7 @@ use headroom_report::complain;
 use headroom_rightsize::inventory::{Entry, Inventory};
 use headroom_rightsize::report::Source;
 
-use super::arguments::{Args, From, UsageArgs};
+use super::arguments::{From, UsageArgs};
 use super::services::Services;
 use crate::command::cluster_args::{Opened, Target, profiles_namespace};
 
@@ -66,18 +66,6 @@ impl UsageArgs {
             }
         }
         Ok(())
-    }
-}
-
-impl Args {
-    /// The source for the workloads of the command line.
-    pub(super) fn source_of(&self, opened: &mut Opened, inventory: &Inventory) -> anyhow::Result<From> {
-        let is_of_cluster = self.image.is_empty() && self.target.wants_cluster();
-        let from = self.usage.source(opened, inventory, is_of_cluster)?;
-        if from != From::Profiles && !self.image.is_empty() {
-            bail!("--image needs --from profiles: usage in a metrics store is read by workload");
-        }
-        Ok(from)
     }
 }
 

@@ -1,11 +1,9 @@
-//! The workloads that are asked about: everything that runs in some namespaces, a few by name, those of manifests, or an
-//! image that does not run yet.
+//! The workloads that are asked about: everything that runs in some namespaces, a few by name, or those of manifests.
 
 use std::collections::BTreeSet;
 
 use anyhow::{anyhow, bail};
 use headroom_core::glob;
-use headroom_core::image::ImageName;
 use headroom_core::nearest::nearest;
 use headroom_objects::cluster_reader::folder::in_namespace;
 use headroom_objects::cluster_reader::{ClusterReader as _, ReadError};
@@ -31,8 +29,6 @@ const MAX_NAMED: usize = 5;
 pub fn read(args: &Args, opened: &mut Opened, progress: &Progress) -> anyhow::Result<Inventory> {
     let mut inventory = if args.is_of_files() {
         of_files(args, opened)?
-    } else if !args.image.is_empty() {
-        of_images(args, opened)?
     } else {
         opened.prefetch(&RULES, progress);
         let mut inventory = of_scope(args, opened)?;
@@ -195,16 +191,6 @@ fn of_files(args: &Args, opened: &mut Opened) -> anyhow::Result<Inventory> {
 fn of_cluster(opened: &mut Opened, entry: &Entry) -> Result<Option<Value>, ReadError> {
     let WorkloadRef { namespace, kind, name } = &entry.key;
     opened.cluster.get((&entry.api_version, kind, Some(namespace)), name)
-}
-
-fn of_images(args: &Args, opened: &Opened) -> anyhow::Result<Inventory> {
-    let entry = |image: &String| {
-        let read = ImageName::parse(image).map_err(|error| anyhow!("--image: {error}"))?;
-        let container = read.repository().rsplit('/').next().unwrap_or_default();
-        Ok(Entry::of_image(&opened.namespace, container, image))
-    };
-    let entries = args.image.iter().map(entry).collect::<anyhow::Result<_>>()?;
-    Ok(Inventory { entries, ..Inventory::default() })
 }
 
 /// Prepares for a source that knows pods: manifests are joined with the workloads and pods of the cluster, and what only

@@ -31,7 +31,7 @@ fn every_commands_help_has_examples() {
         let mut help = run(&format!("{command} --help")).out;
         if command == "describe" {
             let parts = subcommands("describe");
-            assert_eq!(parts, ["limits", "quota", "tenantquota", "resizes"]);
+            assert_eq!(parts, ["limits", "quota"]);
             help = parts.iter().map(|part| run(&format!("describe {part} --help")).out).collect();
         }
         assert!(help.contains("Examples:\n"), "{command} shows no examples:\n{help}");
@@ -42,7 +42,9 @@ fn every_commands_help_has_examples() {
 
 #[test]
 fn usage_errors_exit_with_2() {
-    for arguments in ["", "recomend", "describe", "recommend -o xml", "describe quota --top many", "completion tcsh"] {
+    for arguments in
+        ["", "recomend", "describe", "recommend -o xml", "resize --yes", "describe quota --top many", "completion tcsh"]
+    {
         let said = run(arguments);
         assert_eq!(said.code, 2, "{arguments}");
         assert!(said.err.contains("--help") || said.err.contains("Usage:"), "{arguments}: {}", said.err);

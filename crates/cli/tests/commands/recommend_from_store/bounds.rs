@@ -48,11 +48,12 @@ fn a_new_quota_covers_the_peak_and_the_growth_of_what_was_requested() {
          spec: {replicas: 3, template: {spec: {containers: [{name: web, image: \"web:1\", resources: {requests: {cpu: 500m}}}]}}}\n",
     )]);
     let said = recommend(&format!(
-        "quota -n lab --cluster-dir {} --prometheus {} -o yaml",
+        "bounds -n lab --cluster-dir {} --prometheus {} -o yaml",
         world.path().display(),
         store.url()
     ));
-    let lines: Vec<&str> = said.out.lines().skip_while(|line| !line.contains("hard:")).collect();
+    let lines = said.out.lines().skip_while(|line| !line.contains("hard:")).take_while(|line| *line != "---");
+    let lines: Vec<&str> = lines.collect();
     let expected = [
         "  hard:",
         "    # 3 for 3 pods, 1 for a rollout of deployment/web, 6 for 30 days of growth, 0 used",

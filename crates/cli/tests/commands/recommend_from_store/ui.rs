@@ -68,7 +68,7 @@ fn the_ui_sizes_from_a_metrics_store_with_prices_and_trends() {
 }
 
 #[test]
-fn the_page_shows_the_bounds_that_recommend_quota_and_limits_print() {
+fn the_page_shows_the_bounds_that_recommend_bounds_prints() {
     let found = asked("bounds.json", "", |_, body| serde_json::from_reader(body).unwrap());
     let [quotas, ranges] = ["quotas", "limitRanges"].map(|of| found[of].as_array().unwrap());
     let yaml = found["yaml"].as_array().unwrap();

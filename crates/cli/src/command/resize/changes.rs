@@ -1,4 +1,4 @@
-//! `describe resizes`: the changes of running pods under way, what is left alone and why, and what would be done.
+//! The answer of a bare `resize`: the changes of running pods under way, what is left alone and why, and what would be done.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use headroom_resize::{Direction, Harm, Past, Phase, Record, Resized, Time};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::section;
+use crate::describe::section;
 
 /// The name under which the loop writes Events.
 pub const COMPONENT: &str = "headroom-resizer";

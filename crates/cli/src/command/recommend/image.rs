@@ -1,24 +1,46 @@
-//! `kubectl headroom recommend images`: sizes for pods that no workload keeps, by the history of their images.
+//! `kubectl headroom recommend image`: sizes for pods that no workload keeps, or that do not run yet, by the history of their image.
 
 mod profile_reader;
 
-use anyhow::{anyhow, bail};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use anyhow::{Context as _, anyhow, bail};
+use headroom_collector::collect_loop::{Feed, Rounds};
+use headroom_collector::profile::Pooling;
+use headroom_collector::publish::folder::Folder;
+use headroom_collector::publish::{Destination, format as profile_format};
+use headroom_collector::read_limits::Pace;
+use headroom_collector::store as collected;
 use headroom_core::amount::Quantity;
 use headroom_core::cluster::usage::profile_layout::{API_VERSION, KIND};
+use headroom_core::timestamp::Timestamp;
 use headroom_core::truncate::count_of;
 use headroom_dryrun::settings::ParsedSettings;
+use headroom_kube::signals;
 use headroom_objects::cluster_reader::ClusterReader as _;
 use headroom_objects::document;
-use headroom_report::{Exit, Page, Table};
+use headroom_report::progress::Progress;
+use headroom_report::{Exit, Page, Table, complain};
 use headroom_rightsize::bounds::manifest::{self, Reasons};
 use headroom_rightsize::by_image::{Amounts, Node, SizeByImage, UsageOfImage};
+use headroom_sources::http::Http;
+use headroom_sources::prometheus::Prometheus;
+use headroom_usage_profile::custom_resource::NAMESPACE;
 use serde::Serialize;
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 
 use self::profile_reader::{Image, ProfileReader, Selection};
-use super::arguments::{BoundsFormat, ImagesArgs};
+use super::arguments::{BoundsFormat, From, ImageArgs};
+use super::store::client;
 use crate::command::cluster_args::{Opened, Scope, elsewhere, profiles_namespace};
 use crate::command::rbac_hint::advised;
+use crate::command::source::{self, Address, behind_service};
+use crate::manifest::Reading;
+
+/// The query step, in seconds: pods that live for minutes have few samples.
+const STEP: i64 = 60;
 
 /// One image in one namespace, or in all together.
 #[derive(Debug, Serialize)]
@@ -34,32 +56,28 @@ struct Row {
     size: Option<SizeByImage>,
 }
 
-pub fn run(args: &ImagesArgs) -> anyhow::Result<Exit> {
+pub fn run(args: ImageArgs) -> anyhow::Result<Exit> {
     let mut opened = args.target.open()?;
-    let profiles = opened.cluster.list((API_VERSION, KIND, Some(&profiles_namespace(&opened.settings))));
-    let profiles = profiles.map_err(|problem| match problem.is_unknown_kind() {
-        true => {
-            anyhow!("no usage history: `headroom-controller collect` gathers it by image, also of pods that are gone")
-        }
-        false => anyhow!(advised(problem, opened.scope.is_all())),
-    })?;
+    let profiles = match args.of_store(&opened.settings)? {
+        Some(profiles) => profiles,
+        None => published(&mut opened)?,
+    };
+    let node = node(&mut opened);
     let namespaces = match &opened.scope {
         Scope::All => None,
         Scope::In(namespaces) => Some(namespaces.as_slice()),
     };
-    let selection = Selection { namespaces, image: args.image.as_deref() };
     let now = ParsedSettings::of(&opened.settings).now().ok_or_else(|| anyhow!("this machine's clock is not set"))?;
-    let mut reader = ProfileReader::new(selection, now);
-    for object in &profiles {
-        let document = document(object).map_err(|problem| anyhow!(problem))?;
-        reader.add(document.root()).map_err(|malformed| anyhow!("UsageProfile: {malformed}"))?;
-    }
-    let found = reader.finish();
-    let node = node(&mut opened);
-    let mut rows: Vec<Row> = Vec::new();
-    for usage in found {
-        rows.extend(usage.images.iter().map(|image| Row::of(usage.namespace.as_deref(), image, node.as_ref())));
-        usage.problems.iter().for_each(|problem| headroom_report::complain!("warning: {problem}"));
+    let read = |namespaces| {
+        let selection = Selection { namespaces, image: Some(&args.image) };
+        rows(&profiles, selection, now, node.as_ref())
+    };
+    let mut rows = read(namespaces)?;
+    if rows.is_empty() && namespaces.is_some() {
+        rows = read(None)?;
+        if !rows.is_empty() {
+            complain!("note: no pod of such an image was seen in {}: by the pods of other namespaces", opened.scope);
+        }
     }
     if rows.is_empty() {
         let advice = elsewhere(&opened.scope, &mut opened.cluster).unwrap_or_else(|| {
@@ -73,6 +91,95 @@ pub fn run(args: &ImagesArgs) -> anyhow::Result<Exit> {
         BoundsFormat::Yaml => yaml(&rows)?,
     })?;
     Ok(Exit::Ok)
+}
+
+/// The UsageProfiles that the collector has published.
+fn published(opened: &mut Opened) -> anyhow::Result<Vec<Value>> {
+    let profiles = opened.cluster.list((API_VERSION, KIND, Some(&profiles_namespace(&opened.settings))));
+    profiles.map_err(|problem| match problem.is_unknown_kind() {
+        true => anyhow!(
+            "no usage history: `headroom-controller collect` gathers it by image, also of pods that are gone; or name a \
+             metrics store with --service NAMESPACE/SERVICE:PORT or --prometheus URL"
+        ),
+        false => anyhow!(advised(problem, opened.scope.is_all())),
+    })
+}
+
+impl ImageArgs {
+    /// The UsageProfiles that the collector would publish from the metrics store that is named. A metrics store has pods that are
+    /// gone under names of which nobody knows the workload, so it is read as the collector reads it, into a folder that goes again.
+    fn of_store(&self, settings: &Value) -> anyhow::Result<Option<Vec<Value>>> {
+        let (store, file) = (&self.store, self.source.file()?);
+        let address = Address::of(store.prometheus.as_ref(), store.service.as_deref(), file)?;
+        let address = match (store.from, address) {
+            (Some(From::MetricsApi), _) => {
+                bail!("the metrics API has no usage of pods that are gone: choose --from profiles or --from prometheus")
+            }
+            (Some(From::Profiles), _) | (None, None) => return Ok(None),
+            (_, Some(address)) => address,
+            (Some(From::Prometheus), None) => {
+                bail!("name the metrics store with --service NAMESPACE/SERVICE:PORT or --prometheus URL")
+            }
+        };
+        let as_of = ParsedSettings::of(settings).replay_time();
+        let mut options = source::options(file, &address, file.step()?.unwrap_or(STEP))?;
+        options.as_of = as_of.map(Timestamp::unix_seconds);
+        let folder = tempfile::tempdir().context("cannot make a folder for what is read")?;
+        let profiles = folder.path().join("profiles");
+        let runtime = tokio::runtime::Runtime::new().context("cannot start")?;
+        runtime.block_on(async {
+            let http = match &address {
+                Address::Url(_) => Http::new(&options.endpoint)?,
+                Address::Service(service) => {
+                    behind_service(client(&self.target).await?, service.clone(), &options.endpoint).await?
+                }
+            };
+            let stop = CancellationToken::new();
+            signals::cancel(stop.clone())?;
+            let rounds = Rounds {
+                feed: Feed::Source(Box::new(Prometheus::new(http, options))),
+                source_name: address.to_string(),
+                allow_source_change: false,
+                store: collected::Store::open(&folder.path().join("store"))?,
+                destination: Destination::Folder(Folder {
+                    path: profiles.clone(),
+                    format: profile_format::Format::Json,
+                }),
+                lease: None,
+                namespace: NAMESPACE.to_owned(),
+                pooling: Pooling::default(),
+                tenant_label: None,
+                rewrite_interval: 0,
+                replace_other_stores: false,
+                pace: Pace { days: u32::from(store.days), ..Pace::default() },
+                as_of,
+                metrics: Arc::default(),
+                progress: Progress::for_people(),
+                stop,
+                identified: AtomicBool::new(false),
+            };
+            anyhow::Ok(rounds.once().await?)
+        })?;
+        let read = Reading::cluster_dir(true).read(&[profiles], &mut std::io::empty())?;
+        Ok(Some(read.into_iter().map(|manifest| manifest.object).collect()))
+    }
+}
+
+/// A row for each image in each namespace, and in all together unless namespaces are selected.
+fn rows(profiles: &[Value], selection: Selection<'_>, now: Timestamp, node: Option<&Node>) -> anyhow::Result<Vec<Row>> {
+    let mut reader = ProfileReader::new(selection, now);
+    for object in profiles {
+        let document = document(object).map_err(|problem| anyhow!(problem))?;
+        reader.add(document.root()).map_err(|malformed| anyhow!("UsageProfile: {malformed}"))?;
+    }
+    let mut rows: Vec<Row> = Vec::new();
+    for mut usage in reader.finish() {
+        // The history of an image stands before those of the workloads that run it.
+        usage.images.dedup_by(|next, first| next.image == first.image);
+        rows.extend(usage.images.iter().map(|image| Row::of(usage.namespace.as_deref(), image, node)));
+        usage.problems.iter().for_each(|problem| complain!("warning: {problem}"));
+    }
+    Ok(rows)
 }
 
 /// The node in the middle of all by memory. Without one nothing is said of what fits.
@@ -178,7 +285,7 @@ fn yaml(rows: &[Row]) -> anyhow::Result<Page> {
         bail!("nothing is recommended: fewer than five pods of each image were seen");
     }
     let objects: Vec<(&Value, Reasons)> = objects.iter().map(|(object, reasons)| (object, reasons.clone())).collect();
-    manifest::page("From kubectl headroom recommend images, for containers of these images", &objects)
+    manifest::page("From kubectl headroom recommend image, for containers of these images", &objects)
 }
 
 #[cfg(test)]

@@ -1,22 +1,12 @@
-//! Explanations at a terminal.
+//! A decision at a terminal: where each value comes from, the bounds that apply, and what is taken from quotas.
 
 use headroom_dryrun::evaluate::Verdict;
 use headroom_dryrun::explanation::{Check, Container, Explanation, Field, Taken};
 
 use headroom_report::{Page, Paint, Table, people};
 
-/// The explanations, one after the other.
-pub fn page<'e>(explanations: impl Iterator<Item = &'e Explanation>, paint: Paint) -> Page {
-    let mut page = Page::new();
-    for explanation in explanations {
-        page.gap();
-        add(&mut page, explanation, paint);
-    }
-    page
-}
-
-fn add(page: &mut Page, explanation: &Explanation, paint: Paint) {
-    writeln!(page, "{}", headline(explanation, paint));
+/// Adds what is below the line that names the object and its verdict.
+pub fn add_reasons(page: &mut Page, explanation: &Explanation, paint: Paint) {
     for reason in &explanation.reasons {
         for part in reason.split("; ") {
             writeln!(page, "  {part}");
@@ -28,6 +18,10 @@ fn add(page: &mut Page, explanation: &Explanation, paint: Paint) {
     for estimate in &explanation.estimates {
         writeln!(page, "  estimate: {estimate}");
     }
+}
+
+/// Adds each value with its source, and what is taken from quotas.
+pub fn add(page: &mut Page, explanation: &Explanation, paint: Paint) {
     if explanation.is_of_pods && !explanation.containers.is_empty() {
         writeln!(page, "\nEach of its pods:");
     }
@@ -62,25 +56,23 @@ fn add(page: &mut Page, explanation: &Explanation, paint: Paint) {
     }
 }
 
-/// `pod/migrate in namespace shop: changed, 3 values are filled in`
-fn headline(explanation: &Explanation, paint: Paint) -> String {
-    let place = if explanation.namespace.is_empty() {
-        String::new()
-    } else {
-        format!(" in namespace {}", explanation.namespace)
-    };
+/// The verdict in its colour.
+pub fn verdict(explanation: &Explanation, paint: Paint) -> String {
     let name = explanation.verdict.name();
-    let verdict = match explanation.verdict {
+    match explanation.verdict {
         Verdict::Admitted => paint.green(name),
         Verdict::Changed => paint.cyan(name),
         Verdict::PodsBlocked => paint.yellow(name),
         Verdict::NotChecked => paint.dim(name),
         Verdict::Rejected | Verdict::Invalid | Verdict::Error => paint.red(name),
-    };
-    format!("{}{place}: {verdict}", paint.bold(&explanation.object))
+    }
 }
 
 fn add_container(page: &mut Page, container: &Container, paint: Paint) {
+    let head = format!("{}, image {}", paint.bold(&format!("{} {}", container.role, container.name)), container.image);
+    if container.values.iter().all(|field| field.value.is_none() && field.checks.is_empty()) {
+        return writeln!(page, "\n{head}: no requests and no limits");
+    }
     let mut table =
         Table::new(&["FIELD", "VALUE", "STEP", "BOUNDS", "SOURCE"]).right(&["VALUE"]).prose(&["BOUNDS", "SOURCE"]);
     for Field { field, value, step, reason, checks, usage: _ } in &container.values {
@@ -89,8 +81,7 @@ fn add_container(page: &mut Page, container: &Container, paint: Paint) {
         // The reason is at the end, because what an estimate was made of can be long.
         table.row([field.clone(), paint.bold(value), paint.dim(step), checks.join(", "), reason.clone()]);
     }
-    let head = format!("{} {}", container.role, container.name);
-    writeln!(page, "\n{}, image {}", paint.bold(&head), container.image);
+    writeln!(page, "\n{head}");
     page.indented(table, 2);
 }
 

@@ -1,4 +1,4 @@
-//! A simulation's outcome at a terminal: the sum first.
+//! The effects on everything that runs, at a terminal: the sum first.
 
 use headroom_dryrun::evaluate::Reason;
 use headroom_dryrun::simulate::report::worth_showing;
