@@ -118,10 +118,15 @@ inputs=$(grep -rl --include='*.go' '+k8s:openapi-gen=true' staging/src/k8s.io pk
 
 # --- build ------------------------------------------------------------------------------------------------
 say "compiling (several minutes)"
-version=k8s.io/kubernetes/vendor/k8s.io/component-base/version
 major_minor=${kubernetes%.*}
-"$go" build -o "$work/result/bin/" -ldflags "-s -w -X $version.gitMajor=${major_minor%.*} -X $version.gitMinor=${major_minor#*.} \
--X $version.gitVersion=v$kubernetes" ./cmd/kube-apiserver ./cmd/kube-controller-manager ./cmd/kubectl
+flags="-s -w"
+# What it prints, and what it serves.
+for package in component-base/version client-go/pkg/version; do
+    for field in "Major=${major_minor%.*}" "Minor=${major_minor#*.}" "Version=v$kubernetes"; do
+        flags+=" -X k8s.io/kubernetes/vendor/k8s.io/$package.git$field"
+    done
+done
+"$go" build -o "$work/result/bin/" -ldflags "$flags" ./cmd/kube-apiserver ./cmd/kube-controller-manager ./cmd/kubectl
 cp "$work/unpacked/usr/bin/etcd" "$work/result/bin/"
 
 # A folder is renamed onto its name whole or not at all; if some run without the lock was faster, its result serves.
