@@ -126,7 +126,9 @@ fn role(file: &str) -> Value {
 #[test]
 fn a_cluster_and_its_objects_in_files_give_the_same_output() {
     let live = Live::world(Vec::new());
-    for question in ["describe limits", "describe quota", "recommend image nginx", "recommend", "recommend deployment/web"] {
+    for question in
+        ["describe limits", "describe quota", "recommend image nginx", "recommend", "recommend deployment/web"]
+    {
         let of_cluster = live.run(question);
         assert_eq!((of_cluster.code, of_cluster.err.as_str()), (0, ""), "{question}");
         let of_files = live.run(&format!("{question} -n shop --cluster-dir world --cluster-dir profiles"));
