@@ -309,7 +309,7 @@ fn quotas_refuse_nothing_that_ran_beside_the_usual_rules() {
     }
     expect![[r#"
         recommend bounds               before     0 of 23768 (0 namespaces), after     1 of 23405 (1 namespaces), unused 56%
-        recommend bounds--right-sized  before     0 of 23768 (0 namespaces), after     1 of 23405 (1 namespaces), unused 56%
+        recommend bounds --right-sized before     0 of 23768 (0 namespaces), after     1 of 23405 (1 namespaces), unused 56%
         peak + 20%                     before     0 of 23768 (0 namespaces), after   986 of 23911 (18 namespaces), unused 42%
         sum of requests                before 30942 of 47154 (40 namespaces), after 79166 of 85477 (40 namespaces), unused 11%
         sum of requests x 2            before    65 of 23768 (5 namespaces), after    85 of 23449 (9 namespaces), unused 48%
