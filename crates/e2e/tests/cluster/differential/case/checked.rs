@@ -6,8 +6,27 @@ use super::Request;
 use super::amounts::{COUNTS, CPU, MEMORY, RESOURCES, Random, STORAGE};
 use super::objects::{claim, pod, workload};
 
-/// A request that `check` can evaluate: the manifest of an object that is new or there, or a resize.
+/// A request that `check` can evaluate: the manifest of an object that is new or there, or a resize. An API server without
+/// resizes gets none of the fields that came before them either: it would drop them.
 pub fn request(random: &mut Random, has_resize: bool) -> Request {
+    let mut request = any(random, has_resize);
+    if !has_resize {
+        request.before.iter_mut().chain([&mut request.object]).for_each(impoverish);
+    }
+    request
+}
+
+/// Undoes [`enrich`] in a pod or a template.
+fn impoverish(object: &mut Value) {
+    let at = if object["kind"] == "Pod" { "/spec" } else { "/spec/template/spec" };
+    let Some(Value::Object(spec)) = object.pointer_mut(at) else { return };
+    spec.remove("resources");
+    for container in spec.get_mut("initContainers").and_then(Value::as_array_mut).into_iter().flatten() {
+        container.as_object_mut().unwrap().remove("restartPolicy");
+    }
+}
+
+fn any(random: &mut Random, has_resize: bool) -> Request {
     match random.count(0..=99) {
         0..40 => Request::create(any_pod(random)),
         40..50 => {
