@@ -65,7 +65,7 @@ pub fn generate(is_written: bool) -> Result<()> {
     let mut generated = vec![(format!("{CHART}/README.md"), readme()?)];
     if is_written || std::env::var_os("CARGO").is_some() {
         for (package, example, file) in
-            [("headroom-usage-profile", "crd", "crd.yaml"), ("headroom-quota-server", "crds", "ledger/crds.yaml")]
+            [("headroom-usage", "crd", "crd.yaml"), ("headroom-quota-server", "crds", "ledger/crds.yaml")]
         {
             let text = run("cargo", &["run", "--quiet", "--locked", "--package", package, "--example", example])?;
             generated.push((format!("{CHART}/files/{file}"), format!("{text}\n")));

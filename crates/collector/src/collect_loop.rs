@@ -11,9 +11,9 @@ use headroom_kube::lease::{RenewedLease, Turn};
 use headroom_report::progress::Progress;
 use headroom_sources::cluster_id::ClusterId;
 use headroom_sources::{Reach, Source};
+use headroom_usage::profile::RestrictedNamespaces;
 use headroom_usage::window_merge::DAYS_KEPT;
 use headroom_usage::{DAY, day_of};
-use headroom_usage_profile::RestrictedNamespaces;
 use tokio_util::sync::CancellationToken;
 
 use crate::backfill::{Outcome, Run, RunError};

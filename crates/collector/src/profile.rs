@@ -1,5 +1,5 @@
 //! Makes UsageProfiles from the store: windows, percentiles, and counts. [`cluster_pool`] makes the pooled histories; format,
-//! bounds and layout are those of `headroom_usage_profile`.
+//! bounds and layout are those of `headroom_usage::profile`.
 //!
 //! Days are UTC days, and a window has every day it touches: `7d` is today so far and the seven days before, so that it has
 //! a whole week. `recent` has the days of `30d`, each with half the weight of the next.
@@ -15,9 +15,9 @@ use headroom_core::glob;
 use headroom_core::timestamp::Timestamp;
 use headroom_usage::batch::WorkloadPlace;
 use headroom_usage::day_of;
+use headroom_usage::profile::{Dropped, Histories, History, ImageHistory, Images, RestrictedNamespaces, Share};
 use headroom_usage::varint::Damaged;
 use headroom_usage::window_merge::OpenHistory;
-use headroom_usage_profile::{Dropped, Histories, History, ImageHistory, Images, RestrictedNamespaces, Share};
 
 use self::cluster_pool::{Gathering, InNamespaces, Voter};
 use self::tags::{NewestTags, Wanted};

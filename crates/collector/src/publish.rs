@@ -25,8 +25,8 @@ use std::io::Write;
 
 use headroom_core::cluster::usage::{ProfileName, Root};
 use headroom_core::timestamp::Timestamp;
-use headroom_usage_profile::custom_resource::UsageProfileSpec;
-use headroom_usage_profile::{RestrictedNamespaces, Share, UsageProfile, layout};
+use headroom_usage::profile::custom_resource::UsageProfileSpec;
+use headroom_usage::profile::{RestrictedNamespaces, Share, UsageProfile, layout};
 use serde::Deserialize;
 use serde_json::Value;
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::decision::{Marked, Resource};
 use headroom_core::cluster::autoscaler::{Autoscaler, Owner};
 use headroom_core::cluster::usage::{Resource as Measured, Window};
 use headroom_core::estimate::Sources;
@@ -11,7 +12,6 @@ use headroom_dryrun::evaluate::{Admission, request, with_decision};
 use headroom_objects::cluster_reader::ClusterReader;
 use headroom_objects::document;
 use headroom_objects::kinds::ApiKind;
-use headroom_resize::{Marked, Resource};
 use headroom_workloads::pod_of;
 use serde_json::{Value, json};
 

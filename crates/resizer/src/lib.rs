@@ -1,7 +1,9 @@
-//! The API server's side of resizing: [`Resizer`] looks at workloads, [`observed`] reads a pod for [`headroom_resize::decide`],
-//! and [`Round::run`] carries out what it decides for one workload.
+//! Resizes running pods: [`decision`] says what is changed and taken back, without I/O. [`Resizer`] looks at workloads,
+//! [`observed`] reads a pod for [`decision::decide`], and [`Round::run`] carries out the decision for one workload.
 //!
 //! Modules in reading order.
+
+pub mod decision;
 
 mod observed;
 

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::sync::atomic::AtomicU64;
 
+use crate::decision::{Event, Note, Resource};
 use headroom_kube::metric_registry::{Endings, Families, count, set};
-use headroom_resize::{Event, Note, Resource};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::family::Family;

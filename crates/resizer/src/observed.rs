@@ -1,9 +1,9 @@
 //! A pod as it is decided about.
 
+use crate::decision::{Amounts, Container, Kubelet, Marked, Mode, Pod, Resource, Size, Used};
 use headroom_core::amount::Quantity;
 use headroom_core::estimate::replace::{LIMITS, SCALE};
 use headroom_core::timestamp::Timestamp;
-use headroom_resize::{Amounts, Container, Kubelet, Marked, Mode, Pod, Resource, Size, Used};
 use serde_json::Value;
 
 /// The annotation of a static pod's mirror.

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::decision::{Change, Decision, Event, Note, Pod, Record, Rules, Time, Unfit, decide};
 use headroom_dryrun::evaluate::Admission;
 use headroom_dryrun::evaluate::admission::Source;
 use headroom_kube::api_client::{ApiClient, ApiError, ListOptions, value};
@@ -14,7 +15,6 @@ use headroom_kube::cluster_reader::Cluster;
 use headroom_kube::event::{Kind, Recorder};
 use headroom_objects::cluster_reader::ClusterReader;
 use headroom_objects::kinds::{ApiKind, metadata};
-use headroom_resize::{Change, Decision, Event, Note, Pod, Record, Rules, Time, Unfit, decide};
 use headroom_workloads::WorkloadRef;
 use headroom_workloads::kinds::PodKind;
 use serde_json::Value;
@@ -261,7 +261,7 @@ impl Resizer {
         loop {
             let observed = running.observed(&pods, running.object.as_ref(), &found.usage, None);
             let observed = observed.map_err(|error| RoundError::Pod { error })?;
-            let fits: headroom_resize::Fits<'_> = &mut |pod, change, others| self.fits(&pods, pod, change, others);
+            let fits: crate::decision::Fits<'_> = &mut |pod, change, others| self.fits(&pods, pod, change, others);
             let decision = decide(&observed, record, found.at, &self.rules, usize::MAX, fits);
             if reads == MOST_READS || !decision.notes.iter().any(Note::is_later) {
                 return Ok(decision);

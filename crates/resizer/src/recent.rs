@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use headroom_resize::Time;
+use crate::decision::Time;
 
 use crate::running::Usage;
 
@@ -47,7 +47,7 @@ impl Recent {
 
 #[cfg(test)]
 mod tests {
-    use headroom_resize::{Amounts, Used};
+    use crate::decision::{Amounts, Used};
 
     use super::*;
 

@@ -1,12 +1,12 @@
 //! Checks whether a change fits: the room of the node, then the API server's own answer to a dry run of the resize, which holds it
 //! against LimitRanges, quotas and every policy.
 
+use crate::decision::{Amounts, Change, Direction, Resource, Unfit};
 use headroom_core::amount::Requirement;
 use headroom_core::json::Node;
 use headroom_core::request::{Pod, pod_totals};
 use headroom_kube::api_client::{ApiClient, ApiError, ListOptions};
 use headroom_kube::api_path::ApiPath;
-use headroom_resize::{Amounts, Change, Direction, Resource, Unfit};
 use serde_json::Value;
 
 use crate::observed::{amount, amounts, at};
@@ -41,8 +41,8 @@ async fn fits_node(api: &ApiClient, name: &str, change: &Change, others: &[Chang
     let allocatable = amounts(at(&node, "/status/allocatable"))?;
     for resource in Resource::ALL {
         let growth = |change: &Change| {
-            let grows = |of: &headroom_resize::Resized| {
-                let amount = |size: headroom_resize::Size| size.requests.of(resource).unwrap_or(0);
+            let grows = |of: &crate::decision::Resized| {
+                let amount = |size: crate::decision::Size| size.requests.of(resource).unwrap_or(0);
                 amount(of.to).saturating_sub(amount(of.from))
             };
             change.containers.iter().map(grows).sum::<u64>()

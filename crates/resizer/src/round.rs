@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use crate::decision::{Amounts, Event, Fits, Note, Record, Resize, Resized, Resource, Rules, Time, decide, undo};
 use headroom_kube::api_client::{ApiClient, ApiError, ListOptions, Missing, value};
 use headroom_kube::api_path::ApiPath;
-use headroom_resize::{Amounts, Event, Fits, Note, Record, Resize, Resized, Resource, Rules, Time, decide, undo};
 use headroom_workloads::WorkloadRef;
 use serde_json::{Map, Value, json};
 
@@ -72,7 +72,7 @@ impl Round<'_> {
     /// record was read, and must not answer from a cache that is older: a change in the record would seem not to have been made.
     pub async fn run(
         &self,
-        read: impl AsyncFn() -> Result<headroom_resize::Workload, ApiError>,
+        read: impl AsyncFn() -> Result<crate::decision::Workload, ApiError>,
         fits: Fits<'_>,
     ) -> Result<Outcome, RoundError> {
         let (mut told, mut reads) = (Vec::<Note>::new(), 0);
@@ -98,7 +98,7 @@ impl Round<'_> {
     async fn once(
         &self,
         undoes: bool,
-        read: impl AsyncFn() -> Result<headroom_resize::Workload, ApiError>,
+        read: impl AsyncFn() -> Result<crate::decision::Workload, ApiError>,
         fits: Fits<'_>,
     ) -> Result<Outcome, RoundError> {
         let stored = self.stored().await?;

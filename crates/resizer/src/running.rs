@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::decision::{Mode, Time, Used};
 use headroom_core::timestamp::Timestamp;
 use headroom_dryrun::evaluate::Admission;
 use headroom_objects::cluster_reader::{ClusterReader, ReadError};
 use headroom_objects::kinds::{ApiKind, metadata};
-use headroom_resize::{Mode, Time, Used};
 use headroom_workloads::WorkloadRef;
 use headroom_workloads::kinds::{self, Growth, JOB, POD, PodKind, REPLICA_SET, counts};
 use headroom_workloads::running::has_ended;
@@ -120,7 +120,7 @@ impl Running {
         object: Option<&Value>,
         usage: &Usage,
         objective_is_met: Option<bool>,
-    ) -> Result<headroom_resize::Workload, String> {
+    ) -> Result<crate::decision::Workload, String> {
         let mut observed_pods = Vec::new();
         for pod in pods {
             let Some(mode) = least(asked(pod).into_iter().chain([self.mode])).flatten() else { continue };
@@ -135,7 +135,7 @@ impl Running {
             observed_pods.push(pod);
         }
         let is_rolling_out = is_rolling_out(object, pods);
-        Ok(headroom_resize::Workload { pods: observed_pods, is_rolling_out, objective_is_met })
+        Ok(crate::decision::Workload { pods: observed_pods, is_rolling_out, objective_is_met })
     }
 
     /// True if a pod that was read now is one of the workload.

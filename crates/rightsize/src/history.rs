@@ -16,9 +16,9 @@ use headroom_sources::prometheus::reader::Throttling;
 use headroom_usage::DAY;
 use headroom_usage::cardinality;
 use headroom_usage::observed::Observed;
+use headroom_usage::profile::History;
 use headroom_usage::sketch::Sketch;
 use headroom_usage::window_merge::OpenHistory;
-use headroom_usage_profile::History;
 
 use course::Course;
 

@@ -7,8 +7,8 @@ use headroom_core::cluster::usage::profile_layout::KIND;
 use headroom_core::cluster::usage::{Repository, Root, workload};
 use headroom_core::image::ImageName;
 use headroom_core::timestamp::Timestamp;
-use headroom_usage_profile::custom_resource::NAMESPACE;
-use headroom_usage_profile::{Histories, History, Images, Share};
+use headroom_usage::profile::custom_resource::NAMESPACE;
+use headroom_usage::profile::{Histories, History, Images, Share};
 use serde_json::Value;
 
 use headroom_objects::cluster_reader::{ClusterReader, List, ReadError};

@@ -1,8 +1,11 @@
-//! Mergeable summaries of usage, whose size does not depend on the number of samples. The collector stores and publishes them.
+//! Mergeable summaries of usage, whose size does not depend on the number of samples. The collector stores them, and publishes
+//! them as UsageProfiles ([`profile`]).
 //!
 //! Modules in reading order.
 
 #![deny(clippy::float_arithmetic, clippy::print_stdout, clippy::print_stderr)]
+
+pub mod profile;
 
 pub mod sample;
 

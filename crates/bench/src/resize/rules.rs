@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use headroom_resize::{
+use headroom_resizer::decision::{
     Amounts, Container, Event, Kubelet, Marked, Mode, Pod, Record, Rules, Size, Used, Workload, decide,
 };
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use headroom_core::timestamp::Timestamp;
-use headroom_resize::{Amounts, Resource, Rules};
+use headroom_resizer::decision::{Amounts, Resource, Rules};
 
 use super::days::{Pod, Sample};
 use super::rules::{Loop, Rule, Running, Vpa};

@@ -24,7 +24,7 @@ use headroom_objects::cluster_reader::{ClusterReader, Folder, List, Overlay, Rea
 use headroom_objects::kinds::{ApiKind, metadata};
 use headroom_report::progress::Progress;
 use headroom_report::{Page, complain};
-use headroom_usage_profile::custom_resource::NAMESPACE;
+use headroom_usage::profile::custom_resource::NAMESPACE;
 use headroom_workloads::kinds::{self, POD, POD_KINDS};
 use serde::Serialize;
 use serde_json::{Value, json};

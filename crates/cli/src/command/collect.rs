@@ -26,9 +26,9 @@ use headroom_kube::{clock, signals};
 use headroom_report::progress::Progress;
 use headroom_report::{log, terminal};
 use headroom_sources::cluster_id::ClusterId;
+use headroom_usage::profile::custom_resource::NAMESPACE;
 use headroom_usage::window_merge::DAYS_KEPT;
 use headroom_usage::{DAY, cardinality};
-use headroom_usage_profile::custom_resource::NAMESPACE;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 

@@ -17,7 +17,7 @@ use headroom_kube::kubeconfig::{self, Chosen};
 use headroom_kube::{ApiPath, clock, proxy};
 use headroom_objects::cluster_reader::ClusterReader;
 use headroom_report::{Exit, Page, ask, complain};
-use headroom_resize::{Event, Mode, Note, Record, Rules};
+use headroom_resizer::decision::{Event, Mode, Note, Record, Rules};
 use headroom_resizer::running::{Modes, Running};
 use headroom_resizer::{Outcome, Resizer};
 use serde_json::json;

@@ -4,7 +4,7 @@ use headroom_kube::kubeconfig::Chosen;
 use headroom_objects::cluster_reader::ClusterReader;
 use headroom_objects::kinds::metadata;
 use headroom_report::{Exit, Page, complain};
-use headroom_usage_profile::custom_resource::NAMESPACE;
+use headroom_usage::profile::custom_resource::NAMESPACE;
 use headroom_workloads::kinds::{self, DEPLOYMENT};
 use serde_json::Value;
 

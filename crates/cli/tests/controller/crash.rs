@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use headroom_fixtures::api_server::{ApiServer, Outcome, kubeconfig};
 use headroom_fixtures::process::{KILLS, kill_repeatedly};
-use headroom_usage_profile::layout::paths;
+use headroom_usage::profile::layout::paths;
 use serde_json::{Value, json};
 
 use crate::{DAY, NOW};

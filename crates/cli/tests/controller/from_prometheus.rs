@@ -9,7 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use headroom_core::amount::Quantity;
 use headroom_core::cluster::usage::Percentile;
 use headroom_fixtures::servers::PrometheusServer;
-use headroom_usage_profile::Usage;
+use headroom_usage::profile::Usage;
 use serde_json::Value;
 
 const MINUTES: u64 = 180;

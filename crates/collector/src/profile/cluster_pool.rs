@@ -9,11 +9,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use headroom_core::cluster::usage::{Percentile, Resource, Window};
 use headroom_usage::cardinality::Distinct;
+use headroom_usage::profile::quorum::agreed;
+use headroom_usage::profile::{History, OomKill, Percentiles, Usage, WindowUsage};
 use headroom_usage::sample::quantity;
 use headroom_usage::varint::Damaged;
 use headroom_usage::window_merge::{OpenHistory, moment, oom_kill};
-use headroom_usage_profile::quorum::agreed;
-use headroom_usage_profile::{History, OomKill, Percentiles, Usage, WindowUsage};
 
 use super::Pooling;
 use crate::store::StoredDay;

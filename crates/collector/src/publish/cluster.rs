@@ -16,8 +16,8 @@ use headroom_kube::ApiPath;
 use headroom_kube::api_client::{ApiClient, ApiError, ApplyOptions, ListOptions, value};
 use headroom_kube::retry::Retry;
 use headroom_kube::{kubeconfig, proxy};
-use headroom_usage_profile::RestrictedNamespaces;
-use headroom_usage_profile::custom_resource::ROOT_LABEL;
+use headroom_usage::profile::RestrictedNamespaces;
+use headroom_usage::profile::custom_resource::ROOT_LABEL;
 use kube::Client;
 use serde_json::Value;
 

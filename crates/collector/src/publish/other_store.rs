@@ -9,7 +9,7 @@ use std::fmt;
 use headroom_core::cluster::usage::profile_layout::key_of;
 use headroom_core::truncate::count_of;
 use headroom_usage::DAY;
-use headroom_usage_profile::Share;
+use headroom_usage::profile::Share;
 use serde_json::Value;
 
 use super::change::collected_at;

@@ -1,8 +1,8 @@
 //! The labels and annotations of the objects that the collector writes.
 
 use headroom_core::cluster::usage::Root;
-use headroom_usage_profile::UsageProfile;
-use headroom_usage_profile::custom_resource::ROOT_LABEL;
+use headroom_usage::profile::UsageProfile;
+use headroom_usage::profile::custom_resource::ROOT_LABEL;
 use serde_json::Value;
 
 /// The value of the label `app.kubernetes.io/managed-by`, and the field manager.

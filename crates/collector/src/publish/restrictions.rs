@@ -9,7 +9,7 @@ use headroom_kube::ApiPath;
 use headroom_kube::api_client::{ApiClient, value};
 use headroom_kube::watch::{Seen, follow};
 use headroom_objects::kinds::metadata;
-use headroom_usage_profile::RestrictedNamespaces;
+use headroom_usage::profile::RestrictedNamespaces;
 use serde_json::Value;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;

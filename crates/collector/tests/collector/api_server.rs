@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use headroom_fixtures::api_server::{self, Answer, Outcome, Request, status};
-use headroom_usage_profile::layout::paths;
+use headroom_usage::profile::layout::paths;
 use serde_json::{Value, json};
 
 /// A fault of the API server.

@@ -27,7 +27,7 @@ use headroom_kube::api_client::ApiClient;
 use headroom_kube::lease::Timing;
 use headroom_report::progress::Progress;
 use headroom_testkit::built::workspace_file;
-use headroom_usage_profile::{Dropped, Histories, History, ImageHistory, Percentiles, Share, Usage, WindowUsage};
+use headroom_usage::profile::{Dropped, Histories, History, ImageHistory, Percentiles, Share, Usage, WindowUsage};
 use kube::Client;
 use kube::api::DynamicObject;
 use serde_json::{Value, json};

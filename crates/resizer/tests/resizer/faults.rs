@@ -7,7 +7,7 @@ use std::sync::Arc;
 use headroom_fixtures::api_server::{ApiServer, Kubelet};
 use headroom_kube::api_client::{ApiClient, ApiError};
 use headroom_kube::api_path::ApiPath;
-use headroom_resize::{Amounts, Marked, Mode, Rules, Time, Used};
+use headroom_resizer::decision::{Amounts, Marked, Mode, Rules, Time, Used};
 use headroom_resizer::{Known, Outcome, Round, RoundError, observed};
 use headroom_workloads::WorkloadRef;
 use serde_json::{Value, json};
@@ -63,7 +63,7 @@ async fn round_measured(api: &ApiClient, now: Time, measured: Time) -> Result<Ou
         for pod in list["items"].as_array().into_iter().flatten() {
             pods.push(observed(pod, Mode::On, &known).map_err(ApiError::Other)?);
         }
-        Ok(headroom_resize::Workload { pods, is_rolling_out: false, objective_is_met: None })
+        Ok(headroom_resizer::decision::Workload { pods, is_rolling_out: false, objective_is_met: None })
     };
     let workload = WorkloadRef::new("shop", "Deployment", "web");
     let rules = Rules::default();
@@ -202,8 +202,8 @@ fn pods_that_nobody_may_resize_are_left_and_the_kubelet_is_heard() {
         assert_eq!(left(change).as_deref(), Some(why));
     }
     let kubelet = |change: Value| see(change).unwrap().kubelet;
-    assert_eq!(kubelet(json!({})), headroom_resize::Kubelet::Done);
-    assert_eq!(kubelet(json!({"metadata": {"generation": 2}})), headroom_resize::Kubelet::InProgress);
+    assert_eq!(kubelet(json!({})), headroom_resizer::decision::Kubelet::Done);
+    assert_eq!(kubelet(json!({"metadata": {"generation": 2}})), headroom_resizer::decision::Kubelet::InProgress);
     let killed = json!([{"name": "app", "restartCount": 2, "state": {"waiting": {}},
         "lastState": {"terminated": {"reason": "OOMKilled", "finishedAt": "2026-11-27T00:00:00Z"}}}]);
     let killed = see(json!({"status": {"containerStatuses": killed}})).unwrap();

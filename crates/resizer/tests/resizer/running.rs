@@ -4,7 +4,7 @@
 
 use headroom_dryrun::evaluate::Admission;
 use headroom_objects::cluster_reader::{Folder, Overlay};
-use headroom_resize::{Mode, Pod};
+use headroom_resizer::decision::{Mode, Pod};
 use headroom_resizer::running::{Modes, Usage, read, usage};
 use serde_json::{Value, json};
 

@@ -7,9 +7,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use headroom_core::cluster::usage::{Percentile, Resource};
 use headroom_usage::DAY;
 use headroom_usage::observed::Observed;
+use headroom_usage::profile::{EachPod, Percentiles};
 use headroom_usage::sample::quantity;
 use headroom_usage::sketch::Sketch;
-use headroom_usage_profile::{EachPod, Percentiles};
 
 const HOURS: u32 = 24;
 /// A pod that was seen for less time counts as idle for the rest of it: one that only started up needs no request for that.

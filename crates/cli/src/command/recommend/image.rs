@@ -26,7 +26,7 @@ use headroom_rightsize::bounds::manifest::{self, Reasons};
 use headroom_rightsize::by_image::{Amounts, Node, SizeByImage, UsageOfImage};
 use headroom_sources::http::Http;
 use headroom_sources::prometheus::Prometheus;
-use headroom_usage_profile::custom_resource::NAMESPACE;
+use headroom_usage::profile::custom_resource::NAMESPACE;
 use serde::Serialize;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use headroom_core::timestamp::Timestamp;
 use headroom_report::{Page, Table};
-use headroom_resize::{Direction, Harm, Past, Phase, Record, Resized, Time};
+use headroom_resizer::decision::{Direction, Harm, Past, Phase, Record, Resized, Time};
 use serde::Serialize;
 use serde_json::Value;
 

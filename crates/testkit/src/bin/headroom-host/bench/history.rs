@@ -8,7 +8,7 @@ use headroom_core::cluster::usage::profile_layout::{API_VERSION, KIND};
 use headroom_core::cluster::usage::{Percentile, Repository, Root, TagKey, Window, workload};
 use headroom_core::image::ImageName;
 use headroom_core::timestamp::Timestamp;
-use headroom_usage_profile::{
+use headroom_usage::profile::{
     Histories, History, ImageHistory, Images, Percentiles, RestrictedNamespaces, Share, Usage, UsageProfile,
     WindowUsage,
 };

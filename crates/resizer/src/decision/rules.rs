@@ -1,6 +1,6 @@
 //! The rules as numbers.
 
-use crate::Time;
+use crate::decision::Time;
 
 pub const DAY: Time = 86_400;
 
@@ -66,7 +66,7 @@ impl Default for Rules {
             worth_memory: 16 << 20,
             cpu_lacks_percent: 200,
             margin_percent: 20,
-            memory_step: crate::amounts::MEBIBYTE,
+            memory_step: crate::decision::amounts::MEBIBYTE,
             kill_raise: 100 << 20,
             kill_counts_for: 3600,
             near_limit_percent: 90,
@@ -87,25 +87,25 @@ impl Default for Rules {
 
 impl Rules {
     /// Returns true if the difference between two requests is worth a change.
-    pub fn is_worth(&self, resource: crate::Resource, from: u64, to: u64) -> bool {
+    pub fn is_worth(&self, resource: crate::decision::Resource, from: u64, to: u64) -> bool {
         let least = match resource {
-            crate::Resource::Cpu => self.worth_cpu,
-            crate::Resource::Memory => self.worth_memory,
+            crate::decision::Resource::Cpu => self.worth_cpu,
+            crate::decision::Resource::Memory => self.worth_memory,
         };
         from.abs_diff(to) >= least && from.abs_diff(to).saturating_mul(100) >= from.saturating_mul(self.worth_percent)
     }
 
     /// Returns true if a container needs more than its request.
-    pub fn is_lacking(&self, resource: crate::Resource, used: u64, request: u64) -> bool {
+    pub fn is_lacking(&self, resource: crate::decision::Resource, used: u64, request: u64) -> bool {
         match resource {
-            crate::Resource::Cpu => used > percent(request, self.cpu_lacks_percent),
-            crate::Resource::Memory => used > request,
+            crate::decision::Resource::Cpu => used > percent(request, self.cpu_lacks_percent),
+            crate::decision::Resource::Memory => used > request,
         }
     }
 
     /// Returns true if the kernel is about to kill the container.
-    pub fn is_near_limit(&self, resource: crate::Resource, used: u64, limit: u64) -> bool {
-        resource == crate::Resource::Memory && used > percent(limit, self.near_limit_percent)
+    pub fn is_near_limit(&self, resource: crate::decision::Resource, used: u64, limit: u64) -> bool {
+        resource == crate::decision::Resource::Memory && used > percent(limit, self.near_limit_percent)
     }
 
     pub fn with_margin(&self, used: u64) -> u64 {
@@ -113,10 +113,10 @@ impl Rules {
     }
 
     /// An amount that people can read, and at least as much.
-    pub fn rounded(&self, resource: crate::Resource, amount: u64) -> u64 {
+    pub fn rounded(&self, resource: crate::decision::Resource, amount: u64) -> u64 {
         match resource {
-            crate::Resource::Cpu => amount,
-            crate::Resource::Memory => amount.checked_next_multiple_of(self.memory_step).unwrap_or(amount),
+            crate::decision::Resource::Cpu => amount,
+            crate::decision::Resource::Memory => amount.checked_next_multiple_of(self.memory_step).unwrap_or(amount),
         }
     }
 
@@ -126,7 +126,7 @@ impl Rules {
 
     /// The memory limit after a kill at this limit.
     pub fn after_kill(&self, limit: u64) -> u64 {
-        self.rounded(crate::Resource::Memory, percent(limit, 120).max(limit.saturating_add(self.kill_raise)))
+        self.rounded(crate::decision::Resource::Memory, percent(limit, 120).max(limit.saturating_add(self.kill_raise)))
     }
 }
 

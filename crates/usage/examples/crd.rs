@@ -1,9 +1,9 @@
 //! Prints the CustomResourceDefinition of UsageProfiles, for `cargo xtask codegen`.
 
-use headroom_usage_profile::custom_resource::definition;
+use headroom_usage::profile::custom_resource::definition;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    println!("# Made from crates/usage-profile/src/custom_resource.rs by `cargo xtask codegen`.");
+    println!("# Made from crates/usage/src/profile/custom_resource.rs by `cargo xtask codegen`.");
     print!("{}", serde_saphyr::to_string(&definition()?)?);
     Ok(())
 }

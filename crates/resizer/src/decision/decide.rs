@@ -1,9 +1,9 @@
 //! Decides about a workload.
 
-use crate::amounts::qos;
-use crate::rules::DAY;
-use crate::sizing::{self, Before};
-use crate::{
+use crate::decision::amounts::qos;
+use crate::decision::rules::DAY;
+use crate::decision::sizing::{self, Before};
+use crate::decision::{
     Change, Container, Direction, Event, Harm, Kubelet, Mode, Note, Past, Phase, Pod, Record, Resized, Resource, Rules,
     Size, Time, Why, Workload,
 };

@@ -5,8 +5,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::rules::DAY;
-use crate::{Pod, Rules, Size, Time, Workload};
+use crate::decision::rules::DAY;
+use crate::decision::{Pod, Rules, Size, Time, Workload};
 
 /// The state of a workload, in one small object that is changed by compare-and-swap.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Amounts, Marked, Resource, Rules, Size, Time};
+use crate::decision::{Amounts, Marked, Resource, Rules, Size, Time};
 
 /// The changes that the loop may make.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::{Direction, Harm, Resized, Resource, Why};
+use crate::decision::{Direction, Harm, Resized, Resource, Why};
 
 /// Something about one pod.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

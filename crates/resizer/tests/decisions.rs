@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use headroom_resize::{
+use headroom_resizer::decision::{
     Amounts, AtOnce, Container, Decision, Direction, Event, Kubelet, Marked, Mode, Past, Phase, Pod, Record, Resource,
     Rules, Size, Time, Unfit, Used, Why, Workload, decide, undo,
 };

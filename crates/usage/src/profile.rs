@@ -2,11 +2,6 @@
 //! CustomResourceDefinition), what is dropped if there is too much data ([`bounds`], [`fair_share`]) and the layout in
 //! objects ([`layout`]). The policy reads the same fields with [`headroom_core::cluster::usage::read`], without serde,
 //! because it pays for each instruction.
-//!
-//! Like the core, this crate does no I/O.
-
-#![deny(clippy::float_arithmetic, clippy::print_stdout, clippy::print_stderr)]
-
 mod serialized;
 
 pub mod bounds;

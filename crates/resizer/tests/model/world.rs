@@ -8,7 +8,7 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 
 use headroom_fixtures::search::Space;
-use headroom_resize::{
+use headroom_resizer::decision::{
     Amounts, AtOnce, Change, Container, Decision, Direction, Harm, Kubelet, Mode, Past, Phase, Pod, Record, Resize,
     Rules, Size, Time, Unfit, Used, Why, Workload, decide, undo,
 };

@@ -1,6 +1,6 @@
 //! The next size of one container.
 
-use crate::{Container, Resource, Rules, Size, Time, Why};
+use crate::decision::{Container, Resource, Rules, Size, Time, Why};
 
 /// The changes of the pod before.
 #[derive(Debug, Clone, Copy)]

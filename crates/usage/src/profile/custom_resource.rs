@@ -246,9 +246,10 @@ mod tests {
     /// They are applied by hand, so the API server must accept them.
     #[test]
     fn usage_of_the_demo_has_all_required_fields() {
-        for text in
-            [include_str!("../../../test_data/usage/own.yaml"), include_str!("../../../test_data/usage/shop.yaml")]
-        {
+        for text in [
+            include_str!("../../../../test_data/usage/own.yaml"),
+            include_str!("../../../../test_data/usage/shop.yaml"),
+        ] {
             let profile: Value = serde_saphyr::from_str(text).unwrap();
             let spec: UsageProfileSpec = serde_json::from_value(profile["spec"].clone()).unwrap();
             assert_eq!(spec.summary.images, 1);
@@ -258,7 +259,7 @@ mod tests {
     #[test]
     fn deployed_definition_is_up_to_date() {
         let deployed: Value =
-            serde_saphyr::from_str(include_str!("../../../deploy/charts/headroom/files/crd.yaml")).unwrap();
+            serde_saphyr::from_str(include_str!("../../../../deploy/charts/headroom/files/crd.yaml")).unwrap();
         assert!(
             deployed == definition().unwrap(),
             "the chart's CustomResourceDefinition is out of date: run `cargo xtask codegen`"
