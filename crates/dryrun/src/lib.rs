@@ -7,6 +7,7 @@
 
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
+pub mod overlay;
 pub mod quota_levels;
 pub mod settings;
 
@@ -17,3 +18,5 @@ pub mod recording;
 pub mod simulate;
 
 pub mod why;
+
+pub use overlay::Overlay;

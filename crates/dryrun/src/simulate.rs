@@ -14,8 +14,9 @@ use serde_json::{Value, json};
 pub use effect::{Change, Effect, Effects, QuotaEffect, Simulation, ValueChange, charged};
 pub use subjects::{Subject, Subjects, listed};
 
-use headroom_objects::cluster_reader::tenants::TENANT_QUOTA;
-use headroom_objects::cluster_reader::{ClusterReader, Overlay};
+use crate::Overlay;
+use crate::overlay::tenants::TENANT_QUOTA;
+use headroom_objects::cluster_reader::ClusterReader;
 use headroom_objects::kinds::metadata;
 
 /// Puts a change where it would be. A quota that is there keeps its usage; a new one is counted.

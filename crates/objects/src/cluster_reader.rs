@@ -6,10 +6,6 @@
 pub mod folder;
 mod kept;
 mod masks;
-pub mod quota_status;
-pub mod tenants;
-
-pub mod overlay;
 
 use std::fmt;
 
@@ -18,7 +14,6 @@ use serde_json::{Value, json};
 
 pub use folder::Folder;
 pub use kept::Kept;
-pub use overlay::Overlay;
 
 use crate::kinds::{ApiKind, metadata};
 
@@ -149,7 +144,7 @@ pub trait ClusterReader {
 }
 
 /// The answer to a host call out of lists and objects.
-fn answer<S: ClusterReader + ?Sized>(cluster: &mut S, call: &HostCall<'_>) -> Result<Vec<u8>, ReadError> {
+pub fn answer<S: ClusterReader + ?Sized>(cluster: &mut S, call: &HostCall<'_>) -> Result<Vec<u8>, ReadError> {
     let HostCall { api_version, kind, namespace, .. } = *call;
     let list = (api_version, kind, namespace);
     let answer = match &call.name {

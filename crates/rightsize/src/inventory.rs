@@ -274,7 +274,8 @@ impl Inventory {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use headroom_objects::cluster_reader::{Folder, List, Overlay};
+    use headroom_dryrun::Overlay;
+    use headroom_objects::cluster_reader::{Folder, List};
     use serde_json::json;
     fn owned(kind: &str, api: &str, name: &str, owner: Option<(&str, &str, &str)>, more: Value) -> Value {
         let owners: Vec<Value> = owner

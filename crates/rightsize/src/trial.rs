@@ -6,8 +6,8 @@ use std::collections::HashMap;
 
 use headroom_core::amount::{Family, Quantity, Requirement};
 use headroom_dryrun::evaluate::{Amount, Charge, Evaluation, Run, Verdict};
+use headroom_dryrun::overlay::tenants::TENANT_QUOTA;
 use headroom_objects::cluster_reader::ClusterReader as _;
-use headroom_objects::cluster_reader::tenants::TENANT_QUOTA;
 use serde_json::{Value, json};
 
 use super::blocked::{Blocked, Bound, Fit};

@@ -5,12 +5,13 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use headroom_core::amount::Quantity;
+use headroom_dryrun::Overlay;
 use headroom_dryrun::evaluate::{self, Admission, Evaluation, Run, Verdict, in_order};
 use headroom_dryrun::explanation::Explanation;
 use headroom_dryrun::quota_levels::{QuotaLevel, QuotaLevels};
 use headroom_dryrun::settings;
 use headroom_objects::cluster_reader::folder::in_namespace;
-use headroom_objects::cluster_reader::{ClusterReader, Folder, Overlay};
+use headroom_objects::cluster_reader::{ClusterReader, Folder};
 use headroom_objects::manifest::{self, Malformed, Manifest, yaml_spans};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};

@@ -4,14 +4,15 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::rc::Rc;
 
+use headroom_dryrun::Overlay;
 use headroom_dryrun::evaluate::{Admission, request};
 use headroom_dryrun::explanation::Explanation;
+use headroom_dryrun::overlay::tenants::TENANT_QUOTA;
 use headroom_dryrun::settings;
 use headroom_dryrun::simulate::report::{Report, report};
 use headroom_dryrun::simulate::{Simulation, Subjects, put};
 use headroom_objects::cluster_reader::folder::in_namespace;
-use headroom_objects::cluster_reader::tenants::TENANT_QUOTA;
-use headroom_objects::cluster_reader::{ClusterReader, Folder, Overlay};
+use headroom_objects::cluster_reader::{ClusterReader, Folder};
 use headroom_objects::kinds::{ApiKind, SNAPSHOT, metadata};
 use headroom_objects::manifest::{self, Manifest, yaml};
 use serde::Serialize;

@@ -378,8 +378,9 @@ fn is_headroom(policy: &Value) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Overlay;
     use crate::evaluate::Verdict;
-    use headroom_objects::cluster_reader::{Folder, List, Overlay, ReadError};
+    use headroom_objects::cluster_reader::{Folder, List, ReadError};
     use headroom_objects::kinds::ApiKind;
 
     /// The verdict on a pod without requests in a namespace whose quota bounds them, and the admission in words.

@@ -21,9 +21,11 @@ use serde_json::{Value, json};
 
 use super::evaluation::{Amount, Charge};
 use super::request;
+use crate::Overlay;
+use crate::overlay::quota_status;
+use crate::overlay::tenants::{TENANT_QUOTA, labels, read};
+use headroom_objects::cluster_reader::ClusterReader;
 use headroom_objects::cluster_reader::folder::amounts;
-use headroom_objects::cluster_reader::tenants::{TENANT_QUOTA, labels, read};
-use headroom_objects::cluster_reader::{ClusterReader, Overlay, quota_status};
 use headroom_objects::kinds::metadata;
 use headroom_objects::{clock, document};
 

@@ -9,11 +9,12 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::subjects::{Subject, Subjects};
+use crate::Overlay;
 use crate::evaluate::tenant_quotas;
 use crate::evaluate::{Admission, Evaluation, Reason, Verdict, Warning, request};
+use crate::overlay::tenants::TENANT_QUOTA;
 use crate::quota_levels::{QuotaKey, QuotaLevel, QuotaLevels};
-use headroom_objects::cluster_reader::tenants::TENANT_QUOTA;
-use headroom_objects::cluster_reader::{ClusterReader, Overlay};
+use headroom_objects::cluster_reader::ClusterReader;
 use headroom_objects::document;
 use headroom_objects::kinds::ApiKind;
 

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use headroom_dryrun::Overlay;
 use headroom_dryrun::evaluate::{Admission, Run};
 use headroom_e2e::cluster::{Cluster, api_in};
 use headroom_e2e::control_plane::{Controllers, InTreePlugins};
-use headroom_objects::cluster_reader::{Folder, Overlay};
+use headroom_objects::cluster_reader::Folder;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 

@@ -9,11 +9,12 @@ use std::time::{Duration, Instant};
 
 use futures::stream::{self, StreamExt};
 use headroom_core::amount::Quantity;
+use headroom_dryrun::Overlay;
 use headroom_dryrun::evaluate::admission::{Admission, Source};
 use headroom_dryrun::evaluate::{Run, Verdict, in_order};
 use headroom_e2e::cluster::{Cluster, api, api_in, create};
 use headroom_e2e::control_plane::{Controllers, InTreePlugins};
-use headroom_objects::cluster_reader::{ClusterReader, Folder, Overlay};
+use headroom_objects::cluster_reader::{ClusterReader, Folder};
 use kube::Client;
 use kube::api::{Api, DynamicObject, ListParams, Patch, PatchParams};
 use serde_json::{Value, json};

@@ -24,7 +24,7 @@ pub struct Folder {
 }
 
 /// An object that was put, and the one that was there before.
-pub(super) struct Replaced {
+pub struct Replaced {
     pub identity: Identity,
     pub before: Option<Value>,
 }
@@ -61,7 +61,7 @@ impl Folder {
     }
 
     /// The same, with what has to be restored to undo it.
-    pub(super) fn replace(&mut self, mut object: Value) -> Result<Replaced, Malformed> {
+    pub fn replace(&mut self, mut object: Value) -> Result<Replaced, Malformed> {
         if object.get("kind").is_some_and(|kind| kind == "LimitRange") {
             imply_defaults(&mut object)?;
         }
@@ -70,7 +70,7 @@ impl Folder {
     }
 
     /// Undoes a replacement; the same with what it undid.
-    pub(super) fn restore(&mut self, Replaced { identity, before }: Replaced) -> Replaced {
+    pub fn restore(&mut self, Replaced { identity, before }: Replaced) -> Replaced {
         let undone = match before {
             Some(object) => self.objects.insert(identity.clone(), object),
             None => self.objects.remove(&identity),
@@ -172,7 +172,7 @@ pub fn in_namespace(mut object: Value, namespace: &str) -> Value {
     object
 }
 
-pub(super) fn identity(object: &Value) -> Identity {
+pub fn identity(object: &Value) -> Identity {
     let kind = ApiKind::of(object);
     (kind.group, kind.kind, metadata(object, "namespace").to_owned(), metadata(object, "name").to_owned())
 }

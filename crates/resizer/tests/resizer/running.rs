@@ -2,8 +2,9 @@
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests may stop")]
 
+use headroom_dryrun::Overlay;
 use headroom_dryrun::evaluate::Admission;
-use headroom_objects::cluster_reader::{Folder, Overlay};
+use headroom_objects::cluster_reader::Folder;
 use headroom_resizer::decision::{Mode, Pod};
 use headroom_resizer::running::{Modes, Usage, read, usage};
 use serde_json::{Value, json};

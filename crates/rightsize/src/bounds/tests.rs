@@ -5,8 +5,9 @@ use std::fmt::Write as _;
 use expect_test::expect;
 use headroom_core::amount::Quantity;
 use headroom_core::timestamp::Timestamp;
+use headroom_dryrun::Overlay;
 use headroom_dryrun::evaluate::{Admission, request};
-use headroom_objects::cluster_reader::{Folder, Overlay};
+use headroom_objects::cluster_reader::Folder;
 use headroom_objects::kinds::ApiKind;
 use serde_json::{Value, json};
 

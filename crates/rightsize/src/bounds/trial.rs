@@ -1,8 +1,8 @@
 //! Proposed bounds, evaluated against everything that runs before they are printed.
 
+use headroom_dryrun::Overlay;
 use headroom_dryrun::evaluate::{Admission, problems_of_bounds};
 use headroom_dryrun::simulate::{Change, Simulation, Subject, Subjects, put};
-use headroom_objects::cluster_reader::Overlay;
 use headroom_objects::kinds::metadata;
 use serde::Serialize;
 use serde_json::Value;

@@ -6,8 +6,9 @@ use serde_json::{Value, json};
 use super::*;
 use crate::flag::Flag;
 use crate::workload::Workload;
+use headroom_dryrun::Overlay;
 use headroom_dryrun::evaluate::{Verdict, evaluate};
-use headroom_objects::cluster_reader::{Folder, Overlay};
+use headroom_objects::cluster_reader::Folder;
 use headroom_usage::DAY;
 use headroom_usage::observed::{Kill, Observed};
 

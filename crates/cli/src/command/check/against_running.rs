@@ -8,9 +8,9 @@ use std::collections::BTreeSet;
 
 use anyhow::{anyhow, bail};
 use headroom_dryrun::evaluate::{self, Admission, Run, in_order};
+use headroom_dryrun::overlay::tenants::TENANT_QUOTA;
 use headroom_dryrun::simulate::{Change, Effects, Simulation, Subjects, listed, put, report};
 use headroom_objects::cluster_reader::folder::in_namespace;
-use headroom_objects::cluster_reader::tenants::TENANT_QUOTA;
 use headroom_objects::kinds::{labels_of, metadata};
 use headroom_objects::manifest::{Malformed, Manifest};
 use headroom_report::progress::Progress;

@@ -109,8 +109,9 @@ impl Run {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Overlay;
     use crate::evaluate::Admission;
-    use headroom_objects::cluster_reader::{Folder, Overlay};
+    use headroom_objects::cluster_reader::Folder;
 
     fn check(autoscaler: Value, expected: &[&str]) {
         let mut folder = Folder::default();

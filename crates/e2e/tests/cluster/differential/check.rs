@@ -8,10 +8,11 @@ use std::time::Instant;
 
 use futures::{StreamExt, stream};
 use headroom_core::amount::{Family, Quantity};
+use headroom_dryrun::Overlay;
 use headroom_dryrun::evaluate::{Admission, Run, Verdict};
 use headroom_e2e::cluster::Cluster;
 use headroom_e2e::control_plane::{Controllers, InTreePlugins};
-use headroom_objects::cluster_reader::{Folder, Overlay};
+use headroom_objects::cluster_reader::Folder;
 use serde_json::{Map, Value, json};
 
 use super::case::Case;

@@ -11,9 +11,9 @@ use headroom_tenant_quota::Plan;
 use headroom_tenant_quota::tree::{Tree, trees};
 use serde_json::Value;
 
-use super::ClusterReader;
-use crate::document::document;
-use crate::kinds::{labels_of, metadata};
+use headroom_objects::cluster_reader::ClusterReader;
+use headroom_objects::document;
+use headroom_objects::kinds::{labels_of, metadata};
 
 pub const TENANT_QUOTA: (&str, &str) = ("headroom.dev/v1alpha1", "TenantQuota");
 

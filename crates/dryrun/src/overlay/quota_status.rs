@@ -8,11 +8,10 @@ use headroom_tenant_quota::devices::Link;
 use headroom_tenant_quota::{Cache, Footprint, Key, Plan};
 use serde_json::{Value, json};
 
-use super::folder::amounts;
-use super::{ClusterReader, ReadError};
-use crate::clock;
-use crate::document::document;
-use crate::kinds::{ApiKind, metadata};
+use headroom_objects::cluster_reader::folder::amounts;
+use headroom_objects::cluster_reader::{ClusterReader, ReadError};
+use headroom_objects::kinds::{ApiKind, metadata};
+use headroom_objects::{clock, document};
 
 /// True if a quota has its usage in its status.
 pub fn is_counted(quota: &Value) -> bool {
@@ -75,10 +74,10 @@ pub fn cache(plan: &Plan, cluster: &mut dyn ClusterReader) -> Result<Cache, Read
 
 #[cfg(test)]
 mod tests {
-    use super::super::folder::{Folder, in_namespace};
     use super::*;
     use headroom_core::amount::ResourceList;
     use headroom_fixtures::conformance::{Check, cases};
+    use headroom_objects::cluster_reader::folder::{Folder, in_namespace};
 
     /// The status that a quota gets among some objects.
     fn counted(mut quota: Value, objects: &[Value]) -> Value {

@@ -3,6 +3,9 @@
 //! An object of the files overrides the one below; everything else below is visible. A quota from
 //! a file is counted when it is first read, unless it says itself what is used of it.
 
+pub mod quota_status;
+pub mod tenants;
+
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::rc::Rc;
 
@@ -11,10 +14,10 @@ use headroom_core::json::Malformed;
 use headroom_tenant_quota::Plan;
 use serde_json::Value;
 
-use super::folder::{self, Folder, Replaced};
-use super::tenants::{PARTS, TENANT_QUOTA, Tenants};
-use super::{ClusterReader, Events, List, ReadError, quota_status};
-use crate::kinds::{ApiKind, metadata};
+use self::tenants::{PARTS, TENANT_QUOTA, Tenants};
+use headroom_objects::cluster_reader::folder::{self, Folder, Replaced};
+use headroom_objects::cluster_reader::{ClusterReader, Events, List, ReadError, answer};
+use headroom_objects::kinds::{ApiKind, metadata};
 
 /// A top of objects over a bottom that is only read; without a bottom there is nothing but the top.
 pub struct Overlay {
@@ -226,7 +229,7 @@ impl ClusterReader for Overlay {
         if let Some(known) = self.answers.get(&about).and_then(|answers| answers.get(&asked)) {
             return known.clone();
         }
-        let answer = super::answer(self, call);
+        let answer = answer(self, call);
         let length = answer.as_ref().map_or(0, Vec::len);
         if self.answered + length > MAX_ANSWERED {
             (self.answered, self.answers) = (0, HashMap::new());
@@ -279,9 +282,9 @@ fn place_of(object: &Value) -> (&str, &str) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::folder::in_namespace;
     use super::*;
     use headroom_core::cluster::lookup::Lookup;
+    use headroom_objects::cluster_reader::folder::in_namespace;
     use serde_json::json;
 
     fn folder(objects: Vec<Value>) -> Folder {
