@@ -5,9 +5,9 @@ use std::borrow::Cow;
 use crate::actions::{Actions, RequestKind};
 use crate::amount::ResourceList;
 use crate::cluster::Context;
-use crate::fill::Pods;
+use crate::fill::FilledPods;
 use crate::json::Malformed;
-use crate::quota::{self, Bounds, Change, DeviceContext, Kind, Object, Outcome};
+use crate::quota::{self, Bounds, ChargedKind, DeviceContext, QuotaChange, QuotaObject, QuotaOutcome};
 use crate::request::rollout::claim_templates;
 use crate::request::{self, Operation, Request};
 use crate::settings::{Freshness, Mode, Settings};
@@ -18,8 +18,8 @@ mod tenants;
 /// The outcome of the quota checks.
 #[derive(Debug, Default)]
 pub struct Charges<'d> {
-    pub of_object: Outcome<'d>,
-    pub of_pods: Outcome<'d>,
+    pub of_object: QuotaOutcome<'d>,
+    pub of_pods: QuotaOutcome<'d>,
     /// Quotas whose latest usage could change the outcome; filled only if the settings ask for live usage.
     pub near_limit: Vec<Cow<'d, str>>,
 }
@@ -28,7 +28,7 @@ pub struct Charges<'d> {
 pub fn charge<'d>(
     request: &Request<'d>,
     actions: &Actions,
-    pods: &Pods<'d>,
+    pods: &FilledPods<'d>,
     context: &Context<'d>,
     settings: &Settings<'d>,
 ) -> Result<Charges<'d>, Malformed> {
@@ -63,11 +63,11 @@ fn of_object<'d>(
     request: &Request<'d>,
     actions: &Actions,
     source: request::Object<'d>,
-    pods: &Pods<'d>,
+    pods: &FilledPods<'d>,
     bounds: &Bounds<'_, 'd>,
     context: &Context<'d>,
-) -> Result<Outcome<'d>, Malformed> {
-    let kind = Kind::of(request);
+) -> Result<QuotaOutcome<'d>, Malformed> {
+    let kind = ChargedKind::of(request);
     let share = |claim: Option<&request::Object<'d>>| {
         let share = |claim| devices::of_pod(request, claim, context.pod_of_claim, context.resource_claims, bounds.now);
         claim.map_or_else(|| Ok(ResourceList::default()), share)
@@ -77,16 +77,20 @@ fn of_object<'d>(
     let devices = DeviceContext { classes, of_pod: &of_pod };
     let is_pod = actions.kind.is_pod();
     let pod = pods.new.as_ref().filter(|_| is_pod);
-    let object = Object { kind, source, pod, replaces: request.old(), devices };
+    let object = QuotaObject { kind, source, pod, replaces: request.old(), devices };
     let change = match &request.operation {
-        _ if request.is_audit => Change::Counted,
+        _ if request.is_audit => QuotaChange::Counted,
         Operation::Update { old } => {
             let pod = pods.old.as_ref().filter(|_| is_pod);
             let devices = DeviceContext { classes, of_pod: &of_pod_before };
-            let old = old.map(|source| Object { kind, source, pod, replaces: None, devices });
-            if actions.kind == RequestKind::ClaimStatus { Change::Report { old } } else { Change::Update { old } }
+            let old = old.map(|source| QuotaObject { kind, source, pod, replaces: None, devices });
+            if actions.kind == RequestKind::ClaimStatus {
+                QuotaChange::Report { old }
+            } else {
+                QuotaChange::Update { old }
+            }
         }
-        Operation::Create | Operation::Delete | Operation::Connect => Change::Create,
+        Operation::Create | Operation::Delete | Operation::Connect => QuotaChange::Create,
     };
     quota::check(&object, &change, bounds)
 }

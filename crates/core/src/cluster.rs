@@ -25,7 +25,7 @@ use lookup::{Lookup, Missing};
 use resource_quota::ResourceQuota;
 use tenant_quota::TenantQuota;
 use usage::profile_layout::{ProfileKey, ProfileName};
-use usage::read::{Entry, Profile, Unusable};
+use usage::read::{ImageHistories, Profile, Unusable};
 
 /// The objects read from the cluster for one request.
 #[derive(Debug, Clone, Default)]
@@ -66,7 +66,7 @@ pub struct Found<'d> {
     pub place: Rc<ProfileKey>,
     /// The object that was read.
     pub name: ProfileName,
-    pub entry: Result<Entry<'d>, Unusable>,
+    pub entry: Result<ImageHistories<'d>, Unusable>,
     /// The page that contains the entry instead.
     pub page: Option<ProfileName>,
 }

@@ -8,7 +8,7 @@ use crate::cluster::Context;
 use crate::cluster::lookup::{Lookup, Missing};
 use crate::defaults;
 use crate::estimate::Estimates;
-use crate::fill::{Filled, Filling, Pods};
+use crate::fill::{Filled, FilledPods, Filling};
 use crate::json::Malformed;
 use crate::limits;
 use crate::quota;
@@ -19,7 +19,7 @@ use crate::verdict::{Cause, Decision, Violation};
 /// A decision without the quotas.
 #[derive(Debug)]
 pub struct Draft<'d> {
-    pub pods: Pods<'d>,
+    pub pods: FilledPods<'d>,
     decision: Decision<'d>,
 }
 
@@ -48,7 +48,7 @@ impl<'d> Draft<'d> {
             api_server_defaults::of_version(&mut pod, settings.server);
             Ok(Filled { pod, estimates: Estimates::default(), breaches: None })
         };
-        let mut pods = Pods::default();
+        let mut pods = FilledPods::default();
         let mut breaches = None;
         if let Some(pod) = pod {
             let filled = filled(pod, &targets)?;

@@ -6,7 +6,7 @@ use std::fmt;
 
 use crate::amount::{ByResource, Quantity, Requirement, ResourceName};
 use crate::limit_rules::Range;
-use crate::request::{Container, Origin, Pod, RangeName, Repair, Resources, Value};
+use crate::request::{Container, Pod, RangeName, Repair, Resources, Value, ValueOrigin};
 use crate::truncate::shortened;
 
 /// Adds the default limits and requests of the ranges, for the resources that `may_set` allows.
@@ -18,7 +18,7 @@ pub fn fill<'d>(pod: &mut Pod<'d>, ranges: &[Range<'d>], may_set: impl Fn(&str) 
                     for (name, quantity) in item.defaults(requirement).iter() {
                         let values = container.resources.of_mut(requirement);
                         if !values.contains(name) && may_set(name) {
-                            let origin = Origin::Default(range.name());
+                            let origin = ValueOrigin::Default(range.name());
                             values.set(name.clone(), Value { quantity: quantity.clone(), origin });
                         }
                     }
@@ -86,7 +86,7 @@ pub fn repair<'d>(pod: &mut Pod<'d>, ranges: &[Range<'d>]) {
             if let Some(limit) = container.resources.limits.get_mut(&name) {
                 *limit = Value {
                     quantity: found.request,
-                    origin: Origin::Repaired(Box::new(Repair { from: found.limit, range: supplier })),
+                    origin: ValueOrigin::Repaired(Box::new(Repair { from: found.limit, range: supplier })),
                 };
             }
         }

@@ -28,18 +28,18 @@ use std::fmt::{self, Write as _};
 use crate::actions::{EstimateTarget, Purpose};
 use crate::amount::{Family, Quantity, Requirement};
 use crate::cluster::Context;
-use crate::cluster::autoscaler::{Autoscaler, Owner};
+use crate::cluster::autoscaler::{Autoscaler, ScaleTarget};
 use crate::cluster::usage::{Resource, Window};
 use crate::image::ImageName;
 use crate::json::Malformed;
 use crate::limit_rules::Range;
 use crate::request::owner::controller_of;
-use crate::request::{Container, EstimateOrigin, Origin, Pod, Request, Value, kinds};
+use crate::request::{Container, EstimateOrigin, Pod, Request, Value, ValueOrigin, kinds};
 use crate::settings::Settings;
 use crate::truncate::shortened;
 use crate::well_known;
 
-pub use explanation::{Adjustment, Basis, Reason, of_rejected};
+pub use explanation::{Adjustment, AdjustmentReason, Basis, of_rejected};
 pub use fit_to_limits::may_shrink;
 pub use from_history::rule_of_manifests;
 pub use history_lookup::{RejectedHistory, Sources};
@@ -119,11 +119,11 @@ pub fn make<'d>(
 
 /// The controllers of a pod: its controlling owner, and the Deployment above a ReplicaSet. For a request that is about
 /// a controller, that controller.
-pub fn owners<'d>(request: &Request<'d>, pod: &Pod<'d>) -> Result<Vec<Owner<'d>>, Malformed> {
+pub fn owners<'d>(request: &Request<'d>, pod: &Pod<'d>) -> Result<Vec<ScaleTarget<'d>>, Malformed> {
     if request.kind != "Pod" {
         // A `Scale` is about a workload, too.
         let kind = request.pod_kind().map_or_else(|| request.kind.clone(), |kind| Cow::Borrowed(kind.kind));
-        return Ok(vec![Owner { kind, name: request.name.clone() }]);
+        return Ok(vec![ScaleTarget { kind, name: request.name.clone() }]);
     }
     let mut owners = Vec::new();
     let Some(reference) = controller_of(pod.node)? else { return Ok(owners) };
@@ -132,9 +132,10 @@ pub fn owners<'d>(request: &Request<'d>, pod: &Pod<'d>) -> Result<Vec<Owner<'d>>
         && let Some(hash) = pod.node.at(&["metadata", "labels", "pod-template-hash"])?
         && let Some(deployment) = name.strip_suffix(hash.str()?.as_ref()).and_then(|rest| rest.strip_suffix('-'))
     {
-        owners.push(Owner { kind: Cow::Borrowed(kinds::DEPLOYMENT.kind), name: Cow::Owned(deployment.to_owned()) });
+        owners
+            .push(ScaleTarget { kind: Cow::Borrowed(kinds::DEPLOYMENT.kind), name: Cow::Owned(deployment.to_owned()) });
     }
-    owners.push(Owner { kind, name });
+    owners.push(ScaleTarget { kind, name });
     Ok(owners)
 }
 
@@ -179,7 +180,7 @@ pub fn estimate<'d>(
     let mut quantity = in_usual_suffixes(quantity, resource);
     if quantity < *floor {
         let from = quantity.rounded_up_to_multiple_of(&rounding(resource));
-        adjustments.push(Adjustment { from, reason: Reason::Floor });
+        adjustments.push(Adjustment { from, reason: AdjustmentReason::Floor });
         quantity = in_usual_suffixes(floor.clone(), resource);
     }
     let rounding = rounding(resource);
@@ -189,7 +190,7 @@ pub fn estimate<'d>(
     if let Some(used) = peak.as_ref().filter(|peak| **peak > quantity) {
         let used = in_usual_suffixes(used.clone(), resource).rounded_up_to_multiple_of(&rounding);
         let from = std::mem::replace(&mut quantity, used.clone());
-        adjustments.push(Adjustment { from, reason: Reason::Peak { used, window: Window::MONTH } });
+        adjustments.push(Adjustment { from, reason: AdjustmentReason::Peak { used, window: Window::MONTH } });
     }
     let mut least = Quantity::ZERO;
     let is_compared = target.purpose == Purpose::Comparison;
@@ -274,14 +275,14 @@ impl<'d> Estimates<'d> {
     }
 
     /// Describes each estimate in a text that begins with `prefix`.
-    pub fn reports(&self, prefix: &str, is_monitored: bool) -> Vec<Report<'d>> {
+    pub fn reports(&self, prefix: &str, is_monitored: bool) -> Vec<EstimateReport<'d>> {
         self.estimates.iter().map(|estimate| estimate.report(prefix, is_monitored)).collect()
     }
 }
 
 /// An estimate as text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Report<'d> {
+pub struct EstimateReport<'d> {
     pub container: Cow<'d, str>,
     pub resource: Resource,
     /// One line, as `kubectl apply` shows a warning.
@@ -297,18 +298,18 @@ const MUCH_PERCENT: u64 = 20;
 
 impl<'d> Estimate<'d> {
     /// The origin of the amount.
-    fn origin<'o>(&self) -> Origin<'o> {
+    fn origin<'o>(&self) -> ValueOrigin<'o> {
         let mut basis = explanation::of(&self.basis, &self.adjustments);
         if let Some(set) = self.set.as_ref().filter(|_| self.target.purpose == Purpose::Replacement) {
             push(&mut basis, format_args!("; in place of {set} in the manifest"));
         }
-        Origin::Estimate(Box::new(EstimateOrigin {
+        ValueOrigin::Estimate(Box::new(EstimateOrigin {
             basis,
             skipped: explanation::of_skipped(&self.basis, &self.rejected),
         }))
     }
 
-    fn report(&self, prefix: &str, is_monitored: bool) -> Report<'d> {
+    fn report(&self, prefix: &str, is_monitored: bool) -> EstimateReport<'d> {
         let Self { container, set, quantity, .. } = self;
         let name = self.target.resource.name();
         // Room for the longest usual text: growing a text costs more than writing it.
@@ -333,7 +334,7 @@ impl<'d> Estimate<'d> {
             *set > quantity.scaled(100 + MUCH_PERCENT, 100) || *set < quantity.scaled(100 - MUCH_PERCENT, 100)
         };
         let should_warn = set.as_ref().is_none_or(is_much);
-        Report { container: container.clone(), resource: self.target.resource, text, full, should_warn }
+        EstimateReport { container: container.clone(), resource: self.target.resource, text, full, should_warn }
     }
 }
 

@@ -51,7 +51,7 @@ pub fn evaluate<'d>(
     mut fetch: impl FnMut(&[Lookup<'d>]) -> Vec<Result<Vec<u8>, String>>,
     now: impl Fn() -> Option<Timestamp>,
 ) -> Evaluation<'d> {
-    let mut reader = Reader { fetch: &mut fetch, now: &now, fetched, context: Context::default() };
+    let mut reader = PhaseReader { fetch: &mut fetch, now: &now, fetched, context: Context::default() };
     let decision = decide(request, settings, &mut reader)
         .unwrap_or_else(|malformed| Decision::refusing(Violation::Unreadable(malformed)));
     Evaluation { decision, context: reader.context }
@@ -79,7 +79,7 @@ pub fn recommend<'d>(
     now: impl Fn() -> Option<Timestamp>,
 ) -> Result<Option<Recommended<'d>>, Malformed> {
     let Some(pod) = request.pod()? else { return Ok(None) };
-    let mut reader = Reader { fetch: &mut fetch, now: &now, fetched, context: Context::default() };
+    let mut reader = PhaseReader { fetch: &mut fetch, now: &now, fetched, context: Context::default() };
     let actions = Actions::of_recommendation(settings);
     let history = HistoryLookups::of(request, Some(&pod), 0..pod.containers.len());
     reader.read(&[namespace(request)]);
@@ -102,7 +102,7 @@ pub fn recommend<'d>(
 type Fetch<'s, 'd> = dyn FnMut(&[Lookup<'d>]) -> Vec<Result<Vec<u8>, String>> + 's;
 
 /// Reads objects from the cluster, phase by phase.
-struct Reader<'s, 'd> {
+struct PhaseReader<'s, 'd> {
     fetch: &'s mut Fetch<'s, 'd>,
     now: &'s dyn Fn() -> Option<Timestamp>,
     /// Stores the next phase.
@@ -110,7 +110,7 @@ struct Reader<'s, 'd> {
     context: Context<'d>,
 }
 
-impl<'d> Reader<'_, 'd> {
+impl<'d> PhaseReader<'_, 'd> {
     /// Reads the objects of one phase, if there are any.
     fn read(&mut self, lookups: &[Lookup<'d>]) {
         if lookups.is_empty() {
@@ -129,7 +129,7 @@ impl<'d> Reader<'_, 'd> {
 fn decide<'d>(
     request: &'d Request<'d>,
     settings: &'d Settings<'d>,
-    reader: &mut Reader<'_, 'd>,
+    reader: &mut PhaseReader<'_, 'd>,
 ) -> Result<Decision<'d>, Malformed> {
     let Some((actions, mut pod)) = Actions::of(request, settings)? else { return Ok(Decision::default()) };
     let is_scale = actions.kind == RequestKind::Scale;

@@ -13,7 +13,7 @@ use crate::settings::Settings;
 
 /// The pod of a request after the change, and before it where that matters; both filled in.
 #[derive(Debug, Default)]
-pub struct Pods<'d> {
+pub struct FilledPods<'d> {
     pub new: Option<Pod<'d>>,
     pub old: Option<Pod<'d>>,
 }

@@ -37,33 +37,33 @@ impl<'a> ImageName<'a> {
     pub fn parse(text: &'a str) -> Result<Self, ParseImageNameError> {
         let invalid = |fault| ParseImageNameError::new(text, fault);
         if text.is_empty() {
-            return Err(invalid(Fault::Empty));
+            return Err(invalid(NameFault::Empty));
         }
         // Not parsed at all: it may be megabytes.
         if text.len() > MAX_LENGTH {
-            return Err(invalid(Fault::TooLong));
+            return Err(invalid(NameFault::TooLong));
         }
-        let Parts { name, tag, digest } = Parts::split(text);
+        let NameParts { name, tag, digest } = NameParts::split(text);
         if is_image_id(name) {
-            return Err(invalid(Fault::Id));
+            return Err(invalid(NameFault::Id));
         }
         let (registry, path) = split_registry(name);
         if registry.is_some_and(|registry| !is_registry(registry)) {
-            return Err(invalid(Fault::Registry));
+            return Err(invalid(NameFault::Registry));
         }
         if !components(path).all(is_path_component) {
             let only_case_is_wrong = path.to_ascii_lowercase().split('/').all(is_path_component);
-            return Err(invalid(if only_case_is_wrong { Fault::UpperCase } else { Fault::Path }));
+            return Err(invalid(if only_case_is_wrong { NameFault::UpperCase } else { NameFault::Path }));
         }
         if tag.is_some_and(|tag| !is_tag(tag)) {
-            return Err(invalid(Fault::Tag));
+            return Err(invalid(NameFault::Tag));
         }
         if digest.is_some_and(|digest| !is_digest(digest)) {
-            return Err(invalid(Fault::Digest));
+            return Err(invalid(NameFault::Digest));
         }
         let repository = full_repository(name);
         if repository.len() > MAX_REPOSITORY_LENGTH {
-            return Err(invalid(Fault::TooLong));
+            return Err(invalid(NameFault::TooLong));
         }
         Ok(Self { repository, tag, digest })
     }
@@ -156,13 +156,13 @@ impl fmt::Display for Reference {
 }
 
 /// A name split at the separators of the grammar's outermost level.
-struct Parts<'a> {
+struct NameParts<'a> {
     name: &'a str,
     tag: Option<&'a str>,
     digest: Option<&'a str>,
 }
 
-impl<'a> Parts<'a> {
+impl<'a> NameParts<'a> {
     /// The digest follows the `@`, the tag the last colon after the last slash: an earlier colon belongs to a port.
     fn split(text: &'a str) -> Self {
         let (rest, digest) = match text.split_once('@') {
@@ -275,11 +275,11 @@ fn is_lower_hex(byte: u8) -> bool {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParseImageNameError {
     excerpt: String,
-    fault: Fault,
+    fault: NameFault,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fault {
+enum NameFault {
     Empty,
     Id,
     Registry,
@@ -291,7 +291,7 @@ enum Fault {
 }
 
 impl ParseImageNameError {
-    fn new(text: &str, fault: Fault) -> Self {
+    fn new(text: &str, fault: NameFault) -> Self {
         Self { excerpt: excerpt(text), fault }
     }
 }
@@ -300,29 +300,31 @@ impl fmt::Display for ParseImageNameError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { excerpt, fault } = self;
         match fault {
-            Fault::Empty => write!(f, "the image name is empty"),
-            Fault::Id => write!(f, "`{excerpt}` is an image ID, not an image name: write repository and digest"),
-            Fault::Registry => {
+            NameFault::Empty => write!(f, "the image name is empty"),
+            NameFault::Id => write!(f, "`{excerpt}` is an image ID, not an image name: write repository and digest"),
+            NameFault::Registry => {
                 write!(f, "`{excerpt}` is not an image name: its registry must be a host name, with or without a port")
             }
-            Fault::UpperCase => write!(f, "`{excerpt}` is not an image name: a repository is written in lower case"),
-            Fault::Path => write!(
+            NameFault::UpperCase => {
+                write!(f, "`{excerpt}` is not an image name: a repository is written in lower case")
+            }
+            NameFault::Path => write!(
                 f,
                 "`{excerpt}` is not an image name: each part of a repository is letters and digits, \
                  with `.`, `_`, `__` or `-` between them"
             ),
-            Fault::Tag => write!(
+            NameFault::Tag => write!(
                 f,
                 "`{excerpt}` is not an image name: a tag is 1 to {MAX_TAG_LENGTH} letters, digits, `_`, `.` and `-`, \
                  and begins with a letter, a digit or `_`"
             ),
-            Fault::Digest => {
+            NameFault::Digest => {
                 write!(
                     f,
                     "`{excerpt}` is not an image name: a digest is `sha256:` and 64 lower-case hexadecimal digits"
                 )
             }
-            Fault::TooLong => {
+            NameFault::TooLong => {
                 write!(
                     f,
                     "`{excerpt}` is not an image name: a repository has at most {MAX_REPOSITORY_LENGTH} characters"

@@ -22,7 +22,7 @@ use std::fmt;
 use std::ops::Range;
 use std::str::Utf8Error;
 
-use table::{Entry, Shape};
+use table::{Shape, TableEntry};
 
 pub use escape::{json_string, write_string, write_string_with};
 pub use malformed::Malformed;
@@ -32,7 +32,7 @@ pub use scan::{Part, SyntaxError};
 #[derive(Debug)]
 pub struct Document<'t> {
     text: Cow<'t, str>,
-    table: Vec<Entry>,
+    table: Vec<TableEntry>,
     /// The index of the outermost value.
     root: u32,
 }
@@ -59,9 +59,9 @@ impl<'t> Document<'t> {
     }
 
     #[inline(always)]
-    fn entry(&self, index: u32) -> Entry {
+    fn entry(&self, index: u32) -> TableEntry {
         // OK because every index comes from the table itself.
-        self.table.get(index as usize).copied().unwrap_or(Entry::NONE)
+        self.table.get(index as usize).copied().unwrap_or(TableEntry::NONE)
     }
 }
 
@@ -106,7 +106,7 @@ pub struct Node<'d> {
 
 impl<'d> Node<'d> {
     #[inline(always)]
-    fn entry(self) -> Entry {
+    fn entry(self) -> TableEntry {
         self.document.entry(self.index)
     }
 

@@ -6,13 +6,13 @@ use crate::cluster::Context;
 use crate::cluster::limit_range::{CONTAINER, Item, LimitRange};
 use crate::json::Malformed;
 use crate::request::{Container, Pod, RangeName, Request};
-use crate::settings::{Rule, Settings};
+use crate::settings::{LimitRangeRule, Settings};
 
 /// A LimitRange or a rule that applies.
 #[derive(Debug, Clone)]
 pub enum Range<'d> {
     LimitRange(Rc<LimitRange<'d>>),
-    Rule(&'d Rule<'d>),
+    Rule(&'d LimitRangeRule<'d>),
 }
 
 impl<'d> Range<'d> {

@@ -14,7 +14,7 @@ use crate::json::{Malformed, Node};
 use crate::limit_rules::Range;
 use crate::request::{Container, Object, Pod, pod_totals};
 
-pub use breach::{BoundTarget, Breach, Breaches, Fault};
+pub use breach::{BoundTarget, Breach, Breaches, LimitFault};
 
 /// Checks a pod; after a resize all of it, also what the resize does not change.
 pub fn check_pod<'d>(pod: &Pod<'d>, ranges: &[Range<'d>]) -> Breaches<'d> {
@@ -174,7 +174,7 @@ impl<'d> Bounded<'d> for ClaimRequests<'d> {
 
 /// Checks one subject against one item.
 fn check<'d, M: Bounded<'d>>(breaches: &mut Breaches<'d>, range: &Range<'d>, item: &Item<'d>, subject: &M) {
-    let mut found = |resource: &Cow<'d, str>, fault: Option<Fault>| {
+    let mut found = |resource: &Cow<'d, str>, fault: Option<LimitFault>| {
         let Some(fault) = fault.filter(|_| !subject.is_unchanged(resource)) else { return };
         breaches.add_with(|| {
             let origin = fault.requirement().and_then(|requirement| subject.origin(requirement, resource));
@@ -206,52 +206,60 @@ fn check<'d, M: Bounded<'d>>(breaches: &mut Breaches<'d>, range: &Range<'d>, ite
     }
 }
 
-fn below_min<'d, M: Bounded<'d>>(subject: &M, resource: &str, min: &Quantity) -> Option<Fault> {
+fn below_min<'d, M: Bounded<'d>>(subject: &M, resource: &str, min: &Quantity) -> Option<LimitFault> {
     let Some(request) = subject.amount(Requirement::Request, resource) else {
-        return Some(Fault::NoRequestForMin { min: min.clone() });
+        return Some(LimitFault::NoRequestForMin { min: min.clone() });
     };
     if request < min {
-        return Some(Fault::BelowMin { min: min.clone(), requirement: Requirement::Request, found: request.clone() });
+        return Some(LimitFault::BelowMin {
+            min: min.clone(),
+            requirement: Requirement::Request,
+            found: request.clone(),
+        });
     }
     let limit = subject.amount(Requirement::Limit, resource)?;
-    (limit < min).then(|| Fault::BelowMin { min: min.clone(), requirement: Requirement::Limit, found: limit.clone() })
+    (limit < min).then(|| LimitFault::BelowMin {
+        min: min.clone(),
+        requirement: Requirement::Limit,
+        found: limit.clone(),
+    })
 }
 
-fn above_max<'d, M: Bounded<'d>>(subject: &M, resource: &str, max: &Quantity) -> Option<Fault> {
+fn above_max<'d, M: Bounded<'d>>(subject: &M, resource: &str, max: &Quantity) -> Option<LimitFault> {
     let Some(limit) = subject.amount(Requirement::Limit, resource) else {
-        return Some(Fault::NoLimitForMax { max: max.clone() });
+        return Some(LimitFault::NoLimitForMax { max: max.clone() });
     };
     if limit > max {
-        return Some(Fault::AboveMax { max: max.clone(), requirement: Requirement::Limit, found: limit.clone() });
+        return Some(LimitFault::AboveMax { max: max.clone(), requirement: Requirement::Limit, found: limit.clone() });
     }
     let request = subject.amount(Requirement::Request, resource)?;
-    (request > max).then(|| Fault::AboveMax {
+    (request > max).then(|| LimitFault::AboveMax {
         max: max.clone(),
         requirement: Requirement::Request,
         found: request.clone(),
     })
 }
 
-fn above_max_claim<'d, M: Bounded<'d>>(subject: &M, resource: &str, max: &Quantity) -> Option<Fault> {
+fn above_max_claim<'d, M: Bounded<'d>>(subject: &M, resource: &str, max: &Quantity) -> Option<LimitFault> {
     let Some(request) = subject.amount(Requirement::Request, resource) else {
-        return Some(Fault::NoRequestForMax { max: max.clone() });
+        return Some(LimitFault::NoRequestForMax { max: max.clone() });
     };
-    (request > max).then(|| Fault::AboveMax {
+    (request > max).then(|| LimitFault::AboveMax {
         max: max.clone(),
         requirement: Requirement::Request,
         found: request.clone(),
     })
 }
 
-fn above_ratio<'d, M: Bounded<'d>>(subject: &M, resource: &str, ratio: &Quantity) -> Option<Fault> {
+fn above_ratio<'d, M: Bounded<'d>>(subject: &M, resource: &str, ratio: &Quantity) -> Option<LimitFault> {
     let positive = |requirement| subject.amount(requirement, resource).filter(|amount| !amount.is_zero());
     let Some(request) = positive(Requirement::Request) else {
-        return Some(Fault::NoValueForRatio { ratio: ratio.clone(), requirement: Requirement::Request });
+        return Some(LimitFault::NoValueForRatio { ratio: ratio.clone(), requirement: Requirement::Request });
     };
     let Some(limit) = positive(Requirement::Limit) else {
-        return Some(Fault::NoValueForRatio { ratio: ratio.clone(), requirement: Requirement::Limit });
+        return Some(LimitFault::NoValueForRatio { ratio: ratio.clone(), requirement: Requirement::Limit });
     };
-    Quantity::exceeds_ratio(limit, request, ratio).then(|| Fault::AboveRatio {
+    Quantity::exceeds_ratio(limit, request, ratio).then(|| LimitFault::AboveRatio {
         ratio: ratio.clone(),
         request: request.clone(),
         limit: limit.clone(),

@@ -215,11 +215,11 @@ mod tests {
     use super::*;
     use crate::complexity_test;
     use crate::json::Document;
-    use crate::request::{Origin, RangeName};
+    use crate::request::{RangeName, ValueOrigin};
 
     fn default<'d>() -> Value<'d> {
         let quantity = Quantity::from_units(7);
-        Value { quantity, origin: Origin::Default(RangeName::Rule("rule".into())) }
+        Value { quantity, origin: ValueOrigin::Default(RangeName::Rule("rule".into())) }
     }
 
     #[track_caller]

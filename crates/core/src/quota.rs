@@ -33,18 +33,18 @@ use crate::timestamp::Timestamp;
 use crate::truncate::Names;
 use charge::Deltas;
 
-pub use breach::{Breach, Excess, Fault, Forecast, RolloutForecast};
-pub use charge::{Added, Change, Charge};
-pub use charged_names::{Charged, Kind, Measure};
+pub use breach::{Breach, Excess, Forecast, QuotaFault, RolloutForecast};
+pub use charge::{Added, QuotaChange, QuotaCharge};
+pub use charged_names::{Charged, ChargedKind, Measure};
 pub use near_limit::near_limit;
 pub use pods::is_live;
 pub use room::room_for;
-pub use usage::Usage;
+pub use usage::ObjectUsage;
 
 /// An object as quotas see it.
 #[derive(Debug, Clone, Copy)]
-pub struct Object<'a, 'd> {
-    pub kind: Kind<'a>,
+pub struct QuotaObject<'a, 'd> {
+    pub kind: ChargedKind<'a>,
     pub source: request::Object<'d>,
     /// The object's pod, if the object is a pod.
     pub pod: Option<&'a Pod<'d>>,
@@ -66,15 +66,15 @@ impl DeviceContext<'_, '_> {
     pub const NONE: DeviceContext<'static, 'static> = DeviceContext { classes: &[], of_pod: &ResourceList::EMPTY };
 }
 
-impl<'a, 'd> Object<'a, 'd> {
+impl<'a, 'd> QuotaObject<'a, 'd> {
     /// A pod, stored or planned.
     pub fn of_pod(pod: &'a Pod<'d>, source: request::Object<'d>) -> Self {
-        Self { kind: Kind::POD, source, pod: Some(pod), replaces: None, devices: DeviceContext::NONE }
+        Self { kind: ChargedKind::POD, source, pod: Some(pod), replaces: None, devices: DeviceContext::NONE }
     }
 
     /// A claim that is to be created.
     fn of_claim(source: request::Object<'d>) -> Self {
-        Self { kind: Kind::CLAIM, source, pod: None, replaces: None, devices: DeviceContext::NONE }
+        Self { kind: ChargedKind::CLAIM, source, pod: None, replaces: None, devices: DeviceContext::NONE }
     }
 
     /// Returns true if a bound on what is charged makes its quota apply. A quota that applies charges all its names.
@@ -112,21 +112,21 @@ pub struct Bounds<'a, 'd> {
 
 /// The result of checking a request against quotas.
 #[derive(Debug, Clone, Default)]
-pub struct Outcome<'d> {
+pub struct QuotaOutcome<'d> {
     /// Every reason to refuse it, Kubernetes' own reason first.
     pub breaches: Vec<Breach<'d>>,
     /// The amounts that the request adds to each quota, or would add if it were not refused.
-    pub charges: Vec<Charge<'d>>,
+    pub charges: Vec<QuotaCharge<'d>>,
 }
 
 /// Evaluates one object.
 pub fn check<'d>(
-    object: &Object<'_, 'd>,
-    change: &Change<'_, 'd>,
+    object: &QuotaObject<'_, 'd>,
+    change: &QuotaChange<'_, 'd>,
     bounds: &Bounds<'_, 'd>,
-) -> Result<Outcome<'d>, Malformed> {
+) -> Result<QuotaOutcome<'d>, Malformed> {
     let Bounds { quotas, limited_resources, now } = *bounds;
-    let mut outcome = Outcome::default();
+    let mut outcome = QuotaOutcome::default();
     if quotas.is_empty() && limited_resources.is_empty() {
         return Ok(outcome);
     }
@@ -143,18 +143,18 @@ pub fn check<'d>(
     if !change.charges() || (charging.is_empty() && limited_resources.is_empty()) {
         return Ok(outcome);
     }
-    let usage = Usage::of(object, now)?;
+    let usage = ObjectUsage::of(object, now)?;
     if usage.has_negatives() {
         let list = usage.list(object.kind);
         let negative: Vec<&str> =
             list.iter().filter(|(_, amount)| amount.is_negative()).map(|(name, _)| name.as_ref()).collect();
         if !negative.is_empty() {
-            outcome.breaches.push(Breach::of_no_quota(Fault::NegativeUsage { names: Names::of(&negative) }));
+            outcome.breaches.push(Breach::of_no_quota(QuotaFault::NegativeUsage { names: Names::of(&negative) }));
             return Ok(outcome);
         }
     }
     let Some(deltas) = Deltas::of(object, change, usage, &charging, now)? else {
-        outcome.breaches.push(Breach::of_no_quota(Fault::NoOldObject));
+        outcome.breaches.push(Breach::of_no_quota(QuotaFault::NoOldObject));
         return Ok(outcome);
     };
     if change.refuses() && !limited_resources.is_empty() && deltas.charge_anything(object.kind) {
@@ -166,13 +166,13 @@ pub fn check<'d>(
             object.pod.map(|pod| required_values::origins(pod, charged)).unwrap_or_default()
         });
         if change.refuses() && !excesses.is_empty() {
-            outcome.breaches.push(quota.breach(Fault::Exceeded { excesses, forecast: None }));
+            outcome.breaches.push(quota.breach(QuotaFault::Exceeded { excesses, forecast: None }));
         }
     }
     Ok(outcome)
 }
 
-impl<'d> Outcome<'d> {
+impl<'d> QuotaOutcome<'d> {
     pub fn add(&mut self, other: Self) {
         self.breaches.extend(other.breaches);
         self.charges.extend(other.charges);
@@ -201,7 +201,7 @@ impl<'d> Outcome<'d> {
             added.push(Added { name: (*name).clone(), amount, used, hard: (*hard).clone() });
         }
         if !added.is_empty() {
-            self.charges.push(Charge {
+            self.charges.push(QuotaCharge {
                 quota: applying.quota.name.clone(),
                 is_tenant: applying.quota.is_tenant,
                 added,
@@ -213,7 +213,7 @@ impl<'d> Outcome<'d> {
 
 /// The quotas that apply to an object.
 fn applying_to<'q, 'd>(
-    object: &Object<'_, 'd>,
+    object: &QuotaObject<'_, 'd>,
     quotas: &'q [ResourceQuota<'d>],
 ) -> Result<Vec<ApplyingQuota<'q, 'd>>, Malformed> {
     let mut applying = Vec::with_capacity(quotas.len());
@@ -227,7 +227,7 @@ fn applying_to<'q, 'd>(
 }
 
 /// The bounds of a quota that concern an object of this kind; none if none of them makes the quota apply.
-fn bounds_for<'q, 'd>(object: &Object<'_, 'd>, quota: &'q ResourceQuota<'d>) -> Vec<Bound<'q, 'd>> {
+fn bounds_for<'q, 'd>(object: &QuotaObject<'_, 'd>, quota: &'q ResourceQuota<'d>) -> Vec<Bound<'q, 'd>> {
     let bound = |(name, hard): (&'q ResourceName<'d>, &'q Quantity)| {
         let charged = object.kind.charged_under(name)?;
         Some(Bound { name, hard, charged, is_decisive: object.is_bounded_by(charged) })
@@ -240,7 +240,7 @@ fn bounds_for<'q, 'd>(object: &Object<'_, 'd>, quota: &'q ResourceQuota<'d>) -> 
 }
 
 impl<'d> ApplyingQuota<'_, 'd> {
-    fn breach(&self, fault: Fault<'d>) -> Breach<'d> {
+    fn breach(&self, fault: QuotaFault<'d>) -> Breach<'d> {
         Breach { quota: Some(self.quota.name.clone()), is_tenant: self.quota.is_tenant, fault }
     }
 }
@@ -252,7 +252,7 @@ fn unknown_status<'d>(applying: &ApplyingQuota<'_, 'd>) -> Option<Breach<'d>> {
         return None;
     }
     let names = decisive().map(|bound| bound.name.to_string()).collect();
-    Some(applying.breach(Fault::UnknownStatus { names }))
+    Some(applying.breach(QuotaFault::UnknownStatus { names }))
 }
 
 /// The amount that is available under a bound; never below zero.

@@ -11,7 +11,9 @@ use crate::amount::{Quantity, Requirement};
 use crate::cluster::autoscaler::Autoscaler;
 use crate::cluster::usage::{OomKill, Percentile, Resource, Window};
 use crate::estimate::history_lookup::Chosen;
-use crate::estimate::{self, Adjustment, Basis, Estimate, Estimates, Reason, RejectedHistory, Sources, of_rejected};
+use crate::estimate::{
+    self, Adjustment, AdjustmentReason, Basis, Estimate, Estimates, RejectedHistory, Sources, of_rejected,
+};
 use crate::fill::Filling;
 use crate::image::{ImageName, ParseImageNameError};
 use crate::json::Malformed;
@@ -47,7 +49,7 @@ pub struct Measurements {
 pub struct Unknown {
     pub container: usize,
     pub resource: Resource,
-    pub why: Why,
+    pub why: NoRecommendation,
 }
 
 /// Reported for a container without usage.
@@ -58,7 +60,7 @@ pub const TOO_LITTLE_DATA: &str = "too little data";
 
 /// The reason that nothing is recommended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Why {
+pub enum NoRecommendation {
     UnreadableImage {
         image: String,
         error: ParseImageNameError,
@@ -89,7 +91,7 @@ pub enum Why {
     },
 }
 
-impl fmt::Display for Why {
+impl fmt::Display for NoRecommendation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::UnreadableImage { image, error } => write!(f, "the image `{image}` cannot be read: {error}"),
@@ -133,7 +135,7 @@ impl<'d> Filling<'_, 'd> {
             let image = match ImageName::parse(&container.image) {
                 Ok(image) => image,
                 Err(error) => {
-                    let why = Why::UnreadableImage { image: container.image.to_string(), error };
+                    let why = NoRecommendation::UnreadableImage { image: container.image.to_string(), error };
                     let unknown = |resource| Unknown { container: index, resource, why: why.clone() };
                     made.unknown.extend(resources().map(unknown));
                     continue;
@@ -142,14 +144,15 @@ impl<'d> Filling<'_, 'd> {
             let workload = (request.workload_name(), container.name.as_ref());
             let sources = Sources::find(&image, workload, context, &settings.estimates, &mut notes);
             for resource in resources() {
-                let mut unknown = |why: Why| made.unknown.push(Unknown { container: index, resource, why });
+                let mut unknown =
+                    |why: NoRecommendation| made.unknown.push(Unknown { container: index, resource, why });
                 if is_of_the_pod(pod, resource) {
-                    unknown(Why::PodLevelResources);
+                    unknown(NoRecommendation::PodLevelResources);
                     continue;
                 }
                 let scales = |scaler: &Autoscaler<'_>| scaler.scales_by(&owners, &container.name, resource);
                 if is_excluded && context.autoscalers.iter().any(scales) {
-                    unknown(Why::ScaledByAutoscaler);
+                    unknown(NoRecommendation::ScaledByAutoscaler);
                     continue;
                 }
                 let target = EstimateTarget { container: index, resource, purpose: Purpose::Manifest };
@@ -158,7 +161,7 @@ impl<'d> Filling<'_, 'd> {
                 // Problems of a profile were noted when the estimate was tried.
                 let (chosen, skipped) = sources.choose(resource, &settings.estimates, &mut Vec::new());
                 let Some(mut estimate) = estimate else {
-                    unknown(Why::NoUsageData(skipped));
+                    unknown(NoRecommendation::NoUsageData(skipped));
                     continue;
                 };
                 let measured = match estimate.basis {
@@ -169,7 +172,7 @@ impl<'d> Filling<'_, 'd> {
                 };
                 let is_zero = |of: &Measurements| of.peak == Quantity::ZERO && of.oom_kills.is_empty();
                 if resource == Resource::Memory && measured.as_ref().is_some_and(is_zero) {
-                    unknown(Why::NoMemoryMeasured);
+                    unknown(NoRecommendation::NoMemoryMeasured);
                     continue;
                 }
                 made.measured.extend(measured);
@@ -227,6 +230,6 @@ fn measurements(chosen: &Chosen<'_>, container: usize, resource: Resource, windo
 fn lower_to_limit(estimate: &mut Estimate<'_>, limit: &Quantity) {
     if estimate.quantity > *limit {
         let from = std::mem::replace(&mut estimate.quantity, limit.clone());
-        estimate.adjustments.push(Adjustment { from, reason: Reason::Limit(None) });
+        estimate.adjustments.push(Adjustment { from, reason: AdjustmentReason::Limit(None) });
     }
 }

@@ -20,12 +20,12 @@ use crate::json::{Malformed, Node};
 use crate::truncate::on_one_line;
 
 pub use estimates::{
-    EstimateMode, EstimateSettings, HistoryMatch, HistoryOwner, HistoryScope, Margin, PerResource, PercentileChoice,
-    Step,
+    EstimateMode, EstimateSettings, HistoryMatch, HistoryOwner, HistoryScope, LookupStep, Margin, PerResource,
+    PercentileChoice,
 };
 pub use quotas::{Freshness, LimitedResource, QuotaSettings};
-pub use reader::Reader;
-pub use rule::Rule;
+pub use reader::SettingsReader;
+pub use rule::LimitRangeRule;
 pub use selector::selects_namespace;
 
 /// All settings.
@@ -130,7 +130,7 @@ pub struct LimitRangeSettings<'d> {
     /// True if `rules` get the defaults that Kubernetes derives for a LimitRange.
     pub derive_defaults: bool,
     pub raise_default_limits: bool,
-    pub rules: Vec<Rule<'d>>,
+    pub rules: Vec<LimitRangeRule<'d>>,
 }
 
 impl Default for LimitRangeSettings<'_> {
@@ -195,7 +195,7 @@ impl<'d> Settings<'d> {
         let mut problems = Vec::new();
         let mut settings = Self::default();
         if let Some(node) = node.filter(|node| !node.is_null()) {
-            let mut reader = Reader::new(node, String::new(), &mut problems);
+            let mut reader = SettingsReader::new(node, String::new(), &mut problems);
             settings.role = reader.field("role", Role::read).unwrap_or_default();
             settings.is_monitored = reader.choice("mode", &[("monitor", true), ("protect", false)], false);
             settings.server = reader.field("kubernetesVersion", ServerVersion::read).unwrap_or_default();
@@ -232,7 +232,7 @@ impl Settings<'_> {
 }
 
 impl<'d> LimitRangeSettings<'d> {
-    fn read(settings: &mut Reader<'_, 'd>) -> Self {
+    fn read(settings: &mut SettingsReader<'_, 'd>) -> Self {
         let default = Self::default();
         let Some(mut section) = settings.section("limitRanges") else { return default };
         let derive_defaults = section.flag("deriveDefaults", default.derive_defaults);
@@ -241,7 +241,7 @@ impl<'d> LimitRangeSettings<'d> {
             workload_mode: section.choice("workloadMode", MODES, default.workload_mode),
             derive_defaults,
             raise_default_limits: section.flag("raiseDefaultLimits", default.raise_default_limits),
-            rules: Rule::read_all(&mut section, derive_defaults),
+            rules: LimitRangeRule::read_all(&mut section, derive_defaults),
         };
         if read.mode == Mode::Off && !read.rules.is_empty() {
             section
@@ -253,7 +253,7 @@ impl<'d> LimitRangeSettings<'d> {
 }
 
 impl<'d> Exempt<'d> {
-    fn read(settings: &mut Reader<'_, 'd>) -> Self {
+    fn read(settings: &mut SettingsReader<'_, 'd>) -> Self {
         let Some(mut section) = settings.section("exempt") else { return Self::default() };
         let read = Self {
             namespaces: section.strings("namespaces"),
@@ -272,7 +272,7 @@ impl<'d> Exempt<'d> {
     }
 }
 
-impl<'d> Reader<'_, 'd> {
+impl<'d> SettingsReader<'_, 'd> {
     fn label_selector(&mut self, name: &'static str) -> Option<LabelSelector<'d>> {
         let mut section = self.section(name)?;
         let selector = selector::read(&mut section);

@@ -18,19 +18,19 @@ use crate::truncate::{count_of, shortened};
 pub struct Decision<'d> {
     /// All reasons to refuse the request, in the order of the steps; empty if it is admitted.
     pub violations: Vec<Violation<'d>>,
-    pub warnings: Vec<Warning<'d>>,
+    pub warnings: Vec<ReviewWarning<'d>>,
     /// The number of warnings that were left out.
     omitted: usize,
     /// Every estimate as text, whether set or only reported.
-    pub estimates: Vec<estimate::Report<'d>>,
+    pub estimates: Vec<estimate::EstimateReport<'d>>,
     /// The changed pod, if it may be changed.
     pub pod: Option<Pod<'d>>,
     /// That pod's annotation.
     pub explanation: Option<Explanation>,
     /// The request's charges to the namespace's quotas if it is admitted.
-    pub charges: Vec<quota::Charge<'d>>,
+    pub charges: Vec<quota::QuotaCharge<'d>>,
     /// The most that the pods of a workload add to them at any moment of the rollout.
-    pub pod_charges: Vec<quota::Charge<'d>>,
+    pub pod_charges: Vec<quota::QuotaCharge<'d>>,
 }
 
 /// A reason to refuse a request.
@@ -44,7 +44,7 @@ pub enum Violation<'d> {
 
 /// A warning, which refuses nothing.
 #[derive(Debug, Clone)]
-pub struct Warning<'d> {
+pub struct ReviewWarning<'d> {
     pub cause: Cause<'d>,
     /// At most as long as the API server passes on.
     pub text: String,
@@ -130,14 +130,14 @@ impl<'d> Decision<'d> {
         }
         let (cause, text) = warning();
         let is_cut = text.len() > MAX_WARNING;
-        self.warnings.push(Warning { cause, text: cut(text), is_cut });
+        self.warnings.push(ReviewWarning { cause, text: cut(text), is_cut });
     }
 
     /// Ends the warnings with the number of those that were left out.
     pub(super) fn end_warnings(&mut self) {
         if self.omitted > 0 {
             let text = format!("and {}", count_of(self.omitted as u64, "more warning"));
-            self.warnings.push(Warning { cause: Cause::Omitted, text, is_cut: false });
+            self.warnings.push(ReviewWarning { cause: Cause::Omitted, text, is_cut: false });
         }
     }
 

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use crate::decision::{Marked, Resource};
-use headroom_core::cluster::autoscaler::{Autoscaler, Owner};
+use headroom_core::cluster::autoscaler::{Autoscaler, ScaleTarget};
 use headroom_core::cluster::usage::{Resource as Measured, Window};
 use headroom_core::estimate::Sources;
 use headroom_core::image::ImageName;
-use headroom_core::request::Origin;
+use headroom_core::request::ValueOrigin;
 use headroom_dryrun::evaluate::{Admission, request, with_decision};
 use headroom_objects::cluster_reader::ClusterReader;
 use headroom_objects::document;
@@ -49,7 +49,7 @@ pub fn of_template(owner: &Value, admission: &Admission, cluster: &mut dyn Clust
                     .as_ref()
                     .and_then(|sources| sources.choose(measured, &settings.estimates, &mut Vec::new()).0);
                 let Some(own) = chosen.filter(|chosen| chosen.is_of_workload) else { continue };
-                let is_estimate = request.is_some_and(|request| matches!(request.origin, Origin::Estimate(_)));
+                let is_estimate = request.is_some_and(|request| matches!(request.origin, ValueOrigin::Estimate(_)));
                 match resource {
                     Resource::Cpu => known.is_evident.cpu = is_estimate,
                     Resource::Memory => known.is_evident.memory = is_estimate,
@@ -71,8 +71,8 @@ pub fn mark_scaled(facts: &mut Facts, owners: &[(&str, &str)], autoscalers: &[Va
     let list = document(&json!({"items": autoscalers}))?;
     let autoscalers = Autoscaler::read_list(list.root()).map_err(|malformed| malformed.to_string())?;
     let owner =
-        |(kind, name): &(&str, &str)| Owner { kind: (*kind).to_owned().into(), name: (*name).to_owned().into() };
-    let owners: Vec<Owner<'_>> = owners.iter().map(owner).collect();
+        |(kind, name): &(&str, &str)| ScaleTarget { kind: (*kind).to_owned().into(), name: (*name).to_owned().into() };
+    let owners: Vec<ScaleTarget<'_>> = owners.iter().map(owner).collect();
     for (container, known) in facts {
         let is_scaled = |by| autoscalers.iter().any(|scaler| scaler.scales_by(&owners, container, by));
         known.is_scaled_by = Marked { cpu: is_scaled(Measured::Cpu), memory: is_scaled(Measured::Memory) };

@@ -12,7 +12,7 @@ use headroom_core::amount::Quantity;
 use headroom_core::cluster::usage::{Resource, workload};
 use headroom_core::glob;
 use headroom_core::image::ImageName;
-use headroom_core::recommend::Why;
+use headroom_core::recommend::NoRecommendation;
 use headroom_core::request::Requirement;
 use headroom_core::timestamp::Timestamp;
 use headroom_dryrun::evaluate::{Admission, request as review};
@@ -411,7 +411,7 @@ impl Evaluator<'_> {
         for (container, usage) in containers.iter_mut().zip(usage) {
             let is_wanted = self.engine.wants(&container.name);
             let why = |advice| is_wanted.then(|| self.why_not(container, advice, *usage)).flatten();
-            let reasons: Vec<Option<Why>> = container.resources.iter().map(why).collect();
+            let reasons: Vec<Option<NoRecommendation>> = container.resources.iter().map(why).collect();
             for (advice, why) in container.resources.iter_mut().zip(reasons) {
                 if why.is_some() || !is_wanted {
                     advice.withdraw();
@@ -422,29 +422,36 @@ impl Evaluator<'_> {
     }
 
     /// The reason not to take a recommendation, or to have none.
-    fn why_not(&self, of: &Container, advice: &ResourceAdvice, usage: Option<&ContainerUsage>) -> Option<Why> {
+    fn why_not(
+        &self,
+        of: &Container,
+        advice: &ResourceAdvice,
+        usage: Option<&ContainerUsage>,
+    ) -> Option<NoRecommendation> {
         let recommended = advice.recommended.as_ref().and_then(|_| {
             let is_memory = advice.resource == Resource::Memory;
             let evidence = of.evidence;
             if let Some(seen) = evidence.filter(|evidence| evidence.is_too_brief) {
-                Some(Why::TooLittleData { seen: seen.to_string() })
+                Some(NoRecommendation::TooLittleData { seen: seen.to_string() })
             } else if let Some(days) = evidence.and_then(|evidence| evidence.silent_days) {
-                Some(Why::NotSeen { days })
+                Some(NoRecommendation::NotSeen { days })
             } else if of.is_crash_looping {
-                Some(Why::CrashLoop)
+                Some(NoRecommendation::CrashLoop)
             } else if is_memory
                 && advice.is_lowered()
                 && usage.is_some_and(|usage| usage.course.growth(Resource::Memory).is_some())
             {
-                Some(Why::Grows)
+                Some(NoRecommendation::Grows)
             } else {
                 let declined = self.declined(&of.name, advice.resource, advice.is_raised());
-                declined.filter(|_| advice.to_write().is_some()).map(|on| Why::Declined { on: on.to_owned() })
+                declined
+                    .filter(|_| advice.to_write().is_some())
+                    .map(|on| NoRecommendation::Declined { on: on.to_owned() })
             }
         });
         recommended.or_else(|| {
             let is_kept = |kept: &KeptTarget| kept.is_about(&of.name, advice.resource.name());
-            self.kept_targets.iter().any(is_kept).then_some(Why::ScaledByAutoscaler)
+            self.kept_targets.iter().any(is_kept).then_some(NoRecommendation::ScaledByAutoscaler)
         })
     }
 

@@ -4,8 +4,8 @@ use headroom_core::cluster::lookup::{Lookup, Missing};
 use headroom_core::cluster::usage::Resource;
 use headroom_core::evaluation::Recommended;
 use headroom_core::json::Malformed;
-use headroom_core::recommend::{Measurements, Why};
-use headroom_core::request::{self, Origin, Pod, Requirement, Role, rollout};
+use headroom_core::recommend::{Measurements, NoRecommendation};
+use headroom_core::request::{self, Pod, Requirement, Role, ValueOrigin, rollout};
 use headroom_core::{FetchedObjects, Request, Settings, limits, recommend};
 use headroom_dryrun::settings::ParsedSettings;
 use headroom_objects::cluster_reader::{ClusterReader, ReadError};
@@ -190,7 +190,7 @@ fn of_resource(
         value: value.quantity.clone(),
         from: match &value.origin {
             origin if origin.is_authored() => SetBy::Author,
-            Origin::Estimate(_) => SetBy::Estimate,
+            ValueOrigin::Estimate(_) => SetBy::Estimate,
             origin => SetBy::Other(origin.to_string()),
         },
     });
@@ -217,11 +217,11 @@ fn of_resource(
     }
     let mut all = found.recommendation.estimates.estimates.iter();
     let Some(estimate) = all.find(|estimate| is_this(estimate.target.container, estimate.target.resource)) else {
-        advice.unknown = Some(Why::NoAmountFits);
+        advice.unknown = Some(NoRecommendation::NoAmountFits);
         return advice;
     };
     let Some(measured) = found.recommendation.measured.iter().find(|of| is_this(of.container, of.resource)) else {
-        advice.unknown = Some(Why::NoUsageData(estimate.rejected.clone()));
+        advice.unknown = Some(NoRecommendation::NoUsageData(estimate.rejected.clone()));
         advice.typical = advice.written.is_none().then(|| estimate.quantity.clone());
         if let Some(request) = advice.request.as_mut().filter(|request| request.from == SetBy::Estimate) {
             request.from = SetBy::Typical;

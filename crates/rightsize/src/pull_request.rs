@@ -2,7 +2,7 @@
 //! and how to decline a change.
 
 use headroom_core::amount::Quantity;
-use headroom_core::recommend::Why;
+use headroom_core::recommend::NoRecommendation;
 use headroom_report::markdown_cell;
 
 use super::declined::{self, fingerprint};
@@ -54,7 +54,7 @@ pub fn text(report: &Report) -> String {
     };
     list("Quotas", report.quotas.iter().map(quota).collect());
     let dates = advised(report).filter_map(|(workload, container, advice)| match &advice.unknown {
-        Some(Why::Declined { on }) => {
+        Some(NoRecommendation::Declined { on }) => {
             let resource = advice.resource.name();
             Some(format!("{} {} {} {resource}, on {on}", workload.key.namespace, workload.key, container.name))
         }

@@ -7,7 +7,7 @@ use headroom_core::Context;
 use headroom_core::amount::{Quantity, ResourceList};
 use headroom_core::cluster::resource_quota::ResourceQuota;
 use headroom_core::json::Malformed;
-use headroom_core::quota::{Object, Usage, scope};
+use headroom_core::quota::{ObjectUsage, QuotaObject, scope};
 use headroom_core::request::{self, Pod};
 use headroom_report::people;
 use serde::Serialize;
@@ -87,11 +87,11 @@ pub fn between(namespace: &str, pods: u64, before: Option<&[Charge]>, after: &[C
 
 /// The charge of a pod to a quota; nothing if the quota is not about it.
 fn charged<'d>(pod: &Pod<'d>, quota: &ResourceQuota<'_>, context: &Context<'_>) -> Result<ResourceList<'d>, Malformed> {
-    let object = Object::of_pod(pod, request::Object::planned(pod));
+    let object = QuotaObject::of_pod(pod, request::Object::planned(pod));
     if !scope::matches_all(&object, quota)? {
         return Ok(ResourceList::default());
     }
-    Ok(Usage::of(&object, context.now)?.list(object.kind))
+    Ok(ObjectUsage::of(&object, context.now)?.list(object.kind))
 }
 
 /// `shop compute requests.cpu: 0.40 cores -> 2.09 cores of 1.00 cores (exceeds quota)`

@@ -62,8 +62,8 @@ impl Reason {
     /// The bounds that keep the amount of a resource below what it should be: `raise the max of LimitRange limits (512Mi) to at least
     /// 1050Mi`
     pub fn bound_to_raise(&self, resource: &str, amount: &Quantity) -> Option<String> {
-        use estimate::Reason as R;
-        let bound = |reason: &estimate::Reason<'_>| match reason {
+        use estimate::AdjustmentReason as R;
+        let bound = |reason: &estimate::AdjustmentReason<'_>| match reason {
             R::Max(range) => Some(format!("the max of {range}")),
             R::PodMax(range) => Some(format!("the pod max of {range}")),
             R::Limit(Some(range)) => Some(format!("the default limit of {range}")),
@@ -123,8 +123,8 @@ impl Serialize for Reason {
 }
 
 /// The same without a borrow of the settings and of the LimitRanges.
-fn owned(reason: &estimate::Reason<'_>) -> estimate::Reason<'static> {
-    use estimate::Reason as R;
+fn owned(reason: &estimate::AdjustmentReason<'_>) -> estimate::AdjustmentReason<'static> {
+    use estimate::AdjustmentReason as R;
     let range = |range: &RangeName<'_>| match range {
         RangeName::LimitRange(name) => RangeName::LimitRange(name.clone().into_owned().into()),
         RangeName::Rule(name) => RangeName::Rule(name.clone().into_owned().into()),

@@ -18,7 +18,7 @@ use super::history::course::Rhythm;
 use super::reason::Reason;
 use super::template::CustomResource;
 use super::timeline::Timeline;
-use headroom_core::recommend::Why;
+use headroom_core::recommend::NoRecommendation;
 use headroom_workloads::WorkloadRef;
 
 /// From this share of throttled periods on, in percent, CPU usage shows less than the container wanted.
@@ -166,7 +166,7 @@ pub struct ResourceAdvice {
     pub reason: Option<Reason>,
     /// The reason that nothing is recommended.
     #[serde(serialize_with = "some_text", skip_serializing_if = "Option::is_none")]
-    pub unknown: Option<Why>,
+    pub unknown: Option<NoRecommendation>,
     /// The typical request of the image, if neither usage nor the author sets one. It is never written.
     #[serde(serialize_with = "some_text", skip_serializing_if = "Option::is_none")]
     pub typical: Option<Quantity>,
@@ -288,7 +288,7 @@ impl Container {
     /// True if nobody has measured it, although it runs for long.
     pub fn is_without_usage(&self) -> bool {
         !self.runs_at_start
-            && self.resources.iter().any(|advice| matches!(advice.unknown, Some(Why::NoUsageData(_))))
+            && self.resources.iter().any(|advice| matches!(advice.unknown, Some(NoRecommendation::NoUsageData(_))))
             && self.is_without_advice()
     }
 

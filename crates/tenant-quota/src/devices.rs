@@ -12,7 +12,7 @@ use headroom_core::amount::{Quantity, ResourceList};
 use headroom_core::charge::devices;
 use headroom_core::cluster::devices::DeviceClass;
 use headroom_core::json::{Malformed, Node};
-use headroom_core::quota::charged_names::{Charged, Kind, RESOURCE_CLAIMS};
+use headroom_core::quota::charged_names::{Charged, ChargedKind, RESOURCE_CLAIMS};
 
 /// The extended resource of each device class; empty if it has none.
 pub type Classes = HashMap<String, String>;
@@ -62,7 +62,7 @@ impl Link {
 
 /// Returns true if a name is charged for the devices of resource claims under a name of pods.
 pub fn is_shared_with_pods(name: &str) -> bool {
-    let charged = Kind::from_qualified(RESOURCE_CLAIMS).charged_under(name);
+    let charged = ChargedKind::from_qualified(RESOURCE_CLAIMS).charged_under(name);
     matches!(charged, Some(Charged::ImplicitDevices(_) | Charged::ExtendedDevices(_)))
 }
 
@@ -70,7 +70,7 @@ pub fn is_shared_with_pods(name: &str) -> bool {
 pub fn extended_resources(amounts: &ResourceList<'static>, classes: &Classes) -> ResourceList<'static> {
     let mut extended = ResourceList::default();
     for (name, amount) in amounts.iter() {
-        if let Some(Charged::Devices(class)) = Kind::from_qualified(RESOURCE_CLAIMS).charged_under(name)
+        if let Some(Charged::Devices(class)) = ChargedKind::from_qualified(RESOURCE_CLAIMS).charged_under(name)
             && let Some(resource) = classes.get(class).filter(|resource| !resource.is_empty())
         {
             extended.add(&format!("requests.{resource}").into(), amount);

@@ -10,7 +10,7 @@ use std::fmt;
 use headroom_core::amount::{Quantity, ResourceList};
 use headroom_core::cluster::resource_quota::ScopeRequirement;
 use headroom_core::json::{Malformed, Node};
-use headroom_core::quota::{Kind, Measure, Object, Usage, scope};
+use headroom_core::quota::{ChargedKind, Measure, ObjectUsage, QuotaObject, scope};
 use headroom_core::timestamp::Timestamp;
 
 use crate::encoding::{self, Unreadable};
@@ -30,8 +30,8 @@ const ATTRIBUTES: &str = "VolumeAttributesClass";
 
 impl Footprint {
     /// The footprint of an object at a time. Without a time, no pod's deletion is overdue.
-    pub fn of(object: &Object<'_, '_>, now: Option<Timestamp>) -> Result<Self, Malformed> {
-        let amounts = Usage::of(object, now)?.list(object.kind).into_iter();
+    pub fn of(object: &QuotaObject<'_, '_>, now: Option<Timestamp>) -> Result<Self, Malformed> {
+        let amounts = ObjectUsage::of(object, now)?.list(object.kind).into_iter();
         let amounts = amounts.filter(|(_, amount)| !amount.is_zero());
         let mut footprint = Self {
             amounts: amounts.map(|(name, amount)| (Cow::Owned(name.into_owned()), encoding::capped(amount))).collect(),
@@ -68,7 +68,7 @@ impl Footprint {
 
     /// The footprint of a stored object.
     pub fn of_stored(kind: &str, node: Node<'_>, now: Option<Timestamp>) -> Result<Self, Malformed> {
-        let stored = headroom_core::quota::stored::Stored::read(Kind::from_qualified(kind), node)?;
+        let stored = headroom_core::quota::stored::Stored::read(ChargedKind::from_qualified(kind), node)?;
         Self::of(&stored.object(), now)
     }
 
@@ -214,7 +214,7 @@ mod tests {
         }
         for pod in pods {
             let document = Document::read(pod).unwrap();
-            let stored = headroom_core::quota::stored::Stored::read(Kind::POD, document.root()).unwrap();
+            let stored = headroom_core::quota::stored::Stored::read(ChargedKind::POD, document.root()).unwrap();
             let footprint = Footprint::of(&stored.object(), None).unwrap();
             for requirement in &requirements {
                 let expected = scope::matches(&stored.object(), requirement).unwrap();

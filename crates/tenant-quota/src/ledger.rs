@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use headroom_core::amount::{Quantity, ResourceList, ResourceName};
-use headroom_core::quota::{Breach, Excess, Fault};
+use headroom_core::quota::{Breach, Excess, QuotaFault};
 use headroom_core::truncate::Names;
 
 use crate::encoding;
@@ -232,8 +232,8 @@ impl<'p> OpenLedger<'p> {
         let used = self.state.used.get(at);
         let is_unknown = |name: &&ResourceName<'static>| !used.is_some_and(|used| used.contains(name));
         let names: Vec<String> = growth.names().filter(is_unknown).map(ToString::to_string).collect();
-        let fault = Fault::UnknownStatus { names };
-        let is_any = matches!(&fault, Fault::UnknownStatus { names } if !names.is_empty());
+        let fault = QuotaFault::UnknownStatus { names };
+        let is_any = matches!(&fault, QuotaFault::UnknownStatus { names } if !names.is_empty());
         is_any.then(|| Shortage { node: at, breach: node.breach(fault), reserved: Vec::new() })
     }
 
@@ -259,7 +259,7 @@ impl<'p> OpenLedger<'p> {
         if excesses.is_empty() {
             return None;
         }
-        let fault = Fault::Exceeded { excesses, forecast: None };
+        let fault = QuotaFault::Exceeded { excesses, forecast: None };
         Some(Shortage { node: at, breach: node.breach(fault), reserved })
     }
 
@@ -288,7 +288,7 @@ impl<'p> OpenLedger<'p> {
         let mut tokens: Vec<String> = Vec::new();
         let plan = self.plan;
         for short in quotas {
-            let (Some(node), Fault::Exceeded { excesses, .. }) = (plan.nodes.get(short.node), &short.breach.fault)
+            let (Some(node), QuotaFault::Exceeded { excesses, .. }) = (plan.nodes.get(short.node), &short.breach.fault)
             else {
                 continue;
             };

@@ -1,7 +1,7 @@
 //! Refusal messages: Kubernetes' own text first, to the letter, then the shortage and the largest consumers.
 
 use headroom_core::amount::Quantity;
-use headroom_core::quota::Fault;
+use headroom_core::quota::QuotaFault;
 use headroom_core::truncate::shortened;
 
 use crate::ledger::{MAX_BYTES, MAX_CLAIM_BYTES, MAX_CLAIMS, Refusal, Retry, Shortage, TooLarge};
@@ -68,7 +68,7 @@ fn shortage(
     let is_own = own.contains(&short.node);
     let child = own.iter().filter(|_| !is_own).find_map(|below| child_towards(plan, short.node, *below));
     let of = child.map_or(String::new(), |child| format!(" (parent of {child})"));
-    let Fault::Exceeded { excesses, .. } = &short.breach.fault else {
+    let QuotaFault::Exceeded { excesses, .. } = &short.breach.fault else {
         return vec![format!("{noun} {}{of}: not counted yet, or a kind of object cannot be listed", node.quota)];
     };
     let mut parts = Vec::new();

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use headroom_core::amount::ResourceList;
 use headroom_core::cluster::resource_quota::{ResourceQuota, ScopeRequirement};
 use headroom_core::quota::charged_names::{RESOURCE_CLAIMS, kinds_charged_under};
-use headroom_core::quota::{Breach, Fault, Kind, Measure};
+use headroom_core::quota::{Breach, ChargedKind, Measure, QuotaFault};
 
 use crate::devices::{self, DEVICE_CLASSES};
 use crate::encoding::{self, Unreadable};
@@ -49,7 +49,7 @@ impl Node {
     }
 
     /// A breach of this quota. The caller's message names the type of quota.
-    pub fn breach(&self, fault: Fault<'static>) -> Breach<'static> {
+    pub fn breach(&self, fault: QuotaFault<'static>) -> Breach<'static> {
         Breach { quota: Some(self.quota.clone().into()), is_tenant: false, fault }
     }
 }
@@ -274,7 +274,7 @@ fn read_node(line: &str, place: usize) -> Result<Node, Unreadable> {
 
 /// Returns true if an update can change the charge of objects of a kind.
 pub fn is_charged_on_update(kind: &str) -> bool {
-    Kind::from_qualified(kind).measure != Measure::Count
+    ChargedKind::from_qualified(kind).measure != Measure::Count
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ pub use headroom_core::charge::devices::owner_in;
 use headroom_core::cluster::devices::DeviceClass;
 use headroom_core::cluster::resource_quota::ResourceQuota;
 use headroom_core::json::{Malformed, Node as Json};
-use headroom_core::quota::{self, Bounds, Change, DeviceContext, Fault, Kind, Object};
+use headroom_core::quota::{self, Bounds, ChargedKind, DeviceContext, QuotaChange, QuotaFault, QuotaObject};
 use headroom_core::request::{self, Operation, Pod, Request};
 use headroom_core::timestamp::Timestamp;
 
@@ -74,7 +74,7 @@ impl From<Malformed> for RequestError {
 
 /// The new and old object of a request, as quota evaluation needs them.
 struct Objects<'a, 'd> {
-    kind: Kind<'a>,
+    kind: ChargedKind<'a>,
     new: (request::Object<'d>, Option<Pod<'d>>),
     old: Option<(request::Object<'d>, Option<Pod<'d>>)>,
 }
@@ -94,17 +94,17 @@ impl<'a, 'd> Objects<'a, 'd> {
             Some(old) => Some((*old, if is_pod { request.old_pod()? } else { None })),
             None => None,
         };
-        Ok(Some(Self { kind: Kind::of(request), new: (object, pod), old }))
+        Ok(Some(Self { kind: ChargedKind::of(request), new: (object, pod), old }))
     }
 
-    fn new_object(&self) -> Object<'_, 'd> {
+    fn new_object(&self) -> QuotaObject<'_, 'd> {
         let (source, pod) = &self.new;
         let replaces = self.old.as_ref().map(|(old, _)| old);
-        Object { kind: self.kind, source: *source, pod: pod.as_ref(), replaces, devices: DeviceContext::NONE }
+        QuotaObject { kind: self.kind, source: *source, pod: pod.as_ref(), replaces, devices: DeviceContext::NONE }
     }
 
-    fn old_object(&self) -> Option<Object<'_, 'd>> {
-        self.old.as_ref().map(|(source, pod)| Object {
+    fn old_object(&self) -> Option<QuotaObject<'_, 'd>> {
+        self.old.as_ref().map(|(source, pod)| QuotaObject {
             kind: self.kind,
             source: *source,
             pod: pod.as_ref(),
@@ -206,11 +206,11 @@ pub fn faults(request: &Request<'_>, plan: &Plan) -> Result<Vec<String>, Malform
     let quotas: Vec<ResourceQuota<'_>> = enforced_nodes(plan, &request.namespace).map(as_unused_quota).collect();
     let bounds = Bounds { quotas: &quotas, limited_resources: &[], now: None };
     let change = match &request.operation {
-        Operation::Update { .. } => Change::Update { old: objects.old_object() },
-        _ => Change::Create,
+        Operation::Update { .. } => QuotaChange::Update { old: objects.old_object() },
+        _ => QuotaChange::Create,
     };
     let breaches = quota::check(&objects.new_object(), &change, &bounds)?.breaches;
-    let is_fault = |breach: &&quota::Breach<'_>| !matches!(breach.fault, Fault::Exceeded { .. });
+    let is_fault = |breach: &&quota::Breach<'_>| !matches!(breach.fault, QuotaFault::Exceeded { .. });
     Ok(breaches.iter().filter(is_fault).flat_map(|breach| [breach.to_string(), breach.advice()]).collect())
 }
 

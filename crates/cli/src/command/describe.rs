@@ -7,7 +7,7 @@ use anyhow::{anyhow, bail};
 use clap::{Subcommand, ValueEnum};
 use headroom_core::cluster::resource_quota::ResourceQuota;
 use headroom_core::json::{Document, Malformed};
-use headroom_core::quota::Kind;
+use headroom_core::quota::ChargedKind;
 use headroom_core::quota::charged_names::{RESOURCE_CLAIMS, kinds_charged_under};
 use headroom_core::quota::stored::Stored;
 use headroom_core::timestamp::Timestamp;
@@ -333,7 +333,7 @@ fn read_quotas(
         let uid = metadata(object, "uid").to_owned();
         cache.put(key.clone(), Counted { uid, version: 1, footprint, ends: None, link });
         if kind != DEVICE_CLASSES {
-            let stored = Stored::read(Kind::from_qualified(kind), document.root())?;
+            let stored = Stored::read(ChargedKind::from_qualified(kind), document.root())?;
             read_objects.push((key, owner_of(object), stored));
         }
     }

@@ -7,7 +7,7 @@ use headroom_core::cluster::limit_range::{CLAIM, CONTAINER, Item, POD};
 use headroom_core::json::Malformed;
 use headroom_core::limit_rules::{self, Range};
 use headroom_core::request::{Container, Requirement, Value};
-use headroom_core::verdict::{Cause, Warning};
+use headroom_core::verdict::{Cause, ReviewWarning};
 use headroom_core::{Context, Decision, Request, Settings};
 use headroom_report::{Page, Table};
 
@@ -97,7 +97,7 @@ pub fn limits<'d>(
     let bounds = effective_bounds(&ranges, container);
     let mut notes = contradictions(&bounds);
     notes.extend(about_others(&ranges, container, settings));
-    let is_estimate = |warning: &&Warning<'_>| matches!(warning.cause, Cause::Estimate(_));
+    let is_estimate = |warning: &&ReviewWarning<'_>| matches!(warning.cause, Cause::Estimate(_));
     Ok(Limits {
         namespace: request.namespace.to_string(),
         as_kubectl: of_cluster.iter().map(|range| kubectl::limit_range(range, &request.namespace)).collect(),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use headroom_core::amount::{Quantity, ResourceList};
 use headroom_core::cluster::resource_quota::ResourceQuota;
-use headroom_core::quota::{Charged, Object, Usage};
+use headroom_core::quota::{Charged, ObjectUsage, QuotaObject};
 use headroom_core::request::Requirement;
 use headroom_core::timestamp::Timestamp;
 use headroom_report::draw::{self, Charset};
@@ -23,7 +23,7 @@ use super::{GAUGE, kubectl, section, thousandths};
 #[derive(Debug, Clone)]
 pub struct Owned<'a, 'd> {
     pub owner: String,
-    pub object: Object<'a, 'd>,
+    pub object: QuotaObject<'a, 'd>,
     /// The amounts that are counted.
     pub footprint: Arc<Footprint>,
 }
@@ -196,7 +196,7 @@ impl Inventory<'_, '_> {
         for Owned { owner, object, .. } in self.objects {
             let Some(pod) = object.pod else { continue };
             // Pods that have ended need no requests.
-            if Usage::of(object, self.now).is_ok_and(|usage| usage.amount(Charged::LivePod).is_none()) {
+            if ObjectUsage::of(object, self.now).is_ok_and(|usage| usage.amount(Charged::LivePod).is_none()) {
                 continue;
             }
             for container in &pod.containers {
@@ -358,7 +358,7 @@ mod tests {
         cache.advance("pods", 1);
         let mut owned = Vec::new();
         for (at, pod) in templates.iter().enumerate() {
-            let object = Object::of_pod(pod, request::Object::stored(pod.node).unwrap());
+            let object = QuotaObject::of_pod(pod, request::Object::stored(pod.node).unwrap());
             let footprint = Arc::new(Footprint::of(&object, None).unwrap());
             let stored =
                 Stored { uid: at.to_string(), version: 1, footprint: Arc::clone(&footprint), ends: None, link: None };

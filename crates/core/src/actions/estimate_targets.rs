@@ -10,7 +10,7 @@ use crate::cluster::usage::read::age;
 use crate::image::ImageName;
 use crate::json::{Malformed, Node};
 use crate::request::pod::ContainerIndex;
-use crate::request::{Container, Origin, Pod, Requirement, is_of_default};
+use crate::request::{Container, Pod, Requirement, ValueOrigin, is_of_default};
 use crate::settings::{EstimateMode, EstimateSettings};
 use crate::truncate::shortened;
 use crate::well_known;
@@ -182,9 +182,9 @@ impl SetBy {
         match (origin(Requirement::Request), origin(Requirement::Limit)) {
             (Some(request), _) if request.is_authored() => Self::Author,
             // In place of an author's request, or of the API server's copy of his limit.
-            (Some(Origin::Earlier(reason)), _) if !reason.is_empty() && !is_of_default(reason) => Self::Us,
+            (Some(ValueOrigin::Earlier(reason)), _) if !reason.is_empty() && !is_of_default(reason) => Self::Us,
             (_, Some(limit)) if limit.is_authored() => Self::Author,
-            (None | Some(Origin::LimitRanger), _) => Self::Replaceable,
+            (None | Some(ValueOrigin::LimitRanger), _) => Self::Replaceable,
             (Some(_), _) => Self::Us,
         }
     }

@@ -11,7 +11,7 @@ use crate::amount::ResourceName;
 use crate::find;
 use crate::json::{Document, Malformed, json_string, write_string, write_string_with};
 use crate::request::pod::ContainerIndex;
-use crate::request::{Container, Origin, Pod, Requirement, Value};
+use crate::request::{Container, Pod, Requirement, Value, ValueOrigin};
 use crate::truncate::{count_of, shortened};
 
 pub const NAME: &str = "headroom.dev/resources";
@@ -41,7 +41,7 @@ fn text_of<'d>(pod: &Pod<'d>) -> Result<Option<Cow<'d, str>>, Malformed> {
 
 /// A value in the annotation, as claimed by it.
 #[derive(Debug, PartialEq, Eq)]
-struct Claim<'a> {
+struct ClaimedValue<'a> {
     container: &'a str,
     requirement: Requirement,
     resource: &'a str,
@@ -152,7 +152,7 @@ fn attempt(pod: &Pod<'_>, values: Values, reasons: Reasons) -> (String, usize, u
 }
 
 fn is_ours(value: &Value<'_>) -> bool {
-    value.origin.is_new() || matches!(value.origin, Origin::Earlier(_))
+    value.origin.is_new() || matches!(value.origin, ValueOrigin::Earlier(_))
 }
 
 /// `"limits.cpu":"500m: default of LimitRange limits"`, after the container's name if it is the container's first
@@ -195,14 +195,14 @@ pub fn mark(pod: &mut Pod<'_>) -> Result<(), Malformed> {
         if let Some(value) = container.resources.of_mut(claim.requirement).get_mut(claim.resource)
             && value.quantity.to_string() == claim.value
         {
-            value.origin = Origin::Earlier(Cow::Owned(claim.reason.to_owned()));
+            value.origin = ValueOrigin::Earlier(Cow::Owned(claim.reason.to_owned()));
         }
     });
     Ok(())
 }
 
 /// Reads an annotation's claims; none from a text in another format.
-fn read(text: &str, mut each: impl FnMut(Claim<'_>)) {
+fn read(text: &str, mut each: impl FnMut(ClaimedValue<'_>)) {
     let Ok(document) = Document::read(text) else { return };
     let Ok(containers) = document.root().fields() else { return };
     for (container, values) in containers {
@@ -215,7 +215,7 @@ fn read(text: &str, mut each: impl FnMut(Claim<'_>)) {
                 _ => continue,
             };
             let (value, reason) = find::split_once(&claim, REASON).unwrap_or((&claim, "set earlier"));
-            each(Claim { container: &container, requirement, resource, value, reason });
+            each(ClaimedValue { container: &container, requirement, resource, value, reason });
         }
     }
 }
@@ -261,7 +261,8 @@ mod tests {
             with_pod(&json!({"spec": {"containers": containers}}), |mut pod| {
                 for container in &mut pod.containers {
                     for name in ["cpu", "memory"] {
-                        let value = Value { quantity: Quantity::from_units(1), origin: Origin::Earlier("why".into()) };
+                        let value =
+                            Value { quantity: Quantity::from_units(1), origin: ValueOrigin::Earlier("why".into()) };
                         container.resources.requests.set(name.into(), value);
                     }
                 }

@@ -12,7 +12,7 @@ use crate::find;
 use crate::json::{Document, Malformed, Node};
 use crate::limit_rules::Range;
 use crate::request::pod::ContainerIndex;
-use crate::request::{Container, Origin, Pod, Requirement, Resources};
+use crate::request::{Container, Pod, Requirement, Resources, ValueOrigin};
 use crate::sort;
 use crate::truncate::shortened;
 
@@ -27,7 +27,7 @@ pub fn mark<'d>(pod: &mut Pod<'d>, ranges: Option<&[Range<'d>]>) -> Result<(), M
     let defaults = ranges.map(|ranges| defaults(pod, ranges));
     // If we evaluated the pod before, these values are ours, or we left them as they were: they are not replaced.
     let is_evaluated = pod.annotation(headroom_annotation::NAME)?.is_some();
-    let origin = if is_evaluated { Origin::Earlier("".into()) } else { Origin::LimitRanger };
+    let origin = if is_evaluated { ValueOrigin::Earlier("".into()) } else { ValueOrigin::LimitRanger };
     for clause in find::split(clauses, "; ") {
         mark_clause(pod, &index, clause, defaults.as_deref(), &origin);
     }
@@ -83,7 +83,7 @@ fn mark_clause<'d>(
     index: &ContainerIndex,
     clause: &str,
     defaults: Option<&[Place<'d>]>,
-    origin: &Origin<'d>,
+    origin: &ValueOrigin<'d>,
 ) {
     let Some((what, container)) = find::split_once(clause, " for ") else { return };
     let (is_init, name) = match container.strip_prefix("init container ") {
@@ -102,7 +102,12 @@ fn mark_clause<'d>(
     }
 }
 
-fn mark_authored<'d>(container: &mut Container<'d>, requirement: Requirement, resource: &str, origin: &Origin<'d>) {
+fn mark_authored<'d>(
+    container: &mut Container<'d>,
+    requirement: Requirement,
+    resource: &str,
+    origin: &ValueOrigin<'d>,
+) {
     // Unless the value is known to be ours.
     if let Some(value) = container.resources.of_mut(requirement).get_mut(resource)
         && value.origin.is_authored()
@@ -127,7 +132,7 @@ fn mark_unnamed<'d>(
     for default in defaults {
         let (place, requirement, name) = default;
         if let (Err(_), Some(container)) = (sent.binary_search(default), pod.containers.get_mut(*place)) {
-            mark_authored(container, *requirement, name, &Origin::LimitRanger);
+            mark_authored(container, *requirement, name, &ValueOrigin::LimitRanger);
         }
     }
     Ok(())
@@ -171,7 +176,8 @@ fn mark_copies<'d>(container: &mut Container<'d>, ranges: &[Range<'d>]) {
     let Resources { requests, limits } = &container.resources;
     let mut copies: Vec<Cow<'d, str>> = Vec::new();
     for (name, limit, request) in limits.paired_with(requests) {
-        if limit.origin == Origin::LimitRanger && request.is_some_and(|request| request.quantity == limit.quantity) {
+        if limit.origin == ValueOrigin::LimitRanger && request.is_some_and(|request| request.quantity == limit.quantity)
+        {
             copies.push(name.clone());
         }
     }
@@ -183,7 +189,7 @@ fn mark_copies<'d>(container: &mut Container<'d>, ranges: &[Range<'d>]) {
     }
     for name in copies {
         // An estimate of ours may be equal to the limit.
-        mark_authored(container, Requirement::Request, &name, &Origin::LimitRanger);
+        mark_authored(container, Requirement::Request, &name, &ValueOrigin::LimitRanger);
     }
 }
 
@@ -197,8 +203,8 @@ pub fn text(pod: &Pod<'_>) -> Option<String> {
         for requirement in Requirement::BOTH {
             let mut is_first = true;
             for (name, value) in container.resources.of(requirement).iter() {
-                has_new |= matches!(value.origin, Origin::Default(_));
-                if matches!(value.origin, Origin::Default(_) | Origin::LimitRanger) {
+                has_new |= matches!(value.origin, ValueOrigin::Default(_));
+                if matches!(value.origin, ValueOrigin::Default(_) | ValueOrigin::LimitRanger) {
                     let is_first_clause = text.len() == PREFIX.len();
                     text.push_str(if !is_first {
                         ", "

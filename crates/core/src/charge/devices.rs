@@ -12,7 +12,7 @@ use crate::cluster::Context;
 use crate::cluster::lookup::Lookup;
 use crate::json::{Malformed, Node};
 use crate::quota::charged_names::Charged;
-use crate::quota::{self, Kind, Measure};
+use crate::quota::{self, ChargedKind, Measure};
 use crate::request::owner::controller_of;
 use crate::request::{self, Request, pod_totals};
 use crate::settings::LimitedResource;
@@ -24,7 +24,7 @@ pub const MADE_FOR_A_POD: &str = "resource.kubernetes.io/extended-resource-claim
 /// True if any quota of the namespace bounds a name whose devices follow from device classes, or if such a name may be
 /// limited.
 pub fn needs_classes(request: &Request<'_>, context: &Context<'_>, limited: &[LimitedResource<'_>]) -> bool {
-    let kind = Kind::of(request);
+    let kind = ChargedKind::of(request);
     let is_mapped = |name: &str| {
         matches!(kind.charged_under(name), Some(Charged::ExtendedDevices(_) | Charged::ImplicitDevices(_)))
     };

@@ -42,7 +42,7 @@ impl<'d> Autoscaler<'d> {
     }
 
     /// True if the autoscaler scales one of these owners by this resource of this container.
-    pub fn scales_by(&self, owners: &[Owner<'_>], container: &str, resource: Resource) -> bool {
+    pub fn scales_by(&self, owners: &[ScaleTarget<'_>], container: &str, resource: Resource) -> bool {
         let is_target = owners.iter().any(|owner| owner.kind == self.target_kind && owner.name == self.target_name);
         is_target
             && self.by_utilization.iter().any(|(name, of_container)| {
@@ -53,7 +53,7 @@ impl<'d> Autoscaler<'d> {
 
 /// An object that an autoscaler may target.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Owner<'d> {
+pub struct ScaleTarget<'d> {
     pub kind: Cow<'d, str>,
     pub name: Cow<'d, str>,
 }

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
-use super::problem::Problem;
+use super::problem::FieldProblem;
 use crate::json::{Malformed, Node};
 
 pub type Labels = BTreeMap<String, String>;
@@ -138,11 +138,11 @@ impl<'d> LabelSelector<'d> {
     }
 
     /// The problems of the selector in a field.
-    pub fn problems(&self, field: &str) -> Vec<Problem> {
+    pub fn problems(&self, field: &str) -> Vec<FieldProblem> {
         let numbered = self.requirements.iter().enumerate();
         let problems =
             numbered.flat_map(|(index, requirement)| requirement.problems().map(move |found| (index, found)));
-        let problem = |(index, (name, detail)): (usize, (&str, &str))| Problem {
+        let problem = |(index, (name, detail)): (usize, (&str, &str))| FieldProblem {
             field: format!("{field}[{index}].{name}"),
             detail: detail.to_owned(),
         };

@@ -4,13 +4,13 @@ use std::fmt;
 
 /// The field and the problem.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Problem {
+pub struct FieldProblem {
     /// Such as `spec.limits[0].min[cpu]`.
     pub field: String,
     pub detail: String,
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for FieldProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.field, self.detail)
     }

@@ -6,7 +6,7 @@
 use std::borrow::{Borrow, Cow};
 
 use super::label_selector::{LabelSelector, Labels};
-use super::problem::Problem;
+use super::problem::FieldProblem;
 use super::resource_quota::{ResourceQuota, validate};
 use crate::amount::ResourceList;
 use crate::json::{Malformed, Node};
@@ -131,9 +131,9 @@ impl<'d> TenantQuota<'d> {
     }
 
     /// All problems of this quota alone. Its parent is checked by the ledger.
-    pub fn problems(&self) -> Vec<Problem> {
+    pub fn problems(&self) -> Vec<FieldProblem> {
         let mut problems = Vec::new();
-        let mut add = |field: &str, detail: String| problems.push(Problem { field: field.to_owned(), detail });
+        let mut add = |field: &str, detail: String| problems.push(FieldProblem { field: field.to_owned(), detail });
         if self.parent.as_deref() == Some(self.name()) {
             add("spec.parent", "must not be the quota itself".to_owned());
         }
@@ -149,7 +149,7 @@ impl<'d> TenantQuota<'d> {
         if let Some(selector) = &self.selector {
             problems.extend(selector.problems("spec.namespaces.selector"));
         }
-        problems.extend(validate::quota(&self.quota).into_iter().map(|problem| Problem {
+        problems.extend(validate::quota(&self.quota).into_iter().map(|problem| FieldProblem {
             // A ResourceQuota's `spec` is `spec.quota` here.
             field: problem.field.replacen("spec.", "spec.quota.", 1),
             detail: problem.detail,

@@ -1,6 +1,6 @@
 //! Keeps an estimate within what the ranges allow in the container, so that no estimate causes a refusal.
 
-use super::explanation::{Adjustment, Reason};
+use super::explanation::{Adjustment, AdjustmentReason};
 use crate::amount::Quantity;
 use crate::cluster::usage::Resource;
 use crate::limit_rules::Range;
@@ -30,18 +30,18 @@ pub fn fit<'d>(
     let items = || ranges.iter().flat_map(|range| range.items_for(container).map(move |item| (range, item)));
     for (range, item) in items() {
         if let Some(max) = item.max.get(name) {
-            capped.lower_to(max, Reason::Max(range.name()));
+            capped.lower_to(max, AdjustmentReason::Max(range.name()));
         }
     }
     let limit = final_limit(container, ranges, name);
     if let Some((limit, range)) = &limit
         && !repairs
     {
-        capped.lower_to(limit, Reason::Limit(range.clone()));
+        capped.lower_to(limit, AdjustmentReason::Limit(range.clone()));
     }
     for (range, item) in items() {
         if let Some(min) = item.min.get(name) {
-            capped.raise_to(min, Reason::Min(range.name()));
+            capped.raise_to(min, AdjustmentReason::Min(range.name()));
         }
     }
     if let Some((limit, _)) = &limit {
@@ -52,7 +52,7 @@ pub fn fit<'d>(
                 // A rounded amount is easier to read, as long as it does not exceed the limit.
                 let rounded = least.rounded_up_to_multiple_of(rounding);
                 let least = if rounded <= *limit { rounded } else { least };
-                capped.raise_to(&least, Reason::Ratio(range.name()));
+                capped.raise_to(&least, AdjustmentReason::Ratio(range.name()));
             }
         }
     }
@@ -75,14 +75,14 @@ fn final_limit<'d>(
 }
 
 impl<'d> Capped<'d> {
-    fn lower_to(&mut self, most: &Quantity, reason: Reason<'d>) {
+    fn lower_to(&mut self, most: &Quantity, reason: AdjustmentReason<'d>) {
         if self.quantity > *most {
             self.adjustments.push(Adjustment { from: self.quantity.clone(), reason });
             self.quantity = most.clone();
         }
     }
 
-    fn raise_to(&mut self, least: &Quantity, reason: Reason<'d>) {
+    fn raise_to(&mut self, least: &Quantity, reason: AdjustmentReason<'d>) {
         if self.quantity < *least {
             self.adjustments.push(Adjustment { from: self.quantity.clone(), reason });
             self.quantity = least.clone();

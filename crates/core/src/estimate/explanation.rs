@@ -66,11 +66,11 @@ impl fmt::Display for Basis {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Adjustment<'d> {
     pub from: Quantity,
-    pub reason: Reason<'d>,
+    pub reason: AdjustmentReason<'d>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Reason<'d> {
+pub enum AdjustmentReason<'d> {
     Margin(Margin),
     ShortHistory {
         percent: u64,
@@ -106,12 +106,12 @@ pub enum Reason<'d> {
     PodMax(RangeName<'d>),
     Quota,
     /// The author's value stays, although it might be replaced.
-    Kept(Kept),
+    Kept(KeepReason),
 }
 
 /// The reason that an author's value stays.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Kept {
+pub enum KeepReason {
     NoOwnHistory,
     FewDays { days: u64, needed: u64 },
     UnknownAutoscalers,
@@ -121,7 +121,7 @@ pub enum Kept {
     Quota,
 }
 
-impl fmt::Display for Kept {
+impl fmt::Display for KeepReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoOwnHistory => f.write_str("kept, because the workload has no history of its own"),
@@ -140,14 +140,17 @@ impl fmt::Display for Kept {
 impl Adjustment<'_> {
     /// True if the busiest pod uses so much more than all pods together that one request hardly suits them all.
     pub fn is_for_pods_that_differ(&self) -> bool {
-        matches!(&self.reason, Reason::BusiestPod { used } if *used > self.from.scaled(3, 2))
+        matches!(&self.reason, AdjustmentReason::BusiestPod { used } if *used > self.from.scaled(3, 2))
     }
 
     /// True if a bound or an event is the reason, instead of arithmetic that always applies.
     fn is_external(&self) -> bool {
         match self.reason {
-            Reason::Margin(_) | Reason::ShortHistory { .. } | Reason::FewPods { .. } | Reason::Floor => false,
-            Reason::BusiestPod { .. } => self.is_for_pods_that_differ(),
+            AdjustmentReason::Margin(_)
+            | AdjustmentReason::ShortHistory { .. }
+            | AdjustmentReason::FewPods { .. }
+            | AdjustmentReason::Floor => false,
+            AdjustmentReason::BusiestPod { .. } => self.is_for_pods_that_differ(),
             _ => true,
         }
     }
@@ -157,26 +160,28 @@ impl fmt::Display for Adjustment<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { from, reason } = self;
         match reason {
-            Reason::Margin(margin) => write!(f, "{from} + {margin}"),
-            Reason::ShortHistory { percent, days: 1 } => write!(f, "+{percent}% for 1 day of history"),
-            Reason::ShortHistory { percent, days } => write!(f, "+{percent}% for {days} days of history"),
-            Reason::FewPods { percent, pods: 1 } => write!(f, "+{percent}% for 1 pod"),
-            Reason::FewPods { percent, pods } => write!(f, "+{percent}% for {pods} pods"),
-            Reason::BusiestPod { used } => write!(f, "raised from {from} for the busiest pod, which used {used}"),
-            Reason::Growth { a_day } => write!(f, "raised from {from} for a week of growth by {a_day} a day"),
-            Reason::Peak { used, window } => write!(f, "raised from {from} for the peak of {window}, {used}"),
-            Reason::OomKill { memory, age } => {
+            AdjustmentReason::Margin(margin) => write!(f, "{from} + {margin}"),
+            AdjustmentReason::ShortHistory { percent, days: 1 } => write!(f, "+{percent}% for 1 day of history"),
+            AdjustmentReason::ShortHistory { percent, days } => write!(f, "+{percent}% for {days} days of history"),
+            AdjustmentReason::FewPods { percent, pods: 1 } => write!(f, "+{percent}% for 1 pod"),
+            AdjustmentReason::FewPods { percent, pods } => write!(f, "+{percent}% for {pods} pods"),
+            AdjustmentReason::BusiestPod { used } => {
+                write!(f, "raised from {from} for the busiest pod, which used {used}")
+            }
+            AdjustmentReason::Growth { a_day } => write!(f, "raised from {from} for a week of growth by {a_day} a day"),
+            AdjustmentReason::Peak { used, window } => write!(f, "raised from {from} for the peak of {window}, {used}"),
+            AdjustmentReason::OomKill { memory, age } => {
                 write!(f, "raised from {from} for an out-of-memory kill at {memory} {} ago", Age(*age))
             }
-            Reason::Floor => write!(f, "raised from {from} to the floor"),
-            Reason::Max(range) => write!(f, "lowered from {from} to the max of {range}"),
-            Reason::Min(range) => write!(f, "raised from {from} to the min of {range}"),
-            Reason::Ratio(range) => write!(f, "raised from {from} for the limit ratio of {range}"),
-            Reason::Limit(Some(range)) => write!(f, "lowered from {from} to the default limit of {range}"),
-            Reason::Limit(None) => write!(f, "lowered from {from} to the limit"),
-            Reason::PodMax(range) => write!(f, "lowered from {from} for the pod max of {range}"),
-            Reason::Quota => write!(f, "lowered from {from} to what the quota has left"),
-            Reason::Kept(kept) => write!(f, "{kept}"),
+            AdjustmentReason::Floor => write!(f, "raised from {from} to the floor"),
+            AdjustmentReason::Max(range) => write!(f, "lowered from {from} to the max of {range}"),
+            AdjustmentReason::Min(range) => write!(f, "raised from {from} to the min of {range}"),
+            AdjustmentReason::Ratio(range) => write!(f, "raised from {from} for the limit ratio of {range}"),
+            AdjustmentReason::Limit(Some(range)) => write!(f, "lowered from {from} to the default limit of {range}"),
+            AdjustmentReason::Limit(None) => write!(f, "lowered from {from} to the limit"),
+            AdjustmentReason::PodMax(range) => write!(f, "lowered from {from} for the pod max of {range}"),
+            AdjustmentReason::Quota => write!(f, "lowered from {from} to what the quota has left"),
+            AdjustmentReason::Kept(kept) => write!(f, "{kept}"),
         }
     }
 }

@@ -1,11 +1,11 @@
 //! Shrinks or drops estimates where the whole pod would not fit: under the pod's maximum, within a quota, or within any
 //! other bound of the ranges that only the estimates break.
 
-use super::explanation::{Adjustment, Reason};
+use super::explanation::{Adjustment, AdjustmentReason};
 use super::{Estimate, Estimates};
 use crate::amount::{Quantity, ResourceList};
 use crate::cluster::usage::Resource;
-use crate::limits::{BoundTarget, Breach, Breaches, Fault};
+use crate::limits::{BoundTarget, Breach, Breaches, LimitFault};
 use crate::request::{Pod, Requirement, Role};
 use crate::settings::PerResource;
 
@@ -27,8 +27,8 @@ impl<'d> Estimates<'d> {
                 continue;
             }
             changed |= match (&breach.subject, &breach.fault) {
-                (BoundTarget::Pod, Fault::AboveMax { max, requirement, .. }) if may_shrink(round) => {
-                    let reason = Reason::PodMax(breach.range.clone());
+                (BoundTarget::Pod, LimitFault::AboveMax { max, requirement, .. }) if may_shrink(round) => {
+                    let reason = AdjustmentReason::PodMax(breach.range.clone());
                     self.shrink_to(max, *requirement, resource, filled, &Quantity::ZERO, &reason)
                         || self.withdraw(breach, filled)
                 }
@@ -51,7 +51,14 @@ impl<'d> Estimates<'d> {
         for resource in Resource::ALL {
             if let Some(free) = free.get(resource.name()) {
                 let floor = floor.of(resource);
-                changed |= self.shrink_to(free, Requirement::Request, resource.name(), filled, floor, &Reason::Quota);
+                changed |= self.shrink_to(
+                    free,
+                    Requirement::Request,
+                    resource.name(),
+                    filled,
+                    floor,
+                    &AdjustmentReason::Quota,
+                );
             }
         }
         changed
@@ -84,7 +91,7 @@ impl<'d> Estimates<'d> {
         resource: &str,
         pod: &Pod<'d>,
         floor: &Quantity,
-        reason: &Reason<'d>,
+        reason: &AdjustmentReason<'d>,
     ) -> bool {
         let mut smaller = Vec::new();
         for together in running_together(pod) {
@@ -163,11 +170,13 @@ impl Estimate<'_> {
 }
 
 /// Faults that another amount of the request may cause or fix. A missing limit is not one of them.
-fn is_about_an_amount(fault: &Fault) -> bool {
+fn is_about_an_amount(fault: &LimitFault) -> bool {
     match fault {
-        Fault::BelowMin { .. } | Fault::AboveMax { .. } | Fault::AboveRatio { .. } => true,
-        Fault::NoValueForRatio { requirement, .. } => *requirement == Requirement::Request,
-        Fault::NoRequestForMin { .. } | Fault::NoLimitForMax { .. } | Fault::NoRequestForMax { .. } => false,
+        LimitFault::BelowMin { .. } | LimitFault::AboveMax { .. } | LimitFault::AboveRatio { .. } => true,
+        LimitFault::NoValueForRatio { requirement, .. } => *requirement == Requirement::Request,
+        LimitFault::NoRequestForMin { .. } | LimitFault::NoLimitForMax { .. } | LimitFault::NoRequestForMax { .. } => {
+            false
+        }
     }
 }
 

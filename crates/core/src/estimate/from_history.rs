@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::explanation::{Adjustment, Basis, Reason};
+use super::explanation::{Adjustment, AdjustmentReason, Basis};
 use super::history_lookup::Chosen;
 use super::{history_lookup, in_usual_suffixes, oom, rounding};
 use crate::actions::{EstimateTarget, Purpose};
@@ -52,9 +52,10 @@ impl HistoryEstimate {
         let readable = |quantity: Quantity| quantity.rounded_up_to_multiple_of(&rounding(resource));
         let Figure { percentile, window, amount } = figure;
         if !margin.is_zero() {
-            adjustments.push(Adjustment { from: readable(amount), reason: Reason::Margin(margin.into_owned()) });
+            adjustments
+                .push(Adjustment { from: readable(amount), reason: AdjustmentReason::Margin(margin.into_owned()) });
         }
-        let mut raise = |quantity: &mut Quantity, to: Quantity, reason: Reason<'static>| {
+        let mut raise = |quantity: &mut Quantity, to: Quantity, reason: AdjustmentReason<'static>| {
             if to > *quantity {
                 adjustments.push(Adjustment { from: readable(std::mem::replace(quantity, to)), reason });
             }
@@ -67,14 +68,14 @@ impl HistoryEstimate {
                 // All pods of a workload get the same request, and the percentiles of all together hide one hot pod among many.
                 Resource::Cpu => {
                     let used = if pods.is_some() { p95 } else { chosen.observed.busiest()? };
-                    used.map(rounded).map(|used| (used.clone(), Reason::BusiestPod { used }))
+                    used.map(rounded).map(|used| (used.clone(), AdjustmentReason::BusiestPod { used }))
                 }
                 Resource::Memory => {
                     let (window, most) = peak_to_cover(target.purpose, is_pool);
                     let observed = windows.with(window, Percentile::PEAK)?;
                     let peak = observed.map(|observed| observed.peak()).transpose()?;
                     let used = peak.filter(|peak| *peak > quantity.scaled(most, 1)).map(rounded);
-                    used.map(|used| (used.clone(), Reason::Peak { used, window }))
+                    used.map(|used| (used.clone(), AdjustmentReason::Peak { used, window }))
                 }
                 Resource::EphemeralStorage => None,
             };
@@ -86,7 +87,11 @@ impl HistoryEstimate {
         let growth = pods.filter(|_| settings.has_default_percentile(resource)).map(|pods| pods.growth());
         if let Some(a_day) = growth.transpose()?.flatten() {
             let raised = quantity.plus(&a_day.scaled(DAYS_OF_GROWTH, 1));
-            raise(&mut quantity, raised, Reason::Growth { a_day: readable(in_usual_suffixes(a_day, resource)) });
+            raise(
+                &mut quantity,
+                raised,
+                AdjustmentReason::Growth { a_day: readable(in_usual_suffixes(a_day, resource)) },
+            );
         }
         let by_percent = |quantity: &Quantity, percent: u64| {
             if percent == 0 { quantity.clone() } else { quantity.scaled(100 + percent, 100) }
@@ -98,13 +103,13 @@ impl HistoryEstimate {
             // Whole percents, so that the reported percentage is exact.
             let percent = share * settings.short_history_margin.of(resource) / days.max(1);
             let raised = by_percent(&quantity, percent);
-            raise(&mut quantity, raised, Reason::ShortHistory { percent, days });
+            raise(&mut quantity, raised, AdjustmentReason::ShortHistory { percent, days });
         }
         if is_pool {
             let pods = chosen.observed.pods()?;
             let percent = settings.pool.small_sample_margin / pods.max(1);
             let raised = by_percent(&quantity, percent);
-            raise(&mut quantity, raised, Reason::FewPods { percent, pods });
+            raise(&mut quantity, raised, AdjustmentReason::FewPods { percent, pods });
         }
         if resource == Resource::Memory
             && let Some(now) = settings.replay_time.or(context.now)
@@ -112,7 +117,7 @@ impl HistoryEstimate {
             let kills = chosen.history.oom_kills(chosen.collected_at)?;
             if let Some(raised) = oom::raise(&quantity, &kills, &chosen.observed.peak()?, now) {
                 let memory = readable(in_usual_suffixes(raised.killed_at, resource));
-                let reason = Reason::OomKill { memory, age: raised.age };
+                let reason = AdjustmentReason::OomKill { memory, age: raised.age };
                 raise(&mut quantity, raised.to, reason);
             }
         }

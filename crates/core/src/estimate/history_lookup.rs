@@ -7,7 +7,7 @@ use crate::cluster::Context;
 use crate::cluster::usage::read::{Histories, HistoryNode, Observed, Unusable};
 use crate::cluster::usage::{Percentile, ProfileName, Resource, TagKey, Window, workload};
 use crate::image::ImageName;
-use crate::settings::{EstimateSettings, HistoryMatch, HistoryOwner, HistoryScope, Step};
+use crate::settings::{EstimateSettings, HistoryMatch, HistoryOwner, HistoryScope, LookupStep};
 use crate::timestamp::Timestamp;
 use crate::truncate::count_of;
 
@@ -32,11 +32,11 @@ pub struct RejectedHistory {
     window: Window,
     key: String,
     owner: HistoryOwner,
-    why: Why,
+    why: HistoryRejection,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Why {
+enum HistoryRejection {
     NoHistory,
     FewSamples { found: u64, needed: u64 },
     FewNamespaces { found: u64, needed: u64 },
@@ -54,7 +54,7 @@ impl RejectedHistory {
 
     /// True if there was no history.
     pub fn is_empty(&self) -> bool {
-        self.why == Why::NoHistory
+        self.why == HistoryRejection::NoHistory
     }
 }
 
@@ -64,22 +64,26 @@ impl fmt::Display for RejectedHistory {
         let Self { window, key, owner, why } = self;
         write!(f, "{window} {key} {owner}: ")?;
         match why {
-            Why::NoHistory => f.write_str("none"),
-            Why::FewSamples { found, needed } => write!(f, "{}, {needed} needed", count_of(*found, "sample")),
-            Why::FewNamespaces { found, needed } => write!(f, "{}, {needed} needed", count_of(*found, "namespace")),
-            Why::FewPods { found, needed } => write!(f, "{}, {needed} needed", count_of(*found, "pod")),
-            Why::SmallQuorum { found, needed } => {
+            HistoryRejection::NoHistory => f.write_str("none"),
+            HistoryRejection::FewSamples { found, needed } => {
+                write!(f, "{}, {needed} needed", count_of(*found, "sample"))
+            }
+            HistoryRejection::FewNamespaces { found, needed } => {
+                write!(f, "{}, {needed} needed", count_of(*found, "namespace"))
+            }
+            HistoryRejection::FewPods { found, needed } => write!(f, "{}, {needed} needed", count_of(*found, "pod")),
+            HistoryRejection::SmallQuorum { found, needed } => {
                 write!(f, "agreed on by {}, {needed} needed", count_of(*found, "namespace"))
             }
-            Why::Disagreement => f.write_str("namespaces disagree"),
-            Why::Unusable => f.write_str("unusable"),
+            HistoryRejection::Disagreement => f.write_str("namespaces disagree"),
+            HistoryRejection::Unusable => f.write_str("unusable"),
         }
     }
 }
 
 /// One of an image's histories.
 #[derive(Debug)]
-enum Key<'i> {
+enum HistoryKey<'i> {
     All,
     Tag(TagKey),
     /// The history of a workload's container, by its key.
@@ -94,18 +98,18 @@ enum Key<'i> {
 pub struct Sources<'i, 'd> {
     image: &'i ImageName<'i>,
     /// The keys of this image: its digest, then its tag.
-    tags: Vec<Key<'i>>,
+    tags: Vec<HistoryKey<'i>>,
     /// The key of the container in its workload.
-    workload: Key<'i>,
+    workload: HistoryKey<'i>,
     /// The object that was read; none if there was none.
     name: Option<ProfileName>,
-    own: Option<Source<'d>>,
-    pool: Option<Source<'d>>,
+    own: Option<HistorySource<'d>>,
+    pool: Option<HistorySource<'d>>,
 }
 
 /// The histories of one namespace, or of all, and their age.
 #[derive(Debug, Clone, Copy)]
-struct Source<'d> {
+struct HistorySource<'d> {
     histories: Histories<'d>,
     age: Duration,
 }
@@ -119,8 +123,8 @@ impl<'i, 'd> Sources<'i, 'd> {
         settings: &EstimateSettings<'_>,
         notes: &mut Vec<String>,
     ) -> Self {
-        let workload = Key::Workload { key: workload::key(workload, container), name: workload };
-        let tags = TagKey::of(image).map(Key::Tag).collect();
+        let workload = HistoryKey::Workload { key: workload::key(workload, container), name: workload };
+        let tags = TagKey::of(image).map(HistoryKey::Tag).collect();
         let mut sources = Self { image, tags, workload, name: None, own: None, pool: None };
         let Some(found) = context.usage.iter().find(|found| found.place.is_of(image.repository())) else {
             return sources;
@@ -140,7 +144,7 @@ impl<'i, 'd> Sources<'i, 'd> {
         let mut aged = |histories: Option<Histories<'d>>| {
             let histories = histories?;
             match histories.age(now, settings.max_age) {
-                Ok(age) => Some(Source { histories, age }),
+                Ok(age) => Some(HistorySource { histories, age }),
                 Err(unusable) => {
                     notes.push(sources.unused(&unusable));
                     None
@@ -169,13 +173,13 @@ impl<'i, 'd> Sources<'i, 'd> {
                 for key in self.keys(step.matching) {
                     let mut skip = |why| {
                         // Most pods belong to new workloads, so this is not reported.
-                        if !(step.matching == HistoryMatch::Workload && why == Why::NoHistory) {
+                        if !(step.matching == HistoryMatch::Workload && why == HistoryRejection::NoHistory) {
                             let key = self.name_of(key);
                             rejected.push(RejectedHistory { window: step.window, key, owner: *owner, why });
                         }
                     };
-                    let Some(Source { histories, age }) = source else {
-                        skip(Why::NoHistory);
+                    let Some(HistorySource { histories, age }) = source else {
+                        skip(HistoryRejection::NoHistory);
                         continue;
                     };
                     let looked_up = look_up(&histories, key, step.window, resource).and_then(|found| {
@@ -190,12 +194,12 @@ impl<'i, 'd> Sources<'i, 'd> {
                             continue;
                         }
                         Ok(None) => {
-                            skip(Why::NoHistory);
+                            skip(HistoryRejection::NoHistory);
                             continue;
                         }
                         Err(unusable) => {
                             notes.push(self.unused(&unusable));
-                            skip(Why::Unusable);
+                            skip(HistoryRejection::Unusable);
                             continue;
                         }
                     };
@@ -223,24 +227,24 @@ impl<'i, 'd> Sources<'i, 'd> {
     }
 
     /// The keys to look up for a step: the workload; the digest, then the tag; or all tags together.
-    fn keys(&self, matching: HistoryMatch) -> &[Key<'i>] {
+    fn keys(&self, matching: HistoryMatch) -> &[HistoryKey<'i>] {
         match matching {
             HistoryMatch::Workload => std::slice::from_ref(&self.workload),
             HistoryMatch::Tag => &self.tags,
-            HistoryMatch::Image => &[Key::All],
+            HistoryMatch::Image => &[HistoryKey::All],
         }
     }
 
     /// `nginx:1.27`, `registry.example.com/team/app@sha256:0123456789ab`; `nginx:*` for all tags together; `workload web`.
-    fn name_of(&self, key: &Key<'_>) -> String {
-        if let Key::Workload { name, .. } = key {
+    fn name_of(&self, key: &HistoryKey<'_>) -> String {
+        if let HistoryKey::Workload { name, .. } = key {
             return ["workload ", name].concat();
         }
         const SHORT_DIGEST: usize = "sha256:0123456789ab".len();
         let full = self.image.repository();
         let name = full.strip_prefix("docker.io/").unwrap_or(full);
         let name = name.strip_prefix("library/").unwrap_or(name);
-        let tag = if let Key::Tag(tag) = key { Some(tag.reference()) } else { None };
+        let tag = if let HistoryKey::Tag(tag) = key { Some(tag.reference()) } else { None };
         match tag {
             Some(reference) if reference.contains(':') => {
                 format!("{name}@{}", reference.get(..SHORT_DIGEST).unwrap_or(&reference))
@@ -268,14 +272,14 @@ type Found<'d> = (HistoryNode<'d>, Observed<'d>);
 
 fn look_up<'d>(
     histories: &Histories<'d>,
-    key: &Key<'_>,
+    key: &HistoryKey<'_>,
     window: Window,
     resource: Resource,
 ) -> Result<Option<Found<'d>>, Unusable> {
     let history = match key {
-        Key::All => histories.all()?,
-        Key::Tag(key) => histories.tag(key)?,
-        Key::Workload { key, .. } => histories.workload(key)?,
+        HistoryKey::All => histories.all()?,
+        HistoryKey::Tag(key) => histories.tag(key)?,
+        HistoryKey::Workload { key, .. } => histories.workload(key)?,
     };
     let Some(history) = history else { return Ok(None) };
     Ok(history.observed(window, resource)?.map(|observed| (history, observed)))
@@ -284,13 +288,13 @@ fn look_up<'d>(
 fn too_little(
     quorum: u64,
     observed: &Observed<'_>,
-    step: &Step,
+    step: &LookupStep,
     owner: HistoryOwner,
     settings: &EstimateSettings<'_>,
-) -> Result<Option<Why>, Unusable> {
+) -> Result<Option<HistoryRejection>, Unusable> {
     let pool = &settings.pool;
     if observed.samples < step.samples {
-        return Ok(Some(Why::FewSamples { found: observed.samples, needed: step.samples }));
+        return Ok(Some(HistoryRejection::FewSamples { found: observed.samples, needed: step.samples }));
     }
     if owner == HistoryOwner::OwnNamespace {
         return Ok(None);
@@ -298,16 +302,16 @@ fn too_little(
     let (namespaces, pods) = (observed.namespaces()?, observed.pods()?);
     let (found, needed) = (namespaces, pool.min_namespaces);
     if found < needed {
-        return Ok(Some(Why::FewNamespaces { found, needed }));
+        return Ok(Some(HistoryRejection::FewNamespaces { found, needed }));
     }
     if pods < pool.min_pods {
-        return Ok(Some(Why::FewPods { found: pods, needed: pool.min_pods }));
+        return Ok(Some(HistoryRejection::FewPods { found: pods, needed: pool.min_pods }));
     }
     if quorum < needed {
-        return Ok(Some(Why::SmallQuorum { found: quorum, needed }));
+        return Ok(Some(HistoryRejection::SmallQuorum { found: quorum, needed }));
     }
     let mut figures = settings.percentile.of(observed.resource).iter();
-    Ok((!figures.any(|figure| observed.has(figure.percentile))).then_some(Why::Disagreement))
+    Ok((!figures.any(|figure| observed.has(figure.percentile))).then_some(HistoryRejection::Disagreement))
 }
 
 /// True if a percentile may be used: in a pool, enough namespaces must agree on it.

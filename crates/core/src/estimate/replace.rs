@@ -2,7 +2,7 @@
 //! history, only for a change that is worth it, and never to the pod's harm. Otherwise the author's value stays, and the estimate
 //! is reported beside it with the reason.
 
-use super::explanation::{Adjustment, Kept, Reason};
+use super::explanation::{Adjustment, AdjustmentReason, KeepReason};
 use super::fit_to_limits::units;
 use super::history_lookup::Chosen;
 use super::{Estimate, Estimates, in_usual_suffixes, rounding};
@@ -11,7 +11,7 @@ use crate::amount::{Quantity, Requirement, ResourceList};
 use crate::cluster::Context;
 use crate::cluster::lookup::Lookup;
 use crate::cluster::usage::{Resource, Window};
-use crate::request::{Container, EstimateOrigin, Origin, Pod, Value};
+use crate::request::{Container, EstimateOrigin, Pod, Value, ValueOrigin};
 use crate::settings::EstimateSettings;
 
 /// The annotation of a pod that allows its limits to change with the requests that estimates replace.
@@ -54,25 +54,25 @@ impl Estimate<'_> {
         let change = if self.quantity > set { self.quantity.minus(&set) } else { set.minus(&self.quantity) };
         let least = wanted.min_change.of(self.target.resource);
         let kept = if own.is_none() {
-            Kept::NoOwnHistory
+            KeepReason::NoOwnHistory
         } else if days < wanted.min_days {
-            Kept::FewDays { days, needed: wanted.min_days }
+            KeepReason::FewDays { days, needed: wanted.min_days }
         } else if is_unread {
-            Kept::UnknownAutoscalers
+            KeepReason::UnknownAutoscalers
         } else if change < *least || change < set.scaled(wanted.min_percent, 100) {
-            Kept::SmallChange
+            KeepReason::SmallChange
         } else if let Some(peak) = peak.filter(|peak| self.quantity < **peak) {
-            Kept::BelowPeak(peak.clone())
+            KeepReason::BelowPeak(peak.clone())
         } else {
             return;
         };
         self.keep(kept);
     }
 
-    fn keep(&mut self, kept: Kept) {
+    fn keep(&mut self, kept: KeepReason) {
         self.target.purpose = Purpose::Comparison;
         self.only_reported = true;
-        self.adjustments.push(Adjustment { from: self.quantity.clone(), reason: Reason::Kept(kept) });
+        self.adjustments.push(Adjustment { from: self.quantity.clone(), reason: AdjustmentReason::Kept(kept) });
     }
 
     /// The author's limit, changed in proportion to the request.
@@ -85,7 +85,10 @@ impl Estimate<'_> {
             scaled.rounded_up_to_multiple_of(&rounding(self.target.resource))
         };
         let basis = format!("scaled with the request; in place of {limit} in the manifest");
-        Some(Value { quantity, origin: Origin::Estimate(Box::new(EstimateOrigin { basis, skipped: String::new() })) })
+        Some(Value {
+            quantity,
+            origin: ValueOrigin::Estimate(Box::new(EstimateOrigin { basis, skipped: String::new() })),
+        })
     }
 
     fn replaces(&self) -> bool {
@@ -115,7 +118,7 @@ impl<'d> Estimates<'d> {
     /// Keeps all authors' values.
     pub fn keep_class(&mut self) {
         let replacements = self.estimates.iter_mut().filter(|estimate| estimate.replaces());
-        replacements.for_each(|estimate| estimate.keep(Kept::QosClass));
+        replacements.for_each(|estimate| estimate.keep(KeepReason::QosClass));
     }
 
     /// Keeps authors' values where a larger one does not fit a quota. Returns true if there were any.
@@ -123,7 +126,7 @@ impl<'d> Estimates<'d> {
         let mut any = false;
         for estimate in &mut self.estimates {
             if estimate.raises() && exceeded.get(estimate.target.resource.name()).is_some() {
-                estimate.keep(Kept::Quota);
+                estimate.keep(KeepReason::Quota);
                 any = true;
             }
         }

@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use super::{DEFAULT_TAG, ImageName, Parts, excerpt, full_repository, split_registry};
+use super::{DEFAULT_TAG, ImageName, NameParts, excerpt, full_repository, split_registry};
 use crate::glob;
 
 pub(super) const WILDCARD: char = '*';
@@ -24,16 +24,16 @@ impl<'a> ImagePattern<'a> {
     /// Refuses a text that cannot match any image, because such a selector is a mistake.
     pub fn parse(text: &'a str) -> Result<Self, ParseImagePatternError> {
         let invalid = |fault| ParseImagePatternError { excerpt: excerpt(text), fault };
-        let Parts { name, tag, digest } = Parts::split(text);
+        let NameParts { name, tag, digest } = NameParts::split(text);
         if name.is_empty() || tag.is_some_and(str::is_empty) || digest.is_some_and(str::is_empty) {
-            return Err(invalid(Fault::Empty));
+            return Err(invalid(PatternFault::Empty));
         }
         let can_be_matched = |c: char| c.is_ascii_alphanumeric() || ".:/_-@[]*".contains(c);
         if !text.chars().all(can_be_matched) {
-            return Err(invalid(Fault::Character));
+            return Err(invalid(PatternFault::Character));
         }
         if split_registry(name).1.bytes().any(|byte| byte.is_ascii_uppercase()) {
-            return Err(invalid(Fault::UpperCase));
+            return Err(invalid(PatternFault::UpperCase));
         }
         let repository = if name.starts_with(WILDCARD) { name.into() } else { full_repository(name) };
         Ok(Self { repository, tag, digest })
@@ -56,11 +56,11 @@ impl<'a> ImagePattern<'a> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParseImagePatternError {
     excerpt: String,
-    fault: Fault,
+    fault: PatternFault,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fault {
+enum PatternFault {
     Empty,
     Character,
     UpperCase,
@@ -70,15 +70,15 @@ impl fmt::Display for ParseImagePatternError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { excerpt, fault } = self;
         match fault {
-            Fault::Empty => write!(
+            PatternFault::Empty => write!(
                 f,
                 "`{excerpt}` matches no image: write a repository, and a tag after a `:`, such as `nginx:{DEFAULT_TAG}` or `*/team/*`"
             ),
-            Fault::Character => write!(
+            PatternFault::Character => write!(
                 f,
                 "`{excerpt}` matches no image: image names are letters, digits and `.:/_-@`, and `*` stands for any of them"
             ),
-            Fault::UpperCase => write!(f, "`{excerpt}` matches no image: a repository is written in lower case"),
+            PatternFault::UpperCase => write!(f, "`{excerpt}` matches no image: a repository is written in lower case"),
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::bytes::{end_of_container, hex4, marked, skip_plain};
-use super::table::{Entry, Shape};
+use super::table::{Shape, TableEntry};
 
 /// The nesting limit of serde_json, which the host uses.
 const DEEPEST: usize = 127;
@@ -53,15 +53,15 @@ pub(super) fn scan(
     text: &str,
     whole: Part,
     inside: &mut dyn FnMut(Part, &str) -> Part,
-) -> Result<Vec<Entry>, SyntaxError> {
+) -> Result<Vec<TableEntry>, SyntaxError> {
     let bytes = text.as_bytes();
-    if bytes.len() > Entry::LONGEST_TEXT {
+    if bytes.len() > TableEntry::LONGEST_TEXT {
         return Err(SyntaxError::new(0, "at most 512 MiB"));
     }
     // The open lists and objects, outermost first: the index of each, and the byte that closes its parent, and its part.
     let mut open: Vec<(u32, u8, Part)> = Vec::with_capacity(DEEPEST);
     // Allocated once for the most entries that the text can have; the unused rest is released at the end.
-    let mut table: Vec<Entry> = Vec::with_capacity(Entry::most_in(bytes.len()));
+    let mut table: Vec<TableEntry> = Vec::with_capacity(TableEntry::most_in(bytes.len()));
     // The byte that closes the innermost list or object, or `END` outside of all.
     let mut closing = END;
     // The part of the innermost list or object, and that of the next value.
@@ -95,7 +95,7 @@ pub(super) fn scan(
                     }
                     let (shape, bracket) = if byte == b'{' { (Shape::Object, b'}') } else { (Shape::List, b']') };
                     let index = table.len();
-                    table.push(Entry::container(shape, at));
+                    table.push(TableEntry::container(shape, at));
                     let first;
                     (at, first) = token(bytes, at.wrapping_add(1));
                     if first == bracket {
@@ -116,7 +116,7 @@ pub(super) fn scan(
                 b'n' => (literal(bytes, at, "null")?, Shape::Null),
                 _ => return Err(SyntaxError::new(at, "a value")),
             };
-            table.push(Entry::leaf(shape, at, end));
+            table.push(TableEntry::leaf(shape, at, end));
             at = end;
         }
         // After a value: close the containers that end here, or continue with the next value of the open one.
@@ -156,7 +156,7 @@ pub(super) fn scan(
 
 /// Closes the list or object at `index`: all entries after it are inside.
 #[inline(always)]
-fn close(table: &mut [Entry], index: usize) {
+fn close(table: &mut [TableEntry], index: usize) {
     let next = table.len();
     if let Some(closed) = table.get_mut(index) {
         closed.close(next);
@@ -187,12 +187,12 @@ pub(super) fn token(bytes: &[u8], mut at: usize) -> (usize, u8) {
 
 /// A field's name and its colon.
 #[inline(always)]
-fn name(bytes: &[u8], (start, first): (usize, u8), table: &mut Vec<Entry>) -> Result<usize, SyntaxError> {
+fn name(bytes: &[u8], (start, first): (usize, u8), table: &mut Vec<TableEntry>) -> Result<usize, SyntaxError> {
     if first != b'"' {
         return Err(SyntaxError::new(start, "a name in quotes"));
     }
     let (end, shape) = string(bytes, start)?;
-    table.push(Entry::leaf(shape, start, end));
+    table.push(TableEntry::leaf(shape, start, end));
     if byte_at(bytes, end) == b':' {
         return Ok(end.wrapping_add(1));
     }

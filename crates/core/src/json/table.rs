@@ -5,7 +5,7 @@ use super::escape;
 
 /// A value, or the name of a field.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Entry {
+pub(super) struct TableEntry {
     /// The start in the text.
     start: u32,
     /// The shape in the highest three bits. The bits below are, for a list or an object, the index of the first entry
@@ -27,7 +27,7 @@ pub(super) enum Shape {
     Object,
 }
 
-impl Entry {
+impl TableEntry {
     const SHAPE_AT: u32 = 29;
     const MAX: u32 = (1 << Self::SHAPE_AT) - 1;
     pub(super) const LONGEST_TEXT: usize = Self::MAX as usize;

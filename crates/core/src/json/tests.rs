@@ -219,11 +219,11 @@ fn the_table_has_an_entry_for_every_two_bytes_at_most() {
         ["0", "[]", "[0]", "[0,0]", "[[]]", "[[],[]]", r#"{"":0}"#, r#"{"":0,"":[]}"#, "[[[[0]]]]", "\"\"", " 0 "]
     {
         let table = Document::read(text).unwrap().table;
-        assert!(table.len() <= Entry::most_in(text.len()), "{text} has {}", table.len());
+        assert!(table.len() <= TableEntry::most_in(text.len()), "{text} has {}", table.len());
         assert_eq!(table.capacity(), table.len(), "{text}");
     }
     let text = format!("[{}0]", "0,".repeat(10_000));
-    assert_eq!(Document::read(&text).unwrap().table.len(), Entry::most_in(text.len()));
+    assert_eq!(Document::read(&text).unwrap().table.len(), TableEntry::most_in(text.len()));
 }
 
 #[test]
@@ -287,7 +287,7 @@ proptest! {
         let text = if pretty { serde_json::to_string_pretty(&value) } else { serde_json::to_string(&value) }.unwrap();
         let document = Document::read(&text).unwrap();
         prop_assert_eq!(to_value(document.root()), value);
-        prop_assert!(document.table.len() <= Entry::most_in(text.len()));
+        prop_assert!(document.table.len() <= TableEntry::most_in(text.len()));
     }
 
     #[test]

@@ -29,15 +29,15 @@ impl<'d> Breaches<'d> {
 
     /// For display: each text of Kubernetes once, with the advice on it by subject.
     pub fn by_text(&self) -> Vec<(String, Vec<String>)> {
-        let mut groups: Vec<Group> = Vec::new();
+        let mut groups: Vec<BreachGroup> = Vec::new();
         for breach in &self.first {
             let (text, advice, subject) = (breach.to_string(), breach.advice(), breach.subject.to_string());
             match groups.iter_mut().find(|have| have.text == text) {
                 Some(have) => have.add(advice, subject),
-                None => groups.push(Group { text, advices: vec![(advice, vec![subject])] }),
+                None => groups.push(BreachGroup { text, advices: vec![(advice, vec![subject])] }),
             }
         }
-        let mut texts: Vec<(String, Vec<String>)> = groups.into_iter().map(Group::texts).collect();
+        let mut texts: Vec<(String, Vec<String>)> = groups.into_iter().map(BreachGroup::texts).collect();
         if let (Some((_, advice)), 1..) = (texts.last_mut(), self.more) {
             advice.push(format!("and {} more", self.more));
         }
@@ -46,12 +46,12 @@ impl<'d> Breaches<'d> {
 }
 
 /// One text of Kubernetes, and each advice on it with its subjects.
-struct Group {
+struct BreachGroup {
     text: String,
     advices: Vec<(String, Vec<String>)>,
 }
 
-impl Group {
+impl BreachGroup {
     fn add(&mut self, advice: String, subject: String) {
         match self.advices.iter_mut().find(|(have, _)| *have == advice) {
             Some((_, subjects)) => subjects.push(subject),
@@ -71,7 +71,7 @@ pub struct Breach<'d> {
     /// The type of the item, such as `Container`.
     pub kind: Cow<'d, str>,
     pub resource: ResourceName<'d>,
-    pub fault: Fault,
+    pub fault: LimitFault,
     pub subject: BoundTarget<'d>,
     /// The origin of the value at fault, if the author did not write it, or if it is no sum over containers.
     pub origin: Option<String>,
@@ -90,7 +90,7 @@ pub enum BoundTarget<'d> {
 
 /// The way in which a bound of a LimitRange is broken.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Fault {
+pub enum LimitFault {
     NoRequestForMin { min: Quantity },
     BelowMin { min: Quantity, requirement: Requirement, found: Quantity },
     NoLimitForMax { max: Quantity },
@@ -100,7 +100,7 @@ pub enum Fault {
     AboveRatio { ratio: Quantity, request: Quantity, limit: Quantity },
 }
 
-impl Fault {
+impl LimitFault {
     /// The value at fault, if there is one.
     pub fn requirement(&self) -> Option<Requirement> {
         match self {
@@ -119,26 +119,26 @@ impl fmt::Display for Breach<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { kind, resource, fault, .. } = self;
         match fault {
-            Fault::NoRequestForMin { min } => {
+            LimitFault::NoRequestForMin { min } => {
                 write!(f, "minimum {resource} usage per {kind} is {min}.  No request is specified")
             }
-            Fault::BelowMin { min, requirement, found } => {
+            LimitFault::BelowMin { min, requirement, found } => {
                 write!(f, "minimum {resource} usage per {kind} is {min}, but {requirement} is {found}")
             }
-            Fault::NoLimitForMax { max } => {
+            LimitFault::NoLimitForMax { max } => {
                 write!(f, "maximum {resource} usage per {kind} is {max}.  No limit is specified")
             }
-            Fault::NoRequestForMax { max } => {
+            LimitFault::NoRequestForMax { max } => {
                 write!(f, "maximum {resource} usage per {kind} is {max}.  No request is specified")
             }
-            Fault::AboveMax { max, requirement, found } => {
+            LimitFault::AboveMax { max, requirement, found } => {
                 write!(f, "maximum {resource} usage per {kind} is {max}, but {requirement} is {found}")
             }
-            Fault::NoValueForRatio { ratio, requirement } => write!(
+            LimitFault::NoValueForRatio { ratio, requirement } => write!(
                 f,
                 "{resource} max limit to request ratio per {kind} is {ratio}, but no {requirement} is specified or {requirement} is 0"
             ),
-            Fault::AboveRatio { ratio, request, limit } => {
+            LimitFault::AboveRatio { ratio, request, limit } => {
                 let provided = Quantity::ratio_text(limit, request);
                 write!(
                     f,
@@ -156,17 +156,17 @@ impl Breach<'_> {
         let is_sum = *subject == BoundTarget::Pod && self.origin.is_none();
         let (sum, plural) = if is_sum { ("sum of the ", "s") } else { ("", "") };
         let mut advice = match fault {
-            Fault::NoRequestForMin { min } => format!("set a {resource} request of at least {min}"),
-            Fault::BelowMin { min, requirement, found } => {
+            LimitFault::NoRequestForMin { min } => format!("set a {resource} request of at least {min}"),
+            LimitFault::BelowMin { min, requirement, found } => {
                 format!("raise the {sum}{resource} {requirement}{plural} from {found} to at least {min}")
             }
-            Fault::NoLimitForMax { max } => format!("set a {resource} limit of at most {max}"),
-            Fault::NoRequestForMax { max } => format!("set a {resource} request of at most {max}"),
-            Fault::AboveMax { max, requirement, found } => {
+            LimitFault::NoLimitForMax { max } => format!("set a {resource} limit of at most {max}"),
+            LimitFault::NoRequestForMax { max } => format!("set a {resource} request of at most {max}"),
+            LimitFault::AboveMax { max, requirement, found } => {
                 format!("lower the {sum}{resource} {requirement}{plural} from {found} to at most {max}")
             }
-            Fault::NoValueForRatio { requirement, .. } => format!("set a {resource} {requirement} above 0"),
-            Fault::AboveRatio { ratio, request, limit } => format!(
+            LimitFault::NoValueForRatio { requirement, .. } => format!("set a {resource} {requirement} above 0"),
+            LimitFault::AboveRatio { ratio, request, limit } => format!(
                 "bring the {sum}{resource} limit{plural} ({limit}) to at most {ratio} times the request{plural} ({request})"
             ),
         };
@@ -198,7 +198,7 @@ mod tests {
         let breach = || Breach {
             kind: "Container".into(),
             resource: "cpu".into(),
-            fault: Fault::NoRequestForMax { max: Quantity::ZERO },
+            fault: LimitFault::NoRequestForMax { max: Quantity::ZERO },
             subject: BoundTarget::Container("web".into()),
             origin: None,
             range: RangeName::Rule("small".into()),

@@ -14,12 +14,12 @@ pub struct Breach<'d> {
     pub quota: Option<Cow<'d, str>>,
     /// True if that quota is a TenantQuota.
     pub is_tenant: bool,
-    pub fault: Fault<'d>,
+    pub fault: QuotaFault<'d>,
 }
 
 /// The reason for a refusal.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Fault<'d> {
+pub enum QuotaFault<'d> {
     /// Names of the quota, each with the containers that must specify it.
     MustSpecify {
         missing: Vec<(ResourceName<'d>, Names)>,
@@ -82,7 +82,7 @@ pub enum RolloutForecast {
 }
 
 impl<'d> Breach<'d> {
-    pub fn of_no_quota(fault: Fault<'d>) -> Self {
+    pub fn of_no_quota(fault: QuotaFault<'d>) -> Self {
         Self { quota: None, is_tenant: false, fault }
     }
 
@@ -106,14 +106,14 @@ impl<'d> Breach<'d> {
 
     fn forecast(&self) -> Option<&Forecast> {
         match &self.fault {
-            Fault::Exceeded { forecast, .. } => forecast.as_ref(),
+            QuotaFault::Exceeded { forecast, .. } => forecast.as_ref(),
             _ => None,
         }
     }
 
     /// True if Kubernetes puts the object's name in front of such a refusal.
     pub fn names_object(&self) -> bool {
-        !matches!(self.fault, Fault::UncoveredScopes { .. })
+        !matches!(self.fault, QuotaFault::UncoveredScopes { .. })
     }
 }
 
@@ -122,28 +122,28 @@ impl fmt::Display for Breach<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let quota = self.quota.as_deref().unwrap_or_default();
         match &self.fault {
-            Fault::MustSpecify { missing } => {
+            QuotaFault::MustSpecify { missing } => {
                 let parts: Vec<String> = missing
                     .iter()
                     .map(|(name, containers)| format!("{name} for: {}", containers.joined(",")))
                     .collect();
                 write!(f, "failed quota: {quota}: must specify {}", parts.join("; "))
             }
-            Fault::UnknownStatus { names } => {
+            QuotaFault::UnknownStatus { names } => {
                 write!(f, "status unknown for quota: {quota}, resources: {}", names.join(","))
             }
-            Fault::NegativeUsage { names } => {
+            QuotaFault::NegativeUsage { names } => {
                 write!(f, "quota usage is negative for resource(s): {}", names.joined(","))
             }
-            Fault::NoOldObject => {
+            QuotaFault::NoOldObject => {
                 f.write_str("unable to get previous usage since prior version of object was not found")
             }
-            Fault::Uncovered { names } => write!(f, "insufficient quota to consume: {}", names.joined(",")),
-            Fault::UncoveredScopes { scopes } => {
+            QuotaFault::Uncovered { names } => write!(f, "insufficient quota to consume: {}", names.joined(",")),
+            QuotaFault::UncoveredScopes { scopes } => {
                 let scopes: Vec<String> = scopes.iter().map(ToString::to_string).collect();
                 write!(f, "insufficient quota to match these scopes: [{}]", scopes.join(" "))
             }
-            Fault::Exceeded { excesses, .. } => {
+            QuotaFault::Exceeded { excesses, .. } => {
                 write!(f, "exceeded quota: {quota}")?;
                 let mut list = |title, amount: fn(&Excess<'_>) -> String| {
                     let amounts: Vec<String> =
@@ -162,22 +162,22 @@ impl Breach<'_> {
     /// Says what is wrong, in short, and how to fix it: `quota team: requests.cpu short by 500m (1500m available)`.
     pub fn advice(&self) -> String {
         let advice = match &self.fault {
-            Fault::MustSpecify { missing } => {
+            QuotaFault::MustSpecify { missing } => {
                 let parts: Vec<String> =
                     missing.iter().map(|(name, containers)| format!("{name} in {}", containers.joined(", "))).collect();
                 format!("set {}, or add defaults to a LimitRange", parts.join("; "))
             }
-            Fault::UnknownStatus { .. } => {
+            QuotaFault::UnknownStatus { .. } => {
                 "its usage has not been counted yet: try again in a moment, and check that the quota controller runs"
                     .to_owned()
             }
-            Fault::NegativeUsage { .. } => "ask for amounts of at least 0".to_owned(),
-            Fault::NoOldObject => "send the request through the API server, which adds the old object".to_owned(),
-            Fault::Uncovered { names } => {
+            QuotaFault::NegativeUsage { .. } => "ask for amounts of at least 0".to_owned(),
+            QuotaFault::NoOldObject => "send the request through the API server, which adds the old object".to_owned(),
+            QuotaFault::Uncovered { names } => {
                 format!("no ResourceQuota in this namespace covers {}", names.joined(", "))
             }
-            Fault::UncoveredScopes { .. } => "no ResourceQuota in this namespace covers these scopes".to_owned(),
-            Fault::Exceeded { excesses, .. } => {
+            QuotaFault::UncoveredScopes { .. } => "no ResourceQuota in this namespace covers these scopes".to_owned(),
+            QuotaFault::Exceeded { excesses, .. } => {
                 let excesses: Vec<String> = excesses.iter().map(Excess::text).collect();
                 excesses.join(", ")
             }

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::{ApplyingQuota, Charged, Kind, Object, Usage, scope};
+use super::{ApplyingQuota, Charged, ChargedKind, ObjectUsage, QuotaObject, scope};
 use crate::amount::{Quantity, ResourceName};
 use crate::cluster::resource_quota::ResourceQuota;
 use crate::json::Malformed;
@@ -10,18 +10,18 @@ use crate::timestamp::Timestamp;
 
 /// The change for which an object is charged.
 #[derive(Debug, Clone, Copy)]
-pub enum Change<'a, 'd> {
+pub enum QuotaChange<'a, 'd> {
     /// The object is new, and charged in full.
     Create,
     /// It replaces an old object, and is charged for the growth.
-    Update { old: Option<Object<'a, 'd>> },
+    Update { old: Option<QuotaObject<'a, 'd>> },
     /// The same for a change that has happened already: usage is raised, and nothing is refused.
-    Report { old: Option<Object<'a, 'd>> },
+    Report { old: Option<QuotaObject<'a, 'd>> },
     /// It is stored and counted already: a request of the audit scanner.
     Counted,
 }
 
-impl Change<'_, '_> {
+impl QuotaChange<'_, '_> {
     pub(super) fn charges(&self) -> bool {
         !matches!(self, Self::Counted)
     }
@@ -33,7 +33,7 @@ impl Change<'_, '_> {
 
 /// The amounts that a request adds to one quota.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Charge<'d> {
+pub struct QuotaCharge<'d> {
     pub quota: Cow<'d, str>,
     /// True if that quota is a TenantQuota.
     pub is_tenant: bool,
@@ -55,8 +55,8 @@ pub struct Added<'d> {
 /// The amounts that a change adds to quotas: the growth where the quota matched the old object, else everything.
 pub(super) struct Deltas<'d> {
     /// The object's whole usage.
-    pub(super) in_full: Usage<'d>,
-    before: Option<Usage<'d>>,
+    pub(super) in_full: ObjectUsage<'d>,
+    before: Option<ObjectUsage<'d>>,
     /// The quotas that did not match the old object, by name.
     beginning: Vec<Cow<'d, str>>,
 }
@@ -64,22 +64,22 @@ pub(super) struct Deltas<'d> {
 impl<'d> Deltas<'d> {
     /// None if an update came without its old object.
     pub(super) fn of(
-        object: &Object<'_, 'd>,
-        change: &Change<'_, 'd>,
-        in_full: Usage<'d>,
+        object: &QuotaObject<'_, 'd>,
+        change: &QuotaChange<'_, 'd>,
+        in_full: ObjectUsage<'d>,
         charging: &[&ApplyingQuota<'_, 'd>],
         now: Option<Timestamp>,
     ) -> Result<Option<Self>, Malformed> {
         let mut deltas = Self { in_full, before: None, beginning: Vec::new() };
         let old = match change {
-            Change::Create | Change::Counted => return Ok(Some(deltas)),
-            Change::Update { old: None } | Change::Report { old: None } => return Ok(None),
-            Change::Update { old: Some(old) } | Change::Report { old: Some(old) } => old,
+            QuotaChange::Create | QuotaChange::Counted => return Ok(Some(deltas)),
+            QuotaChange::Update { old: None } | QuotaChange::Report { old: None } => return Ok(None),
+            QuotaChange::Update { old: Some(old) } | QuotaChange::Report { old: Some(old) } => old,
         };
         if !old.source.was_stored()? {
             return Ok(Some(deltas));
         }
-        deltas.before = Some(Usage::of(old, now)?);
+        deltas.before = Some(ObjectUsage::of(old, now)?);
         for ApplyingQuota { quota, .. } in charging {
             let is_charged_already = old.kind == object.kind && scope::matches_all(old, quota)?;
             if !is_charged_already {
@@ -99,7 +99,7 @@ impl<'d> Deltas<'d> {
     }
 
     /// True if the change adds anything to any quota.
-    pub(super) fn charge_anything(&self, kind: Kind<'_>) -> bool {
+    pub(super) fn charge_anything(&self, kind: ChargedKind<'_>) -> bool {
         let Some(before) = self.before.as_ref().filter(|_| self.beginning.is_empty()) else { return true };
         let before = before.list(kind);
         let now = self.in_full.list(kind);

@@ -6,7 +6,7 @@ use crate::request::Request;
 
 /// A kind of object, as quotas distinguish them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Kind<'a> {
+pub struct ChargedKind<'a> {
     pub group: &'a str,
     /// The plural name, such as `pods`.
     pub resource: &'a str,
@@ -58,9 +58,10 @@ pub(super) const IMPLICIT_DEVICE_CLASS: &str = "deviceclass.resource.kubernetes.
 /// The kind of resource claims.
 pub const RESOURCE_CLAIMS: &str = "resourceclaims.resource.k8s.io";
 
-impl<'a> Kind<'a> {
-    pub const POD: Kind<'static> = Kind { group: "", resource: "pods", measure: Measure::Pod };
-    pub const CLAIM: Kind<'static> = Kind { group: "", resource: "persistentvolumeclaims", measure: Measure::Claim };
+impl<'a> ChargedKind<'a> {
+    pub const POD: ChargedKind<'static> = ChargedKind { group: "", resource: "pods", measure: Measure::Pod };
+    pub const CLAIM: ChargedKind<'static> =
+        ChargedKind { group: "", resource: "persistentvolumeclaims", measure: Measure::Claim };
 
     pub fn of(request: &'a Request<'_>) -> Self {
         Self::new(&request.group, &request.resource)
@@ -183,7 +184,8 @@ pub fn kinds_charged_under(name: &str) -> impl Iterator<Item = &str> {
         "resourcequotas",
     ];
     let counted = name.strip_prefix("count/");
-    let is_charged = move |kind: &&str| counted.is_none() && Kind::from_qualified(kind).charged_under(name).is_some();
+    let is_charged =
+        move |kind: &&str| counted.is_none() && ChargedKind::from_qualified(kind).charged_under(name).is_some();
     counted.into_iter().chain(KINDS.into_iter().filter(is_charged))
 }
 
@@ -193,7 +195,7 @@ mod tests {
 
     #[track_caller]
     fn check(kind: &str, charged: &[&str], not_charged: &[&str]) {
-        let kind = Kind::from_qualified(kind);
+        let kind = ChargedKind::from_qualified(kind);
         charged.iter().for_each(|name| assert!(kind.charged_under(name).is_some(), "{name}"));
         not_charged.iter().for_each(|name| assert!(kind.charged_under(name).is_none(), "{name}"));
     }

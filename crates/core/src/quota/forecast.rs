@@ -22,8 +22,8 @@ use std::slice;
 
 use super::charge::Deltas;
 use super::{
-    Added, ApplyingQuota, Bound, Bounds, Breach, Change, Charge, Excess, Fault, Forecast, Object, Outcome,
-    RolloutForecast, Usage, bounds_for, limited_resources, required_values, scope, unknown_status,
+    Added, ApplyingQuota, Bound, Bounds, Breach, Excess, Forecast, ObjectUsage, QuotaChange, QuotaCharge, QuotaFault,
+    QuotaObject, QuotaOutcome, RolloutForecast, bounds_for, limited_resources, required_values, scope, unknown_status,
 };
 use crate::amount::Quantity;
 use crate::cluster::resource_quota::ResourceQuota;
@@ -40,10 +40,10 @@ pub fn check<'d>(
     old: Option<&Pod<'d>>,
     bounds: &Bounds<'_, 'd>,
     tenant: &[ResourceQuota<'d>],
-) -> Result<Outcome<'d>, Malformed> {
-    let of_pod = |pod| PlannedObject::of(Object::of_pod(pod, request::Object::planned(pod)), bounds);
+) -> Result<QuotaOutcome<'d>, Malformed> {
+    let of_pod = |pod| PlannedObject::of(QuotaObject::of_pod(pod, request::Object::planned(pod)), bounds);
     if is_unbounded(bounds, tenant) || rollout.wanted == 0 {
-        return Ok(Outcome::default());
+        return Ok(QuotaOutcome::default());
     }
     let (new, old) = (of_pod(pod)?, old.map(of_pod).transpose()?);
     forecast(rollout, slice::from_ref(&new), old.as_ref().map(slice::from_ref), bounds, tenant)
@@ -56,12 +56,14 @@ pub fn check_claims<'d>(
     templates: &[request::Object<'d>],
     bounds: &Bounds<'_, 'd>,
     tenant: &[ResourceQuota<'d>],
-) -> Result<Outcome<'d>, Malformed> {
+) -> Result<QuotaOutcome<'d>, Malformed> {
     if is_unbounded(bounds, tenant) || templates.is_empty() || !rollout.adds_pods() {
-        return Ok(Outcome::default());
+        return Ok(QuotaOutcome::default());
     }
-    let claims: Vec<_> =
-        templates.iter().map(|claim| PlannedObject::of(Object::of_claim(*claim), bounds)).collect::<Result<_, _>>()?;
+    let claims: Vec<_> = templates
+        .iter()
+        .map(|claim| PlannedObject::of(QuotaObject::of_claim(*claim), bounds))
+        .collect::<Result<_, _>>()?;
     let adding = Rollout {
         assumption: Some(NEW_CLAIMS),
         is_uncertain: true,
@@ -83,8 +85,8 @@ fn forecast<'d>(
     old: Option<&[PlannedObject<'_, 'd>]>,
     bounds: &Bounds<'_, 'd>,
     tenant: &[ResourceQuota<'d>],
-) -> Result<Outcome<'d>, Malformed> {
-    let mut outcome = Outcome::default();
+) -> Result<QuotaOutcome<'d>, Malformed> {
+    let mut outcome = QuotaOutcome::default();
     let mut counted = Vec::new();
     for quota in bounds.quotas.iter().chain(tenant) {
         counted.extend(CountedPods::of(new, old, quota)?);
@@ -137,7 +139,7 @@ fn uncovered<'d>(
             }
         }
         if let Some(deltas) =
-            Deltas::of(&planned.object, &Change::Create, planned.usage.clone(), &applying, bounds.now)?
+            Deltas::of(&planned.object, &QuotaChange::Create, planned.usage.clone(), &applying, bounds.now)?
         {
             breaches.extend(limited_resources::check(&planned.object, &deltas, &applying, bounds)?);
         }
@@ -147,13 +149,13 @@ fn uncovered<'d>(
 
 /// An object that a controller is to create, and the amounts that it will use.
 struct PlannedObject<'a, 'd> {
-    object: Object<'a, 'd>,
-    usage: Usage<'d>,
+    object: QuotaObject<'a, 'd>,
+    usage: ObjectUsage<'d>,
 }
 
 impl<'a, 'd> PlannedObject<'a, 'd> {
-    fn of(object: Object<'a, 'd>, bounds: &Bounds<'_, 'd>) -> Result<Self, Malformed> {
-        Ok(Self { usage: Usage::of(&object, bounds.now)?, object })
+    fn of(object: QuotaObject<'a, 'd>, bounds: &Bounds<'_, 'd>) -> Result<Self, Malformed> {
+        Ok(Self { usage: ObjectUsage::of(&object, bounds.now)?, object })
     }
 }
 
@@ -256,7 +258,7 @@ impl<'a, 'd> CountedPods<'a, 'd> {
     }
 
     /// The most that a rollout adds at any moment, if nothing stops it.
-    fn charge(&self, bounded: &[PodsUnderBound<'_, 'd>], stages: &[Stage]) -> Option<Charge<'d>> {
+    fn charge(&self, bounded: &[PodsUnderBound<'_, 'd>], stages: &[Stage]) -> Option<QuotaCharge<'d>> {
         let added: Vec<_> = bounded
             .iter()
             .filter_map(|bounded| {
@@ -266,11 +268,11 @@ impl<'a, 'd> CountedPods<'a, 'd> {
             })
             .collect();
         let quota = self.applying.quota;
-        (!added.is_empty()).then(|| Charge { quota: quota.name.clone(), is_tenant: quota.is_tenant, added })
+        (!added.is_empty()).then(|| QuotaCharge { quota: quota.name.clone(), is_tenant: quota.is_tenant, added })
     }
 
     /// The fault if not all pods fit at once.
-    fn forecast(&self, bounded: &[PodsUnderBound<'_, 'd>], rollout: &Rollout, refilled: u64) -> Option<Fault<'d>> {
+    fn forecast(&self, bounded: &[PodsUnderBound<'_, 'd>], rollout: &Rollout, refilled: u64) -> Option<QuotaFault<'d>> {
         let stages = rollout.stages(refilled);
         let mut excesses = Vec::new();
         let (mut fitting, mut stopped) = (rollout.wanted, None::<u64>);
@@ -311,7 +313,10 @@ impl<'a, 'd> CountedPods<'a, 'd> {
                 }
             }
         };
-        Some(Fault::Exceeded { excesses, forecast: Some(Forecast { wanted, rollout, noun, assumption, is_uncertain }) })
+        Some(QuotaFault::Exceeded {
+            excesses,
+            forecast: Some(Forecast { wanted, rollout, noun, assumption, is_uncertain }),
+        })
     }
 }
 

@@ -1,7 +1,7 @@
 //! Limited resources, which may be consumed only where a quota covers them.
 
 use super::charge::Deltas;
-use super::{ApplyingQuota, Bounds, Breach, Fault, Kind, Object, scope};
+use super::{ApplyingQuota, Bounds, Breach, ChargedKind, QuotaFault, QuotaObject, scope};
 use crate::cluster::resource_quota::ScopeRequirement;
 use crate::find;
 use crate::json::Malformed;
@@ -10,7 +10,7 @@ use crate::truncate::Names;
 
 /// `applying`: the quotas that apply to the object, including those that refuse it.
 pub(super) fn check<'d>(
-    object: &Object<'_, 'd>,
+    object: &QuotaObject<'_, 'd>,
     deltas: &Deltas<'d>,
     applying: &[&ApplyingQuota<'_, 'd>],
     bounds: &Bounds<'_, 'd>,
@@ -18,18 +18,18 @@ pub(super) fn check<'d>(
     let mut breaches = Vec::new();
     let names = uncovered_names(object.kind, deltas, applying, bounds);
     if !names.is_empty() {
-        breaches.push(Breach::of_no_quota(Fault::Uncovered { names }));
+        breaches.push(Breach::of_no_quota(QuotaFault::Uncovered { names }));
     }
     let scopes = uncovered_scopes(object, bounds)?;
     if !scopes.is_empty() {
-        breaches.push(Breach::of_no_quota(Fault::UncoveredScopes { scopes }));
+        breaches.push(Breach::of_no_quota(QuotaFault::UncoveredScopes { scopes }));
     }
     Ok(breaches)
 }
 
 /// Limited names that the object uses, and that no applying quota bounds.
 fn uncovered_names(
-    kind: Kind<'_>,
+    kind: ChargedKind<'_>,
     deltas: &Deltas<'_>,
     applying: &[&ApplyingQuota<'_, '_>],
     bounds: &Bounds<'_, '_>,
@@ -50,7 +50,7 @@ fn uncovered_names(
 }
 
 impl LimitedResource<'_> {
-    pub(crate) fn is_of(&self, kind: Kind<'_>) -> bool {
+    pub(crate) fn is_of(&self, kind: ChargedKind<'_>) -> bool {
         self.api_group == kind.group && self.resource == kind.resource
     }
 }
@@ -58,7 +58,7 @@ impl LimitedResource<'_> {
 /// Limited scopes that the object matches without any quota of the namespace covering them. Only the scope's name is
 /// compared with the quota's scopes.
 fn uncovered_scopes<'d>(
-    object: &Object<'_, 'd>,
+    object: &QuotaObject<'_, 'd>,
     bounds: &Bounds<'_, 'd>,
 ) -> Result<Vec<ScopeRequirement<'d>>, Malformed> {
     let mut uncovered: Vec<ScopeRequirement<'d>> = Vec::new();
@@ -74,7 +74,7 @@ fn uncovered_scopes<'d>(
 }
 
 fn is_covered(
-    object: &Object<'_, '_>,
+    object: &QuotaObject<'_, '_>,
     limited: &ScopeRequirement<'_>,
     bounds: &Bounds<'_, '_>,
 ) -> Result<bool, Malformed> {

@@ -1,7 +1,7 @@
 //! A quota on cpu or memory requires every container to set that value; and the sources of these values.
 
 use super::charged_names::Charged;
-use super::{ApplyingQuota, Breach, Fault, Measure, Names, Object};
+use super::{ApplyingQuota, Breach, Measure, Names, QuotaFault, QuotaObject};
 use crate::amount::Requirement;
 use crate::request::Pod;
 use crate::request::pod_totals;
@@ -17,7 +17,7 @@ fn required(charged: Charged<'_>) -> Option<(Requirement, &str)> {
 }
 
 /// A breach if containers of a pod leave out a value that the quota requires. Zero counts as set.
-pub(super) fn check<'d>(object: &Object<'_, '_>, quota: &ApplyingQuota<'_, 'd>) -> Option<Breach<'d>> {
+pub(super) fn check<'d>(object: &QuotaObject<'_, '_>, quota: &ApplyingQuota<'_, 'd>) -> Option<Breach<'d>> {
     let pod = object.pod.filter(|_| object.kind.measure == Measure::Pod)?;
     let is_set_for_all = Requirement::BOTH
         .into_iter()
@@ -39,7 +39,7 @@ pub(super) fn check<'d>(object: &Object<'_, '_>, quota: &ApplyingQuota<'_, 'd>) 
     if missing.is_empty() {
         return None;
     }
-    Some(quota.breach(Fault::MustSpecify { missing }))
+    Some(quota.breach(QuotaFault::MustSpecify { missing }))
 }
 
 /// The sources of the amounts under a name that no author wrote: `500m of container web: default of LimitRange limits`.

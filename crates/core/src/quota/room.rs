@@ -1,6 +1,6 @@
 //! The room that quotas have left for a new pod's containers.
 
-use super::{Bounds, Change, Fault, Object, check};
+use super::{Bounds, QuotaChange, QuotaFault, QuotaObject, check};
 use crate::amount::ResourceList;
 use crate::cluster::usage::Resource;
 use crate::json::Malformed;
@@ -13,8 +13,8 @@ pub fn room_for<'d>(
     bounds: &Bounds<'_, 'd>,
 ) -> Result<ResourceList<'d>, Malformed> {
     let mut room = ResourceList::default();
-    for breach in check(&Object::of_pod(pod, source), &Change::Create, bounds)?.breaches {
-        let Fault::Exceeded { excesses, .. } = breach.fault else { continue };
+    for breach in check(&QuotaObject::of_pod(pod, source), &QuotaChange::Create, bounds)?.breaches {
+        let QuotaFault::Exceeded { excesses, .. } = breach.fault else { continue };
         for excess in excesses {
             let Some(resource) = Resource::ALL.iter().find(|resource| {
                 let name = excess.name.strip_prefix("requests.").unwrap_or(&excess.name);

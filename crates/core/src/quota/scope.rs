@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::{Measure, Object};
+use super::{Measure, QuotaObject};
 use crate::amount::Requirement;
 use crate::cluster::resource_quota::{ResourceQuota, ScopeRequirement};
 use crate::json::{Malformed, Node};
@@ -10,7 +10,7 @@ use crate::request::pod::has_deadline;
 use crate::request::{self, Pod, Resources};
 
 /// True if the object matches all scopes and scope selectors of the quota.
-pub fn matches_all(object: &Object<'_, '_>, quota: &ResourceQuota<'_>) -> Result<bool, Malformed> {
+pub fn matches_all(object: &QuotaObject<'_, '_>, quota: &ResourceQuota<'_>) -> Result<bool, Malformed> {
     for requirement in quota.requirements() {
         if !matches(object, &requirement)? {
             return Ok(false);
@@ -19,7 +19,7 @@ pub fn matches_all(object: &Object<'_, '_>, quota: &ResourceQuota<'_>) -> Result
     Ok(true)
 }
 
-pub fn matches(object: &Object<'_, '_>, requirement: &ScopeRequirement<'_>) -> Result<bool, Malformed> {
+pub fn matches(object: &QuotaObject<'_, '_>, requirement: &ScopeRequirement<'_>) -> Result<bool, Malformed> {
     match (object.kind.measure, object.pod) {
         (Measure::Pod, Some(pod)) => match requirement.scope.as_ref() {
             "Terminating" => has_deadline(pod.spec),

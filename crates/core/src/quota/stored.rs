@@ -1,26 +1,26 @@
 //! Stored objects as quota evaluation needs them.
 
 use crate::json::{Malformed, Node};
-use crate::quota::{DeviceContext, Kind, Measure, Object};
+use crate::quota::{ChargedKind, DeviceContext, Measure, QuotaObject};
 use crate::request::{self, Pod};
 
 /// A stored object, and what [`Self::object`] borrows.
 #[derive(Debug, Clone)]
 pub struct Stored<'d> {
-    kind: Kind<'d>,
+    kind: ChargedKind<'d>,
     source: request::Object<'d>,
     pod: Option<Pod<'d>>,
 }
 
 impl<'d> Stored<'d> {
-    pub fn read(kind: Kind<'d>, node: Node<'d>) -> Result<Self, Malformed> {
+    pub fn read(kind: ChargedKind<'d>, node: Node<'d>) -> Result<Self, Malformed> {
         let source = request::Object::stored(node)?;
         let pod = (kind.measure == Measure::Pod).then(|| Pod::read(node, source.status)).transpose()?;
         Ok(Self { kind, source, pod })
     }
 
-    pub fn object(&self) -> Object<'_, 'd> {
+    pub fn object(&self) -> QuotaObject<'_, 'd> {
         let Self { kind, source, pod } = self;
-        Object { kind: *kind, source: *source, pod: pod.as_ref(), replaces: None, devices: DeviceContext::NONE }
+        QuotaObject { kind: *kind, source: *source, pod: pod.as_ref(), replaces: None, devices: DeviceContext::NONE }
     }
 }

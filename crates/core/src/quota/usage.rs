@@ -6,8 +6,8 @@ mod service;
 
 use std::borrow::Cow;
 
-use super::charged_names::{self, Charged, DEVICE_CLASS, IMPLICIT_DEVICE_CLASS, Kind, Measure, STORAGE_CLASS};
-use super::{Object, pods};
+use super::charged_names::{self, Charged, ChargedKind, DEVICE_CLASS, IMPLICIT_DEVICE_CLASS, Measure, STORAGE_CLASS};
+use super::{QuotaObject, pods};
 use crate::amount::{Quantity, ResourceList};
 use crate::json::Malformed;
 use crate::timestamp::Timestamp;
@@ -16,12 +16,12 @@ pub use devices::Devices;
 
 /// The usage of one object, looked up by the names of quotas.
 #[derive(Debug, Clone)]
-pub struct Usage<'d> {
-    amounts: Amounts<'d>,
+pub struct ObjectUsage<'d> {
+    amounts: UsedAmounts<'d>,
 }
 
 #[derive(Debug, Clone)]
-enum Amounts<'d> {
+enum UsedAmounts<'d> {
     Pod { is_live: bool, requests: ResourceList<'d>, limits: ResourceList<'d> },
     Service { node_ports: Quantity, load_balancers: Quantity },
     Claim { class: Option<Cow<'d, str>>, storage: Option<Quantity> },
@@ -31,28 +31,28 @@ enum Amounts<'d> {
 
 const ONE: Quantity = Quantity::from_units(1);
 
-impl<'d> Usage<'d> {
+impl<'d> ObjectUsage<'d> {
     /// The usage of an object at the time `now`. Without a time, a pod whose deletion is overdue still counts.
-    pub fn of(object: &Object<'_, 'd>, now: Option<Timestamp>) -> Result<Self, Malformed> {
+    pub fn of(object: &QuotaObject<'_, 'd>, now: Option<Timestamp>) -> Result<Self, Malformed> {
         let source = &object.source;
         let amounts = match (object.kind.measure, object.pod) {
             (Measure::Pod, Some(pod)) if pods::is_live(source, now)? => {
                 let (requests, limits) = pods::totals(pod)?;
-                Amounts::Pod { is_live: true, requests, limits }
+                UsedAmounts::Pod { is_live: true, requests, limits }
             }
             (Measure::Pod, _) => {
-                Amounts::Pod { is_live: false, requests: ResourceList::default(), limits: ResourceList::default() }
+                UsedAmounts::Pod { is_live: false, requests: ResourceList::default(), limits: ResourceList::default() }
             }
             (Measure::Service, _) => {
                 let (node_ports, load_balancers) = service::usage(object)?;
-                Amounts::Service { node_ports, load_balancers }
+                UsedAmounts::Service { node_ports, load_balancers }
             }
             (Measure::Claim, _) => {
                 let (class, storage) = claim::usage(source)?;
-                Amounts::Claim { class, storage }
+                UsedAmounts::Claim { class, storage }
             }
-            (Measure::ResourceClaim, _) => Amounts::Devices(Devices::of_claim(object)?),
-            (Measure::Count, _) => Amounts::Count,
+            (Measure::ResourceClaim, _) => UsedAmounts::Devices(Devices::of_claim(object)?),
+            (Measure::Count, _) => UsedAmounts::Count,
         };
         Ok(Self { amounts })
     }
@@ -63,18 +63,18 @@ impl<'d> Usage<'d> {
             return Some(ONE);
         }
         match &self.amounts {
-            Amounts::Pod { is_live, requests, limits } => match charged {
+            UsedAmounts::Pod { is_live, requests, limits } => match charged {
                 Charged::LivePod => is_live.then_some(ONE),
                 Charged::Request(name) => requests.get(name).cloned(),
                 Charged::Limit(name) => limits.get(name).cloned(),
                 _ => None,
             },
-            Amounts::Service { node_ports, load_balancers } => match charged {
+            UsedAmounts::Service { node_ports, load_balancers } => match charged {
                 Charged::NodePorts => Some(node_ports.clone()),
                 Charged::LoadBalancers => Some(load_balancers.clone()),
                 _ => None,
             },
-            Amounts::Claim { class, storage } => {
+            UsedAmounts::Claim { class, storage } => {
                 let is_of = |wanted: Option<&str>| wanted.is_none() || wanted == class.as_deref();
                 match charged {
                     Charged::Claim(wanted) => is_of(wanted).then_some(ONE),
@@ -82,38 +82,38 @@ impl<'d> Usage<'d> {
                     _ => None,
                 }
             }
-            Amounts::Devices(devices) => devices.amount(charged),
-            Amounts::Count => None,
+            UsedAmounts::Devices(devices) => devices.amount(charged),
+            UsedAmounts::Count => None,
         }
     }
 
     /// All amounts that are used, under every name that a quota may have for them.
-    pub fn list(&self, kind: Kind<'_>) -> ResourceList<'d> {
+    pub fn list(&self, kind: ChargedKind<'_>) -> ResourceList<'d> {
         let mut names: Vec<String> = vec![kind.count_name()];
         let mut add = |name: &str| names.push(name.to_owned());
         match &self.amounts {
-            Amounts::Pod { requests, limits, .. } => {
+            UsedAmounts::Pod { requests, limits, .. } => {
                 add("pods");
                 requests.names().chain(limits.names()).for_each(|name| names.extend(charged_names::candidates(name)));
             }
-            Amounts::Service { .. } => {
+            UsedAmounts::Service { .. } => {
                 ["services", "services.nodeports", "services.loadbalancers"].iter().for_each(|name| add(name))
             }
-            Amounts::Claim { class, .. } => {
+            UsedAmounts::Claim { class, .. } => {
                 for name in ["persistentvolumeclaims", "requests.storage"] {
                     names.push(name.to_owned());
                     names.extend(class.iter().map(|class| format!("{class}{STORAGE_CLASS}{name}")));
                 }
             }
-            Amounts::Devices(devices) => {
+            UsedAmounts::Devices(devices) => {
                 for class in devices.classes() {
                     names.push(format!("{class}{DEVICE_CLASS}"));
                     names.push(format!("requests.{IMPLICIT_DEVICE_CLASS}{class}"));
                 }
                 names.extend(devices.extended_resources().map(|extended| format!("requests.{extended}")));
             }
-            Amounts::Count if kind.has_plain_name() => add(kind.resource),
-            Amounts::Count => {}
+            UsedAmounts::Count if kind.has_plain_name() => add(kind.resource),
+            UsedAmounts::Count => {}
         }
         let amount = |name: &String| self.amount(kind.charged_under(name)?);
         names.into_iter().filter_map(|name| amount(&name).map(|amount| (Cow::Owned(name), amount))).collect()
@@ -123,10 +123,10 @@ impl<'d> Usage<'d> {
     pub fn has_negatives(&self) -> bool {
         let any = |list: &ResourceList<'_>| list.iter().any(|(_, amount)| amount.is_negative());
         match &self.amounts {
-            Amounts::Pod { requests, limits, .. } => any(requests) || any(limits),
-            Amounts::Claim { storage, .. } => storage.as_ref().is_some_and(Quantity::is_negative),
-            Amounts::Devices(devices) => devices.has_negatives(),
-            Amounts::Service { .. } | Amounts::Count => false,
+            UsedAmounts::Pod { requests, limits, .. } => any(requests) || any(limits),
+            UsedAmounts::Claim { storage, .. } => storage.as_ref().is_some_and(Quantity::is_negative),
+            UsedAmounts::Devices(devices) => devices.has_negatives(),
+            UsedAmounts::Service { .. } | UsedAmounts::Count => false,
         }
     }
 }

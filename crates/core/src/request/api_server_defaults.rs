@@ -2,7 +2,7 @@
 //!
 //! See <https://kubernetes.io/docs/tasks/configure-pod-container/assign-pod-level-resources/>.
 
-use super::origin::Origin;
+use super::origin::ValueOrigin;
 use super::pod::{Pod, Resources, Value};
 use super::pod_totals::{self, is_pod_level};
 use crate::amount::{Quantity, Requirement, ResourceName};
@@ -13,8 +13,8 @@ pub fn limits_to_requests(pod: &mut Pod<'_>) {
     for container in &mut pod.containers {
         copy_limits(&mut container.resources, |_, origin| match origin {
             // A value copied from a default is a default, too.
-            Origin::Default(_) => Some(origin.clone()),
-            _ => Some(Origin::AuthorsLimit),
+            ValueOrigin::Default(_) => Some(origin.clone()),
+            _ => Some(ValueOrigin::AuthorsLimit),
         });
     }
 }
@@ -22,11 +22,16 @@ pub fn limits_to_requests(pod: &mut Pod<'_>) {
 /// The same for limits that are set now: the API server looks at a pod again after each webhook.
 pub fn new_limits_to_requests(pod: &mut Pod<'_>) {
     for container in &mut pod.containers {
-        copy_limits(&mut container.resources, |_, origin| matches!(origin, Origin::Default(_)).then(|| origin.clone()));
+        copy_limits(&mut container.resources, |_, origin| {
+            matches!(origin, ValueOrigin::Default(_)).then(|| origin.clone())
+        });
     }
 }
 
-fn copy_limits<'d>(resources: &mut Resources<'d>, origin_of: impl Fn(&str, &Origin<'d>) -> Option<Origin<'d>>) {
+fn copy_limits<'d>(
+    resources: &mut Resources<'d>,
+    origin_of: impl Fn(&str, &ValueOrigin<'d>) -> Option<ValueOrigin<'d>>,
+) {
     let Resources { requests, limits } = resources;
     let mut missing = Vec::new();
     for (name, limit, request) in limits.paired_with(requests) {
@@ -69,7 +74,7 @@ pub fn of_version(pod: &mut Pod<'_>, server: ServerVersion) {
                 pod.resources.requests.set(name, request);
             }
         }
-        copy_limits(&mut pod.resources, |name, _| is_pod_level(name).then_some(Origin::AuthorsLimit));
+        copy_limits(&mut pod.resources, |name, _| is_pod_level(name).then_some(ValueOrigin::AuthorsLimit));
     }
     if !limits_too {
         return;
@@ -86,5 +91,5 @@ pub fn of_version(pod: &mut Pod<'_>, server: ServerVersion) {
 }
 
 fn derived<'d>(name: &ResourceName<'d>, quantity: &Quantity) -> (ResourceName<'d>, Value<'d>) {
-    (name.clone(), Value { quantity: quantity.clone(), origin: Origin::AuthorsLimit })
+    (name.clone(), Value { quantity: quantity.clone(), origin: ValueOrigin::AuthorsLimit })
 }

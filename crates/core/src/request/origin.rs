@@ -7,7 +7,7 @@ use crate::amount::Quantity;
 
 /// The origin of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Origin<'d> {
+pub enum ValueOrigin<'d> {
     /// The manifest, or whatever cannot be distinguished from it. Never changed.
     Author,
     /// Derived by the API server from the author's values: a request equal to the limit.
@@ -38,7 +38,7 @@ pub struct Repair<'d> {
     pub range: Option<RangeName<'d>>,
 }
 
-impl Origin<'_> {
+impl ValueOrigin<'_> {
     /// True if the value is new: decided now, and to be written into the object.
     pub fn is_new(&self) -> bool {
         matches!(self, Self::Estimate(_) | Self::Default(_) | Self::Repaired(_))
@@ -57,7 +57,7 @@ pub fn is_of_default(reason: &str) -> bool {
     reason.starts_with(OF_DEFAULT)
 }
 
-impl fmt::Display for Origin<'_> {
+impl fmt::Display for ValueOrigin<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Author => f.write_str("set in manifest"),

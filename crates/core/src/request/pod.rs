@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
-use super::origin::Origin;
+use super::origin::ValueOrigin;
 use crate::amount::{ByResource, Quantity, Requirement, ResourceList, read_quantity};
 use crate::json::{Malformed, Node};
 use crate::sort;
@@ -91,7 +91,7 @@ pub struct Resources<'d> {
 #[derive(Debug, Clone)]
 pub struct Value<'d> {
     pub quantity: Quantity,
-    pub origin: Origin<'d>,
+    pub origin: ValueOrigin<'d>,
 }
 
 /// True if a pod has a deadline. The quota scope `Terminating` means this, not deletion.
@@ -127,7 +127,7 @@ impl<'d> Resources<'d> {
     fn read(node: Node<'d>) -> Result<Self, Malformed> {
         let list = |requirement: Requirement| -> Result<ByResource<'d, Value<'d>>, Malformed> {
             let Some(list) = node.get(requirement.field())? else { return Ok(ByResource::default()) };
-            let value = |node| Ok(Value { quantity: read_quantity(node)?, origin: Origin::Author });
+            let value = |node| Ok(Value { quantity: read_quantity(node)?, origin: ValueOrigin::Author });
             ByResource::read_with(list, value)
         };
         Ok(Self { requests: list(Requirement::Request)?, limits: list(Requirement::Limit)? })

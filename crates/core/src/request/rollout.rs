@@ -39,7 +39,7 @@ pub fn rollout(request: &Request<'_>) -> Result<Option<Rollout>, Malformed> {
         // Its controller makes no more pods.
         return Ok(None);
     }
-    let change = Change { object, old, is_renewed: old.is_some() && !keeps_template(request)? };
+    let change = TemplateChange { object, old, is_renewed: old.is_some() && !keeps_template(request)? };
     let (rollout, terminating) = match kind.growth {
         Growth::Pod => return Ok(None),
         Growth::Deployment => (change.deployment()?, TERMINATING),
@@ -102,14 +102,14 @@ fn scaling(object: &Object<'_>, old: Option<&Object<'_>>) -> Result<Option<Rollo
 }
 
 /// A change of an object that has a pod template.
-struct Change<'a, 'd> {
+struct TemplateChange<'a, 'd> {
     object: &'a Object<'d>,
     old: Option<&'a Object<'d>>,
     /// True if the pod template changes.
     is_renewed: bool,
 }
 
-impl<'d> Change<'_, 'd> {
+impl<'d> TemplateChange<'_, 'd> {
     fn deployment(&self) -> Result<Option<Rollout>, Malformed> {
         let is_paused = |object: &Object<'_>| flag(object.spec_at(&["paused"])?);
         let wanted = replicas(self.object)?;

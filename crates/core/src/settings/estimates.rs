@@ -5,7 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use super::{Reader, any_matches};
+use super::{SettingsReader, any_matches};
 use crate::amount::{Quantity, read_quantity};
 use crate::cluster::usage::{Percentile, Resource, Window};
 use crate::find;
@@ -31,7 +31,7 @@ pub struct EstimateSettings<'d> {
     /// The least estimate.
     pub min: PerResource<Quantity>,
     /// The first step with enough samples decides. Empty without a `namespace`.
-    pub history: Cow<'static, [Step]>,
+    pub history: Cow<'static, [LookupStep]>,
     pub scope: HistoryScope,
     pub well_known_images: bool,
     /// Older profiles are not used.
@@ -71,7 +71,7 @@ pub struct ReplaceSettings<'d> {
 }
 
 impl<'d> ReplaceSettings<'d> {
-    fn read(estimates: &mut Reader<'_, 'd>) -> Option<Self> {
+    fn read(estimates: &mut SettingsReader<'_, 'd>) -> Option<Self> {
         let default = EstimateSettings::default().always;
         let mut section = estimates.section("always")?;
         let read = Self {
@@ -231,7 +231,7 @@ impl FromStr for Margin {
 
 /// One step of the search for history.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Step {
+pub struct LookupStep {
     pub window: Window,
     pub matching: HistoryMatch,
     /// The least number of samples.
@@ -254,12 +254,12 @@ pub enum HistoryMatch {
 const MATCHINGS: &[(&str, HistoryMatch)] =
     &[("workload", HistoryMatch::Workload), ("tag", HistoryMatch::Tag), ("image", HistoryMatch::Image)];
 
-const DEFAULT_HISTORY: &[Step] = &[
-    Step { window: Window::WEEK, matching: HistoryMatch::Workload, samples: 60, scope: None },
-    Step { window: Window::MONTH, matching: HistoryMatch::Workload, samples: 60, scope: None },
-    Step { window: Window::WEEK, matching: HistoryMatch::Tag, samples: 60, scope: None },
-    Step { window: Window::MONTH, matching: HistoryMatch::Tag, samples: 60, scope: None },
-    Step { window: Window::MONTH, matching: HistoryMatch::Image, samples: 1, scope: None },
+const DEFAULT_HISTORY: &[LookupStep] = &[
+    LookupStep { window: Window::WEEK, matching: HistoryMatch::Workload, samples: 60, scope: None },
+    LookupStep { window: Window::MONTH, matching: HistoryMatch::Workload, samples: 60, scope: None },
+    LookupStep { window: Window::WEEK, matching: HistoryMatch::Tag, samples: 60, scope: None },
+    LookupStep { window: Window::MONTH, matching: HistoryMatch::Tag, samples: 60, scope: None },
+    LookupStep { window: Window::MONTH, matching: HistoryMatch::Image, samples: 1, scope: None },
 ];
 
 /// `pool`: the history of all namespaces together.
@@ -360,12 +360,12 @@ impl Default for EstimateSettings<'_> {
 }
 
 impl<'d> EstimateSettings<'d> {
-    pub(super) fn read(settings: &mut Reader<'_, 'd>) -> Self {
+    pub(super) fn read(settings: &mut SettingsReader<'_, 'd>) -> Self {
         let default = Self::default();
         let Some(mut section) = settings.section("estimates") else { return default };
         // An empty list is a valid choice: then only the table of well-known images is used.
         let has_history = !section.lacks("history");
-        let history = section.sections("history", Step::read);
+        let history = section.sections("history", LookupStep::read);
         let pool = PoolSettings::read(&mut section);
         let always = ReplaceSettings::read(&mut section).unwrap_or(default.always);
         let mut read = Self {
@@ -400,7 +400,7 @@ impl<'d> EstimateSettings<'d> {
     }
 
     /// Reports choices that contradict each other.
-    fn contradictions(&self, section: &mut Reader<'_, '_>, history_is_set: bool, pool_is_set: bool) {
+    fn contradictions(&self, section: &mut SettingsReader<'_, '_>, history_is_set: bool, pool_is_set: bool) {
         if self.mode == EstimateMode::Never && self.dry_run {
             section.problem("dryRun", "has no effect, because `mode` is `never`: remove one of them");
         }
@@ -452,7 +452,7 @@ impl<'d> EstimateSettings<'d> {
     }
 
     /// The scope of a step.
-    pub fn scope_of(&self, step: &Step) -> HistoryScope {
+    pub fn scope_of(&self, step: &LookupStep) -> HistoryScope {
         step.scope.unwrap_or(self.scope)
     }
 
@@ -466,8 +466,8 @@ impl<'d> EstimateSettings<'d> {
     }
 }
 
-impl Step {
-    fn read(step: &mut Reader<'_, '_>) -> Self {
+impl LookupStep {
+    fn read(step: &mut SettingsReader<'_, '_>) -> Self {
         let read = Self {
             window: step.choice("window", &[("7d", Window::WEEK), ("30d", Window::MONTH)], Window::WEEK),
             matching: step.choice("match", MATCHINGS, HistoryMatch::Tag),
@@ -484,7 +484,7 @@ impl Step {
 }
 
 impl PoolSettings {
-    fn read(estimates: &mut Reader<'_, '_>) -> Option<Self> {
+    fn read(estimates: &mut SettingsReader<'_, '_>) -> Option<Self> {
         let default = EstimateSettings::default().pool;
         let mut section = estimates.section("pool")?;
         let read = Self {
@@ -499,7 +499,7 @@ impl PoolSettings {
     }
 }
 
-impl<'d> Reader<'_, 'd> {
+impl<'d> SettingsReader<'_, 'd> {
     /// Reads a section with a field for each resource.
     fn per_resource<T>(
         &mut self,
@@ -520,7 +520,7 @@ impl<'d> Reader<'_, 'd> {
 
 /// Reads the same percentile for all resources, or a separate one for each.
 fn read_figures(
-    section: &mut Reader<'_, '_>,
+    section: &mut SettingsReader<'_, '_>,
     default: PerResource<Cow<'static, [PercentileChoice]>>,
 ) -> PerResource<Cow<'static, [PercentileChoice]>> {
     let read = |node: Node<'_>| Ok(Cow::Owned(vec![read_figure(node)?]));

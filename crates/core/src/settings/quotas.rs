@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::reader::in_backticks;
-use super::{MODES, Mode, Reader};
+use super::{MODES, Mode, SettingsReader};
 use crate::cluster::resource_quota::ScopeRequirement;
 
 #[derive(Debug, Clone)]
@@ -52,7 +52,7 @@ impl Default for QuotaSettings<'_> {
 }
 
 impl<'d> QuotaSettings<'d> {
-    pub(super) fn read(settings: &mut Reader<'_, 'd>) -> Self {
+    pub(super) fn read(settings: &mut SettingsReader<'_, 'd>) -> Self {
         let default = Self::default();
         let Some(mut section) = settings.section("quotas") else { return default };
         let read = Self {
@@ -94,7 +94,7 @@ impl QuotaSettings<'_> {
 }
 
 impl<'d> LimitedResource<'d> {
-    fn read(section: &mut Reader<'_, 'd>) -> Self {
+    fn read(section: &mut SettingsReader<'_, 'd>) -> Self {
         let read = Self {
             api_group: section.string("apiGroup").unwrap_or_default(),
             resource: section.string("resource").unwrap_or_default(),
@@ -112,7 +112,7 @@ impl<'d> LimitedResource<'d> {
 }
 
 impl<'d> ScopeRequirement<'d> {
-    fn from_settings(section: &mut Reader<'_, 'd>) -> Self {
+    fn from_settings(section: &mut SettingsReader<'_, 'd>) -> Self {
         const SCOPES: [&str; 7] = [
             "Terminating",
             "NotTerminating",
@@ -135,7 +135,7 @@ impl<'d> ScopeRequirement<'d> {
     }
 }
 
-impl<'d> Reader<'_, 'd> {
+impl<'d> SettingsReader<'_, 'd> {
     /// Reads a required field with one of several words.
     fn word(&mut self, name: &'static str, words: &[&str]) -> Cow<'d, str> {
         let word = self.string(name).unwrap_or_default();

@@ -24,15 +24,15 @@ const RENAMED: &[(&str, &str)] = &[
 /// A setting that went, because nobody but the authors' own benchmark had a reason to change it.
 const ROUNDING: &str = "estimates.rounding";
 
-/// One object of the settings. Each field that is read is a known field; [`Reader::finish`] reports the others.
-pub struct Reader<'p, 'd> {
+/// One object of the settings. Each field that is read is a known field; [`SettingsReader::finish`] reports the others.
+pub struct SettingsReader<'p, 'd> {
     node: Node<'d>,
     path: String,
     known: Vec<&'static str>,
     problems: &'p mut Vec<String>,
 }
 
-impl<'p, 'd> Reader<'p, 'd> {
+impl<'p, 'd> SettingsReader<'p, 'd> {
     pub fn new(node: Node<'d>, path: String, problems: &'p mut Vec<String>) -> Self {
         // Room for the names of the largest section, because growing costs as much as reading several of its fields.
         Self { node, path, known: Vec::with_capacity(24), problems }
@@ -127,19 +127,23 @@ impl<'p, 'd> Reader<'p, 'd> {
 
     /// A section inside this one.
     #[inline(never)]
-    pub fn section(&mut self, name: &'static str) -> Option<Reader<'_, 'd>> {
+    pub fn section(&mut self, name: &'static str) -> Option<SettingsReader<'_, 'd>> {
         let node = self.field(name, Ok)?;
         let path = self.path_of(name);
-        Some(Reader::new(node, path, self.problems))
+        Some(SettingsReader::new(node, path, self.problems))
     }
 
     /// A list of sections.
-    pub fn sections<T>(&mut self, name: &'static str, mut read: impl FnMut(&mut Reader<'_, 'd>) -> T) -> Vec<T> {
+    pub fn sections<T>(
+        &mut self,
+        name: &'static str,
+        mut read: impl FnMut(&mut SettingsReader<'_, 'd>) -> T,
+    ) -> Vec<T> {
         let nodes: Vec<Node<'d>> = self.field(name, |list| Ok(list.items()?.collect())).unwrap_or_default();
         let path = self.path_of(name);
         let mut sections = Vec::with_capacity(nodes.len());
         for (index, node) in nodes.into_iter().enumerate() {
-            let mut section = Reader::new(node, format!("{path}[{index}]"), self.problems);
+            let mut section = SettingsReader::new(node, format!("{path}[{index}]"), self.problems);
             sections.push(read(&mut section));
             section.finish();
         }

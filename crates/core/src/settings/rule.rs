@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::{Reader, any_matches};
+use super::{SettingsReader, any_matches};
 use crate::cluster::label_selector::LabelSelector;
 use crate::cluster::limit_range::{CONTAINER, Item, LimitRange};
 use crate::image::{ImageName, ImagePattern};
@@ -10,7 +10,7 @@ use crate::json::{Malformed, Node};
 
 /// One entry of `limitRanges.rules`. An absent selector selects everything.
 #[derive(Debug, Clone)]
-pub struct Rule<'d> {
+pub struct LimitRangeRule<'d> {
     pub range: LimitRange<'d>,
     namespaces: Vec<Cow<'d, str>>,
     pub namespace_labels: Option<LabelSelector<'d>>,
@@ -19,8 +19,8 @@ pub struct Rule<'d> {
     images: Vec<ImagePattern<'d>>,
 }
 
-impl<'d> Rule<'d> {
-    pub(super) fn read_all(section: &mut Reader<'_, 'd>, derive_defaults: bool) -> Vec<Self> {
+impl<'d> LimitRangeRule<'d> {
+    pub(super) fn read_all(section: &mut SettingsReader<'_, 'd>, derive_defaults: bool) -> Vec<Self> {
         let rules = section.sections("rules", |rule| Self::read(rule, derive_defaults));
         for (index, rule) in rules.iter().enumerate() {
             let is_repeated = rules.iter().take(index).any(|earlier| earlier.range.name == rule.range.name);
@@ -31,7 +31,7 @@ impl<'d> Rule<'d> {
         rules
     }
 
-    fn read(reader: &mut Reader<'_, 'd>, derive_defaults: bool) -> Self {
+    fn read(reader: &mut SettingsReader<'_, 'd>, derive_defaults: bool) -> Self {
         let name = reader.string("name").unwrap_or_default();
         if name.is_empty() {
             reader.problem("name", "is missing: messages refer to rules by name");
@@ -100,7 +100,7 @@ fn read_image(node: Node<'_>) -> Result<ImagePattern<'_>, Malformed> {
     ImagePattern::parse(node.plain_str()?).map_err(|error| node.error(error.to_string()))
 }
 
-fn read_item<'d>(reader: &mut Reader<'_, 'd>) -> Item<'d> {
+fn read_item<'d>(reader: &mut SettingsReader<'_, 'd>) -> Item<'d> {
     use crate::amount::ResourceList;
     Item {
         kind: reader.string("type").unwrap_or(Cow::Borrowed("")),

@@ -1,6 +1,6 @@
 //! Label selectors in the settings, whose problems name the setting.
 
-use super::Reader;
+use super::SettingsReader;
 use crate::cluster::label_selector::{LabelSelector, Operator, Requirement};
 use crate::json::{Malformed, Node};
 
@@ -14,11 +14,11 @@ const OPERATORS: &[(&str, Operator)] = &[
 /// True if a selector from an object selects a namespace. An invalid selector selects nothing.
 pub fn selects_namespace(selector: Node<'_>, namespace: Option<Node<'_>>) -> Result<bool, Malformed> {
     let mut problems = Vec::new();
-    let selector = read(&mut Reader::new(selector, String::new(), &mut problems));
+    let selector = read(&mut SettingsReader::new(selector, String::new(), &mut problems));
     Ok(problems.is_empty() && selector.matches_namespace(namespace)?)
 }
 
-pub(super) fn read<'d>(reader: &mut Reader<'_, 'd>) -> LabelSelector<'d> {
+pub(super) fn read<'d>(reader: &mut SettingsReader<'_, 'd>) -> LabelSelector<'d> {
     let labels = reader.field("matchLabels", |labels| {
         let labels = labels.fields()?.map(|(key, value)| Ok(Requirement::equal(key.str()?, value.str()?)));
         labels.collect::<Result<Vec<_>, Malformed>>()

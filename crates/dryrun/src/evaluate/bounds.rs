@@ -6,7 +6,7 @@ use headroom_core::amount::{Quantity, ResourceList};
 use headroom_core::cluster::limit_range::{CLAIM, CONTAINER, Item, POD};
 use headroom_core::json::Malformed;
 use headroom_core::limit_rules::Range;
-use headroom_core::limits::{self, BoundTarget, Breach, Fault};
+use headroom_core::limits::{self, BoundTarget, Breach, LimitFault};
 use headroom_core::request::{Container, Object, pod_totals};
 use headroom_core::request::{Pod, Requirement};
 
@@ -43,11 +43,13 @@ impl Edge {
         }
     }
 
-    fn of(fault: &Fault) -> Self {
+    fn of(fault: &LimitFault) -> Self {
         match fault {
-            Fault::NoRequestForMin { .. } | Fault::BelowMin { .. } => Self::Min,
-            Fault::NoLimitForMax { .. } | Fault::NoRequestForMax { .. } | Fault::AboveMax { .. } => Self::Max,
-            Fault::NoValueForRatio { .. } | Fault::AboveRatio { .. } => Self::Ratio,
+            LimitFault::NoRequestForMin { .. } | LimitFault::BelowMin { .. } => Self::Min,
+            LimitFault::NoLimitForMax { .. } | LimitFault::NoRequestForMax { .. } | LimitFault::AboveMax { .. } => {
+                Self::Max
+            }
+            LimitFault::NoValueForRatio { .. } | LimitFault::AboveRatio { .. } => Self::Ratio,
         }
     }
 }

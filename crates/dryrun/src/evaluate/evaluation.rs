@@ -6,7 +6,7 @@ use headroom_core::amount::Quantity;
 use headroom_core::cluster::lookup::{HostCall, Lookup, Missing};
 use headroom_core::quota;
 use headroom_core::request::Pod;
-use headroom_core::request::{Origin, Requirement, Role};
+use headroom_core::request::{Requirement, Role, ValueOrigin};
 use headroom_core::verdict::{self, Cause, Decision, Violation};
 use serde::Serialize;
 use serde_json::Value;
@@ -333,7 +333,7 @@ impl Reason {
             Violation::Limits { .. } => (Topic::Limits, None),
             Violation::Quotas { .. } => (Topic::Quota, None),
         };
-        let is_excess = |breach: &quota::Breach<'_>| matches!(breach.fault, quota::Fault::Exceeded { .. });
+        let is_excess = |breach: &quota::Breach<'_>| matches!(breach.fault, quota::QuotaFault::Exceeded { .. });
         let lacks_room = matches!(violation, Violation::Quotas { breaches, .. } if breaches.iter().all(is_excess));
         Self { topic, parts: violation.parts(), problem, lacks_room }
     }
@@ -360,7 +360,7 @@ impl fmt::Display for Reason {
 }
 
 impl Warning {
-    fn of(warning: &verdict::Warning<'_>, decision: &Decision<'_>, makes_pods: bool) -> Self {
+    fn of(warning: &verdict::ReviewWarning<'_>, decision: &Decision<'_>, makes_pods: bool) -> Self {
         let about = match &warning.cause {
             Cause::MissingContext(missing) => missing.lookup.call().kind.to_owned(),
             Cause::Quota(breach) => format!("quota {}", breach.quota.as_deref().unwrap_or_default()),
@@ -446,7 +446,7 @@ impl Charge {
         all
     }
 
-    pub(super) fn of(charge: &quota::Charge<'_>) -> Self {
+    pub(super) fn of(charge: &quota::QuotaCharge<'_>) -> Self {
         let amount = |added: &quota::Added<'_>| Amount {
             name: added.name.to_string(),
             before: added.used.minus(&added.amount).to_string(),
@@ -487,15 +487,15 @@ fn values_of(pod: &Pod<'_>) -> Vec<ContainerValues> {
 }
 
 impl SetBy {
-    fn of(origin: &Origin<'_>) -> Self {
+    fn of(origin: &ValueOrigin<'_>) -> Self {
         match origin {
-            Origin::Author => Self::Author,
-            Origin::AuthorsLimit => Self::AuthorsLimit,
-            Origin::LimitRanger => Self::LimitRanger,
-            Origin::Earlier(_) => Self::Earlier,
-            Origin::Estimate(_) => Self::Estimate,
-            Origin::Default(_) => Self::Default,
-            Origin::Repaired(_) => Self::Repaired,
+            ValueOrigin::Author => Self::Author,
+            ValueOrigin::AuthorsLimit => Self::AuthorsLimit,
+            ValueOrigin::LimitRanger => Self::LimitRanger,
+            ValueOrigin::Earlier(_) => Self::Earlier,
+            ValueOrigin::Estimate(_) => Self::Estimate,
+            ValueOrigin::Default(_) => Self::Default,
+            ValueOrigin::Repaired(_) => Self::Repaired,
         }
     }
 }

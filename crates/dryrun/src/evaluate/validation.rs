@@ -7,7 +7,7 @@ mod pod_level;
 use headroom_core::amount::{Quantity, is_device};
 use headroom_core::cluster::limit_range::LimitRange;
 use headroom_core::cluster::limit_range::validate::{container_name_problem, may_overcommit};
-use headroom_core::cluster::problem::Problem;
+use headroom_core::cluster::problem::FieldProblem;
 use headroom_core::cluster::resource_quota::validate::is_standard;
 use headroom_core::cluster::resource_quota::{ResourceQuota, validate};
 use headroom_core::cluster::tenant_quota::TenantQuota;
@@ -71,7 +71,7 @@ fn is_patch(object: &Value, kind: &ApiKind) -> bool {
 pub fn problems_of_bounds(object: &Value) -> Vec<String> {
     // OK because what serde_json wrote can be read.
     let Ok(document) = document(object) else { return Vec::new() };
-    let texts = |problems: Vec<Problem>| -> Vec<String> { problems.iter().map(ToString::to_string).collect() };
+    let texts = |problems: Vec<FieldProblem>| -> Vec<String> { problems.iter().map(ToString::to_string).collect() };
     let read = match ApiKind::of(object).qualified().as_str() {
         "limitranges" => LimitRange::read(document.root()).map(|mut range| {
             range.imply_defaults();

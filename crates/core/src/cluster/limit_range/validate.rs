@@ -3,20 +3,20 @@
 use super::{CLAIM, CONTAINER, Item, LimitRange, POD};
 use crate::amount::is_native;
 use crate::amount::{Quantity, ResourceList};
-use crate::cluster::problem::Problem;
+use crate::cluster::problem::FieldProblem;
 use crate::find;
 use crate::sort;
 
 impl LimitRange<'_> {
     /// All problems of the range, in the order of its items; field paths begin with `prefix`.
-    pub fn problems(&self, prefix: &str) -> Vec<Problem> {
+    pub fn problems(&self, prefix: &str) -> Vec<FieldProblem> {
         let mut problems = Vec::new();
         for (index, item) in self.items.iter().enumerate() {
             let place = format!("{prefix}[{index}]");
             let repeated = self.items.iter().take(index).any(|earlier| earlier.kind == item.kind);
             if repeated {
                 let detail = format!("Duplicate value: `{}`", item.kind);
-                problems.push(Problem { field: format!("{place}.type"), detail });
+                problems.push(FieldProblem { field: format!("{place}.type"), detail });
             }
             Check { item, place, problems: &mut problems }.all();
         }
@@ -28,12 +28,12 @@ impl LimitRange<'_> {
 struct Check<'a, 'd> {
     item: &'a Item<'d>,
     place: String,
-    problems: &'a mut Vec<Problem>,
+    problems: &'a mut Vec<FieldProblem>,
 }
 
 impl Check<'_, '_> {
     fn problem(&mut self, field: &str, detail: impl Into<String>) {
-        self.problems.push(Problem { field: format!("{}.{field}", self.place), detail: detail.into() });
+        self.problems.push(FieldProblem { field: format!("{}.{field}", self.place), detail: detail.into() });
     }
 
     fn all(&mut self) {

@@ -2,13 +2,13 @@
 
 use crate::amount::{ResourceList, is_device};
 use crate::cluster::limit_range::validate::{COUNTED, is_qualified};
-use crate::cluster::problem::Problem;
+use crate::cluster::problem::FieldProblem;
 use crate::cluster::resource_quota::{ResourceQuota, ScopeRequirement};
 
 const SELECTOR: &str = "spec.scopeSelector.matchExpressions";
 
 /// All problems of a quota, in the order of its fields.
-pub fn quota(quota: &ResourceQuota<'_>) -> Vec<Problem> {
+pub fn quota(quota: &ResourceQuota<'_>) -> Vec<FieldProblem> {
     let mut problems = Problems::default();
     problems.hard("spec.hard", &quota.spec_hard);
     let names: Vec<&str> = quota.scopes.iter().map(AsRef::as_ref).collect();
@@ -24,11 +24,11 @@ pub fn quota(quota: &ResourceQuota<'_>) -> Vec<Problem> {
 }
 
 #[derive(Default)]
-struct Problems(Vec<Problem>);
+struct Problems(Vec<FieldProblem>);
 
 impl Problems {
     fn add(&mut self, field: impl Into<String>, detail: impl Into<String>) {
-        self.0.push(Problem { field: field.into(), detail: detail.into() });
+        self.0.push(FieldProblem { field: field.into(), detail: detail.into() });
     }
 
     fn hard(&mut self, field: &str, list: &ResourceList<'_>) {

@@ -119,14 +119,14 @@ impl<'d> Profile<'d> {
     }
 
     /// The entry at this place, with the history of this namespace.
-    pub fn entry(self, place: &ProfileKey, namespace: &str) -> Result<Entry<'d>, Unusable> {
+    pub fn entry(self, place: &ProfileKey, namespace: &str) -> Result<ImageHistories<'d>, Unusable> {
         let node = self.images.map(|images| images.get(&place.key)).transpose()?.flatten();
         let part = |name| node.map_or(Ok(None), |node| node.get(name));
         let own = part("own")?.map_or(Ok(None), |own| own.get(namespace))?;
-        let Some(Header { collected_at, quorum, .. }) = self.header else { return Ok(Entry::default()) };
+        let Some(Header { collected_at, quorum, .. }) = self.header else { return Ok(ImageHistories::default()) };
         let own = Histories { node: own, collected_at, quorum }.with_own_time()?;
         let pool = Histories { node: part("pool")?, collected_at, quorum };
-        Ok(Entry { own: Some(own), pool: Some(pool) })
+        Ok(ImageHistories { own: Some(own), pool: Some(pool) })
     }
 
     /// The page of this root that contains the entry instead.
@@ -141,7 +141,7 @@ impl<'d> Profile<'d> {
 
 /// The histories of one image; none where nothing was collected.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Entry<'d> {
+pub struct ImageHistories<'d> {
     /// The history of the namespace.
     pub own: Option<Histories<'d>>,
     /// The history of all namespaces together.

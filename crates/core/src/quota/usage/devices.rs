@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use crate::amount::{ByResource, Quantity, ResourceList};
 use crate::cluster::devices::DeviceClass;
 use crate::json::{Malformed, Node};
-use crate::quota::Object;
+use crate::quota::QuotaObject;
 use crate::quota::charged_names::{Charged, IMPLICIT_DEVICE_CLASS};
 
 /// The most devices that a request for all devices of a class may be allocated.
@@ -24,7 +24,7 @@ pub struct Devices<'d> {
 }
 
 impl<'d> Devices<'d> {
-    pub(super) fn of_claim(object: &Object<'_, 'd>) -> Result<Self, Malformed> {
+    pub(super) fn of_claim(object: &QuotaObject<'_, 'd>) -> Result<Self, Malformed> {
         let by_class = asked_for(object.source.spec)?;
         let mut by_extended = ResourceList::default();
         for DeviceClass { name, extended_resource } in object.devices.classes {

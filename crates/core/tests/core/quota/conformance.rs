@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use headroom_core::amount::ResourceList;
 use headroom_core::cluster::resource_quota::{ResourceQuota, ScopeRequirement, validate};
 use headroom_core::json::Document;
-use headroom_core::quota::{DeviceContext, Kind, Measure, Object, Usage, scope};
+use headroom_core::quota::{ChargedKind, DeviceContext, Measure, ObjectUsage, QuotaObject, scope};
 use headroom_core::request::{self, Pod};
 use headroom_fixtures::conformance::{Check, cases};
 use serde_json::{Map, Value, json};
@@ -78,13 +78,13 @@ fn each_request_of_a_sequence_sees_the_usage_after_the_earlier_ones() {
 }
 
 /// Views a stored object as quotas see it.
-fn with_object<T>(resource: &str, object: &Value, examine: impl FnOnce(&Object<'_, '_>) -> T) -> T {
+fn with_object<T>(resource: &str, object: &Value, examine: impl FnOnce(&QuotaObject<'_, '_>) -> T) -> T {
     let text = object.to_string();
     let document = Document::read(&text).unwrap();
-    let kind = Kind::from_qualified(resource);
+    let kind = ChargedKind::from_qualified(resource);
     let source = request::Object::stored(document.root()).unwrap();
     let pod = (kind.measure == Measure::Pod).then(|| Pod::read(source.node, source.status).unwrap());
-    examine(&Object { kind, source, pod: pod.as_ref(), replaces: None, devices: DeviceContext::NONE })
+    examine(&QuotaObject { kind, source, pod: pod.as_ref(), replaces: None, devices: DeviceContext::NONE })
 }
 
 #[test]
@@ -93,7 +93,7 @@ fn usage_is_what_the_api_server_counts() {
         let Check::Usage { input, expect } = &case.check else { continue };
         let now = input.now.as_ref().map(|now| now.parse().unwrap());
         let usage = with_object(&input.resource, &input.object, |object| {
-            to_json(&Usage::of(object, now).unwrap().list(object.kind))
+            to_json(&ObjectUsage::of(object, now).unwrap().list(object.kind))
         });
         assert_amounts(&case.name, &usage, &expect.usage);
     }

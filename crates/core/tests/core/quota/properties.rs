@@ -3,7 +3,7 @@
 use headroom_core::amount::{Quantity, ResourceList};
 use headroom_core::cluster::resource_quota::ResourceQuota;
 use headroom_core::json::Document;
-use headroom_core::quota::{Object, Usage};
+use headroom_core::quota::{ObjectUsage, QuotaObject};
 use headroom_core::request::{self, Pod};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -126,8 +126,8 @@ proptest! {
         for pod in pods {
             let source = request::Object::stored(pod.root()).unwrap();
             let pod = Pod::read(source.node, source.status).unwrap();
-            let object = Object::of_pod(&pod, source);
-            let usage = Usage::of(&object, None).unwrap().list(object.kind);
+            let object = QuotaObject::of_pod(&pod, source);
+            let usage = ObjectUsage::of(&object, None).unwrap().list(object.kind);
             usage.iter().filter(|(name, _)| quota.hard.contains(name)).for_each(|(name, more)| recounted.add(name, more));
         }
         for name in quota.hard.names() {

@@ -2,7 +2,7 @@
 
 use headroom_core::json::Document;
 use headroom_core::quota::stored::Stored;
-use headroom_core::quota::{Charged, Kind, Usage};
+use headroom_core::quota::{Charged, ChargedKind, ObjectUsage};
 use serde_json::{Value, json};
 
 use crate::harness::answer;
@@ -67,8 +67,8 @@ fn count(pods: &[Value]) -> Value {
     let cpu = pods.iter().map(|pod| {
         let pod = pod.to_string();
         let document = Document::read(&pod).unwrap();
-        let stored = Stored::read(Kind::POD, document.root()).unwrap();
-        Usage::of(&stored.object(), None).unwrap().amount(Charged::Request("cpu")).unwrap()
+        let stored = Stored::read(ChargedKind::POD, document.root()).unwrap();
+        ObjectUsage::of(&stored.object(), None).unwrap().amount(Charged::Request("cpu")).unwrap()
     });
     let cpu = cpu.reduce(|sum, cpu| sum.plus(&cpu)).unwrap();
     json!({"requests.cpu": cpu.to_string()})
