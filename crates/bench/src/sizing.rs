@@ -28,7 +28,7 @@ use headroom_fixtures::process::peak_kib;
 use headroom_fixtures::{api_server, servers, workspace_file};
 use headroom_quota_server::tls;
 use headroom_usage::batch::Gathered;
-use headroom_usage::sample::{Batch, Container, Resource, Sample, Series, Window};
+use headroom_usage::sample::{Batch, Resource, Sample, SampledContainer, Series, Window};
 use headroom_usage::{DAY, day_of};
 use tokio::runtime::Runtime;
 
@@ -138,7 +138,7 @@ impl Scene {
                     let usage: Vec<_> =
                         times.map(|time| (time, self.world.usage(namespace, &container, time))).collect();
                     let of = |resource, samples| Series {
-                        container: Container {
+                        container: SampledContainer {
                             namespace: world::namespace(namespace),
                             pod: container.pod.clone(),
                             name: "main".to_owned(),

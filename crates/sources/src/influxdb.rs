@@ -17,7 +17,7 @@ use tokio::sync::OnceCell;
 use self::answer::Point;
 pub use self::diagnose::diagnose;
 use headroom_kube::shell;
-use headroom_usage::sample::{Batch, Container, Resource, Series, Window};
+use headroom_usage::sample::{Batch, Resource, SampledContainer, Series, Window};
 
 use self::query::{CONTAINER, IMAGE, LIST_MEASUREMENTS, Literal, POD, Questions, Schema};
 use super::http::{Endpoint, Http};
@@ -223,7 +223,7 @@ impl Source for InfluxDb {
                         return;
                     }
                     let samples = series.samples(query::scale(resource));
-                    let container = Container { namespace: namespace.to_owned(), pod, name, image };
+                    let container = SampledContainer { namespace: namespace.to_owned(), pod, name, image };
                     let step_seconds = self.step_seconds;
                     sink(Batch::Usage(vec![Series { container, resource, samples, step_seconds }]));
                 })

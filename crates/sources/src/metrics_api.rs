@@ -12,7 +12,7 @@ use headroom_core::json::Node;
 use headroom_kube::ApiPath;
 use headroom_kube::api_client::{ApiClient, ApiError, ListOptions, Missing};
 use headroom_usage::batch::Impossible;
-use headroom_usage::sample::{self, Batch, Container, OomKill, Resource, Sample, Series, Window};
+use headroom_usage::sample::{self, Batch, OomKill, Resource, Sample, SampledContainer, Series, Window};
 use k8s_openapi::api::core::v1::{self as core, Pod};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
@@ -95,7 +95,7 @@ pub fn join(metrics: &PodMetrics, pod: &Pod, window: Window, step_seconds: u32) 
         let Some(container) = container(pod, &measured.name) else { continue };
         for (resource, key) in [(Resource::Cpu, "cpu"), (Resource::Memory, "memory")] {
             let Some(value) = measured.usage.get(key).and_then(|quantity| amount(quantity, resource)) else { continue };
-            let container = Container {
+            let container = SampledContainer {
                 namespace: namespace.clone(),
                 pod: name.clone(),
                 name: measured.name.clone(),
@@ -226,7 +226,7 @@ impl Look<'_> {
             if at >= oldest && !reported.is_some_and(|reported| reported.contains(&key)) {
                 let image = container(pod, killed).and_then(|container| container.image.clone()).unwrap_or_default();
                 let (namespace, pod, killed) = (namespace.clone(), name.clone(), killed.to_owned());
-                let container = Container { namespace, pod, name: killed, image };
+                let container = SampledContainer { namespace, pod, name: killed, image };
                 let at = at.clamp(self.window.from, self.window.to - 1);
                 sink(Batch::OomKills(vec![OomKill { container, at, memory }]));
             }

@@ -9,7 +9,7 @@ use headroom_core::image::{ImageName, Reference, Repository};
 use headroom_core::truncate::count_of;
 
 use crate::observed::{Kill, Observed};
-use crate::sample::{Batch, Container, OomKill, Resource, Series, Window, is_possible, quantity};
+use crate::sample::{Batch, OomKill, Resource, SampledContainer, Series, Window, is_possible, quantity};
 use crate::{cardinality, day_of};
 
 /// An image in a namespace.
@@ -51,7 +51,7 @@ pub struct RowId(usize);
 
 /// One place on one day.
 #[derive(Debug)]
-pub struct Row {
+pub struct PlaceDay {
     place: PlaceId,
     pub day: u32,
     pub observed: Observed,
@@ -80,7 +80,7 @@ impl Impossible {
 
     /// Counts the impossible amounts of a series.
     pub fn check_series(&mut self, series: &Series) {
-        let Container { namespace, pod, name, .. } = &series.container;
+        let SampledContainer { namespace, pod, name, .. } = &series.container;
         for sample in &series.samples {
             self.check(sample.value, series.resource, [namespace, pod, name]);
         }
@@ -107,7 +107,7 @@ pub struct Gathered {
     ids: HashMap<Place, PlaceId>,
     /// By namespace and the image's text, so that each text is parsed once.
     known: HashMap<String, HashMap<String, Option<PlaceId>>>,
-    rows: Vec<Row>,
+    rows: Vec<PlaceDay>,
     row_of: HashMap<(PlaceId, u32), RowId>,
     /// The same usage again, by workload and day.
     workloads: HashMap<WorkloadPlace, BTreeMap<u32, Observed>>,
@@ -128,7 +128,7 @@ impl Gathered {
         }
     }
 
-    pub fn rows(&self) -> impl Iterator<Item = (&Place, &Row)> {
+    pub fn rows(&self) -> impl Iterator<Item = (&Place, &PlaceDay)> {
         self.rows.iter().filter_map(|row| Some((self.places.get(row.place.0)?, row)))
     }
 
@@ -178,7 +178,7 @@ impl Gathered {
 
     pub fn row(&mut self, place: PlaceId, day: u32) -> RowId {
         *self.row_of.entry((place, day)).or_insert_with(|| {
-            self.rows.push(Row { place, day, observed: Observed::default() });
+            self.rows.push(PlaceDay { place, day, observed: Observed::default() });
             RowId(self.rows.len() - 1)
         })
     }
@@ -236,7 +236,7 @@ impl Gathered {
     }
 
     /// Adds the usage of a container on a day to its workload.
-    fn add_of_workload(&mut self, place: PlaceId, container: &Container, (day, observed): (u32, Observed)) {
+    fn add_of_workload(&mut self, place: PlaceId, container: &SampledContainer, (day, observed): (u32, Observed)) {
         let Some(place) = self.places.get(place.0).filter(|_| observed.last_seen > 0) else { return };
         let place = WorkloadPlace {
             repository: place.repository.clone(),
@@ -274,10 +274,10 @@ impl Gathered {
 mod tests {
     use super::*;
     use crate::DAY;
-    use crate::sample::{Container, Resource, Sample};
+    use crate::sample::{Resource, Sample, SampledContainer};
 
-    fn container(image: &str) -> Container {
-        Container { namespace: "shop".into(), pod: "web-0".into(), name: "web".into(), image: image.into() }
+    fn container(image: &str) -> SampledContainer {
+        SampledContainer { namespace: "shop".into(), pod: "web-0".into(), name: "web".into(), image: image.into() }
     }
 
     fn series(image: &str, times: &[i64]) -> Batch {

@@ -50,7 +50,7 @@ pub struct Sample {
 
 /// The container of a sample or kill.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Container {
+pub struct SampledContainer {
     pub namespace: String,
     pub pod: String,
     pub name: String,
@@ -61,7 +61,7 @@ pub struct Container {
 /// The usage of one resource by one container. At most one sample a step: a source drops the second series of an HA pair.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Series {
-    pub container: Container,
+    pub container: SampledContainer,
     pub resource: Resource,
     pub samples: Vec<Sample>,
     /// The seconds that each sample stands for.
@@ -71,7 +71,7 @@ pub struct Series {
 /// A container was killed because it ran out of memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OomKill {
-    pub container: Container,
+    pub container: SampledContainer,
     /// Unix time in seconds.
     pub at: i64,
     /// The limit or usage when it was killed, in bytes.

@@ -19,7 +19,7 @@ use headroom_kube::lease::RenewedLease;
 use headroom_report::progress::Progress;
 use headroom_sources::Source;
 use headroom_usage::batch::Gathered;
-use headroom_usage::sample::{Batch, Container, Resource, Sample, Series, Window};
+use headroom_usage::sample::{Batch, Resource, Sample, SampledContainer, Series, Window};
 
 use crate::api_server::{ApiServer, NGINX_ROOT, Scenario};
 use crate::support::*;
@@ -190,7 +190,7 @@ fn add_spread(store: &Store, namespaces: std::ops::Range<usize>, now: i64) {
     let mut gathered = Gathered::default();
     let all = Window { from: now - DAY, to: now };
     for number in namespaces {
-        let container = Container {
+        let container = SampledContainer {
             namespace: format!("team-{number}"),
             pod: "web-0".into(),
             name: "main".into(),

@@ -4,7 +4,7 @@
 use headroom_collector::profile::Pooling;
 use headroom_core::amount::Quantity;
 use headroom_usage::batch::Gathered;
-use headroom_usage::sample::{Batch, Container, OomKill, Resource, Sample, Series, Window};
+use headroom_usage::sample::{Batch, OomKill, Resource, Sample, SampledContainer, Series, Window};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use serde_json::Value;
@@ -43,7 +43,7 @@ fn pooled(tenants: &[Tenant], pooling: &Pooling) -> Value {
     let mut gathered = Gathered::default();
     for (number, tenant) in tenants.iter().enumerate() {
         for pod in 0..tenant.pods {
-            let container = Container {
+            let container = SampledContainer {
                 namespace: format!("team-{number}"),
                 pod: format!("web-{pod}"),
                 name: "web".to_owned(),

@@ -6,7 +6,7 @@ use headroom_collector::profile::Pooling;
 use headroom_collector::store::Store;
 use headroom_core::cluster::usage::Percentile;
 use headroom_usage::batch::Gathered;
-use headroom_usage::sample::{Batch, Container, Resource, Sample, Series, Window};
+use headroom_usage::sample::{Batch, Resource, Sample, SampledContainer, Series, Window};
 use serde_json::Value;
 
 use crate::support::*;
@@ -39,7 +39,7 @@ fn filled(folder: &std::path::Path) -> Store {
     let always = Window { from: 0, to: NOW };
     let mut gathered = Gathered::default();
     for (namespace, pod, image, time, value) in observations() {
-        let container = Container { namespace: namespace.into(), pod, name: "web".into(), image: image.into() };
+        let container = SampledContainer { namespace: namespace.into(), pod, name: "web".into(), image: image.into() };
         let samples = vec![Sample { time, value }];
         let series = Series { container, resource: Resource::Memory, samples, step_seconds: 60 };
         gathered.take(Batch::Usage(vec![series]), always);
@@ -133,7 +133,7 @@ fn a_tag_with_a_digest_is_found_by_either_and_counted_once_in_all() {
     let mut gathered = Gathered::default();
     let always = Window { from: 0, to: NOW };
     for image in ["nginx:1.27".to_owned(), format!("nginx:1.27@{digest}"), format!("nginx@{digest}")] {
-        let container = Container { namespace: "shop".into(), pod: image.clone(), name: "web".into(), image };
+        let container = SampledContainer { namespace: "shop".into(), pod: image.clone(), name: "web".into(), image };
         let samples = vec![Sample { time: NOW - DAY, value: 1 << 20 }];
         let series = Series { container, resource: Resource::Memory, samples, step_seconds: 60 };
         gathered.take(Batch::Usage(vec![series]), always);
@@ -162,7 +162,7 @@ fn a_hot_pod_among_twelve_is_published_whether_a_day_is_read_at_once_or_by_the_h
                 };
                 let times = (window.from..window.to).step_by(STEP as usize);
                 let samples = times.map(|time| Sample { time, value: amount(time) }).collect();
-                let container = Container {
+                let container = SampledContainer {
                     namespace: "shop".into(),
                     pod: format!("shard-{pod}"),
                     name: "shard".into(),
@@ -194,7 +194,7 @@ fn a_hot_pod_among_twelve_is_published_whether_a_day_is_read_at_once_or_by_the_h
 /// A container that used this many mebibytes a day ago.
 fn used(pod: &str, name: &str, mebibytes: u64) -> Batch {
     let (namespace, image) = ("shop".into(), "nginx:1.27".into());
-    let container = Container { namespace, pod: pod.into(), name: name.into(), image };
+    let container = SampledContainer { namespace, pod: pod.into(), name: name.into(), image };
     let samples = (1..=60).map(|minute| Sample { time: NOW - DAY + minute * 60, value: mebibytes << 20 }).collect();
     Batch::Usage(vec![Series { container, resource: Resource::Memory, samples, step_seconds: 60 }])
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use headroom_collector::store::{Piece, Store, StoreError};
 use headroom_core::cluster::usage::Root;
 use headroom_usage::batch::Gathered;
-use headroom_usage::sample::{Batch, Container, Resource, Sample, Series, Window};
+use headroom_usage::sample::{Batch, Resource, Sample, SampledContainer, Series, Window};
 use redb::{Database, TableDefinition};
 
 use crate::support::*;
@@ -21,7 +21,7 @@ fn gathered(batch: Batch) -> Gathered {
 
 fn series(namespace: &str, image: &str, time: i64) -> Batch {
     let container =
-        Container { namespace: namespace.into(), pod: "web-0".into(), name: "web".into(), image: image.into() };
+        SampledContainer { namespace: namespace.into(), pod: "web-0".into(), name: "web".into(), image: image.into() };
     let samples = vec![Sample { time, value: 1 << 20 }];
     Batch::Usage(vec![Series { container, resource: Resource::Memory, samples, step_seconds: 60 }])
 }

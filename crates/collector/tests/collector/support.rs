@@ -18,7 +18,7 @@ use headroom_kube::retry::Retry;
 use headroom_report::progress::Progress;
 use headroom_sources::cluster_id::ClusterId;
 use headroom_sources::{Reach, Sink, Source, SourceError};
-use headroom_usage::sample::{Batch, Container, OomKill, Resource, Sample, Series, Window};
+use headroom_usage::sample::{Batch, OomKill, Resource, Sample, SampledContainer, Series, Window};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
@@ -119,7 +119,7 @@ impl Source for Scripted {
             let (from, to) = (workload.from.max(window.from - margin), workload.to.min(window.to + margin));
             let times = (from..to).filter(|time| time % STEP == 0);
             let samples: Vec<Sample> = times.map(|time| Sample { time, value: Self::amount(workload, time) }).collect();
-            let container = Container {
+            let container = SampledContainer {
                 namespace: namespace.to_owned(),
                 pod: workload.pod.to_owned(),
                 name: "main".to_owned(),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use headroom_usage::sample::{Container, Resource, Sample};
+use headroom_usage::sample::{Resource, Sample, SampledContainer};
 use http::StatusCode;
 use serde::Deserialize;
 use serde::de::{Deserializer, SeqAccess, Visitor};
@@ -83,10 +83,10 @@ impl ContainerRef {
         Self { namespace: text(&place.namespace), pod: text(&place.pod), container: text(&place.container) }
     }
 
-    pub fn with_image(&self, image: &str) -> Container {
+    pub fn with_image(&self, image: &str) -> SampledContainer {
         let Self { namespace, pod, container } = self;
         let [namespace, pod, name, image] = [namespace, pod, container, image].map(|text: &str| text.to_owned());
-        Container { namespace, pod, name, image }
+        SampledContainer { namespace, pod, name, image }
     }
 }
 

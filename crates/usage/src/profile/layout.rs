@@ -103,7 +103,7 @@ pub fn paths(pages: &str) -> Vec<String> {
 
 /// An image, or part of its namespaces, to be put into a page.
 #[derive(Debug)]
-struct Entry {
+struct ImagePart {
     repository: Repository,
     place: ProfileKey,
     pool: Option<Histories>,
@@ -114,7 +114,7 @@ struct Entry {
     own_bytes: Vec<usize>,
 }
 
-impl Entry {
+impl ImagePart {
     fn new(repository: Repository, image: ImageHistory) -> Self {
         let place = ProfileKey::of(repository.as_str());
         let own_bytes: Vec<usize> =
@@ -168,7 +168,7 @@ impl Entry {
 #[derive(Debug, Default)]
 struct Laid {
     tree: String,
-    pages: Vec<(String, Vec<Entry>)>,
+    pages: Vec<(String, Vec<ImagePart>)>,
     /// The number of histories that have no room in any page.
     dropped: usize,
 }
@@ -176,18 +176,18 @@ struct Laid {
 impl Laid {
     fn of(images: Images, page_key: &str) -> Self {
         let mut laid = Self::default();
-        let entries = images.into_iter().map(|(repository, image)| Entry::new(repository, image)).collect();
+        let entries = images.into_iter().map(|(repository, image)| ImagePart::new(repository, image)).collect();
         laid.lay(entries, &mut String::new(), page_key);
         laid
     }
 
-    fn lay(&mut self, mut entries: Vec<Entry>, path: &mut String, page_key: &str) {
+    fn lay(&mut self, mut entries: Vec<ImagePart>, path: &mut String, page_key: &str) {
         if entries.is_empty() {
             self.tree.push(char::from(NOTHING));
             return;
         }
         let most = MAX_BYTES - ENVELOPE;
-        let fits = entries.iter().map(Entry::all_bytes).sum::<usize>() <= most;
+        let fits = entries.iter().map(ImagePart::all_bytes).sum::<usize>() <= most;
         let (fork, names) = if entries.len() > 1 { (FORK, ['0', '1']) } else { (FORK_BY_NAMESPACE, ['a', 'b']) };
         let forks = path.chars().filter(|half| half.is_ascii_digit() == (fork == FORK)).count();
         if fits || forks == MAX_FORKS {
@@ -240,9 +240,9 @@ impl Laid {
 }
 
 /// Merges the entries of each image.
-fn images(entries: Vec<Entry>) -> Images {
+fn images(entries: Vec<ImagePart>) -> Images {
     let mut images = BTreeMap::new();
-    for Entry { repository, pool, own, .. } in entries {
+    for ImagePart { repository, pool, own, .. } in entries {
         let image: &mut ImageHistory = images.entry(repository).or_default();
         image.pool = image.pool.take().or(pool);
         image.own.extend(own);
@@ -408,11 +408,11 @@ mod tests {
         // As if all hashes agreed: nothing is left to fork by.
         let mut share = sample::share_of([]);
         add_images(&mut share, "hostile", (0..20).map(|number| format!("a.example/{number}:v1")));
-        let entries = share.images.into_iter().map(|(repository, image)| Entry::new(repository, image)).collect();
+        let entries = share.images.into_iter().map(|(repository, image)| ImagePart::new(repository, image)).collect();
         let mut laid = Laid::default();
         laid.lay(entries, &mut "0".repeat(MAX_FORKS), "");
         let [(_, page)] = laid.pages.as_slice() else { panic!("{}", laid.tree) };
-        assert!(page.iter().map(Entry::all_bytes).sum::<usize>() <= MAX_BYTES - ENVELOPE);
+        assert!(page.iter().map(ImagePart::all_bytes).sum::<usize>() <= MAX_BYTES - ENVELOPE);
         assert_eq!(page.len() + laid.dropped, 20);
     }
 
