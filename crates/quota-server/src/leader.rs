@@ -9,7 +9,7 @@ use headroom_kube::lease::{Holder, Lease, Observation, Timing, Turn};
 use headroom_kube::metric_registry::set;
 use headroom_tenant_quota::ledger::OpenLedger;
 use headroom_tenant_quota::spare::USABLE;
-use headroom_tenant_quota::state::Key;
+use headroom_tenant_quota::state::ObjectKey;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -143,7 +143,7 @@ async fn release(replica: Arc<Replica>) {
         tokio::time::sleep(SECOND).await;
         let views = replica.ledgers.views();
         let ledgers: HashSet<&str> = views.iter().map(|view| view.ledger.as_str()).collect();
-        let entries: HashMap<String, Key> = views
+        let entries: HashMap<String, ObjectKey> = views
             .iter()
             .flat_map(|view| view.state.entries().map(|(key, entry)| (entry.token.clone(), key.clone())))
             .collect();
@@ -158,7 +158,7 @@ async fn release(replica: Arc<Replica>) {
         set(&replica.metrics.claim_age_seconds, oldest.as_secs());
         set(&replica.metrics.objects, replica.counter.objects() as u64);
 
-        let is_over = |token: &String, key: &Key| {
+        let is_over = |token: &String, key: &ObjectKey| {
             // A spare may have been taken when it was so old already.
             let lifetime = replica.options.request_lifetime + if key.is_spare() { USABLE } else { Duration::ZERO };
             first_seen.get(token).is_some_and(|seen| now.duration_since(*seen) > lifetime)
@@ -179,7 +179,7 @@ async fn release(replica: Arc<Replica>) {
 }
 
 /// Returns true if a live read of a key matches the count.
-async fn is_as_counted(replica: &Replica, key: &Key) -> bool {
+async fn is_as_counted(replica: &Replica, key: &ObjectKey) -> bool {
     let Some((collection, _)) = replica.counter.look(key) else { return false };
     let live = match replica.api.get(&collection.object(key)).await {
         Ok(object) => {
@@ -199,7 +199,7 @@ async fn is_as_counted(replica: &Replica, key: &Key) -> bool {
 
 /// Returns true if everything is counted that was stored until a spare was over. Nobody knows the keys of the creates that took
 /// it, so the first call notes the revision of its kind, and the count must have come so far.
-async fn is_counted_until(replica: &Replica, spare: &Key, until: &mut Option<u64>) -> bool {
+async fn is_counted_until(replica: &Replica, spare: &ObjectKey, until: &mut Option<u64>) -> bool {
     let Some((collection, _)) = replica.counter.look(spare) else { return false };
     if until.is_none() {
         match replica.api.revision(&collection.all()).await {

@@ -291,13 +291,13 @@ impl LedgerCache {
 
 #[cfg(test)]
 mod tests {
-    use headroom_tenant_quota::plan::Lines;
+    use headroom_tenant_quota::plan::PlanLines;
 
     use super::*;
 
     fn view(ledger: &str, number: u64, namespaces: &[&str]) -> View {
         let namespaces = namespaces.iter().map(|namespace| format!("{namespace} 0")).collect();
-        let lines = Lines { nodes: vec!["team 1 - pods=1".to_owned()], namespaces };
+        let lines = PlanLines { nodes: vec!["team 1 - pods=1".to_owned()], namespaces };
         let plan = Arc::new(Plan::read(number, &lines).unwrap());
         View { ledger: ledger.to_owned(), revision: number, plan, state: Arc::default() }
     }

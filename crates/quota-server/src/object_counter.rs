@@ -9,7 +9,7 @@ use headroom_core::quota::charged_names::RESOURCE_CLAIMS;
 use headroom_core::timestamp::Timestamp;
 use headroom_tenant_quota::cache::{Cache, Stored};
 use headroom_tenant_quota::devices::{DEVICE_CLASSES, Link};
-use headroom_tenant_quota::state::Key;
+use headroom_tenant_quota::state::ObjectKey;
 use headroom_tenant_quota::{Count, Footprint, Plan, State, recount_with};
 use serde_json::Value;
 use tokio::sync::Notify;
@@ -111,7 +111,7 @@ impl Collection {
         self.version.collection(None, &self.plural)
     }
 
-    pub fn object(&self, key: &Key) -> ApiPath {
+    pub fn object(&self, key: &ObjectKey) -> ApiPath {
         self.version.collection(Some(&key.namespace), &self.plural).at(&key.name)
     }
 
@@ -256,7 +256,7 @@ impl Counter {
         Ok(())
     }
 
-    fn take(&self, kind: &str, seen: Seen<(Key, Stored)>) {
+    fn take(&self, kind: &str, seen: Seen<(ObjectKey, Stored)>) {
         let mut inner = self.inner();
         if !inner.is_leading {
             return;
@@ -338,7 +338,7 @@ impl Counter {
     }
 
     /// The uid and version of an object in the watch's cache; none if its kind is not counted.
-    pub fn look(&self, key: &Key) -> Option<(Collection, Option<(String, u64)>)> {
+    pub fn look(&self, key: &ObjectKey) -> Option<(Collection, Option<(String, u64)>)> {
         let inner = self.inner();
         inner.cache.revision(&key.kind)?;
         let collection = inner.kinds.get(&key.kind)?.collection.clone();
@@ -384,7 +384,7 @@ impl Counter {
 }
 
 impl Inner {
-    fn change(&mut self, key: &Key) {
+    fn change(&mut self, key: &ObjectKey) {
         // A device class may change the count of every namespace.
         if key.namespace.is_empty() {
             return self.change_all();
@@ -440,9 +440,9 @@ impl Inner {
 }
 
 /// The cached part of an object. One that cannot be read is logged, and counts as one object of its kind.
-pub fn stored(kind: &str, object: Node<'_>) -> Option<(Key, Stored)> {
+pub fn stored(kind: &str, object: Node<'_>) -> Option<(ObjectKey, Stored)> {
     let metadata = |field| text_at(object, &["metadata", field]).unwrap_or_default();
-    let key = Key::new(kind, &metadata("namespace"), &metadata("name"));
+    let key = ObjectKey::new(kind, &metadata("namespace"), &metadata("name"));
     let footprint = Footprint::of_stored(kind, object, None).unwrap_or_else(|malformed| {
         tracing::error!(%key, %malformed, "an object cannot be read");
         let count = format!("count/{kind}").into();
@@ -492,7 +492,7 @@ mod tests {
         let name = format!("pod-{version}");
         let stored =
             Stored { uid: name.clone(), version, footprint: Arc::new(Footprint::default()), ends: None, link: None };
-        counter.take("pods", Seen::Stored((Key::new("pods", namespace, &name), stored)));
+        counter.take("pods", Seen::Stored((ObjectKey::new("pods", namespace, &name), stored)));
     }
 
     fn is_due(counter: &Counter, view: &View) -> bool {
@@ -551,7 +551,7 @@ mod tests {
         let pod = |namespace: &str, name: &str, version: u64, cpu: u64| {
             let footprint = Arc::new(Footprint::read(&format!("pods=1 requests.cpu={cpu}")).unwrap());
             (
-                Key::new("pods", namespace, name),
+                ObjectKey::new("pods", namespace, name),
                 Stored { uid: name.to_owned(), version, footprint, ends: None, link: None },
             )
         };

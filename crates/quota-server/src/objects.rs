@@ -77,11 +77,11 @@ pub fn read(object: Node<'_>) -> Result<Kept, Unreadable> {
     if let Some(of) = text_at(object, &["metadata", "labels", LEDGER_LABEL]) {
         let number = name.rsplit_once(".plan-").and_then(|(_, number)| number.parse().ok());
         let number = number.ok_or_else(|| broken("expected a name that ends with the plan's number"))?;
-        let lines = plan::Lines { nodes: ledger.nodes, namespaces: ledger.namespaces };
+        let lines = plan::PlanLines { nodes: ledger.nodes, namespaces: ledger.namespaces };
         return Ok(Kept::Plan { ledger: of.into_owned(), plan: Plan::read(number, &lines)? });
     }
     let QuotaLedger { plan, used, counted_at, shapes, claims, .. } = ledger;
-    let state = State::read(&state::Lines { plan, used, counted_at, footprints: shapes, claims })?;
+    let state = State::read(&state::StateLines { plan, used, counted_at, footprints: shapes, claims })?;
     let revision = revision_in(object).ok_or_else(|| broken("expected a resourceVersion that is a number"))?;
     Ok(Kept::State { ledger: name.into_owned(), revision, state })
 }
@@ -98,7 +98,7 @@ pub fn text_at<'d>(object: Node<'d>, path: &[&str]) -> Option<Cow<'d, str>> {
 }
 
 pub fn write_plan(namespace: &str, ledger: &str, plan: &Plan) -> Value {
-    let plan::Lines { nodes, namespaces } = plan.write();
+    let plan::PlanLines { nodes, namespaces } = plan.write();
     let labels = json!({LEDGER_LABEL: ledger});
     object(
         namespace,
@@ -111,7 +111,7 @@ pub fn write_plan(namespace: &str, ledger: &str, plan: &Plan) -> Value {
 
 /// The object of a state, to replace the one with `revision`, or to be created if there is none.
 pub fn write_state(namespace: &str, ledger: &str, state: &State, revision: Option<u64>) -> Value {
-    let state::Lines { plan, used, counted_at, footprints: shapes, claims } = state.write();
+    let state::StateLines { plan, used, counted_at, footprints: shapes, claims } = state.write();
     let labels = json!({PLAN_LABEL: plan.to_string()});
     let lines = QuotaLedger { plan, used, counted_at, shapes, claims, ..QuotaLedger::default() };
     object(namespace, ledger, &labels, revision, lines)
@@ -145,12 +145,12 @@ mod tests {
     #[test]
     fn written_objects_read_back_and_errors_name_the_line() {
         let nodes = vec!["acme 4 - pods=10".to_owned()];
-        let plan = Plan::read(7, &plan::Lines { nodes, namespaces: vec!["shop 0".to_owned()] }).unwrap();
+        let plan = Plan::read(7, &plan::PlanLines { nodes, namespaces: vec!["shop 0".to_owned()] }).unwrap();
         let Kept::Plan { ledger, plan: read_plan } = read_value(&write_plan("headroom", "acme", &plan)).unwrap() else {
             panic!("a plan was read as a state");
         };
         assert_eq!((ledger.as_str(), read_plan), ("acme", plan));
-        let lines = state::Lines {
+        let lines = state::StateLines {
             plan: 7,
             used: vec!["pods=1".to_owned()],
             counted_at: vec!["pods 88".to_owned()],

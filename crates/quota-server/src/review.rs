@@ -13,9 +13,9 @@ use headroom_kube::random::token;
 use headroom_objects::kinds::labels_of;
 use headroom_tenant_quota::ledger::{OpenLedger, Refusal};
 use headroom_tenant_quota::reservation_request::{self, RequestError, ReservationRequest};
-use headroom_tenant_quota::state::Key;
+use headroom_tenant_quota::state::ObjectKey;
 use headroom_tenant_quota::tree::{ParentProblem, trees};
-use headroom_tenant_quota::{Plan, Verdict, message};
+use headroom_tenant_quota::{LedgerVerdict, Plan, message};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -180,7 +180,7 @@ impl Review<'_, '_> {
             let faults = reservation_request::faults(request, &view.plan);
             let faults = faults.unwrap_or_else(|malformed| vec![malformed.to_string()]);
             if !faults.is_empty() && !may_exceed {
-                let Key { kind, name, .. } = &reservation.key;
+                let ObjectKey { kind, name, .. } = &reservation.key;
                 return Err(Denial::forbidden(format!("{kind} \"{name}\" is forbidden: {}", faults.join("; "))));
             }
             growing.push(view);
@@ -324,15 +324,15 @@ fn outcome(
 ) -> Result<(), Denial> {
     let key = &reservation.key;
     match answer {
-        Ok((Verdict::Granted, _)) => Ok(()),
-        Ok((Verdict::Refused(refusal), plan)) => {
+        Ok((LedgerVerdict::Granted, _)) => Ok(()),
+        Ok((LedgerVerdict::Refused(refusal), plan)) => {
             Err(Denial::forbidden(refused(replica, reservation, ledger, &plan, &refusal)))
         }
         // Too many claims, one that no ledger can hold, or the ledger is not writable: the object is counted once it is
         // stored.
         _ if reservation.may_exceed => Ok(()),
-        Ok((Verdict::TooLarge(too_large), _)) => Err(Denial::invalid(message::too_large(key, &too_large))),
-        Ok((Verdict::Retry(busy), plan)) => Err(Denial::busy(message::retry(&plan, key, busy))),
+        Ok((LedgerVerdict::TooLarge(too_large), _)) => Err(Denial::invalid(message::too_large(key, &too_large))),
+        Ok((LedgerVerdict::Retry(busy), plan)) => Err(Denial::busy(message::retry(&plan, key, busy))),
         Err(problem) => Err(Denial::busy(problem)),
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use headroom_kube::random::token;
 use headroom_tenant_quota::reservation_request::ReservationRequest;
 use headroom_tenant_quota::spare::USABLE;
-use headroom_tenant_quota::state::Key;
+use headroom_tenant_quota::state::ObjectKey;
 use headroom_tenant_quota::{Footprint, OpenLedger, State};
 use tokio::time::Instant;
 
@@ -48,7 +48,7 @@ struct Group {
 }
 
 struct Spare {
-    key: Key,
+    key: ObjectKey,
     /// The number of the plan that it was written with.
     plan: u64,
     until: Instant,
@@ -56,14 +56,14 @@ struct Spare {
 
 /// A spare, and the create that took it.
 struct Taken {
-    spare: Key,
+    spare: ObjectKey,
     by: ReservationRequest,
     /// The time by which the create must have a claim of its own.
     due: Instant,
 }
 
 /// Spares that were added to a ledger, with their charge.
-pub type Added = Vec<(Key, Arc<Footprint>)>;
+pub type Added = Vec<(ObjectKey, Arc<Footprint>)>;
 
 /// The result of looking for a spare.
 #[derive(Debug, PartialEq, Eq)]
@@ -128,7 +128,8 @@ impl Spares {
         let groups = by_ledger.entry(view.ledger.clone()).or_default();
         let at = groups.iter().position(|group| group.is_of(request)).or_else(|| {
             (groups.len() < MAX_GROUPS).then(|| {
-                let (Key { kind, namespace, .. }, footprint) = (request.key.clone(), Arc::clone(&request.footprint));
+                let (ObjectKey { kind, namespace, .. }, footprint) =
+                    (request.key.clone(), Arc::clone(&request.footprint));
                 groups.push(Group {
                     kind,
                     namespace,
@@ -251,7 +252,7 @@ impl Spares {
 
 #[cfg(test)]
 mod tests {
-    use headroom_tenant_quota::plan::{Lines, Plan};
+    use headroom_tenant_quota::plan::{Plan, PlanLines};
     use headroom_tenant_quota::state::Attempt;
 
     use super::*;
@@ -264,10 +265,11 @@ mod tests {
 
     impl Ledger {
         fn new() -> Self {
-            let lines = Lines { nodes: vec!["team 1 - pods=1000".to_owned()], namespaces: vec!["shop 0".to_owned()] };
+            let lines =
+                PlanLines { nodes: vec!["team 1 - pods=1000".to_owned()], namespaces: vec!["shop 0".to_owned()] };
             let plan = Arc::new(Plan::read(1, &lines).unwrap());
             let used = vec!["pods=0".to_owned()];
-            let lines = headroom_tenant_quota::state::Lines { plan: 1, used, ..Default::default() };
+            let lines = headroom_tenant_quota::state::StateLines { plan: 1, used, ..Default::default() };
             let state = Arc::new(State::read(&lines).unwrap());
             Self { spares: Spares::default(), view: View { ledger: "team".to_owned(), revision: 1, plan, state } }
         }
@@ -294,7 +296,12 @@ mod tests {
         let footprint = Arc::new(Footprint::read("pods=1").unwrap());
         let spare = ReservationRequest::spare("pods", "shop", &footprint);
         let attempt = Attempt { uid: format!("uid-{name}"), version: None };
-        ReservationRequest { key: Key { name: name.to_owned(), ..spare.key }, token: name.to_owned(), attempt, ..spare }
+        ReservationRequest {
+            key: ObjectKey { name: name.to_owned(), ..spare.key },
+            token: name.to_owned(),
+            attempt,
+            ..spare
+        }
     }
 
     #[tokio::test(start_paused = true)]
@@ -327,8 +334,8 @@ mod tests {
         let attempt = Attempt { uid: "uid".to_owned(), version: Some(7) };
         let others = [
             ReservationRequest { footprint, ..create("c") },
-            ReservationRequest { key: Key::new("pods", "web", "c"), ..create("c") },
-            ReservationRequest { key: Key::new("services", "shop", "c"), ..create("c") },
+            ReservationRequest { key: ObjectKey::new("pods", "web", "c"), ..create("c") },
+            ReservationRequest { key: ObjectKey::new("services", "shop", "c"), ..create("c") },
             ReservationRequest { counted: Some(Arc::default()), ..create("c") },
             ReservationRequest { attempt, ..create("c") },
             ReservationRequest { may_exceed: true, ..create("c") },

@@ -9,7 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use headroom_core::cluster::label_selector::Requirement;
 use headroom_core::cluster::resource_quota::ResourceQuota;
 use headroom_core::cluster::tenant_quota::TenantQuota;
-use headroom_tenant_quota::plan::{Node, Plan, is_charged_on_update};
+use headroom_tenant_quota::plan::{Plan, PlanNode, is_charged_on_update};
 use headroom_tenant_quota::tree::trees;
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -255,7 +255,7 @@ impl<'a> ChargedRequests<'a> {
 }
 
 /// Rules for the charged kinds, limited to operations that can raise usage.
-fn rules(nodes: Vec<Node>) -> Value {
+fn rules(nodes: Vec<PlanNode>) -> Value {
     let has_deadline_scope =
         nodes.iter().flat_map(|node| &node.requirements).any(|requirement| requirement.scope.ends_with("Terminating"));
     let kinds = Plan { nodes, ..Plan::default() }.kinds();

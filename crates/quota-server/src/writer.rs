@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use headroom_tenant_quota::reservation_request::ReservationRequest;
-use headroom_tenant_quota::state::Key;
-use headroom_tenant_quota::{OpenLedger, Plan, State, Verdict, message};
+use headroom_tenant_quota::state::ObjectKey;
+use headroom_tenant_quota::{LedgerVerdict, OpenLedger, Plan, State, message};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -35,7 +35,7 @@ const IDLE: Duration = Duration::from_secs(600);
 
 /// The verdict of a ledger on a request, and the plan by which it was made. An error says why the ledger cannot be
 /// written; the client must retry.
-pub type LedgerAnswer = Result<(Verdict, Arc<Plan>), String>;
+pub type LedgerAnswer = Result<(LedgerVerdict, Arc<Plan>), String>;
 
 enum Job {
     Reserve(Waiting),
@@ -57,7 +57,7 @@ struct Waiting {
 
 /// A claim that is given back. If that fails for too long, it is released when its request is over.
 struct Back {
-    key: Key,
+    key: ObjectKey,
     token: String,
     until: Instant,
     /// Notified when the claim is removed; none if there is no need to wait.
@@ -148,7 +148,7 @@ impl Writers {
                 self.send(ledger, Job::Spares);
             }
             if found != SpareTaken::None {
-                return Ok((Verdict::Granted, view.plan));
+                return Ok((LedgerVerdict::Granted, view.plan));
             }
         }
         let (answer, answered) = oneshot::channel();
@@ -157,14 +157,14 @@ impl Writers {
     }
 
     /// Gives back what was reserved under a token.
-    pub async fn cancel(self: &Arc<Self>, ledger: &str, key: Key, token: String) {
+    pub async fn cancel(self: &Arc<Self>, ledger: &str, key: ObjectKey, token: String) {
         let (done, is_done) = oneshot::channel();
         self.send(ledger, Job::Cancel(Back { key, token, until: Instant::now() + JOB_TIMEOUT, done: Some(done) }));
         _ = is_done.await;
     }
 
     /// Like [`Self::cancel`], without waiting.
-    pub fn cancel_later(self: &Arc<Self>, ledger: &str, key: Key, token: String) {
+    pub fn cancel_later(self: &Arc<Self>, ledger: &str, key: ObjectKey, token: String) {
         self.send(ledger, Job::Cancel(Back { key, token, until: Instant::now() + JOB_TIMEOUT, done: None }));
     }
 
@@ -417,7 +417,7 @@ impl Writer {
     }
 
     /// The state with claims for the waiting requests, their verdicts, and the spares that were added.
-    fn reserve(&mut self, plan: &Plan, state: State) -> (State, Vec<Verdict>, spares::Added) {
+    fn reserve(&mut self, plan: &Plan, state: State) -> (State, Vec<LedgerVerdict>, spares::Added) {
         // Drop requests whose client has disconnected.
         self.batch.waiting.retain(|waiting| !waiting.answer.is_closed());
         let mut open = OpenLedger::new(plan, state);
@@ -454,7 +454,7 @@ impl Writer {
     }
 
     /// Answers all jobs. Requests that are refused only because of young claims stay parked.
-    fn answer(&mut self, verdicts: Vec<Verdict>, plan: &Arc<Plan>) {
+    fn answer(&mut self, verdicts: Vec<LedgerVerdict>, plan: &Arc<Plan>) {
         let now = Instant::now();
         self.batch.settle = false;
         self.batch.spares = false;
@@ -468,7 +468,7 @@ impl Writer {
             |token: &String| self.first_seen.get(token).is_some_and(|seen| now.duration_since(*seen) < WAITS_FOR);
         for (waiting, verdict) in self.batch.waiting.drain(..).zip(verdicts) {
             match &verdict {
-                Verdict::Refused(refusal) if refusal.waits_for.iter().any(is_young) && now < waiting.until => {
+                LedgerVerdict::Refused(refusal) if refusal.waits_for.iter().any(is_young) && now < waiting.until => {
                     self.batch.parked.push(waiting);
                 }
                 // If the client has disconnected, dropping the review gives the claim back.

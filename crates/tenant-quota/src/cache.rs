@@ -11,7 +11,7 @@ use headroom_core::quota::charged_names::{RESOURCE_CLAIMS, kinds_charged_under};
 use crate::devices::{self, Classes, DEVICE_CLASSES, Link, PodRef};
 use crate::footprint::Footprint;
 use crate::plan::Plan;
-use crate::state::{Entry, Key};
+use crate::state::{ClaimEntry, ObjectKey};
 
 /// The maximum number of remembered uids of deleted objects: enough for all objects that are claimed at one time.
 const MAX_DELETED: usize = 8192;
@@ -35,7 +35,7 @@ pub struct Cache {
     deletion_order: VecDeque<Arc<str>>,
     deleted: HashSet<Arc<str>>,
     /// Keys with an end, in order.
-    ending: BTreeMap<(i64, Key), ()>,
+    ending: BTreeMap<(i64, ObjectKey), ()>,
     /// The extended resource of each listed DeviceClass.
     classes: Classes,
     /// The resource claims that say they were made for a pod, by namespace and pod: creation and name.
@@ -94,17 +94,17 @@ impl Count {
 
 impl Cache {
     /// Replaces all objects of a kind by those listed at a revision.
-    pub fn list(&mut self, kind: &str, revision: u64, objects: impl IntoIterator<Item = (Key, Stored)>) {
+    pub fn list(&mut self, kind: &str, revision: u64, objects: impl IntoIterator<Item = (ObjectKey, Stored)>) {
         let before = self.kinds.insert(kind.to_owned(), OfKind::default()).unwrap_or_default();
         for ((namespace, name), stored) in &before.objects {
-            self.untally(&Key::new(kind, namespace, name), stored);
+            self.untally(&ObjectKey::new(kind, namespace, name), stored);
         }
         for (key, stored) in objects {
             self.put(key, stored);
         }
         self.advance(kind, revision);
         for ((namespace, name), stored) in &before.objects {
-            if self.get(&Key::new(kind, namespace, name)).is_none_or(|now| now.uid != stored.uid) {
+            if self.get(&ObjectKey::new(kind, namespace, name)).is_none_or(|now| now.uid != stored.uid) {
                 self.remember_deleted(&stored.uid);
             }
         }
@@ -117,7 +117,7 @@ impl Cache {
     }
 
     /// Adds or replaces an object.
-    pub fn put(&mut self, key: Key, mut stored: Stored) {
+    pub fn put(&mut self, key: ObjectKey, mut stored: Stored) {
         self.advance(&key.kind, stored.version);
         self.remove_object(&key, Some(&stored.uid));
         let line = stored.footprint.to_string();
@@ -141,7 +141,7 @@ impl Cache {
     }
 
     /// Removes an object that was deleted at a revision.
-    pub fn remove(&mut self, key: &Key, revision: u64) {
+    pub fn remove(&mut self, key: &ObjectKey, revision: u64) {
         self.remove_object(key, None);
         self.advance(&key.kind, revision);
     }
@@ -168,7 +168,7 @@ impl Cache {
         any
     }
 
-    pub fn get(&self, key: &Key) -> Option<&Stored> {
+    pub fn get(&self, key: &ObjectKey) -> Option<&Stored> {
         // A lookup by borrowed strings would need its own key type.
         self.kinds.get(&key.kind)?.objects.get(&(key.namespace.clone(), key.name.clone()))
     }
@@ -184,7 +184,7 @@ impl Cache {
     }
 
     /// The amounts counted for a key: the charge of its object, and the share of the pod that all its entries name.
-    pub fn counted_of(&self, key: &Key, entries: &[Entry]) -> Option<Arc<Footprint>> {
+    pub fn counted_of(&self, key: &ObjectKey, entries: &[ClaimEntry]) -> Option<Arc<Footprint>> {
         let stored = self.get(key);
         let pod = entries.first().and_then(|entry| entry.pod.as_ref());
         let pod = pod.filter(|pod| entries.iter().all(|entry| entry.pod.as_ref() == Some(*pod)));
@@ -218,8 +218,14 @@ impl Cache {
     }
 
     /// The part of a claim's amounts that a pod is counted with; none if the share is not this claim's.
-    fn share_of(&self, claim: &Key, amounts: &ResourceList<'static>, pod: &PodRef) -> Option<ResourceList<'static>> {
-        let stored = self.get(&Key::new("pods", &claim.namespace, &pod.name)).filter(|stored| stored.uid == pod.uid)?;
+    fn share_of(
+        &self,
+        claim: &ObjectKey,
+        amounts: &ResourceList<'static>,
+        pod: &PodRef,
+    ) -> Option<ResourceList<'static>> {
+        let stored =
+            self.get(&ObjectKey::new("pods", &claim.namespace, &pod.name)).filter(|stored| stored.uid == pod.uid)?;
         let is_its = match stored.link.as_deref() {
             Some(Link::HasClaim(name)) => *name == claim.name,
             _ => {
@@ -302,7 +308,7 @@ impl Cache {
         }
         for (pod, claims) in self.claims.get(namespace).into_iter().flatten() {
             for (_, name) in claims {
-                let key = Key::new(RESOURCE_CLAIMS, namespace, name);
+                let key = ObjectKey::new(RESOURCE_CLAIMS, namespace, name);
                 let Some(stored) = self.get(&key) else { continue };
                 let Some(share) = self.share_of(&key, &self.amounts(&stored.footprint), pod) else { continue };
                 for at in nodes {
@@ -317,7 +323,7 @@ impl Cache {
     }
 
     /// Removes an object. If `successor` has the same uid, the object only changes, so it is not remembered as deleted.
-    fn remove_object(&mut self, key: &Key, successor: Option<&str>) {
+    fn remove_object(&mut self, key: &ObjectKey, successor: Option<&str>) {
         let Some(kind) = self.kinds.get_mut(&key.kind) else { return };
         let Some(stored) = kind.objects.remove(&(key.namespace.clone(), key.name.clone())) else { return };
         self.untally(key, &stored);
@@ -326,7 +332,7 @@ impl Cache {
         }
     }
 
-    fn untally(&mut self, key: &Key, stored: &Stored) {
+    fn untally(&mut self, key: &ObjectKey, stored: &Stored) {
         if let Some(ends) = &stored.ends {
             self.ending.remove(&(ends.0, key.clone()));
         }

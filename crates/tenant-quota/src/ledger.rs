@@ -10,9 +10,9 @@ use headroom_core::truncate::Names;
 use crate::encoding;
 use crate::footprint::Footprint;
 use crate::load::{Load, Loads, entry_bytes};
-use crate::plan::{Node, Plan};
+use crate::plan::{Plan, PlanNode};
 use crate::reservation_request::ReservationRequest;
-use crate::state::{Claim, Entry, State};
+use crate::state::{Claim, ClaimEntry, State};
 
 /// The maximum number of claims in one ledger, of which a tenant has a share. About this many are written in a second,
 /// and claims are resolved sooner than that.
@@ -54,7 +54,7 @@ struct BlockingClaims {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict {
+pub enum LedgerVerdict {
     /// The claim was added to the state. It is valid once the state is written.
     Granted,
     Refused(Refusal),
@@ -146,33 +146,33 @@ impl<'p> OpenLedger<'p> {
     }
 
     /// Adds a claim if there is room for it; otherwise changes nothing.
-    pub fn reserve(&mut self, request: &ReservationRequest) -> Verdict {
+    pub fn reserve(&mut self, request: &ReservationRequest) -> LedgerVerdict {
         let was = self.state.claims.get(&request.key).cloned();
         let was = was.as_ref();
         if was.is_some_and(|claim| claim.has(&request.token)) {
             // An earlier write succeeded, but its response was lost.
-            return Verdict::Granted;
+            return LedgerVerdict::Granted;
         }
         let Some(added) = bytes_of(request) else {
-            return Verdict::TooLarge(TooLarge::Size { resources: request.footprint.amounts.len() });
+            return LedgerVerdict::TooLarge(TooLarge::Size { resources: request.footprint.amounts.len() });
         };
         if let Some(name) = request.footprint.uncountable() {
-            return Verdict::TooLarge(TooLarge::Amount(name.to_owned()));
+            return LedgerVerdict::TooLarge(TooLarge::Amount(name.to_owned()));
         }
         if let Some(pod) = &request.pod
             && self.state.entries().any(|(key, entry)| *key != request.key && entry.pod.as_ref() == Some(pod))
         {
-            return Verdict::Retry(Retry::Pod);
+            return LedgerVerdict::Retry(Retry::Pod);
         }
         let room = self.room(&request.key.namespace);
         let added = Load { claims: usize::from(was.is_none()), bytes: added };
         if added.claims > room.claims {
-            return Verdict::Retry(Retry::Claims);
+            return LedgerVerdict::Retry(Retry::Claims);
         }
         if added.bytes > room.bytes {
-            return Verdict::Retry(Retry::Bytes);
+            return LedgerVerdict::Retry(Retry::Bytes);
         }
-        let Some(now) = with_entry(was, request, self.max_entries) else { return Verdict::Retry(Retry::Key) };
+        let Some(now) = with_entry(was, request, self.max_entries) else { return LedgerVerdict::Retry(Retry::Key) };
         let mut growths = Vec::new();
         let mut quotas = Vec::new();
         let mut fits_without_claims = true;
@@ -200,7 +200,7 @@ impl<'p> OpenLedger<'p> {
         }
         if !quotas.is_empty() {
             let waits_for = if fits_without_claims { self.blocking_tokens(&quotas) } else { Vec::new() };
-            return Verdict::Refused(Refusal { quotas, waits_for });
+            return LedgerVerdict::Refused(Refusal { quotas, waits_for });
         }
         self.blocking_claims.clear();
         for (at, growth) in growths {
@@ -213,7 +213,7 @@ impl<'p> OpenLedger<'p> {
         if let Some(loads) = &mut self.loads {
             loads.add(plan, &request.key, added);
         }
-        Verdict::Granted
+        LedgerVerdict::Granted
     }
 
     /// The room for claims that a request in a namespace finds.
@@ -228,7 +228,7 @@ impl<'p> OpenLedger<'p> {
     }
 
     /// The breach for bounds that grow but whose usage is unknown.
-    fn unknown_usage(&self, at: usize, node: &Node, growth: &ResourceList<'static>) -> Option<Shortage> {
+    fn unknown_usage(&self, at: usize, node: &PlanNode, growth: &ResourceList<'static>) -> Option<Shortage> {
         let used = self.state.used.get(at);
         let is_unknown = |name: &&ResourceName<'static>| !used.is_some_and(|used| used.contains(name));
         let names: Vec<String> = growth.names().filter(is_unknown).map(ToString::to_string).collect();
@@ -237,7 +237,7 @@ impl<'p> OpenLedger<'p> {
         is_any.then(|| Shortage { node: at, breach: node.breach(fault), reserved: Vec::new() })
     }
 
-    fn short(&mut self, at: usize, node: &Node, growth: &ResourceList<'static>) -> Option<Shortage> {
+    fn short(&mut self, at: usize, node: &PlanNode, growth: &ResourceList<'static>) -> Option<Shortage> {
         let (mut excesses, mut reserved) = (Vec::new(), Vec::new());
         for (name, requested) in growth.iter() {
             let total = self.usage_with_claims.get(at).and_then(|total| total.get(name));
@@ -263,7 +263,7 @@ impl<'p> OpenLedger<'p> {
         Some(Shortage { node: at, breach: node.breach(fault), reserved })
     }
 
-    fn fits_in_used(&self, at: usize, node: &Node, growth: &ResourceList<'static>) -> bool {
+    fn fits_in_used(&self, at: usize, node: &PlanNode, growth: &ResourceList<'static>) -> bool {
         let used = self.state.used.get(at);
         growth.iter().all(|(name, growth)| match (used.and_then(|used| used.get(name)), node.hard.get(name)) {
             (Some(used), Some(hard)) => used.plus(growth) <= *hard,
@@ -271,7 +271,7 @@ impl<'p> OpenLedger<'p> {
         })
     }
 
-    fn blocking_claims(&mut self, at: usize, node: &Node, name: &ResourceName<'static>) -> &BlockingClaims {
+    fn blocking_claims(&mut self, at: usize, node: &PlanNode, name: &ResourceName<'static>) -> &BlockingClaims {
         self.blocking_claims.entry((at, name.clone())).or_insert_with(|| {
             let mut blocking_claims = BlockingClaims::default();
             for (key, claim) in &self.state.claims {
@@ -309,7 +309,7 @@ fn add(totals: &mut [ResourceList<'static>], at: usize, amounts: &ResourceList<'
 }
 
 /// The amounts that a claim adds to `used` at a node: the largest that may be stored, minus what is certainly counted.
-pub fn reserved(claim: &Claim, node: &Node) -> ResourceList<'static> {
+pub fn reserved(claim: &Claim, node: &PlanNode) -> ResourceList<'static> {
     let footprints = || claim.entries.iter().flat_map(|entry| entry.footprints.iter());
     let at = |footprint: &Arc<Footprint>, name: &str| -> Option<Quantity> {
         footprint.get(name).filter(|_| footprint.matches(&node.requirements)).cloned()
@@ -357,7 +357,7 @@ pub(crate) fn with_entry(was: Option<&Claim>, request: &ReservationRequest, max_
     };
     let (attempt, footprints) = (Some(request.attempt.clone()), vec![Arc::clone(&request.footprint)]);
     let (token, pod) = (request.token.clone(), request.pod.clone());
-    claim.entries.push(Entry { token, attempt, footprints, pod });
+    claim.entries.push(ClaimEntry { token, attempt, footprints, pod });
     if claim.entries.len() > max_entries {
         let pod = request.pod.clone();
         if claim.entries.iter().any(|entry| entry.pod != pod) {
@@ -374,7 +374,7 @@ pub(crate) fn with_entry(was: Option<&Claim>, request: &ReservationRequest, max_
             return None;
         }
         // The merged entry's age starts again, because the newest of the requests may last longest.
-        claim.entries = vec![Entry { token: request.token.clone(), attempt: None, footprints, pod }];
+        claim.entries = vec![ClaimEntry { token: request.token.clone(), attempt: None, footprints, pod }];
     }
     Some(claim)
 }
@@ -384,12 +384,12 @@ mod tests {
     use super::*;
     use crate::devices::PodRef;
     use crate::load::tests::{long_footprint, written};
-    use crate::state::{Attempt, Key};
+    use crate::state::{Attempt, ObjectKey};
 
     /// A request for a claim that takes exactly so many bytes.
     fn of_bytes(bytes: usize, number: usize) -> ReservationRequest {
         let named = |length: usize| ReservationRequest {
-            key: Key::new("pods", "shop", &format!("{number}-{}", "a".repeat(length))),
+            key: ObjectKey::new("pods", "shop", &format!("{number}-{}", "a".repeat(length))),
             token: number.to_string(),
             attempt: Attempt { uid: "u".to_owned(), version: None },
             footprint: long_footprint(1, 1),
@@ -402,17 +402,20 @@ mod tests {
 
     #[test]
     fn the_room_for_claims_is_used_to_the_byte() {
-        let plan =
-            Plan { nodes: vec![Node::default()], namespaces: [("shop".to_owned(), vec![0])].into(), ..Plan::default() };
+        let plan = Plan {
+            nodes: vec![PlanNode::default()],
+            namespaces: [("shop".to_owned(), vec![0])].into(),
+            ..Plan::default()
+        };
         let mut ledger = OpenLedger::new(&plan, State::default());
         // Each claim of the only namespace takes its bytes twice.
         let (long, count) = (1970, 33);
         for number in 0..count {
-            assert_eq!(ledger.reserve(&of_bytes(long, number)), Verdict::Granted);
+            assert_eq!(ledger.reserve(&of_bytes(long, number)), LedgerVerdict::Granted);
         }
         let rest = MAX_BYTES - 2 * count * long;
-        assert_eq!(ledger.reserve(&of_bytes(rest + 1, count)), Verdict::Retry(Retry::Bytes));
-        assert_eq!(ledger.reserve(&of_bytes(rest, count)), Verdict::Granted);
+        assert_eq!(ledger.reserve(&of_bytes(rest + 1, count)), LedgerVerdict::Retry(Retry::Bytes));
+        assert_eq!(ledger.reserve(&of_bytes(rest, count)), LedgerVerdict::Granted);
     }
 
     #[test]
@@ -441,7 +444,7 @@ mod tests {
         let pod = PodRef { name: "p".repeat(150), uid: "b".repeat(150) };
         for (pod, counted) in [(None, None), (Some(pod), None), (None, Some(long_footprint(2, 20)))] {
             let request = ReservationRequest {
-                key: Key::new("pods", "shop", &"a".repeat(200)),
+                key: ObjectKey::new("pods", "shop", &"a".repeat(200)),
                 token: "0123456789abcdef".to_owned(),
                 attempt: Attempt { uid: "u".repeat(200), version: Some(u64::MAX) },
                 footprint: long_footprint(1, 20),
@@ -451,7 +454,7 @@ mod tests {
             };
             let taken_for = bytes_of(&request).unwrap();
             let mut ledger = OpenLedger::new(&plan, State::default());
-            assert_eq!(ledger.reserve(&request), Verdict::Granted);
+            assert_eq!(ledger.reserve(&request), LedgerVerdict::Granted);
             let added = written(ledger.state());
             assert!((added..added + 64).contains(&taken_for), "{taken_for} beside {added}");
         }

@@ -40,8 +40,8 @@ pub mod model;
 
 pub use cache::{Cache, Count};
 pub use footprint::Footprint;
-pub use ledger::{OpenLedger, Verdict};
+pub use ledger::{LedgerVerdict, OpenLedger};
 pub use plan::Plan;
 pub use recount::{recount, recount_with};
 pub use reservation_request::ReservationRequest;
-pub use state::{Key, State};
+pub use state::{ObjectKey, State};

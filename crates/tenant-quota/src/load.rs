@@ -13,7 +13,7 @@ use crate::devices::PodRef;
 use crate::encoding;
 use crate::footprint::Footprint;
 use crate::plan::Plan;
-use crate::state::{Claim, Key, State};
+use crate::state::{Claim, ObjectKey, State};
 
 /// The claims of a tenant, or of all.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -69,7 +69,7 @@ impl Loads {
         loads
     }
 
-    pub fn add(&mut self, plan: &Plan, key: &Key, load: Load) {
+    pub fn add(&mut self, plan: &Plan, key: &ObjectKey, load: Load) {
         self.all = self.all.plus(load);
         if key.is_spare() {
             self.spares = self.spares.plus(load);
@@ -102,7 +102,7 @@ impl Loads {
 }
 
 /// The bytes of a claim's text at most: equal footprints are written once.
-fn bytes_of(key: &Key, claim: &Claim, mut length: impl FnMut(&Arc<Footprint>) -> usize) -> usize {
+fn bytes_of(key: &ObjectKey, claim: &Claim, mut length: impl FnMut(&Arc<Footprint>) -> usize) -> usize {
     let mut bytes = encoding::escaped_length(&key.to_string()) + claim.base.iter().map(&mut length).sum::<usize>();
     for entry in &claim.entries {
         let uid = entry.attempt.as_ref().map_or("", |attempt| &attempt.uid);
@@ -126,7 +126,7 @@ pub mod tests {
 
     use super::*;
     use crate::footprint::Footprint;
-    use crate::state::{Attempt, Entry, Lines};
+    use crate::state::{Attempt, ClaimEntry, StateLines};
 
     /// A footprint whose text is long.
     pub fn long_footprint(seed: usize, names: usize) -> Arc<Footprint> {
@@ -136,25 +136,25 @@ pub mod tests {
 
     /// The bytes of the text of all claims.
     pub fn written(state: &State) -> usize {
-        let Lines { footprints, claims, .. } = state.write();
+        let StateLines { footprints, claims, .. } = state.write();
         footprints.iter().chain(&claims).map(String::len).sum()
     }
 
     #[test]
     fn the_bytes_of_claims_are_as_many_as_their_text_has_and_few_more() {
-        let entry = |seed: usize, pod: Option<PodRef>| Entry {
+        let entry = |seed: usize, pod: Option<PodRef>| ClaimEntry {
             token: "0123456789abcdef".to_owned(),
             attempt: Some(Attempt { uid: "u".repeat(300), version: Some(u64::MAX) }),
             footprints: vec![long_footprint(seed, 9), long_footprint(seed + 1, 9)],
             pod,
         };
         let pod = PodRef { name: "p".repeat(300), uid: "b".repeat(300) };
-        let merged = Entry { attempt: None, ..entry(30, None) };
+        let merged = ClaimEntry { attempt: None, ..entry(30, None) };
         let entries = vec![entry(10, Some(pod)), entry(20, None), merged];
         let claim = Claim { base: vec![long_footprint(1, 9), long_footprint(2, 9)], entries };
         let mut state = State::default();
         for name in ["a".repeat(200), "b".repeat(200)] {
-            state.claims.insert(Key::new("pods", "shop", &name), claim.clone());
+            state.claims.insert(ObjectKey::new("pods", "shop", &name), claim.clone());
         }
         let all = Loads::of(&Plan::default(), &state).all;
         assert_eq!(all.claims, 2);

@@ -6,7 +6,7 @@ use headroom_core::truncate::shortened;
 
 use crate::ledger::{MAX_BYTES, MAX_CLAIM_BYTES, MAX_CLAIMS, Refusal, Retry, Shortage, TooLarge};
 use crate::plan::Plan;
-use crate::state::Key;
+use crate::state::ObjectKey;
 
 /// Usage of a bound by namespace and by child quota, the largest first.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -31,7 +31,7 @@ const MAX_NAMED: usize = 3;
 /// returns the largest consumers of a quota and resource, or none if the message must not name any.
 pub fn refusal(
     noun: &str,
-    key: &Key,
+    key: &ObjectKey,
     plan: &Plan,
     refusal: &Refusal,
     consumers: &dyn Fn(&str, &str) -> Consumers,
@@ -42,7 +42,7 @@ pub fn refusal(
 /// The parts of that message: Kubernetes' own text for each quota, then each shortage and its largest consumers.
 pub fn refusal_parts(
     noun: &str,
-    key: &Key,
+    key: &ObjectKey,
     plan: &Plan,
     refusal: &Refusal,
     consumers: &dyn Fn(&str, &str) -> Consumers,
@@ -115,7 +115,7 @@ fn child_towards(plan: &Plan, node: usize, below: usize) -> Option<&str> {
 }
 
 /// The message of an object that is refused whatever is used.
-pub fn too_large(key: &Key, too_large: &TooLarge) -> String {
+pub fn too_large(key: &ObjectKey, too_large: &TooLarge) -> String {
     let problem = match too_large {
         TooLarge::Amount(name) => {
             format!("{} is 1e20 or more, which quotas cannot count: set a smaller amount", shortened(name))
@@ -130,7 +130,7 @@ pub fn too_large(key: &Key, too_large: &TooLarge) -> String {
 }
 
 /// The message of a request that must be retried.
-pub fn retry(plan: &Plan, key: &Key, retry: Retry) -> String {
+pub fn retry(plan: &Plan, key: &ObjectKey, retry: Retry) -> String {
     let quota = plan.root_of(&key.namespace).unwrap_or_default();
     let why = match retry {
         Retry::Claims => format!("too many unfinished requests of this tenant, or {MAX_CLAIMS} of all"),

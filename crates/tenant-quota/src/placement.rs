@@ -47,7 +47,7 @@ pub fn plans(
     present: &BTreeMap<&str, &Plan>,
     is_settled: &dyn Fn(&str, &Plan) -> bool,
 ) -> BTreeMap<String, Plan> {
-    let known = Known::of(present);
+    let known = ExistingLedgers::of(present);
     let homes = homes(trees, &known);
     let mut members: BTreeMap<String, BTreeSet<usize>> = BTreeMap::new();
     for (at, tree) in trees.iter().enumerate() {
@@ -64,12 +64,12 @@ pub fn plans(
 }
 
 /// The ledgers that exist.
-struct Known<'p> {
+struct ExistingLedgers<'p> {
     names: BTreeSet<&'p str>,
     by_quota: HashMap<&'p str, Vec<&'p str>>,
 }
 
-impl<'p> Known<'p> {
+impl<'p> ExistingLedgers<'p> {
     fn of(present: &BTreeMap<&'p str, &'p Plan>) -> Self {
         let mut by_quota: HashMap<&str, Vec<&str>> = HashMap::new();
         for (ledger, plan) in present {
@@ -109,7 +109,7 @@ fn number_of(ledger: &str) -> Option<usize> {
 }
 
 /// The name of the ledger of each tree.
-fn homes(trees: &[Plan], known: &Known<'_>) -> Vec<String> {
+fn homes(trees: &[Plan], known: &ExistingLedgers<'_>) -> Vec<String> {
     let sizes: Vec<Size> = trees.iter().map(Size::of).collect();
     let size = |at: usize| sizes.get(at).copied().unwrap_or_default();
     let mut places: BTreeMap<usize, Place> = BTreeMap::new();
@@ -157,7 +157,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::plan::{Lines, Node};
+    use crate::plan::{PlanLines, PlanNode};
 
     /// A tree whose root and quotas are named `a a.0 a.1`, with so many namespaces.
     fn tree(root: &str, quotas: usize, namespaces: usize) -> Plan {
@@ -166,7 +166,7 @@ mod tests {
             _ => format!("{root}.{at} 1 0 pods=1"),
         });
         let namespaces = (0..namespaces).map(|at| format!("{root}-{at:060} 0"));
-        Plan::read(1, &Lines { nodes: nodes.collect(), namespaces: namespaces.collect() }).unwrap()
+        Plan::read(1, &PlanLines { nodes: nodes.collect(), namespaces: namespaces.collect() }).unwrap()
     }
 
     fn small(root: &str) -> Plan {
@@ -260,7 +260,7 @@ mod tests {
         let joined = Plan::joined(&[tree("a", 2, 1), other]);
         assert_eq!(joined.nodes_of(&format!("a-{:060}", 0)), [0, 4, 2]);
         assert_eq!(joined.nodes_of(&format!("b-{:060}", 0)), [2]);
-        let parents: Vec<Option<usize>> = joined.nodes.iter().map(|node: &Node| node.parent).collect();
+        let parents: Vec<Option<usize>> = joined.nodes.iter().map(|node: &PlanNode| node.parent).collect();
         assert_eq!(parents, [None, Some(0), None, Some(2), Some(2)]);
     }
 

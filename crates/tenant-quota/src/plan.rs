@@ -21,14 +21,14 @@ use headroom_core::cluster::tenant_quota::TenantQuota;
 pub struct Plan {
     pub number: u64,
     /// Parents come before their children.
-    pub nodes: Vec<Node>,
+    pub nodes: Vec<PlanNode>,
     /// The nodes that each namespace is charged to directly; their ancestors are charged too.
     pub namespaces: BTreeMap<String, Vec<usize>>,
 }
 
 /// One quota.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Node {
+pub struct PlanNode {
     pub quota: String,
     pub generation: u64,
     pub parent: Option<usize>,
@@ -38,7 +38,7 @@ pub struct Node {
     pub is_suspended: bool,
 }
 
-impl Node {
+impl PlanNode {
     fn kinds(&self) -> impl Iterator<Item = String> {
         self.hard.names().flat_map(|name| kinds_charged_under(name)).map(str::to_owned)
     }
@@ -66,7 +66,7 @@ const SUSPENDED: &str = "!suspended";
 
 /// A plan as its Kubernetes object stores it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Lines {
+pub struct PlanLines {
     pub nodes: Vec<String>,
     pub namespaces: Vec<String>,
 }
@@ -74,7 +74,7 @@ pub struct Lines {
 impl Plan {
     /// The plan of a tree of quotas, given the labels of all namespaces except exempt ones.
     pub fn of_tree(tree: &Tree<'_>, namespaces: &[(String, Labels)]) -> Self {
-        let nodes = tree.quotas.iter().map(|(quota, parent)| Node {
+        let nodes = tree.quotas.iter().map(|(quota, parent)| PlanNode {
             quota: quota.name().to_owned(),
             generation: quota.generation,
             parent: *parent,
@@ -98,7 +98,7 @@ impl Plan {
             let before = plan.nodes.len();
             plan.nodes.extend(tree.nodes.iter().map(|node| {
                 let parent = node.parent.map(|parent| parent + before);
-                Node { parent, ..node.clone() }
+                PlanNode { parent, ..node.clone() }
             }));
             for (namespace, nodes) in &tree.namespaces {
                 plan.namespaces.entry(namespace.clone()).or_default().extend(nodes.iter().map(|node| node + before));
@@ -109,13 +109,13 @@ impl Plan {
 
     /// The plan of the ResourceQuotas of one namespace.
     pub fn of_namespace<'q>(namespace: &str, quotas: &[impl Borrow<ResourceQuota<'q>>]) -> Self {
-        let nodes = quotas.iter().map(Borrow::borrow).map(|quota| Node {
+        let nodes = quotas.iter().map(Borrow::borrow).map(|quota| PlanNode {
             quota: quota.name.to_string(),
             hard: hard(quota),
             requirements: quota.requirements().map(|requirement| requirement.into_owned().into_owned()).collect(),
-            ..Node::default()
+            ..PlanNode::default()
         });
-        let nodes: Vec<Node> = nodes.collect();
+        let nodes: Vec<PlanNode> = nodes.collect();
         let namespaces = BTreeMap::from([(namespace.to_owned(), (0..nodes.len()).collect())]);
         Self { number: 0, nodes, namespaces }
     }
@@ -172,7 +172,7 @@ impl Plan {
 
     /// The kinds whose objects are charged, such as `pods` and `deployments.apps`.
     pub fn kinds(&self) -> BTreeSet<String> {
-        self.nodes.iter().flat_map(Node::kinds).collect()
+        self.nodes.iter().flat_map(PlanNode::kinds).collect()
     }
 
     /// The charged kinds, and those without which they cannot be counted.
@@ -188,8 +188,8 @@ impl Plan {
 
     /// Writes a node as name, generation, parent, bounds and scopes:
     /// `payments 3 0 pods=500 requests.cpu=100 ~PriorityClass:In:high,mid`.
-    pub fn write(&self) -> Lines {
-        let node = |node: &Node| {
+    pub fn write(&self) -> PlanLines {
+        let node = |node: &PlanNode| {
             let parent = node.parent.map_or("-".to_owned(), |parent| parent.to_string());
             let mut words = vec![encoding::escape(&node.quota).into_owned(), node.generation.to_string(), parent];
             words.extend(node.is_suspended.then(|| SUSPENDED.to_owned()));
@@ -204,13 +204,13 @@ impl Plan {
             let nodes: Vec<String> = nodes.iter().map(ToString::to_string).collect();
             format!("{} {}", encoding::escape(name), nodes.join(","))
         };
-        Lines {
+        PlanLines {
             nodes: self.nodes.iter().map(node).collect(),
             namespaces: self.namespaces.iter().map(namespace).collect(),
         }
     }
 
-    pub fn read(number: u64, lines: &Lines) -> Result<Self, Unreadable> {
+    pub fn read(number: u64, lines: &PlanLines) -> Result<Self, Unreadable> {
         let mut plan = Self { number, ..Self::default() };
         for line in &lines.nodes {
             plan.nodes.push(read_node(line, plan.nodes.len())?);
@@ -233,7 +233,7 @@ fn hard(quota: &ResourceQuota<'_>) -> ResourceList<'static> {
     ResourceList::in_order(bounds)
 }
 
-fn read_node(line: &str, place: usize) -> Result<Node, Unreadable> {
+fn read_node(line: &str, place: usize) -> Result<PlanNode, Unreadable> {
     let mut words = line.split_whitespace();
     let (Some(quota), Some(generation), Some(parent)) = (words.next(), words.next(), words.next()) else {
         return Err(Unreadable::new(line, "expected name, generation and parent"));
@@ -247,7 +247,7 @@ fn read_node(line: &str, place: usize) -> Result<Node, Unreadable> {
         },
     };
     let generation = encoding::read_number(generation)?;
-    let mut node = Node { quota: encoding::unescape(quota)?, generation, parent, ..Node::default() };
+    let mut node = PlanNode { quota: encoding::unescape(quota)?, generation, parent, ..PlanNode::default() };
     for word in words {
         if word == SUSPENDED {
             node.is_suspended = true;
@@ -344,7 +344,7 @@ mod tests {
     #[test]
     fn a_plan_is_the_same_with_another_number_but_not_with_other_quotas_or_namespaces() {
         let lines =
-            |node: &str, namespace: &str| Lines { nodes: vec![node.into()], namespaces: vec![namespace.into()] };
+            |node: &str, namespace: &str| PlanLines { nodes: vec![node.into()], namespaces: vec![namespace.into()] };
         let plan = |number: u64, node: &str, namespace: &str| Plan::read(number, &lines(node, namespace)).unwrap();
         let first = plan(1, "acme 4 - pods=1", "shop 0");
         assert!(first.is_same_as(&plan(2, "acme 4 - pods=1", "shop 0")));
@@ -361,7 +361,7 @@ mod tests {
     #[test]
     fn an_error_in_a_plan_quotes_the_line() {
         let check = |node: &str, namespace: &str, expected: &str| {
-            let lines = Lines { nodes: vec![node.to_owned()], namespaces: vec![namespace.to_owned()] };
+            let lines = PlanLines { nodes: vec![node.to_owned()], namespaces: vec![namespace.to_owned()] };
             assert_eq!(Plan::read(1, &lines).unwrap_err().to_string(), expected);
         };
         check("acme 4", "a 0", "cannot read `acme 4`: expected name, generation and parent");

@@ -9,7 +9,7 @@ use std::fmt;
 use crate::cache::{Cache, Count};
 use crate::ledger::base_of;
 use crate::plan::Plan;
-use crate::state::{Attempt, Claim, Entry, Key, State};
+use crate::state::{Attempt, Claim, ClaimEntry, ObjectKey, State};
 
 /// A cache that has seen less of a kind than the replica that recounted before.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,7 +63,7 @@ pub fn recount_with(
         if !is_charged {
             continue;
         }
-        let entries: Vec<Entry> = claim
+        let entries: Vec<ClaimEntry> = claim
             .entries
             .iter()
             .filter(|entry| !released.contains(&entry.token) && !is_resolved(key, entry, cache))
@@ -80,7 +80,7 @@ pub fn recount_with(
 }
 
 /// Returns true if the cache shows the outcome of an attempt.
-fn is_resolved(key: &Key, entry: &Entry, cache: &Cache) -> bool {
+fn is_resolved(key: &ObjectKey, entry: &ClaimEntry, cache: &Cache) -> bool {
     let Some(Attempt { uid, version }) = &entry.attempt else { return false };
     let stored = cache.get(key);
     match version {

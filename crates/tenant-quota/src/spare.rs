@@ -12,10 +12,10 @@ use std::time::Duration;
 use headroom_core::amount::ResourceList;
 
 use crate::footprint::Footprint;
-use crate::ledger::{MAX_ENTRIES, OpenLedger, Verdict, reserved, with_entry};
-use crate::plan::Node;
+use crate::ledger::{LedgerVerdict, MAX_ENTRIES, OpenLedger, reserved, with_entry};
+use crate::plan::PlanNode;
 use crate::reservation_request::ReservationRequest;
-use crate::state::{Attempt, Key, State};
+use crate::state::{Attempt, ObjectKey, State};
 
 /// The time during which a spare may be taken, from the beginning of the write that added it.
 pub const USABLE: Duration = Duration::from_secs(1);
@@ -31,7 +31,7 @@ pub fn name(owner: &str, token: &str) -> String {
     format!("{MARK}{owner}/{token}")
 }
 
-impl Key {
+impl ObjectKey {
     pub fn is_spare(&self) -> bool {
         self.name.starts_with(MARK)
     }
@@ -46,7 +46,7 @@ impl ReservationRequest {
     /// The reservation of a spare, without its name.
     pub fn spare(kind: &str, namespace: &str, footprint: &Arc<Footprint>) -> Self {
         Self {
-            key: Key::new(kind, namespace, ""),
+            key: ObjectKey::new(kind, namespace, ""),
             token: String::new(),
             attempt: Attempt { uid: String::new(), version: None },
             footprint: Arc::clone(footprint),
@@ -65,7 +65,7 @@ impl ReservationRequest {
 impl State {
     /// Replaces a spare by the claim of the create that took it. Returns false if too many requests for its key are unfinished;
     /// the spare then stays.
-    pub fn replace_spare(&mut self, spare: &Key, by: &ReservationRequest) -> bool {
+    pub fn replace_spare(&mut self, spare: &ObjectKey, by: &ReservationRequest) -> bool {
         let was = self.claims.get(&by.key);
         if !was.is_some_and(|claim| claim.has(&by.token)) {
             let Some(claim) = with_entry(was, by, MAX_ENTRIES) else { return false };
@@ -84,7 +84,7 @@ impl OpenLedger<'_> {
         wanted: usize,
         owner: &str,
         mut token: impl FnMut() -> String,
-    ) -> Vec<Key> {
+    ) -> Vec<ObjectKey> {
         let Some(claim) = with_entry(None, like, MAX_ENTRIES) else { return Vec::new() };
         let plan = self.plan;
         let nodes = plan.nodes_of(&like.key.namespace).into_iter().filter_map(|at| Some((at, plan.nodes.get(at)?)));
@@ -92,8 +92,8 @@ impl OpenLedger<'_> {
         let mut added = Vec::new();
         while added.len() < wanted && self.has_room_for_spare(&like.key.namespace, &amounts) {
             let token = token();
-            let key = Key { name: name(owner, &token), ..like.key.clone() };
-            if self.reserve(&ReservationRequest { key: key.clone(), token, ..like.clone() }) != Verdict::Granted {
+            let key = ObjectKey { name: name(owner, &token), ..like.key.clone() };
+            if self.reserve(&ReservationRequest { key: key.clone(), token, ..like.clone() }) != LedgerVerdict::Granted {
                 break;
             }
             added.push(key);
@@ -103,9 +103,9 @@ impl OpenLedger<'_> {
 
     /// Returns true if others keep most of what the quotas have left, and room for as many claims, in number and in length, as
     /// all spares take. The amounts are those of one spare, by node.
-    fn has_room_for_spare(&mut self, namespace: &str, amounts: &[(usize, &Node, ResourceList<'static>)]) -> bool {
+    fn has_room_for_spare(&mut self, namespace: &str, amounts: &[(usize, &PlanNode, ResourceList<'static>)]) -> bool {
         let (room, held) = (self.room(namespace), self.loads().spares);
-        let leaves_most = |(at, node, amounts): &(usize, &Node, ResourceList<'static>)| {
+        let leaves_most = |(at, node, amounts): &(usize, &PlanNode, ResourceList<'static>)| {
             amounts.iter().all(|(name, amount)| {
                 let of = |sums: &[ResourceList<'static>]| sums.get(*at).and_then(|sums| sums.get(name)).cloned();
                 let Some((total, hard)) = of(&self.usage_with_claims).zip(node.hard.get(name)) else { return false };

@@ -19,12 +19,12 @@ pub struct State {
     pub used: Vec<ResourceList<'static>>,
     /// The revision of each kind that `used` was counted at. A replica that has seen less must not recount.
     pub counted_at: BTreeMap<String, u64>,
-    pub claims: BTreeMap<Key, Claim>,
+    pub claims: BTreeMap<ObjectKey, Claim>,
 }
 
 /// The storage key of an object.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Key {
+pub struct ObjectKey {
     /// `pods`, or `deployments.apps`
     pub kind: String,
     pub namespace: String,
@@ -36,12 +36,12 @@ pub struct Key {
 pub struct Claim {
     /// The least of these is the key's part of `used`. Empty if the key has no part in it.
     pub base: Vec<Arc<Footprint>>,
-    pub entries: Vec<Entry>,
+    pub entries: Vec<ClaimEntry>,
 }
 
 /// The reservation of one handled review.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
+pub struct ClaimEntry {
     pub token: String,
     /// The write that is expected. None for a merged entry.
     pub attempt: Option<Attempt>,
@@ -61,7 +61,7 @@ pub struct Attempt {
 
 /// A state as its Kubernetes object stores it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Lines {
+pub struct StateLines {
     pub plan: u64,
     pub used: Vec<String>,
     pub counted_at: Vec<String>,
@@ -69,7 +69,7 @@ pub struct Lines {
     pub claims: Vec<String>,
 }
 
-impl Key {
+impl ObjectKey {
     pub fn new(kind: &str, namespace: &str, name: &str) -> Self {
         Self { kind: kind.to_owned(), namespace: namespace.to_owned(), name: name.to_owned() }
     }
@@ -82,7 +82,7 @@ impl Claim {
     }
 }
 
-impl fmt::Display for Key {
+impl fmt::Display for ObjectKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}/{}", self.kind, self.namespace, self.name)
     }
@@ -90,13 +90,13 @@ impl fmt::Display for Key {
 
 impl State {
     /// Every entry with its key.
-    pub fn entries(&self) -> impl Iterator<Item = (&Key, &Entry)> {
+    pub fn entries(&self) -> impl Iterator<Item = (&ObjectKey, &ClaimEntry)> {
         self.claims.iter().flat_map(|(key, claim)| claim.entries.iter().map(move |entry| (key, entry)))
     }
 
     /// A claim is `key base entries...`, an entry `token:uid:version:footprints`, for a pod's resource claim with
     /// `:pod/uid`; footprints are numbers, `-` means none.
-    pub fn write(&self) -> Lines {
+    pub fn write(&self) -> StateLines {
         let mut footprints: Vec<String> = Vec::new();
         let mut numbers: BTreeMap<String, usize> = BTreeMap::new();
         // Claims that were read together share their footprints, which take longer to write than all the rest.
@@ -119,7 +119,7 @@ impl State {
         let mut claims = Vec::with_capacity(self.claims.len());
         for (key, claim) in &self.claims {
             let mut line = format!("{} {}", encoding::escape(&key.to_string()), numbered(&claim.base));
-            for Entry { token, attempt, footprints, pod } in &claim.entries {
+            for ClaimEntry { token, attempt, footprints, pod } in &claim.entries {
                 let (uid, version) = match attempt {
                     Some(Attempt { uid, version }) => (encoding::escape(uid), *version),
                     None => ("*".into(), None),
@@ -133,7 +133,7 @@ impl State {
             }
             claims.push(line);
         }
-        Lines {
+        StateLines {
             plan: self.plan,
             used: self.used.iter().map(encoding::line_of_amounts).collect(),
             counted_at: self.counted_at.iter().map(|(kind, at)| format!("{} {at}", encoding::escape(kind))).collect(),
@@ -143,7 +143,7 @@ impl State {
     }
 
     /// Removes the entry with this token: the reservation of a request that will not be allowed.
-    pub fn cancel(&mut self, key: &Key, token: &str) {
+    pub fn cancel(&mut self, key: &ObjectKey, token: &str) {
         let Some(claim) = self.claims.get_mut(key) else { return };
         // A merged entry belongs to other requests too.
         claim.entries.retain(|entry| entry.token != token || entry.attempt.is_none());
@@ -152,7 +152,7 @@ impl State {
         }
     }
 
-    pub fn read(lines: &Lines) -> Result<Self, Unreadable> {
+    pub fn read(lines: &StateLines) -> Result<Self, Unreadable> {
         let footprints = lines.footprints.iter().map(|line| Footprint::read(line).map(Arc::new));
         let footprints = footprints.collect::<Result<Vec<_>, _>>()?;
         let mut state = Self { plan: lines.plan, ..Self::default() };
@@ -171,7 +171,7 @@ impl State {
     }
 }
 
-fn read_claim(line: &str, footprints: &[Arc<Footprint>]) -> Result<(Key, Claim), Unreadable> {
+fn read_claim(line: &str, footprints: &[Arc<Footprint>]) -> Result<(ObjectKey, Claim), Unreadable> {
     let numbered = |word: &str| -> Result<Vec<Arc<Footprint>>, Unreadable> {
         if word == "-" {
             return Ok(Vec::new());
@@ -202,12 +202,12 @@ fn read_claim(line: &str, footprints: &[Arc<Footprint>]) -> Result<(Key, Claim),
         let version = if *version == "-" { None } else { Some(encoding::read_number(version)?) };
         let attempt = if *uid == "*" { None } else { Some(Attempt { uid: encoding::unescape(uid)?, version }) };
         let (token, footprints) = (encoding::unescape(token)?, numbered(footprints)?);
-        claim.entries.push(Entry { token, attempt, footprints, pod });
+        claim.entries.push(ClaimEntry { token, attempt, footprints, pod });
     }
     if claim.entries.is_empty() {
         return Err(Unreadable::new(line, "the claim has no entry"));
     }
-    Ok((Key::new(kind, namespace, name), claim))
+    Ok((ObjectKey::new(kind, namespace, name), claim))
 }
 
 fn read_pod(word: &str) -> Result<PodRef, Unreadable> {
@@ -222,10 +222,10 @@ mod tests {
 
     #[test]
     fn equal_footprints_are_written_once_whether_they_are_shared_or_not() {
-        let lines = Lines {
+        let lines = StateLines {
             footprints: vec!["pods=1".to_owned(), "pods=2".to_owned(), "pods=1".to_owned()],
             claims: (0..4).map(|pod| format!("pods/shop/{pod} - t{pod}:u%20{pod}:-:{}", pod % 3)).collect(),
-            ..Lines::default()
+            ..StateLines::default()
         };
         let state = State::read(&lines).unwrap();
         let written = state.write();

@@ -12,25 +12,29 @@ use headroom_tenant_quota::ledger::{MAX_BYTES, MAX_CLAIM_BYTES, MAX_CLAIMS, Retr
 use headroom_tenant_quota::placement::MAX_TREES;
 use headroom_tenant_quota::plan::{self, Plan};
 use headroom_tenant_quota::reservation_request::{ReservationRequest, faults};
-use headroom_tenant_quota::state::{Attempt, Key, Lines};
-use headroom_tenant_quota::{Cache, Footprint, OpenLedger, State, Verdict, message, recount};
+use headroom_tenant_quota::state::{Attempt, ObjectKey, StateLines};
+use headroom_tenant_quota::{Cache, Footprint, LedgerVerdict, OpenLedger, State, message, recount};
 use proptest::prelude::*;
 
 fn plan(nodes: &[&str], namespaces: &[&str]) -> Plan {
     let own = |lines: &[&str]| lines.iter().map(|line| (*line).to_owned()).collect();
-    Plan::read(1, &plan::Lines { nodes: own(nodes), namespaces: own(namespaces) }).unwrap()
+    Plan::read(1, &plan::PlanLines { nodes: own(nodes), namespaces: own(namespaces) }).unwrap()
 }
 
 fn state(used: &[&str]) -> State {
-    State::read(&Lines { plan: 1, used: used.iter().map(|line| (*line).to_owned()).collect(), ..Lines::default() })
-        .unwrap()
+    State::read(&StateLines {
+        plan: 1,
+        used: used.iter().map(|line| (*line).to_owned()).collect(),
+        ..StateLines::default()
+    })
+    .unwrap()
 }
 
 /// Asks to create the pod `namespace/name` with a footprint, or to update it from an old footprint and version.
 fn request(pod: &str, token: &str, footprint: &str, old: Option<(&str, u64)>) -> ReservationRequest {
     let (namespace, name) = pod.split_once('/').unwrap();
     ReservationRequest {
-        key: Key::new("pods", namespace, name),
+        key: ObjectKey::new("pods", namespace, name),
         token: token.to_owned(),
         attempt: Attempt { uid: format!("uid-{name}"), version: old.map(|(_, version)| version) },
         footprint: Arc::new(Footprint::read(footprint).unwrap()),
@@ -40,9 +44,9 @@ fn request(pod: &str, token: &str, footprint: &str, old: Option<(&str, u64)>) ->
     }
 }
 
-fn refusal(plan: &Plan, verdict: Verdict) -> String {
-    let Verdict::Refused(refusal) = verdict else { panic!("{verdict:?}") };
-    message::refusal("tenant quota", &Key::new("pods", "shop", "web-0"), plan, &refusal, &|_, _| {
+fn refusal(plan: &Plan, verdict: LedgerVerdict) -> String {
+    let LedgerVerdict::Refused(refusal) = verdict else { panic!("{verdict:?}") };
+    message::refusal("tenant quota", &ObjectKey::new("pods", "shop", "web-0"), plan, &refusal, &|_, _| {
         message::Consumers::default()
     })
 }
@@ -51,8 +55,8 @@ fn refusal(plan: &Plan, verdict: Verdict) -> String {
 fn a_refusal_starts_with_kubernetes_text_and_states_what_is_reserved() {
     let plan = plan(&["acme 1 - requests.cpu=300", "payments 1 0 pods=500 requests.cpu=100"], &["shop 1"]);
     let mut ledger = OpenLedger::new(&plan, state(&["requests.cpu=120", "pods=3 requests.cpu=99100m"]));
-    assert_eq!(ledger.reserve(&request("shop/a", "1", "pods=1 requests.cpu=200m", None)), Verdict::Granted);
-    assert_eq!(ledger.reserve(&request("shop/b", "2", "pods=1 requests.cpu=500m", None)), Verdict::Granted);
+    assert_eq!(ledger.reserve(&request("shop/a", "1", "pods=1 requests.cpu=200m", None)), LedgerVerdict::Granted);
+    assert_eq!(ledger.reserve(&request("shop/b", "2", "pods=1 requests.cpu=500m", None)), LedgerVerdict::Granted);
     let refused = refusal(&plan, ledger.reserve(&request("shop/web-0", "3", "pods=1 requests.cpu=500m", None)));
     assert_eq!(
         refused,
@@ -61,7 +65,7 @@ fn a_refusal_starts_with_kubernetes_text_and_states_what_is_reserved() {
          reserved by 2 unfinished requests)"
     );
     // Without the two claims there would be room, so waiting for them is worthwhile.
-    let Verdict::Refused(refusal) = ledger.reserve(&request("shop/web-0", "3", "pods=1 requests.cpu=500m", None))
+    let LedgerVerdict::Refused(refusal) = ledger.reserve(&request("shop/web-0", "3", "pods=1 requests.cpu=500m", None))
     else {
         panic!("granted");
     };
@@ -75,11 +79,11 @@ fn a_refusal_waits_only_for_claims_that_hold_part_of_the_bound_and_only_if_that_
     for (pod, token, footprint) in
         [("shop/cpu", "1", "pods=1 requests.cpu=3"), ("shop/none", "2", "pods=1"), ("web/other", "3", "requests.cpu=3")]
     {
-        assert_eq!(ledger.reserve(&request(pod, token, footprint, None)), Verdict::Granted);
+        assert_eq!(ledger.reserve(&request(pod, token, footprint, None)), LedgerVerdict::Granted);
     }
     for (cpu, expected) in [(2, &["1"] as &[&str]), (4, &["1"]), (5, &[])] {
         let footprint = format!("pods=1 requests.cpu={cpu}");
-        let Verdict::Refused(refusal) = ledger.reserve(&request("shop/web-0", "4", &footprint, None)) else {
+        let LedgerVerdict::Refused(refusal) = ledger.reserve(&request("shop/web-0", "4", &footprint, None)) else {
             panic!("granted {cpu}")
         };
         assert_eq!(refusal.waits_for, expected, "{cpu}");
@@ -92,7 +96,7 @@ fn a_refusal_waits_only_for_claims_that_hold_part_of_the_bound_and_only_if_that_
 fn a_refusal_by_an_ancestor_names_its_children_and_no_namespaces() {
     let plan = plan(&["acme 1 - pods=2", "payments 1 0 pods=500"], &["shop 1"]);
     let mut ledger = OpenLedger::new(&plan, state(&["pods=2", "pods=1"]));
-    let Verdict::Refused(refusal) = ledger.reserve(&request("shop/web-0", "1", "pods=1", None)) else {
+    let LedgerVerdict::Refused(refusal) = ledger.reserve(&request("shop/web-0", "1", "pods=1", None)) else {
         panic!("granted")
     };
     let consumers = |quota: &str, name: &str| {
@@ -103,7 +107,7 @@ fn a_refusal_by_an_ancestor_names_its_children_and_no_namespaces() {
         }
     };
     assert_eq!(
-        message::refusal("tenant quota", &Key::new("pods", "shop", "web-0"), &plan, &refusal, &consumers),
+        message::refusal("tenant quota", &ObjectKey::new("pods", "shop", "web-0"), &plan, &refusal, &consumers),
         "pods \"web-0\" is forbidden: exceeded quota: acme, requested: pods=1, used: pods=2, limited: pods=2; tenant quota \
          acme (parent of payments): pods short by 1 (0 available); top children: search 1, payments 1"
     );
@@ -127,7 +131,7 @@ fn only_amounts_that_grow_are_checked_against_a_bound() {
     let mut ledger = OpenLedger::new(&plan, state(&["pods=5 requests.cpu=500m"]));
     // The number of pods exceeds its bound, but does not change.
     let grown = request("shop/a", "1", "pods=1 requests.cpu=700m", Some(("pods=1 requests.cpu=200m", 7)));
-    assert_eq!(ledger.reserve(&grown), Verdict::Granted);
+    assert_eq!(ledger.reserve(&grown), LedgerVerdict::Granted);
     assert!(!request("shop/a", "2", "pods=1 requests.cpu=200m", Some(("pods=1 requests.cpu=700m", 7))).grows(&plan));
     assert!(!request("other/a", "2", "pods=1", None).grows(&plan));
     assert!(!request("shop/a", "2", "services=1", None).grows(&plan));
@@ -137,7 +141,7 @@ fn only_amounts_that_grow_are_checked_against_a_bound() {
 fn a_claim_is_charged_where_its_footprint_matches_even_after_the_plan_has_changed() {
     let old = plan(&["a 1 - pods=9"], &["shop 0"]);
     let mut ledger = OpenLedger::new(&old, state(&["pods=0"]));
-    assert_eq!(ledger.reserve(&request("shop/a", "1", "pods=1 ~Terminating", None)), Verdict::Granted);
+    assert_eq!(ledger.reserve(&request("shop/a", "1", "pods=1 ~Terminating", None)), LedgerVerdict::Granted);
     let claimed = ledger.into_state();
     let new = plan(
         &["a 2 - pods=9", "b 1 0 pods=9 ~NotTerminating:Exists:", "c 1 0 pods=9 ~Terminating:Exists:"],
@@ -155,14 +159,17 @@ fn requests_beyond_the_maximum_of_claims_must_retry_and_merged_entries_are_bound
     let mut ledger = OpenLedger::new(&plan, state(&["pods=0"]));
     // The share of the only namespace.
     for at in 0..MAX_CLAIMS / 2 {
-        assert_eq!(ledger.reserve(&request(&format!("shop/p{at}"), &at.to_string(), "pods=1", None)), Verdict::Granted);
+        assert_eq!(
+            ledger.reserve(&request(&format!("shop/p{at}"), &at.to_string(), "pods=1", None)),
+            LedgerVerdict::Granted
+        );
     }
-    assert_eq!(ledger.reserve(&request("shop/more", "x", "pods=1", None)), Verdict::Retry(Retry::Claims));
+    assert_eq!(ledger.reserve(&request("shop/more", "x", "pods=1", None)), LedgerVerdict::Retry(Retry::Claims));
     // The same name again and again.
     for at in 0..50 {
-        assert_eq!(ledger.reserve(&request("shop/p0", &format!("loop-{at}"), "pods=1", None)), Verdict::Granted);
+        assert_eq!(ledger.reserve(&request("shop/p0", &format!("loop-{at}"), "pods=1", None)), LedgerVerdict::Granted);
     }
-    let claim = &ledger.state().claims[&Key::new("pods", "shop", "p0")];
+    let claim = &ledger.state().claims[&ObjectKey::new("pods", "shop", "p0")];
     assert!(claim.entries.len() <= 4, "{claim:?}");
     assert_eq!(ledger.usage_with_claims()[0].get("pods").unwrap().value(), 256);
 }
@@ -175,7 +182,7 @@ fn long_footprint(bytes: usize, seed: usize) -> String {
 
 /// The size of the ledger's lists.
 fn bytes(state: &State) -> usize {
-    let Lines { used, footprints, claims, .. } = state.write();
+    let StateLines { used, footprints, claims, .. } = state.write();
     used.iter().chain(&footprints).chain(&claims).map(String::len).sum()
 }
 
@@ -184,7 +191,7 @@ fn an_object_that_takes_too_much_of_the_ledger_is_refused() {
     let plan = plan(&["a 1 - pods=100000"], &["shop 0"]);
     let mut ledger = OpenLedger::new(&plan, state(&["pods=0"]));
     let mut check = |request: &ReservationRequest, expected: &str| {
-        let Verdict::TooLarge(too_large) = ledger.reserve(request) else { panic!("not refused") };
+        let LedgerVerdict::TooLarge(too_large) = ledger.reserve(request) else { panic!("not refused") };
         assert_eq!(message::too_large(&request.key, &too_large), expected);
         assert_eq!(ledger.state(), &state(&["pods=0"]));
     };
@@ -205,7 +212,7 @@ fn an_object_that_takes_too_much_of_the_ledger_is_refused() {
     );
     let old = long_footprint(1_800_000, 0);
     let shrunk = request("shop/big", "1", "pods=1", Some((&old, 7)));
-    assert_eq!(ledger.reserve(&shrunk), Verdict::Granted);
+    assert_eq!(ledger.reserve(&shrunk), LedgerVerdict::Granted);
     assert!(bytes(ledger.state()) < MAX_CLAIM_BYTES);
 }
 
@@ -216,8 +223,8 @@ fn no_tenant_fills_the_ledger() {
     let mut ledger = OpenLedger::new(&plan, state(&["pods=0", "pods=0", "pods=0"]));
     let mut fill = |namespace: &str| {
         let one = |at: &usize| request(&format!("{namespace}/p{at}"), &format!("{namespace}-{at}"), "pods=1", None);
-        let granted = (0..MAX_CLAIMS).take_while(|at| ledger.reserve(&one(at)) == Verdict::Granted).count();
-        assert_eq!(ledger.reserve(&one(&granted)), Verdict::Retry(Retry::Claims), "{namespace}");
+        let granted = (0..MAX_CLAIMS).take_while(|at| ledger.reserve(&one(at)) == LedgerVerdict::Granted).count();
+        assert_eq!(ledger.reserve(&one(&granted)), LedgerVerdict::Retry(Retry::Claims), "{namespace}");
         granted
     };
     assert_eq!(["a1", "a2", "b1", "own"].map(&mut fill), [171, 57, 95, 95]);
@@ -228,7 +235,7 @@ fn no_tenant_fills_the_ledger() {
 fn no_tree_fills_the_ledger_that_it_shares() {
     let roots: Vec<String> = (0..MAX_TREES).map(|at| format!("t{at} 1 - pods=9999")).collect();
     let namespaces: Vec<String> = (0..MAX_CLAIMS).map(|at| format!("n{at} {}", at % MAX_TREES)).collect();
-    let plan = Plan::read(1, &plan::Lines { nodes: roots, namespaces }).unwrap();
+    let plan = Plan::read(1, &plan::PlanLines { nodes: roots, namespaces }).unwrap();
     let mut ledger = OpenLedger::new(&plan, state(&["pods=0"; MAX_TREES]));
     // Each claim in another namespace of the tree.
     let mut fill = |tree: usize| {
@@ -236,7 +243,7 @@ fn no_tree_fills_the_ledger_that_it_shares() {
         let mut granted = 0;
         while let Some((at, namespace)) = namespaces.next()
             && ledger.reserve(&request(&format!("n{namespace}/p{at}"), &format!("{tree}-{at}"), "pods=1", None))
-                == Verdict::Granted
+                == LedgerVerdict::Granted
         {
             granted += 1;
         }
@@ -248,7 +255,7 @@ fn no_tree_fills_the_ledger_that_it_shares() {
     // Quotas that all cover one namespace do not divide the room.
     let plan = Plan::read(
         1,
-        &plan::Lines {
+        &plan::PlanLines {
             nodes: vec!["a 1 - pods=9999".to_owned(), "b 1 - pods=9999".to_owned()],
             namespaces: vec!["shop 0,1".to_owned()],
         },
@@ -256,7 +263,10 @@ fn no_tree_fills_the_ledger_that_it_shares() {
     .unwrap();
     let mut ledger = OpenLedger::new(&plan, state(&["pods=0", "pods=0"]));
     let one = |at: &usize| request(&format!("shop/p{at}"), &at.to_string(), "pods=1", None);
-    assert_eq!((0..MAX_CLAIMS).take_while(|at| ledger.reserve(&one(at)) == Verdict::Granted).count(), MAX_CLAIMS / 2);
+    assert_eq!(
+        (0..MAX_CLAIMS).take_while(|at| ledger.reserve(&one(at)) == LedgerVerdict::Granted).count(),
+        MAX_CLAIMS / 2
+    );
 }
 
 /// Also with the footprints of stored objects, which may be of any size.
@@ -265,17 +275,17 @@ fn the_size_of_all_claims_is_bounded() {
     let plan = plan(&["a 1 - pods=100000"], &["shop 0"]);
     let mut ledger = OpenLedger::new(&plan, state(&["pods=0"]));
     let of = |at: usize| request(&format!("shop/p{at}"), &at.to_string(), &long_footprint(1900, at), None);
-    let granted = (0..MAX_CLAIMS).take_while(|at| ledger.reserve(&of(*at)) == Verdict::Granted).count();
+    let granted = (0..MAX_CLAIMS).take_while(|at| ledger.reserve(&of(*at)) == LedgerVerdict::Granted).count();
     assert!((25..40).contains(&granted), "{granted}");
     let verdict = ledger.reserve(&of(granted));
-    assert_eq!(verdict, Verdict::Retry(Retry::Bytes));
+    assert_eq!(verdict, LedgerVerdict::Retry(Retry::Bytes));
     let state = ledger.into_state();
     assert_eq!(state.claims.len(), granted);
     assert!((MAX_BYTES * 4 / 10..MAX_BYTES / 2).contains(&bytes(&state)), "{}", bytes(&state));
     // As soon as one claim is recounted, there is room.
     let mut recounted = state.clone();
     recounted.claims.remove(&of(0).key);
-    assert_eq!(OpenLedger::new(&plan, recounted).reserve(&of(granted)), Verdict::Granted);
+    assert_eq!(OpenLedger::new(&plan, recounted).reserve(&of(granted)), LedgerVerdict::Granted);
 
     // Some of the keys have stored objects, and of those some are large.
     let mut cache = Cache::default();
@@ -369,7 +379,7 @@ fn a_create_that_took_a_spare_has_a_claim_in_its_place() {
     assert_eq!(state, written);
     let (read, _) = state.claims.first_key_value().unwrap();
     assert!(read == spare && read.is_spare() && read.is_spare_of("owner") && !read.is_spare_of("own"));
-    assert!(!create.key.is_spare() && !Key::new("pods", "shop", "owner/a").is_spare());
+    assert!(!create.key.is_spare() && !ObjectKey::new("pods", "shop", "owner/a").is_spare());
     // The second time because the response to the first write was lost.
     for _ in 0..2 {
         assert!(state.replace_spare(spare, &create));
@@ -505,7 +515,7 @@ fn a_pod_whose_deletion_is_overdue_is_no_longer_counted() {
     let ended = Footprint::read("count/pods=1").unwrap();
     let footprint = Arc::new(Footprint::read("count/pods=1 pods=1").unwrap());
     let stored = Stored { uid: "u".to_owned(), version: 5, footprint, ends: Some(Box::new((100, ended))), link: None };
-    cache.list("pods", 5, [(Key::new("pods", "shop", "a"), stored)]);
+    cache.list("pods", 5, [(ObjectKey::new("pods", "shop", "a"), stored)]);
     let used = |cache: &Cache| cache.count(&plan)[0].get("pods").unwrap().value();
     assert!(!cache.tick(99));
     assert_eq!(used(&cache), 1);
@@ -543,7 +553,7 @@ fn an_amount_that_cannot_be_counted_is_refused() {
     // No quota bounds what is too large, but it would be written.
     let plan = plan(&["a 1 - pods=9"], &["shop 0"]);
     let mut ledger = OpenLedger::new(&plan, state(&["pods=1"]));
-    let Verdict::TooLarge(too_large) = ledger.reserve(&asked) else { panic!("not refused") };
+    let LedgerVerdict::TooLarge(too_large) = ledger.reserve(&asked) else { panic!("not refused") };
     assert_eq!(
         message::too_large(&asked.key, &too_large),
         "pods \"web-0\" is invalid: ephemeral-storage is 1e20 or more, which quotas cannot count: set a smaller amount"
@@ -564,14 +574,14 @@ fn usage_beyond_what_can_be_read_in_binary_suffixes_reads_back() {
         let footprint = Footprint::of_stored("pods", Document::read(&pod).unwrap().root(), None).unwrap();
         let stored =
             Stored { uid: name.to_owned(), version: 1, footprint: Arc::new(footprint), ends: None, link: None };
-        (Key::new("pods", "shop", name), stored)
+        (ObjectKey::new("pods", "shop", name), stored)
     });
     cache.list("pods", 5, objects);
     let counted = recount(&plan, &state(&[""]), &cache, &BTreeSet::new()).unwrap().unwrap();
     assert_eq!(State::read(&counted.write()), Ok(counted.clone()));
     // Three times 2^63-1 does not fit into 20E.
     let mut ledger = OpenLedger::new(&plan, State::read(&counted.write()).unwrap());
-    assert!(matches!(ledger.reserve(&request("shop/d", "1", "requests.memory=1", None)), Verdict::Refused(_)));
+    assert!(matches!(ledger.reserve(&request("shop/d", "1", "requests.memory=1", None)), LedgerVerdict::Refused(_)));
 }
 
 /// Asks for few keys, so that several are for the same key.
@@ -600,9 +610,9 @@ proptest! {
         let plan = plan(&["a 1 - pods=12"], &["shop 0"]);
         let mut ledger = OpenLedger::new(&plan, state(&["pods=3"]));
         for request in &requests {
-            if ledger.reserve(request) == Verdict::Granted {
+            if ledger.reserve(request) == LedgerVerdict::Granted {
                 let before = ledger.state().clone();
-                prop_assert_eq!(ledger.reserve(request), Verdict::Granted);
+                prop_assert_eq!(ledger.reserve(request), LedgerVerdict::Granted);
                 prop_assert_eq!(ledger.state(), &before);
             }
             // `held` is the same as if the ledger were opened again, and never above the bound.
@@ -619,7 +629,7 @@ proptest! {
         for request in &requests {
             let is_there = ledger.state().entries().any(|(_, entry)| entry.token == request.token);
             let (claims, held) = (ledger.state().entries().count(), ledger.usage_with_claims().to_vec());
-            if !is_there && ledger.reserve(request) == Verdict::Granted && request.counted.is_some() {
+            if !is_there && ledger.reserve(request) == LedgerVerdict::Granted && request.counted.is_some() {
                 let mut state = ledger.into_state();
                 state.cancel(&request.key, &request.token);
                 ledger = OpenLedger::new(&plan, state);
@@ -638,7 +648,7 @@ proptest! {
         let mut cache = Cache::default();
         let objects = stored.iter().map(|(name, amount, version)| {
             let footprint = Arc::new(Footprint::read(&format!("pods={amount} ~Terminating")).unwrap());
-            let key = Key::new("pods", "shop", &name.to_string());
+            let key = ObjectKey::new("pods", "shop", &name.to_string());
             (key, Stored { uid: format!("uid-{name}"), version: *version, footprint, ends: None, link: None })
         });
         cache.list("pods", 12, objects);
@@ -659,7 +669,7 @@ proptest! {
         let mut count = cache.count_by_namespace(&plan);
         for (version, (namespace, name, pod)) in (2..).zip(changes) {
             let namespace = format!("n{namespace}");
-            let key = Key::new("pods", &namespace, &name.to_string());
+            let key = ObjectKey::new("pods", &namespace, &name.to_string());
             match pod {
                 Some((cpu, is_terminating)) => {
                     let scope = if is_terminating { " ~Terminating" } else { "" };
@@ -676,8 +686,9 @@ proptest! {
 
     #[test]
     fn no_edited_ledger_causes_a_panic(lines in prop::collection::vec(".*", 0..4), claim in ".*") {
-        let _ = State::read(&Lines { used: lines.clone(), footprints: lines.clone(), counted_at: lines.clone(), claims: vec![claim], plan: 1 });
-        let _ = Plan::read(1, &plan::Lines { nodes: lines.clone(), namespaces: lines });
+        let (used, footprints, counted_at) = (lines.clone(), lines.clone(), lines.clone());
+        let _ = State::read(&StateLines { used, footprints, counted_at, claims: vec![claim], plan: 1 });
+        let _ = Plan::read(1, &plan::PlanLines { nodes: lines.clone(), namespaces: lines });
     }
 }
 
@@ -685,7 +696,7 @@ proptest! {
 fn a_suspended_quota_is_charged_but_refuses_nothing() {
     let plan = plan(&["acme 1 - pods=2", "payments 1 0 !suspended pods=1"], &["shop 1"]);
     let mut ledger = OpenLedger::new(&plan, state(&["pods=1", "pods=1"]));
-    assert_eq!(ledger.reserve(&request("shop/a", "1", "pods=1", None)), Verdict::Granted);
+    assert_eq!(ledger.reserve(&request("shop/a", "1", "pods=1", None)), LedgerVerdict::Granted);
     assert_eq!(
         ledger.usage_with_claims().iter().map(|held| held.get("pods").unwrap().to_string()).collect::<Vec<_>>(),
         ["2", "2"]
@@ -699,9 +710,9 @@ fn a_request_that_may_exceed_a_quota_is_still_charged() {
     let plan = plan(&["payments 1 - pods=1"], &["shop 0"]);
     let mut ledger = OpenLedger::new(&plan, state(&["pods=1"]));
     let exempt = ReservationRequest { may_exceed: true, ..request("shop/a", "1", "pods=1", None) };
-    assert_eq!(ledger.reserve(&exempt), Verdict::Granted);
+    assert_eq!(ledger.reserve(&exempt), LedgerVerdict::Granted);
     assert_eq!(ledger.usage_with_claims()[0].get("pods").unwrap().to_string(), "2");
-    assert!(matches!(ledger.reserve(&request("shop/b", "2", "pods=1", None)), Verdict::Refused(_)));
+    assert!(matches!(ledger.reserve(&request("shop/b", "2", "pods=1", None)), LedgerVerdict::Refused(_)));
 }
 
 /// A pod with this many CPUs, as a watch reports it.
@@ -713,7 +724,7 @@ fn stored_pod(uid: &str, version: u64, cpu: u64) -> Stored {
 #[test]
 fn a_claim_is_resolved_by_its_own_write_a_later_one_or_its_deletion() {
     let plan = plan(&["a 1 - pods=9 requests.cpu=9"], &["shop 0"]);
-    let key = Key::new("pods", "shop", "a");
+    let key = ObjectKey::new("pods", "shop", "a");
     let check = |version: Option<u64>, see: &dyn Fn(&mut Cache), is_resolved: bool| {
         let old = version.map(|version| ("pods=1 requests.cpu=1", version));
         let mut cache = Cache::default();
@@ -723,7 +734,7 @@ fn a_claim_is_resolved_by_its_own_write_a_later_one_or_its_deletion() {
         }
         let counted = recount(&plan, &State::default(), &cache, &BTreeSet::new()).unwrap().unwrap();
         let mut ledger = OpenLedger::new(&plan, counted);
-        assert_eq!(ledger.reserve(&request("shop/a", "1", "pods=1 requests.cpu=3", old)), Verdict::Granted);
+        assert_eq!(ledger.reserve(&request("shop/a", "1", "pods=1 requests.cpu=3", old)), LedgerVerdict::Granted);
         let claimed = ledger.into_state();
         see(&mut cache);
         let settled = recount(&plan, &claimed, &cache, &BTreeSet::new()).unwrap().unwrap_or(claimed);
@@ -760,14 +771,14 @@ fn a_recount_takes_the_plan_s_number_and_drops_claims_that_are_charged_no_more()
     let counted = recount(&before, &State::default(), &cache, &BTreeSet::new()).unwrap().unwrap();
     let mut ledger = OpenLedger::new(&before, counted);
     for (pod, token) in [("shop/a", "1"), ("web/b", "2")] {
-        assert_eq!(ledger.reserve(&request(pod, token, "pods=1", None)), Verdict::Granted);
+        assert_eq!(ledger.reserve(&request(pod, token, "pods=1", None)), LedgerVerdict::Granted);
     }
     let service = ReservationRequest {
-        key: Key::new("services", "shop", "c"),
+        key: ObjectKey::new("services", "shop", "c"),
         footprint: Arc::new(Footprint::read("services=1").unwrap()),
         ..request("shop/c", "3", "", None)
     };
-    assert_eq!(ledger.reserve(&service), Verdict::Granted);
+    assert_eq!(ledger.reserve(&service), LedgerVerdict::Granted);
     let claimed = ledger.into_state();
     assert_eq!(recount(&before, &claimed, &cache, &BTreeSet::new()), Ok(None));
     let keys = |plan: &Plan| {
@@ -787,7 +798,7 @@ fn a_recount_takes_the_plan_s_number_and_drops_claims_that_are_charged_no_more()
 #[test]
 fn a_cache_counts_each_object_once_and_remembers_which_are_gone() {
     let plan = plan(&["a 1 - pods=9 requests.cpu=9"], &["shop 0"]);
-    let key = |name: &str| Key::new("pods", "shop", name);
+    let key = |name: &str| ObjectKey::new("pods", "shop", name);
     let mut cache = Cache::default();
     let used = |cache: &Cache| cache.count_namespace(&plan, "shop", 0).get("requests.cpu").map(ToString::to_string);
     cache.list("pods", 5, [(key("a"), stored_pod("1", 4, 2)), (key("b"), stored_pod("2", 5, 2))]);
@@ -824,7 +835,7 @@ mod devices {
         let namespace = if kind == DEVICE_CLASSES { "" } else { "shop" };
         let footprint = Arc::new(Footprint::read(footprint).unwrap());
         let stored = Stored { uid: format!("uid-{name}"), version: 5, footprint, ends: None, link: link.map(Box::new) };
-        cache.put(Key::new(kind, namespace, name), stored);
+        cache.put(ObjectKey::new(kind, namespace, name), stored);
     }
 
     fn web() -> PodRef {
@@ -867,7 +878,7 @@ mod devices {
             put(&mut cache, CLAIMS, "second", TWO, made_for_web("2026-01-01T00:00:01Z"));
             let counted = format!("count/resourceclaims.resource.k8s.io=2 requests.example.com/gpu={expected}");
             assert_eq!(used(&cache), counted, "{named:?}");
-            cache.remove(&Key::new("pods", "shop", "web"), 9);
+            cache.remove(&ObjectKey::new("pods", "shop", "web"), 9);
             assert_eq!(used(&cache), "count/resourceclaims.resource.k8s.io=2 requests.example.com/gpu=4");
         }
     }
@@ -911,8 +922,8 @@ mod devices {
     fn the_scheduler_s_claim_fits_where_its_pod_has_taken_the_last_devices() {
         let plan = plan(&["acme 1 - requests.example.com/gpu=2"], &["shop 0"]);
         let mut ledger = OpenLedger::new(&plan, state(&["requests.example.com/gpu=2"]));
-        assert_eq!(ledger.reserve(&claim("a", "1")), Verdict::Granted);
-        assert_eq!(ledger.reserve(&claim("b", "2")), Verdict::Retry(Retry::Pod));
+        assert_eq!(ledger.reserve(&claim("a", "1")), LedgerVerdict::Granted);
+        assert_eq!(ledger.reserve(&claim("b", "2")), LedgerVerdict::Retry(Retry::Pod));
         assert_eq!(ledger.usage_with_claims()[0].get("requests.example.com/gpu").unwrap().to_string(), "2");
         let written = ledger.state().write();
         assert!(written.claims[0].ends_with(":web/uid-web"), "{written:?}");
@@ -937,18 +948,18 @@ mod devices {
         let plan = plan(&["acme 1 - requests.example.com/gpu=2"], &["shop 0"]);
         let mut ledger = OpenLedger::new(&plan, state(&["requests.example.com/gpu=2"]));
         for token in 0..9 {
-            assert_eq!(ledger.reserve(&claim("a", &token.to_string())), Verdict::Granted);
+            assert_eq!(ledger.reserve(&claim("a", &token.to_string())), LedgerVerdict::Granted);
         }
         let entries: Vec<_> = ledger.state().entries().collect();
         assert!(entries.len() <= 4 && entries.iter().any(|(_, entry)| entry.attempt.is_none()), "{entries:?}");
-        assert_eq!(ledger.reserve(&claim("b", "b")), Verdict::Retry(Retry::Pod));
+        assert_eq!(ledger.reserve(&claim("b", "b")), LedgerVerdict::Retry(Retry::Pod));
         let written = ledger.state().write();
         assert_eq!(State::read(&written).unwrap(), *ledger.state());
         // Attempts for several pods are not merged: one entry cannot keep the shares of all.
         let mut ledger = OpenLedger::new(&plan, state(&["requests.example.com/gpu=2"])).with_limits(1, MAX_CLAIMS);
-        assert_eq!(ledger.reserve(&claim("a", "1")), Verdict::Granted);
+        assert_eq!(ledger.reserve(&claim("a", "1")), LedgerVerdict::Granted);
         let without = ReservationRequest { pod: None, ..claim("a", "2") };
-        assert_eq!(ledger.reserve(&without), Verdict::Retry(Retry::Key));
+        assert_eq!(ledger.reserve(&without), LedgerVerdict::Retry(Retry::Key));
     }
 
     #[test]
@@ -956,7 +967,7 @@ mod devices {
         let plan = plan(&[NODE], &["shop 0"]);
         let mut ledger =
             OpenLedger::new(&plan, state(&["requests.example.com/gpu=2 count/resourceclaims.resource.k8s.io=0"]));
-        assert_eq!(ledger.reserve(&claim("a", "1")), Verdict::Granted);
+        assert_eq!(ledger.reserve(&claim("a", "1")), LedgerVerdict::Granted);
         let open = ledger.into_state();
         let held = |cache: &Cache| {
             let recounted = recount(&plan, &open, cache, &BTreeSet::new()).unwrap().unwrap_or_else(|| open.clone());
@@ -967,7 +978,7 @@ mod devices {
         };
         let mut cache = cache(None);
         assert_eq!(held(&cache), "2");
-        cache.remove(&Key::new("pods", "shop", "web"), 9);
+        cache.remove(&ObjectKey::new("pods", "shop", "web"), 9);
         assert_eq!(held(&cache), "2");
         put(&mut cache, "pods", "other", "requests.example.com/gpu=2", None);
         assert_eq!(held(&cache), "4");

@@ -22,7 +22,7 @@ use headroom_report::progress::Progress;
 use headroom_report::{Exit, Page, Paint};
 use headroom_tenant_quota::cache::Stored as Counted;
 use headroom_tenant_quota::devices::{DEVICE_CLASSES, Link};
-use headroom_tenant_quota::{Cache, Footprint, Key};
+use headroom_tenant_quota::{Cache, Footprint, ObjectKey};
 use headroom_workloads::WorkloadRef;
 use serde::Serialize;
 use serde_json::Value;
@@ -327,7 +327,7 @@ fn read_quotas(
     let documents = objects.iter().map(|(_, object)| read(object)).collect::<Result<Vec<_>, _>>()?;
     let mut read_objects = Vec::new();
     for ((kind, object), document) in objects.iter().zip(&documents) {
-        let key = Key::new(kind, options.namespace, metadata(object, "name"));
+        let key = ObjectKey::new(kind, options.namespace, metadata(object, "name"));
         let footprint = Footprint::of_stored(kind, document.root(), options.now)?.into();
         let link = Link::read(kind, document.root())?.map(Box::new);
         let uid = metadata(object, "uid").to_owned();

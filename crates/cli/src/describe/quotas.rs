@@ -12,7 +12,7 @@ use headroom_core::request::Requirement;
 use headroom_core::timestamp::Timestamp;
 use headroom_report::draw::{self, Charset};
 use headroom_report::{Page, Paint, Table, people};
-use headroom_tenant_quota::plan::Node;
+use headroom_tenant_quota::plan::PlanNode;
 use headroom_tenant_quota::{Cache, Footprint, Plan};
 
 use serde::Serialize;
@@ -119,7 +119,7 @@ impl Inventory<'_, '_> {
         }
     }
 
-    fn quota(&self, quota: &ResourceQuota<'_>, node: &Node, recounted: &ResourceList<'_>) -> Quota {
+    fn quota(&self, quota: &ResourceQuota<'_>, node: &PlanNode, recounted: &ResourceList<'_>) -> Quota {
         let consumption = self.consumption(node);
         let levels = quota.hard.iter().map(|(name, hard)| {
             let used = quota.used.get(name).cloned().unwrap_or(Quantity::ZERO);
@@ -140,7 +140,7 @@ impl Inventory<'_, '_> {
     }
 
     /// The usage and number of objects of each owner under a quota.
-    fn consumption(&self, node: &Node) -> BTreeMap<&str, Consumption> {
+    fn consumption(&self, node: &PlanNode) -> BTreeMap<&str, Consumption> {
         let mut owners: BTreeMap<&str, Consumption> = BTreeMap::new();
         for Owned { owner, footprint, .. } in
             self.objects.iter().filter(|owned| owned.footprint.matches(&node.requirements))
@@ -340,7 +340,7 @@ impl Quota {
 mod tests {
     use headroom_core::json::Document;
     use headroom_core::request::{self, Pod};
-    use headroom_tenant_quota::Key;
+    use headroom_tenant_quota::ObjectKey;
     use headroom_tenant_quota::cache::Stored;
     use serde_json::{Value, json};
 
@@ -362,7 +362,7 @@ mod tests {
             let footprint = Arc::new(Footprint::of(&object, None).unwrap());
             let stored =
                 Stored { uid: at.to_string(), version: 1, footprint: Arc::clone(&footprint), ends: None, link: None };
-            cache.put(Key::new("pods", "shop", &at.to_string()), stored);
+            cache.put(ObjectKey::new("pods", "shop", &at.to_string()), stored);
             owned.push(Owned { owner: "deployment/web".to_owned(), object, footprint });
         }
         let inventory = Inventory {

@@ -13,10 +13,10 @@ use headroom_core::request::rollout::rollout;
 use headroom_core::request::{Pod, Request};
 use headroom_core::timestamp::Timestamp;
 use headroom_tenant_quota::message::{self, Consumers};
-use headroom_tenant_quota::plan::Node;
+use headroom_tenant_quota::plan::PlanNode;
 use headroom_tenant_quota::reservation_request::{self, DeviceObjects, ReservationRequest, owner_in};
 use headroom_tenant_quota::tree::trees;
-use headroom_tenant_quota::{OpenLedger, Plan, State, Verdict};
+use headroom_tenant_quota::{LedgerVerdict, OpenLedger, Plan, State};
 use serde_json::{Value, json};
 
 use super::evaluation::{Amount, Charge};
@@ -142,7 +142,7 @@ fn evaluate_if(request: &Value, object: &Value, cluster: &mut Overlay, may_excee
 
 /// The objects of a plan's quotas.
 fn objects_of(plan: &Plan, cluster: &mut Overlay) -> Result<Vec<Value>, String> {
-    let get = |node: &Node| cluster.get((TENANT_QUOTA.0, TENANT_QUOTA.1, None), &node.quota).transpose();
+    let get = |node: &PlanNode| cluster.get((TENANT_QUOTA.0, TENANT_QUOTA.1, None), &node.quota).transpose();
     Ok(plan.nodes.iter().filter_map(get).collect::<Result<_, _>>()?)
 }
 
@@ -248,14 +248,16 @@ fn add(
         Consumers { namespaces: of("namespaces"), children: of("children") }
     };
     match open.reserve(reservation) {
-        Verdict::Granted => {}
-        Verdict::Refused(refusal) => {
+        LedgerVerdict::Granted => {}
+        LedgerVerdict::Refused(refusal) => {
             outcome.refusals.push(message::refusal_parts("tenant quota", &reservation.key, plan, &refusal, &consumers));
         }
-        Verdict::TooLarge(_) if reservation.may_exceed => {}
-        Verdict::TooLarge(too_large) => outcome.refusals.push(vec![message::too_large(&reservation.key, &too_large)]),
+        LedgerVerdict::TooLarge(_) if reservation.may_exceed => {}
+        LedgerVerdict::TooLarge(too_large) => {
+            outcome.refusals.push(vec![message::too_large(&reservation.key, &too_large)])
+        }
         // No other request is in progress here.
-        Verdict::Retry(_) => {}
+        LedgerVerdict::Retry(_) => {}
     }
     for ((node, held), used) in plan.nodes.iter().zip(open.usage_with_claims()).zip(&used) {
         let added: Vec<Amount> = held

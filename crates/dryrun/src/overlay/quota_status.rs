@@ -5,7 +5,7 @@ use headroom_core::cluster::resource_quota::ResourceQuota;
 use headroom_core::timestamp::Timestamp;
 use headroom_tenant_quota::cache::Stored;
 use headroom_tenant_quota::devices::Link;
-use headroom_tenant_quota::{Cache, Footprint, Key, Plan};
+use headroom_tenant_quota::{Cache, Footprint, ObjectKey, Plan};
 use serde_json::{Value, json};
 
 use headroom_objects::cluster_reader::folder::amounts;
@@ -65,7 +65,7 @@ pub fn cache(plan: &Plan, cluster: &mut dyn ClusterReader) -> Result<Cache, Read
                     ends: None,
                     link: link.map_err(|malformed| malformed.to_string())?.map(Box::new),
                 };
-                cache.put(Key::new(&qualified, namespace, metadata(&object, "name")), stored);
+                cache.put(ObjectKey::new(&qualified, namespace, metadata(&object, "name")), stored);
             }
         }
     }

@@ -73,7 +73,7 @@ async fn a_plan_that_failed_is_tried_again_within_seconds() {
 #[tokio::test]
 async fn a_known_state_is_not_read_again() {
     let cache = LedgerCache::new(ApiClient::new(client(&ApiServer::new())), "headroom");
-    let lines = plan::Lines { nodes: vec!["acme 4 - pods=10".to_owned()], namespaces: vec!["shop 0".to_owned()] };
+    let lines = plan::PlanLines { nodes: vec!["acme 4 - pods=10".to_owned()], namespaces: vec!["shop 0".to_owned()] };
     cache.add_plan("acme", Arc::new(Plan::read(1, &lines).unwrap()));
     cache.add_state("acme", 7, State { plan: 1, ..State::default() }).unwrap();
     let seen = |revision: u64| {

@@ -130,9 +130,10 @@ async fn a_tree_that_moves_is_charged_in_both_ledgers_for_a_while() {
         server.put(quota("team", &["shop"], &json!({"pods": HARD.to_string()})));
         server.put(quota("zoo", &["shop"], &json!({"pods": "1000"})));
         // A ledger with a name of its own, as they had before they were shared.
-        let lines = plan::Lines { nodes: vec![format!("team 1 - pods={HARD}")], namespaces: vec!["shop 0".to_owned()] };
+        let lines =
+            plan::PlanLines { nodes: vec![format!("team 1 - pods={HARD}")], namespaces: vec!["shop 0".to_owned()] };
         server.put(objects::write_plan("headroom", "team", &Plan::read(1, &lines).unwrap()));
-        let lines = state::Lines { plan: 1, used: vec!["pods=0".to_owned()], ..state::Lines::default() };
+        let lines = state::StateLines { plan: 1, used: vec!["pods=0".to_owned()], ..state::StateLines::default() };
         server.put(objects::write_state("headroom", "team", &State::read(&lines).unwrap(), None));
         let replicas = [0, 1].map(|_| Running::start(&server));
         let (tally, began, chance) = (Tally::default(), Instant::now(), &server.chance);

@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use crate::cache::{Cache, Stored};
-use crate::plan::{Node, Plan};
+use crate::plan::{Plan, PlanNode};
 use crate::reservation_request::ReservationRequest;
-use crate::state::{Attempt, Key};
-use crate::{Footprint, OpenLedger, State, Verdict, recount, spare};
+use crate::state::{Attempt, ObjectKey};
+use crate::{Footprint, LedgerVerdict, OpenLedger, State, recount, spare};
 use headroom_core::amount::{Quantity, ResourceList};
 
 use super::scenarios::{Flaw, Scenario};
@@ -40,7 +40,7 @@ pub struct Reservation {
 
 /// The cache of a leader.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Seen {
+pub struct LeaderCache {
     pub things: Vec<Thing>,
     /// Uids that were stored and have been deleted, as bits.
     pub deleted: u16,
@@ -69,7 +69,7 @@ pub struct Ledgers {
     states: Vec<State>,
     numbers: HashMap<String, usize>,
     reserved: HashMap<(usize, usize, Reservation), Option<usize>>,
-    recounted: HashMap<(usize, usize, Seen), Option<usize>>,
+    recounted: HashMap<(usize, usize, LeaderCache), Option<usize>>,
 }
 
 fn kind(key: usize) -> String {
@@ -81,12 +81,12 @@ fn footprint(charge: u8) -> Arc<Footprint> {
     Arc::new(Footprint { amounts: amounts.collect(), ..Footprint::default() })
 }
 
-fn key(key: usize) -> Key {
-    Key::new(&kind(key), &format!("n{key}"), "o")
+fn key(key: usize) -> ObjectKey {
+    ObjectKey::new(&kind(key), &format!("n{key}"), "o")
 }
 
-fn spare_key(at: usize) -> Key {
-    Key { name: spare::name("r", "s"), ..key(at) }
+fn spare_key(at: usize) -> ObjectKey {
+    ObjectKey { name: spare::name("r", "s"), ..key(at) }
 }
 
 fn request(reservation: Reservation) -> ReservationRequest {
@@ -119,7 +119,7 @@ impl Ledgers {
                     hard.set(format!("count/{}", kind(at)).into(), Quantity::from_units(9));
                 }
                 let parent = scenario.parents[ledger][at];
-                Node { quota: format!("q{at}"), generation: 1, parent, hard, ..Node::default() }
+                PlanNode { quota: format!("q{at}"), generation: 1, parent, hard, ..PlanNode::default() }
             };
             let places = scenario.places.iter().enumerate();
             let namespaces = places.filter_map(|(key, places)| {
@@ -152,7 +152,7 @@ impl Ledgers {
     }
 
     pub fn first(&mut self, ledger: usize, things: &[Thing]) -> usize {
-        let seen = Seen { things: things.to_vec(), deleted: 0, released: 0, epoch: 0 };
+        let seen = LeaderCache { things: things.to_vec(), deleted: 0, released: 0, epoch: 0 };
         let start = State { plan: 1, ..State::default() };
         let state = recount(&self.plans[ledger], &start, &self.cache(&seen), &BTreeSet::new());
         let mut state = state.unwrap().unwrap();
@@ -169,13 +169,13 @@ impl Ledgers {
         }
     }
 
-    fn cache(&self, seen: &Seen) -> Cache {
+    fn cache(&self, seen: &LeaderCache) -> Cache {
         let mut cache = Cache::default();
         let epoch = if self.flaw.has_epochs() { u64::from(seen.epoch) } else { 0 };
         cache.list(NAME, epoch, []);
         // A deleted object must have been stored before.
         for uid in (0..16).filter(|uid| seen.deleted & (1 << uid) != 0) {
-            let gone = Key::new("k0", "n0", "gone");
+            let gone = ObjectKey::new("k0", "n0", "gone");
             cache.put(
                 gone.clone(),
                 Stored { uid: format!("u{uid}"), version: 0, footprint: footprint(0), ends: None, link: None },
@@ -219,7 +219,7 @@ impl Ledgers {
             (Flaw::ChargedAtReview, _) => {
                 // As in other implementations: usage is raised at once, and recounted at some later time.
                 let mut open = OpenLedger::new(&self.plans[ledger], state.clone());
-                if open.reserve(&request) != Verdict::Granted {
+                if open.reserve(&request) != LedgerVerdict::Granted {
                     return None;
                 }
                 state.used = open.usage_with_claims().to_vec();
@@ -228,7 +228,7 @@ impl Ledgers {
             _ => {}
         }
         let mut open = self.open(ledger, state);
-        if open.reserve(&request) != Verdict::Granted {
+        if open.reserve(&request) != LedgerVerdict::Granted {
             return None;
         }
         let mut state = open.into_state();
@@ -249,7 +249,7 @@ impl Ledgers {
         let like = ReservationRequest::spare(&kind(at), &format!("n{at}"), &footprint(charge));
         let spare = ReservationRequest { key: spare_key(at), token: format!("t{SPARE}"), ..like };
         let mut open = self.open(ledger, self.states[state].clone());
-        let is_granted = open.reserve(&spare) == Verdict::Granted;
+        let is_granted = open.reserve(&spare) == LedgerVerdict::Granted;
         let state = open.into_state();
         is_granted.then(|| self.keep(state))
     }
@@ -284,7 +284,8 @@ impl Ledgers {
         let reservation = Reservation { key: at, token: u8::MAX, uid: u8::MAX, charge: 0, old: None };
         let request = request(reservation);
         !state.claims.contains_key(&request.key)
-            && (self.is_full(state) || matches!(self.open(ledger, state.clone()).reserve(&request), Verdict::Retry(_)))
+            && (self.is_full(state)
+                || matches!(self.open(ledger, state.clone()).reserve(&request), LedgerVerdict::Retry(_)))
     }
 
     /// Without shares, a full ledger is full for everybody.
@@ -298,7 +299,7 @@ impl Ledgers {
     }
 
     /// The ledger as recounted by a leader; none if the leader has seen too little.
-    pub fn recount(&mut self, ledger: usize, state: usize, seen: &Seen) -> Option<usize> {
+    pub fn recount(&mut self, ledger: usize, state: usize, seen: &LeaderCache) -> Option<usize> {
         let question = (ledger, state, seen.clone());
         if let Some(known) = self.recounted.get(&question) {
             return *known;
@@ -312,7 +313,7 @@ impl Ledgers {
         after
     }
 
-    fn recount_now(&self, ledger: usize, state: &State, seen: &Seen) -> Option<Option<State>> {
+    fn recount_now(&self, ledger: usize, state: &State, seen: &LeaderCache) -> Option<Option<State>> {
         let cache = self.cache(seen);
         let mut released: BTreeSet<String> =
             (0..64).filter(|token| seen.released & (1 << token) != 0).map(|token| format!("t{token}")).collect();

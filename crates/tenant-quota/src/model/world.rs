@@ -4,7 +4,7 @@ use std::collections::hash_map::DefaultHasher;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
-use super::ledgers::{KnownEntry, Ledgers, Reservation, SPARE, Seen, Thing};
+use super::ledgers::{KnownEntry, LeaderCache, Ledgers, Reservation, SPARE, Thing};
 use super::scenarios::{Flaw, Scenario, Verb};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -78,7 +78,7 @@ enum LeaderPhase {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Leader {
     phase: LeaderPhase,
-    seen: Option<Seen>,
+    seen: Option<LeaderCache>,
     pending: Vec<(usize, Thing)>,
     epoch: u8,
     /// The version of the spare's key when the spare was over.
@@ -144,7 +144,7 @@ impl<'s> Model<'s> {
         let inactive = Leader { phase: LeaderPhase::Inactive, seen: None, pending: Vec::new(), epoch: 0, noted: None };
         let mut leaders = vec![inactive.clone(); self.scenario.leaders];
         if self.scenario.lagging {
-            let seen = Some(Seen { things: store.clone(), deleted: 0, released: 0, epoch: 0 });
+            let seen = Some(LeaderCache { things: store.clone(), deleted: 0, released: 0, epoch: 0 });
             leaders.push(Leader { phase: LeaderPhase::LaggingServer, seen, ..inactive });
         }
         let idle = Request { phase: Phase::Idle, old: None, handlers: Vec::new(), deliveries: 0 };
@@ -405,7 +405,7 @@ impl<'s> Model<'s> {
         if leader.phase == LeaderPhase::List {
             let phase = if self.flaw == Flaw::EpochsListingFirst { LeaderPhase::WriteTerm } else { LeaderPhase::Run };
             let listed = |things: &[Thing], pending: &[(usize, Thing)]| {
-                let seen = Seen { things: things.to_vec(), deleted: 0, released: 0, epoch: leader.epoch };
+                let seen = LeaderCache { things: things.to_vec(), deleted: 0, released: 0, epoch: leader.epoch };
                 let noted = leader.noted;
                 put(Leader { phase, seen: Some(seen), pending: pending.to_vec(), epoch: leader.epoch, noted })
             };
@@ -531,7 +531,7 @@ impl<'s> Model<'s> {
             request.handlers.clear();
         }
         let over = (0..ended.store.len()).fold(1 << SPARE, |all, key| all | self.over(&ended, key));
-        let fresh = Seen { things: world.store.clone(), deleted: 0, released: 0, epoch: world.lease + 1 };
+        let fresh = LeaderCache { things: world.store.clone(), deleted: 0, released: 0, epoch: world.lease + 1 };
         let active = world.leaders.iter().filter(|leader| leader.phase == LeaderPhase::Run);
         let up_to_date = active.map(|leader| {
             let mut leader = leader.clone();
@@ -550,7 +550,7 @@ impl<'s> Model<'s> {
                     return Some("PROMPT: a claim remains although its object has been seen");
                 }
                 drop(left);
-                let seen = Seen { released: seen.released | over, ..seen.clone() };
+                let seen = LeaderCache { released: seen.released | over, ..seen.clone() };
                 let Some(recounted) = self.ledgers.recount(ledger, state, &seen) else { continue };
                 if self.ledgers.has_claims(recounted)
                     || self.ledgers.used(recounted) != self.count(ledger, &world.store)
