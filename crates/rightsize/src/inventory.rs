@@ -18,7 +18,7 @@ use super::rejections::{EVENT_REASON, Rejected, Summary};
 use headroom_objects::cluster_reader::{ClusterReader, Events, Kept, ReadError};
 use headroom_objects::kinds::{ApiKind, metadata};
 use headroom_workloads::kinds::{self, CRON_JOB, Growth, POD, POD_KINDS, PodKind};
-use headroom_workloads::owner::{Owner, Pods, WorkloadRef};
+use headroom_workloads::owner::{Owner, PodOwners, WorkloadRef};
 
 /// A workload whose containers get recommendations.
 #[derive(Debug, Clone)]
@@ -44,7 +44,7 @@ pub struct Entry {
 #[derive(Debug, Default)]
 pub struct Inventory {
     pub entries: Vec<Entry>,
-    pub pods: Pods,
+    pub pods: PodOwners,
     pub autoscalers: Autoscalers,
     pub notes: Vec<String>,
     /// True if some kinds could not be read, as the notes say.

@@ -144,12 +144,12 @@ impl Owners {
 
 /// The workload of each pod, by its number.
 #[derive(Debug, Default)]
-pub struct Pods {
+pub struct PodOwners {
     pub owners: Owners,
     pub numbers: HashMap<WorkloadRef, usize>,
 }
 
-impl Pods {
+impl PodOwners {
     /// None if the workload is gone.
     pub fn of_pod(&self, namespace: &str, pod: &str) -> Option<usize> {
         if let Some(key) = self.owners.of_pod(namespace, pod) {
@@ -243,7 +243,7 @@ mod tests {
 
     #[test]
     fn pods_are_found_by_their_owners_or_by_their_names() {
-        let mut pods = Pods::default();
+        let mut pods = PodOwners::default();
         pods.numbers.insert(WorkloadRef::new("shop", "Deployment", "web"), 0);
         pods.numbers.insert(WorkloadRef::new("shop", "StatefulSet", "db"), 1);
         pods.numbers.insert(WorkloadRef::new("shop", "Pod", "debug-0"), 2);

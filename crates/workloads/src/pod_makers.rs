@@ -140,7 +140,7 @@ impl PodMaker {
         let rows = documents::parse(text).map_err(|(line, problem)| format!("line {}: {problem}", line + 1))?;
         let rows: Vec<Self> = serde_json::from_value(rows).map_err(|error| error.to_string())?;
         let factors = rows.iter().flat_map(|row| &row.pods).flat_map(|pods| pods.times.iter().chain(&pods.at_most));
-        match factors.flatten().find(|of| factor(&Value::Null, of, &Place::default()).is_none()) {
+        match factors.flatten().find(|of| factor(&Value::Null, of, &PathPlace::default()).is_none()) {
             Some(factor) => Err(format!(
                 "cannot read the factor `{factor}`: expected FIELD[=DEFAULT], then `- N` or `<= OTHER` at most once"
             )),
@@ -213,7 +213,7 @@ impl PodMaker {
         let mut made = MadePods { is_known: true, are_grouped: self.grouped, ..MadePods::default() };
         let doubt =
             |why: String| MadePods { doubt: Some(format!("its pods are not counted: {why}")), ..MadePods::default() };
-        let has_any = |paths: &[String]| paths.iter().any(|path| is_set(object, path, &Place::default()));
+        let has_any = |paths: &[String]| paths.iter().any(|path| is_set(object, path, &PathPlace::default()));
         if has_any(&self.suspended) {
             return made;
         }
@@ -225,7 +225,7 @@ impl PodMaker {
             let other = match pods.from.as_ref().zip(pods.name.as_ref()) {
                 None => None,
                 Some((kind, path)) => {
-                    let name = field(object, path, &Place::default()).and_then(Value::as_str).unwrap_or_default();
+                    let name = field(object, path, &PathPlace::default()).and_then(Value::as_str).unwrap_or_default();
                     match find(kind, name) {
                         Some(other) => Some(other),
                         None => return doubt(format!("there is no {kind} {name}")),
@@ -266,7 +266,7 @@ impl PodMaker {
 
 impl PodsAt {
     /// The template at a place, as the operator completes it.
-    fn template(&self, object: &Value, place: &Place<'_>) -> Option<Value> {
+    fn template(&self, object: &Value, place: &PathPlace<'_>) -> Option<Value> {
         let or = || self.or.as_ref().and_then(|path| field(object, path, place));
         let template = match place.value.or_else(or) {
             Some(value) if !self.containers.is_empty() => {
@@ -281,7 +281,7 @@ impl PodsAt {
         (self.main.is_some() || is_template(&template)).then(|| self.completed(template, object, place))
     }
 
-    fn update(&self, object: &Value, place: &Place<'_>) -> Update {
+    fn update(&self, object: &Value, place: &PathPlace<'_>) -> Update {
         let rolls = self.rolls.as_ref().and_then(|path| field(object, path, place));
         match rolls {
             _ if self.beside_if.iter().any(|path| field(object, path, place).is_some()) => Update::Beside,
@@ -293,7 +293,7 @@ impl PodsAt {
     }
 
     /// The claims of each pod: templates of claims, or amounts of storage with their class.
-    fn claims(&self, object: &Value, place: &Place<'_>) -> Vec<Value> {
+    fn claims(&self, object: &Value, place: &PathPlace<'_>) -> Vec<Value> {
         let claim = |name: &str, storage: &Value| -> Option<Value> {
             if storage.get("spec").is_some() {
                 return Some(storage.clone());
@@ -326,7 +326,7 @@ impl PodsAt {
         (!containers.is_empty() && value.is_object()).then_some(containers)
     }
 
-    fn completed(&self, mut template: Value, object: &Value, place: &Place<'_>) -> Value {
+    fn completed(&self, mut template: Value, object: &Value, place: &PathPlace<'_>) -> Value {
         let is_added = self.adds_if.as_ref().is_none_or(|path| is_set(object, path, place));
         let Value::Object(fields) = &mut template else { return template };
         let Value::Object(spec) = fields.entry("spec").or_insert_with(|| json!({})) else { return template };
@@ -426,7 +426,7 @@ pub fn deployment(object: &Value, pods: &PodTemplate, rolling_update: &Value) ->
 
 /// A place that a path with `*` leads to, whether something stands there or not.
 #[derive(Default)]
-struct Place<'v> {
+struct PathPlace<'v> {
     path: String,
     /// The path as it is written in the row, up to its last part.
     parent: String,
@@ -438,14 +438,14 @@ struct Place<'v> {
     by_convention: u64,
 }
 
-fn places_of<'v>(object: &'v Value, path: &str) -> Vec<Place<'v>> {
-    let first = Place { value: Some(object), by_convention: 1, ..Place::default() };
+fn places_of<'v>(object: &'v Value, path: &str) -> Vec<PathPlace<'v>> {
+    let first = PathPlace { value: Some(object), by_convention: 1, ..PathPlace::default() };
     let names = names_of(path);
     let parent = path.rsplit_once('.').map_or("", |(parent, _)| parent);
     names.iter().fold(vec![first], |places, name| {
-        let next = |place: Place<'v>| -> Vec<Place<'v>> {
+        let next = |place: PathPlace<'v>| -> Vec<PathPlace<'v>> {
             let Some(above) = place.value else { return Vec::new() };
-            let to = |path: String, value: Option<&'v Value>, star: Option<String>| Place {
+            let to = |path: String, value: Option<&'v Value>, star: Option<String>| PathPlace {
                 path,
                 parent: parent.to_owned(),
                 stars: place.stars.iter().cloned().chain(star).collect(),
@@ -485,7 +485,7 @@ fn child<'v>(value: &'v Value, name: &str) -> Option<&'v Value> {
 }
 
 /// The field of a path whose stars stand for those of a place, and which may begin beside that place.
-fn field<'v>(object: &'v Value, path: &str, place: &Place<'_>) -> Option<&'v Value> {
+fn field<'v>(object: &'v Value, path: &str, place: &PathPlace<'_>) -> Option<&'v Value> {
     let whole = if path.starts_with('.') { format!("{}{path}", place.parent) } else { path.to_owned() };
     let mut stars = place.stars.iter();
     names_of(&whole).into_iter().try_fold(object, |value, name| match name {
@@ -495,7 +495,7 @@ fn field<'v>(object: &'v Value, path: &str, place: &Place<'_>) -> Option<&'v Val
 }
 
 /// True if a field is there and does not say no, or has the value of `field=VALUE`.
-fn is_set(object: &Value, path: &str, place: &Place<'_>) -> bool {
+fn is_set(object: &Value, path: &str, place: &PathPlace<'_>) -> bool {
     let (path, wanted) = path.split_once('=').map_or((path, None), |(path, wanted)| (path, Some(wanted)));
     let found = field(object, path, place);
     match (found, wanted) {
@@ -506,7 +506,7 @@ fn is_set(object: &Value, path: &str, place: &Place<'_>) -> bool {
 }
 
 /// The value of a factor; none if it is not written as the table says.
-fn factor(object: &Value, text: &str, place: &Place<'_>) -> Option<u64> {
+fn factor(object: &Value, text: &str, place: &PathPlace<'_>) -> Option<u64> {
     let number = |value: &Value| match value {
         Value::String(text) => text.parse().ok(),
         _ => value.as_u64(),

@@ -11,7 +11,7 @@ use headroom_objects::cluster_reader::{ClusterReader, Events, ReadError};
 use headroom_objects::kinds::{ApiKind, metadata};
 
 /// The API server's refusal to create more pods of a workload.
-pub struct Refusal {
+pub struct CreateRefusal {
     pub message: String,
     pub since: String,
 }
@@ -127,14 +127,14 @@ fn plain(template: Option<&Value>) -> Value {
 }
 
 /// The refusal that a workload's condition tells, or else the last of its Events.
-pub fn refusal(workload: &Value, cluster: &mut dyn ClusterReader) -> Option<Refusal> {
+pub fn refusal(workload: &Value, cluster: &mut dyn ClusterReader) -> Option<CreateRefusal> {
     let text = |object: &Value, field: &str| object.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
     let is = |object: &Value, field: &str, value: &str| object.get(field).is_some_and(|of| of == value);
     let sets = replica_sets(workload, cluster);
     let conditions = [workload].into_iter().chain(&sets).filter_map(|of| of.pointer("/status/conditions")?.as_array());
     let mut failures = conditions.flatten().filter(|of| is(of, "type", "ReplicaFailure") && is(of, "status", "True"));
     if let Some(failure) = failures.next() {
-        return Some(Refusal { message: text(failure, "message"), since: text(failure, "lastTransitionTime") });
+        return Some(CreateRefusal { message: text(failure, "message"), since: text(failure, "lastTransitionTime") });
     }
     let namespace = Some(metadata(workload, "namespace"));
     let events = Events { namespace, reason: "FailedCreate", most: 1_000 };
@@ -146,7 +146,8 @@ pub fn refusal(workload: &Value, cluster: &mut dyn ClusterReader) -> Option<Refu
             && of.get("kind") == workload.get("kind")
             && last.as_ref().is_none_or(|(latest, _)| at >= *latest)
         {
-            last = Some((at, Refusal { message: text(&event, "message"), since: text(&event, "firstTimestamp") }));
+            last =
+                Some((at, CreateRefusal { message: text(&event, "message"), since: text(&event, "firstTimestamp") }));
         }
     };
     // Without Events, only the forecast is known.

@@ -6,10 +6,14 @@ use headroom_usage::observed::Kill;
 use headroom_usage::sample::{Batch, Window, is_possible};
 
 use super::{Histories, Part};
-use headroom_workloads::owner::Pods;
+use headroom_workloads::owner::PodOwners;
 
 /// Reads the current usage of some namespaces, or of all.
-pub async fn read(source: &dyn Source, namespaces: Option<&[String]>, pods: &Pods) -> Result<Histories, SourceError> {
+pub async fn read(
+    source: &dyn Source,
+    namespaces: Option<&[String]>,
+    pods: &PodOwners,
+) -> Result<Histories, SourceError> {
     let step = i64::from(source.step_seconds());
     let from = source.now().await?.div_euclid(step) * step;
     let window = Window { from, to: from + step };

@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::query_plan::{MAX_NAMESPACES, Query, Question, plan};
 use super::{Histories, Part};
-use headroom_workloads::owner::{self, Owners, Pods, WorkloadRef};
+use headroom_workloads::owner::{self, Owners, PodOwners, WorkloadRef};
 
 /// The attempts of a query that fails for a moment.
 const RETRY: Retry = Retry { attempts: 4, first_wait: Duration::from_secs(2), longest_wait: Duration::from_secs(8) };
@@ -87,7 +87,7 @@ async fn surroundings(
 /// The inputs of all queries of a reading.
 struct Shared {
     store: Arc<Reader>,
-    pods: Pods,
+    pods: PodOwners,
     lives: Lives,
     /// The end of the window.
     to: i64,
@@ -98,7 +98,7 @@ pub async fn read(
     store: &Arc<Reader>,
     namespaces: &[String],
     window: Window,
-    mut pods: Pods,
+    mut pods: PodOwners,
     concurrency: usize,
     progress: &Progress,
     stop: &CancellationToken,

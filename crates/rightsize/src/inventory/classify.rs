@@ -9,7 +9,7 @@ use super::{Entry, Inventory, Running};
 use headroom_objects::cluster_reader::{ClusterReader, without_bookkeeping};
 use headroom_objects::kinds::{ApiKind, metadata};
 use headroom_workloads::kinds::{self, POD_KINDS, comes_and_goes};
-use headroom_workloads::owner::{Owner, Owners, Pods, WorkloadRef};
+use headroom_workloads::owner::{Owner, Owners, PodOwners, WorkloadRef};
 
 /// Collects objects, and decides in the end which are workloads.
 #[derive(Default)]
@@ -101,7 +101,7 @@ impl Classifier {
             entry.managed_by = top_owners.above(entry, cluster);
         }
         let notes = [top_owners.problem, finished(self.ended), scaled_to_zero(self.scaled_to_zero)];
-        let pods = Pods { owners: self.owners, ..Pods::default() };
+        let pods = PodOwners { owners: self.owners, ..PodOwners::default() };
         let notes = notes.into_iter().flatten().collect();
         let mut inventory = Inventory { entries, pods, notes, ..Inventory::default() };
         inventory.renumber();

@@ -20,7 +20,7 @@ use headroom_sources::http::Http;
 use headroom_sources::prometheus::{Options, Reader};
 use headroom_sources::{SourceError, metrics_api, port_forward};
 use headroom_usage::sample::{Resource, Window};
-use headroom_workloads::owner::{Pods, WorkloadRef};
+use headroom_workloads::owner::{PodOwners, WorkloadRef};
 use tokio_util::sync::CancellationToken;
 
 use super::arguments::{From, UsageArgs};
@@ -59,7 +59,7 @@ pub fn read(
     from: From,
     opened: &mut Opened,
     namespaces: &[String],
-    pods: Pods,
+    pods: PodOwners,
     progress: &Progress,
 ) -> anyhow::Result<StoreHistory> {
     // Before the runtime, since the surroundings have their own.
@@ -130,7 +130,7 @@ impl Reading<'_> {
         &mut self,
         chosen: Option<port_forward::Target>,
         refused: Option<String>,
-        pods: Pods,
+        pods: PodOwners,
     ) -> anyhow::Result<StoreHistory> {
         if self.from == From::MetricsApi {
             return self.of_now(pods).await;
@@ -217,7 +217,7 @@ impl Reading<'_> {
     }
 
     /// Reads the history of all workloads.
-    async fn history(&mut self, reader: Arc<Reader>, name: String, pods: Pods) -> anyhow::Result<StoreHistory> {
+    async fn history(&mut self, reader: Arc<Reader>, name: String, pods: PodOwners) -> anyhow::Result<StoreHistory> {
         let now = reader.probed_at;
         let skew = now.abs_diff(clock::now());
         if self.as_of.or(reader.outage_since).is_none() && skew > SKEW {
@@ -290,7 +290,7 @@ impl Reading<'_> {
     }
 
     /// One look at the metrics API.
-    async fn of_now(&mut self, pods: Pods) -> anyhow::Result<StoreHistory> {
+    async fn of_now(&mut self, pods: PodOwners) -> anyhow::Result<StoreHistory> {
         let source = metrics_api::MetricsApi::new(self.client().await?, 60);
         let all = self.target.all_namespaces;
         let histories = history::read_instant(&source, (!all).then_some(self.namespaces), &pods).await?;

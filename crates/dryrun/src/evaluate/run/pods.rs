@@ -32,7 +32,7 @@ pub const FITS_NOW: &str = "would fit now; the controller tries again at least e
 pub struct Blocked {
     /// `2 of 5 replicas exist`
     pub state: String,
-    pub refusal: Option<running::Refusal>,
+    pub refusal: Option<running::CreateRefusal>,
     /// The warnings to resolve; none if the next try succeeds.
     pub needed: Vec<Warning>,
 }
@@ -263,7 +263,7 @@ impl Run {
     fn blocked_now(&mut self, object: &Value) -> Vec<Warning> {
         let Some(Blocked { state, refusal, needed }) = self.blocked(object) else { return Vec::new() };
         let mut now = format!("blocked now: {state}");
-        if let Some(running::Refusal { message, since }) = &refusal {
+        if let Some(running::CreateRefusal { message, since }) = &refusal {
             let since = if since.is_empty() { String::new() } else { format!("since {since} ") };
             now.push_str(&format!("; {since}the API server rejects others: {message}"));
         }
