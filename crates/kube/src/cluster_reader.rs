@@ -9,7 +9,7 @@ use std::time::Duration;
 use futures::stream::{self, StreamExt as _};
 use headroom_core::annotations::limit_ranger::LIMIT_RANGER;
 use headroom_core::json::Node;
-use headroom_objects::cluster_reader::{ClusterReader, Events, Kept, List, ReadError};
+use headroom_objects::cluster_reader::{ClusterReader, CompressedObject, Events, List, ReadError};
 use headroom_objects::kinds::{ApiKind, lifecycle};
 use kube::api::ApiResource;
 use kube::core::GroupVersionKind;
@@ -38,14 +38,14 @@ pub struct Cluster {
     /// The minor version of the API server; none before [`Self::greet`].
     release: Option<u16>,
     lists: BTreeMap<Query, Result<Listed, ReadError>>,
-    objects: BTreeMap<(Query, String), Result<Option<Kept>, ReadError>>,
+    objects: BTreeMap<(Query, String), Result<Option<CompressedObject>, ReadError>>,
     kinds: BTreeMap<(String, String), ApiKind>,
 }
 
 /// The objects of a list, and where its next page begins if only its first one was read ahead: the rest may be most of a large
 /// cluster.
 struct Listed {
-    objects: Vec<Kept>,
+    objects: Vec<CompressedObject>,
     next: String,
 }
 
@@ -92,13 +92,16 @@ impl Cluster {
         self.runtime.block_on(async {
             if !next.is_empty() {
                 // An API server forgets after minutes where a list goes on. Then all of it is read again.
-                next = match pages(api, &resource, list, &next, 1, &mut |object| second.push(Kept::from(&object))).await
+                next = match pages(api, &resource, list, &next, 1, &mut |object| {
+                    second.push(CompressedObject::from(&object))
+                })
+                .await
                 {
                     Ok(further) => further,
                     Err(_) => return pages(api, &resource, list, "", usize::MAX, each).await.map(drop),
                 };
             }
-            ahead.objects.iter().chain(&second).map(Kept::value).for_each(&mut *each);
+            ahead.objects.iter().chain(&second).map(CompressedObject::value).for_each(&mut *each);
             if next.is_empty() {
                 return Ok(());
             }
@@ -150,13 +153,15 @@ impl ClusterReader for Cluster {
     fn list(&mut self, list: List<'_>) -> Result<Vec<Value>, ReadError> {
         let query = query(list);
         match self.lists.get(&query) {
-            Some(Ok(known)) if known.next.is_empty() => return Ok(known.objects.iter().map(Kept::value).collect()),
+            Some(Ok(known)) if known.next.is_empty() => {
+                return Ok(known.objects.iter().map(CompressedObject::value).collect());
+            }
             Some(Err(problem)) => return Err(problem.clone()),
             _ => {}
         }
         let mut objects = Vec::new();
         let answer = self.visit(list, &mut |object| objects.push(object));
-        let kept = || Listed { objects: objects.iter().map(Kept::from).collect(), next: String::new() };
+        let kept = || Listed { objects: objects.iter().map(CompressedObject::from).collect(), next: String::new() };
         self.lists.insert(query, answer.clone().map(|()| kept()));
         answer.map(|()| objects)
     }
@@ -189,7 +194,8 @@ impl ClusterReader for Cluster {
         let api = &self.api;
         let reads = lists.iter().zip(kinds).map(|(list, resource)| async move {
             let mut objects = Vec::new();
-            let read = pages(api, &resource, *list, "", 1, &mut |object| objects.push(Kept::from(&object))).await;
+            let read =
+                pages(api, &resource, *list, "", 1, &mut |object| objects.push(CompressedObject::from(&object))).await;
             (query(*list), read.map(|next| Listed { objects, next }))
         });
         let answers: Vec<_> =
@@ -203,10 +209,10 @@ impl ClusterReader for Cluster {
     fn get(&mut self, list: List<'_>, name: &str) -> Result<Option<Value>, ReadError> {
         let query = (query(list), name.to_owned());
         if let Some(known) = self.objects.get(&query) {
-            return known.as_ref().map(|object| object.as_ref().map(Kept::value)).map_err(Clone::clone);
+            return known.as_ref().map(|object| object.as_ref().map(CompressedObject::value)).map_err(Clone::clone);
         }
         let answer = self.get_anew(list, name);
-        let kept = answer.as_ref().map(|object| object.as_ref().map(Kept::from)).map_err(Clone::clone);
+        let kept = answer.as_ref().map(|object| object.as_ref().map(CompressedObject::from)).map_err(Clone::clone);
         self.objects.insert(query, kept);
         answer
     }

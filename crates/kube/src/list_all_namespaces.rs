@@ -4,12 +4,12 @@
 use std::collections::{BTreeMap, HashMap};
 
 use headroom_core::request::kinds::PodKind;
-use headroom_objects::cluster_reader::{ClusterReader, Events, Kept, List, ReadError};
+use headroom_objects::cluster_reader::{ClusterReader, CompressedObject, Events, List, ReadError};
 use headroom_objects::kinds::{ApiKind, metadata};
 use serde_json::Value;
 
 /// Objects by namespace and name, or why the kind cannot be listed in all namespaces.
-type Listed = Result<BTreeMap<String, BTreeMap<String, Kept>>, ReadError>;
+type Listed = Result<BTreeMap<String, BTreeMap<String, CompressedObject>>, ReadError>;
 
 pub struct ListAllNamespaces<S> {
     below: S,
@@ -24,10 +24,10 @@ impl<S: ClusterReader> ListAllNamespaces<S> {
     fn all(&mut self, (api_version, kind, _): List<'_>) -> &Listed {
         let below = &mut self.below;
         self.lists.entry((api_version.to_owned(), kind.to_owned())).or_insert_with(|| {
-            let mut listed: BTreeMap<String, BTreeMap<String, Kept>> = BTreeMap::new();
+            let mut listed: BTreeMap<String, BTreeMap<String, CompressedObject>> = BTreeMap::new();
             let mut add = |object: Value| {
                 let of_namespace = listed.entry(metadata(&object, "namespace").to_owned()).or_default();
-                of_namespace.insert(metadata(&object, "name").to_owned(), Kept::from(&object));
+                of_namespace.insert(metadata(&object, "name").to_owned(), CompressedObject::from(&object));
             };
             below.visit((api_version, kind, None), &mut add)?;
             Ok(listed)
@@ -61,11 +61,16 @@ impl<S: ClusterReader> ClusterReader for ListAllNamespaces<S> {
         }
         match (self.all(list), namespace) {
             (Ok(listed), Some(namespace)) => {
-                listed.get(namespace).into_iter().flat_map(BTreeMap::values).map(Kept::value).for_each(each);
+                listed
+                    .get(namespace)
+                    .into_iter()
+                    .flat_map(BTreeMap::values)
+                    .map(CompressedObject::value)
+                    .for_each(each);
                 Ok(())
             }
             (Ok(listed), None) => {
-                listed.values().flat_map(BTreeMap::values).map(Kept::value).for_each(each);
+                listed.values().flat_map(BTreeMap::values).map(CompressedObject::value).for_each(each);
                 Ok(())
             }
             (Err(_), Some(_)) => self.below.visit(list, each),
@@ -87,7 +92,10 @@ impl<S: ClusterReader> ClusterReader for ListAllNamespaces<S> {
         if (self.is_known(list) || list.1 == "Namespace")
             && let Ok(listed) = self.all(list)
         {
-            return Ok(listed.get(list.2.unwrap_or_default()).and_then(|within| within.get(name)).map(Kept::value));
+            return Ok(listed
+                .get(list.2.unwrap_or_default())
+                .and_then(|within| within.get(name))
+                .map(CompressedObject::value));
         }
         self.below.get(list, name)
     }

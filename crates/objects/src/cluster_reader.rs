@@ -3,8 +3,8 @@
 //! They come from a live cluster, from files, or from files over a cluster. Host calls are answered in the shapes and words
 //! of Kubewarden's host, so that the core sees no difference. Which objects to read is the core's decision.
 
+mod compressed_object;
 pub mod folder;
-mod kept;
 mod masks;
 
 use std::fmt;
@@ -12,8 +12,8 @@ use std::fmt;
 use headroom_core::cluster::lookup::HostCall;
 use serde_json::{Value, json};
 
+pub use compressed_object::CompressedObject;
 pub use folder::Folder;
-pub use kept::Kept;
 
 use crate::kinds::{ApiKind, metadata};
 

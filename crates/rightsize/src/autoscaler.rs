@@ -8,7 +8,7 @@ use headroom_core::amount::Quantity;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use headroom_objects::cluster_reader::{ClusterReader, Kept, ReadError};
+use headroom_objects::cluster_reader::{ClusterReader, CompressedObject, ReadError};
 use headroom_objects::kinds::{ApiKind, metadata};
 use headroom_workloads::kinds::DEPLOYMENT;
 use headroom_workloads::{Owner, WorkloadRef};
@@ -97,20 +97,20 @@ pub fn list_vertical(cluster: &mut dyn ClusterReader, namespace: Option<&str>) -
 /// HorizontalPodAutoscalers as they stand, and VerticalPodAutoscalers, by namespace.
 #[derive(Debug, Default)]
 pub struct Autoscalers {
-    horizontal: BTreeMap<String, Vec<Kept>>,
-    vertical: BTreeMap<String, Vec<Kept>>,
+    horizontal: BTreeMap<String, Vec<CompressedObject>>,
+    vertical: BTreeMap<String, Vec<CompressedObject>>,
 }
 
 impl Autoscalers {
     pub fn add(&mut self, object: &Value) {
         let kind = ApiKind::of(object).kind;
         let all = if kind == "VerticalPodAutoscaler" { &mut self.vertical } else { &mut self.horizontal };
-        all.entry(metadata(object, "namespace").to_owned()).or_default().push(Kept::from(object));
+        all.entry(metadata(object, "namespace").to_owned()).or_default().push(CompressedObject::from(object));
     }
 
     /// The VerticalPodAutoscaler that sets a workload's requests, in a note.
     pub fn vertical(&self, workload: &WorkloadRef) -> Option<String> {
-        let within = self.vertical.get(&workload.namespace)?.iter().map(Kept::value);
+        let within = self.vertical.get(&workload.namespace)?.iter().map(CompressedObject::value);
         let of = within.filter(|vpa| is_about(vpa, "/spec/targetRef", workload)).find_map(|vpa| {
             let mode = vpa.pointer("/spec/updatePolicy/updateMode").and_then(Value::as_str).unwrap_or("Auto");
             (mode != "Off").then(|| (metadata(&vpa, "name").to_owned(), mode.to_owned()))
@@ -160,7 +160,7 @@ impl Autoscalers {
 
     fn of(&self, workload: &WorkloadRef) -> impl Iterator<Item = Value> {
         let within = self.horizontal.get(&workload.namespace).into_iter().flatten();
-        within.map(Kept::value).filter(|of| is_about(of, "/spec/scaleTargetRef", workload))
+        within.map(CompressedObject::value).filter(|of| is_about(of, "/spec/scaleTargetRef", workload))
     }
 }
 

@@ -17,7 +17,7 @@ use serde_json::Value;
 pub use target::{Target, set_targets};
 pub use values::{ValuesEdit, set_values};
 use verify::SetsAmounts;
-use yaml_spans::{Content, Node};
+use yaml_spans::{Content, YamlNode};
 
 /// Requests or limits of one container.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -97,7 +97,7 @@ impl SetsAmounts for Edit {
 }
 
 impl Identity {
-    fn find<'n>(&self, documents: &'n [Node]) -> Result<&'n Node, EditError> {
+    fn find<'n>(&self, documents: &'n [YamlNode]) -> Result<&'n YamlNode, EditError> {
         let mut found = documents.iter().flat_map(objects).filter(|object| self.is_of(object));
         let object = found.next().ok_or_else(|| EditError::NoObject(self.clone()))?;
         match found.next() {
@@ -106,8 +106,8 @@ impl Identity {
         }
     }
 
-    fn is_of(&self, object: &Node) -> bool {
-        let text = |node: Option<&Node>| node.and_then(Node::text).map(str::to_owned);
+    fn is_of(&self, object: &YamlNode) -> bool {
+        let text = |node: Option<&YamlNode>| node.and_then(YamlNode::text).map(str::to_owned);
         let metadata = object.get("metadata");
         text(object.get("kind")).as_ref() == Some(&self.kind)
             && text(metadata.and_then(|metadata| metadata.get("name"))).as_ref() == Some(&self.name)
@@ -116,8 +116,8 @@ impl Identity {
 }
 
 /// A document's objects: itself, or the items of a list.
-fn objects(document: &Node) -> Vec<&Node> {
-    let is_list = document.get("kind").and_then(Node::text).is_some_and(|kind| kind.ends_with("List"));
+fn objects(document: &YamlNode) -> Vec<&YamlNode> {
+    let is_list = document.get("kind").and_then(YamlNode::text).is_some_and(|kind| kind.ends_with("List"));
     match document.get("items").filter(|_| is_list) {
         Some(items) => items.items().iter().collect(),
         None => vec![document],
@@ -146,7 +146,7 @@ fn spliced(text: &str, mut splices: Vec<Splice>) -> String {
 }
 
 /// Refuses what other places share; `wanted` is what a person would set.
-fn refuse_shared(node: &Node, wanted: impl Fn() -> String) -> Result<(), EditError> {
+fn refuse_shared(node: &YamlNode, wanted: impl Fn() -> String) -> Result<(), EditError> {
     let shared = |what| Err(EditError::Shared { line: node.line, what, wanted: wanted() });
     match &node.content {
         Content::Alias => shared("uses an alias"),
@@ -169,7 +169,7 @@ struct Editor<'t> {
 }
 
 impl<'t> Editor<'t> {
-    fn object(&self, object: &Node, splices: &mut Vec<Splice>) -> Result<(), EditError> {
+    fn object(&self, object: &YamlNode, splices: &mut Vec<Splice>) -> Result<(), EditError> {
         let mut at = object;
         self.check_own(at)?;
         for key in self.edit.path.iter().map(String::as_str).chain(["spec"]) {
@@ -177,7 +177,7 @@ impl<'t> Editor<'t> {
         }
         for field in ["containers", "initContainers"] {
             let Some(list) = self.child(at, field)? else { continue };
-            let is_it = |item: &&Node| item.get("name").and_then(Node::text) == Some(&self.edit.container);
+            let is_it = |item: &&YamlNode| item.get("name").and_then(YamlNode::text) == Some(&self.edit.container);
             if let Some(container) = list.items().iter().find(is_it) {
                 self.check_own(container)?;
                 return self.container(container, splices);
@@ -186,7 +186,7 @@ impl<'t> Editor<'t> {
         Err(EditError::NoContainer(self.edit.container.clone()))
     }
 
-    fn container(&self, container: &Node, splices: &mut Vec<Splice>) -> Result<(), EditError> {
+    fn container(&self, container: &YamlNode, splices: &mut Vec<Splice>) -> Result<(), EditError> {
         let wanted: Vec<_> = self.edit.amounts.iter().map(|(name, amount)| (*name, amount)).collect();
         let mut at = container;
         let field = self.edit.requirement.field();
@@ -225,7 +225,7 @@ impl<'t> Editor<'t> {
     /// Sets amounts where there are some.
     fn amounts(
         &self,
-        amounts: &Node,
+        amounts: &YamlNode,
         wanted: &[(&'static str, &Quantity)],
         splices: &mut Vec<Splice>,
     ) -> Result<(), EditError> {
@@ -258,7 +258,7 @@ impl<'t> Editor<'t> {
     }
 
     /// Puts an entry into a mapping that has entries.
-    fn insert(&self, mapping: &Node, after: Option<&str>, inserted: &Inserted<'_>) -> Splice {
+    fn insert(&self, mapping: &YamlNode, after: Option<&str>, inserted: &Inserted<'_>) -> Splice {
         let entries = mapping.entries();
         let put = |at: usize, text: String| Splice { start: at, end: at, text };
         let Some((first, _)) = entries.first() else {
@@ -275,7 +275,7 @@ impl<'t> Editor<'t> {
             return put(end.unwrap_or(first.end), separator + &text);
         }
         let lines = inserted.lines(mapping.column, self.step(mapping));
-        let text_end = |(key, value): &(Node, Node)| {
+        let text_end = |(key, value): &(YamlNode, YamlNode)| {
             if value.end == value.start && value.is_nothing() { key.last_text() } else { value.last_text() }
         };
         // CPU stands before memory, where no comment is about what follows it.
@@ -302,9 +302,9 @@ impl<'t> Editor<'t> {
     /// Puts something in the place of nothing: `key:`, `key: {}`, `key: null`.
     fn fill(
         &self,
-        mapping: &Node,
-        key: &Node,
-        nothing: &Node,
+        mapping: &YamlNode,
+        key: &YamlNode,
+        nothing: &YamlNode,
         inserted: &Inserted<'_>,
         splices: &mut Vec<Splice>,
     ) -> Result<(), EditError> {
@@ -332,13 +332,13 @@ impl<'t> Editor<'t> {
         Ok(())
     }
 
-    fn child<'n>(&self, node: &'n Node, key: &str) -> Result<Option<&'n Node>, EditError> {
+    fn child<'n>(&self, node: &'n YamlNode, key: &str) -> Result<Option<&'n YamlNode>, EditError> {
         let child = node.get(key);
         child.map(|child| self.check_own(child)).transpose()?;
         Ok(child)
     }
 
-    fn check_own(&self, node: &Node) -> Result<(), EditError> {
+    fn check_own(&self, node: &YamlNode) -> Result<(), EditError> {
         refuse_shared(node, || self.wanted())
     }
 
@@ -348,13 +348,13 @@ impl<'t> Editor<'t> {
         format!("resources.{}: {{{}}}", self.edit.requirement.field(), amounts.join(", "))
     }
 
-    fn is_json(&self, mapping: &Node) -> bool {
+    fn is_json(&self, mapping: &YamlNode) -> bool {
         let key = mapping.entries().first().map(|(key, _)| &key.content);
         matches!(key, Some(Content::Scalar { style: ScalarStyle::DoubleQuoted, .. }))
     }
 
     /// The indentation of nested keys around here.
-    fn step(&self, mapping: &Node) -> usize {
+    fn step(&self, mapping: &YamlNode) -> usize {
         let nested = mapping.entries().iter().map(|(_, value)| value).find(|value| {
             value.is_mapping() && !value.is_flow() && value.column > mapping.column && value.line > mapping.line
         });
@@ -371,7 +371,7 @@ impl<'t> Editor<'t> {
         at + line.strip_suffix('\r').unwrap_or(line).len()
     }
 
-    fn follows_comment(&self, node: &Node) -> bool {
+    fn follows_comment(&self, node: &YamlNode) -> bool {
         let before = self.text.get(..node.start).unwrap_or_default();
         let previous = before.rsplit_once('\n').map(|(lines, _)| lines.lines().next_back().unwrap_or_default());
         previous.is_some_and(|line| line.trim_start().starts_with('#'))

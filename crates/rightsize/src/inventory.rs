@@ -15,7 +15,7 @@ use self::classify::Classifier;
 pub use self::pods::Running;
 use super::autoscaler::{self, Autoscalers};
 use super::rejections::{EVENT_REASON, Rejected, Summary};
-use headroom_objects::cluster_reader::{ClusterReader, Events, Kept, ReadError};
+use headroom_objects::cluster_reader::{ClusterReader, CompressedObject, Events, ReadError};
 use headroom_objects::kinds::{ApiKind, metadata};
 use headroom_workloads::kinds::{self, CRON_JOB, Growth, POD, POD_KINDS, PodKind};
 use headroom_workloads::owner::{Owner, PodOwners, WorkloadRef};
@@ -26,7 +26,7 @@ pub struct Entry {
     pub key: WorkloadRef,
     pub api_version: String,
     /// The object with the containers: the workload itself, or what it owns where its own kind is not known here.
-    pub object: Kept,
+    pub object: CompressedObject,
     /// The name of that object, if it is not the workload itself: `replicaset/web-5d8f`.
     pub through: Option<String>,
     /// The object at the top of the owners above the workload: `kafka/events`.
@@ -67,7 +67,7 @@ impl Entry {
         Self {
             key: WorkloadRef::new(metadata(object, "namespace"), &kind.kind, metadata(object, "name")),
             api_version: kind.api_version(),
-            object: Kept::from(object),
+            object: CompressedObject::from(object),
             through: None,
             managed_by: None,
             running: Running::default(),

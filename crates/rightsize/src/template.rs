@@ -4,7 +4,7 @@
 
 use headroom_core::amount::{Quantity, Requirement};
 use headroom_core::request::kinds::PodKind;
-use headroom_objects::cluster_reader::{ClusterReader, Kept};
+use headroom_objects::cluster_reader::{ClusterReader, CompressedObject};
 use headroom_objects::kinds::ApiKind;
 use headroom_workloads::pod_makers;
 use serde_json::{Value, json};
@@ -69,7 +69,7 @@ pub fn container_in<'o>(object: &'o Value, path: &[&str], is_init: bool, name: &
 /// A custom resource with one pod template of its own, whose pods were read from what it owns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CustomResource {
-    pub object: Kept,
+    pub object: CompressedObject,
     /// From the object to the pod in it.
     pub path: Vec<String>,
     pub kind: ApiKind,
@@ -85,7 +85,7 @@ impl CustomResource {
         let path: Vec<String> = template.path.split('.').map(str::to_owned).collect();
         object.pointer(&format!("/{}/spec/containers", path.join("/")))?;
         let kind = cluster.kind(&entry.api_version, &key.kind);
-        Some(Self { object: Kept::from(&object), path, kind })
+        Some(Self { object: CompressedObject::from(&object), path, kind })
     }
 }
 

@@ -17,7 +17,7 @@ pub fn of_setting(text: &str, problem: &str) -> usize {
 
 /// The line of the field that a problem of an object begins with (`spec.limits[0].min[cpu]: …`), as far as the object that
 /// begins at a line has it; else that line.
-pub fn of_field(documents: &[yaml_spans::Node], object: usize, problem: &str) -> usize {
+pub fn of_field(documents: &[yaml_spans::YamlNode], object: usize, problem: &str) -> usize {
     let path = problem.split_once(": ").map_or("", |(path, _)| path);
     let begun = documents.get(documents.partition_point(|document| document.line < object));
     let found = begun.map(|document| deepest(document, path)).filter(|(steps, _)| *steps > 0);
@@ -25,7 +25,7 @@ pub fn of_field(documents: &[yaml_spans::Node], object: usize, problem: &str) ->
 }
 
 /// Counts the steps of a path (`limitRanges.rules[0].limits`, `min[example.com/gpu]`) that a node has, and finds the line of the last.
-fn deepest(node: &yaml_spans::Node, path: &str) -> (usize, usize) {
+fn deepest(node: &yaml_spans::YamlNode, path: &str) -> (usize, usize) {
     let (mut node, mut found) = (node, (0, node.line));
     // Brackets are one step: an index, or a key with dots of its own.
     let steps = path.split('[').flat_map(|part| {

@@ -22,7 +22,7 @@ use crate::Overlay;
 use crate::overlay::tenants::TENANT_QUOTA;
 use autoscaled::Autoscaled;
 use headroom_objects::cluster_reader::folder::in_namespace;
-use headroom_objects::cluster_reader::{ClusterReader, Kept};
+use headroom_objects::cluster_reader::{ClusterReader, CompressedObject};
 use headroom_objects::kinds::{ApiKind, lifecycle, metadata};
 use headroom_workloads::kinds::{DEPLOYMENT, REPLICA_SET};
 use headroom_workloads::pod_makers::{self, MadePods, PodMaker, PodTemplate, Update};
@@ -43,7 +43,7 @@ pub struct Run {
     /// True if there are TenantQuotas; none until they were listed.
     has_tenants: Option<bool>,
     /// The manifests that this run applied, by kind, namespace and name.
-    applied: HashMap<(String, String, String), Kept>,
+    applied: HashMap<(String, String, String), CompressedObject>,
 }
 
 impl Run {
@@ -131,7 +131,7 @@ impl Run {
     fn apply(&mut self, evaluation: &mut Evaluation, manifest: &Value) {
         self.accept(evaluation);
         if evaluation.is_admitted() {
-            self.applied.insert(key_of(&evaluation.kind, evaluation.outcome()), Kept::from(manifest));
+            self.applied.insert(key_of(&evaluation.kind, evaluation.outcome()), CompressedObject::from(manifest));
         }
     }
 
@@ -190,7 +190,7 @@ impl Run {
                 if let Some(of) = PodKind::of(&kind.group, &kind.plural) {
                     self.add_overhead(&mut there, &pointer(of));
                 }
-                let before = self.applied.get(&key_of(&kind, &object)).map(Kept::value);
+                let before = self.applied.get(&key_of(&kind, &object)).map(CompressedObject::value);
                 let mut applied = kubectl_apply::applied(&object, &there, before);
                 kept = containers_only_in(&applied, &object);
                 if kind.qualified() == "services" {

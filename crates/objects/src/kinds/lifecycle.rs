@@ -10,7 +10,7 @@ use super::ApiKind;
 const TABLE: &str = include_str!("api_lifecycle.txt");
 
 /// A version of an API group, the releases that serve it, and its kinds.
-struct Row {
+struct ServedVersion {
     api_version: &'static str,
     introduced: u16,
     removed: Option<u16>,
@@ -19,13 +19,13 @@ struct Row {
 }
 
 /// Each object is looked up several times.
-static ROWS: LazyLock<Vec<Row>> = LazyLock::new(|| rows_of(TABLE).collect());
+static ROWS: LazyLock<Vec<ServedVersion>> = LazyLock::new(|| rows_of(TABLE).collect());
 
-fn rows() -> impl Iterator<Item = &'static Row> {
+fn rows() -> impl Iterator<Item = &'static ServedVersion> {
     ROWS.iter()
 }
 
-fn rows_of(table: &'static str) -> impl Iterator<Item = Row> {
+fn rows_of(table: &'static str) -> impl Iterator<Item = ServedVersion> {
     table.lines().filter(|line| !line.starts_with('#')).filter_map(|line| {
         let (version, kinds) = line.split_once(": ")?;
         let mut words = version.split(' ');
@@ -34,7 +34,7 @@ fn rows_of(table: &'static str) -> impl Iterator<Item = Row> {
             Some((introduced, removed)) => (introduced, minor(removed)),
             None => (releases, None),
         };
-        Some(Row { api_version, introduced: minor(introduced)?, removed, replacement: words.next(), kinds })
+        Some(ServedVersion { api_version, introduced: minor(introduced)?, removed, replacement: words.next(), kinds })
     })
 }
 
@@ -43,7 +43,7 @@ pub fn minor(release: &str) -> Option<u16> {
     release.strip_prefix("1.")?.trim_end_matches('+').parse().ok()
 }
 
-impl Row {
+impl ServedVersion {
     fn has(&self, kind: &str) -> bool {
         self.kinds.split(' ').any(|known| known == kind)
     }
@@ -67,10 +67,10 @@ pub fn unserved(kind: &ApiKind, release: Option<u16>) -> Option<String> {
     let api_version = kind.api_version();
     let row = rows().find(|row| row.api_version == api_version && row.has(&kind.kind));
     let advice = match row {
-        Some(Row { introduced, .. }) if release.is_some_and(|release| release < *introduced) => {
+        Some(ServedVersion { introduced, .. }) if release.is_some_and(|release| release < *introduced) => {
             format!("; it is new in Kubernetes 1.{introduced}")
         }
-        Some(Row { removed: Some(removed), replacement, .. }) if release.unwrap_or(NEWEST) >= *removed => {
+        Some(ServedVersion { removed: Some(removed), replacement, .. }) if release.unwrap_or(NEWEST) >= *removed => {
             let instead = replacement.map(|replacement| format!(": use {replacement}")).unwrap_or_default();
             format!("; it was removed in Kubernetes 1.{removed}{instead}")
         }

@@ -49,37 +49,37 @@ fn refuse_other_line_breaks(text: &str) -> Result<(), Problem> {
 
 /// Reads a text by the rules of YAML 1.2, with a failure of the parser itself as it is.
 fn read_strictly(text: &str, largest: usize) -> Result<Value, Failure> {
-    let mut reader = Reader {
+    let mut reader = YamlReader {
         parser: Parser::new_from_str_with_options(text, options()),
         anchors: HashMap::new(),
-        size: Size::default(),
-        kept: Size::default(),
-        largest: Size { values: largest, bytes: largest.saturating_mul(2) },
+        size: YamlSize::default(),
+        kept: YamlSize::default(),
+        largest: YamlSize { values: largest, bytes: largest.saturating_mul(2) },
         unindented: None,
     };
     reader.document().map_err(|problem| Failure { problem, unindented: reader.unindented })
 }
 
-struct Reader<'t> {
+struct YamlReader<'t> {
     parser: Parser<'t, StrInput<'t>>,
     /// The anchored values, with their sizes.
-    anchors: HashMap<usize, (Value, Size)>,
+    anchors: HashMap<usize, (Value, YamlSize)>,
     /// The size of everything read so far.
-    size: Size,
+    size: YamlSize,
     /// The size of all anchored values: those of nested anchors are kept once for each.
-    kept: Size,
-    largest: Size,
+    kept: YamlSize,
+    largest: YamlSize,
     /// The line of a quoted scalar that is not indented enough, from 0.
     unindented: Option<usize>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-struct Size {
+struct YamlSize {
     values: usize,
     bytes: usize,
 }
 
-impl Size {
+impl YamlSize {
     /// Adds another size; false if that is more than the largest.
     fn grow(&mut self, by: Self, largest: Self) -> bool {
         self.values = self.values.saturating_add(by.values);
@@ -88,7 +88,7 @@ impl Size {
     }
 }
 
-impl<'t> Reader<'t> {
+impl<'t> YamlReader<'t> {
     fn document(&mut self) -> Result<Value, Problem> {
         let mut value = Value::Null;
         while let Some((event, span)) = self.next()? {
@@ -149,7 +149,7 @@ impl<'t> Reader<'t> {
             _ => return Err(problem(span, "a value is expected here".to_owned())),
         };
         if let Some(anchor) = anchor {
-            let size = Size { values: self.size.values - before.values, bytes: self.size.bytes - before.bytes };
+            let size = YamlSize { values: self.size.values - before.values, bytes: self.size.bytes - before.bytes };
             if !self.kept.grow(size, self.largest) {
                 return Err(problem(span, "anchors nested too deep for their size".to_owned()));
             }
@@ -213,7 +213,7 @@ impl<'t> Reader<'t> {
     }
 
     fn grow(&mut self, values: usize, bytes: usize, span: Span) -> Result<(), Problem> {
-        if !self.size.grow(Size { values, bytes }, self.largest) {
+        if !self.size.grow(YamlSize { values, bytes }, self.largest) {
             return Err(problem(span, "too large after expanding aliases".to_owned()));
         }
         Ok(())

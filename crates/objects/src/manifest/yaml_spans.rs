@@ -6,7 +6,7 @@ use granit_parser::{Event, Marker, Parser, ScalarStyle, Span, StructureStyle};
 
 /// A part of a document.
 #[derive(Debug, Clone)]
-pub struct Node {
+pub struct YamlNode {
     pub content: Content,
     /// In bytes.
     pub start: usize,
@@ -23,14 +23,14 @@ pub struct Node {
 #[derive(Debug, Clone)]
 pub enum Content {
     Scalar { text: String, style: ScalarStyle },
-    Mapping { is_flow: bool, entries: Vec<(Node, Node)> },
-    Sequence { is_flow: bool, items: Vec<Node> },
+    Mapping { is_flow: bool, entries: Vec<(YamlNode, YamlNode)> },
+    Sequence { is_flow: bool, items: Vec<YamlNode> },
     Alias,
 }
 
 /// The documents of a text.
-pub fn documents(text: &str) -> Result<Vec<Node>, String> {
-    let mut reader = Reader { parser: Parser::new_from_str_with_options(text, super::yaml::options()) };
+pub fn documents(text: &str) -> Result<Vec<YamlNode>, String> {
+    let mut reader = SpanReader { parser: Parser::new_from_str_with_options(text, super::yaml::options()) };
     let mut documents = Vec::new();
     while let Some((event, span)) = reader.next()? {
         match event {
@@ -41,11 +41,11 @@ pub fn documents(text: &str) -> Result<Vec<Node>, String> {
     Ok(documents)
 }
 
-struct Reader<'t> {
+struct SpanReader<'t> {
     parser: Parser<'t, granit_parser::StrInput<'t>>,
 }
 
-impl<'t> Reader<'t> {
+impl<'t> SpanReader<'t> {
     fn next(&mut self) -> Result<Option<(Event<'t>, Span)>, String> {
         self.parser.next_event().transpose().map_err(|error| error.to_string())
     }
@@ -54,7 +54,7 @@ impl<'t> Reader<'t> {
         self.next()?.ok_or_else(|| "unexpected end of document".to_owned())
     }
 
-    fn node(&mut self, event: Event<'t>, span: Span) -> Result<Node, String> {
+    fn node(&mut self, event: Event<'t>, span: Span) -> Result<YamlNode, String> {
         let is_tagged = event.tag().is_some();
         let is_anchored = event.anchor_id().is_some();
         let (mut start, mut end) = (offset(span.start)?, offset(span.end)?);
@@ -91,7 +91,7 @@ impl<'t> Reader<'t> {
             }
             other => return Err(format!("line {}: {other:?} is not expected here", span.start.line())),
         };
-        Ok(Node { content, start, end, column: at.col(), line: at.line(), is_anchored, is_tagged })
+        Ok(YamlNode { content, start, end, column: at.col(), line: at.line(), is_anchored, is_tagged })
     }
 }
 
@@ -99,15 +99,15 @@ fn offset(marker: Marker) -> Result<usize, String> {
     marker.byte_offset().ok_or_else(|| format!("line {}: its place in the text is unknown", marker.line()))
 }
 
-impl Node {
-    pub fn entries(&self) -> &[(Node, Node)] {
+impl YamlNode {
+    pub fn entries(&self) -> &[(YamlNode, YamlNode)] {
         match &self.content {
             Content::Mapping { entries, .. } => entries,
             _ => &[],
         }
     }
 
-    pub fn items(&self) -> &[Node] {
+    pub fn items(&self) -> &[YamlNode] {
         match &self.content {
             Content::Sequence { items, .. } => items,
             _ => &[],
@@ -122,11 +122,11 @@ impl Node {
     }
 
     /// A key of a mapping with its value.
-    pub fn entry(&self, key: &str) -> Option<&(Node, Node)> {
+    pub fn entry(&self, key: &str) -> Option<&(YamlNode, YamlNode)> {
         self.entries().iter().find(|(have, _)| have.text() == Some(key))
     }
 
-    pub fn get(&self, key: &str) -> Option<&Node> {
+    pub fn get(&self, key: &str) -> Option<&YamlNode> {
         self.entry(key).map(|(_, value)| value)
     }
 

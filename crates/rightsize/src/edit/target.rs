@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::yaml_spans::{self, Content, Node};
+use super::yaml_spans::{self, Content, YamlNode};
 use super::{EditError, Identity, Splice, refuse_shared, spliced, verify};
 
 /// A target that is a share of the requests.
@@ -44,8 +44,8 @@ pub fn set_targets(text: &str, targets: &[Target]) -> Result<Option<String>, Edi
 
 impl Target {
     /// The path of the percentage.
-    fn find<'n>(&self, object: &'n Node) -> Result<&'n Node, EditError> {
-        let child = |node: &'n Node, key: &str| -> Result<&'n Node, EditError> {
+    fn find<'n>(&self, object: &'n YamlNode) -> Result<&'n YamlNode, EditError> {
+        let child = |node: &'n YamlNode, key: &str| -> Result<&'n YamlNode, EditError> {
             refuse_shared(node, || self.wanted())?;
             let child = node.get(key).ok_or_else(|| self.not_certain())?;
             refuse_shared(child, || self.wanted())?;
@@ -56,8 +56,8 @@ impl Target {
             return child(spec, FIRST_VERSION);
         }
         let (kind, source) = self.source();
-        let text = |node: &Node, key: &str| node.get(key).and_then(Node::text).map(str::to_owned);
-        let is_it = |metric: &&'n Node| {
+        let text = |node: &YamlNode, key: &str| node.get(key).and_then(YamlNode::text).map(str::to_owned);
+        let is_it = |metric: &&'n YamlNode| {
             let of = metric.get(source);
             text(metric, "type").as_deref() == Some(kind)
                 && of.and_then(|of| text(of, "name")).as_ref() == Some(&self.resource)

@@ -6,7 +6,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use anyhow::bail;
-use headroom_objects::cluster_reader::Kept;
+use headroom_objects::cluster_reader::CompressedObject;
 use headroom_rightsize::inventory::Entry;
 use headroom_rightsize::patches::RecommendedChange;
 use headroom_rightsize::template::merge_resources;
@@ -29,7 +29,7 @@ pub fn merge(entries: &mut [Entry], patches: &[Entry]) -> anyhow::Result<()> {
         if let Some(entry) = entries.iter_mut().find(|entry| entry.key == patch.key) {
             let mut merged = entry.object.value();
             merge_resources(&mut merged, &patch.object.value());
-            entry.object = Kept::from(&merged);
+            entry.object = CompressedObject::from(&merged);
         }
     }
     Ok(())
