@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use headroom_kube::clock;
-use headroom_kube::http_server::{Limits, serve_pages};
+use headroom_kube::http_server::{ServerLimits, serve_pages};
 use headroom_kube::metric_registry::CONTENT_TYPE;
 use http::{Request, Response, StatusCode, header};
 use http_body_util::Full;
@@ -18,7 +18,7 @@ const STUCK_AFTER: i64 = 15 * 60;
 /// Answers probes and scrapes until the program ends.
 pub async fn serve(listener: TcpListener, metrics: Arc<Metrics>) {
     let respond = move |request| std::future::ready(answer(&request, &metrics, clock::now()));
-    serve_pages(listener, Limits::PAGES, respond).await;
+    serve_pages(listener, ServerLimits::PAGES, respond).await;
 }
 
 fn answer(request: &Request<Bytes>, metrics: &Metrics, now: i64) -> Response<Full<Bytes>> {

@@ -30,7 +30,7 @@ const CONCURRENCY: usize = 8;
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A cluster, and the objects that were read from it.
-pub struct Cluster {
+pub struct LiveCluster {
     runtime: Runtime,
     api: ApiClient,
     /// The address of the API server.
@@ -52,7 +52,7 @@ struct Listed {
 /// API version, kind, namespace.
 type Query = (String, String, Option<String>);
 
-impl Cluster {
+impl LiveCluster {
     /// The cluster of a kubeconfig, or that of this pod, and its default namespace. Sends no request.
     pub fn connect(chosen: &Chosen) -> Result<(Self, String), String> {
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -149,7 +149,7 @@ impl Cluster {
     }
 }
 
-impl ClusterReader for Cluster {
+impl ClusterReader for LiveCluster {
     fn list(&mut self, list: List<'_>) -> Result<Vec<Value>, ReadError> {
         let query = query(list);
         match self.lists.get(&query) {

@@ -18,7 +18,7 @@ const LONGEST_NAME: usize = 253;
 const LONGEST_MESSAGE: usize = 1024;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum EventType {
     Normal,
     Warning,
 }
@@ -34,7 +34,7 @@ pub struct Recorder {
 
 impl Recorder {
     /// Writes an event about an object. `apiVersion` and `kind` are given, as lists omit them. A failure is only logged.
-    pub async fn record(&self, about: (&str, &str, &Value), kind: Kind, reason: &str, message: &str) {
+    pub async fn record(&self, about: (&str, &str, &Value), kind: EventType, reason: &str, message: &str) {
         let (api_version, object_kind, object) = about;
         let (name, namespace) = (metadata(object, "name"), metadata(object, "namespace"));
         let home = if namespace.is_empty() { DEFAULT } else { namespace };
@@ -44,7 +44,7 @@ impl Recorder {
             "metadata": {"name": name_of(name, &random::token()), "namespace": home},
             "involvedObject": {"apiVersion": api_version, "kind": object_kind, "name": name, "namespace": namespace,
                 "uid": metadata(object, "uid"), "resourceVersion": metadata(object, "resourceVersion")},
-            "type": if kind == Kind::Warning { "Warning" } else { "Normal" }, "reason": reason,
+            "type": if kind == EventType::Warning { "Warning" } else { "Normal" }, "reason": reason,
             "message": message_of(message),
             "source": {"component": self.component}, "reportingComponent": self.component,
             "reportingInstance": self.instance, "firstTimestamp": now, "lastTimestamp": now, "count": 1,

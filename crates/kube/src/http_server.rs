@@ -22,7 +22,7 @@ use tokio_util::task::TaskTracker;
 
 /// Limits of memory and time for all clients.
 #[derive(Debug, Clone, Copy)]
-pub struct Limits {
+pub struct ServerLimits {
     /// Connections at a time; others wait to be accepted.
     pub connections: usize,
     /// The bytes of one request's body.
@@ -42,7 +42,7 @@ pub struct Limits {
     pub idle: Option<Duration>,
 }
 
-impl Limits {
+impl ServerLimits {
     /// For a server that only answers GET. Its clients ask rarely, so each request has a connection of its own, and no client keeps one
     /// from others.
     pub const PAGES: Self = Self {
@@ -71,7 +71,7 @@ const READ_BUFFER: usize = 64 << 10;
 /// Answers every request on plain HTTP by `respond`, until the program ends. Bodies are not read.
 pub async fn serve_pages<R>(
     listener: TcpListener,
-    limits: Limits,
+    limits: ServerLimits,
     respond: impl Fn(Request<Bytes>) -> R + Clone + Send + 'static,
 ) where
     R: Future<Output = Response<Full<Bytes>>> + Send + 'static,
@@ -83,7 +83,7 @@ pub async fn serve_pages<R>(
 /// secure, or gives it up.
 pub async fn serve<S, H, R>(
     listener: TcpListener,
-    limits: Limits,
+    limits: ServerLimits,
     stop: CancellationToken,
     handshake: impl Fn(TcpStream) -> H + Clone + Send + 'static,
     respond: impl Fn(Request<Bytes>) -> R + Clone + Send + 'static,
@@ -137,7 +137,7 @@ async fn accept(listener: &TcpListener, connections: &Arc<Semaphore>) -> Option<
 
 async fn answer_requests<R>(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    limits: Limits,
+    limits: ServerLimits,
     budgets: Budgets,
     stop: CancellationToken,
     respond: impl Fn(Request<Bytes>) -> R + Clone + Send + 'static,
@@ -200,7 +200,7 @@ async fn answer_requests<R>(
 /// An answer that counts until the client has read it or is given up, or another if there is no room for it.
 async fn held(
     response: Response<Full<Bytes>>,
-    limits: Limits,
+    limits: ServerLimits,
     answers: Arc<Semaphore>,
     deadline: Arc<Deadline>,
 ) -> Response<Full<Bytes>> {
@@ -264,7 +264,7 @@ async fn passed(deadlines: &mut watch::Receiver<Option<Instant>>) {
 /// of one whose length is not declared are taken from the budget as they arrive.
 async fn read(
     mut body: Incoming,
-    limits: Limits,
+    limits: ServerLimits,
     bodies: &Arc<Semaphore>,
 ) -> Result<(Bytes, Option<OwnedSemaphorePermit>), StatusCode> {
     if limits.body == 0 {
@@ -318,7 +318,7 @@ mod tests {
 
     use super::*;
 
-    const LIMITS: Limits = Limits {
+    const LIMITS: ServerLimits = ServerLimits {
         connections: 2,
         body: 10,
         bodies: 12,
@@ -337,7 +337,7 @@ mod tests {
         start_with(LIMITS, ended).await
     }
 
-    async fn start_with(limits: Limits, ended: Arc<Semaphore>) -> SocketAddr {
+    async fn start_with(limits: ServerLimits, ended: Arc<Semaphore>) -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let respond = move |request: Request<Bytes>| {
@@ -409,7 +409,7 @@ mod tests {
     #[tokio::test]
     async fn large_requests_take_turns_and_small_ones_wait_for_none() {
         let patience = Duration::from_secs(20);
-        let limits = Limits { connections: 20, patience, ..LIMITS };
+        let limits = ServerLimits { connections: 20, patience, ..LIMITS };
         let address = start_with(limits, Arc::new(Semaphore::new(0))).await;
         let mut large = Vec::new();
         for _ in 0..8 {
@@ -453,7 +453,7 @@ mod tests {
 
     #[tokio::test]
     async fn answers_that_nobody_reads_leave_no_room_for_large_ones_but_for_small_ones() {
-        let limits = Limits { connections: 4, answers: LONG, patience: Duration::from_secs(20), ..LIMITS };
+        let limits = ServerLimits { connections: 4, answers: LONG, patience: Duration::from_secs(20), ..LIMITS };
         let address = start_with(limits, Arc::new(Semaphore::new(0))).await;
         let long = "GET /long HTTP/1.1\r\nConnection: close\r\n\r\n";
         let mut unread = send(address, long).await;
@@ -468,7 +468,7 @@ mod tests {
 
     #[tokio::test]
     async fn clients_that_read_too_slowly_are_given_up() {
-        let limits = Limits { slowest: LONG, patience: Duration::from_secs(2), ..LIMITS };
+        let limits = ServerLimits { slowest: LONG, patience: Duration::from_secs(2), ..LIMITS };
         let address = start_with(limits, Arc::new(Semaphore::new(0))).await;
         let mut slow = send(address, "GET /long HTTP/1.1\r\nConnection: close\r\n\r\n").await;
         let (began, mut part) = (Instant::now(), vec![0; 256 << 10]);
@@ -483,11 +483,11 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let respond = |_| std::future::ready(Response::new(Full::new(Bytes::from("ok"))));
-        tokio::spawn(serve_pages(listener, Limits::PAGES, respond));
+        tokio::spawn(serve_pages(listener, ServerLimits::PAGES, respond));
         let began = Instant::now();
         let both = "GET / HTTP/1.1\r\n\r\nGET / HTTP/1.1\r\n\r\n";
         assert_eq!(end(send(address, both).await).await.matches("200 OK").count(), 1);
-        assert!(began.elapsed() < Limits::PAGES.patience / 2);
+        assert!(began.elapsed() < ServerLimits::PAGES.patience / 2);
     }
 
     #[tokio::test]

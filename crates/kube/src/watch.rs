@@ -17,7 +17,7 @@ use crate::api_path::ApiPath;
 
 /// An update of a collection, with whole objects or reduced ones.
 #[derive(Debug)]
-pub enum Seen<T = Value> {
+pub enum WatchUpdate<T = Value> {
     /// All objects at a revision. Replaces everything seen before.
     Listed(u64, Vec<T>),
     Stored(T),
@@ -44,7 +44,7 @@ pub async fn follow<T>(
     path: ApiPath,
     stop: CancellationToken,
     read: impl Fn(Node<'_>) -> Option<T>,
-    notify: impl FnMut(Seen<T>),
+    notify: impl FnMut(WatchUpdate<T>),
 ) {
     stop.run_until_cancelled(follow_on(api, path, read, notify)).await;
 }
@@ -53,19 +53,19 @@ async fn follow_on<T>(
     api: ApiClient,
     path: ApiPath,
     read: impl Fn(Node<'_>) -> Option<T>,
-    mut notify: impl FnMut(Seen<T>),
+    mut notify: impl FnMut(WatchUpdate<T>),
 ) {
     loop {
         let mut revision = match api.list(&path, ListOptions::WHOLE, &read).await {
             Ok((revision, items)) => {
-                notify(Seen::Listed(revision, items));
+                notify(WatchUpdate::Listed(revision, items));
                 revision
             }
             Err(error) => {
                 tracing::warn!(%path, failure = %error, "cannot list");
                 // Keep what was seen while the API server is briefly unavailable.
                 if error.is_lasting() {
-                    notify(Seen::Lost(error.to_string()));
+                    notify(WatchUpdate::Lost(error.to_string()));
                 }
                 tokio::time::sleep(if error.is_lasting() { LONG_RETRY_DELAY } else { RETRY_DELAY }).await;
                 continue;
@@ -89,7 +89,7 @@ async fn watch<T>(
     path: &ApiPath,
     revision: &mut u64,
     read: &impl Fn(Node<'_>) -> Option<T>,
-    notify: &mut impl FnMut(Seen<T>),
+    notify: &mut impl FnMut(WatchUpdate<T>),
 ) -> Ends {
     let query =
         format!("watch=1&allowWatchBookmarks=true&timeoutSeconds={MAX_WATCH_SECONDS}&resourceVersion={revision}");
@@ -133,9 +133,9 @@ async fn watch<T>(
         let Some(seen) = revision_in(object) else { return Ends::Gone };
         *revision = seen;
         match kind.as_ref() {
-            "BOOKMARK" => notify(Seen::UpTo(seen)),
-            "DELETED" => read(object).map(Seen::Deleted).into_iter().for_each(&mut *notify),
-            _ => read(object).map(Seen::Stored).into_iter().for_each(&mut *notify),
+            "BOOKMARK" => notify(WatchUpdate::UpTo(seen)),
+            "DELETED" => read(object).map(WatchUpdate::Deleted).into_iter().for_each(&mut *notify),
+            _ => read(object).map(WatchUpdate::Stored).into_iter().for_each(&mut *notify),
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::planner::count_from_scratch;
 use crate::tenants::Tenants;
 use headroom_kube::ApiPath;
 use headroom_kube::api_client::{ApiClient, ApiError, ListOptions, value};
-use headroom_kube::watch::Seen;
+use headroom_kube::watch::WatchUpdate;
 
 /// The result of the check.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -40,12 +40,12 @@ pub async fn check(api: &ApiClient, namespace: &str, exempt: &[String]) -> Resul
     };
     let list = async |path: &ApiPath| {
         let listed = api.list(path, ListOptions::WHOLE, value).await.map_err(|failure| unlisted(path, failure))?;
-        Ok::<Seen, String>(Seen::Listed(listed.0, listed.1))
+        Ok::<WatchUpdate, String>(WatchUpdate::Listed(listed.0, listed.1))
     };
     let cache = LedgerCache::new(api.clone(), namespace);
     let path = ledgers(namespace);
     let listed = api.list(&path, ListOptions::WHOLE, read_named).await.map_err(|failure| unlisted(&path, failure))?;
-    cache.take(Seen::Listed(listed.0, listed.1));
+    cache.take(WatchUpdate::Listed(listed.0, listed.1));
     let tenants = Tenants::new(namespace, exempt);
     tenants.take_quotas(list(&TENANT_QUOTAS).await?);
     tenants.take_namespaces(list(&NAMESPACES).await?);

@@ -10,7 +10,7 @@ use tokio::sync::watch;
 
 use crate::objects::{self, Kept, Named};
 use headroom_kube::api_client::{ApiClient, revision_in};
-use headroom_kube::watch::Seen;
+use headroom_kube::watch::WatchUpdate;
 
 /// A ledger at one revision.
 #[derive(Debug, Clone)]
@@ -212,9 +212,9 @@ impl LedgerCache {
         Some(view)
     }
 
-    pub fn take(&self, seen: Seen<Named>) {
+    pub fn take(&self, seen: WatchUpdate<Named>) {
         match seen {
-            Seen::Listed(_, objects) => {
+            WatchUpdate::Listed(_, objects) => {
                 let there: HashSet<&str> = objects.iter().map(|(name, _)| name.as_str()).collect();
                 let mut inner = self.inner();
                 let gone: Vec<String> =
@@ -233,8 +233,8 @@ impl LedgerCache {
                 plans.into_iter().chain(states).for_each(|named| self.store(named));
                 self.plan_changed();
             }
-            Seen::Stored(named) => self.store(named),
-            Seen::Deleted((name, kept)) => {
+            WatchUpdate::Stored(named) => self.store(named),
+            WatchUpdate::Deleted((name, kept)) => {
                 let mut inner = self.inner();
                 if let Ok(Kept::Plan { ledger, plan }) = kept {
                     if let Some(plans) = inner.plans.get_mut(&ledger) {
@@ -250,7 +250,7 @@ impl LedgerCache {
                     self.plan_changed();
                 }
             }
-            Seen::UpTo(_) | Seen::Lost(_) => {}
+            WatchUpdate::UpTo(_) | WatchUpdate::Lost(_) => {}
         }
     }
 

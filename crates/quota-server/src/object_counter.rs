@@ -20,7 +20,7 @@ use crate::ledger_cache::View;
 use crate::objects::text_at;
 use headroom_kube::ApiPath;
 use headroom_kube::api_client::{ApiClient, ApiError, revision_in};
-use headroom_kube::watch::{Seen, follow};
+use headroom_kube::watch::{WatchUpdate, follow};
 
 /// Counts stored objects while this replica is the leader.
 #[derive(Debug, Default)]
@@ -256,29 +256,29 @@ impl Counter {
         Ok(())
     }
 
-    fn take(&self, kind: &str, seen: Seen<(ObjectKey, Stored)>) {
+    fn take(&self, kind: &str, seen: WatchUpdate<(ObjectKey, Stored)>) {
         let mut inner = self.inner();
         if !inner.is_leading {
             return;
         }
         match seen {
-            Seen::Listed(revision, objects) => {
+            WatchUpdate::Listed(revision, objects) => {
                 inner.cache.list(kind, revision, objects);
                 inner.change_all();
                 if let Some(of_kind) = inner.kinds.get_mut(kind) {
                     of_kind.lost = None;
                 }
             }
-            Seen::Stored((key, stored)) => {
+            WatchUpdate::Stored((key, stored)) => {
                 inner.change(&key);
                 inner.cache.put(key, stored);
             }
-            Seen::Deleted((key, stored)) => {
+            WatchUpdate::Deleted((key, stored)) => {
                 inner.change(&key);
                 inner.cache.remove(&key, stored.version);
             }
-            Seen::UpTo(revision) => inner.cache.advance(kind, revision),
-            Seen::Lost(problem) => {
+            WatchUpdate::UpTo(revision) => inner.cache.advance(kind, revision),
+            WatchUpdate::Lost(problem) => {
                 // The objects of the kind are no longer known.
                 inner.cache.forget(kind);
                 inner.change_all();
@@ -478,7 +478,7 @@ mod tests {
     fn counter() -> (Counter, View) {
         let counter = Counter::default();
         counter.lead();
-        counter.take("pods", Seen::Listed(10, Vec::new()));
+        counter.take("pods", WatchUpdate::Listed(10, Vec::new()));
         let quota = json!({"metadata": {"name": "team"}, "spec": {
             "namespaces": {"names": ["shop", "web", "pay"]}, "quota": {"hard": {"pods": "5"}}}});
         let quotas = [crate::tenants::read_quota(&quota).unwrap()];
@@ -492,7 +492,7 @@ mod tests {
         let name = format!("pod-{version}");
         let stored =
             Stored { uid: name.clone(), version, footprint: Arc::new(Footprint::default()), ends: None, link: None };
-        counter.take("pods", Seen::Stored((ObjectKey::new("pods", namespace, &name), stored)));
+        counter.take("pods", WatchUpdate::Stored((ObjectKey::new("pods", namespace, &name), stored)));
     }
 
     fn is_due(counter: &Counter, view: &View) -> bool {
@@ -507,7 +507,7 @@ mod tests {
     fn a_ledger_stays_due_until_enough_was_seen_and_its_count_written() {
         let (counter, view) = counter();
         assert!(settle(&counter, &view).is_none() && is_due(&counter, &view));
-        counter.take("pods", Seen::UpTo(30));
+        counter.take("pods", WatchUpdate::UpTo(30));
         assert!(is_due(&counter, &view));
         let counted = settle(&counter, &view).unwrap();
         // The count may not have been written.
@@ -526,7 +526,7 @@ mod tests {
         assert_eq!(counter.take_changed(0), changed(&["elsewhere", "shop"]));
         assert_eq!(counter.take_changed(0), changed(&[]));
         store(&counter, "shop", 33);
-        counter.take("pods", Seen::Lost("gone".to_owned()));
+        counter.take("pods", WatchUpdate::Lost("gone".to_owned()));
         assert_eq!(counter.take_changed(0), None);
     }
 
@@ -561,24 +561,24 @@ mod tests {
             assert_eq!(counted, counter.inner().cache.count(&view.plan));
         };
         let take = |seen| counter.take("pods", seen);
-        take(Seen::Stored(pod("shop", "a", 31, 1)));
+        take(WatchUpdate::Stored(pod("shop", "a", 31, 1)));
         check("1");
-        take(Seen::Stored(pod("shop", "b", 32, 1)));
-        take(Seen::Stored(pod("elsewhere", "c", 33, 1)));
+        take(WatchUpdate::Stored(pod("shop", "b", 32, 1)));
+        take(WatchUpdate::Stored(pod("elsewhere", "c", 33, 1)));
         check("2");
-        take(Seen::Stored(pod("shop", "a", 34, 2)));
+        take(WatchUpdate::Stored(pod("shop", "a", 34, 2)));
         check("2");
-        take(Seen::Deleted(pod("shop", "a", 35, 2)));
+        take(WatchUpdate::Deleted(pod("shop", "a", 35, 2)));
         check("1");
-        take(Seen::Deleted(pod("shop", "b", 36, 1)));
+        take(WatchUpdate::Deleted(pod("shop", "b", 36, 1)));
         check("0");
-        take(Seen::Listed(40, vec![pod("shop", "d", 38, 1), pod("shop", "e", 39, 1)]));
+        take(WatchUpdate::Listed(40, vec![pod("shop", "d", 38, 1), pod("shop", "e", 39, 1)]));
         check("2");
-        take(Seen::Stored(pod("shop", "f", 41, 1)));
+        take(WatchUpdate::Stored(pod("shop", "f", 41, 1)));
         check("3");
         // More changes than the plan has namespaces.
         for (version, namespace) in (42..).zip(["web", "pay", "elsewhere", "web", "shop"]) {
-            take(Seen::Stored(pod(namespace, &format!("g{version}"), version, 1)));
+            take(WatchUpdate::Stored(pod(namespace, &format!("g{version}"), version, 1)));
         }
         check("7");
     }
@@ -591,7 +591,7 @@ mod tests {
         counter.resign();
         counter.lead();
         counter.has_settled("team", counted.turn, 1);
-        counter.take("pods", Seen::Listed(40, Vec::new()));
+        counter.take("pods", WatchUpdate::Listed(40, Vec::new()));
         assert!(is_due(&counter, &view));
     }
 }

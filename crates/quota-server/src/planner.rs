@@ -13,7 +13,7 @@ use crate::object_counter::Counted;
 use crate::objects;
 use crate::replica::Replica;
 use headroom_kube::api_client::{ApiError, revision_of};
-use headroom_kube::event::Kind;
+use headroom_kube::event::EventType;
 
 /// Changes within this time are put into one plan.
 const DEBOUNCE: Duration = Duration::from_millis(30);
@@ -170,7 +170,7 @@ async fn activate(
             let message =
                 "the ledger was edited: usage was recounted, and reservations of unfinished requests are lost";
             let about = (objects::API_VERSION, "TenantQuota", quota.object.as_ref());
-            replica.events.record(about, Kind::Warning, "LedgerRebuilt", message).await;
+            replica.events.record(about, EventType::Warning, "LedgerRebuilt", message).await;
         }
         written
     } else {

@@ -15,7 +15,7 @@ use crate::replica::Replica;
 use crate::resource_quota_state::Published;
 use headroom_kube::ApiPath;
 use headroom_kube::api_client::{ApiError, revision_of};
-use headroom_kube::event::Kind;
+use headroom_kube::event::EventType;
 
 /// The interval of probes of the API server, and the pause after a failed probe.
 const ASKED_AGAIN: Duration = Duration::from_secs(3600);
@@ -140,7 +140,7 @@ async fn publish_one(
         let used = existing.get("used").cloned().unwrap_or_default();
         let problem = format!("status.used was {used}, which differs from the count; rewritten");
         replica.metrics.foreign_statuses.inc();
-        replica.events.record(("v1", "ResourceQuota", object), Kind::Warning, "StatusDrift", &problem).await;
+        replica.events.record(("v1", "ResourceQuota", object), EventType::Warning, "StatusDrift", &problem).await;
     }
     if existing == wanted {
         replica

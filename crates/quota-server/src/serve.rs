@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use headroom_kube::http_server::{self, Limits};
+use headroom_kube::http_server::{self, ServerLimits};
 use headroom_kube::metric_registry;
 use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::Full;
@@ -16,7 +16,7 @@ use crate::review;
 
 /// The API server sends objects of up to 3 MiB; an update includes the old object. A review that is being answered takes
 /// five times the memory of its text.
-pub const LIMITS: Limits = Limits {
+pub const LIMITS: ServerLimits = ServerLimits {
     connections: 256,
     body: 8 << 20,
     bodies: 16 << 20,
@@ -67,7 +67,7 @@ async fn answer(replica: &Arc<Replica>, request: Request<Bytes>) -> Response<Ful
 /// Answers probes and scrapes until the program ends.
 pub async fn status(replica: Arc<Replica>, listener: TcpListener) {
     let respond = move |request: Request<Bytes>| std::future::ready(page(&replica, request.uri().path()));
-    http_server::serve_pages(listener, Limits::PAGES, respond).await;
+    http_server::serve_pages(listener, ServerLimits::PAGES, respond).await;
 }
 
 fn page(replica: &Replica, path: &str) -> Response<Full<Bytes>> {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use headroom_core::amount::{Quantity, ResourceList};
 use headroom_core::cluster::tenant_quota::TenantQuota;
-use headroom_kube::event::Kind;
+use headroom_kube::event::EventType;
 use headroom_tenant_quota::Plan;
 use headroom_tenant_quota::tree::{ParentProblem, trees};
 use jiff::Timestamp;
@@ -142,14 +142,14 @@ async fn report_once(replica: &Replica, last: &mut Last) {
 }
 
 /// Events for changed conditions: new problems, and recoveries.
-fn news(before: &[Condition], after: &[Condition]) -> Vec<(Kind, String, String)> {
+fn news(before: &[Condition], after: &[Condition]) -> Vec<(EventType, String, String)> {
     let is_new = |condition: &&Condition| match before.iter().find(|known| known.r#type == condition.r#type) {
         Some(known) => known.reason != condition.reason,
         // A new quota is not in force for a moment.
         None => condition.status != "True" && condition.reason.as_deref() != Some("NotInForce"),
     };
     let event_of = |condition: &Condition| {
-        let kind = if condition.status == "True" { Kind::Normal } else { Kind::Warning };
+        let kind = if condition.status == "True" { EventType::Normal } else { EventType::Warning };
         (kind, condition.reason.clone().unwrap_or_default(), condition.message.clone().unwrap_or_default())
     };
     after.iter().filter(is_new).map(event_of).collect()
@@ -326,7 +326,7 @@ mod tests {
     fn only_changed_conditions_cause_events() {
         let condition = |kind: &str, status: &str, reason: &str| json!({"type": kind, "status": status, "reason": reason, "message": "why"});
         let read = |conditions: Value| -> Vec<Condition> { serde_json::from_value(conditions).unwrap() };
-        let check = |before: Option<Value>, after: Value, expected: &[(Kind, &str)]| {
+        let check = |before: Option<Value>, after: Value, expected: &[(EventType, &str)]| {
             let news = news(&before.map(read).unwrap_or_default(), &read(after));
             assert_eq!(news.iter().map(|(kind, reason, _)| (*kind, reason.as_str())).collect::<Vec<_>>(), expected);
         };
@@ -334,9 +334,9 @@ mod tests {
         check(None, well(), &[]);
         check(Some(well()), well(), &[]);
         check(None, json!([condition("Ready", "False", "NotInForce")]), &[]);
-        check(None, json!([condition("Valid", "False", "Invalid")]), &[(Kind::Warning, "Invalid")]);
-        check(Some(well()), json!([condition("Ready", "False", "Suspended")]), &[(Kind::Warning, "Suspended")]);
-        check(Some(json!([condition("Ready", "False", "Suspended")])), well(), &[(Kind::Normal, "InForce")]);
+        check(None, json!([condition("Valid", "False", "Invalid")]), &[(EventType::Warning, "Invalid")]);
+        check(Some(well()), json!([condition("Ready", "False", "Suspended")]), &[(EventType::Warning, "Suspended")]);
+        check(Some(json!([condition("Ready", "False", "Suspended")])), well(), &[(EventType::Normal, "InForce")]);
     }
 
     #[test]

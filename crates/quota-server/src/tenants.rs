@@ -14,7 +14,7 @@ use serde_json::Value;
 use tokio::sync::watch;
 
 use crate::objects::name_of;
-use headroom_kube::watch::Seen;
+use headroom_kube::watch::WatchUpdate;
 
 #[derive(Debug)]
 pub struct Tenants {
@@ -160,7 +160,7 @@ impl Tenants {
         Consumers { namespaces: list("namespaces"), children: list("children") }
     }
 
-    pub fn take_quotas(&self, seen: Seen) {
+    pub fn take_quotas(&self, seen: WatchUpdate) {
         self.take(
             seen,
             |inner, name, object| match object {
@@ -180,7 +180,7 @@ impl Tenants {
         );
     }
 
-    pub fn take_namespaces(&self, seen: Seen) {
+    pub fn take_namespaces(&self, seen: WatchUpdate) {
         self.take(
             seen,
             |inner, name, object| match object {
@@ -197,16 +197,16 @@ impl Tenants {
         );
     }
 
-    pub fn take_resource_quotas(&self, seen: Seen) {
+    pub fn take_resource_quotas(&self, seen: WatchUpdate) {
         let mut inner = self.inner();
         let is_new = match seen {
-            Seen::Listed(_, objects) => {
+            WatchUpdate::Listed(_, objects) => {
                 inner.resource_quotas.clear();
                 objects.into_iter().for_each(|object| _ = inner.put_resource_quota(object));
                 true
             }
-            Seen::Stored(object) => inner.put_resource_quota(object),
-            Seen::Deleted(object) => {
+            WatchUpdate::Stored(object) => inner.put_resource_quota(object),
+            WatchUpdate::Deleted(object) => {
                 let namespace = metadata(&object, "namespace");
                 if let Some(quotas) = inner.resource_quotas.get_mut(namespace) {
                     quotas.remove(name_of(&object));
@@ -216,7 +216,7 @@ impl Tenants {
                 }
                 true
             }
-            Seen::UpTo(_) | Seen::Lost(_) => false,
+            WatchUpdate::UpTo(_) | WatchUpdate::Lost(_) => false,
         };
         drop(inner);
         if is_new {
@@ -230,19 +230,24 @@ impl Tenants {
     }
 
     /// `put` returns true if plans may depend on the change.
-    fn take(&self, seen: Seen, put: impl Fn(&mut Inner, String, Option<Value>) -> bool, clear: impl Fn(&mut Inner)) {
+    fn take(
+        &self,
+        seen: WatchUpdate,
+        put: impl Fn(&mut Inner, String, Option<Value>) -> bool,
+        clear: impl Fn(&mut Inner),
+    ) {
         let mut inner = self.inner();
         let is_new = match seen {
-            Seen::Listed(_, objects) => {
+            WatchUpdate::Listed(_, objects) => {
                 clear(&mut inner);
                 for object in objects {
                     put(&mut inner, name_of(&object).to_owned(), Some(object));
                 }
                 true
             }
-            Seen::Stored(object) => put(&mut inner, name_of(&object).to_owned(), Some(object)),
-            Seen::Deleted(object) => put(&mut inner, name_of(&object).to_owned(), None),
-            Seen::UpTo(_) | Seen::Lost(_) => false,
+            WatchUpdate::Stored(object) => put(&mut inner, name_of(&object).to_owned(), Some(object)),
+            WatchUpdate::Deleted(object) => put(&mut inner, name_of(&object).to_owned(), None),
+            WatchUpdate::UpTo(_) | WatchUpdate::Lost(_) => false,
         };
         drop(inner);
         if is_new {
@@ -282,12 +287,12 @@ mod tests {
         };
         let quota = |pods: u32, used: u32| json!({"metadata": {"name": "team"}, "spec": {"quota": {"hard": {"pods": pods}}}, "status": {"used": used}});
         for (seen, expected) in [
-            (Seen::Stored(quota(1, 0)), true),
-            (Seen::Stored(quota(1, 1)), false),
-            (Seen::Stored(quota(2, 1)), true),
-            (Seen::UpTo(7), false),
-            (Seen::Listed(8, vec![quota(2, 1)]), true),
-            (Seen::Deleted(quota(2, 1)), true),
+            (WatchUpdate::Stored(quota(1, 0)), true),
+            (WatchUpdate::Stored(quota(1, 1)), false),
+            (WatchUpdate::Stored(quota(2, 1)), true),
+            (WatchUpdate::UpTo(7), false),
+            (WatchUpdate::Listed(8, vec![quota(2, 1)]), true),
+            (WatchUpdate::Deleted(quota(2, 1)), true),
         ] {
             tenants.take_quotas(seen);
             assert_eq!(is_woken(), expected);
@@ -299,7 +304,7 @@ mod tests {
             (namespace("a", "Terminating"), false),
             (namespace("b", "Terminating"), true),
         ] {
-            tenants.take_namespaces(Seen::Stored(namespace));
+            tenants.take_namespaces(WatchUpdate::Stored(namespace));
             assert_eq!(is_woken(), expected);
         }
         assert_eq!(tenants.labels("shop").unwrap()["team"], "b");

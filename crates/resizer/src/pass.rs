@@ -11,8 +11,8 @@ use headroom_dryrun::evaluate::Admission;
 use headroom_dryrun::evaluate::admission::Source;
 use headroom_kube::api_client::{ApiClient, ApiError, ListOptions, value};
 use headroom_kube::api_path::ApiPath;
-use headroom_kube::cluster_reader::Cluster;
-use headroom_kube::event::{Kind, Recorder};
+use headroom_kube::cluster_reader::LiveCluster;
+use headroom_kube::event::{EventType, Recorder};
 use headroom_objects::cluster_reader::ClusterReader;
 use headroom_objects::kinds::{ApiKind, metadata};
 use headroom_workloads::WorkloadRef;
@@ -40,7 +40,7 @@ const READ_AGAIN_AFTER: Duration = Duration::from_secs(600);
 pub struct Resizer {
     pub runtime: Handle,
     pub api: ApiClient,
-    pub cluster: Cluster,
+    pub cluster: LiveCluster,
     /// The namespace of the records.
     pub records: String,
     pub modes: Modes,
@@ -304,18 +304,18 @@ impl Resizer {
 
     /// Writes Events: about pods what was done to them, and about a workload what would be done or waits.
     fn tell(&mut self, running: &Running, notes: &[Note]) {
-        let mut of_workload: BTreeMap<&'static str, (Kind, String, usize)> = BTreeMap::new();
+        let mut of_workload: BTreeMap<&'static str, (EventType, String, usize)> = BTreeMap::new();
         for Note { pod, event } in notes {
             let (kind, reason) = match event {
-                Event::Begun { .. } => (Kind::Normal, "Resizing"),
-                Event::Settled => (Kind::Normal, "Resized"),
-                Event::TakingBack { .. } => (Kind::Warning, "ResizeTakenBack"),
-                Event::Dropped(_) => (Kind::Normal, "ResizeDropped"),
+                Event::Begun { .. } => (EventType::Normal, "Resizing"),
+                Event::Settled => (EventType::Normal, "Resized"),
+                Event::TakingBack { .. } => (EventType::Warning, "ResizeTakenBack"),
+                Event::Dropped(_) => (EventType::Normal, "ResizeDropped"),
                 Event::Later | Event::NotTakenBack(_) => continue,
-                Event::Refused(_) => (Kind::Warning, "ResizeRefused"),
-                Event::Would { .. } => (Kind::Normal, "WouldResize"),
-                Event::Waits(_) => (Kind::Normal, "ResizeWaits"),
-                Event::DoesNotFit { .. } => (Kind::Warning, "ResizeDoesNotFit"),
+                Event::Refused(_) => (EventType::Warning, "ResizeRefused"),
+                Event::Would { .. } => (EventType::Normal, "WouldResize"),
+                Event::Waits(_) => (EventType::Normal, "ResizeWaits"),
+                Event::DoesNotFit { .. } => (EventType::Warning, "ResizeDoesNotFit"),
             };
             if matches!(event, Event::Would { .. } | Event::Waits(_) | Event::DoesNotFit { .. }) {
                 of_workload.entry(reason).or_insert_with(|| (kind, format!("pod {pod}: {event}"), 0)).2 += 1;

@@ -14,7 +14,7 @@ use std::time::Duration;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use headroom_fixtures::api_server::not_found;
-use headroom_kube::http_server::{self, Limits};
+use headroom_kube::http_server::{self, ServerLimits};
 use http::{Method, Request, Response};
 use http_body_util::Full;
 use hyper::body::Bytes;
@@ -544,14 +544,14 @@ fn serve(
     let listener = runtime.block_on(TcpListener::bind(("127.0.0.1", 0)))?;
     let port = listener.local_addr()?.port();
     let patience = Duration::from_secs(600);
-    let limits = Limits {
+    let limits = ServerLimits {
         connections: 1000,
         body: 8 << 20,
         bodies: 256 << 20,
         answers: 1 << 30,
         patience,
         idle: Some(patience),
-        ..Limits::PAGES
+        ..ServerLimits::PAGES
     };
     let respond = move |request| {
         let answered = answer(request);

@@ -17,7 +17,7 @@ use headroom_dryrun::evaluate::admission::{Description, Source};
 use headroom_dryrun::evaluate::{Admission, Run};
 use headroom_dryrun::settings;
 use headroom_dryrun::why::Suffixes;
-use headroom_kube::cluster_reader::Cluster;
+use headroom_kube::cluster_reader::LiveCluster;
 use headroom_kube::kubeconfig::Chosen;
 use headroom_kube::list_all_namespaces::ListAllNamespaces;
 use headroom_kube::shell::{quoted, quoted_path};
@@ -339,8 +339,8 @@ impl Target {
         !self.offline && (self.cluster_dir.is_empty() || is_named)
     }
 
-    fn connect(&self) -> anyhow::Result<(Cluster, String)> {
-        Cluster::connect(&self.cluster).map_err(|problem| {
+    fn connect(&self) -> anyhow::Result<(LiveCluster, String)> {
+        LiveCluster::connect(&self.cluster).map_err(|problem| {
             let is_named = self.cluster.context.is_some() || self.cluster.kubeconfig.is_some();
             let advice = match () {
                 () if is_named || self.needs_cluster => "",

@@ -11,7 +11,7 @@ use headroom_core::truncate::count_of;
 use headroom_dryrun::evaluate::Admission;
 use headroom_dryrun::evaluate::admission::Source;
 use headroom_kube::api_client::{ApiClient, ApiError, ListOptions, value};
-use headroom_kube::cluster_reader::Cluster;
+use headroom_kube::cluster_reader::LiveCluster;
 use headroom_kube::event::Recorder;
 use headroom_kube::kubeconfig::{self, Chosen};
 use headroom_kube::{ApiPath, clock, proxy};
@@ -100,7 +100,7 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
             api.greet(&server).await.map(|_| api)
         })
         .map_err(anyhow::Error::msg)?;
-    let (cluster, default_namespace) = Cluster::connect(&args.cluster).map_err(anyhow::Error::msg)?;
+    let (cluster, default_namespace) = LiveCluster::connect(&args.cluster).map_err(anyhow::Error::msg)?;
     let namespace = args.namespace.clone().unwrap_or(default_namespace);
     let mut resizer = Resizer {
         runtime: runtime.handle().clone(),

@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use clap::ValueEnum;
 use headroom_kube::api_client::ApiClient;
-use headroom_kube::cluster_reader::Cluster;
+use headroom_kube::cluster_reader::LiveCluster;
 use headroom_kube::event::Recorder;
-use headroom_kube::http_server::{Limits, serve_pages};
+use headroom_kube::http_server::{ServerLimits, serve_pages};
 use headroom_kube::kubeconfig::{self, Chosen};
 use headroom_kube::lease::{Holder, Lease, RenewedLease, Timing, Turn, host_name};
 use headroom_kube::metric_registry::CONTENT_TYPE;
@@ -127,7 +127,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         tokio::spawn(async move {
             let respond =
                 move |request: Request<Bytes>| std::future::ready(page(request.uri().path(), &metrics, &alive));
-            serve_pages(status, Limits::PAGES, respond).await;
+            serve_pages(status, ServerLimits::PAGES, respond).await;
         });
         signals::cancel(stop.clone())?;
         anyhow::Ok(ApiClient::new(client))
@@ -145,7 +145,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     let mode = |word: Word| Mode::from(word);
     let mut resizer = Resizer {
         runtime: runtime.handle().clone(),
-        cluster: Cluster::connect(&chosen).map_err(anyhow::Error::msg)?.0,
+        cluster: LiveCluster::connect(&chosen).map_err(anyhow::Error::msg)?.0,
         records: args.namespace.clone(),
         modes: Modes { least: Mode::Observe, unasked: mode(args.unasked), most: mode(args.most) },
         rules: Rules::default(),

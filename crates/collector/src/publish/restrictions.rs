@@ -7,7 +7,7 @@ use headroom_core::actions::estimate_targets::CHOICE;
 use headroom_core::json::Node;
 use headroom_kube::ApiPath;
 use headroom_kube::api_client::{ApiClient, value};
-use headroom_kube::watch::{Seen, follow};
+use headroom_kube::watch::{WatchUpdate, follow};
 use headroom_objects::kinds::metadata;
 use headroom_usage::profile::RestrictedNamespaces;
 use serde_json::Value;
@@ -53,18 +53,18 @@ impl Restrictions {
 }
 
 /// Applies an update. Returns true if it changed `restricted`.
-fn update(restricted: &mut BTreeSet<String>, seen: Seen<(String, bool)>) -> bool {
+fn update(restricted: &mut BTreeSet<String>, seen: WatchUpdate<(String, bool)>) -> bool {
     match seen {
-        Seen::Listed(_, namespaces) => {
+        WatchUpdate::Listed(_, namespaces) => {
             let listed =
                 namespaces.into_iter().filter_map(|(name, is_restricted)| is_restricted.then_some(name)).collect();
             let is_new = *restricted != listed;
             *restricted = listed;
             is_new
         }
-        Seen::Stored((name, true)) => restricted.insert(name),
-        Seen::Stored((name, false)) | Seen::Deleted((name, _)) => restricted.remove(&name),
-        Seen::UpTo(_) | Seen::Lost(_) => false,
+        WatchUpdate::Stored((name, true)) => restricted.insert(name),
+        WatchUpdate::Stored((name, false)) | WatchUpdate::Deleted((name, _)) => restricted.remove(&name),
+        WatchUpdate::UpTo(_) | WatchUpdate::Lost(_) => false,
     }
 }
 
@@ -75,8 +75,8 @@ mod tests {
     #[test]
     fn only_a_change_of_the_choice_is_a_change() {
         let mut restricted = BTreeSet::new();
-        let stored = |name: &str, is_restricted| Seen::Stored((name.to_owned(), is_restricted));
-        let deleted = |name: &str| Seen::Deleted((name.to_owned(), false));
+        let stored = |name: &str, is_restricted| WatchUpdate::Stored((name.to_owned(), is_restricted));
+        let deleted = |name: &str| WatchUpdate::Deleted((name.to_owned(), false));
         for (seen, is_change, expected) in [
             (stored("shop", false), false, ""),
             (stored("shop", true), true, "shop"),
@@ -84,10 +84,10 @@ mod tests {
             (stored("lab", true), true, "lab shop"),
             (stored("shop", false), true, "lab"),
             (deleted("shop"), false, "lab"),
-            (Seen::UpTo(7), false, "lab"),
-            (Seen::Lost("forbidden".to_owned()), false, "lab"),
-            (Seen::Listed(8, vec![("lab".to_owned(), true), ("shop".to_owned(), false)]), false, "lab"),
-            (Seen::Listed(9, vec![("shop".to_owned(), true)]), true, "shop"),
+            (WatchUpdate::UpTo(7), false, "lab"),
+            (WatchUpdate::Lost("forbidden".to_owned()), false, "lab"),
+            (WatchUpdate::Listed(8, vec![("lab".to_owned(), true), ("shop".to_owned(), false)]), false, "lab"),
+            (WatchUpdate::Listed(9, vec![("shop".to_owned(), true)]), true, "shop"),
             (deleted("shop"), true, ""),
         ] {
             let text = format!("{seen:?}");

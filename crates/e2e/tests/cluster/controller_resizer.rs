@@ -57,7 +57,7 @@ async fn the_resizer_observes_with_its_own_rights() {
     let metrics = tokio::task::spawn_blocking(move || {
         let mut resizer = Resizer {
             runtime,
-            cluster: headroom_kube::cluster_reader::Cluster::connect(&chosen).unwrap().0,
+            cluster: headroom_kube::cluster_reader::LiveCluster::connect(&chosen).unwrap().0,
             records: "headroom".to_owned(),
             modes: Modes { least: Mode::Observe, unasked: Mode::Observe, most: Mode::Observe },
             rules: Rules::default(),

@@ -9,7 +9,7 @@ use headroom_core::json::Node;
 use headroom_e2e::cluster::Cluster;
 use headroom_kube::ApiPath;
 use headroom_kube::api_client::ApiClient;
-use headroom_kube::watch::{Seen, follow};
+use headroom_kube::watch::{WatchUpdate, follow};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
@@ -45,8 +45,8 @@ impl QuotaWatch {
             let whole = |object: Node<'_>| serde_json::from_str(object.text()).ok();
             let client = ApiClient::new(cluster.client().await.unwrap());
             tokio::spawn(follow(client, ApiPath::new(path), stop, whole, move |update| match update {
-                Seen::Deleted(pod) if path.ends_with("pods") => add(pod, Some(Write::PodIsGone)),
-                Seen::Stored(quota) if path.ends_with("quotas") => {
+                WatchUpdate::Deleted(pod) if path.ends_with("pods") => add(pod, Some(Write::PodIsGone)),
+                WatchUpdate::Stored(quota) if path.ends_with("quotas") => {
                     let counted = counted(&quota["status"]);
                     add(quota, counted);
                 }

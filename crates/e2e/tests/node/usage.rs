@@ -9,7 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use headroom_core::timestamp::Timestamp;
 use headroom_e2e::cluster::{Cluster, api, create};
 use headroom_fixtures::servers::{PrometheusServer, Server, request};
-use headroom_kube::http_server::{Limits, serve, serve_pages};
+use headroom_kube::http_server::{ServerLimits, serve, serve_pages};
 use headroom_quota_server::tls;
 use http::{Request, Response};
 use http_body_util::Full;
@@ -33,7 +33,7 @@ pub async fn prometheus(cluster: &Cluster, past: &[(&str, i64, u64)]) -> Server 
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let state = listener.local_addr().unwrap();
     let client = cluster.client().await.unwrap();
-    tokio::spawn(serve_pages(listener, Limits::PAGES, move |_: Request<Bytes>| {
+    tokio::spawn(serve_pages(listener, ServerLimits::PAGES, move |_: Request<Bytes>| {
         let client = client.clone();
         async move { Response::new(Full::from(containers(&client).await)) }
     }));
@@ -115,7 +115,7 @@ pub async fn serve_metrics_api(client: &Client, prometheus: u16) {
         let response = Response::builder().header("content-type", "application/json");
         response.body(Full::from(answer.to_string())).unwrap()
     };
-    tokio::spawn(serve(listener, Limits::PAGES, CancellationToken::new(), handshake, respond));
+    tokio::spawn(serve(listener, ServerLimits::PAGES, CancellationToken::new(), handshake, respond));
     let metadata =
         json!({"name": "metrics", "namespace": "kube-system", "labels": {"kubernetes.io/service-name": "metrics"}});
     let service = json!({"name": "metrics", "namespace": "kube-system"});

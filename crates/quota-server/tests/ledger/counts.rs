@@ -7,7 +7,7 @@ use std::time::Duration;
 use headroom_core::json::Document;
 use headroom_fixtures::api_server::ApiServer;
 use headroom_kube::api_client::ApiClient;
-use headroom_kube::watch::Seen;
+use headroom_kube::watch::WatchUpdate;
 use headroom_quota_server::ledger_cache::LedgerCache;
 use headroom_quota_server::objects::{self, Kept};
 use headroom_tenant_quota::{Plan, State, plan};
@@ -82,9 +82,9 @@ async fn a_known_state_is_not_read_again() {
     };
     assert!(matches!(seen(7).1, Ok(Kept::Known)) && matches!(seen(6).1, Ok(Kept::Known)));
     assert!(matches!(seen(8).1, Ok(Kept::State { revision: 8, .. })));
-    cache.take(Seen::Listed(9, vec![seen(7)]));
-    cache.take(Seen::Stored(seen(7)));
+    cache.take(WatchUpdate::Listed(9, vec![seen(7)]));
+    cache.take(WatchUpdate::Stored(seen(7)));
     assert_eq!(cache.view("acme").unwrap().revision, 7);
-    cache.take(Seen::Deleted(seen(7)));
+    cache.take(WatchUpdate::Deleted(seen(7)));
     assert!(cache.view("acme").is_none());
 }

@@ -8,7 +8,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use headroom_kube::http_server::{Limits, serve_pages};
+use headroom_kube::http_server::{ServerLimits, serve_pages};
 use headroom_workloads::owner::WorkloadRef;
 use http::header::{self, HeaderName, HeaderValue};
 use http::request::Parts;
@@ -109,7 +109,7 @@ enum Route<'s> {
 }
 
 /// A snapshot of a large cluster has tens of megabytes.
-const LIMITS: Limits = Limits { answers: 128 << 20, ..Limits::PAGES };
+const LIMITS: ServerLimits = ServerLimits { answers: 128 << 20, ..ServerLimits::PAGES };
 
 /// Answers until the program ends.
 pub async fn serve(listener: TcpListener, server: Arc<Server>) {

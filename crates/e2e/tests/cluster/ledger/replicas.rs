@@ -18,7 +18,7 @@ use headroom_kube::ApiPath;
 use headroom_kube::api_client::ApiClient;
 use headroom_kube::clock;
 use headroom_kube::kubeconfig::Chosen;
-use headroom_kube::watch::{Seen, follow};
+use headroom_kube::watch::{WatchUpdate, follow};
 use headroom_quota_server::objects::{ledgers, plan_name};
 use headroom_quota_server::{Options, Replica};
 use headroom_testkit::built::workspace_file;
@@ -449,10 +449,10 @@ impl Watched {
         let (client, path) = (ApiClient::new(client.clone()), ApiPath::new("/api/v1").collection(namespace, "pods"));
         tokio::spawn(follow(client, path, watched.stop.clone(), uid, move |seen| {
             match seen {
-                Seen::Listed(_, uids) => there = uids.into_iter().collect(),
-                Seen::Stored(uid) => _ = there.insert(uid),
-                Seen::Deleted(uid) => _ = there.remove(&uid),
-                Seen::UpTo(_) | Seen::Lost(_) => return,
+                WatchUpdate::Listed(_, uids) => there = uids.into_iter().collect(),
+                WatchUpdate::Stored(uid) => _ = there.insert(uid),
+                WatchUpdate::Deleted(uid) => _ = there.remove(&uid),
+                WatchUpdate::UpTo(_) | WatchUpdate::Lost(_) => return,
             }
             *states.lock().unwrap().entry(there.len()).or_default() += 1;
         }));
