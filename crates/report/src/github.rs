@@ -2,7 +2,7 @@
 //! See <https://docs.github.com/actions/reference/workflow-commands-for-github-actions>.
 
 use super::clean::clean;
-use super::{Finding, Level, is_file};
+use super::{Finding, FindingLevel, is_file};
 
 /// Commands to a runner, whose texts are escaped.
 #[derive(Debug)]
@@ -26,9 +26,9 @@ pub fn annotations(findings: &[Finding]) -> Commands {
 
 fn command(finding: &Finding) -> String {
     let level = match finding.level {
-        Level::Error => "error",
-        Level::Warning => "warning",
-        Level::Note => "notice",
+        FindingLevel::Error => "error",
+        FindingLevel::Warning => "warning",
+        FindingLevel::Note => "notice",
     };
     let mut properties = Vec::new();
     if let Some(origin) = finding.origin.as_ref().filter(|origin| is_file(origin)) {

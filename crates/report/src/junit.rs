@@ -1,6 +1,6 @@
 //! A JUnit report, which most build servers show: an object is a test case, a refusal its failure.
 
-use super::{Finding, Level};
+use super::{Finding, FindingLevel};
 
 /// An object and what was found about it.
 #[derive(Debug, Clone)]
@@ -18,7 +18,8 @@ pub struct Case {
 
 /// The report of one suite.
 pub fn report(suite: &str, cases: &[Case]) -> String {
-    let failed = |case: &&Case| !case.is_error && case.findings.iter().any(|finding| finding.level == Level::Error);
+    let failed =
+        |case: &&Case| !case.is_error && case.findings.iter().any(|finding| finding.level == FindingLevel::Error);
     let failures = cases.iter().filter(failed).count();
     let errors = cases.iter().filter(|case| case.is_error).count();
     let skipped = cases.iter().filter(|case| case.is_skipped).count();
@@ -44,7 +45,7 @@ fn case_xml(case: &Case) -> String {
     if case.is_skipped {
         xml.push_str("      <skipped message=\"not checked\"/>\n");
     }
-    for finding in case.findings.iter().filter(|finding| finding.level == Level::Error) {
+    for finding in case.findings.iter().filter(|finding| finding.level == FindingLevel::Error) {
         let element = if case.is_error { "error" } else { "failure" };
         let place = finding.origin.as_ref().map(|origin| format!("{origin}: ")).unwrap_or_default();
         xml.push_str(&format!(
@@ -58,7 +59,7 @@ fn case_xml(case: &Case) -> String {
     let notes: Vec<&str> = case
         .findings
         .iter()
-        .filter(|finding| finding.level != Level::Error)
+        .filter(|finding| finding.level != FindingLevel::Error)
         .map(|finding| finding.text.as_str())
         .collect();
     if !notes.is_empty() {

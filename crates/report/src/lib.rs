@@ -45,8 +45,8 @@ pub use table::Table;
 /// A result about one object, with its place in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    pub rule: &'static Rule,
-    pub level: Level,
+    pub rule: &'static FindingRule,
+    pub level: FindingLevel,
     pub text: String,
     /// The part of the object concerned, whatever the words: `container web: cpu`. With rule and object it tells the finding
     /// from others, also after its words have changed.
@@ -59,7 +59,7 @@ pub struct Finding {
 
 /// The rule that findings are instances of.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Rule {
+pub struct FindingRule {
     /// Stable, for machines: `limits`.
     pub id: &'static str,
     pub title: &'static str,
@@ -67,7 +67,7 @@ pub struct Rule {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Level {
+pub enum FindingLevel {
     Error,
     Warning,
     Note,

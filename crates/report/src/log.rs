@@ -13,18 +13,18 @@ use super::page::escaped;
 use super::progress::Progress;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum Format {
+pub enum LogFormat {
     Text,
     Json,
 }
 
 /// Logs what `RUST_LOG` asks for, or everything from a level up.
-pub fn start(level: &str, format: Format, progress: Progress) {
+pub fn start(level: &str, format: LogFormat, progress: Progress) {
     // OK because it fails only where a log was started before.
     let _ = subscriber(level, format, move || progress.clone()).try_init();
 }
 
-fn subscriber<M>(level: &str, format: Format, to: M) -> Box<dyn Subscriber + Send + Sync>
+fn subscriber<M>(level: &str, format: LogFormat, to: M) -> Box<dyn Subscriber + Send + Sync>
 where
     M: for<'w> MakeWriter<'w> + Send + Sync + 'static,
 {
@@ -33,8 +33,8 @@ where
         .unwrap_or_else(|_| format!("{level},kube_client::client::builder=off").into());
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_target(false).with_ansi(false);
     match format {
-        Format::Text => Box::new(log.with_writer(Cleaned { to, clean: |event| clean(event).into_owned() }).finish()),
-        Format::Json => {
+        LogFormat::Text => Box::new(log.with_writer(Cleaned { to, clean: |event| clean(event).into_owned() }).finish()),
+        LogFormat::Json => {
             let to = Cleaned { to, clean: |event| escaped(event.to_owned()) };
             Box::new(log.json().flatten_event(true).with_writer(to).finish())
         }
@@ -90,7 +90,7 @@ mod tests {
         }
     }
 
-    fn logged(format: Format) -> String {
+    fn logged(format: LogFormat) -> String {
         let log = Log::default();
         let to = log.clone();
         let to = move || to.clone();
@@ -102,12 +102,12 @@ mod tests {
 
     #[test]
     fn an_event_is_one_line_that_nothing_obeys() {
-        for format in [Format::Text, Format::Json] {
+        for format in [LogFormat::Text, LogFormat::Json] {
             let log = logged(format);
             let line = log.strip_suffix('\n').unwrap();
             assert!(!line.chars().any(crate::clean::is_hidden) && !crate::clean::is_command(line), "{log}");
         }
-        let event: serde_json::Value = serde_json::from_str(&logged(Format::Json)).unwrap();
+        let event: serde_json::Value = serde_json::from_str(&logged(LogFormat::Json)).unwrap();
         assert_eq!(event["namespace"], HOSTILE);
     }
 }

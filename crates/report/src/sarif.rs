@@ -6,12 +6,12 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::clean::visible;
-use super::{Finding, Level, Rule, is_file, uri};
+use super::{Finding, FindingLevel, FindingRule, is_file, uri};
 
 const SCHEMA: &str = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json";
 
 /// The log of one run. `rules` are all that findings may name.
-pub fn log(rules: &[&'static Rule], findings: &[Finding]) -> Value {
+pub fn log(rules: &[&'static FindingRule], findings: &[Finding]) -> Value {
     let mut seen: BTreeMap<String, u32> = BTreeMap::new();
     let mut numbered = |finding: &Finding| {
         let print = fingerprint(finding);
@@ -45,7 +45,7 @@ pub fn with_note(mut log: Value, note: Option<String>) -> Value {
     log
 }
 
-fn described(rule: &Rule) -> Value {
+fn described(rule: &FindingRule) -> Value {
     json!({
         "id": rule.id,
         "name": rule.id,
@@ -54,11 +54,11 @@ fn described(rule: &Rule) -> Value {
     })
 }
 
-fn result(rules: &[&'static Rule], finding: &Finding, fingerprint: &str) -> Value {
+fn result(rules: &[&'static FindingRule], finding: &Finding, fingerprint: &str) -> Value {
     let level = match finding.level {
-        Level::Error => "error",
-        Level::Warning => "warning",
-        Level::Note => "note",
+        FindingLevel::Error => "error",
+        FindingLevel::Warning => "warning",
+        FindingLevel::Note => "note",
     };
     let mut location =
         json!({"logicalLocations": [{"fullyQualifiedName": visible(&finding.subject), "kind": "resource"}]});
@@ -96,15 +96,15 @@ fn fingerprint(finding: &Finding) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Level;
+    use super::super::FindingLevel;
     use super::*;
 
-    const RULE: Rule = Rule { id: "limits", title: "", help: "" };
+    const RULE: FindingRule = FindingRule { id: "limits", title: "", help: "" };
 
     fn results(findings: &[(&str, &str, &str)]) -> Vec<Value> {
         let finding = |(subject, about, text): &(&str, &str, &str)| Finding {
             rule: &RULE,
-            level: Level::Error,
+            level: FindingLevel::Error,
             text: (*text).to_owned(),
             about: (*about).to_owned(),
             subject: (*subject).to_owned(),

@@ -14,7 +14,7 @@ const NARROWEST: usize = 14;
 /// Rows under a header.
 #[derive(Debug, Clone, Default)]
 pub struct Table {
-    rows: Vec<Row>,
+    rows: Vec<TableRow>,
     has_header: bool,
     /// Columns of numbers, by place.
     right: Vec<usize>,
@@ -25,7 +25,7 @@ pub struct Table {
 }
 
 #[derive(Debug, Clone, Default)]
-struct Row {
+struct TableRow {
     cells: Vec<String>,
     /// Prose below it.
     details: Vec<String>,
@@ -70,7 +70,7 @@ impl Table {
 
     pub fn row(&mut self, cells: impl IntoIterator<Item = String>) {
         let cells = cells.into_iter().map(|cell| visible(&cell).into_owned()).collect();
-        self.rows.push(Row { cells, details: Vec::new() });
+        self.rows.push(TableRow { cells, details: Vec::new() });
     }
 
     /// Adds a line below the last row.

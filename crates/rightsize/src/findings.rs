@@ -3,48 +3,48 @@
 use std::collections::HashMap;
 
 use headroom_report::junit::Case;
-use headroom_report::{Finding, Level, Rule};
+use headroom_report::{Finding, FindingLevel, FindingRule};
 
 use super::report::Report;
 use super::risk::{self, Risk};
 use super::workload::{Container, ResourceAdvice, Workload};
 
-const KILLED: Rule = Rule {
+const KILLED: FindingRule = FindingRule {
     id: "oom-killed",
     title: "A container is OOM-killed",
     help: "Raise the memory limit above the amount at which the container was killed.",
 };
-const THROTTLED: Rule = Rule {
+const THROTTLED: FindingRule = FindingRule {
     id: "throttled",
     title: "A container is throttled by its CPU limit",
     help: "Raise or remove the CPU limit.",
 };
-const ABOVE: Rule = Rule {
+const ABOVE: FindingRule = FindingRule {
     id: "above-request",
     title: "A container uses more than it requests most of the time",
     help: "Raise the request: the node may not have what the container uses.",
 };
-const OVER: Rule = Rule {
+const OVER: FindingRule = FindingRule {
     id: "over-requested",
     title: "A container requests more than it needs",
     help: "Lower the request to the recommended amount.",
 };
-const UNDER: Rule = Rule {
+const UNDER: FindingRule = FindingRule {
     id: "under-requested",
     title: "A container requests less than it needs",
     help: "Raise the request to the recommended amount.",
 };
-const MISSING: Rule = Rule {
+const MISSING: FindingRule = FindingRule {
     id: "no-request",
     title: "A container requests nothing",
     help: "Set the recommended request: without one the scheduler reserves nothing for the container.",
 };
-const BLOCKED: Rule = Rule {
+const BLOCKED: FindingRule = FindingRule {
     id: "blocked-recommendation",
     title: "A recommendation would be rejected, or stop its rollout",
     help: "Take the amounts that fit, or raise the bound that is named.",
 };
-pub const RULES: [&Rule; 7] = [&KILLED, &THROTTLED, &ABOVE, &OVER, &UNDER, &MISSING, &BLOCKED];
+pub const RULES: [&FindingRule; 7] = [&KILLED, &THROTTLED, &ABOVE, &OVER, &UNDER, &MISSING, &BLOCKED];
 
 /// Findings that are errors and not only warnings.
 #[derive(Debug, Clone, Copy, Default)]
@@ -79,7 +79,7 @@ fn of_risk(risk: &Risk, gate: Gate) -> Finding {
     let Risk { workload, container, resource, text, fix, .. } = risk;
     Finding {
         rule,
-        level: if gate.risk { Level::Error } else { Level::Warning },
+        level: if gate.risk { FindingLevel::Error } else { FindingLevel::Warning },
         text: format!("container {container}: {text}; {fix}"),
         about: about(container, resource.unwrap_or_default()),
         subject: format!("{}/{workload}", workload.namespace),
@@ -90,7 +90,7 @@ fn of_risk(risk: &Risk, gate: Gate) -> Finding {
 fn of_blocked(of: &Workload, gate: Gate) -> Option<Finding> {
     Some(Finding {
         rule: &BLOCKED,
-        level: if gate.blocked { Level::Error } else { Level::Warning },
+        level: if gate.blocked { FindingLevel::Error } else { FindingLevel::Warning },
         text: of.blocked.as_ref()?.to_string(),
         about: String::new(),
         subject: format!("{}/{}", of.key.namespace, of.key),
@@ -118,7 +118,7 @@ fn finding(of: &Workload, container: &Container, resource: &ResourceAdvice, abov
     };
     Some(Finding {
         rule,
-        level: if is_above { Level::Error } else { Level::Warning },
+        level: if is_above { FindingLevel::Error } else { FindingLevel::Warning },
         text: format!("container {}: {text}", container.name),
         about: about(&container.name, name),
         subject: format!("{}/{}", of.key.namespace, of.key),

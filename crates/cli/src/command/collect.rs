@@ -151,14 +151,14 @@ struct Options {
     listen: Option<SocketAddr>,
     /// Log format; default: text on a terminal and JSON elsewhere
     #[arg(long, global = true, value_enum)]
-    log: Option<log::Format>,
+    log: Option<log::LogFormat>,
 }
 
 pub fn run(args: Args) -> anyhow::Result<()> {
     let progress = Progress::for_people();
     // A progress bar replaces the messages of level info.
     let (ordinary, format) =
-        if terminal::sees_errors() { ("warn", log::Format::Text) } else { ("info", log::Format::Json) };
+        if terminal::sees_errors() { ("warn", log::LogFormat::Text) } else { ("info", log::LogFormat::Json) };
     log::start(ordinary, args.options.log.unwrap_or(format), progress.clone());
     let runtime = tokio::runtime::Runtime::new().context("cannot start")?;
     runtime.block_on(collect(args, progress))

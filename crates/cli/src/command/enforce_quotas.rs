@@ -77,7 +77,7 @@ pub struct Args {
 }
 
 pub fn run(args: Args) -> anyhow::Result<()> {
-    log::start("info", log::Format::Json, Progress::hidden());
+    log::start("info", log::LogFormat::Json, Progress::hidden());
     tokio::runtime::Runtime::new().context("cannot start")?.block_on(args.serve())
 }
 

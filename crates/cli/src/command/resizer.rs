@@ -114,7 +114,7 @@ impl From<Word> for Mode {
 }
 
 pub fn run(args: Args) -> anyhow::Result<()> {
-    log::start("info", log::Format::Json, Progress::hidden());
+    log::start("info", log::LogFormat::Json, Progress::hidden());
     let runtime = tokio::runtime::Runtime::new().context("cannot start")?;
     let chosen = Chosen::of_context(args.context.clone());
     let (metrics, alive) = (Arc::new(Metrics::default()), Arc::new(AtomicI64::new(clock::now())));

@@ -6,41 +6,44 @@ use std::fmt;
 use headroom_core::truncate::count_of;
 use headroom_dryrun::evaluate::Verdict;
 use headroom_report::junit::Case;
-use headroom_report::{Finding, Level, Page, Paint, Rule, Table, markdown_cell};
+use headroom_report::{Finding, FindingLevel, FindingRule, Page, Paint, Table, markdown_cell};
 use serde::Serialize;
 
 use super::entry::{Change, Entry};
 
-static REJECTED: Rule = Rule {
+static REJECTED: FindingRule = FindingRule {
     id: "rejected",
     title: "rejected",
     help: "A LimitRange or a ResourceQuota of the namespace, or the policy, rejects the object.",
 };
-static PODS_BLOCKED: Rule = Rule {
+static PODS_BLOCKED: FindingRule = FindingRule {
     id: "pods-blocked",
     title: "pods blocked",
     help: "The object is stored, but a LimitRange or a ResourceQuota rejects some or all of the pods that it creates.",
 };
-static INVALID: Rule =
-    Rule { id: "invalid", title: "invalid object", help: "The API server's validation does not accept the object." };
-static ERROR: Rule = Rule {
+static INVALID: FindingRule = FindingRule {
+    id: "invalid",
+    title: "invalid object",
+    help: "The API server's validation does not accept the object.",
+};
+static ERROR: FindingRule = FindingRule {
     id: "error",
     title: "not evaluated",
     help: "The document, or something of the cluster that the decision needs, cannot be read.",
 };
-static WARNING: Rule = Rule {
+static WARNING: FindingRule = FindingRule {
     id: "warning",
     title: "policy warning",
     help: "The object is admitted, and kubectl apply shows this warning.",
 };
-static CHANGED: Rule = Rule {
+static CHANGED: FindingRule = FindingRule {
     id: "changed",
     title: "values set at admission",
     help: "The object does not set requests or limits that the policy fills in.",
 };
 
 /// All rules that findings may name: one for each verdict that has something to say, and warnings.
-pub static RULES: [&Rule; 6] = [&REJECTED, &PODS_BLOCKED, &INVALID, &ERROR, &WARNING, &CHANGED];
+pub static RULES: [&FindingRule; 6] = [&REJECTED, &PODS_BLOCKED, &INVALID, &ERROR, &WARNING, &CHANGED];
 
 /// The verdicts, the worst first.
 const VERDICTS: [Verdict; 7] = [
@@ -283,17 +286,20 @@ fn findings_of(entry: &Entry) -> Vec<Finding> {
         Verdict::Error => &ERROR,
         Verdict::Changed | Verdict::Admitted | Verdict::NotChecked => &WARNING,
     };
-    let mut findings: Vec<Finding> =
-        entry.reasons.iter().map(|reason| finding(rule, Level::Error, &reason.about(), reason.message())).collect();
+    let mut findings: Vec<Finding> = entry
+        .reasons
+        .iter()
+        .map(|reason| finding(rule, FindingLevel::Error, &reason.about(), reason.message()))
+        .collect();
     let warnings = entry.warnings.iter();
-    findings.extend(warnings.map(|warning| finding(&WARNING, Level::Warning, &warning.about, &warning.text)));
+    findings.extend(warnings.map(|warning| finding(&WARNING, FindingLevel::Warning, &warning.about, &warning.text)));
     let changes: Vec<String> = entry
         .changes
         .iter()
         .map(|Change { container, field, value, reason }| format!("{container}: {field} {value}, {reason}"))
         .collect();
     if !changes.is_empty() {
-        findings.push(finding(&CHANGED, Level::Note, "", &changes.join("; ")));
+        findings.push(finding(&CHANGED, FindingLevel::Note, "", &changes.join("; ")));
     }
     findings
 }

@@ -58,7 +58,8 @@ pub fn print(args: &Args, report: &Report) -> anyhow::Result<bool> {
     if matches!(args.output, Format::Sarif | Format::Junit) {
         report.source.outage().iter().for_each(|line| complain!("warning: {line}"));
     }
-    let errors: Vec<_> = findings.iter().filter(|finding| finding.level == headroom_report::Level::Error).collect();
+    let errors: Vec<_> =
+        findings.iter().filter(|finding| finding.level == headroom_report::FindingLevel::Error).collect();
     if let Some(first) = errors.first() {
         let more = if errors.len() > 1 { format!(", and {} more", errors.len() - 1) } else { String::new() };
         complain!("error: {}: {}{more}", first.subject, first.text);
