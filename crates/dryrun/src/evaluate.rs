@@ -38,8 +38,8 @@ use headroom_objects::{clock, document};
 pub use admission::Admission;
 pub use bounds::{CheckedBound, Edge};
 pub use evaluation::{
-    Amount, Call, Charge, ContainerValues, Evaluation, Exchange, Measured, Operation, Reason, ResourceValue, SetBy,
-    Topic, Verdict, Warning,
+    Call, ChargedAmount, ContainerValues, Evaluation, Exchange, Measured, ObjectCharge, ObjectWarning, Operation,
+    RejectionReason, ResourceValue, SetBy, Topic, Verdict,
 };
 pub use order::in_order;
 pub use run::{Blocked, FITS_NOW, Run};
@@ -50,7 +50,7 @@ pub fn evaluate(request: Value, settings: &ParsedSettings, cluster: &mut dyn Clu
     let mut evaluation = Evaluation::of(request);
     if let Err(problem) = decide_on(settings, cluster, &mut evaluation) {
         evaluation.verdict = Verdict::Error;
-        evaluation.reasons = vec![Reason::new(Topic::MissingContext, vec![problem])];
+        evaluation.reasons = vec![RejectionReason::new(Topic::MissingContext, vec![problem])];
     }
     evaluation
 }

@@ -5,7 +5,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::evaluate::{
-    Charge, CheckedBound, ContainerValues, Edge, Evaluation, Measured, ResourceValue, SetBy, Verdict,
+    CheckedBound, ContainerValues, Edge, Evaluation, Measured, ObjectCharge, ResourceValue, SetBy, Verdict,
 };
 
 #[derive(Debug, Serialize)]
@@ -214,7 +214,7 @@ impl Check {
 }
 
 impl Taken {
-    fn all(charge: &Charge) -> Vec<Self> {
+    fn all(charge: &ObjectCharge) -> Vec<Self> {
         let taken = charge.added.iter().map(|amount| Self {
             quota: charge.quota.clone(),
             name: amount.name.clone(),

@@ -14,7 +14,7 @@ use headroom_core::json::Malformed;
 use headroom_tenant_quota::Plan;
 use serde_json::Value;
 
-use self::tenants::{PARTS, TENANT_QUOTA, Tenants};
+use self::tenants::{PARTS, TENANT_QUOTA, TenantTrees};
 use headroom_objects::cluster_reader::folder::{self, Folder, Replaced};
 use headroom_objects::cluster_reader::{ClusterReader, Events, List, ReadError, answer};
 use headroom_objects::kinds::{ApiKind, metadata};
@@ -30,7 +30,7 @@ pub struct Overlay {
     /// The bytes of the answers.
     answered: usize,
     /// None until they are asked for after a change.
-    tenants: Option<Tenants>,
+    tenants: Option<TenantTrees>,
     /// The replaced objects since the first mark; none without one.
     journal: Option<Vec<Replaced>>,
     /// The length of the journal at the last mark.
@@ -105,7 +105,7 @@ impl Overlay {
     pub fn tenant_plans(&mut self, namespace: &str) -> Result<Rc<[Plan]>, String> {
         let mut tenants = match self.tenants.take() {
             Some(tenants) => tenants,
-            None => Tenants::read(self)?,
+            None => TenantTrees::read(self)?,
         };
         let plans = tenants.plans(namespace, self);
         self.tenants = Some(tenants);

@@ -11,7 +11,7 @@ pub mod unread;
 
 use serde_json::{Value, json};
 
-pub use effect::{Change, Effect, Effects, QuotaEffect, Simulation, ValueChange, charged};
+pub use effect::{Effect, EffectKind, Effects, QuotaEffect, Simulation, ValueChange, charged};
 pub use subjects::{Subject, Subjects, listed};
 
 use crate::Overlay;

@@ -21,13 +21,13 @@ use headroom_workloads::running;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
-pub struct Why {
+pub struct WorkloadDiagnosis {
     pub object: String,
     pub namespace: String,
     /// `2 of 5 replicas are ready`; empty for kinds that count none.
     pub state: String,
     /// The worst first.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<WorkloadProblem>,
     pub deciders: Vec<Decider>,
     /// Reads that failed, so that more may be wrong.
     pub unread: Vec<String>,
@@ -37,7 +37,7 @@ pub struct Why {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
-pub struct Finding {
+pub struct WorkloadProblem {
     pub severity: Severity,
     /// `container app of 2 pods: crashes again and again, exit code 1, 17 restarts`
     pub problem: String,
@@ -86,14 +86,14 @@ pub struct Suffixes {
 const LONGEST: usize = 400;
 
 /// Explains what is wrong with an object of a cluster.
-pub fn of(run: &mut Run, workload: &Value, suffixes: &Suffixes, now: Option<Timestamp>) -> Why {
+pub fn of(run: &mut Run, workload: &Value, suffixes: &Suffixes, now: Option<Timestamp>) -> WorkloadDiagnosis {
     let (kind, has_status) = (ApiKind::of(workload), workload.get("status").is_some());
     let workload = &running::with_status(workload.clone(), &mut run.cluster);
-    let why = Why {
+    let why = WorkloadDiagnosis {
         object: kind.object_name(metadata(workload, "name")),
         namespace: metadata(workload, "namespace").to_owned(),
         state: if has_status { state(workload, &kind) } else { String::new() },
-        ..Why::default()
+        ..WorkloadDiagnosis::default()
     };
     let mut search = Search { run, workload, kind: kind.kind.clone(), suffixes, now, why };
     search.add_refusals();
@@ -117,7 +117,7 @@ struct Search<'s> {
     kind: String,
     suffixes: &'s Suffixes,
     now: Option<Timestamp>,
-    why: Why,
+    why: WorkloadDiagnosis,
 }
 
 impl Search<'_> {
@@ -175,7 +175,7 @@ impl Search<'_> {
 
     fn add(&mut self, severity: Severity, problem: &str, details: Vec<String>, since: &str, command: String) {
         let since = (!since.is_empty()).then(|| since.to_owned());
-        self.why.findings.push(Finding { severity, problem: problem.to_owned(), details, since, command });
+        self.why.findings.push(WorkloadProblem { severity, problem: problem.to_owned(), details, since, command });
     }
 
     fn note(&mut self, problem: &str, command: String) {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::decision::{Change, Decision, Event, Note, Pod, Record, Rules, Time, Unfit, decide};
 use headroom_dryrun::evaluate::Admission;
-use headroom_dryrun::evaluate::admission::Source;
+use headroom_dryrun::evaluate::admission::PolicySource;
 use headroom_kube::api_client::{ApiClient, ApiError, ListOptions, value};
 use headroom_kube::api_path::ApiPath;
 use headroom_kube::cluster_reader::LiveCluster;
@@ -89,7 +89,7 @@ impl Resizer {
         let is_old = self.read_at.elapsed() > READ_AGAIN_AFTER;
         self.read_at = if is_old { Instant::now() } else { self.read_at };
         self.cluster.forget(|namespace| is_old || namespace.is_none());
-        let admission = Admission::read(&mut self.cluster, Source::Cluster, &[None]);
+        let admission = Admission::read(&mut self.cluster, PolicySource::Cluster, &[None]);
         let namespaces = self.cluster.list(("v1", "Namespace", None))?;
         let records = self.records().map_err(|error| format!("cannot list the records: {error}"))?;
         let mut under_way = UnderWay(records.iter().map(|(key, record)| (key.clone(), record.under_way())).collect());

@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 
 use headroom_core::amount::{Family, Quantity, Requirement};
-use headroom_dryrun::evaluate::{Amount, Charge, Evaluation, Run, Verdict};
+use headroom_dryrun::evaluate::{ChargedAmount, Evaluation, ObjectCharge, Run, Verdict};
 use headroom_dryrun::overlay::tenants::TENANT_QUOTA;
 use headroom_objects::cluster_reader::ClusterReader as _;
 use serde_json::{Value, json};
@@ -241,7 +241,7 @@ impl Trial<'_> {
         };
         self.run.cluster.take_back(&object);
         self.raised.extend(raised);
-        let bound = |(charge, amount): (&Charge, &Amount)| {
+        let bound = |(charge, amount): (&ObjectCharge, &ChargedAmount)| {
             let hard = self.raised.get(&key_of(charge, namespace, &amount.name))?.clone();
             let (quota, resource) = (charge.quota.clone(), amount.name.clone());
             Some(Bound { quota, is_tenant: charge.is_tenant, resource, hard })
@@ -253,7 +253,7 @@ impl Trial<'_> {
 /// The namespace of a quota, none for a TenantQuota, its name, and what it bounds.
 type QuotaName = (Option<String>, String, String);
 
-fn key_of(charge: &Charge, namespace: &str, resource: &str) -> QuotaName {
+fn key_of(charge: &ObjectCharge, namespace: &str, resource: &str) -> QuotaName {
     ((!charge.is_tenant).then(|| namespace.to_owned()), charge.quota.clone(), resource.to_owned())
 }
 

@@ -13,7 +13,7 @@ use anyhow::{anyhow, bail};
 use headroom_core::glob;
 use headroom_core::nearest::nearest;
 use headroom_dryrun::Overlay;
-use headroom_dryrun::evaluate::admission::{Description, Source};
+use headroom_dryrun::evaluate::admission::{Description, PolicySource};
 use headroom_dryrun::evaluate::{Admission, Run};
 use headroom_dryrun::settings;
 use headroom_dryrun::why::Suffixes;
@@ -302,9 +302,9 @@ impl Target {
     /// The admission that follows from the policies of the cluster or of its files.
     pub fn admission_of(&self, cluster: &mut Overlay, scope: &Scope) -> Admission {
         match self.wants_cluster() {
-            true => Admission::read(cluster, Source::Cluster, &scope.parts()),
+            true => Admission::read(cluster, PolicySource::Cluster, &scope.parts()),
             false if self.offline => Admission::assumed(),
-            false => Admission::read(cluster, Source::Files, &[None]),
+            false => Admission::read(cluster, PolicySource::Files, &[None]),
         }
     }
 

@@ -9,7 +9,7 @@ use anyhow::{Context as _, anyhow, bail};
 use clap::ArgGroup;
 use headroom_core::truncate::count_of;
 use headroom_dryrun::evaluate::Admission;
-use headroom_dryrun::evaluate::admission::Source;
+use headroom_dryrun::evaluate::admission::PolicySource;
 use headroom_kube::api_client::{ApiClient, ApiError, ListOptions, value};
 use headroom_kube::cluster_reader::LiveCluster;
 use headroom_kube::event::Recorder;
@@ -231,7 +231,7 @@ impl Args {
 
     /// The chosen workloads of the namespace.
     fn read(&self, resizer: &mut Resizer, namespace: &str) -> anyhow::Result<(headroom_resizer::Found, Vec<Running>)> {
-        let admission = Admission::read(&mut resizer.cluster, Source::Cluster, &[Some(namespace)]);
+        let admission = Admission::read(&mut resizer.cluster, PolicySource::Cluster, &[Some(namespace)]);
         let object = resizer.cluster.get(("v1", "Namespace", None), namespace).ok().flatten();
         let object = object.unwrap_or_else(|| json!({"metadata": {"name": namespace}}));
         let mut found = resizer.read(&object, &admission).map_err(|error| anyhow!(error))?;

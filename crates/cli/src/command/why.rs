@@ -10,7 +10,7 @@ use clap::ArgGroup;
 use headroom_core::timestamp::Timestamp;
 use headroom_dryrun::evaluate::{Run, Verdict, in_order};
 use headroom_dryrun::explanation::Explanation;
-use headroom_dryrun::why::{self, Decider, Finding, Severity, Why};
+use headroom_dryrun::why::{self, Decider, Severity, WorkloadDiagnosis, WorkloadProblem};
 use headroom_kube::shell::quoted;
 use headroom_objects::clock;
 use headroom_objects::kinds::{ApiKind, metadata};
@@ -73,7 +73,7 @@ pub struct Args {
 #[derive(Debug, Serialize)]
 struct Answer {
     #[serde(flatten)]
-    why: Why,
+    why: WorkloadDiagnosis,
     /// The object exists, and has pods in which something may be wrong.
     #[serde(skip)]
     has_pods: bool,
@@ -99,7 +99,7 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
         (of_manifests(&mut opened.into_run(), manifests, &args)?, admission)
     } else {
         let (found, mut run) = of_objects(&args.target, &args.names)?;
-        let answer = |(why, object): (Why, Value)| {
+        let answer = |(why, object): (WorkloadDiagnosis, Value)| {
             let pod = run.preview_pod_of(&object);
             let decision = Explanation::of(&run.preview_as_new(&object), pod.as_ref(), &object);
             Answer { why, has_pods: has_pods(&object), decision }
@@ -173,7 +173,11 @@ fn of_manifests(run: &mut Run, manifests: Vec<Manifest>, args: &Args) -> anyhow:
             decision.object = format!("image {image}");
         }
         let (object, namespace) = (decision.object.clone(), decision.namespace.clone());
-        Answer { why: Why { object, namespace, ..Why::default() }, has_pods: false, decision }
+        Answer {
+            why: WorkloadDiagnosis { object, namespace, ..WorkloadDiagnosis::default() },
+            has_pods: false,
+            decision,
+        }
     };
     Ok(evaluated.into_iter().filter(|(_, object)| is_wanted(object)).map(answer).collect())
 }
@@ -203,11 +207,11 @@ fn exit(Answer { why, decision, .. }: &Answer) -> Exit {
 }
 
 /// Explains what is wrong with some objects now, in the order in which they are named.
-pub fn answers(target: &Target, names: &[String]) -> anyhow::Result<Vec<Why>> {
+pub fn answers(target: &Target, names: &[String]) -> anyhow::Result<Vec<WorkloadDiagnosis>> {
     Ok(of_objects(target, names)?.0.into_iter().map(|(why, _)| why).collect())
 }
 
-fn of_objects(target: &Target, names: &[String]) -> anyhow::Result<(Vec<(Why, Value)>, Run)> {
+fn of_objects(target: &Target, names: &[String]) -> anyhow::Result<(Vec<(WorkloadDiagnosis, Value)>, Run)> {
     let mut opened = target.open()?;
     let (suffixes, namespace) = (target.suffixes(), opened.namespace.clone());
     let mut objects = Vec::new();
@@ -217,17 +221,18 @@ fn of_objects(target: &Target, names: &[String]) -> anyhow::Result<(Vec<(Why, Va
         objects.push((object, of_usage));
     }
     let (mut run, now) = (opened.into_run(), Timestamp::from_unix_seconds(clock::now()));
-    let mut answer = |(object, of_usage): (Value, Vec<Finding>)| {
+    let mut answer = |(object, of_usage): (Value, Vec<WorkloadProblem>)| {
         let (kind, name) = (ApiKind::of(&object), metadata(&object, "name"));
         if !has_pods(&object) {
             let (object_name, namespace) = (kind.object_name(name), metadata(&object, "namespace").to_owned());
-            return (Why { object: object_name, namespace, ..Why::default() }, object);
+            return (WorkloadDiagnosis { object: object_name, namespace, ..WorkloadDiagnosis::default() }, object);
         }
         let mut why = why::of(&mut run, &object, &suffixes, now);
         let this = format!("{}/{name}", kind.kind.to_lowercase());
         let [this, namespace] = [&this, &why.namespace].map(|word| quoted(word));
         let command = format!("kubectl headroom recommend {this} -n {namespace}{}", suffixes.headroom);
-        why.findings.extend(of_usage.into_iter().map(|finding| Finding { command: command.clone(), ..finding }));
+        why.findings
+            .extend(of_usage.into_iter().map(|finding| WorkloadProblem { command: command.clone(), ..finding }));
         why.findings.sort_by_key(|finding| finding.severity);
         (why, object)
     };
@@ -236,14 +241,14 @@ fn of_objects(target: &Target, names: &[String]) -> anyhow::Result<(Vec<(Why, Va
 }
 
 /// The findings of UsageProfiles about a workload: throttling, kills, and usage above its requests.
-fn of_usage(opened: &mut Opened, object: &Value, target: &Target) -> anyhow::Result<Vec<Finding>> {
+fn of_usage(opened: &mut Opened, object: &Value, target: &Target) -> anyhow::Result<Vec<WorkloadProblem>> {
     if kinds::of_api(&ApiKind::of(object)).is_none() {
         return Ok(Vec::new());
     }
     let mut inventory = Inventory { entries: vec![Entry::of_cluster(object)], ..Inventory::default() };
     inventory.renumber();
     let report = recommend::on_all(opened, inventory, target, None, &Progress::for_people())?.report;
-    let found = report.risks.into_iter().map(|risk| Finding {
+    let found = report.risks.into_iter().map(|risk| WorkloadProblem {
         severity: if risk.risk == Kind::NoRequest { Severity::Note } else { Severity::Warning },
         problem: format!("container {}: {}", risk.container, risk.text),
         details: vec![risk.fix],
@@ -260,7 +265,12 @@ fn has_pods(object: &Value) -> bool {
 
 fn page(answers: &[Answer], paint: Paint) -> Page {
     let mut page = Page::new();
-    for Answer { why: Why { object, namespace, state, findings, deciders, unread }, has_pods, decision } in answers {
+    for Answer {
+        why: WorkloadDiagnosis { object, namespace, state, findings, deciders, unread },
+        has_pods,
+        decision,
+    } in answers
+    {
         page.gap();
         let place = if namespace.is_empty() { String::new() } else { format!(" in namespace {namespace}") };
         let verdict = decision::verdict(decision, paint);
@@ -275,7 +285,7 @@ fn page(answers: &[Answer], paint: Paint) -> Page {
         let states: Vec<&str> = [state.as_str(), nothing].into_iter().filter(|text| !text.is_empty()).collect();
         let states = if states.is_empty() { String::new() } else { format!(": {}", states.join("; ")) };
         writeln!(page, "{}{place}{states}", paint.bold(object));
-        for Finding { severity, problem, details, since, command } in findings {
+        for WorkloadProblem { severity, problem, details, since, command } in findings {
             let severity = match severity {
                 Severity::Critical => paint.red("critical"),
                 Severity::Warning => paint.yellow("warning"),

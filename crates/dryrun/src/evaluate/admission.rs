@@ -14,7 +14,7 @@ use headroom_core::request::kinds::PodKind;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{Evaluation, Warning, evaluate};
+use super::{Evaluation, ObjectWarning, evaluate};
 use crate::settings::ParsedSettings;
 use headroom_objects::cluster_reader::ClusterReader;
 use headroom_objects::document;
@@ -35,7 +35,7 @@ pub struct Admission {
     policies: Vec<Policy>,
     in_tree: Value,
     parsed_in_tree: ParsedSettings,
-    source: Source,
+    source: PolicySource,
     /// Reasons why policies that exist do not count, or are not known.
     notes: Vec<String>,
 }
@@ -44,7 +44,7 @@ pub struct Admission {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
-pub enum Source {
+pub enum PolicySource {
     Cluster,
     /// `--cluster-dir`
     Files,
@@ -69,7 +69,7 @@ pub enum Plugins {
 #[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema))]
 pub struct Description {
     pub plugins: Plugins,
-    pub source: Source,
+    pub source: PolicySource,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub policies: Vec<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -91,11 +91,11 @@ struct Policy {
 impl Admission {
     /// The admission by settings of a policy that matches every request.
     pub fn of_settings(settings: &Value) -> Self {
-        Self::of(vec![Policy::of(Value::Null, settings)], Source::Settings, Vec::new())
+        Self::of(vec![Policy::of(Value::Null, settings)], PolicySource::Settings, Vec::new())
     }
 
     /// The admission by the policies that are found in a cluster.
-    pub fn read(cluster: &mut dyn ClusterReader, source: Source, namespaces: &[Option<&str>]) -> Self {
+    pub fn read(cluster: &mut dyn ClusterReader, source: PolicySource, namespaces: &[Option<&str>]) -> Self {
         let (mut policies, mut notes, mut is_known) = (Vec::new(), Vec::new(), true);
         for (kind, is_cluster_wide) in KINDS {
             for namespace in if is_cluster_wide { &[None] } else { namespaces } {
@@ -111,15 +111,15 @@ impl Admission {
                 }
             }
         }
-        Self::of(policies, if is_known { source } else { Source::Assumed }, notes)
+        Self::of(policies, if is_known { source } else { PolicySource::Assumed }, notes)
     }
 
     /// In-tree plugins alone, because nothing says otherwise.
     pub fn assumed() -> Self {
-        Self::of(Vec::new(), Source::Assumed, Vec::new())
+        Self::of(Vec::new(), PolicySource::Assumed, Vec::new())
     }
 
-    fn of(policies: Vec<Policy>, source: Source, notes: Vec<String>) -> Self {
+    fn of(policies: Vec<Policy>, source: PolicySource, notes: Vec<String>) -> Self {
         // What settings say about the API server holds without the policy too.
         let stated = |path: &str| policies.iter().find_map(|policy| policy.settings.pointer(path));
         let version = stated("/kubernetesVersion").map(|version| json!({"kubernetesVersion": version}));
@@ -146,7 +146,7 @@ impl Admission {
         let monitored = monitoring.map(|settings| evaluate(request.clone(), settings, cluster).warnings);
         let mut evaluation = evaluate(request, settings, cluster);
         // kubectl prints what a monitoring policy would set.
-        let told = monitored.into_iter().flatten().filter(Warning::is_about_estimate);
+        let told = monitored.into_iter().flatten().filter(ObjectWarning::is_about_estimate);
         evaluation.warnings.extend(told);
         evaluation
     }
@@ -212,10 +212,10 @@ impl fmt::Display for Description {
             Plugins::Headroom => "in-tree plugins and Headroom",
         })?;
         match (self.source, self.plugins, self.policies.join(", ")) {
-            (Source::Settings, ..) => f.write_str(" with the settings of --settings")?,
-            (Source::Assumed, ..) => f.write_str(" only, assumed; pass --settings for Headroom's policy")?,
-            (Source::Cluster, Plugins::InTree, _) => f.write_str(" only; no Headroom policy in the cluster")?,
-            (Source::Files, Plugins::InTree, _) => f.write_str(" only; no Headroom policy in --cluster-dir")?,
+            (PolicySource::Settings, ..) => f.write_str(" with the settings of --settings")?,
+            (PolicySource::Assumed, ..) => f.write_str(" only, assumed; pass --settings for Headroom's policy")?,
+            (PolicySource::Cluster, Plugins::InTree, _) => f.write_str(" only; no Headroom policy in the cluster")?,
+            (PolicySource::Files, Plugins::InTree, _) => f.write_str(" only; no Headroom policy in --cluster-dir")?,
             (_, _, names) => write!(f, " (policies: {names})")?,
         }
         self.notes.iter().try_for_each(|note| write!(f, "; {note}"))
@@ -393,7 +393,7 @@ mod tests {
         ];
         of_namespace.iter().chain(policies).for_each(|object| folder.put(object.clone()).unwrap());
         let mut cluster = Overlay::new(folder, None);
-        let admission = Admission::read(&mut cluster, Source::Files, &[None]);
+        let admission = Admission::read(&mut cluster, PolicySource::Files, &[None]);
         let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "namespace": "shop"},
             "spec": {"containers": [{"name": "nginx", "image": "nginx"}]}});
         let request = crate::evaluate::request::create(pod, &ApiKind::new("v1", "Pod"), "shop");
@@ -500,7 +500,7 @@ mod tests {
                 Err(ReadError::Forbidden { resource: "clusteradmissionpolicies".to_owned(), problem })
             }
         }
-        let told = Admission::read(&mut Forbidden, Source::Cluster, &[Some("shop")]).describe().to_string();
+        let told = Admission::read(&mut Forbidden, PolicySource::Cluster, &[Some("shop")]).describe().to_string();
         assert_eq!(
             told,
             "in-tree plugins only, assumed; pass --settings for Headroom's policy; cannot list \

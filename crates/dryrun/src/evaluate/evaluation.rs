@@ -29,8 +29,8 @@ pub struct Evaluation {
     pub exchanges: Vec<Exchange>,
     pub verdict: Verdict,
     /// The reasons for a refusal, or for not evaluating it, in the policy's words; each stands alone.
-    pub reasons: Vec<Reason>,
-    pub warnings: Vec<Warning>,
+    pub reasons: Vec<RejectionReason>,
+    pub warnings: Vec<ObjectWarning>,
     /// The estimates that no warning shows in full, whether set or only reported.
     pub estimates: Vec<String>,
     /// The object as it would be stored, if it is changed.
@@ -42,11 +42,11 @@ pub struct Evaluation {
     /// The bounds that the pod was checked against.
     pub checked_bounds: Vec<CheckedBound>,
     /// The object's charges to quotas.
-    pub charges: Vec<Charge>,
+    pub charges: Vec<ObjectCharge>,
     /// The most that the pods of a workload add to quotas.
-    pub pod_charges: Vec<Charge>,
+    pub pod_charges: Vec<ObjectCharge>,
     /// The charges of one claim that is made for each pod, and for how many pods they fit.
-    pub(super) claims: Vec<(Charge, u64)>,
+    pub(super) claims: Vec<(ObjectCharge, u64)>,
     /// The requests for workloads that say which pods are still to be created.
     pub(super) rollouts: Vec<Value>,
 }
@@ -95,7 +95,7 @@ impl Verdict {
 
 /// One reason why an object is not admitted. It displays as one line, for a person without access to the policy server.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Reason {
+pub struct RejectionReason {
     pub topic: Topic,
     /// The refusal in the policy's words, and each piece of advice on it.
     parts: Vec<String>,
@@ -107,7 +107,7 @@ pub struct Reason {
 
 /// A warning. It displays as one line, for a person without access to the policy server.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Warning {
+pub struct ObjectWarning {
     /// In the policy's words, as long as the API server passes on.
     pub text: String,
     /// The container, resource or quota concerned, whatever the words: `container web: cpu`, `quota team`; empty for the
@@ -152,16 +152,16 @@ pub struct Call {
 
 /// The charge of an object to one quota.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Charge {
+pub struct ObjectCharge {
     pub quota: String,
     /// True for a TenantQuota.
     pub is_tenant: bool,
-    pub added: Vec<Amount>,
+    pub added: Vec<ChargedAmount>,
 }
 
 /// The amount under one name of a quota.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Amount {
+pub struct ChargedAmount {
     pub name: String,
     /// The level that it meets.
     pub before: String,
@@ -256,16 +256,17 @@ impl Evaluation {
     }
 
     pub(super) fn take(&mut self, decision: &Decision<'_>, changed: Option<Value>) {
-        self.reasons = decision.violations.iter().map(Reason::of).collect();
+        self.reasons = decision.violations.iter().map(RejectionReason::of).collect();
         let makes_pods = headroom_workloads::pod_of(self.request.get("object").unwrap_or(&Value::Null)).is_some();
-        self.warnings = decision.warnings.iter().map(|warning| Warning::of(warning, decision, makes_pods)).collect();
+        self.warnings =
+            decision.warnings.iter().map(|warning| ObjectWarning::of(warning, decision, makes_pods)).collect();
         self.verdict = if changed.is_some() { Verdict::Changed } else { Verdict::Admitted };
         self.decide();
         self.estimates = decision.estimates_beside_warnings().map(str::to_owned).collect();
         self.changed = changed;
         self.pod = decision.pod.as_ref().map(values_of);
-        self.charges = decision.charges.iter().map(Charge::of).collect();
-        self.pod_charges = decision.pod_charges.iter().map(Charge::of).collect();
+        self.charges = decision.charges.iter().map(ObjectCharge::of).collect();
+        self.pod_charges = decision.pod_charges.iter().map(ObjectCharge::of).collect();
     }
 
     /// The verdict that follows from reasons and warnings.
@@ -307,7 +308,7 @@ impl Evaluation {
 
     /// The whole refusal as the policy words it.
     pub fn message(&self) -> String {
-        self.reasons.iter().map(Reason::text).collect::<Vec<_>>().join("; ")
+        self.reasons.iter().map(RejectionReason::text).collect::<Vec<_>>().join("; ")
     }
 
     /// The object as it would be stored.
@@ -316,7 +317,7 @@ impl Evaluation {
     }
 }
 
-impl Reason {
+impl RejectionReason {
     pub fn new(topic: Topic, parts: Vec<String>) -> Self {
         Self { topic, parts, problem: None, lacks_room: topic == Topic::Quota }
     }
@@ -353,13 +354,13 @@ impl Reason {
     }
 }
 
-impl fmt::Display for Reason {
+impl fmt::Display for RejectionReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.lines().join("; "))
     }
 }
 
-impl Warning {
+impl ObjectWarning {
     fn of(warning: &verdict::ReviewWarning<'_>, decision: &Decision<'_>, makes_pods: bool) -> Self {
         let about = match &warning.cause {
             Cause::MissingContext(missing) => missing.lookup.call().kind.to_owned(),
@@ -397,13 +398,13 @@ fn is_needed(missing: &Missing<'_>) -> bool {
     matches!(missing.lookup, Lookup::LimitRanges { .. } | Lookup::Quotas { .. } | Lookup::Scaled { .. })
 }
 
-impl From<String> for Warning {
+impl From<String> for ObjectWarning {
     fn from(text: String) -> Self {
         Self { text, about: String::new(), problem: None, blocks_pods: None }
     }
 }
 
-impl fmt::Display for Warning {
+impl fmt::Display for ObjectWarning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.problem {
             Some(problem) => write!(f, "{problem}; evaluated without it"),
@@ -429,7 +430,7 @@ impl Exchange {
     }
 }
 
-impl Charge {
+impl ObjectCharge {
     /// The charge for so many of the same.
     pub(super) fn times_count(&self, count: u64) -> Self {
         let mut all = self.clone();
@@ -447,7 +448,7 @@ impl Charge {
     }
 
     pub(super) fn of(charge: &quota::QuotaCharge<'_>) -> Self {
-        let amount = |added: &quota::Added<'_>| Amount {
+        let amount = |added: &quota::Added<'_>| ChargedAmount {
             name: added.name.to_string(),
             before: added.used.minus(&added.amount).to_string(),
             added: added.amount.to_string(),

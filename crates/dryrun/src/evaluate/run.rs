@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use super::admission::Admission;
 use super::byte_warnings::byte_warnings;
-use super::evaluation::{Charge, Evaluation, Operation, Reason, Topic, Verdict, Warning};
+use super::evaluation::{Evaluation, ObjectCharge, ObjectWarning, Operation, RejectionReason, Topic, Verdict};
 use super::{kubectl_apply, request, tenant_quotas, validation};
 use crate::Overlay;
 use crate::overlay::tenants::TENANT_QUOTA;
@@ -92,7 +92,9 @@ impl Run {
         } else {
             let charges = tenant_quotas::charges(&evaluation.request, &object, &mut self.cluster)?;
             evaluation.charges.extend(charges);
-            evaluation.reasons.extend(outcome.refusals.into_iter().map(|parts| Reason::new(Topic::Quota, parts)));
+            evaluation
+                .reasons
+                .extend(outcome.refusals.into_iter().map(|parts| RejectionReason::new(Topic::Quota, parts)));
             return Ok(());
         }
         if evaluation.pod_charges.iter().any(|charge| charge.is_tenant) {
@@ -106,7 +108,7 @@ impl Run {
         let old = old.and_then(|old| pod(self, &old));
         let forecast = tenant_quotas::forecast(&evaluation.request, &new, old.as_ref(), &mut self.cluster)?;
         evaluation.pod_charges.extend(forecast.charges);
-        let warning = |parts: &Vec<String>| Warning::blocking(Topic::Quota, parts.join("; "));
+        let warning = |parts: &Vec<String>| ObjectWarning::blocking(Topic::Quota, parts.join("; "));
         evaluation.warnings.extend(forecast.refusals.iter().map(warning));
         Ok(())
     }
@@ -142,7 +144,7 @@ impl Run {
         }
         if let Err(problem) = self.commit(evaluation) {
             evaluation.verdict = Verdict::Error;
-            evaluation.reasons.push(Reason::missing_context(problem));
+            evaluation.reasons.push(RejectionReason::missing_context(problem));
         }
     }
 
@@ -201,7 +203,7 @@ impl Run {
             None => request::create(object, &kind, &self.namespace),
         };
         let mut evaluation = self.admission.evaluate(request, &mut self.cluster);
-        evaluation.warnings.extend(note.map(Warning::from));
+        evaluation.warnings.extend(note.map(ObjectWarning::from));
         let stays =
             |name: &str| format!("container {name} stays: it is in the existing object, and was not applied before");
         evaluation.warnings.extend(kept.iter().map(|name| stays(name).into()));
@@ -218,9 +220,9 @@ impl Run {
         match self.evaluate_target(&object) {
             Autoscaled::Checked(warnings) => {
                 is_checked = true;
-                evaluation.warnings.extend(warnings.into_iter().map(Warning::from));
+                evaluation.warnings.extend(warnings.into_iter().map(ObjectWarning::from));
             }
-            Autoscaled::NotChecked(why) => evaluation.warnings.extend(why.map(Warning::from)),
+            Autoscaled::NotChecked(why) => evaluation.warnings.extend(why.map(ObjectWarning::from)),
         }
         let written = evaluation.request.get("object").unwrap_or(&object);
         let stored = evaluation.refused_as.as_ref().unwrap_or(&object);
@@ -229,12 +231,12 @@ impl Run {
             let of_pods = self.problems_of_pods(&object).into_iter();
             evaluation
                 .warnings
-                .extend(of_pods.map(|problem| Warning::blocking(Topic::Invalid, format!("its pods: {problem}"))));
-            evaluation.warnings.extend(byte_warnings(written, &templates).into_iter().map(Warning::from));
+                .extend(of_pods.map(|problem| ObjectWarning::blocking(Topic::Invalid, format!("its pods: {problem}"))));
+            evaluation.warnings.extend(byte_warnings(written, &templates).into_iter().map(ObjectWarning::from));
         } else {
             // The problems include what the core could not read, in Kubernetes' words.
             evaluation.reasons.retain(|reason| reason.topic != Topic::Invalid);
-            evaluation.reasons.insert(0, Reason::new(Topic::Invalid, problems));
+            evaluation.reasons.insert(0, RejectionReason::new(Topic::Invalid, problems));
             // Values that a bound refuses as well are shown with their sources: one of these may be what makes them invalid.
             if evaluation.refused_as.is_none() {
                 evaluation.forget_outcome();
@@ -280,8 +282,9 @@ impl Run {
         let (mut charged, mut settled) = (Vec::new(), Vec::new());
         let evaluate_pods = |run: &mut Self, request: Value| {
             let of_pods = run.admission.evaluate(request, &mut run.cluster);
-            let refusals = of_pods.reasons.iter().map(|reason| Warning::blocking(reason.topic, reason.to_string()));
-            (refusals.chain(of_pods.warnings).collect::<Vec<Warning>>(), of_pods.pod_charges)
+            let refusals =
+                of_pods.reasons.iter().map(|reason| ObjectWarning::blocking(reason.topic, reason.to_string()));
+            (refusals.chain(of_pods.warnings).collect::<Vec<ObjectWarning>>(), of_pods.pod_charges)
         };
         let mut warned = Vec::new();
         for pods in &made.templates {
@@ -328,7 +331,7 @@ impl Run {
             let new = warnings.into_iter().filter(|warning| warned.iter().all(|other| other.text != warning.text));
             let at_most =
                 new.map(|warning| format!("at the maximum of {most} pods of {}: {}", pods.path, warning.text));
-            evaluation.warnings.extend(at_most.map(Warning::from).collect::<Vec<_>>());
+            evaluation.warnings.extend(at_most.map(ObjectWarning::from).collect::<Vec<_>>());
         }
         for (charge, undo) in &settled {
             let _ = self.charge(&evaluation.namespace, charge, *undo);
@@ -336,7 +339,7 @@ impl Run {
         if made.are_grouped && warned.iter().any(|warning| warning.blocks_pods.is_some()) {
             warned.push("its pods only work together: those that fit wait for the others".to_owned().into());
         }
-        evaluation.warnings.extend(warned.into_iter().chain(made.doubt.map(Warning::from)));
+        evaluation.warnings.extend(warned.into_iter().chain(made.doubt.map(ObjectWarning::from)));
         evaluation.pod_charges.extend(charged);
         made.templates
     }
@@ -407,7 +410,7 @@ impl Run {
     fn charge(
         &mut self,
         namespace: &str,
-        charge: &Charge,
+        charge: &ObjectCharge,
         change: fn(&Quantity, &Quantity) -> Quantity,
     ) -> Result<(), String> {
         let ((api_version, kind), namespace) = match charge.is_tenant {

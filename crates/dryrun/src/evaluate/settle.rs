@@ -5,7 +5,7 @@ use headroom_core::amount::Quantity;
 use headroom_core::quota::forecast::most_that_hold;
 use headroom_core::request::controllers::{Rollout, Template};
 
-use super::evaluation::Charge;
+use super::evaluation::ObjectCharge;
 
 /// The pods of each template that are created, and the old ones that are removed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub enum Removed {
 
 /// Follows the stages of a rollout. `new` and `old` are what quotas charge for one pod of each template; none if no new
 /// pod can be created at all.
-pub fn settle(rollout: &Rollout, new: Option<&Vec<Charge>>, old: &[Charge], removed: Removed) -> Settled {
+pub fn settle(rollout: &Rollout, new: Option<&Vec<ObjectCharge>>, old: &[ObjectCharge], removed: Removed) -> Settled {
     let mut settled = Settled::default();
     for stage in rollout.stages(0) {
         let after = |created: u64, gone: u64| {
@@ -54,9 +54,9 @@ pub fn settle(rollout: &Rollout, new: Option<&Vec<Charge>>, old: &[Charge], remo
 }
 
 impl Settled {
-    fn fits(self, new: &[Charge], old: &[Charge], removed: Removed) -> bool {
+    fn fits(self, new: &[ObjectCharge], old: &[ObjectCharge], removed: Removed) -> bool {
         let gone = if removed == Removed::Frees { self.gone } else { 0 };
-        let sum = |charges: &[Charge], of: &Charge, name: &str| {
+        let sum = |charges: &[ObjectCharge], of: &ObjectCharge, name: &str| {
             let same = charges.iter().filter(|charge| (&charge.quota, charge.is_tenant) == (&of.quota, of.is_tenant));
             let added = same.flat_map(|charge| &charge.added).filter(|amount| amount.name == name);
             added.fold(Quantity::ZERO, |sum, amount| sum.plus(&parsed(&amount.added)))

@@ -19,7 +19,7 @@ use headroom_tenant_quota::tree::trees;
 use headroom_tenant_quota::{LedgerVerdict, OpenLedger, Plan, State};
 use serde_json::{Value, json};
 
-use super::evaluation::{Amount, Charge};
+use super::evaluation::{ChargedAmount, ObjectCharge};
 use super::request;
 use crate::Overlay;
 use crate::overlay::quota_status;
@@ -31,10 +31,10 @@ use headroom_objects::{clock, document};
 
 /// The outcome of checking a request against TenantQuotas.
 #[derive(Debug, Default)]
-pub struct Outcome {
+pub struct TenantOutcome {
     /// In the quota server's words: each refusal, and the advice on it.
     pub refusals: Vec<Vec<String>>,
-    pub charges: Vec<Charge>,
+    pub charges: Vec<ObjectCharge>,
 }
 
 /// Returns true if there are TenantQuotas; those without a status are counted.
@@ -105,34 +105,39 @@ pub fn charged_together(namespaces: &[String], cluster: &mut Overlay) -> Result<
 }
 
 /// Decides like the quota server on a request whose object admission changes to `object`. Needs [`prepare`] first.
-pub fn evaluate(request: &Value, object: &Value, cluster: &mut Overlay) -> Result<Outcome, String> {
+pub fn evaluate(request: &Value, object: &Value, cluster: &mut Overlay) -> Result<TenantOutcome, String> {
     evaluate_if(request, object, cluster, false)
 }
 
 /// The charges of a request to TenantQuotas, whether there is room for it or not.
-pub fn charges(request: &Value, object: &Value, cluster: &mut Overlay) -> Result<Vec<Charge>, String> {
+pub fn charges(request: &Value, object: &Value, cluster: &mut Overlay) -> Result<Vec<ObjectCharge>, String> {
     Ok(evaluate_if(request, object, cluster, true)?.charges)
 }
 
-fn evaluate_if(request: &Value, object: &Value, cluster: &mut Overlay, may_exceed: bool) -> Result<Outcome, String> {
+fn evaluate_if(
+    request: &Value,
+    object: &Value,
+    cluster: &mut Overlay,
+    may_exceed: bool,
+) -> Result<TenantOutcome, String> {
     let namespace = request.get("namespace").and_then(Value::as_str).unwrap_or_default().to_owned();
     if namespace.is_empty() {
-        return Ok(Outcome::default());
+        return Ok(TenantOutcome::default());
     }
     let plans = cluster.tenant_plans(&namespace)?;
     if plans.is_empty() {
-        return Ok(Outcome::default());
+        return Ok(TenantOutcome::default());
     }
     let document = document(&as_reviewed(request, object))?;
     let request = Request::read(document.root()).map_err(|error| error.to_string())?;
     let Some(reservation) = ReservationRequest::of(&request, String::new).map_err(|error| error.to_string())? else {
-        return Ok(Outcome::default());
+        return Ok(TenantOutcome::default());
     };
     let mut reservation = ReservationRequest { may_exceed, ..reservation };
     if reservation.key.kind == RESOURCE_CLAIMS {
         charge_devices(&request, &mut reservation, cluster)?;
     }
-    let mut outcome = Outcome::default();
+    let mut outcome = TenantOutcome::default();
     for plan in plans.iter().filter(|plan| reservation.grows(plan)) {
         let objects = objects_of(plan, cluster)?;
         add(&request, &reservation, plan, &objects, &mut outcome).map_err(|malformed| malformed.to_string())?;
@@ -169,7 +174,12 @@ fn charge_devices(
 }
 
 /// Checks the pods of a workload: `new` is one as it would be made, `old` one as it was made before.
-pub fn forecast(request: &Value, new: &Value, old: Option<&Value>, cluster: &mut Overlay) -> Result<Outcome, String> {
+pub fn forecast(
+    request: &Value,
+    new: &Value,
+    old: Option<&Value>,
+    cluster: &mut Overlay,
+) -> Result<TenantOutcome, String> {
     let namespace = request.get("namespace").and_then(Value::as_str).unwrap_or_default();
     let quotas = bounding(namespace, cluster)?;
     forecast_by(&quotas, &document(request)?, &document(new)?, old.map(document).transpose()?.as_ref())
@@ -180,17 +190,17 @@ fn forecast_by(
     request: &Document<'_>,
     new: &Document<'_>,
     old: Option<&Document<'_>>,
-) -> Result<Outcome, String> {
+) -> Result<TenantOutcome, String> {
     let malformed = |error: Malformed| error.to_string();
     let request = Request::read(request.root()).map_err(malformed)?;
-    let Some(rollout) = rollout(&request).map_err(malformed)? else { return Ok(Outcome::default()) };
+    let Some(rollout) = rollout(&request).map_err(malformed)? else { return Ok(TenantOutcome::default()) };
     let new = Pod::read(new.root(), None).map_err(malformed)?;
     let old = old.map(|old| Pod::read(old.root(), None)).transpose().map_err(malformed)?;
     let bounds = Bounds { quotas, limited_resources: &[], now: Timestamp::from_unix_seconds(clock::now()) };
     let found = forecast::check(&rollout, &new, old.as_ref(), &bounds, &[]).map_err(malformed)?;
-    Ok(Outcome {
+    Ok(TenantOutcome {
         refusals: found.breaches.iter().map(|breach| vec![breach.advice()]).collect(),
-        charges: found.charges.iter().map(Charge::of).collect(),
+        charges: found.charges.iter().map(ObjectCharge::of).collect(),
     })
 }
 
@@ -226,7 +236,7 @@ fn add(
     reservation: &ReservationRequest,
     plan: &Plan,
     objects: &[Value],
-    outcome: &mut Outcome,
+    outcome: &mut TenantOutcome,
 ) -> Result<(), Malformed> {
     let used: Vec<ResourceList<'static>> = plan.nodes.iter().map(|node| held(&node.quota, objects)).collect();
     let name = headroom_core::truncate::shortened(&reservation.key.name).into_owned();
@@ -260,11 +270,11 @@ fn add(
         LedgerVerdict::Retry(_) => {}
     }
     for ((node, held), used) in plan.nodes.iter().zip(open.usage_with_claims()).zip(&used) {
-        let added: Vec<Amount> = held
+        let added: Vec<ChargedAmount> = held
             .paired_with(used)
             .filter_map(|(name, held, used)| {
                 let (before, hard) = (used?, node.hard.get(name)?);
-                (held != before).then(|| Amount {
+                (held != before).then(|| ChargedAmount {
                     name: name.to_string(),
                     before: before.to_string(),
                     added: held.minus(before).to_string(),
@@ -275,7 +285,7 @@ fn add(
             })
             .collect();
         if !added.is_empty() {
-            outcome.charges.push(Charge { quota: node.quota.clone(), is_tenant: true, added });
+            outcome.charges.push(ObjectCharge { quota: node.quota.clone(), is_tenant: true, added });
         }
     }
     Ok(())

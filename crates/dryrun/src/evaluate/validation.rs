@@ -33,10 +33,10 @@ pub fn problems(object: &Value, written: &Value, release: Option<u16>, templates
     if let Some(unserved) = lifecycle::unserved(&kind, release) {
         return vec![unserved];
     }
-    let mut problems = Problems {
+    let mut problems = LimitRangeProblems {
         knows_pid: release.is_none_or(|release| release >= 37),
         server: ServerVersion::of_minor(release),
-        ..Problems::default()
+        ..LimitRangeProblems::default()
     };
     problems.of_object(object, written, &kind);
     // The API server does not look into custom resources. Their pods, which their controllers create, are Pods.
@@ -81,7 +81,7 @@ pub fn problems_of_bounds(object: &Value) -> Vec<String> {
         "tenantquotas.headroom.dev" => TenantQuota::read(document.root()).map(|quota| texts(quota.problems())),
         _ => Ok(Vec::new()),
     };
-    let mut problems = Problems::default();
+    let mut problems = LimitRangeProblems::default();
     match ApiKind::of(object).qualified().as_str() {
         "limitranges" => {
             let items = object.pointer("/spec/limits").and_then(Value::as_array);
@@ -101,7 +101,7 @@ pub fn problems_of_bounds(object: &Value) -> Vec<String> {
 const LIMIT_RANGE_ITEM: [&str; 6] = ["default", "defaultRequest", "max", "maxLimitRequestRatio", "min", "type"];
 
 #[derive(Default)]
-struct Problems {
+struct LimitRangeProblems {
     found: Vec<String>,
     more: usize,
     /// True if a pod as a whole may have limits of `pid`.
@@ -117,7 +117,7 @@ enum Owner {
     Pod,
 }
 
-impl Problems {
+impl LimitRangeProblems {
     fn add(&mut self, problem: String) {
         if self.found.len() < MAX { self.found.push(problem) } else { self.more += 1 }
     }
@@ -405,7 +405,7 @@ mod tests {
     use serde_json::json;
 
     fn check(object: Value, expected: &[&str]) {
-        let mut found = Problems::default();
+        let mut found = LimitRangeProblems::default();
         found.of_object(&object, &object, &ApiKind::of(&object));
         assert_eq!(found.texts(), expected, "{object}");
     }

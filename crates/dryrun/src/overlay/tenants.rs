@@ -20,14 +20,14 @@ pub const TENANT_QUOTA: (&str, &str) = ("headroom.dev/v1alpha1", "TenantQuota");
 /// The parts of TenantQuotas and Namespaces that these plans are made of. A charge changes none of them.
 pub(super) const PARTS: [&str; 3] = ["/spec", "/metadata/labels", "/status/exemptNamespaces"];
 
-pub(super) struct Tenants {
+pub(super) struct TenantTrees {
     /// The quotas of each tree, with the places of their parents.
     trees: Vec<Vec<(TenantQuota<'static>, Option<usize>)>>,
     /// By namespace: of each tree, the quotas that it is charged to.
     plans: HashMap<String, Rc<[Plan]>>,
 }
 
-impl Tenants {
+impl TenantTrees {
     pub(super) fn read(cluster: &mut dyn ClusterReader) -> Result<Self, String> {
         let objects = match cluster.list((TENANT_QUOTA.0, TENANT_QUOTA.1, None)) {
             Err(error) if error.is_unknown_kind() => Vec::new(),

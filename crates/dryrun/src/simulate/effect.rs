@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::subjects::{Subject, Subjects};
 use crate::Overlay;
 use crate::evaluate::tenant_quotas;
-use crate::evaluate::{Admission, Evaluation, Reason, Verdict, Warning, request};
+use crate::evaluate::{Admission, Evaluation, ObjectWarning, RejectionReason, Verdict, request};
 use crate::overlay::tenants::TENANT_QUOTA;
 use crate::quota_levels::{QuotaKey, QuotaLevel, QuotaLevels};
 use headroom_objects::cluster_reader::ClusterReader;
@@ -50,16 +50,16 @@ pub struct Effect {
     pub name: String,
     pub namespace: String,
     pub count: u64,
-    pub change: Change,
+    pub change: EffectKind,
     /// The reasons for the refusal, past or future.
-    pub reasons: Vec<Reason>,
+    pub reasons: Vec<RejectionReason>,
     pub values: Vec<ValueChange>,
     /// Warnings that there were not before.
-    pub warnings: Vec<Warning>,
+    pub warnings: Vec<ObjectWarning>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Change {
+pub enum EffectKind {
     NewlyRejected,
     NotEvaluated,
     /// Admitted before and after, with other values.
@@ -133,7 +133,7 @@ impl Simulation {
         let mut effects = Effects { missed: self.subjects.missed.clone(), ..Effects::default() };
         for ((subject, now), then) in self.subjects.found.iter().zip(&self.now).zip(&then) {
             let effect = Effect::of(subject, &now.evaluation, &then.evaluation);
-            if effect.change == Change::Changed {
+            if effect.change == EffectKind::Changed {
                 effects.charge_requests(&now.evaluation, &then.evaluation, subject.count);
             }
             effects.subjects.push(effect);
@@ -253,26 +253,26 @@ impl Effect {
     fn of(subject: &Subject, now: &Evaluation, then: &Evaluation) -> Self {
         let values = value_changes(now, then);
         let change = match (now.verdict, then.verdict) {
-            (Verdict::Error, _) | (_, Verdict::Error) => Change::NotEvaluated,
-            (Verdict::Rejected, Verdict::Rejected) => Change::StillRejected,
-            (_, Verdict::Rejected) => Change::NewlyRejected,
-            (Verdict::Rejected, _) => Change::NoLongerRejected,
-            _ if values.is_empty() => Change::Same,
-            _ => Change::Changed,
+            (Verdict::Error, _) | (_, Verdict::Error) => EffectKind::NotEvaluated,
+            (Verdict::Rejected, Verdict::Rejected) => EffectKind::StillRejected,
+            (_, Verdict::Rejected) => EffectKind::NewlyRejected,
+            (Verdict::Rejected, _) => EffectKind::NoLongerRejected,
+            _ if values.is_empty() => EffectKind::Same,
+            _ => EffectKind::Changed,
         };
         let reasons = match change {
-            Change::NotEvaluated if now.verdict == Verdict::Error => &now.reasons,
-            Change::NoLongerRejected => &now.reasons,
+            EffectKind::NotEvaluated if now.verdict == Verdict::Error => &now.reasons,
+            EffectKind::NoLongerRejected => &now.reasons,
             _ => &then.reasons,
         };
-        let is_new = |warning: &&Warning| !now.warnings.contains(warning);
+        let is_new = |warning: &&ObjectWarning| !now.warnings.contains(warning);
         Self {
             name: subject.name.clone(),
             namespace: subject.namespace.clone(),
             count: subject.count,
             change,
             reasons: reasons.clone(),
-            values: if change == Change::Changed { values } else { Vec::new() },
+            values: if change == EffectKind::Changed { values } else { Vec::new() },
             warnings: then.warnings.iter().filter(is_new).cloned().collect(),
         }
     }
@@ -362,7 +362,7 @@ impl Effects {
     }
 
     /// The number of subjects that a change concerns.
-    pub fn count(&self, change: Change) -> usize {
+    pub fn count(&self, change: EffectKind) -> usize {
         self.subjects.iter().filter(|effect| effect.change == change).count()
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::effect::{Change, Effect, Effects, QuotaEffect, ValueChange};
+use super::effect::{Effect, EffectKind, Effects, QuotaEffect, ValueChange};
 
 #[derive(Debug, Serialize)]
 #[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema))]
@@ -12,7 +12,7 @@ use super::effect::{Change, Effect, Effects, QuotaEffect, ValueChange};
 pub struct Report {
     summary: Summary,
     /// Everything that is not the same.
-    objects: Vec<Object>,
+    objects: Vec<ChangedObject>,
     quotas: Vec<QuotaEffect>,
     /// The additional requests of the changed objects, by resource; negative if they free some.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
@@ -37,7 +37,7 @@ struct Summary {
 
 #[derive(Debug, Serialize)]
 #[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema), schemars(rename = "Effect"))]
-struct Object {
+struct ChangedObject {
     object: String,
     namespace: String,
     running: u64,
@@ -50,7 +50,7 @@ struct Object {
     warnings: Vec<String>,
 }
 
-impl Change {
+impl EffectKind {
     pub fn name(self) -> &'static str {
         match self {
             Self::NewlyRejected => "newly rejected",
@@ -67,15 +67,15 @@ pub fn report(effects: &Effects) -> Report {
     Report {
         summary: Summary {
             objects: effects.subjects.len(),
-            newly_rejected: effects.count(Change::NewlyRejected),
-            changed: effects.count(Change::Changed),
-            no_longer_rejected: effects.count(Change::NoLongerRejected),
-            still_rejected: effects.count(Change::StillRejected),
-            not_evaluated: effects.count(Change::NotEvaluated),
-            same: effects.count(Change::Same),
+            newly_rejected: effects.count(EffectKind::NewlyRejected),
+            changed: effects.count(EffectKind::Changed),
+            no_longer_rejected: effects.count(EffectKind::NoLongerRejected),
+            still_rejected: effects.count(EffectKind::StillRejected),
+            not_evaluated: effects.count(EffectKind::NotEvaluated),
+            same: effects.count(EffectKind::Same),
             quotas_newly_exceeded: effects.quotas.iter().filter(|quota| quota.is_newly_exceeded).count(),
         },
-        objects: worth_showing(effects).into_iter().map(Object::of).collect(),
+        objects: worth_showing(effects).into_iter().map(ChangedObject::of).collect(),
         quotas: effects.quotas.clone(),
         requests: effects.requests.iter().map(|(name, change)| (name.to_string(), change.to_string())).collect(),
         not_looked_at: effects.missed.clone(),
@@ -84,13 +84,13 @@ pub fn report(effects: &Effects) -> Report {
 
 /// The effects with a change or a warning, the worst first.
 pub fn worth_showing(effects: &Effects) -> Vec<&Effect> {
-    let is_worth = |effect: &&Effect| effect.change != Change::Same || !effect.warnings.is_empty();
+    let is_worth = |effect: &&Effect| effect.change != EffectKind::Same || !effect.warnings.is_empty();
     let mut found: Vec<&Effect> = effects.subjects.iter().filter(is_worth).collect();
     found.sort_by_key(|effect| effect.change);
     found
 }
 
-impl Object {
+impl ChangedObject {
     fn of(effect: &Effect) -> Self {
         Self {
             object: effect.name.clone(),

@@ -31,7 +31,7 @@ struct Trouble {
 }
 
 #[derive(Debug, Default)]
-struct Group {
+struct PodGroup {
     pods: Vec<String>,
     restarts: u64,
     details: Vec<String>,
@@ -47,7 +47,7 @@ impl Trouble {
 
 impl Search<'_> {
     pub(super) fn add_pods(&mut self) {
-        let mut groups: BTreeMap<Trouble, Group> = BTreeMap::new();
+        let mut groups: BTreeMap<Trouble, PodGroup> = BTreeMap::new();
         for pod in self.pods() {
             for (trouble, of_pod) in self.troubles(&pod) {
                 let group = groups.entry(trouble).or_default();
@@ -58,9 +58,9 @@ impl Search<'_> {
                 }
             }
         }
-        let mut groups: Vec<(Trouble, Group)> = groups.into_iter().collect();
+        let mut groups: Vec<(Trouble, PodGroup)> = groups.into_iter().collect();
         groups.sort_by_key(|(_, group)| std::cmp::Reverse(group.pods.len()));
-        for (Trouble { severity, container, what }, Group { pods, restarts, details, since, command }) in groups {
+        for (Trouble { severity, container, what }, PodGroup { pods, restarts, details, since, command }) in groups {
             let of = match pods.as_slice() {
                 [pod] => format!("pod {pod}"),
                 pods => count_of(pods.len() as u64, "pod"),
@@ -79,14 +79,14 @@ impl Search<'_> {
         self.known(pods).into_iter().map(|(_, pod)| pod).collect()
     }
 
-    fn troubles(&mut self, pod: &Value) -> Vec<(Trouble, Group)> {
+    fn troubles(&mut self, pod: &Value) -> Vec<(Trouble, PodGroup)> {
         let name = metadata(pod, "name").to_owned();
         let describe = self.kubectl(&["describe", &format!("pod/{name}")]);
         let mut found = Vec::new();
         let mut add = |severity, container: &str, what: &str, details: Vec<String>, since: &str, command: &str| {
             let trouble = Trouble { severity, container: container.to_owned(), what: what.to_owned() };
             let (since, command) = (since.to_owned(), command.to_owned());
-            found.push((trouble, Group { pods: vec![name.clone()], restarts: 0, details, since, command }));
+            found.push((trouble, PodGroup { pods: vec![name.clone()], restarts: 0, details, since, command }));
         };
         let (phase, deleted) = (text(pod, "/status/phase"), metadata(pod, "deletionTimestamp"));
         if phase == "Failed" {
@@ -171,17 +171,20 @@ impl Search<'_> {
         }
         if found.is_empty() && phase == "Pending" && node.is_empty() {
             let trouble = Trouble { severity: Severity::Critical, ..Trouble::of_pod("no scheduler has placed it") };
-            found.push((trouble, Group { pods: vec![name.clone()], command: describe.clone(), ..Group::default() }));
+            found.push((
+                trouble,
+                PodGroup { pods: vec![name.clone()], command: describe.clone(), ..PodGroup::default() },
+            ));
         }
         if found.is_empty() && !is_ready && self.age(&not_ready_since) > SOON {
-            let group = Group { pods: vec![name], since: not_ready_since, command: describe, ..Group::default() };
+            let group = PodGroup { pods: vec![name], since: not_ready_since, command: describe, ..PodGroup::default() };
             found.push((Trouble::of_pod("is not ready"), group));
         }
         found
     }
 
     /// The trouble that a container suffers from most.
-    fn trouble_of_container(&mut self, pod: &Value, status: &Value, container: &Value) -> Option<(Trouble, Group)> {
+    fn trouble_of_container(&mut self, pod: &Value, status: &Value, container: &Value) -> Option<(Trouble, PodGroup)> {
         let (pod_name, name) = (metadata(pod, "name").to_owned(), text(status, "/name").to_owned());
         let describe = self.kubectl(&["describe", &format!("pod/{pod_name}")]);
         let restarts = status.pointer("/restartCount").and_then(Value::as_u64).unwrap_or(0);
@@ -242,11 +245,11 @@ impl Search<'_> {
         if !ended_with("/finishedAt").is_empty() {
             details.push(format!("last at {}", ended_with("/finishedAt")));
         }
-        Some((trouble, Group { pods: vec![pod_name], restarts, details, since, command }))
+        Some((trouble, PodGroup { pods: vec![pod_name], restarts, details, since, command }))
     }
 
     /// A pod that a node has taken, and whose containers do not exist yet.
-    fn not_started(&mut self, pod: &Value) -> Option<(Trouble, Group)> {
+    fn not_started(&mut self, pod: &Value) -> Option<(Trouble, PodGroup)> {
         const REASONS: [(&str, &str); 3] = [
             ("FailedMount", "its volumes cannot be mounted"),
             ("FailedAttachVolume", "its volumes cannot be attached"),
@@ -262,7 +265,7 @@ impl Search<'_> {
         };
         let command = self.kubectl(&["describe", &format!("pod/{name}")]);
         let trouble = Trouble { severity: Severity::Critical, ..Trouble::of_pod(what) };
-        Some((trouble, Group { pods: vec![name], restarts: 0, details, since, command }))
+        Some((trouble, PodGroup { pods: vec![name], restarts: 0, details, since, command }))
     }
 
     /// The last Event of a reason about a pod.

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use futures::stream::{self, StreamExt};
 use headroom_core::amount::Quantity;
 use headroom_dryrun::Overlay;
-use headroom_dryrun::evaluate::admission::{Admission, Source};
+use headroom_dryrun::evaluate::admission::{Admission, PolicySource};
 use headroom_dryrun::evaluate::{Run, Verdict, in_order};
 use headroom_e2e::cluster::{Cluster, api, api_in, create};
 use headroom_e2e::control_plane::{Controllers, InTreePlugins};
@@ -173,7 +173,7 @@ async fn compare(cluster: &Cluster, client: &Client, watch: &QuotaWatch, seed: u
         }
     }
     let mut overlay = Overlay::new(there, None);
-    let admission = Admission::read(&mut overlay, Source::Files, &[None]);
+    let admission = Admission::read(&mut overlay, PolicySource::Files, &[None]);
     let mut run = Run::new(overlay, admission, &namespace);
     let mut evaluate = |object: Value| {
         let evaluation = run.evaluate(&object);

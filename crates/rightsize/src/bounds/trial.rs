@@ -2,7 +2,7 @@
 
 use headroom_dryrun::Overlay;
 use headroom_dryrun::evaluate::{Admission, problems_of_bounds};
-use headroom_dryrun::simulate::{Change, Simulation, Subject, Subjects, put};
+use headroom_dryrun::simulate::{EffectKind, Simulation, Subject, Subjects, put};
 use headroom_objects::kinds::metadata;
 use serde::Serialize;
 use serde_json::Value;
@@ -74,11 +74,11 @@ pub fn end<'o>(
         put(object.clone(), cluster)?;
     }
     let effects = simulation.end(admission, cluster);
-    let rejected = effects.subjects.iter().filter(|effect| effect.change == Change::NewlyRejected);
+    let rejected = effects.subjects.iter().filter(|effect| effect.change == EffectKind::NewlyRejected);
     let exceeded = effects.quotas.iter().filter(|quota| quota.is_newly_exceeded);
     Ok(Trial {
         objects: effects.subjects.len(),
-        changed: effects.count(Change::Changed),
+        changed: effects.count(EffectKind::Changed),
         rejected: rejected
             .map(|effect| Rejected {
                 namespace: effect.namespace.clone(),

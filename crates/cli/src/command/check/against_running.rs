@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use anyhow::{anyhow, bail};
 use headroom_dryrun::evaluate::{self, Admission, Run, in_order};
 use headroom_dryrun::overlay::tenants::TENANT_QUOTA;
-use headroom_dryrun::simulate::{Change, Effects, Simulation, Subjects, listed, put, report};
+use headroom_dryrun::simulate::{EffectKind, Effects, Simulation, Subjects, listed, put, report};
 use headroom_objects::cluster_reader::folder::in_namespace;
 use headroom_objects::kinds::{labels_of, metadata};
 use headroom_objects::manifest::{Malformed, Manifest};
@@ -196,9 +196,10 @@ fn placed(object: Value, default: &str, scope: &Scope, everywhere: &[String]) ->
 }
 
 fn exit(effects: &Effects) -> Exit {
-    if !effects.missed.is_empty() || effects.count(Change::NotEvaluated) > 0 {
+    if !effects.missed.is_empty() || effects.count(EffectKind::NotEvaluated) > 0 {
         Exit::Error
-    } else if effects.count(Change::NewlyRejected) > 0 || effects.quotas.iter().any(|quota| quota.is_newly_exceeded) {
+    } else if effects.count(EffectKind::NewlyRejected) > 0 || effects.quotas.iter().any(|quota| quota.is_newly_exceeded)
+    {
         Exit::Refused
     } else {
         Exit::Ok

@@ -2,7 +2,7 @@
 
 use anyhow::{anyhow, bail};
 use headroom_core::cluster::usage::Resource;
-use headroom_dryrun::evaluate::admission::Source;
+use headroom_dryrun::evaluate::admission::PolicySource;
 use headroom_dryrun::evaluate::problems;
 use headroom_dryrun::settings::ParsedSettings;
 use headroom_objects::cluster_reader::ReadError;
@@ -117,7 +117,7 @@ pub fn recommend(
     let entries = std::mem::take(&mut run.inventory.entries);
     source.is_partial |= run.is_partial();
     let admission = opened.admission.describe();
-    notes.extend((admission.source != Source::Settings).then(|| format!("admission: {admission}")));
+    notes.extend((admission.source != PolicySource::Settings).then(|| format!("admission: {admission}")));
     notes.extend(histories.as_ref().and_then(|_| unmeasured(&workloads)));
     notes.extend(without_advice(&workloads, histories.as_ref()).filter(|_| names_skipped));
     notes.extend(run.all_notes(opened.scope.is_all()));

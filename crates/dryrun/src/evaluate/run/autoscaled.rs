@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::Run;
-use crate::evaluate::evaluation::Reason;
+use crate::evaluate::evaluation::RejectionReason;
 use crate::evaluate::request;
 use headroom_objects::cluster_reader::ClusterReader;
 use headroom_objects::kinds::{ApiKind, metadata};
@@ -91,7 +91,7 @@ impl Run {
         }
         let mut warned = |request: Value| {
             let evaluation = self.admission.evaluate(request, &mut self.cluster);
-            let reasons = evaluation.reasons.iter().map(Reason::text);
+            let reasons = evaluation.reasons.iter().map(RejectionReason::text);
             reasons.chain(evaluation.warnings.into_iter().map(|warning| warning.text)).collect::<Vec<String>>()
         };
         let mut warnings = Vec::new();

@@ -7,7 +7,7 @@ use headroom_core::amount::Quantity;
 use serde_json::{Value, json};
 
 use super::Run;
-use crate::evaluate::evaluation::{Amount, Charge, Evaluation, Topic, Warning};
+use crate::evaluate::evaluation::{ChargedAmount, Evaluation, ObjectCharge, ObjectWarning, Topic};
 use crate::evaluate::request;
 use headroom_objects::cluster_reader::ClusterReader;
 use headroom_objects::kinds::{ApiKind, metadata};
@@ -32,8 +32,8 @@ impl Run {
         let before = old.map(|old| self.claims_of(&old, &mut Vec::new())).unwrap_or_default();
         let mut unread = Vec::new();
         let claims = self.claims_of(&object, &mut unread);
-        evaluation.warnings.extend(unread.into_iter().map(Warning::from));
-        let mut charged: Vec<(Charge, u64)> = Vec::new();
+        evaluation.warnings.extend(unread.into_iter().map(ObjectWarning::from));
+        let mut charged: Vec<(ObjectCharge, u64)> = Vec::new();
         for Claims { name, count, claim } in claims {
             let there = before.iter().find(|claims| claims.name == name).map_or(0, |claims| claims.count);
             let added = count.saturating_sub(there);
@@ -44,7 +44,7 @@ impl Run {
             let one = self.admission.evaluate(request::create(claim, &kind, &evaluation.namespace), &mut self.cluster);
             if let Some(reason) = one.reasons.first() {
                 let text = format!("the claims of {name} would be rejected: {reason}");
-                evaluation.warnings.push(Warning::blocking(reason.topic, text));
+                evaluation.warnings.push(ObjectWarning::blocking(reason.topic, text));
                 continue;
             }
             let fitting =
@@ -53,12 +53,12 @@ impl Run {
             for charge in &one.charges {
                 let short =
                     charge.added.iter().find(|amount| fitting < added && self::fitting(amount, added) == fitting);
-                if let Some(Amount { name: resource, .. }) = short {
+                if let Some(ChargedAmount { name: resource, .. }) = short {
                     let text = format!(
                         "only {fitting} of {added} claims of {name} fit quota \"{}\", by {resource}; the other pods wait for theirs",
                         charge.quota
                     );
-                    evaluation.warnings.push(Warning::blocking(Topic::Quota, text));
+                    evaluation.warnings.push(ObjectWarning::blocking(Topic::Quota, text));
                 }
             }
             for charge in one.charges.iter().filter(|_| fitting > 0) {
@@ -134,7 +134,7 @@ fn claim([api_version, kind]: [&str; 2], namespace: &str, template: &Value) -> V
 }
 
 /// The number of claims, at most `count`, that fit under a bound by which one fits.
-fn fitting(amount: &Amount, count: u64) -> u64 {
+fn fitting(amount: &ChargedAmount, count: u64) -> u64 {
     let parsed = |text: &str| text.parse::<Quantity>().ok();
     let (Some(one), Some(before), Some(hard)) = (parsed(&amount.added), parsed(&amount.before), parsed(&amount.hard))
     else {

@@ -8,7 +8,7 @@ use headroom_core::request::rollout;
 use serde_json::{Value, json};
 
 use super::{Run, pointer};
-use crate::evaluate::evaluation::{Charge, Evaluation, Topic, Warning};
+use crate::evaluate::evaluation::{Evaluation, ObjectCharge, ObjectWarning, Topic};
 use crate::evaluate::settle::{Removed, Settled, settle};
 use crate::evaluate::unfinished::unfinished;
 use crate::evaluate::{request, validation};
@@ -34,7 +34,7 @@ pub struct Blocked {
     pub state: String,
     pub refusal: Option<running::CreateRefusal>,
     /// The warnings to resolve; none if the next try succeeds.
-    pub needed: Vec<Warning>,
+    pub needed: Vec<ObjectWarning>,
 }
 
 /// The pods of a workload when its controllers rest.
@@ -42,7 +42,7 @@ pub struct Blocked {
 pub(super) struct SettledPods {
     pub exist: u64,
     /// The charges that take those of these pods back.
-    pub undo: Vec<(Charge, Change)>,
+    pub undo: Vec<(ObjectCharge, Change)>,
 }
 
 impl Run {
@@ -65,7 +65,7 @@ impl Run {
         let is_blocked = evaluation.warnings.iter().any(|warning| warning.blocks_pods.is_some());
         // OK because what cannot be read was reported with the object.
         let waits = self.waits_for_termination(&request, is_blocked).unwrap_or_default();
-        evaluation.warnings.extend(waits.map(Warning::from));
+        evaluation.warnings.extend(waits.map(ObjectWarning::from));
         evaluation.rollouts.push(request);
     }
 
@@ -126,12 +126,13 @@ impl Run {
     }
 
     /// Evaluates a request for pods alone: the warnings that stop them, and what they would add to quotas.
-    fn evaluate_request_of_pods(&mut self, request: &Value) -> (Vec<Warning>, Vec<Charge>) {
+    fn evaluate_request_of_pods(&mut self, request: &Value) -> (Vec<ObjectWarning>, Vec<ObjectCharge>) {
         let mut found = self.admission.evaluate(request.clone(), &mut self.cluster);
         if let Err(problem) = self.ask_tenants(&mut found) {
             found.warnings.push(problem.into());
         }
-        let is_of_quota = |warning: &Warning| warning.blocks_pods.is_some() || warning.about.starts_with("quota ");
+        let is_of_quota =
+            |warning: &ObjectWarning| warning.blocks_pods.is_some() || warning.about.starts_with("quota ");
         (found.warnings.into_iter().filter(is_of_quota).collect(), found.pod_charges)
     }
 
@@ -185,7 +186,7 @@ impl Run {
         }
         let exist = (present + settled.old + settled.new).saturating_sub(settled.gone);
         let mut undo = Vec::new();
-        let changes: [(&[Charge], u64, [Change; 2]); 4] = [
+        let changes: [(&[ObjectCharge], u64, [Change; 2]); 4] = [
             (&of_old, settled.gone, [Quantity::minus, Quantity::plus]),
             (&of_old, settled.old, [Quantity::plus, Quantity::minus]),
             (&of_new, settled.new, [Quantity::plus, Quantity::minus]),
@@ -202,7 +203,7 @@ impl Run {
     }
 
     /// True if such a pod can be created once there is room for it, and what it is charged.
-    fn charges_of(&mut self, pod: Value) -> (bool, Vec<Charge>) {
+    fn charges_of(&mut self, pod: Value) -> (bool, Vec<ObjectCharge>) {
         let kind = ApiKind::of(&pod);
         let mut found = self.admission.evaluate(request::create(pod, &kind, &self.namespace), &mut self.cluster);
         // OK because a TenantQuota that cannot be read was reported with the workload.
@@ -212,7 +213,7 @@ impl Run {
     }
 
     /// The same for the claims that a StatefulSet makes for each of its pods.
-    fn charges_of_claims(&mut self, workload: &Value) -> (bool, Vec<Charge>) {
+    fn charges_of_claims(&mut self, workload: &Value) -> (bool, Vec<ObjectCharge>) {
         let templates = workload.pointer("/spec/volumeClaimTemplates").and_then(Value::as_array);
         let (mut are_created, mut charges) = (true, Vec::new());
         for template in templates.into_iter().flatten() {
@@ -260,7 +261,7 @@ impl Run {
     }
 
     /// Explains why the pods of a workload do not all run, since when, and what would let its controllers go on.
-    fn blocked_now(&mut self, object: &Value) -> Vec<Warning> {
+    fn blocked_now(&mut self, object: &Value) -> Vec<ObjectWarning> {
         let Some(Blocked { state, refusal, needed }) = self.blocked(object) else { return Vec::new() };
         let mut now = format!("blocked now: {state}");
         if let Some(running::CreateRefusal { message, since }) = &refusal {
@@ -273,7 +274,7 @@ impl Run {
                 needed.iter().map(|warning| format!("it goes on once this is resolved: {}", warning.text)).collect()
             }
         };
-        [now].into_iter().chain(next).map(|text| Warning::blocking(Topic::Quota, text)).collect()
+        [now].into_iter().chain(next).map(|text| ObjectWarning::blocking(Topic::Quota, text)).collect()
     }
 
     /// A workload whose controllers cannot create the pods that it is to have; none if they have done so.

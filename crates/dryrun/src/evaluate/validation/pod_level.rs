@@ -7,9 +7,9 @@ use headroom_core::request::{Pod, api_server_defaults, pod_totals};
 use headroom_objects::document;
 use serde_json::Value;
 
-use super::{Amount, Owner, Problems};
+use super::{Amount, LimitRangeProblems, Owner};
 
-impl Problems {
+impl LimitRangeProblems {
     /// The resources of a pod as a whole: once the API server has completed them, if this is a pod that was `written`.
     pub(super) fn of_pod_level(&mut self, pod: &Value, path: &str, written: Option<&Value>) {
         let Some(resources) = pod.pointer("/spec/resources").filter(|resources| resources.is_object()) else { return };

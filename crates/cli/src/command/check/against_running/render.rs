@@ -1,8 +1,8 @@
 //! The effects on everything that runs, at a terminal: the sum first.
 
-use headroom_dryrun::evaluate::Reason;
+use headroom_dryrun::evaluate::RejectionReason;
 use headroom_dryrun::simulate::report::worth_showing;
-use headroom_dryrun::simulate::{Change, Effects, QuotaEffect, ValueChange};
+use headroom_dryrun::simulate::{EffectKind, Effects, QuotaEffect, ValueChange};
 use headroom_report::{Page, Paint, Table, people};
 
 use headroom_rightsize::amounts::signed;
@@ -36,13 +36,13 @@ pub fn page(effects: &Effects, paint: Paint) -> Page {
 
 /// `12 objects: 1 newly rejected, 2 changed, 9 the same`
 fn summary(effects: &Effects) -> String {
-    const ORDER: [Change; 6] = [
-        Change::NewlyRejected,
-        Change::Changed,
-        Change::NoLongerRejected,
-        Change::StillRejected,
-        Change::NotEvaluated,
-        Change::Same,
+    const ORDER: [EffectKind; 6] = [
+        EffectKind::NewlyRejected,
+        EffectKind::Changed,
+        EffectKind::NoLongerRejected,
+        EffectKind::StillRejected,
+        EffectKind::NotEvaluated,
+        EffectKind::Same,
     ];
     let counts = ORDER.map(|change| (effects.count(change), change));
     let shown: Vec<String> = counts
@@ -75,9 +75,9 @@ fn objects(groups: &[Group], paint: Paint) -> Table {
     for Group { first: effect, count, namespaces, running, is_same, .. } in groups {
         let then = effect.change.name();
         let painted = match effect.change {
-            Change::NewlyRejected | Change::NotEvaluated | Change::StillRejected => paint.red(then),
-            Change::NoLongerRejected | Change::Same => paint.green(then),
-            Change::Changed => paint.cyan(then),
+            EffectKind::NewlyRejected | EffectKind::NotEvaluated | EffectKind::StillRejected => paint.red(then),
+            EffectKind::NoLongerRejected | EffectKind::Same => paint.green(then),
+            EffectKind::Changed => paint.cyan(then),
         };
         let name = if *count == 1 { effect.name.clone() } else { format!("{count} objects") };
         let namespace =
@@ -87,8 +87,8 @@ fn objects(groups: &[Group], paint: Paint) -> Table {
             let differ = if *is_same { "" } else { "; names and amounts differ" };
             table.detail(&format!("for example {} in {}{differ}:", effect.name, effect.namespace));
         }
-        for reason in effect.reasons.iter().flat_map(Reason::lines) {
-            let was = if effect.change == Change::NoLongerRejected { "was: " } else { "" };
+        for reason in effect.reasons.iter().flat_map(RejectionReason::lines) {
+            let was = if effect.change == EffectKind::NoLongerRejected { "was: " } else { "" };
             table.detail(&format!("{was}{reason}"));
         }
         for ValueChange { container, field, now, then, reason } in &effect.values {
