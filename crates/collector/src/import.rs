@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use headroom_kube::clock;
 use headroom_report::progress::Progress;
-use headroom_sources::files::{Format, Limits, LineError, Lines, MAX_LINE_BYTES};
+use headroom_sources::files::{FileFormat, LineError, LineReader, MAX_LINE_BYTES, TimeLimits};
 use headroom_usage::DAY;
 use headroom_usage::batch::Gathered;
 use tokio_util::sync::CancellationToken;
@@ -78,14 +78,14 @@ impl Import<'_> {
             return Err(ImportError::Shrunk { path: path.to_owned(), now: length, before: known });
         }
         let line_error = |line, error| ImportError::Line { path: path.to_owned(), line, error };
-        let format = Format::of(&first).map_err(|error| line_error(1, error))?;
+        let format = FileFormat::of(&first).map_err(|error| line_error(1, error))?;
         // The header of a CSV file is no sample.
         let start = known.max(if format.has_header() { first.len() as u64 } else { 0 });
         file.seek(SeekFrom::Start(start)).map_err(unreadable)?;
         self.progress.begin(length - start, &path.display().to_string());
 
-        let limits = Limits { oldest: i64::from(self.store.oldest_kept()?) * DAY, latest: self.latest };
-        let mut lines = Lines::new(&format, self.step_seconds, limits);
+        let limits = TimeLimits { oldest: i64::from(self.store.oldest_kept()?) * DAY, latest: self.latest };
+        let mut lines = LineReader::new(&format, self.step_seconds, limits);
         let mut gathered = Gathered::default();
         let mut imported = Imported::default();
         let (mut settled, mut position) = (known, start);

@@ -1,7 +1,7 @@
 //! Knowledge of a metrics store about running pods: throttling and pressure, and the alerts of their teams.
 
 use headroom_sources::SourceError;
-use headroom_sources::prometheus::{Prometheus, Row};
+use headroom_sources::prometheus::{AnswerSeries, Prometheus};
 
 use crate::running::Usage;
 
@@ -39,7 +39,7 @@ impl Signals {
         self.ask(alert).await.ok().map(|rows| rows.is_empty())
     }
 
-    async fn ask(&self, question: &str) -> Result<Vec<Row>, SourceError> {
+    async fn ask(&self, question: &str) -> Result<Vec<AnswerSeries>, SourceError> {
         let answer = self.0.ask(question).await;
         answer.inspect_err(|error| tracing::warn!(question, %error, "the metrics store does not answer"))
     }

@@ -9,12 +9,12 @@ use std::fmt;
 use serde_json::Value;
 
 use headroom_objects::kinds::metadata;
-use headroom_sources::port_forward::Target;
+use headroom_sources::port_forward::ForwardTarget;
 
 /// A Service that looks like a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Candidate {
-    pub target: Target,
+    pub target: ForwardTarget,
     /// The product that it seems to be.
     pub product: &'static str,
     /// It answers only to a token of the cluster.
@@ -175,7 +175,7 @@ impl Product {
         let port = wanted.or_else(|| ports.first())?;
         let namespace = metadata(service, "namespace");
         let is_openshift = namespace.starts_with("openshift-");
-        let target = Target {
+        let target = ForwardTarget {
             namespace: namespace.to_owned(),
             service: metadata(service, "name").to_owned(),
             port: number(port)?,
@@ -183,7 +183,7 @@ impl Product {
             path: self.path.to_owned(),
         };
         // Files may hold names that no API server allows.
-        let target = Target::parse(&target.to_string())?;
+        let target = ForwardTarget::parse(&target.to_string())?;
         Some(Candidate { target, product: self.name, wants_token: is_openshift })
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use headroom_core::amount::Quantity;
 use headroom_core::cluster::usage::Resource;
 use headroom_sources::SourceError;
-use headroom_sources::prometheus::Reader;
+use headroom_sources::prometheus::StoreReader;
 use headroom_usage::sample::{Sample, Window};
 use headroom_usage::{DAY, day_of};
 use serde::Serialize;
@@ -52,7 +52,7 @@ impl Timeline {
 
     /// The hours of one container of a workload, as a store has them.
     pub async fn of_hours(
-        store: &Reader,
+        store: &StoreReader,
         workload: &WorkloadRef,
         container: &str,
         window: Window,

@@ -23,7 +23,7 @@ use secrecy::ExposeSecret as _;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Mutex;
 
-use self::token::{Credentials, Environment, Kept};
+use self::token::{Credentials, Environment, ExpiringCredentials};
 use crate::SourceError;
 use crate::http::{Authorize, authorization};
 
@@ -60,22 +60,22 @@ impl Cloud {
 /// The identity of this machine or workload at one cloud.
 pub struct Identity {
     provider: Provider,
-    kept: Mutex<Option<Kept>>,
+    kept: Mutex<Option<ExpiringCredentials>>,
 }
 
 enum Provider {
-    Google(google::Account),
-    Azure(azure::Account),
-    Aws(aws::Account),
+    Google(google::GoogleAccount),
+    Azure(azure::AzureAccount),
+    Aws(aws::AwsAccount),
 }
 
 impl Identity {
     /// Reads the environment, for the store at this URL. Sends nothing yet.
     pub fn new(cloud: Cloud, url: &str, environment: Environment<'_>) -> Result<Self, SourceError> {
         let provider = match cloud {
-            Cloud::Google => Provider::Google(google::Account::new(environment)?),
-            Cloud::Azure => Provider::Azure(azure::Account::new(url, environment)?),
-            Cloud::Aws => Provider::Aws(aws::Account::new(url, environment)?),
+            Cloud::Google => Provider::Google(google::GoogleAccount::new(environment)?),
+            Cloud::Azure => Provider::Azure(azure::AzureAccount::new(url, environment)?),
+            Cloud::Aws => Provider::Aws(aws::AwsAccount::new(url, environment)?),
         };
         Ok(Self { provider, kept: Mutex::default() })
     }

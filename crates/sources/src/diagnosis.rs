@@ -7,7 +7,7 @@ use serde::Serialize;
 /// The severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Verdict {
+pub enum SourceVerdict {
     Good,
     /// Collecting works, but something will be missing or less exact.
     Doubtful,
@@ -17,8 +17,8 @@ pub enum Verdict {
 
 /// One thing that was looked at.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Finding {
-    pub verdict: Verdict,
+pub struct SourceFinding {
+    pub verdict: SourceVerdict,
     /// The subject of the check: `memory metric`.
     pub subject: &'static str,
     /// The result of the check.
@@ -28,17 +28,17 @@ pub struct Finding {
     pub advice: Option<String>,
 }
 
-impl Finding {
+impl SourceFinding {
     pub fn good(subject: &'static str, found: impl Into<String>) -> Self {
-        Self { verdict: Verdict::Good, subject, found: found.into(), advice: None }
+        Self { verdict: SourceVerdict::Good, subject, found: found.into(), advice: None }
     }
 
     pub fn doubtful(subject: &'static str, found: impl Into<String>, advice: impl Into<String>) -> Self {
-        Self { verdict: Verdict::Doubtful, subject, found: found.into(), advice: Some(advice.into()) }
+        Self { verdict: SourceVerdict::Doubtful, subject, found: found.into(), advice: Some(advice.into()) }
     }
 
     pub fn bad(subject: &'static str, found: impl Into<String>, advice: impl Into<String>) -> Self {
-        Self { verdict: Verdict::Bad, subject, found: found.into(), advice: Some(advice.into()) }
+        Self { verdict: SourceVerdict::Bad, subject, found: found.into(), advice: Some(advice.into()) }
     }
 }
 
@@ -47,28 +47,28 @@ impl Finding {
 pub struct Examination {
     /// Kind and address of the source: `prometheus at http://localhost:9090`.
     pub source: String,
-    pub findings: Vec<Finding>,
+    pub findings: Vec<SourceFinding>,
 }
 
 impl Examination {
     /// The worst of the findings.
-    pub fn verdict(&self) -> Verdict {
-        self.findings.iter().map(|finding| finding.verdict).max().unwrap_or(Verdict::Good)
+    pub fn verdict(&self) -> SourceVerdict {
+        self.findings.iter().map(|finding| finding.verdict).max().unwrap_or(SourceVerdict::Good)
     }
 }
 
 /// Compares the clocks. Windows are cut by the source's clock, so a skew loses nothing; but pods' times and
 /// profiles' ages are by the clock of this machine.
-pub fn clock(ours: i64, theirs: i64) -> Finding {
+pub fn clock(ours: i64, theirs: i64) -> SourceFinding {
     let (skew, found) = match theirs - ours {
         0 => (0, "the same as here".to_owned()),
         ahead if ahead > 0 => (ahead, format!("{ahead} s ahead of this machine")),
         behind => (-behind, format!("{} s behind this machine", -behind)),
     };
     if skew <= 30 {
-        Finding::good("clock", found)
+        SourceFinding::good("clock", found)
     } else {
-        Finding::doubtful(
+        SourceFinding::doubtful(
             "clock",
             found,
             "synchronize both clocks with NTP; until then the newest samples are missing or in the future",
@@ -77,26 +77,26 @@ pub fn clock(ours: i64, theirs: i64) -> Finding {
 }
 
 /// Reports how many containers with usage have an image. `example` is one without.
-pub fn matched(matched: usize, found: String, example: Option<String>, none: &str, advice: &str) -> Finding {
+pub fn matched(matched: usize, found: String, example: Option<String>, none: &str, advice: &str) -> SourceFinding {
     let subject = "matched images";
     match example {
-        None if matched == 0 => Finding::bad(subject, found, none),
-        None => Finding::good(subject, found),
-        Some(example) if matched == 0 => Finding::bad(subject, format!("{found}; none for {example}"), advice),
-        Some(example) => Finding::doubtful(subject, format!("{found}; none for {example}"), advice),
+        None if matched == 0 => SourceFinding::bad(subject, found, none),
+        None => SourceFinding::good(subject, found),
+        Some(example) if matched == 0 => SourceFinding::bad(subject, format!("{found}; none for {example}"), advice),
+        Some(example) => SourceFinding::doubtful(subject, format!("{found}; none for {example}"), advice),
     }
 }
 
 /// Reports amounts that no container can use.
-pub fn impossible(found: &Impossible) -> Option<Finding> {
+pub fn impossible(found: &Impossible) -> Option<SourceFinding> {
     let advice = "they are left out; look at what reports them, such as the kubelet of the pod's node, or a counter named as `cpuIsRate`";
-    (found.count > 0).then(|| Finding::doubtful("amounts", found.to_string(), advice))
+    (found.count > 0).then(|| SourceFinding::doubtful("amounts", found.to_string(), advice))
 }
 
 /// Reports how long the history is.
-pub fn history(found: String, is_long: bool) -> Finding {
+pub fn history(found: String, is_long: bool) -> SourceFinding {
     let advice = "nothing to do if the store or cluster is young, since what is collected is kept; else raise the store's retention";
-    if is_long { Finding::good("history", found) } else { Finding::doubtful("history", found, advice) }
+    if is_long { SourceFinding::good("history", found) } else { SourceFinding::doubtful("history", found, advice) }
 }
 
 /// For people: `3 d 2 h`, with the two largest units.
@@ -122,18 +122,18 @@ mod tests {
         let examination = Examination {
             source: "prometheus at http://p:9090".into(),
             findings: vec![
-                Finding::good("cpu metric", "`a_total`"),
-                Finding::doubtful("image", "none", "deploy kube-state-metrics"),
+                SourceFinding::good("cpu metric", "`a_total`"),
+                SourceFinding::doubtful("image", "none", "deploy kube-state-metrics"),
             ],
         };
-        assert_eq!(examination.verdict(), Verdict::Doubtful);
+        assert_eq!(examination.verdict(), SourceVerdict::Doubtful);
     }
 
     #[test]
     fn a_clock_may_be_a_little_off() {
         assert_eq!(clock(100, 100).found, "the same as here");
-        assert_eq!(clock(100, 75), Finding::good("clock", "25 s behind this machine"));
-        assert_eq!(clock(100, 200).verdict, Verdict::Doubtful);
+        assert_eq!(clock(100, 75), SourceFinding::good("clock", "25 s behind this machine"));
+        assert_eq!(clock(100, 200).verdict, SourceVerdict::Doubtful);
     }
 
     #[test]

@@ -80,7 +80,7 @@ impl Column {
 
 /// The format of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Format {
+pub enum FileFormat {
     /// The columns in their order.
     Csv(Vec<Column>),
     JsonLines,
@@ -89,7 +89,7 @@ pub enum Format {
 /// The maximum length of a line in bytes.
 pub const MAX_LINE_BYTES: usize = 1 << 20;
 
-impl Format {
+impl FileFormat {
     /// Told by the first line.
     pub fn of(first: &[u8]) -> Result<Self, LineError> {
         let first = first.strip_prefix(b"\xef\xbb\xbf").unwrap_or(first).trim_ascii();
@@ -187,7 +187,7 @@ impl Met {
 
 /// The values of one container at one time.
 #[derive(Debug, Clone, Copy, Default)]
-struct Amounts {
+struct LineValues {
     cpu: Option<u64>,
     memory: Option<u64>,
     killed_at: Option<u64>,
@@ -198,7 +198,7 @@ const MAX_STEPS: usize = 10_000;
 
 /// The times that a line may have, in Unix seconds.
 #[derive(Debug, Clone, Copy)]
-pub struct Limits {
+pub struct TimeLimits {
     /// Older lines are ignored.
     pub oldest: i64,
     /// Later lines are errors.
@@ -207,10 +207,10 @@ pub struct Limits {
 
 /// Reads lines into what is gathered.
 #[derive(Debug)]
-pub struct Lines<'a> {
-    format: &'a Format,
+pub struct LineReader<'a> {
+    format: &'a FileFormat,
     step_seconds: u64,
-    limits: Limits,
+    limits: TimeLimits,
     too_old: u64,
     met: Vec<Met>,
     /// Containers by the bytes that name them.
@@ -222,8 +222,8 @@ pub struct Lines<'a> {
     steps: Option<HashMap<i64, u64>>,
 }
 
-impl<'a> Lines<'a> {
-    pub fn new(format: &'a Format, step_seconds: u32, limits: Limits) -> Self {
+impl<'a> LineReader<'a> {
+    pub fn new(format: &'a FileFormat, step_seconds: u32, limits: TimeLimits) -> Self {
         let step_seconds = step_seconds.into();
         Self {
             format,
@@ -280,8 +280,8 @@ impl<'a> Lines<'a> {
 
     fn line(&mut self, line: &[u8], gathered: &mut Gathered) -> Result<(), LineError> {
         match self.format {
-            Format::Csv(columns) => self.sample(split(columns, line)?, gathered),
-            Format::JsonLines => {
+            FileFormat::Csv(columns) => self.sample(split(columns, line)?, gathered),
+            FileFormat::JsonLines => {
                 let record: Record<'_> = serde_json::from_slice(line).map_err(|error| {
                     LineError(format!("not a sample in JSON ({error}): expected an object with {}", Column::names()))
                 })?;
@@ -325,11 +325,11 @@ impl<'a> Lines<'a> {
         let cpu = possible(cpu, Resource::Cpu);
         let [memory, killed_at] = [memory, killed_at].map(|amount| possible(amount, Resource::Memory));
         let met = self.meet(fields, gathered)?;
-        self.count(met, time, Amounts { cpu, memory, killed_at }, gathered);
+        self.count(met, time, LineValues { cpu, memory, killed_at }, gathered);
         Ok(())
     }
 
-    fn count(&mut self, met: usize, time: i64, amounts: Amounts, gathered: &mut Gathered) {
+    fn count(&mut self, met: usize, time: i64, amounts: LineValues, gathered: &mut Gathered) {
         let Some(met) = self.met.get_mut(met) else { return };
         let before = std::mem::replace(&mut met.at, time);
         if let Some(steps) = self.steps.as_mut().filter(|steps| before > 0 && time > before && steps.len() < MAX_STEPS)
@@ -337,7 +337,7 @@ impl<'a> Lines<'a> {
             *steps.entry(time - before).or_default() += 1;
         }
         let Some(place) = met.place else { return };
-        let Amounts { cpu, memory, killed_at } = amounts;
+        let LineValues { cpu, memory, killed_at } = amounts;
         let used = [(Resource::Cpu, cpu), (Resource::Memory, memory)];
         let seconds = self.step_seconds;
         let day = day_of(time);

@@ -13,12 +13,12 @@ use headroom_usage::sample::Sample;
 #[derive(Debug, Default)]
 pub struct Images {
     /// By pod and container.
-    pods: HashMap<String, HashMap<String, Vec<Claim>>>,
+    pods: HashMap<String, HashMap<String, Vec<ImageSpan>>>,
 }
 
 /// An image, and from when to when it was seen.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Claim {
+struct ImageSpan {
     image: String,
     from: i64,
     to: i64,
@@ -27,7 +27,7 @@ struct Claim {
 impl Images {
     pub fn add(&mut self, pod: &str, container: &str, image: &str, from: i64, to: i64) {
         let containers = self.pods.entry(pod.to_owned()).or_default();
-        containers.entry(container.to_owned()).or_default().push(Claim { image: image.to_owned(), from, to });
+        containers.entry(container.to_owned()).or_default().push(ImageSpan { image: image.to_owned(), from, to });
     }
 
     pub fn is_empty(&self) -> bool {
@@ -53,14 +53,14 @@ impl Images {
         nearest(self.claims(pod, container), time)
     }
 
-    fn claims(&self, pod: &str, container: &str) -> &[Claim] {
+    fn claims(&self, pod: &str, container: &str) -> &[ImageSpan] {
         self.pods.get(pod).and_then(|containers| containers.get(container)).map_or(&[], Vec::as_slice)
     }
 }
 
 /// The newest of several claims at one time is right (a response that came late, from one of two kube-state-metrics).
-fn nearest(claims: &[Claim], time: i64) -> Option<&str> {
-    let distance = |claim: &Claim| (claim.from - time).max(time - claim.to).max(0);
+fn nearest(claims: &[ImageSpan], time: i64) -> Option<&str> {
+    let distance = |claim: &ImageSpan| (claim.from - time).max(time - claim.to).max(0);
     claims
         .iter()
         .min_by_key(|claim| (distance(claim), Reverse(claim.from), Reverse(claim.to)))

@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 
 use super::cluster_id::{self, ClusterId};
 use super::{Reach, Sink, Source, SourceError};
-use crate::diagnosis::{self, Finding};
+use crate::diagnosis::{self, SourceFinding};
 
 /// The maximum age of a measurement in seconds: metrics-server measures every 15 s by default, and reports it later.
 const MAX_AGE: i64 = 120;
@@ -292,7 +292,7 @@ impl Source for MetricsApi {
 }
 
 /// The findings of `doctor` about the metrics API.
-pub async fn diagnose(client: kube::Client, our_clock: i64) -> Result<Vec<Finding>, SourceError> {
+pub async fn diagnose(client: kube::Client, our_clock: i64) -> Result<Vec<SourceFinding>, SourceError> {
     let source = MetricsApi::new(client, 60);
     let now = source.now().await?;
     let window = Window { from: now - 60, to: now + 60 };
@@ -301,13 +301,13 @@ pub async fn diagnose(client: kube::Client, our_clock: i64) -> Result<Vec<Findin
     let mut listed = match source.metrics(None).await {
         Err(error) if error.is_permanent() => {
             let advice = "install metrics-server, and allow `list` on `pods.metrics.k8s.io`";
-            findings.push(Finding::bad("metrics API", error.to_string(), advice));
+            findings.push(SourceFinding::bad("metrics API", error.to_string(), advice));
             return Ok(findings);
         }
         other => other?.map(|all| vec![(None, all)]).unwrap_or_default(),
     };
     if listed.is_empty() {
-        findings.push(Finding::doubtful(
+        findings.push(SourceFinding::doubtful(
             "permissions",
             "not allowed to list the pods of all namespaces and their metrics at once",
             "give this account the permissions of the Helm chart with collector.source.type=metrics-api; without them each namespace costs two calls",
@@ -333,22 +333,22 @@ pub async fn diagnose(client: kube::Client, our_clock: i64) -> Result<Vec<Findin
     }
     let found = format!("{matched} of {pods} pods are measured");
     findings.push(if matched > 0 {
-        Finding::good("metrics API", found)
+        SourceFinding::good("metrics API", found)
     } else {
-        Finding::bad("metrics API", found, "look at metrics-server's log: it may not reach the kubelets")
+        SourceFinding::bad("metrics API", found, "look at metrics-server's log: it may not reach the kubelets")
     });
     ages.sort_unstable();
     if let Some(&age) = ages.get(ages.len() / 2) {
         let found = format!("measured {age} s ago");
         findings.push(if age <= MAX_AGE {
-            Finding::good("sample age", found)
+            SourceFinding::good("sample age", found)
         } else {
             let advice = format!("older than {MAX_AGE} s is not read: lower metrics-server's --metric-resolution");
-            Finding::doubtful("sample age", found, advice)
+            SourceFinding::doubtful("sample age", found, advice)
         });
     }
     findings.extend(diagnosis::impossible(&impossible));
-    findings.push(Finding::doubtful(
+    findings.push(SourceFinding::doubtful(
         "history",
         "none: only current usage is available",
         "keep `headroom-controller collect` running; the first estimates come after an hour",

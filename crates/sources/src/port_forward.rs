@@ -21,7 +21,7 @@ use super::http::{Endpoint, Http};
 
 /// A port of a Service, and the path in front of the API there.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Target {
+pub struct ForwardTarget {
     pub namespace: String,
     pub service: String,
     /// A number or a name.
@@ -31,7 +31,7 @@ pub struct Target {
     pub path: String,
 }
 
-impl Target {
+impl ForwardTarget {
     /// Reads `NAMESPACE/SERVICE:PORT` or `NAMESPACE/https:SERVICE:PORT`, each with a `/path` after it if there is one.
     pub fn parse(text: &str) -> Option<Self> {
         let (namespace, service) = text.split_once('/')?;
@@ -51,8 +51,8 @@ impl Target {
     }
 }
 
-/// Writes the form that [`Target::parse`] reads.
-impl fmt::Display for Target {
+/// Writes the form that [`ForwardTarget::parse`] reads.
+impl fmt::Display for ForwardTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { namespace, service, port, is_tls, path } = self;
         write!(f, "{namespace}/{}{service}:{port}{path}", if *is_tls { "https:" } else { "" })
@@ -60,7 +60,7 @@ impl fmt::Display for Target {
 }
 
 /// Forwards to the store behind a Service, with the credentials and options of the endpoint.
-pub async fn http(client: Client, target: Target, endpoint: &Endpoint) -> Result<Http, SourceError> {
+pub async fn http(client: Client, target: ForwardTarget, endpoint: &Endpoint) -> Result<Http, SourceError> {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await;
     let listener =
         listener.map_err(|error| SourceError::Permanent(format!("cannot listen on this machine: {error}")))?;
@@ -80,7 +80,7 @@ pub async fn http(client: Client, target: Target, endpoint: &Endpoint) -> Result
     Ok(http)
 }
 
-async fn serve(listener: TcpListener, client: Client, target: Target) {
+async fn serve(listener: TcpListener, client: Client, target: ForwardTarget) {
     while let Ok((connection, _)) = listener.accept().await {
         let (client, target) = (client.clone(), target.clone());
         tokio::spawn(async move {
@@ -91,7 +91,7 @@ async fn serve(listener: TcpListener, client: Client, target: Target) {
     }
 }
 
-async fn lead(mut connection: TcpStream, client: &Client, target: &Target) -> Result<(), SourceError> {
+async fn lead(mut connection: TcpStream, client: &Client, target: &ForwardTarget) -> Result<(), SourceError> {
     let (pod, port) = find(client, target).await?;
     let pods: Api<Pod> = Api::namespaced(client.clone(), &target.namespace);
     let forwarded = pods.portforward(&pod, &[port]).await;
@@ -104,8 +104,8 @@ async fn lead(mut connection: TcpStream, client: &Client, target: &Target) -> Re
 }
 
 /// A pod behind the Service that is ready, and its port.
-async fn find(client: &Client, target: &Target) -> Result<(String, u16), SourceError> {
-    let Target { namespace, service: name, port, .. } = target;
+async fn find(client: &Client, target: &ForwardTarget) -> Result<(String, u16), SourceError> {
+    let ForwardTarget { namespace, service: name, port, .. } = target;
     // An ApiClient bounds the bytes of answers.
     let (api, within) = (ApiClient::new(client.clone()), ApiPath::new("/api/v1/namespaces").at(namespace));
     let service = api.get(&within.at("services").at(name)).await;
@@ -155,8 +155,8 @@ fn port_of(pod: &Pod, port: &IntOrString) -> Option<u16> {
     }
 }
 
-fn refused(error: ApiError, right: &str, target: &Target) -> SourceError {
-    let Target { namespace, service, .. } = target;
+fn refused(error: ApiError, right: &str, target: &ForwardTarget) -> SourceError {
+    let ForwardTarget { namespace, service, .. } = target;
     match error {
         ApiError::Forbidden { message, .. } => SourceError::Permanent(format!(
             "service {namespace}/{service} is reached by a port-forward, since it is given a token, user or authority, and \
@@ -176,9 +176,9 @@ mod tests {
     #[test]
     fn a_service_is_named_as_the_api_server_names_it() {
         let check = |text: &str, expected: Option<(&str, &str, &str, bool, &str)>| {
-            let target = Target::parse(text);
+            let target = ForwardTarget::parse(text);
             let found = target.as_ref().map(|target| {
-                let Target { namespace, service, port, is_tls, path } = target;
+                let ForwardTarget { namespace, service, port, is_tls, path } = target;
                 (namespace.as_str(), service.as_str(), port.as_str(), *is_tls, path.as_str())
             });
             assert_eq!(found, expected, "{text}");

@@ -37,11 +37,11 @@ use super::cluster_id::ClusterId;
 use super::http::Http;
 use super::{Reach, Sink, Source, SourceError};
 
-pub use self::answer::Row;
+pub use self::answer::AnswerSeries;
 pub use self::diagnose::{detect, diagnose};
-pub use self::names::{Labels, Metrics, Overrides};
+pub use self::names::{Labels, MetricNames, Overrides};
 pub use self::options::Options;
-pub use self::reader::Reader;
+pub use self::reader::StoreReader;
 pub use self::selector::Matchers;
 
 /// A store with Prometheus' API. Its names are detected when it is first read, and again whenever
@@ -50,7 +50,7 @@ pub struct Prometheus {
     api: Api,
     options: Options,
     /// With the moment when it was made.
-    reader: Mutex<Option<(Instant, Arc<Reader>)>>,
+    reader: Mutex<Option<(Instant, Arc<StoreReader>)>>,
 }
 
 /// So many names fit into one question. Of usual size, they have some thousand containers.
@@ -74,18 +74,18 @@ impl Prometheus {
     }
 
     /// Asks somebody's own expression about now.
-    pub async fn ask(&self, expression: &str) -> Result<Vec<Row>, SourceError> {
-        self.api.moment(&query::Question::of(expression), None).await
+    pub async fn ask(&self, expression: &str) -> Result<Vec<AnswerSeries>, SourceError> {
+        self.api.moment(&query::PromQl::of(expression), None).await
     }
 
-    async fn probe(&self) -> Result<Arc<Reader>, SourceError> {
-        let reader = Reader::probe(&self.api, &self.options).await?;
+    async fn probe(&self) -> Result<Arc<StoreReader>, SourceError> {
+        let reader = StoreReader::probe(&self.api, &self.options).await?;
         *self.reader.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), reader.clone()));
         Ok(reader)
     }
 
     /// The reader, if its names are not older than this.
-    async fn reader_within(&self, age: Duration) -> Result<Arc<Reader>, SourceError> {
+    async fn reader_within(&self, age: Duration) -> Result<Arc<StoreReader>, SourceError> {
         let known = self.reader.lock().unwrap_or_else(PoisonError::into_inner).clone();
         match known {
             Some((since, reader)) if since.elapsed() <= age => Ok(reader),
@@ -93,7 +93,7 @@ impl Prometheus {
         }
     }
 
-    async fn reader(&self) -> Result<Arc<Reader>, SourceError> {
+    async fn reader(&self) -> Result<Arc<StoreReader>, SourceError> {
         self.reader_within(Duration::MAX).await
     }
 }

@@ -7,7 +7,7 @@ use clap::ValueEnum;
 use headroom_kube::clock;
 use headroom_kube::kubeconfig::Chosen;
 use headroom_report::{Page, Paint, Table};
-use headroom_sources::diagnosis::{Examination, Finding, Verdict};
+use headroom_sources::diagnosis::{Examination, SourceFinding, SourceVerdict};
 use headroom_sources::files;
 use headroom_sources::http::Url;
 
@@ -85,7 +85,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         Format::Source if args.file.is_some() => bail!("files need no file for --source"),
         Format::Source => Page::ours(runtime.block_on(source.source_file(&args.cluster))?),
     })?;
-    if examination.verdict() == Verdict::Bad {
+    if examination.verdict() == SourceVerdict::Bad {
         bail!("usage cannot be collected from this source yet");
     }
     Ok(())
@@ -115,11 +115,11 @@ impl Args {
 /// Aligned columns, with advice below its finding.
 fn page(examination: &Examination) -> Page {
     let mut table = Table::default();
-    for Finding { verdict, subject, found, advice } in &examination.findings {
+    for SourceFinding { verdict, subject, found, advice } in &examination.findings {
         let mark = match verdict {
-            Verdict::Good => Paint::ON.green("ok"),
-            Verdict::Doubtful => Paint::ON.yellow("warn"),
-            Verdict::Bad => Paint::ON.red("FAIL"),
+            SourceVerdict::Good => Paint::ON.green("ok"),
+            SourceVerdict::Doubtful => Paint::ON.yellow("warn"),
+            SourceVerdict::Bad => Paint::ON.red("FAIL"),
         };
         table.row([mark, (*subject).to_owned(), found.clone()]);
         if let Some(advice) = advice {

@@ -3,9 +3,9 @@
 use anyhow::{Context as _, anyhow, bail};
 use clap::{Args, Subcommand};
 use headroom_kube::kubeconfig::{self, Chosen};
-use headroom_sources::diagnosis::{Examination, Finding};
+use headroom_sources::diagnosis::{Examination, SourceFinding};
 use headroom_sources::http::{Authentication, Endpoint, Http, Url};
-use headroom_sources::port_forward::{self, Target};
+use headroom_sources::port_forward::{self, ForwardTarget};
 use headroom_sources::prometheus::Matchers;
 use headroom_sources::{Source, SourceError, influxdb, metrics_api, prometheus};
 
@@ -70,7 +70,7 @@ pub(super) struct Database {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Address {
     Url(Url),
-    Service(Target),
+    Service(ForwardTarget),
 }
 
 impl Address {
@@ -153,7 +153,7 @@ impl SourceCommand {
             }
         };
         let findings = findings.unwrap_or_else(|error| {
-            vec![Finding::bad(
+            vec![SourceFinding::bad(
                 "connection",
                 error.to_string(),
                 "fix the connection first; the remaining checks were skipped",
@@ -213,8 +213,8 @@ pub(super) fn options(file: &SourceFile, address: &Address, step: i64) -> anyhow
 }
 
 /// Reads NAMESPACE/SERVICE:PORT.
-fn service_named(text: &str) -> anyhow::Result<Target> {
-    Target::parse(text).ok_or_else(|| {
+fn service_named(text: &str) -> anyhow::Result<ForwardTarget> {
+    ForwardTarget::parse(text).ok_or_else(|| {
         anyhow!(
             "`{text}` is not a service: expected NAMESPACE/SERVICE:PORT, with a /PATH after it if the API is below one"
         )
@@ -225,7 +225,7 @@ fn service_named(text: &str) -> anyhow::Result<Target> {
 /// API server's proxy.
 pub(super) async fn behind_service(
     client: kube::Client,
-    target: Target,
+    target: ForwardTarget,
     endpoint: &Endpoint,
 ) -> Result<Http, SourceError> {
     if needs_port_forward(endpoint) {

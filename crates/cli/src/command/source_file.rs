@@ -11,7 +11,7 @@ use anyhow::{Context as _, anyhow, bail};
 use clap::Args;
 use headroom_sources::cloud_auth::{Cloud, Identity};
 use headroom_sources::http::{Authentication, Endpoint, Url};
-use headroom_sources::prometheus::{Labels, Metrics, Overrides};
+use headroom_sources::prometheus::{Labels, MetricNames, Overrides};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -63,7 +63,7 @@ pub struct SourceFile {
     pub tenant: Option<String>,
     ca_file: Option<PathBuf>,
     insecure_skip_tls_verify: bool,
-    pub metrics: Metrics,
+    pub metrics: MetricNames,
     pub labels: Labels,
     pub info_labels: Labels,
     /// The folder of the file.

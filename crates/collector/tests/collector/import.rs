@@ -195,7 +195,7 @@ fn invalid_image_names_are_skipped() {
 
 #[test]
 fn doctor_describes_a_file() {
-    use headroom_sources::diagnosis::Verdict;
+    use headroom_sources::diagnosis::SourceVerdict;
     use headroom_sources::files::diagnose;
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("usage");
@@ -204,17 +204,20 @@ fn doctor_describes_a_file() {
         let findings = diagnose(&path, 60, NOW);
         findings.into_iter().map(|finding| (finding.verdict, finding.subject, finding.found)).collect::<Vec<_>>()
     };
-    let good = |subject, found: &str| (Verdict::Good, subject, found.to_owned());
+    let good = |subject, found: &str| (SourceVerdict::Good, subject, found.to_owned());
     let csv = format!("{HEADER}{}{}", line(0, "web-0", "1", "1Mi"), line(1, "web-0", "1", ""));
     let samples = good("samples", "3 samples on 1 days, 2026-11-20T00:00:00Z to 2026-11-20T00:00:00Z");
     let images = good("images", "1 images in 1 namespaces");
     assert_eq!(examined(&csv), [good("format", "CSV"), samples, images, good("step", "60 s")]);
     let unfinished = examined(csv.trim_end());
-    assert!(unfinished.iter().any(|found| (found.0, found.1) == (Verdict::Doubtful, "last line")), "{unfinished:?}");
+    assert!(
+        unfinished.iter().any(|found| (found.0, found.1) == (SourceVerdict::Doubtful, "last line")),
+        "{unfinished:?}"
+    );
     let wrong = examined(&format!("{csv}x\n"));
-    assert_eq!((wrong[1].0, wrong[1].2.as_str()), (Verdict::Bad, "line 4: there is no value for `namespace`"));
-    assert_eq!(examined("what is this\n")[0].0, Verdict::Bad);
+    assert_eq!((wrong[1].0, wrong[1].2.as_str()), (SourceVerdict::Bad, "line 4: there is no value for `namespace`"));
+    assert_eq!(examined("what is this\n")[0].0, SourceVerdict::Bad);
     let image = examined(&csv.replace("nginx", "Nginx"));
-    assert_eq!((image[1].0, image[2].0), (Verdict::Bad, Verdict::Doubtful));
-    assert_eq!(diagnose(&folder.path().join("none"), 60, NOW)[0].verdict, Verdict::Bad);
+    assert_eq!((image[1].0, image[2].0), (SourceVerdict::Bad, SourceVerdict::Doubtful));
+    assert_eq!(diagnose(&folder.path().join("none"), 60, NOW)[0].verdict, SourceVerdict::Bad);
 }

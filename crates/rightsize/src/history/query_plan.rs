@@ -6,7 +6,7 @@ use std::fmt;
 use headroom_usage::DAY;
 use headroom_usage::sample::{Resource, Window};
 
-use headroom_sources::prometheus::Reader;
+use headroom_sources::prometheus::StoreReader;
 use headroom_sources::prometheus::reader::Lives;
 
 /// About so many samples are read in one query: a second of work, and some ten megabytes on the way.
@@ -89,7 +89,7 @@ fn moment(unix_seconds: i64) -> String {
 
 /// Pieces that are about equally large, newest first, so that an interrupted reading has the latest days of all.
 pub fn plan(
-    store: &Reader,
+    store: &StoreReader,
     namespaces: &[String],
     window: Window,
     lives: Option<&Lives>,

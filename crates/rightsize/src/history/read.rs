@@ -12,8 +12,8 @@ use headroom_kube::retry::Retry;
 use headroom_report::progress::Progress;
 use headroom_sources::SourceError;
 use headroom_sources::paced::read_all;
-use headroom_sources::prometheus::Reader;
-use headroom_sources::prometheus::reader::{ContainerRef, Group, Killed, Lives};
+use headroom_sources::prometheus::StoreReader;
+use headroom_sources::prometheus::reader::{ContainerRef, Killed, Lives, UsageGroup};
 use headroom_usage::observed::{Kill, Observed};
 use headroom_usage::sample::{Resource, Window};
 use headroom_usage::{DAY, cardinality, day_of};
@@ -48,7 +48,7 @@ struct Surroundings {
 
 /// Asks whose the pods are that are gone by now, and how long each container was seen.
 async fn surroundings(
-    store: &Reader,
+    store: &StoreReader,
     namespaces: &[String],
     window: Window,
     owners: &mut Owners,
@@ -86,7 +86,7 @@ async fn surroundings(
 
 /// The inputs of all queries of a reading.
 struct Shared {
-    store: Arc<Reader>,
+    store: Arc<StoreReader>,
     pods: PodOwners,
     lives: Lives,
     /// The end of the window.
@@ -95,7 +95,7 @@ struct Shared {
 
 /// Reads a window of these namespaces.
 pub async fn read(
-    store: &Arc<Reader>,
+    store: &Arc<StoreReader>,
     namespaces: &[String],
     window: Window,
     mut pods: PodOwners,
@@ -174,7 +174,7 @@ impl Shared {
             Question::Digest(resource) => {
                 let end = window.to;
                 store
-                    .digests(namespaces, resource, *window, Group::ALL, &mut |place, digest| {
+                    .digests(namespaces, resource, *window, UsageGroup::ALL, &mut |place, digest| {
                         let Some((pod, observed)) = self.observed(&mut part, &place, end - 1) else { return };
                         let life = self.lives.on(&place, end);
                         let seconds = life.map_or(store.step_of(resource).into(), |life| life.seconds);

@@ -9,7 +9,7 @@ use secrecy::{ExposeSecret as _, SecretString};
 use serde::Deserialize;
 
 use super::signature::Keys;
-use super::token::{Credentials, Environment, Kept, json, parts, server, text};
+use super::token::{Credentials, Environment, ExpiringCredentials, json, parts, server, text};
 use crate::SourceError;
 use crate::http::{Form, Http};
 
@@ -19,7 +19,7 @@ const METADATA_TOKEN_SECONDS: &str = "300";
 /// Keys of the environment do not end.
 const ALWAYS: i64 = i64::MAX;
 
-pub struct Account {
+pub struct AwsAccount {
     pub region: String,
     /// The service that requests are signed for.
     pub service: &'static str,
@@ -48,7 +48,7 @@ struct RoleCredentials {
     expiration: jiff::Timestamp,
 }
 
-impl Account {
+impl AwsAccount {
     pub fn new(url: &str, environment: Environment<'_>) -> Result<Self, SourceError> {
         let named = |name: &str| environment(name).filter(|value| !value.is_empty());
         let host = url.parse().ok().and_then(|url: Uri| url.host().map(str::to_owned));
@@ -87,9 +87,11 @@ impl Account {
         format!("Amazon in {}, {way}", self.region)
     }
 
-    pub async fn ask(&self) -> Result<Kept, SourceError> {
+    pub async fn ask(&self) -> Result<ExpiringCredentials, SourceError> {
         match &self.way {
-            Way::Environment(keys) => Ok(Kept { credentials: Credentials::Keys(keys.clone()), until: ALWAYS }),
+            Way::Environment(keys) => {
+                Ok(ExpiringCredentials { credentials: Credentials::Keys(keys.clone()), until: ALWAYS })
+            }
             Way::ServiceAccount { sts, role, session, token_file } => {
                 let token = read(token_file)?;
                 let form = Form::default()
@@ -119,10 +121,10 @@ impl Account {
 }
 
 impl RoleCredentials {
-    fn kept(self) -> Kept {
+    fn kept(self) -> ExpiringCredentials {
         let Self { access_key_id: id, secret_access_key, token, expiration } = self;
         let keys = Keys { id, secret: secret_access_key.into(), session: Some(token.into()) };
-        Kept { credentials: Credentials::Keys(keys), until: expiration.as_second() }
+        ExpiringCredentials { credentials: Credentials::Keys(keys), until: expiration.as_second() }
     }
 }
 
@@ -148,7 +150,7 @@ fn container(named: &dyn Fn(&str) -> Option<String>) -> Result<Option<Way>, Sour
 }
 
 /// The metadata server gives its answers only against a token of its own (IMDSv2).
-async fn machine(metadata: &Http) -> Result<Kept, SourceError> {
+async fn machine(metadata: &Http) -> Result<ExpiringCredentials, SourceError> {
     const ROLES: &str = "/latest/meta-data/iam/security-credentials/";
     let lifetime = HeaderName::from_static("x-aws-ec2-metadata-token-ttl-seconds");
     let headers = HeaderMap::from_iter([(lifetime, HeaderValue::from_static(METADATA_TOKEN_SECONDS))]);
@@ -178,7 +180,7 @@ fn unreadable(http: &Http) -> SourceError {
 }
 
 /// The keys in the XML that STS answers with. It holds each element once.
-fn assumed(xml: &str) -> Option<Kept> {
+fn assumed(xml: &str) -> Option<ExpiringCredentials> {
     let element = |name: &str| {
         let (_, rest) = xml.split_once(&format!("<{name}>"))?;
         Some(rest.split_once(&format!("</{name}>"))?.0.trim().to_owned())
@@ -186,7 +188,7 @@ fn assumed(xml: &str) -> Option<Kept> {
     let until = element("Expiration")?.parse::<jiff::Timestamp>().ok()?.as_second();
     let session = Some(element("SessionToken")?.into());
     let keys = Keys { id: element("AccessKeyId")?, secret: element("SecretAccessKey")?.into(), session };
-    Some(Kept { credentials: Credentials::Keys(keys), until })
+    Some(ExpiringCredentials { credentials: Credentials::Keys(keys), until })
 }
 
 #[cfg(test)]
@@ -209,7 +211,9 @@ mod tests {
         let xml = "<AssumeRoleWithWebIdentityResponse><AssumeRoleWithWebIdentityResult><Credentials>\
                    <AccessKeyId>ASIA1</AccessKeyId><SecretAccessKey>s/+=</SecretAccessKey><SessionToken>t==</SessionToken>\
                    <Expiration>2026-11-21T01:00:00Z</Expiration></Credentials></AssumeRoleWithWebIdentityResult></AssumeRoleWithWebIdentityResponse>";
-        let Some(Kept { credentials: Credentials::Keys(keys), until }) = assumed(xml) else { panic!("{xml}") };
+        let Some(ExpiringCredentials { credentials: Credentials::Keys(keys), until }) = assumed(xml) else {
+            panic!("{xml}")
+        };
         assert_eq!((keys.id.as_str(), keys.secret.expose_secret(), until), ("ASIA1", "s/+=", 1_795_222_800));
         assert!(assumed("<html>").is_none() && assumed(&xml.replace("Expiration", "Other")).is_none());
     }

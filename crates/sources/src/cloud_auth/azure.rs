@@ -7,7 +7,7 @@ use headroom_kube::clock;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
 use serde::{Deserialize, Deserializer};
 
-use super::token::{Credentials, Environment, Kept, json, server};
+use super::token::{Credentials, Environment, ExpiringCredentials, json, server};
 use crate::SourceError;
 use crate::http::{Form, Http};
 
@@ -17,7 +17,7 @@ pub const DOMAINS: [&str; 3] = ["monitor.azure.com", "monitor.azure.us", "monito
 const ADVICE: &str = "does the identity have the role Monitoring Data Reader on the Azure Monitor workspace, and is it \
                       federated with this service account?";
 
-pub struct Account {
+pub struct AzureAccount {
     /// The audience of the token: `https://prometheus.monitor.azure.com`.
     resource: String,
     way: Way,
@@ -35,7 +35,7 @@ struct Token {
     expires_in: i64,
 }
 
-impl Account {
+impl AzureAccount {
     pub fn new(url: &str, environment: Environment<'_>) -> Result<Self, SourceError> {
         let host = url.parse().ok().and_then(|url: Uri| url.host().map(str::to_owned)).unwrap_or_default();
         let domain = DOMAINS.into_iter().find(|domain| host.ends_with(domain)).unwrap_or("monitor.azure.com");
@@ -75,7 +75,7 @@ impl Account {
         }
     }
 
-    pub async fn ask(&self) -> Result<Kept, SourceError> {
+    pub async fn ask(&self) -> Result<ExpiringCredentials, SourceError> {
         let (http, answer) = match &self.way {
             Way::Workload { authority, tenant, client, token_file } => {
                 let assertion = std::fs::read_to_string(token_file).map_err(|error| {
@@ -101,7 +101,7 @@ impl Account {
         };
         let token: Token = json(http, answer, ADVICE).await?;
         let until = clock::now().saturating_add(token.expires_in);
-        Ok(Kept { credentials: Credentials::Token(token.access_token.into()), until })
+        Ok(ExpiringCredentials { credentials: Credentials::Token(token.access_token.into()), until })
     }
 }
 

@@ -8,7 +8,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use serde::Deserialize;
 
 use self::file::CredentialsFile;
-use super::token::{Credentials, Environment, Kept, json, server};
+use super::token::{Credentials, Environment, ExpiringCredentials, json, server};
 use crate::SourceError;
 use crate::http::Http;
 
@@ -18,7 +18,7 @@ const PATH: &str = "/computeMetadata/v1/instance/service-accounts/default/token"
 const ADVICE: &str = "does the service account of this machine or pod have the role roles/monitoring.viewer, and is \
                       Workload Identity set up for it?";
 
-pub enum Account {
+pub enum GoogleAccount {
     Machine { metadata: Box<Http> },
     File(Box<CredentialsFile>),
 }
@@ -29,7 +29,7 @@ struct Token {
     expires_in: i64,
 }
 
-impl Account {
+impl GoogleAccount {
     pub fn new(environment: Environment<'_>) -> Result<Self, SourceError> {
         if let Some(path) = environment("GOOGLE_APPLICATION_CREDENTIALS").filter(|path| !path.is_empty()) {
             return Ok(Self::File(Box::new(CredentialsFile::read(path.as_ref())?)));
@@ -45,7 +45,7 @@ impl Account {
         }
     }
 
-    pub async fn ask(&self) -> Result<Kept, SourceError> {
+    pub async fn ask(&self) -> Result<ExpiringCredentials, SourceError> {
         match self {
             Self::Machine { metadata } => {
                 let flavor = HeaderValue::from_static("Google");
@@ -59,8 +59,8 @@ impl Account {
 }
 
 impl Token {
-    fn kept(self) -> Kept {
+    fn kept(self) -> ExpiringCredentials {
         let until = clock::now().saturating_add(self.expires_in);
-        Kept { credentials: Credentials::Token(self.access_token.into()), until }
+        ExpiringCredentials { credentials: Credentials::Token(self.access_token.into()), until }
     }
 }

@@ -18,7 +18,7 @@ pub type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// Credentials of a cloud, and when they expire (Unix seconds).
 #[derive(Clone)]
-pub struct Kept {
+pub struct ExpiringCredentials {
     pub credentials: Credentials,
     pub until: i64,
 }
@@ -68,10 +68,10 @@ pub async fn text(answer: Response, advice: &str) -> Result<String, SourceError>
 /// The reason for a refusal of a server of credentials, in JSON or not.
 fn said(text: StoreText) -> StoreText {
     #[derive(Deserialize)]
-    struct Refusal {
+    struct TokenRefusal {
         error_description: Option<StoreText>,
         message: Option<StoreText>,
     }
-    let told = text.json::<Refusal>().ok().and_then(|told| told.error_description.or(told.message));
+    let told = text.json::<TokenRefusal>().ok().and_then(|told| told.error_description.or(told.message));
     told.unwrap_or(text)
 }

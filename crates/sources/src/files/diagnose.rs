@@ -9,8 +9,8 @@ use headroom_core::timestamp::Timestamp;
 use headroom_usage::DAY;
 use headroom_usage::batch::{Gathered, Impossible};
 
-use super::{Format, Limits, Lines, MAX_LINE_BYTES};
-use crate::diagnosis::{self, Finding};
+use super::{FileFormat, LineReader, MAX_LINE_BYTES, TimeLimits};
+use crate::diagnosis::{self, SourceFinding};
 
 /// Memory for what was read, before it is counted and forgotten.
 const MAX_BYTES: usize = 40 << 20;
@@ -27,32 +27,32 @@ struct Contents {
 }
 
 /// The findings of `doctor` about a file.
-pub fn diagnose(path: &Path, step_seconds: u32, our_clock: i64) -> Vec<Finding> {
+pub fn diagnose(path: &Path, step_seconds: u32, our_clock: i64) -> Vec<SourceFinding> {
     let mut findings = Vec::new();
     if let Err(error) = read(path, step_seconds, our_clock, &mut findings) {
         let found = match error.kind() {
             io::ErrorKind::NotFound => "it does not exist".to_owned(),
             _ => error.to_string(),
         };
-        findings.push(Finding::bad("file", found, "name a file that can be read"));
+        findings.push(SourceFinding::bad("file", found, "name a file that can be read"));
     }
     findings
 }
 
-fn read(path: &Path, step_seconds: u32, our_clock: i64, findings: &mut Vec<Finding>) -> io::Result<()> {
+fn read(path: &Path, step_seconds: u32, our_clock: i64, findings: &mut Vec<SourceFinding>) -> io::Result<()> {
     let mut file = BufReader::new(File::open(path)?);
     let mut first = Vec::new();
     next_line(&mut file, MAX_LINE_BYTES, &mut first)?;
-    let format = match Format::of(&first) {
+    let format = match FileFormat::of(&first) {
         Ok(format) => format,
         Err(error) => {
-            findings.push(Finding::bad("format", error.to_string(), FORMATS));
+            findings.push(SourceFinding::bad("format", error.to_string(), FORMATS));
             return Ok(());
         }
     };
-    findings.push(Finding::good("format", format.name()));
-    let limits = Limits { oldest: 0, latest: our_clock.saturating_add(DAY) };
-    let mut lines = Lines::new(&format, step_seconds, limits).with_steps();
+    findings.push(SourceFinding::good("format", format.name()));
+    let limits = TimeLimits { oldest: 0, latest: our_clock.saturating_add(DAY) };
+    let mut lines = LineReader::new(&format, step_seconds, limits).with_steps();
     let (mut gathered, mut contents) = (Gathered::default(), Contents::default());
     let (mut line, mut number) = (first, 1);
     if format.has_header() {
@@ -61,7 +61,7 @@ fn read(path: &Path, step_seconds: u32, our_clock: i64, findings: &mut Vec<Findi
     }
     while line.ends_with(b"\n") {
         if let Err((_, error)) = lines.read(&line, &mut gathered) {
-            findings.push(Finding::bad("lines", format!("line {number}: {error}"), FORMATS));
+            findings.push(SourceFinding::bad("lines", format!("line {number}: {error}"), FORMATS));
             return Ok(());
         }
         if gathered.bytes() > MAX_BYTES {
@@ -73,7 +73,7 @@ fn read(path: &Path, step_seconds: u32, our_clock: i64, findings: &mut Vec<Findi
     }
     if line.len() >= MAX_LINE_BYTES {
         let found = format!("line {number} is longer than {MAX_LINE_BYTES} bytes");
-        findings.push(Finding::bad("lines", found, FORMATS));
+        findings.push(SourceFinding::bad("lines", found, FORMATS));
         return Ok(());
     }
     contents.take(&gathered);
@@ -81,18 +81,18 @@ fn read(path: &Path, step_seconds: u32, our_clock: i64, findings: &mut Vec<Findi
     findings.extend(step(lines.usual_step(), step_seconds));
     if !line.is_empty() {
         let found = format!("line {number} does not end with a line break");
-        findings.push(Finding::doubtful("last line", found, "it is read once a line break ends it"));
+        findings.push(SourceFinding::doubtful("last line", found, "it is read once a line break ends it"));
     }
     Ok(())
 }
 
 /// Warns if samples are not as far apart as each is said to stand for: how long was measured would be wrong by as much.
-fn step(usual: Option<i64>, step_seconds: u32) -> Option<Finding> {
+fn step(usual: Option<i64>, step_seconds: u32) -> Option<SourceFinding> {
     let usual = usual?;
     let found = format!("most samples of a container are {usual} s apart, and each counts for {step_seconds} s");
     Some(match usual == i64::from(step_seconds) {
-        true => Finding::good("step", format!("{usual} s")),
-        false => Finding::doubtful("step", found, format!("pass --step {usual}s here and to `collect`")),
+        true => SourceFinding::good("step", format!("{usual} s")),
+        false => SourceFinding::doubtful("step", found, format!("pass --step {usual}s here and to `collect`")),
     })
 }
 
@@ -118,7 +118,7 @@ impl Contents {
         }
     }
 
-    fn findings(&self) -> Vec<Finding> {
+    fn findings(&self) -> Vec<SourceFinding> {
         let day = |day: Option<&u32>| day.and_then(|day| Timestamp::from_unix_seconds(i64::from(*day) * DAY));
         let mut findings = Vec::new();
         let (first, last) = (day(self.days.first()), day(self.days.last()));
@@ -126,18 +126,18 @@ impl Contents {
             Some((first, last)) if self.samples > 0 => {
                 let days = self.days.len();
                 let found = format!("{} samples on {days} days, {first} to {last}", self.samples);
-                Finding::good("samples", found)
+                SourceFinding::good("samples", found)
             }
-            _ => Finding::bad("samples", "none", "write usage into the columns `cpu` and `memory`"),
+            _ => SourceFinding::bad("samples", "none", "write usage into the columns `cpu` and `memory`"),
         });
         let found = format!("{} images in {} namespaces", self.images.len(), self.namespaces.len());
         findings.push(match self.unreadable.first() {
-            Some(image) => Finding::doubtful(
+            Some(image) => SourceFinding::doubtful(
                 "images",
                 format!("{found}; `{image}` is not an image name"),
                 "no request can be matched with it, so its usage is left out",
             ),
-            None => Finding::good("images", found),
+            None => SourceFinding::good("images", found),
         });
         findings.extend(diagnosis::impossible(&self.impossible));
         findings

@@ -9,26 +9,26 @@ use super::answer::Point;
 use super::query::{CONTAINER, IMAGE, NAMESPACE, POD};
 use super::{Api, NAME_IT, Options, RESOURCES};
 use crate::SourceError;
-use crate::diagnosis::{self, Finding, duration};
+use crate::diagnosis::{self, SourceFinding, duration};
 
 /// The findings of `doctor` about an InfluxDB.
-pub async fn diagnose(options: &Options, our_clock: i64) -> Result<Vec<Finding>, SourceError> {
+pub async fn diagnose(options: &Options, our_clock: i64) -> Result<Vec<SourceFinding>, SourceError> {
     let api = Api::new(options)?;
     let now = api.ping().await?;
     let mut findings = vec![diagnosis::clock(our_clock, now)];
     let schema = match api.schema().await? {
         Ok(schema) => schema,
         Err(problem) => {
-            findings.push(Finding::bad("schema", problem, NAME_IT));
+            findings.push(SourceFinding::bad("schema", problem, NAME_IT));
             return Ok(findings);
         }
     };
     let questions = api.questions(schema);
     let names = RESOURCES.map(|resource| schema.name(resource)).join(" and ");
-    findings.push(Finding::good("schema", format!("Heapster's, {names} in database `{}`", api.database)));
+    findings.push(SourceFinding::good("schema", format!("Heapster's, {names} in database `{}`", api.database)));
 
     if let Some(question) = api.several_clusters(&questions).await? {
-        findings.push(Finding::bad("cluster", question, "one store of the collector holds one cluster"));
+        findings.push(SourceFinding::bad("cluster", question, "one store of the collector holds one cluster"));
         return Ok(findings);
     }
     let window = Window { from: now - 600, to: now };
@@ -51,7 +51,7 @@ pub async fn diagnose(options: &Options, our_clock: i64) -> Result<Vec<Finding>,
     findings.extend(diagnosis::impossible(&impossible));
     intervals.sort_unstable();
     if let Some(interval) = intervals.get(intervals.len() / 2) {
-        findings.push(Finding::good("sample interval", format!("{interval} s")));
+        findings.push(SourceFinding::good("sample interval", format!("{interval} s")));
     }
     let mut oldest = None;
     api.ask::<Point>(&questions.oldest(), &mut |series| oldest = series.values.first().map(|point| point.0)).await?;
@@ -62,7 +62,7 @@ pub async fn diagnose(options: &Options, our_clock: i64) -> Result<Vec<Finding>,
 /// Namespace, pod and container.
 type Names = BTreeSet<[String; 3]>;
 
-fn matched(seen: &Names, named: &Names) -> Finding {
+fn matched(seen: &Names, named: &Names) -> SourceFinding {
     let found = format!("{} of {} containers in the last 10 minutes", named.len(), seen.len());
     let example = seen
         .difference(named)

@@ -5,11 +5,11 @@ use std::fmt;
 use headroom_core::timestamp::Timestamp;
 use headroom_usage::sample::Window;
 
-use super::answer::Row;
+use super::answer::AnswerSeries;
 use super::api::Api;
-use super::names::{self, ContainerLabels, Labels, Metrics, Overrides};
+use super::names::{self, ContainerLabels, Labels, MetricNames, Overrides};
 use super::options::Options;
-use super::query::{self, Question};
+use super::query::{self, PromQl};
 use super::selector::Matchers;
 use crate::SourceError;
 use crate::diagnosis::duration;
@@ -30,7 +30,7 @@ pub enum Absence {
         now: i64,
     },
     /// It has names of other exporters.
-    Named(&'static Known),
+    Named(&'static UnsearchedNames),
     /// There is CPU, and memory with the page cache of so many containers.
     PageCache(f64),
     /// The series are of pods; no label names a container.
@@ -40,7 +40,7 @@ pub enum Absence {
 
 /// Names that are not looked for unless a user writes them: usage under them is less exact, or costs more to find.
 #[derive(Debug)]
-pub struct Known {
+pub struct UnsearchedNames {
     what: &'static str,
     cpu: &'static str,
     cpu_is_rate: bool,
@@ -60,7 +60,7 @@ const DOCKER: [&str; 3] = [
 const MIXIN: &str = "the recording rules of kubernetes-mixin";
 const KUBELETSTATS: &str = "OpenTelemetry's kubeletstats";
 
-static KNOWN: [Known; 6] = [
+static KNOWN: [UnsearchedNames; 6] = [
     known(MIXIN, "node_namespace_pod_container:container_cpu_usage_seconds_total:sum_rate5m", true, RULE_MEMORY, PLACE),
     known(MIXIN, "node_namespace_pod_container:container_cpu_usage_seconds_total:sum_irate", true, RULE_MEMORY, PLACE),
     known("the system metrics of GKE", names::GOOGLE_CPU, false, names::GOOGLE_MEMORY, names::GOOGLE_PLACE),
@@ -75,12 +75,12 @@ const fn known(
     cpu_is_rate: bool,
     memory: &'static str,
     place: [&'static str; 3],
-) -> Known {
-    Known { what, cpu, cpu_is_rate, memory, place }
+) -> UnsearchedNames {
+    UnsearchedNames { what, cpu, cpu_is_rate, memory, place }
 }
 
-impl Known {
-    fn count_of_cpu(&self, matchers: &Matchers) -> Question {
+impl UnsearchedNames {
+    fn count_of_cpu(&self, matchers: &Matchers) -> PromQl {
         query::count_of_containers(self.cpu, &ContainerLabels::of(self.place), None, matchers)
     }
 
@@ -88,7 +88,7 @@ impl Known {
     pub fn names(&self, written: &Overrides) -> Overrides {
         let [namespace, pod, container] = self.place.map(|label| Some(label.to_owned()));
         Overrides {
-            metrics: Metrics {
+            metrics: MetricNames {
                 cpu: Some(self.cpu.to_owned()),
                 cpu_is_rate: self.cpu_is_rate,
                 memory: Some(self.memory.to_owned()),
@@ -111,7 +111,7 @@ impl Absence {
         api: &Api,
         options: &Options,
         now: i64,
-        counts: impl Fn(&Matchers) -> Vec<Question>,
+        counts: impl Fn(&Matchers) -> Vec<PromQl>,
     ) -> Result<Self, SourceError> {
         let matchers = &options.matchers;
         let mut questions = vec![query::count_of_pods(&options.names.memory(), matchers)];
@@ -119,7 +119,7 @@ impl Absence {
         let unmatched = if matchers.is_empty() { Vec::new() } else { counts(&Matchers::default()) };
         questions.extend(unmatched);
         let answers = api.moments(&questions, None).await?;
-        let mut there = answers.iter().map(|rows| rows.first().and_then(Row::value).is_some());
+        let mut there = answers.iter().map(|rows| rows.first().and_then(AnswerSeries::value).is_some());
         let has_pods = there.next().unwrap_or(false);
         let known = KNOWN.iter().zip(&mut there).find_map(|(known, is_there)| is_there.then_some(known));
         if there.any(|is_there| is_there) {
@@ -155,10 +155,10 @@ pub async fn of_memory(
 }
 
 /// The last moment with an answer, in unix seconds, of a span that begins with one.
-async fn last_answer(api: &Api, question: &Question, from: i64, to: i64) -> Result<i64, SourceError> {
+async fn last_answer(api: &Api, question: &PromQl, from: i64, to: i64) -> Result<i64, SourceError> {
     let step = (to - from).div_euclid(200).max(60);
     let mut last = from;
-    let mut take = |row: Row| {
+    let mut take = |row: AnswerSeries| {
         last = row.points().last().map_or(last, |(time, _)| last.max(*time));
         Ok(())
     };
@@ -182,7 +182,7 @@ impl fmt::Display for Absence {
                     None => Ok(()),
                 }
             }
-            Self::Named(Known { what, cpu, place: [.., container], .. }) => write!(
+            Self::Named(UnsearchedNames { what, cpu, place: [.., container], .. }) => write!(
                 f,
                 "usage is there as `{cpu}` with the label `{container}` ({what}): \
                  `kubectl headroom doctor … -o source > source.yaml` writes the names, for --source"

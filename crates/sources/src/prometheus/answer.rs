@@ -17,7 +17,7 @@ pub const NUMBER: &str = "headroom_question";
 
 /// One series of an answer: a range's (matrix) or a moment's (vector).
 #[derive(Debug, Default, Clone, PartialEq, Deserialize)]
-pub struct Row {
+pub struct AnswerSeries {
     #[serde(default)]
     metric: BTreeMap<String, String>,
     #[serde(default)]
@@ -34,7 +34,7 @@ struct Points(Vec<(i64, f64)>);
 #[derive(Debug, Clone, PartialEq)]
 struct Pair(i64, f64);
 
-impl Row {
+impl AnswerSeries {
     /// The value of a label; a label that is missing and one that is empty mean the same to Prometheus.
     pub fn label(&self, name: &str) -> &str {
         self.metric.get(name).map_or("", String::as_str)
@@ -78,7 +78,7 @@ pub struct ContainerRef {
 }
 
 impl ContainerRef {
-    pub fn of(row: &Row, place: &ContainerLabels) -> Self {
+    pub fn of(row: &AnswerSeries, place: &ContainerLabels) -> Self {
         let text = |label: &str| row.label(label).to_owned();
         Self { namespace: text(&place.namespace), pod: text(&place.pod), container: text(&place.container) }
     }
@@ -91,7 +91,7 @@ impl ContainerRef {
 }
 
 /// Reads one series.
-pub fn row(bytes: &[u8]) -> Result<Row, SourceError> {
+pub fn row(bytes: &[u8]) -> Result<AnswerSeries, SourceError> {
     serde_json::from_slice(bytes)
         .map_err(|error| SourceError::Permanent(format!("the answer has a series that cannot be read: {error}")))
 }
@@ -261,7 +261,7 @@ mod tests {
     const PROMETHEUS_TIME: &str = r#"{"status":"success","data":{"resultType":"vector","result":[{"metric":{},"value":[1795238231.798,"1795238231.798"]}]}}"#;
     const VICTORIA_METRICS_TOO_MUCH: &str = r#"{"status":"error","errorType":"422","error":"error when executing query=\"rate(c_seconds_total[60s])\" on the time range (start=1795237620000, end=1795237800000, step=60000): cannot execute query: cannot evaluate \"rate(c_seconds_total[60s])\": cannot select more than -search.maxSamplesPerQuery=5 samples; possible solutions: to increase the -search.maxSamplesPerQuery; to reduce time range for the query; to use more specific label filters in order to select lower number of series"}"#;
 
-    fn recorded(text: &str) -> Vec<Row> {
+    fn recorded(text: &str) -> Vec<AnswerSeries> {
         let mut rows = Vec::new();
         let mut splitter = json_splitter::Splitter::new(json_splitter::Split::ArrayAt(2, "result"));
         splitter

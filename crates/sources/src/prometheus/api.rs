@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use headroom_usage::sample::Window;
 
-use super::answer::{self, NUMBER, Row};
+use super::answer::{self, AnswerSeries, NUMBER};
 use super::options::Options;
-use super::query::{self, Question};
+use super::query::{self, PromQl};
 use super::selector::Selector;
 use crate::SourceError;
 use crate::cloud_auth::Cloud;
@@ -27,7 +27,7 @@ pub struct Api {
 }
 
 /// Takes one series of an answer.
-pub type EachRow<'a> = dyn FnMut(Row) -> Result<(), SourceError> + Send + 'a;
+pub type EachRow<'a> = dyn FnMut(AnswerSeries) -> Result<(), SourceError> + Send + 'a;
 
 impl Api {
     pub fn new(http: Http, options: &Options) -> Self {
@@ -39,7 +39,7 @@ impl Api {
     /// Asks about each step of a window.
     pub async fn range(
         &self,
-        question: &Question,
+        question: &PromQl,
         window: Window,
         step_seconds: u32,
         each: &mut EachRow<'_>,
@@ -59,7 +59,7 @@ impl Api {
     }
 
     /// Asks about one moment, now if none is given.
-    pub async fn moment(&self, question: &Question, at: Option<i64>) -> Result<Vec<Row>, SourceError> {
+    pub async fn moment(&self, question: &PromQl, at: Option<i64>) -> Result<Vec<AnswerSeries>, SourceError> {
         let mut rows = Vec::new();
         let time = at.or(self.as_of).map(|at| at.to_string());
         let moment: Vec<_> = time.iter().map(|time| ("time", time.as_str())).collect();
@@ -72,13 +72,13 @@ impl Api {
     }
 
     /// The single number that answers a question, if there is one.
-    pub async fn number(&self, question: &Question, at: Option<i64>) -> Result<Option<f64>, SourceError> {
-        Ok(self.moment(question, at).await?.first().and_then(Row::value))
+    pub async fn number(&self, question: &PromQl, at: Option<i64>) -> Result<Option<f64>, SourceError> {
+        Ok(self.moment(question, at).await?.first().and_then(AnswerSeries::value))
     }
 
     /// Several questions about one moment in one query: the rows of each. Where the store cannot take them together, each is
     /// asked by itself, and one that the store does not understand has no rows.
-    pub async fn moments(&self, questions: &[Question], at: Option<i64>) -> Result<Vec<Vec<Row>>, SourceError> {
+    pub async fn moments(&self, questions: &[PromQl], at: Option<i64>) -> Result<Vec<Vec<AnswerSeries>>, SourceError> {
         let together = self.moment(&query::numbered(questions), at).await;
         if let Ok(rows) = &together
             && !rows.is_empty()
@@ -113,7 +113,7 @@ impl Api {
     async fn ask(
         &self,
         path: &str,
-        question: &Question,
+        question: &PromQl,
         moments: &[(&str, &str)],
         each: &mut EachRow<'_>,
     ) -> Result<(), SourceError> {

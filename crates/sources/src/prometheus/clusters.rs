@@ -5,9 +5,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::answer::Row;
+use super::answer::AnswerSeries;
 use super::names::{ContainerLabels, State};
-use super::query::{self, Question};
+use super::query::{self, PromQl};
 use super::selector::{Match, Matchers};
 use crate::cluster_id::{self, ClusterId, KUBE_SYSTEM};
 
@@ -51,7 +51,7 @@ pub struct Clusters {
 
 impl Clusters {
     /// The clusters in the answers to [`created`] and [`by_label`].
-    pub fn among(created: &[Row], by_label: &[Row]) -> Self {
+    pub fn among(created: &[AnswerSeries], by_label: &[AnswerSeries]) -> Self {
         let mut clusters = Self::default();
         clusters.take_created(created);
         clusters.take_labels(by_label);
@@ -100,8 +100,8 @@ impl Clusters {
     }
 
     /// Takes the labels in which lasting series of one container differ. A label that the user's matchers name is answered.
-    pub fn take_twins(&mut self, rows: &[Row], matchers: &Matchers) {
-        let labels: Vec<_> = rows.iter().map(Row::labels_of_series).collect();
+    pub fn take_twins(&mut self, rows: &[AnswerSeries], matchers: &Matchers) {
+        let labels: Vec<_> = rows.iter().map(AnswerSeries::labels_of_series).collect();
         let is_harmless =
             |label: &str| HARMLESS.contains(&label) || label.contains("replica") || LABELS.contains(&label);
         let names: BTreeSet<&String> = labels.iter().flat_map(BTreeMap::keys).collect();
@@ -114,11 +114,11 @@ impl Clusters {
         }
     }
 
-    fn take_created(&mut self, rows: &[Row]) {
-        self.created.extend(rows.iter().filter_map(Row::value).map(|created| created.round() as i64));
+    fn take_created(&mut self, rows: &[AnswerSeries]) {
+        self.created.extend(rows.iter().filter_map(AnswerSeries::value).map(|created| created.round() as i64));
     }
 
-    fn take_labels(&mut self, rows: &[Row]) {
+    fn take_labels(&mut self, rows: &[AnswerSeries]) {
         for label in LABELS {
             let values: BTreeSet<_> = rows.iter().map(|row| row.label(label).to_owned()).collect();
             if values.len() > 1 {
@@ -129,12 +129,12 @@ impl Clusters {
 }
 
 /// Asks when kube-system was created.
-pub fn created(state: &State, matchers: &Matchers) -> Question {
+pub fn created(state: &State, matchers: &Matchers) -> PromQl {
     query::series(query::CREATED, &[(&state.place.namespace, Match::Is(KUBE_SYSTEM))], matchers)
 }
 
 /// Asks how many series have which cluster's name.
-pub fn by_label(metric: &str, usage: &ContainerLabels, matchers: &Matchers) -> Question {
+pub fn by_label(metric: &str, usage: &ContainerLabels, matchers: &Matchers) -> PromQl {
     query::count_by(&LABELS, metric, usage, matchers)
 }
 
@@ -143,7 +143,7 @@ mod tests {
     use super::super::answer;
     use super::*;
 
-    fn rows(series: &[(&str, i64)]) -> Vec<Row> {
+    fn rows(series: &[(&str, i64)]) -> Vec<AnswerSeries> {
         let row = |(labels, value): &(&str, i64)| {
             let text = format!(r#"{{"metric":{{{labels}}},"value":[60,"{value}"]}}"#);
             answer::row(text.as_bytes()).unwrap()

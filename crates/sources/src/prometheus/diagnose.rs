@@ -5,21 +5,21 @@ use headroom_usage::sample::{Batch, Window};
 
 use super::absence::Absence;
 use super::api::Api;
-use super::names::{ContainerLabels, Labels, Metrics, Names, Overrides};
+use super::names::{ContainerLabels, Labels, MetricNames, Names, Overrides};
 use super::options::Options;
-use super::probe::{Counted, Probe, labels, probe};
+use super::probe::{NameCount, Probe, labels, probe};
 use super::query::{self, rate_seconds};
-use super::reader::Reader;
+use super::reader::StoreReader;
 use crate::SourceError;
 use crate::cluster_id::ClusterId;
-use crate::diagnosis::{self, Finding, clock, duration};
+use crate::diagnosis::{self, SourceFinding, clock, duration};
 use crate::http::{Authentication, Http};
 
 /// The ages of history that the store is asked for, in days. The policy's longest window needs 30.
 const DAYS: [i64; 5] = [1, 3, 7, 14, 30];
 
 impl Probe {
-    fn findings(&self, step: u32) -> Vec<Finding> {
+    fn findings(&self, step: u32) -> Vec<SourceFinding> {
         let mut findings = vec![
             self.metric("memory metric", &self.memory.name, self.memory.containers, "metrics.memory"),
             self.metric("cpu metric", &self.cpu.name.metric, self.cpu.containers, "metrics.cpu"),
@@ -29,43 +29,43 @@ impl Probe {
         }
         if let Some(question) = self.clusters.question() {
             let advice = "one store of the collector holds one cluster";
-            findings.push(Finding::bad("cluster", question, advice));
+            findings.push(SourceFinding::bad("cluster", question, advice));
         }
         if self.names().is_err() {
             return findings;
         }
-        findings.push(Finding::good("usage labels", labels(&self.usage)));
+        findings.push(SourceFinding::good("usage labels", labels(&self.usage)));
         if self.clusters.id() != ClusterId::default() {
-            findings.push(Finding::good("cluster", format!("one {}", self.clusters.id())));
+            findings.push(SourceFinding::good("cluster", format!("one {}", self.clusters.id())));
         }
         findings.push(match &self.state {
-            Some(_) if self.state_ago > 0 => Finding::doubtful(
+            Some(_) if self.state_ago > 0 => SourceFinding::doubtful(
                 "image",
                 format!("`{}` was seen last {} ago", self.wanted.info(), duration(self.state_ago)),
                 "check that kube-state-metrics runs and is scraped; usage whose image is not known waits for it for some hours",
             ),
-            Some(Counted { name, containers }) if name.image != "image" => Finding::good(
+            Some(NameCount { name, containers }) if name.image != "image" => SourceFinding::good(
                 "image",
                 format!("`{}` of `{}`, {containers} containers, labels {}", name.image, name.info, labels(&name.place)),
             ),
-            Some(Counted { name, containers }) => Finding::doubtful(
+            Some(NameCount { name, containers }) => SourceFinding::doubtful(
                 "image",
                 format!("`image` of `{}`, {containers} containers; no `image_spec`", name.info),
                 "update kube-state-metrics to 2.0 or later: `image` is what the runtime made of the image, and pods may call it otherwise",
             ),
-            None if self.usage_image.containers > 0.0 => Finding::doubtful(
+            None if self.usage_image.containers > 0.0 => SourceFinding::doubtful(
                 "image",
                 format!("only the label `{}` of the usage series, {} containers", self.usage_image.name, self.usage_image.containers),
                 "scrape kube-state-metrics: it has the image as pods name it, also of init containers, and OOM kills",
             ),
-            None => Finding::bad(
+            None => SourceFinding::bad(
                 "image",
                 format!("no `{}`, and no label with an image on the usage series", self.wanted.info()),
                 "`recommend` needs no images; to collect the history of images, scrape kube-state-metrics, or name the metric as `metrics.info` in --source",
             ),
         });
         findings.push(match self.scrape_seconds {
-            None => Finding::doubtful(
+            None => SourceFinding::doubtful(
                 "sample interval",
                 "unknown: no samples in the last 10 minutes",
                 "check that the kubelets are being scraped now",
@@ -73,13 +73,13 @@ impl Probe {
             Some(_) => {
                 let (scrape, rate) = (self.scrape(), rate_seconds(step, self.scrape()));
                 if rate > step && !self.cpu.name.is_rate {
-                    Finding::doubtful(
+                    SourceFinding::doubtful(
                         "sample interval",
                         format!("{scrape} s; cpu is averaged over {rate} s"),
                         format!("scrape the kubelets at least every {} s to capture CPU peaks of {step} s", step / 2),
                     )
                 } else {
-                    Finding::good("sample interval", format!("{scrape} s; cpu is averaged over {rate} s"))
+                    SourceFinding::good("sample interval", format!("{scrape} s; cpu is averaged over {rate} s"))
                 }
             }
         });
@@ -87,7 +87,7 @@ impl Probe {
     }
 
     /// The jobs whose series are not read, and whether they claim the containers of the job that is.
-    async fn contested(&self, api: &Api, options: &Options) -> Result<Vec<Finding>, SourceError> {
+    async fn contested(&self, api: &Api, options: &Options) -> Result<Vec<SourceFinding>, SourceError> {
         let metric = if self.memory.containers > 0.0 { &self.memory.name } else { &self.cpu.name.metric };
         let mut findings = Vec::new();
         let state = self.state.as_ref().map(|state| (&state.name.info, &state.name.place));
@@ -107,14 +107,14 @@ impl Probe {
             } else {
                 "if they scrape other nodes of this cluster, name all jobs as `matchers: job=~\"…|…\"` in --source"
             };
-            findings.push(Finding::doubtful("scrape jobs", found, advice));
+            findings.push(SourceFinding::doubtful("scrape jobs", found, advice));
         }
         Ok(findings)
     }
 
-    fn metric(&self, subject: &'static str, metric: &str, containers: f64, field: &str) -> Finding {
+    fn metric(&self, subject: &'static str, metric: &str, containers: f64, field: &str) -> SourceFinding {
         if containers > 0.0 {
-            return Finding::good(subject, format!("`{metric}`, {containers} containers"));
+            return SourceFinding::good(subject, format!("`{metric}`, {containers} containers"));
         }
         let found = match &self.absence {
             Some(Absence::Ended { .. } | Absence::Matchers(_)) => format!("no current series of `{metric}`"),
@@ -128,9 +128,9 @@ impl Probe {
             Some(absence) => absence.to_string(),
         };
         if self.memory.containers + self.cpu.containers > 0.0 {
-            Finding::doubtful(subject, found, advice)
+            SourceFinding::doubtful(subject, found, advice)
         } else {
-            Finding::bad(subject, found, advice)
+            SourceFinding::bad(subject, found, advice)
         }
     }
 }
@@ -151,7 +151,7 @@ pub async fn detect(http: Http, options: &Options) -> Result<Overrides, SourceEr
     Ok(Overrides {
         labels: labels(&usage, usage_image),
         info_labels: state.as_ref().map(|state| labels(&state.place, Some(state.image.clone()))).unwrap_or_default(),
-        metrics: Metrics {
+        metrics: MetricNames {
             cpu_is_rate: cpu.as_ref().is_some_and(|cpu| cpu.is_rate),
             cpu: cpu.map(|cpu| cpu.metric),
             memory,
@@ -162,31 +162,33 @@ pub async fn detect(http: Http, options: &Options) -> Result<Overrides, SourceEr
 }
 
 /// The findings of `doctor` about a store.
-pub async fn diagnose(http: Http, options: &Options, our_clock: i64) -> Result<Vec<Finding>, SourceError> {
+pub async fn diagnose(http: Http, options: &Options, our_clock: i64) -> Result<Vec<SourceFinding>, SourceError> {
     let api = Api::new(http, options);
     let mut findings = Vec::new();
     if let Authentication::Cloud(identity) = &options.endpoint.authentication {
-        findings.push(Finding::good("identity", identity.describe()));
+        findings.push(SourceFinding::good("identity", identity.describe()));
     }
     findings.push(clock(our_clock, api.now().await?));
     let probed = probe(&api, options).await?;
     findings.extend(probed.findings(options.step_seconds));
     findings.extend(probed.contested(&api, options).await?);
-    let Ok(store) = Reader::new(api, &probed, options) else { return Ok(findings) };
+    let Ok(store) = StoreReader::new(api, &probed, options) else { return Ok(findings) };
     findings.extend(store.tells_kills().await?);
     findings.extend(store.matched().await?);
     findings.push(store.memory_of_the_past(&probed).await?);
     Ok(findings)
 }
 
-impl Reader {
+impl StoreReader {
     /// Checks that OOM kills can be read. None without kube-state-metrics.
-    async fn tells_kills(&self) -> Result<Option<Finding>, SourceError> {
+    async fn tells_kills(&self) -> Result<Option<SourceFinding>, SourceError> {
         let Some(state) = &self.names.state else { return Ok(None) };
         let restarts = self.api.number(&self.queries().count_of_restarts(state), None).await?;
         Ok(Some(match restarts {
-            Some(containers) => Finding::good("oom kills", format!("`{}`, {containers} containers", query::RESTARTS)),
-            None => Finding::doubtful(
+            Some(containers) => {
+                SourceFinding::good("oom kills", format!("`{}`, {containers} containers", query::RESTARTS))
+            }
+            None => SourceFinding::doubtful(
                 "oom kills",
                 format!("unknown: no `{}`", query::RESTARTS),
                 "expose it from kube-state-metrics, and `kube_pod_container_status_last_terminated_reason`",
@@ -195,7 +197,7 @@ impl Reader {
     }
 
     /// Reads the last ten minutes of every namespace as `collect` would, and counts.
-    async fn matched(&self) -> Result<Vec<Finding>, SourceError> {
+    async fn matched(&self) -> Result<Vec<SourceFinding>, SourceError> {
         let step = i64::from(self.step_seconds);
         let to = self.api.now().await?.div_euclid(step) * step;
         let window = Window { from: to - (600_i64.div_euclid(step).max(1)) * step, to };
@@ -230,7 +232,7 @@ impl Reader {
 
     /// Measures the age of the history. It is that of the store as a whole: a young cluster in an old
     /// store has no past either.
-    async fn memory_of_the_past(&self, probed: &Probe) -> Result<Finding, SourceError> {
+    async fn memory_of_the_past(&self, probed: &Probe) -> Result<SourceFinding, SourceError> {
         let now = self.api.now().await?;
         let metric = self.names.memory.as_ref().unwrap_or(&probed.cpu.name.metric);
         let matchers = self.queries().usage_matchers(metric);

@@ -1,6 +1,6 @@
 //! The images in kube-state-metrics' series, and in the usage series. Pure.
 
-use super::answer::Row;
+use super::answer::AnswerSeries;
 use super::names::State;
 use crate::images::Images;
 
@@ -8,7 +8,7 @@ use crate::images::Images;
 const BREAK_SECONDS: i64 = 300;
 
 /// Adds the spans of one series of kube-state-metrics.
-pub fn add(images: &mut Images, row: &Row, state: &State) {
+pub fn add(images: &mut Images, row: &AnswerSeries, state: &State) {
     let (pod, container) = (row.label(&state.place.pod), row.label(&state.place.container));
     let spans = row.points().chunk_by(|(before, _), (after, _)| after - before <= BREAK_SECONDS);
     for span in spans {
@@ -20,7 +20,7 @@ pub fn add(images: &mut Images, row: &Row, state: &State) {
 
 /// The image in a label of a usage series, if a pod's spec could name it so: a runtime that knows an image only by its digest
 /// writes that.
-pub fn of_usage<'a>(row: &'a Row, label: Option<&str>) -> Option<&'a str> {
+pub fn of_usage<'a>(row: &'a AnswerSeries, label: Option<&str>) -> Option<&'a str> {
     label.map(|label| row.label(label)).filter(|image| !image.is_empty() && !image.starts_with("sha256:"))
 }
 

@@ -8,9 +8,9 @@
 
 use std::cmp::Reverse;
 
-use super::answer::Row;
+use super::answer::AnswerSeries;
 use super::names::ContainerLabels;
-use super::query::{self, Question};
+use super::query::{self, PromQl};
 use super::selector::{Match, Matchers};
 
 /// The path of cAdvisor's metrics at the kubelet. The Prometheus operator keeps it in the label `metrics_path`.
@@ -36,12 +36,12 @@ pub struct Jobs(Vec<Job>);
 
 impl Jobs {
     /// Asks who has series of a metric.
-    pub fn question(metric: &str, place: &ContainerLabels, matchers: &Matchers) -> Question {
+    pub fn question(metric: &str, place: &ContainerLabels, matchers: &Matchers) -> PromQl {
         query::count_of_containers_by(&LABELS, metric, place, matchers)
     }
 
     /// The jobs in the answer. Nobody is looked for if the user has named the job.
-    pub fn among(metric: &str, rows: &[Row], matchers: &Matchers) -> Self {
+    pub fn among(metric: &str, rows: &[AnswerSeries], matchers: &Matchers) -> Self {
         if matchers.mentions(JOB) {
             return Self::default();
         }
@@ -75,7 +75,7 @@ impl Jobs {
     }
 
     /// True if the row is of the job that counts, or no job is chosen.
-    pub fn counts(&self, row: &Row) -> bool {
+    pub fn counts(&self, row: &AnswerSeries) -> bool {
         self.0.first().is_none_or(|first| row.label(JOB) == first.name && row.label(PATH) == first.path)
     }
 
@@ -90,7 +90,7 @@ impl Jobs {
     }
 }
 
-fn job(row: &Row) -> Option<Job> {
+fn job(row: &AnswerSeries) -> Option<Job> {
     let text = |label: &str| row.label(label).to_owned();
     Some(Job { name: text(JOB), path: text(PATH), containers: row.value()? })
 }

@@ -11,7 +11,7 @@ use super::selector::{Match, Matchers};
 /// Metrics that a user names; the others are detected.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default, rename_all = "camelCase")]
-pub struct Metrics {
+pub struct MetricNames {
     pub cpu: Option<String>,
     /// The CPU metric is a recording rule whose values are cores already, not a counter of seconds.
     pub cpu_is_rate: bool,
@@ -33,7 +33,7 @@ pub struct Labels {
 /// All names that a user gives.
 #[derive(Debug, Clone, Default)]
 pub struct Overrides {
-    pub metrics: Metrics,
+    pub metrics: MetricNames,
     pub labels: Labels,
     /// The labels of kube-state-metrics.
     pub info_labels: Labels,
@@ -131,7 +131,7 @@ pub fn own_matchers(metric: &str) -> Matchers {
 
 /// Names of usage metrics that go together, and how they may be labelled.
 #[derive(Debug, Clone)]
-pub struct Usage {
+pub struct UsageNames {
     pub cpu: Cpu,
     pub memory: String,
     pub storage: String,
@@ -140,9 +140,9 @@ pub struct Usage {
 
 impl Overrides {
     /// The possible names of usage, the likeliest first. Google Cloud Monitoring has its own even if nothing is scraped.
-    pub fn usages(&self, of_google: bool) -> Vec<Usage> {
+    pub fn usages(&self, of_google: bool) -> Vec<UsageNames> {
         let storage = |usual: &str| self.metrics.storage.clone().unwrap_or_else(|| usual.to_owned());
-        let mut usages = vec![Usage {
+        let mut usages = vec![UsageNames {
             cpu: self.cpu(),
             memory: self.memory(),
             storage: storage(STORAGE),
@@ -152,7 +152,7 @@ impl Overrides {
             let cpu = Cpu { metric: GOOGLE_CPU.to_owned(), is_rate: false };
             let place = ContainerLabels::of(GOOGLE_PLACE);
             let (memory, storage) = (GOOGLE_MEMORY.to_owned(), storage(GOOGLE_STORAGE));
-            usages.push(Usage { cpu, memory, storage, places: places(&[place], &self.labels) });
+            usages.push(UsageNames { cpu, memory, storage, places: places(&[place], &self.labels) });
         }
         usages
     }

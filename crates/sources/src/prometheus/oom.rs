@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use headroom_usage::sample::Window;
 
-use super::answer::{ContainerRef, Row};
+use super::answer::{AnswerSeries, ContainerRef};
 use super::names::State;
 
 /// The time before a window that is read too, for the first step to be compared with.
@@ -35,7 +35,7 @@ pub struct States {
 pub struct Timelines(BTreeMap<ContainerRef, Vec<(i64, f64)>>);
 
 impl Timelines {
-    pub fn add(&mut self, row: &Row, state: &State) {
+    pub fn add(&mut self, row: &AnswerSeries, state: &State) {
         self.0.entry(ContainerRef::of(row, &state.place)).or_default().extend(row.points());
     }
 

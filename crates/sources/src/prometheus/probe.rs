@@ -4,13 +4,13 @@
 use crate::SourceError;
 
 use super::absence::{self, Absence};
-use super::answer::Row;
+use super::answer::AnswerSeries;
 use super::api::Api;
 use super::clusters::{self, Clusters};
 use super::jobs::{self, Jobs};
-use super::names::{ContainerLabels, Cpu, Names, Overrides, State, Usage};
+use super::names::{ContainerLabels, Cpu, Names, Overrides, State, UsageNames};
 use super::options::Options;
-use super::query::{self, Question};
+use super::query::{self, PromQl};
 use super::selector::{Match, Matchers};
 
 /// The ages at which kube-state-metrics is searched for, in seconds: it may be away for a while.
@@ -23,15 +23,15 @@ const WAIT_SECONDS: i64 = 6 * 3_600;
 pub(super) struct Probe {
     pub wanted: Overrides,
     store: String,
-    pub cpu: Counted<Cpu>,
-    pub memory: Counted<String>,
+    pub cpu: NameCount<Cpu>,
+    pub memory: NameCount<String>,
     /// None where it is not wanted.
-    pub storage: Option<Counted<String>>,
+    pub storage: Option<NameCount<String>>,
     pub usage: ContainerLabels,
     pub usage_jobs: Jobs,
-    pub usage_image: Counted<String>,
+    pub usage_image: NameCount<String>,
     pub state_jobs: Jobs,
-    pub state: Option<Counted<State>>,
+    pub state: Option<NameCount<State>>,
     /// The seconds since kube-state-metrics was seen.
     pub state_ago: i64,
     pub now: i64,
@@ -45,12 +45,12 @@ pub(super) struct Probe {
 
 /// A name, and how many containers have series of it.
 #[derive(Debug, Clone)]
-pub(super) struct Counted<T> {
+pub(super) struct NameCount<T> {
     pub name: T,
     pub containers: f64,
 }
 
-impl<T> Counted<T> {
+impl<T> NameCount<T> {
     fn found(&self) -> Option<&T> {
         (self.containers > 0.0).then_some(&self.name)
     }
@@ -63,7 +63,7 @@ pub(super) async fn probe(api: &Api, options: &Options) -> Result<Probe, SourceE
     let count = |metric: &str, place: &ContainerLabels, image: Option<&str>| {
         query::count_of_containers(metric, place, image, matchers)
     };
-    let usages: Vec<(Usage, ContainerLabels)> = wanted
+    let usages: Vec<(UsageNames, ContainerLabels)> = wanted
         .usages(api.is_google)
         .into_iter()
         .flat_map(|usage| usage.places.clone().into_iter().map(move |place| (usage.clone(), place)))
@@ -74,10 +74,10 @@ pub(super) async fn probe(api: &Api, options: &Options) -> Result<Probe, SourceE
         .flat_map(|place| wanted.state_images().into_iter().map(move |image| (place.clone(), image)))
         .collect();
     let of_states =
-        || states.iter().map(|(place, image)| count(&wanted.info(), place, Some(image))).collect::<Vec<Question>>();
+        || states.iter().map(|(place, image)| count(&wanted.info(), place, Some(image))).collect::<Vec<PromQl>>();
 
-    let of_usages = |matchers: &Matchers| -> Vec<Question> {
-        let metrics = |(usage, place): &(Usage, ContainerLabels)| {
+    let of_usages = |matchers: &Matchers| -> Vec<PromQl> {
+        let metrics = |(usage, place): &(UsageNames, ContainerLabels)| {
             let metrics = [&usage.memory, &usage.cpu.metric].into_iter();
             let metrics = metrics.chain(options.ephemeral_storage.then_some(&usage.storage));
             metrics.map(|metric| query::count_of_containers(metric, place, None, matchers)).collect::<Vec<_>>()
@@ -92,7 +92,7 @@ pub(super) async fn probe(api: &Api, options: &Options) -> Result<Probe, SourceE
     let now = next().map(|time| time.floor() as i64);
     let now = now.ok_or_else(|| SourceError::Permanent(format!("`{}` does not report its time", api.http.name())))?;
     let metrics_ql = next().is_some();
-    let mut found: Vec<(Usage, ContainerLabels, [f64; 2], Option<f64>)> = Vec::new();
+    let mut found: Vec<(UsageNames, ContainerLabels, [f64; 2], Option<f64>)> = Vec::new();
     for (usage, place) in usages.clone() {
         let counted = [next(), next()].map(Option::unwrap_or_default);
         let storage = options.ephemeral_storage.then(|| next().unwrap_or_default());
@@ -110,16 +110,17 @@ pub(super) async fn probe(api: &Api, options: &Options) -> Result<Probe, SourceE
         (true, false) => absence::of_memory(api, &usage, matchers).await?,
         (false, false) => Some(Absence::find(api, options, now, of_usages).await?),
     };
-    let storage = storage.filter(|_| is_there(&counted)).map(|containers| Counted { name: names.storage, containers });
-    let memory = Counted { name: names.memory, containers: memory };
-    let cpu = Counted { name: names.cpu, containers: cpu };
+    let storage =
+        storage.filter(|_| is_there(&counted)).map(|containers| NameCount { name: names.storage, containers });
+    let memory = NameCount { name: names.memory, containers: memory };
+    let cpu = NameCount { name: names.cpu, containers: cpu };
     let metric = if memory.containers > 0.0 { &memory.name } else { &cpu.name.metric };
     let counted: Vec<f64> = states.iter().map(|_| next().unwrap_or_default()).collect();
-    let of = |counted: &[f64]| -> Option<Counted<State>> {
+    let of = |counted: &[f64]| -> Option<NameCount<State>> {
         let both = states.iter().zip(counted);
         let ((place, image), containers) = both.into_iter().find(|(_, containers)| **containers > 0.0)?;
         let name = State { info: wanted.info(), place: place.clone(), image: image.clone(), job: Matchers::default() };
-        Some(Counted { name, containers: *containers })
+        Some(NameCount { name, containers: *containers })
     };
     let (mut state, mut state_ago) = (of(&counted), 0);
     for ago in AWAY {
@@ -159,11 +160,11 @@ pub(super) async fn probe(api: &Api, options: &Options) -> Result<Probe, SourceE
     let steadiest = next();
     let by_label = next();
     let twins = next();
-    let mut usage_image = Counted { name: String::new(), containers: 0.0 };
+    let mut usage_image = NameCount { name: String::new(), containers: 0.0 };
     for name in images {
         let containers = number(&next()).unwrap_or_default();
         if usage_image.containers == 0.0 {
-            usage_image = Counted { containers, name };
+            usage_image = NameCount { containers, name };
         }
     }
     let mut state_jobs = Jobs::default();
@@ -207,8 +208,8 @@ pub(super) async fn probe(api: &Api, options: &Options) -> Result<Probe, SourceE
 }
 
 /// The single number of an answer, if there is one.
-fn number(rows: &[Row]) -> Option<f64> {
-    rows.first().and_then(Row::value)
+fn number(rows: &[AnswerSeries]) -> Option<f64> {
+    rows.first().and_then(AnswerSeries::value)
 }
 
 impl Probe {
@@ -237,7 +238,7 @@ impl Probe {
         Ok(Names {
             cpu,
             memory,
-            storage: self.storage.as_ref().and_then(Counted::found).cloned(),
+            storage: self.storage.as_ref().and_then(NameCount::found).cloned(),
             usage: self.usage.clone(),
             usage_job: self.usage_jobs.matchers(),
             usage_image: self.usage_image.found().cloned(),
@@ -255,7 +256,7 @@ impl Probe {
 }
 
 /// The distance of the samples of the series that was there longest, if the store shows them.
-async fn scrape_seconds(api: &Api, metric: &str, steadiest: &[Row]) -> Result<Option<u32>, SourceError> {
+async fn scrape_seconds(api: &Api, metric: &str, steadiest: &[AnswerSeries]) -> Result<Option<u32>, SourceError> {
     let Some(series) = steadiest.first() else { return Ok(None) };
     match api.moment(&query::stored_samples(metric, &series.labels_of_series()), None).await {
         Ok(stored) => Ok(stored.first().and_then(|row| usual_distance(row.points()))),

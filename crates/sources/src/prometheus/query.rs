@@ -33,15 +33,15 @@ pub const MEMORY_OF_ONE: u64 = 1 << 51;
 
 /// The usage that percentiles are made of.
 #[derive(Debug, Clone, Copy)]
-pub struct Group {
-    pub pods: Pods,
+pub struct UsageGroup {
+    pub pods: PodSelection,
     /// Each container is known to have one series. That is asked about as it is, which costs the store much less than to group
     /// the series step by step.
     pub has_single_series: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Pods {
+pub enum PodSelection {
     /// Each container of all pods.
     All,
     /// Each container of the pods that are not of CronJobs.
@@ -52,11 +52,11 @@ pub enum Pods {
     JobInOne,
 }
 
-impl Group {
-    pub const ALL: Self = Self { pods: Pods::All, has_single_series: false };
+impl UsageGroup {
+    pub const ALL: Self = Self { pods: PodSelection::All, has_single_series: false };
 }
 
-impl Pods {
+impl PodSelection {
     fn matchers(self, pod: &str) -> Matchers {
         let all = Matchers::default();
         match self {
@@ -69,9 +69,9 @@ impl Pods {
 
 /// PromQL, built here or written by the people of a cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Question(String);
+pub struct PromQl(String);
 
-impl Question {
+impl PromQl {
     pub fn of(expression: &str) -> Self {
         Self(expression.to_owned())
     }
@@ -82,11 +82,11 @@ impl Question {
 }
 
 /// Several queries in one. The rows of each have its number.
-pub fn numbered(questions: &[Question]) -> Question {
+pub fn numbered(questions: &[PromQl]) -> PromQl {
     let numbered = questions.iter().enumerate();
     let parts = numbered
         .map(|(number, question)| format!("label_replace({}, \"{NUMBER}\", \"{number}\", \"\", \"\")", question.0));
-    Question(parts.collect::<Vec<_>>().join(" or "))
+    PromQl(parts.collect::<Vec<_>>().join(" or "))
 }
 
 /// Builds questions for one store.
@@ -101,8 +101,8 @@ pub struct Queries<'a> {
 
 impl Queries<'_> {
     /// The usage of each container of these namespaces within each step; none if the store does not have the resource.
-    pub fn usage(&self, namespaces: &[&str], resource: Resource, with_image: bool) -> Option<Question> {
-        self.usage_text(namespaces, resource, with_image).map(Question)
+    pub fn usage(&self, namespaces: &[&str], resource: Resource, with_image: bool) -> Option<PromQl> {
+        self.usage_text(namespaces, resource, with_image).map(PromQl)
     }
 
     fn usage_text(&self, namespaces: &[&str], resource: Resource, with_image: bool) -> Option<String> {
@@ -166,8 +166,8 @@ impl Queries<'_> {
         permilles: &[u16],
         first: i64,
         (seconds, step): (i64, u32),
-        group: Group,
-    ) -> Option<Question> {
+        group: UsageGroup,
+    ) -> Option<PromQl> {
         let pod = &self.names.usage.pod;
         let queries = Queries { matchers: &self.matchers.clone().and_all(&group.pods.matchers(pod)), ..*self };
         let usage = queries.usage_text(namespaces, resource, false)?;
@@ -182,7 +182,7 @@ impl Queries<'_> {
         let percentiles = |usage: &str| format!("quantile_over_time(({rank}) / 1000, ({usage})[{seconds}s:{step}s])");
         let by = self.place(group).labels();
         let digest = match of_series {
-            of_series if group.pods == Pods::JobInOne => {
+            of_series if group.pods == PodSelection::JobInOne => {
                 let usage = of_series.unwrap_or(usage);
                 let with_job = format!(r#"label_replace({usage}, "{JOB}", "$1", "{pod}", "{JOB_PATTERN}")"#);
                 percentiles(&match resource {
@@ -194,68 +194,68 @@ impl Queries<'_> {
             None => percentiles(&usage),
         };
         let scale = if resource == Resource::Cpu { "1e6 * " } else { "" };
-        Some(Question(format!("ceil({scale}({digest}))")))
+        Some(PromQl(format!("ceil({scale}({digest}))")))
     }
 
     /// The labels that the percentiles of these have.
-    pub fn place(&self, group: Group) -> ContainerLabels {
+    pub fn place(&self, group: UsageGroup) -> ContainerLabels {
         let place = self.names.usage.clone();
         match group.pods {
-            Pods::JobInOne => ContainerLabels { pod: JOB.to_owned(), ..place },
-            Pods::All | Pods::NotOfJobs | Pods::OfJobs => place,
+            PodSelection::JobInOne => ContainerLabels { pod: JOB.to_owned(), ..place },
+            PodSelection::All | PodSelection::NotOfJobs | PodSelection::OfJobs => place,
         }
     }
 
     /// The peak of usage in the hour before each moment.
-    pub fn hourly(&self, namespaces: &[&str], resource: Resource) -> Option<Question> {
+    pub fn hourly(&self, namespaces: &[&str], resource: Resource) -> Option<PromQl> {
         let usage = self.usage_text(namespaces, resource, false)?;
-        Some(Question(format!("max_over_time(({usage})[1h:{}s])", self.step_seconds)))
+        Some(PromQl(format!("max_over_time(({usage})[1h:{}s])", self.step_seconds)))
     }
 
     /// CPU usage in the hours in which it was more than twice the mean of a span that ends at a moment.
-    pub fn busy_hours(&self, namespaces: &[&str], seconds: i64, to: i64) -> Option<Question> {
+    pub fn busy_hours(&self, namespaces: &[&str], seconds: i64, to: i64) -> Option<PromQl> {
         let cpu = self.names.cpu.as_ref()?;
         let hour = format!("{}[1h]", self.usage_selector(&cpu.metric, namespaces));
         let rate = if cpu.is_rate { "avg_over_time" } else { "rate" };
         let usage = format!("max by ({}) ({rate}({hour}))", self.usage_labels(false));
-        Some(Question(format!("{usage} > 2 * avg_over_time(({usage})[{seconds}s:1h] @ {to})")))
+        Some(PromQl(format!("{usage} > 2 * avg_over_time(({usage})[{seconds}s:1h] @ {to})")))
     }
 
     /// The containers that were seen in so many seconds, and are not at a moment.
-    pub fn ended(&self, namespaces: &[&str], seconds: i64, to: i64) -> Option<Question> {
+    pub fn ended(&self, namespaces: &[&str], seconds: i64, to: i64) -> Option<PromQl> {
         let metric = self.names.memory.as_ref().or(self.names.cpu.as_ref().map(|cpu| &cpu.metric))?;
         let (series, by) = (self.usage_selector(metric, namespaces), self.usage_labels(false));
-        Some(Question(format!(
+        Some(PromQl(format!(
             "group by ({by}) (count_over_time({series}[{seconds}s])) unless group by ({by}) ({series} @ {to})"
         )))
     }
 
     /// The memory that a container exceeded in a ten-thousandth of its samples: in two weeks scraped by the minute, for two.
-    pub fn lasting_memory(&self, namespaces: &[&str], seconds: i64) -> Option<Question> {
+    pub fn lasting_memory(&self, namespaces: &[&str], seconds: i64) -> Option<PromQl> {
         let samples = format!("{}[{seconds}s]", self.usage_selector(self.names.memory.as_ref()?, namespaces));
-        Some(Question(format!("max by ({}) (quantile_over_time(0.9999, {samples}))", self.usage_labels(false))))
+        Some(PromQl(format!("max by ({}) (quantile_over_time(0.9999, {samples}))", self.usage_labels(false))))
     }
 
     /// The daily increase of a counter of cAdvisor.
-    pub fn rise(&self, namespaces: &[&str], metric: &str) -> Question {
+    pub fn rise(&self, namespaces: &[&str], metric: &str) -> PromQl {
         self.of_containers(&format!("increase({}[1d])", self.usage_selector(metric, namespaces)))
     }
 
     /// The containers with several series in so many seconds: scraped twice, or started again.
-    pub fn several_series(&self, namespaces: &[&str], seconds: i64) -> Option<Question> {
+    pub fn several_series(&self, namespaces: &[&str], seconds: i64) -> Option<PromQl> {
         let metric = self.names.cpu.as_ref().map(|cpu| &cpu.metric).or(self.names.memory.as_ref())?;
         let series = format!("count_over_time({}[{seconds}s])", self.usage_selector(metric, namespaces));
-        Some(Question(format!("count by ({}) ({series}) > 1", self.usage_labels(false))))
+        Some(PromQl(format!("count by ({}) ({series}) > 1", self.usage_labels(false))))
     }
 
     /// The number of samples of each container in so many seconds.
-    pub fn lives(&self, namespaces: &[&str], seconds: i64) -> Option<Question> {
+    pub fn lives(&self, namespaces: &[&str], seconds: i64) -> Option<PromQl> {
         let metric = self.names.memory.as_ref().or(self.names.cpu.as_ref().map(|cpu| &cpu.metric))?;
         Some(self.of_containers(&format!("count_over_time({}[{seconds}s])", self.usage_selector(metric, namespaces))))
     }
 
     /// The mean CPU usage, in cores, of containers with at most so many samples in so many seconds.
-    pub fn brief_lives(&self, namespaces: &[&str], most_samples: i64, seconds: i64) -> Option<Question> {
+    pub fn brief_lives(&self, namespaces: &[&str], most_samples: i64, seconds: i64) -> Option<PromQl> {
         let cpu = self.names.cpu.as_ref()?;
         let day = format!("{}[{seconds}s]", self.usage_selector(&cpu.metric, namespaces));
         let mean = if cpu.is_rate {
@@ -265,35 +265,35 @@ impl Queries<'_> {
             format!("(max_over_time({day}) - min_over_time({day})) / ((count_over_time({day}) - 1) * {scrape})")
         };
         let by = self.usage_labels(false);
-        Some(Question(format!("max by ({by}) ({mean} and count_over_time({day}) <= {most_samples})")))
+        Some(PromQl(format!("max by ({by}) ({mean} and count_over_time({day}) <= {most_samples})")))
     }
 
     /// One number for each container: the sum over its lives, which differ in what their cgroup is called, of one scraper.
-    fn of_containers(&self, of_series: &str) -> Question {
-        Question(format!("max by ({}) (sum without (id, name) ({of_series}))", self.usage_labels(false)))
+    fn of_containers(&self, of_series: &str) -> PromQl {
+        PromQl(format!("max by ({}) (sum without (id, name) ({of_series}))", self.usage_labels(false)))
     }
 
     /// The image of each container and init container, while it is known.
-    pub fn images(&self, namespaces: &[&str], state: &State) -> Question {
+    pub fn images(&self, namespaces: &[&str], state: &State) -> PromQl {
         self.images_by(namespaces, state, |selector| selector.to_string())
     }
 
     /// The images of each container and init container that were known within so many seconds.
-    pub fn images_within(&self, namespaces: &[&str], state: &State, seconds: i64) -> Question {
+    pub fn images_within(&self, namespaces: &[&str], state: &State, seconds: i64) -> PromQl {
         self.images_by(namespaces, state, |selector| format!("last_over_time({selector}[{seconds}s])"))
     }
 
-    fn images_by(&self, namespaces: &[&str], state: &State, known: impl Fn(Selector) -> String) -> Question {
+    fn images_by(&self, namespaces: &[&str], state: &State, known: impl Fn(Selector) -> String) -> PromQl {
         let labels = [(state.image.as_str(), PRESENT)];
         let part = |metric: &str| {
             let known = known(self.state_selector(state, metric, namespaces, &labels));
             format!("max by ({}, {}) ({known})", state.place.labels(), state.image)
         };
-        Question(format!("{} or {}", part(&state.info), part(INIT_INFO)))
+        PromQl(format!("{} or {}", part(&state.info), part(INIT_INFO)))
     }
 
     /// Restarted containers while their last termination was an OOM kill.
-    pub fn killed_and_restarted(&self, namespaces: &[&str], state: &State) -> Question {
+    pub fn killed_and_restarted(&self, namespaces: &[&str], state: &State) -> PromQl {
         let metrics = [
             "kube_pod_container_status_last_terminated_reason",
             "kube_pod_init_container_status_last_terminated_reason",
@@ -304,7 +304,7 @@ impl Queries<'_> {
 
     /// Containers that were OOM-killed in failed pods: those are not restarted, so no
     /// restart shows the kill.
-    pub fn killed_for_good(&self, namespaces: &[&str], state: &State) -> Question {
+    pub fn killed_for_good(&self, namespaces: &[&str], state: &State) -> PromQl {
         let ContainerLabels { namespace, pod, .. } = &state.place;
         let reason = self.state_selector(
             state,
@@ -314,24 +314,24 @@ impl Queries<'_> {
         );
         let failed = self.state_selector(state, "kube_pod_status_phase", namespaces, &[("phase", Match::Is("Failed"))]);
         let (by, of_pod) = (state.place.labels(), format!("({namespace}, {pod})"));
-        Question(format!("max by ({by}) ({reason} == 1) and on {of_pod} max by {of_pod} ({failed} == 1)"))
+        PromQl(format!("max by ({by}) ({reason} == 1) and on {of_pod} max by {of_pod} ({failed} == 1)"))
     }
 
     /// The restarts of the containers of these pods.
-    pub fn restarts(&self, namespaces: &[&str], state: &State, pods: Match<'_>) -> Question {
+    pub fn restarts(&self, namespaces: &[&str], state: &State, pods: Match<'_>) -> PromQl {
         let labels = [(state.place.pod.as_str(), pods)];
         self.by_container(namespaces, state, ALL_RESTARTS, &labels, |selector| selector.to_string())
     }
 
     /// The last known restarts within so many seconds.
-    pub fn restarts_before(&self, namespaces: &[&str], state: &State, pods: Match<'_>, seconds: i64) -> Question {
+    pub fn restarts_before(&self, namespaces: &[&str], state: &State, pods: Match<'_>, seconds: i64) -> PromQl {
         let labels = [(state.place.pod.as_str(), pods)];
         let last = |selector: Selector| format!("last_over_time({selector}[{seconds}s])");
         self.by_container(namespaces, state, ALL_RESTARTS, &labels, last)
     }
 
     /// The memory limits of these pods' containers.
-    pub fn memory_limits(&self, namespaces: &[&str], state: &State, pods: Match<'_>) -> Question {
+    pub fn memory_limits(&self, namespaces: &[&str], state: &State, pods: Match<'_>) -> PromQl {
         let metrics = ["kube_pod_container_resource_limits", "kube_pod_init_container_resource_limits"];
         let labels = [("resource", Match::Is("memory")), (state.place.pod.as_str(), pods)];
         self.by_container(namespaces, state, metrics, &labels, |selector| selector.to_string())
@@ -345,55 +345,55 @@ impl Queries<'_> {
         metrics: [&str; 2],
         labels: &[(&str, Match<'_>)],
         number: impl Fn(Selector) -> String,
-    ) -> Question {
+    ) -> PromQl {
         let by = state.place.labels();
         let parts = metrics.map(|metric| {
             let number = number(self.state_selector(state, metric, namespaces, labels));
             format!("max by ({by}) ({number})")
         });
-        Question(parts.join(" or "))
+        PromQl(parts.join(" or "))
     }
 
     /// The number of containers with a count of restarts, which kills are found by.
-    pub fn count_of_restarts(&self, state: &State) -> Question {
+    pub fn count_of_restarts(&self, state: &State) -> PromQl {
         count_of_containers(RESTARTS, &state.place, None, self.matchers)
     }
 
     /// The namespaces with containers in a usage metric within some seconds.
-    pub fn namespaces(&self, metric: &str, seconds: u32) -> Question {
+    pub fn namespaces(&self, metric: &str, seconds: u32) -> PromQl {
         let namespace = self.names.usage.namespace.as_str();
         let mut labels = vec![(namespace, PRESENT)];
         labels.extend(containers(&self.names.usage));
         let series = selector(metric, &labels, &self.usage_matchers(metric));
-        Question(format!("group by ({namespace}) (last_over_time({series}[{seconds}s]))"))
+        PromQl(format!("group by ({namespace}) (last_over_time({series}[{seconds}s]))"))
     }
 
     /// The growth of the usage of ResourceQuotas per second, by its regression line over a week. A quota younger than
     /// a day has no answer.
-    pub fn quota_growth(&self) -> Question {
+    pub fn quota_growth(&self) -> PromQl {
         let used = selector("kube_resourcequota", &[("type", Match::Is("used"))], self.matchers);
-        Question(format!("deriv({used}[7d]) and {used} offset 1d"))
+        PromQl(format!("deriv({used}[7d]) and {used} offset 1d"))
     }
 
     /// The same of TenantQuotas. Only the leading replica of the ledger has their usage, so that of the leaders of the week is
     /// put together first.
-    pub fn tenant_quota_growth(&self) -> Question {
+    pub fn tenant_quota_growth(&self) -> PromQl {
         let used = selector("headroom_tenantquota", &[("type", Match::Is("used"))], self.matchers);
         let by = "max by (quota, resource)";
-        Question(format!("deriv(({by} ({used}))[7d:1h]) and {by} ({used} offset 1d)"))
+        PromQl(format!("deriv(({by} ({used}))[7d:1h]) and {by} ({used} offset 1d)"))
     }
 
     /// The most that was used of ResourceQuotas within 30 days, and of TenantQuotas.
-    pub fn quota_peaks(&self) -> [Question; 2] {
+    pub fn quota_peaks(&self) -> [PromQl; 2] {
         let used = |metric: &str| selector(metric, &[("type", Match::Is("used"))], self.matchers);
         let (of_namespace, of_tenants) = (used("kube_resourcequota"), used("headroom_tenantquota"));
         let of_tenants = format!("max_over_time((max by (quota, resource) ({of_tenants}))[30d:1h])");
-        [Question(format!("max_over_time({of_namespace}[30d])")), Question(of_tenants)]
+        [PromQl(format!("max_over_time({of_namespace}[30d])")), PromQl(of_tenants)]
     }
 
     /// The requests of the pods of each of these namespaces that had not ended, and the number of those, without a resource: the
     /// most within 30 days, and the growth per second over a week. A namespace younger than a day has no growth.
-    pub fn requested(&self, namespaces: &[&str], state: &State) -> [Question; 4] {
+    pub fn requested(&self, namespaces: &[&str], state: &State) -> [PromQl; 4] {
         let ContainerLabels { namespace, pod, container } = &state.place;
         let phases = [("phase", Match::OneOf(&["Pending", "Running"]))];
         let pods = self.state_selector(state, "kube_pod_status_phase", namespaces, &phases);
@@ -403,8 +403,8 @@ impl Queries<'_> {
         let requests = format!("max by ({namespace}, {pod}, {container}, resource) ({requests})");
         let requests = format!("sum by ({namespace}, resource) ({requests} and on ({namespace}, {pod}) {pods})");
         let pods = format!("sum by ({namespace}) ({pods})");
-        let peak = |of: &str| Question(format!("max_over_time(({of})[30d:1h])"));
-        let growth = |of: &str| Question(format!("deriv(({of})[7d:1h]) and count_over_time(({of})[2d:1h]) > 24"));
+        let peak = |of: &str| PromQl(format!("max_over_time(({of})[30d:1h])"));
+        let growth = |of: &str| PromQl(format!("deriv(({of})[7d:1h]) and count_over_time(({of})[2d:1h]) > 24"));
         [peak(&requests), peak(&pods), growth(&requests), growth(&pods)]
     }
 
@@ -466,54 +466,49 @@ fn selector(metric: &str, labels: &[(&str, Match<'_>)], matchers: &Matchers) -> 
 }
 
 /// The number of containers that a metric has under these labels; asked before the names are known.
-pub fn count_of_containers(
-    metric: &str,
-    place: &ContainerLabels,
-    image: Option<&str>,
-    matchers: &Matchers,
-) -> Question {
+pub fn count_of_containers(metric: &str, place: &ContainerLabels, image: Option<&str>, matchers: &Matchers) -> PromQl {
     let mut labels = vec![(place.namespace.as_str(), PRESENT)];
     labels.extend(containers(place));
     labels.extend(image.map(|image| (image, PRESENT)));
     let series = selector(metric, &labels, matchers);
-    Question(format!("count(max by ({}) ({series}))", place.labels()))
+    PromQl(format!("count(max by ({}) ({series}))", place.labels()))
 }
 
 /// The number of series of pods, which name no container.
-pub fn count_of_pods(metric: &str, matchers: &Matchers) -> Question {
+pub fn count_of_pods(metric: &str, matchers: &Matchers) -> PromQl {
     let of_pods = [("pod", PRESENT), ("container", Match::Is(""))];
-    Question(format!("count({})", selector(metric, &of_pods, matchers)))
+    PromQl(format!("count({})", selector(metric, &of_pods, matchers)))
 }
 
 /// The number of containers by further labels.
-pub fn count_of_containers_by(labels: &[&str], metric: &str, place: &ContainerLabels, matchers: &Matchers) -> Question {
+pub fn count_of_containers_by(labels: &[&str], metric: &str, place: &ContainerLabels, matchers: &Matchers) -> PromQl {
     let (by, series) = (labels.join(", "), selector(metric, &containers(place), matchers));
-    Question(format!("count by ({by}) (group by ({by}, {}) ({series}))", place.labels()))
+    PromQl(format!("count by ({by}) (group by ({by}, {}) ({series}))", place.labels()))
 }
 
 /// The number of containers with series of several jobs.
-pub fn count_of_contested(metric: &str, place: &ContainerLabels, matchers: &Matchers) -> Question {
+pub fn count_of_contested(metric: &str, place: &ContainerLabels, matchers: &Matchers) -> PromQl {
     let (by, series) = (place.labels(), selector(metric, &containers(place), matchers));
-    Question(format!("count(count by ({by}) (group by (job, {by}) ({series})) > 1)"))
+    PromQl(format!("count(count by ({by}) (group by (job, {by}) ({series})) > 1)"))
 }
 
 /// The number of containers' series of a metric, by some labels.
-pub fn count_by(labels: &[&str], metric: &str, place: &ContainerLabels, matchers: &Matchers) -> Question {
-    Question(format!("count by ({}) ({})", labels.join(", "), selector(metric, &containers(place), matchers)))
+pub fn count_by(labels: &[&str], metric: &str, place: &ContainerLabels, matchers: &Matchers) -> PromQl {
+    PromQl(format!("count by ({}) ({})", labels.join(", "), selector(metric, &containers(place), matchers)))
 }
 
 /// For each job, one container that has several series now and had each a quarter of an hour ago: they are not of a container
 /// that was restarted, nor of a pod that moved.
-pub fn lasting_twins(job: &[&str], metric: &str, place: &ContainerLabels, matchers: &Matchers) -> Question {
+pub fn lasting_twins(job: &[&str], metric: &str, place: &ContainerLabels, matchers: &Matchers) -> PromQl {
     let (job, ContainerLabels { namespace, pod, container }) = (job.join(", "), place);
     let lasting = lasting(&selector(metric, &containers(place), matchers));
     let of_each = format!("count by ({job}, {namespace}, {pod}, {container}) ({lasting})");
-    Question(format!("topk by ({job}) (1, {of_each} > 1)"))
+    PromQl(format!("topk by ({job}) (1, {of_each} > 1)"))
 }
 
 /// The series with these labels that a metric has now and had a quarter of an hour ago.
-pub fn lasting_series(metric: &str, labels: &[(&str, Match<'_>)], matchers: &Matchers) -> Question {
-    Question(lasting(&selector(metric, labels, matchers)))
+pub fn lasting_series(metric: &str, labels: &[(&str, Match<'_>)], matchers: &Matchers) -> PromQl {
+    PromQl(lasting(&selector(metric, labels, matchers)))
 }
 
 fn lasting(series: &Selector) -> String {
@@ -521,29 +516,29 @@ fn lasting(series: &Selector) -> String {
 }
 
 /// The store's clock.
-pub fn now() -> Question {
-    Question("vector(time())".to_owned())
+pub fn now() -> PromQl {
+    PromQl("vector(time())".to_owned())
 }
 
 /// Answered with a number by VictoriaMetrics alone, to which a sample that is no number is none.
-pub fn is_metrics_ql() -> Question {
-    Question("absent(vector(NaN))".to_owned())
+pub fn is_metrics_ql() -> PromQl {
+    PromQl("absent(vector(NaN))".to_owned())
 }
 
 /// The series of a metric as they are now.
-pub fn series(metric: &str, labels: &[(&str, Match<'_>)], matchers: &Matchers) -> Question {
-    Question(selector(metric, labels, matchers).to_string())
+pub fn series(metric: &str, labels: &[(&str, Match<'_>)], matchers: &Matchers) -> PromQl {
+    PromQl(selector(metric, labels, matchers).to_string())
 }
 
 /// The series of a container that was there longest in the last ten minutes.
-pub fn steadiest(metric: &str, place: &ContainerLabels, matchers: &Matchers) -> Question {
-    Question(format!("topk(1, count_over_time({}[10m]))", selector(metric, &containers(place), matchers)))
+pub fn steadiest(metric: &str, place: &ContainerLabels, matchers: &Matchers) -> PromQl {
+    PromQl(format!("topk(1, count_over_time({}[10m]))", selector(metric, &containers(place), matchers)))
 }
 
 /// The samples of one series in the last ten minutes, as they are stored.
-pub fn stored_samples(metric: &str, labels: &BTreeMap<String, String>) -> Question {
+pub fn stored_samples(metric: &str, labels: &BTreeMap<String, String>) -> PromQl {
     let labels: Vec<_> = labels.iter().map(|(label, value)| (label.as_str(), Match::Is(value))).collect();
-    Question(format!("{}[10m]", selector(metric, &labels, &Matchers::default())))
+    PromQl(format!("{}[10m]", selector(metric, &labels, &Matchers::default())))
 }
 
 #[cfg(test)]
@@ -574,7 +569,7 @@ mod tests {
         }
     }
 
-    fn check(names: &Names, matchers: &str, ask: impl Fn(&Queries) -> Question, expected: &str) {
+    fn check(names: &Names, matchers: &str, ask: impl Fn(&Queries) -> PromQl, expected: &str) {
         let matchers = &Matchers::from(matchers.to_owned());
         assert_eq!(ask(&Queries { names, matchers, step_seconds: 60, leaves_border: false }).as_str(), expected);
     }
@@ -620,7 +615,7 @@ mod tests {
     #[test]
     fn percentiles_are_made_in_the_store_one_a_second() {
         let check = |resource, permilles: &[u16], pods, has_single_series, expected: &str| {
-            let group = Group { pods, has_single_series };
+            let group = UsageGroup { pods, has_single_series };
             let expected = expected.replace('$', r#"namespace="shop",pod!="",container!="",container!="POD""#);
             let expected = expected.replace("PATTERN", JOB_PATTERN).replace('@', "$");
             let ask = |queries: &Queries| queries.digest(&["shop"], resource, permilles, 86_101, (86_400, 60), group);
@@ -629,14 +624,14 @@ mod tests {
         check(
             Resource::Memory,
             &[0, 500, 1000],
-            Pods::All,
+            PodSelection::All,
             false,
             "ceil((quantile_over_time((0 * (time() >= bool 86101) + 500 * (time() >= bool 86102) + 500 * (time() >= bool 86103)) / 1000, (max by (namespace, pod, container) (max_over_time(container_memory_working_set_bytes{$}[59999ms])))[86400s:60s])))",
         );
         check(
             Resource::Cpu,
             &[950],
-            Pods::NotOfJobs,
+            PodSelection::NotOfJobs,
             true,
             r#"ceil(1e6 * (max by (namespace, pod, container) (quantile_over_time((950 * (time() >= bool 86101)) / 1000, (rate(container_cpu_usage_seconds_total{$,pod!~"PATTERN"}[120s]))[86400s:60s]))))"#,
         );
@@ -646,13 +641,13 @@ mod tests {
             )
         };
         let cpu = in_one("max", r#"rate(container_cpu_usage_seconds_total{$,pod=~"PATTERN"}[120s])"#, "");
-        check(Resource::Cpu, &[950], Pods::JobInOne, true, &format!("ceil(1e6 * {cpu})"));
+        check(Resource::Cpu, &[950], PodSelection::JobInOne, true, &format!("ceil(1e6 * {cpu})"));
         let memory = in_one(
             "sum",
             r#"max by (namespace, pod, container) (max_over_time(container_memory_working_set_bytes{$,pod=~"PATTERN"}[59999ms]))"#,
             " + 2251799813685248",
         );
-        check(Resource::Memory, &[950], Pods::JobInOne, false, &format!("ceil({memory})"));
+        check(Resource::Memory, &[950], PodSelection::JobInOne, false, &format!("ceil({memory})"));
     }
 
     #[test]

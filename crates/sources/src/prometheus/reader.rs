@@ -15,16 +15,16 @@ pub use by_pod::{Lives, Objects, Throttling};
 pub use digest::Digest;
 
 use super::absence::Absence;
+use super::answer::AnswerSeries;
 pub use super::answer::ContainerRef;
-use super::answer::Row;
 use super::api::{Api, EachRow};
 use super::images;
 use super::names::{Names, State};
 use super::oom;
 use super::options::Options;
 use super::probe::{Probe, probe};
-pub use super::query::{Group, Pods};
-use super::query::{Queries, Question};
+pub use super::query::{PodSelection, UsageGroup};
+use super::query::{PromQl, Queries};
 use super::selector::{Match, Matchers, PRESENT};
 use crate::cluster_id::ClusterId;
 use crate::http::Http;
@@ -42,7 +42,7 @@ const MAX_NAMED_PODS: usize = 50;
 const LATER_SECONDS: i64 = 600;
 
 /// A store whose names are known.
-pub struct Reader {
+pub struct StoreReader {
     pub api: Api,
     pub names: Names,
     pub matchers: Matchers,
@@ -80,7 +80,7 @@ pub struct Notes {
     pub unmatched: BTreeSet<ContainerRef>,
 }
 
-impl Reader {
+impl StoreReader {
     /// Detects the names of a store. Fails if it has neither CPU nor memory of any container. In an outage that began within a
     /// day, or before a moment that was chosen, the store is read as of its begin.
     pub async fn connect(http: Http, options: Options) -> Result<Arc<Self>, SourceError> {
@@ -236,7 +236,7 @@ impl Reader {
     pub async fn read_images(&self, namespaces: &[&str], window: Window) -> Result<ImagesOf, SourceError> {
         let mut images = ImagesOf::default();
         let Some(state) = self.names.state.as_ref().filter(|_| !namespaces.is_empty()) else { return Ok(images) };
-        let add = |images: &mut ImagesOf, row: Row| {
+        let add = |images: &mut ImagesOf, row: AnswerSeries| {
             let namespace = row.label(&state.place.namespace).to_owned();
             images::add(images.entry(namespace).or_default(), &row, state);
             Ok(())
@@ -267,7 +267,7 @@ impl Reader {
         let queries = self.queries();
         let step = i64::from(self.step_seconds);
         let wide = Window { from: window.from - self.steps_in(oom::LOOK_BACK_SECONDS), to: window.to };
-        let timelines = async |question: Question| {
+        let timelines = async |question: PromQl| {
             let mut found = oom::Timelines::default();
             self.range(&question, wide, &mut |row| {
                 found.add(&row, state);
@@ -360,7 +360,7 @@ impl Reader {
     }
 
     /// Asks a question about each step of a window.
-    async fn range(&self, question: &Question, window: Window, each: &mut EachRow<'_>) -> Result<(), SourceError> {
+    async fn range(&self, question: &PromQl, window: Window, each: &mut EachRow<'_>) -> Result<(), SourceError> {
         self.api.range(question, window, self.step_seconds, each).await
     }
 }

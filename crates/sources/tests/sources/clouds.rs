@@ -11,7 +11,7 @@ use headroom_fixtures::fake_prometheus::{self, MATRIX};
 use headroom_fixtures::http::{FakeServer, Reply, answer, header};
 use headroom_sources::SourceError;
 use headroom_sources::cloud_auth::{Cloud, Identity};
-use headroom_sources::diagnosis::Verdict;
+use headroom_sources::diagnosis::SourceVerdict;
 use headroom_sources::http::{Authentication, Endpoint, Http};
 use headroom_sources::prometheus::{Options, Prometheus, diagnose};
 use ring::signature::{RSA_PKCS1_2048_8192_SHA256, RsaKeyPair, UnparsedPublicKey};
@@ -118,7 +118,7 @@ async fn google_gives_a_token_that_is_kept_and_renewed() {
     assert_eq!(given.load(Ordering::SeqCst), 6, "expected one for the 401, and one because 200 s expire soon");
 
     let findings = diagnose(http, &Options::new(endpoint), 13_600).await.unwrap();
-    assert_eq!((findings[0].verdict, findings[0].subject), (Verdict::Good, "identity"));
+    assert_eq!((findings[0].verdict, findings[0].subject), (SourceVerdict::Good, "identity"));
     assert_eq!(findings[0].found, format!("Google, token of the metadata server at `http://{host}`"));
 }
 

@@ -9,7 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use headroom_fixtures::fake_prometheus::{MATRIX, start as store};
 use headroom_fixtures::http::{Reply, answer, header};
 use headroom_sources::http::{Authentication, Endpoint};
-use headroom_sources::port_forward::{self, Target};
+use headroom_sources::port_forward::{self, ForwardTarget};
 use headroom_sources::prometheus::{Options, Prometheus};
 use headroom_sources::{Source, SourceError};
 use headroom_usage::sample::Window;
@@ -141,7 +141,7 @@ fn client(port: u16) -> kube::Client {
 #[tokio::test]
 async fn a_store_behind_a_service_gets_our_token() {
     let store = store(|| answer(200, MATRIX));
-    let target = Target::parse("monitoring/prometheus:web").unwrap();
+    let target = ForwardTarget::parse("monitoring/prometheus:web").unwrap();
     let mut endpoint = Endpoint::new("");
     let token = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(token.path(), "s3cret").unwrap();
@@ -164,7 +164,7 @@ async fn a_store_behind_a_service_gets_our_token() {
 #[tokio::test]
 async fn errors_of_a_port_forward_are_reported() {
     let check = async |is_ready: bool, target: &str, expected: &str| {
-        let target = Target::parse(target).unwrap();
+        let target = ForwardTarget::parse(target).unwrap();
         let refused = port_forward::http(client(api_server(1, is_ready)), target, &Endpoint::new("")).await.err();
         let Some(SourceError::Permanent(text) | SourceError::Temporary(text)) = &refused else { panic!("{refused:?}") };
         assert!(text.contains(expected), "{text}");

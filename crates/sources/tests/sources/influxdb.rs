@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use headroom_fixtures::servers::{self, Server, request};
-use headroom_sources::diagnosis::Verdict;
+use headroom_sources::diagnosis::SourceVerdict;
 use headroom_sources::http::{Authentication, Endpoint};
 use headroom_sources::influxdb::{InfluxDb, Options, diagnose};
 use headroom_sources::{Source, SourceError};
@@ -170,20 +170,20 @@ async fn doctor_lists_what_it_found() {
     let findings = diagnose(&options, cluster.window.to + 30).await.unwrap();
     let reported: Vec<_> =
         findings.iter().map(|finding| (finding.verdict, finding.subject, finding.found.as_str())).collect();
-    assert_eq!((reported[0].0, reported[0].1), (Verdict::Good, "clock"));
+    assert_eq!((reported[0].0, reported[0].1), (SourceVerdict::Good, "clock"));
     assert_eq!(
         reported[1..4],
         [
             (
-                Verdict::Good,
+                SourceVerdict::Good,
                 "schema",
                 "Heapster's, `usage_rate` of `cpu` and `working_set` of `memory` in database `k8s`"
             ),
-            (Verdict::Good, "matched images", "5 of 5 containers in the last 10 minutes"),
-            (Verdict::Good, "sample interval", "60 s"),
+            (SourceVerdict::Good, "matched images", "5 of 5 containers in the last 10 minutes"),
+            (SourceVerdict::Good, "sample interval", "60 s"),
         ]
     );
-    assert_eq!((reported[4].0, reported[4].1), (Verdict::Doubtful, "history"));
+    assert_eq!((reported[4].0, reported[4].1), (SourceVerdict::Doubtful, "history"));
 }
 
 #[tokio::test]
@@ -212,7 +212,7 @@ async fn points_without_an_image_and_with_impossible_amounts_are_reported() {
     fill(&server, "", &(line(5, now - 60) + &line(9_223_372_036_854_775_807, now - 30)));
     let findings = diagnose(&options(&server), now).await.unwrap();
     let images = findings.iter().find(|finding| finding.subject == "matched images").unwrap();
-    assert_eq!(images.verdict, Verdict::Bad);
+    assert_eq!(images.verdict, SourceVerdict::Bad);
     assert!(images.advice.as_ref().unwrap().contains("no tag `container_base_image`"), "{images:?}");
     let amounts = findings.iter().find(|finding| finding.subject == "amounts").unwrap();
     assert_eq!(amounts.found, "1 impossible sample, such as memory 8Ei of container c in shop/p");
@@ -231,7 +231,7 @@ async fn clusters_that_share_a_database_are_distinguished() {
     let text = refused(&options).await;
     assert!(text.contains("tag `cluster_name`: `prod`, `test`): which one is this?"), "{text}");
     let findings = diagnose(&options, now).await.unwrap();
-    assert!(findings.iter().any(|finding| (finding.verdict, finding.subject) == (Verdict::Bad, "cluster")));
+    assert!(findings.iter().any(|finding| (finding.verdict, finding.subject) == (SourceVerdict::Bad, "cluster")));
 
     options.condition = "cluster_name = 'prod'".to_owned();
     let source = InfluxDb::connect(&options).await.unwrap();

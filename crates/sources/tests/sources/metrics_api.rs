@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use headroom_fixtures::api_server::{ApiServer, Outcome, status};
-use headroom_sources::diagnosis::Verdict;
+use headroom_sources::diagnosis::SourceVerdict;
 use headroom_sources::metrics_api::{self, MetricsApi};
 use headroom_sources::{Source, SourceError};
 use headroom_usage::sample::{Resource, Window};
@@ -135,7 +135,7 @@ async fn a_whole_cluster_is_read_in_two_calls_if_permitted() {
     server.put(measured("shop", "2026-11-21T04:28:50Z", "20k"));
     let findings = metrics_api::diagnose(client, NOW).await.unwrap();
     let reported: Vec<_> = findings[1..3].iter().map(|finding| (finding.verdict, finding.subject)).collect();
-    assert_eq!(reported, [(Verdict::Doubtful, "permissions"), (Verdict::Good, "metrics API")]);
+    assert_eq!(reported, [(SourceVerdict::Doubtful, "permissions"), (SourceVerdict::Good, "metrics API")]);
     let amounts = findings.iter().find(|finding| finding.subject == "amounts").unwrap();
     assert_eq!(amounts.found, "1 impossible sample, such as cpu 20k of container nginx in shop/web-1");
     forbid(&server, &["/api/v1/namespaces/shop/pods"]);
@@ -153,5 +153,5 @@ async fn a_missing_metrics_api_is_reported() {
     let expected = "there is no metrics API: install metrics-server, or read from a metrics store";
     assert_eq!(refused, Err(SourceError::Permanent(expected.to_owned())));
     let findings = metrics_api::diagnose(client, NOW).await.unwrap();
-    assert_eq!(findings.last().unwrap().verdict, Verdict::Bad);
+    assert_eq!(findings.last().unwrap().verdict, SourceVerdict::Bad);
 }

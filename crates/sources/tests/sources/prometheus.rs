@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 
 use headroom_core::cluster::usage::workload;
 use headroom_fixtures::servers::{PrometheusServer, Server};
-use headroom_sources::diagnosis::{Finding, Verdict};
+use headroom_sources::diagnosis::{SourceFinding, SourceVerdict};
 use headroom_sources::http::{Authentication, Endpoint, Http};
-use headroom_sources::prometheus::reader::{ContainerRef, Group, Pods};
-use headroom_sources::prometheus::{Matchers, Options, Prometheus, Reader, detect, diagnose};
+use headroom_sources::prometheus::reader::{ContainerRef, PodSelection, UsageGroup};
+use headroom_sources::prometheus::{Matchers, Options, Prometheus, StoreReader, detect, diagnose};
 use headroom_sources::{Source, SourceError};
 use headroom_usage::DAY;
 use headroom_usage::sample::{OomKill, Resource, Sample, Window};
@@ -46,11 +46,11 @@ fn start(history: impl Into<String>) -> Server {
     PrometheusServer { history: history.into(), ..PrometheusServer::default() }.start()
 }
 
-async fn findings(options: &Options) -> Vec<Finding> {
+async fn findings(options: &Options) -> Vec<SourceFinding> {
     diagnose(Http::new(&options.endpoint).unwrap(), options, data::now()).await.unwrap()
 }
 
-fn of_subject<'f>(findings: &'f [Finding], subject: &str) -> &'f Finding {
+fn of_subject<'f>(findings: &'f [SourceFinding], subject: &str) -> &'f SourceFinding {
     findings.iter().find(|finding| finding.subject == subject).unwrap()
 }
 
@@ -96,7 +96,7 @@ fn check_kills(cluster: &Cluster, kills: &[OomKill]) {
 /// The percentiles, the peaks of hours and the ends that a store makes, against the samples that it gives.
 pub async fn check_digests(url: String, span: Window) {
     let http = Http::new(&Endpoint::new(url.clone())).unwrap();
-    let reader = Reader::connect(http, Options { step_seconds: 60, ..options(url) }).await.unwrap();
+    let reader = StoreReader::connect(http, Options { step_seconds: 60, ..options(url) }).await.unwrap();
     let namespaces = ["shop".to_owned()];
     for resource in [Resource::Cpu, Resource::Memory] {
         let mut samples: BTreeMap<ContainerRef, Vec<u64>> = BTreeMap::new();
@@ -109,7 +109,7 @@ pub async fn check_digests(url: String, span: Window) {
         reader.usage(&namespaces, resource, span, &mut take).await.unwrap();
         let mut digests = BTreeMap::new();
         let mut keep = |of, digest| drop(digests.insert(of, digest));
-        reader.digests(&namespaces, resource, span, Group::ALL, &mut keep).await.unwrap();
+        reader.digests(&namespaces, resource, span, UsageGroup::ALL, &mut keep).await.unwrap();
         assert!(!samples.is_empty() && samples.keys().eq(digests.keys()), "{samples:?} {digests:?}");
         for (of, mut samples) in samples {
             samples.sort_unstable();
@@ -175,8 +175,8 @@ pub async fn check_day(url: String, matchers: &str, day: Window) {
     assert!(by_day.series.keys().eq(by_sample.series.keys()), "{:?}", by_day.series.keys());
     let (by_day, by_sample) = (amounts(by_day), amounts(by_sample));
     assert_eq!(by_day.len(), 14, "{:?}", by_day.keys());
-    let reader = Reader::connect(Http::new(&options.endpoint).unwrap(), options).await.unwrap();
-    let (group, mut in_one) = (Group { pods: Pods::JobInOne, has_single_series: false }, BTreeSet::new());
+    let reader = StoreReader::connect(Http::new(&options.endpoint).unwrap(), options).await.unwrap();
+    let (group, mut in_one) = (UsageGroup { pods: PodSelection::JobInOne, has_single_series: false }, BTreeSet::new());
     reader.digests(&["pay"], Resource::Memory, day, group, &mut |of, _| _ = in_one.insert(of.pod)).await.unwrap();
     assert_eq!(in_one.into_iter().collect::<Vec<_>>(), ["move", "report"]);
     for (of, expected) in by_sample {
@@ -242,7 +242,7 @@ async fn old_label_names_and_a_missing_kube_state_metrics_are_detected() {
     let options = options(server.url());
     let findings = findings(&options).await;
     let image = of_subject(&findings, "image");
-    assert_eq!(image.verdict, Verdict::Doubtful);
+    assert_eq!(image.verdict, SourceVerdict::Doubtful);
     assert_eq!(image.found, "only the label `image` of the usage series, 5 containers");
 }
 
@@ -328,7 +328,7 @@ async fn an_exporter_cannot_claim_containers_that_the_kubelets_know() {
     let found: Vec<_> = found.iter().filter(|finding| finding.subject == "scrape jobs").collect();
     assert_eq!(found.len(), 2, "{found:?}");
     let expected = "`container_memory_working_set_bytes` is read from job `kubelet`, and not from `evil/exporter`; ";
-    assert!(found[0].verdict == Verdict::Doubtful && found[0].found.starts_with(expected), "{found:?}");
+    assert!(found[0].verdict == SourceVerdict::Doubtful && found[0].found.starts_with(expected), "{found:?}");
 
     // A user who names the jobs decides.
     options.matchers = Matchers::from(r#"job=~"kubelet|kube-state-metrics|evil/exporter""#.to_owned());
@@ -372,7 +372,7 @@ async fn kube_state_metrics_may_be_down_when_a_run_starts() {
     let image = of_subject(&findings, "image");
     assert_eq!(
         (image.verdict, image.found.as_str()),
-        (Verdict::Doubtful, "`kube_pod_container_info` was seen last 1 h ago")
+        (SourceVerdict::Doubtful, "`kube_pod_container_info` was seen last 1 h ago")
     );
 }
 
@@ -446,7 +446,7 @@ async fn a_store_shared_by_clusters_requires_a_choice() {
         check_refused(Prometheus::connect(&options).await, question);
         let findings = findings(&options).await;
         let finding = of_subject(&findings, "cluster");
-        assert!(finding.verdict == Verdict::Bad && finding.found.contains(question), "{finding:?}");
+        assert!(finding.verdict == SourceVerdict::Bad && finding.found.contains(question), "{finding:?}");
     }
 }
 
@@ -458,7 +458,7 @@ async fn an_empty_store_is_distinguished_from_a_wrong_name() {
     let findings = findings(&options).await;
     assert!(
         findings.len() == 3
-            && findings[1..].iter().all(|finding| finding.verdict == Verdict::Bad && finding.advice.is_some()),
+            && findings[1..].iter().all(|finding| finding.verdict == SourceVerdict::Bad && finding.advice.is_some()),
         "{findings:#?}"
     );
 }
@@ -535,18 +535,24 @@ async fn what_keeps_usage_from_being_read_is_named() {
     let is_of_pod = |line: &str| !line.starts_with("container_") || line.contains(r#"container="""#);
     let of_environments = text.replace(r#"prometheus_replica="a""#, r#"environment="dev""#);
     for (history, matchers, subject, verdict, words) in [
-        (lines(&is_of_pod), "", "memory metric", Verdict::Bad, "scrape the kubelets' /metrics/resource"),
+        (lines(&is_of_pod), "", "memory metric", SourceVerdict::Bad, "scrape the kubelets' /metrics/resource"),
         (
             renamed(&text, &[("working_set", "usage")]),
             "",
             "memory metric",
-            Verdict::Doubtful,
+            SourceVerdict::Doubtful,
             "counts the page cache too",
         ),
-        (lines(&|line| !line.contains("kube_")), "", "image", Verdict::Bad, "`recommend` needs no images"),
-        (text.clone(), r#"cluster="nope""#, "memory metric", Verdict::Bad, r#"no usage matches `cluster="nope"`"#),
-        (Cluster::new(ended).open_metrics(), "", "cpu metric", Verdict::Bad, "the newest usage is 2 h 5"),
-        (of_environments, "", "cluster", Verdict::Bad, "of several clusters (`environment`: none, `dev`)"),
+        (lines(&|line| !line.contains("kube_")), "", "image", SourceVerdict::Bad, "`recommend` needs no images"),
+        (
+            text.clone(),
+            r#"cluster="nope""#,
+            "memory metric",
+            SourceVerdict::Bad,
+            r#"no usage matches `cluster="nope"`"#,
+        ),
+        (Cluster::new(ended).open_metrics(), "", "cpu metric", SourceVerdict::Bad, "the newest usage is 2 h 5"),
+        (of_environments, "", "cluster", SourceVerdict::Bad, "of several clusters (`environment`: none, `dev`)"),
     ] {
         let server = start(history);
         let options = Options { matchers: Matchers::from(matchers.to_owned()), ..options(server.url()) };
@@ -565,26 +571,26 @@ async fn doctor_lists_what_it_found() {
     let findings = findings(&options).await;
     let reported: Vec<_> =
         findings.iter().map(|finding| (finding.verdict, finding.subject, finding.found.as_str())).collect();
-    assert_eq!((reported[0].0, reported[0].1), (Verdict::Good, "clock"));
+    assert_eq!((reported[0].0, reported[0].1), (SourceVerdict::Good, "clock"));
     assert_eq!(
         reported[1..8],
         [
-            (Verdict::Good, "memory metric", "`container_memory_working_set_bytes`, 5 containers"),
-            (Verdict::Good, "cpu metric", "`container_cpu_usage_seconds_total`, 5 containers"),
-            (Verdict::Good, "usage labels", "`namespace`, `pod`, `container`"),
-            (Verdict::Good, "cluster", "one (kube-system created 2026-01-02T03:04:05Z)"),
+            (SourceVerdict::Good, "memory metric", "`container_memory_working_set_bytes`, 5 containers"),
+            (SourceVerdict::Good, "cpu metric", "`container_cpu_usage_seconds_total`, 5 containers"),
+            (SourceVerdict::Good, "usage labels", "`namespace`, `pod`, `container`"),
+            (SourceVerdict::Good, "cluster", "one (kube-system created 2026-01-02T03:04:05Z)"),
             (
-                Verdict::Good,
+                SourceVerdict::Good,
                 "image",
                 "`image_spec` of `kube_pod_container_info`, 5 containers, labels `namespace`, `pod`, `container`"
             ),
-            (Verdict::Good, "sample interval", "15 s; cpu is averaged over 60 s"),
-            (Verdict::Good, "oom kills", "`kube_pod_container_status_restarts_total`, 5 containers"),
+            (SourceVerdict::Good, "sample interval", "15 s; cpu is averaged over 60 s"),
+            (SourceVerdict::Good, "oom kills", "`kube_pod_container_status_restarts_total`, 5 containers"),
         ]
     );
     let matched = &findings[8];
-    assert!(matched.verdict == Verdict::Good && matched.found.starts_with("5 of 5 containers"), "{matched:?}");
-    assert_eq!((findings[9].verdict, findings[9].found.as_str()), (Verdict::Doubtful, "less than 1 d"));
+    assert!(matched.verdict == SourceVerdict::Good && matched.found.starts_with("5 of 5 containers"), "{matched:?}");
+    assert_eq!((findings[9].verdict, findings[9].found.as_str()), (SourceVerdict::Doubtful, "less than 1 d"));
 }
 
 #[tokio::test]

@@ -4,16 +4,16 @@ use headroom_core::amount::Quantity;
 use headroom_report::people::Unit;
 use headroom_rightsize::bounds::quota::Past;
 use headroom_sources::SourceError;
-use headroom_sources::prometheus::{Reader, Row};
+use headroom_sources::prometheus::{AnswerSeries, StoreReader};
 
 const SECONDS_A_DAY: f64 = 86_400.0;
 /// Namespaces in one query.
 const TOGETHER: usize = 50;
 
 /// Reads them of these namespaces, and of all TenantQuotas.
-pub async fn read(reader: &Reader, namespaces: &[String]) -> Result<Vec<Past>, SourceError> {
+pub async fn read(reader: &StoreReader, namespaces: &[String]) -> Result<Vec<Past>, SourceError> {
     let queries = reader.queries();
-    let exported = |row: &Row, label: &str| {
+    let exported = |row: &AnswerSeries, label: &str| {
         let exported = row.label(&format!("exported_{label}"));
         if exported.is_empty() { row.label(label).to_owned() } else { exported.to_owned() }
     };
@@ -50,7 +50,7 @@ pub async fn read(reader: &Reader, namespaces: &[String]) -> Result<Vec<Past>, S
     Ok(found)
 }
 
-fn add(found: &mut Vec<Past>, [namespace, quota, name]: [String; 3], row: &Row, is_peak: bool) {
+fn add(found: &mut Vec<Past>, [namespace, quota, name]: [String; 3], row: &AnswerSeries, is_peak: bool) {
     let Some(value) = row.value() else { return };
     let is_it = |past: &&mut Past| past.namespace == namespace && past.quota == quota && past.name == name;
     let unit = Unit::of(&name, []);

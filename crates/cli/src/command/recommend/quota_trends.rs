@@ -1,7 +1,7 @@
 //! The growth of the usage of quotas: of ResourceQuotas from kube-state-metrics, of TenantQuotas from the ledger.
 
 use headroom_sources::SourceError;
-use headroom_sources::prometheus::{Reader, Row};
+use headroom_sources::prometheus::{AnswerSeries, StoreReader};
 use serde::Serialize;
 
 /// The recent growth of a quota's usage.
@@ -20,9 +20,9 @@ const SECONDS_A_DAY: f64 = 86_400.0;
 
 /// Reads how the usage of the ResourceQuotas in these namespaces and of all TenantQuotas grew within a week, by the slope of its
 /// regression line. A quota younger than a day has no trend.
-pub async fn read(reader: &Reader, namespaces: &[String]) -> Result<Vec<Trend>, SourceError> {
+pub async fn read(reader: &StoreReader, namespaces: &[String]) -> Result<Vec<Trend>, SourceError> {
     let queries = reader.queries();
-    let exported = |row: &Row, label: &str| {
+    let exported = |row: &AnswerSeries, label: &str| {
         let exported = row.label(&format!("exported_{label}"));
         if exported.is_empty() { row.label(label).to_owned() } else { exported.to_owned() }
     };
@@ -36,7 +36,7 @@ pub async fn read(reader: &Reader, namespaces: &[String]) -> Result<Vec<Trend>, 
     Ok(of_namespace.chain(of_tenants).collect())
 }
 
-fn trend(row: &Row, namespace: String, quota: &str) -> Option<Trend> {
+fn trend(row: &AnswerSeries, namespace: String, quota: &str) -> Option<Trend> {
     let a_day = row.value()? * SECONDS_A_DAY * 1_000.0;
     let (quota, resource) = (row.label(quota).to_owned(), row.label("resource").to_owned());
     Some(Trend { namespace, quota, resource, per_day: a_day.round() as i64 })

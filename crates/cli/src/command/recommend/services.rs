@@ -39,7 +39,7 @@ impl Services {
     }
 
     /// The one that a person chooses, or has chosen before; none if there are none, or none was wanted.
-    pub fn chosen(&self, file: &SourceFile, cluster: &Chosen) -> anyhow::Result<Option<port_forward::Target>> {
+    pub fn chosen(&self, file: &SourceFile, cluster: &Chosen) -> anyhow::Result<Option<port_forward::ForwardTarget>> {
         let listed = self.candidates.iter().take(MAX_LISTED);
         let more = self.candidates.len().saturating_sub(MAX_LISTED);
         let found = listed.clone().map(Candidate::to_string).collect::<Vec<_>>().join(", ")

@@ -17,7 +17,7 @@ use headroom_rightsize::history::{self, Histories};
 use headroom_rightsize::report::Source;
 use headroom_rightsize::timeline::Timeline;
 use headroom_sources::http::Http;
-use headroom_sources::prometheus::{Options, Reader};
+use headroom_sources::prometheus::{Options, StoreReader};
 use headroom_sources::{SourceError, metrics_api, port_forward};
 use headroom_usage::sample::{Resource, Window};
 use headroom_workloads::owner::{PodOwners, WorkloadRef};
@@ -128,7 +128,7 @@ struct Reading<'a> {
 impl Reading<'_> {
     async fn read(
         &mut self,
-        chosen: Option<port_forward::Target>,
+        chosen: Option<port_forward::ForwardTarget>,
         refused: Option<String>,
         pods: PodOwners,
     ) -> anyhow::Result<StoreHistory> {
@@ -151,7 +151,7 @@ impl Reading<'_> {
         })
     }
 
-    async fn reader(&self, address: &Address) -> anyhow::Result<Arc<Reader>> {
+    async fn reader(&self, address: &Address) -> anyhow::Result<Arc<StoreReader>> {
         let options = self.options(address)?;
         Ok(match address {
             Address::Url(_) => self.probe(Http::new(&options.endpoint)?, options).await?,
@@ -160,7 +160,7 @@ impl Reading<'_> {
     }
 
     /// The days to read, in whole steps.
-    fn window(&self, reader: &Reader) -> Window {
+    fn window(&self, reader: &StoreReader) -> Window {
         let (now, step) = (reader.probed_at, i64::from(reader.step_seconds));
         // VictoriaMetrics answers nothing about the last half minute, and others not all of it.
         let is_past = self.as_of.or(reader.outage_since).is_some();
@@ -182,9 +182,9 @@ impl Reading<'_> {
     }
 
     /// Asks the store for its metrics and labels, and once more if it fails for a moment. Ctrl-C ends that.
-    async fn probe(&self, http: Http, options: Options) -> Result<Arc<Reader>, SourceError> {
+    async fn probe(&self, http: Http, options: Options) -> Result<Arc<StoreReader>, SourceError> {
         let may_pass = |error: &SourceError| matches!(error, SourceError::Temporary(_));
-        let probing = RETRY.run(may_pass, || Reader::connect(http.clone(), options.clone()));
+        let probing = RETRY.run(may_pass, || StoreReader::connect(http.clone(), options.clone()));
         tokio::select! {
             reader = probing => reader,
             () = self.stop.cancelled() => Err(SourceError::Permanent("interrupted before any usage was read".to_owned())),
@@ -195,9 +195,9 @@ impl Reading<'_> {
     async fn reach(
         &self,
         client: &kube::Client,
-        target: &port_forward::Target,
+        target: &port_forward::ForwardTarget,
         options: Options,
-    ) -> anyhow::Result<Arc<Reader>> {
+    ) -> anyhow::Result<Arc<StoreReader>> {
         let http = behind_service(client.clone(), target.clone(), &options.endpoint).await?;
         let refused = match self.probe(http, options.clone()).await {
             Err(SourceError::Forbidden(text)) if !needs_port_forward(&options.endpoint) => text,
@@ -217,7 +217,12 @@ impl Reading<'_> {
     }
 
     /// Reads the history of all workloads.
-    async fn history(&mut self, reader: Arc<Reader>, name: String, pods: PodOwners) -> anyhow::Result<StoreHistory> {
+    async fn history(
+        &mut self,
+        reader: Arc<StoreReader>,
+        name: String,
+        pods: PodOwners,
+    ) -> anyhow::Result<StoreHistory> {
         let now = reader.probed_at;
         let skew = now.abs_diff(clock::now());
         if self.as_of.or(reader.outage_since).is_none() && skew > SKEW {

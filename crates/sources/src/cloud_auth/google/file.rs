@@ -16,7 +16,7 @@ use serde_json::{Value, json as object};
 
 use super::{SCOPE, Token};
 use crate::SourceError;
-use crate::cloud_auth::token::{Credentials, Kept, json, parts, server};
+use crate::cloud_auth::token::{Credentials, ExpiringCredentials, json, parts, server};
 use crate::http::{Form, Http, authorization};
 
 const ADVICE: &str = "does the account have the role roles/monitoring.viewer, and are the credentials still good?";
@@ -40,7 +40,7 @@ enum Holds {
 
 #[derive(Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-enum Written {
+enum CredentialsJson {
     ServiceAccount {
         client_email: String,
         private_key: String,
@@ -94,12 +94,12 @@ impl CredentialsFile {
             wrong(format!("not a file of Google's ({error})"))
         })?;
         let (url, holds) = match written {
-            Written::ServiceAccount { client_email: email, private_key, private_key_id: id, token_uri } => {
+            CredentialsJson::ServiceAccount { client_email: email, private_key, private_key_id: id, token_uri } => {
                 let url = token_uri.unwrap_or_else(|| TOKEN_SERVER.to_owned());
                 let key = key(&private_key).ok_or_else(|| wrong("the private key cannot be read".to_owned()))?;
                 (url.clone(), Holds::Key { email, id, audience: url, key })
             }
-            Written::ExternalAccount {
+            CredentialsJson::ExternalAccount {
                 audience,
                 subject_token_type: token_type,
                 token_url,
@@ -115,11 +115,11 @@ impl CredentialsFile {
                     Holds::Federation { audience, token_type, source, impersonation: impersonation.transpose()? },
                 )
             }
-            Written::AuthorizedUser { client_id: client, client_secret, refresh_token, token_uri } => {
+            CredentialsJson::AuthorizedUser { client_id: client, client_secret, refresh_token, token_uri } => {
                 let url = token_uri.unwrap_or_else(|| TOKEN_SERVER.to_owned());
                 (url, Holds::Login { client, secret: client_secret.into(), refresh: refresh_token.into() })
             }
-            Written::Other => {
+            CredentialsJson::Other => {
                 return Err(wrong(
                     "expected a service_account, an external_account with a file, or an authorized_user".to_owned(),
                 ));
@@ -161,7 +161,7 @@ impl CredentialsFile {
         })
     }
 
-    pub async fn ask(&self) -> Result<Kept, SourceError> {
+    pub async fn ask(&self) -> Result<ExpiringCredentials, SourceError> {
         let answer = self.server.post(&self.at, self.form()?).await?;
         let token: Token = json(&self.server, answer, ADVICE).await?;
         match &self.holds {
@@ -209,7 +209,7 @@ impl TokenFile {
     }
 }
 
-async fn impersonated(service_account: &Http, at: &str, token: &Token) -> Result<Kept, SourceError> {
+async fn impersonated(service_account: &Http, at: &str, token: &Token) -> Result<ExpiringCredentials, SourceError> {
     let bearer = authorization("Bearer", &token.access_token);
     let bearer = bearer.map_err(|what| SourceError::Permanent(format!("the token of Google {what}")))?;
     let headers =
@@ -218,7 +218,7 @@ async fn impersonated(service_account: &Http, at: &str, token: &Token) -> Result
     let answer = service_account.send(Method::POST, at, &[], headers, body).await?;
     let advice = "may this identity impersonate the service account (roles/iam.workloadIdentityUser)?";
     let Impersonated { access_token, expire_time } = json(service_account, answer, advice).await?;
-    Ok(Kept { credentials: Credentials::Token(access_token.into()), until: expire_time.as_second() })
+    Ok(ExpiringCredentials { credentials: Credentials::Token(access_token.into()), until: expire_time.as_second() })
 }
 
 /// The key in a PEM text.

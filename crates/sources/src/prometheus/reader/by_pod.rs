@@ -11,9 +11,9 @@ use headroom_usage::sample::{Resource, Sample, Window, is_possible};
 
 use super::super::answer;
 use super::super::names::State;
-use super::super::query::{Queries, Question};
+use super::super::query::{PromQl, Queries};
 use super::super::selector::{Match, Matchers, PRESENT, Selector};
-use super::{ContainerRef, Killed, Reader};
+use super::{ContainerRef, Killed, StoreReader};
 use crate::SourceError;
 
 /// A life of fewer steps is shorter than what CPU is averaged over, so it is averaged over itself.
@@ -34,7 +34,7 @@ const KILLED: [&str; 3] = [
 
 /// An object and its owner in kube-state-metrics: `("ReplicaSet", "web-5d8f")` of `("Deployment", "web")`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Made {
+pub struct OwnedObject {
     pub namespace: String,
     /// Kind and name.
     pub object: (&'static str, String),
@@ -44,7 +44,7 @@ pub struct Made {
 /// Owners and OOM kills in kube-state-metrics.
 #[derive(Debug, Default)]
 pub struct Objects {
-    pub made: Vec<Made>,
+    pub made: Vec<OwnedObject>,
     /// The namespaces that may have OOM kills.
     pub killed: BTreeSet<String>,
 }
@@ -81,7 +81,7 @@ pub struct Throttling {
     pub throttled: u64,
 }
 
-impl Reader {
+impl StoreReader {
     pub fn knows(&self, resource: Resource) -> bool {
         match resource {
             Resource::Cpu => self.names.cpu.is_some(),
@@ -204,7 +204,7 @@ impl Reader {
     /// Asks about each day before the end of a window, newest last, and hands over each number with the end of its day.
     pub(super) async fn daily(
         &self,
-        question: &Question,
+        question: &PromQl,
         window: Window,
         each: &mut (dyn FnMut(ContainerRef, i64, f64) + Send),
     ) -> Result<(), SourceError> {
@@ -233,7 +233,7 @@ impl Reader {
     ) -> Result<(), SourceError> {
         let question = self.queries_of(resource).usage(&texts(namespaces), resource, false);
         let Some(question) = question else { return Ok(()) };
-        let mut hand_over = |row: answer::Row| {
+        let mut hand_over = |row: answer::AnswerSeries| {
             each(self.container(&row), &mut row.samples(resource));
             Ok(())
         };
@@ -297,7 +297,7 @@ impl Reader {
         }
     }
 
-    pub(super) fn container(&self, row: &answer::Row) -> ContainerRef {
+    pub(super) fn container(&self, row: &answer::AnswerSeries) -> ContainerRef {
         ContainerRef::of(row, &self.names.usage)
     }
 }
@@ -316,9 +316,9 @@ pub(super) fn texts(namespaces: &[impl AsRef<str>]) -> Vec<&str> {
     namespaces.iter().map(AsRef::as_ref).collect()
 }
 
-fn made(state: &State, kind: &'static str, label: &str, labels: &BTreeMap<String, String>) -> Option<Made> {
+fn made(state: &State, kind: &'static str, label: &str, labels: &BTreeMap<String, String>) -> Option<OwnedObject> {
     let text = |label: &str| labels.get(label).filter(|text| !text.is_empty()).cloned();
-    Some(Made {
+    Some(OwnedObject {
         namespace: text(&state.place.namespace)?,
         object: (kind, text(label)?),
         owner: (text("owner_kind")?, text("owner_name")?),

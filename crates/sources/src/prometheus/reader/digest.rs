@@ -5,9 +5,9 @@
 
 use headroom_usage::sample::{Resource, Window, is_possible};
 
-use super::super::query::{Group, MEMORY_OF_ONE, Pods};
+use super::super::query::{MEMORY_OF_ONE, PodSelection, UsageGroup};
 use super::by_pod::texts;
-use super::{ContainerRef, Reader};
+use super::{ContainerRef, StoreReader};
 use crate::SourceError;
 
 /// The percentiles that are read: those that rules and reports ask for most. Others are interpolated.
@@ -23,7 +23,7 @@ const JOBS: [u16; 21] =
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Digest(pub Vec<(u16, u64)>);
 
-impl Reader {
+impl StoreReader {
     /// Returns true if a step has enough seconds for all percentiles.
     pub fn can_digest(&self) -> bool {
         self.step_seconds.min(self.step_of(Resource::Cpu)) as usize > CPU.len()
@@ -40,10 +40,10 @@ impl Reader {
         namespaces: &[impl AsRef<str> + Sync],
         resource: Resource,
         window: Window,
-        group: Group,
+        group: UsageGroup,
         each: &mut (dyn FnMut(ContainerRef, Digest) + Send),
     ) -> Result<(), SourceError> {
-        let is_in_one = group.pods == Pods::JobInOne;
+        let is_in_one = group.pods == PodSelection::JobInOne;
         let permilles: &[u16] = match resource {
             _ if is_in_one => &JOBS,
             Resource::Cpu => &CPU,

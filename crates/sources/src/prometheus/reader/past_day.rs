@@ -9,7 +9,7 @@ use headroom_core::cluster::usage::workload;
 use headroom_usage::DAY;
 use headroom_usage::sample::{Batch, Resource, Sample, Series, Window};
 
-use super::{ContainerRef, Digest, Group, LATER_SECONDS, Pods, Reader};
+use super::{ContainerRef, Digest, LATER_SECONDS, PodSelection, StoreReader, UsageGroup};
 use crate::{Sink, SourceError};
 
 /// Pods that ran for longer may be the busiest of their workload, so each is read by itself.
@@ -34,7 +34,7 @@ struct Used<'s> {
     digest: Digest,
 }
 
-impl Reader {
+impl StoreReader {
     /// Reads the day, and returns the namespaces of which it was not read.
     pub(super) async fn read_day<'n>(
         &self,
@@ -103,7 +103,7 @@ impl Reader {
             namespaces.iter().partition(|namespace| several.contains(**namespace));
         let sets = [(several, false), (single, true)];
         let jobs = if self.can_digest_jobs() { jobs(seen) } else { Jobs::new() };
-        let others = if jobs.is_empty() { Pods::All } else { Pods::NotOfJobs };
+        let others = if jobs.is_empty() { PodSelection::All } else { PodSelection::NotOfJobs };
         let (mut in_one, by_pod): (Jobs, Jobs) =
             jobs.into_iter().partition(|(job, pods)| is_one(&job.pod, pods, seen, self.step_seconds));
         let mut by_pod: BTreeSet<&ContainerRef> = by_pod.into_values().flatten().collect();
@@ -113,7 +113,7 @@ impl Reader {
             let mut read = BTreeSet::new();
             for (namespaces, has_single_series) in &sets {
                 let namespaces = those_with(namespaces, in_one.keys());
-                let group = Group { pods: Pods::JobInOne, has_single_series: *has_single_series };
+                let group = UsageGroup { pods: PodSelection::JobInOne, has_single_series: *has_single_series };
                 let mut keep = |job, digest| {
                     if let Some(pods) = in_one.get(&job) {
                         used.push(Used { containers: pods.clone(), resource, digest });
@@ -128,11 +128,11 @@ impl Reader {
             }
             for (namespaces, has_single_series) in &sets {
                 let with_pods = those_with(namespaces, by_pod.iter().copied());
-                for (namespaces, pods) in [(namespaces, others), (&with_pods, Pods::OfJobs)] {
-                    let group = Group { pods, has_single_series: *has_single_series };
+                for (namespaces, pods) in [(namespaces, others), (&with_pods, PodSelection::OfJobs)] {
+                    let group = UsageGroup { pods, has_single_series: *has_single_series };
                     let mut keep = |of, digest| {
                         let of = seen.get_key_value(&of).map(|(of, _)| of);
-                        let of = of.filter(|of| pods != Pods::OfJobs || by_pod.contains(of));
+                        let of = of.filter(|of| pods != PodSelection::OfJobs || by_pod.contains(of));
                         used.extend(of.map(|of| Used { containers: vec![of], resource, digest }));
                     };
                     self.digests(namespaces, resource, day, group, &mut keep).await?;
