@@ -21,23 +21,23 @@ use headroom_usage::batch::Gathered;
 use headroom_usage::sample::Window;
 use tokio_util::sync::CancellationToken;
 
-use crate::metrics::Metrics;
+use crate::metrics::CollectorMetrics;
 use crate::read_limits::{Pace, Span};
 use crate::store::{Piece, Store, StoreError};
 
 /// One run over a source.
-pub struct Run<'a> {
+pub struct BackfillRun<'a> {
     pub source: &'a dyn Source,
     pub store: &'a Store,
     pub pace: &'a Pace,
-    pub metrics: &'a Metrics,
+    pub metrics: &'a CollectorMetrics,
     pub progress: &'a Progress,
     pub stop: &'a CancellationToken,
 }
 
 /// The result of a run that did not fail everywhere.
 #[derive(Debug, Default)]
-pub struct Outcome {
+pub struct BackfillOutcome {
     /// The number of pieces that were read to the end.
     pub read: u64,
     /// Namespaces that could not be read to the end, with the error. The rest of their usage is owed.
@@ -46,7 +46,7 @@ pub struct Outcome {
     pub stopped: bool,
 }
 
-impl Outcome {
+impl BackfillOutcome {
     /// Fails if nothing was read, because the profiles would look fresh and contain nothing new.
     fn unless_nothing_was_read(self) -> Result<Self, RunError> {
         match self.unread.values().next() {
@@ -65,15 +65,15 @@ pub enum RunError {
     Store(#[from] StoreError),
 }
 
-impl Run<'_> {
+impl BackfillRun<'_> {
     /// The cluster of the source; none if stopped.
     pub async fn cluster(&self) -> Result<Option<ClusterId>, RunError> {
         Ok(self.asked(|| self.source.cluster()).await?)
     }
 
     /// Reads all owed and all new usage.
-    pub async fn catch_up(&self) -> Result<Outcome, RunError> {
-        let mut outcome = Outcome::default();
+    pub async fn catch_up(&self) -> Result<BackfillOutcome, RunError> {
+        let mut outcome = BackfillOutcome::default();
         let span = Span::new(self.step(), self.pace.max_query_range, self.source.namespaces_at_once());
         let Some(now) = self.asked(|| self.source.now()).await? else { return Ok(stopped(outcome)) };
         let end = (now - self.pace.sample_delay).div_euclid(self.step()) * self.step();
@@ -104,8 +104,8 @@ impl Run<'_> {
 
     /// Reads present usage once, from a source without a past. The usage of all namespaces is one commit, so a kill loses this
     /// step or nothing, and counts nothing twice.
-    pub async fn look(&self) -> Result<Outcome, RunError> {
-        let mut outcome = Outcome::default();
+    pub async fn look(&self) -> Result<BackfillOutcome, RunError> {
+        let mut outcome = BackfillOutcome::default();
         let Some(now) = self.asked(|| self.source.now()).await? else { return Ok(stopped(outcome)) };
         let from = now.div_euclid(self.step()) * self.step();
         let window = Window { from, to: from + self.step() };
@@ -159,7 +159,7 @@ impl Run<'_> {
     }
 
     /// Reads the present usage of these namespaces.
-    async fn look_at(&self, namespaces: Vec<String>, window: Window, outcome: &mut Outcome) -> Gathered {
+    async fn look_at(&self, namespaces: Vec<String>, window: Window, outcome: &mut BackfillOutcome) -> Gathered {
         let mut seen = Gathered::default();
         let read = async |namespace: String| {
             let read = self.read_once(&[&namespace], window).await;
@@ -181,7 +181,7 @@ impl Run<'_> {
 
     /// Reads all owed pieces but those of namespaces that already failed in this run, those with the same window together, span by
     /// span. Each span is settled in a transaction of its own.
-    async fn work_off(&self, span: &Span, outcome: &mut Outcome) -> Result<(), RunError> {
+    async fn work_off(&self, span: &Span, outcome: &mut BackfillOutcome) -> Result<(), RunError> {
         let mut by_window: BTreeMap<Window, Vec<Piece>> = BTreeMap::new();
         for piece in self.store.owed()? {
             if !outcome.unread.contains_key(&piece.namespace) {
@@ -291,11 +291,11 @@ impl Run<'_> {
     }
 }
 
-fn note_unread(namespace: &str, error: SourceError, outcome: &mut Outcome) {
+fn note_unread(namespace: &str, error: SourceError, outcome: &mut BackfillOutcome) {
     tracing::warn!(namespace, %error, "left to the next run");
     outcome.unread.insert(namespace.to_owned(), error);
 }
 
-fn stopped(outcome: Outcome) -> Outcome {
-    Outcome { stopped: true, ..outcome }
+fn stopped(outcome: BackfillOutcome) -> BackfillOutcome {
+    BackfillOutcome { stopped: true, ..outcome }
 }

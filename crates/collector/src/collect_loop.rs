@@ -16,16 +16,16 @@ use headroom_usage::window_merge::DAYS_KEPT;
 use headroom_usage::{DAY, day_of};
 use tokio_util::sync::CancellationToken;
 
-use crate::backfill::{Outcome, Run, RunError};
+use crate::backfill::{BackfillOutcome, BackfillRun, RunError};
 use crate::import::{Import, ImportError};
-use crate::metrics::Metrics;
+use crate::metrics::CollectorMetrics;
 use crate::profile::Pooling;
 use crate::publish::cluster::ClusterError;
 use crate::publish::lease::{LEASE, lease_error};
 use crate::publish::restrictions::Restrictions;
 use crate::publish::{Destination, PublishError, Publisher};
 use crate::read_limits::Pace;
-use crate::store::{Origin, Store, StoreError};
+use crate::store::{Store, StoreError, UsageOrigin};
 
 /// The longest time between two signs of life while the loop sleeps.
 const TICK: Duration = Duration::from_secs(30);
@@ -65,7 +65,7 @@ pub struct Rounds {
     pub pace: Pace,
     /// Publish profiles as of this time instead of that of the newest usage.
     pub as_of: Option<Timestamp>,
-    pub metrics: Arc<Metrics>,
+    pub metrics: Arc<CollectorMetrics>,
     pub progress: Progress,
     pub stop: CancellationToken,
     /// True once source, store and destination are known to match.
@@ -219,17 +219,17 @@ impl Rounds {
         }
         let mut cluster = of_destination;
         cluster.add(&of_source);
-        self.store.claim(&Origin { cluster, source: self.source_name.clone() }, self.allow_source_change)?;
+        self.store.claim(&UsageOrigin { cluster, source: self.source_name.clone() }, self.allow_source_change)?;
         self.identified.store(true, Ordering::Relaxed);
         Ok(())
     }
 
-    fn run<'a>(&'a self, source: &'a dyn Source) -> Run<'a> {
+    fn run<'a>(&'a self, source: &'a dyn Source) -> BackfillRun<'a> {
         let Self { store, pace, metrics, progress, stop, .. } = self;
-        Run { source, store, pace, metrics, progress, stop }
+        BackfillRun { source, store, pace, metrics, progress, stop }
     }
 
-    async fn read(&self) -> Result<Outcome, RoundError> {
+    async fn read(&self) -> Result<BackfillOutcome, RoundError> {
         match &self.feed {
             Feed::Source(source) => {
                 let run = self.run(source.as_ref());
@@ -245,7 +245,7 @@ impl Rounds {
         }
     }
 
-    fn import(&self, paths: &[PathBuf], step_seconds: u32, buffer: usize) -> Result<Outcome, RoundError> {
+    fn import(&self, paths: &[PathBuf], step_seconds: u32, buffer: usize) -> Result<BackfillOutcome, RoundError> {
         let Self { store, metrics, progress, stop, .. } = self;
         // `--as-of` replaces the clock.
         let now = self.as_of.map_or(0, Timestamp::unix_seconds).max(clock::now());
@@ -271,10 +271,10 @@ impl Rounds {
                 tracing::warn!(%file, bytes, "the last line is not finished: it is read when a line break ends it");
             }
             if imported.stopped {
-                return Ok(Outcome { stopped: true, ..Outcome::default() });
+                return Ok(BackfillOutcome { stopped: true, ..BackfillOutcome::default() });
             }
         }
-        Ok(Outcome::default())
+        Ok(BackfillOutcome::default())
     }
 
     /// The namespaces that may ask for fewer estimates. If they are unknown, policies read each Namespace.
@@ -376,7 +376,7 @@ fn following(last: tokio::time::Instant, interval: Duration) -> tokio::time::Ins
     next
 }
 
-fn unread(outcome: Outcome) -> Result<(), RoundError> {
+fn unread(outcome: BackfillOutcome) -> Result<(), RoundError> {
     let namespaces = outcome.unread.len();
     match outcome.unread.into_iter().next() {
         None => Ok(()),

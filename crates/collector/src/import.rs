@@ -15,7 +15,7 @@ use headroom_usage::DAY;
 use headroom_usage::batch::Gathered;
 use tokio_util::sync::CancellationToken;
 
-use crate::metrics::Metrics;
+use crate::metrics::CollectorMetrics;
 use crate::store::{Store, StoreError};
 
 /// The bytes that are read at a time, which is as long as a line may be.
@@ -31,7 +31,7 @@ pub struct Import<'a> {
     pub buffer: usize,
     /// The latest time of a line, in Unix seconds.
     pub latest: i64,
-    pub metrics: &'a Metrics,
+    pub metrics: &'a CollectorMetrics,
     pub progress: &'a Progress,
     pub stop: &'a CancellationToken,
 }

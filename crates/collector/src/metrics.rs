@@ -13,7 +13,7 @@ use prometheus_client::registry::Registry;
 use headroom_sources::SourceError;
 
 #[derive(Debug)]
-pub struct Metrics {
+pub struct CollectorMetrics {
     registry: Registry,
     samples: Counter,
     outside: Counter,
@@ -32,7 +32,7 @@ pub struct Metrics {
     alive: AtomicI64,
 }
 
-impl Default for Metrics {
+impl Default for CollectorMetrics {
     fn default() -> Self {
         let mut registry = Registry::with_prefix("headroom_collector");
         let mut families = Families(&mut registry);
@@ -63,7 +63,7 @@ impl Default for Metrics {
     }
 }
 
-impl Metrics {
+impl CollectorMetrics {
     pub fn gathered(&self, gathered: &Gathered) {
         self.samples.inc_by(gathered.samples);
         self.outside.inc_by(gathered.outside);
@@ -133,7 +133,7 @@ impl Metrics {
 }
 
 /// The text of a scrape.
-impl fmt::Display for Metrics {
+impl fmt::Display for CollectorMetrics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         encode(f, &self.registry)
     }
@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn every_family_has_help_and_its_own_values() {
-        let metrics = Metrics::default();
+        let metrics = CollectorMetrics::default();
         metrics.read(Some(&SourceError::Overloaded(String::new())));
         metrics.ran(1_763_683_200, true);
         let text = metrics.to_string();

@@ -10,18 +10,18 @@ use http_body_util::Full;
 use hyper::body::Bytes;
 use tokio::net::TcpListener;
 
-use crate::metrics::Metrics;
+use crate::metrics::CollectorMetrics;
 
 /// A collector without a sign of life for so long is stuck. Longer than the timeout of any request.
 const STUCK_AFTER: i64 = 15 * 60;
 
 /// Answers probes and scrapes until the program ends.
-pub async fn serve(listener: TcpListener, metrics: Arc<Metrics>) {
+pub async fn serve(listener: TcpListener, metrics: Arc<CollectorMetrics>) {
     let respond = move |request| std::future::ready(answer(&request, &metrics, clock::now()));
     serve_pages(listener, ServerLimits::PAGES, respond).await;
 }
 
-fn answer(request: &Request<Bytes>, metrics: &Metrics, now: i64) -> Response<Full<Bytes>> {
+fn answer(request: &Request<Bytes>, metrics: &CollectorMetrics, now: i64) -> Response<Full<Bytes>> {
     let path = request.uri().path();
     let (status, text) = page(path, metrics, now);
     let mut response = Response::new(Full::new(Bytes::from(text)));
@@ -31,7 +31,7 @@ fn answer(request: &Request<Bytes>, metrics: &Metrics, now: i64) -> Response<Ful
     response
 }
 
-fn page(path: &str, metrics: &Metrics, now: i64) -> (StatusCode, String) {
+fn page(path: &str, metrics: &CollectorMetrics, now: i64) -> (StatusCode, String) {
     match path {
         "/metrics" => (StatusCode::OK, metrics.to_string()),
         "/healthz" => {
@@ -51,7 +51,7 @@ mod tests {
 
     #[test]
     fn a_collector_is_healthy_while_it_gives_signs_of_life() {
-        let metrics = Metrics::default();
+        let metrics = CollectorMetrics::default();
         metrics.alive(1_000);
         assert_eq!(page("/healthz", &metrics, 1_000 + STUCK_AFTER).0, StatusCode::OK);
         assert_eq!(page("/healthz", &metrics, 1_001 + STUCK_AFTER).0, StatusCode::SERVICE_UNAVAILABLE);

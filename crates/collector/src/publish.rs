@@ -30,23 +30,23 @@ use headroom_usage::profile::{RestrictedNamespaces, Share, UsageProfile, layout}
 use serde::Deserialize;
 use serde_json::Value;
 
-use self::cluster::{Cluster, ClusterError};
-pub use self::outcome::{PublishError, Published, Written};
+use self::cluster::{ClusterError, ProfileCluster};
+pub use self::outcome::{ProfileWrite, PublishError, Published};
 use headroom_kube::clock;
 use headroom_kube::lease::RenewedLease;
 use headroom_usage::DAY;
 use kube::ResourceExt;
 
-use crate::metrics::Metrics;
+use crate::metrics::CollectorMetrics;
 use crate::profile::{self, Collected, Pooling};
 use crate::store::{Store, StoreError};
 
 /// The destination of profiles.
 pub enum Destination {
-    Cluster(Box<Cluster>),
+    Cluster(Box<ProfileCluster>),
     Folder(folder::Folder),
     /// All profiles, one document after the other.
-    Stdout(format::Format),
+    Stdout(format::ProfileFormat),
 }
 
 /// Namespace and name of an object.
@@ -69,7 +69,7 @@ pub struct Publisher<'a> {
     pub replace_other_stores: bool,
     /// Checked before each write if several collectors may write.
     pub lease: Option<&'a RenewedLease>,
-    pub metrics: &'a Metrics,
+    pub metrics: &'a CollectorMetrics,
 }
 
 impl Destination {
@@ -122,7 +122,7 @@ impl Publisher<'_> {
                 }
             };
             if there.values().any(|there| is_newer(there, as_of)) {
-                published.count(self.name(root.to_string()), Ok(Written::Newer), self.metrics)?;
+                published.count(self.name(root.to_string()), Ok(ProfileWrite::Newer), self.metrics)?;
                 continue;
             }
             let share = profile::build(self.store, self.namespace, root, &collected, self.pooling)?;
@@ -139,7 +139,7 @@ impl Publisher<'_> {
     /// Writes the roots that are missing, because a policy server asks the API server for a missing root at every request,
     /// and the first usage may take hours to read; and in the others the list of restricted namespaces, if it is known.
     /// Histories stay as they are.
-    pub async fn update_roots(&self, cluster: &Cluster, collected_at: Timestamp) -> Result<(), PublishError> {
+    pub async fn update_roots(&self, cluster: &ProfileCluster, collected_at: Timestamp) -> Result<(), PublishError> {
         let mut published = Published::default();
         for root in Root::all() {
             self.metrics.alive(clock::now());
@@ -206,17 +206,17 @@ impl Publisher<'_> {
         root: Root,
         there: Option<&Value>,
         published: &mut Published,
-    ) -> Result<Written, PublishError> {
+    ) -> Result<ProfileWrite, PublishError> {
         let name = self.name(profile.name_any());
         ownership::mark(&mut profile, self.store.id(), root);
         published.bytes += profile.bytes() as u64;
         let object = profile.to_value();
         if there.is_some_and(|there| self.is_ours(there) && !change::is_due(there, &object, self.rewrite_interval)) {
-            return Ok(Written::Unchanged);
+            return Ok(ProfileWrite::Unchanged);
         }
         self.check_turn()?;
         self.destination.put(&name, &object).await?;
-        Ok(Written::Written)
+        Ok(ProfileWrite::Written)
     }
 
     async fn delete(&self, name: &str, there: &Value) -> Result<(), PublishError> {

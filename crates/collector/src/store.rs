@@ -25,8 +25,8 @@ use redb::{
     WriteTransaction,
 };
 
-pub use self::days::{Seen, StoredDay, WorkloadDay};
-pub use self::origin::Origin;
+pub use self::days::{LastSeen, StoredDay, WorkloadDay};
+pub use self::origin::UsageOrigin;
 pub use self::progress::Piece;
 use headroom_usage::varint::Damaged;
 

@@ -9,13 +9,13 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use clap::Subcommand;
 use headroom_collector::collect_loop::{Feed, Rounds};
-use headroom_collector::metrics::Metrics;
+use headroom_collector::metrics::CollectorMetrics;
 use headroom_collector::probe_server;
 use headroom_collector::profile::Pooling;
 use headroom_collector::publish::Destination;
-use headroom_collector::publish::cluster::Cluster;
+use headroom_collector::publish::cluster::ProfileCluster;
 use headroom_collector::publish::folder::Folder;
-use headroom_collector::publish::format::Format;
+use headroom_collector::publish::format::ProfileFormat;
 use headroom_collector::publish::lease::lease;
 use headroom_collector::read_limits::Pace;
 use headroom_collector::store::Store;
@@ -102,8 +102,8 @@ struct Options {
     #[arg(long, global = true, value_name = "DESTINATION", default_value = "cluster")]
     output: PathBuf,
     /// Format of profiles in a folder or on standard output
-    #[arg(long, global = true, value_enum, default_value_t = Format::Yaml)]
-    format: Format,
+    #[arg(long, global = true, value_enum, default_value_t = ProfileFormat::Yaml)]
+    format: ProfileFormat,
     /// Namespace of the profiles; the policy's setting `estimates.namespace`
     #[arg(long, global = true, value_name = "NAMESPACE", default_value = NAMESPACE)]
     profiles_namespace: String,
@@ -172,7 +172,7 @@ async fn collect(Args { from, options }: Args, progress: Progress) -> anyhow::Re
         days: options.days,
         ..Pace::default()
     };
-    let metrics = Arc::new(Metrics::default());
+    let metrics = Arc::new(CollectorMetrics::default());
     metrics.alive(clock::now());
     if let Some(address) = options.listen {
         let listener = TcpListener::bind(address).await.with_context(|| format!("cannot listen at {address}"))?;
@@ -195,7 +195,7 @@ async fn collect(Args { from, options }: Args, progress: Progress) -> anyhow::Re
     let destination = match options.output.to_str() {
         Some("cluster") => {
             check_as_of(options.as_of)?;
-            let cluster = Cluster::connect(options.context, options.force_conflicts, &pace).await?;
+            let cluster = ProfileCluster::connect(options.context, options.force_conflicts, &pace).await?;
             Destination::Cluster(Box::new(cluster))
         }
         Some("stdout" | "-") => Destination::Stdout(options.format),

@@ -41,7 +41,7 @@ fn items(value: &Value) -> &[Value] {
 
 /// The metrics of a collector.
 fn collector() -> String {
-    metrics::Metrics::default().to_string()
+    metrics::CollectorMetrics::default().to_string()
 }
 
 /// The metrics of the ledger's leader about a quota.

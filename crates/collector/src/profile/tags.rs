@@ -9,7 +9,7 @@ use headroom_core::cluster::usage::{TagKey, Window};
 use headroom_core::image::Repository;
 use headroom_usage::batch::Place;
 
-use crate::store::Seen;
+use crate::store::LastSeen;
 
 /// Selected tags of one repository, in the pool and in each namespace: more than a profile keeps.
 const MAX_TAGS: usize = 64;
@@ -58,7 +58,7 @@ impl NewestTags {
         Self { oldest, repository: None, namespaces: BTreeMap::new(), wanted: Wanted::default(), dropped: 0 }
     }
 
-    pub fn add(&mut self, Seen { place, day, last_seen }: Seen) {
+    pub fn add(&mut self, LastSeen { place, day, last_seen }: LastSeen) {
         if self.repository.as_ref() != Some(&place.repository) {
             self.close_repository();
             self.repository = Some(place.repository);
@@ -118,8 +118,8 @@ mod tests {
 
     use super::*;
 
-    fn seen(image: &str, namespace: &str, day: u32, last_seen: i64) -> Seen {
-        Seen { place: Place::of(namespace, image).unwrap(), day, last_seen }
+    fn seen(image: &str, namespace: &str, day: u32, last_seen: i64) -> LastSeen {
+        LastSeen { place: Place::of(namespace, image).unwrap(), day, last_seen }
     }
 
     fn repository(image: &str) -> Repository {

@@ -36,7 +36,7 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(45);
 /// The resource that errors name.
 const PROFILES: &str = "usageprofiles";
 
-pub struct Cluster {
+pub struct ProfileCluster {
     pub api: ApiClient,
     /// The address of the API server, for messages.
     address: Option<String>,
@@ -44,7 +44,7 @@ pub struct Cluster {
     force: bool,
 }
 
-impl Cluster {
+impl ProfileCluster {
     pub fn new(client: Client, force: bool, pace: &Pace) -> Self {
         let retry = Retry { attempts: ATTEMPTS, ..pace.retry };
         let api = ApiClient::new(client).with_timeout(REQUEST_TIMEOUT).with_retry(retry);

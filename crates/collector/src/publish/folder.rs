@@ -8,11 +8,11 @@ use std::path::PathBuf;
 use headroom_core::cluster::usage::Root;
 use serde_json::Value;
 
-use super::format::Format;
+use super::format::ProfileFormat;
 
 pub struct Folder {
     pub path: PathBuf,
-    pub format: Format,
+    pub format: ProfileFormat,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -48,8 +48,8 @@ impl Folder {
         let path = self.path_of(namespace, name);
         match fs::read_to_string(&path) {
             Ok(text) => Ok(match self.format {
-                Format::Json => serde_json::from_str(&text).ok(),
-                Format::Yaml => serde_saphyr::from_str(&text).ok(),
+                ProfileFormat::Json => serde_json::from_str(&text).ok(),
+                ProfileFormat::Yaml => serde_saphyr::from_str(&text).ok(),
             }),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) if error.kind() == io::ErrorKind::InvalidData => Ok(None),

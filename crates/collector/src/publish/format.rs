@@ -5,12 +5,12 @@ use headroom_report::page::escaped;
 use serde_json::Value;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum Format {
+pub enum ProfileFormat {
     Yaml,
     Json,
 }
 
-impl Format {
+impl ProfileFormat {
     /// `yaml`, `json`; also the extension of files.
     pub fn name(self) -> &'static str {
         match self {
@@ -37,7 +37,7 @@ mod tests {
     #[test]
     fn nothing_in_a_document_acts_on_a_terminal_or_a_log() {
         let object = json!({"##[error]\u{9b}2K": "\u{202e}##vso[task]", "n": ["1", 1, {"50": "12m"}, {}]});
-        for format in [Format::Json, Format::Yaml] {
+        for format in [ProfileFormat::Json, ProfileFormat::Yaml] {
             let text = format.write(&object);
             assert!(text.is_ascii() && !text.contains("##"), "{text}");
             let read: Value = serde_saphyr::from_str(&text).unwrap();

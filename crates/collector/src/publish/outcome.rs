@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::cluster::ClusterError;
 use super::other_store::Lost;
 use super::{ObjectName, folder};
-use crate::metrics::Metrics;
+use crate::metrics::CollectorMetrics;
 use crate::store::StoreError;
 
 /// Server errors in a row that end a round: the API server has failed, not the webhooks of some namespaces.
@@ -15,7 +15,7 @@ const MAX_LOGGED: usize = 10;
 
 /// The result of writing one UsageProfile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Written {
+pub enum ProfileWrite {
     Written,
     /// The existing profile has the same content.
     Unchanged,
@@ -75,22 +75,22 @@ impl Published {
     pub(super) fn count(
         &mut self,
         name: ObjectName,
-        written: Result<Written, PublishError>,
-        metrics: &Metrics,
+        written: Result<ProfileWrite, PublishError>,
+        metrics: &CollectorMetrics,
     ) -> Result<(), PublishError> {
         let written = match written {
             Ok(written) => written,
             Err(error) => return self.fail(name, error, metrics),
         };
         self.failed_in_a_row = 0;
-        if written == Written::Written {
+        if written == ProfileWrite::Written {
             self.written += 1;
             metrics.profile("written");
             return Ok(());
         }
         self.unchanged += 1;
         metrics.profile("unchanged");
-        if written == Written::Newer {
+        if written == ProfileWrite::Newer {
             let (namespace, name) = name;
             tracing::warn!(namespace, name, "the existing profile was collected later, and stays as it is");
         }
@@ -101,7 +101,7 @@ impl Published {
         &mut self,
         name: ObjectName,
         deleted: Result<(), PublishError>,
-        metrics: &Metrics,
+        metrics: &CollectorMetrics,
     ) -> Result<(), PublishError> {
         if let Err(error) = deleted {
             return self.fail(name, error, metrics);
@@ -115,7 +115,7 @@ impl Published {
         &mut self,
         name: ObjectName,
         error: PublishError,
-        metrics: &Metrics,
+        metrics: &CollectorMetrics,
     ) -> Result<(), PublishError> {
         metrics.profile("failed");
         self.failed_in_a_row += 1;

@@ -29,7 +29,7 @@ pub struct WorkloadDay {
 
 /// The time when an image was last seen on a day.
 #[derive(Debug)]
-pub struct Seen {
+pub struct LastSeen {
     pub place: Place,
     pub day: u32,
     pub last_seen: i64,
@@ -69,10 +69,10 @@ impl Store {
     }
 
     /// Like [`Self::visit_root`], but reads only the time when an image was last seen.
-    pub fn visit_root_moments(&self, root: Root, mut visit: impl FnMut(Seen)) -> Result<(), StoreError> {
+    pub fn visit_root_moments(&self, root: Root, mut visit: impl FnMut(LastSeen)) -> Result<(), StoreError> {
         self.read(|txn| {
             each_day(txn, root, &mut |place, day, row| {
-                visit(Seen { place, day, last_seen: Observed::read_last_seen(row)? });
+                visit(LastSeen { place, day, last_seen: Observed::read_last_seen(row)? });
                 Ok(())
             })
         })

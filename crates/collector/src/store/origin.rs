@@ -7,7 +7,7 @@ use super::{ADDRESS_NOTE, CREATED_FACT, FACTS, NOTES, SOURCE_NOTE, Store, StoreE
 
 /// The origin of usage.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Origin {
+pub struct UsageOrigin {
     pub cluster: ClusterId,
     /// Kind and address of the source, for people and for comparison.
     pub source: String,
@@ -26,7 +26,7 @@ impl Store {
 
     /// Accepts only usage of this origin from now on. Refuses an origin that is certainly another than the present one;
     /// with `allow_source_change`, another source of the same cluster is accepted.
-    pub fn claim(&self, origin: &Origin, allow_source_change: bool) -> Result<(), StoreError> {
+    pub fn claim(&self, origin: &UsageOrigin, allow_source_change: bool) -> Result<(), StoreError> {
         let is_empty = self.newest()?.is_none() && self.planned()?.is_none();
         let mut cluster = if is_empty { ClusterId::default() } else { self.cluster()? };
         if cluster.differs_from(&origin.cluster) {

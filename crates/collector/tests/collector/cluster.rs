@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use headroom_collector::collect_loop::{Feed, Rounds};
-use headroom_collector::metrics::Metrics;
+use headroom_collector::metrics::CollectorMetrics;
 use headroom_collector::profile::Pooling;
-use headroom_collector::publish::cluster::Cluster;
+use headroom_collector::publish::cluster::ProfileCluster;
 use headroom_collector::publish::folder::Folder;
-use headroom_collector::publish::format::Format;
+use headroom_collector::publish::format::ProfileFormat;
 use headroom_collector::publish::{Destination, PublishError, Published, Publisher};
 use headroom_collector::store::Store;
 use headroom_core::cluster::usage::Root;
@@ -27,8 +27,8 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 impl ApiServer {
-    pub async fn start(self: &Arc<Self>) -> Cluster {
-        Cluster::new(self.client().await, false, &pace())
+    pub async fn start(self: &Arc<Self>) -> ProfileCluster {
+        ProfileCluster::new(self.client().await, false, &pace())
     }
 }
 
@@ -48,7 +48,7 @@ pub async fn rounds(server: &Arc<ApiServer>, folder: &Path, source: Scripted) ->
         replace_other_stores: false,
         pace: pace(),
         as_of: None,
-        metrics: Metrics::default().into(),
+        metrics: CollectorMetrics::default().into(),
         progress: Progress::hidden(),
         stop: CancellationToken::new(),
         identified: AtomicBool::new(false),
@@ -68,26 +68,26 @@ pub async fn store() -> (tempfile::TempDir, Store) {
     (folder, store)
 }
 
-pub async fn publish(store: &Store, cluster: Cluster, as_of: i64) -> Result<Published, PublishError> {
+pub async fn publish(store: &Store, cluster: ProfileCluster, as_of: i64) -> Result<Published, PublishError> {
     publish_in_turn(store, cluster, as_of, None).await
 }
 
 pub async fn publish_in_turn(
     store: &Store,
-    cluster: Cluster,
+    cluster: ProfileCluster,
     as_of: i64,
     lease: Option<&RenewedLease>,
 ) -> Result<Published, PublishError> {
     publish_as(store, cluster, as_of, lease, false).await
 }
 
-pub async fn publish_replacing_other_stores(store: &Store, cluster: Cluster, as_of: i64) -> Published {
+pub async fn publish_replacing_other_stores(store: &Store, cluster: ProfileCluster, as_of: i64) -> Published {
     publish_as(store, cluster, as_of, None, true).await.unwrap()
 }
 
 async fn publish_as(
     store: &Store,
-    cluster: Cluster,
+    cluster: ProfileCluster,
     as_of: i64,
     lease: Option<&RenewedLease>,
     replace_other_stores: bool,
@@ -102,7 +102,7 @@ async fn publish_to(
     lease: Option<&RenewedLease>,
     replace_other_stores: bool,
 ) -> Result<Published, PublishError> {
-    let metrics = Metrics::default();
+    let metrics = CollectorMetrics::default();
     let publisher = Publisher {
         store,
         destination,
@@ -265,7 +265,7 @@ fn no_profile_of_ten_thousand_namespaces_is_large() {
 async fn damaged_files_are_written_again() {
     let (_folder, store) = spread(200);
     let output = tempfile::tempdir().unwrap();
-    let destination = Destination::Folder(Folder { path: output.path().to_owned(), format: Format::Yaml });
+    let destination = Destination::Folder(Folder { path: output.path().to_owned(), format: ProfileFormat::Yaml });
     publish_to(&store, &destination, NOW, None, false).await.unwrap();
     let good = files(&output.path().join("headroom"));
     let names: Vec<&PathBuf> = good.keys().collect();

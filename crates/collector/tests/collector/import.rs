@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::Path;
 
 use headroom_collector::import::{Import, ImportError, Imported};
-use headroom_collector::metrics::Metrics;
+use headroom_collector::metrics::CollectorMetrics;
 use headroom_collector::store::Store;
 use headroom_report::progress::Progress;
 
@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 const HEADER: &str = "time,namespace,pod,container,image,cpu,memory\n";
 
 fn import(store: &Store, path: &Path) -> Result<Imported, ImportError> {
-    let (metrics, progress, stop) = (Metrics::default(), Progress::hidden(), CancellationToken::new());
+    let (metrics, progress, stop) = (CollectorMetrics::default(), Progress::hidden(), CancellationToken::new());
     let (step_seconds, buffer, latest) = (60, 1 << 20, NOW + DAY);
     let import = Import { store, step_seconds, buffer, latest, metrics: &metrics, progress: &progress, stop: &stop };
     let imported = import.file(path)?;

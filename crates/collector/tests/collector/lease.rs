@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use headroom_collector::publish::PublishError;
-use headroom_collector::publish::cluster::{Cluster, ClusterError};
+use headroom_collector::publish::cluster::{ClusterError, ProfileCluster};
 use headroom_collector::publish::lease::{lease, lease_error};
 use headroom_fixtures::api_server::Outcome;
 use headroom_kube::lease::{RenewedLease, Timing, Turn};
@@ -23,7 +23,7 @@ const FAST: Timing = Timing {
 };
 
 async fn lease_of(server: &std::sync::Arc<ApiServer>, store: &str) -> RenewedLease {
-    lease(Cluster::new(server.client().await, false, &pace()).api, "headroom", store, FAST)
+    lease(ProfileCluster::new(server.client().await, false, &pace()).api, "headroom", store, FAST)
 }
 
 #[tokio::test(flavor = "multi_thread")]

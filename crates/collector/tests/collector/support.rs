@@ -6,8 +6,8 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use headroom_collector::backfill::{Outcome, Run, RunError};
-use headroom_collector::metrics::Metrics;
+use headroom_collector::backfill::{BackfillOutcome, BackfillRun, RunError};
+use headroom_collector::metrics::CollectorMetrics;
 use headroom_collector::profile::{self, Collected, Pooling};
 use headroom_collector::read_limits::Pace;
 use headroom_collector::store::Store;
@@ -176,9 +176,9 @@ pub fn pace() -> Pace {
 }
 
 /// One run of the pipeline.
-pub async fn collect(source: &Scripted, store: &Store, stop: &CancellationToken) -> Result<Outcome, RunError> {
-    let (metrics, progress, pace) = (Metrics::default(), Progress::hidden(), pace());
-    let run = Run { source, store, pace: &pace, metrics: &metrics, progress: &progress, stop };
+pub async fn collect(source: &Scripted, store: &Store, stop: &CancellationToken) -> Result<BackfillOutcome, RunError> {
+    let (metrics, progress, pace) = (CollectorMetrics::default(), Progress::hidden(), pace());
+    let run = BackfillRun { source, store, pace: &pace, metrics: &metrics, progress: &progress, stop };
     match source.reach {
         Reach::Past => run.catch_up().await,
         Reach::Present => run.look().await,

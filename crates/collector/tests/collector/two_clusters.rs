@@ -1,6 +1,6 @@
 //! Usage of one cluster is never written to another, and a store never has usage of two clusters.
 
-use headroom_collector::store::{Origin, Store};
+use headroom_collector::store::{Store, UsageOrigin};
 use headroom_sources::cluster_id::ClusterId;
 
 use crate::api_server::ApiServer;
@@ -11,8 +11,8 @@ fn id(uid: &str) -> ClusterId {
     ClusterId { address: Some(format!("https://{uid}:6443")), uid: Some(uid.to_owned()), created: None }
 }
 
-fn origin(cluster: ClusterId, source: &str) -> Origin {
-    Origin { cluster, source: source.to_owned() }
+fn origin(cluster: ClusterId, source: &str) -> UsageOrigin {
+    UsageOrigin { cluster, source: source.to_owned() }
 }
 
 #[test]

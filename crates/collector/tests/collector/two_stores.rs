@@ -1,9 +1,9 @@
 //! A new store when an older one has published profiles: it replaces them only if nothing is lost, or if the user says so.
 
-use headroom_collector::metrics::Metrics;
+use headroom_collector::metrics::CollectorMetrics;
 use headroom_collector::profile::Pooling;
 use headroom_collector::publish::folder::Folder;
-use headroom_collector::publish::format::Format;
+use headroom_collector::publish::format::ProfileFormat;
 use headroom_collector::publish::{Destination, Published, Publisher};
 use headroom_collector::store::Store;
 use headroom_core::cluster::usage::Root;
@@ -187,11 +187,11 @@ async fn files_of_profiles_are_treated_like_a_cluster() {
     let young = open(young_folder.path());
     let (source, hour) = last_hour();
     fill(&young, &source, &["lab"], hour).await;
-    for format in [Format::Yaml, Format::Json] {
+    for format in [ProfileFormat::Yaml, ProfileFormat::Json] {
         let path = target.path().join(format.name());
         let destination = Destination::Folder(Folder { path: path.clone(), format });
         let publish = async |store: &Store, as_of: i64| -> Published {
-            let metrics = Metrics::default();
+            let metrics = CollectorMetrics::default();
             let publisher = Publisher {
                 store,
                 destination: &destination,

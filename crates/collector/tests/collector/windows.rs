@@ -4,8 +4,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
 
-use headroom_collector::backfill::Run;
-use headroom_collector::metrics::Metrics;
+use headroom_collector::backfill::BackfillRun;
+use headroom_collector::metrics::CollectorMetrics;
 use headroom_collector::read_limits::Pace;
 use headroom_fixtures::process::kill_repeatedly;
 use headroom_report::progress::Progress;
@@ -178,9 +178,9 @@ async fn too_many_images_for_memory_are_read_in_shorter_windows() {
     };
     let source = Scripted::new(builds(58).collect());
     let pace = Pace { max_images: 10, ..pace() };
-    let (metrics, progress, stop) = (Metrics::default(), Progress::hidden(), CancellationToken::new());
+    let (metrics, progress, stop) = (CollectorMetrics::default(), Progress::hidden(), CancellationToken::new());
     let (source, store) = (&source, &store);
-    let run = Run { source, store, pace: &pace, metrics: &metrics, progress: &progress, stop: &stop };
+    let run = BackfillRun { source, store, pace: &pace, metrics: &metrics, progress: &progress, stop: &stop };
     run.catch_up().await.unwrap();
     assert!(store.owed().unwrap().is_empty());
     assert_eq!(published(store, end(source)), reference(&Scripted::new(builds(58).collect()), end(source)).await);

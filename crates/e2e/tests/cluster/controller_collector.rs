@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use headroom_collector::collect_loop::{Feed, RoundError, Rounds};
-use headroom_collector::metrics::Metrics;
+use headroom_collector::metrics::CollectorMetrics;
 use headroom_collector::profile::Pooling;
 use headroom_collector::publish::lease::lease;
 use headroom_collector::publish::restrictions::Restrictions;
@@ -88,7 +88,7 @@ async fn collect(client: Client, folder: &Path, csv: &str) -> Result<(), RoundEr
     std::fs::write(&file, csv).unwrap();
     let pace = Pace::default();
     let store = Store::open(&folder.join("usage.redb")).unwrap();
-    let destination = cluster::Cluster::new(client, false, &pace);
+    let destination = cluster::ProfileCluster::new(client, false, &pace);
     let rounds = Rounds {
         feed: Feed::Files { paths: vec![file], step_seconds: 60, buffer: 1 << 20 },
         source_name: "files".to_owned(),
@@ -103,7 +103,7 @@ async fn collect(client: Client, folder: &Path, csv: &str) -> Result<(), RoundEr
         replace_other_stores: false,
         pace,
         as_of: None,
-        metrics: Arc::new(Metrics::default()),
+        metrics: Arc::new(CollectorMetrics::default()),
         progress: Progress::hidden(),
         stop: tokio_util::sync::CancellationToken::new(),
         identified: AtomicBool::new(false),
@@ -263,7 +263,7 @@ async fn pages_are_accepted_and_read_at_once_and_larger_objects_are_refused() {
     let empty = create(&shop.client, pod(&shop.namespace, "early", json!({}))).await.unwrap();
     assert!(resources(&empty)["requests"]["cpu"].is_null(), "{}", empty.data);
 
-    let writer = cluster::Cluster::new(shop.client.clone(), false, &Pace::default());
+    let writer = cluster::ProfileCluster::new(shop.client.clone(), false, &Pace::default());
     let objects = share(50, 200, &shop.namespace).lay_out();
     assert!(objects.len() > 20, "{}", objects.len());
     for object in &objects {

@@ -12,11 +12,11 @@ use std::path::Path;
 use std::sync::{Arc, atomic::AtomicBool};
 
 use headroom_collector::collect_loop::{Feed, Rounds};
-use headroom_collector::metrics::Metrics;
+use headroom_collector::metrics::CollectorMetrics;
 use headroom_collector::profile::Pooling;
 use headroom_collector::publish::Destination;
 use headroom_collector::publish::folder::Folder;
-use headroom_collector::publish::format::Format;
+use headroom_collector::publish::format::ProfileFormat;
 use headroom_collector::read_limits::Pace;
 use headroom_collector::store::Store;
 use headroom_core::amount::Quantity;
@@ -89,7 +89,7 @@ async fn collect(folder: &Path) -> Cluster {
         source_name: "files".to_owned(),
         allow_source_change: false,
         store: Store::open(&folder.join("usage.redb")).unwrap(),
-        destination: Destination::Folder(Folder { path: folder.join("profiles"), format: Format::Yaml }),
+        destination: Destination::Folder(Folder { path: folder.join("profiles"), format: ProfileFormat::Yaml }),
         lease: None,
         namespace: "headroom".to_owned(),
         tenant_label: None,
@@ -98,7 +98,7 @@ async fn collect(folder: &Path) -> Cluster {
         replace_other_stores: false,
         pace: Pace::default(),
         as_of: Some("2026-11-21T00:00:00Z".parse().unwrap()),
-        metrics: Arc::new(Metrics::default()),
+        metrics: Arc::new(CollectorMetrics::default()),
         progress: Progress::hidden(),
         stop: CancellationToken::new(),
         identified: AtomicBool::new(false),

@@ -143,7 +143,7 @@ impl ImageArgs {
                 store: collected::Store::open(&folder.path().join("store"))?,
                 destination: Destination::Folder(Folder {
                     path: profiles.clone(),
-                    format: profile_format::Format::Json,
+                    format: profile_format::ProfileFormat::Json,
                 }),
                 lease: None,
                 namespace: NAMESPACE.to_owned(),
