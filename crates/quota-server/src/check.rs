@@ -16,7 +16,7 @@ use headroom_kube::watch::WatchUpdate;
 
 /// The result of the check.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Report {
+pub struct LedgerCheck {
     pub ledgers: usize,
     pub claims: usize,
     /// Bounds whose usage differs from the count: ledger, quota, name, used, counted.
@@ -24,14 +24,14 @@ pub struct Report {
     pub problems: Vec<String>,
 }
 
-impl Report {
+impl LedgerCheck {
     pub fn is_true(&self) -> bool {
         self.differences.is_empty() && self.problems.is_empty()
     }
 }
 
 /// Reads and counts everything. An error is a message about what could not be read.
-pub async fn check(api: &ApiClient, namespace: &str, exempt: &[String]) -> Result<Report, String> {
+pub async fn check(api: &ApiClient, namespace: &str, exempt: &[String]) -> Result<LedgerCheck, String> {
     let unlisted = |path: &ApiPath, failure| match failure {
         ApiError::NotFound(_) => {
             "no ledger in this cluster: the Helm chart installs it with `ledger.enabled`".to_owned()
@@ -49,7 +49,7 @@ pub async fn check(api: &ApiClient, namespace: &str, exempt: &[String]) -> Resul
     let tenants = Tenants::new(namespace, exempt);
     tenants.take_quotas(list(&TENANT_QUOTAS).await?);
     tenants.take_namespaces(list(&NAMESPACES).await?);
-    let mut report = Report::default();
+    let mut report = LedgerCheck::default();
     for (ledger, problem) in cache.broken() {
         report.problems.push(format!("ledger {ledger} cannot be read: {problem}"));
     }

@@ -8,7 +8,7 @@ use headroom_core::json::Node;
 use headroom_tenant_quota::{OpenLedger, Plan, State};
 use tokio::sync::watch;
 
-use crate::objects::{self, Kept, Named};
+use crate::objects::{self, LedgerContent, Named};
 use headroom_kube::api_client::{ApiClient, revision_in};
 use headroom_kube::watch::WatchUpdate;
 
@@ -40,7 +40,7 @@ impl View {
 pub struct LedgerCache {
     api: ApiClient,
     namespace: String,
-    inner: Mutex<Inner>,
+    inner: Mutex<CachedLedgers>,
     /// Counts changes.
     changes: watch::Sender<u64>,
     /// Counts the changes that may need another plan: claims change all the time, and need none.
@@ -48,7 +48,7 @@ pub struct LedgerCache {
 }
 
 #[derive(Debug, Default)]
-struct Inner {
+struct CachedLedgers {
     views: BTreeMap<String, View>,
     /// The ledgers that charge a namespace. There may be as many ledgers as namespaces.
     by_namespace: HashMap<String, BTreeSet<String>>,
@@ -61,7 +61,7 @@ struct Inner {
     touched: BTreeSet<String>,
 }
 
-impl Inner {
+impl CachedLedgers {
     /// Returns true if the ledger has another plan now.
     fn put(&mut self, view: View) -> bool {
         if let Some(known) = self.views.get_mut(&view.ledger)
@@ -101,7 +101,7 @@ impl LedgerCache {
         Self { api, namespace, inner: Mutex::default(), changes, plan_changes }
     }
 
-    fn inner(&self) -> MutexGuard<'_, Inner> {
+    fn inner(&self) -> MutexGuard<'_, CachedLedgers> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -162,7 +162,7 @@ impl LedgerCache {
         let name = objects::text_at(object, &["metadata", "name"])?;
         let known = self.inner().views.get(name.as_ref()).map(|view| view.revision);
         if known.zip(revision_in(object)).is_some_and(|(known, seen)| seen <= known) {
-            return Some((name.into_owned(), Ok(Kept::Known)));
+            return Some((name.into_owned(), Ok(LedgerContent::Known)));
         }
         objects::read_named(object)
     }
@@ -229,14 +229,14 @@ impl LedgerCache {
                 drop(inner);
                 // Plans before the states that name them.
                 let (plans, states): (Vec<Named>, Vec<Named>) =
-                    objects.into_iter().partition(|(_, kept)| matches!(kept, Ok(Kept::Plan { .. })));
+                    objects.into_iter().partition(|(_, kept)| matches!(kept, Ok(LedgerContent::Plan { .. })));
                 plans.into_iter().chain(states).for_each(|named| self.store(named));
                 self.plan_changed();
             }
             WatchUpdate::Stored(named) => self.store(named),
             WatchUpdate::Deleted((name, kept)) => {
                 let mut inner = self.inner();
-                if let Ok(Kept::Plan { ledger, plan }) = kept {
+                if let Ok(LedgerContent::Plan { ledger, plan }) = kept {
                     if let Some(plans) = inner.plans.get_mut(&ledger) {
                         plans.remove(&plan.number);
                         if plans.is_empty() {
@@ -256,9 +256,9 @@ impl LedgerCache {
 
     fn store(&self, (name, kept): Named) {
         match kept {
-            Ok(Kept::Known) => {}
-            Ok(Kept::Plan { ledger, plan }) => self.add_plan(&ledger, Arc::new(plan)),
-            Ok(Kept::State { ledger, revision, state }) => {
+            Ok(LedgerContent::Known) => {}
+            Ok(LedgerContent::Plan { ledger, plan }) => self.add_plan(&ledger, Arc::new(plan)),
+            Ok(LedgerContent::State { ledger, revision, state }) => {
                 // If the watch has not delivered its plan yet, `load` reads it.
                 self.add_state(&ledger, revision, state);
             }
@@ -274,7 +274,8 @@ impl LedgerCache {
     pub async fn load(&self, ledger: &str) -> Result<View, String> {
         let path = objects::ledgers(&self.namespace);
         let object = self.api.get(&path.at(ledger)).await.map_err(|failure| failure.to_string())?;
-        let Kept::State { revision, state, .. } = objects::read_value(&object).map_err(|error| error.to_string())?
+        let LedgerContent::State { revision, state, .. } =
+            objects::read_value(&object).map_err(|error| error.to_string())?
         else {
             return Err("the object is a plan, not a ledger's state".to_owned());
         };
@@ -303,7 +304,7 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(inner: &Inner, expected: &[(&str, &str)]) {
+    fn check(inner: &CachedLedgers, expected: &[(&str, &str)]) {
         let mut found: Vec<(String, String)> = inner
             .by_namespace
             .iter()
@@ -318,7 +319,7 @@ mod tests {
 
     #[test]
     fn a_namespace_is_charged_to_the_ledgers_whose_current_plans_name_it() {
-        let mut inner = Inner::default();
+        let mut inner = CachedLedgers::default();
         assert!(inner.put(view("b", 1, &["shop", "pay"])));
         assert!(inner.put(view("a", 1, &["shop"])));
         check(&inner, &[("pay", "b"), ("shop", "a b")]);

@@ -18,7 +18,7 @@ use prometheus_client::registry::Registry;
 use headroom_kube::metric_registry::{Ending, Endings, Families, count};
 
 #[derive(Debug)]
-pub struct Metrics {
+pub struct QuotaServerMetrics {
     registry: Registry,
     reviews: Endings,
     review_seconds: Histogram,
@@ -49,7 +49,7 @@ pub struct QuotaLabels {
 const SECONDS: [f64; 11] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 2.5, 7.0];
 const SIZES: [f64; 8] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0];
 
-impl Default for Metrics {
+impl Default for QuotaServerMetrics {
     fn default() -> Self {
         let mut registry = Registry::with_prefix("headroom");
         let quotas = Family::default();
@@ -77,7 +77,7 @@ impl Default for Metrics {
     }
 }
 
-impl Metrics {
+impl QuotaServerMetrics {
     pub fn reviewed(&self, result: &'static str, took: Duration) {
         count(&self.reviews, result);
         self.review_seconds.observe(took.as_secs_f64());
@@ -110,7 +110,7 @@ impl Metrics {
 }
 
 /// The text that a scrape reads.
-impl fmt::Display for Metrics {
+impl fmt::Display for QuotaServerMetrics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         encode(f, &self.registry)
     }
@@ -122,7 +122,7 @@ mod tests {
 
     #[test]
     fn metrics_of_a_quota_exist_as_long_as_the_quota() {
-        let metrics = Metrics::default();
+        let metrics = QuotaServerMetrics::default();
         let amount = |quota: &str, r#type, amount: &str| {
             let labels = QuotaLabels { quota: quota.to_owned(), resource: "requests.cpu".to_owned(), r#type };
             (labels, amount.parse().unwrap())
@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn reviews_and_writes_are_counted() {
-        let metrics = Metrics::default();
+        let metrics = QuotaServerMetrics::default();
         metrics.reviewed("rejected", Duration::from_millis(4));
         metrics.wrote(3);
         metrics.wrote(0);

@@ -25,13 +25,13 @@ use headroom_kube::watch::{WatchUpdate, follow};
 /// Counts stored objects while this replica is the leader.
 #[derive(Debug, Default)]
 pub struct Counter {
-    inner: Mutex<Inner>,
+    inner: Mutex<CounterState>,
     /// Notified when an object changed or an entry was released.
     pub news: Notify,
 }
 
 #[derive(Debug, Default)]
-struct Inner {
+struct CounterState {
     is_leading: bool,
     cache: Cache,
     kinds: BTreeMap<String, OfKind>,
@@ -47,7 +47,7 @@ struct Inner {
     /// For each ledger: the turn of its last count, and its revision then.
     settled: BTreeMap<String, (u64, u64)>,
     /// By ledger.
-    counts: BTreeMap<String, Made>,
+    counts: BTreeMap<String, PlanCount>,
     released: BTreeSet<String>,
 }
 
@@ -73,7 +73,7 @@ impl Changes {
 
 /// A count by a plan, and the turn up to which it has seen changes.
 #[derive(Debug)]
-struct Made {
+struct PlanCount {
     plan: Arc<Plan>,
     count: Count,
     turn: u64,
@@ -81,7 +81,7 @@ struct Made {
 
 /// A ledger's state to be written. After the write, [`Counter::has_settled`] must be called.
 #[derive(Debug)]
-pub struct Counted {
+pub struct CountedState {
     pub state: State,
     pub turn: u64,
 }
@@ -164,7 +164,7 @@ impl Unfound {
 }
 
 impl Counter {
-    fn inner(&self) -> MutexGuard<'_, Inner> {
+    fn inner(&self) -> MutexGuard<'_, CounterState> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -177,7 +177,7 @@ impl Counter {
         let mut inner = self.inner();
         inner.kinds.values().for_each(|kind| kind.stop.cancel());
         // A write in progress may still be reported, and must not look newer than what the next term sees.
-        *inner = Inner { turn: inner.turn, ..Inner::default() };
+        *inner = CounterState { turn: inner.turn, ..CounterState::default() };
     }
 
     /// Watches exactly these kinds, and waits until each was listed or cannot be.
@@ -292,7 +292,7 @@ impl Counter {
     }
 
     /// The state recounted now; none if this replica does not count, or has seen too little.
-    pub fn settle(&self, ledger: &str, plan: &Arc<Plan>, state: &State) -> Option<Counted> {
+    pub fn settle(&self, ledger: &str, plan: &Arc<Plan>, state: &State) -> Option<CountedState> {
         let mut inner = self.inner();
         if !inner.is_leading || !plan.watched_kinds().iter().all(|kind| inner.is_known(kind)) {
             return None;
@@ -301,7 +301,7 @@ impl Counter {
         let settled = recount_with(plan, state, &inner.cache, &made.count, &inner.released);
         inner.counts.insert(ledger.to_owned(), made);
         match settled {
-            Ok(settled) => Some(Counted { state: settled.unwrap_or_else(|| state.clone()), turn: inner.turn }),
+            Ok(settled) => Some(CountedState { state: settled.unwrap_or_else(|| state.clone()), turn: inner.turn }),
             Err(behind) => {
                 tracing::debug!(ledger, %behind, "not settled");
                 None
@@ -383,7 +383,7 @@ impl Counter {
     }
 }
 
-impl Inner {
+impl CounterState {
     fn change(&mut self, key: &ObjectKey) {
         // A device class may change the count of every namespace.
         if key.namespace.is_empty() {
@@ -400,17 +400,17 @@ impl Inner {
     }
 
     /// The count of a ledger up to now: the last one, corrected in the namespaces with changes since.
-    fn count(&mut self, ledger: &str, plan: &Arc<Plan>) -> Made {
+    fn count(&mut self, ledger: &str, plan: &Arc<Plan>) -> PlanCount {
         let all_changed = self.all_changed;
-        let is_current = |made: &Made| Arc::ptr_eq(&made.plan, plan) && made.turn >= all_changed;
+        let is_current = |made: &PlanCount| Arc::ptr_eq(&made.plan, plan) && made.turn >= all_changed;
         let count = match self.counts.remove(ledger).filter(is_current) {
-            Some(Made { mut count, turn, .. }) => {
+            Some(PlanCount { mut count, turn, .. }) => {
                 self.changed(plan, turn).for_each(|namespace| self.cache.count_again(plan, namespace, &mut count));
                 count
             }
             None => self.cache.count_by_namespace(plan),
         };
-        Made { plan: Arc::clone(plan), count, turn: self.turn }
+        PlanCount { plan: Arc::clone(plan), count, turn: self.turn }
     }
 
     /// The namespaces of a plan with changes since a turn. Looks at those of the plan or at the changes, whichever are fewer:
@@ -499,7 +499,7 @@ mod tests {
         counter.is_due(view)
     }
 
-    fn settle(counter: &Counter, view: &View) -> Option<Counted> {
+    fn settle(counter: &Counter, view: &View) -> Option<CountedState> {
         counter.settle("team", &view.plan, &view.state)
     }
 

@@ -26,7 +26,7 @@ pub const LEDGER_LABEL: &str = "headroom.dev/ledger";
 
 /// The parsed content of a QuotaLedger object.
 #[derive(Debug)]
-pub enum Kept {
+pub enum LedgerContent {
     Plan {
         ledger: String,
         plan: Plan,
@@ -64,13 +64,13 @@ pub fn name_of(object: &Value) -> &str {
 }
 
 /// An object of a ledger by its name, with what it keeps if that can be read.
-pub type Named = (String, Result<Kept, Unreadable>);
+pub type Named = (String, Result<LedgerContent, Unreadable>);
 
 pub fn read_named(object: Node<'_>) -> Option<Named> {
     Some((text_at(object, &["metadata", "name"])?.into_owned(), read(object)))
 }
 
-pub fn read(object: Node<'_>) -> Result<Kept, Unreadable> {
+pub fn read(object: Node<'_>) -> Result<LedgerContent, Unreadable> {
     let name = text_at(object, &["metadata", "name"]).unwrap_or_default();
     let broken = |problem| Unreadable::new(&name, problem);
     let ledger: QuotaLedger = serde_json::from_str(object.text()).map_err(|_| broken("expected lists of strings"))?;
@@ -78,15 +78,15 @@ pub fn read(object: Node<'_>) -> Result<Kept, Unreadable> {
         let number = name.rsplit_once(".plan-").and_then(|(_, number)| number.parse().ok());
         let number = number.ok_or_else(|| broken("expected a name that ends with the plan's number"))?;
         let lines = plan::PlanLines { nodes: ledger.nodes, namespaces: ledger.namespaces };
-        return Ok(Kept::Plan { ledger: of.into_owned(), plan: Plan::read(number, &lines)? });
+        return Ok(LedgerContent::Plan { ledger: of.into_owned(), plan: Plan::read(number, &lines)? });
     }
     let QuotaLedger { plan, used, counted_at, shapes, claims, .. } = ledger;
     let state = State::read(&state::StateLines { plan, used, counted_at, footprints: shapes, claims })?;
     let revision = revision_in(object).ok_or_else(|| broken("expected a resourceVersion that is a number"))?;
-    Ok(Kept::State { ledger: name.into_owned(), revision, state })
+    Ok(LedgerContent::State { ledger: name.into_owned(), revision, state })
 }
 
-pub fn read_value(object: &Value) -> Result<Kept, Unreadable> {
+pub fn read_value(object: &Value) -> Result<LedgerContent, Unreadable> {
     let text = object.to_string();
     let document = Document::read(&text);
     read(document.map_err(|_| Unreadable::new(name_of(object), "expected an object"))?.root())
@@ -146,7 +146,9 @@ mod tests {
     fn written_objects_read_back_and_errors_name_the_line() {
         let nodes = vec!["acme 4 - pods=10".to_owned()];
         let plan = Plan::read(7, &plan::PlanLines { nodes, namespaces: vec!["shop 0".to_owned()] }).unwrap();
-        let Kept::Plan { ledger, plan: read_plan } = read_value(&write_plan("headroom", "acme", &plan)).unwrap() else {
+        let LedgerContent::Plan { ledger, plan: read_plan } =
+            read_value(&write_plan("headroom", "acme", &plan)).unwrap()
+        else {
             panic!("a plan was read as a state");
         };
         assert_eq!((ledger.as_str(), read_plan), ("acme", plan));
@@ -159,7 +161,7 @@ mod tests {
         };
         let state = State::read(&lines).unwrap();
         let mut object = write_state("headroom", "acme", &state, Some(12));
-        let Kept::State { revision, state: read_state, .. } = read_value(&object).unwrap() else {
+        let LedgerContent::State { revision, state: read_state, .. } = read_value(&object).unwrap() else {
             panic!("a state was read as a plan");
         };
         assert_eq!((revision, read_state), (12, state));

@@ -9,7 +9,7 @@ use headroom_tenant_quota::{Cache, Plan, State, placement, recount};
 use tokio::time::Instant;
 
 use crate::ledger_cache::View;
-use crate::object_counter::Counted;
+use crate::object_counter::CountedState;
 use crate::objects;
 use crate::replica::Replica;
 use headroom_kube::api_client::{ApiError, revision_of};
@@ -159,7 +159,7 @@ async fn activate(
             false => Err(ApiError::Other("the ledger could not be written".to_owned())),
         };
     }
-    let Counted { state, .. } = replica.counter.settle(ledger, &plan, &begin).ok_or_else(uncounted)?;
+    let CountedState { state, .. } = replica.counter.settle(ledger, &plan, &begin).ok_or_else(uncounted)?;
     let path_of_one = path.at(ledger);
     let written = if is_broken {
         // The edited content is lost: its claims no longer reserve room, and everything is recounted.

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::devices;
 use crate::ledger_cache::LedgerCache;
-use crate::metrics::Metrics;
+use crate::metrics::QuotaServerMetrics;
 use crate::object_counter::Counter;
 use crate::resource_quota_state::ResourceQuotaState;
 use crate::tenants::Tenants;
@@ -87,7 +87,7 @@ pub struct Replica {
     pub counter: Arc<Counter>,
     pub writers: Arc<Writers>,
     pub certificate: Arc<Certificate>,
-    pub metrics: Arc<Metrics>,
+    pub metrics: Arc<QuotaServerMetrics>,
     pub resource_quotas: ResourceQuotaState,
     pub device_reads: devices::Turns,
     /// Cancelled when the replica is asked to stop; it is then no longer ready.

@@ -7,10 +7,10 @@ use serde_json::Value;
 
 /// The result of the last probe for the plugin, and the statuses that the leader has published.
 #[derive(Debug, Default)]
-pub struct ResourceQuotaState(Mutex<Inner>);
+pub struct ResourceQuotaState(Mutex<PublishedState>);
 
 #[derive(Debug, Default)]
-pub struct Inner {
+pub struct PublishedState {
     /// True if the ledger enforces ResourceQuotas; none until the API server was probed.
     pub is_ours: Option<bool>,
     /// By namespace and name.
@@ -30,7 +30,7 @@ pub struct Published {
 }
 
 impl ResourceQuotaState {
-    pub fn inner(&self) -> MutexGuard<'_, Inner> {
+    pub fn inner(&self) -> MutexGuard<'_, PublishedState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -26,7 +26,7 @@ const MAX_GROUPS: usize = 64;
 pub struct Spares {
     /// Tells this replica's spares from those of others.
     owner: String,
-    by_ledger: Mutex<HashMap<String, Vec<Group>>>,
+    by_ledger: Mutex<HashMap<String, Vec<SpareGroup>>>,
     /// By token: when [`Self::may_be_taken`] first saw the spare, of any replica.
     seen: Mutex<HashMap<String, Instant>>,
     /// No create takes a spare any more, so that all are given back before the replica ends.
@@ -34,7 +34,7 @@ pub struct Spares {
 }
 
 /// Creates of one kind in one namespace with the same charge, of which one can take the spare of another.
-struct Group {
+struct SpareGroup {
     kind: String,
     namespace: String,
     footprint: Arc<Footprint>,
@@ -74,7 +74,7 @@ pub enum SpareTaken {
     OneOfFew,
 }
 
-impl Group {
+impl SpareGroup {
     fn is_of(&self, request: &ReservationRequest) -> bool {
         self.namespace == request.key.namespace && self.kind == request.key.kind && self.footprint == request.footprint
     }
@@ -109,7 +109,7 @@ impl Default for Spares {
 }
 
 impl Spares {
-    fn by_ledger(&self) -> MutexGuard<'_, HashMap<String, Vec<Group>>> {
+    fn by_ledger(&self) -> MutexGuard<'_, HashMap<String, Vec<SpareGroup>>> {
         self.by_ledger.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -130,7 +130,7 @@ impl Spares {
             (groups.len() < MAX_GROUPS).then(|| {
                 let (ObjectKey { kind, namespace, .. }, footprint) =
                     (request.key.clone(), Arc::clone(&request.footprint));
-                groups.push(Group {
+                groups.push(SpareGroup {
                     kind,
                     namespace,
                     footprint,
@@ -174,7 +174,7 @@ impl Spares {
     pub fn due(&self, ledger: &str) -> Option<Instant> {
         let by_ledger = self.by_ledger();
         let groups = by_ledger.get(ledger)?.iter();
-        let of = |group: &Group| {
+        let of = |group: &SpareGroup| {
             let free = group.free.iter().map(|spare| spare.until);
             free.chain(group.taken.iter().map(|taken| taken.due)).min()
         };
@@ -240,7 +240,7 @@ impl Spares {
             group.taken.retain(|taken| !recorded.contains(&taken.by.token));
         }
         for (key, footprint) in added {
-            let is_of = |group: &&mut Group| {
+            let is_of = |group: &&mut SpareGroup| {
                 group.kind == key.kind && group.namespace == key.namespace && group.footprint == footprint
             };
             if let Some(group) = groups.iter_mut().find(is_of) {

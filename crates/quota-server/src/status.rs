@@ -20,7 +20,7 @@ use crate::ledger_cache::View;
 use crate::metrics::QuotaLabels;
 use crate::objects::{API_VERSION, TENANT_QUOTAS, namespace_of, to_amounts};
 use crate::replica::Replica;
-use crate::tenants::Known;
+use crate::tenants::ParsedQuota;
 
 const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 /// The least time between two writes of a status of which only usage has changed.
@@ -99,7 +99,7 @@ async fn report_once(replica: &Replica, last: &mut Last) {
         quotas.map(move |(node, quota)| (quota.quota.as_str(), ChargedNode { ledger, node }))
     });
     let places: HashMap<&str, ChargedNode> = places.collect();
-    for (name, Known { object, quota }) in replica.tenants.known_quotas() {
+    for (name, ParsedQuota { object, quota }) in replica.tenants.known_quotas() {
         let generation = object.pointer("/metadata/generation").and_then(Value::as_i64);
         let problem = match &quota {
             Ok(quota) => {

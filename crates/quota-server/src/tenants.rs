@@ -20,30 +20,30 @@ use headroom_kube::watch::WatchUpdate;
 pub struct Tenants {
     /// Namespaces that are never charged.
     exempt: BTreeSet<String>,
-    inner: Mutex<Inner>,
+    inner: Mutex<TenantObjects>,
     changes: watch::Sender<u64>,
 }
 
 #[derive(Debug, Default)]
-struct Inner {
-    quotas: BTreeMap<String, Known<TenantQuota<'static>>>,
+struct TenantObjects {
+    quotas: BTreeMap<String, ParsedQuota<TenantQuota<'static>>>,
     namespaces: BTreeMap<String, Labels>,
     /// By namespace and name; empty if the ledger does not enforce ResourceQuotas.
-    resource_quotas: BTreeMap<String, BTreeMap<String, Known<ResourceQuota<'static>>>>,
+    resource_quotas: BTreeMap<String, BTreeMap<String, ParsedQuota<ResourceQuota<'static>>>>,
     has_quotas: bool,
     has_namespaces: bool,
 }
 
 /// A quota, read once. In large clusters thousands of quotas are asked for every second.
 #[derive(Debug, Clone)]
-pub struct Known<Q> {
+pub struct ParsedQuota<Q> {
     /// The whole object, for its status.
     pub object: Arc<Value>,
     /// An error is a message.
     pub quota: Result<Arc<Q>, String>,
 }
 
-impl<Q> Known<Q> {
+impl<Q> ParsedQuota<Q> {
     fn new(object: Value, quota: Result<Q, String>) -> Self {
         Self { object: Arc::new(object), quota: quota.map(Arc::new) }
     }
@@ -55,7 +55,7 @@ impl<Q> Known<Q> {
     }
 }
 
-impl Inner {
+impl TenantObjects {
     /// Returns true if plans may depend on the change.
     fn put_resource_quota(&mut self, object: Value) -> bool {
         let (namespace, name) = (metadata(&object, "namespace").to_owned(), name_of(&object).to_owned());
@@ -63,7 +63,7 @@ impl Inner {
         if let Err(problem) = &quota {
             tracing::warn!(namespace, name, problem, "a ResourceQuota cannot be read");
         }
-        let known = Known::new(object, quota);
+        let known = ParsedQuota::new(object, quota);
         let quotas = self.resource_quotas.entry(namespace).or_default();
         let is_same = quotas.get(&name).is_some_and(|old| old.asks_the_same(&known));
         quotas.insert(name, known);
@@ -77,7 +77,7 @@ impl Tenants {
         Self { exempt, inner: Mutex::default(), changes: watch::Sender::new(0) }
     }
 
-    fn inner(&self) -> MutexGuard<'_, Inner> {
+    fn inner(&self) -> MutexGuard<'_, TenantObjects> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -99,11 +99,11 @@ impl Tenants {
     }
 
     /// All TenantQuotas, by name.
-    pub fn known_quotas(&self) -> BTreeMap<String, Known<TenantQuota<'static>>> {
+    pub fn known_quotas(&self) -> BTreeMap<String, ParsedQuota<TenantQuota<'static>>> {
         self.inner().quotas.clone()
     }
 
-    pub fn known_quota(&self, name: &str) -> Option<Known<TenantQuota<'static>>> {
+    pub fn known_quota(&self, name: &str) -> Option<ParsedQuota<TenantQuota<'static>>> {
         self.inner().quotas.get(name).cloned()
     }
 
@@ -117,7 +117,7 @@ impl Tenants {
     pub fn resource_quotas(&self) -> BTreeMap<String, Vec<Arc<ResourceQuota<'static>>>> {
         let inner = self.inner();
         let namespaces = inner.resource_quotas.iter().filter(|(namespace, _)| !self.is_exempt(namespace));
-        let readable = |quotas: &BTreeMap<String, Known<ResourceQuota<'static>>>| -> Vec<_> {
+        let readable = |quotas: &BTreeMap<String, ParsedQuota<ResourceQuota<'static>>>| -> Vec<_> {
             quotas.values().filter_map(|known| known.quota.as_ref().ok().cloned()).collect()
         };
         let quotas = namespaces.map(|(namespace, quotas)| (namespace.clone(), readable(quotas)));
@@ -166,7 +166,7 @@ impl Tenants {
             |inner, name, object| match object {
                 Some(object) => {
                     let quota = read_quota(&object);
-                    let known = Known::new(object, quota);
+                    let known = ParsedQuota::new(object, quota);
                     let is_same = inner.quotas.get(&name).is_some_and(|old| old.asks_the_same(&known));
                     inner.quotas.insert(name, known);
                     !is_same
@@ -233,8 +233,8 @@ impl Tenants {
     fn take(
         &self,
         seen: WatchUpdate,
-        put: impl Fn(&mut Inner, String, Option<Value>) -> bool,
-        clear: impl Fn(&mut Inner),
+        put: impl Fn(&mut TenantObjects, String, Option<Value>) -> bool,
+        clear: impl Fn(&mut TenantObjects),
     ) {
         let mut inner = self.inner();
         let is_new = match seen {

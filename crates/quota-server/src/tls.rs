@@ -71,14 +71,14 @@ pub fn acceptor(certificate: Arc<Certificate>, authority: Option<&Path>) -> Resu
 
 /// A certificate, its key, and the authority that signed it, in PEM.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Made {
+pub struct ServingCertificate {
     pub authority: String,
     pub certificate: String,
     pub key: String,
 }
 
 /// Makes a certificate for these names, valid for `days`, signed by an authority whose key is discarded at once.
-pub fn make(names: &[String], days: i64) -> Result<Made> {
+pub fn make(names: &[String], days: i64) -> Result<ServingCertificate> {
     let now = jiff::Timestamp::now();
     let day = |offset: i64| -> Result<_> {
         let date = now.checked_add(jiff::SignedDuration::from_hours(24 * offset))?.to_zoned(jiff::tz::TimeZone::UTC);
@@ -95,7 +95,7 @@ pub fn make(names: &[String], days: i64) -> Result<Made> {
     params.distinguished_name.push(DnType::CommonName, "headroom-ledger");
     (params.not_before, params.not_after) = (day(-1)?, day(days + 1)?);
     let certificate = params.signed_by(&key, &authority)?;
-    Ok(Made { authority: authority.pem(), certificate: certificate.pem(), key: key.serialize_pem() })
+    Ok(ServingCertificate { authority: authority.pem(), certificate: certificate.pem(), key: key.serialize_pem() })
 }
 
 #[cfg(test)]

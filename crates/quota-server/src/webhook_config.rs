@@ -16,7 +16,7 @@ use tokio::time::Instant;
 
 use crate::replica::{Replica, Webhook};
 use crate::tenants::Tenants;
-use crate::tls::{self, Made};
+use crate::tls::{self, ServingCertificate};
 use headroom_kube::ApiPath;
 use headroom_kube::api_client::{ApiError, ApiResult};
 
@@ -315,7 +315,7 @@ async fn keep_certificate(replica: &Replica, webhook: &Webhook) -> ApiResult<Vec
     let (data, made_at, next_at) = match (get("ca.crt"), get("tls.crt"), since(NEXT)) {
         // First publish the new authority; its certificate is used once API servers trust the authority.
         (Some(authorities), Some(_), None) if now - since(MADE).unwrap_or_default() > RENEWED_AFTER => {
-            let Made { authority, certificate, key } = make()?;
+            let ServingCertificate { authority, certificate, key } = make()?;
             // Only the last of the trusted authorities is still in use.
             let last = last_certificate(&authorities);
             let keep = |name: &str| STANDARD.encode(get(name).unwrap_or_default());
@@ -334,7 +334,7 @@ async fn keep_certificate(replica: &Replica, webhook: &Webhook) -> ApiResult<Vec
         }
         (Some(authorities), Some(_), _) => return Ok(authorities),
         _ => {
-            let Made { authority, certificate, key } = make()?;
+            let ServingCertificate { authority, certificate, key } = make()?;
             let data = json!({"ca.crt": STANDARD.encode(authority), "tls.crt": STANDARD.encode(certificate),
                 "tls.key": STANDARD.encode(key)});
             (data, now, None)

@@ -12,8 +12,8 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::ledger_cache::{LedgerCache, View};
-use crate::metrics::Metrics;
-use crate::object_counter::{Counted, Counter};
+use crate::metrics::QuotaServerMetrics;
+use crate::object_counter::{CountedState, Counter};
 use crate::objects;
 use crate::spares::{self, SpareTaken, Spares};
 use headroom_kube::api_client::{ApiClient, ApiError, revision_of};
@@ -77,7 +77,7 @@ pub struct Writers {
     pub namespace: String,
     pub ledgers: Arc<LedgerCache>,
     pub counter: Arc<Counter>,
-    pub metrics: Arc<Metrics>,
+    pub metrics: Arc<QuotaServerMetrics>,
     pub spares: Spares,
     pub stop: CancellationToken,
     tasks: Mutex<HashMap<String, mpsc::UnboundedSender<Job>>>,
@@ -89,7 +89,7 @@ impl Writers {
         namespace: &str,
         ledgers: Arc<LedgerCache>,
         counter: Arc<Counter>,
-        metrics: Arc<Metrics>,
+        metrics: Arc<QuotaServerMetrics>,
         stop: CancellationToken,
     ) -> Arc<Self> {
         let (namespace, tasks) = (namespace.to_owned(), Mutex::default());
@@ -404,7 +404,7 @@ impl Writer {
         let recorded = self.writers.spares.settle(&self.ledger, &mut known, &cancelled);
         // The leader recounts with every write: that saves a write, and no request is refused because of an old count.
         let (mut state, turn) = match self.writers.counter.settle(&self.ledger, plan, &known) {
-            Some(Counted { state, turn }) => (state, Some(turn)),
+            Some(CountedState { state, turn }) => (state, Some(turn)),
             None if self.batch.replan.is_some() => {
                 return Err(ApiError::Other("this replica does not count".to_owned()));
             }

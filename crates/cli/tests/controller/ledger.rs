@@ -54,7 +54,7 @@ struct Caller {
 }
 
 impl Caller {
-    fn new(replica: SocketAddr, made: &tls::Made) -> Self {
+    fn new(replica: SocketAddr, made: &tls::ServingCertificate) -> Self {
         let mut roots = RootCertStore::empty();
         roots.add(CertificateDer::from_pem_slice(made.authority.as_bytes()).unwrap()).unwrap();
         let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
@@ -103,7 +103,7 @@ fn review(name: &str, env: &[Value]) -> String {
 struct Scene {
     server: Arc<ApiServer>,
     folder: tempfile::TempDir,
-    made: tls::Made,
+    made: tls::ServingCertificate,
 }
 
 impl Scene {

@@ -46,7 +46,7 @@ fn collector() -> String {
 
 /// The metrics of the ledger's leader about a quota.
 fn ledger() -> String {
-    let metrics = quota_server::Metrics::default();
+    let metrics = quota_server::QuotaServerMetrics::default();
     let labels = QuotaLabels { quota: "payments".to_owned(), resource: "pods".to_owned(), r#type: "hard" };
     metrics.set_quotas(vec![(labels, "1".parse().unwrap())]);
     metrics.to_string()

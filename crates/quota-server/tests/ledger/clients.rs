@@ -26,7 +26,10 @@ use crate::cluster::*;
 const MEMORY_LIMIT_KIB: u64 = 256 << 10;
 
 /// Connects to a replica, with a certificate if one is given.
-async fn connect(address: SocketAddr, shown: Option<&tls::Made>) -> std::io::Result<TlsStream<TcpStream>> {
+async fn connect(
+    address: SocketAddr,
+    shown: Option<&tls::ServingCertificate>,
+) -> std::io::Result<TlsStream<TcpStream>> {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(CERTIFICATE.authority.as_bytes()).unwrap()).unwrap();
     let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))

@@ -17,7 +17,8 @@ pub const REQUEST_LIFETIME: Duration = Duration::from_secs(6);
 pub const LEDGERS: &str = "/apis/headroom.dev/v1alpha1/namespaces/headroom/quotaledgers";
 pub const LEDGER: &str = "/apis/headroom.dev/v1alpha1/namespaces/headroom/quotaledgers/trees.1";
 
-pub static CERTIFICATE: LazyLock<tls::Made> = LazyLock::new(|| tls::make(&["127.0.0.1".to_owned()], 1).unwrap());
+pub static CERTIFICATE: LazyLock<tls::ServingCertificate> =
+    LazyLock::new(|| tls::make(&["127.0.0.1".to_owned()], 1).unwrap());
 
 /// A replica that is killed when dropped: all its work stops at once.
 pub struct Running(pub Arc<Replica>);

@@ -9,7 +9,7 @@ use headroom_fixtures::api_server::ApiServer;
 use headroom_kube::api_client::ApiClient;
 use headroom_kube::watch::WatchUpdate;
 use headroom_quota_server::ledger_cache::LedgerCache;
-use headroom_quota_server::objects::{self, Kept};
+use headroom_quota_server::objects::{self, LedgerContent};
 use headroom_tenant_quota::{Plan, State, plan};
 use serde_json::json;
 use tokio::time::Instant;
@@ -80,8 +80,8 @@ async fn a_known_state_is_not_read_again() {
         let object = objects::write_state("headroom", "acme", &State { plan: 1, ..State::default() }, Some(revision));
         cache.read(Document::read(&object.to_string()).unwrap().root()).unwrap()
     };
-    assert!(matches!(seen(7).1, Ok(Kept::Known)) && matches!(seen(6).1, Ok(Kept::Known)));
-    assert!(matches!(seen(8).1, Ok(Kept::State { revision: 8, .. })));
+    assert!(matches!(seen(7).1, Ok(LedgerContent::Known)) && matches!(seen(6).1, Ok(LedgerContent::Known)));
+    assert!(matches!(seen(8).1, Ok(LedgerContent::State { revision: 8, .. })));
     cache.take(WatchUpdate::Listed(9, vec![seen(7)]));
     cache.take(WatchUpdate::Stored(seen(7)));
     assert_eq!(cache.view("acme").unwrap().revision, 7);
