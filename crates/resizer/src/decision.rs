@@ -25,11 +25,11 @@ mod sizing;
 
 mod decide;
 
-pub use amounts::{Amounts, Marked, Resource, Size};
+pub use amounts::{Amounts, ContainerSize, Marked, Resource};
 pub use decide::{Decision, Fits, Resize, Unfit, decide, undo};
 pub use note::{Event, Note};
-pub use observed::{Container, Kubelet, Mode, Pod, Used, Workload};
-pub use record::{Change, Direction, Harm, LeftAlone, Past, Phase, Record, Resized, Why};
+pub use observed::{Kubelet, Mode, ObservedContainer, ObservedPod, Used, Workload};
+pub use record::{Direction, Harm, LeftAlone, Past, Phase, PodChange, Record, ResizeReason, Resized};
 pub use rules::{AtOnce, Rules};
 
 /// Seconds since 1970.

@@ -15,10 +15,10 @@ use headroom_objects::kinds::ApiKind;
 use headroom_workloads::pod_of;
 use serde_json::{Value, json};
 
-use crate::observed::{Known, amount, at, list, size};
+use crate::observed::{ContainerFacts, amount, at, list, size};
 
 /// The facts about containers, by their names.
-pub type Facts = BTreeMap<String, Known>;
+pub type Facts = BTreeMap<String, ContainerFacts>;
 
 /// Evaluates a template as a pod that its controller would create now. Quotas count the pods that run already, so the pod
 /// is evaluated as one of them.
@@ -33,7 +33,7 @@ pub fn of_template(owner: &Value, admission: &Admission, cluster: &mut dyn Clust
         for container in &pod.containers {
             let in_template = containers.iter().find(|of| at(of, "/name") == container.name.as_ref());
             let author = in_template.and_then(|container| size(container).ok());
-            let mut known = Known { author, ..Known::default() };
+            let mut known = ContainerFacts { author, ..ContainerFacts::default() };
             let image = ImageName::parse(&container.image).ok();
             let workload = (request.workload_name(), container.name.as_ref());
             // Faults of a history were noted when the estimate was made.

@@ -20,6 +20,6 @@ pub mod signals;
 pub mod metrics;
 mod pass;
 
-pub use observed::{Known, observed};
+pub use observed::{ContainerFacts, observed};
 pub use pass::{Found, Resizer};
-pub use round::{Outcome, Round, RoundError, records};
+pub use round::{Round, RoundError, RoundOutcome, records};

@@ -19,7 +19,7 @@ struct ResourceLabels {
 }
 
 #[derive(Debug)]
-pub struct Metrics {
+pub struct ResizerMetrics {
     registry: Registry,
     changes: Endings,
     rounds: Endings,
@@ -32,7 +32,7 @@ pub struct Metrics {
 
 /// The findings of a pass over the cluster.
 #[derive(Debug, Default)]
-pub struct Seen {
+pub struct PassCounts {
     pub pods: u64,
     pub measured: u64,
     pub under_way: u64,
@@ -43,7 +43,7 @@ pub struct Seen {
     more: [[u64; 2]; 2],
 }
 
-impl Default for Metrics {
+impl Default for ResizerMetrics {
     fn default() -> Self {
         let mut registry = Registry::with_prefix("headroom_resize");
         let mut families = Families(&mut registry);
@@ -68,13 +68,13 @@ impl Default for Metrics {
     }
 }
 
-impl Metrics {
+impl ResizerMetrics {
     pub fn ended(&self, result: &'static str) {
         count(&self.rounds, result);
     }
 
-    pub fn seen(&self, seen: &Seen) {
-        let Seen { pods, measured, under_way, would, waits, unfit, more } = *seen;
+    pub fn seen(&self, seen: &PassCounts) {
+        let PassCounts { pods, measured, under_way, would, waits, unfit, more } = *seen;
         for (gauge, amount) in self.pods.iter().zip([pods, measured, under_way, would, waits, unfit]) {
             set(gauge, amount);
         }
@@ -103,7 +103,7 @@ impl Metrics {
     }
 }
 
-impl Seen {
+impl PassCounts {
     pub fn add(&mut self, notes: &[Note]) {
         for Note { event, .. } in notes {
             match event {
@@ -128,7 +128,7 @@ impl Seen {
 }
 
 /// The text of a scrape.
-impl fmt::Display for Metrics {
+impl fmt::Display for ResizerMetrics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         encode(f, &self.registry)
     }

@@ -1,6 +1,6 @@
 //! A pod as it is decided about.
 
-use crate::decision::{Amounts, Container, Kubelet, Marked, Mode, Pod, Resource, Size, Used};
+use crate::decision::{Amounts, ContainerSize, Kubelet, Marked, Mode, ObservedContainer, ObservedPod, Resource, Used};
 use headroom_core::amount::Quantity;
 use headroom_core::estimate::replace::{LIMITS, SCALE};
 use headroom_core::timestamp::Timestamp;
@@ -11,30 +11,30 @@ const MIRROR: &str = "kubernetes.io/config.mirror";
 
 /// The facts about a container that are not in its pod's object.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Known {
+pub struct ContainerFacts {
     /// The requests that admission gives today.
     pub wanted: Amounts,
     /// The size in the template.
-    pub author: Option<Size>,
+    pub author: Option<ContainerSize>,
     /// The resources for which that is an estimate from its own history. Any other value raises no running pod: authors' values
     /// come back when the history or the policy cannot be read.
     pub is_evident: Marked,
     pub days: u64,
-    /// As in [`Container`].
+    /// As in [`ObservedContainer`].
     pub floor: Amounts,
     pub used: Option<Used>,
     pub is_scaled_by: Marked,
 }
 
 /// Reads a pod. The error says what cannot be read.
-pub fn observed(pod: &Value, mode: Mode, known: &dyn Fn(&str) -> Known) -> Result<Pod, String> {
+pub fn observed(pod: &Value, mode: Mode, known: &dyn Fn(&str) -> ContainerFacts) -> Result<ObservedPod, String> {
     let metadata = at(pod, "/metadata");
     let text = |name: &str| {
         let text = metadata.get(name).and_then(Value::as_str).map(str::to_owned);
         text.ok_or_else(|| format!("the pod has no metadata.{name}"))
     };
     let containers = list(at(pod, "/spec/containers")).iter().map(|of| container(pod, of, known));
-    Ok(Pod {
+    Ok(ObservedPod {
         uid: text("uid")?,
         name: text("name")?,
         version: text("resourceVersion")?,
@@ -78,7 +78,11 @@ fn kubelet(pod: &Value) -> Kubelet {
     }
 }
 
-fn container(pod: &Value, container: &Value, known: &dyn Fn(&str) -> Known) -> Result<Container, String> {
+fn container(
+    pod: &Value,
+    container: &Value,
+    known: &dyn Fn(&str) -> ContainerFacts,
+) -> Result<ObservedContainer, String> {
     let name = at(container, "/name").as_str().ok_or("a container has no name")?;
     let status = list(at(pod, "/status/containerStatuses")).iter().find(|status| at(status, "/name") == name);
     let status = status.unwrap_or(&Value::Null);
@@ -88,14 +92,14 @@ fn container(pod: &Value, container: &Value, known: &dyn Fn(&str) -> Known) -> R
         };
         list(at(container, "/resizePolicy")).iter().any(is_it)
     };
-    let Known { mut wanted, author, is_evident, days, floor, used, is_scaled_by } = known(name);
+    let ContainerFacts { mut wanted, author, is_evident, days, floor, used, is_scaled_by } = known(name);
     let size = size(container).map_err(|error| format!("container {name}: {error}"))?;
     for resource in Resource::ALL.into_iter().filter(|resource| !is_evident.is(*resource)) {
         if let (Some(amount), Some(request)) = (wanted.of(resource), size.requests.of(resource)) {
             wanted.set(resource, amount.min(request));
         }
     }
-    Ok(Container {
+    Ok(ObservedContainer {
         name: name.to_owned(),
         size,
         wanted,
@@ -115,9 +119,9 @@ fn container(pod: &Value, container: &Value, known: &dyn Fn(&str) -> Known) -> R
 }
 
 /// The size of a container in a pod or a template.
-pub(crate) fn size(container: &Value) -> Result<Size, String> {
+pub(crate) fn size(container: &Value) -> Result<ContainerSize, String> {
     let amounts = |kind: &str| amounts(at(container, kind));
-    Ok(Size { requests: amounts("/resources/requests")?, limits: amounts("/resources/limits")? })
+    Ok(ContainerSize { requests: amounts("/resources/requests")?, limits: amounts("/resources/limits")? })
 }
 
 /// The status of what does not run has the limits that were allocated, not those that it ran with.

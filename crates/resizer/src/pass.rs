@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::decision::{Change, Decision, Event, Note, Pod, Record, Rules, Time, Unfit, decide};
+use crate::decision::{Decision, Event, Note, ObservedPod, PodChange, Record, Rules, Time, Unfit, decide};
 use headroom_dryrun::evaluate::Admission;
 use headroom_dryrun::evaluate::admission::PolicySource;
 use headroom_kube::api_client::{ApiClient, ApiError, ListOptions, value};
@@ -20,11 +20,11 @@ use headroom_workloads::kinds::PodKind;
 use serde_json::Value;
 use tokio::runtime::Handle;
 
-use crate::metrics::{Metrics, Seen};
+use crate::metrics::{PassCounts, ResizerMetrics};
 use crate::observed::{at, list};
 use crate::recent::Recent;
 use crate::room;
-use crate::round::{MOST_READS, Outcome, Round, RoundError, records};
+use crate::round::{MOST_READS, Round, RoundError, RoundOutcome, records};
 use crate::running::{self, Modes, Running, Usage};
 use crate::signals::{ALERT, Signals};
 
@@ -85,7 +85,12 @@ impl Resizer {
     }
 
     /// Looks at all namespaces but the exempt ones. Ends early when `goes_on` is false.
-    pub fn pass(&mut self, exempt: &[String], metrics: &Metrics, goes_on: &dyn Fn() -> bool) -> Result<(), String> {
+    pub fn pass(
+        &mut self,
+        exempt: &[String],
+        metrics: &ResizerMetrics,
+        goes_on: &dyn Fn() -> bool,
+    ) -> Result<(), String> {
         let is_old = self.read_at.elapsed() > READ_AGAIN_AFTER;
         self.read_at = if is_old { Instant::now() } else { self.read_at };
         self.cluster.forget(|namespace| is_old || namespace.is_none());
@@ -93,7 +98,7 @@ impl Resizer {
         let namespaces = self.cluster.list(("v1", "Namespace", None))?;
         let records = self.records().map_err(|error| format!("cannot list the records: {error}"))?;
         let mut under_way = UnderWay(records.iter().map(|(key, record)| (key.clone(), record.under_way())).collect());
-        let (mut seen, mut unseen) = (Seen::default(), records.keys().cloned().collect::<BTreeSet<_>>());
+        let (mut seen, mut unseen) = (PassCounts::default(), records.keys().cloned().collect::<BTreeSet<_>>());
         for namespace in namespaces {
             let name = metadata(&namespace, "name");
             let is_exempt = exempt.iter().any(|exempt| exempt == name);
@@ -170,7 +175,7 @@ impl Resizer {
         record: &Record,
         found: &Found,
         under_way: &mut UnderWay,
-        metrics: &Metrics,
+        metrics: &ResizerMetrics,
     ) -> Vec<Note> {
         let key = running.workload.path();
         under_way.0.remove(&key);
@@ -180,12 +185,12 @@ impl Resizer {
                 under_way.0.insert(key, record.under_way());
                 return notes;
             }
-            Ok((Some(Outcome::Done { under_way: count, .. }), notes)) => {
+            Ok((Some(RoundOutcome::Done { under_way: count, .. }), notes)) => {
                 under_way.0.insert(key, count);
                 notes.iter().for_each(|note| metrics.noted(&note.event));
                 ("done", notes)
             }
-            Ok((Some(Outcome::Overtaken), notes)) => ("overtaken", notes),
+            Ok((Some(RoundOutcome::Overtaken), notes)) => ("overtaken", notes),
             Err(error) => {
                 if self.now().is_ok() {
                     tracing::warn!(workload = key, %error, "a round failed; the pods are left to the next one");
@@ -205,7 +210,7 @@ impl Resizer {
         record: &Record,
         found: &Found,
         free: usize,
-    ) -> Result<(Option<Outcome>, Vec<Note>), RoundError> {
+    ) -> Result<(Option<RoundOutcome>, Vec<Note>), RoundError> {
         let pods = running.observed(&running.pods, running.object.as_ref(), &found.usage, None);
         let pods = pods.map_err(|error| RoundError::Pod { error })?;
         let decision = decide(&pods, record, found.at, &self.rules, free, &mut |_, _, _| Ok(()));
@@ -214,12 +219,18 @@ impl Resizer {
             return Ok((None, decision.notes));
         }
         let outcome = self.round(running, &found.usage, free, false)?;
-        let notes = if let Outcome::Done { notes, .. } = &outcome { notes.clone() } else { Vec::new() };
+        let notes = if let RoundOutcome::Done { notes, .. } = &outcome { notes.clone() } else { Vec::new() };
         Ok((Some(outcome), notes))
     }
 
     /// Runs a round with fresh pods, to go on or to take back.
-    pub fn round(&self, running: &Running, usage: &Usage, free: usize, undoes: bool) -> Result<Outcome, RoundError> {
+    pub fn round(
+        &self,
+        running: &Running,
+        usage: &Usage,
+        free: usize,
+        undoes: bool,
+    ) -> Result<RoundOutcome, RoundError> {
         let (fresh, unfit) = (Mutex::new(Vec::new()), AtomicUsize::new(0));
         let round = Round {
             api: &self.api,
@@ -271,7 +282,7 @@ impl Resizer {
         }
     }
 
-    fn fits(&self, pods: &[Value], pod: &Pod, change: &Change, others: &[Change]) -> Result<(), Unfit> {
+    fn fits(&self, pods: &[Value], pod: &ObservedPod, change: &PodChange, others: &[PodChange]) -> Result<(), Unfit> {
         let object = pods.iter().find(|object| metadata(object, "uid") == pod.uid).ok_or(Unfit::Changed)?;
         let fits = room::fits(&self.api, object, change, others);
         // Called within a round, which runs in the runtime itself.

@@ -1,7 +1,7 @@
 //! Checks whether a change fits: the room of the node, then the API server's own answer to a dry run of the resize, which holds it
 //! against LimitRanges, quotas and every policy.
 
-use crate::decision::{Amounts, Change, Direction, Resource, Unfit};
+use crate::decision::{Amounts, Direction, PodChange, Resource, Unfit};
 use headroom_core::amount::Requirement;
 use headroom_core::json::Node;
 use headroom_core::request::{Pod, pod_totals};
@@ -15,7 +15,7 @@ use crate::round;
 const V1: ApiPath = ApiPath::new("/api/v1");
 
 /// Returns why a change of a pod is not begun. `others` may be made any moment.
-pub async fn fits(api: &ApiClient, pod: &Value, change: &Change, others: &[Change]) -> Result<(), Unfit> {
+pub async fn fits(api: &ApiClient, pod: &Value, change: &PodChange, others: &[PodChange]) -> Result<(), Unfit> {
     if change.direction == Direction::Up {
         let node = at(pod, "/spec/nodeName").as_str().unwrap_or_default();
         fits_node(api, node, change, others).await.map_err(Unfit::Refused)?;
@@ -31,7 +31,7 @@ pub async fn fits(api: &ApiClient, pod: &Value, change: &Change, others: &[Chang
 }
 
 /// Compares what is requested on a node, with the changes, with what it may give.
-async fn fits_node(api: &ApiClient, name: &str, change: &Change, others: &[Change]) -> Result<(), String> {
+async fn fits_node(api: &ApiClient, name: &str, change: &PodChange, others: &[PodChange]) -> Result<(), String> {
     let unread = |error: ApiError| format!("cannot read node {name}: {error}");
     let node = api.get(&V1.collection(None, "nodes").at(name)).await.map_err(unread)?;
     let selector = format!("spec.nodeName={name},status.phase!=Succeeded,status.phase!=Failed");
@@ -40,9 +40,9 @@ async fn fits_node(api: &ApiClient, name: &str, change: &Change, others: &[Chang
         api.list(&V1.collection(None, "pods"), options, |pod| Some(requests(pod))).await.map_err(unread)?;
     let allocatable = amounts(at(&node, "/status/allocatable"))?;
     for resource in Resource::ALL {
-        let growth = |change: &Change| {
+        let growth = |change: &PodChange| {
             let grows = |of: &crate::decision::Resized| {
-                let amount = |size: crate::decision::Size| size.requests.of(resource).unwrap_or(0);
+                let amount = |size: crate::decision::ContainerSize| size.requests.of(resource).unwrap_or(0);
                 amount(of.to).saturating_sub(amount(of.from))
             };
             change.containers.iter().map(grows).sum::<u64>()

@@ -38,7 +38,7 @@ pub struct Round<'a> {
 
 /// The result of a round.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
+pub enum RoundOutcome {
     Done {
         notes: Vec<Note>,
         under_way: usize,
@@ -74,12 +74,12 @@ impl Round<'_> {
         &self,
         read: impl AsyncFn() -> Result<crate::decision::Workload, ApiError>,
         fits: Fits<'_>,
-    ) -> Result<Outcome, RoundError> {
+    ) -> Result<RoundOutcome, RoundError> {
         let (mut told, mut reads) = (Vec::<Note>::new(), 0);
         loop {
             reads += 1;
             let outcome = self.once(self.undoes && reads == 1, &read, &mut *fits).await?;
-            let Outcome::Done { mut notes, under_way } = outcome else { return Ok(outcome) };
+            let RoundOutcome::Done { mut notes, under_way } = outcome else { return Ok(outcome) };
             // A change that was not made, because its pod had changed, and is now decided anew is no news.
             let (later, before): (Vec<Note>, Vec<Note>) = told.into_iter().partition(Note::is_later);
             let is_over = |note: &Note| matches!(note.event, Event::Dropped(_));
@@ -90,7 +90,7 @@ impl Round<'_> {
             let is_done = reads == MOST_READS || !notes.iter().any(Note::is_later);
             told = [before, notes].concat();
             if is_done {
-                return Ok(Outcome::Done { notes: told, under_way });
+                return Ok(RoundOutcome::Done { notes: told, under_way });
             }
         }
     }
@@ -100,7 +100,7 @@ impl Round<'_> {
         undoes: bool,
         read: impl AsyncFn() -> Result<crate::decision::Workload, ApiError>,
         fits: Fits<'_>,
-    ) -> Result<Outcome, RoundError> {
+    ) -> Result<RoundOutcome, RoundError> {
         let stored = self.stored().await?;
         let record = stored.as_ref().map_or_else(|| Ok(Record::default()), |stored| self.record(stored))?;
         let pods = read().await.map_err(RoundError::of("read the pods"))?;
@@ -115,7 +115,7 @@ impl Round<'_> {
             }
             match self.store(stored.as_ref(), &decision.record).await {
                 Ok(object) => stored = Some(object),
-                Err(ApiError::Conflict { .. }) => return Ok(Outcome::Overtaken),
+                Err(ApiError::Conflict { .. }) => return Ok(RoundOutcome::Overtaken),
                 Err(error) => return Err(RoundError::of("store the record")(error)),
             }
         }
@@ -136,7 +136,7 @@ impl Round<'_> {
                     record.refuse(&resize.uid, &resize.version, message, self.now, self.rules);
                     match self.store(stored.as_ref(), &record).await {
                         Ok(object) => stored = Some(object),
-                        Err(ApiError::Conflict { .. }) => return Ok(Outcome::Overtaken),
+                        Err(ApiError::Conflict { .. }) => return Ok(RoundOutcome::Overtaken),
                         Err(error) => return Err(RoundError::of("store the record")(error)),
                     }
                 }
@@ -145,14 +145,14 @@ impl Round<'_> {
                 Err(_) => {}
             }
         }
-        Ok(Outcome::Done { notes, under_way })
+        Ok(RoundOutcome::Done { notes, under_way })
     }
 
     /// Deletes a record that has nothing left in it.
-    async fn forget(&self, stored: &Value, notes: Vec<Note>) -> Result<Outcome, RoundError> {
+    async fn forget(&self, stored: &Value, notes: Vec<Note>) -> Result<RoundOutcome, RoundError> {
         match self.api.delete_unchanged(&self.config_maps().at(&self.name()), stored).await {
-            Ok(_) => Ok(Outcome::Done { notes, under_way: 0 }),
-            Err(ApiError::Conflict { .. }) => Ok(Outcome::Overtaken),
+            Ok(_) => Ok(RoundOutcome::Done { notes, under_way: 0 }),
+            Err(ApiError::Conflict { .. }) => Ok(RoundOutcome::Overtaken),
             Err(error) => Err(RoundError::of("delete the record")(error)),
         }
     }

@@ -13,7 +13,7 @@ use headroom_workloads::running::has_ended;
 use serde_json::Value;
 
 use crate::facts::{self, Facts};
-use crate::observed::{Known, amounts, at, list, observed};
+use crate::observed::{ContainerFacts, amounts, at, list, observed};
 
 /// The label or annotation of a namespace, a workload or a pod that names the most that may be done to its pods.
 pub const RESIZE: &str = "headroom.dev/resize";
@@ -128,7 +128,7 @@ impl Running {
             let known = |container: &str| {
                 let known = facts.and_then(|facts| facts.get(container)).copied().unwrap_or_default();
                 let place = (metadata(pod, "name").to_owned(), container.to_owned());
-                Known { used: usage.get(&place).copied(), ..known }
+                ContainerFacts { used: usage.get(&place).copied(), ..known }
             };
             let mut pod = observed(pod, mode.max(self.modes.least).min(self.modes.most), &known)?;
             pod.left_alone = pod.left_alone.or_else(|| self.left_alone.clone());

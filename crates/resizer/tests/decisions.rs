@@ -5,8 +5,8 @@
 use std::collections::BTreeMap;
 
 use headroom_resizer::decision::{
-    Amounts, AtOnce, Container, Decision, Direction, Event, Kubelet, Marked, Mode, Past, Phase, Pod, Record, Resource,
-    Rules, Size, Time, Unfit, Used, Why, Workload, decide, undo,
+    Amounts, AtOnce, ContainerSize, Decision, Direction, Event, Kubelet, Marked, Mode, ObservedContainer, ObservedPod,
+    Past, Phase, Record, ResizeReason, Resource, Rules, Time, Unfit, Used, Workload, decide, undo,
 };
 
 const MI: u64 = 1 << 20;
@@ -19,10 +19,10 @@ fn amounts(cpu: u64, memory: u64) -> Amounts {
 }
 
 /// A container that is as large as it should be.
-fn container() -> Container {
-    Container {
+fn container() -> ObservedContainer {
+    ObservedContainer {
         name: "web".to_owned(),
-        size: Size { requests: amounts(500, 400), limits: Amounts { cpu: None, memory: Some(800 * MI) } },
+        size: ContainerSize { requests: amounts(500, 400), limits: Amounts { cpu: None, memory: Some(800 * MI) } },
         wanted: amounts(500, 400),
         days: 30,
         floor: amounts(0, 90),
@@ -36,12 +36,12 @@ fn container() -> Container {
     }
 }
 
-fn used(container: &mut Container) -> &mut Used {
+fn used(container: &mut ObservedContainer) -> &mut Used {
     container.used.as_mut().unwrap()
 }
 
-fn pod(container: Container) -> Pod {
-    Pod {
+fn pod(container: ObservedContainer) -> ObservedPod {
+    ObservedPod {
         uid: "1".to_owned(),
         name: "web-1".to_owned(),
         version: "7".to_owned(),
@@ -53,7 +53,7 @@ fn pod(container: Container) -> Pod {
     }
 }
 
-fn workload(pods: Vec<Pod>) -> Workload {
+fn workload(pods: Vec<ObservedPod>) -> Workload {
     Workload { pods, is_rolling_out: false, objective_is_met: None }
 }
 
@@ -69,7 +69,7 @@ fn resized(workload: &Workload) -> Option<(u64, u64, u64)> {
 }
 
 #[track_caller]
-fn check(change: impl Fn(&mut Container), expected: impl Into<Option<(u64, u64, u64)>>) {
+fn check(change: impl Fn(&mut ObservedContainer), expected: impl Into<Option<(u64, u64, u64)>>) {
     let mut container = container();
     change(&mut container);
     assert_eq!(resized(&workload(vec![pod(container)])), expected.into());
@@ -105,7 +105,7 @@ fn what_others_own_is_left() {
     check(|of| (of.wanted, of.restarts_for) = (amounts(100, 100), memory), (335, 400, 800));
     check(|of| (of.wanted, of.is_scaled_by) = (amounts(900, 900), memory), (900, 400, 800));
     // Guaranteed: without the author's leave no limit moves, and the class stays.
-    let size = Size { requests: amounts(500, 400), limits: amounts(500, 400) };
+    let size = ContainerSize { requests: amounts(500, 400), limits: amounts(500, 400) };
     check(|of| (of.size, of.wanted) = (size, amounts(100, 100)), None);
     check(|of| (of.size, of.scales, of.wanted) = (size, Some(size), amounts(100, 100)), (335, 400, 400));
 }
@@ -166,7 +166,7 @@ fn a_kill_counts_against_the_limit_that_the_container_had() {
 
 #[test]
 fn amounts_are_whole_mebibytes_unless_others_chose_them() {
-    let memory = |change: &dyn Fn(&mut Container)| {
+    let memory = |change: &dyn Fn(&mut ObservedContainer)| {
         let mut container = container();
         change(&mut container);
         let size = decided(&workload(vec![pod(container)]), &Record::default(), NOW).resizes[0].containers[0].to;
@@ -176,7 +176,7 @@ fn amounts_are_whole_mebibytes_unless_others_chose_them() {
     assert_eq!(memory(&|of| used(of).amounts.memory = Some(400 * MI + odd)), ["557Mi", "800Mi"]);
     assert_eq!(memory(&|of| (of.wanted.memory, of.floor.memory) = (Some(MI), Some(280 * MI + 1))), ["281Mi", "800Mi"]);
     assert_eq!(memory(&|of| of.wanted.memory = Some(300 * MI + 1)), ["314572801", "800Mi"]);
-    let limit = |of: &mut Container, limit| (of.size.limits.memory, of.killed) = (Some(limit), Some(NOW - 10));
+    let limit = |of: &mut ObservedContainer, limit| (of.size.limits.memory, of.killed) = (Some(limit), Some(NOW - 10));
     assert_eq!(memory(&|of| limit(of, 500_000_000)), ["400Mi", "577Mi"]);
     let text = |resource: Resource, amount| (resource.written(amount), resource.readable(amount));
     for (resource, amount, written, readable) in [
@@ -195,11 +195,11 @@ fn amounts_are_whole_mebibytes_unless_others_chose_them() {
 #[test]
 fn limits_move_with_requests_where_their_author_allows_it() {
     let scaled = |memory, [request, limit, author]: [u64; 3], expected: Option<(u64, u64, u64)>| {
-        let size = |request, limit: u64| Size {
+        let size = |request, limit: u64| ContainerSize {
             requests: amounts(500, request),
             limits: Amounts { cpu: None, memory: Some(limit * MI) },
         };
-        let change = |of: &mut Container| {
+        let change = |of: &mut ObservedContainer| {
             (of.size, of.scales) = (size(request, limit), Some(size(author, 2 * author)));
             (of.wanted, used(of).amounts) = (of.size.requests, amounts(80, memory));
         };
@@ -211,7 +211,7 @@ fn limits_move_with_requests_where_their_author_allows_it() {
     scaled(350, [300, 800, 400], Some((500, 420, 840)));
     scaled(310, [300, 800, 400], Some((500, 372, 800)));
     // Only the kernel can see more than the limit, so nine tenths of it are enough.
-    let size = Size { requests: amounts(500, 400), limits: amounts(500, 400) };
+    let size = ContainerSize { requests: amounts(500, 400), limits: amounts(500, 400) };
     check(|of| (of.size, of.scales, used(of).amounts) = (size, Some(size), amounts(80, 350)), None);
     check(|of| (of.size, of.scales, used(of).amounts) = (size, Some(size), amounts(80, 370)), (500, 444, 444));
 
@@ -222,7 +222,7 @@ fn limits_move_with_requests_where_their_author_allows_it() {
     let raise = Past {
         begun: NOW - 2 * DAY,
         direction: Direction::Up,
-        why: Why::Used,
+        why: ResizeReason::Used,
         quiet: true,
         raises_limit: true,
         made: None,
@@ -263,7 +263,7 @@ fn harm(later: impl Fn(&mut Workload)) -> Option<String> {
 
 #[test]
 fn what_gets_worse_is_taken_back() {
-    let of = |change: fn(&mut Pod)| harm(move |workload| change(&mut workload.pods[0]));
+    let of = |change: fn(&mut ObservedPod)| harm(move |workload| change(&mut workload.pods[0]));
     let taken = |text: &str| Some(text.to_owned());
     assert_eq!(of(|_| {}), None);
     assert_eq!(of(|pod| pod.containers[0].killed = Some(NOW + 20)), taken("a container was killed for memory"));
@@ -286,16 +286,16 @@ fn what_gets_worse_is_taken_back() {
 
 /// Returns how many of twenty pods are resized at once.
 #[track_caller]
-fn at_once(change: impl Fn(&mut Container), quiet: usize) -> usize {
+fn at_once(change: impl Fn(&mut ObservedContainer), quiet: usize) -> usize {
     let pods = (0..20).map(|uid| {
         let mut container = container();
         change(&mut container);
-        Pod { uid: format!("{uid:02}"), ..pod(container) }
+        ObservedPod { uid: format!("{uid:02}"), ..pod(container) }
     });
     let past = || Past {
         begun: NOW - HOUR,
         direction: Direction::Down,
-        why: Why::Admission,
+        why: ResizeReason::Admission,
         quiet: true,
         raises_limit: false,
         made: None,
@@ -308,9 +308,9 @@ fn at_once(change: impl Fn(&mut Container), quiet: usize) -> usize {
 
 #[test]
 fn one_pod_is_lowered_then_a_tenth_then_the_rest() {
-    let lower = |of: &mut Container| of.wanted = amounts(100, 100);
+    let lower = |of: &mut ObservedContainer| of.wanted = amounts(100, 100);
     assert_eq!([0, 1, 2, 3].map(|quiet| at_once(lower, quiet)), [1, 2, 2, 10]);
-    let use_more = |of: &mut Container| used(of).amounts = amounts(80, 450);
+    let use_more = |of: &mut ObservedContainer| used(of).amounts = amounts(80, 450);
     assert_eq!(at_once(use_more, 0), 10);
 }
 
@@ -319,7 +319,7 @@ fn the_next_pass_begins_no_more_than_the_namespace_allows() {
     let pods = (0..20).map(|uid| {
         let mut container = container();
         used(&mut container).amounts = amounts(80, 450);
-        Pod { uid: format!("{uid:02}"), ..pod(container) }
+        ObservedPod { uid: format!("{uid:02}"), ..pod(container) }
     });
     let (workload, mut record) = (workload(pods.collect()), Record::default());
     for _ in 0..2 {
@@ -350,7 +350,8 @@ fn modes_and_reasons_keep_pods_as_they_are() {
     let mut killed = smaller();
     (killed.pods[0].mode, killed.pods[0].containers[0].killed) = (Mode::AfterOom, Some(NOW - 10));
     assert_eq!(resized(&killed), Some((500, 400, 960)));
-    let use_more = |of: &mut Container| (used(of).amounts.memory, used(of).mean_cpu) = (Some(450 * MI), Some(2000));
+    let use_more =
+        |of: &mut ObservedContainer| (used(of).amounts.memory, used(of).mean_cpu) = (Some(450 * MI), Some(2000));
     use_more(&mut killed.pods[0].containers[0]);
     assert_eq!(resized(&killed), Some((500, 400, 960)), "nothing else is raised after a kill");
     killed.pods[0].mode = Mode::On;
@@ -370,7 +371,7 @@ fn what_does_not_fit_is_not_begun() {
     let mut larger = container();
     larger.wanted = amounts(500, 600);
     let workload = workload(vec![pod(larger)]);
-    let mut full = |_: &Pod, _: &_, _: &[_]| Err(Unfit::Refused("exceeded quota: team".to_owned()));
+    let mut full = |_: &ObservedPod, _: &_, _: &[_]| Err(Unfit::Refused("exceeded quota: team".to_owned()));
     let decision = decide(&workload, &Record::default(), NOW, &Rules::default(), usize::MAX, &mut full);
     assert!(decision.record.is_empty() && decision.resizes.is_empty());
     assert_eq!(decision.notes[0].event.to_string(), "a resize would not fit: exceeded quota: team");
@@ -399,8 +400,8 @@ fn a_person_takes_back_the_last_change_but_no_memory_limit() {
     let mut lowered = container();
     lowered.wanted = amounts(400, 300);
     let begun = decided(&workload(vec![pod(lowered.clone())]), &Record::default(), NOW);
-    let at = |size: Size, version: &str| {
-        let mut after = pod(Container { size, ..lowered.clone() });
+    let at = |size: ContainerSize, version: &str| {
+        let mut after = pod(ObservedContainer { size, ..lowered.clone() });
         after.version = version.to_owned();
         workload(vec![after])
     };
@@ -443,10 +444,10 @@ fn the_record_of_a_large_workload_stays_small() {
     let at_once = AtOnce { workload: 400, ..Rules::default().at_once };
     let rules = Rules { at_once, ..Rules::default() };
     let (to, mut record, mut largest) = (amounts(400, 300), Record::default(), 0);
-    let pods = (0..PODS).map(|place| Pod {
+    let pods = (0..PODS).map(|place| ObservedPod {
         uid: format!("c0a8d9b2-5f8e-4d63-9b0e-{place:012}"),
         name: format!("a-workload-with-a-long-name-6d4b9c6f5-{place:05}"),
-        ..pod(Container { wanted: to, ..container() })
+        ..pod(ObservedContainer { wanted: to, ..container() })
     });
     let mut workload = workload(pods.collect());
     let places: BTreeMap<String, usize> =

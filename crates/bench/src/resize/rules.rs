@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use headroom_resizer::decision::{
-    Amounts, Container, Event, Kubelet, Marked, Mode, Pod, Record, Rules, Size, Used, Workload, decide,
+    Amounts, ContainerSize, Event, Kubelet, Marked, Mode, ObservedContainer, ObservedPod, Record, Rules, Used,
+    Workload, decide,
 };
 
 use super::days::Sample;
@@ -17,8 +18,8 @@ const QUARTER: i64 = 900;
 #[derive(Debug, Clone)]
 pub struct Running {
     pub began: i64,
-    pub first: Size,
-    pub size: Size,
+    pub first: ContainerSize,
+    pub size: ContainerSize,
     pub highest_limit: u64,
     pub killed: Option<i64>,
     pub restarts: u32,
@@ -29,7 +30,7 @@ pub struct Running {
 
 impl Running {
     pub fn new(at: i64, cpu: Option<u64>, memory: Option<u64>, limit: Option<u64>) -> Self {
-        let size = Size { requests: Amounts { cpu, memory }, limits: Amounts { cpu: None, memory: limit } };
+        let size = ContainerSize { requests: Amounts { cpu, memory }, limits: Amounts { cpu: None, memory: limit } };
         Self {
             began: at,
             first: size,
@@ -56,7 +57,7 @@ impl Running {
         (!known.is_empty()).then(|| known.iter().sum::<u64>() / known.len() as u64)
     }
 
-    fn resize(&mut self, size: Size) {
+    fn resize(&mut self, size: ContainerSize) {
         self.size = size;
         self.version += 1;
         self.highest_limit = self.highest_limit.max(size.limits.memory.unwrap_or(0));
@@ -123,7 +124,7 @@ impl Rule for Vpa {
                     memory: size.requests.memory.map(|_| memory.target.ceil() as u64),
                 };
                 let limits = Amounts { cpu: None, memory: requests.memory.map(|memory| memory * 2) };
-                running.resize(Size { requests, limits });
+                running.resize(ContainerSize { requests, limits });
                 done.changes += 1;
             }
         }
@@ -185,7 +186,7 @@ impl Rule for Loop {
         let days = (at - self.began.unwrap_or(at)) / DAY;
         // The loop runs several times a minute: it asks, sees that it was done, and goes on.
         for _ in 0..3 {
-            let pods = running.iter().map(|(place, running)| Pod {
+            let pods = running.iter().map(|(place, running)| ObservedPod {
                 uid: place.to_string(),
                 name: place.to_string(),
                 version: running.version.to_string(),
@@ -193,7 +194,7 @@ impl Rule for Loop {
                 left_alone: None,
                 is_ready: true,
                 kubelet: Kubelet::Done,
-                containers: vec![Container {
+                containers: vec![ObservedContainer {
                     name: "main".to_owned(),
                     size: running.size,
                     wanted: estimate,

@@ -19,7 +19,7 @@ use headroom_objects::cluster_reader::ClusterReader;
 use headroom_report::{Exit, Page, ask, complain};
 use headroom_resizer::decision::{Event, Mode, Note, Record, Rules};
 use headroom_resizer::running::{Modes, Running};
-use headroom_resizer::{Outcome, Resizer};
+use headroom_resizer::{Resizer, RoundOutcome};
 use serde_json::json;
 
 use self::changes::{COMPONENT, Resizes};
@@ -164,7 +164,7 @@ impl Args {
             let mut told = Told::new();
             for running in &workloads {
                 let outcome = resizer.round(running, &found.usage, usize::MAX, false)?;
-                let Outcome::Done { notes, under_way } = outcome else { continue };
+                let RoundOutcome::Done { notes, under_way } = outcome else { continue };
                 is_busy |= under_way > 0;
                 // Changes that wait were already listed before the first round.
                 let notes =
@@ -195,11 +195,11 @@ impl Args {
         let mut told = Told::new();
         for running in &workloads {
             match resizer.round(running, &found.usage, 0, true)? {
-                Outcome::Done { mut notes, .. } => {
+                RoundOutcome::Done { mut notes, .. } => {
                     notes.retain(|note| !matches!(note.event, Event::Waits(_) | Event::Would { .. }));
                     told.push((title(running), notes));
                 }
-                Outcome::Overtaken => bail!("{} is being changed by another process: try again", title(running)),
+                RoundOutcome::Overtaken => bail!("{} is being changed by another process: try again", title(running)),
             }
         }
         if told.iter().any(|(_, notes)| !notes.is_empty()) {

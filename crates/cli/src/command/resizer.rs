@@ -20,7 +20,7 @@ use headroom_report::log;
 use headroom_report::progress::Progress;
 use headroom_resizer::Resizer;
 use headroom_resizer::decision::{Mode, Rules};
-use headroom_resizer::metrics::{Metrics, Seen};
+use headroom_resizer::metrics::{PassCounts, ResizerMetrics};
 use headroom_resizer::running::Modes;
 use headroom_resizer::signals::Signals;
 use headroom_sources::http::{Http, Url};
@@ -117,7 +117,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     log::start("info", log::LogFormat::Json, Progress::hidden());
     let runtime = tokio::runtime::Runtime::new().context("cannot start")?;
     let chosen = Chosen::of_context(args.context.clone());
-    let (metrics, alive) = (Arc::new(Metrics::default()), Arc::new(AtomicI64::new(clock::now())));
+    let (metrics, alive) = (Arc::new(ResizerMetrics::default()), Arc::new(AtomicI64::new(clock::now())));
     let stop = CancellationToken::new();
     let api = runtime.block_on(async {
         let client = kubeconfig::client(&chosen).await.map_err(anyhow::Error::msg)?;
@@ -171,7 +171,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
             tracing::info!(is_leader, "the Lease has changed hands");
         }
         if !is_leader {
-            metrics.seen(&Seen::default());
+            metrics.seen(&PassCounts::default());
         }
         match turn {
             Some(Ok(Turn::Ours)) => pass(&mut resizer, &exempt, &metrics, &goes_on),
@@ -189,7 +189,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn pass(resizer: &mut Resizer, exempt: &[String], metrics: &Metrics, goes_on: &dyn Fn() -> bool) {
+fn pass(resizer: &mut Resizer, exempt: &[String], metrics: &ResizerMetrics, goes_on: &dyn Fn() -> bool) {
     match resizer.is_supported() {
         Ok(true) => {
             metrics.supported.set(1);
@@ -219,7 +219,7 @@ impl Args {
     }
 }
 
-fn page(path: &str, metrics: &Metrics, alive: &AtomicI64) -> Response<Full<Bytes>> {
+fn page(path: &str, metrics: &ResizerMetrics, alive: &AtomicI64) -> Response<Full<Bytes>> {
     let silent = clock::now() - alive.load(Ordering::Relaxed);
     let (status, text) = match path {
         "/metrics" => (StatusCode::OK, metrics.to_string()),

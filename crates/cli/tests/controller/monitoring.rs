@@ -54,8 +54,8 @@ fn ledger() -> String {
 
 /// The metrics of a resizer that has looked at a cluster.
 fn resizer() -> String {
-    let metrics = headroom_resizer::metrics::Metrics::default();
-    metrics.seen(&headroom_resizer::metrics::Seen::default());
+    let metrics = headroom_resizer::metrics::ResizerMetrics::default();
+    metrics.seen(&headroom_resizer::metrics::PassCounts::default());
     metrics.to_string()
 }
 

@@ -11,7 +11,7 @@ use headroom_kube::event::Recorder;
 use headroom_kube::kubeconfig::Chosen;
 use headroom_resizer::Resizer;
 use headroom_resizer::decision::{Mode, Rules};
-use headroom_resizer::metrics::Metrics;
+use headroom_resizer::metrics::ResizerMetrics;
 use headroom_resizer::running::Modes;
 use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::api::{Api, ListParams, Patch, PatchParams};
@@ -69,7 +69,7 @@ async fn the_resizer_observes_with_its_own_rights() {
             api,
         };
         assert_eq!(resizer.is_supported().unwrap(), has_resize);
-        let metrics = Metrics::default();
+        let metrics = ResizerMetrics::default();
         resizer.pass(&["headroom".to_owned()], &metrics, &|| true).unwrap();
         metrics.to_string()
     });

@@ -94,7 +94,7 @@ impl Marked {
 /// The requests and limits of a container.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Size {
+pub struct ContainerSize {
     #[serde(default)]
     pub requests: Amounts,
     #[serde(default)]
@@ -110,8 +110,8 @@ pub enum Qos {
 }
 
 /// The QoS class of a pod with containers of these sizes. <https://kubernetes.io/docs/concepts/workloads/pods/pod-qos/>
-pub fn qos(sizes: impl Iterator<Item = Size> + Clone) -> Qos {
-    let is_guaranteed = |size: Size| {
+pub fn qos(sizes: impl Iterator<Item = ContainerSize> + Clone) -> Qos {
+    let is_guaranteed = |size: ContainerSize| {
         Resource::ALL.into_iter().all(|resource| {
             let limit = size.limits.of(resource);
             limit.is_some_and(|amount| amount > 0) && limit == size.requests.of(resource)

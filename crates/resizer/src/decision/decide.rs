@@ -4,8 +4,8 @@ use crate::decision::amounts::qos;
 use crate::decision::rules::DAY;
 use crate::decision::sizing::{self, Before};
 use crate::decision::{
-    Change, Container, Direction, Event, Harm, Kubelet, Mode, Note, Past, Phase, Pod, Record, Resized, Resource, Rules,
-    Size, Time, Why, Workload,
+    ContainerSize, Direction, Event, Harm, Kubelet, Mode, Note, ObservedContainer, ObservedPod, Past, Phase, PodChange,
+    Record, ResizeReason, Resized, Resource, Rules, Time, Workload,
 };
 
 /// The result of [`decide`].
@@ -37,30 +37,32 @@ pub enum Unfit {
 
 /// Returns why a change is not begun: bounds of LimitRanges and quotas, room of the node. The changes
 /// are those under way, which may be made any moment.
-pub type Fits<'a> = &'a mut (dyn FnMut(&Pod, &Change, &[Change]) -> Result<(), Unfit> + Send);
+pub type Fits<'a> = &'a mut (dyn FnMut(&ObservedPod, &PodChange, &[PodChange]) -> Result<(), Unfit> + Send);
 
 /// Decides about a workload. `free` is how many of its pods may be changed at once, for the namespace and the cluster.
 pub fn decide(workload: &Workload, record: &Record, now: Time, rules: &Rules, free: usize, fits: Fits<'_>) -> Decision {
-    let mut step = Step { workload, now, rules, record: record.clone(), resizes: Vec::new(), notes: Vec::new() };
+    let mut step =
+        DecisionStep { workload, now, rules, record: record.clone(), resizes: Vec::new(), notes: Vec::new() };
     step.record.forget_old(workload, now, rules);
     for change in std::mem::take(&mut step.record.changes) {
         step.advance(change);
     }
     step.begin(free, fits);
-    let Step { record, resizes, notes, .. } = step;
+    let DecisionStep { record, resizes, notes, .. } = step;
     Decision { record, resizes, notes }
 }
 
 /// Takes back the last change of each pod, because a person wants it. Its containers are left alone for as long as if it had done
 /// harm.
 pub fn undo(workload: &Workload, record: &Record, now: Time, rules: &Rules) -> Decision {
-    let mut step = Step { workload, now, rules, record: record.clone(), resizes: Vec::new(), notes: Vec::new() };
+    let mut step =
+        DecisionStep { workload, now, rules, record: record.clone(), resizes: Vec::new(), notes: Vec::new() };
     workload.pods.iter().for_each(|pod| step.undo(pod));
-    let Step { record, resizes, notes, .. } = step;
+    let DecisionStep { record, resizes, notes, .. } = step;
     Decision { record, resizes, notes }
 }
 
-struct Step<'a> {
+struct DecisionStep<'a> {
     workload: &'a Workload,
     now: Time,
     rules: &'a Rules,
@@ -69,9 +71,9 @@ struct Step<'a> {
     notes: Vec<Note>,
 }
 
-impl Step<'_> {
+impl DecisionStep<'_> {
     /// Keeps a change with its next phase, or ends it.
-    fn advance(&mut self, mut change: Change) {
+    fn advance(&mut self, mut change: PodChange) {
         let Some(pod) = self.workload.pods.iter().find(|pod| pod.uid == change.uid) else { return };
         let (is_old, is_new) = (change.is_at(pod, |of| of.from), change.is_at(pod, |of| of.to));
         match &change.phase {
@@ -127,7 +129,7 @@ impl Step<'_> {
         }
     }
 
-    fn take_back(&mut self, mut change: Change, pod: &Pod, harm: Harm) {
+    fn take_back(&mut self, mut change: PodChange, pod: &ObservedPod, harm: Harm) {
         let containers = change.reversed();
         self.resizes.push(resize(pod, containers.clone()));
         change.phase = Phase::TakenBack { version: pod.version.clone(), harm: harm.clone() };
@@ -135,9 +137,9 @@ impl Step<'_> {
         self.record.changes.push(change);
     }
 
-    fn undo(&mut self, pod: &Pod) {
+    fn undo(&mut self, pod: &ObservedPod) {
         let last = self.record.past_of(&pod.uid).find(|past| !past.containers.is_empty());
-        let again = |past: &Past| Change {
+        let again = |past: &Past| PodChange {
             uid: pod.uid.clone(),
             pod: pod.name.clone(),
             direction: past.direction,
@@ -176,7 +178,7 @@ impl Step<'_> {
 
     /// Returns true if a change that was begun earlier would still be begun. The caller has not asked again whether it fits:
     /// its room is reserved by the record.
-    fn is_still_right(&self, change: &Change, pod: &Pod) -> bool {
+    fn is_still_right(&self, change: &PodChange, pod: &ObservedPod) -> bool {
         let is_allowed = pod.left_alone.is_none() && allows(pod.mode, change.why);
         let is_enough = |of: &Resized| {
             let container = pod.containers.iter().find(|container| container.name == of.name);
@@ -189,7 +191,7 @@ impl Step<'_> {
     }
 
     /// Watches on, or lets the change settle.
-    fn watch(&mut self, change: Change, pod: &Pod) {
+    fn watch(&mut self, change: PodChange, pod: &ObservedPod) {
         let Phase::Watched { since } = change.phase else { return };
         let watched_for = self.now - since;
         let counts_after = self.see_made(&change, pod);
@@ -215,7 +217,7 @@ impl Step<'_> {
 
     /// Notes when the containers run with their new memory limits, by their status, and returns since when kills count against
     /// these.
-    fn see_made(&mut self, change: &Change, pod: &Pod) -> Time {
+    fn see_made(&mut self, change: &PodChange, pod: &ObservedPod) -> Time {
         let of = |of: &Resized| pod.containers.iter().find(|container| container.name == of.name);
         let runs =
             |it: &Resized| of(it).is_some_and(|of| of.runs_with.is_some() && of.runs_with == it.to.limits.memory);
@@ -232,7 +234,7 @@ impl Step<'_> {
     }
 
     /// Returns what got worse since a change was made. Nothing gets worse by more room, but no change is left waiting.
-    fn harm(&self, change: &Change, pod: &Pod, since: Time) -> Option<Harm> {
+    fn harm(&self, change: &PodChange, pod: &ObservedPod, since: Time) -> Option<Harm> {
         match pod.kubelet {
             Kubelet::Deferred => return Some(Harm::Deferred),
             Kubelet::Infeasible => return Some(Harm::Infeasible),
@@ -270,7 +272,7 @@ impl Step<'_> {
 
     /// Begins changes, the most urgent first, as many as may be under way at once.
     fn begin(&mut self, free: usize, fits: Fits<'_>) {
-        let mut wanted: Vec<(&Pod, Change)> =
+        let mut wanted: Vec<(&ObservedPod, PodChange)> =
             self.workload.pods.iter().filter_map(|pod| Some((pod, self.change(pod)?))).collect();
         wanted.sort_by(|(_, one), (_, other)| {
             (one.direction, one.why, &one.uid).cmp(&(other.direction, other.why, &other.uid))
@@ -295,7 +297,7 @@ impl Step<'_> {
                 self.note(pod, Event::Waits("other pods come first"));
                 continue;
             }
-            let others: Vec<Change> = self.record.changes.iter().filter(|of| of.uid != pod.uid).cloned().collect();
+            let others: Vec<PodChange> = self.record.changes.iter().filter(|of| of.uid != pod.uid).cloned().collect();
             if let Err(unfit) = fits(pod, &change, &others) {
                 let direction = change.direction;
                 let event = match unfit {
@@ -319,9 +321,9 @@ impl Step<'_> {
     }
 
     /// Returns how many changes of the workload may be under way with this one: one, after a quiet one a tenth of the pods, then all.
-    fn at_once(&self, change: &Change, [quiet_up, quiet_down]: [usize; 2]) -> usize {
+    fn at_once(&self, change: &PodChange, [quiet_up, quiet_down]: [usize; 2]) -> usize {
         let all = self.rules.at_once.workload;
-        if matches!(change.why, Why::Killed | Why::Used) {
+        if matches!(change.why, ResizeReason::Killed | ResizeReason::Used) {
             return all;
         }
         let tenth = self.workload.pods.len().div_ceil(10);
@@ -339,10 +341,10 @@ impl Step<'_> {
     }
 
     /// The change that a pod needs.
-    fn change(&self, pod: &Pod) -> Option<Change> {
+    fn change(&self, pod: &ObservedPod) -> Option<PodChange> {
         let change = self.record.change_of(&pod.uid);
         // A decrease that was not made may give way to a raise, and what is withheld to what is right.
-        let may_give_way = |change: &Change| match change.phase {
+        let may_give_way = |change: &PodChange| match change.phase {
             Phase::Asked { .. } => change.direction == Direction::Down,
             Phase::Withheld { .. } => true,
             Phase::Watched { .. } | Phase::TakenBack { .. } => false,
@@ -360,16 +362,18 @@ impl Step<'_> {
             kills_count_after: past().map(|past| past.kills_count_after(self.rules)).max(),
             limit_raises: past().filter(|past| past.raises_limit).count(),
         };
-        let is_free =
-            |container: &&Container, direction| !self.record.is_left_alone(&container.name, direction, self.now);
+        let is_free = |container: &&ObservedContainer, direction| {
+            !self.record.is_left_alone(&container.name, direction, self.now)
+        };
         let up = || pod.containers.iter().filter(|container| is_free(container, Direction::Up));
-        let killed = |of: &Container| Some((sizing::after_kill(of, &before, self.rules)?, Why::Killed));
+        let killed =
+            |of: &ObservedContainer| Some((sizing::after_kill(of, &before, self.rules)?, ResizeReason::Killed));
         let only_killed = pod.mode == Mode::AfterOom && up().any(|of| killed(of).is_some());
         let up = up().filter_map(|of| {
             let raised = if only_killed { killed(of) } else { sizing::raised(of, &before, self.rules) };
             raised.map(|(size, why)| (of, size, why))
         });
-        let up: Vec<(&Container, Size, Why)> = up.collect();
+        let up: Vec<(&ObservedContainer, ContainerSize, ResizeReason)> = up.collect();
         if let Some(why) = up.iter().map(|(_, _, why)| *why).min() {
             return self.of(pod, Direction::Up, why, up.iter().map(|(container, size, _)| (*container, *size)));
         }
@@ -383,23 +387,23 @@ impl Step<'_> {
         if let Some(change) = change {
             // Another decrease could not be told from this one.
             let again =
-                Change { begun: self.now, phase: Phase::Asked { version: pod.version.clone() }, ..change.clone() };
+                PodChange { begun: self.now, phase: Phase::Asked { version: pod.version.clone() }, ..change.clone() };
             let is_withheld = matches!(change.phase, Phase::Withheld { .. });
             return (is_withheld && self.is_still_right(&again, pod)).then_some(again);
         }
         let down = pod.containers.iter().filter(|container| is_free(container, Direction::Down));
         let down = down.filter_map(|container| Some((container, sizing::lowered(container, self.now, self.rules)?)));
-        self.of(pod, Direction::Down, Why::Admission, down)
+        self.of(pod, Direction::Down, ResizeReason::Admission, down)
     }
 
     /// A change of some containers; none if there are none, or the pod would get another QoS class.
     fn of<'c>(
         &self,
-        pod: &'c Pod,
+        pod: &'c ObservedPod,
         direction: Direction,
-        why: Why,
-        sizes: impl Iterator<Item = (&'c Container, Size)>,
-    ) -> Option<Change> {
+        why: ResizeReason,
+        sizes: impl Iterator<Item = (&'c ObservedContainer, ContainerSize)>,
+    ) -> Option<PodChange> {
         let containers: Vec<Resized> = sizes
             .map(|(container, to)| Resized {
                 name: container.name.clone(),
@@ -409,14 +413,14 @@ impl Step<'_> {
                 stalled_percent: container.used.as_ref().and_then(|used| used.stalled_percent),
             })
             .collect();
-        let after = |container: &Container| {
+        let after = |container: &ObservedContainer| {
             let resized = containers.iter().find(|resized| resized.name == container.name);
             resized.map_or(container.size, |resized| resized.to)
         };
         let keeps_class = qos(pod.containers.iter().map(|of| of.size)) == qos(pod.containers.iter().map(after));
         let phase = Phase::Asked { version: pod.version.clone() };
         let (uid, name) = (pod.uid.clone(), pod.name.clone());
-        (keeps_class && !containers.is_empty()).then_some(Change {
+        (keeps_class && !containers.is_empty()).then_some(PodChange {
             uid,
             pod: name,
             direction,
@@ -427,21 +431,21 @@ impl Step<'_> {
         })
     }
 
-    fn note(&mut self, pod: &Pod, event: Event) {
+    fn note(&mut self, pod: &ObservedPod, event: Event) {
         self.notes.push(Note { pod: pod.name.clone(), event });
     }
 }
 
-fn allows(mode: Mode, why: Why) -> bool {
+fn allows(mode: Mode, why: ResizeReason) -> bool {
     match mode {
         Mode::Observe => false,
-        Mode::AfterOom => why == Why::Killed,
+        Mode::AfterOom => why == ResizeReason::Killed,
         Mode::On => true,
     }
 }
 
 /// Returns true if no request is lowered below what is wanted, used, or its floor.
-fn is_enough(container: &Container, of: &Resized, now: Time, rules: &Rules) -> bool {
+fn is_enough(container: &ObservedContainer, of: &Resized, now: Time, rules: &Rules) -> bool {
     let Some(used) = container.used(now, rules) else { return false };
     Resource::ALL.into_iter().all(|resource| {
         let Some(to) = of.to.requests.of(resource).filter(|to| of.from.requests.of(resource) != Some(*to)) else {
@@ -453,11 +457,11 @@ fn is_enough(container: &Container, of: &Resized, now: Time, rules: &Rules) -> b
     })
 }
 
-fn is_killed_since(pod: &Pod, container: &str, begun: Time) -> bool {
+fn is_killed_since(pod: &ObservedPod, container: &str, begun: Time) -> bool {
     let container = pod.containers.iter().find(|of| of.name == container);
     container.is_some_and(|container| container.killed.is_some_and(|killed| killed >= begun))
 }
 
-fn resize(pod: &Pod, containers: Vec<Resized>) -> Resize {
+fn resize(pod: &ObservedPod, containers: Vec<Resized>) -> Resize {
     Resize { uid: pod.uid.clone(), pod: pod.name.clone(), version: pod.version.clone(), containers }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::decision::{Direction, Harm, Resized, Resource, Why};
+use crate::decision::{Direction, Harm, ResizeReason, Resized, Resource};
 
 /// Something about one pod.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -15,11 +15,11 @@ pub struct Note {
 pub enum Event {
     /// The mode does not allow the change.
     Would {
-        why: Why,
+        why: ResizeReason,
         containers: Vec<Resized>,
     },
     Begun {
-        why: Why,
+        why: ResizeReason,
         containers: Vec<Resized>,
     },
     Settled,

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::decision::{Amounts, Marked, Resource, Rules, Size, Time};
+use crate::decision::{Amounts, ContainerSize, Marked, Resource, Rules, Time};
 
 /// The changes that the loop may make.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -17,7 +17,7 @@ pub enum Mode {
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Workload {
-    pub pods: Vec<Pod>,
+    pub pods: Vec<ObservedPod>,
     /// True while pods of two templates run, or fewer than wanted.
     pub is_rolling_out: bool,
     /// False if the team's own PromQL expression says that the workload suffers; none if there is no expression or no answer.
@@ -25,7 +25,7 @@ pub struct Workload {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Pod {
+pub struct ObservedPod {
     pub uid: String,
     pub name: String,
     /// The `resourceVersion`.
@@ -36,7 +36,7 @@ pub struct Pod {
     pub is_ready: bool,
     /// The state of the last resize, by the conditions that the kubelet sets.
     pub kubelet: Kubelet,
-    pub containers: Vec<Container>,
+    pub containers: Vec<ObservedContainer>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -49,10 +49,10 @@ pub enum Kubelet {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Container {
+pub struct ObservedContainer {
     pub name: String,
     /// The size in the spec.
-    pub size: Size,
+    pub size: ContainerSize,
     /// The requests that it would be admitted with now; none for a resource without an estimate.
     pub wanted: Amounts,
     /// The days of its own history.
@@ -71,7 +71,7 @@ pub struct Container {
     /// The resources that a HorizontalPodAutoscaler scales by.
     pub is_scaled_by: Marked,
     /// The author's size, where the author allows limits to move with requests: in its proportion.
-    pub scales: Option<Size>,
+    pub scales: Option<ContainerSize>,
 }
 
 /// Recent usage.
@@ -96,7 +96,7 @@ impl Used {
     }
 }
 
-impl Container {
+impl ObservedContainer {
     /// The limit beside a request, in the author's proportion; none if limits stay.
     pub(crate) fn scaled_limit(&self, resource: Resource, request: u64) -> Option<u64> {
         let author = self.scales?;

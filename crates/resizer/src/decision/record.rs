@@ -6,14 +6,14 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::decision::rules::DAY;
-use crate::decision::{Pod, Rules, Size, Time, Workload};
+use crate::decision::{ContainerSize, ObservedPod, Rules, Time, Workload};
 
 /// The state of a workload, in one small object that is changed by compare-and-swap.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Record {
     #[serde(default)]
-    pub changes: Vec<Change>,
+    pub changes: Vec<PodChange>,
     /// The changes of the last week that still matter, by the uid of the pod, oldest first.
     #[serde(default)]
     pub past: BTreeMap<String, Vec<Past>>,
@@ -24,12 +24,12 @@ pub struct Record {
 /// A change of one pod from its start until it has settled or was taken back.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub struct Change {
+pub struct PodChange {
     /// The uid of the pod.
     pub uid: String,
     pub pod: String,
     pub direction: Direction,
-    pub why: Why,
+    pub why: ResizeReason,
     pub begun: Time,
     pub containers: Vec<Resized>,
     pub phase: Phase,
@@ -39,8 +39,8 @@ pub struct Change {
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Resized {
     pub name: String,
-    pub from: Size,
-    pub to: Size,
+    pub from: ContainerSize,
+    pub to: ContainerSize,
     /// Restarts before the change.
     pub restarts: u32,
     pub stalled_percent: Option<u32>,
@@ -70,7 +70,7 @@ pub enum Direction {
 /// The reason of a change, the most urgent first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Why {
+pub enum ResizeReason {
     Killed,
     Used,
     Admission,
@@ -102,7 +102,7 @@ pub enum Harm {
 pub struct Past {
     pub begun: Time,
     pub direction: Direction,
-    pub why: Why,
+    pub why: ResizeReason,
     /// True once it was watched to its end and nothing got worse.
     pub quiet: bool,
     /// True if it raised a memory limit.
@@ -128,7 +128,7 @@ pub struct LeftAlone {
 }
 
 impl Record {
-    pub fn change_of(&self, uid: &str) -> Option<&Change> {
+    pub fn change_of(&self, uid: &str) -> Option<&PodChange> {
         self.changes.iter().find(|change| change.uid == uid)
     }
 
@@ -143,7 +143,7 @@ impl Record {
 
     /// Marks a change as refused by the API server. It is not tried again for as long as one that did harm.
     pub fn refuse(&mut self, uid: &str, version: &str, why: String, now: Time, rules: &Rules) {
-        let is_it = |change: &&mut Change| {
+        let is_it = |change: &&mut PodChange| {
             change.uid == uid && matches!(&change.phase, Phase::Asked { version: asked } if asked == version)
         };
         let Some(change) = self.changes.iter_mut().find(is_it) else { return };
@@ -152,7 +152,7 @@ impl Record {
         self.strike(&change, &harm, now, rules);
     }
 
-    pub(crate) fn strike(&mut self, change: &Change, harm: &Harm, now: Time, rules: &Rules) {
+    pub(crate) fn strike(&mut self, change: &PodChange, harm: &Harm, now: Time, rules: &Rules) {
         for resized in &change.containers {
             let [first, further] = rules.left_alone;
             let is_it = |left: &&mut LeftAlone| left.container == resized.name && left.direction == change.direction;
@@ -181,7 +181,7 @@ impl Record {
     }
 
     /// Returns true if a person has taken such a change back.
-    pub(crate) fn was_undone(&self, change: &Change, now: Time) -> bool {
+    pub(crate) fn was_undone(&self, change: &PodChange, now: Time) -> bool {
         let is_undone = |left: &LeftAlone| {
             left.direction == change.direction
                 && left.harm == Harm::Undone
@@ -191,21 +191,21 @@ impl Record {
         self.left_alone.iter().any(is_undone)
     }
 
-    pub(crate) fn begin(&mut self, change: Change) {
+    pub(crate) fn begin(&mut self, change: PodChange) {
         self.remember(&change);
         self.changes.push(change);
     }
 
-    pub(crate) fn remember(&mut self, change: &Change) {
+    pub(crate) fn remember(&mut self, change: &PodChange) {
         let raises_limit = change.raises_limit();
-        let Change { uid, begun, direction, why, containers, .. } = change.clone();
+        let PodChange { uid, begun, direction, why, containers, .. } = change.clone();
         let of_pod = self.past.entry(uid).or_default();
         of_pod.iter_mut().for_each(|past| past.containers.clear());
         of_pod.push(Past { begun, direction, why, quiet: false, raises_limit, made: None, containers });
     }
 
     /// Forgets a change that was not made.
-    pub(crate) fn forget(&mut self, change: &Change) {
+    pub(crate) fn forget(&mut self, change: &PodChange) {
         if let Some(of_pod) = self.past.get_mut(&change.uid) {
             of_pod.retain(|past| !past.is_of(change));
         }
@@ -213,7 +213,7 @@ impl Record {
     }
 
     /// The entry of a change under way among those that were begun.
-    pub(crate) fn past_mut(&mut self, change: &Change) -> Option<&mut Past> {
+    pub(crate) fn past_mut(&mut self, change: &PodChange) -> Option<&mut Past> {
         self.past.get_mut(&change.uid).into_iter().flatten().find(|past| past.is_of(change))
     }
 
@@ -255,7 +255,7 @@ impl Record {
 }
 
 impl Past {
-    pub(crate) fn is_of(&self, change: &Change) -> bool {
+    pub(crate) fn is_of(&self, change: &PodChange) -> bool {
         (self.begun, self.direction) == (change.begun, change.direction)
     }
 
@@ -273,7 +273,7 @@ impl Resized {
     }
 }
 
-impl Change {
+impl PodChange {
     pub(crate) fn reversed(&self) -> Vec<Resized> {
         self.containers.iter().map(Resized::reversed).collect()
     }
@@ -284,14 +284,14 @@ impl Change {
     }
 
     /// Returns true if the spec of the pod has the size from before the change, or after it.
-    pub(crate) fn is_at(&self, pod: &Pod, size: impl Fn(&Resized) -> Size) -> bool {
+    pub(crate) fn is_at(&self, pod: &ObservedPod, size: impl Fn(&Resized) -> ContainerSize) -> bool {
         self.containers
             .iter()
             .all(|resized| pod.containers.iter().any(|of| of.name == resized.name && of.size == size(resized)))
     }
 }
 
-impl fmt::Display for Why {
+impl fmt::Display for ResizeReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Killed => "it was killed for memory",

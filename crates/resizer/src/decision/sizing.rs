@@ -1,6 +1,6 @@
 //! The next size of one container.
 
-use crate::decision::{Container, Resource, Rules, Size, Time, Why};
+use crate::decision::{ContainerSize, ObservedContainer, ResizeReason, Resource, Rules, Time};
 
 /// The changes of the pod before.
 #[derive(Debug, Clone, Copy)]
@@ -15,9 +15,9 @@ pub struct Before {
 }
 
 /// A larger size, and the reason for it.
-pub fn raised(container: &Container, before: &Before, rules: &Rules) -> Option<(Size, Why)> {
+pub fn raised(container: &ObservedContainer, before: &Before, rules: &Rules) -> Option<(ContainerSize, ResizeReason)> {
     let killed = after_kill(container, before, rules);
-    let mut why = killed.map(|_| Why::Killed);
+    let mut why = killed.map(|_| ResizeReason::Killed);
     let mut size = killed.unwrap_or(container.size);
     for resource in Resource::ALL {
         let Some(request) = size.requests.of(resource) else { continue };
@@ -47,7 +47,7 @@ pub fn raised(container: &Container, before: &Before, rules: &Rules) -> Option<(
         if to > request {
             size.requests.set(resource, to);
             limit.into_iter().for_each(|limit| size.limits.set(resource, limit));
-            let this = if used.is_some() { Why::Used } else { Why::Admission };
+            let this = if used.is_some() { ResizeReason::Used } else { ResizeReason::Admission };
             why = Some(why.map_or(this, |why| why.min(this)));
         }
     }
@@ -55,7 +55,7 @@ pub fn raised(container: &Container, before: &Before, rules: &Rules) -> Option<(
 }
 
 /// The size of a container that was killed at its memory limit: with a higher one, and the request as before, unless they are equal.
-pub fn after_kill(container: &Container, before: &Before, rules: &Rules) -> Option<Size> {
+pub fn after_kill(container: &ObservedContainer, before: &Before, rules: &Rules) -> Option<ContainerSize> {
     let is_reason = |killed: Time| {
         // A node whose clock is ahead says that it was later, and would be believed again after the raise.
         let age = before.now - killed;
@@ -83,7 +83,7 @@ pub fn after_kill(container: &Container, before: &Before, rules: &Rules) -> Opti
 }
 
 /// A smaller size. Memory limits stay, and a CPU limit moves only where it equals the request and its author allows it.
-pub fn lowered(container: &Container, now: Time, rules: &Rules) -> Option<Size> {
+pub fn lowered(container: &ObservedContainer, now: Time, rules: &Rules) -> Option<ContainerSize> {
     let used = container.used(now, rules)?;
     if container.days < rules.history_days {
         return None;

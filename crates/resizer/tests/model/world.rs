@@ -9,8 +9,8 @@ use std::hash::{Hash, Hasher};
 
 use headroom_fixtures::search::Space;
 use headroom_resizer::decision::{
-    Amounts, AtOnce, Change, Container, Decision, Direction, Harm, Kubelet, Mode, Past, Phase, Pod, Record, Resize,
-    Rules, Size, Time, Unfit, Used, Why, Workload, decide, undo,
+    Amounts, AtOnce, ContainerSize, Decision, Direction, Harm, Kubelet, Mode, ObservedContainer, ObservedPod, Past,
+    Phase, PodChange, Record, Resize, ResizeReason, Rules, Time, Unfit, Used, Workload, decide, undo,
 };
 
 const DAY: Time = 86_400;
@@ -256,10 +256,10 @@ impl Model<'_> {
             let memory = |amount: u64| Amounts { cpu: None, memory: Some(amount) };
             let author = |place: usize| {
                 let (request, limit) = self.scenario.pods[place];
-                Size { requests: memory(request), limits: memory(limit) }
+                ContainerSize { requests: memory(request), limits: memory(limit) }
             };
             let (at, used, peak) = pod.known;
-            Pod {
+            ObservedPod {
                 uid: place.to_string(),
                 name: format!("web-{place}"),
                 version: pod.version.to_string(),
@@ -267,9 +267,9 @@ impl Model<'_> {
                 left_alone: None,
                 is_ready: pod.request >= self.scenario.needs,
                 kubelet: pod.kubelet,
-                containers: vec![Container {
+                containers: vec![ObservedContainer {
                     name: "web".to_owned(),
-                    size: Size { requests: memory(pod.request), limits: memory(pod.limit) },
+                    size: ContainerSize { requests: memory(pod.request), limits: memory(pod.limit) },
                     wanted: memory(self.scenario.wanted),
                     days: 30,
                     floor: memory(if self.flaw == Flaw::BelowPeak { 0 } else { peak }),
@@ -289,8 +289,8 @@ impl Model<'_> {
 
     fn decide(&self, pods: &[PodState], record: &Record, now: Time) -> Decision {
         let workload = self.observed(pods);
-        let request = |size: &Size| size.requests.memory.unwrap_or(0);
-        let mut fits = |_: &Pod, change: &Change, others: &[Change]| {
+        let request = |size: &ContainerSize| size.requests.memory.unwrap_or(0);
+        let mut fits = |_: &ObservedPod, change: &PodChange, others: &[PodChange]| {
             let reserved = |uid: &str, spec: u64| {
                 let reserves = others.iter().chain([change]).find(|of| of.uid == uid);
                 let reserves = reserves.filter(|of| self.flaw != Flaw::UnderWayIsNotReserved || of.uid == change.uid);
@@ -304,7 +304,7 @@ impl Model<'_> {
             let quiet = Past {
                 begun: now,
                 direction: Direction::Down,
-                why: Why::Admission,
+                why: ResizeReason::Admission,
                 quiet: true,
                 raises_limit: false,
                 made: None,
@@ -313,7 +313,7 @@ impl Model<'_> {
             record.past.insert("x".to_owned(), vec![quiet.clone(), quiet]);
         }
         let mut decision = decide(&workload, &record, now, &self.rules(), usize::MAX, &mut fits);
-        let is_kept = |change: &Change| match change.phase {
+        let is_kept = |change: &PodChange| match change.phase {
             Phase::Withheld { .. } => self.flaw != Flaw::UnsentIsDropped,
             Phase::Watched { .. } => self.flaw != Flaw::NotWatched,
             Phase::Asked { .. } | Phase::TakenBack { .. } => true,
@@ -503,7 +503,7 @@ impl Model<'_> {
             world.now += if round % 3 == 2 { DAY - 2 * QUARTER } else { QUARTER };
         }
         let exist = || world.pods.iter().filter(|pod| pod.exists);
-        let is_asked = |change: &Change| !matches!(change.phase, Phase::Withheld { .. });
+        let is_asked = |change: &PodChange| !matches!(change.phase, Phase::Withheld { .. });
         let pending = world.record.1.changes.iter().any(is_asked);
         let is_free = |pod: &PodState| {
             // A pod that lacks room for its use may be kept from it by the bound, its limit, or the kubelet.

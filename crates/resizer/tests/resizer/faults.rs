@@ -8,7 +8,7 @@ use headroom_fixtures::api_server::{ApiServer, Kubelet};
 use headroom_kube::api_client::{ApiClient, ApiError};
 use headroom_kube::api_path::ApiPath;
 use headroom_resizer::decision::{Amounts, Marked, Mode, Rules, Time, Used};
-use headroom_resizer::{Known, Outcome, Round, RoundError, observed};
+use headroom_resizer::{ContainerFacts, Round, RoundError, RoundOutcome, observed};
 use headroom_workloads::WorkloadRef;
 use serde_json::{Value, json};
 
@@ -42,20 +42,20 @@ fn client(server: &Arc<ApiServer>) -> ApiClient {
     ApiClient::new(kube::Client::new(service, "default"))
 }
 
-async fn round(api: &ApiClient, now: Time) -> Result<Outcome, RoundError> {
+async fn round(api: &ApiClient, now: Time) -> Result<RoundOutcome, RoundError> {
     round_measured(api, now, now).await
 }
 
 /// A round with usage of this time.
-async fn round_measured(api: &ApiClient, now: Time, measured: Time) -> Result<Outcome, RoundError> {
+async fn round_measured(api: &ApiClient, now: Time, measured: Time) -> Result<RoundOutcome, RoundError> {
     let amounts = |cpu, memory: u64| Amounts { cpu: Some(cpu), memory: Some(memory * MI) };
-    let known = |_: &str| Known {
+    let known = |_: &str| ContainerFacts {
         wanted: amounts(200, 300),
         is_evident: Marked { cpu: true, memory: true },
         days: 30,
         floor: amounts(0, 310),
         used: Some(Used { at: measured, amounts: amounts(100, 250), mean_cpu: None, stalled_percent: None }),
-        ..Known::default()
+        ..ContainerFacts::default()
     };
     let read = async || {
         let mut pods = Vec::new();
@@ -188,7 +188,7 @@ fn pods_that_nobody_may_resize_are_left_and_the_kubelet_is_heard() {
         server.put(pod(0));
         server.kubelet(&path(0), Kubelet::Done);
         server.edit(&path(0), &change);
-        observed(&server.get(&path(0)).unwrap(), Mode::On, &|_| Known::default())
+        observed(&server.get(&path(0)).unwrap(), Mode::On, &|_| ContainerFacts::default())
     };
     let left = |change: Value| see(change).unwrap().left_alone;
     assert_eq!(left(json!({})), None);

@@ -5,14 +5,14 @@
 use headroom_dryrun::Overlay;
 use headroom_dryrun::evaluate::Admission;
 use headroom_objects::cluster_reader::Folder;
-use headroom_resizer::decision::{Mode, Pod};
+use headroom_resizer::decision::{Mode, ObservedPod};
 use headroom_resizer::running::{Modes, Usage, read, usage};
 use serde_json::{Value, json};
 
 const MODES: Modes = Modes { least: Mode::Observe, unasked: Mode::Observe, most: Mode::On };
 
 /// A Deployment with two pods of one template, changed by `change`, beside `others`, as it is observed.
-fn observed(change: impl Fn(&mut [Value; 5]), others: &[Value]) -> Option<(Vec<Pod>, bool)> {
+fn observed(change: impl Fn(&mut [Value; 5]), others: &[Value]) -> Option<(Vec<ObservedPod>, bool)> {
     let owned =
         |kind: &str, name: &str| json!([{"apiVersion": "apps/v1", "kind": kind, "name": name, "controller": true}]);
     let object = |kind: &str, name: &str, rest: Value| {
