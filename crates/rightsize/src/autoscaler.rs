@@ -202,9 +202,10 @@ pub fn kept_targets(workload: &WorkloadRef, autoscalers: &Autoscalers) -> Vec<Ke
         let owner = owner_of(&autoscaler)?;
         let metrics = autoscaler.pointer("/spec/metrics").and_then(Value::as_array).cloned().unwrap_or_default();
         let name = metadata(&autoscaler, "name").to_owned();
-        let kept = metrics.iter().filter_map(Target::of).map(move |Target { resource, container, percent }| {
-            KeptTarget { resource, container, percent, autoscaler: name.clone(), owner: owner.clone() }
-        });
+        let kept =
+            metrics.iter().filter_map(MetricTarget::of).map(move |MetricTarget { resource, container, percent }| {
+                KeptTarget { resource, container, percent, autoscaler: name.clone(), owner: owner.clone() }
+            });
         Some(kept.collect::<Vec<_>>())
     };
     autoscalers.of(workload).filter_map(of).flatten().collect()
@@ -229,7 +230,7 @@ pub fn effects(
         let (least, most) = (number("/spec/minReplicas").unwrap_or(1), number("/spec/maxReplicas").unwrap_or(u64::MAX));
         let metrics = autoscaler.pointer("/spec/metrics").cloned().unwrap_or_default();
         let targets = metrics.as_array().into_iter().flatten().enumerate();
-        for (place, target) in targets.filter_map(|(place, metric)| Some((place, Target::of(metric)?))) {
+        for (place, target) in targets.filter_map(|(place, metric)| Some((place, MetricTarget::of(metric)?))) {
             let Some((before, after)) = target.sums(requested).filter(|(before, after)| before != after) else {
                 continue;
             };
@@ -276,13 +277,13 @@ fn is_tolerated(autoscaler: &Value, utilization: u64, target: u64) -> bool {
     utilization.abs_diff(target).saturating_mul(1000) <= target.saturating_mul(milli)
 }
 
-struct Target {
+struct MetricTarget {
     resource: String,
     container: Option<String>,
     percent: u64,
 }
 
-impl Target {
+impl MetricTarget {
     fn of(metric: &Value) -> Option<Self> {
         let (source, is_of_container) = match metric.get("type").and_then(Value::as_str)? {
             "Resource" => (metric.get("resource")?, false),
@@ -312,7 +313,7 @@ impl Target {
 }
 
 /// The utilization that the autoscaler measured last, in percent of the requests.
-fn current(autoscaler: &Value, target: &Target) -> Option<u64> {
+fn current(autoscaler: &Value, target: &MetricTarget) -> Option<u64> {
     let metrics = autoscaler.pointer("/status/currentMetrics").and_then(Value::as_array)?;
     metrics.iter().find_map(|metric| {
         let (source, container) = match &target.container {

@@ -26,7 +26,7 @@ pub struct Blocked {
     pub fits: Vec<Fit>,
     /// The bounds of quotas with which the whole change passes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub raise: Vec<Bound>,
+    pub raise: Vec<BlockingBound>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -39,7 +39,7 @@ pub struct Fit {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Bound {
+pub struct BlockingBound {
     pub quota: String,
     /// True for a TenantQuota.
     pub is_tenant: bool,
@@ -64,7 +64,7 @@ impl fmt::Display for Blocked {
         let fits =
             self.fits.iter().map(|Fit { container, resource, amount }| format!("{container} {resource} {amount}"));
         let fits = Some(fits.collect::<Vec<_>>().join(", ")).filter(|fits| !fits.is_empty());
-        let raise = self.raise.iter().map(|Bound { quota, is_tenant, resource, hard }| {
+        let raise = self.raise.iter().map(|BlockingBound { quota, is_tenant, resource, hard }| {
             format!("{resource} of {}quota {quota} to {hard}", if *is_tenant { "tenant " } else { "" })
         });
         let raise = Some(raise.collect::<Vec<_>>().join(", ")).filter(|raise| !raise.is_empty());

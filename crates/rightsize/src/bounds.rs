@@ -1,8 +1,9 @@
 //! Bounds from evidence: quotas and LimitRanges as large as what namespaces run needs.
 //!
-//! A [`Consumer`](consumer::Consumer) is a workload with one of its pods, as it is and after right-sizing, and with how many
-//! there are at most. `quota` adds them up by the names of each quota, `limits` takes their distribution, and `trial` evaluates
-//! what is proposed by the simulation before anybody sees it. `manifest` is the proposal as YAML to commit, with its reasons.
+//! A [`WorkloadConsumer`](consumer::WorkloadConsumer) is a workload with one of its pods, as it is and after
+//! right-sizing, and with how many there are at most. `quota` adds them up by the names of each quota, `limits` takes
+//! their distribution, and `trial` evaluates what is proposed by the simulation before anybody sees it. `manifest` is
+//! the proposal as YAML to commit, with its reasons.
 //!
 //! Modules in reading order.
 

@@ -46,13 +46,13 @@ pub struct SizeByImage {
 /// As in a container.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Resources {
-    pub requests: Amounts,
-    pub limits: Amounts,
+    pub requests: ImageAmounts,
+    pub limits: ImageAmounts,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub struct Amounts {
+pub struct ImageAmounts {
     #[serde(serialize_with = "some_text", skip_serializing_if = "Option::is_none")]
     pub cpu: Option<Quantity>,
     #[serde(serialize_with = "some_text", skip_serializing_if = "Option::is_none")]
@@ -63,7 +63,7 @@ pub struct Amounts {
 
 /// The pods that may be on a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Node {
+pub struct NodeCapacity {
     pub cpu: Quantity,
     pub memory: Quantity,
     pub pods: u64,
@@ -84,17 +84,17 @@ pub struct Fit {
 
 impl SizeByImage {
     /// None from too few pods, or without memory usage.
-    pub fn of(usage: UsageOfImage<'_>, node: Option<&Node>) -> Option<Self> {
+    pub fn of(usage: UsageOfImage<'_>, node: Option<&NodeCapacity>) -> Option<Self> {
         let bytes = |amount: &Quantity| u64::try_from(amount.value()).unwrap_or(0);
         let memory = usage.memory.filter(|_| usage.pods >= LEAST_PODS)?;
         let request = |used: &Distribution, resource| part(used, resource);
-        let requests = Amounts {
+        let requests = ImageAmounts {
             cpu: usage.cpu.map(|cpu| request(cpu, Resource::Cpu)),
             memory: Some(request(memory, Resource::Memory)),
             ephemeral_storage: usage.storage.map(|storage| request(storage, Resource::EphemeralStorage)),
         };
         let limit = |used: &Distribution, killed_at| memory_limit::of_usage(bytes(used.peak()), killed_at);
-        let limits = Amounts {
+        let limits = ImageAmounts {
             cpu: None,
             memory: Some(limit(memory, usage.killed_at.map(bytes))),
             ephemeral_storage: usage.storage.map(|storage| limit(storage, None)),
@@ -115,8 +115,8 @@ fn part(used: &Distribution, resource: Resource) -> Quantity {
     part.to_family(step.family()).rounded_up_to_multiple_of(&step).max(least)
 }
 
-impl Node {
-    fn fit(&self, requests: &Amounts, limits: &Amounts) -> Fit {
+impl NodeCapacity {
+    fn fit(&self, requests: &ImageAmounts, limits: &ImageAmounts) -> Fit {
         let times = |all: &Quantity, one: Option<&Quantity>| {
             let one = one.map_or(0, Quantity::milli_value);
             if one > 0 { u64::try_from(all.milli_value() / one).unwrap_or(0) } else { u64::MAX }

@@ -5,8 +5,8 @@ use headroom_core::cluster::usage::Resource;
 use headroom_report::clean::visible;
 
 use super::price::Prices;
-use super::report::Report;
-use super::rows::Row;
+use super::report::Recommendations;
+use super::rows::ContainerRow;
 use super::workload::ResourceAdvice;
 
 const COLUMNS: [&str; 31] = [
@@ -44,7 +44,7 @@ const COLUMNS: [&str; 31] = [
 ];
 
 /// As RFC 4180 has it.
-pub fn text(report: &Report) -> String {
+pub fn text(report: &Recommendations) -> String {
     let mut text = COLUMNS.join(",") + "\r\n";
     for row in report.rows() {
         for advice in &row.container.resources {
@@ -55,7 +55,7 @@ pub fn text(report: &Report) -> String {
     text
 }
 
-fn cells(row: &Row<'_>, advice: &ResourceAdvice, prices: &Prices) -> [String; 31] {
+fn cells(row: &ContainerRow<'_>, advice: &ResourceAdvice, prices: &Prices) -> [String; 31] {
     let (of, container) = (row.workload, row.container);
     let is_cpu = advice.resource == Resource::Cpu;
     let plain = |amount: &Quantity| match is_cpu {

@@ -31,12 +31,12 @@ use super::flag::Flag;
 use super::heap;
 use super::history::{ContainerUsage, Histories};
 use super::history_overlay::{self, HistoryOverlay};
-use super::inventory::Entry;
+use super::inventory::WorkloadEntry;
 use super::memory_limit;
 use super::quota_effect::{self, QuotaEffect};
 use super::template::{CustomResource, container_in, set_amount};
 use super::timeline::Timeline;
-use super::workload::{Container, ResourceAdvice, Workload};
+use super::workload::{ContainerAdvice, ResourceAdvice, Workload};
 use headroom_workloads::WorkloadRef;
 use headroom_workloads::kinds::runs_once;
 
@@ -44,7 +44,7 @@ const MEMORY_LIMIT: (Requirement, &str) = (Requirement::Limit, "memory");
 
 /// Recommends for workloads.
 pub struct Engine<'s> {
-    pub usage: Usage<'s>,
+    pub usage: UsageSource<'s>,
     pub autoscalers: &'s Autoscalers,
     /// The settings for recommendations, which read usage history.
     pub settings: &'s ParsedSettings,
@@ -61,7 +61,7 @@ pub struct Engine<'s> {
 
 /// The source of a workload's usage.
 #[derive(Clone, Copy)]
-pub enum Usage<'s> {
+pub enum UsageSource<'s> {
     /// The cluster's UsageProfiles, as for admission.
     Profiles,
     /// A metrics store or the metrics API; UsageProfiles do not count.
@@ -74,7 +74,7 @@ impl Engine<'_> {
     pub fn recommend(
         &self,
         number: usize,
-        entry: &Entry,
+        entry: &WorkloadEntry,
         cluster: &mut dyn ClusterReader,
         notes: &mut Vec<ReadError>,
     ) -> Result<Option<(Workload, Vec<QuotaEffect>)>, String> {
@@ -92,11 +92,11 @@ impl Engine<'_> {
             return Ok(None);
         }
         let usage: Vec<Option<&ContainerUsage>> = match self.usage {
-            Usage::Profiles => now.containers.iter().map(|_| None).collect(),
-            Usage::Read(all) => now.containers.iter().map(|container| all.get(number, &container.name)).collect(),
+            UsageSource::Profiles => now.containers.iter().map(|_| None).collect(),
+            UsageSource::Read(all) => now.containers.iter().map(|container| all.get(number, &container.name)).collect(),
         };
         for (container, usage) in now.containers.iter_mut().zip(&usage) {
-            if let Usage::Read(_) = self.usage {
+            if let UsageSource::Read(_) = self.usage {
                 container.add_usage(*usage);
             }
             let lacks_limit = usage.is_some_and(|usage| usage.lacks_kill_limit);
@@ -107,7 +107,7 @@ impl Engine<'_> {
             container.heap = container_in(object, &now.path, container.is_init, &container.name).and_then(heap::of);
             if runs_once(&entry.key.kind) {
                 container.evidence = container.evidence.map(|evidence| evidence.of_runs(entry.running.pods));
-            } else if let (Some(evidence), Usage::Read(all)) = (&mut container.evidence, self.usage)
+            } else if let (Some(evidence), UsageSource::Read(all)) = (&mut container.evidence, self.usage)
                 && entry.running.pods > 0
             {
                 evidence.silent_days = usage.and_then(|usage| all.silent_days(usage));
@@ -117,7 +117,7 @@ impl Engine<'_> {
         for (container, usage) in containers.iter_mut().zip(&usage) {
             if let Some(usage) = usage {
                 container.add_patterns(usage, self.now);
-                if let Usage::Read(all) = self.usage {
+                if let UsageSource::Read(all) = self.usage {
                     container.timeline = Timeline::of_days(usage, all.to);
                 }
             }
@@ -161,7 +161,7 @@ impl Engine<'_> {
             let more = if others.is_empty() { String::new() } else { format!("; and {} more", others.len()) };
             workload.notes.push(format!("its pods would be rejected if they were created again: {first}{more}"));
         }
-        if let (Usage::Read(_), true) = (self.usage, usage.iter().all(Option::is_none)) {
+        if let (UsageSource::Read(_), true) = (self.usage, usage.iter().all(Option::is_none)) {
             let last_run = object.pointer("/status/lastScheduleTime").and_then(Value::as_str);
             let note = |time| format!("its last run, at {time}, was before what was read: --days reads up to 30 days");
             workload.notes.extend(last_run.map(note));
@@ -184,7 +184,7 @@ impl Engine<'_> {
 
     /// The age of the newest sample of a container, in seconds, where a store says when that was.
     fn age(&self, usage: &ContainerUsage) -> Option<u64> {
-        let Usage::Read(all) = self.usage else { return None };
+        let UsageSource::Read(all) = self.usage else { return None };
         let newest = usage.course.last_seen(all.to).filter(|_| all.to > 0)?;
         u64::try_from(self.now.unix_seconds() - newest).ok()
     }
@@ -199,7 +199,7 @@ fn count(counts: &BTreeMap<String, u64>, container: &str) -> u64 {
 }
 
 /// The number of pods that the recommendation is about, and true if it is the object's own; for Jobs, the running pods.
-fn pods_of(entry: &Entry, now: &Evaluated) -> (u64, bool) {
+fn pods_of(entry: &WorkloadEntry, now: &Evaluated) -> (u64, bool) {
     match entry.key.kind.as_str() {
         kind if runs_once(kind) && entry.exists => (entry.running.pods, false),
         _ if entry.through.is_some() => (entry.running.pods.max(now.pods), false),
@@ -209,7 +209,7 @@ fn pods_of(entry: &Entry, now: &Evaluated) -> (u64, bool) {
 
 /// The recommendations for the containers of a workload, and its pod after admission with them.
 struct Advised {
-    containers: Vec<Container>,
+    containers: Vec<ContainerAdvice>,
     after: Admitted,
     /// The reason that the LimitRanges refuse the new memory limits.
     limits_refused: Option<String>,
@@ -244,8 +244,8 @@ impl Evaluator<'_> {
             }
         };
         match self.engine.usage {
-            Usage::Profiles => self.evaluate(settings, object, cluster),
-            Usage::Read(_) => self.evaluate(settings, object, &mut HistoryOverlay::without(cluster)),
+            UsageSource::Profiles => self.evaluate(settings, object, cluster),
+            UsageSource::Read(_) => self.evaluate(settings, object, &mut HistoryOverlay::without(cluster)),
         }
     }
 
@@ -256,8 +256,8 @@ impl Evaluator<'_> {
         }
         let settings = self.engine.settings;
         let mut found = match self.engine.usage {
-            Usage::Profiles => self.evaluate(settings, self.object, cluster)?,
-            Usage::Read(_) => self.evaluate(settings, self.object, &mut HistoryOverlay::without(cluster))?,
+            UsageSource::Profiles => self.evaluate(settings, self.object, cluster)?,
+            UsageSource::Read(_) => self.evaluate(settings, self.object, &mut HistoryOverlay::without(cluster))?,
         };
         if let Some(found) = &mut found
             && let Some(admitted) = self.admit(self.object, cluster)?
@@ -312,11 +312,11 @@ impl Evaluator<'_> {
         cluster: &mut dyn ClusterReader,
     ) -> Result<Vec<Option<Quantity>>, String> {
         let containers = &now.containers;
-        let is_wanted = |container: &&Container| {
+        let is_wanted = |container: &&ContainerAdvice| {
             self.engine.wants(&container.name)
                 && !container.is_too_brief()
                 && self.declined(&container.name, Resource::Memory, true).is_none()
-                && (matches!(self.engine.usage, Usage::Read(_)) || container.killed_at.is_some())
+                && (matches!(self.engine.usage, UsageSource::Read(_)) || container.killed_at.is_some())
         };
         let limit = |container| Some(container).filter(is_wanted).and_then(limit_of_usage);
         let mut limits: Vec<Option<Quantity>> = containers.iter().map(limit).collect();
@@ -352,19 +352,19 @@ impl Evaluator<'_> {
         now: &Evaluated,
         usage: &[Option<&ContainerUsage>],
         cluster: &mut dyn ClusterReader,
-    ) -> Result<Vec<Container>, String> {
+    ) -> Result<Vec<ContainerAdvice>, String> {
         let mut advised = now.containers.clone();
         match self.engine.usage {
             // The object itself has been evaluated already.
-            Usage::Profiles if object == self.object => {}
-            Usage::Profiles => {
+            UsageSource::Profiles if object == self.object => {}
+            UsageSource::Profiles => {
                 let found = self
                     .evaluate(self.engine.settings, object, cluster)?
                     .map(|found| found.containers)
                     .unwrap_or_default();
                 advised.iter_mut().zip(found).for_each(|(slot, container)| slot.take_advice(container));
             }
-            Usage::Read(_) => self.take_advice_from(usage, object, now, &mut advised, cluster)?,
+            UsageSource::Read(_) => self.take_advice_from(usage, object, now, &mut advised, cluster)?,
         }
         self.withdraw(&mut advised, usage);
         Ok(advised)
@@ -376,7 +376,7 @@ impl Evaluator<'_> {
         usage: &[Option<&ContainerUsage>],
         object: &Value,
         now: &Evaluated,
-        advised: &mut [Container],
+        advised: &mut [ContainerAdvice],
         cluster: &mut dyn ClusterReader,
     ) -> Result<(), String> {
         let turns = turns(&now.containers);
@@ -390,7 +390,12 @@ impl Evaluator<'_> {
                     history.oom_kills.iter_mut().for_each(|kill| kill.memory = killed_at.clone());
                 }
                 let is_asked = is_its_turn(&place);
-                Some(history_overlay::Container { name: &container.name, image: &container.image, history, is_asked })
+                Some(history_overlay::ContainerHistory {
+                    name: &container.name,
+                    image: &container.image,
+                    history,
+                    is_asked,
+                })
             });
             let (namespace, workload) = (self.namespace, workload_of(object));
             let mut overlay = HistoryOverlay::with(cluster, namespace, self.engine.now, workload, containers);
@@ -407,7 +412,7 @@ impl Evaluator<'_> {
     }
 
     /// Takes back what is not wanted, and what usage does not support.
-    fn withdraw(&self, containers: &mut [Container], usage: &[Option<&ContainerUsage>]) {
+    fn withdraw(&self, containers: &mut [ContainerAdvice], usage: &[Option<&ContainerUsage>]) {
         for (container, usage) in containers.iter_mut().zip(usage) {
             let is_wanted = self.engine.wants(&container.name);
             let why = |advice| is_wanted.then(|| self.why_not(container, advice, *usage)).flatten();
@@ -424,7 +429,7 @@ impl Evaluator<'_> {
     /// The reason not to take a recommendation, or to have none.
     fn why_not(
         &self,
-        of: &Container,
+        of: &ContainerAdvice,
         advice: &ResourceAdvice,
         usage: Option<&ContainerUsage>,
     ) -> Option<NoRecommendation> {
@@ -466,7 +471,7 @@ impl Evaluator<'_> {
         &self,
         object: &Value,
         now: &Evaluated,
-        containers: &[Container],
+        containers: &[ContainerAdvice],
         cluster: &mut dyn ClusterReader,
     ) -> Result<Admitted, String> {
         let mut written = object.clone();
@@ -483,7 +488,7 @@ impl Evaluator<'_> {
     }
 }
 
-impl Container {
+impl ContainerAdvice {
     /// Its name, and whether it is an init container.
     fn place(&self) -> (&str, bool) {
         (&self.name, self.is_init)
@@ -515,7 +520,7 @@ impl Container {
     }
 }
 
-impl Container {
+impl ContainerAdvice {
     /// Takes over what the status of running pods says of kills. Where the source of usage does not know the limit at a kill,
     /// it is the limit that is in force now.
     fn add_kills(&mut self, killed_now: u64, lacks_limit: bool) {
@@ -535,7 +540,7 @@ fn workload_of(object: &Value) -> &str {
 
 /// In which turn each container is asked about: until there is enough of its own history, the policy goes by that of the
 /// image, so two containers with the same image wait for each other.
-fn turns(containers: &[Container]) -> Vec<usize> {
+fn turns(containers: &[ContainerAdvice]) -> Vec<usize> {
     let repositories: Vec<Option<String>> = containers
         .iter()
         .map(|container| ImageName::parse(&container.image).ok().map(|image| image.repository().to_owned()))
@@ -550,7 +555,7 @@ fn turns(containers: &[Container]) -> Vec<usize> {
 
 /// A memory limit from usage, if the author has one and memory was used. The limit of a killed container never falls, and that
 /// of one that fills it with page cache stays.
-fn limit_of_usage(container: &Container) -> Option<Quantity> {
+fn limit_of_usage(container: &ContainerAdvice) -> Option<Quantity> {
     let written = written_memory_limit(container).filter(|_| !container.stays_at_limit())?;
     let bytes = |amount: &Quantity| u64::try_from(amount.value()).unwrap_or(0);
     let peak = container.resource(Resource::Memory)?.used.as_ref()?.peak();
@@ -558,7 +563,7 @@ fn limit_of_usage(container: &Container) -> Option<Quantity> {
     Some(if container.oom_kills > 0 { limit.max(written.clone()) } else { limit })
 }
 
-fn written_memory_limit(container: &Container) -> Option<&Quantity> {
+fn written_memory_limit(container: &ContainerAdvice) -> Option<&Quantity> {
     container.resource(Resource::Memory)?.written_limit.as_ref()
 }
 

@@ -15,13 +15,13 @@ use serde_json::Value;
 use super::amounts::Delta;
 use super::distribution::Distribution;
 use super::evidence::Evidence;
-use super::quota_effect::{self, Charge};
-use super::reason::Reason;
-use super::workload::{Container, CurrentRequest, ResourceAdvice, SetBy, Severity};
+use super::quota_effect::{self, PodCharge};
+use super::reason::AdviceReason;
+use super::workload::{ContainerAdvice, CurrentRequest, RequestOrigin, ResourceAdvice, Severity};
 
 /// An object that makes pods, after its evaluation.
 pub struct Evaluated {
-    pub containers: Vec<Container>,
+    pub containers: Vec<ContainerAdvice>,
     pub notes: Vec<String>,
     /// The path from the object to the pod in it.
     pub path: Vec<&'static str>,
@@ -36,7 +36,7 @@ pub struct Evaluated {
 /// A pod after admission.
 pub struct Admitted {
     pub qos: &'static str,
-    pub charges: Vec<Charge>,
+    pub charges: Vec<PodCharge>,
     pub breaches: Vec<String>,
 }
 
@@ -148,9 +148,9 @@ fn of_container(
     container: &request::Container<'_>,
     wanted: &[Resource],
     found: &Recommended<'_>,
-) -> Container {
+) -> ContainerAdvice {
     let measured = found.recommendation.measured.iter().filter(|of| of.container == place);
-    Container {
+    ContainerAdvice {
         name: container.name.to_string(),
         image: container.image.to_string(),
         is_init: container.role != Role::Main,
@@ -189,9 +189,9 @@ fn of_resource(
     let request = before.map(|value| CurrentRequest {
         value: value.quantity.clone(),
         from: match &value.origin {
-            origin if origin.is_authored() => SetBy::Author,
-            ValueOrigin::Estimate(_) => SetBy::Estimate,
-            origin => SetBy::Other(origin.to_string()),
+            origin if origin.is_authored() => RequestOrigin::Author,
+            ValueOrigin::Estimate(_) => RequestOrigin::Estimate,
+            origin => RequestOrigin::Other(origin.to_string()),
         },
     });
     let mut advice = ResourceAdvice {
@@ -223,8 +223,8 @@ fn of_resource(
     let Some(measured) = found.recommendation.measured.iter().find(|of| is_this(of.container, of.resource)) else {
         advice.unknown = Some(NoRecommendation::NoUsageData(estimate.rejected.clone()));
         advice.typical = advice.written.is_none().then(|| estimate.quantity.clone());
-        if let Some(request) = advice.request.as_mut().filter(|request| request.from == SetBy::Estimate) {
-            request.from = SetBy::Typical;
+        if let Some(request) = advice.request.as_mut().filter(|request| request.from == RequestOrigin::Estimate) {
+            request.from = RequestOrigin::Typical;
         }
         return advice;
     };
@@ -232,7 +232,7 @@ fn of_resource(
     advice.change = Some(Delta::new(before.map(|value| &value.quantity), &estimate.quantity));
     let Measurements { samples, percentiles, peak, .. } = measured.clone();
     advice.used = Some(Distribution::new(resource, samples, percentiles, peak).of_history(&estimate.basis));
-    advice.reason = Some(Reason::new(estimate, Some(measured)));
+    advice.reason = Some(AdviceReason::new(estimate, Some(measured)));
     advice
 }
 

@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use headroom_report::junit::Case;
 use headroom_report::{Finding, FindingLevel, FindingRule};
 
-use super::report::Report;
+use super::report::Recommendations;
 use super::risk::{self, Risk};
-use super::workload::{Container, ResourceAdvice, Workload};
+use super::workload::{ContainerAdvice, ResourceAdvice, Workload};
 
 const KILLED: FindingRule = FindingRule {
     id: "oom-killed",
@@ -58,7 +58,7 @@ pub struct Gate {
 }
 
 /// The risks of a report, and the requests that are off their recommendations.
-pub fn of(report: &Report, gate: Gate) -> Vec<Finding> {
+pub fn of(report: &Recommendations, gate: Gate) -> Vec<Finding> {
     let mut findings: Vec<Finding> = report.risks.iter().map(|risk| of_risk(risk, gate)).collect();
     findings.extend(report.workloads.iter().filter_map(|of| of_blocked(of, gate)));
     for (of, container) in report.containers() {
@@ -71,10 +71,10 @@ pub fn of(report: &Report, gate: Gate) -> Vec<Finding> {
 
 fn of_risk(risk: &Risk, gate: Gate) -> Finding {
     let rule = match risk.risk {
-        risk::Kind::OomKilled => &KILLED,
-        risk::Kind::Throttled => &THROTTLED,
-        risk::Kind::AboveRequest => &ABOVE,
-        risk::Kind::NoRequest => &MISSING,
+        risk::RiskKind::OomKilled => &KILLED,
+        risk::RiskKind::Throttled => &THROTTLED,
+        risk::RiskKind::AboveRequest => &ABOVE,
+        risk::RiskKind::NoRequest => &MISSING,
     };
     let Risk { workload, container, resource, text, fix, .. } = risk;
     Finding {
@@ -102,7 +102,12 @@ fn about(container: &str, resource: &str) -> String {
     format!("container {container}: {resource}")
 }
 
-fn finding(of: &Workload, container: &Container, resource: &ResourceAdvice, above: Option<u64>) -> Option<Finding> {
+fn finding(
+    of: &Workload,
+    container: &ContainerAdvice,
+    resource: &ResourceAdvice,
+    above: Option<u64>,
+) -> Option<Finding> {
     let recommended = resource.recommended.as_ref()?;
     let name = resource.resource.name();
     let (rule, is_above, text) = match (&resource.request, resource.off_by_percent()) {
@@ -127,7 +132,7 @@ fn finding(of: &Workload, container: &Container, resource: &ResourceAdvice, abov
 }
 
 /// A test case for each workload.
-pub fn cases(report: &Report, findings: &[Finding]) -> Vec<Case> {
+pub fn cases(report: &Recommendations, findings: &[Finding]) -> Vec<Case> {
     let mut by_subject: HashMap<&str, Vec<Finding>> = HashMap::new();
     findings.iter().for_each(|of| by_subject.entry(&of.subject).or_default().push(of.clone()));
     let case = |of: &Workload| {

@@ -23,7 +23,7 @@ use headroom_usage::window_merge::OpenHistory;
 use course::Course;
 
 pub use instant::read as read_instant;
-pub use read::{Reading, read};
+pub use read::{HistoryReading, read};
 
 /// The usage of one container of a workload.
 #[derive(Debug, Default)]

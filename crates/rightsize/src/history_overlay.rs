@@ -15,7 +15,7 @@ use headroom_objects::cluster_reader::{ClusterReader, List, ReadError};
 use headroom_objects::kinds::ApiKind;
 
 /// A container with a history.
-pub struct Container<'c> {
+pub struct ContainerHistory<'c> {
     pub name: &'c str,
     /// As the pod names it.
     pub image: &'c str,
@@ -47,10 +47,10 @@ impl<'s> HistoryOverlay<'s> {
         namespace: &str,
         now: Timestamp,
         workload: &str,
-        containers: impl IntoIterator<Item = Container<'c>>,
+        containers: impl IntoIterator<Item = ContainerHistory<'c>>,
     ) -> Self {
         let mut shares: BTreeMap<Root, Images> = BTreeMap::new();
-        for Container { name, image, history, is_asked } in containers {
+        for ContainerHistory { name, image, history, is_asked } in containers {
             let Ok(image) = ImageName::parse(image) else { continue };
             let images = shares.entry(Root::of(image.repository())).or_default();
             let of_image = &mut images.entry(Repository::of(&image)).or_default().own;

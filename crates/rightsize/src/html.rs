@@ -18,9 +18,9 @@ use headroom_report::people::Unit;
 use super::csv;
 use super::flag::Flag;
 use super::quota_effect::QuotaEffect;
-use super::report::{Report, Sum, Total};
-use super::risk::{Kind, Risk};
-use super::rows::{CPU_AND_MEMORY, Row, short};
+use super::report::{Recommendations, Sum, Total};
+use super::risk::{Risk, RiskKind};
+use super::rows::{CPU_AND_MEMORY, ContainerRow, short};
 use super::rule;
 use super::timeline::Timeline;
 use super::workload::{ResourceAdvice, Severity};
@@ -62,7 +62,7 @@ const LEGEND: &str = r#"<div class="legend">
 "#;
 
 /// The page; `made_at` is printed as it is.
-pub fn text(report: &Report, made_at: &str) -> String {
+pub fn text(report: &Recommendations, made_at: &str) -> String {
     let hash = |text: &str| STANDARD.encode(ring::digest::digest(&ring::digest::SHA256, text.as_bytes()));
     let policy = format!(
         "default-src 'none'; style-src 'sha256-{}'; script-src 'sha256-{}'; base-uri 'none'; form-action 'none'",
@@ -106,7 +106,7 @@ pub fn text(report: &Report, made_at: &str) -> String {
 }
 
 /// Prints what can be freed, and how many containers are at risk.
-fn stats(page: &mut String, report: &Report) {
+fn stats(page: &mut String, report: &Recommendations) {
     let total = &report.total;
     page.push_str("<div class=\"stats\">\n");
     stat(page, Resource::Cpu, &total.cpu);
@@ -190,9 +190,9 @@ fn risks(page: &mut String, risks: &[Risk]) {
         let (mut why, mut fixes) = (String::new(), String::new());
         for Risk { container, risk, text, fix, .. } in risks {
             let tone = match risk {
-                Kind::OomKilled => "bad",
-                Kind::Throttled | Kind::AboveRequest => "warn",
-                Kind::NoRequest => "info",
+                RiskKind::OomKilled => "bad",
+                RiskKind::Throttled | RiskKind::AboveRequest => "warn",
+                RiskKind::NoRequest => "info",
             };
             let (text, fix, container) = (escaped(&sentence(text)), escaped(&sentence(fix)), escaped(container));
             why.push_str(&format!("<div><span class=\"pill {tone}\">{text}</span></div>"));
@@ -233,7 +233,7 @@ fn named(namespace: &str, name: &str, below: &[&str]) -> String {
     )
 }
 
-fn containers(page: &mut String, report: &Report) {
+fn containers(page: &mut String, report: &Recommendations) {
     let _ = write!(
         page,
         "<section><header><h2>Containers <small class=\"muted\">the largest savings first</small></h2><span id=\"count\" class=\"muted\"></span>\
@@ -265,7 +265,7 @@ fn containers(page: &mut String, report: &Report) {
     page.push_str("</div></section>\n");
 }
 
-fn container_row(page: &mut String, report: &Report, row: &Row<'_>) {
+fn container_row(page: &mut String, report: &Recommendations, row: &ContainerRow<'_>) {
     let (of, container) = (row.workload, row.container);
     let severity = container.severity.to_string();
     let all_flags = row.flags.iter().map(Flag::to_string).collect::<Vec<_>>().join(" ");
@@ -327,7 +327,7 @@ fn reasons(advice: &ResourceAdvice) -> Option<String> {
 }
 
 /// Money where there are prices, and what is freed over all pods.
-fn saved_cell(page: &mut String, report: &Report, row: &Row<'_>) {
+fn saved_cell(page: &mut String, report: &Recommendations, row: &ContainerRow<'_>) {
     let money = row.money.map(|money| format!("<b>{}</b>", escaped(&report.prices.shown(money))));
     let mut lines: Vec<String> = money.into_iter().collect();
     for (resource, saved) in CPU_AND_MEMORY.into_iter().zip(&row.saved) {
@@ -505,7 +505,7 @@ fn percent(amount: &Quantity, whole: &Quantity) -> u64 {
     if whole <= 0 { 100 } else { u64::try_from(amount.max(0) * 100 / whole).unwrap_or(100) }
 }
 
-fn namespaces(page: &mut String, report: &Report) {
+fn namespaces(page: &mut String, report: &Recommendations) {
     if report.totals.len() < 2 {
         return;
     }

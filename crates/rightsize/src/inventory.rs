@@ -14,7 +14,7 @@ use serde_json::Value;
 use self::classify::Classifier;
 pub use self::pods::Running;
 use super::autoscaler::{self, Autoscalers};
-use super::rejections::{EVENT_REASON, Rejected, Summary};
+use super::rejections::{EVENT_REASON, Rejected, RejectionSummary};
 use headroom_objects::cluster_reader::{ClusterReader, CompressedObject, Events, ReadError};
 use headroom_objects::kinds::{ApiKind, metadata};
 use headroom_workloads::kinds::{self, CRON_JOB, Growth, POD, POD_KINDS, PodKind};
@@ -22,7 +22,7 @@ use headroom_workloads::owner::{Owner, PodOwners, WorkloadRef};
 
 /// A workload whose containers get recommendations.
 #[derive(Debug, Clone)]
-pub struct Entry {
+pub struct WorkloadEntry {
     pub key: WorkloadRef,
     pub api_version: String,
     /// The object with the containers: the workload itself, or what it owns where its own kind is not known here.
@@ -43,7 +43,7 @@ pub struct Entry {
 /// The workloads to recommend for.
 #[derive(Debug, Default)]
 pub struct Inventory {
-    pub entries: Vec<Entry>,
+    pub entries: Vec<WorkloadEntry>,
     pub pods: PodOwners,
     pub autoscalers: Autoscalers,
     pub notes: Vec<String>,
@@ -60,7 +60,7 @@ const MAX_NAMESPACES: usize = 1_000;
 /// Kubernetes 1.20 serves CronJobs under this version only.
 const CRON_JOBS_BEFORE_1_21: &str = "batch/v1beta1";
 
-impl Entry {
+impl WorkloadEntry {
     /// An object that is in the cluster.
     pub fn of_cluster(object: &Value) -> Self {
         let kind = ApiKind::of(object);
@@ -78,7 +78,7 @@ impl Entry {
     }
 }
 
-impl Entry {
+impl WorkloadEntry {
     /// The images of its containers, as far as the place of its template is known.
     pub fn images(&self) -> Vec<String> {
         self.of_containers("image")
@@ -105,7 +105,7 @@ impl Entry {
     }
 }
 
-impl Entry {
+impl WorkloadEntry {
     /// The reason why the API server rejects pods at present.
     pub fn rejection(&self) -> Option<String> {
         self.rejections().into_iter().find(|(_, is_now)| *is_now).map(|(rejected, _)| rejected.message)
@@ -232,8 +232,8 @@ impl Inventory {
     }
 
     /// The rejections of all workloads, as the page reads them; `events` is what [`Self::read_events`] returned.
-    pub fn rejections(&self, events: Result<bool, String>) -> Summary {
-        Summary::of(self.entries.iter().map(|entry| (&entry.key, entry.rejections())), events)
+    pub fn rejections(&self, events: Result<bool, String>) -> RejectionSummary {
+        RejectionSummary::of(self.entries.iter().map(|entry| (&entry.key, entry.rejections())), events)
     }
 
     /// Adds the autoscalers of a namespace, or of all.
@@ -430,7 +430,7 @@ mod tests {
         let entries: Vec<String> = inventory
             .entries
             .iter()
-            .map(|Entry { key, through, managed_by, running, .. }| {
+            .map(|WorkloadEntry { key, through, managed_by, running, .. }| {
                 format!("{key} {through:?} {managed_by:?} {}", running.pods)
             })
             .collect();

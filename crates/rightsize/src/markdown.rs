@@ -4,12 +4,12 @@ use headroom_core::cluster::usage::Resource;
 use headroom_report::markdown_cell;
 
 use super::quota_effect::QuotaEffect;
-use super::report::Report;
+use super::report::Recommendations;
 use super::rows::{CPU_AND_MEMORY, short};
-use super::rule::Rule;
+use super::rule::RequestRule;
 use super::workload::ResourceAdvice;
 
-pub fn text(report: &Report) -> String {
+pub fn text(report: &Recommendations) -> String {
     let mut text = String::new();
     if !report.headline().is_empty() {
         text.push_str(&format!("**{}**\n\n", report.headline()));
@@ -23,7 +23,7 @@ pub fn text(report: &Report) -> String {
     };
     list(&mut text, "Blocked", report.blocked());
     list(&mut text, "Fix first", report.risks.iter().map(ToString::to_string).collect());
-    let source = std::iter::once(report.about()).chain(report.rules.iter().map(Rule::to_string));
+    let source = std::iter::once(report.about()).chain(report.rules.iter().map(RequestRule::to_string));
     source.for_each(|line| text.push_str(&format!("- {}\n", markdown_cell(&line))));
     text.push_str(
         "\n| Namespace | Workload | Container | Pods | CPU request | CPU p95 | Memory request | Memory peak | Saved | Severity | \

@@ -14,9 +14,9 @@ use serde_json::{Map, Value, json};
 
 use super::autoscaler::{RetargetedHpa, Scaled, retargeted};
 use super::edit::{self, Identity};
-use super::report::Report;
+use super::report::Recommendations;
 use super::template::{self, container_in, set_amount};
-use super::workload::{Container, Workload};
+use super::workload::{ContainerAdvice, Workload};
 use headroom_workloads::WorkloadRef;
 
 /// The amounts to set in the containers of a workload.
@@ -74,7 +74,7 @@ impl From<&Workload> for RecommendedChange {
     }
 }
 
-impl Report {
+impl Recommendations {
     /// The changes of all workloads that differ from their recommendations, but for those that would be blocked, in the order in
     /// which they fit.
     pub fn changes(&self) -> Vec<RecommendedChange> {
@@ -119,7 +119,7 @@ impl Report {
 
 impl ContainerChange {
     /// None if there is nothing to set.
-    fn of(container: &Container) -> Option<Self> {
+    fn of(container: &ContainerAdvice) -> Option<Self> {
         let resources = container.resources.iter();
         let limits = resources.clone().filter_map(|of| Some((of.resource.name(), of.recommended_limit.clone()?)));
         let requests = resources.filter_map(|of| Some((of.resource.name(), of.to_write()?.clone())));
@@ -272,7 +272,7 @@ impl RecommendedChange {
     }
 
     /// Edits of the manifest of an autoscaler; none if it is not about this workload.
-    pub fn targets(&self, object: &Value, manifest: &Value) -> Vec<edit::Target> {
+    pub fn targets(&self, object: &Value, manifest: &Value) -> Vec<edit::UtilizationTarget> {
         let kind = ApiKind::of(object);
         let is_it = |scaled: &&Scaled| {
             kind.kind == "HorizontalPodAutoscaler"
@@ -280,7 +280,7 @@ impl RecommendedChange {
                 && metadata(object, "namespace") == self.workload.namespace
                 && metadata(object, "name") == scaled.name
         };
-        let target = |scaled: &Scaled| edit::Target {
+        let target = |scaled: &Scaled| edit::UtilizationTarget {
             object: identity(manifest, &kind.kind, &scaled.name),
             resource: scaled.resource.clone(),
             container: scaled.container.clone(),

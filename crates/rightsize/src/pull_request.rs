@@ -7,13 +7,13 @@ use headroom_report::markdown_cell;
 
 use super::declined::{self, fingerprint};
 use super::quota_effect::QuotaEffect;
-use super::report::Report;
+use super::report::Recommendations;
 use super::rows::short;
-use super::rule::Rule;
-use super::workload::{Container, ResourceAdvice, Workload};
+use super::rule::RequestRule;
+use super::workload::{ContainerAdvice, ResourceAdvice, Workload};
 
 /// The text; empty parts are left out.
-pub fn text(report: &Report) -> String {
+pub fn text(report: &Recommendations) -> String {
     let mut text = String::new();
     let mut list = |heading: &str, lines: Vec<String>| {
         if !lines.is_empty() {
@@ -62,7 +62,7 @@ pub fn text(report: &Report) -> String {
     });
     list("Declined before", dates.collect());
     list("Left out", if report.leaves_out_blocked() { report.blocked() } else { Vec::new() });
-    let source = std::iter::once(report.source.to_string()).chain(report.rules.iter().map(Rule::to_string));
+    let source = std::iter::once(report.source.to_string()).chain(report.rules.iter().map(RequestRule::to_string));
     list("Evidence", source.collect());
     if let Some(mark) = first {
         let header = "| Workload | Container | | Change | Peak | Seen | Reason | Fingerprint |\n|---|---|---|---|---:|---|---|---|\n";
@@ -79,7 +79,7 @@ pub fn text(report: &Report) -> String {
 }
 
 /// The advice for all workloads but those that nothing is written for.
-fn advised(report: &Report) -> impl Iterator<Item = (&Workload, &Container, &ResourceAdvice)> {
+fn advised(report: &Recommendations) -> impl Iterator<Item = (&Workload, &ContainerAdvice, &ResourceAdvice)> {
     let written = report.containers().filter(|(of, _)| report.allows_blocked || of.blocked.is_none());
     written
         .flat_map(|(workload, container)| container.resources.iter().map(move |advice| (workload, container, advice)))

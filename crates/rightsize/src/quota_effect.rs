@@ -34,7 +34,7 @@ pub struct QuotaEffect {
 
 /// The charge of a pod under one name of one quota.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Charge {
+pub struct PodCharge {
     pub quota: String,
     pub resource: String,
     pub used: Quantity,
@@ -44,11 +44,11 @@ pub struct Charge {
 }
 
 /// The charges of a pod under every name of every quota.
-pub fn charges(pod: &Pod<'_>, context: &Context<'_>) -> Result<Vec<Charge>, Malformed> {
+pub fn charges(pod: &Pod<'_>, context: &Context<'_>) -> Result<Vec<PodCharge>, Malformed> {
     let mut charges = Vec::new();
     for quota in context.quotas.iter().flatten() {
         let usage = charged(pod, quota, context)?;
-        charges.extend(quota.hard.iter().map(|(name, hard)| Charge {
+        charges.extend(quota.hard.iter().map(|(name, hard)| PodCharge {
             quota: quota.name.to_string(),
             resource: name.to_string(),
             used: quota.used.get(name).cloned().unwrap_or(Quantity::ZERO),
@@ -61,7 +61,7 @@ pub fn charges(pod: &Pod<'_>, context: &Context<'_>) -> Result<Vec<Charge>, Malf
 
 /// The effects of so many pods that are charged differently from before, under the same names of the same quotas. Without
 /// `before` they do not exist yet.
-pub fn between(namespace: &str, pods: u64, before: Option<&[Charge]>, after: &[Charge]) -> Vec<QuotaEffect> {
+pub fn between(namespace: &str, pods: u64, before: Option<&[PodCharge]>, after: &[PodCharge]) -> Vec<QuotaEffect> {
     let mut effects = Vec::new();
     for (place, after) in after.iter().enumerate() {
         let before = before.and_then(|before| before.get(place)?.amount.as_ref());
@@ -134,7 +134,7 @@ mod tests {
 
     fn effect(resource: &str, change: &str) -> QuotaEffect {
         let amount = |text: &str| text.parse::<Quantity>().unwrap();
-        let charge = |charged: Option<Quantity>| Charge {
+        let charge = |charged: Option<Quantity>| PodCharge {
             quota: "team".to_owned(),
             resource: resource.to_owned(),
             used: amount("3"),

@@ -15,26 +15,26 @@ use serde_json::json;
 use headroom_core::recommend::Measurements;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Reason {
+pub struct AdviceReason {
     pub basis: Basis,
     /// In order.
     pub adjustments: Vec<Adjustment<'static>>,
     /// Histories that were looked at first and not used.
     pub skipped: Vec<RejectedHistory>,
     /// The counts of the history, if the basis is one.
-    pub counted: Counted,
+    pub counted: ObservationCounts,
 }
 
 /// Counts of the observations in a history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Counted {
+pub struct ObservationCounts {
     pub days: Option<u64>,
     pub pods: u64,
     pub namespaces: u64,
     pub oom_kills: usize,
 }
 
-impl Reason {
+impl AdviceReason {
     pub fn new(estimate: &Estimate<'_>, measured: Option<&Measurements>) -> Self {
         let adjustments = estimate.adjustments.iter();
         Self {
@@ -43,7 +43,7 @@ impl Reason {
                 .map(|of| Adjustment { from: of.from.clone(), reason: owned(&of.reason) })
                 .collect(),
             skipped: estimate.rejected.clone(),
-            counted: measured.map_or_else(Counted::default, |measured| Counted {
+            counted: measured.map_or_else(ObservationCounts::default, |measured| ObservationCounts {
                 days: measured.days,
                 pods: measured.pods,
                 namespaces: measured.namespaces,
@@ -85,7 +85,7 @@ impl Reason {
     }
 }
 
-impl fmt::Display for Reason {
+impl fmt::Display for AdviceReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text())?;
         if !self.skipped.is_empty() {
@@ -96,7 +96,7 @@ impl fmt::Display for Reason {
     }
 }
 
-impl Serialize for Reason {
+impl Serialize for AdviceReason {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut reason = serializer.serialize_struct("Reason", 4)?;
         reason.serialize_field("text", &self.text())?;
@@ -105,7 +105,7 @@ impl Serialize for Reason {
                 HistoryOwner::OwnNamespace => "namespace",
                 HistoryOwner::AllNamespaces => "cluster",
             };
-            let Counted { pods, namespaces, oom_kills, .. } = self.counted;
+            let ObservationCounts { pods, namespaces, oom_kills, .. } = self.counted;
             let history = json!({"percentile": percentile.name(), "window": window.name(), "key": key, "scope": scope,
                 "samples": samples, "ageSeconds": age.as_secs(), "pods": pods, "namespaces": namespaces,
                 "oomKills": oom_kills});

@@ -115,7 +115,7 @@ pub struct Rejection {
 /// The rejections as the page reads them.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Summary {
+pub struct RejectionSummary {
     pub groups: Vec<Rejection>,
     /// True if more are known than are listed.
     pub is_cut: bool,
@@ -124,26 +124,26 @@ pub struct Summary {
 }
 
 /// The rejections for one reason, and the workloads that have it: true for those that are blocked now.
-struct Group<'i> {
+struct RejectionGroup<'i> {
     rejected: Rejected,
     workloads: BTreeMap<&'i WorkloadRef, bool>,
 }
 
-impl Summary {
+impl RejectionSummary {
     /// The latest of each namespace, then the second of each, and so on, made of the rejections of each workload, with true for those
     /// at present. `events` says how reading Events ended: true if there are more than were read.
     pub fn of<'i>(
         workloads: impl Iterator<Item = (&'i WorkloadRef, Vec<(Rejected, bool)>)>,
         events: Result<bool, String>,
     ) -> Self {
-        let mut namespaces: BTreeMap<&str, BTreeMap<String, Group<'_>>> = BTreeMap::new();
+        let mut namespaces: BTreeMap<&str, BTreeMap<String, RejectionGroup<'_>>> = BTreeMap::new();
         for (workload, rejections) in workloads {
             let groups = namespaces.entry(&workload.namespace).or_default();
             for (rejected, is_now) in rejections {
                 let group = groups.entry(rejected.key.clone());
                 let group = group
                     .and_modify(|group| group.rejected.add(rejected.clone()))
-                    .or_insert_with(|| Group { rejected, workloads: BTreeMap::new() });
+                    .or_insert_with(|| RejectionGroup { rejected, workloads: BTreeMap::new() });
                 *group.workloads.entry(workload).or_default() |= is_now;
             }
         }
@@ -164,7 +164,7 @@ fn latest_first(a: &Rejection, b: &Rejection) -> Ordering {
     (b.blocked > 0, &b.last).cmp(&(a.blocked > 0, &a.last))
 }
 
-impl Group<'_> {
+impl RejectionGroup<'_> {
     fn shown(self, namespace: &str) -> Rejection {
         let Self { rejected, workloads } = self;
         let (blocked, others): (Vec<_>, Vec<_>) = workloads.iter().partition(|(_, is_now)| **is_now);
@@ -229,7 +229,7 @@ mod tests {
     }
 
     /// The rejections of some workloads by these Events, of which these are blocked now.
-    fn summary(events: &[Value], blocked: &[&str]) -> Summary {
+    fn summary(events: &[Value], blocked: &[&str]) -> RejectionSummary {
         let mut all: BTreeMap<WorkloadRef, Rejected> = BTreeMap::new();
         for (made_by, rejected) in events.iter().filter_map(Rejected::of_event) {
             match all.get_mut(&made_by) {
@@ -238,7 +238,7 @@ mod tests {
             }
         }
         let is_now = |of: &WorkloadRef| blocked.contains(&of.to_string().as_str());
-        Summary::of(all.iter().map(|(of, rejected)| (of, vec![(rejected.clone(), is_now(of))])), Ok(false))
+        RejectionSummary::of(all.iter().map(|(of, rejected)| (of, vec![(rejected.clone(), is_now(of))])), Ok(false))
     }
 
     #[test]
@@ -329,7 +329,7 @@ mod tests {
         let (db, other) =
             Rejected::of_event(&event("shop", "StatefulSet", "db", 50, "pods \"db-0\" is forbidden: no")).unwrap();
         let all = [(&web, vec![(now, true), (before, false)]), (&db, vec![(other, false)])];
-        let groups = Summary::of(all.into_iter(), Ok(false)).groups;
+        let groups = RejectionSummary::of(all.into_iter(), Ok(false)).groups;
         assert_eq!(groups.len(), 2, "{groups:#?}");
         assert_eq!((groups[0].blocked, &groups[0].workloads), (1, &vec!["deployment/web".to_owned()]));
         assert_eq!(groups[0].first.as_deref(), Some("2026-11-25T07:00:00Z"));

@@ -14,20 +14,20 @@ use super::flag::Flag;
 use super::price::{Money, Prices};
 use super::quota_effect::QuotaEffect;
 use super::risk::{self, Risk};
-use super::rule::Rule;
-use super::workload::{Container, Severity, Workload};
+use super::rule::RequestRule;
+use super::workload::{ContainerAdvice, Severity, Workload};
 use headroom_workloads::WorkloadRef;
 
 /// Everything that is recommended in one run.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Report {
+pub struct Recommendations {
     /// The context of the cluster; none for files.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cluster: Option<String>,
-    pub source: Source,
+    pub source: ReportSource,
     /// The rules by which requests are made.
-    pub rules: Vec<Rule>,
+    pub rules: Vec<RequestRule>,
     pub workloads: Vec<Workload>,
     /// By namespace.
     pub totals: Vec<Total>,
@@ -48,7 +48,7 @@ pub struct Report {
 /// The source of usage.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Source {
+pub struct ReportSource {
     /// `service monitoring/prometheus`
     pub name: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -67,7 +67,7 @@ pub struct Source {
     pub is_partial: bool,
 }
 
-impl Source {
+impl ReportSource {
     /// `outage: no usage of anything since 2026-11-22T07:00:00Z; what was used before counts`
     pub fn outage(&self) -> Option<String> {
         let since = self.outage_since.as_ref()?;
@@ -76,7 +76,7 @@ impl Source {
 }
 
 /// `Usage from Prometheus at monitoring/prometheus:9090, 2026-11-08T10:00:00Z to 2026-11-22T10:00:00Z, step 5m`
-impl fmt::Display for Source {
+impl fmt::Display for ReportSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Usage from {}", self.name)?;
         if let (Some(from), Some(to)) = (&self.from, &self.to) {
@@ -148,10 +148,10 @@ pub enum Order {
     Restarts,
 }
 
-impl Report {
+impl Recommendations {
     /// Workloads in order, and their sums.
     pub fn new(
-        (source, rules): (Source, Vec<Rule>),
+        (source, rules): (ReportSource, Vec<RequestRule>),
         mut workloads: Vec<Workload>,
         quotas: Vec<QuotaEffect>,
         notes: Vec<String>,
@@ -229,7 +229,7 @@ impl Report {
     }
 
     /// Each container with its workload.
-    pub fn containers(&self) -> impl Iterator<Item = (&Workload, &Container)> {
+    pub fn containers(&self) -> impl Iterator<Item = (&Workload, &ContainerAdvice)> {
         self.workloads.iter().flat_map(|of| of.containers.iter().map(move |container| (of, container)))
     }
 
@@ -287,8 +287,8 @@ impl Report {
 }
 
 fn sort(workloads: &mut [Workload], order: Order, prices: &Prices) {
-    let most = |of: fn(&Container) -> u64| move |all: &Workload| all.containers.iter().map(of).max().unwrap_or(0);
-    let by_count = |workloads: &mut [Workload], of: fn(&Container) -> u64| {
+    let most = |of: fn(&ContainerAdvice) -> u64| move |all: &Workload| all.containers.iter().map(of).max().unwrap_or(0);
+    let by_count = |workloads: &mut [Workload], of: fn(&ContainerAdvice) -> u64| {
         workloads.sort_by_key(|workload| std::cmp::Reverse(most(of)(workload)));
     };
     // Equal workloads stay in the order of names.

@@ -6,7 +6,7 @@ use headroom_core::cluster::usage::Resource;
 use serde::Serialize;
 
 use super::distribution;
-use super::workload::{Container, ResourceAdvice, Severity, Workload};
+use super::workload::{ContainerAdvice, ResourceAdvice, Severity, Workload};
 use headroom_workloads::WorkloadRef;
 
 /// A container that is in trouble, and what helps.
@@ -19,7 +19,7 @@ pub struct Risk {
     /// The resource, if it is about one alone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resource: Option<&'static str>,
-    pub risk: Kind,
+    pub risk: RiskKind,
     pub severity: Severity,
     /// The problem, such as `OOM-killed 3 times at 512Mi`.
     pub text: String,
@@ -30,7 +30,7 @@ pub struct Risk {
 /// The kinds of trouble, the worst first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Kind {
+pub enum RiskKind {
     OomKilled,
     Throttled,
     AboveRequest,
@@ -59,13 +59,13 @@ pub fn of_all(workloads: &[Workload]) -> Vec<Risk> {
 }
 
 /// The urgency of a container: that of the worst of its risks.
-pub fn severity(of: &Workload, container: &Container) -> Severity {
+pub fn severity(of: &Workload, container: &ContainerAdvice) -> Severity {
     let risks = found(of, container).into_iter().map(|(_, risk)| risk.severity);
     risks.min().unwrap_or_else(|| container.severity_without_risk())
 }
 
 /// The risks of a container, each with its weight among those of its kind.
-fn found(of: &Workload, container: &Container) -> Vec<(u64, Risk)> {
+fn found(of: &Workload, container: &ContainerAdvice) -> Vec<(u64, Risk)> {
     let mut risks = Vec::new();
     let mut add = |kind, resource: Option<Resource>, weight, (text, fix)| {
         let (workload, container) = (of.key.clone(), container.name.clone());
@@ -75,11 +75,11 @@ fn found(of: &Workload, container: &Container) -> Vec<(u64, Risk)> {
         risks.push((weight, Risk { workload, container, resource, risk: kind, severity, text, fix }));
     };
     if let Some(texts) = killed(container) {
-        add(Kind::OomKilled, Some(Resource::Memory), container.oom_kills, texts);
+        add(RiskKind::OomKilled, Some(Resource::Memory), container.oom_kills, texts);
     }
     if let Some(percent) = container.throttled_percent.filter(|_| container.is_much_throttled()) {
         let text = format!("throttled in {percent}% of its CPU periods");
-        add(Kind::Throttled, Some(Resource::Cpu), percent, (text, "raise or remove the CPU limit".to_owned()));
+        add(RiskKind::Throttled, Some(Resource::Cpu), percent, (text, "raise or remove the CPU limit".to_owned()));
     }
     let runs = container.evidence.is_some_and(|evidence| evidence.runs.is_some());
     for (advice, over, to) in container.resources.iter().filter_map(|advice| above_request(advice, runs)) {
@@ -88,7 +88,7 @@ fn found(of: &Workload, container: &Container) -> Vec<(u64, Risk)> {
             true => format!("a run used more than its {name} request"),
             false => format!("above its {name} request most of the time"),
         };
-        add(Kind::AboveRequest, Some(advice.resource), over, (text, to));
+        add(RiskKind::AboveRequest, Some(advice.resource), over, (text, to));
     }
     let missing: Vec<&ResourceAdvice> = container
         .resources
@@ -102,13 +102,13 @@ fn found(of: &Workload, container: &Container) -> Vec<(u64, Risk)> {
             .filter_map(|advice| Some(format!("{} {}", advice.resource.name(), advice.recommended.as_ref()?)));
         let set = set.collect::<Vec<_>>().join(", ");
         let fix = if set.is_empty() { "set one".to_owned() } else { format!("request {set}") };
-        add(Kind::NoRequest, None, missing.len() as u64, (format!("no {names} request"), fix));
+        add(RiskKind::NoRequest, None, missing.len() as u64, (format!("no {names} request"), fix));
     }
     risks
 }
 
 /// The kill and its fix; none if nothing was killed, or the limit was raised since.
-fn killed(container: &Container) -> Option<(String, String)> {
+fn killed(container: &ContainerAdvice) -> Option<(String, String)> {
     if container.oom_kills == 0 {
         return None;
     }

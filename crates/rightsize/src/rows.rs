@@ -6,15 +6,15 @@ use headroom_report::people;
 
 use super::flag::Flag;
 use super::price::Money;
-use super::report::Report;
-use super::workload::{Container, ResourceAdvice, SetBy, Workload};
+use super::report::Recommendations;
+use super::workload::{ContainerAdvice, RequestOrigin, ResourceAdvice, Workload};
 
 pub const CPU_AND_MEMORY: [Resource; 2] = [Resource::Cpu, Resource::Memory];
 
 /// A container of a report.
-pub struct Row<'r> {
+pub struct ContainerRow<'r> {
     pub workload: &'r Workload,
-    pub container: &'r Container,
+    pub container: &'r ContainerAdvice,
     pub flags: &'r [Flag],
     /// The CPU and memory that are saved over all pods.
     pub saved: [Option<Quantity>; 2],
@@ -24,15 +24,15 @@ pub struct Row<'r> {
     pub weight: Money,
 }
 
-impl Report {
-    pub fn rows(&self) -> impl Iterator<Item = Row<'_>> {
+impl Recommendations {
+    pub fn rows(&self) -> impl Iterator<Item = ContainerRow<'_>> {
         self.containers().map(|(workload, container)| {
             let saved = CPU_AND_MEMORY.map(|resource| workload.saved_by(container, resource));
             let is_known = saved.iter().any(Option::is_some);
             let [cpu, memory] = saved.clone().map(|saved| saved.unwrap_or(Quantity::ZERO));
             let money = self.prices.money(&cpu, &memory).filter(|_| is_known);
             let weight = self.prices.weight(&cpu, &memory);
-            Row { workload, container, flags: &container.flags, saved, money, weight }
+            ContainerRow { workload, container, flags: &container.flags, saved, money, weight }
         })
     }
 
@@ -40,8 +40,9 @@ impl Report {
     pub fn flags_explained(&self) -> Vec<String> {
         let all = self.containers().flat_map(|(_, container)| &container.flags);
         let mut explained: Vec<&str> = all.filter_map(Flag::explained).collect();
-        let is_set_by_others =
-            |advice: &ResourceAdvice| advice.request.as_ref().is_some_and(|request| request.from != SetBy::Author);
+        let is_set_by_others = |advice: &ResourceAdvice| {
+            advice.request.as_ref().is_some_and(|request| request.from != RequestOrigin::Author)
+        };
         if self.containers().any(|(_, container)| container.resources.iter().any(is_set_by_others)) {
             explained.push("(0.10): a request that is set at admission and not in the manifest");
         }
@@ -51,7 +52,7 @@ impl Report {
     }
 }
 
-impl Row<'_> {
+impl ContainerRow<'_> {
     /// `oom 3, hpa`
     pub fn flag_text(&self) -> String {
         self.flags.iter().map(Flag::to_string).collect::<Vec<_>>().join(", ")

@@ -13,7 +13,7 @@ use super::amounts::{resource_name, text};
 
 /// Describes how the request for one resource is made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Rule {
+pub struct RequestRule {
     #[serde(serialize_with = "resource_name")]
     pub resource: Resource,
     /// The largest of these counts.
@@ -27,7 +27,7 @@ pub struct Rule {
 }
 
 /// `cpu request: the larger of p90 of recent and p80 of 7d, + 10% + 25m; …`
-impl fmt::Display for Rule {
+impl fmt::Display for RequestRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} request: {}", self.resource.name(), self.text)
     }
@@ -35,8 +35,8 @@ impl fmt::Display for Rule {
 
 /// The rules in one sentence: `Requests cover p90 of recent cpu usage and p99.9 of recent memory usage, … plus a margin`; none
 /// without rules.
-pub fn sentence(rules: &[Rule]) -> Option<String> {
-    let of = |rule: &Rule| Some(format!("{} {} usage", rule.percentiles.first()?, rule.resource.name()));
+pub fn sentence(rules: &[RequestRule]) -> Option<String> {
+    let of = |rule: &RequestRule| Some(format!("{} {} usage", rule.percentiles.first()?, rule.resource.name()));
     let usage: Vec<String> = rules.iter().filter_map(of).collect();
     let has_more = rules.iter().any(|rule| rule.percentiles.len() > 1);
     let more = if has_more { ", or of longer windows if that is more," } else { "" };
@@ -45,10 +45,10 @@ pub fn sentence(rules: &[Rule]) -> Option<String> {
 
 /// The rules of the resources that are recommended by some settings, from UsageProfiles or where each pod is known. Settings
 /// that cannot be read have none.
-pub fn of(settings: &ParsedSettings, knows_pods: bool) -> Vec<Rule> {
+pub fn of(settings: &ParsedSettings, knows_pods: bool) -> Vec<RequestRule> {
     let Ok(Settings { estimates, .. }) = settings.read() else { return Vec::new() };
     let wanted = Resource::ALL.into_iter().filter(|resource| *estimates.resources.of(*resource));
-    let rules = wanted.map(|resource| Rule {
+    let rules = wanted.map(|resource| RequestRule {
         resource,
         percentiles: estimates.percentile.of(resource).iter().map(PercentileChoice::to_string).collect(),
         margin: estimates.margin.of(resource).to_string(),
@@ -68,7 +68,7 @@ mod tests {
     fn a_rule_says_what_counts_and_what_bounds_it() {
         let check_with = |knows_pods, settings: Value, expected: &[&str]| {
             let rules: Vec<String> =
-                of(&ParsedSettings::of(&settings), knows_pods).iter().map(Rule::to_string).collect();
+                of(&ParsedSettings::of(&settings), knows_pods).iter().map(RequestRule::to_string).collect();
             assert_eq!(rules, expected, "{settings}");
         };
         let check = |settings, expected: &[&str]| check_with(false, settings, expected);

@@ -11,15 +11,15 @@ use super::distribution::thousandths;
 use super::patches::{Patch, RecommendedChange};
 use super::price::Money;
 use super::quota_effect::QuotaEffect;
-use super::report::{Report, Total};
+use super::report::{Recommendations, Total};
 use super::risk::Risk;
-use super::rows::Row;
+use super::rows::ContainerRow;
 use super::timeline::Timeline;
 use super::workload::{ResourceAdvice, Severity, Workload};
 
 /// A report in short.
 #[derive(Debug)]
-pub struct Summary(Report);
+pub struct RecommendationSummary(Recommendations);
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -113,15 +113,15 @@ struct Line {
     resource: &'static str,
     /// That of the container, on each of its lines.
     severity: Severity,
-    request: Option<Amount>,
+    request: Option<AmountText>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    limit: Option<Amount>,
-    recommended: Option<Amount>,
+    limit: Option<AmountText>,
+    recommended: Option<AmountText>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    recommended_limit: Option<Amount>,
+    recommended_limit: Option<AmountText>,
     /// The typical request of the image, if neither usage nor the author sets one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    typical: Option<Amount>,
+    typical: Option<AmountText>,
     evidence: Option<String>,
     #[serde(skip_serializing_if = "Not::not")]
     too_brief: bool,
@@ -131,7 +131,7 @@ struct Line {
     /// The change of the request, with its sign.
     change: String,
     /// The observed usage, in rising order.
-    usage: Vec<Level>,
+    usage: Vec<PercentileValue>,
     /// Explains the recommendation, or why there is none.
     source: String,
     /// The course of the container's usage, on the first of its lines.
@@ -143,14 +143,14 @@ struct Line {
 }
 
 #[derive(Debug, Serialize)]
-struct Amount {
+struct AmountText {
     text: String,
     /// In thousandths.
     value: u64,
 }
 
 #[derive(Debug, Serialize)]
-struct Level {
+struct PercentileValue {
     /// `p95`
     at: &'static str,
     /// In thousandths.
@@ -160,12 +160,12 @@ struct Level {
 const DRAWN: [&str; 5] = ["p50", "p90", "p95", "p99", "peak"];
 
 /// None if nothing runs.
-pub fn of(report: Report) -> Option<Summary> {
+pub fn of(report: Recommendations) -> Option<RecommendationSummary> {
     let is_of_something = report.containers().any(|(_, container)| !container.resources.is_empty());
-    is_of_something.then_some(Summary(report))
+    is_of_something.then_some(RecommendationSummary(report))
 }
 
-impl Serialize for Summary {
+impl Serialize for RecommendationSummary {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Self(report) = self;
         let cluster = report.cluster.as_deref();
@@ -223,7 +223,7 @@ impl OfPatch {
     }
 }
 
-impl Summary {
+impl RecommendationSummary {
     /// Yields the request and the recommendation of each container, named as `shop/deployment/web/nginx`, and resource.
     pub fn requests(&self) -> impl Iterator<Item = (String, &'static str, [Option<String>; 2])> {
         self.0.rows().flat_map(|row| Line::all(&row)).map(|line| {
@@ -236,7 +236,7 @@ impl Summary {
 
 impl Line {
     /// The lines of a container, one for each resource.
-    fn all(row: &Row<'_>) -> Vec<Self> {
+    fn all(row: &ContainerRow<'_>) -> Vec<Self> {
         let mut lines: Vec<Self> = row.container.resources.iter().map(|advice| Self::of(row, advice)).collect();
         if let Some(first) = lines.first_mut() {
             (first.course, first.saved_a_month) = (row.container.timeline.clone(), row.money);
@@ -244,9 +244,9 @@ impl Line {
         lines
     }
 
-    fn of(row: &Row<'_>, advice: &ResourceAdvice) -> Self {
+    fn of(row: &ContainerRow<'_>, advice: &ResourceAdvice) -> Self {
         let (workload, container) = (row.workload, row.container);
-        let amount = |amount: &Quantity| Amount::new(amount.to_string(), amount);
+        let amount = |amount: &Quantity| AmountText::new(amount.to_string(), amount);
         let levels = advice.used.iter().flat_map(|used| used.at(&DRAWN));
         Self {
             namespace: workload.key.namespace.clone(),
@@ -256,7 +256,7 @@ impl Line {
             is_init: container.is_init,
             resource: advice.resource.name(),
             severity: container.severity,
-            request: advice.request.as_ref().map(|request| Amount::new(request.to_string(), &request.value)),
+            request: advice.request.as_ref().map(|request| AmountText::new(request.to_string(), &request.value)),
             limit: advice.limit.as_ref().map(amount),
             recommended: advice.recommended.as_ref().map(amount),
             recommended_limit: advice.recommended_limit.as_ref().map(amount),
@@ -265,7 +265,7 @@ impl Line {
             too_brief: container.is_too_brief(),
             flags: row.flags.iter().map(ToString::to_string).collect(),
             change: advice.change.as_ref().map_or_else(|| "-".to_owned(), ToString::to_string),
-            usage: levels.map(|(at, value)| Level { at, value }).collect(),
+            usage: levels.map(|(at, value)| PercentileValue { at, value }).collect(),
             source: advice.explained(),
             course: None,
             saved_a_month: None,
@@ -273,7 +273,7 @@ impl Line {
     }
 }
 
-impl Amount {
+impl AmountText {
     fn new(text: String, amount: &Quantity) -> Self {
         Self { text, value: thousandths(amount) }
     }

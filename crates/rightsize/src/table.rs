@@ -9,10 +9,10 @@ use headroom_report::draw::Charset;
 use headroom_report::people::{self, Unit};
 use headroom_report::{Page, Paint, Table};
 
-use super::report::{Report, Total};
-use super::rows::{CPU_AND_MEMORY, Row};
+use super::report::{Recommendations, Total};
+use super::rows::{CPU_AND_MEMORY, ContainerRow};
 use super::rule;
-use super::workload::{Container, ResourceAdvice, SetBy, Severity, Workload};
+use super::workload::{ContainerAdvice, RequestOrigin, ResourceAdvice, Severity, Workload};
 
 /// Choices of the table's look.
 #[derive(Debug, Clone, Copy)]
@@ -78,7 +78,7 @@ const WIDE: [&str; 13] = [
     "IMAGE",
 ];
 
-pub fn page(report: &Report, view: View) -> Page {
+pub fn page(report: &Recommendations, view: View) -> Page {
     let mut page = Page::new();
     if view.is_bare {
         page.table(rows(report, view).without_header());
@@ -153,8 +153,8 @@ fn section(page: &mut Page, heading: &str, lines: Vec<String>) {
 }
 
 /// `deployment/web nginx cpu: p90 of 7d nginx:1.27 in this namespace, …`
-fn reasons(report: &Report) -> Vec<String> {
-    let of_container = |(of, container): (&Workload, &Container)| {
+fn reasons(report: &Recommendations) -> Vec<String> {
+    let of_container = |(of, container): (&Workload, &ContainerAdvice)| {
         let line = |advice: &ResourceAdvice| {
             format!("{} {} {}: {}", of.key, container.name, advice.resource.name(), advice.explained())
         };
@@ -163,7 +163,7 @@ fn reasons(report: &Report) -> Vec<String> {
     report.containers().flat_map(of_container).collect()
 }
 
-fn plots(page: &mut Page, of: &Workload, container: &Container, charset: Charset) {
+fn plots(page: &mut Page, of: &Workload, container: &ContainerAdvice, charset: Charset) {
     for advice in &container.resources {
         let Some(used) = &advice.used else { continue };
         let place = format!("{} of {} {}", advice.resource.name(), of.key, container.name);
@@ -184,7 +184,7 @@ struct Units {
 }
 
 impl Units {
-    fn of(report: &Report, view: View) -> Self {
+    fn of(report: &Recommendations, view: View) -> Self {
         let unit = |resource: Resource| {
             let advices = report.containers().filter_map(|(_, container)| container.resource(resource));
             let amounts = advices.flat_map(|advice| {
@@ -209,7 +209,7 @@ impl Units {
     }
 }
 
-fn rows(report: &Report, view: View) -> Table {
+fn rows(report: &Recommendations, view: View) -> Table {
     let units = Units::of(report, view);
     let [memory, storage] =
         [("MEMORY", units.memory), ("STORAGE", units.storage)].map(|(name, unit)| format!("{name} ({})", unit.name()));
@@ -275,7 +275,7 @@ fn request(advice: Option<&ResourceAdvice>, units: &Units, paint: Paint) -> Stri
     let current = advice.request.as_ref().map_or_else(dash, |request| {
         let number = units.number(advice.resource, &request.value);
         // In parentheses it counts, though nobody wrote it.
-        if request.from == SetBy::Author { number } else { format!("({number})") }
+        if request.from == RequestOrigin::Author { number } else { format!("({number})") }
     });
     let Some(recommended) = advice.to_write() else { return current };
     let number = units.number(advice.resource, recommended);
@@ -293,7 +293,7 @@ fn severity(severity: Severity, paint: Paint) -> String {
     }
 }
 
-fn wide(row: &Row<'_>, units: &Units, charset: Charset) -> [String; 13] {
+fn wide(row: &ContainerRow<'_>, units: &Units, charset: Charset) -> [String; 13] {
     let (of, container) = (row.workload, row.container);
     let is_killed = container.oom_kills > 0;
     let is_memory = |advice: &ResourceAdvice| advice.resource == Resource::Memory;
@@ -341,7 +341,7 @@ fn wide(row: &Row<'_>, units: &Units, charset: Charset) -> [String; 13] {
     ]
 }
 
-fn total_header(report: &Report, unit: Unit) -> Vec<String> {
+fn total_header(report: &Recommendations, unit: Unit) -> Vec<String> {
     let memory = format!("MEMORY ({})", unit.name());
     let header = [
         "NAMESPACE",
@@ -359,7 +359,7 @@ fn total_header(report: &Report, unit: Unit) -> Vec<String> {
     header.into_iter().chain(per_month).map(str::to_owned).collect()
 }
 
-fn total_cells(report: &Report, total: &Total, unit: Unit) -> Vec<String> {
+fn total_cells(report: &Recommendations, total: &Total, unit: Unit) -> Vec<String> {
     let mut cells = vec![
         total.namespace.clone().unwrap_or_else(|| "TOTAL".to_owned()),
         total.workloads.to_string(),
@@ -373,7 +373,7 @@ fn total_cells(report: &Report, total: &Total, unit: Unit) -> Vec<String> {
     cells
 }
 
-fn quotas(page: &mut Page, report: &Report, paint: Paint) {
+fn quotas(page: &mut Page, report: &Recommendations, paint: Paint) {
     if report.quotas.is_empty() {
         return;
     }

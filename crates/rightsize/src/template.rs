@@ -9,7 +9,7 @@ use headroom_objects::kinds::ApiKind;
 use headroom_workloads::pod_makers;
 use serde_json::{Value, json};
 
-use super::inventory::Entry;
+use super::inventory::WorkloadEntry;
 
 /// Sets an amount of a container in an object that makes pods, or takes it away.
 pub fn set_amount(
@@ -77,7 +77,7 @@ pub struct CustomResource {
 
 impl CustomResource {
     /// The owner that an entry stands for; none if it cannot be read, or has not exactly one template.
-    pub fn read(entry: &Entry, cluster: &mut dyn ClusterReader) -> Option<Self> {
+    pub fn read(entry: &WorkloadEntry, cluster: &mut dyn ClusterReader) -> Option<Self> {
         let key = &entry.key;
         let object = cluster.get((&entry.api_version, &key.kind, Some(&key.namespace)), &key.name).ok()??;
         let made = pod_makers::of(&object, &[], &mut |_, _| None);

@@ -16,13 +16,13 @@ use headroom_report::{Page, Paint, junit, sarif};
 use headroom_usage::observed::{Kill, Observed};
 use serde_json::{Value, json};
 
-use crate::engine::{Engine, Usage};
+use crate::engine::{Engine, UsageSource};
 use crate::findings::{self, Gate};
 use crate::history::Histories;
 use crate::inventory::Inventory;
 use crate::patches;
 use crate::price::Prices;
-use crate::report::{Order, Report, Source};
+use crate::report::{Order, Recommendations, ReportSource};
 use crate::table::{self, View};
 use crate::{csv, html, markdown, quota_effect, rule};
 
@@ -42,7 +42,7 @@ const USED: [Used; 5] = [
 ];
 
 /// The recommendations for manifests in the namespace `shop`.
-fn report_on(manifests: &str, used: &[Used]) -> Report {
+fn report_on(manifests: &str, used: &[Used]) -> Recommendations {
     let manifests = manifest::read_text(Path::new("world.yaml"), manifests).unwrap();
     let mut cluster = Overlay::new(Folder::of(manifests, "shop").unwrap(), None);
     let inventory = Inventory::read(&mut cluster, &[Some("shop")], |problem| problem.to_string()).unwrap();
@@ -59,7 +59,7 @@ fn report_on(manifests: &str, used: &[Used]) -> Report {
     let now = Timestamp::from_unix_seconds(NOW).unwrap();
     let settings = ParsedSettings::of(&json!({"estimates": {"namespace": "headroom", "replayTime": now.to_string()}}));
     let engine = Engine {
-        usage: Usage::Read(&histories),
+        usage: UsageSource::Read(&histories),
         autoscalers: &inventory.autoscalers,
         settings: &settings,
         admission: None,
@@ -76,13 +76,13 @@ fn report_on(manifests: &str, used: &[Used]) -> Report {
     }
     let of_front = workloads.iter_mut().flat_map(|of| &mut of.containers).filter(|container| container.name == "front");
     of_front.for_each(|container| (container.throttled_percent, container.restarts) = (Some(25), 3));
-    let source = Source { name: "the test".to_owned(), step_seconds: Some(300), ..Source::default() };
+    let source = ReportSource { name: "the test".to_owned(), step_seconds: Some(300), ..ReportSource::default() };
     let prices = Prices::new(Some("23".parse().unwrap()), Some("3".parse().unwrap())).unwrap();
     let effects = quota_effect::together(effects);
-    Report::new((source, rule::of(&settings, true)), workloads, effects, Vec::new(), prices, Order::Waste)
+    Recommendations::new((source, rule::of(&settings, true)), workloads, effects, Vec::new(), prices, Order::Waste)
 }
 
-fn report() -> Report {
+fn report() -> Recommendations {
     report_on(include_str!("tests/world.yaml"), &USED)
 }
 
@@ -123,7 +123,7 @@ fn who_else_decides_is_flagged_and_patches_suit_the_kind() {
     );
 }
 
-fn table(report: &Report, is_wide: bool, is_bare: bool) -> String {
+fn table(report: &Recommendations, is_wide: bool, is_bare: bool) -> String {
     let view = View { is_wide, is_bare, charset: Charset::Unicode, paint: Paint::OFF };
     table::page(report, view).text(None, Paint::OFF)
 }
@@ -131,7 +131,7 @@ fn table(report: &Report, is_wide: bool, is_bare: bool) -> String {
 const GATE: Gate = Gate { off_by_percent: Some(30), risk: true, blocked: false };
 
 /// Each output by its name.
-fn outputs(report: &Report) -> Vec<(&'static str, String)> {
+fn outputs(report: &Recommendations) -> Vec<(&'static str, String)> {
     let found = findings::of(report, GATE);
     let text = |page: anyhow::Result<Page>| page.unwrap().text(None, Paint::OFF);
     vec![

@@ -10,11 +10,11 @@ use headroom_dryrun::overlay::tenants::TENANT_QUOTA;
 use headroom_objects::cluster_reader::ClusterReader as _;
 use serde_json::{Value, json};
 
-use super::blocked::{Blocked, Bound, Fit};
+use super::blocked::{Blocked, BlockingBound, Fit};
 use super::flag::Flag;
-use super::inventory::Entry;
+use super::inventory::WorkloadEntry;
 use super::patches::RecommendedChange;
-use super::report::Report;
+use super::report::Recommendations;
 use super::rows::CPU_AND_MEMORY;
 use super::workload::{ResourceAdvice, Workload};
 use headroom_workloads::WorkloadRef;
@@ -34,15 +34,15 @@ const MAX_NAMED: usize = 20;
 /// A change that is tried out.
 struct Candidate<'a> {
     workload: &'a Workload,
-    entry: &'a Entry,
+    entry: &'a WorkloadEntry,
     change: RecommendedChange,
 }
 
 /// Marks the changes that would be blocked, and notes which autoscalers can no longer reach their maximum. The run's cluster is
 /// left as it was.
-pub fn check(report: &mut Report, entries: &[Entry], run: &mut Run) {
+pub fn check(report: &mut Recommendations, entries: &[WorkloadEntry], run: &mut Run) {
     let mark = run.cluster.mark();
-    let found = Trial { run, after: HashMap::new(), raised: HashMap::new() }.blocked(report, entries);
+    let found = AdviceTrial { run, after: HashMap::new(), raised: HashMap::new() }.blocked(report, entries);
     run.cluster.roll_back(mark);
     for (turn, (place, blocked, notes)) in found.into_iter().enumerate() {
         let Some(workload) = report.workloads.get_mut(place) else { continue };
@@ -55,7 +55,7 @@ pub fn check(report: &mut Report, entries: &[Entry], run: &mut Run) {
     }
 }
 
-struct Trial<'r> {
+struct AdviceTrial<'r> {
     run: &'r mut Run,
     /// By namespace, the workloads that got more.
     after: HashMap<String, Vec<String>>,
@@ -63,9 +63,13 @@ struct Trial<'r> {
     raised: HashMap<QuotaName, Quantity>,
 }
 
-impl Trial<'_> {
+impl AdviceTrial<'_> {
     /// In their order, by the place of the workload, why it is blocked, and what else is to know.
-    fn blocked(&mut self, report: &Report, entries: &[Entry]) -> Vec<(usize, Option<Blocked>, Vec<String>)> {
+    fn blocked(
+        &mut self,
+        report: &Recommendations,
+        entries: &[WorkloadEntry],
+    ) -> Vec<(usize, Option<Blocked>, Vec<String>)> {
         let mut ranks = HashMap::new();
         for (rank, risk) in report.risks.iter().enumerate() {
             ranks.entry(&risk.workload).or_insert(rank);
@@ -208,7 +212,7 @@ impl Trial<'_> {
 
     /// The bounds of the quotas that are too small with which the change passes, which is carried out; none if they alone do not
     /// help.
-    fn bounds(&mut self, of: &Candidate<'_>) -> Vec<Bound> {
+    fn bounds(&mut self, of: &Candidate<'_>) -> Vec<BlockingBound> {
         let (evaluation, _) = self.preview(of, &of.change);
         let namespace = of.workload.key.namespace.as_str();
         let charges = || evaluation.charges.iter().chain(&evaluation.pod_charges);
@@ -244,7 +248,7 @@ impl Trial<'_> {
         let bound = |(charge, amount): (&ObjectCharge, &ChargedAmount)| {
             let hard = self.raised.get(&key_of(charge, namespace, &amount.name))?.clone();
             let (quota, resource) = (charge.quota.clone(), amount.name.clone());
-            Some(Bound { quota, is_tenant: charge.is_tenant, resource, hard })
+            Some(BlockingBound { quota, is_tenant: charge.is_tenant, resource, hard })
         };
         charged().filter_map(bound).collect()
     }

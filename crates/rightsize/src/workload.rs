@@ -15,7 +15,7 @@ use super::evidence::Evidence;
 use super::flag::{Flag, Growing};
 use super::history::ContainerUsage;
 use super::history::course::Rhythm;
-use super::reason::Reason;
+use super::reason::AdviceReason;
 use super::template::CustomResource;
 use super::timeline::Timeline;
 use headroom_core::recommend::NoRecommendation;
@@ -47,7 +47,7 @@ pub struct Workload {
     pub qos_after: &'static str,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub autoscalers: Vec<Scaled>,
-    pub containers: Vec<Container>,
+    pub containers: Vec<ContainerAdvice>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
     /// The reason why the changes are not handed out.
@@ -75,7 +75,7 @@ pub struct Workload {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Container {
+pub struct ContainerAdvice {
     pub name: String,
     pub image: String,
     pub is_init: bool,
@@ -163,7 +163,7 @@ pub struct ResourceAdvice {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub used: Option<Distribution>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub reason: Option<Reason>,
+    pub reason: Option<AdviceReason>,
     /// The reason that nothing is recommended.
     #[serde(serialize_with = "some_text", skip_serializing_if = "Option::is_none")]
     pub unknown: Option<NoRecommendation>,
@@ -183,12 +183,12 @@ pub struct CurrentRequest {
     #[serde(serialize_with = "text")]
     pub value: Quantity,
     #[serde(serialize_with = "text")]
-    pub from: SetBy,
+    pub from: RequestOrigin,
 }
 
 /// The origin of a current request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum SetBy {
+pub enum RequestOrigin {
     Author,
     /// An estimate at admission.
     Estimate,
@@ -198,7 +198,7 @@ pub enum SetBy {
     Other(String),
 }
 
-impl fmt::Display for SetBy {
+impl fmt::Display for RequestOrigin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Author => f.write_str("author"),
@@ -213,7 +213,7 @@ impl fmt::Display for SetBy {
 impl fmt::Display for CurrentRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.from {
-            SetBy::Author => write!(f, "{}", self.value),
+            RequestOrigin::Author => write!(f, "{}", self.value),
             _ => write!(f, "({})", self.value),
         }
     }
@@ -265,7 +265,7 @@ impl ResourceAdvice {
         };
         // An estimate of admission with the same amount has just been explained.
         let is_news = |request: &&CurrentRequest| {
-            request.from != SetBy::Author && Some(&request.value) != self.recommended.as_ref()
+            request.from != RequestOrigin::Author && Some(&request.value) != self.recommended.as_ref()
         };
         match (self.request.as_ref().filter(is_news), &self.typical) {
             (Some(CurrentRequest { value, from }), _) => text.push_str(&format!("; now {value}: {from}")),
@@ -276,7 +276,7 @@ impl ResourceAdvice {
     }
 }
 
-impl Container {
+impl ContainerAdvice {
     pub fn resource(&self, resource: Resource) -> Option<&ResourceAdvice> {
         self.resources.iter().find(|advice| advice.resource == resource)
     }
@@ -373,7 +373,7 @@ impl Container {
 
 impl Workload {
     /// The requests of containers that run, for autoscalers that scale by them.
-    pub fn requested(containers: &[Container]) -> Vec<Requested<'_>> {
+    pub fn requested(containers: &[ContainerAdvice]) -> Vec<Requested<'_>> {
         let running = containers.iter().filter(|container| !container.is_init);
         let all = running.flat_map(|container| container.resources.iter().map(move |advice| (container, advice)));
         all.map(|(container, advice)| Requested {
@@ -386,7 +386,7 @@ impl Workload {
     }
 
     /// The flags of a container with all that is recommended.
-    pub fn flags(&self, container: &Container) -> Vec<Flag> {
+    pub fn flags(&self, container: &ContainerAdvice) -> Vec<Flag> {
         let has_limit = container.resource(Resource::Memory).is_some_and(|memory| memory.recommended_limit.is_some());
         let throttled = container.throttled_percent.filter(|_| container.is_much_throttled());
         let first = [
@@ -422,7 +422,7 @@ impl Workload {
     }
 
     /// The change of the QoS class, which may take away whole CPUs.
-    fn lost_class(&self, container: &Container) -> Flag {
+    fn lost_class(&self, container: &ContainerAdvice) -> Flag {
         let cpu = container.resource(Resource::Cpu).and_then(|advice| advice.request.as_ref());
         let has_whole = cpu.is_some_and(|cpu| cpu.value.milli_value() > 0 && cpu.value.milli_value() % 1000 == 0);
         if self.qos == "Guaranteed" && has_whole { Flag::WholeCpus } else { Flag::QosClass }
@@ -445,7 +445,7 @@ impl Workload {
     }
 
     /// The amount that a container's recommendation saves over all pods.
-    pub fn saved_by(&self, container: &Container, resource: Resource) -> Option<Quantity> {
+    pub fn saved_by(&self, container: &ContainerAdvice, resource: Resource) -> Option<Quantity> {
         container.resource(resource).and_then(|advice| advice.saved(self.pods))
     }
 

@@ -7,7 +7,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use headroom_report::file::WholeFile;
-use headroom_rightsize::summary::Summary;
+use headroom_rightsize::summary::RecommendationSummary;
 use headroom_usage::{cardinality, day_of};
 use serde::{Deserialize, Serialize};
 
@@ -41,7 +41,7 @@ impl Memory {
     }
 
     /// The changes since the last day before, and keeps what is new. Without a file that can be read or written, nothing is known.
-    pub fn changes(&self, summary: &Summary, now: i64) -> Vec<Change> {
+    pub fn changes(&self, summary: &RecommendationSummary, now: i64) -> Vec<Change> {
         let text = fs::read(&self.0).unwrap_or_default();
         let mut days: Vec<Day> = serde_json::from_slice(&text).unwrap_or_default();
         let changes = remember(&mut days, requests(summary), day_of(now));
@@ -52,7 +52,7 @@ impl Memory {
     }
 }
 
-fn requests(summary: &Summary) -> Requests {
+fn requests(summary: &RecommendationSummary) -> Requests {
     let mut requests = Requests::new();
     for (id, resource, pair) in summary.requests() {
         requests.entry(id).or_default().insert(resource.to_owned(), pair);

@@ -23,7 +23,7 @@ use headroom_report::progress::Progress;
 use headroom_report::{Exit, Page, WholeFile, complain};
 use headroom_rightsize::inventory::Inventory;
 use headroom_rightsize::rejections;
-use headroom_rightsize::summary::{self, Summary};
+use headroom_rightsize::summary::{self, RecommendationSummary};
 use headroom_workloads::kinds::{self, POD_KINDS, REPLICA_SET};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -123,7 +123,7 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
 /// Recommended requests and the trends of quotas, as the UI reads them.
 #[derive(Debug, Clone, Default)]
 pub struct Advice {
-    pub advice: Option<Arc<Summary>>,
+    pub advice: Option<Arc<RecommendationSummary>>,
     trends: Vec<Trend>,
     /// The containers whose requests changed since yesterday, as far as that is known.
     pub changes: Vec<Change>,
@@ -181,7 +181,7 @@ pub fn take<W: Write>(
         cluster,
         settings: Value::Null,
         advice: Advice::default(),
-        rejections: rejections::Summary::default(),
+        rejections: rejections::RejectionSummary::default(),
         missed: Vec::new(),
         notes: Vec::new(),
         elsewhere: None,
@@ -258,7 +258,7 @@ struct About<'s> {
 
 #[derive(Serialize)]
 struct Spec<'s> {
-    advice: Option<&'s Summary>,
+    advice: Option<&'s RecommendationSummary>,
     #[serde(skip_serializing_if = "<[Change]>::is_empty")]
     changes: &'s [Change],
     /// The name of the cluster's context.
@@ -267,7 +267,7 @@ struct Spec<'s> {
     /// The number of objects of the cluster, if they are not all written.
     #[serde(skip_serializing_if = "Option::is_none")]
     objects: Option<u64>,
-    rejections: &'s rejections::Summary,
+    rejections: &'s rejections::RejectionSummary,
     #[serde(skip_serializing_if = "Option::is_none")]
     resizes: Option<&'s Resizes>,
     settings: &'s Value,
@@ -292,7 +292,7 @@ pub struct Snapshot<W> {
     pub elsewhere: Option<String>,
     /// The names of those that were read.
     tenant_quotas: BTreeSet<String>,
-    rejections: rejections::Summary,
+    rejections: rejections::RejectionSummary,
     redaction: Redaction,
 }
 

@@ -17,8 +17,8 @@ use headroom_objects::kinds::{ApiKind, metadata};
 use headroom_objects::manifest::{Manifest, Origin};
 use headroom_report::progress::Progress;
 use headroom_report::{Exit, Page, Paint};
-use headroom_rightsize::inventory::{Entry, Inventory};
-use headroom_rightsize::risk::Kind;
+use headroom_rightsize::inventory::{Inventory, WorkloadEntry};
+use headroom_rightsize::risk::RiskKind;
 use headroom_workloads::kinds;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -245,11 +245,11 @@ fn of_usage(opened: &mut Opened, object: &Value, target: &Target) -> anyhow::Res
     if kinds::of_api(&ApiKind::of(object)).is_none() {
         return Ok(Vec::new());
     }
-    let mut inventory = Inventory { entries: vec![Entry::of_cluster(object)], ..Inventory::default() };
+    let mut inventory = Inventory { entries: vec![WorkloadEntry::of_cluster(object)], ..Inventory::default() };
     inventory.renumber();
     let report = recommend::on_all(opened, inventory, target, None, &Progress::for_people())?.report;
     let found = report.risks.into_iter().map(|risk| WorkloadProblem {
-        severity: if risk.risk == Kind::NoRequest { Severity::Note } else { Severity::Warning },
+        severity: if risk.risk == RiskKind::NoRequest { Severity::Note } else { Severity::Warning },
         problem: format!("container {}: {}", risk.container, risk.text),
         details: vec![risk.fix],
         since: None,

@@ -10,8 +10,8 @@ use headroom_objects::document;
 use headroom_objects::kinds::ApiKind;
 use serde_json::{Value, json};
 
-use crate::inventory::{Entry, Inventory};
-use crate::report::Report;
+use crate::inventory::{Inventory, WorkloadEntry};
+use crate::report::Recommendations;
 use crate::template::set_amount;
 use headroom_workloads::WorkloadRef;
 use headroom_workloads::kinds::CRON_JOB;
@@ -19,7 +19,7 @@ use headroom_workloads::pod_of;
 
 /// A workload that makes pods.
 #[derive(Debug, Clone)]
-pub struct Consumer {
+pub struct WorkloadConsumer {
     pub key: WorkloadRef,
     /// A pod as it is created now.
     pub pod: Value,
@@ -41,10 +41,10 @@ pub struct Counts {
     pub is_periodic: bool,
 }
 
-impl Consumer {
+impl WorkloadConsumer {
     /// Everything of an inventory that makes pods.
     pub fn all(inventory: &Inventory) -> Vec<Self> {
-        let of = |entry: &Entry| {
+        let of = |entry: &WorkloadEntry| {
             let object = entry.object.value();
             let itself = || (ApiKind::of(&object).kind == "Pod").then(|| object.clone());
             let pod = pod_of(&object).or_else(itself)?;
@@ -55,7 +55,7 @@ impl Consumer {
     }
 
     /// Writes the recommendations of a report, where they differ from what is written.
-    pub fn right_size(consumers: &mut [Self], report: &Report) {
+    pub fn right_size(consumers: &mut [Self], report: &Recommendations) {
         let workloads: HashMap<_, _> = report.workloads.iter().map(|workload| (&workload.key, workload)).collect();
         for consumer in consumers {
             let Some(workload) = workloads.get(&consumer.key) else { continue };
@@ -74,7 +74,7 @@ impl Consumer {
 }
 
 impl Counts {
-    fn of(entry: &Entry, object: &Value, of_autoscaler: Option<u64>) -> Self {
+    fn of(entry: &WorkloadEntry, object: &Value, of_autoscaler: Option<u64>) -> Self {
         let kind = ApiKind::of(object);
         let number = |at: &str| object.pointer(at).and_then(Value::as_u64);
         let wanted = rollout_of(&request::create(object.clone(), &kind, "")).map_or(0, |rollout| rollout.wanted);

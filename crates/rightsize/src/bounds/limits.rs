@@ -13,10 +13,10 @@ use headroom_workloads::running::has_ended;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::consumer::Consumer;
+use super::consumer::WorkloadConsumer;
 use crate::amounts::some_text;
 use crate::memory_limit;
-use crate::report::Report;
+use crate::report::Recommendations;
 use crate::rows::CPU_AND_MEMORY;
 
 /// The name of a LimitRange that there is not yet.
@@ -28,7 +28,7 @@ const NEW: &str = "limits";
 pub struct Proposal {
     pub namespace: String,
     pub name: String,
-    pub bounds: Vec<Bound>,
+    pub bounds: Vec<ProposedBound>,
     /// Other LimitRanges for containers that apply as well.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub beside: Vec<String>,
@@ -39,7 +39,7 @@ pub struct Proposal {
 /// One bound or default.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Bound {
+pub struct ProposedBound {
     /// As in the LimitRange: `defaultRequest`.
     pub field: &'static str,
     pub resource: &'static str,
@@ -53,7 +53,7 @@ pub struct Bound {
 
 /// The amounts of one resource of a container.
 #[derive(Debug, Clone)]
-struct Size {
+struct ContainerAmounts {
     /// `deployment/web front`
     who: String,
     request: Option<Quantity>,
@@ -63,8 +63,8 @@ struct Size {
 /// Proposes a LimitRange for each namespace with containers.
 pub fn propose(
     namespaces: &[String],
-    consumers: &[Consumer],
-    report: &Report,
+    consumers: &[WorkloadConsumer],
+    report: &Recommendations,
     cluster: &mut Overlay,
 ) -> Result<Vec<Proposal>, String> {
     let peaks: BTreeMap<String, Quantity> = report
@@ -92,7 +92,7 @@ pub fn propose(
         let item = today.and_then(container_item).cloned().unwrap_or_else(|| json!({"type": "Container"}));
         let mut bounds = Vec::new();
         for resource in CPU_AND_MEMORY {
-            let sizes = |pod: fn(&Consumer) -> &Value| -> Vec<Size> {
+            let sizes = |pod: fn(&WorkloadConsumer) -> &Value| -> Vec<ContainerAmounts> {
                 here().flat_map(|of| sizes_of(pod(of), &of.key.to_string(), resource)).collect()
             };
             let (written, after) = (sizes(|of| &of.pod), sizes(|of| &of.right_sized));
@@ -115,8 +115,8 @@ fn container_item(range: &Value) -> Option<&Value> {
 }
 
 /// Today's LimitRange with these bounds; what it says of Pods, claims and other resources stays.
-fn object(namespace: &str, name: &str, today: Option<&Value>, mut item: Value, bounds: &[Bound]) -> Value {
-    for Bound { field, resource, proposed, .. } in bounds {
+fn object(namespace: &str, name: &str, today: Option<&Value>, mut item: Value, bounds: &[ProposedBound]) -> Value {
+    for ProposedBound { field, resource, proposed, .. } in bounds {
         let Value::Object(fields) = &mut item else { continue };
         let amounts = fields.entry(*field).or_insert_with(|| json!({}));
         if let Value::Object(amounts) = amounts {
@@ -137,7 +137,7 @@ fn object(namespace: &str, name: &str, today: Option<&Value>, mut item: Value, b
 }
 
 /// The containers of a pod, with requests as the API server completes them.
-fn sizes_of(pod: &Value, who: &str, resource: Resource) -> Vec<Size> {
+fn sizes_of(pod: &Value, who: &str, resource: Resource) -> Vec<ContainerAmounts> {
     let lists = ["/spec/containers", "/spec/initContainers"];
     let containers = lists.iter().filter_map(|list| pod.pointer(list)?.as_array()).flatten();
     let size = |container: &Value| {
@@ -147,7 +147,7 @@ fn sizes_of(pod: &Value, who: &str, resource: Resource) -> Vec<Size> {
         };
         let limit = amount("limits");
         let name = container.get("name").and_then(Value::as_str).unwrap_or_default();
-        Size { who: format!("{who} {name}"), request: amount("requests").or_else(|| limit.clone()), limit }
+        ContainerAmounts { who: format!("{who} {name}"), request: amount("requests").or_else(|| limit.clone()), limit }
     };
     containers.map(size).collect()
 }
@@ -155,15 +155,15 @@ fn sizes_of(pod: &Value, who: &str, resource: Resource) -> Vec<Size> {
 /// One resource of all containers of a namespace.
 struct ContainersOf {
     resource: Resource,
-    written: Vec<Size>,
-    after: Vec<Size>,
-    live: Vec<Size>,
+    written: Vec<ContainerAmounts>,
+    after: Vec<ContainerAmounts>,
+    live: Vec<ContainerAmounts>,
 }
 
 type Reasoned = (Option<Quantity>, String);
 
 impl ContainersOf {
-    fn bounds<'p>(&self, today: &Value, peak_of: impl Fn(&str) -> Option<&'p Quantity>) -> Vec<Bound> {
+    fn bounds<'p>(&self, today: &Value, peak_of: impl Fn(&str) -> Option<&'p Quantity>) -> Vec<ProposedBound> {
         let name = self.resource.name();
         let of_today = |field: &str| today.get(field)?.get(name)?.as_str()?.parse::<Quantity>().ok();
         let default_request = self.default_request();
@@ -178,7 +178,7 @@ impl ContainersOf {
             ("min", self.min(default_request.0.as_ref())),
             ("maxLimitRequestRatio", self.ratio(default.0.as_ref(), default_request.0.as_ref())),
         ];
-        let bound = |(field, (proposed, reason)): (&'static str, Reasoned)| Bound {
+        let bound = |(field, (proposed, reason)): (&'static str, Reasoned)| ProposedBound {
             field,
             resource: name,
             today: of_today(field),
@@ -186,13 +186,13 @@ impl ContainersOf {
             reason,
         };
         // Most namespaces have no ratio, and need no reason for that.
-        let is_shown = |bound: &Bound| {
+        let is_shown = |bound: &ProposedBound| {
             bound.today.is_some() || bound.proposed.is_some() || ["default", "max"].contains(&bound.field)
         };
         bounds.into_iter().map(bound).filter(is_shown).collect()
     }
 
-    fn all(&self) -> impl Iterator<Item = &Size> {
+    fn all(&self) -> impl Iterator<Item = &ContainerAmounts> {
         self.written.iter().chain(&self.after).chain(&self.live)
     }
 
@@ -283,7 +283,7 @@ impl ContainersOf {
 
     /// The largest ratio of limit to request. It rejects what lacks either, so it needs both defaults where some lack one.
     fn ratio(&self, default: Option<&Quantity>, default_request: Option<&Quantity>) -> Reasoned {
-        let of = |size: &Size| {
+        let of = |size: &ContainerAmounts| {
             let limit = size.limit.clone().or_else(|| default.cloned())?;
             let request = size.request.clone().or_else(|| default_request.cloned())?;
             let (limit, request) = (limit.milli_value(), request.milli_value().max(1));

@@ -19,7 +19,7 @@ use headroom_usage::DAY;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::consumer::Consumer;
+use super::consumer::WorkloadConsumer;
 use crate::amounts::{some_text, text};
 
 /// Quotas are sized for the growth of so many days.
@@ -49,7 +49,7 @@ pub struct Past {
 /// The facts that quotas are proposed from.
 pub struct Evidence<'a> {
     pub namespaces: &'a [String],
-    pub consumers: &'a [Consumer],
+    pub consumers: &'a [WorkloadConsumer],
     pub past: &'a [Past],
     /// Sizes for the recommended requests alone, in place of the larger of these and today's.
     pub is_right_sized: bool,
@@ -95,7 +95,7 @@ pub struct Proposed {
 }
 
 /// The amounts that a pod of a consumer is charged, now and after right-sizing.
-type Charged<'a> = (&'a Consumer, [Vec<(QuotaKey, Quantity)>; 2]);
+type Charged<'a> = (&'a WorkloadConsumer, [Vec<(QuotaKey, Quantity)>; 2]);
 
 /// Proposes a bound for every name of every quota, and puts nothing but new quotas without a bound into the cluster.
 pub fn propose(evidence: &Evidence<'_>, admission: &Admission, cluster: &mut Overlay) -> Result<Vec<Proposal>, String> {
@@ -104,7 +104,7 @@ pub fn propose(evidence: &Evidence<'_>, admission: &Admission, cluster: &mut Ove
     for namespace in evidence.namespaces {
         quotas.extend(cluster.list(("v1", "ResourceQuota", Some(namespace)))?);
     }
-    let charged_by = |consumer: &Consumer, cluster: &mut Overlay| {
+    let charged_by = |consumer: &WorkloadConsumer, cluster: &mut Overlay| {
         let namespace = &consumer.key.namespace;
         [&consumer.pod, &consumer.right_sized].map(|pod| charged(pod, namespace, admission, cluster))
     };
@@ -112,7 +112,7 @@ pub fn propose(evidence: &Evidence<'_>, admission: &Admission, cluster: &mut Ove
     let has_quota: BTreeSet<&str> = quotas.iter().map(|quota| metadata(quota, "namespace")).collect();
     let mut is_new = Vec::new();
     for namespace in evidence.namespaces.iter().filter(|namespace| !has_quota.contains(namespace.as_str())) {
-        let is_here = |of: &Consumer| of.key.namespace == *namespace;
+        let is_here = |of: &WorkloadConsumer| of.key.namespace == *namespace;
         let is_charged = all.iter().any(|(of, [now, _])| is_here(of) && !now.is_empty());
         let pods: Vec<&Value> = evidence.consumers.iter().filter(|of| is_here(of)).map(|of| &of.pod).collect();
         if is_charged || pods.is_empty() {
@@ -178,11 +178,14 @@ struct Need {
 
 impl Need {
     /// Sums up the pods as they are, or as right-sized.
-    fn of<'a>(key: &QuotaKey, charged: impl Iterator<Item = (&'a Consumer, &'a Vec<(QuotaKey, Quantity)>)>) -> Self {
+    fn of<'a>(
+        key: &QuotaKey,
+        charged: impl Iterator<Item = (&'a WorkloadConsumer, &'a Vec<(QuotaKey, Quantity)>)>,
+    ) -> Self {
         let zero = Quantity::ZERO;
         let (steady, autoscaled, periodic, surge) = (zero.clone(), zero.clone(), zero.clone(), zero);
         let mut need = Self { pods: 0, steady, autoscaled, periodic, surge, surge_of: String::new() };
-        for (Consumer { key: workload, counts, .. }, amounts) in charged {
+        for (WorkloadConsumer { key: workload, counts, .. }, amounts) in charged {
             let of_name = amounts.iter().filter(|(of, _)| of == key);
             let amount = of_name.fold(Quantity::ZERO, |sum, (_, amount)| sum.plus(amount));
             if amount.is_zero() {

@@ -11,12 +11,12 @@ use headroom_objects::cluster_reader::Folder;
 use headroom_objects::kinds::ApiKind;
 use serde_json::{Value, json};
 
-use super::consumer::Consumer;
+use super::consumer::WorkloadConsumer;
 use super::quota::{Evidence, Past, propose};
 use super::{limits, trial};
 use crate::inventory::Inventory;
 use crate::price::Prices;
-use crate::report::{Order, Report, Source};
+use crate::report::{Order, Recommendations, ReportSource};
 
 const HOURS: i64 = 30 * 24;
 /// Cores in thousandths, mebibytes, and the pod itself.
@@ -144,9 +144,9 @@ impl World {
     }
 
     /// The consumers as an inventory finds them, right-sized.
-    fn consumers(&self, cluster: &mut Overlay) -> Vec<Consumer> {
+    fn consumers(&self, cluster: &mut Overlay) -> Vec<WorkloadConsumer> {
         let inventory = Inventory::read(cluster, &[Some("shop")], |error| error.to_string()).unwrap();
-        let mut consumers = Consumer::all(&inventory);
+        let mut consumers = WorkloadConsumer::all(&inventory);
         for consumer in &mut consumers {
             let app = self.0.iter().find(|app| app.name == consumer.key.name).unwrap();
             consumer.right_sized["spec"]["containers"] = json!([app.container(&app.right_sized)]);
@@ -248,7 +248,7 @@ fn proposal(world: &World, is_right_sized: bool) -> super::quota::Proposal {
     let consumers = world.consumers(&mut cluster);
     let now = Timestamp::from_unix_seconds(1_795_255_200).unwrap();
     let evidence = Evidence { namespaces: &namespaces, consumers: &consumers, past: &past, is_right_sized, now };
-    let recreated: &[Consumer] = if is_right_sized { &consumers } else { &[] };
+    let recreated: &[WorkloadConsumer] = if is_right_sized { &consumers } else { &[] };
     let simulation = trial::begin(&namespaces, recreated, &admission, &mut cluster);
     let mut proposals = propose(&evidence, &admission, &mut cluster).unwrap();
     let tried = trial::end(&simulation, proposals.iter().map(|quota| &quota.object), &admission, &mut cluster).unwrap();
@@ -323,8 +323,8 @@ fn each_pod_that_ran_is_admitted_by_the_proposed_bounds() {
     let world = World::new(7);
     let (mut bounded, admission) = (cluster(world.objects()), Admission::assumed());
     let consumers = world.consumers(&mut bounded);
-    let source = (Source::default(), Vec::new());
-    let report = Report::new(source, Vec::new(), Vec::new(), Vec::new(), Prices::default(), Order::Name);
+    let source = (ReportSource::default(), Vec::new());
+    let report = Recommendations::new(source, Vec::new(), Vec::new(), Vec::new(), Prices::default(), Order::Name);
     let range = limits::propose(&["shop".to_owned()], &consumers, &report, &mut bounded).unwrap().remove(0);
     let quota = proposal(&world, false);
     bounded.put(range.object.clone()).unwrap();

@@ -7,13 +7,13 @@ use headroom_objects::kinds::metadata;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::consumer::Consumer;
+use super::consumer::WorkloadConsumer;
 use headroom_workloads::WorkloadRef;
 
 /// The outcome with the proposed bounds, if all that runs were recreated.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Trial {
+pub struct BoundsTrial {
     pub objects: usize,
     /// Those whose values would be others.
     pub changed: usize,
@@ -32,7 +32,7 @@ pub struct Rejected {
     pub reasons: Vec<String>,
 }
 
-impl Trial {
+impl BoundsTrial {
     pub fn is_passed(&self) -> bool {
         self.rejected.is_empty() && self.exceeded.is_empty()
     }
@@ -42,7 +42,7 @@ impl Trial {
 /// these consumers are right-sized.
 pub fn begin(
     namespaces: &[String],
-    right_sized: &[Consumer],
+    right_sized: &[WorkloadConsumer],
     admission: &Admission,
     cluster: &mut Overlay,
 ) -> Simulation {
@@ -66,7 +66,7 @@ pub fn end<'o>(
     proposed: impl Iterator<Item = &'o Value>,
     admission: &Admission,
     cluster: &mut Overlay,
-) -> Result<Trial, String> {
+) -> Result<BoundsTrial, String> {
     for object in proposed {
         if let Some(problem) = problems_of_bounds(object).first() {
             return Err(format!("the proposal for {} is invalid: {problem}", metadata(object, "name")));
@@ -76,7 +76,7 @@ pub fn end<'o>(
     let effects = simulation.end(admission, cluster);
     let rejected = effects.subjects.iter().filter(|effect| effect.change == EffectKind::NewlyRejected);
     let exceeded = effects.quotas.iter().filter(|quota| quota.is_newly_exceeded);
-    Ok(Trial {
+    Ok(BoundsTrial {
         objects: effects.subjects.len(),
         changed: effects.count(EffectKind::Changed),
         rejected: rejected

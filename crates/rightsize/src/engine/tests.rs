@@ -27,10 +27,10 @@ fn observed(cpu_milli: u64, memory_mebi: u64, kill: Option<u64>) -> Observed {
     observed
 }
 
-fn workload(containers: Value) -> Entry {
+fn workload(containers: Value) -> WorkloadEntry {
     let object = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": "shop"},
         "spec": {"replicas": 3, "template": {"spec": {"containers": containers}}}});
-    Entry::of_cluster(&object)
+    WorkloadEntry::of_cluster(&object)
 }
 
 fn around(objects: &[Value]) -> Overlay {
@@ -44,26 +44,31 @@ fn limits(item: Value) -> Value {
         "spec": {"limits": [item]}})
 }
 
-fn advised(workload: &Entry, used: &[(&str, Observed)], around: &mut Overlay) -> Workload {
+fn advised(workload: &WorkloadEntry, used: &[(&str, Observed)], around: &mut Overlay) -> Workload {
     let mut histories = Histories::default();
     used.iter().for_each(|(container, observed)| histories.observe(0, container, 0, observed));
     advised_by(workload, &histories, around)
 }
 
-fn advised_by(workload: &Entry, histories: &Histories, around: &mut Overlay) -> Workload {
-    advised_from(Usage::Read(histories), false, workload, around)
+fn advised_by(workload: &WorkloadEntry, histories: &Histories, around: &mut Overlay) -> Workload {
+    advised_from(UsageSource::Read(histories), false, workload, around)
 }
 
-fn advised_from(usage: Usage<'_>, lowers_limits: bool, workload: &Entry, around: &mut dyn ClusterReader) -> Workload {
+fn advised_from(
+    usage: UsageSource<'_>,
+    lowers_limits: bool,
+    workload: &WorkloadEntry,
+    around: &mut dyn ClusterReader,
+) -> Workload {
     advised_with(json!({}), usage, lowers_limits, workload, around)
 }
 
 /// The advice by these settings of estimates.
 fn advised_with(
     mut estimates: Value,
-    usage: Usage<'_>,
+    usage: UsageSource<'_>,
     lowers_limits: bool,
-    workload: &Entry,
+    workload: &WorkloadEntry,
     around: &mut dyn ClusterReader,
 ) -> Workload {
     let now = Timestamp::from_unix_seconds(NOW).unwrap();
@@ -85,7 +90,12 @@ fn advised_with(
 
 /// The requests that admission gives to a pod of the workload that names none itself, with the same history published and
 /// the recommended limits.
-fn admitted(workload: &Entry, row: &Workload, used: &[(&str, Observed)], around: &mut Overlay) -> Option<Vec<Value>> {
+fn admitted(
+    workload: &WorkloadEntry,
+    row: &Workload,
+    used: &[(&str, Observed)],
+    around: &mut Overlay,
+) -> Option<Vec<Value>> {
     let mut pod = headroom_workloads::pod_of(&workload.object.value()).unwrap();
     for (container, row) in pod["spec"]["containers"].as_array_mut().unwrap().iter_mut().zip(&row.containers) {
         let mut limits = container["resources"]["limits"].clone();
@@ -102,7 +112,7 @@ fn admitted(workload: &Entry, row: &Workload, used: &[(&str, Observed)], around:
     used.iter().for_each(|(container, observed)| histories.observe(0, container, 0, observed));
     let names: Vec<(String, String)> = row.containers.iter().map(|row| (row.name.clone(), row.image.clone())).collect();
     let published = names.iter().filter_map(|(name, image)| {
-        Some(history_overlay::Container {
+        Some(history_overlay::ContainerHistory {
             name,
             image,
             history: histories.get(0, name)?.usage.history()?,
@@ -123,7 +133,7 @@ fn admitted(workload: &Entry, row: &Workload, used: &[(&str, Observed)], around:
 }
 
 fn recommended(row: &Workload) -> Vec<Value> {
-    let of = |container: &Container| {
+    let of = |container: &ContainerAdvice| {
         let text = |resource| container.resource(resource).unwrap().recommended.as_ref().map(ToString::to_string);
         json!({"cpu": text(Resource::Cpu), "memory": text(Resource::Memory)})
     };
@@ -267,7 +277,7 @@ fn memory_covers_every_peak_of_its_history_unless_a_bound_forbids_it() {
 type CpuOf = fn(pod: u32, age: u32, hour: u32) -> u64;
 
 /// The advice for a container with a limit of 2Gi whose pods ran for two weeks.
-fn advised_over_days(pods: u32, cpu: CpuOf, memory: fn(age: u32) -> u64) -> Container {
+fn advised_over_days(pods: u32, cpu: CpuOf, memory: fn(age: u32) -> u64) -> ContainerAdvice {
     let workload =
         workload(json!([{"name": "a", "image": "example.com/a:1", "resources": {"limits": {"memory": "2Gi"}}}]));
     let mut histories = Histories::default();
@@ -285,7 +295,7 @@ fn advised_over_days(pods: u32, cpu: CpuOf, memory: fn(age: u32) -> u64) -> Cont
     advised_by(&workload, &histories, &mut around(&[])).containers.remove(0)
 }
 
-fn cpu_of(container: &Container) -> u64 {
+fn cpu_of(container: &ContainerAdvice) -> u64 {
     container.resource(Resource::Cpu).unwrap().recommended.as_ref().unwrap().milli_value() as u64
 }
 
@@ -327,29 +337,32 @@ fn steady_growth_is_covered_for_a_week_and_told_with_the_day_of_the_limit() {
 
 #[test]
 fn what_a_container_is_told_by_its_state_and_arguments() {
-    let memory_of = |container: &Container| {
+    let memory_of = |container: &ContainerAdvice| {
         let advice = container.resource(Resource::Memory).unwrap();
         [&advice.recommended, &advice.recommended_limit].map(|amount| amount.as_ref().map(ToString::to_string))
     };
-    let check =
-        |resources: Value, memory: fn(u32) -> u64, of: &dyn Fn(&mut Entry), expected: [Option<&str>; 2], flag: &str| {
-            let mut workload = workload(json!([{"name": "a", "image": "example.com/a:1", "resources": resources,
+    let check = |resources: Value,
+                 memory: fn(u32) -> u64,
+                 of: &dyn Fn(&mut WorkloadEntry),
+                 expected: [Option<&str>; 2],
+                 flag: &str| {
+        let mut workload = workload(json!([{"name": "a", "image": "example.com/a:1", "resources": resources,
             "args": ["-Xmx1g"]}]));
-            of(&mut workload);
-            let mut histories = Histories::default();
-            for age in 0..14 {
-                let mut observed = Observed::default();
-                observed.pods.add(1);
-                observed.add(Resource::Cpu, NOW, 100_000_000, 86_400);
-                observed.add(Resource::Memory, NOW, memory(age) * MEBI, 86_400);
-                histories.observe_pod(0, "a", age, 1, &observed);
-            }
-            let row = advised_from(Usage::Read(&histories), true, &workload, &mut around(&[]));
-            let container = &row.containers[0];
-            let flags: Vec<String> = row.flags(container).iter().map(ToString::to_string).collect();
-            assert_eq!(memory_of(container), expected.map(|amount| amount.map(str::to_owned)), "{flags:?}");
-            assert_eq!(flags.join(", "), flag);
-        };
+        of(&mut workload);
+        let mut histories = Histories::default();
+        for age in 0..14 {
+            let mut observed = Observed::default();
+            observed.pods.add(1);
+            observed.add(Resource::Cpu, NOW, 100_000_000, 86_400);
+            observed.add(Resource::Memory, NOW, memory(age) * MEBI, 86_400);
+            histories.observe_pod(0, "a", age, 1, &observed);
+        }
+        let row = advised_from(UsageSource::Read(&histories), true, &workload, &mut around(&[]));
+        let container = &row.containers[0];
+        let flags: Vec<String> = row.flags(container).iter().map(ToString::to_string).collect();
+        assert_eq!(memory_of(container), expected.map(|amount| amount.map(str::to_owned)), "{flags:?}");
+        assert_eq!(flags.join(", "), flag);
+    };
     let requests = |cpu: &str, memory: &str| json!({"requests": {"cpu": cpu, "memory": memory}});
     let both = json!({"requests": {"cpu": "100m", "memory": "4Gi"}, "limits": {"memory": "4Gi"}});
     // A heap that it may still fill: lowering the limit below it would kill.
@@ -369,7 +382,7 @@ fn what_a_container_is_told_by_its_state_and_arguments() {
     );
     // Usage of starts is none, unless other pods of it run.
     let crashes = |pods: u64| {
-        move |of: &mut Entry| {
+        move |of: &mut WorkloadEntry| {
             of.running.pods = pods;
             of.running.crash_loops.insert("a".to_owned(), 1);
         }
@@ -471,7 +484,7 @@ fn a_memory_limit_falls_only_if_asked_and_while_peaks_do_not_rise() {
             observed.add(Resource::Memory, NOW, memory(age) * MEBI, 86_400);
             histories.observe_pod(0, "a", age, 1, &observed);
         }
-        let row = advised_from(Usage::Read(&histories), lowers_limits, &workload, &mut around(&[]));
+        let row = advised_from(UsageSource::Read(&histories), lowers_limits, &workload, &mut around(&[]));
         let limit = row.containers[0].resource(Resource::Memory).unwrap().recommended_limit.clone();
         assert_eq!(limit.map(|limit| limit.to_string()).as_deref(), expected, "{days} days");
     };
@@ -502,7 +515,8 @@ fn what_is_enough_is_counted_in_time_or_in_runs() {
             observed.add(Resource::Memory, NOW, 400 * MEBI, minutes * 60);
             histories.observe_pod(0, "a", if kind == "CronJob" { pod } else { 0 }, pod, &observed);
         }
-        let container = advised_by(&Entry::of_cluster(&object), &histories, &mut around(&[])).containers.remove(0);
+        let container =
+            advised_by(&WorkloadEntry::of_cluster(&object), &histories, &mut around(&[])).containers.remove(0);
         let evidence = container.evidence.unwrap().to_string();
         assert_eq!((evidence.as_str(), container.is_without_advice()), (text, !expected));
     };
@@ -527,7 +541,11 @@ fn the_limit_of_a_killed_container_never_falls() {
         let recommended = memory.recommended_limit.as_ref().map(ToString::to_string);
         assert_eq!(recommended.as_deref(), expected, "{limit}, killed at {killed_at}Mi");
         let risks = crate::risk::of_all(&[row]);
-        assert_eq!(risks.iter().any(|risk| risk.risk == crate::risk::Kind::OomKilled), expected.is_some(), "{risks:?}");
+        assert_eq!(
+            risks.iter().any(|risk| risk.risk == crate::risk::RiskKind::OomKilled),
+            expected.is_some(),
+            "{risks:?}"
+        );
     };
     check("512Mi", 512, true, Some("615Mi"));
     // The author has raised it since.
@@ -544,11 +562,12 @@ fn a_killed_container_gets_a_higher_limit_from_usage_profiles_too() {
         let mut histories = Histories::default();
         histories.observe(0, "a", 0, &observed(100, 200, kill));
         let history = histories.get(0, "a").and_then(|usage| usage.usage.history()).unwrap();
-        let published = history_overlay::Container { name: "a", image: "example.com/a:1", history, is_asked: false };
+        let published =
+            history_overlay::ContainerHistory { name: "a", image: "example.com/a:1", history, is_asked: false };
         let now = Timestamp::from_unix_seconds(NOW).unwrap();
         let mut around = around(&[]);
         let mut cluster = HistoryOverlay::with(&mut around, "shop", now, "web", [published]);
-        let row = advised_from(Usage::Profiles, false, &workload, &mut cluster);
+        let row = advised_from(UsageSource::Profiles, false, &workload, &mut cluster);
         let memory = row.containers[0].resource(Resource::Memory).unwrap();
         assert!(memory.recommended.is_some(), "{memory:?}");
         memory.recommended_limit.as_ref().map(ToString::to_string)
@@ -570,11 +589,16 @@ fn where_estimates_replace_requests_an_autoscaler_keeps_the_authors() {
             "metrics": [{"type": "Resource", "resource": {"name": "cpu",
                 "target": {"type": "Utilization", "averageUtilization": 60}}}]}});
     let check = |objects: &[Value], expected: [&str; 2]| {
-        let of = |history| history_overlay::Container { name: "a", image: "example.com/a:1", history, is_asked: false };
+        let of = |history| history_overlay::ContainerHistory {
+            name: "a",
+            image: "example.com/a:1",
+            history,
+            is_asked: false,
+        };
         let (now, mut around) = (Timestamp::from_unix_seconds(NOW).unwrap(), around(objects));
         let mut cluster = HistoryOverlay::with(&mut around, "shop", now, "web", [of(history())]);
         let always = json!({"mode": "always", "always": {"namespaces": ["shop"], "minDays": 1}});
-        let row = advised_with(always, Usage::Profiles, false, &workload, &mut cluster);
+        let row = advised_with(always, UsageSource::Profiles, false, &workload, &mut cluster);
         let requests = row.containers[0].resources.iter().map(|of| of.request.as_ref().unwrap().from.to_string());
         assert_eq!(requests.collect::<Vec<_>>(), expected);
         assert!(row.containers[0].resources.iter().all(|of| of.recommended.is_some()));
@@ -604,7 +628,7 @@ fn requests_do_not_matter_and_bounds_are_told() {
             workload(json!([{"name": "a", "image": "example.com/a:1", "resources": resources}])).object.value();
         object["spec"]["template"]["spec"]["resources"] = of_pod;
         let used = [("a", observed(120, 200, None))];
-        let row = advised(&Entry::of_cluster(&object), &used, &mut around(&[limits(range)]));
+        let row = advised(&WorkloadEntry::of_cluster(&object), &used, &mut around(&[limits(range)]));
         let told = row.containers[0].resources.iter().map(|of| {
             let recommended = of.recommended.as_ref().map(Quantity::to_string).unwrap_or_default();
             format!("{recommended} {}", of.explained().split("; ").last().unwrap())

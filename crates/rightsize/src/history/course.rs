@@ -21,7 +21,7 @@ const LITTLE_MEMORY: u64 = 64 << 20;
 /// The usage of one container by pod and by day.
 #[derive(Debug, Default)]
 pub struct Course {
-    pods: HashMap<u32, Pod>,
+    pods: HashMap<u32, PodCourse>,
     days: BTreeMap<u32, Day>,
     /// The oldest day of each version of the pods' template, by its age.
     templates: HashMap<u32, u32>,
@@ -30,7 +30,7 @@ pub struct Course {
 }
 
 #[derive(Debug, Default)]
-struct Pod {
+struct PodCourse {
     cpu: Sketch,
     days: BTreeMap<u32, PodDay>,
     /// The CPU in hours in which it used more than twice its mean, by the day's age and the hour.
@@ -160,7 +160,7 @@ impl Course {
     /// The time of the newest sample, in Unix seconds, of what was read up to a moment. A store that makes percentiles tells it
     /// to a quarter of an hour in the last day, and to a day before that.
     pub fn last_seen(&self, to: i64) -> Option<i64> {
-        let of_pod = |pod: &Pod| {
+        let of_pod = |pod: &PodCourse| {
             let newest = pod.days.values().map(|day| day.last_seen).max();
             newest.map(|newest| pod.end.filter(|end| *end > to - DAY).map_or(newest, |end| newest.min(end)))
         };
@@ -202,7 +202,7 @@ impl Course {
 
     /// True if the p95 of one pod is far above that of the others on the days that they share.
     pub fn has_pods_that_differ(&self) -> bool {
-        let sum = |pod: &Pod| pod.days.values().map(|day| day.p95).sum::<u64>();
+        let sum = |pod: &PodCourse| pod.days.values().map(|day| day.p95).sum::<u64>();
         let Some(busiest) = self.pods.values().max_by_key(|pod| sum(pod) / pod.days.len().max(1) as u64) else {
             return false;
         };

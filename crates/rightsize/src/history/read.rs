@@ -28,7 +28,7 @@ const RETRY: Retry = Retry { attempts: 4, first_wait: Duration::from_secs(2), lo
 
 /// The result of a reading.
 #[derive(Debug, Default)]
-pub struct Reading {
+pub struct HistoryReading {
     pub histories: Histories,
     /// The parts that could not be read, with the reasons.
     pub problems: Vec<String>,
@@ -102,11 +102,11 @@ pub async fn read(
     concurrency: usize,
     progress: &Progress,
     stop: &CancellationToken,
-) -> Reading {
-    let mut reading = Reading::default();
+) -> HistoryReading {
+    let mut reading = HistoryReading::default();
     let found = tokio::select! {
         found = surroundings(store, namespaces, window, &mut pods.owners, &mut reading.problems) => found,
-        () = stop.cancelled() => return Reading { is_interrupted: true, ..Reading::default() },
+        () = stop.cancelled() => return HistoryReading { is_interrupted: true, ..HistoryReading::default() },
     };
     let queries = plan(store, namespaces, window, found.lives.as_ref(), &found.killed);
     progress.begin(queries.len() as u64, "Reading usage");

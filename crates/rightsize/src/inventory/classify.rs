@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use serde_json::Value;
 
 use super::top_owner::TopOwners;
-use super::{Entry, Inventory, Running};
+use super::{Inventory, Running, WorkloadEntry};
 use headroom_objects::cluster_reader::{ClusterReader, without_bookkeeping};
 use headroom_objects::kinds::{ApiKind, metadata};
 use headroom_workloads::kinds::{self, POD_KINDS, comes_and_goes};
@@ -15,9 +15,9 @@ use headroom_workloads::owner::{Owner, Owners, PodOwners, WorkloadRef};
 #[derive(Default)]
 pub struct Classifier {
     owners: Owners,
-    entries: BTreeMap<WorkloadRef, Entry>,
+    entries: BTreeMap<WorkloadRef, WorkloadEntry>,
     /// The newest object that each owner of an unknown kind made, with its time: it may stand for its owner.
-    made: BTreeMap<WorkloadRef, (String, Entry)>,
+    made: BTreeMap<WorkloadRef, (String, WorkloadEntry)>,
     running: HashMap<(String, String), Running>,
     ended: u64,
     scaled_to_zero: u64,
@@ -52,17 +52,17 @@ impl Classifier {
 
     fn add(&mut self, key: WorkloadRef, mut object: Value) {
         without_bookkeeping(&mut object);
-        self.entries.insert(key, Entry::of_cluster(&object));
+        self.entries.insert(key, WorkloadEntry::of_cluster(&object));
     }
 
     fn add_made(&mut self, owner: Owner, mut object: Value) {
         without_bookkeeping(&mut object);
-        let of_object = Entry::of_cluster(&object);
+        let of_object = WorkloadEntry::of_cluster(&object);
         let key = WorkloadRef::new(&of_object.key.namespace, &owner.kind, &owner.name);
         let time = metadata(&object, "creationTimestamp");
         if self.made.get(&key).is_none_or(|(of_newest, _)| time > of_newest.as_str()) {
             let through = Some(of_object.key.to_string());
-            let entry = Entry { key: key.clone(), api_version: owner.api_version, through, ..of_object };
+            let entry = WorkloadEntry { key: key.clone(), api_version: owner.api_version, through, ..of_object };
             self.made.insert(key, (time.to_owned(), entry));
         }
     }
@@ -90,8 +90,8 @@ impl Classifier {
         for (key, (_, entry)) in self.made {
             self.entries.entry(key).or_insert(entry);
         }
-        let mut entries: Vec<Entry> = self.entries.into_values().collect();
-        let rank = |entry: &Entry| {
+        let mut entries: Vec<WorkloadEntry> = self.entries.into_values().collect();
+        let rank = |entry: &WorkloadEntry| {
             let known = kinds::makers().position(|kind| kind.kind == entry.key.kind);
             (entry.key.namespace.clone(), known.unwrap_or(POD_KINDS.len()), entry.key.clone())
         };

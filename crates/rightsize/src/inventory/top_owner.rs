@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use serde_json::Value;
 
-use super::Entry;
+use super::WorkloadEntry;
 use headroom_objects::cluster_reader::ClusterReader;
 use headroom_workloads::owner::{MAX_CHAIN, Owner, WorkloadRef};
 
@@ -19,7 +19,7 @@ pub struct TopOwners {
 
 impl TopOwners {
     /// The object that manages a workload from the top of its chain of owners.
-    pub fn above(&mut self, entry: &Entry, cluster: &mut dyn ClusterReader) -> Option<String> {
+    pub fn above(&mut self, entry: &WorkloadEntry, cluster: &mut dyn ClusterReader) -> Option<String> {
         let first = match entry.through {
             // The workload itself is the owner of what was read.
             Some(_) => self.next(&entry.api_version, &entry.key, cluster),

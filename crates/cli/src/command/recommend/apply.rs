@@ -13,7 +13,7 @@ use headroom_kube::ApiPath;
 use headroom_kube::api_client::{ApiClient, ApiError, ApiResult, ApplyOptions};
 use headroom_report::{Exit, Page, Paint, WholeFile, ask, complain};
 use headroom_rightsize::patches::{self, Patch, RecommendedChange};
-use headroom_rightsize::report::Report;
+use headroom_rightsize::report::Recommendations;
 use kube::Client;
 
 use super::left_out;
@@ -47,7 +47,7 @@ struct PatchedObject {
     path: ApiPath,
 }
 
-pub async fn run(args: &Patching, report: &Report, client: Client, target: &Target) -> anyhow::Result<Exit> {
+pub async fn run(args: &Patching, report: &Recommendations, client: Client, target: &Target) -> anyhow::Result<Exit> {
     let cluster = &target.cluster.described();
     if args.rollback.symlink_metadata().is_ok() {
         bail!("`{}` exists already: choose another file with --rollback", args.rollback.display());
@@ -113,7 +113,7 @@ impl PatchedObject {
 }
 
 /// All changes as a command line that applies them on the server, under the same manager.
-pub fn as_command(target: &Target, report: &Report) -> anyhow::Result<String> {
+pub fn as_command(target: &Target, report: &Recommendations) -> anyhow::Result<String> {
     let kubectl = kubectl(target);
     let (changes, left_out) = report.changes_of_cluster(&kubectl);
     let merged = patches::kustomize(&changes)?.text(None, Paint::OFF);

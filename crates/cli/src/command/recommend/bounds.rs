@@ -10,12 +10,12 @@ use headroom_dryrun::settings::ParsedSettings;
 use headroom_dryrun::simulate::listed;
 use headroom_report::progress::Progress;
 use headroom_report::{Exit, Page, Paint, Table, people};
-use headroom_rightsize::bounds::consumer::Consumer;
+use headroom_rightsize::bounds::consumer::WorkloadConsumer;
 use headroom_rightsize::bounds::manifest::{self, Reasons};
-use headroom_rightsize::bounds::trial::{self, Trial};
+use headroom_rightsize::bounds::trial::{self, BoundsTrial};
 use headroom_rightsize::bounds::{limits, quota};
 use headroom_rightsize::inventory::Inventory;
-use headroom_rightsize::report::Source;
+use headroom_rightsize::report::ReportSource;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -28,12 +28,12 @@ use crate::command::rbac_hint;
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Output {
-    source: Source,
+    source: ReportSource,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     quotas: Vec<quota::Proposal>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     limit_ranges: Vec<limits::Proposal>,
-    trial: Trial,
+    trial: BoundsTrial,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     notes: Vec<String>,
     #[serde(skip)]
@@ -101,14 +101,14 @@ fn find(target: &Target, usage: &UsageArgs, is_right_sized: bool, progress: &Pro
             advice.unwrap_or_else(|| "choose another namespace".to_owned())
         );
     }
-    let mut consumers = Consumer::all(&inventory);
+    let mut consumers = WorkloadConsumer::all(&inventory);
     consumers.retain(|consumer| namespaces.contains(&consumer.key.namespace));
     let recommended = on_all(&mut opened, inventory, target, Some(usage), progress)?;
     let (report, past) = (recommended.report, recommended.past);
-    Consumer::right_size(&mut consumers, &report);
+    WorkloadConsumer::right_size(&mut consumers, &report);
     let now = ParsedSettings::of(&opened.settings).now().ok_or_else(|| anyhow!("this machine's clock is not set"))?;
     let (cluster, admission) = (&mut opened.cluster, &opened.admission);
-    let recreated: &[Consumer] = if is_right_sized { &consumers } else { &[] };
+    let recreated: &[WorkloadConsumer] = if is_right_sized { &consumers } else { &[] };
     let simulation = trial::begin(&namespaces, recreated, admission, cluster);
     let (notes, source) = (report.all_notes(), report.source.clone());
     let mut found = Output { notes, source, is_partial, ..Output::default() };
@@ -137,7 +137,7 @@ fn page(found: &Output, paint: Paint) -> Page {
         page.table(table);
         page.gap();
     }
-    let Trial { objects, changed, rejected, exceeded, missed } = &found.trial;
+    let BoundsTrial { objects, changed, rejected, exceeded, missed } = &found.trial;
     let outcome = if found.trial.is_passed() {
         paint.green("nothing would be rejected")
     } else if rejected.is_empty() {
@@ -217,7 +217,7 @@ impl Output {
             (&quota.object, quota.amounts.iter().map(reason).collect::<Reasons>())
         });
         let of_ranges = self.limit_ranges.iter().map(|range| {
-            let reason = |bound: &limits::Bound| {
+            let reason = |bound: &limits::ProposedBound| {
                 let path = path(&["spec", "limits", bound.field, bound.resource]);
                 (path, format!("{}{}", bound.reason, today(bound.today.as_ref())))
             };

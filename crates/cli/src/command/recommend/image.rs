@@ -23,7 +23,7 @@ use headroom_objects::document;
 use headroom_report::progress::Progress;
 use headroom_report::{Exit, Page, Table, complain};
 use headroom_rightsize::bounds::manifest::{self, Reasons};
-use headroom_rightsize::by_image::{Amounts, Node, SizeByImage, UsageOfImage};
+use headroom_rightsize::by_image::{ImageAmounts, NodeCapacity, SizeByImage, UsageOfImage};
 use headroom_sources::http::Http;
 use headroom_sources::prometheus::Prometheus;
 use headroom_usage::profile::custom_resource::NAMESPACE;
@@ -166,7 +166,12 @@ impl ImageArgs {
 }
 
 /// A row for each image in each namespace, and in all together unless namespaces are selected.
-fn rows(profiles: &[Value], selection: Selection<'_>, now: Timestamp, node: Option<&Node>) -> anyhow::Result<Vec<Row>> {
+fn rows(
+    profiles: &[Value],
+    selection: Selection<'_>,
+    now: Timestamp,
+    node: Option<&NodeCapacity>,
+) -> anyhow::Result<Vec<Row>> {
     let mut reader = ProfileReader::new(selection, now);
     for object in profiles {
         let document = document(object).map_err(|problem| anyhow!(problem))?;
@@ -183,15 +188,15 @@ fn rows(profiles: &[Value], selection: Selection<'_>, now: Timestamp, node: Opti
 }
 
 /// The node in the middle of all by memory. Without one nothing is said of what fits.
-fn node(opened: &mut Opened) -> Option<Node> {
-    let mut nodes: Vec<Node> = Vec::new();
+fn node(opened: &mut Opened) -> Option<NodeCapacity> {
+    let mut nodes: Vec<NodeCapacity> = Vec::new();
     // OK because who may not list Nodes gets the sizes without them.
     let listed = opened.cluster.list(("v1", "Node", None)).unwrap_or_default();
     for node in listed {
         let amount = |name: &str| node.pointer("/status/allocatable")?.get(name)?.as_str()?.parse::<Quantity>().ok();
         if let (Some(cpu), Some(memory)) = (amount("cpu"), amount("memory")) {
             let pods = amount("pods").and_then(|pods| u64::try_from(pods.value()).ok()).unwrap_or(110);
-            nodes.push(Node { cpu, memory, pods });
+            nodes.push(NodeCapacity { cpu, memory, pods });
         }
     }
     nodes.sort_by(|a, b| (&a.memory, &a.cpu).cmp(&(&b.memory, &b.cpu)));
@@ -200,7 +205,7 @@ fn node(opened: &mut Opened) -> Option<Node> {
 }
 
 impl Row {
-    fn of(namespace: Option<&str>, image: &Image, node: Option<&Node>) -> Self {
+    fn of(namespace: Option<&str>, image: &Image, node: Option<&NodeCapacity>) -> Self {
         let usage = UsageOfImage {
             pods: image.pods,
             cpu: image.cpu.as_ref(),
@@ -218,7 +223,7 @@ impl Row {
     }
 }
 
-fn page(rows: &[Row], node: Option<&Node>) -> Page {
+fn page(rows: &[Row], node: Option<&NodeCapacity>) -> Page {
     const RIGHT: [&str; 5] = ["PODS", "CPU REQUEST", "MEMORY REQUEST", "MEMORY LIMIT", "ON A NODE"];
     let header: Vec<&str> = ["NAMESPACE", "IMAGE"].into_iter().chain(RIGHT).collect();
     let mut table = Table::new(&header).right(&RIGHT).spare(&["NAMESPACE"]);
@@ -241,7 +246,7 @@ fn page(rows: &[Row], node: Option<&Node>) -> Page {
             table.detail("too few pods to recommend anything");
             continue;
         };
-        let storage = |amounts: &Amounts| amounts.ephemeral_storage.clone();
+        let storage = |amounts: &ImageAmounts| amounts.ephemeral_storage.clone();
         if let (Some(request), Some(limit)) = (storage(&size.resources.requests), storage(&size.resources.limits)) {
             table.detail(&format!("ephemeral storage: request {request}, limit {limit}"));
         }
@@ -255,7 +260,7 @@ fn page(rows: &[Row], node: Option<&Node>) -> Page {
         page,
         "Requests are a pod's part of what 20 of its image use together; limits are a fifth above the highest peak."
     );
-    if let Some(Node { cpu, memory, pods }) = node {
+    if let Some(NodeCapacity { cpu, memory, pods }) = node {
         writeln!(page, "A node has {cpu} CPU, {memory} of memory, and room for {pods} pods.");
     }
     page

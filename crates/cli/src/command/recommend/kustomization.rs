@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::bail;
 use headroom_objects::cluster_reader::CompressedObject;
-use headroom_rightsize::inventory::Entry;
+use headroom_rightsize::inventory::WorkloadEntry;
 use headroom_rightsize::patches::RecommendedChange;
 use headroom_rightsize::template::merge_resources;
 use serde_json::Value;
@@ -20,7 +20,7 @@ const NAMES: [&str; 3] = ["kustomization.yaml", "kustomization.yml", "Kustomizat
 
 /// Puts the requests and limits of a patch over those of the workload that it patches. Several patches of one workload are of
 /// several overlays, of which nobody knows which is applied.
-pub fn merge(entries: &mut [Entry], patches: &[Entry]) -> anyhow::Result<()> {
+pub fn merge(entries: &mut [WorkloadEntry], patches: &[WorkloadEntry]) -> anyhow::Result<()> {
     for patch in patches {
         let other = patches.iter().find(|other| other.key == patch.key && other.origin != patch.origin);
         if let Some((one, other)) = other.and_then(|other| patch.origin.as_ref().zip(other.origin.as_ref())) {

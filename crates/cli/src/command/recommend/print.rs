@@ -5,7 +5,7 @@ use headroom_kube::clock;
 use headroom_report::draw::Charset;
 use headroom_report::{Page, Paint, complain, junit, sarif};
 use headroom_rightsize::patches::RecommendedChange;
-use headroom_rightsize::report::Report;
+use headroom_rightsize::report::Recommendations;
 use headroom_rightsize::table::{self, View};
 use headroom_rightsize::{csv, findings, html, markdown, patches, pull_request};
 
@@ -13,7 +13,7 @@ use super::arguments::{Args, Format};
 use super::left_out;
 
 /// Prints the report; true if something in it is an error, or had to be left out of what is written.
-pub fn print(args: &Args, report: &Report) -> anyhow::Result<bool> {
+pub fn print(args: &Args, report: &Recommendations) -> anyhow::Result<bool> {
     let findings = findings::of(report, args.gate());
     let changes = report.changes();
     let left_out = match args.output {

@@ -9,11 +9,11 @@ use headroom_objects::cluster_reader::ReadError;
 use headroom_report::progress::Progress;
 use headroom_rightsize::bounds::quota::Past;
 use headroom_rightsize::declined::Declined;
-use headroom_rightsize::engine::{Engine, Usage};
+use headroom_rightsize::engine::{Engine, UsageSource};
 use headroom_rightsize::history::Histories;
 use headroom_rightsize::inventory::Inventory;
 use headroom_rightsize::quota_effect::{self, QuotaEffect};
-use headroom_rightsize::report::{Order, Report};
+use headroom_rightsize::report::{Order, Recommendations};
 use headroom_rightsize::rule;
 use headroom_rightsize::trial;
 use headroom_rightsize::workload::Workload;
@@ -33,7 +33,7 @@ const MAX_NAMED: usize = 5;
 
 /// The recommendations for an inventory.
 pub struct Recommended {
-    pub report: Report,
+    pub report: Recommendations,
     /// The growth of quotas, as far as a metrics store knows it.
     pub trends: Vec<Trend>,
     /// The same with peaks, of what quotas are sized for.
@@ -77,7 +77,7 @@ pub fn on_all(
 }
 
 /// Recommends for some workloads of the namespaces of `target`.
-pub fn on_some(target: &Target, usage: &UsageArgs, workloads: &[WorkloadRef]) -> anyhow::Result<Report> {
+pub fn on_some(target: &Target, usage: &UsageArgs, workloads: &[WorkloadRef]) -> anyhow::Result<Recommendations> {
     let mut opened = target.open()?;
     let advised = |problem| rbac_hint::advised(problem, false);
     let mut inventory =
@@ -111,7 +111,7 @@ pub fn recommend(
         Some(StoreHistory { source, histories, notes, trends, past }) => (source, Some(histories), notes, trends, past),
         None => (profiles(opened), None, Vec::new(), Vec::new(), Vec::new()),
     };
-    let read = histories.as_ref().map_or(Usage::Profiles, Usage::Read);
+    let read = histories.as_ref().map_or(UsageSource::Profiles, UsageSource::Read);
     let mut run = Run { inventory, usage: read, containers, lowers_limits, declined, notes: Vec::new() };
     let (workloads, effects) = run.evaluate(opened, &settings, is_admission, progress)?;
     let entries = std::mem::take(&mut run.inventory.entries);
@@ -123,7 +123,7 @@ pub fn recommend(
     notes.extend(run.all_notes(opened.scope.is_all()));
     let prices = usage.map(|usage| usage.costs.prices()).transpose()?.unwrap_or_default();
     let source = (source, rule::of(&settings, histories.is_some()));
-    let mut report = Report::new(source, workloads, quota_effect::together(effects), notes, prices, order);
+    let mut report = Recommendations::new(source, workloads, quota_effect::together(effects), notes, prices, order);
     report.cluster.clone_from(&opened.context);
     opened.on_run(|run| trial::check(&mut report, &entries, run));
     Ok(Recommended { report, trends, past, is_of_store: histories.is_some() })
@@ -146,7 +146,7 @@ fn with_history(opened: &Opened, reads_storage: bool) -> Value {
 /// A run over an inventory.
 struct Run<'a> {
     inventory: Inventory,
-    usage: Usage<'a>,
+    usage: UsageSource<'a>,
     containers: &'a [String],
     lowers_limits: bool,
     declined: Option<&'a Declined>,

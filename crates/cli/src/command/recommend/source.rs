@@ -7,8 +7,8 @@ use headroom_core::cluster::usage::profile_layout::{API_VERSION, KIND, ProfileNa
 use headroom_core::image::ImageName;
 use headroom_objects::cluster_reader::ClusterReader as _;
 use headroom_report::complain;
-use headroom_rightsize::inventory::{Entry, Inventory};
-use headroom_rightsize::report::Source;
+use headroom_rightsize::inventory::{Inventory, WorkloadEntry};
+use headroom_rightsize::report::ReportSource;
 
 use super::arguments::{From, UsageArgs};
 use super::services::Services;
@@ -72,7 +72,7 @@ impl UsageArgs {
 /// True if the collector has published usage for any of these images, or if its UsageProfiles may not be read.
 fn has_profiles(opened: &mut Opened, inventory: &Inventory) -> bool {
     let namespace = profiles_namespace(&opened.settings);
-    let containers = inventory.entries.iter().flat_map(Entry::images);
+    let containers = inventory.entries.iter().flat_map(WorkloadEntry::images);
     let mut roots: Vec<String> = containers
         .filter_map(|image| ImageName::parse(&image).ok().map(|image| Root::of(image.repository())))
         .map(|root| ProfileName::of_root(root).to_string())
@@ -94,7 +94,7 @@ fn has_profiles(opened: &mut Opened, inventory: &Inventory) -> bool {
     false
 }
 
-pub(super) fn profiles(opened: &Opened) -> Source {
+pub(super) fn profiles(opened: &Opened) -> ReportSource {
     let name = format!("UsageProfiles in namespace {}", profiles_namespace(&opened.settings));
-    Source { name, ..Source::default() }
+    ReportSource { name, ..ReportSource::default() }
 }

@@ -14,7 +14,7 @@ use headroom_report::complain;
 use headroom_report::progress::Progress;
 use headroom_rightsize::bounds::quota::Past;
 use headroom_rightsize::history::{self, Histories};
-use headroom_rightsize::report::Source;
+use headroom_rightsize::report::ReportSource;
 use headroom_rightsize::timeline::Timeline;
 use headroom_sources::http::Http;
 use headroom_sources::prometheus::{Options, StoreReader};
@@ -34,7 +34,7 @@ use crate::command::source::{self, Address, behind_service, needs_port_forward};
 /// The usage that was read from a metrics store or the metrics API.
 pub struct StoreHistory {
     pub histories: Histories,
-    pub source: Source,
+    pub source: ReportSource,
     pub notes: Vec<String>,
     pub trends: Vec<Trend>,
     pub past: Vec<Past>,
@@ -268,7 +268,7 @@ impl Reading<'_> {
         }
         self.notes.extend(reading.problems);
         let moment = |at: i64| jiff::Timestamp::from_second(at).ok().map(|at| at.to_string());
-        let source = Source {
+        let source = ReportSource {
             name,
             from: moment(window.from),
             to: moment(window.to),
@@ -304,7 +304,7 @@ impl Reading<'_> {
              metrics store with --service NAMESPACE/SERVICE:PORT or --prometheus URL"
                 .to_owned(),
         );
-        let source = Source { name: "the metrics API".to_owned(), ..Source::default() };
+        let source = ReportSource { name: "the metrics API".to_owned(), ..ReportSource::default() };
         Ok(StoreHistory {
             histories,
             source,

@@ -9,7 +9,7 @@ use headroom_objects::cluster_reader::folder::in_namespace;
 use headroom_objects::cluster_reader::{ClusterReader as _, ReadError};
 use headroom_objects::kinds::{ApiKind, labels_of};
 use headroom_report::progress::Progress;
-use headroom_rightsize::inventory::{Entry, Inventory};
+use headroom_rightsize::inventory::{Inventory, WorkloadEntry};
 use headroom_workloads::kinds;
 use headroom_workloads::owner::{Owner, WorkloadRef};
 use serde_json::Value;
@@ -55,7 +55,7 @@ pub fn read(args: &Args, opened: &mut Opened, progress: &Progress) -> anyhow::Re
 
 /// Keeps the workloads of the given kinds and labels. A filter that matches nothing is an error that names it, and what may have
 /// been meant.
-fn select(args: &Args, entries: &mut Vec<Entry>) -> anyhow::Result<()> {
+fn select(args: &Args, entries: &mut Vec<WorkloadEntry>) -> anyhow::Result<()> {
     if entries.is_empty() {
         return Ok(());
     }
@@ -84,7 +84,7 @@ fn select(args: &Args, entries: &mut Vec<Entry>) -> anyhow::Result<()> {
             "no workload here has the labels that --selector asks for: `kubectl get deployments --show-labels` lists labels"
         );
     }
-    let containers: BTreeSet<String> = entries.iter().flat_map(Entry::containers).collect();
+    let containers: BTreeSet<String> = entries.iter().flat_map(WorkloadEntry::containers).collect();
     let is_named =
         |pattern: &String| containers.is_empty() || containers.iter().any(|name| glob::matches(pattern, name));
     match args.container.iter().find(|pattern| !is_named(pattern)) {
@@ -120,7 +120,7 @@ fn keep_named(args: &Args, opened: &mut Opened, inventory: &mut Inventory) -> an
         |word: &str| is_kind(word) || inventory.entries.iter().any(|entry| entry.key.kind.eq_ignore_ascii_case(word));
     let mut wanted = Vec::new();
     for text in &one_by_one(&args.objects, is_kind) {
-        let is_it = |entry: &&Entry| entry.key.to_string() == text.to_lowercase();
+        let is_it = |entry: &&WorkloadEntry| entry.key.to_string() == text.to_lowercase();
         if let Some(entry) = inventory.entries.iter().find(is_it) {
             wanted.push(entry.clone());
             continue;
@@ -132,7 +132,7 @@ fn keep_named(args: &Args, opened: &mut Opened, inventory: &mut Inventory) -> an
         let key = WorkloadRef::new(&opened.namespace, &kind.kind, &name);
         match inventory.entries.iter().find(|entry| entry.key == key) {
             Some(entry) => wanted.push(entry.clone()),
-            None => wanted.push(Entry::of_cluster(&object(opened, &kind, &name)?)),
+            None => wanted.push(WorkloadEntry::of_cluster(&object(opened, &kind, &name)?)),
         }
     }
     inventory.entries = wanted;
@@ -158,14 +158,14 @@ fn of_files(args: &Args, opened: &mut Opened) -> anyhow::Result<Inventory> {
         } else if kind.kind == "ScaledObject" {
             inventory.autoscalers.add_of_scaled_object(&object);
         } else if kinds::of_api(&kind).is_some() {
-            let entry = Entry::of_cluster(&object);
+            let entry = WorkloadEntry::of_cluster(&object);
             if entry.is_patch() {
-                patches.push(Entry { origin: Some(manifest.origin), ..entry });
+                patches.push(WorkloadEntry { origin: Some(manifest.origin), ..entry });
                 continue;
             }
             // If the cluster cannot tell, the quotas have to bear the worst.
             let exists = matches!(of_cluster(opened, &entry), Ok(Some(_)));
-            inventory.entries.push(Entry { origin: Some(manifest.origin), exists, ..entry });
+            inventory.entries.push(WorkloadEntry { origin: Some(manifest.origin), exists, ..entry });
         }
     }
     kustomization::merge(&mut inventory.entries, &patches)?;
@@ -174,7 +174,7 @@ fn of_files(args: &Args, opened: &mut Opened) -> anyhow::Result<Inventory> {
             continue;
         }
         match of_cluster(opened, &patch) {
-            Ok(Some(object)) => inventory.entries.push(Entry::of_cluster(&object)),
+            Ok(Some(object)) => inventory.entries.push(WorkloadEntry::of_cluster(&object)),
             _ => {
                 let place = patch.origin.map(|origin| format!("{origin}: ")).unwrap_or_default();
                 bail!("{place}{} has no images, as a patch: give the object that it patches too", patch.key)
@@ -188,7 +188,7 @@ fn of_files(args: &Args, opened: &mut Opened) -> anyhow::Result<Inventory> {
     Ok(inventory)
 }
 
-fn of_cluster(opened: &mut Opened, entry: &Entry) -> Result<Option<Value>, ReadError> {
+fn of_cluster(opened: &mut Opened, entry: &WorkloadEntry) -> Result<Option<Value>, ReadError> {
     let WorkloadRef { namespace, kind, name } = &entry.key;
     opened.cluster.get((&entry.api_version, kind, Some(namespace)), name)
 }

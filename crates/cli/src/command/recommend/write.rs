@@ -13,9 +13,9 @@ use headroom_report::{Exit, complain, write_file};
 use headroom_objects::kinds::ApiKind;
 use headroom_rightsize::declined::{self, Declined};
 use headroom_rightsize::edit::{self, EditError};
-use headroom_rightsize::inventory::Entry;
+use headroom_rightsize::inventory::WorkloadEntry;
 use headroom_rightsize::patches::RecommendedChange;
-use headroom_rightsize::report::Report;
+use headroom_rightsize::report::Recommendations;
 use headroom_workloads::kinds;
 use serde_json::Value;
 
@@ -31,7 +31,7 @@ struct Placed<'m> {
 impl<'m> Placed<'m> {
     fn of(manifest: &'m Manifest, namespace: &str) -> Self {
         let object = in_namespace(manifest.object.clone(), namespace);
-        let is_patch = kinds::of_api(&ApiKind::of(&object)).is_some() && Entry::of_cluster(&object).is_patch();
+        let is_patch = kinds::of_api(&ApiKind::of(&object)).is_some() && WorkloadEntry::of_cluster(&object).is_patch();
         Self { manifest, object, is_patch }
     }
 }
@@ -40,7 +40,7 @@ impl<'m> Placed<'m> {
 #[derive(Default)]
 struct Edits {
     amounts: Vec<edit::Edit>,
-    targets: Vec<edit::Target>,
+    targets: Vec<edit::UtilizationTarget>,
     values: Vec<edit::ValuesEdit>,
 }
 
@@ -66,7 +66,7 @@ pub fn all(
     (paths, is_recursive): (&[PathBuf], bool),
     (charts, values_path): (&[PathBuf], &str),
     namespace: &str,
-    report: &Report,
+    report: &Recommendations,
 ) -> anyhow::Result<Exit> {
     let changes = report.changes();
     let mut files: BTreeMap<PathBuf, Edits> = BTreeMap::new();
@@ -141,7 +141,7 @@ pub fn all(
 }
 
 /// Explains why no file was changed; `is_here` is false if the manifests have none of the workloads to change.
-fn why_nothing(report: &Report, is_here: bool) -> String {
+fn why_nothing(report: &Recommendations, is_here: bool) -> String {
     let left_alone = report.left_alone().join("; ");
     if report.leaves_out_blocked() {
         "what differs would be blocked".to_owned()
