@@ -87,7 +87,7 @@ pub fn done(done: anyhow::Result<()>) -> ExitCode {
 /// The exit code of a question: 0 nothing is rejected, 1 something is, 2 it cannot be answered.
 pub fn answered(answer: anyhow::Result<Exit>) -> ExitCode {
     let exit = answer.unwrap_or_else(|error| {
-        match error.downcast_ref::<manifests::Problems>() {
+        match error.downcast_ref::<manifests::ErrorList>() {
             Some(problems) => problems.0.iter().for_each(|problem| complain!("error: {problem}")),
             None => complain!("error: {error:#}"),
         }

@@ -76,7 +76,7 @@ const LARGE: u64 = 16 << 20;
 
 /// The way to read files.
 #[derive(Debug, Clone, Copy)]
-pub struct Reading {
+pub struct ReadOptions {
     /// Read folders within folders too.
     recursive: bool,
     /// Fail on documents in folders that are no Kubernetes objects, in place of skipping them.
@@ -84,7 +84,7 @@ pub struct Reading {
     longest: u64,
 }
 
-impl Reading {
+impl ReadOptions {
     pub fn manifests(recursive: bool, is_strict: bool) -> Self {
         Self { recursive, is_strict, longest: LONGEST_MANIFEST }
     }

@@ -27,9 +27,9 @@ use headroom_workloads::pod_makers::PodMaker;
 
 use crate::manifest::unreadable;
 
-use super::cluster_args::{About, Opened, Target, add_admission};
+use super::cluster_args::{About, Opened, TargetArgs, add_admission};
 use super::manifests::{self, Manifests};
-use entry::Entry;
+use entry::CheckedObject;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -81,8 +81,8 @@ pub struct Args {
     #[arg(short = 'l', long, value_name = "SELECTOR")]
     selector: Option<LabelSelector<'static>>,
     /// Output format
-    #[arg(short, long, value_enum, default_value_t = Format::Table)]
-    output: Format,
+    #[arg(short, long, value_enum, default_value_t = CheckFormat::Table)]
+    output: CheckFormat,
     /// The least serious result that fails the check with exit code 1
     #[arg(long, value_enum, value_name = "RESULT", default_value_t = FailOn::PodsBlocked)]
     fail_on: FailOn,
@@ -90,7 +90,7 @@ pub struct Args {
     #[arg(long, value_name = "KIND=PATH|FILE", value_parser = pod_makers)]
     pods_at: Vec<Vec<PodMaker>>,
     #[command(flatten)]
-    target: Target,
+    target: TargetArgs,
 }
 
 /// From lenient to strict.
@@ -109,7 +109,7 @@ enum FailOn {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
+enum CheckFormat {
     Table,
     Json,
     Yaml,
@@ -146,9 +146,10 @@ pub fn run(mut args: Args) -> anyhow::Result<Exit> {
         problem = manifests::all(read.iter().map(Result::as_ref)).err();
     }
     if let Some(problem) = problem {
-        if !matches!(args.output, Format::Table | Format::Markdown) {
+        if !matches!(args.output, CheckFormat::Table | CheckFormat::Markdown) {
             // Programs that read the output still get a valid document.
-            let problems: Vec<Entry> = read.into_iter().filter_map(Result::err).map(Entry::of_problem).collect();
+            let problems: Vec<CheckedObject> =
+                read.into_iter().filter_map(Result::err).map(CheckedObject::of_problem).collect();
             headroom_report::print(&page(&problems, &Admission::assumed().describe(), args.output)?)?;
         }
         return Err(problem);
@@ -177,10 +178,10 @@ pub fn run(mut args: Args) -> anyhow::Result<Exit> {
             let mut evaluation = run.evaluate(&object);
             name_earlier(&mut evaluation, &mut took);
             let why = why(&args.manifests, &args.target, &origin, &evaluation);
-            let entry = Entry::of(origin, &evaluation, why);
+            let entry = CheckedObject::of(origin, &evaluation, why);
             if is_misplaced && sets_no_namespace(&object) { entry.unless_admitted() } else { entry }
         }
-        Err(problem) => Entry::of_problem(problem),
+        Err(problem) => CheckedObject::of_problem(problem),
     };
     let counted = |read| {
         progress.advance(1);
@@ -203,33 +204,33 @@ fn pod_makers(text: &str) -> Result<Vec<PodMaker>, String> {
     PodMaker::rows(&std::fs::read_to_string(path).map_err(|cause| unreadable(path, &cause))?)
 }
 
-fn page(entries: &[Entry], admission: &Description, format: Format) -> anyhow::Result<Page> {
+fn page(entries: &[CheckedObject], admission: &Description, format: CheckFormat) -> anyhow::Result<Page> {
     Ok(match format {
-        Format::Table => {
+        CheckFormat::Table => {
             let mut page = render::page(entries, Paint::for_stdout());
             add_admission(&mut page, admission);
             page
         }
-        Format::Json => Page::json(&About { admission, output: render::report(entries) })?,
-        Format::Yaml => Page::yaml(&About { admission, output: render::report(entries) })?,
-        Format::Sarif => {
+        CheckFormat::Json => Page::json(&About { admission, output: render::report(entries) })?,
+        CheckFormat::Yaml => Page::yaml(&About { admission, output: render::report(entries) })?,
+        CheckFormat::Sarif => {
             let log = sarif::log(&render::RULES, &render::findings(entries));
             Page::json(&sarif::with_note(log, render::not_checked(entries)))?
         }
-        Format::Github => {
+        CheckFormat::Github => {
             let commands = github::annotations(&render::findings(entries));
             Page::workflow_commands(&match render::not_checked(entries) {
                 Some(note) => commands.with_notice("kubectl headroom check", &note),
                 None => commands,
             })
         }
-        Format::Markdown => Page::document(&format!("{}\nadmission: {admission}\n", render::markdown(entries))),
-        Format::Junit => Page::document(&junit::report("kubectl headroom check", &render::cases(entries))),
+        CheckFormat::Markdown => Page::document(&format!("{}\nadmission: {admission}\n", render::markdown(entries))),
+        CheckFormat::Junit => Page::document(&junit::report("kubectl headroom check", &render::cases(entries))),
     })
 }
 
 /// The command that explains the decision.
-fn why(manifests: &Manifests, target: &Target, origin: &Origin, evaluation: &Evaluation) -> String {
+fn why(manifests: &Manifests, target: &TargetArgs, origin: &Origin, evaluation: &Evaluation) -> String {
     let object =
         if evaluation.name.is_empty() { String::new() } else { format!(" {}", quoted(&evaluation.object_name())) };
     let is_built = |folder: &&PathBuf| origin.file.parent() == Some(folder) || origin.file == **folder;
@@ -260,7 +261,7 @@ fn name_earlier(evaluation: &mut Evaluation, took: &mut Vec<(String, String)>) {
     }
 }
 
-fn exit(entry: &Entry, fail_on: FailOn) -> Exit {
+fn exit(entry: &CheckedObject, fail_on: FailOn) -> Exit {
     let least = match entry.verdict {
         Verdict::Error => return Exit::Error,
         Verdict::Rejected | Verdict::Invalid => FailOn::Rejected,
@@ -277,7 +278,7 @@ fn without_bounds<'m>(
     manifests: impl Iterator<Item = &'m Manifest>,
     count: u64,
     opened: &mut Opened,
-    target: &Target,
+    target: &TargetArgs,
 ) -> Option<String> {
     if target.cluster_dir.is_empty() || target.wants_cluster() {
         return None;

@@ -31,11 +31,11 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::rbac_hint::advised;
-use crate::manifest::{self, Reading};
+use crate::manifest::{self, ReadOptions};
 
 #[derive(Debug, Clone, Default, clap::Args)]
 #[command(next_help_heading = "Cluster options")]
-pub struct Target {
+pub struct TargetArgs {
     /// Namespace, also for manifests that set none; commands that list objects accept several, separated by commas, and
     /// patterns such as `team-*`
     #[arg(short, long = "namespace", value_name = "NAMESPACE", value_delimiter = ',')]
@@ -207,7 +207,7 @@ pub struct Opened {
 
 /// The output formats of commands that answer for single objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum Format {
+pub enum ObjectFormat {
     Text,
     Json,
     Yaml,
@@ -257,7 +257,7 @@ pub fn default_settings() -> Value {
 /// The namespace if no kubeconfig sets one.
 const DEFAULT_NAMESPACE: &str = "default";
 
-impl Target {
+impl TargetArgs {
     /// Connects to the cluster and reads files and settings.
     pub fn open(&self) -> anyhow::Result<Opened> {
         self.opened(true)
@@ -277,7 +277,7 @@ impl Target {
         let of_cluster = cluster.as_ref().map(|(_, namespace)| namespace.clone());
         let named = self.namespaces.iter().find(|name| !is_pattern(name)).cloned();
         let namespace = named.or(of_cluster).unwrap_or_else(|| DEFAULT_NAMESPACE.to_owned());
-        let files = Reading::cluster_dir(self.is_strict).read(&self.cluster_dir, &mut std::io::stdin())?;
+        let files = ReadOptions::cluster_dir(self.is_strict).read(&self.cluster_dir, &mut std::io::stdin())?;
         let top = Folder::of(files, &namespace)?;
         let bottom = cluster.map(|(cluster, _)| -> Box<dyn ClusterReader> {
             if self.all_namespaces { Box::new(ListAllNamespaces::new(cluster)) } else { Box::new(cluster) }

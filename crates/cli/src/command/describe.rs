@@ -27,9 +27,9 @@ use headroom_workloads::WorkloadRef;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::cluster_args::{Opened, Scope, Target, warn_if_elsewhere};
+use super::cluster_args::{Opened, Scope, TargetArgs, warn_if_elsewhere};
 use super::rbac_hint;
-use crate::describe::limits::{self, Limits};
+use crate::describe::limits::{self, NamespaceLimits};
 use crate::describe::not_there;
 use crate::describe::quotas::{Inventory, Owned, Quotas};
 use crate::describe::tenant_quotas;
@@ -78,9 +78,9 @@ struct LimitsArgs {
     /// Show this LimitRange only; the combined limits are always shown
     name: Option<String>,
     #[command(flatten)]
-    output: Output,
+    output: DescribeOutput,
     #[command(flatten)]
-    target: Target,
+    target: TargetArgs,
 }
 
 #[derive(Debug, clap::Args)]
@@ -97,20 +97,20 @@ struct QuotaArgs {
     #[arg(long, value_name = "NUMBER", default_value_t = 3)]
     top: usize,
     #[command(flatten)]
-    output: Output,
+    output: DescribeOutput,
     #[command(flatten)]
-    target: Target,
+    target: TargetArgs,
 }
 
 #[derive(Debug, clap::Args)]
-pub struct Output {
+pub struct DescribeOutput {
     /// Output format
-    #[arg(short, long, value_enum, default_value_t = Format::Table)]
-    pub output: Format,
+    #[arg(short, long, value_enum, default_value_t = DescribeFormat::Table)]
+    pub output: DescribeFormat,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Format {
+pub enum DescribeFormat {
     Table,
     Json,
     Yaml,
@@ -125,7 +125,7 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
 
 fn describe_limits(args: LimitsArgs) -> anyhow::Result<Exit> {
     let mut opened = args.target.open()?;
-    let mut found: Vec<Limits> = Vec::new();
+    let mut found: Vec<NamespaceLimits> = Vec::new();
     let ranges = list(&mut opened, "v1", "LimitRange")?;
     if ranges.is_empty() {
         warn_if_elsewhere(&opened.scope, &mut opened.cluster);
@@ -145,7 +145,7 @@ fn describe_limits(args: LimitsArgs) -> anyhow::Result<Exit> {
         }
         found.push(limits);
     }
-    print(&found, args.output.output, "No LimitRanges.", Limits::page)
+    print(&found, args.output.output, "No LimitRanges.", NamespaceLimits::page)
 }
 
 fn describe_quota(args: QuotaArgs) -> anyhow::Result<Exit> {
@@ -163,7 +163,7 @@ fn describe_quota(args: QuotaArgs) -> anyhow::Result<Exit> {
     if let Some(selector) = &args.selector {
         quotas.retain(|quota| selector.matches(&labels_of(quota)));
     }
-    let tenants = Tenants::read(&args, &mut opened)?;
+    let tenants = DescribedTenants::read(&args, &mut opened)?;
     let mut found = Vec::new();
     let (counted, _) = kinds_of(&quotas.iter().collect::<Vec<_>>());
     let counted = counted.into_values().filter(|kind| kind.is_namespaced);
@@ -191,9 +191,9 @@ fn describe_quota(args: QuotaArgs) -> anyhow::Result<Exit> {
     let (charset, paint) = (Charset::of_stdout(), Paint::for_stdout());
     let both = Items { items: &found, tenant_quotas: tenants.objects() };
     headroom_report::print(&match args.output.output {
-        Format::Json => Page::json(&both)?,
-        Format::Yaml => Page::yaml(&both)?,
-        Format::Table => {
+        DescribeFormat::Json => Page::json(&both)?,
+        DescribeFormat::Yaml => Page::yaml(&both)?,
+        DescribeFormat::Table => {
             let mut pages: Vec<Page> = found.iter().map(|quotas| quotas.page(charset, paint)).collect();
             pages.extend(tenants.pages(args.top, charset)?);
             one_by_one(pages, "No quotas.")
@@ -204,14 +204,14 @@ fn describe_quota(args: QuotaArgs) -> anyhow::Result<Exit> {
 
 /// All TenantQuotas, because each is described with its ancestors and children, and which to describe.
 #[derive(Default)]
-struct Tenants {
+struct DescribedTenants {
     all: Vec<Value>,
     wanted: BTreeSet<String>,
     /// Set if they could not be read.
     note: Option<String>,
 }
 
-impl Tenants {
+impl DescribedTenants {
     /// Those of the name, or those to which the namespaces are charged.
     fn read(args: &QuotaArgs, opened: &mut Opened) -> anyhow::Result<Self> {
         let all = match opened.cluster.list((TENANT_QUOTA.0, TENANT_QUOTA.1, None)) {
@@ -389,11 +389,16 @@ struct Items<'t, T> {
     tenant_quotas: Vec<&'t Value>,
 }
 
-fn print<T: Serialize>(found: &[T], format: Format, nothing: &str, page: impl Fn(&T) -> Page) -> anyhow::Result<Exit> {
+fn print<T: Serialize>(
+    found: &[T],
+    format: DescribeFormat,
+    nothing: &str,
+    page: impl Fn(&T) -> Page,
+) -> anyhow::Result<Exit> {
     headroom_report::print(&match format {
-        Format::Table => one_by_one(found.iter().map(page).collect(), nothing),
-        Format::Json => Page::json(&Items { items: found, tenant_quotas: Vec::new() })?,
-        Format::Yaml => Page::yaml(&Items { items: found, tenant_quotas: Vec::new() })?,
+        DescribeFormat::Table => one_by_one(found.iter().map(page).collect(), nothing),
+        DescribeFormat::Json => Page::json(&Items { items: found, tenant_quotas: Vec::new() })?,
+        DescribeFormat::Yaml => Page::yaml(&Items { items: found, tenant_quotas: Vec::new() })?,
     })?;
     Ok(Exit::Ok)
 }

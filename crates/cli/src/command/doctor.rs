@@ -38,8 +38,8 @@ pub struct Args {
     #[command(flatten)]
     source: SourceFlag,
     /// Output format
-    #[arg(short, long, value_enum, default_value_t = Format::Text)]
-    output: Format,
+    #[arg(short, long, value_enum, default_value_t = DoctorFormat::Text)]
+    output: DoctorFormat,
     #[command(flatten, next_help_heading = "Cluster options")]
     cluster: Chosen,
 }
@@ -61,7 +61,7 @@ const EXAMPLES: &str = "Examples:
   kubectl headroom doctor --service monitoring/prometheus:9090 -o json";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
+enum DoctorFormat {
     Text,
     Json,
     /// A file for --source: the address, and the names of metrics and labels
@@ -80,10 +80,10 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         (None, source) => runtime.block_on(source.diagnose(&args.cluster, clock::now()))?,
     };
     headroom_report::print(&match args.output {
-        Format::Text => page(&examination),
-        Format::Json => Page::json(&examination)?,
-        Format::Source if args.file.is_some() => bail!("files need no file for --source"),
-        Format::Source => Page::ours(runtime.block_on(source.source_file(&args.cluster))?),
+        DoctorFormat::Text => page(&examination),
+        DoctorFormat::Json => Page::json(&examination)?,
+        DoctorFormat::Source if args.file.is_some() => bail!("files need no file for --source"),
+        DoctorFormat::Source => Page::ours(runtime.block_on(source.source_file(&args.cluster))?),
     })?;
     if examination.verdict() == SourceVerdict::Bad {
         bail!("usage cannot be collected from this source yet");

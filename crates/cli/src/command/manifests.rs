@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use anyhow::bail;
 use headroom_objects::manifest::Manifest;
 
-use crate::manifest::{self, ManifestError, Reading};
+use crate::manifest::{self, ManifestError, ReadOptions};
 
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct Manifests {
@@ -28,7 +28,7 @@ pub struct Manifests {
 /// Several errors, which are printed one a line.
 #[derive(Debug, thiserror::Error)]
 #[error("{}", .0.join("; "))]
-pub struct Problems(pub Vec<String>);
+pub struct ErrorList(pub Vec<String>);
 
 /// All values, or all errors.
 pub fn all<T, E: fmt::Display>(results: impl IntoIterator<Item = Result<T, E>>) -> anyhow::Result<Vec<T>> {
@@ -39,7 +39,7 @@ pub fn all<T, E: fmt::Display>(results: impl IntoIterator<Item = Result<T, E>>) 
             Err(problem) => problems.push(problem.to_string()),
         }
     }
-    if problems.is_empty() { Ok(values) } else { Err(Problems(problems).into()) }
+    if problems.is_empty() { Ok(values) } else { Err(ErrorList(problems).into()) }
 }
 
 impl Manifests {
@@ -67,7 +67,7 @@ impl Manifests {
     /// The same, with each problem in place of what cannot be read.
     pub fn read_all(&self, is_strict: bool) -> Vec<Result<Manifest, ManifestError>> {
         let mut manifests =
-            Reading::manifests(self.recursive, is_strict).read_all(&self.files, &mut io::stdin().lock());
+            ReadOptions::manifests(self.recursive, is_strict).read_all(&self.files, &mut io::stdin().lock());
         for folder in &self.kustomizations {
             match manifest::kustomized(folder) {
                 Ok(built) => manifests.extend(built.into_iter().map(Ok)),

@@ -25,7 +25,7 @@ struct Day {
 /// A container whose requests are others than on the last day before.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Change {
+pub struct ChangedRequest {
     id: String,
     /// They are what was recommended then.
     is_as_recommended: bool,
@@ -41,7 +41,7 @@ impl Memory {
     }
 
     /// The changes since the last day before, and keeps what is new. Without a file that can be read or written, nothing is known.
-    pub fn changes(&self, summary: &RecommendationSummary, now: i64) -> Vec<Change> {
+    pub fn changes(&self, summary: &RecommendationSummary, now: i64) -> Vec<ChangedRequest> {
         let text = fs::read(&self.0).unwrap_or_default();
         let mut days: Vec<Day> = serde_json::from_slice(&text).unwrap_or_default();
         let changes = remember(&mut days, requests(summary), day_of(now));
@@ -60,7 +60,7 @@ fn requests(summary: &RecommendationSummary) -> Requests {
     requests
 }
 
-fn remember(days: &mut Vec<Day>, now: Requests, today: u32) -> Vec<Change> {
+fn remember(days: &mut Vec<Day>, now: Requests, today: u32) -> Vec<ChangedRequest> {
     days.retain(|day| day.day <= today);
     let before = days.iter().filter(|day| day.day < today).max_by_key(|day| day.day);
     let changed = |(id, resources): (&String, &BTreeMap<String, [Option<String>; 2]>)| {
@@ -70,7 +70,7 @@ fn remember(days: &mut Vec<Day>, now: Requests, today: u32) -> Vec<Change> {
             (old != request).then_some(request == recommended)
         });
         let first = changed.next()?;
-        Some(Change { id: id.clone(), is_as_recommended: first && changed.all(|is| is) })
+        Some(ChangedRequest { id: id.clone(), is_as_recommended: first && changed.all(|is| is) })
     };
     let changes = now.iter().filter_map(changed).collect();
     match days.iter_mut().find(|day| day.day == today) {

@@ -40,7 +40,7 @@ use self::run::Choices;
 pub use self::run::{Recommended, on_all, on_some};
 pub use self::store::hours;
 use super::source::Address;
-use crate::manifest::Reading;
+use crate::manifest::ReadOptions;
 
 pub fn run(mut args: Args) -> anyhow::Result<Exit> {
     match args.of {
@@ -99,7 +99,7 @@ pub fn run(mut args: Args) -> anyhow::Result<Exit> {
         let manifests = match paths.as_slice() {
             [] if !charts.is_empty() => Vec::new(),
             [] => args.manifests.read(args.target.is_strict)?,
-            paths => Reading::manifests(args.manifests.recursive, args.target.is_strict)
+            paths => ReadOptions::manifests(args.manifests.recursive, args.target.is_strict)
                 .read(paths, &mut std::io::empty())?,
         };
         let charts = (charts.as_slice(), args.values_path.as_str());

@@ -24,7 +24,7 @@ use serde_json::json;
 
 use self::changes::{COMPONENT, Resizes};
 use super::cluster_args::{is_kind, named, one_by_one};
-use super::describe::{Format, Output};
+use super::describe::{DescribeFormat, DescribeOutput};
 
 const EXAMPLES: &str = "Examples:
   # What was changed, taken back and refused in the whole cluster
@@ -60,7 +60,7 @@ pub struct Args {
     #[arg(short = 'A', long, conflicts_with = "namespace")]
     all_namespaces: bool,
     #[command(flatten)]
-    output: Output,
+    output: DescribeOutput,
     /// Show what would be done, and whether nodes and API server accept it
     #[arg(long, requires = "changed", conflicts_with_all = ["undo", "watch"])]
     dry_run: bool,
@@ -131,9 +131,9 @@ impl Args {
             (!self.all_namespaces).then(|| vec![self.namespace.clone().unwrap_or_else(|| own.to_owned())])
         })?;
         headroom_report::print(&match self.output.output {
-            Format::Table => found.page(),
-            Format::Json => Page::json(&found)?,
-            Format::Yaml => Page::yaml(&found)?,
+            DescribeFormat::Table => found.page(),
+            DescribeFormat::Json => Page::json(&found)?,
+            DescribeFormat::Yaml => Page::yaml(&found)?,
         })?;
         Ok(Exit::Ok)
     }

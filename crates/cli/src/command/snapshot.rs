@@ -28,8 +28,8 @@ use headroom_workloads::kinds::{self, POD_KINDS, REPLICA_SET};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::cluster_args::{Opened, Scope, Target, elsewhere, profiles_namespace};
-use super::memory::Change;
+use super::cluster_args::{Opened, Scope, TargetArgs, elsewhere, profiles_namespace};
+use super::memory::ChangedRequest;
 use super::rbac_hint::advised;
 use super::recommend::{self, Recommended, Trend, UsageArgs};
 use super::resize::changes::Resizes;
@@ -55,7 +55,7 @@ pub struct Args {
     #[arg(short, long, value_name = "FILE", default_value = "-")]
     output: PathBuf,
     #[command(flatten)]
-    target: Target,
+    target: TargetArgs,
 }
 
 /// The kinds besides workloads. Those that the cluster does not have are skipped.
@@ -94,7 +94,7 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
         // OK because errors of listing are in `missed` already.
         Ok(advice(opened, inventory, &args.target, None).unwrap_or_default().0)
     };
-    let snapshot = take(&args.target, ListWriter::new(to, form), Written::Whole, advise)?;
+    let snapshot = take(&args.target, ListWriter::new(to, form), SnapshotFields::Whole, advise)?;
     let (count, elsewhere) = (snapshot.objects(), snapshot.elsewhere.clone());
     let (missed, notes) = (snapshot.missed.clone(), snapshot.notes.clone());
     if let (0, [problem, ..]) = (count, missed.as_slice()) {
@@ -126,14 +126,14 @@ pub struct Advice {
     pub advice: Option<Arc<RecommendationSummary>>,
     trends: Vec<Trend>,
     /// The containers whose requests changed since yesterday, as far as that is known.
-    pub changes: Vec<Change>,
+    pub changes: Vec<ChangedRequest>,
     /// The changes that `headroom-controller resize` made and would make; none where it was not asked for, or does not run.
     pub resizes: Option<Resizes>,
 }
 
 /// The fields that a snapshot has of each object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Written {
+pub enum SnapshotFields {
     /// All fields that are not confidential.
     Whole,
     /// The objects of [`VIEWED`], for the views of the UI: a browser keeps in memory what it gets.
@@ -149,7 +149,7 @@ const VIEWED: [&str; 4] = ["Namespace", TENANT_QUOTA.1, "LimitRange", "ResourceQ
 pub fn advice(
     opened: &mut Opened,
     inventory: Inventory,
-    target: &Target,
+    target: &TargetArgs,
     usage: Option<&UsageArgs>,
 ) -> anyhow::Result<(Advice, bool)> {
     let advised = recommend::on_all(opened, inventory, target, usage, &Progress::for_people())?;
@@ -159,9 +159,9 @@ pub fn advice(
 
 /// Writes the objects of the cluster, then recommendations for them. Objects that may not be read are left out.
 pub fn take<W: Write>(
-    target: &Target,
+    target: &TargetArgs,
     to: ListWriter<W>,
-    written: Written,
+    written: SnapshotFields,
     advise: impl FnOnce(&mut Opened, Inventory) -> anyhow::Result<Advice>,
 ) -> anyhow::Result<Snapshot<W>> {
     let mut opened = target.open()?;
@@ -259,8 +259,8 @@ struct About<'s> {
 #[derive(Serialize)]
 struct Spec<'s> {
     advice: Option<&'s RecommendationSummary>,
-    #[serde(skip_serializing_if = "<[Change]>::is_empty")]
-    changes: &'s [Change],
+    #[serde(skip_serializing_if = "<[ChangedRequest]>::is_empty")]
+    changes: &'s [ChangedRequest],
     /// The name of the cluster's context.
     #[serde(skip_serializing_if = "Option::is_none")]
     cluster: Option<&'s str>,
@@ -277,7 +277,7 @@ struct Spec<'s> {
 /// A snapshot while it is written.
 pub struct Snapshot<W> {
     list: ListWriter<W>,
-    written: Written,
+    written: SnapshotFields,
     /// The number of objects of the cluster that were not written.
     left_out: u64,
     cluster: Option<String>,
@@ -308,7 +308,7 @@ impl<W: Write> Snapshot<W> {
         let Advice { advice, trends, changes, resizes } = &self.advice;
         let (rejections, settings) = (&self.rejections, &self.settings);
         let (advice, cluster, resizes) = (advice.as_deref(), self.cluster.as_deref(), resizes.as_ref());
-        let objects = (self.written == Written::ForViews).then(|| self.objects());
+        let objects = (self.written == SnapshotFields::ForViews).then(|| self.objects());
         let spec = Spec { advice, changes, cluster, objects, rejections, resizes, settings, trends };
         self.list.add(&About { api_version, kind, metadata: json!({"name": "snapshot"}), spec });
         self.list.finish()
@@ -369,9 +369,9 @@ impl<W: Write> Snapshot<W> {
         let is_viewed = || VIEWED.contains(&object.get("kind").and_then(Value::as_str).unwrap_or_default());
         match self.written {
             _ if !is_running(object) => {}
-            Written::ForViews if !is_viewed() => self.left_out += 1,
-            Written::Whole | Written::ForViews => self.list.add(object),
-            Written::ForWhatIf => {
+            SnapshotFields::ForViews if !is_viewed() => self.left_out += 1,
+            SnapshotFields::Whole | SnapshotFields::ForViews => self.list.add(object),
+            SnapshotFields::ForWhatIf => {
                 let mut read = object.clone();
                 unread::leave_out(&mut read);
                 self.list.add(&read);

@@ -28,14 +28,14 @@ use tempfile::NamedTempFile;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use super::cluster_args::{Opened, Target};
+use super::cluster_args::{Opened, TargetArgs};
 use super::memory::Memory;
 use super::recommend::{self, UsageArgs};
 use super::resize::Records;
 use super::resize::changes::Resizes;
 use super::snapshot;
-use super::snapshot::{Advice, Written};
-use server::{Answer, Answered, Key, Question, Server, TextForm};
+use super::snapshot::{Advice, SnapshotFields};
+use server::{Answer, Answered, PageQuestion, PageSecret, Server, TextForm};
 use site::Site;
 
 const EXAMPLES: &str = "\
@@ -71,7 +71,7 @@ pub struct Args {
     #[command(flatten)]
     usage: UsageArgs,
     #[command(flatten)]
-    target: Target,
+    target: TargetArgs,
 }
 
 /// A metrics store is read again after this time; the cluster each minute.
@@ -99,13 +99,13 @@ pub fn run(mut args: Args) -> anyhow::Result<Exit> {
     let target = args.target;
     let answer = move |question| {
         let answered = match question {
-            Question::Snapshot(namespace) => take(&target, Some(&sizing), namespace),
-            Question::Objects(namespace) => take(&target, None, namespace),
-            Question::Bounds(namespace) => bounds(&target, &sizing.usage, namespace),
-            Question::Hours(workload, container) => hours(&target, &sizing.usage, &workload, &container),
-            Question::Why(workload) => why(&target, &workload),
-            Question::Progress => Answered::json(&progress::shared()),
-            Question::Changes(form, workloads) => changes(&target, &sizing.usage, form, &workloads),
+            PageQuestion::Snapshot(namespace) => take(&target, Some(&sizing), namespace),
+            PageQuestion::Objects(namespace) => take(&target, None, namespace),
+            PageQuestion::Bounds(namespace) => bounds(&target, &sizing.usage, namespace),
+            PageQuestion::Hours(workload, container) => hours(&target, &sizing.usage, &workload, &container),
+            PageQuestion::Why(workload) => why(&target, &workload),
+            PageQuestion::Progress => Answered::json(&progress::shared()),
+            PageQuestion::Changes(form, workloads) => changes(&target, &sizing.usage, form, &workloads),
         };
         answered.map_err(|error| format!("{error:#}"))
     };
@@ -121,7 +121,7 @@ async fn serve(site: Site, port: u16, opens: bool, answer: Answer) -> anyhow::Re
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let listener = TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address}"))?;
     let address = listener.local_addr()?;
-    let key = Key::new(random()?);
+    let key = PageSecret::new(random()?);
     let url = format!("http://{address}/{}/", key.text());
     headroom_report::print(&Page::ours(format!("Open {url} in a browser; Ctrl-C ends it.\n")))?;
     // Deleted when the program ends.
@@ -150,7 +150,7 @@ fn redirect_to(url: &str) -> anyhow::Result<NamedTempFile> {
 }
 
 /// Answers what the views show, with recommendations; or without them the objects that "What if" evaluates.
-fn take(target: &Target, sizing: Option<&Sizing>, namespace: Option<String>) -> anyhow::Result<Answered> {
+fn take(target: &TargetArgs, sizing: Option<&Sizing>, namespace: Option<String>) -> anyhow::Result<Answered> {
     let hint = match namespace {
         None => "; name a namespace that you may read, above or as ?namespace=NAME in the address",
         Some(_) => "",
@@ -164,7 +164,7 @@ fn take(target: &Target, sizing: Option<&Sizing>, namespace: Option<String>) -> 
     };
     // Compressed at once: a large cluster has hundreds of megabytes.
     let compressed = GzEncoder::new(Vec::new(), Compression::fast());
-    let written = if sizing.is_some() { Written::ForViews } else { Written::ForWhatIf };
+    let written = if sizing.is_some() { SnapshotFields::ForViews } else { SnapshotFields::ForWhatIf };
     let mut snapshot = snapshot::take(&target, ListWriter::new(compressed, Form::CompactJson), written, advise)?;
     if let Some(first) = snapshot.missed.first_mut() {
         first.push_str(hint);
@@ -180,32 +180,37 @@ fn take(target: &Target, sizing: Option<&Sizing>, namespace: Option<String>) -> 
 }
 
 /// The same cluster, of which one namespace is read; without one, those that the program was started for.
-fn of(target: &Target, namespace: Option<String>) -> Target {
+fn of(target: &TargetArgs, namespace: Option<String>) -> TargetArgs {
     match namespace {
-        Some(namespace) => Target { namespaces: vec![namespace], all_namespaces: false, ..target.clone() },
+        Some(namespace) => TargetArgs { namespaces: vec![namespace], all_namespaces: false, ..target.clone() },
         None => target.clone(),
     }
 }
 
 /// The usage of a container by the hour, as JSON.
-fn hours(target: &Target, usage: &UsageArgs, workload: &WorkloadRef, container: &str) -> anyhow::Result<Answered> {
+fn hours(target: &TargetArgs, usage: &UsageArgs, workload: &WorkloadRef, container: &str) -> anyhow::Result<Answered> {
     let opened = in_namespaces(target, std::iter::once(workload)).open()?;
     Answered::json(&recommend::hours(usage, target, &opened, workload, container)?)
 }
 
 /// Answers what `kubectl headroom recommend bounds` prints, with each object as YAML to commit.
-fn bounds(target: &Target, usage: &UsageArgs, namespace: Option<String>) -> anyhow::Result<Answered> {
+fn bounds(target: &TargetArgs, usage: &UsageArgs, namespace: Option<String>) -> anyhow::Result<Answered> {
     Answered::json(&recommend::bounds_for_page(&of(target, namespace), usage)?)
 }
 
 /// Answers what `kubectl headroom why` prints for a workload.
-fn why(target: &Target, workload: &WorkloadRef) -> anyhow::Result<Answered> {
+fn why(target: &TargetArgs, workload: &WorkloadRef) -> anyhow::Result<Answered> {
     let target = in_namespaces(target, std::iter::once(workload));
     Answered::json(&super::why::answers(&target, &[workload.to_string()])?.pop())
 }
 
 /// The recommendations for some workloads, made anew as a text; as a string of JSON.
-fn changes(target: &Target, usage: &UsageArgs, form: TextForm, workloads: &[WorkloadRef]) -> anyhow::Result<Answered> {
+fn changes(
+    target: &TargetArgs,
+    usage: &UsageArgs,
+    form: TextForm,
+    workloads: &[WorkloadRef],
+) -> anyhow::Result<Answered> {
     let target = in_namespaces(target, workloads.iter());
     let report = recommend::on_some(&target, usage, workloads)?;
     let text = match form {
@@ -220,13 +225,13 @@ fn changes(target: &Target, usage: &UsageArgs, form: TextForm, workloads: &[Work
 }
 
 /// The same cluster, of which the namespaces of these workloads are read.
-fn in_namespaces<'w>(target: &Target, workloads: impl Iterator<Item = &'w WorkloadRef>) -> Target {
+fn in_namespaces<'w>(target: &TargetArgs, workloads: impl Iterator<Item = &'w WorkloadRef>) -> TargetArgs {
     let namespaces = workloads.map(|workload| workload.namespace.clone()).collect::<BTreeSet<_>>();
-    Target { namespaces: namespaces.into_iter().collect(), all_namespaces: false, ..target.clone() }
+    TargetArgs { namespaces: namespaces.into_iter().collect(), all_namespaces: false, ..target.clone() }
 }
 
 impl Sizing {
-    fn advice(&self, opened: &mut Opened, inventory: Inventory, target: &Target) -> anyhow::Result<Advice> {
+    fn advice(&self, opened: &mut Opened, inventory: Inventory, target: &TargetArgs) -> anyhow::Result<Advice> {
         let scope = (!target.all_namespaces).then(|| target.namespaces.join(","));
         let last = || self.last.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, advice)) = last().get(&scope).filter(|(at, _)| at.elapsed() < USAGE_AGE) {
@@ -244,7 +249,7 @@ impl Sizing {
     }
 
     /// Reads what the controller did and would do; none where it does not run, or this user may not see it.
-    fn resizes(&self, opened: &Opened, target: &Target) -> Option<Resizes> {
+    fn resizes(&self, opened: &Opened, target: &TargetArgs) -> Option<Resizes> {
         let namespaces = |_: &str| opened.scope.parts().into_iter().map(|of| of.map(str::to_owned)).collect();
         let found = target.wants_cluster().then(|| self.records.read(&target.cluster, namespaces))?;
         found.ok().filter(|found| !found.is_empty())

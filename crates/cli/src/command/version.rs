@@ -8,7 +8,7 @@ use headroom_usage::profile::custom_resource::NAMESPACE;
 use headroom_workloads::kinds::{self, DEPLOYMENT};
 use serde_json::Value;
 
-use super::cluster_args::{Target, add_admission};
+use super::cluster_args::{TargetArgs, add_admission};
 
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -35,7 +35,7 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
 
 fn add_cluster(page: &mut Page, cluster: Chosen) -> anyhow::Result<()> {
     let described = cluster.described();
-    let target = Target { cluster, needs_cluster: true, ..Target::default() };
+    let target = TargetArgs { cluster, needs_cluster: true, ..TargetArgs::default() };
     let mut opened = target.open()?;
     let release = opened.cluster.release().map(|minor| format!("Kubernetes 1.{minor}, ")).unwrap_or_default();
     writeln!(page, "{release}{described}");

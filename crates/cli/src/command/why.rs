@@ -23,7 +23,7 @@ use headroom_workloads::kinds;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::cluster_args::{About, Format, Opened, Target, add_admission, find, is_kind, named, one_by_one};
+use super::cluster_args::{About, ObjectFormat, Opened, TargetArgs, add_admission, find, is_kind, named, one_by_one};
 use super::manifests::Manifests;
 use super::recommend;
 
@@ -63,10 +63,10 @@ pub struct Args {
     #[arg(long, value_name = "FIELD")]
     value: Option<String>,
     /// Output format
-    #[arg(short, long, value_enum, default_value_t = Format::Text)]
-    output: Format,
+    #[arg(short, long, value_enum, default_value_t = ObjectFormat::Text)]
+    output: ObjectFormat,
     #[command(flatten)]
-    target: Target,
+    target: TargetArgs,
 }
 
 /// The answer about one object.
@@ -86,7 +86,7 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
     }
     args.target.check_single()?;
     let manifests = match args.manifests() {
-        Err(problem) if args.output != Format::Text => {
+        Err(problem) if args.output != ObjectFormat::Text => {
             // Programs that read the output still get a valid document.
             headroom_report::print(&Page::json(&Value::Array(Vec::new()))?)?;
             return Err(problem);
@@ -118,14 +118,14 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
     let exit = answers.iter().map(exit).max().unwrap_or(Exit::Ok);
     let about: Vec<_> = answers.iter().map(|output| About { admission: &admission, output }).collect();
     headroom_report::print(&match args.output {
-        Format::Text => {
+        ObjectFormat::Text => {
             let mut page = page(&answers, Paint::for_stdout());
             page.gap();
             add_admission(&mut page, &admission);
             page
         }
-        Format::Json => Page::json(&about)?,
-        Format::Yaml => Page::yaml(&about)?,
+        ObjectFormat::Json => Page::json(&about)?,
+        ObjectFormat::Yaml => Page::yaml(&about)?,
     })?;
     Ok(exit)
 }
@@ -207,11 +207,11 @@ fn exit(Answer { why, decision, .. }: &Answer) -> Exit {
 }
 
 /// Explains what is wrong with some objects now, in the order in which they are named.
-pub fn answers(target: &Target, names: &[String]) -> anyhow::Result<Vec<WorkloadDiagnosis>> {
+pub fn answers(target: &TargetArgs, names: &[String]) -> anyhow::Result<Vec<WorkloadDiagnosis>> {
     Ok(of_objects(target, names)?.0.into_iter().map(|(why, _)| why).collect())
 }
 
-fn of_objects(target: &Target, names: &[String]) -> anyhow::Result<(Vec<(WorkloadDiagnosis, Value)>, Run)> {
+fn of_objects(target: &TargetArgs, names: &[String]) -> anyhow::Result<(Vec<(WorkloadDiagnosis, Value)>, Run)> {
     let mut opened = target.open()?;
     let (suffixes, namespace) = (target.suffixes(), opened.namespace.clone());
     let mut objects = Vec::new();
@@ -241,7 +241,7 @@ fn of_objects(target: &Target, names: &[String]) -> anyhow::Result<(Vec<(Workloa
 }
 
 /// The findings of UsageProfiles about a workload: throttling, kills, and usage above its requests.
-fn of_usage(opened: &mut Opened, object: &Value, target: &Target) -> anyhow::Result<Vec<WorkloadProblem>> {
+fn of_usage(opened: &mut Opened, object: &Value, target: &TargetArgs) -> anyhow::Result<Vec<WorkloadProblem>> {
     if kinds::of_api(&ApiKind::of(object)).is_none() {
         return Ok(Vec::new());
     }

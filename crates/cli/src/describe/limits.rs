@@ -20,7 +20,7 @@ use super::section;
 /// The effective limits of a namespace.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Limits {
+pub struct NamespaceLimits {
     pub namespace: String,
     /// The LimitRanges as kubectl describes them.
     #[serde(skip)]
@@ -88,7 +88,7 @@ pub fn limits<'d>(
     decision: &Decision<'d>,
     context: &Context<'d>,
     settings: &'d Settings<'d>,
-) -> Result<Limits, Malformed> {
+) -> Result<NamespaceLimits, Malformed> {
     let pod = request.pod()?;
     let ranges = limit_rules::applicable(request, pod.as_ref(), context, settings)?;
     let of_cluster = context.limit_ranges.as_deref().unwrap_or_default();
@@ -98,7 +98,7 @@ pub fn limits<'d>(
     let mut notes = contradictions(&bounds);
     notes.extend(about_others(&ranges, container, settings));
     let is_estimate = |warning: &&ReviewWarning<'_>| matches!(warning.cause, Cause::Estimate(_));
-    Ok(Limits {
+    Ok(NamespaceLimits {
         namespace: request.namespace.to_string(),
         as_kubectl: of_cluster.iter().map(|range| kubectl::limit_range(range, &request.namespace)).collect(),
         limit_ranges: of_cluster.iter().map(|range| range.name.to_string()).collect(),
@@ -227,7 +227,7 @@ fn about_others(ranges: &[Range<'_>], container: Option<&Container<'_>>, setting
 }
 
 /// kubectl's text, then the effective view.
-impl Limits {
+impl NamespaceLimits {
     pub fn page(&self) -> Page {
         let mut page = Page::new();
         for range in &self.as_kubectl {

@@ -33,7 +33,7 @@ pub struct Owned<'a, 'd> {
 #[serde(rename_all = "camelCase")]
 pub struct Quotas {
     pub namespace: String,
-    pub quotas: Vec<Quota>,
+    pub quotas: Vec<DescribedQuota>,
     /// Containers of pods that have no request or no limit for what a quota counts.
     pub without_resources: Vec<Unset>,
     /// The objects that could not be recounted.
@@ -43,18 +43,18 @@ pub struct Quotas {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Quota {
+pub struct DescribedQuota {
     pub name: String,
     /// As kubectl describes it.
     #[serde(skip)]
     pub as_kubectl: String,
-    pub resources: Vec<Level>,
+    pub resources: Vec<QuotaResource>,
 }
 
 /// One name that a quota bounds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Level {
+pub struct QuotaResource {
     pub resource: String,
     pub used: String,
     pub hard: String,
@@ -67,13 +67,13 @@ pub struct Level {
     pub recounted: Option<String>,
     /// The top consumers first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub consumers: Vec<Consumer>,
+    pub consumers: Vec<QuotaConsumer>,
     #[serde(skip)]
     parts: (u64, u64),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Consumer {
+pub struct QuotaConsumer {
     pub owner: String,
     /// Objects of it that are charged under this name.
     pub objects: u64,
@@ -119,13 +119,13 @@ impl Inventory<'_, '_> {
         }
     }
 
-    fn quota(&self, quota: &ResourceQuota<'_>, node: &PlanNode, recounted: &ResourceList<'_>) -> Quota {
+    fn quota(&self, quota: &ResourceQuota<'_>, node: &PlanNode, recounted: &ResourceList<'_>) -> DescribedQuota {
         let consumption = self.consumption(node);
         let levels = quota.hard.iter().map(|(name, hard)| {
             let used = quota.used.get(name).cloned().unwrap_or(Quantity::ZERO);
             let free = if used < *hard { hard.minus(&used) } else { Quantity::ZERO.plus(&hard.minus(hard)) };
             let recounted = recounted.get(name).filter(|recounted| **recounted != used);
-            Level {
+            QuotaResource {
                 resource: name.to_string(),
                 used: used.to_string(),
                 hard: hard.to_string(),
@@ -136,7 +136,7 @@ impl Inventory<'_, '_> {
                 parts: (thousandths(&used), thousandths(hard)),
             }
         });
-        Quota { name: quota.name.to_string(), as_kubectl: kubectl::quota(quota), resources: levels.collect() }
+        DescribedQuota { name: quota.name.to_string(), as_kubectl: kubectl::quota(quota), resources: levels.collect() }
     }
 
     /// The usage and number of objects of each owner under a quota.
@@ -156,7 +156,7 @@ impl Inventory<'_, '_> {
         owners
     }
 
-    fn consumers(&self, owners: &BTreeMap<&str, Consumption>, name: &str, hard: &Quantity) -> Vec<Consumer> {
+    fn consumers(&self, owners: &BTreeMap<&str, Consumption>, name: &str, hard: &Quantity) -> Vec<QuotaConsumer> {
         let amount_of = |consumption: &Consumption| consumption.amounts.get(name).cloned();
         let mut all: Vec<(&str, Quantity, u64)> = owners
             .iter()
@@ -166,7 +166,7 @@ impl Inventory<'_, '_> {
             })
             .collect();
         all.sort_by(|one, other| other.1.cmp(&one.1).then(one.0.cmp(other.0)));
-        let found = all.into_iter().take(self.max_consumers).map(|(owner, amount, objects)| Consumer {
+        let found = all.into_iter().take(self.max_consumers).map(|(owner, amount, objects)| QuotaConsumer {
             owner: owner.to_owned(),
             objects,
             percent: percent(&amount, hard),
@@ -278,7 +278,7 @@ impl Quotas {
     }
 }
 
-impl Quota {
+impl DescribedQuota {
     fn usage(&self, page: &mut Page, charset: Charset, paint: Paint) {
         let mut table = Table::new(&["RESOURCE", "USED", "HARD", "AVAILABLE", "FULL", ""])
             .right(&["USED", "HARD", "AVAILABLE", "FULL"])
@@ -306,7 +306,7 @@ impl Quota {
             for consumer in &level.consumers {
                 is_empty = false;
                 let share = consumer.percent.map_or_else(|| "-".to_owned(), |percent| format!("{percent}%"));
-                let Consumer { owner, objects, amount, .. } = consumer;
+                let QuotaConsumer { owner, objects, amount, .. } = consumer;
                 let [amount] = people::row(&level.resource, [amount]);
                 table.row([level.resource.clone(), owner.clone(), objects.to_string(), amount, share]);
             }
@@ -317,7 +317,7 @@ impl Quota {
     }
 
     fn drift(&self, page: &mut Page) {
-        let drifted: Vec<&Level> = self.resources.iter().filter(|level| level.recounted.is_some()).collect();
+        let drifted: Vec<&QuotaResource> = self.resources.iter().filter(|level| level.recounted.is_some()).collect();
         if drifted.is_empty() {
             return;
         }

@@ -13,9 +13,9 @@ use headroom_report::{Page, Table, people};
 use super::{GAUGE, thousandths};
 
 /// All TenantQuotas with their status.
-pub struct Quotas(BTreeMap<String, Quota>);
+pub struct Quotas(BTreeMap<String, DescribedTenantQuota>);
 
-struct Quota {
+struct DescribedTenantQuota {
     spec: TenantQuota<'static>,
     object: Value,
     hard: ResourceList<'static>,
@@ -34,7 +34,7 @@ impl Quotas {
             let list = |field: &str| amounts(object.pointer(&format!("/status/{field}")));
             let (used, reserved) = (list("used"), list("reserved"));
             let hard = spec.quota.spec_hard.clone();
-            quotas.insert(spec.name().to_owned(), Quota { hard, used, reserved, spec, object });
+            quotas.insert(spec.name().to_owned(), DescribedTenantQuota { hard, used, reserved, spec, object });
         }
         Ok(Self(quotas))
     }
@@ -98,7 +98,9 @@ impl Quotas {
     pub fn tree(&self) -> Page {
         let mut table = Table::new(&["TENANT QUOTA", "NAMESPACES", "HELD"]);
         let mut shown: BTreeSet<&str> = BTreeSet::new();
-        let is_root = |quota: &Quota| quota.spec.parent.as_ref().is_none_or(|parent| !self.0.contains_key(&**parent));
+        let is_root = |quota: &DescribedTenantQuota| {
+            quota.spec.parent.as_ref().is_none_or(|parent| !self.0.contains_key(&**parent))
+        };
         for (name, quota) in &self.0 {
             if is_root(quota) {
                 self.add_branch(name, 0, &mut table, &mut shown);
@@ -135,7 +137,7 @@ impl Quotas {
     }
 
     /// The ancestor with the least available, if less than the quota itself: `acme: 12 of 300 available`.
-    fn tightest_ancestor(&self, quota: &Quota, name: &str) -> Option<String> {
+    fn tightest_ancestor(&self, quota: &DescribedTenantQuota, name: &str) -> Option<String> {
         let mut least = quota.available(name)?;
         let mut tightest = None;
         let mut seen = BTreeSet::new();
@@ -154,7 +156,7 @@ impl Quotas {
     }
 
     /// Warnings for bounds of children that exceed the quota's bound in total.
-    fn overcommitted(&self, quota: &Quota) -> Vec<String> {
+    fn overcommitted(&self, quota: &DescribedTenantQuota) -> Vec<String> {
         let children = || self.0.values().filter(|child| child.spec.parent.as_deref() == Some(quota.spec.name()));
         let over = quota.hard.iter().filter_map(|(name, hard)| {
             let given = children().filter_map(|child| child.hard.get(name));
@@ -168,7 +170,7 @@ impl Quotas {
     }
 }
 
-impl Quota {
+impl DescribedTenantQuota {
     /// The sum of used and reserved.
     fn held(&self, name: &str) -> Option<Quantity> {
         let used = self.used.get(name)?;

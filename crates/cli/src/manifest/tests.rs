@@ -16,20 +16,23 @@ fn folders_give_their_manifests_in_name_order() {
     write("kustomization.yaml", "no");
     write("notes.txt", "no");
     let names = |recursive| -> Vec<String> {
-        let read = Reading::manifests(recursive, false).read(&[folder.path().to_owned()], &mut io::empty()).unwrap();
+        let read =
+            ReadOptions::manifests(recursive, false).read(&[folder.path().to_owned()], &mut io::empty()).unwrap();
         read.iter().map(|manifest| manifest.object["metadata"]["name"].as_str().unwrap().to_owned()).collect()
     };
     assert_eq!((names(false), names(true)), (vec!["a".into(), "b".into()], vec!["a".into(), "b".into(), "c".into()]));
     let empty = tempfile::tempdir().unwrap();
-    let error =
-        Reading::manifests(false, false).read(&[empty.path().to_owned()], &mut io::empty()).unwrap_err().to_string();
+    let error = ReadOptions::manifests(false, false)
+        .read(&[empty.path().to_owned()], &mut io::empty())
+        .unwrap_err()
+        .to_string();
     assert!(error.ends_with("holds no manifests: expected files that end in .yaml, .yml or .json"), "{error}");
 }
 
 #[test]
 fn a_dash_is_standard_input() {
     let mut stdin = "\n{apiVersion: v1, kind: Pod}\n".as_bytes();
-    let found = Reading::manifests(false, false).read(&[PathBuf::from("-")], &mut stdin).unwrap();
+    let found = ReadOptions::manifests(false, false).read(&[PathBuf::from("-")], &mut stdin).unwrap();
     assert_eq!(found[0].origin.to_string(), "standard input:2");
 }
 
@@ -44,7 +47,7 @@ fn links_lead_to_files_only_and_no_file_is_endless() {
         symlink(target, folder.path().join(link)).unwrap();
     }
     let read = |longest| {
-        let reading = Reading { recursive: true, is_strict: false, longest };
+        let reading = ReadOptions { recursive: true, is_strict: false, longest };
         reading.read(&[folder.path().to_owned()], &mut io::empty()).map_err(|error| error.to_string())
     };
     assert_eq!(read(27).unwrap().len(), 2);
@@ -62,7 +65,7 @@ fn a_folder_may_have_other_yaml_where_a_file_may_not() {
     write("workflow.yaml", "on: [push]");
     write("list.yaml", "- hosts: all");
     let read = |path: PathBuf, is_strict| {
-        let read = Reading::manifests(false, is_strict).read_all(&[path], &mut io::empty());
+        let read = ReadOptions::manifests(false, is_strict).read_all(&[path], &mut io::empty());
         (read.len(), read.iter().filter(|read| read.is_err()).count())
     };
     assert_eq!(read(folder.path().to_owned(), false), (1, 0));

@@ -18,8 +18,8 @@ use headroom_report::{Exit, Page, Paint};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::entry::Entry;
-use super::{Args, Format};
+use super::entry::CheckedObject;
+use super::{Args, CheckFormat};
 use crate::command::cluster_args::{About, Opened, Scope, add_admission, read_settings, warn_if_elsewhere};
 use crate::command::manifests;
 use crate::manifest::ManifestError;
@@ -37,16 +37,16 @@ struct Proposed {
 
 /// The output for programs.
 #[derive(Serialize)]
-struct Output<'e> {
+struct EffectsOutput<'e> {
     #[serde(flatten)]
     effects: report::Report,
     /// The results of the manifests that bound nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
-    manifests: Option<super::render::Report<'e>>,
+    manifests: Option<super::render::CheckReport<'e>>,
 }
 
 pub fn run(args: &Args) -> anyhow::Result<Exit> {
-    if !matches!(args.output, Format::Table | Format::Json | Format::Yaml) {
+    if !matches!(args.output, CheckFormat::Table | CheckFormat::Json | CheckFormat::Yaml) {
         bail!("--against-running has the outputs table, json and yaml");
     }
     let proposed = Proposed::read(args)?;
@@ -86,16 +86,16 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
         |Manifest { origin, object }| {
             let evaluation = run.evaluate(&object);
             let why = super::why(&args.manifests, &args.target, &origin, &evaluation);
-            Entry::of(origin, &evaluation, why)
+            CheckedObject::of(origin, &evaluation, why)
         },
     );
     let output = || {
         let manifests = (!entries.is_empty()).then(|| super::render::report(&entries));
-        About { admission: &described, output: Output { effects: report::report(&effects), manifests } }
+        About { admission: &described, output: EffectsOutput { effects: report::report(&effects), manifests } }
     };
     headroom_report::print(&match args.output {
-        Format::Json => Page::json(&output())?,
-        Format::Yaml => Page::yaml(&output())?,
+        CheckFormat::Json => Page::json(&output())?,
+        CheckFormat::Yaml => Page::yaml(&output())?,
         _ => {
             let mut page = Page::new();
             if !entries.is_empty() {

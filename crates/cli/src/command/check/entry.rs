@@ -8,7 +8,7 @@ use crate::manifest::ManifestError;
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Entry {
+pub struct CheckedObject {
     #[serde(skip_serializing_if = "String::is_empty")]
     api_version: String,
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -25,14 +25,14 @@ pub struct Entry {
     pub verdict: Verdict,
     /// The reasons why it is rejected, invalid, or cannot be evaluated, and why its pods are blocked.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub reasons: Vec<Reason>,
+    pub reasons: Vec<CheckReason>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub warnings: Vec<Warning>,
+    pub warnings: Vec<CheckWarning>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub changes: Vec<Change>,
+    pub changes: Vec<ChangedValue>,
     /// The amounts that the object and its pods add to quotas if it is admitted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    charges: Vec<Charge>,
+    charges: Vec<CheckCharge>,
     #[serde(skip)]
     pub origin: Origin,
     /// `deployment.apps/web`; the file for a document that cannot be read.
@@ -44,7 +44,7 @@ pub struct Entry {
 }
 
 #[derive(Debug, Serialize)]
-pub struct Reason {
+pub struct CheckReason {
     topic: &'static str,
     message: String,
     #[serde(skip)]
@@ -56,14 +56,14 @@ pub struct Reason {
 
 #[derive(Debug, Serialize)]
 #[serde(transparent)]
-pub struct Warning {
+pub struct CheckWarning {
     pub text: String,
     #[serde(skip)]
     pub about: String,
 }
 
 #[derive(Debug, Serialize)]
-pub struct Change {
+pub struct ChangedValue {
     /// `container web`, or `init container setup`.
     pub container: String,
     /// `requests.cpu`
@@ -73,7 +73,7 @@ pub struct Change {
 }
 
 #[derive(Debug, Serialize)]
-struct Charge {
+struct CheckCharge {
     quota: String,
     name: String,
     added: String,
@@ -84,21 +84,21 @@ fn name_of<S: serde::Serializer>(verdict: &Verdict, serializer: S) -> Result<S::
     serializer.serialize_str(verdict.name())
 }
 
-impl Entry {
+impl CheckedObject {
     pub fn of(origin: Origin, evaluation: &Evaluation, why: String) -> Self {
         let reasons = evaluation
             .reasons
             .iter()
-            .map(|reason| Reason::new(reason.topic, reason.lines().into_iter().map(str::to_owned).collect()));
+            .map(|reason| CheckReason::new(reason.topic, reason.lines().into_iter().map(str::to_owned).collect()));
         let blocked = evaluation.warnings.iter().filter_map(|warning| {
-            let reason = Reason::new(warning.blocks_pods?, vec![warning.to_string()]);
-            Some(Reason { about: warning.about.clone(), ..reason })
+            let reason = CheckReason::new(warning.blocks_pods?, vec![warning.to_string()]);
+            Some(CheckReason { about: warning.about.clone(), ..reason })
         });
         let warnings = evaluation.warnings.iter().filter(|warning| warning.blocks_pods.is_none());
-        let warnings = warnings.map(|warning| Warning { text: warning.to_string(), about: warning.about.clone() });
+        let warnings = warnings.map(|warning| CheckWarning { text: warning.to_string(), about: warning.about.clone() });
         let charged = evaluation.charges.iter().chain(&evaluation.pod_charges).filter(|_| evaluation.is_admitted());
         let charges = charged.flat_map(|charge| {
-            charge.added.iter().map(|amount| Charge {
+            charge.added.iter().map(|amount| CheckCharge {
                 quota: charge.quota.clone(),
                 name: amount.name.clone(),
                 added: amount.added.clone(),
@@ -152,7 +152,7 @@ impl Entry {
             line: origin.line,
             operation: None,
             verdict: Verdict::Error,
-            reasons: vec![Reason::new(Topic::Invalid, vec![problem])],
+            reasons: vec![CheckReason::new(Topic::Invalid, vec![problem])],
             warnings: Vec::new(),
             changes: Vec::new(),
             charges: Vec::new(),
@@ -163,7 +163,7 @@ impl Entry {
     }
 }
 
-impl Reason {
+impl CheckReason {
     fn new(topic: Topic, lines: Vec<String>) -> Self {
         let topic = match topic {
             Topic::Limits => "limits",
@@ -185,14 +185,14 @@ impl Reason {
 }
 
 /// The values that are filled in, if the object is changed.
-fn changes(evaluation: &Evaluation) -> Vec<Change> {
+fn changes(evaluation: &Evaluation) -> Vec<ChangedValue> {
     if evaluation.changed.is_none() {
         return Vec::new();
     }
     let containers = evaluation.pod.iter().flatten();
     let changes = containers.flat_map(|container| {
         let name = format!("{} {}", container.role.noun(), container.name);
-        container.values.iter().filter(|value| value.is_new).map(move |value| Change {
+        container.values.iter().filter(|value| value.is_new).map(move |value| ChangedValue {
             container: name.clone(),
             field: format!("{}.{}", value.requirement.field(), value.resource),
             value: value.quantity.clone(),

@@ -9,7 +9,7 @@ use headroom_report::junit::Case;
 use headroom_report::{Finding, FindingLevel, FindingRule, Page, Paint, Table, markdown_cell};
 use serde::Serialize;
 
-use super::entry::{Change, Entry};
+use super::entry::{ChangedValue, CheckedObject};
 
 static REJECTED: FindingRule = FindingRule {
     id: "rejected",
@@ -58,14 +58,14 @@ const VERDICTS: [Verdict; 7] = [
 
 /// The JSON and YAML output.
 #[derive(Debug, Serialize)]
-pub struct Report<'e> {
-    summary: Summary,
-    objects: &'e [Entry],
+pub struct CheckReport<'e> {
+    summary: CheckSummary,
+    objects: &'e [CheckedObject],
 }
 
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Summary {
+struct CheckSummary {
     objects: usize,
     errors: usize,
     invalid: usize,
@@ -78,12 +78,12 @@ struct Summary {
     warned: usize,
 }
 
-pub fn report(entries: &[Entry]) -> Report<'_> {
-    Report { summary: Summary::of(entries), objects: entries }
+pub fn report(entries: &[CheckedObject]) -> CheckReport<'_> {
+    CheckReport { summary: CheckSummary::of(entries), objects: entries }
 }
 
-impl Summary {
-    fn of(entries: &[Entry]) -> Self {
+impl CheckSummary {
+    fn of(entries: &[CheckedObject]) -> Self {
         let count = |verdict| entries.iter().filter(|entry| entry.verdict == verdict).count();
         Self {
             objects: entries.len(),
@@ -112,7 +112,7 @@ impl Summary {
 }
 
 /// `3 objects: 2 rejected, 1 admitted; 1 with warnings`
-impl fmt::Display for Summary {
+impl fmt::Display for CheckSummary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let counts =
             VERDICTS.iter().map(|verdict| (self.count(*verdict), counted(*verdict))).filter(|(count, _)| *count > 0);
@@ -132,7 +132,7 @@ fn counted(verdict: Verdict) -> &'static str {
 }
 
 /// `not checked: 2 of 5 objects (ConfigMap, ServiceAccount)`; none if all were.
-pub fn not_checked(entries: &[Entry]) -> Option<String> {
+pub fn not_checked(entries: &[CheckedObject]) -> Option<String> {
     let kinds: Vec<&str> =
         entries.iter().filter(|entry| entry.verdict == Verdict::NotChecked).map(|entry| entry.kind.as_str()).collect();
     let names: BTreeSet<&str> = kinds.iter().copied().collect();
@@ -142,15 +142,15 @@ pub fn not_checked(entries: &[Entry]) -> Option<String> {
 }
 
 /// Entries with the same verdict for the same reasons, the first one in front.
-struct Group<'e> {
-    first: &'e Entry,
+struct ObjectGroup<'e> {
+    first: &'e CheckedObject,
     details: Vec<String>,
-    others: Vec<&'e Entry>,
+    others: Vec<&'e CheckedObject>,
 }
 
 /// Entries that have something to say are grouped; the others stand alone.
-fn groups<'e>(entries: &'e [Entry], details: impl Fn(&Entry) -> Vec<String>) -> Vec<Group<'e>> {
-    let mut groups: Vec<Group<'_>> = Vec::new();
+fn groups<'e>(entries: &'e [CheckedObject], details: impl Fn(&CheckedObject) -> Vec<String>) -> Vec<ObjectGroup<'e>> {
+    let mut groups: Vec<ObjectGroup<'_>> = Vec::new();
     let mut known: BTreeMap<(Verdict, &str, Vec<String>), usize> = BTreeMap::new();
     for entry in entries {
         let details = details(entry);
@@ -163,18 +163,18 @@ fn groups<'e>(entries: &'e [Entry], details: impl Fn(&Entry) -> Vec<String>) -> 
             Some(group) if !details.is_empty() => group.others.push(entry),
             _ => {
                 known.insert(key, groups.len());
-                groups.push(Group { first: entry, details, others: Vec::new() });
+                groups.push(ObjectGroup { first: entry, details, others: Vec::new() });
             }
         }
     }
     groups
 }
 
-impl Group<'_> {
+impl ObjectGroup<'_> {
     /// The command that explains a rejection or a warning.
     fn why(&self) -> Option<&str> {
         let is_explained = self.details.iter().any(|line| line.contains("kubectl headroom why "));
-        let Entry { reasons, warnings, why, .. } = self.first;
+        let CheckedObject { reasons, warnings, why, .. } = self.first;
         why.as_deref().filter(|_| !(is_explained || reasons.is_empty() && warnings.is_empty()))
     }
 
@@ -192,12 +192,12 @@ impl Group<'_> {
 }
 
 /// A line an object, with what there is to say below it, and the sum of all.
-pub fn page(entries: &[Entry], paint: Paint) -> Page {
+pub fn page(entries: &[CheckedObject], paint: Paint) -> Page {
     let groups = groups(entries, |entry| details(entry, paint));
     let mut table = Table::new(&["VERDICT", "OBJECT", "NAMESPACE", "FILE"]);
     let mut page = Page::new();
     for group in &groups {
-        let Entry { verdict, object, namespace, origin, .. } = group.first;
+        let CheckedObject { verdict, object, namespace, origin, .. } = group.first;
         let name = verdict.name();
         let painted = match verdict {
             Verdict::Admitted => paint.green(name),
@@ -215,19 +215,19 @@ pub fn page(entries: &[Entry], paint: Paint) -> Page {
         lines.chain(group.why().map(|command| format!("$ {command}"))).for_each(|line| table.detail(&line));
     }
     page.table(table);
-    writeln!(page, "\n{}", Summary::of(entries));
+    writeln!(page, "\n{}", CheckSummary::of(entries));
     page
 }
 
 /// The lines below an object: why it fails, which values are set, and warnings.
-fn details(entry: &Entry, paint: Paint) -> Vec<String> {
+fn details(entry: &CheckedObject, paint: Paint) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for line in entry.reasons.iter().flat_map(|reason| &reason.lines) {
         // Advice that several reasons share is given once, after the last of them.
         lines.retain(|before| before != line);
         lines.push(line.clone());
     }
-    for Change { container, field, value, reason } in &entry.changes {
+    for ChangedValue { container, field, value, reason } in &entry.changes {
         lines.push(format!("{container}: {field} {}, {reason}", paint.cyan(value)));
     }
     for warning in &entry.warnings {
@@ -237,15 +237,15 @@ fn details(entry: &Entry, paint: Paint) -> Vec<String> {
 }
 
 /// The sum, and a table of the objects that have something to say.
-pub fn markdown(entries: &[Entry]) -> String {
-    let mut text = format!("**{}**\n", Summary::of(entries));
+pub fn markdown(entries: &[CheckedObject]) -> String {
+    let mut text = format!("**{}**\n", CheckSummary::of(entries));
     let groups = groups(entries, |entry| details(entry, Paint::OFF));
     let mut speaking = groups.iter().filter(|group| !group.details.is_empty()).peekable();
     if speaking.peek().is_some() {
         text.push_str("\n| Verdict | Object | Why |\n| --- | --- | --- |\n");
     }
     for group in speaking {
-        let Group { first: Entry { verdict, object, origin, .. }, details, .. } = group;
+        let ObjectGroup { first: CheckedObject { verdict, object, origin, .. }, details, .. } = group;
         let lines = details.iter().cloned().chain(group.others()).map(|line| markdown_cell(&line));
         let command = group.why().map(|command| format!("<code>{}</code>", markdown_cell(command)));
         let why = lines.chain(command).collect::<Vec<_>>().join("<br>");
@@ -262,11 +262,11 @@ pub fn markdown(entries: &[Entry]) -> String {
     }
 }
 
-pub fn findings(entries: &[Entry]) -> Vec<Finding> {
+pub fn findings(entries: &[CheckedObject]) -> Vec<Finding> {
     entries.iter().flat_map(findings_of).collect()
 }
 
-fn findings_of(entry: &Entry) -> Vec<Finding> {
+fn findings_of(entry: &CheckedObject) -> Vec<Finding> {
     let subject = match entry.namespace.as_str() {
         "" => entry.object.clone(),
         namespace => format!("{namespace}/{}", entry.object),
@@ -296,7 +296,7 @@ fn findings_of(entry: &Entry) -> Vec<Finding> {
     let changes: Vec<String> = entry
         .changes
         .iter()
-        .map(|Change { container, field, value, reason }| format!("{container}: {field} {value}, {reason}"))
+        .map(|ChangedValue { container, field, value, reason }| format!("{container}: {field} {value}, {reason}"))
         .collect();
     if !changes.is_empty() {
         findings.push(finding(&CHANGED, FindingLevel::Note, "", &changes.join("; ")));
@@ -305,8 +305,8 @@ fn findings_of(entry: &Entry) -> Vec<Finding> {
 }
 
 /// An object is a case, its file the class.
-pub fn cases(entries: &[Entry]) -> Vec<Case> {
-    let case = |entry: &Entry| Case {
+pub fn cases(entries: &[CheckedObject]) -> Vec<Case> {
+    let case = |entry: &CheckedObject| Case {
         name: entry.object.clone(),
         group: entry.origin.file.display().to_string(),
         findings: findings_of(entry),

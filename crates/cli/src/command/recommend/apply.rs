@@ -17,7 +17,7 @@ use headroom_rightsize::report::Recommendations;
 use kube::Client;
 
 use super::left_out;
-use crate::command::cluster_args::Target;
+use crate::command::cluster_args::TargetArgs;
 
 /// The field manager of what is applied.
 const MANAGER: &str = "kubectl-headroom";
@@ -47,7 +47,12 @@ struct PatchedObject {
     path: ApiPath,
 }
 
-pub async fn run(args: &Patching, report: &Recommendations, client: Client, target: &Target) -> anyhow::Result<Exit> {
+pub async fn run(
+    args: &Patching,
+    report: &Recommendations,
+    client: Client,
+    target: &TargetArgs,
+) -> anyhow::Result<Exit> {
     let cluster = &target.cluster.described();
     if args.rollback.symlink_metadata().is_ok() {
         bail!("`{}` exists already: choose another file with --rollback", args.rollback.display());
@@ -113,7 +118,7 @@ impl PatchedObject {
 }
 
 /// All changes as a command line that applies them on the server, under the same manager.
-pub fn as_command(target: &Target, report: &Recommendations) -> anyhow::Result<String> {
+pub fn as_command(target: &TargetArgs, report: &Recommendations) -> anyhow::Result<String> {
     let kubectl = kubectl(target);
     let (changes, left_out) = report.changes_of_cluster(&kubectl);
     let merged = patches::kustomize(&changes)?.text(None, Paint::OFF);
@@ -162,7 +167,7 @@ fn keep(file: &Path, commands: &[String], cluster: &str) -> anyhow::Result<()> {
 }
 
 /// `kubectl` with the words that lead to the same cluster.
-fn kubectl(target: &Target) -> String {
+fn kubectl(target: &TargetArgs) -> String {
     "kubectl".to_owned() + &target.cluster.as_words()
 }
 
@@ -174,7 +179,7 @@ mod tests {
     #[test]
     fn the_commands_lead_to_the_same_cluster() {
         let cluster = Chosen { context: Some("it's".to_owned()), user: Some("eve".to_owned()), ..Chosen::default() };
-        let target = Target { cluster, ..Target::default() };
+        let target = TargetArgs { cluster, ..TargetArgs::default() };
         assert_eq!(kubectl(&target), "kubectl --context \"it's\" --as eve");
     }
 
@@ -189,7 +194,7 @@ mod tests {
         file.finish().unwrap();
         let cluster = Chosen { kubeconfig: Some(path.clone()), ..Chosen::default() };
         assert_eq!(cluster.described(), "context prod (https://10.0.0.1:6443)");
-        let target = Target { cluster, ..Target::default() };
+        let target = TargetArgs { cluster, ..TargetArgs::default() };
         assert_eq!(kubectl(&target), format!("kubectl --context prod --kubeconfig {}", path.display()));
     }
 }

@@ -13,8 +13,8 @@ use headroom_rightsize::report::Order;
 use headroom_sources::http::Url;
 
 use super::apply::Patching;
-use super::rule::Rule;
-use crate::command::cluster_args::Target;
+use super::rule::RuleArgs;
+use crate::command::cluster_args::TargetArgs;
 use crate::command::manifests::Manifests;
 use crate::command::source::Address;
 use crate::command::source_file::SourceFlag;
@@ -39,8 +39,8 @@ pub struct Args {
     #[arg(long, value_name = "PATTERN", value_delimiter = ',')]
     pub(super) container: Vec<String>,
     /// Output format
-    #[arg(short, long, value_enum, default_value_t = Format::Table)]
-    pub(super) output: Format,
+    #[arg(short, long, value_enum, default_value_t = RecommendFormat::Table)]
+    pub(super) output: RecommendFormat,
     /// Sort workloads by
     #[arg(long, value_enum, default_value_t = Order::Waste)]
     pub(super) sort_by: Order,
@@ -61,11 +61,11 @@ pub struct Args {
     #[command(flatten)]
     pub(super) patch: Patching,
     #[command(flatten)]
-    pub(super) rule: Rule,
+    pub(super) rule: RuleArgs,
     #[command(flatten)]
     pub(super) usage: UsageArgs,
     #[command(flatten)]
-    pub(super) target: Target,
+    pub(super) target: TargetArgs,
 }
 
 /// The prices of requests.
@@ -165,7 +165,7 @@ Exit codes: 0 done, 1 something that --fail-on names was found, or something was
 because it would be blocked, or nothing could be written or patched, 2 not everything could be read.";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Format {
+pub enum RecommendFormat {
     Table,
     /// The rows of the table only
     Rows,
@@ -187,7 +187,7 @@ pub enum Format {
     Helm,
 }
 
-impl Format {
+impl RecommendFormat {
     /// True if a program reads it that expects a valid document, whatever is in it.
     pub fn is_for_programs(self) -> bool {
         matches!(self, Self::Json | Self::Yaml | Self::Csv | Self::Sarif | Self::Junit)
@@ -240,7 +240,7 @@ pub struct BoundsArgs {
     #[command(flatten)]
     pub(super) source: SourceFlag,
     #[command(flatten)]
-    pub(super) target: Target,
+    pub(super) target: TargetArgs,
 }
 
 #[derive(Debug, clap::Args)]
@@ -255,7 +255,7 @@ pub struct ImageArgs {
     #[command(flatten)]
     pub(super) source: SourceFlag,
     #[command(flatten)]
-    pub(super) target: Target,
+    pub(super) target: TargetArgs,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -21,13 +21,13 @@ use serde_json::Value;
 
 use super::arguments::{BoundsArgs, BoundsFormat, Costs, UsageArgs};
 use super::run::on_all;
-use crate::command::cluster_args::{Scope, Target, elsewhere};
+use crate::command::cluster_args::{Scope, TargetArgs, elsewhere};
 use crate::command::rbac_hint;
 
 /// The recommended bounds, as JSON.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Output {
+pub struct BoundsOutput {
     source: ReportSource,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     quotas: Vec<quota::Proposal>,
@@ -44,7 +44,7 @@ pub struct Output {
 #[derive(Debug, Serialize)]
 struct Shown {
     #[serde(flatten)]
-    found: Output,
+    found: BoundsOutput,
     /// The source of usage, in words.
     about: String,
     /// The manifest of each quota, and then of each LimitRange.
@@ -52,7 +52,7 @@ struct Shown {
 }
 
 /// Proposes quotas and LimitRanges, and tries them together.
-pub fn for_page(target: &Target, usage: &UsageArgs) -> anyhow::Result<impl Serialize> {
+pub fn for_page(target: &TargetArgs, usage: &UsageArgs) -> anyhow::Result<impl Serialize> {
     let usage = UsageArgs { wants_past: true, ..usage.clone() };
     let found = find(target, &usage, false, &Progress::hidden())?;
     let heading = heading(&found);
@@ -76,7 +76,12 @@ pub fn run(args: BoundsArgs) -> anyhow::Result<Exit> {
     })
 }
 
-fn find(target: &Target, usage: &UsageArgs, is_right_sized: bool, progress: &Progress) -> anyhow::Result<Output> {
+fn find(
+    target: &TargetArgs,
+    usage: &UsageArgs,
+    is_right_sized: bool,
+    progress: &Progress,
+) -> anyhow::Result<BoundsOutput> {
     let mut opened = target.open()?;
     let asked = opened.scope.clone();
     if let Scope::In(asked) = &asked {
@@ -111,7 +116,7 @@ fn find(target: &Target, usage: &UsageArgs, is_right_sized: bool, progress: &Pro
     let recreated: &[WorkloadConsumer] = if is_right_sized { &consumers } else { &[] };
     let simulation = trial::begin(&namespaces, recreated, admission, cluster);
     let (notes, source) = (report.all_notes(), report.source.clone());
-    let mut found = Output { notes, source, is_partial, ..Output::default() };
+    let mut found = BoundsOutput { notes, source, is_partial, ..BoundsOutput::default() };
     let is_asked = |namespace: &&String| matches!(&asked, Scope::All) || asked.parts().contains(&Some(namespace));
     let asked: Vec<String> = namespaces.iter().filter(is_asked).cloned().collect();
     found.limit_ranges = limits::propose(&asked, &consumers, &report, cluster).map_err(|problem| anyhow!(problem))?;
@@ -128,7 +133,7 @@ fn find(target: &Target, usage: &UsageArgs, is_right_sized: bool, progress: &Pro
     Ok(found)
 }
 
-fn page(found: &Output, paint: Paint) -> Page {
+fn page(found: &BoundsOutput, paint: Paint) -> Page {
     let mut page = Page::new();
     found.source.outage().iter().for_each(|outage| writeln!(page, "{}\n", paint.red(outage)));
     writeln!(page, "{}", found.source);
@@ -203,7 +208,7 @@ fn ranges(proposals: &[limits::Proposal]) -> Table {
     table
 }
 
-impl Output {
+impl BoundsOutput {
     /// The proposed objects with the reasons for their values: quotas, then LimitRanges.
     fn documents(&self) -> Vec<(&Value, Reasons)> {
         let path = |parts: &[&str]| parts.iter().map(|part| (*part).to_owned()).collect::<Vec<_>>();
@@ -227,7 +232,7 @@ impl Output {
     }
 }
 
-fn heading(found: &Output) -> String {
+fn heading(found: &BoundsOutput) -> String {
     let trial = &found.trial;
     let outcome = match trial.is_passed() {
         true => format!("simulated with {}: nothing is rejected", count_of(trial.objects as u64, "object")),

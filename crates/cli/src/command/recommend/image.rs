@@ -37,7 +37,7 @@ use super::store::client;
 use crate::command::cluster_args::{Opened, Scope, elsewhere, profiles_namespace};
 use crate::command::rbac_hint::advised;
 use crate::command::source::{self, Address, behind_service};
-use crate::manifest::Reading;
+use crate::manifest::ReadOptions;
 
 /// The query step, in seconds: pods that live for minutes have few samples.
 const STEP: i64 = 60;
@@ -45,7 +45,7 @@ const STEP: i64 = 60;
 /// One image in one namespace, or in all together.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Row {
+struct ImageRow {
     #[serde(skip_serializing_if = "Option::is_none")]
     namespace: Option<String>,
     image: String,
@@ -160,7 +160,7 @@ impl ImageArgs {
             };
             anyhow::Ok(rounds.once().await?)
         })?;
-        let read = Reading::cluster_dir(true).read(&[profiles], &mut std::io::empty())?;
+        let read = ReadOptions::cluster_dir(true).read(&[profiles], &mut std::io::empty())?;
         Ok(Some(read.into_iter().map(|manifest| manifest.object).collect()))
     }
 }
@@ -171,17 +171,17 @@ fn rows(
     selection: Selection<'_>,
     now: Timestamp,
     node: Option<&NodeCapacity>,
-) -> anyhow::Result<Vec<Row>> {
+) -> anyhow::Result<Vec<ImageRow>> {
     let mut reader = ProfileReader::new(selection, now);
     for object in profiles {
         let document = document(object).map_err(|problem| anyhow!(problem))?;
         reader.add(document.root()).map_err(|malformed| anyhow!("UsageProfile: {malformed}"))?;
     }
-    let mut rows: Vec<Row> = Vec::new();
+    let mut rows: Vec<ImageRow> = Vec::new();
     for mut usage in reader.finish() {
         // The history of an image stands before those of the workloads that run it.
         usage.images.dedup_by(|next, first| next.image == first.image);
-        rows.extend(usage.images.iter().map(|image| Row::of(usage.namespace.as_deref(), image, node)));
+        rows.extend(usage.images.iter().map(|image| ImageRow::of(usage.namespace.as_deref(), image, node)));
         usage.problems.iter().for_each(|problem| complain!("warning: {problem}"));
     }
     Ok(rows)
@@ -204,7 +204,7 @@ fn node(opened: &mut Opened) -> Option<NodeCapacity> {
     nodes.into_iter().nth(middle)
 }
 
-impl Row {
+impl ImageRow {
     fn of(namespace: Option<&str>, image: &Image, node: Option<&NodeCapacity>) -> Self {
         let usage = UsageOfImage {
             pods: image.pods,
@@ -223,7 +223,7 @@ impl Row {
     }
 }
 
-fn page(rows: &[Row], node: Option<&NodeCapacity>) -> Page {
+fn page(rows: &[ImageRow], node: Option<&NodeCapacity>) -> Page {
     const RIGHT: [&str; 5] = ["PODS", "CPU REQUEST", "MEMORY REQUEST", "MEMORY LIMIT", "ON A NODE"];
     let header: Vec<&str> = ["NAMESPACE", "IMAGE"].into_iter().chain(RIGHT).collect();
     let mut table = Table::new(&header).right(&RIGHT).spare(&["NAMESPACE"]);
@@ -266,7 +266,7 @@ fn page(rows: &[Row], node: Option<&NodeCapacity>) -> Page {
     page
 }
 
-fn yaml(rows: &[Row]) -> anyhow::Result<Page> {
+fn yaml(rows: &[ImageRow]) -> anyhow::Result<Page> {
     let mut objects: Vec<(Value, Reasons)> = Vec::new();
     for row in rows {
         let Some(size) = &row.size else { continue };

@@ -9,7 +9,7 @@ use headroom_rightsize::report::Recommendations;
 use headroom_rightsize::table::{self, View};
 use headroom_rightsize::{csv, findings, html, markdown, patches, pull_request};
 
-use super::arguments::{Args, Format};
+use super::arguments::{Args, RecommendFormat};
 use super::left_out;
 
 /// Prints the report; true if something in it is an error, or had to be left out of what is written.
@@ -17,45 +17,47 @@ pub fn print(args: &Args, report: &Recommendations) -> anyhow::Result<bool> {
     let findings = findings::of(report, args.gate());
     let changes = report.changes();
     let left_out = match args.output {
-        Format::Kustomize => report.left_out_of_kustomize(),
+        RecommendFormat::Kustomize => report.left_out_of_kustomize(),
         _ => report.left_out(),
     };
     let page = match args.output {
-        Format::Table | Format::Rows | Format::Wide => {
+        RecommendFormat::Table | RecommendFormat::Rows | RecommendFormat::Wide => {
             let view = View {
-                is_wide: args.output == Format::Wide,
-                is_bare: args.output == Format::Rows,
+                is_wide: args.output == RecommendFormat::Wide,
+                is_bare: args.output == RecommendFormat::Rows,
                 charset: Charset::of_stdout(),
                 paint: Paint::for_stdout(),
             };
             table::page(report, view)
         }
-        Format::Json => Page::json(report)?,
-        Format::Yaml => Page::yaml(report)?,
-        Format::Csv => Page::document(&csv::text(report)),
-        Format::Markdown => Page::document(&markdown::text(report)),
-        Format::PullRequest => Page::document(&pull_request::text(report)),
-        Format::Html => Page::document(&html::text(report, &made_at())),
-        Format::Sarif => Page::json(&sarif::log(&findings::RULES, &findings))?,
-        Format::Junit => Page::document(&junit::report("headroom recommend", &findings::cases(report, &findings))),
-        Format::Kustomize => patches::commented(&left_out, patches::kustomize(&changes)?),
-        Format::Helm => {
+        RecommendFormat::Json => Page::json(report)?,
+        RecommendFormat::Yaml => Page::yaml(report)?,
+        RecommendFormat::Csv => Page::document(&csv::text(report)),
+        RecommendFormat::Markdown => Page::document(&markdown::text(report)),
+        RecommendFormat::PullRequest => Page::document(&pull_request::text(report)),
+        RecommendFormat::Html => Page::document(&html::text(report, &made_at())),
+        RecommendFormat::Sarif => Page::json(&sarif::log(&findings::RULES, &findings))?,
+        RecommendFormat::Junit => {
+            Page::document(&junit::report("headroom recommend", &findings::cases(report, &findings)))
+        }
+        RecommendFormat::Kustomize => patches::commented(&left_out, patches::kustomize(&changes)?),
+        RecommendFormat::Helm => {
             let values = patches::helm(&changes, &args.values_path);
             patches::commented(&left_out, Page::yaml(&values.map_err(|problem| anyhow!(problem))?)?)
         }
     };
     headroom_report::print(&page)?;
-    let is_written = matches!(args.output, Format::Kustomize | Format::Helm);
+    let is_written = matches!(args.output, RecommendFormat::Kustomize | RecommendFormat::Helm);
     if is_written {
         left_out::warn(&left_out);
     }
-    if matches!(args.output, Format::Csv | Format::Kustomize | Format::Helm) {
+    if matches!(args.output, RecommendFormat::Csv | RecommendFormat::Kustomize | RecommendFormat::Helm) {
         // These formats have no place for notes, so they go to standard error.
         let partial = if report.source.is_partial { report.notes.as_slice() } else { &[] };
         let headline = Some(report.headline()).filter(|line| !line.is_empty());
         headline.iter().chain(partial).for_each(|line| complain!("warning: {line}"));
     }
-    if matches!(args.output, Format::Sarif | Format::Junit) {
+    if matches!(args.output, RecommendFormat::Sarif | RecommendFormat::Junit) {
         report.source.outage().iter().for_each(|line| complain!("warning: {line}"));
     }
     let errors: Vec<_> =
@@ -66,7 +68,7 @@ pub fn print(args: &Args, report: &Recommendations) -> anyhow::Result<bool> {
     }
     let is_merged = |change: &RecommendedChange| change.patches().iter().any(|patch| !patch.is_json());
     let writes = match args.output {
-        Format::Kustomize => changes.iter().any(is_merged),
+        RecommendFormat::Kustomize => changes.iter().any(is_merged),
         _ => !changes.is_empty(),
     };
     let is_incomplete = is_written && (report.leaves_out_blocked() || !writes && !left_out.is_empty());

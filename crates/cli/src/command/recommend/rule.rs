@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 #[derive(Debug, Default, clap::Args)]
 #[command(next_help_heading = "Rule")]
-pub struct Rule {
+pub struct RuleArgs {
     /// Request this percentile of CPU usage over all days, such as `p95`; also over a window, such as `p95 of 7d`
     #[arg(long, value_name = "PERCENTILE")]
     cpu_percentile: Option<PercentileChoice>,
@@ -41,7 +41,7 @@ fn setting(choice: PercentileChoice) -> String {
     PercentileChoice { window: choice.window.or(Some(Window::MONTH)), ..choice }.to_string()
 }
 
-impl Rule {
+impl RuleArgs {
     /// Puts what was given into the settings, which may not say anything about the same.
     pub fn apply(&self, settings: &mut Value) -> anyhow::Result<()> {
         let text = |margin: &Margin| margin.to_string();
@@ -110,13 +110,13 @@ mod tests {
 
     #[test]
     fn flags_become_settings() {
-        let rule = Rule {
+        let rule = RuleArgs {
             cpu_percentile: Some("95".parse().unwrap()),
             memory_percentile: Some("peak of 7d".parse().unwrap()),
             memory_margin: Some("15%".parse().unwrap()),
             min_cpu: Some("10m".parse().unwrap()),
             as_of: Some("2026-11-21T00:00:00Z".parse().unwrap()),
-            ..Rule::default()
+            ..RuleArgs::default()
         };
         let mut settings = json!({"estimates": {"margin": {"cpu": "0%"}}});
         rule.apply(&mut settings).unwrap();
@@ -131,19 +131,19 @@ mod tests {
             "--cpu-percentile and estimates.percentile in the settings say the same: leave one of them out"
         );
         assert!(rule.apply(&mut json!({"estimates": {"percentile": "p90 of 7d"}})).is_err());
-        let check = |rule: Rule, expected: &str| {
+        let check = |rule: RuleArgs, expected: &str| {
             assert_eq!(rule.apply(&mut json!({})).unwrap_err().to_string(), expected);
         };
-        let cores = |text: &str| Rule { min_cpu: Some(text.parse().unwrap()), ..Rule::default() };
-        let memory = |text: &str| Rule { min_memory: Some(text.parse().unwrap()), ..Rule::default() };
+        let cores = |text: &str| RuleArgs { min_cpu: Some(text.parse().unwrap()), ..RuleArgs::default() };
+        let memory = |text: &str| RuleArgs { min_memory: Some(text.parse().unwrap()), ..RuleArgs::default() };
         check(cores("10Mi"), "--min-cpu 10Mi is an amount of bytes: CPU is in cores, such as `100m` or `0.5`");
         check(cores("100M"), "--min-cpu 100M is an amount of bytes: CPU is in cores, such as `100m` or `0.5`");
         check(memory("100"), "--min-memory 100 is less than a MiB, and memory is in bytes; did you mean 100Mi?");
         check(memory("100m"), "--min-memory 100m is less than a MiB, and memory is in bytes; did you mean 100Mi?");
         check(
-            Rule { memory_margin: Some("10% + 64".parse().unwrap()), ..Rule::default() },
+            RuleArgs { memory_margin: Some("10% + 64".parse().unwrap()), ..RuleArgs::default() },
             "--memory-margin 64 is less than a MiB, and memory is in bytes; did you mean 64Mi?",
         );
-        Rule::default().apply(&mut json!({"estimates": {"percentile": "p90 of 7d"}})).unwrap();
+        RuleArgs::default().apply(&mut json!({"estimates": {"percentile": "p90 of 7d"}})).unwrap();
     }
 }

@@ -24,8 +24,8 @@ use super::arguments::{From, UsageArgs};
 use super::quota_trends::Trend;
 use super::source::profiles;
 use super::store::{self, StoreHistory};
-use crate::command::cluster_args::{Opened, Target, profiles_namespace};
-use crate::command::manifests::Problems;
+use crate::command::cluster_args::{Opened, TargetArgs, profiles_namespace};
+use crate::command::manifests::ErrorList;
 use crate::command::rbac_hint;
 
 /// So many containers without a recommendation are named in a note.
@@ -59,7 +59,7 @@ pub struct Choices<'a> {
 pub fn on_all(
     opened: &mut Opened,
     mut inventory: Inventory,
-    target: &Target,
+    target: &TargetArgs,
     usage: Option<&UsageArgs>,
     progress: &Progress,
 ) -> anyhow::Result<Recommended> {
@@ -77,7 +77,7 @@ pub fn on_all(
 }
 
 /// Recommends for some workloads of the namespaces of `target`.
-pub fn on_some(target: &Target, usage: &UsageArgs, workloads: &[WorkloadRef]) -> anyhow::Result<Recommendations> {
+pub fn on_some(target: &TargetArgs, usage: &UsageArgs, workloads: &[WorkloadRef]) -> anyhow::Result<Recommendations> {
     let mut opened = target.open()?;
     let advised = |problem| rbac_hint::advised(problem, false);
     let mut inventory =
@@ -112,7 +112,7 @@ pub fn recommend(
         None => (profiles(opened), None, Vec::new(), Vec::new(), Vec::new()),
     };
     let read = histories.as_ref().map_or(UsageSource::Profiles, UsageSource::Read);
-    let mut run = Run { inventory, usage: read, containers, lowers_limits, declined, notes: Vec::new() };
+    let mut run = InventoryRun { inventory, usage: read, containers, lowers_limits, declined, notes: Vec::new() };
     let (workloads, effects) = run.evaluate(opened, &settings, is_admission, progress)?;
     let entries = std::mem::take(&mut run.inventory.entries);
     source.is_partial |= run.is_partial();
@@ -144,7 +144,7 @@ fn with_history(opened: &Opened, reads_storage: bool) -> Value {
 }
 
 /// A run over an inventory.
-struct Run<'a> {
+struct InventoryRun<'a> {
     inventory: Inventory,
     usage: UsageSource<'a>,
     containers: &'a [String],
@@ -154,7 +154,7 @@ struct Run<'a> {
     notes: Vec<ReadError>,
 }
 
-impl Run<'_> {
+impl InventoryRun<'_> {
     fn evaluate(
         &mut self,
         opened: &mut Opened,
@@ -193,7 +193,7 @@ impl Run<'_> {
         }
         progress.end();
         if !unreadable.is_empty() {
-            return Err(Problems(unreadable).into());
+            return Err(ErrorList(unreadable).into());
         }
         Ok((workloads, effects))
     }

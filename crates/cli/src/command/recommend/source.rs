@@ -12,7 +12,7 @@ use headroom_rightsize::report::ReportSource;
 
 use super::arguments::{From, UsageArgs};
 use super::services::Services;
-use crate::command::cluster_args::{Opened, Target, profiles_namespace};
+use crate::command::cluster_args::{Opened, TargetArgs, profiles_namespace};
 
 impl UsageArgs {
     /// The source that is named.
@@ -46,7 +46,7 @@ impl UsageArgs {
 
     /// Chooses the source once for a program that takes many snapshots, so that a person is asked once. Without a store,
     /// UsageProfiles are read.
-    pub fn settle(&mut self, target: &Target) -> anyhow::Result<()> {
+    pub fn settle(&mut self, target: &TargetArgs) -> anyhow::Result<()> {
         self.wants_trends = true;
         if self.named()?.is_some() || !target.wants_cluster() {
             return Ok(());

@@ -28,7 +28,7 @@ use super::past;
 use super::quota_trends::{self, Trend};
 use super::services::Services;
 
-use crate::command::cluster_args::{Opened, Target};
+use crate::command::cluster_args::{Opened, TargetArgs};
 use crate::command::source::{self, Address, behind_service, needs_port_forward};
 
 /// The usage that was read from a metrics store or the metrics API.
@@ -55,7 +55,7 @@ const CPU_STEP: u32 = 120;
 
 pub fn read(
     usage: &UsageArgs,
-    target: &Target,
+    target: &TargetArgs,
     from: From,
     opened: &mut Opened,
     namespaces: &[String],
@@ -73,7 +73,7 @@ pub fn read(
     let found = runtime.block_on(async {
         let stop = CancellationToken::new();
         tokio::spawn(interrupted(stop.clone()));
-        let mut store = Reading { usage, target, from, namespaces, as_of, progress, stop, notes: Vec::new() };
+        let mut store = StoreReading { usage, target, from, namespaces, as_of, progress, stop, notes: Vec::new() };
         store.read(service, refused, pods).await
     });
     progress.end();
@@ -85,7 +85,7 @@ pub fn read(
 /// Reads one container of a workload by the hour from the store that is named.
 pub fn hours(
     usage: &UsageArgs,
-    target: &Target,
+    target: &TargetArgs,
     opened: &Opened,
     workload: &WorkloadRef,
     container: &str,
@@ -94,7 +94,7 @@ pub fn hours(
     let as_of = ParsedSettings::of(&opened.settings).replay_time().map(Timestamp::unix_seconds);
     let (progress, stop) = (&Progress::hidden(), CancellationToken::new());
     let from = From::Prometheus;
-    let store = Reading { usage, target, from, namespaces: &[], as_of, progress, stop, notes: Vec::new() };
+    let store = StoreReading { usage, target, from, namespaces: &[], as_of, progress, stop, notes: Vec::new() };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
     runtime.block_on(async {
         let reader = store.reader(&address).await?;
@@ -113,9 +113,9 @@ async fn interrupted(stop: CancellationToken) {
     }
 }
 
-struct Reading<'a> {
+struct StoreReading<'a> {
     usage: &'a UsageArgs,
-    target: &'a Target,
+    target: &'a TargetArgs,
     from: From,
     namespaces: &'a [String],
     /// `estimates.replayTime`, if set.
@@ -125,7 +125,7 @@ struct Reading<'a> {
     notes: Vec<String>,
 }
 
-impl Reading<'_> {
+impl StoreReading<'_> {
     async fn read(
         &mut self,
         chosen: Option<port_forward::ForwardTarget>,
@@ -316,7 +316,7 @@ impl Reading<'_> {
 }
 
 /// A client of the cluster that is looked at.
-pub async fn client(target: &Target) -> anyhow::Result<kube::Client> {
+pub async fn client(target: &TargetArgs) -> anyhow::Result<kube::Client> {
     if target.offline {
         bail!("--offline does not reach a cluster: name the store with --prometheus URL");
     }

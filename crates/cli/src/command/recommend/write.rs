@@ -134,10 +134,14 @@ pub fn all(
     let left_out: Vec<String> = left_out.iter().map(|line| format!("left out: {line}")).collect();
     left_out::warn(&left_out);
     let exit = write(files)?;
-    if exit == Written::Nothing {
+    if exit == WriteOutcome::Nothing {
         complain!("nothing to write: {}", why_nothing(report, is_here || !left_out.is_empty()));
     }
-    Ok(if exit == Written::Refused || !left_out.is_empty() || !by_hand.is_empty() { Exit::Refused } else { Exit::Ok })
+    Ok(if exit == WriteOutcome::Refused || !left_out.is_empty() || !by_hand.is_empty() {
+        Exit::Refused
+    } else {
+        Exit::Ok
+    })
 }
 
 /// Explains why no file was changed; `is_here` is false if the manifests have none of the workloads to change.
@@ -163,14 +167,14 @@ fn add<T: PartialEq>(list: &mut Vec<T>, item: T) {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Written {
+enum WriteOutcome {
     Nothing,
     Something,
     Refused,
 }
 
-fn write(files: BTreeMap<PathBuf, Edits>) -> anyhow::Result<Written> {
-    let mut outcome = Written::Nothing;
+fn write(files: BTreeMap<PathBuf, Edits>) -> anyhow::Result<WriteOutcome> {
+    let mut outcome = WriteOutcome::Nothing;
     for (file, edits) in files {
         let text = fs::read_to_string(&file).with_context(|| format!("cannot read `{}`", file.display()))?;
         match edits.made_in(&text) {
@@ -178,16 +182,16 @@ fn write(files: BTreeMap<PathBuf, Edits>) -> anyhow::Result<Written> {
             Ok(Some(edited)) => match replace(&file, &edited) {
                 Ok(()) => {
                     complain!("wrote {}", file.display());
-                    outcome = outcome.max(Written::Something);
+                    outcome = outcome.max(WriteOutcome::Something);
                 }
                 Err(cause) => {
                     complain!("error: cannot write `{}`: {cause}", file.display());
-                    outcome = Written::Refused;
+                    outcome = WriteOutcome::Refused;
                 }
             },
             Err(refused) => {
                 complain!("error: `{}` not changed: {refused}", file.display());
-                outcome = Written::Refused;
+                outcome = WriteOutcome::Refused;
             }
         }
     }

@@ -23,7 +23,7 @@ use super::site::Site;
 
 pub struct Server {
     site: Site,
-    key: Key,
+    key: PageSecret,
     address: SocketAddr,
     answer: Answer,
     /// A snapshot of a large cluster takes minutes and much memory, and every open page asks for one a minute.
@@ -33,11 +33,11 @@ pub struct Server {
 }
 
 /// Answers what the page asks about the cluster. An error is a message.
-pub type Answer = Box<dyn Fn(Question) -> Result<Answered, String> + Send + Sync>;
+pub type Answer = Box<dyn Fn(PageQuestion) -> Result<Answered, String> + Send + Sync>;
 
 /// A question about the cluster.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Question {
+pub enum PageQuestion {
     /// Asks for the views of one namespace, or of those that the program was started for.
     Snapshot(Option<String>),
     /// Asks for the objects that "What if" evaluates, likewise.
@@ -82,9 +82,9 @@ const SNAPSHOTS_AT_A_TIME: usize = 2;
 const SMALL_AT_A_TIME: usize = 2;
 
 /// The secret in the address.
-pub struct Key(String);
+pub struct PageSecret(String);
 
-impl Key {
+impl PageSecret {
     pub fn new(bytes: [u8; 16]) -> Self {
         Self(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
     }
@@ -104,7 +104,7 @@ impl Key {
 #[derive(Debug, PartialEq, Eq)]
 enum Route<'s> {
     File(&'static str, &'s [u8]),
-    Question(Question),
+    Question(PageQuestion),
     Refused(StatusCode, &'static str),
 }
 
@@ -146,12 +146,12 @@ async fn respond(server: Arc<Server>, request: Parts) -> Response<Full<Bytes>> {
 }
 
 /// Answers when it is this request's turn.
-async fn answered(server: &Arc<Server>, question: Question) -> Result<Answered, String> {
+async fn answered(server: &Arc<Server>, question: PageQuestion) -> Result<Answered, String> {
     let failed = || "cannot read the cluster".to_owned();
-    if question == Question::Progress {
+    if question == PageQuestion::Progress {
         return (server.answer)(question);
     }
-    let turns = if matches!(question, Question::Snapshot(_) | Question::Objects(_)) {
+    let turns = if matches!(question, PageQuestion::Snapshot(_) | PageQuestion::Objects(_)) {
         &server.turns
     } else {
         &server.small_turns
@@ -191,7 +191,7 @@ const HEADERS: [(&str, &str); 6] = [
 ];
 
 impl Server {
-    pub fn new(site: Site, key: Key, address: SocketAddr, answer: Answer) -> Self {
+    pub fn new(site: Site, key: PageSecret, address: SocketAddr, answer: Answer) -> Self {
         let [turns, small_turns] = [SNAPSHOTS_AT_A_TIME, SMALL_AT_A_TIME].map(|turns| Arc::new(Semaphore::new(turns)));
         Self { site, key, address, answer, turns, small_turns }
     }
@@ -239,7 +239,7 @@ const QUESTIONS: [&str; 7] =
 /// So many workloads are changed at once.
 const MAX_WORKLOADS: usize = 500;
 
-fn question(name: &str, query: &str) -> Result<Question, &'static str> {
+fn question(name: &str, query: &str) -> Result<PageQuestion, &'static str> {
     let all = |wanted: &str| {
         let values = form_urlencoded::parse(query.as_bytes()).filter(move |(name, _)| name == wanted);
         values.map(|(_, value)| value.into_owned()).filter(|value| !value.is_empty()).collect::<Vec<String>>()
@@ -251,10 +251,10 @@ fn question(name: &str, query: &str) -> Result<Question, &'static str> {
     match name {
         "hours.json" => {
             let container = first("container").filter(|name| is_name(name)).ok_or("invalid container name\n")?;
-            Ok(Question::Hours(one()?, container))
+            Ok(PageQuestion::Hours(one()?, container))
         }
-        "why.json" => Ok(Question::Why(one()?)),
-        "progress.json" => Ok(Question::Progress),
+        "why.json" => Ok(PageQuestion::Why(one()?)),
+        "progress.json" => Ok(PageQuestion::Progress),
         "changes.json" => {
             let form = match first("form").as_deref() {
                 Some("kustomize") => TextForm::Kustomize,
@@ -262,13 +262,13 @@ fn question(name: &str, query: &str) -> Result<Question, &'static str> {
                 Some("patch") => TextForm::Patch,
                 _ => return Err("unknown form\n"),
             };
-            if workloads.is_empty() { Err("name a workload\n") } else { Ok(Question::Changes(form, workloads)) }
+            if workloads.is_empty() { Err("name a workload\n") } else { Ok(PageQuestion::Changes(form, workloads)) }
         }
         _ => match first("namespace") {
             Some(name) if !is_namespace(&name) => Err("invalid namespace name\n"),
-            namespace if name == "bounds.json" => Ok(Question::Bounds(namespace)),
-            namespace if name == "objects.json" => Ok(Question::Objects(namespace)),
-            namespace => Ok(Question::Snapshot(namespace)),
+            namespace if name == "bounds.json" => Ok(PageQuestion::Bounds(namespace)),
+            namespace if name == "objects.json" => Ok(PageQuestion::Objects(namespace)),
+            namespace => Ok(PageQuestion::Snapshot(namespace)),
         },
     }
 }
@@ -302,7 +302,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("index.html"), "page").unwrap();
         let site = Site::read(folder.path()).unwrap();
-        Server::new(site, Key::new([0xab; 16]), ADDRESS.parse().unwrap(), answer)
+        Server::new(site, PageSecret::new([0xab; 16]), ADDRESS.parse().unwrap(), answer)
     }
 
     fn get(path: &str, headers: &[(&str, &str)]) -> Parts {
@@ -320,17 +320,17 @@ mod tests {
         let check = |path: &str, headers: &[(&str, &str)], expected: Result<&str, u16>| {
             let route = match server.route(&get(path, headers)) {
                 Route::File(_, bytes) => Ok(std::str::from_utf8(bytes).unwrap().to_owned()),
-                Route::Question(Question::Snapshot(namespace)) => Ok(namespace.unwrap_or("all".to_owned())),
-                Route::Question(Question::Objects(namespace)) => {
+                Route::Question(PageQuestion::Snapshot(namespace)) => Ok(namespace.unwrap_or("all".to_owned())),
+                Route::Question(PageQuestion::Objects(namespace)) => {
                     Ok(format!("objects of {}", namespace.unwrap_or_default()))
                 }
-                Route::Question(Question::Hours(workload, container)) => Ok(format!("{workload} {container}")),
-                Route::Question(Question::Bounds(namespace)) => {
+                Route::Question(PageQuestion::Hours(workload, container)) => Ok(format!("{workload} {container}")),
+                Route::Question(PageQuestion::Bounds(namespace)) => {
                     Ok(format!("bounds of {}", namespace.unwrap_or_default()))
                 }
-                Route::Question(Question::Why(workload)) => Ok(format!("why {workload}")),
-                Route::Question(Question::Progress) => Ok("progress".to_owned()),
-                Route::Question(Question::Changes(_, workloads)) => Ok(format!("{} changes", workloads.len())),
+                Route::Question(PageQuestion::Why(workload)) => Ok(format!("why {workload}")),
+                Route::Question(PageQuestion::Progress) => Ok("progress".to_owned()),
+                Route::Question(PageQuestion::Changes(_, workloads)) => Ok(format!("{} changes", workloads.len())),
                 Route::Refused(status, _) => Err(status.as_u16()),
             };
             assert_eq!(route.as_deref().map_err(|status| *status), expected, "{path} {headers:?}");
@@ -408,7 +408,7 @@ mod tests {
 
     fn snapshot_of(server: &Arc<Server>) -> impl Future<Output = Result<Answered, String>> + use<> {
         let server = Arc::clone(server);
-        async move { answered(&server, Question::Snapshot(None)).await }
+        async move { answered(&server, PageQuestion::Snapshot(None)).await }
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::collections::{BTreeSet, HashMap};
 use headroom_dryrun::evaluate::RejectionReason;
 use headroom_dryrun::simulate::{Effect, ValueChange};
 
-pub struct Group<'a> {
+pub struct EffectGroup<'a> {
     /// The effect that is printed in full, as an example.
     pub first: &'a Effect,
     pub count: usize,
@@ -18,8 +18,8 @@ pub struct Group<'a> {
 }
 
 /// Groups in the order of their first effects.
-pub fn grouped<'a>(effects: &[&'a Effect]) -> Vec<Group<'a>> {
-    let mut groups: Vec<Group<'a>> = Vec::new();
+pub fn grouped<'a>(effects: &[&'a Effect]) -> Vec<EffectGroup<'a>> {
+    let mut groups: Vec<EffectGroup<'a>> = Vec::new();
     let mut places: HashMap<(&str, Vec<String>), usize> = HashMap::new();
     for effect in effects {
         let text = text(effect);
@@ -32,7 +32,14 @@ pub fn grouped<'a>(effects: &[&'a Effect]) -> Vec<Group<'a>> {
             group.is_same &= group.text == text;
         } else {
             let namespaces = BTreeSet::from([effect.namespace.as_str()]);
-            groups.push(Group { first: effect, count: 1, namespaces, running: effect.count, is_same: true, text });
+            groups.push(EffectGroup {
+                first: effect,
+                count: 1,
+                namespaces,
+                running: effect.count,
+                is_same: true,
+                text,
+            });
         }
     }
     groups

@@ -7,7 +7,7 @@ use headroom_report::{Page, Paint, Table, people};
 
 use headroom_rightsize::amounts::signed;
 
-use super::groups::{Group, grouped};
+use super::groups::{EffectGroup, grouped};
 
 pub fn page(effects: &Effects, paint: Paint) -> Page {
     let mut page = Page::new();
@@ -70,9 +70,9 @@ fn requests(effects: &Effects) -> String {
     shown.join(", ")
 }
 
-fn objects(groups: &[Group], paint: Paint) -> Table {
+fn objects(groups: &[EffectGroup], paint: Paint) -> Table {
     let mut table = Table::new(&["RESULT", "OBJECT", "NAMESPACE", "RUNNING"]);
-    for Group { first: effect, count, namespaces, running, is_same, .. } in groups {
+    for EffectGroup { first: effect, count, namespaces, running, is_same, .. } in groups {
         let then = effect.change.name();
         let painted = match effect.change {
             EffectKind::NewlyRejected | EffectKind::NotEvaluated | EffectKind::StillRejected => paint.red(then),

@@ -15,7 +15,7 @@ use headroom_rightsize::distribution::Distribution;
 
 /// Usage in one namespace, or in all together.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Usage {
+pub struct NamespaceUsage {
     /// None for all together.
     pub namespace: Option<String>,
     pub images: Vec<Image>,
@@ -49,13 +49,13 @@ pub struct Selection<'s> {
 pub struct ProfileReader<'s> {
     selection: Selection<'s>,
     now: Timestamp,
-    own: BTreeMap<String, Usage>,
-    together: Usage,
+    own: BTreeMap<String, NamespaceUsage>,
+    together: NamespaceUsage,
 }
 
 impl<'s> ProfileReader<'s> {
     pub fn new(selection: Selection<'s>, now: Timestamp) -> Self {
-        Self { selection, now, own: BTreeMap::new(), together: Usage::default() }
+        Self { selection, now, own: BTreeMap::new(), together: NamespaceUsage::default() }
     }
 
     /// Adds the content of a profile object.
@@ -93,9 +93,9 @@ impl<'s> ProfileReader<'s> {
         Ok(())
     }
 
-    pub fn finish(self) -> Vec<Usage> {
-        let own = self.own.into_iter().map(|(namespace, usage)| Usage { namespace: Some(namespace), ..usage });
-        let mut found: Vec<Usage> = own.chain([self.together]).collect();
+    pub fn finish(self) -> Vec<NamespaceUsage> {
+        let own = self.own.into_iter().map(|(namespace, usage)| NamespaceUsage { namespace: Some(namespace), ..usage });
+        let mut found: Vec<NamespaceUsage> = own.chain([self.together]).collect();
         for usage in &mut found {
             usage.images.sort_by(|one, other| one.image.cmp(&other.image));
             // Each page of an image repeats what is known of all namespaces.
@@ -106,7 +106,7 @@ impl<'s> ProfileReader<'s> {
     }
 
     /// The part that reports an object that cannot be read.
-    fn concerned(&mut self) -> &mut Usage {
+    fn concerned(&mut self) -> &mut NamespaceUsage {
         match self.selection.namespaces {
             Some([namespace, ..]) => self.own.entry(namespace.clone()).or_default(),
             _ => &mut self.together,
@@ -114,7 +114,7 @@ impl<'s> ProfileReader<'s> {
     }
 }
 
-impl Usage {
+impl NamespaceUsage {
     fn add(
         &mut self,
         image: &ImageName<'_>,
@@ -233,7 +233,7 @@ mod tests {
     }
 
     /// As read a year later.
-    fn read(objects: &[Value], image: Option<&str>, namespace: Option<&str>) -> Vec<Usage> {
+    fn read(objects: &[Value], image: Option<&str>, namespace: Option<&str>) -> Vec<NamespaceUsage> {
         let now = "2027-11-20T00:00:00Z".parse().unwrap();
         let namespaces = namespace.map(|namespace| [namespace.to_owned()]);
         let namespaces = namespaces.as_ref().map(<[String; 1]>::as_slice);
@@ -245,11 +245,11 @@ mod tests {
         found.finish()
     }
 
-    fn of_shop(object: &Value, image: Option<&str>) -> Usage {
+    fn of_shop(object: &Value, image: Option<&str>) -> NamespaceUsage {
         read(std::slice::from_ref(object), image, Some("shop")).remove(0)
     }
 
-    fn names(usage: &Usage) -> Vec<&str> {
+    fn names(usage: &NamespaceUsage) -> Vec<&str> {
         usage.images.iter().map(|image| image.image.as_str()).collect()
     }
 
