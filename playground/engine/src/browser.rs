@@ -9,14 +9,14 @@ use crate::{answer, policy, read, replay, whatif};
 
 thread_local! {
     /// The snapshot that is open. A worker has one thread.
-    static CLUSTER: RefCell<Option<whatif::Cluster>> = const { RefCell::new(None) };
+    static CLUSTER: RefCell<Option<whatif::OpenedSnapshot>> = const { RefCell::new(None) };
     static MEMO: RefCell<Memo> = RefCell::default();
 }
 
 /// Opens a snapshot in place of the one before: its text in, `Overview` out.
 #[wasm_bindgen]
 pub fn open(snapshot: &str) -> String {
-    answer(whatif::Cluster::open(snapshot).map(|(cluster, overview)| {
+    answer(whatif::OpenedSnapshot::open(snapshot).map(|(cluster, overview)| {
         CLUSTER.set(Some(cluster));
         overview
     }))

@@ -29,7 +29,7 @@ const MOST_PAIRS: usize = 4_000_000;
 pub fn between(before: &Value, after: &Value) -> Vec<Part> {
     let (old, new) = (yaml::write(before), yaml::write(after));
     let (old, new): (Vec<&str>, Vec<&str>) = (old.lines().collect(), new.lines().collect());
-    let mut parts = Parts::default();
+    let mut parts = DiffParts::default();
     let head = old.iter().zip(&new).take_while(|(old, new)| old == new).count();
     let rest = old.len().min(new.len()) - head;
     let tail = old.iter().rev().zip(new.iter().rev()).take(rest).take_while(|(old, new)| old == new).count();
@@ -44,9 +44,9 @@ pub fn between(before: &Value, after: &Value) -> Vec<Part> {
 }
 
 #[derive(Default)]
-struct Parts(Vec<Part>);
+struct DiffParts(Vec<Part>);
 
-impl Parts {
+impl DiffParts {
     fn push(&mut self, mark: Mark, line: &str) {
         let part = match self.0.pop_if(|part| part.mark == mark) {
             Some(part) => part.text + line + "\n",

@@ -22,7 +22,7 @@ use crate::memo::Memo;
 use crate::play::{Level, Panel, Play, Problem, levels, quotas};
 
 /// A snapshot that was opened, and everything in it evaluated as things are.
-pub struct Cluster {
+pub struct OpenedSnapshot {
     objects: Rc<Folder>,
     /// Those that are there, and those in which something is.
     namespaces: Vec<String>,
@@ -63,7 +63,7 @@ pub struct Limits {
 /// The most namespaces whose limits are worked out: nobody reads more.
 const MOST_NAMESPACES: usize = 100;
 
-impl Cluster {
+impl OpenedSnapshot {
     /// Opens what `kubectl headroom snapshot` wrote, or any objects.
     pub fn open(snapshot: &str) -> Result<(Self, Overview), String> {
         let mut manifests = manifest::read_text(Path::new("snapshot"), snapshot).map_err(|error| error.to_string())?;

@@ -12,7 +12,7 @@ use std::time::Instant;
 use headroom_dryrun::simulate::unread;
 use headroom_playground::memo::Memo;
 use headroom_playground::play::{Panel, Play};
-use headroom_playground::whatif::Cluster;
+use headroom_playground::whatif::OpenedSnapshot;
 use serde_json::{Value, json};
 
 /// A cluster of some namespaces with ten Deployments each, and nine pods of each.
@@ -45,12 +45,12 @@ fn snapshot(namespaces: usize) -> String {
     json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string()
 }
 
-fn open(snapshot: String) -> (Cluster, Value) {
-    let (cluster, overview) = Cluster::open(&snapshot).unwrap();
+fn open(snapshot: String) -> (OpenedSnapshot, Value) {
+    let (cluster, overview) = OpenedSnapshot::open(&snapshot).unwrap();
     (cluster, serde_json::to_value(overview).unwrap())
 }
 
-fn trial(cluster: &Cluster, panels: &[(Panel, &str)]) -> Value {
+fn trial(cluster: &OpenedSnapshot, panels: &[(Panel, &str)]) -> Value {
     let mut panels: HashMap<Panel, String> = panels.iter().map(|(panel, text)| (*panel, (*text).to_owned())).collect();
     panels.entry(Panel::Settings).or_insert_with(|| "estimates: {mode: never}".to_owned());
     serde_json::to_value(cluster.evaluate(&Play { panels, ..Play::default() }, &mut Memo::default())).unwrap()
@@ -133,7 +133,7 @@ fn an_object_without_a_namespace_is_tried_everywhere() {
 
 #[test]
 fn what_is_no_snapshot_says_so() {
-    let open = |snapshot: &str| Cluster::open(snapshot).map(|_| ()).unwrap_err();
+    let open = |snapshot: &str| OpenedSnapshot::open(snapshot).map(|_| ()).unwrap_err();
     assert!(open("").starts_with("the file holds no objects"));
     assert!(open("kind: Pod").starts_with("snapshot:1: `apiVersion` is missing"));
     let wrong = snapshot(1).replace(r#"{"mode":"never"}"#, "3");
