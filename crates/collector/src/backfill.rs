@@ -84,7 +84,7 @@ impl BackfillRun<'_> {
         tracing::info!(from, to = end, owed_seconds, "reading usage");
         self.progress.begin((end - from).max(0) as u64, "reading usage");
 
-        self.work_off(&span, &mut outcome).await?;
+        self.read_owed(&span, &mut outcome).await?;
         while from < end && !outcome.stopped {
             let window = span.planned(Window { from, to: end });
             let Some(namespaces) = self.asked(|| self.source.namespaces(window)).await? else {
@@ -92,7 +92,7 @@ impl BackfillRun<'_> {
             };
             self.store.plan(window, &namespaces)?;
             self.metrics.planned_up_to(window.to);
-            self.work_off(&span, &mut outcome).await?;
+            self.read_owed(&span, &mut outcome).await?;
             self.progress.advance(window.seconds() as u64);
             tracing::info!(from, to = window.to, namespaces = namespaces.len(), "read a window");
             from = window.to;
@@ -116,7 +116,7 @@ impl BackfillRun<'_> {
         if let Some(memory) = self.store.memory()? {
             self.source.remember(&memory);
         }
-        let seen = match self.look_at_all(window).await {
+        let seen = match self.read_whole_cluster(window).await {
             Some(seen) => {
                 outcome.read += 1;
                 seen
@@ -125,7 +125,7 @@ impl BackfillRun<'_> {
                 let Some(namespaces) = self.asked(|| self.source.namespaces(window)).await? else {
                     return Ok(stopped(outcome));
                 };
-                self.look_at(namespaces, window, &mut outcome).await
+                self.read_each_namespace(namespaces, window, &mut outcome).await
             }
         };
         if self.stop.is_cancelled() {
@@ -139,7 +139,7 @@ impl BackfillRun<'_> {
     }
 
     /// Reads the present usage of the whole cluster in a few requests, if the source offers that and permits it.
-    async fn look_at_all(&self, window: Window) -> Option<Gathered> {
+    async fn read_whole_cluster(&self, window: Window) -> Option<Gathered> {
         let mut seen = Gathered::default();
         let mut sink = |batch| seen.take(batch, window);
         let read = within(self.pace.timeout, self.source.read_all(window, &mut sink)).await;
@@ -159,7 +159,12 @@ impl BackfillRun<'_> {
     }
 
     /// Reads the present usage of these namespaces.
-    async fn look_at(&self, namespaces: Vec<String>, window: Window, outcome: &mut BackfillOutcome) -> Gathered {
+    async fn read_each_namespace(
+        &self,
+        namespaces: Vec<String>,
+        window: Window,
+        outcome: &mut BackfillOutcome,
+    ) -> Gathered {
         let mut seen = Gathered::default();
         let read = async |namespace: String| {
             let read = self.read_once(&[&namespace], window).await;
@@ -181,7 +186,7 @@ impl BackfillRun<'_> {
 
     /// Reads all owed pieces but those of namespaces that already failed in this run, those with the same window together, span by
     /// span. Each span is settled in a transaction of its own.
-    async fn work_off(&self, span: &Span, outcome: &mut BackfillOutcome) -> Result<(), RunError> {
+    async fn read_owed(&self, span: &Span, outcome: &mut BackfillOutcome) -> Result<(), RunError> {
         let mut by_window: BTreeMap<Window, Vec<Piece>> = BTreeMap::new();
         for piece in self.store.owed()? {
             if !outcome.unread.contains_key(&piece.namespace) {

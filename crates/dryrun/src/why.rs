@@ -214,10 +214,11 @@ impl Search<'_> {
     /// The objects of a kind in the workload's namespace. A kind that the cluster does not know has none.
     fn list(&mut self, api_version: &str, kind: &str) -> Vec<Value> {
         let listed = self.run.cluster.list((api_version, kind, Some(&self.why.namespace)));
-        self.known(listed)
+        self.or_unread(listed)
     }
 
-    fn known<T: Default>(&mut self, read: Result<T, ReadError>) -> T {
+    /// The result of a reading; a failure is listed as unread, and nothing was found.
+    fn or_unread<T: Default>(&mut self, read: Result<T, ReadError>) -> T {
         read.unwrap_or_else(|error| {
             let problem = error.to_string();
             if !error.is_unknown_kind() && !self.why.unread.contains(&problem) {

@@ -9,17 +9,17 @@ const MINUTE: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 struct Outage {
     /// When a failure was last logged.
-    told: Option<Instant>,
+    logged_at: Option<Instant>,
     is_away: bool,
 }
 
-static OUTAGE: Mutex<Outage> = Mutex::new(Outage { told: None, is_away: false });
+static OUTAGE: Mutex<Outage> = Mutex::new(Outage { logged_at: None, is_away: false });
 
 /// Logs what fails and why, at most once a minute.
 pub fn failed(what: &str, error: &dyn Display) {
     let mut outage = OUTAGE.lock().unwrap_or_else(PoisonError::into_inner);
-    if outage.told.is_none_or(|told| told.elapsed() >= MINUTE) {
-        *outage = Outage { told: Some(Instant::now()), is_away: true };
+    if outage.logged_at.is_none_or(|at| at.elapsed() >= MINUTE) {
+        *outage = Outage { logged_at: Some(Instant::now()), is_away: true };
         tracing::warn!(%error, "{what}");
     }
 }

@@ -33,7 +33,7 @@ pub fn of_template(owner: &Value, admission: &Admission, cluster: &mut dyn Clust
         for container in &pod.containers {
             let in_template = containers.iter().find(|of| at(of, "/name") == container.name.as_ref());
             let author = in_template.and_then(|container| size(container).ok());
-            let mut known = ContainerFacts { author, ..ContainerFacts::default() };
+            let mut found = ContainerFacts { author, ..ContainerFacts::default() };
             let image = ImageName::parse(&container.image).ok();
             let workload = (request.workload_name(), container.name.as_ref());
             // Faults of a history were noted when the estimate was made.
@@ -43,7 +43,7 @@ pub fn of_template(owner: &Value, admission: &Admission, cluster: &mut dyn Clust
             for (resource, measured) in [(Resource::Cpu, Measured::Cpu), (Resource::Memory, Measured::Memory)] {
                 let request = container.resources.requests.get(measured.name());
                 if let Some(request) = request {
-                    known.wanted.set(resource, amount(&request.quantity, resource));
+                    found.wanted.set(resource, amount(&request.quantity, resource));
                 }
                 let chosen = sources
                     .as_ref()
@@ -51,16 +51,16 @@ pub fn of_template(owner: &Value, admission: &Admission, cluster: &mut dyn Clust
                 let Some(own) = chosen.filter(|chosen| chosen.is_of_workload) else { continue };
                 let is_estimate = request.is_some_and(|request| matches!(request.origin, ValueOrigin::Estimate(_)));
                 match resource {
-                    Resource::Cpu => known.is_evident.cpu = is_estimate,
-                    Resource::Memory => known.is_evident.memory = is_estimate,
+                    Resource::Cpu => found.is_evident.cpu = is_estimate,
+                    Resource::Memory => found.is_evident.memory = is_estimate,
                 }
                 let month = own.history.observed(Window::MONTH, measured).ok().flatten().unwrap_or(own.observed);
                 if let (Ok(peak), Ok(Some(days))) = (month.peak(), own.history.days()) {
-                    known.floor.set(resource, if resource == Resource::Memory { amount(&peak, resource) } else { 0 });
-                    known.days = days;
+                    found.floor.set(resource, if resource == Resource::Memory { amount(&peak, resource) } else { 0 });
+                    found.days = days;
                 }
             }
-            facts.insert(container.name.as_ref().to_owned(), known);
+            facts.insert(container.name.as_ref().to_owned(), found);
         }
         Ok(facts)
     })
@@ -73,9 +73,9 @@ pub fn mark_scaled(facts: &mut Facts, owners: &[(&str, &str)], autoscalers: &[Va
     let owner =
         |(kind, name): &(&str, &str)| ScaleTarget { kind: (*kind).to_owned().into(), name: (*name).to_owned().into() };
     let owners: Vec<ScaleTarget<'_>> = owners.iter().map(owner).collect();
-    for (container, known) in facts {
+    for (container, found) in facts {
         let is_scaled = |by| autoscalers.iter().any(|scaler| scaler.scales_by(&owners, container, by));
-        known.is_scaled_by = Marked { cpu: is_scaled(Measured::Cpu), memory: is_scaled(Measured::Memory) };
+        found.is_scaled_by = Marked { cpu: is_scaled(Measured::Cpu), memory: is_scaled(Measured::Memory) };
     }
     Ok(())
 }

@@ -27,13 +27,13 @@ pub struct ContainerFacts {
 }
 
 /// Reads a pod. The error says what cannot be read.
-pub fn observed(pod: &Value, mode: Mode, known: &dyn Fn(&str) -> ContainerFacts) -> Result<ObservedPod, String> {
+pub fn observed(pod: &Value, mode: Mode, facts_of: &dyn Fn(&str) -> ContainerFacts) -> Result<ObservedPod, String> {
     let metadata = at(pod, "/metadata");
     let text = |name: &str| {
         let text = metadata.get(name).and_then(Value::as_str).map(str::to_owned);
         text.ok_or_else(|| format!("the pod has no metadata.{name}"))
     };
-    let containers = list(at(pod, "/spec/containers")).iter().map(|of| container(pod, of, known));
+    let containers = list(at(pod, "/spec/containers")).iter().map(|of| container(pod, of, facts_of));
     Ok(ObservedPod {
         uid: text("uid")?,
         name: text("name")?,
@@ -81,7 +81,7 @@ fn kubelet(pod: &Value) -> Kubelet {
 fn container(
     pod: &Value,
     container: &Value,
-    known: &dyn Fn(&str) -> ContainerFacts,
+    facts_of: &dyn Fn(&str) -> ContainerFacts,
 ) -> Result<ObservedContainer, String> {
     let name = at(container, "/name").as_str().ok_or("a container has no name")?;
     let status = list(at(pod, "/status/containerStatuses")).iter().find(|status| at(status, "/name") == name);
@@ -92,7 +92,7 @@ fn container(
         };
         list(at(container, "/resizePolicy")).iter().any(is_it)
     };
-    let ContainerFacts { mut wanted, author, is_evident, days, floor, used, is_scaled_by } = known(name);
+    let ContainerFacts { mut wanted, author, is_evident, days, floor, used, is_scaled_by } = facts_of(name);
     let size = size(container).map_err(|error| format!("container {name}: {error}"))?;
     for resource in Resource::ALL.into_iter().filter(|resource| !is_evident.is(*resource)) {
         if let (Some(amount), Some(request)) = (wanted.of(resource), size.requests.of(resource)) {

@@ -49,7 +49,7 @@ pub struct Resizer {
     pub recent: Recent,
     pub events: Recorder,
     /// When an Event with a reason was last written about a workload.
-    pub told: HashMap<(String, &'static str), Instant>,
+    pub reported_at: HashMap<(String, &'static str), Instant>,
     /// When everything was last read.
     pub read_at: Instant,
 }
@@ -133,7 +133,7 @@ impl Resizer {
                 self.tell(&running, &notes);
             }
         }
-        self.told.retain(|_, at| at.elapsed() < REPEAT_AFTER);
+        self.reported_at.retain(|_, at| at.elapsed() < REPEAT_AFTER);
         // Records of workloads that are gone end.
         let nothing = Found { at: self.now().map_err(|error| error.to_string())?, ..Found::default() };
         self.recent.forget_old(nothing.at);
@@ -338,11 +338,11 @@ impl Resizer {
             }
         }
         for (reason, (kind, text, pods)) in of_workload {
-            let told = self.told.entry((running.workload.path(), reason));
-            let is_new = match told {
+            let last = self.reported_at.entry((running.workload.path(), reason));
+            let is_new = match last {
                 std::collections::hash_map::Entry::Occupied(of) if of.get().elapsed() < REPEAT_AFTER => false,
-                told => {
-                    told.insert_entry(Instant::now());
+                last => {
+                    last.insert_entry(Instant::now());
                     true
                 }
             };

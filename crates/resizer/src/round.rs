@@ -75,22 +75,22 @@ impl Round<'_> {
         read: impl AsyncFn() -> Result<crate::decision::Workload, ApiError>,
         fits: Fits<'_>,
     ) -> Result<RoundOutcome, RoundError> {
-        let (mut told, mut reads) = (Vec::<Note>::new(), 0);
+        let (mut notes_so_far, mut reads) = (Vec::<Note>::new(), 0);
         loop {
             reads += 1;
             let outcome = self.once(self.undoes && reads == 1, &read, &mut *fits).await?;
             let RoundOutcome::Done { mut notes, under_way } = outcome else { return Ok(outcome) };
             // A change that was not made, because its pod had changed, and is now decided anew is no news.
-            let (later, before): (Vec<Note>, Vec<Note>) = told.into_iter().partition(Note::is_later);
+            let (later, before): (Vec<Note>, Vec<Note>) = notes_so_far.into_iter().partition(Note::is_later);
             let is_over = |note: &Note| matches!(note.event, Event::Dropped(_));
             notes.retain(|note| {
                 let is_tried_again = is_over(note) && later.iter().any(|of| of.pod == note.pod);
                 !is_tried_again && !before.contains(note)
             });
             let is_done = reads == MOST_READS || !notes.iter().any(Note::is_later);
-            told = [before, notes].concat();
+            notes_so_far = [before, notes].concat();
             if is_done {
-                return Ok(RoundOutcome::Done { notes: told, under_way });
+                return Ok(RoundOutcome::Done { notes: notes_so_far, under_way });
             }
         }
     }

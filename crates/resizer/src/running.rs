@@ -76,13 +76,13 @@ pub fn read(
         let above = object.as_ref().and_then(WorkloadRef::owner_of).filter(|_| is_made);
         let guessed = pods.first().filter(|_| object.is_none()).and_then(|pod| owner.deployment_of(pod));
         let top = above.or(guessed).unwrap_or_else(|| owner.clone());
-        let mut known = object
+        let mut facts = object
             .as_ref()
             .map_or_else(|| Ok(Facts::new()), |object| facts::of_template(object, admission, cluster))?;
         let names =
             pods.iter().flat_map(|pod| list(at(pod, "/spec/containers"))).filter_map(|of| at(of, "/name").as_str());
-        names.for_each(|name| _ = known.entry(name.to_owned()).or_default());
-        facts::mark_scaled(&mut known, &[(&owner.kind, &owner.name), (&top.kind, &top.name)], &horizontal)?;
+        names.for_each(|name| _ = facts.entry(name.to_owned()).or_default());
+        facts::mark_scaled(&mut facts, &[(&owner.kind, &owner.name), (&top.kind, &top.name)], &horizontal)?;
         let running = match workloads.remove(&top) {
             Some(running) => running,
             None => {
@@ -101,7 +101,7 @@ pub fn read(
         };
         let running = workloads.entry(top).or_insert(running);
         running.pods.extend(pods);
-        running.facts.insert(owner, known);
+        running.facts.insert(owner, facts);
     }
     Ok(workloads.into_values().collect())
 }
@@ -125,12 +125,12 @@ impl Running {
         for pod in pods {
             let Some(mode) = least(asked(pod).into_iter().chain([self.mode])).flatten() else { continue };
             let facts = self.facts.get(&owner_or_itself(pod));
-            let known = |container: &str| {
-                let known = facts.and_then(|facts| facts.get(container)).copied().unwrap_or_default();
+            let facts_of = |container: &str| {
+                let in_template = facts.and_then(|facts| facts.get(container)).copied().unwrap_or_default();
                 let place = (metadata(pod, "name").to_owned(), container.to_owned());
-                ContainerFacts { used: usage.get(&place).copied(), ..known }
+                ContainerFacts { used: usage.get(&place).copied(), ..in_template }
             };
-            let mut pod = observed(pod, mode.max(self.modes.least).min(self.modes.most), &known)?;
+            let mut pod = observed(pod, mode.max(self.modes.least).min(self.modes.most), &facts_of)?;
             pod.left_alone = pod.left_alone.or_else(|| self.left_alone.clone());
             observed_pods.push(pod);
         }

@@ -98,22 +98,22 @@ impl Recommendations {
     /// The same and the changes that kustomize cannot make, with the command that does.
     pub fn left_out_of_kustomize(&self) -> Vec<String> {
         let patches = self.changes().into_iter().flat_map(|change| change.patches()).filter(Patch::is_json);
-        let told = patches.map(|patch| {
+        let by_command = patches.map(|patch| {
             let command = patch.command("kubectl", &patch.body);
             format!("left out: {patch}: kustomize would replace the containers of a custom resource: {command}")
         });
-        self.left_out().into_iter().chain(told).collect()
+        self.left_out().into_iter().chain(by_command).collect()
     }
 
     /// The changes that the API server takes while everything runs, and what is left out: also pods, whose requests are set by a
     /// command of their own.
     pub fn changes_of_cluster(&self, kubectl: &str) -> (Vec<RecommendedChange>, Vec<String>) {
         let (pods, changes): (Vec<_>, _) = self.changes().into_iter().partition(|change| change.workload.kind == "Pod");
-        let told = pods.iter().flat_map(RecommendedChange::patches).map(|patch| {
+        let by_command = pods.iter().flat_map(RecommendedChange::patches).map(|patch| {
             let command = patch.command(kubectl, &patch.body);
             format!("left out: {patch}: a pod without a workload is created again, or resized in place: {command}")
         });
-        (changes, self.left_out().into_iter().chain(told).collect())
+        (changes, self.left_out().into_iter().chain(by_command).collect())
     }
 }
 

@@ -47,14 +47,14 @@ pub fn plans(
     present: &BTreeMap<&str, &Plan>,
     is_settled: &dyn Fn(&str, &Plan) -> bool,
 ) -> BTreeMap<String, Plan> {
-    let known = ExistingLedgers::of(present);
-    let homes = homes(trees, &known);
+    let existing = ExistingLedgers::of(present);
+    let homes = homes(trees, &existing);
     let mut members: BTreeMap<String, BTreeSet<usize>> = BTreeMap::new();
     for (at, tree) in trees.iter().enumerate() {
         let Some(home) = homes.get(at) else { continue };
         members.entry(home.clone()).or_default().insert(at);
         if !is_settled(home, tree) {
-            for ledger in known.charging(tree) {
+            for ledger in existing.charging(tree) {
                 members.entry(ledger.to_owned()).or_default().insert(at);
             }
         }
@@ -109,14 +109,14 @@ fn number_of(ledger: &str) -> Option<usize> {
 }
 
 /// The name of the ledger of each tree.
-fn homes(trees: &[Plan], known: &ExistingLedgers<'_>) -> Vec<String> {
+fn homes(trees: &[Plan], existing: &ExistingLedgers<'_>) -> Vec<String> {
     let sizes: Vec<Size> = trees.iter().map(Size::of).collect();
     let size = |at: usize| sizes.get(at).copied().unwrap_or_default();
     let mut places: BTreeMap<usize, Place> = BTreeMap::new();
     // Trees without a ledger, and the ledger that they leave.
     let mut homeless: Vec<(usize, Option<usize>)> = Vec::new();
     for (at, tree) in trees.iter().enumerate() {
-        match known.charging(tree).find_map(number_of) {
+        match existing.charging(tree).find_map(number_of) {
             Some(number) => places.entry(number).or_default().add(at, size(at)),
             None => homeless.push((at, None)),
         }
@@ -129,12 +129,12 @@ fn homes(trees: &[Plan], known: &ExistingLedgers<'_>) -> Vec<String> {
             homeless.push((largest, Some(*number)));
         }
     }
-    let mut free = (1..).filter(|number| !known.names.contains(format!("{PREFIX}{number}").as_str()));
+    let mut free = (1..).filter(|number| !existing.names.contains(format!("{PREFIX}{number}").as_str()));
     for (at, left) in homeless {
         let size = size(at);
         let is_open = |number: &usize, place: &Place| Some(*number) != left && place.takes(size);
         // A tree that has begun to move goes on.
-        let mut charging = trees.get(at).into_iter().flat_map(|tree| known.charging(tree)).filter_map(number_of);
+        let mut charging = trees.get(at).into_iter().flat_map(|tree| existing.charging(tree)).filter_map(number_of);
         let begun = charging
             .find(|number| Some(*number) != left && places.get(number).is_none_or(|place| is_open(number, place)));
         let open = || places.iter().find(|(number, place)| is_open(number, place)).map(|(number, _)| *number);

@@ -106,7 +106,7 @@ pub struct Gathered {
     places: Vec<Place>,
     ids: HashMap<Place, PlaceId>,
     /// By namespace and the image's text, so that each text is parsed once.
-    known: HashMap<String, HashMap<String, Option<PlaceId>>>,
+    ids_of_texts: HashMap<String, HashMap<String, Option<PlaceId>>>,
     rows: Vec<PlaceDay>,
     row_of: HashMap<(PlaceId, u32), RowId>,
     /// The same usage again, by workload and day.
@@ -157,15 +157,15 @@ impl Gathered {
 
     /// None if the image's name is invalid.
     pub fn place(&mut self, namespace: &str, image: &str) -> Option<PlaceId> {
-        if let Some(known) = self.known.get(namespace).and_then(|images| images.get(image)) {
-            return *known;
+        if let Some(id) = self.ids_of_texts.get(namespace).and_then(|images| images.get(image)) {
+            return *id;
         }
         let place = Place::of(namespace, image);
         if place.is_none() {
             self.unreadable.insert(image.to_owned());
         }
         let id = place.map(|place| self.id_of(place));
-        self.known.entry(namespace.to_owned()).or_default().insert(image.to_owned(), id);
+        self.ids_of_texts.entry(namespace.to_owned()).or_default().insert(image.to_owned(), id);
         id
     }
 

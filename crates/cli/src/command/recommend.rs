@@ -37,7 +37,7 @@ use self::arguments::{From, What};
 pub use self::bounds::for_page as bounds_for_page;
 pub use self::quota_trends::Trend;
 use self::run::Choices;
-pub use self::run::{Recommended, on_all, on_some};
+pub use self::run::{Recommended, recommend_inventory, recommend_workloads};
 pub use self::store::hours;
 use super::source::Address;
 use crate::manifest::ReadOptions;

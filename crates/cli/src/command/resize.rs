@@ -111,7 +111,7 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
         signals: None,
         events: Recorder { api: api.clone(), component: "kubectl-headroom", instance: String::new() },
         recent: headroom_resizer::recent::Recent::default(),
-        told: HashMap::new(),
+        reported_at: HashMap::new(),
         read_at: Instant::now(),
         api,
     };
@@ -123,7 +123,7 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
 }
 
 /// Workloads with what is to be said about their pods.
-type Told = Vec<(String, Vec<Note>)>;
+type WorkloadNotes = Vec<(String, Vec<Note>)>;
 
 impl Args {
     fn show(&self) -> anyhow::Result<Exit> {
@@ -141,7 +141,7 @@ impl Args {
     fn resize(&self, resizer: &mut Resizer, namespace: &str, place: &str) -> anyhow::Result<Exit> {
         let (found, workloads) = self.read(resizer, namespace)?;
         let records = if self.dry_run { resizer.records().unwrap_or_default() } else { self.records(resizer)? };
-        let mut told = Told::new();
+        let mut noted = WorkloadNotes::new();
         for running in &workloads {
             let record = records.get(&running.workload.path()).cloned().unwrap_or_default();
             let mut notes = resizer.preview(running, &record, &found)?.notes;
@@ -150,10 +150,10 @@ impl Args {
                     note.event = Event::Would { why, containers };
                 }
             }
-            told.push((title(running), notes));
+            noted.push((title(running), notes));
         }
-        print(&told)?;
-        let pods = told.iter().flat_map(|(_, notes)| notes).filter(|note| matches!(note.event, Event::Would { .. }));
+        print(&noted)?;
+        let pods = noted.iter().flat_map(|(_, notes)| notes).filter(|note| matches!(note.event, Event::Would { .. }));
         let pods = count_of(pods.count() as u64, "pod");
         if pods.starts_with("0 ") || self.dry_run || !self.confirmed(&format!("Resize {pods} in {place} now?"))? {
             return Ok(Exit::Ok);
@@ -161,7 +161,7 @@ impl Args {
         loop {
             let mut is_busy = false;
             let (found, workloads) = self.read(resizer, namespace)?;
-            let mut told = Told::new();
+            let mut noted = WorkloadNotes::new();
             for running in &workloads {
                 let outcome = resizer.round(running, &found.usage, usize::MAX, false)?;
                 let RoundOutcome::Done { notes, under_way } = outcome else { continue };
@@ -169,9 +169,9 @@ impl Args {
                 // Changes that wait were already listed before the first round.
                 let notes =
                     notes.into_iter().filter(|note| !matches!(note.event, Event::Waits(_) | Event::DoesNotFit { .. }));
-                told.push((title(running), notes.collect()));
+                noted.push((title(running), notes.collect()));
             }
-            print(&told)?;
+            print(&noted)?;
             if !self.watch || !is_busy {
                 break;
             }
@@ -192,22 +192,22 @@ impl Args {
         if !self.confirmed(&format!("Take back the last resize of each pod of {} in {place}?", names.join(", ")))? {
             return Ok(Exit::Ok);
         }
-        let mut told = Told::new();
+        let mut noted = WorkloadNotes::new();
         for running in &workloads {
             match resizer.round(running, &found.usage, 0, true)? {
                 RoundOutcome::Done { mut notes, .. } => {
                     notes.retain(|note| !matches!(note.event, Event::Waits(_) | Event::Would { .. }));
-                    told.push((title(running), notes));
+                    noted.push((title(running), notes));
                 }
                 RoundOutcome::Overtaken => bail!("{} is being changed by another process: try again", title(running)),
             }
         }
-        if told.iter().any(|(_, notes)| !notes.is_empty()) {
-            print(&told)?;
+        if noted.iter().any(|(_, notes)| !notes.is_empty()) {
+            print(&noted)?;
         }
         let pods_with = |is_it: fn(&Note) -> bool| {
             let of = |(_, notes): &(String, Vec<Note>)| notes.iter().filter(|note| is_it(note)).count() as u64;
-            told.iter().map(of).sum::<u64>()
+            noted.iter().map(of).sum::<u64>()
         };
         let unsent = pods_with(|note| matches!(note.event, Event::Refused(_) | Event::Later));
         let taken = pods_with(|note| matches!(note.event, Event::TakingBack { .. })).saturating_sub(unsent);
@@ -306,12 +306,12 @@ fn title(running: &Running) -> String {
     format!("{}/{}", running.workload.kind.to_lowercase(), running.workload.name)
 }
 
-fn print(told: &Told) -> anyhow::Result<()> {
+fn print(noted: &WorkloadNotes) -> anyhow::Result<()> {
     let mut page = Page::new();
-    for (workload, notes) in told {
+    for (workload, notes) in noted {
         notes.iter().for_each(|Note { pod, event }| writeln!(page, "{workload}: pod {pod}: {event}"));
     }
-    if told.iter().all(|(_, notes)| notes.is_empty()) {
+    if noted.iter().all(|(_, notes)| notes.is_empty()) {
         writeln!(page, "no pod needs another size");
     }
     headroom_report::print(&page)

@@ -152,7 +152,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         signals: runtime.block_on(args.signals(&api))?,
         events: Recorder { api: api.clone(), component: COMPONENT, instance: name },
         recent: headroom_resizer::recent::Recent::default(),
-        told: HashMap::new(),
+        reported_at: HashMap::new(),
         read_at: Instant::now(),
         api,
     };

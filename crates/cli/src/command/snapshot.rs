@@ -152,7 +152,7 @@ pub fn advice(
     target: &TargetArgs,
     usage: Option<&UsageArgs>,
 ) -> anyhow::Result<(Advice, bool)> {
-    let advised = recommend::on_all(opened, inventory, target, usage, &Progress::for_people())?;
+    let advised = recommend::recommend_inventory(opened, inventory, target, usage, &Progress::for_people())?;
     let Recommended { report, trends, is_of_store, .. } = advised;
     Ok((Advice { advice: summary::of(report).map(Arc::new), trends, ..Advice::default() }, is_of_store))
 }

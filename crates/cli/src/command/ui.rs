@@ -212,7 +212,7 @@ fn changes(
     workloads: &[WorkloadRef],
 ) -> anyhow::Result<Answered> {
     let target = in_namespaces(target, workloads.iter());
-    let report = recommend::on_some(&target, usage, workloads)?;
+    let report = recommend::recommend_workloads(&target, usage, workloads)?;
     let text = match form {
         TextForm::Markdown => markdown::text(&report),
         TextForm::Kustomize => {

@@ -247,7 +247,7 @@ fn of_usage(opened: &mut Opened, object: &Value, target: &TargetArgs) -> anyhow:
     }
     let mut inventory = Inventory { entries: vec![WorkloadEntry::of_cluster(object)], ..Inventory::default() };
     inventory.renumber();
-    let report = recommend::on_all(opened, inventory, target, None, &Progress::for_people())?.report;
+    let report = recommend::recommend_inventory(opened, inventory, target, None, &Progress::for_people())?.report;
     let found = report.risks.into_iter().map(|risk| WorkloadProblem {
         severity: if risk.risk == RiskKind::NoRequest { Severity::Note } else { Severity::Warning },
         problem: format!("container {}: {}", risk.container, risk.text),

@@ -21,15 +21,15 @@ pub struct Lost {
     image: String,
     namespace: String,
     days: u64,
-    known: u64,
+    days_here: u64,
 }
 
 /// `docker,io/library/nginx in namespace shop has 30 days of history, and this store has 2`
 impl fmt::Display for Lost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { image, namespace, days, known } = self;
+        let Self { image, namespace, days, days_here } = self;
         let (image, days) = (image.replace(',', "."), count_of(*days, "day"));
-        write!(f, "{image} in namespace {namespace} has {days} of history, and this store has {known}")
+        write!(f, "{image} in namespace {namespace} has {days} of history, and this store has {days_here}")
     }
 }
 
@@ -37,7 +37,7 @@ impl fmt::Display for Lost {
 /// it was collected are no longer in its windows, and do not count.
 pub fn first_lost(object: &Value, share: &Share) -> Option<Lost> {
     let age = collected_at(object).map_or(0, |at| (share.collected_at.unix_seconds() - at).max(0) / DAY);
-    let known = |image: &str, namespace: &str| {
+    let days_in_share = |image: &str, namespace: &str| {
         let history = share.images.iter().find(|(repository, _)| key_of(repository.as_str()) == image);
         history.and_then(|(_, history)| history.own.get(namespace)).map_or(0, |own| own.all.days)
     };
@@ -47,8 +47,8 @@ pub fn first_lost(object: &Value, share: &Share) -> Option<Lost> {
         own.into_iter().flatten().find_map(|(namespace, own)| {
             let days = own.pointer("/all/days").and_then(Value::as_u64).unwrap_or(1);
             let days = days.saturating_sub(age.unsigned_abs());
-            let known = known(image, namespace);
-            (days > known).then(|| Lost { image: image.clone(), namespace: namespace.clone(), days, known })
+            let days_here = days_in_share(image, namespace);
+            (days > days_here).then(|| Lost { image: image.clone(), namespace: namespace.clone(), days, days_here })
         })
     })
 }

@@ -299,7 +299,7 @@ impl<'a, 'd> Windows<'a, 'd> {
         }
         let Some((percentile, window, margin)) = bound(resource, self.purpose) else { return Ok(None) };
         let Some(observed) = self.get(window)? else { return Ok(None) };
-        let amount = observed.known(percentile)?.map(|amount| in_usual_suffixes(amount, resource));
+        let amount = observed.percentile_if_any(percentile)?.map(|amount| in_usual_suffixes(amount, resource));
         Ok(amount.map(|amount| (Figure { percentile, window, amount }, margin)))
     }
 }

@@ -28,14 +28,14 @@ const ROUNDING: &str = "estimates.rounding";
 pub struct SettingsReader<'p, 'd> {
     node: Node<'d>,
     path: String,
-    known: Vec<&'static str>,
+    fields_read: Vec<&'static str>,
     problems: &'p mut Vec<String>,
 }
 
 impl<'p, 'd> SettingsReader<'p, 'd> {
     pub fn new(node: Node<'d>, path: String, problems: &'p mut Vec<String>) -> Self {
         // Room for the names of the largest section, because growing costs as much as reading several of its fields.
-        Self { node, path, known: Vec::with_capacity(24), problems }
+        Self { node, path, fields_read: Vec::with_capacity(24), problems }
     }
 
     /// Adds a problem of field `name`; `problem` follows the path in the message.
@@ -67,7 +67,7 @@ impl<'p, 'd> SettingsReader<'p, 'd> {
 
     #[inline(never)]
     fn value(&mut self, name: &'static str) -> Option<Node<'d>> {
-        self.known.push(name);
+        self.fields_read.push(name);
         // OK to ignore a section that is not an object, because `finish` reports it.
         self.node.get(name).ok().flatten()
     }
@@ -170,7 +170,7 @@ impl<'p, 'd> SettingsReader<'p, 'd> {
         };
         for (key, _) in fields {
             let name = key.str().unwrap_or_default();
-            if self.known.iter().any(|known| *known == name) {
+            if self.fields_read.iter().any(|known| *known == name) {
                 continue;
             }
             const MAX_LENGTH: usize = 80;
@@ -185,9 +185,9 @@ impl<'p, 'd> SettingsReader<'p, 'd> {
                 self.problems.push(format!("`{path}` {problem}"));
                 continue;
             }
-            self.problems.push(match nearest(&name, self.known.iter().copied()) {
+            self.problems.push(match nearest(&name, self.fields_read.iter().copied()) {
                 Some(known) => format!("`{path}` is not a setting; did you mean `{known}`?"),
-                None => format!("`{path}` is not a setting; valid names are {}", in_backticks(&self.known)),
+                None => format!("`{path}` is not a setting; valid names are {}", in_backticks(&self.fields_read)),
             });
         }
     }

@@ -146,8 +146,8 @@ impl Admission {
         let monitored = monitoring.map(|settings| evaluate(request.clone(), settings, cluster).warnings);
         let mut evaluation = evaluate(request, settings, cluster);
         // kubectl prints what a monitoring policy would set.
-        let told = monitored.into_iter().flatten().filter(ObjectWarning::is_about_estimate);
-        evaluation.warnings.extend(told);
+        let of_estimates = monitored.into_iter().flatten().filter(ObjectWarning::is_about_estimate);
+        evaluation.warnings.extend(of_estimates);
         evaluation
     }
 

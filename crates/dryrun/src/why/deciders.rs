@@ -153,7 +153,7 @@ impl Search<'_> {
         let pods = running::all_pods(self.workload, &mut self.run.cluster).unwrap_or_default();
         let (_, pod) = pods.into_iter().find(|(_, pod)| !running::has_ended(pod))?;
         let read = self.run.cluster.get(("v1", "Pod", Some(&self.why.namespace)), metadata(&pod, "name"));
-        let pod = self.known(read)?;
+        let pod = self.or_unread(read)?;
         let mut resizes = items(&pod, "/metadata/managedFields").filter(|of| text(of, "/subresource") == "resize");
         resizes.next().map(|of| on_one_line(text(of, "/manager"), LONGEST))
     }

@@ -76,7 +76,7 @@ impl Search<'_> {
             return vec![self.workload.clone()];
         }
         let pods = running::all_pods(self.workload, &mut self.run.cluster);
-        self.known(pods).into_iter().map(|(_, pod)| pod).collect()
+        self.or_unread(pods).into_iter().map(|(_, pod)| pod).collect()
     }
 
     fn troubles(&mut self, pod: &Value) -> Vec<(Trouble, PodGroup)> {
@@ -256,9 +256,9 @@ impl Search<'_> {
             ("FailedCreatePodSandBox", "its node cannot create it"),
         ];
         let name = metadata(pod, "name").to_owned();
-        let told = REASONS.iter().find_map(|(reason, what)| Some((*what, self.event(reason, &name)?)));
+        let reported = REASONS.iter().find_map(|(reason, what)| Some((*what, self.event(reason, &name)?)));
         let since = text(pod, "/status/startTime").to_owned();
-        let (what, details) = match told {
+        let (what, details) = match reported {
             Some((what, message)) => (what, vec![message]),
             None if self.age(&since) > SOON => ("its containers are still being created", Vec::new()),
             None => return None,
@@ -279,14 +279,14 @@ impl Search<'_> {
         };
         let events = Events { namespace: Some(&self.why.namespace), reason, most: EVENTS };
         let read = self.run.cluster.visit_events(events, &mut add);
-        self.known(read);
+        self.or_unread(read);
         last.map(|(_, message)| message)
     }
 
     /// Says that no node is large enough for a pod, whatever runs on it.
     fn too_large(&mut self, pod: &Value) -> Option<String> {
         let listed = self.run.cluster.list(("v1", "Node", None));
-        let nodes = self.known(listed);
+        let nodes = self.or_unread(listed);
         ["cpu", "memory"].into_iter().find_map(|resource| {
             let amount = |object: &Value, at: &str| {
                 let amount = object.pointer(&format!("{at}/{resource}"))?;
@@ -317,7 +317,7 @@ impl Search<'_> {
     /// The time since which a node is not ready; none if it is, or is not known.
     fn node_failed_since(&mut self, name: &str) -> Option<String> {
         let read = self.run.cluster.get(("v1", "Node", None), name);
-        let node = self.known(read)?;
+        let node = self.or_unread(read)?;
         let ready = items(&node, "/status/conditions").find(|condition| text(condition, "/type") == "Ready")?;
         (text(ready, "/status") != "True").then(|| text(ready, "/lastTransitionTime").to_owned())
     }

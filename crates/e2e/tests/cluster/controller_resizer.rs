@@ -64,7 +64,7 @@ async fn the_resizer_observes_with_its_own_rights() {
             signals: None,
             events: Recorder { api: api.clone(), component: "headroom-resizer", instance: "e2e".to_owned() },
             recent: headroom_resizer::recent::Recent::default(),
-            told: HashMap::new(),
+            reported_at: HashMap::new(),
             read_at: Instant::now(),
             api,
         };

@@ -72,6 +72,6 @@ fn said(text: StoreText) -> StoreText {
         error_description: Option<StoreText>,
         message: Option<StoreText>,
     }
-    let told = text.json::<TokenRefusal>().ok().and_then(|told| told.error_description.or(told.message));
-    told.unwrap_or(text)
+    let reason = text.json::<TokenRefusal>().ok().and_then(|refusal| refusal.error_description.or(refusal.message));
+    reason.unwrap_or(text)
 }

@@ -60,16 +60,16 @@ const DOCKER: [&str; 3] = [
 const MIXIN: &str = "the recording rules of kubernetes-mixin";
 const KUBELETSTATS: &str = "OpenTelemetry's kubeletstats";
 
-static KNOWN: [UnsearchedNames; 6] = [
-    known(MIXIN, "node_namespace_pod_container:container_cpu_usage_seconds_total:sum_rate5m", true, RULE_MEMORY, PLACE),
-    known(MIXIN, "node_namespace_pod_container:container_cpu_usage_seconds_total:sum_irate", true, RULE_MEMORY, PLACE),
-    known("the system metrics of GKE", names::GOOGLE_CPU, false, names::GOOGLE_MEMORY, names::GOOGLE_PLACE),
-    known(KUBELETSTATS, "container_cpu_time_seconds_total", false, names::MEMORY, OTEL),
-    known(KUBELETSTATS, "container_cpu_usage", true, names::MEMORY, OTEL),
-    known("a cAdvisor with the labels of Docker", names::CPU, false, names::MEMORY, DOCKER),
+static UNSEARCHED: [UnsearchedNames; 6] = [
+    named(MIXIN, "node_namespace_pod_container:container_cpu_usage_seconds_total:sum_rate5m", true, RULE_MEMORY, PLACE),
+    named(MIXIN, "node_namespace_pod_container:container_cpu_usage_seconds_total:sum_irate", true, RULE_MEMORY, PLACE),
+    named("the system metrics of GKE", names::GOOGLE_CPU, false, names::GOOGLE_MEMORY, names::GOOGLE_PLACE),
+    named(KUBELETSTATS, "container_cpu_time_seconds_total", false, names::MEMORY, OTEL),
+    named(KUBELETSTATS, "container_cpu_usage", true, names::MEMORY, OTEL),
+    named("a cAdvisor with the labels of Docker", names::CPU, false, names::MEMORY, DOCKER),
 ];
 
-const fn known(
+const fn named(
     what: &'static str,
     cpu: &'static str,
     cpu_is_rate: bool,
@@ -115,18 +115,18 @@ impl Absence {
     ) -> Result<Self, SourceError> {
         let matchers = &options.matchers;
         let mut questions = vec![query::count_of_pods(&options.names.memory(), matchers)];
-        questions.extend(KNOWN.iter().map(|known| known.count_of_cpu(matchers)));
+        questions.extend(UNSEARCHED.iter().map(|names| names.count_of_cpu(matchers)));
         let unmatched = if matchers.is_empty() { Vec::new() } else { counts(&Matchers::default()) };
         questions.extend(unmatched);
         let answers = api.moments(&questions, None).await?;
         let mut there = answers.iter().map(|rows| rows.first().and_then(AnswerSeries::value).is_some());
         let has_pods = there.next().unwrap_or(false);
-        let known = KNOWN.iter().zip(&mut there).find_map(|(known, is_there)| is_there.then_some(known));
+        let found = UNSEARCHED.iter().zip(&mut there).find_map(|(names, is_there)| is_there.then_some(names));
         if there.any(|is_there| is_there) {
             return Ok(Self::Matchers(matchers.clone()));
         }
-        if let Some(known) = known {
-            return Ok(Self::Named(known));
+        if let Some(names) = found {
+            return Ok(Self::Named(names));
         }
         if has_pods {
             return Ok(Self::OnlyPods);

@@ -20,7 +20,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::arguments::{BoundsArgs, BoundsFormat, Costs, UsageArgs};
-use super::run::on_all;
+use super::run::recommend_inventory;
 use crate::command::cluster_args::{Scope, TargetArgs, elsewhere};
 use crate::command::rbac_hint;
 
@@ -108,7 +108,7 @@ fn find(
     }
     let mut consumers = WorkloadConsumer::all(&inventory);
     consumers.retain(|consumer| namespaces.contains(&consumer.key.namespace));
-    let recommended = on_all(&mut opened, inventory, target, Some(usage), progress)?;
+    let recommended = recommend_inventory(&mut opened, inventory, target, Some(usage), progress)?;
     let (report, past) = (recommended.report, recommended.past);
     WorkloadConsumer::right_size(&mut consumers, &report);
     let now = ParsedSettings::of(&opened.settings).now().ok_or_else(|| anyhow!("this machine's clock is not set"))?;

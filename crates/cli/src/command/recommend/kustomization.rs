@@ -41,7 +41,7 @@ pub fn operations_on(changes: &[RecommendedChange], paths: &[PathBuf], is_recurs
     let mut folders = BTreeSet::new();
     paths.iter().for_each(|path| add_folders(path, if is_recursive { DEEPEST } else { 0 }, &mut folders));
     let files = folders.iter().flat_map(|folder| NAMES.map(|name| folder.join(name)));
-    let mut told = Vec::new();
+    let mut lines = Vec::new();
     for file in files {
         // OK because one that cannot be read is built by nobody.
         let Some(kustomization) = read(&file) else { continue };
@@ -67,14 +67,14 @@ pub fn operations_on(changes: &[RecommendedChange], paths: &[PathBuf], is_recurs
                 is("kind", &change.workload.kind) && is("name", &change.workload.name)
             };
             let of = changes.iter().filter(is_target).filter(|_| sets);
-            told.extend(of.map(|change| {
+            lines.extend(of.map(|change| {
                 let place = text("path")
                     .map_or_else(|| file.display().to_string(), |path| file.with_file_name(path).display().to_string());
                 format!("`{place}` patches the resources of {} and is not written: change it by hand", change.workload)
             }));
         }
     }
-    told
+    lines
 }
 
 /// Adds a folder, or that of a file, and those within.

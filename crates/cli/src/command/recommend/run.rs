@@ -56,7 +56,7 @@ pub struct Choices<'a> {
 }
 
 /// Recommends for everything that runs: from UsageProfiles, or from the source in `usage`.
-pub fn on_all(
+pub fn recommend_inventory(
     opened: &mut Opened,
     mut inventory: Inventory,
     target: &TargetArgs,
@@ -77,7 +77,11 @@ pub fn on_all(
 }
 
 /// Recommends for some workloads of the namespaces of `target`.
-pub fn on_some(target: &TargetArgs, usage: &UsageArgs, workloads: &[WorkloadRef]) -> anyhow::Result<Recommendations> {
+pub fn recommend_workloads(
+    target: &TargetArgs,
+    usage: &UsageArgs,
+    workloads: &[WorkloadRef],
+) -> anyhow::Result<Recommendations> {
     let mut opened = target.open()?;
     let advised = |problem| rbac_hint::advised(problem, false);
     let mut inventory =
@@ -90,7 +94,7 @@ pub fn on_some(target: &TargetArgs, usage: &UsageArgs, workloads: &[WorkloadRef]
     if inventory.entries.is_empty() {
         bail!("these workloads are not in the cluster any more");
     }
-    Ok(on_all(&mut opened, inventory, target, Some(usage), &Progress::hidden())?.report)
+    Ok(recommend_inventory(&mut opened, inventory, target, Some(usage), &Progress::hidden())?.report)
 }
 
 /// Recommends for an inventory from the history of a metrics store, or else from UsageProfiles. A workload that cannot be

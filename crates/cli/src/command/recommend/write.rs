@@ -129,7 +129,7 @@ pub fn all(
         missing.for_each(|scaled| complain!("warning: not in the manifests: {scaled}"));
     }
     let by_hand = kustomization::operations_on(&changes, paths, is_recursive);
-    by_hand.iter().for_each(|told| complain!("warning: {told}"));
+    by_hand.iter().for_each(|line| complain!("warning: {line}"));
     let left_out = if report.leaves_out_blocked() { report.blocked() } else { Vec::new() };
     let left_out: Vec<String> = left_out.iter().map(|line| format!("left out: {line}")).collect();
     left_out::warn(&left_out);

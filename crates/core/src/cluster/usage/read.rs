@@ -300,7 +300,7 @@ impl<'d> Observed<'d> {
     }
 
     /// The same if it exists, whether or not it is above the peak.
-    pub fn known(&self, percentile: Percentile) -> Result<Option<Quantity>, Unusable> {
+    pub fn percentile_if_any(&self, percentile: Percentile) -> Result<Option<Quantity>, Unusable> {
         self.figure(percentile)?.map(|node| self.possible(node)).transpose()
     }
 

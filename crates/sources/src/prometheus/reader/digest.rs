@@ -84,7 +84,7 @@ impl Digest {
     /// bursts, and so it is for half of the time each.
     pub fn spread(&self, seconds: u64, each: &mut dyn FnMut(u64, u64)) {
         const PARTS: u64 = 4;
-        let mut told = 0;
+        let mut passed = 0;
         for pair in self.0.windows(2) {
             let [(before, low), (permille, high)] = *pair else { continue };
             let width = u64::from(permille.saturating_sub(before));
@@ -97,9 +97,9 @@ impl Digest {
                     true => high,
                     false => low + difference / (PARTS - 1) * (part - 1),
                 };
-                if until > told {
-                    each(amount, until - told);
-                    told = until;
+                if until > passed {
+                    each(amount, until - passed);
+                    passed = until;
                 }
             }
         }
@@ -126,10 +126,10 @@ mod tests {
     #[test]
     fn every_second_is_counted_once() {
         let check = |seconds| {
-            let mut told = 0;
+            let mut passed = 0;
             let digest = Digest(CPU.map(|permille| (permille, u64::from(permille))).into());
-            digest.spread(seconds, &mut |_, seconds| told += seconds);
-            assert_eq!(told, seconds);
+            digest.spread(seconds, &mut |_, seconds| passed += seconds);
+            assert_eq!(passed, seconds);
         };
         [0, 1, 60, 300, 86_399].into_iter().for_each(check);
     }
