@@ -23,7 +23,7 @@ use crate::Result;
 use accuracy::Accuracy;
 use product::Ours;
 use requests::Requests;
-use traces::{Resource, Set, Traces, Used};
+use traces::{Set, TraceColumn, Traces, Used};
 
 const YARDSTICK: &str = "vpa";
 
@@ -45,10 +45,10 @@ fn measured(set: &Set, pods: &Path, others: &[Requests]) -> Result<String> {
     let mut text = String::new();
     let ours = product::estimate(set, pods)?;
     let columns: Vec<&Requests> = others.iter().chain([&ours.admission, &ours.manifests]).collect();
-    for resource in Resource::ALL {
+    for resource in TraceColumn::ALL {
         let used = set.used_after(resource)?;
         text.push_str(&table::text(&set.name, resource, &Accuracy::of(&used, &columns, resource)));
-        if resource == Resource::Memory {
+        if resource == TraceColumn::Memory {
             text.push_str(&killed(&used, &ours));
         }
     }
@@ -57,7 +57,7 @@ fn measured(set: &Set, pods: &Path, others: &[Requests]) -> Result<String> {
 
 /// Counts the pods that would be killed for memory at the limit that `recommend` sets where the author has one.
 fn killed(used: &[Used], ours: &Ours) -> String {
-    let of = |requests: &Requests, one: &Used| requests.of(&one.moment, &one.image, Resource::Memory);
+    let of = |requests: &Requests, one: &Used| requests.of(&one.moment, &one.image, TraceColumn::Memory);
     let limits = used.iter().filter_map(|one| {
         let limit = memory_limit::of_usage(of(&ours.peaks, one)? as u64, None).value() as f64;
         Some((one, limit.max(of(&ours.manifests, one)?)))

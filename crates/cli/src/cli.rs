@@ -136,7 +136,7 @@ mod tests {
             }
             for words in commands(&text) {
                 let of_controller = words[0] == "headroom-controller";
-                let program = if of_controller { crate::controller::Cli::command() } else { Cli::command() };
+                let program = if of_controller { crate::controller::ControllerCli::command() } else { Cli::command() };
                 let (page, typed) = (path.display(), words.join(" "));
                 program.try_get_matches_from(words).unwrap_or_else(|error| panic!("{page}: {typed}: {error}"));
                 counts[usize::from(of_controller)] += 1;
@@ -155,7 +155,9 @@ mod tests {
             assert!(old.split(' ').try_fold(&program, |of, word| of.find_subcommand(word)).is_none(), "{old} is there");
             let (program, words) = match new.strip_prefix("kubectl headroom ") {
                 Some(words) => (Cli::command(), words),
-                None => (crate::controller::Cli::command(), new.strip_prefix("headroom-controller ").unwrap()),
+                None => {
+                    (crate::controller::ControllerCli::command(), new.strip_prefix("headroom-controller ").unwrap())
+                }
             };
             let name = words.split(' ').next().unwrap();
             assert!(program.find_subcommand(name).is_some(), "{new}");
@@ -257,6 +259,6 @@ mod tests {
     #[test]
     fn the_command_lines_are_consistent() {
         Cli::command().debug_assert();
-        crate::controller::Cli::command().debug_assert();
+        crate::controller::ControllerCli::command().debug_assert();
     }
 }

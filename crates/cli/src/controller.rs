@@ -9,7 +9,7 @@ use crate::command::{answered, check_ledgers, collect, done, enforce_quotas, par
 /// headroom-controller: collects usage history, enforces TenantQuotas, and resizes running pods
 #[derive(Debug, Parser)]
 #[command(name = "headroom-controller", version)]
-pub(crate) struct Cli {
+pub(crate) struct ControllerCli {
     #[command(subcommand)]
     command: Command,
 }
@@ -28,7 +28,7 @@ enum Command {
 
 /// Parses the arguments and runs the subcommand. Wrong arguments exit with 2.
 pub fn main() -> ExitCode {
-    match parse::<Cli>().map(|cli| cli.command) {
+    match parse::<ControllerCli>().map(|cli| cli.command) {
         Ok(Command::Collect(args)) => done(collect::run(*args)),
         Ok(Command::EnforceQuotas(args)) => done(enforce_quotas::run(*args)),
         Ok(Command::Resize(args)) => done(resizer::run(*args)),

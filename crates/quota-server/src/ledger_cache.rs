@@ -162,7 +162,7 @@ impl LedgerCache {
         let name = objects::text_at(object, &["metadata", "name"])?;
         let known = self.inner().views.get(name.as_ref()).map(|view| view.revision);
         if known.zip(revision_in(object)).is_some_and(|(known, seen)| seen <= known) {
-            return Some((name.into_owned(), Ok(LedgerContent::Known)));
+            return Some((name.into_owned(), Ok(LedgerContent::AlreadyRead)));
         }
         objects::read_named(object)
     }
@@ -256,7 +256,7 @@ impl LedgerCache {
 
     fn store(&self, (name, kept): Named) {
         match kept {
-            Ok(LedgerContent::Known) => {}
+            Ok(LedgerContent::AlreadyRead) => {}
             Ok(LedgerContent::Plan { ledger, plan }) => self.add_plan(&ledger, Arc::new(plan)),
             Ok(LedgerContent::State { ledger, revision, state }) => {
                 // If the watch has not delivered its plan yet, `load` reads it.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use headroom_core::json::Node;
 use headroom_core::quota::charged_names::RESOURCE_CLAIMS;
 use headroom_core::timestamp::Timestamp;
-use headroom_tenant_quota::cache::{Cache, Stored};
+use headroom_tenant_quota::cache::{Cache, CachedObject};
 use headroom_tenant_quota::devices::{DEVICE_CLASSES, Link};
 use headroom_tenant_quota::state::ObjectKey;
 use headroom_tenant_quota::{Count, Footprint, Plan, State, recount_with};
@@ -256,7 +256,7 @@ impl Counter {
         Ok(())
     }
 
-    fn take(&self, kind: &str, seen: WatchUpdate<(ObjectKey, Stored)>) {
+    fn take(&self, kind: &str, seen: WatchUpdate<(ObjectKey, CachedObject)>) {
         let mut inner = self.inner();
         if !inner.is_leading {
             return;
@@ -440,7 +440,7 @@ impl CounterState {
 }
 
 /// The cached part of an object. One that cannot be read is logged, and counts as one object of its kind.
-pub fn stored(kind: &str, object: Node<'_>) -> Option<(ObjectKey, Stored)> {
+pub fn stored(kind: &str, object: Node<'_>) -> Option<(ObjectKey, CachedObject)> {
     let metadata = |field| text_at(object, &["metadata", field]).unwrap_or_default();
     let key = ObjectKey::new(kind, &metadata("namespace"), &metadata("name"));
     let footprint = Footprint::of_stored(kind, object, None).unwrap_or_else(|malformed| {
@@ -459,7 +459,7 @@ pub fn stored(kind: &str, object: Node<'_>) -> Option<(ObjectKey, Stored)> {
     // Without the relation, a claim is counted in full.
     let link = Link::read(kind, object).ok().flatten().map(Box::new);
     let (uid, version) = (metadata("uid").into_owned(), revision_in(object)?);
-    Some((key, Stored { uid, version, footprint: Arc::new(footprint), ends, link }))
+    Some((key, CachedObject { uid, version, footprint: Arc::new(footprint), ends, link }))
 }
 
 /// The Unix second after which a terminating pod is overdue.
@@ -490,8 +490,13 @@ mod tests {
 
     fn store(counter: &Counter, namespace: &str, version: u64) {
         let name = format!("pod-{version}");
-        let stored =
-            Stored { uid: name.clone(), version, footprint: Arc::new(Footprint::default()), ends: None, link: None };
+        let stored = CachedObject {
+            uid: name.clone(),
+            version,
+            footprint: Arc::new(Footprint::default()),
+            ends: None,
+            link: None,
+        };
         counter.take("pods", WatchUpdate::Stored((ObjectKey::new("pods", namespace, &name), stored)));
     }
 
@@ -552,7 +557,7 @@ mod tests {
             let footprint = Arc::new(Footprint::read(&format!("pods=1 requests.cpu={cpu}")).unwrap());
             (
                 ObjectKey::new("pods", namespace, name),
-                Stored { uid: name.to_owned(), version, footprint, ends: None, link: None },
+                CachedObject { uid: name.to_owned(), version, footprint, ends: None, link: None },
             )
         };
         let check = |expected: &str| {

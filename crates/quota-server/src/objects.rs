@@ -37,7 +37,7 @@ pub enum LedgerContent {
         state: State,
     },
     /// A state that this replica knows, as it is after its own writes, or a newer one.
-    Known,
+    AlreadyRead,
 }
 
 /// The path of all ledgers.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::decision::{Marked, Resource};
+use crate::decision::{ComputeResource, Marked};
 use headroom_core::cluster::autoscaler::{Autoscaler, ScaleTarget};
 use headroom_core::cluster::usage::{Resource as Measured, Window};
 use headroom_core::estimate::Sources;
@@ -40,7 +40,9 @@ pub fn of_template(owner: &Value, admission: &Admission, cluster: &mut dyn Clust
             let notes = &mut Vec::new();
             let sources =
                 image.as_ref().map(|image| Sources::find(image, workload, context, &settings.estimates, notes));
-            for (resource, measured) in [(Resource::Cpu, Measured::Cpu), (Resource::Memory, Measured::Memory)] {
+            for (resource, measured) in
+                [(ComputeResource::Cpu, Measured::Cpu), (ComputeResource::Memory, Measured::Memory)]
+            {
                 let request = container.resources.requests.get(measured.name());
                 if let Some(request) = request {
                     found.wanted.set(resource, amount(&request.quantity, resource));
@@ -51,12 +53,14 @@ pub fn of_template(owner: &Value, admission: &Admission, cluster: &mut dyn Clust
                 let Some(own) = chosen.filter(|chosen| chosen.is_of_workload) else { continue };
                 let is_estimate = request.is_some_and(|request| matches!(request.origin, ValueOrigin::Estimate(_)));
                 match resource {
-                    Resource::Cpu => found.is_evident.cpu = is_estimate,
-                    Resource::Memory => found.is_evident.memory = is_estimate,
+                    ComputeResource::Cpu => found.is_evident.cpu = is_estimate,
+                    ComputeResource::Memory => found.is_evident.memory = is_estimate,
                 }
                 let month = own.history.observed(Window::MONTH, measured).ok().flatten().unwrap_or(own.observed);
                 if let (Ok(peak), Ok(Some(days))) = (month.peak(), own.history.days()) {
-                    found.floor.set(resource, if resource == Resource::Memory { amount(&peak, resource) } else { 0 });
+                    found
+                        .floor
+                        .set(resource, if resource == ComputeResource::Memory { amount(&peak, resource) } else { 0 });
                     found.days = days;
                 }
             }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::atomic::AtomicU64;
 
-use crate::decision::{Event, Note, Resource};
+use crate::decision::{ComputeResource, Event, Note};
 use headroom_kube::metric_registry::{Endings, Families, count, set};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
@@ -112,7 +112,7 @@ impl PassCounts {
                     let [up, down] = &mut self.more;
                     for of in containers {
                         let amounts = up.iter_mut().zip(&mut *down);
-                        for (resource, (up, down)) in Resource::ALL.into_iter().zip(amounts) {
+                        for (resource, (up, down)) in ComputeResource::ALL.into_iter().zip(amounts) {
                             let [from, to] = [of.from, of.to].map(|size| size.requests.of(resource).unwrap_or(0));
                             *up += to.saturating_sub(from);
                             *down += from.saturating_sub(to);

@@ -1,6 +1,8 @@
 //! A pod as it is decided about.
 
-use crate::decision::{Amounts, ContainerSize, Kubelet, Marked, Mode, ObservedContainer, ObservedPod, Resource, Used};
+use crate::decision::{
+    Amounts, ComputeResource, ContainerSize, Kubelet, Marked, Mode, ObservedContainer, ObservedPod, Used,
+};
 use headroom_core::amount::Quantity;
 use headroom_core::estimate::replace::{LIMITS, SCALE};
 use headroom_core::timestamp::Timestamp;
@@ -94,7 +96,7 @@ fn container(
     };
     let ContainerFacts { mut wanted, author, is_evident, days, floor, used, is_scaled_by } = facts_of(name);
     let size = size(container).map_err(|error| format!("container {name}: {error}"))?;
-    for resource in Resource::ALL.into_iter().filter(|resource| !is_evident.is(*resource)) {
+    for resource in ComputeResource::ALL.into_iter().filter(|resource| !is_evident.is(*resource)) {
         if let (Some(amount), Some(request)) = (wanted.of(resource), size.requests.of(resource)) {
             wanted.set(resource, amount.min(request));
         }
@@ -141,7 +143,7 @@ fn killed(terminated: &Value) -> Option<i64> {
 /// The amounts in a list of resources. The error says what cannot be read.
 pub(crate) fn amounts(of: &Value) -> Result<Amounts, String> {
     let mut amounts = Amounts::default();
-    for resource in Resource::ALL {
+    for resource in ComputeResource::ALL {
         let name = resource.name();
         match of.get(name).unwrap_or(&Value::Null) {
             Value::Null => {}
@@ -156,10 +158,10 @@ pub(crate) fn amounts(of: &Value) -> Result<Amounts, String> {
 }
 
 /// Millicores or bytes, rounded up.
-pub(crate) fn amount(quantity: &Quantity, resource: Resource) -> u64 {
+pub(crate) fn amount(quantity: &Quantity, resource: ComputeResource) -> u64 {
     let amount = match resource {
-        Resource::Cpu => quantity.milli_value(),
-        Resource::Memory => quantity.value(),
+        ComputeResource::Cpu => quantity.milli_value(),
+        ComputeResource::Memory => quantity.value(),
     };
     u64::try_from(amount).unwrap_or(0)
 }

@@ -1,7 +1,7 @@
 //! Checks whether a change fits: the room of the node, then the API server's own answer to a dry run of the resize, which holds it
 //! against LimitRanges, quotas and every policy.
 
-use crate::decision::{Amounts, Direction, PodChange, Resource, Unfit};
+use crate::decision::{Amounts, ComputeResource, Direction, PodChange, Unfit};
 use headroom_core::amount::Requirement;
 use headroom_core::json::Node;
 use headroom_core::request::{Pod, pod_totals};
@@ -39,7 +39,7 @@ async fn fits_node(api: &ApiClient, name: &str, change: &PodChange, others: &[Po
     let (_, requested) =
         api.list(&V1.collection(None, "pods"), options, |pod| Some(requests(pod))).await.map_err(unread)?;
     let allocatable = amounts(at(&node, "/status/allocatable"))?;
-    for resource in Resource::ALL {
+    for resource in ComputeResource::ALL {
         let growth = |change: &PodChange| {
             let grows = |of: &crate::decision::Resized| {
                 let amount = |size: crate::decision::ContainerSize| size.requests.of(resource).unwrap_or(0);
@@ -68,7 +68,7 @@ fn requests(pod: Node<'_>) -> Option<Amounts> {
     let pod = Pod::read(pod, pod.get("status").ok()?).ok()?;
     let total = pod_totals::as_quotas_see_it(&pod, Requirement::Request).ok()?;
     let mut requests = Amounts::default();
-    for resource in Resource::ALL {
+    for resource in ComputeResource::ALL {
         total.get(resource.name()).iter().for_each(|quantity| requests.set(resource, amount(quantity, resource)));
     }
     Some(requests)

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::decision::{Amounts, Event, Fits, Note, Record, Resize, Resized, Resource, Rules, Time, decide, undo};
+use crate::decision::{
+    Amounts, ComputeResource, Event, Fits, Note, Record, Resize, Resized, Rules, Time, decide, undo,
+};
 use headroom_kube::api_client::{ApiClient, ApiError, ListOptions, Missing, value};
 use headroom_kube::api_path::ApiPath;
 use headroom_workloads::WorkloadRef;
@@ -239,7 +241,7 @@ fn record_of(stored: &Value) -> Option<(String, Record)> {
 /// A strategic merge patch that is only made to this version of the pod. What does not change stays as it was written.
 pub fn patch(uid: &str, version: &str, containers: &[Resized]) -> Value {
     let amounts = |from: Amounts, to: Amounts| {
-        let changed = Resource::ALL.into_iter().filter(|resource| from.of(*resource) != to.of(*resource));
+        let changed = ComputeResource::ALL.into_iter().filter(|resource| from.of(*resource) != to.of(*resource));
         let named = changed.filter_map(|of| Some((of.name().to_owned(), json!(of.written(to.of(of)?)))));
         named.collect::<Map<_, _>>()
     };

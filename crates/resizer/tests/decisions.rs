@@ -5,8 +5,9 @@
 use std::collections::BTreeMap;
 
 use headroom_resizer::decision::{
-    Amounts, AtOnce, ContainerSize, Decision, Direction, Event, Kubelet, Marked, Mode, ObservedContainer, ObservedPod,
-    Past, Phase, Record, ResizeReason, Resource, Rules, Time, Unfit, Used, Workload, decide, undo,
+    Amounts, AtOnce, ComputeResource, ContainerSize, Decision, Direction, Event, Kubelet, Marked, Mode,
+    ObservedContainer, ObservedPod, Past, Phase, Record, ResizeReason, Rules, Time, Unfit, Used, Workload, decide,
+    undo,
 };
 
 const MI: u64 = 1 << 20;
@@ -170,7 +171,7 @@ fn amounts_are_whole_mebibytes_unless_others_chose_them() {
         let mut container = container();
         change(&mut container);
         let size = decided(&workload(vec![pod(container)]), &Record::default(), NOW).resizes[0].containers[0].to;
-        [size.requests.memory, size.limits.memory].map(|bytes| Resource::Memory.written(bytes.unwrap()))
+        [size.requests.memory, size.limits.memory].map(|bytes| ComputeResource::Memory.written(bytes.unwrap()))
     };
     let odd = 66_876_212;
     assert_eq!(memory(&|of| used(of).amounts.memory = Some(400 * MI + odd)), ["557Mi", "800Mi"]);
@@ -178,15 +179,15 @@ fn amounts_are_whole_mebibytes_unless_others_chose_them() {
     assert_eq!(memory(&|of| of.wanted.memory = Some(300 * MI + 1)), ["314572801", "800Mi"]);
     let limit = |of: &mut ObservedContainer, limit| (of.size.limits.memory, of.killed) = (Some(limit), Some(NOW - 10));
     assert_eq!(memory(&|of| limit(of, 500_000_000)), ["400Mi", "577Mi"]);
-    let text = |resource: Resource, amount| (resource.written(amount), resource.readable(amount));
+    let text = |resource: ComputeResource, amount| (resource.written(amount), resource.readable(amount));
     for (resource, amount, written, readable) in [
-        (Resource::Cpu, 2000, "2", "2"),
-        (Resource::Cpu, 90, "90m", "90m"),
-        (Resource::Memory, 80 * MI, "80Mi", "80Mi"),
-        (Resource::Memory, 1024 * MI, "1Gi", "1Gi"),
-        (Resource::Memory, 89_925_878, "89925878", "86Mi"),
-        (Resource::Memory, 2048, "2Ki", "2Ki"),
-        (Resource::Memory, 0, "0", "0"),
+        (ComputeResource::Cpu, 2000, "2", "2"),
+        (ComputeResource::Cpu, 90, "90m", "90m"),
+        (ComputeResource::Memory, 80 * MI, "80Mi", "80Mi"),
+        (ComputeResource::Memory, 1024 * MI, "1Gi", "1Gi"),
+        (ComputeResource::Memory, 89_925_878, "89925878", "86Mi"),
+        (ComputeResource::Memory, 2048, "2Ki", "2Ki"),
+        (ComputeResource::Memory, 0, "0", "0"),
     ] {
         assert_eq!(text(resource, amount), (written.to_owned(), readable.to_owned()));
     }

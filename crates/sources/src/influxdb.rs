@@ -34,7 +34,7 @@ const RESOURCES: [Resource; 2] = [Resource::Cpu, Resource::Memory];
 
 /// Options for reading an InfluxDB.
 #[derive(Clone)]
-pub struct Options {
+pub struct InfluxdbOptions {
     pub endpoint: Endpoint,
     /// Heapster's default if not given.
     pub database: Option<String>,
@@ -45,7 +45,7 @@ pub struct Options {
     pub step_seconds: u32,
 }
 
-impl Options {
+impl InfluxdbOptions {
     pub fn new(endpoint: Endpoint) -> Self {
         let (database, retention_policy, condition) = (None, None, String::new());
         Self { endpoint, database, retention_policy, condition, step_seconds: 60 }
@@ -68,12 +68,12 @@ struct Api {
 
 impl InfluxDb {
     /// Sends nothing yet.
-    pub fn new(options: &Options) -> Result<Self, SourceError> {
+    pub fn new(options: &InfluxdbOptions) -> Result<Self, SourceError> {
         Ok(Self { api: Api::new(options)?, schema: OnceCell::new(), step_seconds: options.step_seconds.max(1) })
     }
 
     /// Detects the schema. Fails if the database has neither of Heapster's.
-    pub async fn connect(options: &Options) -> Result<Self, SourceError> {
+    pub async fn connect(options: &InfluxdbOptions) -> Result<Self, SourceError> {
         let store = Self::new(options)?;
         store.questions().await?;
         Ok(store)
@@ -95,7 +95,7 @@ impl InfluxDb {
 const NAME_IT: &str = "name the database with --database";
 
 impl Api {
-    fn new(options: &Options) -> Result<Self, SourceError> {
+    fn new(options: &InfluxdbOptions) -> Result<Self, SourceError> {
         Ok(Self {
             http: Http::new(&options.endpoint)?,
             database: options.database.clone().unwrap_or_else(|| DATABASE.to_owned()),
@@ -159,7 +159,7 @@ impl Api {
     async fn ask<Row: DeserializeOwned>(
         &self,
         question: &str,
-        each: &mut (dyn FnMut(answer::Series<Row>) + Send),
+        each: &mut (dyn FnMut(answer::InfluxSeries<Row>) + Send),
     ) -> Result<(), SourceError> {
         let mut parameters = vec![
             ("q", question),

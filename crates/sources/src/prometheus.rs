@@ -40,7 +40,7 @@ use super::{Reach, Sink, Source, SourceError};
 pub use self::answer::AnswerSeries;
 pub use self::diagnose::{detect, diagnose};
 pub use self::names::{Labels, MetricNames, Overrides};
-pub use self::options::Options;
+pub use self::options::PrometheusOptions;
 pub use self::reader::StoreReader;
 pub use self::selector::Matchers;
 
@@ -48,7 +48,7 @@ pub use self::selector::Matchers;
 /// it is asked for its time, with which each run begins: kube-state-metrics may come and go.
 pub struct Prometheus {
     api: Api,
-    options: Options,
+    options: PrometheusOptions,
     /// With the moment when it was made.
     reader: Mutex<Option<(Instant, Arc<StoreReader>)>>,
 }
@@ -61,13 +61,13 @@ const FRESH: Duration = Duration::from_secs(10);
 
 impl Prometheus {
     /// Sends nothing yet.
-    pub fn new(http: Http, options: Options) -> Self {
+    pub fn new(http: Http, options: PrometheusOptions) -> Self {
         let api = Api::new(http, &options);
         Self { api, options, reader: Mutex::default() }
     }
 
     /// Detects the names of the store. Fails if it has neither CPU nor memory of any container.
-    pub async fn connect(options: &Options) -> Result<Self, SourceError> {
+    pub async fn connect(options: &PrometheusOptions) -> Result<Self, SourceError> {
         let store = Self::new(Http::new(&options.endpoint)?, options.clone());
         store.probe().await?;
         Ok(store)

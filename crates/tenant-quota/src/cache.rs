@@ -18,7 +18,7 @@ const MAX_DELETED: usize = 8192;
 
 /// A stored object.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Stored {
+pub struct CachedObject {
     pub uid: String,
     pub version: u64,
     pub footprint: Arc<Footprint>,
@@ -46,7 +46,7 @@ pub struct Cache {
 struct OfKind {
     revision: u64,
     /// By namespace and name.
-    objects: HashMap<(String, String), Stored>,
+    objects: HashMap<(String, String), CachedObject>,
 }
 
 /// The number of objects of a namespace by footprint; the keys are the footprints' texts.
@@ -94,7 +94,7 @@ impl Count {
 
 impl Cache {
     /// Replaces all objects of a kind by those listed at a revision.
-    pub fn list(&mut self, kind: &str, revision: u64, objects: impl IntoIterator<Item = (ObjectKey, Stored)>) {
+    pub fn list(&mut self, kind: &str, revision: u64, objects: impl IntoIterator<Item = (ObjectKey, CachedObject)>) {
         let before = self.kinds.insert(kind.to_owned(), OfKind::default()).unwrap_or_default();
         for ((namespace, name), stored) in &before.objects {
             self.untally(&ObjectKey::new(kind, namespace, name), stored);
@@ -117,7 +117,7 @@ impl Cache {
     }
 
     /// Adds or replaces an object.
-    pub fn put(&mut self, key: ObjectKey, mut stored: Stored) {
+    pub fn put(&mut self, key: ObjectKey, mut stored: CachedObject) {
         self.advance(&key.kind, stored.version);
         self.remove_object(&key, Some(&stored.uid));
         let line = stored.footprint.to_string();
@@ -168,7 +168,7 @@ impl Cache {
         any
     }
 
-    pub fn get(&self, key: &ObjectKey) -> Option<&Stored> {
+    pub fn get(&self, key: &ObjectKey) -> Option<&CachedObject> {
         // A lookup by borrowed strings would need its own key type.
         self.kinds.get(&key.kind)?.objects.get(&(key.namespace.clone(), key.name.clone()))
     }
@@ -332,7 +332,7 @@ impl Cache {
         }
     }
 
-    fn untally(&mut self, key: &ObjectKey, stored: &Stored) {
+    fn untally(&mut self, key: &ObjectKey, stored: &CachedObject) {
         if let Some(ends) = &stored.ends {
             self.ending.remove(&(ends.0, key.clone()));
         }

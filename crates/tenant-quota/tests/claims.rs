@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use headroom_core::json::Document;
 use headroom_core::request::Request;
-use headroom_tenant_quota::cache::Stored;
+use headroom_tenant_quota::cache::CachedObject;
 use headroom_tenant_quota::ledger::{MAX_BYTES, MAX_CLAIM_BYTES, MAX_CLAIMS, Retry};
 use headroom_tenant_quota::placement::MAX_TREES;
 use headroom_tenant_quota::plan::{self, Plan};
@@ -292,7 +292,7 @@ fn the_size_of_all_claims_is_bounded() {
     let objects = (0..granted).map(|at| {
         let footprint =
             Arc::new(Footprint::read(&long_footprint(if at < 3 { 1_000_000 } else { 900 }, 1000 + at)).unwrap());
-        (of(at).key, Stored { uid: "other".to_owned(), version: 1, footprint, ends: None, link: None })
+        (of(at).key, CachedObject { uid: "other".to_owned(), version: 1, footprint, ends: None, link: None })
     });
     cache.list("pods", 5, objects);
     let recounted = recount(&plan, &state, &cache, &BTreeSet::new()).unwrap().unwrap();
@@ -514,7 +514,8 @@ fn a_pod_whose_deletion_is_overdue_is_no_longer_counted() {
     let mut cache = Cache::default();
     let ended = Footprint::read("count/pods=1").unwrap();
     let footprint = Arc::new(Footprint::read("count/pods=1 pods=1").unwrap());
-    let stored = Stored { uid: "u".to_owned(), version: 5, footprint, ends: Some(Box::new((100, ended))), link: None };
+    let stored =
+        CachedObject { uid: "u".to_owned(), version: 5, footprint, ends: Some(Box::new((100, ended))), link: None };
     cache.list("pods", 5, [(ObjectKey::new("pods", "shop", "a"), stored)]);
     let used = |cache: &Cache| cache.count(&plan)[0].get("pods").unwrap().value();
     assert!(!cache.tick(99));
@@ -573,7 +574,7 @@ fn usage_beyond_what_can_be_read_in_binary_suffixes_reads_back() {
         );
         let footprint = Footprint::of_stored("pods", Document::read(&pod).unwrap().root(), None).unwrap();
         let stored =
-            Stored { uid: name.to_owned(), version: 1, footprint: Arc::new(footprint), ends: None, link: None };
+            CachedObject { uid: name.to_owned(), version: 1, footprint: Arc::new(footprint), ends: None, link: None };
         (ObjectKey::new("pods", "shop", name), stored)
     });
     cache.list("pods", 5, objects);
@@ -649,7 +650,7 @@ proptest! {
         let objects = stored.iter().map(|(name, amount, version)| {
             let footprint = Arc::new(Footprint::read(&format!("pods={amount} ~Terminating")).unwrap());
             let key = ObjectKey::new("pods", "shop", &name.to_string());
-            (key, Stored { uid: format!("uid-{name}"), version: *version, footprint, ends: None, link: None })
+            (key, CachedObject { uid: format!("uid-{name}"), version: *version, footprint, ends: None, link: None })
         });
         cache.list("pods", 12, objects);
         let once = recount(&plan, &ledger.into_state(), &cache, &BTreeSet::new()).unwrap();
@@ -675,7 +676,7 @@ proptest! {
                     let scope = if is_terminating { " ~Terminating" } else { "" };
                     let footprint = Arc::new(Footprint::read(&format!("pods=1 requests.cpu={cpu}{scope}")).unwrap());
                     let uid = version.to_string();
-                    cache.put(key, Stored { uid, version, footprint, ends: None, link: None });
+                    cache.put(key, CachedObject { uid, version, footprint, ends: None, link: None });
                 }
                 None => cache.remove(&key, version),
             }
@@ -716,9 +717,9 @@ fn a_request_that_may_exceed_a_quota_is_still_charged() {
 }
 
 /// A pod with this many CPUs, as a watch reports it.
-fn stored_pod(uid: &str, version: u64, cpu: u64) -> Stored {
+fn stored_pod(uid: &str, version: u64, cpu: u64) -> CachedObject {
     let footprint = Arc::new(Footprint::read(&format!("pods=1 requests.cpu={cpu}")).unwrap());
-    Stored { uid: uid.to_owned(), version, footprint, ends: None, link: None }
+    CachedObject { uid: uid.to_owned(), version, footprint, ends: None, link: None }
 }
 
 #[test]
@@ -822,7 +823,7 @@ fn a_cache_counts_each_object_once_and_remembers_which_are_gone() {
 
 /// A pod with two devices, and claims that say they were made for it.
 mod devices {
-    use headroom_tenant_quota::cache::Stored;
+    use headroom_tenant_quota::cache::CachedObject;
     use headroom_tenant_quota::devices::{DEVICE_CLASSES, Link, PodRef};
 
     use super::*;
@@ -834,7 +835,8 @@ mod devices {
     fn put(cache: &mut Cache, kind: &str, name: &str, footprint: &str, link: Option<Link>) {
         let namespace = if kind == DEVICE_CLASSES { "" } else { "shop" };
         let footprint = Arc::new(Footprint::read(footprint).unwrap());
-        let stored = Stored { uid: format!("uid-{name}"), version: 5, footprint, ends: None, link: link.map(Box::new) };
+        let stored =
+            CachedObject { uid: format!("uid-{name}"), version: 5, footprint, ends: None, link: link.map(Box::new) };
         cache.put(ObjectKey::new(kind, namespace, name), stored);
     }
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::requests::Requests;
-use super::traces::{Resource, Used};
+use super::traces::{TraceColumn, Used};
 
 /// The figures of each column of requests, for the pods with a request in every column.
 #[derive(Debug)]
@@ -62,7 +62,7 @@ struct Risk {
 
 impl Accuracy {
     /// The first of the columns is the yardstick, the last ours.
-    pub fn of(used: &[Used], columns: &[&Requests], resource: Resource) -> Self {
+    pub fn of(used: &[Used], columns: &[&Requests], resource: TraceColumn) -> Self {
         let mut pods = Vec::new();
         let mut requests: Vec<Vec<f64>> = columns.iter().map(|_| Vec::new()).collect();
         for one in used {

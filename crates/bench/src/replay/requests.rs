@@ -7,7 +7,7 @@ use std::path::Path;
 use headroom_core::amount::Quantity;
 use serde_json::Value;
 
-use super::traces::Resource;
+use super::traces::TraceColumn;
 use crate::Result;
 
 /// By time, image and resource.
@@ -21,7 +21,7 @@ pub struct Requests {
 
 impl Requests {
     /// In cores or bytes.
-    pub fn of(&self, moment: &str, image: &str, resource: Resource) -> Option<f64> {
+    pub fn of(&self, moment: &str, image: &str, resource: TraceColumn) -> Option<f64> {
         self.by_moment.get(moment)?.get(image)?.get(resource.name()).copied()
     }
 }

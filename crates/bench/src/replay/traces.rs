@@ -12,12 +12,12 @@ use crate::Result;
 const DAY: i64 = 86_400;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Resource {
+pub enum TraceColumn {
     Cpu,
     Memory,
 }
 
-impl Resource {
+impl TraceColumn {
     pub const ALL: [Self; 2] = [Self::Cpu, Self::Memory];
 
     pub fn name(self) -> &'static str {
@@ -110,7 +110,7 @@ impl Set {
     }
 
     /// The usage of each pod after the start of each recording except the first.
-    pub fn used_after(&self, resource: Resource) -> Result<Vec<Used>> {
+    pub fn used_after(&self, resource: TraceColumn) -> Result<Vec<Used>> {
         let mut pods: BTreeMap<(i64, String), Used> = BTreeMap::new();
         for (place, file) in self.files.iter().enumerate() {
             let ends = self.files.get(place + 1).map_or(i64::MAX, |next| next.begins);

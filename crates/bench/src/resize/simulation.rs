@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use headroom_core::timestamp::Timestamp;
-use headroom_resizer::decision::{Amounts, Resource, Rules};
+use headroom_resizer::decision::{Amounts, ComputeResource, Rules};
 
 use super::days::{Pod, Sample};
 use super::rules::{Loop, Rule, Running, Vpa};
 use crate::replay::requests::Requests;
-use crate::replay::traces::Resource as Column;
+use crate::replay::traces::TraceColumn;
 
 const DAY: i64 = 86_400;
 
@@ -102,11 +102,11 @@ impl Sums {
 
 /// The least that anybody could ask for at this risk who knows all usage before, and gives a pod another size each day, in
 /// multiples of the usage.
-fn with_hindsight(pods: &[Pod], from: i64, resource: Resource, risk: f64) -> f64 {
+fn with_hindsight(pods: &[Pod], from: i64, resource: ComputeResource, risk: f64) -> f64 {
     let mut days: BTreeMap<(usize, i64), Vec<u64>> = BTreeMap::new();
     for (place, pod) in pods.iter().enumerate() {
         for sample in pod.samples.iter().filter(|sample| sample.at >= from) {
-            let used = if resource == Resource::Cpu { sample.cpu } else { sample.memory };
+            let used = if resource == ComputeResource::Cpu { sample.cpu } else { sample.memory };
             days.entry((place, sample.at.div_euclid(DAY))).or_default().extend(used);
         }
     }
@@ -161,7 +161,7 @@ pub fn table(set: &str, pods: &[Pod], estimates: &BTreeMap<&str, Requests>) -> S
         }
     }
     let mut text = text(set, &all);
-    for (resource, vpa) in [Resource::Cpu, Resource::Memory].into_iter().zip(&all[0].by_resource) {
+    for (resource, vpa) in [ComputeResource::Cpu, ComputeResource::Memory].into_iter().zip(&all[0].by_resource) {
         if vpa.count > 0.0 {
             let least = with_hindsight(pods, from, resource, vpa.risk());
             let of_vpa = 100.0 * least * vpa.used / vpa.asked;
@@ -206,7 +206,7 @@ fn replay(
             let step = (at - pod.last.at) as f64;
             pod.observe(seen);
             figures.pod_days += step / DAY as f64;
-            let amounts = [(Resource::Cpu, sample.cpu), (Resource::Memory, sample.memory)];
+            let amounts = [(ComputeResource::Cpu, sample.cpu), (ComputeResource::Memory, sample.memory)];
             for ((resource, used), sums) in amounts.into_iter().zip(&mut figures.by_resource) {
                 let (Some(request), Some(used)) = (pod.size.requests.of(resource), used) else { continue };
                 sums.add(request, used);
@@ -225,10 +225,11 @@ fn replay(
         let done = rule.act(at, estimate, &mut running);
         figures.changes += done.changes;
         figures.taken_back += done.taken_back;
-        for ((resource, watched), slowest) in Resource::ALL.into_iter().zip(&mut watched).zip(&mut figures.slowest_undo)
+        for ((resource, watched), slowest) in
+            ComputeResource::ALL.into_iter().zip(&mut watched).zip(&mut figures.slowest_undo)
         {
             for (place, pod) in &running {
-                let used = if resource == Resource::Cpu { pod.last.cpu } else { pod.last.memory };
+                let used = if resource == ComputeResource::Cpu { pod.last.cpu } else { pod.last.memory };
                 let was = before.get(place).and_then(|of| of.of(resource));
                 let (Some(is), Some(was), Some(used)) = (pod.size.requests.of(resource), was, used) else { continue };
                 if is < was {
@@ -254,8 +255,8 @@ fn estimate(estimates: &Requests, image: &str, at: i64) -> Amounts {
     let Some(midnight) = Timestamp::from_unix_seconds(at.div_euclid(DAY) * DAY) else { return Amounts::default() };
     let moment = midnight.to_string();
     Amounts {
-        cpu: estimates.of(&moment, image, Column::Cpu).map(|cores| (cores * 1000.0) as u64),
-        memory: estimates.of(&moment, image, Column::Memory).map(|bytes| bytes as u64),
+        cpu: estimates.of(&moment, image, TraceColumn::Cpu).map(|cores| (cores * 1000.0) as u64),
+        memory: estimates.of(&moment, image, TraceColumn::Memory).map(|bytes| bytes as u64),
     }
 }
 

@@ -20,7 +20,7 @@ use headroom_objects::kinds::{ApiKind, labels_of, metadata};
 use headroom_report::draw::Charset;
 use headroom_report::progress::Progress;
 use headroom_report::{Exit, Page, Paint};
-use headroom_tenant_quota::cache::Stored as Counted;
+use headroom_tenant_quota::cache::CachedObject;
 use headroom_tenant_quota::devices::{DEVICE_CLASSES, Link};
 use headroom_tenant_quota::{Cache, Footprint, ObjectKey};
 use headroom_workloads::WorkloadRef;
@@ -31,7 +31,7 @@ use super::cluster_args::{Opened, Scope, TargetArgs, warn_if_elsewhere};
 use super::rbac_hint;
 use crate::describe::limits::{self, NamespaceLimits};
 use crate::describe::not_there;
-use crate::describe::quotas::{Inventory, Owned, Quotas};
+use crate::describe::quotas::{DescribedQuotas, Inventory, Owned};
 use crate::describe::tenant_quotas;
 
 #[derive(Debug, clap::Args)]
@@ -153,7 +153,9 @@ fn describe_quota(args: QuotaArgs) -> anyhow::Result<Exit> {
     if args.tree {
         let all = opened.cluster.list((TENANT_QUOTA.0, TENANT_QUOTA.1, None));
         let all = all.map_err(|problem| anyhow!(rbac_hint::advised(problem, true)))?;
-        headroom_report::print(&tenant_quotas::Quotas::read(all).map_err(|problem| anyhow!(problem))?.tree())?;
+        headroom_report::print(
+            &tenant_quotas::DescribedTenantQuotas::read(all).map_err(|problem| anyhow!(problem))?.tree(),
+        )?;
         return Ok(Exit::Ok);
     }
     let mut quotas = list(&mut opened, "v1", "ResourceQuota")?;
@@ -244,7 +246,7 @@ impl DescribedTenants {
     }
 
     fn pages(self, top: usize, charset: Charset) -> anyhow::Result<Vec<Page>> {
-        let all = tenant_quotas::Quotas::read(self.all).map_err(|problem| anyhow!(problem))?;
+        let all = tenant_quotas::DescribedTenantQuotas::read(self.all).map_err(|problem| anyhow!(problem))?;
         let mut pages: Vec<Page> = self.wanted.iter().filter_map(|name| all.describe(name, top, charset)).collect();
         if let Some(problem) = self.note {
             let mut page = Page::new();
@@ -285,7 +287,11 @@ fn kinds_of<'q>(quotas: &[&'q Value]) -> (BTreeMap<String, ApiKind>, BTreeSet<&'
 }
 
 /// The quotas of a namespace with what is charged to them.
-fn quotas_of(options: &QuotaOptions<'_>, quotas: &[&Value], around: &mut dyn ClusterReader) -> Result<Quotas, String> {
+fn quotas_of(
+    options: &QuotaOptions<'_>,
+    quotas: &[&Value],
+    around: &mut dyn ClusterReader,
+) -> Result<DescribedQuotas, String> {
     let mut notes = Vec::new();
     let (kinds, uncounted) = kinds_of(quotas);
     if !uncounted.is_empty() {
@@ -319,7 +325,7 @@ fn read_quotas(
     quotas: &[&Value],
     objects: &[(String, Value)],
     mut cache: Cache,
-) -> Result<Quotas, Malformed> {
+) -> Result<DescribedQuotas, Malformed> {
     let quota_documents = quotas.iter().map(|quota| read(quota)).collect::<Result<Vec<_>, _>>()?;
     let mut quotas =
         quota_documents.iter().map(|document| ResourceQuota::read(document.root())).collect::<Result<Vec<_>, _>>()?;
@@ -331,7 +337,7 @@ fn read_quotas(
         let footprint = Footprint::of_stored(kind, document.root(), options.now)?.into();
         let link = Link::read(kind, document.root())?.map(Box::new);
         let uid = metadata(object, "uid").to_owned();
-        cache.put(key.clone(), Counted { uid, version: 1, footprint, ends: None, link });
+        cache.put(key.clone(), CachedObject { uid, version: 1, footprint, ends: None, link });
         if kind != DEVICE_CLASSES {
             let stored = Stored::read(ChargedKind::from_qualified(kind), document.root())?;
             read_objects.push((key, owner_of(object), stored));

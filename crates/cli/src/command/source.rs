@@ -186,29 +186,33 @@ impl PrometheusArgs {
         )
     }
 
-    fn options(&self) -> anyhow::Result<prometheus::Options> {
+    fn options(&self) -> anyhow::Result<prometheus::PrometheusOptions> {
         options(self.source.file()?, &self.address()?, self.step)
     }
 
-    async fn http(&self, cluster: &Chosen, options: &prometheus::Options) -> anyhow::Result<Http> {
+    async fn http(&self, cluster: &Chosen, options: &prometheus::PrometheusOptions) -> anyhow::Result<Http> {
         let Address::Service(target) = self.address()? else { return Ok(Http::new(&options.endpoint)?) };
         Ok(behind_service(client(cluster).await?, target, &options.endpoint).await?)
     }
 }
 
 /// The way to read the store at this address.
-pub(super) fn options(file: &SourceFile, address: &Address, step: i64) -> anyhow::Result<prometheus::Options> {
+pub(super) fn options(
+    file: &SourceFile,
+    address: &Address,
+    step: i64,
+) -> anyhow::Result<prometheus::PrometheusOptions> {
     let matchers = Matchers::from(file.matchers.clone().unwrap_or_default());
     if let Some(problem) = matchers.problem() {
         bail!("{problem}");
     }
-    Ok(prometheus::Options {
+    Ok(prometheus::PrometheusOptions {
         names: file.names(),
         ephemeral_storage: file.ephemeral_storage,
         matchers,
         step_seconds: u32::try_from(step)?,
         accept_partial: file.accept_partial,
-        ..prometheus::Options::new(file.endpoint(&address.url())?)
+        ..prometheus::PrometheusOptions::new(file.endpoint(&address.url())?)
     })
 }
 
@@ -249,14 +253,14 @@ impl InfluxDbArgs {
         url.context("the file of --source names no `url`: name the store in it or on the command line")
     }
 
-    fn options(&self) -> anyhow::Result<influxdb::Options> {
+    fn options(&self) -> anyhow::Result<influxdb::InfluxdbOptions> {
         let file = self.source.file()?;
-        Ok(influxdb::Options {
+        Ok(influxdb::InfluxdbOptions {
             database: self.database.name.clone(),
             condition: self.database.condition.clone(),
             retention_policy: self.database.retention_policy.clone(),
             step_seconds: u32::try_from(self.step)?,
-            ..influxdb::Options::new(file.endpoint(&self.url()?)?)
+            ..influxdb::InfluxdbOptions::new(file.endpoint(&self.url()?)?)
         })
     }
 }

@@ -31,7 +31,7 @@ pub struct Owned<'a, 'd> {
 /// All quotas of a namespace.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Quotas {
+pub struct DescribedQuotas {
     pub namespace: String,
     pub quotas: Vec<DescribedQuota>,
     /// Containers of pods that have no request or no limit for what a quota counts.
@@ -107,11 +107,11 @@ pub struct Inventory<'a, 'd> {
 }
 
 impl Inventory<'_, '_> {
-    pub fn quotas(&self) -> Quotas {
+    pub fn quotas(&self) -> DescribedQuotas {
         let plan = Plan::of_namespace(self.namespace, self.quotas);
         let recounted = self.cache.count(&plan);
         let quotas = self.quotas.iter().zip(&plan.nodes).zip(&recounted);
-        Quotas {
+        DescribedQuotas {
             namespace: self.namespace.to_owned(),
             quotas: quotas.map(|((quota, node), recounted)| self.quota(quota, node, recounted)).collect(),
             without_resources: self.without_resources(),
@@ -240,7 +240,7 @@ fn percent(part: &Quantity, whole: &Quantity) -> Option<u64> {
 /// In percent.
 const ALMOST_FULL: u64 = 80;
 
-impl Quotas {
+impl DescribedQuotas {
     pub fn page(&self, charset: Charset, paint: Paint) -> Page {
         let mut page = Page::new();
         for quota in &self.quotas {
@@ -341,12 +341,12 @@ mod tests {
     use headroom_core::json::Document;
     use headroom_core::request::{self, Pod};
     use headroom_tenant_quota::ObjectKey;
-    use headroom_tenant_quota::cache::Stored;
+    use headroom_tenant_quota::cache::CachedObject;
     use serde_json::{Value, json};
 
     use super::*;
 
-    fn described(quota: Value, pods: &[Value]) -> Quotas {
+    fn described(quota: Value, pods: &[Value]) -> DescribedQuotas {
         let quota = quota.to_string();
         let document = Document::read(&quota).unwrap();
         let quotas = [ResourceQuota::read(document.root()).unwrap()];
@@ -360,8 +360,13 @@ mod tests {
         for (at, pod) in templates.iter().enumerate() {
             let object = QuotaObject::of_pod(pod, request::Object::stored(pod.node).unwrap());
             let footprint = Arc::new(Footprint::of(&object, None).unwrap());
-            let stored =
-                Stored { uid: at.to_string(), version: 1, footprint: Arc::clone(&footprint), ends: None, link: None };
+            let stored = CachedObject {
+                uid: at.to_string(),
+                version: 1,
+                footprint: Arc::clone(&footprint),
+                ends: None,
+                link: None,
+            };
             cache.put(ObjectKey::new("pods", "shop", &at.to_string()), stored);
             owned.push(Owned { owner: "deployment/web".to_owned(), object, footprint });
         }

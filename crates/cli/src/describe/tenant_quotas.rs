@@ -13,7 +13,7 @@ use headroom_report::{Page, Table, people};
 use super::{GAUGE, thousandths};
 
 /// All TenantQuotas with their status.
-pub struct Quotas(BTreeMap<String, DescribedTenantQuota>);
+pub struct DescribedTenantQuotas(BTreeMap<String, DescribedTenantQuota>);
 
 struct DescribedTenantQuota {
     spec: TenantQuota<'static>,
@@ -23,7 +23,7 @@ struct DescribedTenantQuota {
     reserved: ResourceList<'static>,
 }
 
-impl Quotas {
+impl DescribedTenantQuotas {
     /// An error is a message that names the quota that cannot be read.
     pub fn read(objects: Vec<Value>) -> Result<Self, String> {
         let mut quotas = BTreeMap::new();
@@ -213,8 +213,8 @@ mod tests {
     use expect_test::expect;
     use serde_json::json;
 
-    fn quotas() -> Quotas {
-        Quotas::read(vec![
+    fn quotas() -> DescribedTenantQuotas {
+        DescribedTenantQuotas::read(vec![
             json!({"metadata": {"name": "acme"}, "spec": {"quota": {"hard": {"requests.cpu": "300", "pods": "10"}}},
                 "status": {"used": {"requests.cpu": "288", "pods": "3"}, "namespaceCount": 0,
                     "children": [{"name": "payments", "used": {"requests.cpu": "61200m"}}]}}),

@@ -3,7 +3,7 @@
 
 use headroom_core::cluster::resource_quota::ResourceQuota;
 use headroom_core::timestamp::Timestamp;
-use headroom_tenant_quota::cache::Stored;
+use headroom_tenant_quota::cache::CachedObject;
 use headroom_tenant_quota::devices::Link;
 use headroom_tenant_quota::{Cache, Footprint, ObjectKey, Plan};
 use serde_json::{Value, json};
@@ -58,7 +58,7 @@ pub fn cache(plan: &Plan, cluster: &mut dyn ClusterReader) -> Result<Cache, Read
                 let document = document(&object)?;
                 let footprint = Footprint::of_stored(&qualified, document.root(), now);
                 let link = Link::read(&qualified, document.root());
-                let stored = Stored {
+                let stored = CachedObject {
                     uid: metadata(&object, "uid").to_owned(),
                     version: 1,
                     footprint: footprint.map_err(|malformed| malformed.to_string())?.into(),

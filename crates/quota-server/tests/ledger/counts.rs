@@ -80,7 +80,7 @@ async fn a_known_state_is_not_read_again() {
         let object = objects::write_state("headroom", "acme", &State { plan: 1, ..State::default() }, Some(revision));
         cache.read(Document::read(&object.to_string()).unwrap().root()).unwrap()
     };
-    assert!(matches!(seen(7).1, Ok(LedgerContent::Known)) && matches!(seen(6).1, Ok(LedgerContent::Known)));
+    assert!(matches!(seen(7).1, Ok(LedgerContent::AlreadyRead)) && matches!(seen(6).1, Ok(LedgerContent::AlreadyRead)));
     assert!(matches!(seen(8).1, Ok(LedgerContent::State { revision: 8, .. })));
     cache.take(WatchUpdate::Listed(9, vec![seen(7)]));
     cache.take(WatchUpdate::Stored(seen(7)));

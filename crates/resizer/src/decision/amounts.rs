@@ -6,12 +6,12 @@ pub const MEBIBYTE: u64 = 1 << 20;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Resource {
+pub enum ComputeResource {
     Cpu,
     Memory,
 }
 
-impl Resource {
+impl ComputeResource {
     pub const ALL: [Self; 2] = [Self::Cpu, Self::Memory];
 
     /// Its name in lists of resources.
@@ -56,22 +56,22 @@ pub struct Amounts {
 }
 
 impl Amounts {
-    pub fn of(self, resource: Resource) -> Option<u64> {
+    pub fn of(self, resource: ComputeResource) -> Option<u64> {
         match resource {
-            Resource::Cpu => self.cpu,
-            Resource::Memory => self.memory,
+            ComputeResource::Cpu => self.cpu,
+            ComputeResource::Memory => self.memory,
         }
     }
 
-    pub fn set(&mut self, resource: Resource, amount: u64) {
+    pub fn set(&mut self, resource: ComputeResource, amount: u64) {
         match resource {
-            Resource::Cpu => self.cpu = Some(amount),
-            Resource::Memory => self.memory = Some(amount),
+            ComputeResource::Cpu => self.cpu = Some(amount),
+            ComputeResource::Memory => self.memory = Some(amount),
         }
     }
 
     fn is_any_set(self) -> bool {
-        Resource::ALL.into_iter().any(|resource| self.of(resource).is_some_and(|amount| amount > 0))
+        ComputeResource::ALL.into_iter().any(|resource| self.of(resource).is_some_and(|amount| amount > 0))
     }
 }
 
@@ -83,10 +83,10 @@ pub struct Marked {
 }
 
 impl Marked {
-    pub fn is(self, resource: Resource) -> bool {
+    pub fn is(self, resource: ComputeResource) -> bool {
         match resource {
-            Resource::Cpu => self.cpu,
-            Resource::Memory => self.memory,
+            ComputeResource::Cpu => self.cpu,
+            ComputeResource::Memory => self.memory,
         }
     }
 }
@@ -112,7 +112,7 @@ pub enum Qos {
 /// The QoS class of a pod with containers of these sizes. <https://kubernetes.io/docs/concepts/workloads/pods/pod-qos/>
 pub fn qos(sizes: impl Iterator<Item = ContainerSize> + Clone) -> Qos {
     let is_guaranteed = |size: ContainerSize| {
-        Resource::ALL.into_iter().all(|resource| {
+        ComputeResource::ALL.into_iter().all(|resource| {
             let limit = size.limits.of(resource);
             limit.is_some_and(|amount| amount > 0) && limit == size.requests.of(resource)
         })

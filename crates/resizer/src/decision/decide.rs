@@ -4,8 +4,8 @@ use crate::decision::amounts::qos;
 use crate::decision::rules::DAY;
 use crate::decision::sizing::{self, Before};
 use crate::decision::{
-    ContainerSize, Direction, Event, Harm, Kubelet, Mode, Note, ObservedContainer, ObservedPod, Past, Phase, PodChange,
-    Record, ResizeReason, Resized, Resource, Rules, Time, Workload,
+    ComputeResource, ContainerSize, Direction, Event, Harm, Kubelet, Mode, Note, ObservedContainer, ObservedPod, Past,
+    Phase, PodChange, Record, ResizeReason, Resized, Rules, Time, Workload,
 };
 
 /// The result of [`decide`].
@@ -252,11 +252,11 @@ impl DecisionStep<'_> {
                 return Some(Harm::Restarted);
             }
             let Some(used) = container.used(self.now, self.rules).filter(|used| used.at > since) else { continue };
-            let lacks = |resource: Resource| {
+            let lacks = |resource: ComputeResource| {
                 let amounts = used.amounts.of(resource).zip(of.to.requests.of(resource));
                 amounts.is_some_and(|(used, request)| self.rules.is_lacking(resource, used, request))
             };
-            if Resource::ALL.into_iter().any(lacks) {
+            if ComputeResource::ALL.into_iter().any(lacks) {
                 return Some(Harm::UsesMore);
             }
             let stalled = |percent: u32| percent > of.stalled_percent.unwrap_or(0) + self.rules.stall_points;
@@ -447,7 +447,7 @@ fn allows(mode: Mode, why: ResizeReason) -> bool {
 /// Returns true if no request is lowered below what is wanted, used, or its floor.
 fn is_enough(container: &ObservedContainer, of: &Resized, now: Time, rules: &Rules) -> bool {
     let Some(used) = container.used(now, rules) else { return false };
-    Resource::ALL.into_iter().all(|resource| {
+    ComputeResource::ALL.into_iter().all(|resource| {
         let Some(to) = of.to.requests.of(resource).filter(|to| of.from.requests.of(resource) != Some(*to)) else {
             return true;
         };

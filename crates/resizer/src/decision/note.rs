@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::decision::{Direction, Harm, ResizeReason, Resized, Resource};
+use crate::decision::{ComputeResource, Direction, Harm, ResizeReason, Resized};
 
 /// Something about one pod.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -81,7 +81,7 @@ impl fmt::Display for Resized {
         for (what, from, to) in
             [("request", self.from.requests, self.to.requests), ("limit", self.from.limits, self.to.limits)]
         {
-            for resource in Resource::ALL.into_iter().filter(|resource| from.of(*resource) != to.of(*resource)) {
+            for resource in ComputeResource::ALL.into_iter().filter(|resource| from.of(*resource) != to.of(*resource)) {
                 let [from, to] =
                     [from, to].map(|of| of.of(resource).map_or("unset".to_owned(), |of| resource.readable(of)));
                 write!(f, "{comma}{} {what} {from} -> {to}", resource.name())?;

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::decision::{Amounts, ContainerSize, Marked, Resource, Rules, Time};
+use crate::decision::{Amounts, ComputeResource, ContainerSize, Marked, Rules, Time};
 
 /// The changes that the loop may make.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -88,17 +88,17 @@ pub struct Used {
 
 impl Used {
     /// The amount that a request is raised for.
-    pub(crate) fn lasting(&self, resource: Resource) -> Option<u64> {
+    pub(crate) fn lasting(&self, resource: ComputeResource) -> Option<u64> {
         match resource {
-            Resource::Cpu => self.mean_cpu,
-            Resource::Memory => self.amounts.memory,
+            ComputeResource::Cpu => self.mean_cpu,
+            ComputeResource::Memory => self.amounts.memory,
         }
     }
 }
 
 impl ObservedContainer {
     /// The limit beside a request, in the author's proportion; none if limits stay.
-    pub(crate) fn scaled_limit(&self, resource: Resource, request: u64) -> Option<u64> {
+    pub(crate) fn scaled_limit(&self, resource: ComputeResource, request: u64) -> Option<u64> {
         let author = self.scales?;
         let (of, limit) = author.requests.of(resource).filter(|of| *of > 0).zip(author.limits.of(resource))?;
         u64::try_from((u128::from(request) * u128::from(limit)).div_ceil(u128::from(of))).ok()

@@ -87,25 +87,25 @@ impl Default for Rules {
 
 impl Rules {
     /// Returns true if the difference between two requests is worth a change.
-    pub fn is_worth(&self, resource: crate::decision::Resource, from: u64, to: u64) -> bool {
+    pub fn is_worth(&self, resource: crate::decision::ComputeResource, from: u64, to: u64) -> bool {
         let least = match resource {
-            crate::decision::Resource::Cpu => self.worth_cpu,
-            crate::decision::Resource::Memory => self.worth_memory,
+            crate::decision::ComputeResource::Cpu => self.worth_cpu,
+            crate::decision::ComputeResource::Memory => self.worth_memory,
         };
         from.abs_diff(to) >= least && from.abs_diff(to).saturating_mul(100) >= from.saturating_mul(self.worth_percent)
     }
 
     /// Returns true if a container needs more than its request.
-    pub fn is_lacking(&self, resource: crate::decision::Resource, used: u64, request: u64) -> bool {
+    pub fn is_lacking(&self, resource: crate::decision::ComputeResource, used: u64, request: u64) -> bool {
         match resource {
-            crate::decision::Resource::Cpu => used > percent(request, self.cpu_lacks_percent),
-            crate::decision::Resource::Memory => used > request,
+            crate::decision::ComputeResource::Cpu => used > percent(request, self.cpu_lacks_percent),
+            crate::decision::ComputeResource::Memory => used > request,
         }
     }
 
     /// Returns true if the kernel is about to kill the container.
-    pub fn is_near_limit(&self, resource: crate::decision::Resource, used: u64, limit: u64) -> bool {
-        resource == crate::decision::Resource::Memory && used > percent(limit, self.near_limit_percent)
+    pub fn is_near_limit(&self, resource: crate::decision::ComputeResource, used: u64, limit: u64) -> bool {
+        resource == crate::decision::ComputeResource::Memory && used > percent(limit, self.near_limit_percent)
     }
 
     pub fn with_margin(&self, used: u64) -> u64 {
@@ -113,10 +113,12 @@ impl Rules {
     }
 
     /// An amount that people can read, and at least as much.
-    pub fn rounded(&self, resource: crate::decision::Resource, amount: u64) -> u64 {
+    pub fn rounded(&self, resource: crate::decision::ComputeResource, amount: u64) -> u64 {
         match resource {
-            crate::decision::Resource::Cpu => amount,
-            crate::decision::Resource::Memory => amount.checked_next_multiple_of(self.memory_step).unwrap_or(amount),
+            crate::decision::ComputeResource::Cpu => amount,
+            crate::decision::ComputeResource::Memory => {
+                amount.checked_next_multiple_of(self.memory_step).unwrap_or(amount)
+            }
         }
     }
 
@@ -126,7 +128,10 @@ impl Rules {
 
     /// The memory limit after a kill at this limit.
     pub fn after_kill(&self, limit: u64) -> u64 {
-        self.rounded(crate::decision::Resource::Memory, percent(limit, 120).max(limit.saturating_add(self.kill_raise)))
+        self.rounded(
+            crate::decision::ComputeResource::Memory,
+            percent(limit, 120).max(limit.saturating_add(self.kill_raise)),
+        )
     }
 }
 

@@ -1,6 +1,6 @@
 //! The next size of one container.
 
-use crate::decision::{ContainerSize, ObservedContainer, ResizeReason, Resource, Rules, Time};
+use crate::decision::{ComputeResource, ContainerSize, ObservedContainer, ResizeReason, Rules, Time};
 
 /// The changes of the pod before.
 #[derive(Debug, Clone, Copy)]
@@ -19,7 +19,7 @@ pub fn raised(container: &ObservedContainer, before: &Before, rules: &Rules) -> 
     let killed = after_kill(container, before, rules);
     let mut why = killed.map(|_| ResizeReason::Killed);
     let mut size = killed.unwrap_or(container.size);
-    for resource in Resource::ALL {
+    for resource in ComputeResource::ALL {
         let Some(request) = size.requests.of(resource) else { continue };
         if container.is_scaled_by.is(resource) || container.restarts_for.is(resource) {
             continue;
@@ -89,7 +89,7 @@ pub fn lowered(container: &ObservedContainer, now: Time, rules: &Rules) -> Optio
         return None;
     }
     let mut size = container.size;
-    for resource in Resource::ALL {
+    for resource in ComputeResource::ALL {
         let (Some(request), Some(wanted)) = (size.requests.of(resource), container.wanted.of(resource)) else {
             continue;
         };
@@ -102,7 +102,7 @@ pub fn lowered(container: &ObservedContainer, now: Time, rules: &Rules) -> Optio
             continue;
         }
         if size.limits.of(resource) == Some(request) {
-            if resource == Resource::Memory || container.scaled_limit(resource, to) != Some(to) {
+            if resource == ComputeResource::Memory || container.scaled_limit(resource, to) != Some(to) {
                 continue;
             }
             size.limits.set(resource, to);

@@ -74,7 +74,7 @@ struct PodState {
     used: u64,
     peak: u64,
     /// The usage and the peak that the store has, and since when.
-    known: (Time, u64, u64),
+    in_store: (Time, u64, u64),
     killed: Option<Time>,
     restarts: u32,
     kubelet: Kubelet,
@@ -87,7 +87,7 @@ struct PodState {
 }
 
 /// The usage that a leader knew when it decided: the time at which each pod was measured, and its peak.
-type Known = Vec<(Time, u64)>;
+type UsageSeen = Vec<(Time, u64)>;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Leader {
@@ -96,9 +96,9 @@ enum Leader {
     Read(u16, Record),
     /// Has read the pods, in the variant that does so first.
     Saw(Vec<PodState>),
-    Decided(u16, Decision, Known),
+    Decided(u16, Decision, UsageSeen),
     /// Has stored the record, and sends; what it saw.
-    Sends(Vec<Resize>, Known),
+    Sends(Vec<Resize>, UsageSeen),
 }
 
 #[derive(Debug, Clone)]
@@ -144,7 +144,7 @@ impl Space for Model<'_> {
             limit: *limit,
             used: peak / 2,
             peak: peak.min(*limit),
-            known: (START, peak / 2, peak.min(*limit)),
+            in_store: (START, peak / 2, peak.min(*limit)),
             killed: None,
             restarts: 0,
             kubelet: Kubelet::Done,
@@ -176,7 +176,7 @@ impl Space for Model<'_> {
         for place in (0..world.pods.len()).filter(|place| world.pods[*place].exists) {
             self.pod_steps(world, place, &mut next);
         }
-        if world.pods.iter().any(|pod| pod.known != (world.now, pod.used, pod.peak)) {
+        if world.pods.iter().any(|pod| pod.in_store != (world.now, pod.used, pod.peak)) {
             let mut after = world.clone();
             measure(&mut after);
             next.push((Step("metrics", 0, "arrive"), after));
@@ -258,7 +258,7 @@ impl Model<'_> {
                 let (request, limit) = self.scenario.pods[place];
                 ContainerSize { requests: memory(request), limits: memory(limit) }
             };
-            let (at, used, peak) = pod.known;
+            let (at, used, peak) = pod.in_store;
             ObservedPod {
                 uid: place.to_string(),
                 name: format!("web-{place}"),
@@ -337,7 +337,7 @@ impl Model<'_> {
         let decided = |version: u16, record: &Record, pods: &Vec<PodState>| {
             let decision = self.decide(pods, record, world.now);
             let is_idle = decision.record == *record && decision.resizes.is_empty();
-            if is_idle { Leader::Idle } else { Leader::Decided(version, decision, known(pods)) }
+            if is_idle { Leader::Idle } else { Leader::Decided(version, decision, usage_seen(pods)) }
         };
         match &world.leaders[leader] {
             Leader::Idle if self.flaw == Flaw::PodsReadBeforeRecord => {
@@ -350,7 +350,7 @@ impl Model<'_> {
                 if world.undos > 0 {
                     let mut decision = undo(&self.observed(&world.pods), record, world.now, &self.rules());
                     decision.notes.clear();
-                    let mut after = becomes(Leader::Decided(*version, decision, known(&world.pods)));
+                    let mut after = becomes(Leader::Decided(*version, decision, usage_seen(&world.pods)));
                     after.undos -= 1;
                     step("undoes at a person's request", after);
                 }
@@ -402,7 +402,7 @@ impl Model<'_> {
     }
 
     /// Makes a resize, if the pod still has its version.
-    fn land(&self, world: &mut World, resize: &Resize, known: &Known, is_deferred: bool) {
+    fn land(&self, world: &mut World, resize: &Resize, usage: &UsageSeen, is_deferred: bool) {
         let place: usize = resize.uid.parse().unwrap();
         let size = resize.containers[0].to;
         let (request, limit) = (size.requests.memory.unwrap(), size.limits.memory.unwrap());
@@ -432,7 +432,7 @@ impl Model<'_> {
             world.violated = Some("PERSON: what a person took back is made again on the same day");
         }
         if !is_back {
-            let (known_at, known_peak) = known[place];
+            let (known_at, known_peak) = usage[place];
             if request < pod.request && request < known_peak {
                 world.violated = Some("PEAK: a request is lowered below the peak");
             }
@@ -489,7 +489,7 @@ impl Model<'_> {
                 let seen = world.pods.clone();
                 for resize in &decision.resizes {
                     let always = self.scenario.defers == u8::MAX && resize.uid == "0";
-                    self.land(&mut world, resize, &known(&seen), always);
+                    self.land(&mut world, resize, &usage_seen(&seen), always);
                 }
                 if world
                     .pods
@@ -524,12 +524,12 @@ impl Model<'_> {
 
 fn measure(world: &mut World) {
     for pod in &mut world.pods {
-        pod.known = (world.now, pod.used, pod.peak);
+        pod.in_store = (world.now, pod.used, pod.peak);
     }
 }
 
-fn known(pods: &[PodState]) -> Known {
-    pods.iter().map(|pod| (pod.known.0, pod.known.2)).collect()
+fn usage_seen(pods: &[PodState]) -> UsageSeen {
+    pods.iter().map(|pod| (pod.in_store.0, pod.in_store.2)).collect()
 }
 
 /// Uses memory, and is killed above the limit.

@@ -25,7 +25,7 @@ const NEW: &str = "limits";
 /// A LimitRange as it should be.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Proposal {
+pub struct LimitRangeProposal {
     pub namespace: String,
     pub name: String,
     pub bounds: Vec<ProposedBound>,
@@ -66,7 +66,7 @@ pub fn propose(
     consumers: &[WorkloadConsumer],
     report: &Recommendations,
     cluster: &mut Overlay,
-) -> Result<Vec<Proposal>, String> {
+) -> Result<Vec<LimitRangeProposal>, String> {
     let peaks: BTreeMap<String, Quantity> = report
         .containers()
         .filter_map(|(workload, container)| {
@@ -104,7 +104,7 @@ pub fn propose(
         let beside = of_containers.map(|range| metadata(range, "name").to_owned()).collect();
         let name = today.map_or(NEW, |range| metadata(range, "name")).to_owned();
         let object = object(namespace, &name, today, item, &bounds);
-        proposals.push(Proposal { namespace: namespace.clone(), name, bounds, beside, object });
+        proposals.push(LimitRangeProposal { namespace: namespace.clone(), name, bounds, beside, object });
     }
     Ok(proposals)
 }

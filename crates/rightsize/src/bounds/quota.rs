@@ -59,7 +59,7 @@ pub struct Evidence<'a> {
 /// A quota as it should be.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Proposal {
+pub struct QuotaProposal {
     pub kind: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub namespace: String,
@@ -98,7 +98,11 @@ pub struct Proposed {
 type Charged<'a> = (&'a WorkloadConsumer, [Vec<(QuotaKey, Quantity)>; 2]);
 
 /// Proposes a bound for every name of every quota, and puts nothing but new quotas without a bound into the cluster.
-pub fn propose(evidence: &Evidence<'_>, admission: &Admission, cluster: &mut Overlay) -> Result<Vec<Proposal>, String> {
+pub fn propose(
+    evidence: &Evidence<'_>,
+    admission: &Admission,
+    cluster: &mut Overlay,
+) -> Result<Vec<QuotaProposal>, String> {
     tenant_quotas::prepare(cluster)?;
     let mut quotas = Vec::new();
     for namespace in evidence.namespaces {
@@ -142,7 +146,7 @@ pub fn propose(evidence: &Evidence<'_>, admission: &Admission, cluster: &mut Ove
         quotas.iter().cloned().chain(is_new.iter().filter_map(|quota| counted(cluster, quota))).collect();
     let levels = QuotaLevels::of(&levels);
     let both = quotas.iter().map(|quota| (quota, false)).chain(is_new.iter().map(|quota| (quota, true)));
-    let mut proposals: Vec<Proposal> =
+    let mut proposals: Vec<QuotaProposal> =
         both.map(|(quota, is_new)| evidence.proposal(quota, is_new, &all, &levels)).collect();
     proposals.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
     Ok(proposals)
@@ -225,7 +229,7 @@ impl Need {
 }
 
 impl Evidence<'_> {
-    fn proposal(&self, quota: &Value, is_new: bool, charged: &[Charged<'_>], levels: &QuotaLevels) -> Proposal {
+    fn proposal(&self, quota: &Value, is_new: bool, charged: &[Charged<'_>], levels: &QuotaLevels) -> QuotaProposal {
         let kind = ApiKind::of(quota);
         let (namespace, name) = (metadata(quota, "namespace").to_owned(), metadata(quota, "name").to_owned());
         let place = match namespace.as_str() {
@@ -246,7 +250,7 @@ impl Evidence<'_> {
             *bound = json!(proposed.proposed.to_string());
             amounts.push(proposed);
         }
-        Proposal { kind: kind.kind, namespace, name, amounts, object }
+        QuotaProposal { kind: kind.kind, namespace, name, amounts, object }
     }
 
     fn proposed(

@@ -241,7 +241,7 @@ fn past(of: &Outcome) -> Vec<Past> {
     NAMES.iter().enumerate().map(|(at, name)| of_name(at, name)).collect()
 }
 
-fn proposal(world: &World, is_right_sized: bool) -> super::quota::Proposal {
+fn proposal(world: &World, is_right_sized: bool) -> super::quota::QuotaProposal {
     let (mut cluster, admission) = (cluster(world.objects()), Admission::assumed());
     let namespaces = ["shop".to_owned()];
     let past = past(&world.replay(-HOURS..0, |app| &app.request, &mut |_, _| true));

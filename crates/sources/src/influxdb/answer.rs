@@ -27,7 +27,7 @@ struct Document<Row> {
 #[serde(bound = "Row: DeserializeOwned")]
 struct Statement<Row> {
     #[serde(default = "Vec::new")]
-    series: Vec<Series<Row>>,
+    series: Vec<InfluxSeries<Row>>,
     #[serde(default)]
     error: Option<StoreText>,
     /// More portions follow.
@@ -38,7 +38,7 @@ struct Statement<Row> {
 /// Rows with the same tags. A long series comes in several parts.
 #[derive(Debug, Default, Deserialize)]
 #[serde(bound = "Row: DeserializeOwned")]
-pub struct Series<Row> {
+pub struct InfluxSeries<Row> {
     #[serde(default)]
     tags: BTreeMap<String, String>,
     #[serde(default = "Vec::new")]
@@ -50,17 +50,17 @@ pub type Point = (i64, Option<f64>);
 
 /// A portion: its series, and whether more follow.
 pub struct Portion<Row> {
-    pub series: Vec<Series<Row>>,
+    pub series: Vec<InfluxSeries<Row>>,
     pub more: bool,
 }
 
-impl<Row> Series<Row> {
+impl<Row> InfluxSeries<Row> {
     pub fn tag(&self, name: &str) -> &str {
         self.tags.get(name).map_or("", String::as_str)
     }
 }
 
-impl Series<Point> {
+impl InfluxSeries<Point> {
     /// Whole nanocores or bytes, of values that are to be multiplied by `scale`.
     pub fn samples(&self, scale: f64) -> Vec<Sample> {
         let measured = self.values.iter().filter_map(|&(time, value)| Some((time, value?)));

@@ -7,12 +7,12 @@ use headroom_usage::sample::{Resource, Window};
 
 use super::answer::Point;
 use super::query::{CONTAINER, IMAGE, NAMESPACE, POD};
-use super::{Api, NAME_IT, Options, RESOURCES};
+use super::{Api, InfluxdbOptions, NAME_IT, RESOURCES};
 use crate::SourceError;
 use crate::diagnosis::{self, SourceFinding, duration};
 
 /// The findings of `doctor` about an InfluxDB.
-pub async fn diagnose(options: &Options, our_clock: i64) -> Result<Vec<SourceFinding>, SourceError> {
+pub async fn diagnose(options: &InfluxdbOptions, our_clock: i64) -> Result<Vec<SourceFinding>, SourceError> {
     let api = Api::new(options)?;
     let now = api.ping().await?;
     let mut findings = vec![diagnosis::clock(our_clock, now)];

@@ -8,7 +8,7 @@ use headroom_usage::sample::Window;
 use super::answer::AnswerSeries;
 use super::api::Api;
 use super::names::{self, ContainerLabels, Labels, MetricNames, Overrides};
-use super::options::Options;
+use super::options::PrometheusOptions;
 use super::query::{self, PromQl};
 use super::selector::Matchers;
 use crate::SourceError;
@@ -109,7 +109,7 @@ impl Absence {
     /// `counts` are questions that found nothing: how many containers each of the usual metrics has.
     pub async fn find(
         api: &Api,
-        options: &Options,
+        options: &PrometheusOptions,
         now: i64,
         counts: impl Fn(&Matchers) -> Vec<PromQl>,
     ) -> Result<Self, SourceError> {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use headroom_usage::sample::Window;
 
 use super::answer::{self, AnswerSeries, NUMBER};
-use super::options::Options;
+use super::options::PrometheusOptions;
 use super::query::{self, PromQl};
 use super::selector::Selector;
 use crate::SourceError;
@@ -30,7 +30,7 @@ pub struct Api {
 pub type EachRow<'a> = dyn FnMut(AnswerSeries) -> Result<(), SourceError> + Send + 'a;
 
 impl Api {
-    pub fn new(http: Http, options: &Options) -> Self {
+    pub fn new(http: Http, options: &PrometheusOptions) -> Self {
         let by_identity = matches!(&options.endpoint.authentication, Authentication::Cloud(who) if who.is_google());
         let is_google = by_identity || Cloud::of(options.endpoint.url.as_str()) == Some(Cloud::Google);
         Self { http, accept_partial: options.accept_partial, as_of: options.as_of, is_google }

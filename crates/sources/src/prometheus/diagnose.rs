@@ -6,7 +6,7 @@ use headroom_usage::sample::{Batch, Window};
 use super::absence::Absence;
 use super::api::Api;
 use super::names::{ContainerLabels, Labels, MetricNames, Names, Overrides};
-use super::options::Options;
+use super::options::PrometheusOptions;
 use super::probe::{NameCount, Probe, labels, probe};
 use super::query::{self, rate_seconds};
 use super::reader::StoreReader;
@@ -87,7 +87,7 @@ impl Probe {
     }
 
     /// The jobs whose series are not read, and whether they claim the containers of the job that is.
-    async fn contested(&self, api: &Api, options: &Options) -> Result<Vec<SourceFinding>, SourceError> {
+    async fn contested(&self, api: &Api, options: &PrometheusOptions) -> Result<Vec<SourceFinding>, SourceError> {
         let metric = if self.memory.containers > 0.0 { &self.memory.name } else { &self.cpu.name.metric };
         let mut findings = Vec::new();
         let state = self.state.as_ref().map(|state| (&state.name.info, &state.name.place));
@@ -136,11 +136,11 @@ impl Probe {
 }
 
 /// Detects what the store calls its metrics and labels.
-pub async fn detect(http: Http, options: &Options) -> Result<Overrides, SourceError> {
+pub async fn detect(http: Http, options: &PrometheusOptions) -> Result<Overrides, SourceError> {
     let api = Api::new(http, options);
     let mut probed = probe(&api, options).await?;
     if let Some(Absence::Named(known)) = &probed.absence {
-        let options = Options { names: known.names(&options.names), ..options.clone() };
+        let options = PrometheusOptions { names: known.names(&options.names), ..options.clone() };
         probed = probe(&api, &options).await?;
     }
     let Names { cpu, memory, storage, usage, usage_image, state, .. } = probed.names()?;
@@ -162,7 +162,11 @@ pub async fn detect(http: Http, options: &Options) -> Result<Overrides, SourceEr
 }
 
 /// The findings of `doctor` about a store.
-pub async fn diagnose(http: Http, options: &Options, our_clock: i64) -> Result<Vec<SourceFinding>, SourceError> {
+pub async fn diagnose(
+    http: Http,
+    options: &PrometheusOptions,
+    our_clock: i64,
+) -> Result<Vec<SourceFinding>, SourceError> {
     let api = Api::new(http, options);
     let mut findings = Vec::new();
     if let Authentication::Cloud(identity) = &options.endpoint.authentication {

@@ -6,7 +6,7 @@ use crate::http::Endpoint;
 
 /// Options for reading a store with Prometheus' API.
 #[derive(Clone)]
-pub struct Options {
+pub struct PrometheusOptions {
     pub endpoint: Endpoint,
     pub names: Overrides,
     /// Put into every selector, such as `cluster="prod"`, which is needed where several clusters share a store.
@@ -23,7 +23,7 @@ pub struct Options {
     pub as_of: Option<i64>,
 }
 
-impl Options {
+impl PrometheusOptions {
     pub fn new(endpoint: Endpoint) -> Self {
         Self {
             endpoint,

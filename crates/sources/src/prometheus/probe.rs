@@ -9,7 +9,7 @@ use super::api::Api;
 use super::clusters::{self, Clusters};
 use super::jobs::{self, Jobs};
 use super::names::{ContainerLabels, Cpu, Names, Overrides, State, UsageNames};
-use super::options::Options;
+use super::options::PrometheusOptions;
 use super::query::{self, PromQl};
 use super::selector::{Match, Matchers};
 
@@ -58,7 +58,7 @@ impl<T> NameCount<T> {
 
 /// Asks in three queries: what the store has of each candidate name, then what depends on the names, then how far apart samples
 /// are. More are needed only where kube-state-metrics is away.
-pub(super) async fn probe(api: &Api, options: &Options) -> Result<Probe, SourceError> {
+pub(super) async fn probe(api: &Api, options: &PrometheusOptions) -> Result<Probe, SourceError> {
     let (wanted, matchers) = (&options.names, &options.matchers);
     let count = |metric: &str, place: &ContainerLabels, image: Option<&str>| {
         query::count_of_containers(metric, place, image, matchers)

@@ -21,7 +21,7 @@ use super::api::{Api, EachRow};
 use super::images;
 use super::names::{Names, State};
 use super::oom;
-use super::options::Options;
+use super::options::PrometheusOptions;
 use super::probe::{Probe, probe};
 pub use super::query::{PodSelection, UsageGroup};
 use super::query::{PromQl, Queries};
@@ -83,25 +83,25 @@ pub struct Notes {
 impl StoreReader {
     /// Detects the names of a store. Fails if it has neither CPU nor memory of any container. In an outage that began within a
     /// day, or before a moment that was chosen, the store is read as of its begin.
-    pub async fn connect(http: Http, options: Options) -> Result<Arc<Self>, SourceError> {
+    pub async fn connect(http: Http, options: PrometheusOptions) -> Result<Arc<Self>, SourceError> {
         let api = Api::new(http.clone(), &options);
         let probed = probe(&api, &options).await?;
         let ended = probed.absence.as_ref().and_then(Absence::ended_at);
         let Some(at) = ended.filter(|at| options.as_of.is_some() || probed.now - at < DAY) else {
             return Ok(Arc::new(Self::new(api, &probed, &options)?));
         };
-        let options = Options { as_of: Some(at), ..options };
+        let options = PrometheusOptions { as_of: Some(at), ..options };
         let api = Api::new(http, &options);
         let reader = Self::new(api.clone(), &probe(&api, &options).await?, &options)?;
         Ok(Arc::new(Self { outage_since: Some(at), ..reader }))
     }
 
-    pub(super) async fn probe(api: &Api, options: &Options) -> Result<Arc<Self>, SourceError> {
+    pub(super) async fn probe(api: &Api, options: &PrometheusOptions) -> Result<Arc<Self>, SourceError> {
         Ok(Arc::new(Self::new(api.clone(), &probe(api, options).await?, options)?))
     }
 
     /// Fails if there is nothing to read.
-    pub(super) fn new(api: Api, probed: &Probe, options: &Options) -> Result<Self, SourceError> {
+    pub(super) fn new(api: Api, probed: &Probe, options: &PrometheusOptions) -> Result<Self, SourceError> {
         let (matchers, step_seconds) = (options.matchers.clone(), options.step_seconds.max(1));
         let (names, cluster, probed_at) = (probed.names()?, probed.clusters.id(), probed.now);
         let cpu_step_seconds = options.cpu_step_seconds;

@@ -13,7 +13,7 @@ use headroom_sources::SourceError;
 use headroom_sources::cloud_auth::{Cloud, Identity};
 use headroom_sources::diagnosis::SourceVerdict;
 use headroom_sources::http::{Authentication, Endpoint, Http};
-use headroom_sources::prometheus::{Options, Prometheus, diagnose};
+use headroom_sources::prometheus::{Prometheus, PrometheusOptions, diagnose};
 use ring::signature::{RSA_PKCS1_2048_8192_SHA256, RsaKeyPair, UnparsedPublicKey};
 use ring::{digest, hmac};
 
@@ -31,7 +31,7 @@ fn endpoint(cloud: Cloud, url: &str, environment: &[(&str, &str)]) -> Result<End
 }
 
 async fn connect(endpoint: Endpoint) -> Result<Prometheus, SourceError> {
-    Prometheus::connect(&Options::new(endpoint)).await
+    Prometheus::connect(&PrometheusOptions::new(endpoint)).await
 }
 
 /// A store that accepts only the newest of the tokens `t1`, `t2`, ….
@@ -117,7 +117,7 @@ async fn google_gives_a_token_that_is_kept_and_renewed() {
     }
     assert_eq!(given.load(Ordering::SeqCst), 6, "expected one for the 401, and one because 200 s expire soon");
 
-    let findings = diagnose(http, &Options::new(endpoint), 13_600).await.unwrap();
+    let findings = diagnose(http, &PrometheusOptions::new(endpoint), 13_600).await.unwrap();
     assert_eq!((findings[0].verdict, findings[0].subject), (SourceVerdict::Good, "identity"));
     assert_eq!(findings[0].found, format!("Google, token of the metadata server at `http://{host}`"));
 }

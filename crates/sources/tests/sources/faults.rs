@@ -12,7 +12,7 @@ use headroom_fixtures::http::{FakeServer, Reply, answer, header};
 use headroom_fixtures::servers::free_port;
 use headroom_sources::http::{Authentication, Endpoint, Http};
 use headroom_sources::influxdb::{self, InfluxDb};
-use headroom_sources::prometheus::{Options, Prometheus};
+use headroom_sources::prometheus::{Prometheus, PrometheusOptions};
 use headroom_sources::{Source, SourceError};
 use headroom_usage::sample::Window;
 use serde_json::json;
@@ -20,7 +20,7 @@ use serde_json::json;
 const WINDOW: Window = Window { from: 6000, to: 9600 };
 
 async fn connect(fake: &FakeServer) -> Prometheus {
-    let mut options = Options::new(Endpoint::new(fake.url()));
+    let mut options = PrometheusOptions::new(Endpoint::new(fake.url()));
     options.endpoint.timeout = Duration::from_secs(3);
     Prometheus::connect(&options).await.unwrap()
 }
@@ -73,7 +73,7 @@ async fn answers_are_compressed() {
 #[tokio::test]
 async fn an_unreachable_store_is_a_temporary_error() {
     let url = format!("http://127.0.0.1:{}", free_port());
-    let refused = Prometheus::connect(&Options::new(Endpoint::new(url.clone()))).await.err();
+    let refused = Prometheus::connect(&PrometheusOptions::new(Endpoint::new(url.clone()))).await.err();
     let expected = format!("cannot reach `{url}`: Connection refused (os error 111)");
     assert_eq!(refused, Some(SourceError::Temporary(expected)));
 }
@@ -138,7 +138,7 @@ async fn every_request_has_credentials() {
     ] {
         endpoint.authentication = authentication;
         fake.asked.lock().unwrap().clear();
-        Prometheus::connect(&Options::new(endpoint.clone())).await.unwrap();
+        Prometheus::connect(&PrometheusOptions::new(endpoint.clone())).await.unwrap();
         let asked = fake.asked.lock().unwrap();
         assert!(!asked.is_empty());
         for head in asked.iter() {
@@ -181,8 +181,8 @@ async fn an_error_that_repeats_our_credentials_is_shown_without_them() {
                     echo(&format!("{sent} {}", String::from_utf8_lossy(&read.unwrap_or_default())))
                 });
                 endpoint.url = fake.url().into();
-                let prometheus = Prometheus::connect(&Options::new(endpoint.clone())).await.err();
-                let mut options = influxdb::Options::new(endpoint.clone());
+                let prometheus = Prometheus::connect(&PrometheusOptions::new(endpoint.clone())).await.err();
+                let mut options = influxdb::InfluxdbOptions::new(endpoint.clone());
                 options.database = Some("k8s".to_owned());
                 let influxdb = InfluxDb::connect(&options).await.err();
                 for error in [prometheus, influxdb].map(|error| error.unwrap().to_string()) {
@@ -204,7 +204,7 @@ async fn a_store_can_be_reached_through_the_api_server() {
     endpoint.headers.insert("X-Reader".into(), "headroom".into());
     endpoint.tenant = Some("team-a".into());
     let http = Http::through_api_server(client, "monitoring", "prometheus:9090", &endpoint).unwrap();
-    let source = Prometheus::new(http, Options::new(endpoint));
+    let source = Prometheus::new(http, PrometheusOptions::new(endpoint));
     source.read("shop", WINDOW, &mut |_| {}).await.unwrap();
     for head in fake.asked.lock().unwrap().iter() {
         let path = "GET /api/v1/namespaces/monitoring/services/prometheus:9090/proxy/api/v1/query";
@@ -227,7 +227,7 @@ async fn names_are_looked_up_again_with_each_run() {
         }
     });
     let endpoint = Endpoint::new(fake.url());
-    let source = Prometheus::new(Http::new(&endpoint).unwrap(), Options::new(endpoint));
+    let source = Prometheus::new(Http::new(&endpoint).unwrap(), PrometheusOptions::new(endpoint));
     assert!(matches!(source.now().await, Err(SourceError::Permanent(_))));
     series.store(true, std::sync::atomic::Ordering::Relaxed);
     assert_eq!(source.now().await, Ok(60));

@@ -10,7 +10,7 @@ use headroom_fixtures::fake_prometheus::{MATRIX, start as store};
 use headroom_fixtures::http::{Reply, answer, header};
 use headroom_sources::http::{Authentication, Endpoint};
 use headroom_sources::port_forward::{self, ForwardTarget};
-use headroom_sources::prometheus::{Options, Prometheus};
+use headroom_sources::prometheus::{Prometheus, PrometheusOptions};
 use headroom_sources::{Source, SourceError};
 use headroom_usage::sample::Window;
 use ring::digest;
@@ -149,7 +149,7 @@ async fn a_store_behind_a_service_gets_our_token() {
     endpoint.tenant = Some("team-a".to_owned());
     let http = port_forward::http(client(api_server(store.port, true)), target, &endpoint).await.unwrap();
     assert_eq!(http.name(), "service monitoring/prometheus:web");
-    let source = Prometheus::new(http, Options::new(endpoint));
+    let source = Prometheus::new(http, PrometheusOptions::new(endpoint));
     let mut batches = 0;
     source.read("shop", Window { from: 6000, to: 9600 }, &mut |_| batches += 1).await.unwrap();
     assert!(batches > 0);

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use headroom_fixtures::servers::{self, Server, request};
 use headroom_sources::diagnosis::SourceVerdict;
 use headroom_sources::http::{Authentication, Endpoint};
-use headroom_sources::influxdb::{InfluxDb, Options, diagnose};
+use headroom_sources::influxdb::{InfluxDb, InfluxdbOptions, diagnose};
 use headroom_sources::{Source, SourceError};
 use headroom_usage::sample::{Resource, Window};
 
@@ -79,8 +79,8 @@ fn expected(cluster: &Cluster) -> BTreeMap<Key, Vec<(i64, f64)>> {
     expected
 }
 
-fn options(server: &Server) -> Options {
-    Options::new(Endpoint::new(server.url()))
+fn options(server: &Server) -> InfluxdbOptions {
+    InfluxdbOptions::new(Endpoint::new(server.url()))
 }
 
 async fn connect(server: &Server) -> InfluxDb {
@@ -88,7 +88,7 @@ async fn connect(server: &Server) -> InfluxDb {
 }
 
 /// The error of a store that must not be connected to.
-async fn refused(options: &Options) -> String {
+async fn refused(options: &InfluxdbOptions) -> String {
     InfluxDb::connect(options).await.err().map(|error| error.to_string()).unwrap_or_default()
 }
 

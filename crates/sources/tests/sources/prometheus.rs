@@ -11,15 +11,15 @@ use headroom_fixtures::servers::{PrometheusServer, Server};
 use headroom_sources::diagnosis::{SourceFinding, SourceVerdict};
 use headroom_sources::http::{Authentication, Endpoint, Http};
 use headroom_sources::prometheus::reader::{ContainerRef, PodSelection, UsageGroup};
-use headroom_sources::prometheus::{Matchers, Options, Prometheus, StoreReader, detect, diagnose};
+use headroom_sources::prometheus::{Matchers, Prometheus, PrometheusOptions, StoreReader, detect, diagnose};
 use headroom_sources::{Source, SourceError};
 use headroom_usage::DAY;
 use headroom_usage::sample::{OomKill, Resource, Sample, Window};
 
 use crate::data::{self, Cluster, Read};
 
-pub fn options(url: String) -> Options {
-    Options::new(Endpoint::new(url))
+pub fn options(url: String) -> PrometheusOptions {
+    PrometheusOptions::new(Endpoint::new(url))
 }
 
 /// Reads a span like the pipeline: window by window, namespace by namespace.
@@ -46,7 +46,7 @@ fn start(history: impl Into<String>) -> Server {
     PrometheusServer { history: history.into(), ..PrometheusServer::default() }.start()
 }
 
-async fn findings(options: &Options) -> Vec<SourceFinding> {
+async fn findings(options: &PrometheusOptions) -> Vec<SourceFinding> {
     diagnose(Http::new(&options.endpoint).unwrap(), options, data::now()).await.unwrap()
 }
 
@@ -96,7 +96,7 @@ fn check_kills(cluster: &Cluster, kills: &[OomKill]) {
 /// The percentiles, the peaks of hours and the ends that a store makes, against the samples that it gives.
 pub async fn check_digests(url: String, span: Window) {
     let http = Http::new(&Endpoint::new(url.clone())).unwrap();
-    let reader = StoreReader::connect(http, Options { step_seconds: 60, ..options(url) }).await.unwrap();
+    let reader = StoreReader::connect(http, PrometheusOptions { step_seconds: 60, ..options(url) }).await.unwrap();
     let namespaces = ["shop".to_owned()];
     for resource in [Resource::Cpu, Resource::Memory] {
         let mut samples: BTreeMap<ContainerRef, Vec<u64>> = BTreeMap::new();
@@ -166,7 +166,7 @@ async fn a_past_day_is_read_by_percentiles() {
 /// Reads a day by percentiles, and by sample.
 pub async fn check_day(url: String, matchers: &str, day: Window) {
     let matchers = Matchers::from(matchers.to_owned());
-    let options = Options { as_of: Some(day.to + 1800), matchers, ..options(url) };
+    let options = PrometheusOptions { as_of: Some(day.to + 1800), matchers, ..options(url) };
     let source = Prometheus::connect(&options).await.unwrap();
     let mut by_day = Read::default();
     source.read_several(&["pay", "shop"], day, &mut |batch| by_day.take(batch)).await.unwrap();
@@ -277,7 +277,8 @@ async fn matchers_select_a_cluster_in_a_shared_store() {
     let text = cluster.open_metrics().replace(r#"prometheus_replica="a""#, r#"cluster="a""#);
     let history = text.replace(r#"prometheus_replica="b""#, r#"cluster="b""#);
     let server = start(history);
-    let with = |matchers: &str| Options { matchers: Matchers::from(matchers.to_owned()), ..options(server.url()) };
+    let with =
+        |matchers: &str| PrometheusOptions { matchers: Matchers::from(matchers.to_owned()), ..options(server.url()) };
     let source = Prometheus::connect(&with(r#"cluster="a""#)).await.unwrap();
     data::check(&read(&source, shifted(cluster.window), 3600).await, &cluster.expected());
     assert!(Prometheus::connect(&with(r#"cluster="c""#)).await.is_err());
@@ -555,7 +556,7 @@ async fn what_keeps_usage_from_being_read_is_named() {
         (of_environments, "", "cluster", SourceVerdict::Bad, "of several clusters (`environment`: none, `dev`)"),
     ] {
         let server = start(history);
-        let options = Options { matchers: Matchers::from(matchers.to_owned()), ..options(server.url()) };
+        let options = PrometheusOptions { matchers: Matchers::from(matchers.to_owned()), ..options(server.url()) };
         let findings = findings(&options).await;
         let finding = of_subject(&findings, subject);
         let text = format!("{} -> {}", finding.found, finding.advice.as_deref().unwrap_or_default());
@@ -597,7 +598,7 @@ async fn doctor_lists_what_it_found() {
 async fn a_live_scrape_is_read_while_it_grows() {
     let exporter = Exporter::start();
     let server = PrometheusServer { scrape: Some(exporter.port), ..PrometheusServer::default() }.start();
-    let options = Options { step_seconds: 5, ephemeral_storage: true, ..options(server.url()) };
+    let options = PrometheusOptions { step_seconds: 5, ephemeral_storage: true, ..options(server.url()) };
     let give_up = Instant::now() + Duration::from_secs(60);
     // Prometheus takes some seconds to start scraping, and two scrapes make a rate.
     let read = loop {
@@ -690,12 +691,12 @@ async fn tls_with_a_private_authority_and_basic_auth() {
     .start();
     let mut endpoint = Endpoint::new(format!("https://localhost:{}", server.port));
     endpoint.ca_file = Some(path("cert.pem"));
-    check_refused(Prometheus::connect(&Options::new(endpoint.clone())).await, "401");
+    check_refused(Prometheus::connect(&PrometheusOptions::new(endpoint.clone())).await, "401");
     endpoint.authentication = Authentication::Basic { user: "reader".into(), password: "open sesame".into() };
-    let source = Prometheus::connect(&Options::new(endpoint.clone())).await.unwrap();
+    let source = Prometheus::connect(&PrometheusOptions::new(endpoint.clone())).await.unwrap();
     data::check(&read(&source, shifted(cluster.window), 3600).await, &cluster.expected());
     endpoint.ca_file = None;
-    check_refused(Prometheus::connect(&Options::new(endpoint)).await, "certificate");
+    check_refused(Prometheus::connect(&PrometheusOptions::new(endpoint)).await, "certificate");
 }
 
 const HASH: &str = "$2b$04$h96m7Aylcd6GzU62NzUnke9yzLZ50T3X.U76Mfo0FgxF0cceGqwFK";

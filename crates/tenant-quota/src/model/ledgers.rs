@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use crate::cache::{Cache, Stored};
+use crate::cache::{Cache, CachedObject};
 use crate::plan::{Plan, PlanNode};
 use crate::reservation_request::ReservationRequest;
 use crate::state::{Attempt, ObjectKey};
@@ -178,7 +178,7 @@ impl Ledgers {
             let gone = ObjectKey::new("k0", "n0", "gone");
             cache.put(
                 gone.clone(),
-                Stored { uid: format!("u{uid}"), version: 0, footprint: footprint(0), ends: None, link: None },
+                CachedObject { uid: format!("u{uid}"), version: 0, footprint: footprint(0), ends: None, link: None },
             );
             cache.remove(&gone, 0);
         }
@@ -186,7 +186,10 @@ impl Ledgers {
             cache.advance(&kind(at), thing.version.into());
             if let Some(uid) = thing.uid {
                 let (uid, version) = (format!("u{uid}"), thing.version.into());
-                cache.put(key(at), Stored { uid, version, footprint: footprint(thing.charge), ends: None, link: None });
+                cache.put(
+                    key(at),
+                    CachedObject { uid, version, footprint: footprint(thing.charge), ends: None, link: None },
+                );
             }
         }
         cache

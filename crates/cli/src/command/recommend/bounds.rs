@@ -30,9 +30,9 @@ use crate::command::rbac_hint;
 pub struct BoundsOutput {
     source: ReportSource,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    quotas: Vec<quota::Proposal>,
+    quotas: Vec<quota::QuotaProposal>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    limit_ranges: Vec<limits::Proposal>,
+    limit_ranges: Vec<limits::LimitRangeProposal>,
     trial: BoundsTrial,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     notes: Vec<String>,
@@ -165,7 +165,7 @@ fn or_dash(amount: Option<&Quantity>) -> String {
     amount.map_or_else(|| "-".to_owned(), ToString::to_string)
 }
 
-fn quotas(proposals: &[quota::Proposal]) -> Table {
+fn quotas(proposals: &[quota::QuotaProposal]) -> Table {
     let columns = ["USED", "HARD", "PROPOSED", "UNUSED", "UNUSED THEN"];
     let header = ["QUOTA", "RESOURCE"].into_iter().chain(columns).chain(["FULL", "FULL THEN"]);
     let mut table =
@@ -192,7 +192,7 @@ fn quotas(proposals: &[quota::Proposal]) -> Table {
     table
 }
 
-fn ranges(proposals: &[limits::Proposal]) -> Table {
+fn ranges(proposals: &[limits::LimitRangeProposal]) -> Table {
     let mut table = Table::new(&["LIMITRANGE", "FIELD", "RESOURCE", "TODAY", "PROPOSED"]).right(&["TODAY", "PROPOSED"]);
     for proposal in proposals {
         for bound in &proposal.bounds {

@@ -17,7 +17,7 @@ use headroom_rightsize::history::{self, Histories};
 use headroom_rightsize::report::ReportSource;
 use headroom_rightsize::timeline::Timeline;
 use headroom_sources::http::Http;
-use headroom_sources::prometheus::{Options, StoreReader};
+use headroom_sources::prometheus::{PrometheusOptions, StoreReader};
 use headroom_sources::{SourceError, metrics_api, port_forward};
 use headroom_usage::sample::{Resource, Window};
 use headroom_workloads::owner::{PodOwners, WorkloadRef};
@@ -169,12 +169,12 @@ impl StoreReading<'_> {
         Window { from: (to - i64::from(self.usage.store.days) * DAY).div_euclid(step) * step, to }
     }
 
-    fn options(&self, address: &Address) -> anyhow::Result<Options> {
+    fn options(&self, address: &Address) -> anyhow::Result<PrometheusOptions> {
         let file = self.usage.source.file()?;
         let step = file.step()?;
         let options = source::options(file, address, step.unwrap_or(STEP))?;
         let cpu_step_seconds = step.is_none().then_some(CPU_STEP);
-        Ok(Options { as_of: self.as_of, cpu_step_seconds, ..options })
+        Ok(PrometheusOptions { as_of: self.as_of, cpu_step_seconds, ..options })
     }
 
     async fn client(&self) -> anyhow::Result<kube::Client> {
@@ -182,7 +182,7 @@ impl StoreReading<'_> {
     }
 
     /// Asks the store for its metrics and labels, and once more if it fails for a moment. Ctrl-C ends that.
-    async fn probe(&self, http: Http, options: Options) -> Result<Arc<StoreReader>, SourceError> {
+    async fn probe(&self, http: Http, options: PrometheusOptions) -> Result<Arc<StoreReader>, SourceError> {
         let may_pass = |error: &SourceError| matches!(error, SourceError::Temporary(_));
         let probing = RETRY.run(may_pass, || StoreReader::connect(http.clone(), options.clone()));
         tokio::select! {
@@ -196,7 +196,7 @@ impl StoreReading<'_> {
         &self,
         client: &kube::Client,
         target: &port_forward::ForwardTarget,
-        options: Options,
+        options: PrometheusOptions,
     ) -> anyhow::Result<Arc<StoreReader>> {
         let http = behind_service(client.clone(), target.clone(), &options.endpoint).await?;
         let refused = match self.probe(http, options.clone()).await {
