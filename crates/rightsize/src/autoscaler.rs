@@ -144,13 +144,18 @@ impl Autoscalers {
         };
         let triggers = object.pointer("/spec/triggers").and_then(Value::as_array);
         let metrics: Vec<Value> = triggers.into_iter().flatten().filter_map(metric).collect();
-        self.add(&json!({
+        let mut autoscaler = json!({
             "apiVersion": VERSIONS[0],
             "kind": "HorizontalPodAutoscaler",
-            "metadata": {"name": format!("keda-hpa-{name}"), "namespace": metadata(object, "namespace"),
-                "ownerReferences": [{"kind": "ScaledObject", "name": name, "controller": true}]},
+            "metadata": {"name": format!("keda-hpa-{name}"), "namespace": metadata(object, "namespace")},
             "spec": {"scaleTargetRef": target, "metrics": metrics},
-        }));
+        });
+        let of = ApiKind::of(object);
+        let owner = Owner { api_version: of.api_version(), kind: of.kind, name: name.to_owned() };
+        if let Some(Value::Object(metadata)) = autoscaler.get_mut("metadata") {
+            owner.write(metadata);
+        }
+        self.add(&autoscaler);
     }
 
     /// The most pods that a workload is scaled to; none without an autoscaler.
