@@ -22,30 +22,20 @@ CARGO = $(LINTING) cargo
 test ci: LINTING := RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS=-Dwarnings__CLIPPY_HACKERY__
 build = $(CARGO) build --locked --workspace $(if $(LINTING),--all-targets,--bin $1)
 
+# What a contributor needs; `cargo xtask --help` lists the rest.
 .PHONY: help
 help:
 	@echo "make demo               six admission requests, and what the policy does with each"
 	@echo "make test               every test without a cluster: formats, lints, crates, wasm end to end, budgets"
 	@echo "make crate-tests        the tests that need neither servers nor root, on every system"
+	@echo "make fmt lint           formats and lints alone"
 	@echo "make policy.wasm        the policy;  annotated-policy.wasm: with its metadata, ready for kwctl push"
 	@echo "make e2e-tests          e2e.bats on kwctl, or on our own host if kwctl is not installed"
-	@echo "make page               the page, a folder for any web host;  test-page: the page in Chromium"
-	@echo "make test-deploy        the Helm chart, workflows, and the steps of a release;  e2e-chart: the chart at a real API server"
-	@echo "make manifests          the chart as plain manifests, for kubectl apply and kustomize"
-	@echo "make image              the controller's OCI image, without a container runtime;  push REGISTRY=...: it and the policy"
-	@echo "make kubectl-headroom   the kubectl plugin with the page inside"
-	@echo "make docs               the documentation as a book, docs/book;  test-docs: its links, commands and examples"
 	@echo "make e2e-cluster        the policy at a real API server: that of KUBECONFIG, or one of the programs in KUBEBUILDER_ASSETS"
-	@echo "make e2e-node           running pods resized by a real kubelet on the node in HEADROOM_NODE, which takes a quarter of an hour"
-	@echo "make bench              fuel, time, page faults and size, AGAINST=other.wasm: beside another module;  make budgets: only the budgets"
-	@echo "make test-yaml          our YAML reader beside a real kubectl over random snippets"
-	@echo "make fuzz               coverage-guided random inputs, FUZZ_SECONDS=60 in total"
-	@echo "make bench-recommend    cost and quality of recommendations for 600 workloads with a real Prometheus"
-	@echo "make bench-estimates    accuracy of estimates on recorded usage: TRACES=folder"
-	@echo "make bench-resize       resizing of running pods on recorded usage: TRACES=folder"
-	@echo "make bench-ledger       latency and CPU of the ledger at a real API server, beside the in-tree plugin"
-	@echo "make sizing             cost in clusters of up to 1,000 nodes, and a model of 5,000: writes the table of the book"
-	@echo "make fmt lint clean"
+	@echo "make page               the page, a folder for any web host;  test-page: the page in Chromium"
+	@echo "make kubectl-headroom   the kubectl plugin with the page inside"
+	@echo "make docs               the documentation as a book, docs/book"
+	@echo "make clean"
 
 policy.wasm: $(SOURCES) scripts/build-wasm.sh scripts/wasm-toolchain.sh
 	@scripts/build-wasm.sh $@

@@ -32,6 +32,21 @@ release version [TAG]         compares all places with the version, and with the
 release identity [NAME]       compares all places with owner, registry and e-mail; prints OWNER, URL, POLICY, …
 release notes VERSION         prints a version's section of the changelog
 release manifests FOLDER      renders the chart as plain manifests
+
+Targets of make, beside those of `make help`:
+
+test-docs                     links, commands and examples of the documentation
+test-deploy, e2e-chart        the Helm chart, workflows, and the steps of a release; the chart at a real API server
+manifests                     the chart as plain manifests, for kubectl apply and kustomize
+image, push REGISTRY=...      the controller's OCI image, without a container runtime; it and the policy in a registry
+e2e-node                      running pods resized by a real kubelet on the node in HEADROOM_NODE, for a quarter of an hour
+test-yaml                     our YAML reader beside a real kubectl over random snippets
+fuzz                          coverage-guided random inputs, FUZZ_SECONDS=60 in total
+bench, budgets                fuel, time, page faults and size, with AGAINST=other.wasm beside another module; only the budgets
+bench-recommend               cost and quality of recommendations for 600 workloads with a real Prometheus
+bench-estimates, bench-resize estimates, and resizes of running pods, on recorded usage: TRACES=folder
+bench-ledger                  latency and CPU of the ledger at a real API server, beside the in-tree plugin
+sizing                        cost in clusters of up to 1,000 nodes, and a model of 5,000: writes the table of the book
 ";
 
 fn main() -> ExitCode {
@@ -60,6 +75,10 @@ fn dispatch(arguments: &[&str]) -> Result<()> {
         ["check", "workflows"] => workflows::check(),
         ["tidy"] => tidy::check(),
         ["release", rest @ ..] => release::dispatch(rest),
+        ["--help"] => {
+            print!("{USAGE}");
+            Ok(())
+        }
         _ => bail!("unknown command\n\n{USAGE}"),
     }
 }
