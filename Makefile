@@ -180,7 +180,7 @@ e2e-chart:
 ci: export FUZZ_SEED = 1
 ci: test test-same-wasm fuzz
 	@# The node's pods mostly wait: a quarter of an hour of two processor minutes.
-	$(MAKE) --jobs=2 --output-sync=target e2e-cluster e2e-node
+	$(MAKE) --jobs=2 --output-sync=line LINTING='$(LINTING)' e2e-cluster e2e-node
 
 # The policy is the same byte for byte from another clone and home. Two minutes, and nothing of it changes from day to day.
 .PHONY: test-same-wasm
