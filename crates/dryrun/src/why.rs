@@ -237,7 +237,7 @@ fn number(object: &Value, at: &str) -> Option<u64> {
 fn replicas(workload: &Value, kind: &ApiKind) -> Option<[u64; 2]> {
     let ready = number(workload, "/status/readyReplicas").or(number(workload, "/status/numberReady")).unwrap_or(0);
     let wanted = match counts(kind) {
-        Some([wanted, ..]) => number(workload, wanted).or(Some(1)),
+        Some([wanted, _]) => number(workload, wanted).or(Some(1)),
         None => number(workload, "/spec/replicas"),
     };
     wanted.map(|wanted| [ready, wanted])

@@ -8,7 +8,7 @@ use headroom_dryrun::evaluate::Admission;
 use headroom_objects::cluster_reader::{ClusterReader, ReadError};
 use headroom_objects::kinds::{ApiKind, metadata};
 use headroom_workloads::WorkloadRef;
-use headroom_workloads::kinds::{self, Growth, JOB, POD, PodKind, REPLICA_SET, counts};
+use headroom_workloads::kinds::{self, JOB, POD, PodKind, REPLICA_SET, counts, updated_count};
 use headroom_workloads::running::has_ended;
 use serde_json::Value;
 
@@ -234,13 +234,8 @@ fn is_rolling_out(object: Option<&Value>, pods: &[Value]) -> bool {
     }
     let Some(object) = object else { return false };
     let number = |pointer: &str| at(object, pointer).as_u64();
-    let is_rolled =
-        |kind: &&PodKind| [Growth::Deployment, Growth::StatefulSet, Growth::DaemonSet].contains(&kind.growth);
-    let Some([wanted, present, updated]) =
-        kinds::of(object).filter(is_rolled).and_then(|_| counts(&ApiKind::of(object)))
-    else {
-        return false;
-    };
+    let kind = ApiKind::of(object);
+    let Some(([wanted, present], updated)) = counts(&kind).zip(updated_count(&kind)) else { return false };
     let wanted = number(wanted).unwrap_or(1);
     let is_seen = number("/status/observedGeneration") >= number("/metadata/generation");
     !is_seen || [present, updated].into_iter().any(|count| number(count).unwrap_or(0) != wanted)

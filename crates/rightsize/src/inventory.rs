@@ -128,7 +128,7 @@ impl WorkloadEntry {
         match PodKind::named(&self.key.kind).map(|kind| kind.growth) {
             Some(Growth::CronJob) => self.running.pods < active(),
             Some(Growth::StatefulSet | Growth::DaemonSet | Growth::Job) => kinds::counts(&ApiKind::of(object))
-                .is_some_and(|[wanted, present, _]| number(present).unwrap_or(0) < number(wanted).unwrap_or(1)),
+                .is_some_and(|[wanted, present]| number(present).unwrap_or(0) < number(wanted).unwrap_or(1)),
             _ => false,
         }
     }

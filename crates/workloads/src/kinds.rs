@@ -59,16 +59,21 @@ pub fn pod_at(kind: &PodKind) -> String {
     kind.path.iter().map(|part| format!("/{part}")).collect()
 }
 
-/// The places of the number of pods that a workload is to have, of those that it has, and of those with its template of now.
-pub fn counts(kind: &ApiKind) -> Option<[&'static str; 3]> {
+/// The places of the number of pods that a workload is to have, and of those that it has.
+pub fn counts(kind: &ApiKind) -> Option<[&'static str; 2]> {
     match of_api(kind)?.growth {
-        Growth::Deployment | Growth::StatefulSet | Growth::ReplicaSet => {
-            Some(["/spec/replicas", "/status/replicas", "/status/updatedReplicas"])
-        }
-        Growth::DaemonSet => {
-            Some(["/status/desiredNumberScheduled", "/status/currentNumberScheduled", "/status/updatedNumberScheduled"])
-        }
-        Growth::Job => Some(["/spec/parallelism", "/status/active", "/status/active"]),
+        Growth::Deployment | Growth::StatefulSet | Growth::ReplicaSet => Some(["/spec/replicas", "/status/replicas"]),
+        Growth::DaemonSet => Some(["/status/desiredNumberScheduled", "/status/currentNumberScheduled"]),
+        Growth::Job => Some(["/spec/parallelism", "/status/active"]),
         Growth::Pod | Growth::CronJob => None,
+    }
+}
+
+/// The place of the number of pods with the template of now, of kinds that replace pods.
+pub fn updated_count(kind: &ApiKind) -> Option<&'static str> {
+    match of_api(kind)?.growth {
+        Growth::Deployment | Growth::StatefulSet => Some("/status/updatedReplicas"),
+        Growth::DaemonSet => Some("/status/updatedNumberScheduled"),
+        Growth::ReplicaSet | Growth::Job | Growth::Pod | Growth::CronJob => None,
     }
 }

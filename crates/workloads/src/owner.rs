@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 use crate::kinds::{
     CRON_JOB, DAEMON_SET, DEPLOYMENT, POD, REPLICA_SET, REPLICATION_CONTROLLER, STATEFUL_SET, comes_and_goes,
 };
-use headroom_core::cluster::usage::workload::{HASH, RANDOM, is_generated};
+use headroom_core::cluster::usage::workload::{HASH, RANDOM, is_generated, is_minute, is_ordinal};
 use headroom_objects::kinds::metadata;
 
 /// The name of a workload, or of another object that owns pods.
@@ -166,7 +166,7 @@ impl PodOwners {
 fn stems(pod: &str) -> Vec<(&'static str, &str)> {
     let Some((most, last)) = pod.rsplit_once('-') else { return Vec::new() };
     let mut stems = Vec::new();
-    if !last.is_empty() && last.bytes().all(|byte| byte.is_ascii_digit()) {
+    if is_ordinal(last) {
         stems.push((STATEFUL_SET.kind, most));
     }
     if last.len() == RANDOM && is_generated(last) {
@@ -178,8 +178,7 @@ fn stems(pod: &str) -> Vec<(&'static str, &str)> {
             stems.push((ROLLOUT, name));
         }
         if let Some((name, run)) = most.rsplit_once('-')
-            && run.len() >= 8
-            && run.bytes().all(|byte| byte.is_ascii_digit())
+            && is_minute(run)
         {
             stems.push((CRON_JOB.kind, name));
         }
@@ -192,10 +191,8 @@ fn stems(pod: &str) -> Vec<(&'static str, &str)> {
 /// True if a pod may belong to a workload by its name.
 pub fn may_be_of(workload: &WorkloadRef, pod: &str) -> bool {
     let is_it = |(kind, name): &(&str, &str)| workload.kind.eq_ignore_ascii_case(kind) && workload.name == *name;
-    let is_known =
-        ["Deployment", "Rollout", STATEFUL_SET.kind, DAEMON_SET.kind, CRON_JOB.kind, "ReplicationController"]
-            .iter()
-            .any(|kind| workload.kind.eq_ignore_ascii_case(kind));
+    let kinds = [DEPLOYMENT, STATEFUL_SET, DAEMON_SET, CRON_JOB, REPLICATION_CONTROLLER].map(|kind| kind.kind);
+    let is_known = kinds.iter().chain(&[ROLLOUT]).any(|kind| workload.kind.eq_ignore_ascii_case(kind));
     pod == workload.name
         || stems(pod).iter().any(is_it)
         || !is_known && pod.strip_prefix(&workload.name).is_some_and(|rest| rest.starts_with('-'))

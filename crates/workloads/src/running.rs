@@ -23,7 +23,7 @@ pub fn pods(workload: &Value, cluster: &mut dyn ClusterReader) -> Vec<(u64, Valu
     if !found.is_empty() {
         return found.into_values().collect();
     }
-    let [_, present, _] = counts(&ApiKind::of(workload)).unwrap_or_default();
+    let [_, present] = counts(&ApiKind::of(workload)).unwrap_or_default();
     let present = workload.pointer(present).and_then(Value::as_u64).unwrap_or(0);
     pod_of(workload).filter(|_| present > 0).map(|pod| (present, pod)).into_iter().collect()
 }
@@ -55,7 +55,7 @@ pub fn all_pods(workload: &Value, cluster: &mut dyn ClusterReader) -> Result<Vec
 
 /// A workload with the number of its listed pods as its status, if it has none.
 pub fn with_status(mut workload: Value, cluster: &mut dyn ClusterReader) -> Value {
-    let Some([_, present_at, _]) = counts(&ApiKind::of(&workload)) else { return workload };
+    let Some([_, present_at]) = counts(&ApiKind::of(&workload)) else { return workload };
     if workload.get("status").is_some_and(|status| !status.is_null()) {
         return workload;
     }
@@ -84,7 +84,7 @@ fn of_owner(owner: &WorkloadRef, cluster: &mut dyn ClusterReader) -> Option<Work
 
 /// `2 of 3 replicas exist`, or `0 of 3 replicas are updated`
 pub fn state(workload: &Value) -> String {
-    let [wanted, present, _] = counts(&ApiKind::of(workload)).unwrap_or_default();
+    let [wanted, present] = counts(&ApiKind::of(workload)).unwrap_or_default();
     let number = |at: &str| workload.pointer(at).and_then(Value::as_u64);
     let (wanted, present) = (number(wanted).unwrap_or(1), number(present).unwrap_or(0));
     match number("/status/updatedReplicas") {

@@ -13,7 +13,7 @@ use super::request;
 pub fn unfinished(request: &Value, cluster: &mut dyn ClusterReader) -> Option<Value> {
     let (object, old) = (request.get("object")?, request.get("oldObject")?);
     let kind = ApiKind::of(object);
-    let [wanted_at, present_at, _] = counts(&kind)?;
+    let [wanted_at, present_at] = counts(&kind)?;
     let is_kept = old.get("status").is_some_and(|status| !status.is_null())
         && object.pointer("/spec/template") == old.pointer("/spec/template")
         && object.pointer("/spec/paused") != Some(&json!(true));

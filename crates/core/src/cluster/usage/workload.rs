@@ -62,11 +62,13 @@ fn is_hash(text: &str) -> bool {
     HASH.contains(&text.len()) && is_generated(text) && text.bytes().any(|byte| byte.is_ascii_digit())
 }
 
-fn is_ordinal(text: &str) -> bool {
+/// The number of a pod of a StatefulSet.
+pub fn is_ordinal(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-fn is_minute(text: &str) -> bool {
+/// The minute of a CronJob's run.
+pub fn is_minute(text: &str) -> bool {
     text.len() >= 8 && is_ordinal(text)
 }
 

@@ -148,7 +148,7 @@ impl Run {
     pub(super) fn settle_pods(&mut self, namespace: &str, request: &Value) -> Result<SettledPods, String> {
         let object = request.get("object").cloned().unwrap_or_default();
         let old = request.get("oldObject").filter(|old| old.is_object()).cloned();
-        let [wanted_at, present_at, _] = counts(&ApiKind::of(&object)).unwrap_or_default();
+        let [wanted_at, present_at] = counts(&ApiKind::of(&object)).unwrap_or_default();
         let number = |object: &Value, at: &str| object.pointer(at).and_then(Value::as_u64);
         let read = document(request)?;
         let read = Request::read(read.root()).and_then(|request| rollout::rollout(&request));
