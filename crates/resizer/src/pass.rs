@@ -49,7 +49,7 @@ pub struct Resizer {
     pub recent: Recent,
     pub events: Recorder,
     /// When an Event with a reason was last written about a workload.
-    pub reported_at: HashMap<(String, &'static str), Instant>,
+    pub reported_at: HashMap<(WorkloadRef, &'static str), Instant>,
     /// When everything was last read.
     pub read_at: Instant,
 }
@@ -64,13 +64,13 @@ pub struct Found {
 
 /// The changes under way.
 #[derive(Debug, Default)]
-struct UnderWay(BTreeMap<String, usize>);
+struct UnderWay(BTreeMap<WorkloadRef, usize>);
 
 impl UnderWay {
     /// The pods of a workload that may be under way, beside those of others.
     fn free(&self, workload: &WorkloadRef, rules: &Rules) -> usize {
-        let within = format!("{}/", workload.namespace);
-        let of_namespace = self.0.iter().filter(|(key, _)| key.starts_with(&within)).map(|(_, count)| count).sum();
+        let is_near = |of: &WorkloadRef| of.namespace == workload.namespace;
+        let of_namespace = self.0.iter().filter(|(of, _)| is_near(of)).map(|(_, count)| count).sum();
         let of_cluster: usize = self.0.values().sum();
         let free = |most: usize, of: usize| most.saturating_sub(of);
         free(rules.at_once.namespace, of_namespace).min(free(rules.at_once.cluster, of_cluster))
@@ -112,7 +112,7 @@ impl Resizer {
                     self.now().map_err(|error| error.to_string())?;
                     tracing::warn!(namespace = name, error, "the pods of a namespace are left as they are");
                     metrics.ended("failed");
-                    unseen.retain(|key| !key.starts_with(&format!("{name}/")));
+                    unseen.retain(|of| of.namespace != name);
                     continue;
                 }
             };
@@ -122,9 +122,8 @@ impl Resizer {
                 if !goes_on() {
                     return Ok(());
                 }
-                let key = running.workload.path();
-                unseen.remove(&key);
-                let record = records.get(&key).cloned().unwrap_or_default();
+                unseen.remove(&running.workload);
+                let record = records.get(&running.workload).cloned().unwrap_or_default();
                 let notes = self.look(&running, &record, &found, &mut under_way, metrics);
                 let is_measured = |pod: &&Value| measured.contains(metadata(pod, "name"));
                 seen.pods += running.pods.len() as u64;
@@ -137,10 +136,12 @@ impl Resizer {
         // Records of workloads that are gone end.
         let nothing = Found { at: self.now().map_err(|error| error.to_string())?, ..Found::default() };
         self.recent.forget_old(nothing.at);
-        for key in unseen {
-            let Some(workload) = goes_on().then(|| WorkloadRef::at(&key)).flatten() else { continue };
+        for workload in unseen {
+            if !goes_on() {
+                break;
+            }
+            let record = records.get(&workload).cloned().unwrap_or_default();
             let gone = Running::gone(workload, self.modes);
-            let record = records.get(&key).cloned().unwrap_or_default();
             self.look(&gone, &record, &nothing, &mut under_way, metrics);
         }
         if seen.pods > 0 && seen.measured == 0 {
@@ -177,25 +178,25 @@ impl Resizer {
         under_way: &mut UnderWay,
         metrics: &ResizerMetrics,
     ) -> Vec<Note> {
-        let key = running.workload.path();
-        under_way.0.remove(&key);
-        let free = under_way.free(&running.workload, &self.rules);
+        let workload = &running.workload;
+        under_way.0.remove(workload);
+        let free = under_way.free(workload, &self.rules);
         let (ended, notes) = match self.round_if_needed(running, record, found, free) {
             Ok((None, notes)) => {
-                under_way.0.insert(key, record.under_way());
+                under_way.0.insert(workload.clone(), record.under_way());
                 return notes;
             }
             Ok((Some(RoundOutcome::Done { under_way: count, .. }), notes)) => {
-                under_way.0.insert(key, count);
+                under_way.0.insert(workload.clone(), count);
                 notes.iter().for_each(|note| metrics.noted(&note.event));
                 ("done", notes)
             }
             Ok((Some(RoundOutcome::Overtaken), notes)) => ("overtaken", notes),
             Err(error) => {
                 if self.now().is_ok() {
-                    tracing::warn!(workload = key, %error, "a round failed; the pods are left to the next one");
+                    tracing::warn!(workload = workload.path(), %error, "a round failed; the pods are left to the next one");
                 }
-                under_way.0.insert(key, record.under_way());
+                under_way.0.insert(workload.clone(), record.under_way());
                 ("failed", Vec::new())
             }
         };
@@ -309,7 +310,7 @@ impl Resizer {
         self.api.get(&path).await.map(Some)
     }
 
-    pub fn records(&self) -> Result<BTreeMap<String, Record>, ApiError> {
+    pub fn records(&self) -> Result<BTreeMap<WorkloadRef, Record>, ApiError> {
         self.runtime.block_on(records(&self.api, &self.records))
     }
 
@@ -338,7 +339,7 @@ impl Resizer {
             }
         }
         for (reason, (kind, text, pods)) in of_workload {
-            let last = self.reported_at.entry((running.workload.path(), reason));
+            let last = self.reported_at.entry((running.workload.clone(), reason));
             let is_new = match last {
                 std::collections::hash_map::Entry::Occupied(of) if of.get().elapsed() < REPEAT_AFTER => false,
                 last => {

@@ -225,7 +225,7 @@ impl Round<'_> {
 }
 
 /// All records by workload. One that cannot be read is left to its round, which says so.
-pub async fn records(api: &ApiClient, namespace: &str) -> Result<BTreeMap<String, Record>, ApiError> {
+pub async fn records(api: &ApiClient, namespace: &str) -> Result<BTreeMap<WorkloadRef, Record>, ApiError> {
     let options = ListOptions { label_selector: LABEL, ..ListOptions::WHOLE };
     let path = ApiPath::of_version("v1").collection(Some(namespace), "configmaps");
     let (_, found) = api.list(&path, options, value).await?;
@@ -233,9 +233,9 @@ pub async fn records(api: &ApiClient, namespace: &str) -> Result<BTreeMap<String
 }
 
 /// The workload of a stored record, and the record; none if it cannot be read.
-fn record_of(stored: &Value) -> Option<(String, Record)> {
+fn record_of(stored: &Value) -> Option<(WorkloadRef, Record)> {
     let text = |key: &str| at(stored, "/data").get(key).and_then(Value::as_str);
-    Some((text(WORKLOAD)?.to_owned(), serde_json::from_str(text(RECORD)?).ok()?))
+    Some((WorkloadRef::at(text(WORKLOAD)?)?, serde_json::from_str(text(RECORD)?).ok()?))
 }
 
 /// A strategic merge patch that is only made to this version of the pod. What does not change stays as it was written.

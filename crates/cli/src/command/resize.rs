@@ -20,6 +20,7 @@ use headroom_report::{Exit, Page, ask, complain};
 use headroom_resizer::decision::{Event, Mode, Note, Record, Rules};
 use headroom_resizer::running::{Modes, Running};
 use headroom_resizer::{Resizer, RoundOutcome};
+use headroom_workloads::WorkloadRef;
 use serde_json::json;
 
 use self::changes::{COMPONENT, Resizes};
@@ -143,7 +144,7 @@ impl Args {
         let records = if self.dry_run { resizer.records().unwrap_or_default() } else { self.records(resizer)? };
         let mut noted = WorkloadNotes::new();
         for running in &workloads {
-            let record = records.get(&running.workload.path()).cloned().unwrap_or_default();
+            let record = records.get(&running.workload).cloned().unwrap_or_default();
             let mut notes = resizer.preview(running, &record, &found)?.notes;
             for note in &mut notes {
                 if let Event::Begun { why, containers } = note.event.clone() {
@@ -154,8 +155,9 @@ impl Args {
         }
         print(&noted)?;
         let pods = noted.iter().flat_map(|(_, notes)| notes).filter(|note| matches!(note.event, Event::Would { .. }));
-        let pods = count_of(pods.count() as u64, "pod");
-        if pods.starts_with("0 ") || self.dry_run || !self.confirmed(&format!("Resize {pods} in {place} now?"))? {
+        let pods = pods.count() as u64;
+        let question = || format!("Resize {} in {place} now?", count_of(pods, "pod"));
+        if pods == 0 || self.dry_run || !self.confirmed(&question())? {
             return Ok(Exit::Ok);
         }
         loop {
@@ -254,7 +256,7 @@ impl Args {
         Ok((found, chosen))
     }
 
-    fn records(&self, resizer: &Resizer) -> anyhow::Result<BTreeMap<String, Record>> {
+    fn records(&self, resizer: &Resizer) -> anyhow::Result<BTreeMap<WorkloadRef, Record>> {
         let context =
             || format!("cannot list the records in namespace {}, which every change needs", self.records.place);
         resizer.records().with_context(context)
@@ -286,9 +288,7 @@ impl Records {
             let api = ApiClient::new(proxy::client(config).map_err(|problem| anyhow!(problem))?);
             let unread = |error: ApiError| anyhow!("cannot list the records in namespace {}: {error}", self.place);
             let mut records = headroom_resizer::records(&api, &self.place).await.map_err(unread)?;
-            let within = |workload: &str, of: &String| workload.split('/').next() == Some(of);
-            records
-                .retain(|workload, _| namespaces.as_ref().is_none_or(|all| all.iter().any(|of| within(workload, of))));
+            records.retain(|workload, _| namespaces.as_ref().is_none_or(|all| all.contains(&workload.namespace)));
             let selector = format!("reportingComponent={COMPONENT}");
             let options = ListOptions { field_selector: &selector, most: 5_000, ..ListOptions::WHOLE };
             let mut events = Vec::new();

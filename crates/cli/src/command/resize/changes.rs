@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use headroom_core::timestamp::Timestamp;
 use headroom_report::{Page, Table};
 use headroom_resizer::decision::{Direction, Harm, Past, Phase, Record, Resized, Time};
+use headroom_workloads::WorkloadRef;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -76,10 +77,10 @@ pub struct NotDone {
 
 impl Resizes {
     /// Words the records of workloads and the Events about them.
-    pub fn new(records: &BTreeMap<String, Record>, events: &[Value], now: Time) -> Self {
+    pub fn new(records: &BTreeMap<WorkloadRef, Record>, events: &[Value], now: Time) -> Self {
         let mut all = Self::default();
         for (workload, record) in records {
-            let of = || workload.clone();
+            let of = || workload.path();
             if let Some(last) = record.all_past().max_by_key(|past| past.begun) {
                 let count = |is_it: &dyn Fn(&Past) -> bool| {
                     record.past.values().filter(|of_pod| of_pod.iter().any(is_it)).count()
