@@ -37,9 +37,9 @@ pub struct Subject {
 }
 
 /// Everything that is listed, in all or in each namespace.
-pub fn listed() -> impl Iterator<Item = (&'static str, &'static str)> {
+pub fn listed() -> Vec<(&'static str, &'static str)> {
     let others = [("v1", "PersistentVolumeClaim"), ("v1", "LimitRange"), ("v1", "ResourceQuota")];
-    POD_KINDS.iter().map(|kind| (kind.api_version, kind.kind)).chain(others)
+    POD_KINDS.iter().map(|kind| (kind.api_version, kind.kind)).chain(others).collect()
 }
 
 impl Subjects {

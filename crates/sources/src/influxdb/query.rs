@@ -28,7 +28,7 @@ impl Schema {
         match (self, resource) {
             (Self::Measurements, Resource::Cpu) => ("cpu/usage_rate", "value"),
             (Self::Fields, Resource::Cpu) => ("cpu", "usage_rate"),
-            // Of ephemeral storage nothing is asked.
+            // InfluxDB is not asked about ephemeral storage.
             (Self::Measurements, _) => ("memory/working_set", "value"),
             (Self::Fields, _) => ("memory", "working_set"),
         }

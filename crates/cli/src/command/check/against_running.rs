@@ -53,7 +53,7 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
     let mut opened = args.target.open()?;
     let namespaces = namespaces(args, &opened, &proposed.bounds);
     if namespaces.is_none() || !args.target.namespaces.is_empty() {
-        opened.prefetch(&listed().collect::<Vec<_>>(), &Progress::for_people());
+        opened.prefetch(&listed(), &Progress::for_people());
     }
     let Opened { mut cluster, namespace, scope, admission: today, .. } = opened;
     let is_wanted = |object: &Value| args.selector.as_ref().is_none_or(|selector| selector.matches(&labels_of(object)));

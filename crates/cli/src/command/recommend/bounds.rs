@@ -88,7 +88,7 @@ fn find(
         let together = charged_together(asked, &mut opened.cluster).map_err(|problem| anyhow!(problem))?;
         opened.scope = Scope::In(together);
     }
-    opened.prefetch(&listed().collect::<Vec<_>>(), progress);
+    opened.prefetch(&listed(), progress);
     let advised = |problem| rbac_hint::advised(problem, target.all_namespaces);
     let inventory = Inventory::read(&mut opened.cluster, &opened.scope.parts(), advised);
     let inventory = inventory.map_err(|problem| anyhow!(problem))?;
