@@ -34,8 +34,8 @@ pub fn validate(payload: &[u8], host: Host<'_>) -> CallResult {
     };
     let fetched = ManuallyDrop::new(FetchedObjects::default());
     let fetch = |lookups: &[Lookup<'_>]| fetch::fetch_all(lookups, host);
-    let evaluation = ManuallyDrop::new(evaluate(&request, &settings, &fetched, fetch, clock::now));
-    respond::decide(&evaluation.decision, &request, &settings).map_or_else(reject_malformed, Ok)
+    let decided = ManuallyDrop::new(evaluate(&request, &settings, &fetched, fetch, clock::now));
+    respond::decide(&decided.0, &request, &settings).map_or_else(reject_malformed, Ok)
 }
 
 /// The request and the settings in a payload.

@@ -26,13 +26,6 @@ use crate::sort;
 use crate::timestamp::Timestamp;
 use crate::verdict::{Decision, Violation};
 
-/// A decision, and the objects that it rests on.
-#[derive(Debug)]
-pub struct Evaluation<'d> {
-    pub decision: Decision<'d>,
-    pub context: Context<'d>,
-}
-
 /// Stores what was read in one phase and in those after it, because the decision borrows from it.
 #[derive(Debug, Default)]
 pub struct FetchedObjects(OnceCell<(Vec<Fetched>, Box<FetchedObjects>)>);
@@ -42,7 +35,7 @@ type Fetched = Result<Document<'static>, String>;
 /// The most quotas that are read again for one request.
 const MAX_FRESH: usize = 8;
 
-/// Evaluates a request. `fetch` returns the answers to the lookups of a phase, in their order; `now` is asked for the time
+/// Decides on a request; also returns the objects that the decision rests on. `fetch` returns the answers to the lookups of a phase, in their order; `now` is asked for the time
 /// of each phase.
 pub fn evaluate<'d>(
     request: &'d Request<'d>,
@@ -50,11 +43,11 @@ pub fn evaluate<'d>(
     fetched: &'d FetchedObjects,
     mut fetch: impl FnMut(&[Lookup<'d>]) -> Vec<Result<Vec<u8>, String>>,
     now: impl Fn() -> Option<Timestamp>,
-) -> Evaluation<'d> {
+) -> (Decision<'d>, Context<'d>) {
     let mut reader = PhaseReader { fetch: &mut fetch, now: &now, fetched, context: Context::default() };
     let decision = decide(request, settings, &mut reader)
         .unwrap_or_else(|malformed| Decision::refusing(Violation::Unreadable(malformed)));
-    Evaluation { decision, context: reader.context }
+    (decision, reader.context)
 }
 
 /// The recommended values for the pod of a request.

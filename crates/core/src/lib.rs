@@ -51,7 +51,7 @@ pub mod evaluation;
 mod complexity_test;
 
 pub use cluster::Context;
-pub use evaluation::{Evaluation, FetchedObjects, evaluate, recommend};
+pub use evaluation::{FetchedObjects, evaluate, recommend};
 pub use request::Request;
 pub use settings::Settings;
 pub use verdict::Decision;

@@ -6,7 +6,7 @@
 mod bounds;
 pub mod request;
 
-mod evaluation;
+mod object_decision;
 
 pub mod admission;
 mod validation;
@@ -36,9 +36,9 @@ use headroom_objects::cluster_reader::{ClusterReader, ReadError, list_of};
 use headroom_objects::{clock, document};
 
 pub use admission::Admission;
-pub use bounds::{CheckedBound, Edge};
-pub use evaluation::{
-    Call, ChargedAmount, ContainerValues, Evaluation, Exchange, Measured, ObjectCharge, ObjectWarning, Operation,
+pub use bounds::{Bounds, CheckedBound};
+pub use object_decision::{
+    Call, ChargedAmount, ContainerValues, Exchange, Measured, ObjectCharge, ObjectDecision, ObjectWarning, Operation,
     RejectionReason, ResourceValue, SetBy, Topic, Verdict,
 };
 pub use order::in_order;
@@ -46,8 +46,8 @@ pub use run::{Blocked, FITS_NOW, Run};
 pub use validation::{problems, problems_of_bounds};
 
 /// Evaluates a request with the objects of a cluster.
-pub fn evaluate(request: Value, settings: &ParsedSettings, cluster: &mut dyn ClusterReader) -> Evaluation {
-    let mut evaluation = Evaluation::of(request);
+pub fn evaluate(request: Value, settings: &ParsedSettings, cluster: &mut dyn ClusterReader) -> ObjectDecision {
+    let mut evaluation = ObjectDecision::of(request);
     if let Err(problem) = decide_on(settings, cluster, &mut evaluation) {
         evaluation.verdict = Verdict::Error;
         evaluation.reasons = vec![RejectionReason::new(Topic::MissingContext, vec![problem])];
@@ -58,7 +58,7 @@ pub fn evaluate(request: Value, settings: &ParsedSettings, cluster: &mut dyn Clu
 fn decide_on(
     settings: &ParsedSettings,
     cluster: &mut dyn ClusterReader,
-    evaluation: &mut Evaluation,
+    evaluation: &mut ObjectDecision,
 ) -> Result<(), String> {
     let mut exchanges = Vec::new();
     // In the envelope that the policy gets, so that paths in messages are the same.
@@ -81,12 +81,12 @@ fn decide_on(
         // OK because the core writes JSON.
         evaluation.refused_as = filled.and_then(|text| serde_json::from_str(&text).ok());
     }
-    if let (Some(pod), Some(values)) = (&decision.pod, &mut evaluation.pod) {
-        measured::add(values, pod, &request, &context, &settings);
+    if let Some(pod) = &decision.pod {
+        measured::add(&mut evaluation.containers, pod, &request, &context, &settings);
     }
     if settings.limit_ranges.mode != Mode::Off {
         let bounds = checked_bounds(&request, &decision, &context, &settings);
-        evaluation.checked_bounds = bounds.map_err(|malformed| malformed.to_string())?;
+        evaluation.add_bounds(bounds.map_err(|malformed| malformed.to_string())?);
     }
     Ok(())
 }
@@ -108,9 +108,7 @@ fn decide<'d>(
         answers.collect()
     };
     let now = || Timestamp::from_unix_seconds(clock::now());
-    let headroom_core::Evaluation { decision, context } =
-        headroom_core::evaluate(request, settings, fetched, fetch, now);
-    (decision, context)
+    headroom_core::evaluate(request, settings, fetched, fetch, now)
 }
 
 /// Hands a request, the decision on it, and all that was read for it to `answer`, for questions beside the decision.
@@ -133,7 +131,7 @@ fn checked_bounds<'d>(
     decision: &Decision<'d>,
     context: &Context<'d>,
     settings: &'d Settings<'d>,
-) -> Result<Vec<CheckedBound>, Malformed> {
+) -> Result<Bounds, Malformed> {
     match (&decision.pod, request.object) {
         (Some(pod), _) => {
             let ranges = limit_rules::applicable(request, Some(pod), context, settings)?;

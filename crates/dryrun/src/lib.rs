@@ -13,7 +13,6 @@ pub mod settings;
 
 pub mod evaluate;
 
-pub mod explanation;
 pub mod recording;
 pub mod simulate;
 

@@ -4,12 +4,12 @@
 pub mod redact;
 pub mod session;
 
-use crate::evaluate::Evaluation;
+use crate::evaluate::ObjectDecision;
 
-/// `pod-db-0`: how files about an evaluation begin. Of a name that the API server would refuse, only what is safe in paths
+/// `pod-db-0`: how files about an decision begin. Of a name that the API server would refuse, only what is safe in paths
 /// and shells: whoever replays a recording did not choose the name.
-pub fn file_name(evaluation: &Evaluation) -> String {
-    file_name_of(&evaluation.kind.kind, &evaluation.name)
+pub fn file_name(decision: &ObjectDecision) -> String {
+    file_name_of(&decision.kind.kind, &decision.name)
 }
 
 /// Longer than names of Kubernetes, and shorter than file systems allow with an ending.

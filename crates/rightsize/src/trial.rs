@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 
 use headroom_core::amount::{Family, Quantity, Requirement};
-use headroom_dryrun::evaluate::{ChargedAmount, Evaluation, ObjectCharge, Run, Verdict};
+use headroom_dryrun::evaluate::{ChargedAmount, ObjectCharge, ObjectDecision, Run, Verdict};
 use headroom_dryrun::overlay::tenants::TENANT_QUOTA;
 use headroom_objects::cluster_reader::ClusterReader as _;
 use serde_json::{Value, json};
@@ -131,7 +131,7 @@ impl AdviceTrial<'_> {
     }
 
     /// Evaluates a change; also the object with it.
-    fn preview(&mut self, of: &Candidate<'_>, change: &RecommendedChange) -> (Evaluation, Value) {
+    fn preview(&mut self, of: &Candidate<'_>, change: &RecommendedChange) -> (ObjectDecision, Value) {
         let object =
             of.workload.custom.as_ref().map_or_else(|| of.entry.object.value(), |custom| custom.object.value());
         let changed = change.applied_to(&object);
@@ -215,12 +215,10 @@ impl AdviceTrial<'_> {
     fn bounds(&mut self, of: &Candidate<'_>) -> Vec<BlockingBound> {
         let (evaluation, _) = self.preview(of, &of.change);
         let namespace = of.workload.key.namespace.as_str();
-        let charges = || evaluation.charges.iter().chain(&evaluation.pod_charges);
-        let charged = || charges().flat_map(|charge| charge.added.iter().map(move |amount| (charge, amount)));
         let (mark, mut raised) = (self.run.cluster.mark(), Vec::new());
         // Those that were raised before may be enough.
         let is_short = !passes(&evaluation);
-        for (charge, amount) in charged().filter(|(_, amount)| is_short && amount.left.starts_with('-')) {
+        for (charge, amount) in evaluation.charged().filter(|(_, amount)| is_short && amount.left.starts_with('-')) {
             let key = key_of(charge, namespace, &amount.name);
             let (in_namespace, quota, resource) = &key;
             let Some(hard) = amount.used.parse().ok().map(|used| rounded_up(resource, used)) else { continue };
@@ -250,7 +248,7 @@ impl AdviceTrial<'_> {
             let (quota, resource) = (charge.quota.clone(), amount.name.clone());
             Some(BlockingBound { quota, is_tenant: charge.is_tenant, resource, hard })
         };
-        charged().filter_map(bound).collect()
+        evaluation.charged().filter_map(bound).collect()
     }
 }
 
@@ -262,7 +260,7 @@ fn key_of(charge: &ObjectCharge, namespace: &str, resource: &str) -> QuotaName {
 }
 
 /// True unless something is found against an object. What could not be evaluated was reported when it was read.
-fn passes(evaluation: &Evaluation) -> bool {
+fn passes(evaluation: &ObjectDecision) -> bool {
     !matches!(evaluation.verdict, Verdict::PodsBlocked | Verdict::Rejected | Verdict::Invalid)
 }
 

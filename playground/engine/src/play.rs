@@ -6,8 +6,7 @@ use std::path::Path;
 
 use headroom_core::amount::Quantity;
 use headroom_dryrun::Overlay;
-use headroom_dryrun::evaluate::{self, Admission, Evaluation, Run, Verdict, in_order};
-use headroom_dryrun::explanation::Explanation;
+use headroom_dryrun::evaluate::{self, Admission, ObjectDecision, Run, Verdict, in_order};
 use headroom_dryrun::quota_levels::{QuotaLevel, QuotaLevels};
 use headroom_dryrun::settings;
 use headroom_objects::cluster_reader::folder::in_namespace;
@@ -88,7 +87,7 @@ pub struct Detail {
     pub row: usize,
     /// The whole refusal as the policy words it; empty if there is none.
     pub message: String,
-    pub story: Explanation,
+    pub story: ObjectDecision,
     /// The object after admission.
     pub diff: Vec<Part>,
     /// A pod that the workload creates, after admission.
@@ -123,7 +122,7 @@ pub struct Problem {
     pub text: String,
 }
 
-/// The cluster and settings of an evaluation, and what of them cannot be used.
+/// The cluster and settings of an decision, and what of them cannot be used.
 pub struct Scene {
     pub manifests: Vec<Manifest>,
     pub run: Run,
@@ -149,10 +148,10 @@ impl Play {
             |(_, manifest)| Some(&manifest.object),
             |(row, Manifest { origin, object })| {
                 let is_wanted = row >= self.from && row - self.from < self.count;
-                let (evaluation, pod) =
+                let (decision, pod) =
                     if is_wanted { run.evaluate_with_pod(&object) } else { (run.evaluate(&object), None) };
-                let detail = is_wanted.then(|| Detail::of(row, &evaluation, pod.as_ref(), &object, self.namespace()));
-                (Row::of(&evaluation, origin.line), detail)
+                let shown = Row::of(&decision, origin.line);
+                (shown, is_wanted.then(|| Detail::of(row, decision, pod, &object, self.namespace())))
             },
         );
         for (row, detail) in evaluated {
@@ -231,42 +230,42 @@ impl Play {
 }
 
 impl Row {
-    fn of(evaluation: &Evaluation, line: usize) -> Self {
+    fn of(decision: &ObjectDecision, line: usize) -> Self {
         Self {
-            object: evaluation.object_name(),
-            namespace: evaluation.namespace.clone(),
-            verdict: evaluation.verdict,
-            is_update: evaluation.operation == headroom_dryrun::evaluate::Operation::Update,
+            object: decision.object.clone(),
+            namespace: decision.namespace.clone(),
+            verdict: decision.verdict,
+            is_update: decision.operation == headroom_dryrun::evaluate::Operation::Update,
             line,
-            warnings: evaluation.warnings.len(),
+            warnings: decision.warnings.len(),
         }
     }
 }
 
 impl Detail {
-    fn of(row: usize, evaluation: &Evaluation, pod: Option<&Evaluation>, object: &Value, namespace: &str) -> Self {
-        let sent = evaluation.request.get("object").unwrap_or(object);
-        let is_update = evaluation.operation == headroom_dryrun::evaluate::Operation::Update;
+    fn of(row: usize, decision: ObjectDecision, pod: Option<ObjectDecision>, object: &Value, namespace: &str) -> Self {
+        let sent = decision.request.get("object").unwrap_or(object);
+        let is_update = decision.operation == headroom_dryrun::evaluate::Operation::Update;
         let written = if is_update { sent.clone() } else { in_namespace(object.clone(), namespace) };
-        let pod_diff = pod.filter(|pod| pod.verdict == Verdict::Changed).map(|pod| {
+        let pod_diff = pod.as_ref().filter(|pod| pod.verdict == Verdict::Changed).map(|pod| {
             let made = headroom_workloads::pod_of(object).unwrap_or_default();
             diff::between(&made, pod.outcome())
         });
         Self {
             row,
-            message: evaluation.message(),
-            story: Explanation::of(evaluation, pod, object),
-            diff: diff::between(&written, evaluation.outcome()),
+            message: decision.message(),
+            diff: diff::between(&written, decision.outcome()),
             pod_diff,
-            note: note(evaluation),
+            note: note(&decision),
+            story: decision.explained(pod, object),
         }
     }
 }
 
 /// A note on an object that is admitted because nothing bounds its kind.
-fn note(evaluation: &Evaluation) -> Option<String> {
-    let kind = &evaluation.kind;
-    let is_bounded = headroom_workloads::pod_of(evaluation.outcome()).is_some()
+fn note(decision: &ObjectDecision) -> Option<String> {
+    let kind = &decision.kind;
+    let is_bounded = headroom_workloads::pod_of(decision.outcome()).is_some()
         || matches!(
             kind.qualified().as_str(),
             "pods" | "services" | "persistentvolumeclaims" | "resourceclaims.resource.k8s.io"
@@ -287,7 +286,7 @@ fn note(evaluation: &Evaluation) -> Option<String> {
 
 /// Bound and usage under each name of each quota.
 pub fn levels(around: &mut Overlay) -> QuotaLevels {
-    // OK because a quota that cannot be counted is reported by every evaluation that needs it.
+    // OK because a quota that cannot be counted is reported by every decision that needs it.
     QuotaLevels::of(&around.list(("v1", "ResourceQuota", None)).unwrap_or_default())
 }
 

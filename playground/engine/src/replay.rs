@@ -26,15 +26,15 @@ pub struct File {
 pub fn files(play: &Play) -> Result<Files, String> {
     let Scene { manifests, mut run, settings, .. } = play.scene(&mut Memo::default());
     // Each object is evaluated in what those before it leave behind.
-    let mut evaluation = None;
+    let mut decision = None;
     for manifest in manifests.iter().take(play.from.saturating_add(1)) {
-        evaluation = Some(run.evaluate(&manifest.object));
+        decision = Some(run.evaluate(&manifest.object));
     }
-    let evaluation = evaluation.filter(|_| play.from < manifests.len()).ok_or("there is no such object")?;
-    let name = file_name(&evaluation);
+    let decision = decision.filter(|_| play.from < manifests.len()).ok_or("there is no such object")?;
+    let name = file_name(&decision);
     let mut files = vec![
-        File { name: format!("{name}.request.json"), text: text(&evaluation.request) },
-        File { name: format!("{name}.session.yml"), text: session::text(&evaluation.exchanges) },
+        File { name: format!("{name}.request.json"), text: text(&decision.request) },
+        File { name: format!("{name}.session.yml"), text: session::text(&decision.exchanges) },
     ];
     let mut command = format!(
         "kwctl run --allow-context-aware -r {name}.request.json \\\n  \
@@ -46,8 +46,8 @@ pub fn files(play: &Play) -> Result<Files, String> {
     }
     let script = format!(
         "#!/bin/sh\n# {}: {}\n{command} annotated-policy.wasm\n",
-        evaluation.object_name().replace('\n', " "),
-        evaluation.verdict.name()
+        decision.object.replace('\n', " "),
+        decision.verdict.name()
     );
     files.push(File { name: "replay.sh".to_owned(), text: script });
     Ok(Files { name, files })

@@ -5,8 +5,7 @@ use std::path::Path;
 use std::rc::Rc;
 
 use headroom_dryrun::Overlay;
-use headroom_dryrun::evaluate::{Admission, request};
-use headroom_dryrun::explanation::Explanation;
+use headroom_dryrun::evaluate::{Admission, ObjectDecision, request};
 use headroom_dryrun::overlay::tenants::TENANT_QUOTA;
 use headroom_dryrun::settings;
 use headroom_dryrun::simulate::report::{Report, report};
@@ -57,7 +56,7 @@ pub struct Trial {
 #[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema))]
 pub struct Limits {
     pub namespace: String,
-    pub story: Explanation,
+    pub story: ObjectDecision,
 }
 
 /// The most namespaces whose limits are worked out: nobody reads more.
@@ -140,8 +139,8 @@ impl Limits {
         let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "any", "namespace": namespace},
             "spec": {"containers": [{"name": "any", "image": "any"}]}});
         // As one that is counted already: quotas are shown by themselves.
-        let evaluation = admission.evaluate(request::audit(pod.clone(), &ApiKind::of(&pod)), around);
-        Self { namespace: namespace.to_owned(), story: Explanation::of(&evaluation, None, &pod) }
+        let decision = admission.evaluate(request::audit(pod.clone(), &ApiKind::of(&pod)), around);
+        Self { namespace: namespace.to_owned(), story: decision.explained(None, &pod) }
     }
 }
 

@@ -1,21 +1,37 @@
 // Made of the engine's types by playground/engine/tests/engine/types.rs.
 
-export interface Check {
+/** The amount under one name of a quota. */
+export interface ChargedAmount {
+  added: string;
+  /** The level that it meets. */
+  before: string;
+  hard: string;
+  /** The rest of the bound afterwards, negative where it is exceeded. */
+  left: string;
+  name: string;
+  /** The level afterwards. */
+  used: string;
+}
+
+/** A bound that a container, a pod or a claim was checked against. */
+export interface CheckedBound {
   bound: string;
-  /** `min`, `max` or `ratio`. */
-  edge: string;
+  edge: Edge;
   holds: boolean;
   limit?: string;
+  /** `LimitRange limits` */
   range: string;
   request?: string;
   resource: string;
 }
 
-export interface Container {
+/** The values of one container. */
+export interface ContainerValues {
   image: string;
   name: string;
   role: string;
-  values: Field[];
+  /** Requests before limits, each by name; CPU and memory also where they are unset. */
+  values: ResourceValue[];
 }
 
 export interface Detail {
@@ -28,8 +44,11 @@ export interface Detail {
   podDiff: Part[] | null;
   /** The row that it is about. */
   row: number;
-  story: Explanation;
+  story: ObjectDecision;
 }
+
+/** The kind of a bound. */
+export type Edge = "min" | "max" | "ratio";
 
 export interface Effect {
   change: string;
@@ -49,34 +68,6 @@ export interface Example {
   panels: Record<string, string>;
   shows: string;
   title: string;
-}
-
-export interface Explanation {
-  containers?: Container[];
-  estimates?: string[];
-  /** Bounds of the pod in total, or of a claim. */
-  inAll?: Check[];
-  /** The containers are those of the pods that the object makes. */
-  isOfPods: boolean;
-  namespace?: string;
-  object: string;
-  quotas?: Taken[];
-  reasons?: string[];
-  verdict: Verdict;
-  warnings?: string[];
-}
-
-/** A value, or that there is none. */
-export interface Field {
-  checks?: Check[];
-  /** `requests.cpu` */
-  field: string;
-  reason: string;
-  /** `authored`, `estimated`, `defaulted`, `repaired`, … */
-  step: string;
-  /** The usage that an estimate is made from, in rising order. */
-  usage?: Measured[];
-  value?: string;
 }
 
 export interface File {
@@ -101,7 +92,7 @@ export interface Level {
 /** The effect of LimitRanges and settings together in a namespace, shown by a container that sets nothing. */
 export interface Limits {
   namespace: string;
-  story: Explanation;
+  story: ObjectDecision;
 }
 
 export type Mark = "same" | "removed" | "added";
@@ -112,6 +103,53 @@ export interface Measured {
   /** `p95`, `peak` */
   at: string;
 }
+
+/** The charge of an object to one quota. */
+export interface ObjectCharge {
+  added: ChargedAmount[];
+  /** True for a TenantQuota. */
+  isTenant: boolean;
+  quota: string;
+}
+
+/** The decision on one object. As JSON it is what `check` and `why` print, and what the page shows. */
+export interface ObjectDecision {
+  /** The object's charges to quotas. */
+  charges?: ObjectCharge[];
+  /** The pod's values after the evaluation, and who set each; none if the pod would not be touched. */
+  containers?: ContainerValues[];
+  /** The estimates that no warning shows in full, whether set or only reported. */
+  estimates?: string[];
+  /** Bounds of the pod in total, or of a claim. */
+  inAll?: CheckedBound[];
+  /** The containers are those of the pods that the object makes. */
+  isOfPods?: boolean;
+  /** Its own name, or what its name is to be generated from. */
+  name?: string;
+  /** Empty for kinds that live in none. */
+  namespace?: string;
+  /** As kubectl prints its name: `deployment.apps/web`. */
+  object: string;
+  operation: Operation;
+  /** The most that the pods of a workload add to quotas. */
+  podCharges?: ObjectCharge[];
+  /** The reasons for a refusal, or for not evaluating it; each stands alone. */
+  reasons?: RejectionReason[];
+  verdict: Verdict;
+  warnings?: ObjectWarning[];
+}
+
+/** A warning. It displays as its message. */
+export interface ObjectWarning {
+  /** The container, resource or quota concerned, whatever the words: `container web: cpu`, `quota team`; empty for the object as a whole. */
+  about?: string;
+  /** The topic of the reason why pods of the object cannot be created. */
+  blocksPods?: Topic;
+  /** For a person without access to the policy server; otherwise in the policy's words, as long as the API server passes on. */
+  message: string;
+}
+
+export type Operation = "create" | "update";
 
 export interface Outcome {
   /** The stories of those that were asked for. */
@@ -168,6 +206,13 @@ export interface QuotaEffect {
   used: string;
 }
 
+/** One reason why an object is not admitted. */
+export interface RejectionReason {
+  /** For a person without access to the policy server. */
+  message: string;
+  topic: Topic;
+}
+
 export interface Replay {
   files: File[];
   /** `pod-db-0` */
@@ -182,6 +227,22 @@ export interface Report {
   /** The additional requests of the changed objects, by resource; negative if they free some. */
   requests?: Record<string, string>;
   summary: Summary;
+}
+
+/** A request or limit and who set it, or that there is none. */
+export interface ResourceValue {
+  checks?: CheckedBound[];
+  /** `requests.cpu` */
+  field: string;
+  /** It was decided now. */
+  isNew?: boolean;
+  /** `default of LimitRange limits` */
+  reason: string;
+  /** `authored`, `estimated`, `defaulted`, `repaired`, … */
+  step: string;
+  /** The usage that an estimate is made from, in rising order. */
+  usage?: Measured[];
+  value?: string;
 }
 
 export interface Row {
@@ -206,15 +267,8 @@ export interface Summary {
   stillRejected: number;
 }
 
-export interface Taken {
-  adds: string;
-  after: string;
-  before: string;
-  hard: string;
-  left: string;
-  name: string;
-  quota: string;
-}
+/** The topic of a reason. */
+export type Topic = "quota" | "limits" | "invalid" | "missing-context";
 
 export interface Trial {
   namespaces: Limits[];

@@ -2,7 +2,7 @@
 
 import { thousandths, withUnit } from "./amounts.js";
 import { Located, type Span } from "./locate.js";
-import type { Check, Detail, Row, Verdict } from "./types.js";
+import type { CheckedBound, Detail, Row, Verdict } from "./types.js";
 
 /** A text with names and quantities in it, which are set as code. */
 export type Words = (string | { code: string })[];
@@ -25,10 +25,12 @@ export function findings({ story }: Detail): Finding[] {
     }
   }
   for (const check of story.inAll ?? []) if (!check.holds) found.push(ofAll(check));
-  for (const { quota, name, before, adds, hard, left } of story.quotas ?? []) {
-    if (!left.startsWith("-")) continue;
-    const [used, more, most] = [before, adds, hard].map((text) => thousandths(text) ?? 0) as [number, number, number];
-    found.push({ headline: "Quota has no room", words: ["quota ", code(quota), ` has ${withUnit(name, Math.max(0, most - used))} of `, code(name), ` left, ${withUnit(name, more)} needed.`] });
+  for (const charge of [...(story.charges ?? []), ...(story.podCharges ?? [])]) {
+    for (const { name, before, added, hard, left } of charge.added) {
+      if (!left.startsWith("-")) continue;
+      const [used, more, most] = [before, added, hard].map((text) => thousandths(text) ?? 0) as [number, number, number];
+      found.push({ headline: "Quota has no room", words: ["quota ", code(charge.quota), ` has ${withUnit(name, Math.max(0, most - used))} of `, code(name), ` left, ${withUnit(name, more)} needed.`] });
+    }
   }
   return found;
 }
@@ -39,7 +41,7 @@ function named(range: string): Words {
   return [range.slice(0, at), code(range.slice(at))];
 }
 
-function ofContainer(container: string, field: string, value: string | undefined, { edge, bound, range }: Check): Finding {
+function ofContainer(container: string, field: string, value: string | undefined, { edge, bound, range }: CheckedBound): Finding {
   const [kind, resource] = field.startsWith("limits.") ? ["limit", field.slice(7)] : ["request", field.slice(9)];
   const what = `${resource === "cpu" ? "CPU" : resource[0]!.toUpperCase() + resource.slice(1)} ${kind}`;
   const sets: Words = value === undefined ? ["container ", code(container), ` sets no ${what.toLowerCase()}`] : ["container ", code(container), " sets ", code(value)];
@@ -53,7 +55,7 @@ function ofContainer(container: string, field: string, value: string | undefined
   return { headline: `${what} is too far above the request`, words: [...sets, ", ", ...named(range), " allows at most ", code(bound), " times the request."] };
 }
 
-function ofAll({ resource, edge, bound, range, request, limit }: Check): Finding {
+function ofAll({ resource, edge, bound, range, request, limit }: CheckedBound): Finding {
   const sum = edge === "max" ? limit : request;
   const words: Words = ["in total ", code(sum ?? "nothing"), ", ", ...named(range), ` allows ${edge === "min" ? "at least" : "at most"} `, code(bound), "."];
   return { headline: `${resource === "cpu" ? "CPU" : resource} is too ${edge === "min" ? "low" : "high"}`, words };
@@ -113,7 +115,7 @@ export function marksOf(rows: Row[], details: Detail[], text: string): Mark[] {
     if (!detail) return tone === "bad" ? [{ line: row.line, severity: "error", text: `${row.object}: ${row.verdict}` }] : [];
     const severity = tone === "bad" ? "error" : "warning";
     const found = isFailure(row.verdict) ? findings(detail) : [];
-    const warnings = tone === "bad" ? [] : (detail.story.warnings ?? []);
+    const warnings = tone === "bad" ? [] : (detail.story.warnings ?? []).map(({ message }) => message);
     const located = found.length > 0 || warnings.length > 0 || tone === "bad" ? new Located(text, row.line) : undefined;
     const named = located?.object();
     const place = { line: row.line, ...(named ? { span: named } : {}) };

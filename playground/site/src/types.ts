@@ -3,7 +3,7 @@
 import type * as Answers from "./answers.js";
 
 export type {
-  Check, Container, Detail, Effect, Explanation, Field, Level, Limits, Measured, Outcome, Overview, Panel, Part, Problem, QuotaEffect, Replay, Report, Row, Taken, Trial, Verdict,
+  CheckedBound, ContainerValues, Detail, Effect, Level, Limits, Measured, ObjectCharge, Outcome, Overview, Panel, Part, Problem, QuotaEffect, Replay, Report, Row, Trial, Verdict,
 } from "./answers.js";
 
 export const PANELS = ["objects", "limitRanges", "quotas", "usage", "namespaces", "existing", "settings"] as const satisfies Answers.Panel[];

@@ -175,7 +175,7 @@ test("every example is evaluated as the core evaluates it natively, word for wor
         object: outcome.rows[row].object,
         verdict: outcome.rows[row].verdict,
         message,
-        warnings: story.warnings ?? [],
+        warnings: (story.warnings ?? []).map(({ message }) => message),
         values: (story.containers ?? []).flatMap((container) => container.values.map(({ field, value }) => `${field}=${value ?? "–"}`)),
       })),
       problems: outcome.problems.length,

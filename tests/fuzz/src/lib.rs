@@ -32,7 +32,7 @@ fn outcome(request: &str, settings: Node<'_>, cluster: Node<'_>) -> Outcome {
     let fetched = FetchedObjects::default();
     let now = "2026-11-21T06:00:00Z".parse::<Timestamp>().ok();
     let fetch = |lookups: &[Lookup<'_>]| lookups.iter().map(|lookup| answer(lookup, cluster)).collect();
-    let decision = evaluate(&read, &settings, &fetched, fetch, || now).decision;
+    let decision = evaluate(&read, &settings, &fetched, fetch, || now).0;
     let changed = read.object.and_then(|object| decision.changed_object(object.node).ok().flatten());
     decision.audit_annotations();
     if !decision.is_admitted() {

@@ -15,7 +15,7 @@ use anyhow::{anyhow, bail};
 use clap::{ArgGroup, ValueEnum};
 use headroom_core::truncate::count_of;
 use headroom_dryrun::evaluate::admission::Description;
-use headroom_dryrun::evaluate::{Admission, Evaluation, Topic, Verdict, in_order};
+use headroom_dryrun::evaluate::{Admission, ObjectDecision, Topic, Verdict, in_order};
 use headroom_kube::shell::{quoted, quoted_path};
 use headroom_objects::cluster_reader::ClusterReader;
 use headroom_objects::kinds::{ApiKind, labels_of, metadata};
@@ -175,10 +175,10 @@ pub fn run(mut args: Args) -> anyhow::Result<Exit> {
     let mut took = Vec::new();
     let mut entry = |read: Result<Manifest, _>| match read {
         Ok(Manifest { origin, object }) => {
-            let mut evaluation = run.evaluate(&object);
-            name_earlier(&mut evaluation, &mut took);
-            let why = why(&args.manifests, &args.target, &origin, &evaluation);
-            let entry = CheckedObject::of(origin, &evaluation, why);
+            let mut decision = run.evaluate(&object);
+            name_earlier(&mut decision, &mut took);
+            let why = why(&args.manifests, &args.target, &origin, &decision);
+            let entry = CheckedObject::of(origin, decision, Some(why));
             if is_misplaced && sets_no_namespace(&object) { entry.unless_admitted() } else { entry }
         }
         Err(problem) => CheckedObject::of_problem(problem),
@@ -230,9 +230,8 @@ fn page(entries: &[CheckedObject], admission: &Description, format: CheckFormat)
 }
 
 /// The command that explains the decision.
-fn why(manifests: &Manifests, target: &TargetArgs, origin: &Origin, evaluation: &Evaluation) -> String {
-    let object =
-        if evaluation.name.is_empty() { String::new() } else { format!(" {}", quoted(&evaluation.object_name())) };
+fn why(manifests: &Manifests, target: &TargetArgs, origin: &Origin, decision: &ObjectDecision) -> String {
+    let object = if decision.name.is_empty() { String::new() } else { format!(" {}", quoted(&decision.object)) };
     let is_built = |folder: &&PathBuf| origin.file.parent() == Some(folder) || origin.file == **folder;
     let file = match manifests.kustomizations.iter().find(is_built) {
         Some(folder) => format!("-k {}", quoted_path(folder)),
@@ -243,11 +242,11 @@ fn why(manifests: &Manifests, target: &TargetArgs, origin: &Origin, evaluation: 
 }
 
 /// Names the objects of this run that took room in the same quotas, where pods of another one lack it.
-fn name_earlier(evaluation: &mut Evaluation, took: &mut Vec<(String, String)>) {
-    let namespace = &evaluation.namespace;
-    let charges = evaluation.charges.iter().chain(&evaluation.pod_charges);
+fn name_earlier(decision: &mut ObjectDecision, took: &mut Vec<(String, String)>) {
+    let namespace = &decision.namespace;
+    let charges = decision.charges.iter().chain(&decision.pod_charges);
     let quotas: BTreeSet<String> = charges.map(|charge| format!("{namespace}/{}", charge.quota)).collect();
-    let mut lacking = evaluation.warnings.iter_mut().filter(|warning| warning.blocks_pods == Some(Topic::Quota));
+    let mut lacking = decision.warnings.iter_mut().filter(|warning| warning.blocks_pods == Some(Topic::Quota));
     let mut earlier: Vec<&String> = took.iter().filter(|(quota, _)| quotas.contains(quota)).map(|(_, of)| of).collect();
     earlier.dedup();
     if let (Some(warning), [first, others @ ..]) = (lacking.next(), earlier.as_slice()) {
@@ -255,18 +254,18 @@ fn name_earlier(evaluation: &mut Evaluation, took: &mut Vec<(String, String)>) {
         warning.text.push_str(&format!(" (after {first}{and} in this run)"));
     }
     // The pods of a CronJob come and go.
-    if !matches!(evaluation.verdict, Verdict::Rejected | Verdict::Invalid) && evaluation.kind.kind != CRON_JOB.kind {
-        let object = evaluation.object_name();
+    if !matches!(decision.verdict, Verdict::Rejected | Verdict::Invalid) && decision.kind.kind != CRON_JOB.kind {
+        let object = decision.object.clone();
         took.extend(quotas.into_iter().map(|quota| (quota, object.clone())));
     }
 }
 
 fn exit(entry: &CheckedObject, fail_on: FailOn) -> Exit {
-    let least = match entry.verdict {
+    let least = match entry.decision.verdict {
         Verdict::Error => return Exit::Error,
         Verdict::Rejected | Verdict::Invalid => FailOn::Rejected,
         Verdict::PodsBlocked => FailOn::PodsBlocked,
-        _ if !entry.warnings.is_empty() => FailOn::Warning,
+        _ if entry.warnings().next().is_some() => FailOn::Warning,
         Verdict::NotChecked => FailOn::NotChecked,
         Verdict::Admitted | Verdict::Changed => return Exit::Ok,
     };

@@ -8,8 +8,7 @@ mod decision;
 use anyhow::bail;
 use clap::ArgGroup;
 use headroom_core::timestamp::Timestamp;
-use headroom_dryrun::evaluate::{Run, Verdict, in_order};
-use headroom_dryrun::explanation::Explanation;
+use headroom_dryrun::evaluate::{ObjectDecision, Run, Verdict, in_order};
 use headroom_dryrun::why::{self, Decider, Severity, WorkloadDiagnosis, WorkloadProblem};
 use headroom_kube::shell::quoted;
 use headroom_objects::clock;
@@ -77,7 +76,7 @@ struct Answer {
     /// The object exists, and has pods in which something may be wrong.
     #[serde(skip)]
     has_pods: bool,
-    decision: Explanation,
+    decision: ObjectDecision,
 }
 
 pub fn run(args: Args) -> anyhow::Result<Exit> {
@@ -101,7 +100,7 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
         let (found, mut run) = of_objects(&args.target, &args.names)?;
         let answer = |(why, object): (WorkloadDiagnosis, Value)| {
             let pod = run.preview_pod_of(&object);
-            let decision = Explanation::of(&run.preview_as_new(&object), pod.as_ref(), &object);
+            let decision = run.preview_as_new(&object).explained(pod, &object);
             Answer { why, has_pods: has_pods(&object), decision }
         };
         let answers: Vec<Answer> = found.into_iter().map(answer).collect();
@@ -167,8 +166,8 @@ fn of_manifests(run: &mut Run, manifests: Vec<Manifest>, args: &Args) -> anyhow:
         |Manifest { object, .. }| (run.evaluate_with_pod(&object), object),
     );
     let is_wanted = |object: &Value| names.is_empty() || names.iter().any(|name| is_named(name, object));
-    let answer = |((evaluation, pod), object): ((_, Option<_>), Value)| {
-        let mut decision = Explanation::of(&evaluation, pod.as_ref(), &object);
+    let answer = |((decision, pod), object): ((ObjectDecision, _), Value)| {
+        let mut decision = decision.explained(pod, &object);
         if let Some(image) = &args.image {
             decision.object = format!("image {image}");
         }
@@ -183,12 +182,14 @@ fn of_manifests(run: &mut Run, manifests: Vec<Manifest>, args: &Args) -> anyhow:
 }
 
 /// Keeps one value of a decision, and what is about it; returns false if there is none.
-fn keep_only(field: &str, decision: &mut Explanation) -> bool {
+fn keep_only(field: &str, decision: &mut ObjectDecision) -> bool {
     let resource = field.split_once('.').map_or(field, |(_, resource)| resource);
     decision.containers.iter_mut().for_each(|container| container.values.retain(|value| value.field == field));
     decision.containers.retain(|container| !container.values.is_empty());
     decision.in_all.retain(|check| check.resource == resource);
-    decision.quotas.retain(|taken| taken.name == field || taken.name == resource);
+    for charge in decision.charges.iter_mut().chain(&mut decision.pod_charges) {
+        charge.added.retain(|amount| amount.name == field || amount.name == resource);
+    }
     !decision.containers.is_empty() || !decision.in_all.is_empty()
 }
 

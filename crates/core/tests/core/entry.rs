@@ -3,7 +3,7 @@
 use headroom_core::cluster::lookup::Lookup;
 use headroom_core::json::Document;
 use headroom_core::timestamp::Timestamp;
-use headroom_core::{Evaluation, FetchedObjects, Request, Settings};
+use headroom_core::{Context, Decision, FetchedObjects, Request, Settings};
 
 /// Evaluates a request and passes the decision to `then`, with the objects that were read for it.
 pub fn evaluate<T>(
@@ -11,12 +11,13 @@ pub fn evaluate<T>(
     settings: &str,
     now: Option<Timestamp>,
     mut read: impl FnMut(&Lookup<'_>) -> Result<String, String>,
-    then: impl for<'d> FnOnce(&Request<'d>, &Evaluation<'d>) -> T,
+    then: impl for<'d> FnOnce(&Request<'d>, &Decision<'d>, &Context<'d>) -> T,
 ) -> T {
     let documents = [request, settings].map(|text| Document::read(text).unwrap());
     let request = Request::read(documents[0].root()).unwrap();
     let settings = Settings::read(Some(documents[1].root())).unwrap();
     let fetched = FetchedObjects::default();
     let read = |lookups: &[Lookup<'_>]| lookups.iter().map(|lookup| read(lookup).map(String::into_bytes)).collect();
-    then(&request, &headroom_core::evaluate(&request, &settings, &fetched, read, || now))
+    let (decision, context) = headroom_core::evaluate(&request, &settings, &fetched, read, || now);
+    then(&request, &decision, &context)
 }

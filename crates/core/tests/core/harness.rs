@@ -1,6 +1,5 @@
 //! The core with an interface like the policy's: payload and lists in, answer out.
 
-use headroom_core::Evaluation;
 use headroom_core::amount::ResourceList;
 use headroom_core::cluster::lookup::Lookup;
 use headroom_core::timestamp::Timestamp;
@@ -36,7 +35,7 @@ pub fn answer(payload: &Value, lists: &Value, now: Option<Timestamp>) -> Answer 
         answer_of(lookup, lists)
     };
     let (request, settings) = (payload["request"].to_string(), settings.to_string());
-    let mut answer = entry::evaluate(&request, &settings, now, read, |request, Evaluation { decision, context }| {
+    let mut answer = entry::evaluate(&request, &settings, now, read, |request, decision, context| {
         let mut used = Map::new();
         for charge in decision.charges.iter().filter(|_| decision.is_admitted()) {
             let quotas = context.quotas.as_deref().unwrap_or_default();

@@ -14,7 +14,7 @@ use headroom_core::request::kinds::PodKind;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{Evaluation, ObjectWarning, evaluate};
+use super::{ObjectDecision, ObjectWarning, evaluate};
 use crate::settings::ParsedSettings;
 use headroom_objects::cluster_reader::ClusterReader;
 use headroom_objects::document;
@@ -141,7 +141,7 @@ impl Admission {
     }
 
     /// Evaluates a request as the cluster would decide it.
-    pub fn evaluate(&self, request: Value, cluster: &mut dyn ClusterReader) -> Evaluation {
+    pub fn evaluate(&self, request: Value, cluster: &mut dyn ClusterReader) -> ObjectDecision {
         let (settings, monitoring) = self.settings_for(&request, cluster);
         let monitored = monitoring.map(|settings| evaluate(request.clone(), settings, cluster).warnings);
         let mut evaluation = evaluate(request, settings, cluster);

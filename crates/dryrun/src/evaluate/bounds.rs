@@ -9,24 +9,31 @@ use headroom_core::limit_rules::Range;
 use headroom_core::limits::{self, BoundTarget, Breach, LimitFault};
 use headroom_core::request::{Container, Object, pod_totals};
 use headroom_core::request::{Pod, Requirement};
+use serde::Serialize;
 
-/// A bound that a container or a pod was checked against.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Bounds, each with its container; none for the pod in total, and for a claim.
+pub type Bounds = Vec<(Option<String>, CheckedBound)>;
+
+/// A bound that a container, a pod or a claim was checked against.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema))]
 pub struct CheckedBound {
-    /// None for the pod in total, and for a claim.
-    pub container: Option<String>,
     pub resource: String,
     pub edge: Edge,
     pub bound: String,
     /// `LimitRange limits`
     pub range: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub request: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<String>,
     pub holds: bool,
 }
 
 /// The kind of a bound.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
 pub enum Edge {
     Min,
     Max,
@@ -55,7 +62,7 @@ impl Edge {
 }
 
 /// Everything that the pod is checked against, in the order of the ranges.
-pub fn of_pod(pod: &Pod<'_>, ranges: &[Range<'_>]) -> Vec<CheckedBound> {
+pub fn of_pod(pod: &Pod<'_>, ranges: &[Range<'_>]) -> Bounds {
     let breaches = limits::check_pod(pod, ranges);
     let mut checked = Vec::new();
     for range in ranges {
@@ -75,7 +82,7 @@ pub fn of_pod(pod: &Pod<'_>, ranges: &[Range<'_>]) -> Vec<CheckedBound> {
 }
 
 /// Everything that a claim's storage is checked against.
-pub fn of_claim<'d>(claim: &Object<'d>, ranges: &[Range<'d>]) -> Result<Vec<CheckedBound>, Malformed> {
+pub fn of_claim<'d>(claim: &Object<'d>, ranges: &[Range<'d>]) -> Result<Bounds, Malformed> {
     let breaches = limits::check_claim(claim, None, ranges)?;
     let requests = match claim.spec_at(&["resources", "requests"])? {
         Some(requests) => ResourceList::read(requests)?,
@@ -91,22 +98,17 @@ pub fn of_claim<'d>(claim: &Object<'d>, ranges: &[Range<'d>]) -> Result<Vec<Chec
         }
     }
     // A claim has no limit, so a ratio says nothing of it.
-    checked.retain(|bound| bound.edge != Edge::Ratio);
+    checked.retain(|(_, bound)| bound.edge != Edge::Ratio);
     Ok(checked)
 }
 
-fn of_container(
-    container: &Container<'_>,
-    range: &Range<'_>,
-    item: &Item<'_>,
-    breaches: &[Breach<'_>],
-) -> Vec<CheckedBound> {
+fn of_container(container: &Container<'_>, range: &Range<'_>, item: &Item<'_>, breaches: &[Breach<'_>]) -> Bounds {
     let amount = |requirement, resource: &str| container.resources.quantity(requirement, resource).cloned();
     let subject = BoundTarget::Container(container.name.clone());
     each(item, range, &subject, amount, breaches)
 }
 
-fn of_total(pod: &Pod<'_>, range: &Range<'_>, item: &Item<'_>, breaches: &[Breach<'_>]) -> Vec<CheckedBound> {
+fn of_total(pod: &Pod<'_>, range: &Range<'_>, item: &Item<'_>, breaches: &[Breach<'_>]) -> Bounds {
     let requests = pod_totals::as_limit_ranges_see_it(pod, Requirement::Request);
     let limits = pod_totals::as_limit_ranges_see_it(pod, Requirement::Limit);
     let amount = |requirement, resource: &str| match requirement {
@@ -122,7 +124,7 @@ fn each(
     subject: &BoundTarget<'_>,
     amount: impl Fn(Requirement, &str) -> Option<Quantity>,
     breaches: &[Breach<'_>],
-) -> Vec<CheckedBound> {
+) -> Bounds {
     let mut checked = Vec::new();
     for (edge, list) in [(Edge::Min, &item.min), (Edge::Max, &item.max), (Edge::Ratio, &item.max_ratio)] {
         for (resource, bound) in list.iter() {
@@ -134,11 +136,11 @@ fn each(
                     && Edge::of(&breach.fault) == edge
             });
             let amount_of = |requirement| amount(requirement, resource).map(|quantity| quantity.to_string());
-            checked.push(CheckedBound {
-                container: match subject {
-                    BoundTarget::Container(name) => Some(name.to_string()),
-                    BoundTarget::Pod | BoundTarget::Claim | BoundTarget::ClaimTemplate(_) => None,
-                },
+            let container = match subject {
+                BoundTarget::Container(name) => Some(name.to_string()),
+                BoundTarget::Pod | BoundTarget::Claim | BoundTarget::ClaimTemplate(_) => None,
+            };
+            let bound = CheckedBound {
                 resource: resource.to_string(),
                 edge,
                 bound: bound.to_string(),
@@ -146,7 +148,8 @@ fn each(
                 request: amount_of(Requirement::Request),
                 limit: amount_of(Requirement::Limit),
                 holds: !is_broken,
-            });
+            };
+            checked.push((container, bound));
         }
     }
     checked

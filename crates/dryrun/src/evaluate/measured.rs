@@ -7,7 +7,7 @@ use headroom_core::request::{Container, Pod};
 use headroom_core::settings::EstimateSettings;
 use headroom_core::{Context, Request, Settings};
 
-use super::evaluation::{ContainerValues, Measured, SetBy};
+use super::object_decision::{ContainerValues, Measured, SetBy};
 
 /// Adds its history to each estimated request. Values and pod are of the same containers.
 pub fn add(

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use super::admission::Admission;
 use super::byte_warnings::byte_warnings;
-use super::evaluation::{Evaluation, ObjectCharge, ObjectWarning, Operation, RejectionReason, Topic, Verdict};
+use super::object_decision::{ObjectCharge, ObjectDecision, ObjectWarning, Operation, RejectionReason, Topic, Verdict};
 use super::{kubectl_apply, request, tenant_quotas, validation};
 use crate::Overlay;
 use crate::overlay::tenants::TENANT_QUOTA;
@@ -68,7 +68,7 @@ impl Run {
     }
 
     /// Checks a request that is admitted otherwise against TenantQuotas.
-    fn ask_tenants(&mut self, evaluation: &mut Evaluation) -> Result<(), String> {
+    fn ask_tenants(&mut self, decision: &mut ObjectDecision) -> Result<(), String> {
         let has_tenants = match self.has_tenants {
             Some(known) => known,
             None => {
@@ -78,103 +78,103 @@ impl Run {
                 found?
             }
         };
-        let namespace = &evaluation.namespace;
-        if !evaluation.is_admitted() || !has_tenants || namespace.is_empty() {
+        let namespace = &decision.namespace;
+        if !decision.is_admitted() || !has_tenants || namespace.is_empty() {
             return Ok(());
         }
         if self.cluster.tenant_plans(namespace)?.is_empty() {
             return Ok(());
         }
-        let object = evaluation.outcome().clone();
-        let outcome = tenant_quotas::evaluate(&evaluation.request, &object, &mut self.cluster)?;
+        let object = decision.outcome().clone();
+        let outcome = tenant_quotas::evaluate(&decision.request, &object, &mut self.cluster)?;
         if outcome.refusals.is_empty() {
-            evaluation.charges.extend(outcome.charges);
+            decision.charges.extend(outcome.charges);
         } else {
-            let charges = tenant_quotas::charges(&evaluation.request, &object, &mut self.cluster)?;
-            evaluation.charges.extend(charges);
-            evaluation
+            let charges = tenant_quotas::charges(&decision.request, &object, &mut self.cluster)?;
+            decision.charges.extend(charges);
+            decision
                 .reasons
                 .extend(outcome.refusals.into_iter().map(|parts| RejectionReason::new(Topic::Quota, parts)));
             return Ok(());
         }
-        if evaluation.pod_charges.iter().any(|charge| charge.is_tenant) {
+        if decision.pod_charges.iter().any(|charge| charge.is_tenant) {
             // The policy has checked them already, as its settings ask.
             return Ok(());
         }
         // As its pods would be created, now and before.
         let pod = |run: &mut Self, workload: &Value| run.preview_pod_of(workload).map(|pod| pod.outcome().clone());
         let Some(new) = pod(self, &object) else { return Ok(()) };
-        let old = evaluation.request.get("oldObject").filter(|old| old.is_object()).cloned();
+        let old = decision.request.get("oldObject").filter(|old| old.is_object()).cloned();
         let old = old.and_then(|old| pod(self, &old));
-        let forecast = tenant_quotas::forecast(&evaluation.request, &new, old.as_ref(), &mut self.cluster)?;
-        evaluation.pod_charges.extend(forecast.charges);
+        let forecast = tenant_quotas::forecast(&decision.request, &new, old.as_ref(), &mut self.cluster)?;
+        decision.pod_charges.extend(forecast.charges);
         let warning = |parts: &Vec<String>| ObjectWarning::blocking(Topic::Quota, parts.join("; "));
-        evaluation.warnings.extend(forecast.refusals.iter().map(warning));
+        decision.warnings.extend(forecast.refusals.iter().map(warning));
         Ok(())
     }
 
     /// Evaluates an object, and commits it if it is admitted.
-    pub fn evaluate(&mut self, object: &Value) -> Evaluation {
-        let mut evaluation = self.preview(object);
-        self.apply(&mut evaluation, object);
-        evaluation
+    pub fn evaluate(&mut self, object: &Value) -> ObjectDecision {
+        let mut decision = self.preview(object);
+        self.apply(&mut decision, object);
+        decision
     }
 
     /// The same, and a pod as the object would make it next; none if it makes no pods of its own.
-    pub fn evaluate_with_pod(&mut self, object: &Value) -> (Evaluation, Option<Evaluation>) {
-        let mut evaluation = self.preview(object);
-        let workload = evaluation.request.get("object").unwrap_or(object);
+    pub fn evaluate_with_pod(&mut self, object: &Value) -> (ObjectDecision, Option<ObjectDecision>) {
+        let mut decision = self.preview(object);
+        let workload = decision.request.get("object").unwrap_or(object);
         let pod = self.preview_pod_of(workload);
-        self.apply(&mut evaluation, object);
-        (evaluation, pod)
+        self.apply(&mut decision, object);
+        (decision, pod)
     }
 
     /// Commits a previewed object if it is admitted, as one that is applied from this manifest.
-    fn apply(&mut self, evaluation: &mut Evaluation, manifest: &Value) {
-        self.accept(evaluation);
-        if evaluation.is_admitted() {
-            self.applied.insert(key_of(&evaluation.kind, evaluation.outcome()), CompressedObject::from(manifest));
+    fn apply(&mut self, decision: &mut ObjectDecision, manifest: &Value) {
+        self.accept(decision);
+        if decision.is_admitted() {
+            self.applied.insert(key_of(&decision.kind, decision.outcome()), CompressedObject::from(manifest));
         }
     }
 
     /// Commits a previewed object if it is admitted.
-    pub fn accept(&mut self, evaluation: &mut Evaluation) {
-        if !evaluation.is_admitted() {
+    pub fn accept(&mut self, decision: &mut ObjectDecision) {
+        if !decision.is_admitted() {
             return;
         }
-        if let Err(problem) = self.commit(evaluation) {
-            evaluation.verdict = Verdict::Error;
-            evaluation.reasons.push(RejectionReason::missing_context(problem));
+        if let Err(problem) = self.commit(decision) {
+            decision.verdict = Verdict::Error;
+            decision.reasons.push(RejectionReason::missing_context(problem));
         }
     }
 
     /// Evaluates an object without committing it.
-    pub fn preview(&mut self, object: &Value) -> Evaluation {
+    pub fn preview(&mut self, object: &Value) -> ObjectDecision {
         self.preview_over(object, None)
     }
 
     /// Evaluates an object as the update of one that was read before.
-    pub fn preview_update(&mut self, there: Value, object: &Value) -> Evaluation {
+    pub fn preview_update(&mut self, there: Value, object: &Value) -> ObjectDecision {
         self.preview_over(object, Some(there))
     }
 
     /// Evaluates other requests and limits for a pod that runs, which only `pods/resize` can set. The same is charged for a pod that
     /// is deleted and created again.
-    pub fn preview_resize(&mut self, pod: Value, resized: Value) -> Evaluation {
+    pub fn preview_resize(&mut self, pod: Value, resized: Value) -> ObjectDecision {
         let mut request = request::update(resized, pod, &ApiKind::new("v1", "Pod"), &self.namespace);
         if let Value::Object(fields) = &mut request {
             fields.insert("subResource".to_owned(), json!("resize"));
         }
-        let mut evaluation = self.admission.evaluate(request, &mut self.cluster);
-        if let Err(problem) = self.ask_tenants(&mut evaluation) {
-            evaluation.warnings.push(problem.into());
+        let mut decision = self.admission.evaluate(request, &mut self.cluster);
+        if let Err(problem) = self.ask_tenants(&mut decision) {
+            decision.warnings.push(problem.into());
         }
-        evaluation.decide();
-        evaluation
+        decision.decide();
+        decision
     }
 
     /// Evaluates an object over the one that is there, which is looked for if it is not given.
-    fn preview_over(&mut self, object: &Value, there: Option<Value>) -> Evaluation {
+    fn preview_over(&mut self, object: &Value, there: Option<Value>) -> ObjectDecision {
         let api_version = object.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
         let kind = self.cluster.kind(api_version, object.get("kind").and_then(Value::as_str).unwrap_or_default());
         let mut object =
@@ -202,51 +202,51 @@ impl Run {
             }
             None => request::create(object, &kind, &self.namespace),
         };
-        let mut evaluation = self.admission.evaluate(request, &mut self.cluster);
-        evaluation.warnings.extend(note.map(ObjectWarning::from));
+        let mut decision = self.admission.evaluate(request, &mut self.cluster);
+        decision.warnings.extend(note.map(ObjectWarning::from));
         let stays =
             |name: &str| format!("container {name} stays: it is in the existing object, and was not applied before");
-        evaluation.warnings.extend(kept.iter().map(|name| stays(name).into()));
-        if let Err(problem) = self.ask_tenants(&mut evaluation) {
-            evaluation.warnings.push(problem.into());
+        decision.warnings.extend(kept.iter().map(|name| stays(name).into()));
+        if let Err(problem) = self.ask_tenants(&mut decision) {
+            decision.warnings.push(problem.into());
         }
-        let object = evaluation.outcome().clone();
-        let mut is_checked = is_bounded(&kind) || !evaluation.charges.is_empty();
+        let object = decision.outcome().clone();
+        let mut is_checked = is_bounded(&kind) || !decision.charges.is_empty();
         let made = self.pods_of(&object);
         is_checked |= made.is_known || !made.templates.is_empty();
-        let templates = self.evaluate_pods(made, &mut evaluation);
-        self.evaluate_unfinished(&mut evaluation);
-        self.evaluate_claims(&mut evaluation);
+        let templates = self.evaluate_pods(made, &mut decision);
+        self.evaluate_unfinished(&mut decision);
+        self.evaluate_claims(&mut decision);
         match self.evaluate_target(&object) {
             Autoscaled::Checked(warnings) => {
                 is_checked = true;
-                evaluation.warnings.extend(warnings.into_iter().map(ObjectWarning::from));
+                decision.warnings.extend(warnings.into_iter().map(ObjectWarning::from));
             }
-            Autoscaled::NotChecked(why) => evaluation.warnings.extend(why.map(ObjectWarning::from)),
+            Autoscaled::NotChecked(why) => decision.warnings.extend(why.map(ObjectWarning::from)),
         }
-        let written = evaluation.request.get("object").unwrap_or(&object);
-        let stored = evaluation.refused_as.as_ref().unwrap_or(&object);
+        let written = decision.request.get("object").unwrap_or(&object);
+        let stored = decision.refused_as.as_ref().unwrap_or(&object);
         let problems = validation::problems(stored, written, self.release, &templates);
         if problems.is_empty() {
             let of_pods = self.problems_of_pods(&object).into_iter();
-            evaluation
+            decision
                 .warnings
                 .extend(of_pods.map(|problem| ObjectWarning::blocking(Topic::Invalid, format!("its pods: {problem}"))));
-            evaluation.warnings.extend(byte_warnings(written, &templates).into_iter().map(ObjectWarning::from));
+            decision.warnings.extend(byte_warnings(written, &templates).into_iter().map(ObjectWarning::from));
         } else {
             // The problems include what the core could not read, in Kubernetes' words.
-            evaluation.reasons.retain(|reason| reason.topic != Topic::Invalid);
-            evaluation.reasons.insert(0, RejectionReason::new(Topic::Invalid, problems));
+            decision.reasons.retain(|reason| reason.topic != Topic::Invalid);
+            decision.reasons.insert(0, RejectionReason::new(Topic::Invalid, problems));
             // Values that a bound refuses as well are shown with their sources: one of these may be what makes them invalid.
-            if evaluation.refused_as.is_none() {
-                evaluation.forget_outcome();
+            if decision.refused_as.is_none() {
+                decision.forget_outcome();
             }
         }
-        evaluation.decide();
-        if !is_checked && evaluation.verdict == Verdict::Admitted {
-            evaluation.verdict = Verdict::NotChecked;
+        decision.decide();
+        if !is_checked && decision.verdict == Verdict::Admitted {
+            decision.verdict = Verdict::NotChecked;
         }
-        evaluation
+        decision
     }
 
     /// Takes out of a pod template what the API server drops because its release does not know it.
@@ -274,9 +274,9 @@ impl Run {
 
     /// Evaluates the pods that a custom resource makes, each template in the room that those before it leave. A ReplicaSet stands in
     /// place of its operator.
-    fn evaluate_pods(&mut self, made: MadePods, evaluation: &mut Evaluation) -> Vec<PodTemplate> {
-        let object = evaluation.outcome().clone();
-        let old = evaluation.request.get("oldObject").filter(|old| old.is_object()).cloned();
+    fn evaluate_pods(&mut self, made: MadePods, decision: &mut ObjectDecision) -> Vec<PodTemplate> {
+        let object = decision.outcome().clone();
+        let old = decision.request.get("oldObject").filter(|old| old.is_object()).cloned();
         let before = old.as_ref().map(|old| self.pods_of(old).templates).unwrap_or_default();
         let kind = ApiKind::new(REPLICA_SET.api_version, REPLICA_SET.kind);
         let (mut charged, mut settled) = (Vec::new(), Vec::new());
@@ -320,8 +320,8 @@ impl Run {
                 warnings.iter_mut().for_each(|warning| warning.text = format!("{}: {}", pods.path, warning.text));
             }
             // OK because a quota that cannot be read now could not be read for the charge either.
-            settled.extend(self.settle_pods(&evaluation.namespace, &request).unwrap_or_default().undo);
-            evaluation.rollouts.push(request);
+            settled.extend(self.settle_pods(&decision.namespace, &request).unwrap_or_default().undo);
+            decision.rollouts.push(request);
             warned.extend(warnings);
             charged.extend(charges);
         }
@@ -331,21 +331,21 @@ impl Run {
             let new = warnings.into_iter().filter(|warning| warned.iter().all(|other| other.text != warning.text));
             let at_most =
                 new.map(|warning| format!("at the maximum of {most} pods of {}: {}", pods.path, warning.text));
-            evaluation.warnings.extend(at_most.map(ObjectWarning::from).collect::<Vec<_>>());
+            decision.warnings.extend(at_most.map(ObjectWarning::from).collect::<Vec<_>>());
         }
         for (charge, undo) in &settled {
-            let _ = self.charge(&evaluation.namespace, charge, *undo);
+            let _ = self.charge(&decision.namespace, charge, *undo);
         }
         if made.are_grouped && warned.iter().any(|warning| warning.blocks_pods.is_some()) {
             warned.push("its pods only work together: those that fit wait for the others".to_owned().into());
         }
-        evaluation.warnings.extend(warned.into_iter().chain(made.doubt.map(ObjectWarning::from)));
-        evaluation.pod_charges.extend(charged);
+        decision.warnings.extend(warned.into_iter().chain(made.doubt.map(ObjectWarning::from)));
+        decision.pod_charges.extend(charged);
         made.templates
     }
 
     /// A pod as a workload would make it, evaluated; none if the object makes no pods of its own.
-    pub fn preview_pod_of(&mut self, workload: &Value) -> Option<Evaluation> {
+    pub fn preview_pod_of(&mut self, workload: &Value) -> Option<ObjectDecision> {
         let mut of_custom_resource = || {
             let pods = self.pods_of(workload).templates.into_iter().next()?;
             pod_of(&pod_makers::replica_set(workload, &pods, pods.replicas))
@@ -371,14 +371,14 @@ impl Run {
         }
     }
 
-    fn commit(&mut self, evaluation: &Evaluation) -> Result<(), String> {
-        for charge in &evaluation.charges {
-            self.charge(&evaluation.namespace, charge, Quantity::plus)?;
+    fn commit(&mut self, decision: &ObjectDecision) -> Result<(), String> {
+        for charge in &decision.charges {
+            self.charge(&decision.namespace, charge, Quantity::plus)?;
         }
-        let mut object = evaluation.outcome().clone();
-        let mut pods = if evaluation.rollouts.is_empty() { 1 } else { 0 };
-        for request in &evaluation.rollouts {
-            let exist = self.settle_pods(&evaluation.namespace, request)?.exist;
+        let mut object = decision.outcome().clone();
+        let mut pods = if decision.rollouts.is_empty() { 1 } else { 0 };
+        for request in &decision.rollouts {
+            let exist = self.settle_pods(&decision.namespace, request)?.exist;
             pods += exist;
             if pod_of(&object).is_some()
                 && let Value::Object(fields) = &mut object
@@ -387,14 +387,14 @@ impl Run {
                 fields.insert("status".to_owned(), json!({"replicas": exist, "updatedReplicas": exist}));
             }
         }
-        for (charge, count) in &evaluation.claims {
+        for (charge, count) in &decision.claims {
             // Of pods that are not created there are no claims.
-            self.charge(&evaluation.namespace, &charge.times_count(pods.min(*count)), Quantity::plus)?;
+            self.charge(&decision.namespace, &charge.times_count(pods.min(*count)), Quantity::plus)?;
         }
-        let is_quota = evaluation.kind.kind == "ResourceQuota" && evaluation.kind.group.is_empty();
+        let is_quota = decision.kind.kind == "ResourceQuota" && decision.kind.group.is_empty();
         if is_quota {
-            let there = evaluation.request.pointer("/oldObject/status/used").cloned();
-            let used = there.filter(|_| evaluation.operation == Operation::Update);
+            let there = decision.request.pointer("/oldObject/status/used").cloned();
+            let used = there.filter(|_| decision.operation == Operation::Update);
             let status = used.map(|used| json!({"hard": object.pointer("/spec/hard"), "used": used}));
             if let Value::Object(fields) = &mut object {
                 fields.insert("status".to_owned(), status.unwrap_or_else(|| json!({})));
@@ -492,9 +492,9 @@ mod tests {
             folder.put(range(max)).unwrap();
             let settings = json!({"limitRanges": {"raiseDefaultLimits": false}});
             let mut run = Run::new(Overlay::new(folder, None), Admission::of_settings(&settings), "shop");
-            let evaluation = run.evaluate(&pod);
-            assert_eq!(evaluation.verdict, Verdict::Invalid, "{}", evaluation.message());
-            assert!(evaluation.message().contains("must be less than or equal to memory limit of 1Gi"));
+            let decision = run.evaluate(&pod);
+            assert_eq!(decision.verdict, Verdict::Invalid, "{}", decision.message());
+            assert!(decision.message().contains("must be less than or equal to memory limit of 1Gi"));
         }
     }
 }

@@ -5,7 +5,7 @@ use headroom_core::amount::Quantity;
 use headroom_core::quota::forecast::most_that_hold;
 use headroom_core::request::controllers::{Rollout, Template};
 
-use super::evaluation::ObjectCharge;
+use super::object_decision::ObjectCharge;
 
 /// The pods of each template that are created, and the old ones that are removed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -19,7 +19,7 @@ use headroom_tenant_quota::tree::trees;
 use headroom_tenant_quota::{LedgerVerdict, OpenLedger, Plan, State};
 use serde_json::{Value, json};
 
-use super::evaluation::{ChargedAmount, ObjectCharge};
+use super::object_decision::{ChargedAmount, ObjectCharge};
 use super::request;
 use crate::Overlay;
 use crate::overlay::quota_status;
@@ -321,7 +321,7 @@ fn list(amounts: Option<&Value>) -> ResourceList<'static> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Admission, Evaluation, Run, Verdict};
+    use super::super::{Admission, ObjectDecision, Run, Verdict};
     use super::*;
     use headroom_objects::cluster_reader::folder::{Folder, in_namespace};
 
@@ -347,8 +347,8 @@ mod tests {
         Run::new(Overlay::new(folder, None), Admission::of_settings(&json!({"estimates": {"mode": "never"}})), "shop")
     }
 
-    fn outcome(evaluation: &Evaluation) -> (Verdict, Vec<String>) {
-        (evaluation.verdict, evaluation.reasons.iter().map(|reason| reason.text()).collect())
+    fn outcome(decision: &ObjectDecision) -> (Verdict, Vec<String>) {
+        (decision.verdict, decision.reasons.iter().map(|reason| reason.text()).collect())
     }
 
     #[test]
@@ -370,10 +370,10 @@ mod tests {
             tenant_quota("acme", None, "5", json!({"used": {"pods": "2"}})),
             tenant_quota("payments", Some("acme"), "9", json!({"used": {"pods": "2"}})),
         ]);
-        let evaluation = run.evaluate(&deployment(5));
-        assert_eq!(evaluation.verdict, Verdict::PodsBlocked);
+        let decision = run.evaluate(&deployment(5));
+        assert_eq!(decision.verdict, Verdict::PodsBlocked);
         let text = "only 3 of 5 replicas fit tenant quota \"acme\": pods short by 2 (3 available)";
-        assert!(evaluation.warnings.iter().any(|warning| warning.text.starts_with(text)), "{:?}", evaluation.warnings);
+        assert!(decision.warnings.iter().any(|warning| warning.text.starts_with(text)), "{:?}", decision.warnings);
         // They have taken their part of both by then.
         let text = "exceeded quota: acme, requested: pods=1, used: pods=";
         let (verdict, reasons) = outcome(&run.evaluate(&pod("web", "a")));
@@ -391,11 +391,11 @@ mod tests {
             assert_eq!(outcome(&run.evaluate(&pod(namespace, "a"))), (Verdict::Admitted, Vec::new()));
             let mut deployment = deployment(5);
             deployment["metadata"]["namespace"] = json!(namespace);
-            let evaluation = run.evaluate(&deployment);
+            let decision = run.evaluate(&deployment);
             assert!(
-                !evaluation.warnings.iter().any(|warning| warning.text.contains("payments")),
+                !decision.warnings.iter().any(|warning| warning.text.contains("payments")),
                 "{:?}",
-                evaluation.warnings
+                decision.warnings
             );
         }
     }

@@ -17,7 +17,7 @@ use headroom_core::request::pod_totals::is_pod_level;
 use headroom_core::settings::ServerVersion;
 use serde_json::{Map, Value};
 
-use super::evaluation::Evaluation;
+use super::object_decision::ObjectDecision;
 use headroom_objects::document;
 use headroom_objects::kinds::{ApiKind, lifecycle, metadata};
 use headroom_workloads::pod_makers::PodTemplate;
@@ -54,7 +54,7 @@ pub fn problems(object: &Value, written: &Value, release: Option<u16>, templates
 }
 
 /// The problems of an object as admission leaves it.
-pub fn problems_after(admission: &Evaluation, release: Option<u16>) -> Vec<String> {
+pub fn problems_after(admission: &ObjectDecision, release: Option<u16>) -> Vec<String> {
     let outcome = admission.outcome();
     problems(outcome, admission.request.get("object").unwrap_or(outcome), release, &[])
 }

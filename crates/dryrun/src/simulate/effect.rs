@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::subjects::{Subject, Subjects};
 use crate::Overlay;
 use crate::evaluate::tenant_quotas;
-use crate::evaluate::{Admission, Evaluation, ObjectWarning, RejectionReason, Verdict, request};
+use crate::evaluate::{Admission, ObjectDecision, ObjectWarning, RejectionReason, Verdict, request};
 use crate::overlay::tenants::TENANT_QUOTA;
 use crate::quota_levels::{QuotaKey, QuotaLevel, QuotaLevels};
 use headroom_objects::cluster_reader::ClusterReader;
@@ -29,7 +29,7 @@ pub struct Simulation {
 
 /// A subject evaluated.
 struct Looked {
-    evaluation: Evaluation,
+    evaluation: ObjectDecision,
     /// The amounts that one adds to quotas.
     adds: Vec<(QuotaKey, Quantity)>,
 }
@@ -250,7 +250,7 @@ pub fn charged(
 }
 
 impl Effect {
-    fn of(subject: &Subject, now: &Evaluation, then: &Evaluation) -> Self {
+    fn of(subject: &Subject, now: &ObjectDecision, then: &ObjectDecision) -> Self {
         let values = value_changes(now, then);
         let change = match (now.verdict, then.verdict) {
             (Verdict::Error, _) | (_, Verdict::Error) => EffectKind::NotEvaluated,
@@ -288,15 +288,17 @@ fn requests(object: &Value) -> ResourceList<'static> {
 }
 
 /// The values that differ, as they stand in the pods.
-fn value_changes(now: &Evaluation, then: &Evaluation) -> Vec<ValueChange> {
-    let values = |evaluation: &Evaluation| {
+fn value_changes(now: &ObjectDecision, then: &ObjectDecision) -> Vec<ValueChange> {
+    let values = |evaluation: &ObjectDecision| {
         let mut values: Vec<ValueNow> = Vec::new();
-        for container in evaluation.pod.iter().flatten() {
-            values.extend(container.values.iter().map(|value| ValueNow {
-                container: format!("{} {}", container.role.noun(), container.name),
-                field: format!("{}.{}", value.requirement.field(), value.resource),
-                quantity: value.quantity.clone(),
-                reason: value.reason.clone(),
+        for container in &evaluation.containers {
+            values.extend(container.values.iter().filter_map(|value| {
+                Some(ValueNow {
+                    container: format!("{} {}", container.role.noun(), container.name),
+                    field: value.field.clone(),
+                    quantity: value.value.clone()?,
+                    reason: value.reason.clone(),
+                })
             }));
         }
         by_text(&mut values, |value| &value.field);
@@ -352,7 +354,7 @@ impl QuotaEffect {
 }
 
 impl Effects {
-    fn charge_requests(&mut self, now: &Evaluation, then: &Evaluation, count: u64) {
+    fn charge_requests(&mut self, now: &ObjectDecision, then: &ObjectDecision, count: u64) {
         for (name, more) in requests(then.outcome()).iter() {
             self.requests.add(name, &more.times_count(count));
         }

@@ -131,8 +131,8 @@ impl Subject {
         let kind = ApiKind::new("v1", "Pod");
         let evaluation = admission.evaluate(request::audit(pod.clone(), &kind), cluster);
         let mut written = pod.clone();
-        if let Some(containers) = &evaluation.pod {
-            containers.iter().for_each(|container| take_back(&mut written, container));
+        if !evaluation.containers.is_empty() {
+            evaluation.containers.iter().for_each(|container| take_back(&mut written, container));
             if let Some(Value::Object(annotations)) = written.pointer_mut("/metadata/annotations") {
                 annotations.retain(|name, _| name != LIMIT_RANGER && !name.starts_with(OURS));
             }

@@ -35,7 +35,7 @@ pub fn check(name: &str, request: &Value, settings: &Value, cluster: &Cluster) {
     let document = Document::read(&text).unwrap();
     let warnings = Request::read(document.root()).map_or_else(
         |_| Vec::new(),
-        |request| dryrun.warnings.iter().map(|warning| announced(&warning.text, &request)).collect::<Vec<_>>(),
+        |request| dryrun.warnings.iter().map(|warning| announced(warning.policy_text(), &request)).collect::<Vec<_>>(),
     );
     assert_eq!(json!(warnings), field("warnings").unwrap_or_else(|| json!([])), "{name}");
     assert_eq!(dryrun.changed, field("mutated_object"), "{name}");

@@ -210,7 +210,7 @@ fn forecast(update: &Update, new: &DynamicObject, old: &DynamicObject, quotas: &
         };
         lookups.iter().map(|lookup| Ok(answer(lookup).to_string().into_bytes())).collect()
     };
-    let decision = evaluate(&request, &settings, &fetched, read, || None).decision;
+    let (decision, _) = evaluate(&request, &settings, &fetched, read, || None);
     decision.warnings.iter().map(|warning| warning.text.clone()).collect()
 }
 

@@ -6,7 +6,7 @@ import { count, inOneUnit, thousandths } from "../amounts.js";
 import { PAGE } from "../engine.js";
 import { type Finding, VERDICTS, findings, isFailure } from "../explain.js";
 import { LABELS } from "../panels.js";
-import type { Check, Container, Detail, Level, Measured, Outcome, Panel, Part, Problem, Row, Taken, Verdict } from "../types.js";
+import type { CheckedBound, ContainerValues, Detail, Level, Measured, ObjectCharge, Outcome, Panel, Part, Problem, Row, Verdict } from "../types.js";
 import { Legend, Meter, Pill, Said, Spread, Ticked } from "./parts.js";
 
 export interface Actions {
@@ -110,6 +110,7 @@ export function Pages({ from, size, all, actions, further }: { from: number; siz
 /** `isOfInput`: why there is no verdict is said above, once for all. */
 function ObjectCard({ row, detail, findings, isOfInput, actions }: { row: Row; detail: Detail; findings: [Finding, Place | undefined][]; isOfInput: boolean; actions: Actions }) {
   const { message, story, diff, podDiff, note } = detail;
+  const charges = [...(story.charges ?? []), ...(story.podCharges ?? [])];
   const { label, tone } = VERDICTS[row.verdict];
   const isWrong = isFailure(row.verdict);
   return (
@@ -123,10 +124,10 @@ function ObjectCard({ row, detail, findings, isOfInput, actions }: { row: Row; d
       </header>
       {isOfInput && <p class="muted">Not evaluated: fix the problems above first.</p>}
       {findings.map(([finding, place]) => <Why finding={finding} place={place} mend={() => actions.mend(row, finding)} tone={tone} />)}
-      {findings.length === 0 && isWrong && !isOfInput && story.reasons?.map((reason) => <div class={`why ${tone}`}><p>{reason}</p></div>)}
+      {findings.length === 0 && isWrong && !isOfInput && story.reasons?.map(({ message }) => <div class={`why ${tone}`}><p>{message}</p></div>)}
       {message !== "" && !isOfInput && <p class="message">{message}</p>}
       {tone === "info" && <Filled containers={story.containers ?? []} />}
-      {story.warnings?.map((warning) => <p class="why warn warning"><b>Warning </b><span>{warning}</span></p>)}
+      {story.warnings?.map(({ message }) => <p class="why warn warning"><b>Warning </b><span>{message}</span></p>)}
       {story.estimates?.map((estimate) => <p class="why info estimate"><b>Estimate </b>{estimate}</p>)}
       {note !== null && <p class="muted"><Ticked text={note} /></p>}
       <div class="folds">
@@ -135,7 +136,7 @@ function ObjectCard({ row, detail, findings, isOfInput, actions }: { row: Row; d
         {podDiff !== null && <Fold title="Resulting Pod"><Difference parts={podDiff} label={`A Pod of ${row.object}`} /></Fold>}
         {story.containers !== undefined && <Fold title={story.isOfPods ? "Values of each Pod" : "Values"}>{story.containers.map((one) => <Values container={one} />)}</Fold>}
         {story.inAll !== undefined && <Fold title={story.containers === undefined ? "Bounds of the claim" : "Bounds of the Pod total"}><Totals checks={story.inAll} /></Fold>}
-        {story.quotas !== undefined && <Fold title="Quota usage"><QuotaUsage all={story.quotas} /></Fold>}
+        {charges.length > 0 && <Fold title="Quota usage"><QuotaUsage charges={charges} /></Fold>}
         <button type="button" class="plain report" aria-label="Download for a bug report" onClick={() => actions.download(detail.row)}>Bug report</button>
       </div>
     </article>
@@ -155,7 +156,7 @@ const Why = ({ finding: { headline, words, fix }, place, mend, tone }: { finding
 );
 
 /** The values that admission sets, each with its source. */
-function Filled({ containers }: { containers: Container[] }) {
+function Filled({ containers }: { containers: ContainerValues[] }) {
   const rows = containers.flatMap(({ name, values }) => values.filter(({ step }) => !["authored", "copied", "unset"].includes(step)).map((field) => ({ name, limit: values.find((other) => other.field === field.field.replace("requests.", "limits."))?.value, ...field })));
   if (rows.length === 0) return null;
   const isOne = new Set(rows.map(({ name }) => name)).size === 1;
@@ -216,7 +217,7 @@ function Difference({ parts, label }: { parts: Part[]; label: string }) {
   );
 }
 
-export const Values = ({ container: { name, role, image, values }, caption = `${role} ${name}, image ${image}` }: { container: Container; caption?: string }) => (
+export const Values = ({ container: { name, role, image, values }, caption = `${role} ${name}, image ${image}` }: { container: ContainerValues; caption?: string }) => (
   <Table caption={caption} heads={["Field", "Value", "Source", "Bounds"]}>
     {values.map(({ field, value, step, reason, checks = [] }) => (
       <tr class={step === "unset" ? "unset" : ""}>
@@ -230,22 +231,22 @@ export const Values = ({ container: { name, role, image, values }, caption = `${
 );
 
 /** `max 1 met (LimitRange limits)` */
-const Bound = ({ check: { edge, bound, range, holds } }: { check: Check }) => <span class={holds ? "less" : "more"}>{edge} {bound} {holds ? "met" : "not met"} ({range}) </span>;
+const Bound = ({ check: { edge, bound, range, holds } }: { check: CheckedBound }) => <span class={holds ? "less" : "more"}>{edge} {bound} {holds ? "met" : "not met"} ({range}) </span>;
 
-export const Totals = ({ checks }: { checks: Check[] }) => (
+export const Totals = ({ checks }: { checks: CheckedBound[] }) => (
   <Table heads={["Resource", "Request", "Limit", "Bounds"]}>
     {checks.map((check) => <tr><th scope="row">{check.resource}</th><td>{check.request ?? "–"}</td><td>{check.limit ?? "–"}</td><td><Bound check={check} /></td></tr>)}
   </Table>
 );
 
-const QuotaUsage = ({ all }: { all: Taken[] }) => (
+const QuotaUsage = ({ charges }: { charges: ObjectCharge[] }) => (
   <Table heads={["Quota", "Used", "Change", "After", "Hard", "Available"]} numbers={1}>
-    {all.map(({ quota, name, before, adds, after, hard, left }) => (
+    {charges.flatMap(({ quota, added: amounts }) => amounts.map(({ name, before, added, used, hard, left }) => (
       <tr class={left.startsWith("-") ? "exceeded" : ""}>
         <th scope="row">{quota}: {name}</th>
-        {[before, adds, after, hard, left].map((cell) => <td class="number">{cell}</td>)}
+        {[before, added, used, hard, left].map((cell) => <td class="number">{cell}</td>)}
       </tr>
-    ))}
+    )))}
   </Table>
 );
 

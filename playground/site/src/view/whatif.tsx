@@ -110,7 +110,7 @@ const EffectiveLimits = ({ limits, all }: { limits: Limits[]; all: string[] }) =
     <h2>Defaults for a container without resources</h2>
     {limits.map(({ namespace, story: { reasons = [], containers = [], inAll = [] } }) => (
       <Fold key={namespace} title={namespace} isOpen={all.length === 1}>
-        {reasons.map((reason) => <p class="message">{reason}</p>)}
+        {reasons.map(({ message }) => <p class="message">{message}</p>)}
         {containers.map((one) => <Values container={one} caption="A container that sets nothing" />)}
         {inAll.length > 0 && <Totals checks={inAll} />}
       </Fold>

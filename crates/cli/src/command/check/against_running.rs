@@ -84,9 +84,9 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
         proposed.others,
         |manifest| Some(&manifest.object),
         |Manifest { origin, object }| {
-            let evaluation = run.evaluate(&object);
-            let why = super::why(&args.manifests, &args.target, &origin, &evaluation);
-            CheckedObject::of(origin, &evaluation, why)
+            let decision = run.evaluate(&object);
+            let why = super::why(&args.manifests, &args.target, &origin, &decision);
+            CheckedObject::of(origin, decision, Some(why))
         },
     );
     let output = || {
@@ -108,7 +108,7 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
             page
         }
     })?;
-    let has_errors = entries.iter().any(|entry| entry.verdict == evaluate::Verdict::Error);
+    let has_errors = entries.iter().any(|entry| entry.decision.verdict == evaluate::Verdict::Error);
     Ok(if has_errors { Exit::Error } else { exit(&effects) })
 }
 

@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use headroom_core::truncate::count_of;
-use headroom_dryrun::evaluate::Verdict;
+use headroom_dryrun::evaluate::{ObjectDecision, ResourceValue, Verdict};
 use headroom_report::junit::Case;
 use headroom_report::{Finding, FindingLevel, FindingRule, Page, Paint, Table, markdown_cell};
 use serde::Serialize;
 
-use super::entry::{ChangedValue, CheckedObject};
+use super::entry::CheckedObject;
 
 static REJECTED: FindingRule = FindingRule {
     id: "rejected",
@@ -84,7 +84,7 @@ pub fn report(entries: &[CheckedObject]) -> CheckReport<'_> {
 
 impl CheckSummary {
     fn of(entries: &[CheckedObject]) -> Self {
-        let count = |verdict| entries.iter().filter(|entry| entry.verdict == verdict).count();
+        let count = |verdict| entries.iter().filter(|entry| entry.decision.verdict == verdict).count();
         Self {
             objects: entries.len(),
             errors: count(Verdict::Error),
@@ -94,7 +94,7 @@ impl CheckSummary {
             changed: count(Verdict::Changed),
             admitted: count(Verdict::Admitted),
             not_checked: count(Verdict::NotChecked),
-            warned: entries.iter().filter(|entry| !entry.warnings.is_empty()).count(),
+            warned: entries.iter().filter(|entry| entry.warnings().next().is_some()).count(),
         }
     }
 
@@ -133,8 +133,9 @@ fn counted(verdict: Verdict) -> &'static str {
 
 /// `not checked: 2 of 5 objects (ConfigMap, ServiceAccount)`; none if all were.
 pub fn not_checked(entries: &[CheckedObject]) -> Option<String> {
-    let kinds: Vec<&str> =
-        entries.iter().filter(|entry| entry.verdict == Verdict::NotChecked).map(|entry| entry.kind.as_str()).collect();
+    let decisions = entries.iter().map(|entry| &entry.decision);
+    let unchecked = decisions.filter(|decision| decision.verdict == Verdict::NotChecked);
+    let kinds: Vec<&str> = unchecked.map(|decision| decision.kind.kind.as_str()).collect();
     let names: BTreeSet<&str> = kinds.iter().copied().collect();
     let names = names.into_iter().collect::<Vec<_>>().join(", ");
     let all = count_of(entries.len() as u64, "object");
@@ -155,10 +156,10 @@ fn groups<'e>(entries: &'e [CheckedObject], details: impl Fn(&CheckedObject) -> 
     for entry in entries {
         let details = details(entry);
         let nameless = |line: &String| {
-            let quoted = format!("\"{}\"", entry.name);
-            line.replace(&quoted, "\"\"").replace(&format!("/{}", entry.name), "/")
+            let quoted = format!("\"{}\"", entry.decision.name);
+            line.replace(&quoted, "\"\"").replace(&format!("/{}", entry.decision.name), "/")
         };
-        let key = (entry.verdict, entry.namespace.as_str(), details.iter().map(nameless).collect());
+        let key = (entry.decision.verdict, entry.decision.namespace.as_str(), details.iter().map(nameless).collect());
         match known.get(&key).and_then(|index| groups.get_mut(*index)) {
             Some(group) if !details.is_empty() => group.others.push(entry),
             _ => {
@@ -174,15 +175,15 @@ impl ObjectGroup<'_> {
     /// The command that explains a rejection or a warning.
     fn why(&self) -> Option<&str> {
         let is_explained = self.details.iter().any(|line| line.contains("kubectl headroom why "));
-        let CheckedObject { reasons, warnings, why, .. } = self.first;
-        why.as_deref().filter(|_| !(is_explained || reasons.is_empty() && warnings.is_empty()))
+        let ObjectDecision { reasons, warnings, .. } = &self.first.decision;
+        self.first.why.as_deref().filter(|_| !(is_explained || reasons.is_empty() && warnings.is_empty()))
     }
 
     /// `and 2 more for the same reason: pod/b (app.yaml:7), pod/c (app.yaml:13)`
     fn others(&self) -> Option<String> {
         /// At most this many are named.
         const MAX: usize = 5;
-        let named = self.others.iter().take(MAX).map(|entry| format!("{} ({})", entry.object, entry.origin));
+        let named = self.others.iter().take(MAX).map(|entry| format!("{} ({})", entry.decision.object, entry.origin));
         let mut named = named.collect::<Vec<_>>().join(", ");
         if self.others.len() > MAX {
             named.push_str(", …");
@@ -197,7 +198,7 @@ pub fn page(entries: &[CheckedObject], paint: Paint) -> Page {
     let mut table = Table::new(&["VERDICT", "OBJECT", "NAMESPACE", "FILE"]);
     let mut page = Page::new();
     for group in &groups {
-        let CheckedObject { verdict, object, namespace, origin, .. } = group.first;
+        let CheckedObject { decision: ObjectDecision { verdict, object, namespace, .. }, origin, .. } = group.first;
         let name = verdict.name();
         let painted = match verdict {
             Verdict::Admitted => paint.green(name),
@@ -222,18 +223,21 @@ pub fn page(entries: &[CheckedObject], paint: Paint) -> Page {
 /// The lines below an object: why it fails, which values are set, and warnings.
 fn details(entry: &CheckedObject, paint: Paint) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
-    for line in entry.reasons.iter().flat_map(|reason| &reason.lines) {
+    for line in entry.against().flat_map(|(_, lines)| lines) {
         // Advice that several reasons share is given once, after the last of them.
         lines.retain(|before| before != line);
-        lines.push(line.clone());
+        lines.push(line.to_owned());
     }
-    for ChangedValue { container, field, value, reason } in &entry.changes {
-        lines.push(format!("{container}: {field} {}, {reason}", paint.cyan(value)));
-    }
-    for warning in &entry.warnings {
-        lines.push(format!("{} {}", paint.yellow("warning:"), warning.text));
-    }
+    lines.extend(changes(entry, paint));
+    lines.extend(entry.warnings().map(|(_, text)| format!("{} {text}", paint.yellow("warning:"))));
     lines
+}
+
+/// The values that are filled in: `container web: requests.cpu 100m, default of LimitRange limits`.
+fn changes(entry: &CheckedObject, paint: Paint) -> impl Iterator<Item = String> {
+    entry.decision.changes().map(move |(container, ResourceValue { field, value, reason, .. })| {
+        format!("{container}: {field} {}, {reason}", paint.cyan(value.as_deref().unwrap_or_default()))
+    })
 }
 
 /// The sum, and a table of the objects that have something to say.
@@ -245,7 +249,8 @@ pub fn markdown(entries: &[CheckedObject]) -> String {
         text.push_str("\n| Verdict | Object | Why |\n| --- | --- | --- |\n");
     }
     for group in speaking {
-        let ObjectGroup { first: CheckedObject { verdict, object, origin, .. }, details, .. } = group;
+        let ObjectGroup { first: CheckedObject { decision, origin, .. }, details, .. } = group;
+        let ObjectDecision { verdict, object, .. } = decision;
         let lines = details.iter().cloned().chain(group.others()).map(|line| markdown_cell(&line));
         let command = group.why().map(|command| format!("<code>{}</code>", markdown_cell(command)));
         let why = lines.chain(command).collect::<Vec<_>>().join("<br>");
@@ -267,9 +272,10 @@ pub fn findings(entries: &[CheckedObject]) -> Vec<Finding> {
 }
 
 fn findings_of(entry: &CheckedObject) -> Vec<Finding> {
-    let subject = match entry.namespace.as_str() {
-        "" => entry.object.clone(),
-        namespace => format!("{namespace}/{}", entry.object),
+    let ObjectDecision { object, namespace, verdict, .. } = &entry.decision;
+    let subject = match namespace.as_str() {
+        "" => object.clone(),
+        namespace => format!("{namespace}/{object}"),
     };
     let finding = |rule, level, about: &str, text: &str| Finding {
         rule,
@@ -279,25 +285,18 @@ fn findings_of(entry: &CheckedObject) -> Vec<Finding> {
         subject: subject.clone(),
         origin: Some(entry.origin.clone()),
     };
-    let rule = match entry.verdict {
+    let rule = match verdict {
         Verdict::Rejected => &REJECTED,
         Verdict::PodsBlocked => &PODS_BLOCKED,
         Verdict::Invalid => &INVALID,
         Verdict::Error => &ERROR,
         Verdict::Changed | Verdict::Admitted | Verdict::NotChecked => &WARNING,
     };
-    let mut findings: Vec<Finding> = entry
-        .reasons
-        .iter()
-        .map(|reason| finding(rule, FindingLevel::Error, &reason.about(), reason.message()))
-        .collect();
-    let warnings = entry.warnings.iter();
-    findings.extend(warnings.map(|warning| finding(&WARNING, FindingLevel::Warning, &warning.about, &warning.text)));
-    let changes: Vec<String> = entry
-        .changes
-        .iter()
-        .map(|ChangedValue { container, field, value, reason }| format!("{container}: {field} {value}, {reason}"))
-        .collect();
+    let against = entry.against();
+    let mut findings: Vec<Finding> =
+        against.map(|(about, lines)| finding(rule, FindingLevel::Error, &about, &lines.join("; "))).collect();
+    findings.extend(entry.warnings().map(|(about, text)| finding(&WARNING, FindingLevel::Warning, about, text)));
+    let changes: Vec<String> = changes(entry, Paint::OFF).collect();
     if !changes.is_empty() {
         findings.push(finding(&CHANGED, FindingLevel::Note, "", &changes.join("; ")));
     }
@@ -307,11 +306,11 @@ fn findings_of(entry: &CheckedObject) -> Vec<Finding> {
 /// An object is a case, its file the class.
 pub fn cases(entries: &[CheckedObject]) -> Vec<Case> {
     let case = |entry: &CheckedObject| Case {
-        name: entry.object.clone(),
+        name: entry.decision.object.clone(),
         group: entry.origin.file.display().to_string(),
         findings: findings_of(entry),
-        is_error: entry.verdict == Verdict::Error,
-        is_skipped: entry.verdict == Verdict::NotChecked,
+        is_error: entry.decision.verdict == Verdict::Error,
+        is_skipped: entry.decision.verdict == Verdict::NotChecked,
     };
     entries.iter().map(case).collect()
 }

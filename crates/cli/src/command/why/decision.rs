@@ -1,37 +1,35 @@
 //! A decision at a terminal: where each value comes from, the bounds that apply, and what is taken from quotas.
 
-use headroom_dryrun::evaluate::Verdict;
-use headroom_dryrun::explanation::{Check, Container, Explanation, Field, Taken};
+use headroom_core::request::Role;
+use headroom_dryrun::evaluate::{ChargedAmount, CheckedBound, ContainerValues, ObjectDecision, ResourceValue, Verdict};
 
 use headroom_report::{Page, Paint, Table, people};
 
 /// Adds what is below the line that names the object and its verdict.
-pub fn add_reasons(page: &mut Page, explanation: &Explanation, paint: Paint) {
-    for reason in &explanation.reasons {
-        for part in reason.split("; ") {
-            writeln!(page, "  {part}");
-        }
+pub fn add_reasons(page: &mut Page, decision: &ObjectDecision, paint: Paint) {
+    for line in decision.reasons.iter().flat_map(|reason| &reason.lines) {
+        writeln!(page, "  {line}");
     }
-    for warning in &explanation.warnings {
+    for warning in &decision.warnings {
         writeln!(page, "  {} {warning}", paint.yellow("warning:"));
     }
-    for estimate in &explanation.estimates {
+    for estimate in &decision.estimates {
         writeln!(page, "  estimate: {estimate}");
     }
 }
 
 /// Adds each value with its source, and what is taken from quotas.
-pub fn add(page: &mut Page, explanation: &Explanation, paint: Paint) {
-    if explanation.is_of_pods && !explanation.containers.is_empty() {
+pub fn add(page: &mut Page, decision: &ObjectDecision, paint: Paint) {
+    if decision.is_of_pods && !decision.containers.is_empty() {
         writeln!(page, "\nEach of its pods:");
     }
-    for container in &explanation.containers {
+    for container in &decision.containers {
         add_container(page, container, paint);
     }
-    if !explanation.in_all.is_empty() {
-        let noun = if explanation.containers.is_empty() { "claim" } else { "pod total" };
+    if !decision.in_all.is_empty() {
+        let noun = if decision.containers.is_empty() { "claim" } else { "pod total" };
         writeln!(page, "\n{}", paint.bold(noun));
-        for check in &explanation.in_all {
+        for check in &decision.in_all {
             let amounts = [("request", &check.request), ("limit", &check.limit)];
             let amounts = amounts.iter().filter_map(|(noun, amount)| Some(format!("{noun} {}", amount.as_ref()?)));
             let amounts: Vec<String> = amounts.collect();
@@ -39,17 +37,17 @@ pub fn add(page: &mut Page, explanation: &Explanation, paint: Paint) {
             writeln!(page, "  {}: {amounts}; {}", check.resource, bounds_text(check, paint));
         }
     }
-    if !explanation.quotas.is_empty() {
-        let noun = if explanation.is_of_pods { "all its pods" } else { "this object" };
+    let mut charged = decision.charged().peekable();
+    if charged.peek().is_some() {
+        let noun = if decision.is_of_pods { "all its pods" } else { "this object" };
         let mut table = Table::new(&["QUOTA", "RESOURCE", "USED", "CHANGE", "AFTER", "HARD", "AVAILABLE"])
             .right(&["USED", "CHANGE", "AFTER", "HARD", "AVAILABLE"])
             .spare(&["USED", "CHANGE"]);
-        for taken in &explanation.quotas {
-            let Taken { quota, name, before, adds, after, hard, left } = taken;
-            let [before, adds, after, hard, left] = people::row(name, [before, adds, after, hard, left]);
-            let change = if adds.starts_with('-') { adds } else { format!("+{adds}") };
+        for (charge, ChargedAmount { name, before, added, used, hard, left }) in charged {
+            let [before, added, used, hard, left] = people::row(name, [before, added, used, hard, left]);
+            let change = if added.starts_with('-') { added } else { format!("+{added}") };
             let left = if left.starts_with('-') { paint.red(&left) } else { left };
-            table.row([quota.clone(), name.clone(), before, change, after, hard, left]);
+            table.row([charge.quota.clone(), name.clone(), before, change, used, hard, left]);
         }
         writeln!(page, "\n{}", paint.bold(&format!("Quota usage including {noun}")));
         page.indented(table, 2);
@@ -57,9 +55,9 @@ pub fn add(page: &mut Page, explanation: &Explanation, paint: Paint) {
 }
 
 /// The verdict in its colour.
-pub fn verdict(explanation: &Explanation, paint: Paint) -> String {
-    let name = explanation.verdict.name();
-    match explanation.verdict {
+pub fn verdict(decision: &ObjectDecision, paint: Paint) -> String {
+    let name = decision.verdict.name();
+    match decision.verdict {
         Verdict::Admitted => paint.green(name),
         Verdict::Changed => paint.cyan(name),
         Verdict::PodsBlocked => paint.yellow(name),
@@ -68,27 +66,28 @@ pub fn verdict(explanation: &Explanation, paint: Paint) -> String {
     }
 }
 
-fn add_container(page: &mut Page, container: &Container, paint: Paint) {
-    let head = format!("{}, image {}", paint.bold(&format!("{} {}", container.role, container.name)), container.image);
+fn add_container(page: &mut Page, container: &ContainerValues, paint: Paint) {
+    let role = if container.role == Role::Sidecar { "sidecar" } else { container.role.noun() };
+    let head = format!("{}, image {}", paint.bold(&format!("{role} {}", container.name)), container.image);
     if container.values.iter().all(|field| field.value.is_none() && field.checks.is_empty()) {
         return writeln!(page, "\n{head}: no requests and no limits");
     }
     let mut table =
         Table::new(&["FIELD", "VALUE", "STEP", "BOUNDS", "SOURCE"]).right(&["VALUE"]).prose(&["BOUNDS", "SOURCE"]);
-    for Field { field, value, step, reason, checks, usage: _ } in &container.values {
+    for ResourceValue { field, value, set_by, reason, checks, .. } in &container.values {
         let value = value.as_deref().unwrap_or("-");
         let checks: Vec<String> = checks.iter().map(|check| bounds_text(check, paint)).collect();
         // The reason is at the end, because what an estimate was made of can be long.
-        table.row([field.clone(), paint.bold(value), paint.dim(step), checks.join(", "), reason.clone()]);
+        table.row([field.clone(), paint.bold(value), paint.dim(set_by.step()), checks.join(", "), reason.clone()]);
     }
     writeln!(page, "\n{head}");
     page.indented(table, 2);
 }
 
 /// `max 1 met (LimitRange limits)`
-fn bounds_text(check: &Check, paint: Paint) -> String {
-    let Check { edge, bound, range, holds, .. } = check;
+fn bounds_text(check: &CheckedBound, paint: Paint) -> String {
+    let CheckedBound { edge, bound, range, holds, .. } = check;
     let verb = if *holds { "met" } else { "not met" };
     let painted = if *holds { paint.green(verb) } else { paint.red(verb) };
-    format!("{edge} {bound} {painted} ({range})")
+    format!("{} {bound} {painted} ({range})", edge.name())
 }

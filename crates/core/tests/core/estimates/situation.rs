@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use headroom_core::Evaluation;
 use headroom_core::cluster::lookup::Lookup;
 use headroom_core::cluster::usage::{Percentile, Root};
 use headroom_core::timestamp::Timestamp;
@@ -103,7 +102,7 @@ impl Situation {
         };
         let now = Some(NOW.parse::<Timestamp>().unwrap());
         let (request, settings) = (self.request.to_string(), self.settings.to_string());
-        let mut outcome = entry::evaluate(&request, &settings, now, read, |request, Evaluation { decision, .. }| {
+        let mut outcome = entry::evaluate(&request, &settings, now, read, |request, decision, _| {
             let changed = request.object.and_then(|object| decision.changed_object(object.node).unwrap());
             let object = match &changed {
                 Some(text) => serde_json::from_str(text).unwrap(),

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::Run;
-use crate::evaluate::evaluation::RejectionReason;
+use crate::evaluate::object_decision::RejectionReason;
 use crate::evaluate::request;
 use headroom_objects::cluster_reader::ClusterReader;
 use headroom_objects::kinds::{ApiKind, metadata};
@@ -43,7 +43,7 @@ impl<'o> Autoscaler<'o> {
     }
 }
 
-/// The evaluation of an autoscaler's target.
+/// The decision of an autoscaler's target.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Autoscaled {
     /// The warnings at the largest number of replicas that the target does not cause at its present number.
@@ -90,9 +90,9 @@ impl Run {
             return Autoscaled::NotChecked(None);
         }
         let mut warned = |request: Value| {
-            let evaluation = self.admission.evaluate(request, &mut self.cluster);
-            let reasons = evaluation.reasons.iter().map(RejectionReason::text);
-            reasons.chain(evaluation.warnings.into_iter().map(|warning| warning.text)).collect::<Vec<String>>()
+            let decision = self.admission.evaluate(request, &mut self.cluster);
+            let reasons = decision.reasons.iter().map(RejectionReason::text);
+            reasons.chain(decision.warnings.into_iter().map(|warning| warning.text)).collect::<Vec<String>>()
         };
         let mut warnings = Vec::new();
         for (now, at_most, of) in pairs {

@@ -7,7 +7,7 @@ use headroom_core::amount::Quantity;
 use serde_json::{Value, json};
 
 use super::Run;
-use crate::evaluate::evaluation::{ChargedAmount, Evaluation, ObjectCharge, ObjectWarning, Topic};
+use crate::evaluate::object_decision::{ChargedAmount, ObjectCharge, ObjectDecision, ObjectWarning, Topic};
 use crate::evaluate::request;
 use headroom_objects::cluster_reader::ClusterReader;
 use headroom_objects::kinds::{ApiKind, metadata};
@@ -26,13 +26,13 @@ const VERSIONS: [&str; 3] = ["resource.k8s.io/v1", "resource.k8s.io/v1beta2", "r
 
 impl Run {
     /// Evaluates the claims that an admitted object adds, beside the pods that are charged already.
-    pub(super) fn evaluate_claims(&mut self, evaluation: &mut Evaluation) {
-        let object = evaluation.outcome().clone();
-        let old = evaluation.request.get("oldObject").filter(|old| old.is_object()).cloned();
+    pub(super) fn evaluate_claims(&mut self, decision: &mut ObjectDecision) {
+        let object = decision.outcome().clone();
+        let old = decision.request.get("oldObject").filter(|old| old.is_object()).cloned();
         let before = old.map(|old| self.claims_of(&old, &mut Vec::new())).unwrap_or_default();
         let mut unread = Vec::new();
         let claims = self.claims_of(&object, &mut unread);
-        evaluation.warnings.extend(unread.into_iter().map(ObjectWarning::from));
+        decision.warnings.extend(unread.into_iter().map(ObjectWarning::from));
         let mut charged: Vec<(ObjectCharge, u64)> = Vec::new();
         for Claims { name, count, claim } in claims {
             let there = before.iter().find(|claims| claims.name == name).map_or(0, |claims| claims.count);
@@ -41,10 +41,10 @@ impl Run {
                 continue;
             }
             let kind = ApiKind::of(&claim);
-            let one = self.admission.evaluate(request::create(claim, &kind, &evaluation.namespace), &mut self.cluster);
+            let one = self.admission.evaluate(request::create(claim, &kind, &decision.namespace), &mut self.cluster);
             if let Some(reason) = one.reasons.first() {
                 let text = format!("the claims of {name} would be rejected: {reason}");
-                evaluation.warnings.push(ObjectWarning::blocking(reason.topic, text));
+                decision.warnings.push(ObjectWarning::blocking(reason.topic, text));
                 continue;
             }
             let fitting =
@@ -58,20 +58,20 @@ impl Run {
                         "only {fitting} of {added} claims of {name} fit quota \"{}\", by {resource}; the other pods wait for theirs",
                         charge.quota
                     );
-                    evaluation.warnings.push(ObjectWarning::blocking(Topic::Quota, text));
+                    decision.warnings.push(ObjectWarning::blocking(Topic::Quota, text));
                 }
             }
             for charge in one.charges.iter().filter(|_| fitting > 0) {
                 // OK because a quota that cannot be read now could not be read for the charge either.
-                let _ = self.charge(&evaluation.namespace, &charge.times_count(fitting), Quantity::plus);
+                let _ = self.charge(&decision.namespace, &charge.times_count(fitting), Quantity::plus);
                 charged.push((charge.clone(), fitting));
             }
         }
         for (charge, count) in &charged {
-            let _ = self.charge(&evaluation.namespace, &charge.times_count(*count), Quantity::minus);
+            let _ = self.charge(&decision.namespace, &charge.times_count(*count), Quantity::minus);
         }
-        evaluation.pod_charges.extend(charged.iter().map(|(charge, count)| charge.times_count(*count)));
-        evaluation.claims = charged;
+        decision.pod_charges.extend(charged.iter().map(|(charge, count)| charge.times_count(*count)));
+        decision.claims = charged;
     }
 
     /// The claims for the pods of an object; `unread` gets the reasons why some are unknown.

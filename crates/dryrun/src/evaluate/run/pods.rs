@@ -8,7 +8,7 @@ use headroom_core::request::rollout;
 use serde_json::{Value, json};
 
 use super::{Run, pointer};
-use crate::evaluate::evaluation::{Evaluation, ObjectCharge, ObjectWarning, Topic};
+use crate::evaluate::object_decision::{ObjectCharge, ObjectDecision, ObjectWarning, Topic};
 use crate::evaluate::settle::{Removed, Settled, settle};
 use crate::evaluate::unfinished::unfinished;
 use crate::evaluate::{request, validation};
@@ -48,25 +48,25 @@ pub(super) struct SettledPods {
 impl Run {
     /// Adds what the pods of a workload are refused for: those that an update still has to create, and those that the API server
     /// would not store.
-    pub(super) fn evaluate_unfinished(&mut self, evaluation: &mut Evaluation) {
-        if pod_of(evaluation.outcome()).is_none() {
+    pub(super) fn evaluate_unfinished(&mut self, decision: &mut ObjectDecision) {
+        if pod_of(decision.outcome()).is_none() {
             return;
         }
-        let mut request = evaluation.request.clone();
-        if let (Some(changed), Value::Object(fields)) = (&evaluation.changed, &mut request) {
+        let mut request = decision.request.clone();
+        if let (Some(changed), Value::Object(fields)) = (&decision.changed, &mut request) {
             fields.insert("object".to_owned(), changed.clone());
         }
         if let Some(unfinished) = unfinished(&request, &mut self.cluster) {
             let (warnings, charges) = self.evaluate_request_of_pods(&unfinished);
-            evaluation.warnings.extend(warnings);
-            evaluation.pod_charges.extend(charges);
+            decision.warnings.extend(warnings);
+            decision.pod_charges.extend(charges);
             request = unfinished;
         }
-        let is_blocked = evaluation.warnings.iter().any(|warning| warning.blocks_pods.is_some());
+        let is_blocked = decision.warnings.iter().any(|warning| warning.blocks_pods.is_some());
         // OK because what cannot be read was reported with the object.
         let waits = self.waits_for_termination(&request, is_blocked).unwrap_or_default();
-        evaluation.warnings.extend(waits.map(ObjectWarning::from));
-        evaluation.rollouts.push(request);
+        decision.warnings.extend(waits.map(ObjectWarning::from));
+        decision.rollouts.push(request);
     }
 
     /// Says by how much a rollout is slower because the pods that it removes hold the quota until they have terminated, which no
@@ -229,7 +229,7 @@ impl Run {
 
     /// Evaluates an object that is there already as if it were made again, in the place that it and its pods leave in the quotas; and
     /// says if its pods are refused as it stands.
-    pub fn preview_as_new(&mut self, object: &Value) -> Evaluation {
+    pub fn preview_as_new(&mut self, object: &Value) -> ObjectDecision {
         let (kind, mut object) = (ApiKind::of(object), running::with_status(object.clone(), &mut self.cluster));
         if let Some(of) = PodKind::of(&kind.group, &kind.plural) {
             self.add_overhead(&mut object, &pointer(of));
@@ -248,16 +248,16 @@ impl Run {
                 drop(self.charge(&namespace, &charge.times_count(count), Quantity::minus));
             }
         }
-        let mut evaluation = self.admission.evaluate(request, &mut self.cluster);
+        let mut decision = self.admission.evaluate(request, &mut self.cluster);
         quotas.into_iter().for_each(|quota| drop(self.cluster.put(quota)));
         let blocked = self.blocked_now(object);
-        if !blocked.is_empty() && evaluation.is_admitted() {
+        if !blocked.is_empty() && decision.is_admitted() {
             // What it lacks as it stands is more to the point than what it would lack.
-            evaluation.warnings.retain(|warning| warning.blocks_pods != Some(Topic::Quota));
-            evaluation.warnings.splice(0..0, blocked);
-            evaluation.decide();
+            decision.warnings.retain(|warning| warning.blocks_pods != Some(Topic::Quota));
+            decision.warnings.splice(0..0, blocked);
+            decision.decide();
         }
-        evaluation
+        decision
     }
 
     /// Explains why the pods of a workload do not all run, since when, and what would let its controllers go on.

@@ -3,7 +3,6 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use headroom_dryrun::evaluate::RejectionReason;
 use headroom_dryrun::simulate::{Effect, ValueChange};
 
 pub struct EffectGroup<'a> {
@@ -50,7 +49,7 @@ fn text(effect: &Effect) -> Vec<String> {
     let name = effect.name.split_once('/').map_or(effect.name.as_str(), |(_, name)| name);
     let names = [(format!("\"{name}\""), "\"\""), (format!("\"{name}-\""), "\"\""), (format!("/{name}"), "/")];
     let nameless = |text: String| names.iter().fold(text, |text, (name, nothing)| text.replace(name, nothing));
-    let reasons = effect.reasons.iter().flat_map(RejectionReason::lines).map(|line| nameless(line.to_string()));
+    let reasons = effect.reasons.iter().flat_map(|reason| &reason.lines).map(|line| nameless(line.clone()));
     let values = effect.values.iter().map(|ValueChange { container, field, now, then, reason }| {
         let [now, then] = [now, then].map(|value| value.as_deref().unwrap_or("not set"));
         format!("{container}: {field} {now} {then} {reason}")

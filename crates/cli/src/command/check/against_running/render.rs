@@ -1,6 +1,5 @@
 //! The effects on everything that runs, at a terminal: the sum first.
 
-use headroom_dryrun::evaluate::RejectionReason;
 use headroom_dryrun::simulate::report::worth_showing;
 use headroom_dryrun::simulate::{EffectKind, Effects, QuotaEffect, ValueChange};
 use headroom_report::{Page, Paint, Table, people};
@@ -87,7 +86,7 @@ fn objects(groups: &[EffectGroup], paint: Paint) -> Table {
             let differ = if *is_same { "" } else { "; names and amounts differ" };
             table.detail(&format!("for example {} in {}{differ}:", effect.name, effect.namespace));
         }
-        for reason in effect.reasons.iter().flat_map(RejectionReason::lines) {
+        for reason in effect.reasons.iter().flat_map(|reason| &reason.lines) {
             let was = if effect.change == EffectKind::NoLongerRejected { "was: " } else { "" };
             table.detail(&format!("{was}{reason}"));
         }
