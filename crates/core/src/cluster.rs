@@ -98,13 +98,9 @@ impl<'d> Context<'d> {
     pub fn add(&mut self, lookup: &Lookup<'d>, answer: Result<Node<'d>, String>) {
         self.asked_for_namespace |= matches!(lookup, Lookup::Namespace { .. });
         if matches!(&answer, Err(problem) if lookup.is_absent(problem)) {
-            match lookup {
+            if let Lookup::FreshQuota { name, .. } = lookup {
                 // The quota was deleted between the two reads.
-                Lookup::FreshQuota { name, .. } => self.quotas.iter_mut().for_each(|quotas| {
-                    quotas.retain(|quota| quota.name != *name);
-                }),
-                Lookup::DeviceClasses => self.device_classes = Some(Vec::new()),
-                _ => {}
+                self.quotas.iter_mut().for_each(|quotas| quotas.retain(|quota| quota.name != *name));
             }
             return;
         }

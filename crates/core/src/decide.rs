@@ -5,11 +5,13 @@
 use crate::actions::{Actions, EstimateTarget, RequestKind, Subject, estimate_targets};
 use crate::charge::Charges;
 use crate::cluster::Context;
+use crate::cluster::limit_range::{CLAIM, CONTAINER};
 use crate::cluster::lookup::{Lookup, Missing};
 use crate::defaults;
 use crate::estimate::Estimates;
 use crate::fill::{Filled, FilledPods, Filling};
 use crate::json::Malformed;
+use crate::limit_rules;
 use crate::limits;
 use crate::quota;
 use crate::request::{Pod, Request, api_server_defaults, rollout};
@@ -64,6 +66,7 @@ impl<'d> Draft<'d> {
             // The existing pods were filled in, too.
             RequestKind::Workload if actions.rollout.is_some() => {
                 let old = request.old_pod()?.map(|mut pod| {
+                    limit_rules::bounded(pod.containers.len(), ("containers", pod.node), CONTAINER, &ranges)?;
                     let mut ignored = Vec::new();
                     let targets =
                         actions.prepare(&mut pod, &request.namespace, &ranges, context, settings, &mut ignored)?;
@@ -89,6 +92,7 @@ impl<'d> Draft<'d> {
             }
             if actions.kind == RequestKind::Workload && actions.adds_pods(request) {
                 let templates = rollout::claim_templates(request, object.node)?;
+                limit_rules::bounded(templates.len(), ("claims", object.node), CLAIM, &ranges)?;
                 // Nothing is refused by them: a StatefulSet that is restored finds its claims there, and creates none.
                 warn_of_limits(&mut decision, CLAIMS, &limits::check_claim_templates(&templates, &ranges)?);
             }

@@ -139,7 +139,7 @@ fn decide<'d>(
         }
     }
     reader.read(&objects(request, &actions, &reader.context, settings));
-    if devices::needs_classes(request, &reader.context, &settings.quotas.limited_resources) {
+    if devices::needs_classes(request, &reader.context, settings) {
         reader.read(&devices::lookups(request)?);
     }
     if devices::needs_claims(&reader.context)? {

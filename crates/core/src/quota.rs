@@ -32,6 +32,7 @@ use crate::settings::LimitedResource;
 use crate::timestamp::Timestamp;
 use crate::truncate::Names;
 use charge::Deltas;
+use required_values::RequiredValues;
 
 pub use breach::{Breach, Excess, Forecast, QuotaFault, RolloutForecast};
 pub use charge::{Added, QuotaChange, QuotaCharge};
@@ -131,10 +132,9 @@ pub fn check<'d>(
         return Ok(outcome);
     }
     let applying = applying_to(object, quotas)?;
-    let mut charging = Vec::with_capacity(applying.len());
+    let (required, mut charging) = (RequiredValues::of(object), Vec::with_capacity(applying.len()));
     for quota in &applying {
-        let refusal =
-            required_values::check(object, quota).or_else(|| unknown_status(quota).filter(|_| change.refuses()));
+        let refusal = required.check(quota).or_else(|| unknown_status(quota).filter(|_| change.refuses()));
         match refusal {
             Some(breach) => outcome.breaches.push(breach),
             None => charging.push(quota),
@@ -162,9 +162,8 @@ pub fn check<'d>(
         outcome.breaches.extend(limited_resources::check(object, &deltas, &applying, bounds)?);
     }
     for quota in charging {
-        let excesses = outcome.charge(quota, &|charged| deltas.amount(quota.quota, charged), &|charged| {
-            object.pod.map(|pod| required_values::origins(pod, charged)).unwrap_or_default()
-        });
+        let amount = |charged: Charged<'_>| deltas.amount(quota.quota, charged);
+        let excesses = outcome.charge(quota, &amount, &|charged| required.origins(charged));
         if change.refuses() && !excesses.is_empty() {
             outcome.breaches.push(quota.breach(QuotaFault::Exceeded { excesses, forecast: None }));
         }

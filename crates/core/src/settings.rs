@@ -86,6 +86,11 @@ impl ServerVersion {
         self.0.is_none_or(|minor| minor >= 34)
     }
 
+    /// True if a DeviceClass may name an extended resource.
+    pub fn maps_extended_resources(self) -> bool {
+        self.0.is_none_or(|minor| minor >= 34)
+    }
+
     /// True if the API server also fills in missing pod-level limits.
     pub fn completes_pod_level_limits(self) -> bool {
         self.0.is_none_or(|minor| minor >= 37)

@@ -15,7 +15,7 @@ use crate::quota::charged_names::Charged;
 use crate::quota::{self, ChargedKind, Measure};
 use crate::request::owner::controller_of;
 use crate::request::{self, Request, pod_totals};
-use crate::settings::LimitedResource;
+use crate::settings::Settings;
 use crate::timestamp::Timestamp;
 
 /// The annotation of a claim that the scheduler made for a pod.
@@ -23,12 +23,14 @@ pub const MADE_FOR_A_POD: &str = "resource.kubernetes.io/extended-resource-claim
 
 /// True if any quota of the namespace bounds a name whose devices follow from device classes, or if such a name may be
 /// limited.
-pub fn needs_classes(request: &Request<'_>, context: &Context<'_>, limited: &[LimitedResource<'_>]) -> bool {
+pub fn needs_classes(request: &Request<'_>, context: &Context<'_>, settings: &Settings<'_>) -> bool {
+    let limited = &settings.quotas.limited_resources;
     let kind = ChargedKind::of(request);
     let is_mapped = |name: &str| {
         matches!(kind.charged_under(name), Some(Charged::ExtendedDevices(_) | Charged::ImplicitDevices(_)))
     };
-    kind.measure == Measure::ResourceClaim
+    settings.server.maps_extended_resources()
+        && kind.measure == Measure::ResourceClaim
         && (context.quotas.iter().flatten().any(|quota| quota.hard.names().any(|name| is_mapped(name)))
             || limited.iter().any(|limited| limited.is_of(kind) && !limited.match_contains.is_empty()))
 }

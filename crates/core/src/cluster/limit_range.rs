@@ -71,6 +71,11 @@ impl<'d> Item<'d> {
         }
     }
 
+    /// All lists of amounts.
+    pub fn lists(&self) -> impl Iterator<Item = &ResourceList<'d>> {
+        [&self.min, &self.max, &self.default_limit, &self.default_request, &self.max_ratio].into_iter()
+    }
+
     /// Reads an entry of `spec.limits`.
     pub fn read(node: Node<'d>) -> Result<Self, Malformed> {
         let list = |node: Node<'d>| node.present().map_or_else(|| Ok(ResourceList::default()), ResourceList::read);

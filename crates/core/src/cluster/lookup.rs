@@ -147,10 +147,10 @@ impl Lookup<'_> {
         match self {
             Self::UsageProfile { .. } => is_not_found || kind_is_unknown(),
             Self::FreshQuota { .. } | Self::PodOfClaim { .. } => is_not_found,
-            // Older clusters have no device classes of this version, and so none with an extended resource. A cluster
-            // without the ledger has no TenantQuotas.
-            Self::DeviceClasses | Self::TenantQuotas => kind_is_unknown(),
-            Self::Namespace { .. }
+            // Whether the cluster has these is said by the settings: the host's words must not open what they guard.
+            Self::DeviceClasses
+            | Self::TenantQuotas
+            | Self::Namespace { .. }
             | Self::LimitRanges { .. }
             | Self::Quotas { .. }
             | Self::Scaled { .. }

@@ -21,9 +21,10 @@
 use std::slice;
 
 use super::charge::Deltas;
+use super::required_values::RequiredValues;
 use super::{
     Added, ApplyingQuota, Bound, Bounds, Breach, Excess, Forecast, ObjectUsage, QuotaChange, QuotaCharge, QuotaFault,
-    QuotaObject, QuotaOutcome, RolloutForecast, bounds_for, limited_resources, required_values, scope, unknown_status,
+    QuotaObject, QuotaOutcome, RolloutForecast, bounds_for, limited_resources, scope, unknown_status,
 };
 use crate::amount::Quantity;
 use crate::cluster::resource_quota::ResourceQuota;
@@ -150,12 +151,15 @@ fn uncovered<'d>(
 /// An object that a controller is to create, and the amounts that it will use.
 struct PlannedObject<'a, 'd> {
     object: QuotaObject<'a, 'd>,
+    /// None for claims; apart, because these are many.
+    required: Option<Box<RequiredValues<'a, 'd>>>,
     usage: ObjectUsage<'d>,
 }
 
 impl<'a, 'd> PlannedObject<'a, 'd> {
     fn of(object: QuotaObject<'a, 'd>, bounds: &Bounds<'_, 'd>) -> Result<Self, Malformed> {
-        Ok(Self { usage: ObjectUsage::of(&object, bounds.now)?, object })
+        let required = object.pod.map(|_| Box::new(RequiredValues::of(&object)));
+        Ok(Self { usage: ObjectUsage::of(&object, bounds.now)?, required, object })
     }
 }
 
@@ -228,7 +232,7 @@ impl<'a, 'd> CountedPods<'a, 'd> {
 
     /// The breach by any of these objects, however few there are.
     fn refuses(&self, planned: &[&PlannedObject<'_, 'd>]) -> Option<Breach<'d>> {
-        let required = planned.iter().find_map(|planned| required_values::check(&planned.object, &self.applying));
+        let required = planned.iter().find_map(|planned| planned.required.as_ref()?.check(&self.applying));
         required.or_else(|| unknown_status(&self.applying).filter(|_| !planned.is_empty()))
     }
 

@@ -1,5 +1,7 @@
 //! A quota on cpu or memory requires every container to set that value; and the sources of these values.
 
+use std::cell::OnceCell;
+
 use super::charged_names::Charged;
 use super::{ApplyingQuota, Breach, Measure, Names, QuotaFault, QuotaObject};
 use crate::amount::Requirement;
@@ -7,52 +9,88 @@ use crate::request::Pod;
 use crate::request::pod_totals;
 use crate::sort;
 
-/// The value that a name of a quota requires in each container, if any.
-fn required(charged: Charged<'_>) -> Option<(Requirement, &str)> {
-    match charged {
-        Charged::Request(name @ ("cpu" | "memory")) => Some((Requirement::Request, name)),
-        Charged::Limit(name @ ("cpu" | "memory")) => Some((Requirement::Limit, name)),
-        _ => None,
-    }
+/// The values that a name of a quota may require in each container.
+const REQUIRED: [(Requirement, &str); 4] = [
+    (Requirement::Request, "cpu"),
+    (Requirement::Request, "memory"),
+    (Requirement::Limit, "cpu"),
+    (Requirement::Limit, "memory"),
+];
+
+/// The index of the value that a name requires, if any.
+fn required(charged: Charged<'_>) -> Option<usize> {
+    let wanted = match charged {
+        Charged::Request(name) => (Requirement::Request, name),
+        Charged::Limit(name) => (Requirement::Limit, name),
+        _ => return None,
+    };
+    REQUIRED.iter().position(|value| *value == wanted)
 }
 
-/// A breach if containers of a pod leave out a value that the quota requires. Zero counts as set.
-pub(super) fn check<'d>(object: &QuotaObject<'_, '_>, quota: &ApplyingQuota<'_, 'd>) -> Option<Breach<'d>> {
-    let pod = object.pod.filter(|_| object.kind.measure == Measure::Pod)?;
-    let is_set_for_all = Requirement::BOTH
-        .into_iter()
-        .any(|requirement| pod.resources.of(requirement).names().any(|name| pod_totals::is_pod_level(name)));
-    if is_set_for_all {
-        return None;
+/// The values of a pod's containers that quotas may require. Each list is made once, however many quotas ask for it.
+#[derive(Debug)]
+pub(super) struct RequiredValues<'a, 'd> {
+    /// None for other objects.
+    pod: Option<&'a Pod<'d>>,
+    /// True if each container has to set them.
+    is_required: bool,
+    without: [OnceCell<Names>; REQUIRED.len()],
+    origins: [OnceCell<Names>; REQUIRED.len()],
+}
+
+impl<'a, 'd> RequiredValues<'a, 'd> {
+    pub fn of(object: &QuotaObject<'a, 'd>) -> Self {
+        let sets_for_all = |pod: &Pod<'_>| {
+            let mut names = Requirement::BOTH.into_iter().flat_map(|requirement| pod.resources.of(requirement).names());
+            names.any(|name| pod_totals::is_pod_level(name))
+        };
+        let is_required = object.kind.measure == Measure::Pod && object.pod.is_some_and(|pod| !sets_for_all(pod));
+        Self { pod: object.pod, is_required, without: Default::default(), origins: Default::default() }
     }
-    let mut missing = Vec::new();
-    for super::Bound { name, charged, .. } in &quota.bounds {
-        let Some((requirement, resource)) = required(*charged) else { continue };
-        let without = pod.containers.iter().filter(|container| !container.resources.of(requirement).contains(resource));
+
+    /// A breach if containers leave out a value that the quota requires. Zero counts as set.
+    pub fn check<'q>(&self, quota: &ApplyingQuota<'_, 'q>) -> Option<Breach<'q>> {
+        let mut missing = Vec::new();
+        for super::Bound { name, charged, .. } in quota.bounds.iter().filter(|_| self.is_required) {
+            let Some(index) = required(*charged) else { continue };
+            let without = self.without.get(index)?.get_or_init(|| self.containers_without(index));
+            if !without.is_empty() {
+                missing.push(((*name).clone(), without.clone()));
+            }
+        }
+        (!missing.is_empty()).then(|| quota.breach(QuotaFault::MustSpecify { missing }))
+    }
+
+    fn containers_without(&self, index: usize) -> Names {
+        let (Some(pod), Some((requirement, resource))) = (self.pod, REQUIRED.get(index)) else {
+            return Names::default();
+        };
+        let without =
+            pod.containers.iter().filter(|container| !container.resources.of(*requirement).contains(resource));
         let mut containers: Vec<&str> = without.map(|container| container.name.as_ref()).collect();
-        if !containers.is_empty() {
-            sort::by_text(&mut containers, |name| name);
-            containers.dedup();
-            missing.push(((*name).clone(), Names::of(&containers)));
-        }
+        sort::by_text(&mut containers, |name| name);
+        containers.dedup();
+        Names::of(&containers)
     }
-    if missing.is_empty() {
-        return None;
-    }
-    Some(quota.breach(QuotaFault::MustSpecify { missing }))
-}
 
-/// The sources of the amounts under a name that no author wrote: `500m of container web: default of LimitRange limits`.
-pub(super) fn origins(pod: &Pod<'_>, charged: Charged<'_>) -> Names {
-    let Some((requirement, resource)) = required(charged) else { return Names::default() };
-    let mut origins = Names::default();
-    for container in &pod.containers {
-        let Some(value) = container.resources.of(requirement).get(resource) else { continue };
-        if !value.origin.is_authored() {
-            origins.add_with(|| {
-                format!("{} of {} {}: {}", value.quantity, container.role.noun(), container.name, value.origin)
-            });
-        }
+    /// The sources of the amounts under a name that no author wrote: `500m of container web: default of LimitRange limits`.
+    pub fn origins(&self, charged: Charged<'_>) -> Names {
+        let Some(index) = required(charged) else { return Names::default() };
+        let origins = self.origins.get(index).map(|origins| origins.get_or_init(|| self.origins_of(index)));
+        origins.cloned().unwrap_or_default()
     }
-    origins
+
+    fn origins_of(&self, index: usize) -> Names {
+        let mut origins = Names::default();
+        let (Some(pod), Some((requirement, resource))) = (self.pod, REQUIRED.get(index)) else { return origins };
+        for container in &pod.containers {
+            let Some(value) = container.resources.of(*requirement).get(resource) else { continue };
+            if !value.origin.is_authored() {
+                origins.add_with(|| {
+                    format!("{} of {} {}: {}", value.quantity, container.role.noun(), container.name, value.origin)
+                });
+            }
+        }
+        origins
+    }
 }

@@ -86,6 +86,7 @@ fn answer_of(lookup: &Lookup<'_>, lists: &Value) -> Result<String, String> {
             found.ok_or_else(|| format!("Cannot find v1/Pod named '{name}'"))?.to_string()
         }
         _ => match &lists[lookup.call().kind] {
+            Value::String(problem) => return Err(problem.clone()),
             Value::Null => json!({"items": []}).to_string(),
             list => list.to_string(),
         },

@@ -17,6 +17,7 @@ claims! {
     requests_are_admitted_if_quotas_are_off_or_they_are_exempt
     a_refusal_for_an_uncovered_scope_does_not_begin_with_the_object_as_in_kubernetes
     the_charge_for_devices_depends_on_the_existing_classes
+    whether_device_classes_exist_is_said_by_the_settings_and_by_no_text
     quotas_of_a_watched_list_are_not_read_again
     a_quota_that_refuses_is_read_again
     a_quota_close_to_its_bound_is_read_again
@@ -36,6 +37,8 @@ struct Case {
     is_audit: bool,
     settings: Map<String, Value>,
     quotas: Vec<Quota>,
+    /// The failure of the read of the device classes.
+    classes_problem: Option<String>,
     /// The quotas of a second read.
     fresh: Vec<Quota>,
 
@@ -95,8 +98,9 @@ impl Case {
             json!({"items": quotas.iter().map(quota).collect::<Vec<_>>()})
         };
         let gpu = json!({"metadata": {"name": "gpu"}, "spec": {"extendedResourceName": "example.com/gpu"}});
+        let classes = self.classes_problem.as_ref().map_or_else(|| json!({"items": [gpu]}), |problem| json!(problem));
         let lists = json!({
-            "ResourceQuota": quotas(&self.quotas), "Fresh": quotas(&self.fresh), "DeviceClass": {"items": [gpu]},
+            "ResourceQuota": quotas(&self.quotas), "Fresh": quotas(&self.fresh), "DeviceClass": classes,
         });
         answer(&json!({"request": request, "settings": self.settings}), &lists, None)
     }

@@ -13,6 +13,10 @@ const FUEL: u64 = 400_000;
 const FUEL_PER_BYTE: u64 = 150;
 const MEMORY: usize = 2 << 20;
 const MEMORY_PER_BYTE: usize = 8;
+/// The budget of shapes whose parts multiply: so much for the most pairs that are evaluated, or by size.
+const FUEL_OF_PRODUCT: u64 = 300_000_000;
+const FUEL_PER_BYTE_OF_PRODUCT: u64 = 3_000;
+const MEMORY_OF_PRODUCT: usize = 64 << 20;
 /// The most bytes of messages to a user, refusal and warnings together: longer texts are not read, and clients cut
 /// them.
 const MESSAGE_BYTES: usize = 16 << 10;
@@ -24,15 +28,17 @@ const STOP_AT_LEAST: u64 = 1_000_000_000;
 /// The budget as text.
 pub fn budget() -> String {
     format!(
-        "any request at most {FUEL} fuel and {FUEL_PER_BYTE} a byte, {} KiB of memory and {MEMORY_PER_BYTE} bytes a byte, messages of {} KiB",
+        "any request at most {FUEL} fuel and {FUEL_PER_BYTE} a byte, {} KiB of memory and {MEMORY_PER_BYTE} bytes a byte, messages of {} KiB; \
+         where parts multiply {FUEL_OF_PRODUCT} fuel or {FUEL_PER_BYTE_OF_PRODUCT} a byte, and {} MiB",
         MEMORY / 1024,
-        MESSAGE_BYTES / 1024
+        MESSAGE_BYTES / 1024,
+        MEMORY_OF_PRODUCT >> 20
     )
 }
 
 /// All rows by name, each made only when it is its turn, because some have megabytes.
-fn rows() -> impl Iterator<Item = (String, impl Fn() -> Case)> {
-    let sizes = rows::PLACES.iter().flat_map(|(place, sizes, row)| sizes.iter().map(move |size| (place, *size, row)));
+fn rows(places: &'static [rows::Place]) -> impl Iterator<Item = (String, impl Fn() -> Case)> {
+    let sizes = places.iter().flat_map(|(place, sizes, row)| sizes.iter().map(move |size| (place, *size, row)));
     sizes.map(|(place, size, row)| {
         let name = format!("{place}: {}", size.name());
         let known = name.clone();
@@ -47,19 +53,32 @@ fn rows() -> impl Iterator<Item = (String, impl Fn() -> Case)> {
 /// Runs all rows. Returns the exceeded budgets.
 pub fn run(bench: &Bench) -> Result<Vec<String>, String> {
     let mut exceeded = Vec::new();
-    for (name, case) in rows() {
-        let case = case();
-        let most_fuel = STOP_AT_LEAST.max(STOP_PER_BYTE * case.payload.len() as u64);
-        let cost = bench.run_within(most_fuel, &case)?;
-        exceeded.extend(excess(&name, &cost));
+    for (places, budget) in [(rows::PLACES, Budget::OfSize), (rows::PRODUCTS, Budget::OfProduct)] {
+        for (name, case) in rows(places) {
+            let case = case();
+            let per_byte = if places.len() == rows::PRODUCTS.len() { FUEL_PER_BYTE_OF_PRODUCT } else { STOP_PER_BYTE };
+            let most_fuel = STOP_AT_LEAST.max(per_byte * case.payload.len() as u64);
+            let cost = bench.run_within(most_fuel, &case)?;
+            exceeded.extend(excess(&name, &cost, budget));
+        }
     }
     Ok(exceeded)
 }
 
+/// The budget of a row.
+#[derive(Debug, Clone, Copy)]
+enum Budget {
+    OfSize,
+    OfProduct,
+}
+
 /// The exceeded parts of the budget.
-fn excess(name: &str, cost: &Cost) -> Vec<String> {
-    let most_fuel = FUEL + FUEL_PER_BYTE * cost.bytes() as u64;
-    let most_memory = MEMORY + MEMORY_PER_BYTE * cost.bytes();
+fn excess(name: &str, cost: &Cost, budget: Budget) -> Vec<String> {
+    let bytes = cost.bytes();
+    let (most_fuel, most_memory) = match budget {
+        Budget::OfSize => (FUEL + FUEL_PER_BYTE * bytes as u64, MEMORY + MEMORY_PER_BYTE * bytes),
+        Budget::OfProduct => (FUEL_OF_PRODUCT.max(FUEL_PER_BYTE_OF_PRODUCT * bytes as u64), MEMORY_OF_PRODUCT),
+    };
     let mut excess = Vec::new();
     if cost.fuel > most_fuel {
         let at_least = if cost.out_of_fuel { "more than " } else { "" };

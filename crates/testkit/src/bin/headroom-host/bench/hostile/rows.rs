@@ -24,7 +24,50 @@ pub enum Size {
 use Size::{Long, Many};
 
 /// A name, the sizes to try, and what makes the row of a size.
-type Place = (&'static str, &'static [Size], fn(Size) -> Row);
+pub type Place = (&'static str, &'static [Size], fn(Size) -> Row);
+
+/// Shapes of which parts multiply: the cost of a pair of them is bounded, and beyond so many pairs nothing is evaluated. The last
+/// size of each makes a request of about 1 MB.
+pub const PRODUCTS: &[Place] = &[
+    ("containers times names of a LimitRange", &[Many(85), Many(200), Many(8_000)], |size| {
+        pod(&size.list(|name| container(name, "{}"))).with_object(limit_range("names", json!([size.default_names()])))
+    }),
+    ("containers of a workload times names of a LimitRange", &[Many(85), Many(200), Many(8_000)], |size| {
+        Row::update(&DEPLOYMENT, "")
+            .with("object/spec/template/spec/containers", size.list(|name| container(name, GREEDY)))
+            .with("oldObject/spec/template/spec/containers", size.list(|name| container(name, "{}")))
+            .with_object(limit_range("names", json!([size.default_names()])))
+    }),
+    ("containers times LimitRanges", &[Many(90), Many(120), Many(3_000)], |size| {
+        let items = json!([{"type": "Container", "max": {"cpu": "1"}, "min": {"cpu": "1500m"}}]);
+        let row = pod(&size.list(|name| container(name, GREEDY)));
+        size.names().into_iter().fold(row, |row, name| row.with_object(limit_range(&name, items.clone())))
+    }),
+    ("containers times a quarter of their bytes", &[Many(8_000)], |size| {
+        let names = Many(9).default_names();
+        pod(&size.list(|name| container(name, "{}"))).with_object(limit_range("names", json!([names])))
+    }),
+    ("containers times rules", &[Many(90), Many(120), Many(3_000)], |size| {
+        let rule = |name: String| json!({"name": name, "images": ["*a*b*c"], "limits": [{"type": "Container", "max": {"cpu": "1"}}]});
+        let rules: Vec<Value> = size.names().into_iter().map(rule).collect();
+        pod(&images(size)).settings(json!({"estimates": {"mode": "never"}, "limitRanges": {"rules": rules}}))
+    }),
+    ("containers times quotas that want their values", &[Many(120), Many(3_000)], |size| {
+        let hard = json!({"requests.cpu": "1", "limits.memory": "1"});
+        let row = pod(&size.list(|name| container(name, "{}")));
+        size.names().into_iter().fold(row, |row, name| row.with_object(scoped_quota(&name, hard.clone(), Value::Null)))
+    }),
+    ("claims of a StatefulSet times LimitRanges", &[Many(120), Many(3_000)], |size| {
+        let claim = |name: &str| {
+            format!(r#"{{"metadata":{{"name":"{name}"}},"spec":{{"resources":{{"requests":{{"storage":"1Gi"}}}}}}}}"#)
+        };
+        let items = json!([{"type": "PersistentVolumeClaim", "max": {"storage": "1Mi"}}]);
+        let row = Row::create(&STATEFUL_SET)
+            .with("object/spec/template/spec/containers", alone("{}"))
+            .with("object/spec/volumeClaimTemplates", size.list(claim));
+        size.names().into_iter().fold(row, |row, name| row.with_object(limit_range(&name, items.clone())))
+    }),
+];
 
 /// Each place by name, with its sizes. Small parts are as many as make a request of 1 to 3 MB.
 pub const PLACES: &[Place] = &[
@@ -284,6 +327,12 @@ impl Size {
 
     fn amounts(self, amount: &str) -> String {
         self.fields(|name| format!(r#""example.com/{name}":"{amount}""#))
+    }
+
+    /// A container's item with so many default requests and limits.
+    fn default_names(self) -> Value {
+        let amounts: Value = self.names().into_iter().map(|name| (format!("example.com/{name}"), json!("1"))).collect();
+        json!({"type": "Container", "default": amounts, "defaultRequest": amounts})
     }
 
     /// The same in the opposite order.
