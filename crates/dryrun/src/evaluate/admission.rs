@@ -33,6 +33,8 @@ const KINDS: [(&str, bool); 4] = [
 #[derive(Debug)]
 pub struct Admission {
     policies: Vec<Policy>,
+    /// The only namespace that is asked about, for which its own policies speak too.
+    namespace: Option<String>,
     in_tree: Value,
     parsed_in_tree: ParsedSettings,
     source: PolicySource,
@@ -111,7 +113,9 @@ impl Admission {
                 }
             }
         }
-        Self::of(policies, if is_known { source } else { PolicySource::Assumed }, notes)
+        let admission = Self::of(policies, if is_known { source } else { PolicySource::Assumed }, notes);
+        let namespace = if let [Some(only)] = namespaces { Some((*only).to_owned()) } else { None };
+        Self { namespace, ..admission }
     }
 
     /// In-tree plugins alone, because nothing says otherwise.
@@ -120,15 +124,18 @@ impl Admission {
     }
 
     fn of(policies: Vec<Policy>, source: PolicySource, notes: Vec<String>) -> Self {
-        // What settings say about the API server holds without the policy too.
-        let stated = |path: &str| policies.iter().find_map(|policy| policy.settings.pointer(path));
+        // What settings say about the API server holds without the policy too; tenants may write policies of their namespace.
+        let stated = |path: &str| {
+            let mut cluster_wide = policies.iter().filter(|policy| policy.namespace().is_empty());
+            cluster_wide.find_map(|policy| policy.settings.pointer(path))
+        };
         let version = stated("/kubernetesVersion").map(|version| json!({"kubernetesVersion": version}));
         let mut in_tree = json!({"estimates": {"mode": "never"}, "limitRanges": {"raiseDefaultLimits": false},
             "quotas": {"limitedResources": stated("/quotas/limitedResources").unwrap_or(&json!([]))}});
         if let (Value::Object(fields), Some(Value::Object(version))) = (&mut in_tree, version) {
             fields.extend(version);
         }
-        Self { parsed_in_tree: ParsedSettings::of(&in_tree), in_tree, policies, source, notes }
+        Self { parsed_in_tree: ParsedSettings::of(&in_tree), in_tree, policies, namespace: None, source, notes }
     }
 
     /// The same, with the plugins of an API server of this minor version, unless settings state another.
@@ -168,15 +175,22 @@ impl Admission {
         (deciding.map_or(&self.parsed_in_tree, |policy| &policy.parsed), monitoring.map(|policy| &policy.parsed))
     }
 
+    /// The policies that speak for all that is asked about. A policy of one namespace speaks for no other.
+    fn speaking(&self) -> impl Iterator<Item = &Policy> {
+        let of_all =
+            |policy: &&Policy| policy.namespace().is_empty() || self.namespace.as_deref() == Some(policy.namespace());
+        self.policies.iter().filter(of_all)
+    }
+
     /// The settings that a policy has, for what is not decided by them: those that fill in, or else any.
     pub fn settings(&self) -> Option<&Value> {
-        let filling = self.policies.iter().find(|policy| policy.is_mutating);
-        filling.or(self.policies.first()).map(|policy| &policy.settings)
+        let filling = self.speaking().find(|policy| policy.is_mutating);
+        filling.or_else(|| self.speaking().next()).map(|policy| &policy.settings)
     }
 
     /// The settings that decide new pods, where all policies match.
     pub fn deciding_settings(&self) -> &Value {
-        let enforcing = || self.policies.iter().filter(|policy| !policy.is_monitored);
+        let enforcing = || self.speaking().filter(|policy| !policy.is_monitored);
         let deciding = enforcing().find(|policy| policy.is_mutating).or_else(|| enforcing().next());
         deciding.map_or(&self.in_tree, |policy| &policy.settings)
     }
@@ -193,7 +207,11 @@ impl Admission {
             _ if is_monitored => Plugins::HeadroomMonitors,
             _ => Plugins::Headroom,
         };
-        let names = self.objects().map(|object| metadata(object, "name").to_owned());
+        let name = |object| match metadata(object, "namespace") {
+            "" => metadata(object, "name").to_owned(),
+            namespace => format!("{namespace}/{}", metadata(object, "name")),
+        };
+        let names = self.objects().map(name);
         Description { plugins, source: self.source, policies: names.collect(), notes: self.notes.clone() }
     }
 
@@ -285,12 +303,17 @@ impl Policy {
         Some(Self::of(object.clone(), &settings))
     }
 
+    /// Empty for one of the cluster.
+    fn namespace(&self) -> &str {
+        metadata(&self.object, "namespace")
+    }
+
     /// True if the policy is asked about a request, or about the pods that its object makes.
     fn matches(&self, request: &Value, cluster: &mut dyn ClusterReader) -> bool {
         let text = |path: &str| request.pointer(path).and_then(Value::as_str).unwrap_or_default();
         let namespace = text("/namespace");
         // An AdmissionPolicy matches requests in its own namespace alone.
-        if !matches!(metadata(&self.object, "namespace"), own if own.is_empty() || own == namespace) {
+        if !matches!(self.namespace(), own if own.is_empty() || own == namespace) {
             return false;
         }
         // What it exempts is left to the in-tree plugins. What cannot be read is reported by the evaluation.
@@ -486,9 +509,28 @@ mod tests {
         let mut namespaced = policy("p", json!({}));
         namespaced["kind"] = json!("AdmissionPolicy");
         namespaced["metadata"]["namespace"] = json!("other");
-        check(&[namespaced.clone()], Verdict::Rejected, FILLS);
+        check(&[namespaced.clone()], Verdict::Rejected, "in-tree plugins and Headroom (policies: other/p)");
         namespaced["metadata"]["namespace"] = json!("shop");
-        check(&[namespaced], Verdict::Changed, FILLS);
+        check(&[namespaced], Verdict::Changed, "in-tree plugins and Headroom (policies: shop/p)");
+    }
+
+    #[test]
+    fn a_policy_of_one_namespace_speaks_for_no_other() {
+        let settings = json!({"kubernetesVersion": "1.20", "estimates": {"namespace": "mine"}});
+        let mut of_tenant = policy("p", json!({"settings": settings}));
+        of_tenant["kind"] = json!("AdmissionPolicy");
+        of_tenant["metadata"]["namespace"] = json!("mine");
+        let mut folder = Folder::default();
+        folder.put(of_tenant).unwrap();
+        let mut cluster = Overlay::new(folder, None);
+        let mut read = |namespaces: &[Option<&str>]| Admission::read(&mut cluster, PolicySource::Files, namespaces);
+        let is_of_tenant =
+            |admission: &Admission| admission.settings().is_some_and(|found| found["kubernetesVersion"] == "1.20");
+        let (all, both, one) = (read(&[None]), read(&[Some("shop"), Some("mine")]), read(&[Some("mine")]));
+        assert_eq!([&all, &both, &one].map(is_of_tenant), [false, false, true]);
+        let versions = [&all, &both, &one].map(|admission| admission.in_tree.get("kubernetesVersion").cloned());
+        assert_eq!(versions, [None, None, None], "about the API server, of which it knows nothing");
+        assert_eq!(all.deciding_settings()["estimates"]["mode"], "never");
     }
 
     #[test]
