@@ -9,6 +9,9 @@ marker='<!-- headroom check -->'
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
+# A checkout may name programs that Git starts, which would get the token.
+git() { command git -c core.hooksPath=/dev/null -c core.fsmonitor=false "$@"; }
+
 fail() {
   echo "::error title=Headroom::$1"
   exit 2
@@ -109,10 +112,10 @@ recommend() {
     echo "pull request #$number has these changes already"
     return
   fi
-  # Without hooks and signatures, which a checkout may have.
+  # Without signatures, which a checkout may ask for.
   commit=$(GIT_AUTHOR_NAME=Headroom GIT_AUTHOR_EMAIL=$email GIT_COMMITTER_NAME=Headroom GIT_COMMITTER_EMAIL=$email \
     git commit-tree "$commit" -p HEAD -m "$title")
-  git -c core.hooksPath=/dev/null push --quiet --force-with-lease="refs/heads/$branch:$old" origin "$commit:refs/heads/$branch" ||
+  git push --quiet --force-with-lease="refs/heads/$branch:$old" origin "$commit:refs/heads/$branch" ||
     fail "branch $branch cannot be pushed: give the job the permission contents: write"
   # GitHub accepts 65,536 characters.
   { printf '%s\n' "$mark"; head -c 60000 "$text"; } >"$work/body.md"

@@ -1,14 +1,14 @@
 //! Reads manifests from files, folders, standard input and kustomize. `headroom_objects::manifest` parses them.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use headroom_core::truncate::count_of;
 use headroom_kube::shell::quoted_path;
-use headroom_report::complain;
 use headroom_report::progress::Progress;
+use headroom_report::{complain, read_bounded, read_bounded_from};
 
 pub use headroom_objects::manifest::{Malformed, Manifest, Origin, documents, read_each, read_text};
 
@@ -142,8 +142,8 @@ impl ReadOptions {
 
     fn read_file(self, path: &Path, stdin: &mut dyn Read) -> Vec<Result<Manifest, ManifestError>> {
         let text = match path.as_os_str() == "-" {
-            true => self.text_of(stdin),
-            false => File::open(path).and_then(|mut file| self.text_of(&mut file)),
+            true => read_bounded_from(stdin, self.longest),
+            false => read_bounded(path, self.longest),
         };
         match text {
             Ok(_) if path.file_name().is_some_and(|name| name == CHART) => {
@@ -153,15 +153,6 @@ impl ReadOptions {
             Ok(text) => read_each(path, &text).into_iter().map(|read| Ok(read?)).collect(),
             Err(cause) => vec![Err(ManifestError::Unreadable { path: path.to_owned(), cause })],
         }
-    }
-
-    fn text_of(self, file: &mut dyn Read) -> io::Result<String> {
-        let mut bytes = Vec::new();
-        file.take(self.longest.saturating_add(1)).read_to_end(&mut bytes)?;
-        if bytes.len() as u64 > self.longest {
-            return Err(io::Error::other(format!("it is larger than {} MiB", self.longest >> 20)));
-        }
-        String::from_utf8(bytes).map_err(|error| io::Error::new(ErrorKind::InvalidData, error))
     }
 }
 

@@ -1,7 +1,7 @@
-//! Files that are written as a whole: a reader sees the old content or the new, also after a crash.
+//! Files that are written as a whole: a reader sees the old content or the new, also after a crash. And texts that are read to a bound.
 
 use std::fs::{self, OpenOptions, Permissions};
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 
 use tempfile::{NamedTempFile, PathPersistError, TempPath};
@@ -87,6 +87,24 @@ impl Write for WholeFile {
     }
 }
 
+/// Settings, tables and the like are not longer.
+pub const LONGEST_TEXT: u64 = 16 << 20;
+
+/// Reads a text of at most so many bytes. Whoever may add a link to a repository may let it lead to a device that never ends.
+pub fn read_bounded(path: &Path, longest: u64) -> io::Result<String> {
+    read_bounded_from(&mut fs::File::open(path)?, longest)
+}
+
+/// The same from what is open already.
+pub fn read_bounded_from(from: &mut dyn Read, longest: u64) -> io::Result<String> {
+    let mut bytes = Vec::new();
+    from.take(longest.saturating_add(1)).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > longest {
+        return Err(io::Error::other(format!("it is larger than {} MiB", longest >> 20)));
+    }
+    String::from_utf8(bytes).map_err(|error| io::Error::new(ErrorKind::InvalidData, error))
+}
+
 /// Writes a file as a whole.
 pub fn write_file(path: &Path, text: &str) -> io::Result<()> {
     let mut file = WholeFile::create(path)?;
@@ -133,6 +151,12 @@ mod tests {
             );
         }
         assert_eq!(fs::read_to_string(&path).unwrap(), "new");
+    }
+
+    #[test]
+    fn a_device_is_read_to_a_bound() {
+        assert_eq!(read_bounded(Path::new("/dev/zero"), 1 << 20).unwrap_err().to_string(), "it is larger than 1 MiB");
+        assert_eq!(read_bounded(Path::new("/dev/null"), 1).unwrap(), "");
     }
 
     #[test]

@@ -38,7 +38,7 @@ use headroom_objects::manifest::Origin;
 
 pub use clean::{clean, markdown_cell};
 pub use color::Paint;
-pub use file::{WholeFile, write_file};
+pub use file::{LONGEST_TEXT, WholeFile, read_bounded, read_bounded_from, write_file};
 pub use page::{Page, ask, json, print};
 pub use table::Table;
 

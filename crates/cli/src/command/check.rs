@@ -21,7 +21,7 @@ use headroom_objects::cluster_reader::ClusterReader;
 use headroom_objects::kinds::{ApiKind, labels_of, metadata};
 use headroom_objects::manifest::{Manifest, Origin};
 use headroom_report::progress::Progress;
-use headroom_report::{Exit, Page, Paint, complain, github, junit, sarif};
+use headroom_report::{Exit, LONGEST_TEXT, Page, Paint, complain, github, junit, sarif};
 use headroom_workloads::kinds::CRON_JOB;
 use headroom_workloads::pod_makers::PodMaker;
 
@@ -201,7 +201,7 @@ fn pod_makers(text: &str) -> Result<Vec<PodMaker>, String> {
         return Ok(vec![text.parse()?]);
     }
     let path = Path::new(text);
-    PodMaker::rows(&std::fs::read_to_string(path).map_err(|cause| unreadable(path, &cause))?)
+    PodMaker::rows(&headroom_report::read_bounded(path, LONGEST_TEXT).map_err(|cause| unreadable(path, &cause))?)
 }
 
 fn page(entries: &[CheckedObject], admission: &Description, format: CheckFormat) -> anyhow::Result<Page> {

@@ -6,7 +6,6 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{anyhow, bail};
@@ -24,7 +23,7 @@ use headroom_kube::shell::{quoted, quoted_path};
 use headroom_objects::cluster_reader::{ClusterReader, Folder, List, ReadError};
 use headroom_objects::kinds::{ApiKind, metadata};
 use headroom_report::progress::Progress;
-use headroom_report::{Page, complain};
+use headroom_report::{LONGEST_TEXT, Page, complain};
 use headroom_usage::profile::custom_resource::NAMESPACE;
 use headroom_workloads::kinds::{self, POD, POD_KINDS};
 use serde::Serialize;
@@ -387,7 +386,7 @@ pub fn profiles_namespace(settings: &Value) -> String {
 
 /// Reads settings from a file of their own, or from the policy object that has them.
 pub fn read_settings(path: &Path) -> anyhow::Result<Value> {
-    let text = fs::read_to_string(path)
+    let text = headroom_report::read_bounded(path, LONGEST_TEXT)
         .map_err(|cause| anyhow!("cannot read the settings: {}", manifest::unreadable(path, &cause)))?;
     let settings = settings::in_text(path, &text).map_err(|problem| anyhow!(problem))?;
     settings::check(&settings).map_err(|problem| anyhow!("`{}`: {problem}", path.display()))?;

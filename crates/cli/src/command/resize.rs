@@ -14,6 +14,7 @@ use headroom_kube::api_client::{ApiClient, ApiError, ListOptions, value};
 use headroom_kube::cluster_reader::LiveCluster;
 use headroom_kube::event::Recorder;
 use headroom_kube::kubeconfig::{self, Chosen};
+use headroom_kube::shell::quoted;
 use headroom_kube::{ApiPath, clock, proxy};
 use headroom_objects::cluster_reader::ClusterReader;
 use headroom_report::{Exit, Page, ask, complain};
@@ -225,10 +226,8 @@ impl Args {
 
     /// The context is always named, because the current one may be another later.
     fn undo_command(&self, names: &[String], namespace: &str) -> String {
-        let options = self.cluster.as_words();
-        let records = format!(" --records {}", self.records.place);
-        let records = if self.records.place == RECORDS { "" } else { &records };
-        format!("kubectl headroom resize {} --undo --namespace {namespace}{records}{options}", names.join(" "))
+        let place = (self.records.place != RECORDS).then_some(self.records.place.as_str());
+        undo_command(names, namespace, place) + &self.cluster.as_words()
     }
 
     /// The chosen workloads of the namespace.
@@ -302,6 +301,14 @@ impl Records {
     }
 }
 
+/// Owners of pods may have any name, so no word is more than one to a shell.
+fn undo_command(names: &[String], namespace: &str, records: Option<&str>) -> String {
+    let names = names.iter().map(String::as_str);
+    let words = names.chain(["--undo", "--namespace", namespace]);
+    let words = words.chain(records.into_iter().flat_map(|place| ["--records", place]));
+    words.fold("kubectl headroom resize".to_owned(), |command, word| command + " " + &quoted(word))
+}
+
 fn title(running: &Running) -> String {
     format!("{}/{}", running.workload.kind.to_lowercase(), running.workload.name)
 }
@@ -315,4 +322,18 @@ fn print(noted: &WorkloadNotes) -> anyhow::Result<()> {
         writeln!(page, "no pod needs another size");
     }
     headroom_report::print(&page)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_one_word_of_the_command_to_undo() {
+        let names = ["rollout/x; touch PWNED", "deployment/web"].map(str::to_owned);
+        assert_eq!(
+            undo_command(&names, "shop", Some("a b")),
+            "kubectl headroom resize 'rollout/x; touch PWNED' deployment/web --undo --namespace shop --records 'a b'"
+        );
+    }
 }

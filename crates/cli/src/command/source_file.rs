@@ -73,7 +73,8 @@ pub struct SourceFile {
 
 impl SourceFile {
     fn read(path: &Path) -> anyhow::Result<Self> {
-        let text = std::fs::read_to_string(path).with_context(|| format!("cannot read `{}`", path.display()))?;
+        let text = headroom_report::read_bounded(path, headroom_report::LONGEST_TEXT)
+            .with_context(|| format!("cannot read `{}`", path.display()))?;
         let file = Self::parse(&text).with_context(|| format!("`{}`", path.display()))?;
         Ok(Self { folder: path.parent().map(Path::to_owned).unwrap_or_default(), ..file })
     }
@@ -156,7 +157,8 @@ impl SourceFile {
     /// The content of a file, without the line break that editors add.
     fn secret_in(&self, file: &Path) -> anyhow::Result<String> {
         let path = self.folder.join(file);
-        let text = std::fs::read_to_string(&path).with_context(|| format!("cannot read `{}`", path.display()))?;
+        let text = headroom_report::read_bounded(&path, headroom_report::LONGEST_TEXT)
+            .with_context(|| format!("cannot read `{}`", path.display()))?;
         Ok(text.trim_end_matches(['\r', '\n']).to_owned())
     }
 

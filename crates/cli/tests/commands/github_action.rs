@@ -248,7 +248,15 @@ fn writes(folder: &Path) -> Vec<String> {
 fn recommendations_are_one_pull_request_that_a_second_run_leaves_as_it_is() {
     let folder = repository();
     let path = folder.path();
+    fs::create_dir(path.join("hooks")).unwrap();
+    for hook in ["post-index-change", "reference-transaction", "pre-push"] {
+        let hook = path.join("hooks").join(hook);
+        fs::write(&hook, "#!/bin/sh\nif [ \"$GH_TOKEN\" ]; then touch PWNED; fi\n").unwrap();
+        fs::set_permissions(hook, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    git(path, &format!("config core.hooksPath {}", path.join("hooks").display()));
     let said = recommend(path, &[]);
+    git(path, "config --unset core.hooksPath");
     assert_eq!(said.code, 0, "{}{}", said.out, said.err);
     assert_eq!(writes(path), ["--method POST repos/team/shop/pulls"], "{}{}", said.out, said.err);
     assert!(!path.join("PWNED").exists());

@@ -97,6 +97,29 @@ pub fn problems_of_bounds(object: &Value) -> Vec<String> {
     texts
 }
 
+/// The fields of each object's `metadata`.
+const METADATA: [&str; 15] = [
+    "annotations",
+    "creationTimestamp",
+    "deletionGracePeriodSeconds",
+    "deletionTimestamp",
+    "finalizers",
+    "generateName",
+    "generation",
+    "labels",
+    "managedFields",
+    "name",
+    "namespace",
+    "ownerReferences",
+    "resourceVersion",
+    "selfLink",
+    "uid",
+];
+
+/// Kinds without a pod template that have a `spec` and a `status`, and no other field.
+const WITH_STATUS: [&str; 5] =
+    ["horizontalpodautoscalers.autoscaling", "persistentvolumeclaims", "pods", "resourcequotas", "services"];
+
 /// The fields of an item of a LimitRange.
 const LIMIT_RANGE_ITEM: [&str; 6] = ["default", "defaultRequest", "max", "maxLimitRequestRatio", "min", "type"];
 
@@ -138,6 +161,18 @@ impl LimitRangeProblems {
     }
 
     fn of_object(&mut self, object: &Value, written: &Value, kind: &ApiKind) {
+        self.of_fields(written.get("metadata"), "metadata", &METADATA);
+        let template = PodKind::of(&kind.group, &kind.plural).map_or(&[][..], |kind| kind.path);
+        if !template.is_empty() || WITH_STATUS.contains(&kind.qualified().as_str()) {
+            self.of_fields(Some(written), "", &["apiVersion", "kind", "metadata", "spec", "status"]);
+        }
+        if let Some((_, path)) = pod_in(written, kind).filter(|_| !template.is_empty()) {
+            let of_template = template.iter().try_fold(written, |value, part| value.get(part));
+            let path = path.trim_end_matches(".spec");
+            self.of_fields(of_template, path, &["metadata", "spec"]);
+            let of_template = of_template.and_then(|template| template.get("metadata"));
+            self.of_fields(of_template, &format!("{path}.metadata"), &METADATA);
+        }
         match pod_in(object, kind) {
             Some((Some(pod), path)) if kind.qualified() == "pods" => {
                 self.of_containers(pod, &path);
@@ -302,7 +337,8 @@ impl LimitRangeProblems {
             if !known.contains(&field.as_str()) {
                 let meant = nearest(field, known.iter().copied());
                 let advice = meant.map(|known| format!("; did you mean {known}?")).unwrap_or_default();
-                self.add(format!("strict decoding error: unknown field \"{path}.{field}\"{advice}"));
+                let place = if path.is_empty() { field.clone() } else { format!("{path}.{field}") };
+                self.add(format!("strict decoding error: unknown field \"{place}\"{advice}"));
             }
         }
     }
@@ -435,6 +471,16 @@ mod tests {
                 "strict decoding error: unknown field \"spec.containers[0].resources.request\"; did you mean requests?",
                 "spec.containers[0].resources.limits[memmory]: Invalid value: \"memmory\": must be a standard resource type or \
                  fully qualified; did you mean memory?",
+            ],
+        );
+        let mut odd = pod(json!({}));
+        odd["metadata"]["?namespace"] = json!("other");
+        odd["?kind"] = json!("ConfigMap");
+        check(
+            odd,
+            &[
+                "strict decoding error: unknown field \"metadata.?namespace\"; did you mean namespace?",
+                "strict decoding error: unknown field \"?kind\"; did you mean kind?",
             ],
         );
         let format = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";

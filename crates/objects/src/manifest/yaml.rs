@@ -13,7 +13,7 @@ mod continuations;
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use granit_parser::{ErrorKind, Event, Parser, ScalarStyle, Span, StrInput, Tag};
+use granit_parser::{ErrorKind, Event, Parser, ScalarStyle, Span, StrInput, StructureStyle, Tag};
 use serde_json::{Map, Number, Value};
 
 use continuations::Failure;
@@ -40,6 +40,10 @@ pub fn options() -> granit_parser::Options {
 
 /// YAML 1.1, and so kubectl, ends a line at these characters, also a comment's; YAML 1.2 and most editors do not.
 fn refuse_other_line_breaks(text: &str) -> Result<(), Problem> {
+    if let Some(position) = text.find("\r\r") {
+        let line = text.get(..position).unwrap_or_default().matches('\n').count();
+        return Err((line, "two carriage returns: kubectl counts them as one line break less; remove one".to_owned()));
+    }
     let Some(position) = text.find(['\u{85}', '\u{2028}', '\u{2029}']) else { return Ok(()) };
     let code = text.get(position..).and_then(|rest| rest.chars().next()).map_or(0, u32::from);
     let line = text.get(..position).unwrap_or_default().matches('\n').count();
@@ -56,6 +60,7 @@ fn read_strictly(text: &str, largest: usize) -> Result<Value, Failure> {
         kept: YamlSize::default(),
         largest: YamlSize { values: largest, bytes: largest.saturating_mul(2) },
         unindented: None,
+        flows: 0,
     };
     reader.document().map_err(|problem| Failure { problem, unindented: reader.unindented })
 }
@@ -71,6 +76,8 @@ struct YamlReader<'t> {
     largest: YamlSize,
     /// The line of a quoted scalar that is not indented enough, from 0.
     unindented: Option<usize>,
+    /// How many flow collections, in brackets or braces, are open.
+    flows: usize,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -128,23 +135,30 @@ impl<'t> YamlReader<'t> {
             Event::Alias(anchor) => return self.alias(anchor, span),
             Event::Scalar(text, style, _, tag) => {
                 self.grow(1, text.len(), span)?;
+                self.allow_in_flow(&text, style, span)?;
                 scalar(text, style, tag.as_deref()).map_err(|text| problem(span, text))?
             }
-            Event::SequenceStart(_, _, tag) => {
+            Event::SequenceStart(style, _, tag) => {
                 allow_tag(tag.as_deref(), "seq", span)?;
                 self.grow(1, 0, span)?;
+                self.flows += usize::from(style == StructureStyle::Flow);
                 let mut items = Vec::new();
                 loop {
                     match self.expected()? {
-                        (Event::SequenceEnd, _) => break Value::Array(items),
+                        (Event::SequenceEnd, _) => break,
                         (event, span) => items.push(self.value(event, span, depth + 1)?),
                     }
                 }
+                self.flows -= usize::from(style == StructureStyle::Flow);
+                Value::Array(items)
             }
-            Event::MappingStart(_, _, tag) => {
+            Event::MappingStart(style, _, tag) => {
                 allow_tag(tag.as_deref(), "map", span)?;
                 self.grow(1, 0, span)?;
-                Value::Object(self.mapping(depth)?)
+                self.flows += usize::from(style == StructureStyle::Flow);
+                let fields = self.mapping(depth)?;
+                self.flows -= usize::from(style == StructureStyle::Flow);
+                Value::Object(fields)
             }
             _ => return Err(problem(span, "a value is expected here".to_owned())),
         };
@@ -168,6 +182,7 @@ impl<'t> YamlReader<'t> {
                 Event::MappingEnd => break,
                 Event::Scalar(text, style, _, tag) => {
                     self.grow(0, text.len(), span)?;
+                    self.allow_in_flow(&text, style, span)?;
                     allow_tag(tag.as_deref(), "str", span)?;
                     let is_plain = style == ScalarStyle::Plain && tag.is_none();
                     let key = if is_plain { plain_key(text) } else { Ok(text.into_owned()) };
@@ -201,6 +216,15 @@ impl<'t> YamlReader<'t> {
             fields.entry(key).or_insert(value);
         }
         Ok(fields)
+    }
+
+    /// Refuses what kubectl's reader takes for a mark where brackets or braces are open: `{?kind: Pod}` is `kind: Pod` to it.
+    fn allow_in_flow(&self, text: &str, style: ScalarStyle, span: Span) -> Result<(), Problem> {
+        let is_mark = text.starts_with(['?', ':']) || text.ends_with(':');
+        if self.flows > 0 && style == ScalarStyle::Plain && is_mark {
+            return Err(problem(span, format!("kubectl reads `{text}` otherwise in brackets and braces: quote it")));
+        }
+        Ok(())
     }
 
     fn alias(&mut self, anchor: usize, span: Span) -> Result<Value, Problem> {
@@ -339,6 +363,10 @@ fn number(text: &str) -> Result<Option<Number>, String> {
     let ungrouped = text.replace('_', "");
     match ungrouped.parse::<f64>() {
         Ok(_) if is_decimal && ungrouped != text => Err(format!("`{text}` is a number for kubectl: quote it")),
+        // It leaves out underscores wherever they stand, as in `0x_40`.
+        Err(_) if ungrouped != text && integer(ungrouped.trim_start_matches(['+', '-'])).is_some() => {
+            Err(format!("`{text}` is a number for kubectl: quote it"))
+        }
         Ok(float) if is_decimal => {
             Number::from_f64(float).map(Some).ok_or_else(|| format!("`{text}` is too large for a number"))
         }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, anyhow, bail};
 use headroom_objects::cluster_reader::folder::in_namespace;
 use headroom_objects::manifest::Manifest;
-use headroom_report::{Exit, complain, write_file};
+use headroom_report::{Exit, LONGEST_TEXT, complain, read_bounded, write_file};
 
 use headroom_objects::kinds::ApiKind;
 use headroom_rightsize::declined::{self, Declined};
@@ -20,6 +20,7 @@ use headroom_workloads::kinds;
 use serde_json::Value;
 
 use super::{kustomization, left_out};
+use crate::manifest::LONGEST_MANIFEST;
 
 /// An object of a file, in its namespace.
 struct Placed<'m> {
@@ -46,7 +47,7 @@ struct Edits {
 
 /// Reads which recommendations were declined, if there are some.
 pub fn declined() -> anyhow::Result<Declined> {
-    match fs::read_to_string(declined::FILE) {
+    match read_bounded(Path::new(declined::FILE), LONGEST_TEXT) {
         Ok(text) => Declined::read(&text).map_err(|problem| anyhow!(problem)),
         Err(cause) if cause.kind() == ErrorKind::NotFound => Ok(Declined::default()),
         Err(cause) => Err(cause).context(format!("cannot read `{}`", declined::FILE)),
@@ -94,7 +95,8 @@ pub fn all(
         }
     }
     for chart in charts {
-        let text = fs::read_to_string(chart).with_context(|| format!("cannot read `{}`", chart.display()))?;
+        let text =
+            read_bounded(chart, LONGEST_MANIFEST).with_context(|| format!("cannot read `{}`", chart.display()))?;
         let values: Value =
             serde_saphyr::from_str(&text).with_context(|| format!("`{}` is no YAML", chart.display()))?;
         for change in &changes {
@@ -176,7 +178,8 @@ enum WriteOutcome {
 fn write(files: BTreeMap<PathBuf, Edits>) -> anyhow::Result<WriteOutcome> {
     let mut outcome = WriteOutcome::Nothing;
     for (file, edits) in files {
-        let text = fs::read_to_string(&file).with_context(|| format!("cannot read `{}`", file.display()))?;
+        let text =
+            read_bounded(&file, LONGEST_MANIFEST).with_context(|| format!("cannot read `{}`", file.display()))?;
         match edits.made_in(&text) {
             Ok(None) => {}
             Ok(Some(edited)) => match replace(&file, &edited) {
@@ -210,15 +213,31 @@ impl Edits {
 }
 
 /// Replaces a manifest. A link stays a link: the file that it leads to is replaced, if it is in the same checkout (without
-/// Git: in the folder of the link). Whoever may add a link to a repository must not choose what is written elsewhere.
-fn replace(link: &Path, text: &str) -> io::Result<()> {
-    let file = fs::canonicalize(link)?;
-    let folder = link.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let folder = fs::canonicalize(folder)?;
-    let checkout = folder.ancestors().find(|folder| folder.join(".git").exists()).unwrap_or(&folder);
-    if !file.starts_with(checkout) {
+/// Git: in the folder of the first link). Whoever may add a link to a repository must not choose what is written elsewhere.
+fn replace(path: &Path, text: &str) -> io::Result<()> {
+    let (file, checkout) = (fs::canonicalize(path)?, checkout_of(path)?);
+    if !file.starts_with(&checkout) {
         let (file, checkout) = (file.display(), checkout.display());
         return Err(io::Error::other(format!("it links to `{file}`, outside `{checkout}`; give that file to --write")));
     }
     write_file(&file, text)
+}
+
+/// The checkout of a path as it is given: none to which a link in it leads.
+fn checkout_of(path: &Path) -> io::Result<PathBuf> {
+    let is_checkout = |folder: &Path| folder.join(".git").exists();
+    let mut folder = if path.is_absolute() { PathBuf::new() } else { std::env::current_dir()? };
+    let mut checkout = folder.ancestors().find(|folder| is_checkout(folder)).map(Path::to_owned);
+    for part in path.parent().unwrap_or(Path::new("")).components() {
+        let next = folder.join(part);
+        // Links above the checkout, such as of the folder for temporary files, are the system's.
+        if next.is_symlink() && (checkout.is_some() || !path.is_absolute()) {
+            break;
+        }
+        folder = next;
+        if is_checkout(&folder) {
+            checkout = Some(folder.clone());
+        }
+    }
+    fs::canonicalize(checkout.unwrap_or(folder))
 }

@@ -230,6 +230,12 @@ fn problems_are_told_with_their_lines() {
     check("a: !own {}\n", 0, "tag !own: kubectl could read it otherwise; write the value without it");
     check("!%0a", 0, "tag ! : kubectl could read it otherwise; write the value without it");
     check("a: !!seq {}\n", 0, "tag !!seq: kubectl could read it otherwise; write the value without it");
+    for (text, mark) in [("{?a: 1}", "?a"), ("[a::]", "a:"), ("{b: :a}", ":a"), ("[[{c: {?d: 1}}]]", "?d")] {
+        check(text, 0, &format!("kubectl reads `{mark}` otherwise in brackets and braces: quote it"));
+    }
+    assert_eq!(read("args: [-c, --a, '?b']\nk: ?v\n", 100), Ok(json!({"args": ["-c", "--a", "?b"], "k": "?v"})));
+    check("a: 0x_40\n", 0, "`0x_40` is a number for kubectl: quote it");
+    check("a: 1\n# b\r\r\nc: 2\n", 1, "two carriage returns: kubectl counts them as one line break less; remove one");
     check("01: 1\n", 0, "kubectl reads the key `01` as a number, which it prints its own way: quote it");
     check("on: 1\ntrue: 2\n", 1, "duplicate key `true`, of which kubectl would take the last: remove one");
     check("a: 1_0.5\n", 0, "`1_0.5` is a number for kubectl: quote it");
