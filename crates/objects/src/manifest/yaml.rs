@@ -76,7 +76,7 @@ struct YamlReader<'t> {
     largest: YamlSize,
     /// The line of a quoted scalar that is not indented enough, from 0.
     unindented: Option<usize>,
-    /// How many flow collections, in brackets or braces, are open.
+    /// The number of flow collections, in brackets or braces, that are open.
     flows: usize,
 }
 
