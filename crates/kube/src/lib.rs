@@ -31,6 +31,7 @@ pub mod list_all_namespaces;
 
 pub mod http_server;
 pub mod metric_registry;
+pub mod parts;
 pub mod signals;
 
 pub use api_path::ApiPath;

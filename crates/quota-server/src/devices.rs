@@ -1,13 +1,14 @@
 //! Reads what decides how the devices of a resource claim are charged.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use headroom_core::charge::devices::{MADE_FOR_A_POD, claim_of, owner};
 use headroom_core::json::{Document, Malformed, Node};
 use headroom_core::request::Request;
 use headroom_kube::ApiPath;
 use headroom_kube::api_client::{ApiClient, ApiError, ApiResult, ListOptions, value};
+use headroom_kube::parts::locked;
 use headroom_tenant_quota::ReservationRequest;
 use headroom_tenant_quota::reservation_request::{DeviceObjects, owner_in};
 use serde_json::{Value, json};
@@ -21,7 +22,7 @@ pub struct Turns(Mutex<BTreeMap<String, Arc<Turn<()>>>>);
 impl Turns {
     pub async fn of(&self, namespace: &str) -> OwnedMutexGuard<()> {
         let turn = {
-            let mut turns = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut turns = locked(&self.0);
             turns.retain(|_, turn| Arc::strong_count(turn) > 1);
             Arc::clone(turns.entry(namespace.to_owned()).or_default())
         };

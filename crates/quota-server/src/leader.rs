@@ -10,6 +10,7 @@ use headroom_kube::metric_registry::set;
 use headroom_tenant_quota::ledger::OpenLedger;
 use headroom_tenant_quota::spare::USABLE;
 use headroom_tenant_quota::state::ObjectKey;
+use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -49,14 +50,15 @@ pub async fn lead(replica: Arc<Replica>) {
                 replica.counter.lead();
                 replica.metrics.leads.set(1);
                 let term = replica.stop.child_token();
-                let work =
-                    tokio::spawn(term.clone().run_until_cancelled_owned(work(Arc::clone(&replica), term.clone())));
+                let work = work(&replica, &term);
                 tokio::select! {
                     () = lease.renew_until(&replica.stop) => {}
                     () = lease.expired() => {}
                 }
                 term.cancel();
-                _ = work.await;
+                for part in work {
+                    _ = part.await;
+                }
                 replica.counter.resign();
                 replica.metrics.leads.set(0);
                 replica.metrics.set_quotas(Vec::new());
@@ -76,18 +78,26 @@ pub async fn lead(replica: Arc<Replica>) {
     }
 }
 
-async fn work(replica: Arc<Replica>, term: CancellationToken) {
-    let parts = [
-        tokio::spawn(term.clone().run_until_cancelled_owned(planner::plan(Arc::clone(&replica)))),
-        tokio::spawn(term.clone().run_until_cancelled_owned(settle(Arc::clone(&replica)))),
-        tokio::spawn(term.clone().run_until_cancelled_owned(release(Arc::clone(&replica)))),
-        tokio::spawn(term.clone().run_until_cancelled_owned(status::report(Arc::clone(&replica)))),
-        tokio::spawn(term.clone().run_until_cancelled_owned(resource_quota_enforcer::keep(Arc::clone(&replica)))),
-        tokio::spawn(term.run_until_cancelled_owned(webhook_config::configure(replica))),
-    ];
-    for part in parts {
-        _ = part.await;
-    }
+fn work(replica: &Arc<Replica>, term: &CancellationToken) -> [JoinHandle<()>; 6] {
+    let own = || Arc::clone(replica);
+    [
+        part(replica, term, "planner", planner::plan(own())),
+        part(replica, term, "settling", settle(own())),
+        part(replica, term, "releasing", release(own())),
+        part(replica, term, "status of quotas", status::report(own())),
+        part(replica, term, "ResourceQuotas", resource_quota_enforcer::keep(own())),
+        part(replica, term, "webhook configuration", webhook_config::configure(own())),
+    ]
+}
+
+fn part(
+    replica: &Replica,
+    term: &CancellationToken,
+    name: &'static str,
+    work: impl Future<Output = ()> + Send + 'static,
+) -> JoinHandle<()> {
+    let within = term.clone().run_until_cancelled_owned(work);
+    replica.parts.run(name, term, async { _ = within.await })
 }
 
 /// Settles ledgers that are due: at once if urgent, otherwise once a second. Between seconds only those are looked at that

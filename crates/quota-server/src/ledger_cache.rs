@@ -1,10 +1,11 @@
 //! The ledgers that this replica knows, from its watch and from its own writes, whichever is newer.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use headroom_core::amount::{Quantity, ResourceList};
 use headroom_core::json::Node;
+use headroom_kube::parts::locked;
 use headroom_tenant_quota::{OpenLedger, Plan, State};
 use tokio::sync::watch;
 
@@ -102,7 +103,7 @@ impl LedgerCache {
     }
 
     fn inner(&self) -> MutexGuard<'_, CachedLedgers> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.inner)
     }
 
     /// Notifies about each change of a ledger.

@@ -2,11 +2,12 @@
 
 use std::collections::HashSet;
 use std::fmt;
+use std::sync::Mutex;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use headroom_core::amount::Quantity;
+use headroom_kube::parts::locked;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
@@ -98,7 +99,7 @@ impl QuotaServerMetrics {
 
     /// Sets the amounts of all TenantQuotas. A concurrent scrape misses none that stays.
     pub fn set_quotas(&self, amounts: Vec<(QuotaLabels, Quantity)>) {
-        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut shown = locked(&self.shown);
         let mut gone = std::mem::take(&mut *shown);
         for (labels, amount) in amounts {
             self.quotas.get_or_create(&labels).set(amount.milli_value() as f64 / 1000.0);

@@ -1,12 +1,13 @@
 //! The leader's count: every charged kind is watched, and objects are reduced to keys, versions and shapes.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use headroom_core::json::Node;
 use headroom_core::quota::charged_names::RESOURCE_CLAIMS;
 use headroom_core::timestamp::Timestamp;
+use headroom_kube::parts::{Parts, locked};
 use headroom_tenant_quota::cache::{Cache, CachedObject};
 use headroom_tenant_quota::devices::{DEVICE_CLASSES, Link};
 use headroom_tenant_quota::state::ObjectKey;
@@ -28,6 +29,7 @@ pub struct Counter {
     inner: Mutex<CounterState>,
     /// Notified when an object changed or an entry was released.
     pub news: Notify,
+    parts: Parts,
 }
 
 #[derive(Debug, Default)]
@@ -164,8 +166,12 @@ impl Unfound {
 }
 
 impl Counter {
+    pub fn new(parts: Parts) -> Self {
+        Self { parts, ..Self::default() }
+    }
+
     fn inner(&self) -> MutexGuard<'_, CounterState> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.inner)
     }
 
     pub fn lead(&self) {
@@ -247,12 +253,13 @@ impl Counter {
         let (counter, of, ended) = (Arc::clone(self), kind.to_owned(), stop.clone());
         let read_of = kind.to_owned();
         let read = move |object: Node<'_>| stored(&read_of, object);
-        tokio::spawn(follow(api.clone(), path, stop, read, move |seen| {
+        let watch = follow(api.clone(), path, stop.clone(), read, move |seen| {
             // Events after the end of the term are ignored.
             if !ended.is_cancelled() {
                 counter.take(&of, seen);
             }
-        }));
+        });
+        self.parts.run("watch of what is counted", &stop, watch);
         Ok(())
     }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use headroom_kube::api_client::ApiClient;
 use headroom_kube::clock;
 use headroom_kube::event::Recorder;
+use headroom_kube::parts::Parts;
 use headroom_kube::random;
 use kube::Client;
 use tokio_util::sync::CancellationToken;
@@ -90,6 +91,7 @@ pub struct Replica {
     pub metrics: Arc<QuotaServerMetrics>,
     pub resource_quotas: ResourceQuotaState,
     pub device_reads: devices::Turns,
+    pub parts: Parts,
     /// Cancelled when the replica is asked to stop; it is then no longer ready.
     pub stop: CancellationToken,
     /// Cancelled when no more reviews are expected.
@@ -103,7 +105,8 @@ impl Replica {
     pub fn new(options: Options, client: Client, stop: CancellationToken) -> Arc<Self> {
         let api = ApiClient::new(client).with_pages_at_once(PAGES_AT_ONCE);
         let ledgers = Arc::new(LedgerCache::new(api.clone(), &options.namespace));
-        let (counter, metrics, drained) = (Arc::new(Counter::default()), Arc::default(), CancellationToken::new());
+        let (parts, metrics, drained) = (Parts::default(), Arc::default(), CancellationToken::new());
+        let counter = Arc::new(Counter::new(parts.clone()));
         // Claims of reviews in progress are still written while the replica drains.
         let writers = Writers::new(
             api.clone(),
@@ -112,6 +115,7 @@ impl Replica {
             Arc::clone(&counter),
             Arc::clone(&metrics),
             drained.clone(),
+            parts.clone(),
         );
         let host = std::env::var("HOSTNAME").unwrap_or_else(|_| "ledger".to_owned());
         let identity = format!("{host}-{}", random::token());
@@ -128,6 +132,7 @@ impl Replica {
             metrics,
             resource_quotas: ResourceQuotaState::default(),
             device_reads: devices::Turns::default(),
+            parts,
             stop,
             drained,
         })

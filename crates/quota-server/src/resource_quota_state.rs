@@ -1,8 +1,9 @@
 //! ResourceQuotas that the ledger enforces: whether it does, and the statuses that the leader has published.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
+use headroom_kube::parts::locked;
 use serde_json::Value;
 
 /// The result of the last probe for the plugin, and the statuses that the leader has published.
@@ -31,7 +32,7 @@ pub struct Published {
 
 impl ResourceQuotaState {
     pub fn inner(&self) -> MutexGuard<'_, PublishedState> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.0)
     }
 
     /// Returns true if the API server has been probed.

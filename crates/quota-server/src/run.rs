@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use headroom_core::json::Node;
 use headroom_kube::api_client::value;
 use headroom_kube::watch::follow;
@@ -27,11 +27,11 @@ impl Replica {
         let authority = self.options.client_authority.as_deref();
         let acceptor = tls::acceptor(Arc::clone(&self.certificate), authority).context("TLS")?;
         let leading = self.start();
-        tokio::spawn(Arc::clone(&self).renew_certificate());
+        self.parts.run("certificate", &self.drained, Arc::clone(&self).renew_certificate());
         if let Some(listener) = status {
-            tokio::spawn(serve::status(Arc::clone(&self), listener));
+            self.parts.run("status", &self.drained, serve::status(Arc::clone(&self), listener));
         }
-        let draining = tokio::spawn({
+        let draining = self.parts.run("draining", &self.stop, {
             let replica = Arc::clone(&self);
             async move {
                 replica.stop.cancelled().await;
@@ -40,16 +40,20 @@ impl Replica {
                 replica.drained.cancel();
             }
         });
-        serve::reviews(Arc::clone(&self), reviews, acceptor).await;
-        draining.await.context("draining")?;
-        leading.await.context("leading")
+        let reviews = self.parts.run("reviews", &self.drained, serve::reviews(Arc::clone(&self), reviews, acceptor));
+        let ended = async { tokio::join!(reviews, draining, leading) };
+        tokio::select! {
+            // The Lease expires, and another replica leads.
+            part = self.parts.failed() => bail!("part `{part}` ended that nobody asked to end"),
+            _ = ended => Ok(()),
+        }
     }
 
     /// Everything except answering requests: watches the cluster and takes part in leader election. Ends when it is
     /// stopped.
     pub fn start(self: &Arc<Self>) -> JoinHandle<()> {
         self.follow();
-        tokio::spawn(leader::lead(Arc::clone(self)))
+        self.parts.run("leader", &self.stop, leader::lead(Arc::clone(self)))
     }
 
     /// Watches ledgers, quotas and namespaces.
@@ -57,23 +61,25 @@ impl Replica {
         let (ledgers, known) = (Arc::clone(&self.ledgers), Arc::clone(&self.ledgers));
         let path = objects::ledgers(&self.options.namespace);
         let read = move |object: Node<'_>| known.read(object);
-        tokio::spawn(follow(self.api.clone(), path, self.drained.clone(), read, move |seen| ledgers.take(seen)));
+        let watch = follow(self.api.clone(), path, self.drained.clone(), read, move |seen| ledgers.take(seen));
+        self.parts.run("watch of ledgers", &self.drained, watch);
         let tenants = Arc::clone(&self.tenants);
         let path = objects::TENANT_QUOTAS;
-        tokio::spawn(follow(self.api.clone(), path, self.drained.clone(), value, move |seen| {
-            tenants.take_quotas(seen)
-        }));
+        let watch = follow(self.api.clone(), path, self.drained.clone(), value, move |seen| tenants.take_quotas(seen));
+        self.parts.run("watch of TenantQuotas", &self.drained, watch);
         let tenants = Arc::clone(&self.tenants);
         let path = objects::NAMESPACES;
-        tokio::spawn(follow(self.api.clone(), path, self.drained.clone(), value, move |seen| {
+        let watch = follow(self.api.clone(), path, self.drained.clone(), value, move |seen| {
             tenants.take_namespaces(seen);
-        }));
+        });
+        self.parts.run("watch of namespaces", &self.drained, watch);
         if self.options.resource_quotas {
             let tenants = Arc::clone(&self.tenants);
             let path = objects::RESOURCE_QUOTAS;
-            tokio::spawn(follow(self.api.clone(), path, self.drained.clone(), value, move |seen| {
+            let watch = follow(self.api.clone(), path, self.drained.clone(), value, move |seen| {
                 tenants.take_resource_quotas(seen);
-            }));
+            });
+            self.parts.run("watch of ResourceQuotas", &self.drained, watch);
         }
     }
 

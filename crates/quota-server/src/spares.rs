@@ -2,9 +2,10 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use headroom_kube::parts::locked;
 use headroom_kube::random::token;
 use headroom_tenant_quota::reservation_request::ReservationRequest;
 use headroom_tenant_quota::spare::USABLE;
@@ -110,7 +111,7 @@ impl Default for Spares {
 
 impl Spares {
     fn by_ledger(&self) -> MutexGuard<'_, HashMap<String, Vec<SpareGroup>>> {
-        self.by_ledger.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.by_ledger)
     }
 
     /// No more spares are taken or written.
@@ -162,7 +163,7 @@ impl Spares {
     /// Returns true if a replica may still take a spare of this state. A plan that takes its place would not hold for what takes it.
     pub fn may_be_taken(&self, state: &State) -> bool {
         let now = Instant::now();
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = locked(&self.seen);
         seen.retain(|_, at| now.duration_since(*at) < REMEMBERED_FOR);
         let spares = state.entries().filter(|(key, _)| key.is_spare());
         let first_seen = spares.map(|(_, entry)| *seen.entry(entry.token.clone()).or_insert(now));

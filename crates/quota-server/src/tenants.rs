@@ -1,13 +1,14 @@
 //! TenantQuotas and namespaces, from this replica's watches.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use headroom_core::amount::Quantity;
 use headroom_core::cluster::label_selector::Labels;
 use headroom_core::cluster::resource_quota::ResourceQuota;
 use headroom_core::cluster::tenant_quota::{NEVER_CHARGED, TenantQuota};
 use headroom_core::json::Document;
+use headroom_kube::parts::locked;
 use headroom_objects::kinds::{labels_of, metadata};
 use headroom_tenant_quota::message::Consumers;
 use serde_json::Value;
@@ -78,7 +79,7 @@ impl Tenants {
     }
 
     fn inner(&self) -> MutexGuard<'_, TenantObjects> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.inner)
     }
 
     pub fn changes(&self) -> watch::Receiver<u64> {

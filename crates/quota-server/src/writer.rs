@@ -1,9 +1,10 @@
 //! One task for each ledger: evaluates all waiting requests against one copy of the state, and writes it once.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use headroom_kube::parts::{Parts, locked};
 use headroom_tenant_quota::reservation_request::ReservationRequest;
 use headroom_tenant_quota::state::ObjectKey;
 use headroom_tenant_quota::{LedgerVerdict, OpenLedger, Plan, State, message};
@@ -80,6 +81,7 @@ pub struct Writers {
     pub metrics: Arc<QuotaServerMetrics>,
     pub spares: Spares,
     pub stop: CancellationToken,
+    parts: Parts,
     tasks: Mutex<HashMap<String, mpsc::UnboundedSender<Job>>>,
 }
 
@@ -91,13 +93,14 @@ impl Writers {
         counter: Arc<Counter>,
         metrics: Arc<QuotaServerMetrics>,
         stop: CancellationToken,
+        parts: Parts,
     ) -> Arc<Self> {
         let (namespace, tasks) = (namespace.to_owned(), Mutex::default());
-        Arc::new(Self { api, namespace, ledgers, counter, metrics, spares: Spares::default(), stop, tasks })
+        Arc::new(Self { api, namespace, ledgers, counter, metrics, spares: Spares::default(), stop, parts, tasks })
     }
 
     fn send(self: &Arc<Self>, ledger: &str, job: Job) {
-        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tasks = locked(&self.tasks);
         let job = match tasks.get(ledger) {
             Some(task) => match task.send(job) {
                 Ok(()) => return,
@@ -115,7 +118,7 @@ impl Writers {
 
     fn spawn(self: &Arc<Self>, ledger: &str, jobs: mpsc::UnboundedReceiver<Job>) {
         let (writers, ledger) = (Arc::clone(self), ledger.to_owned());
-        tokio::spawn(async move {
+        self.parts.clone().finish("writer of a ledger", async move {
             let stop = writers.stop.clone();
             let changes = writers.ledgers.changes();
             let mut writer = Writer {

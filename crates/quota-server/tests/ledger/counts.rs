@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use headroom_core::json::Document;
-use headroom_fixtures::api_server::ApiServer;
+use headroom_fixtures::api_server::{ApiServer, Outcome, Request, status};
 use headroom_kube::api_client::ApiClient;
 use headroom_kube::watch::WatchUpdate;
 use headroom_quota_server::ledger_cache::LedgerCache;
@@ -87,4 +87,19 @@ async fn a_known_state_is_not_read_again() {
     assert_eq!(cache.view("acme").unwrap().revision, 7);
     cache.take(WatchUpdate::Deleted(seen(7)));
     assert!(cache.view("acme").is_none());
+}
+
+/// An API server that refuses watches is not asked five times a second for ever.
+#[tokio::test]
+async fn a_refused_watch_is_tried_again_ever_more_rarely() {
+    let server = bounded(&json!({"pods": "3"}));
+    let is_watch = |request: &Request| request.parameter("watch").is_some() && request.path == "/api/v1/namespaces";
+    server.on_request(move |request: &Request| match is_watch(request) {
+        true => Outcome::from(status(403, "no watches")),
+        false => Outcome::Serve,
+    });
+    let _replica = Running::start(&server);
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    let watches = server.requests().iter().filter(|request| is_watch(request)).count();
+    assert!((2..=6).contains(&watches), "{watches} in four seconds");
 }
