@@ -62,7 +62,7 @@ impl Parts {
     }
 }
 
-/// What a lock guards. A part that panicked may have left half of a change behind, so nothing goes on with it.
+/// Gives access to what a lock guards. A part that panicked may have left half of a change behind, so nothing goes on with it.
 #[expect(clippy::panic, reason = "the part that asks ends, and with it the program")]
 pub fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|_| panic!("a part panicked while it held this lock"))
