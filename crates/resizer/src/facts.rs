@@ -3,17 +3,16 @@
 use std::collections::BTreeMap;
 
 use crate::decision::{ComputeResource, Marked};
-use headroom_core::cluster::autoscaler::{Autoscaler, ScaleTarget};
 use headroom_core::cluster::usage::{Resource as Measured, Window};
 use headroom_core::estimate::Sources;
 use headroom_core::image::ImageName;
 use headroom_core::request::ValueOrigin;
 use headroom_dryrun::evaluate::{Admission, request, with_decision};
 use headroom_objects::cluster_reader::ClusterReader;
-use headroom_objects::document;
 use headroom_objects::kinds::ApiKind;
-use headroom_workloads::pod_of;
-use serde_json::{Value, json};
+use headroom_workloads::autoscaler::Autoscalers;
+use headroom_workloads::{WorkloadRef, pod_of};
+use serde_json::Value;
 
 use crate::observed::{ContainerFacts, amount, at, list, size};
 
@@ -70,16 +69,12 @@ pub fn of_template(owner: &Value, admission: &Admission, cluster: &mut dyn Clust
     })
 }
 
-/// Marks the resources by which HorizontalPodAutoscalers scale these owners.
-pub fn mark_scaled(facts: &mut Facts, owners: &[(&str, &str)], autoscalers: &[Value]) -> Result<(), String> {
-    let list = document(&json!({"items": autoscalers}))?;
-    let autoscalers = Autoscaler::read_list(list.root()).map_err(|malformed| malformed.to_string())?;
-    let owner =
-        |(kind, name): &(&str, &str)| ScaleTarget { kind: (*kind).to_owned().into(), name: (*name).to_owned().into() };
-    let owners: Vec<ScaleTarget<'_>> = owners.iter().map(owner).collect();
+/// Marks the resources by which HorizontalPodAutoscalers scale one of these owners.
+pub fn mark_scaled(facts: &mut Facts, owners: [&WorkloadRef; 2], autoscalers: &Autoscalers) {
+    let targets: Vec<_> =
+        owners.into_iter().flat_map(|of| autoscalers.horizontal(of)).flat_map(|of| &of.by_utilization).collect();
     for (container, found) in facts {
-        let is_scaled = |by| autoscalers.iter().any(|scaler| scaler.scales_by(&owners, container, by));
+        let is_scaled = |by: Measured| targets.iter().any(|target| target.is_about(container, by.name()));
         found.is_scaled_by = Marked { cpu: is_scaled(Measured::Cpu), memory: is_scaled(Measured::Memory) };
     }
-    Ok(())
 }

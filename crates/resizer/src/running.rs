@@ -8,8 +8,9 @@ use headroom_dryrun::evaluate::Admission;
 use headroom_objects::cluster_reader::{ClusterReader, ReadError};
 use headroom_objects::kinds::{ApiKind, metadata};
 use headroom_workloads::WorkloadRef;
-use headroom_workloads::kinds::{self, JOB, POD, PodKind, REPLICA_SET, counts, updated_count};
-use headroom_workloads::running::has_ended;
+use headroom_workloads::autoscaler::Autoscalers;
+use headroom_workloads::kinds::{self, POD, PodKind, REPLICA_SET, counts, updated_count};
+use headroom_workloads::running::{by_workload, has_ended};
 use serde_json::Value;
 
 use crate::facts::{self, Facts};
@@ -57,53 +58,53 @@ pub fn read(
     if mode_of_namespace == Some(None) {
         return Ok(Vec::new());
     }
-    let mut pods: BTreeMap<WorkloadRef, Vec<Value>> = BTreeMap::new();
-    for pod in cluster.list(kinds::list(&POD, Some(name)))?.into_iter().filter(|pod| !has_ended(pod)) {
-        pods.entry(owner_or_itself(&pod)).or_default().push(pod);
-    }
+    let mut pods = cluster.list(kinds::list(&POD, Some(name)))?;
     // Static pods are a node's.
-    pods.retain(|owner, _| owner.kind != "Node");
+    pods.retain(|pod| !has_ended(pod) && WorkloadRef::owner_of(pod).is_none_or(|owner| owner.kind != "Node"));
     if pods.is_empty() {
         return Ok(Vec::new());
     }
-    let vertical = or_none(cluster.list(("autoscaling.k8s.io/v1", "VerticalPodAutoscaler", Some(name))))?;
-    let horizontal = or_none(cluster.list(("autoscaling/v2", "HorizontalPodAutoscaler", Some(name))))?;
-    let mut workloads: BTreeMap<WorkloadRef, Running> = BTreeMap::new();
-    let mut objects = BTreeMap::new();
-    for (owner, pods) in pods {
-        let object = find(&owner, &mut objects, cluster)?;
-        let is_made = [REPLICA_SET.kind, JOB.kind].contains(&owner.kind.as_str());
-        let above = object.as_ref().and_then(WorkloadRef::owner_of).filter(|_| is_made);
-        let guessed = pods.first().filter(|_| object.is_none()).and_then(|pod| owner.deployment_of(pod));
-        let top = above.or(guessed).unwrap_or_else(|| owner.clone());
-        let mut facts = object
-            .as_ref()
-            .map_or_else(|| Ok(Facts::new()), |object| facts::of_template(object, admission, cluster))?;
-        let names =
-            pods.iter().flat_map(|pod| list(at(pod, "/spec/containers"))).filter_map(|of| at(of, "/name").as_str());
-        names.for_each(|name| _ = facts.entry(name.to_owned()).or_default());
-        facts::mark_scaled(&mut facts, &[(&owner.kind, &owner.name), (&top.kind, &top.name)], &horizontal)?;
-        let running = match workloads.remove(&top) {
-            Some(running) => running,
-            None => {
-                let object = if top == owner { object } else { find(&top, &mut objects, cluster)? };
-                let asked = object.as_ref().map(asked).unwrap_or_default();
-                Running {
-                    workload: top.clone(),
-                    left_alone: acting(&vertical, &top).map(|vpa| format!("VerticalPodAutoscaler {vpa} acts on it")),
-                    mode: least(asked.into_iter().chain(mode_of_namespace)).unwrap_or(Some(modes.unasked)),
-                    object,
-                    pods: Vec::new(),
-                    facts: BTreeMap::new(),
-                    modes,
-                }
-            }
-        };
-        let running = workloads.entry(top).or_insert(running);
-        running.pods.extend(pods);
-        running.facts.insert(owner, facts);
+    let autoscalers = Autoscalers::read(cluster, name)?;
+    let (mut objects, mut unread) = (Objects::new(), None);
+    let by_workload = by_workload(pods, &mut |maker| match find(maker, &mut objects, cluster) {
+        Ok(object) => WorkloadRef::owner_of(&object?),
+        Err(error) => {
+            unread.get_or_insert(error);
+            None
+        }
+    });
+    if let Some(error) = unread {
+        return Err(error.into());
     }
-    Ok(workloads.into_values().collect())
+    let mut workloads = Vec::new();
+    for (workload, pods) in by_workload {
+        let object = find(&workload, &mut objects, cluster)?;
+        let asked = object.as_ref().map(asked).unwrap_or_default();
+        let acting = autoscalers.acting(&workload);
+        let mut running = Running {
+            left_alone: acting.map(|vpa| format!("VerticalPodAutoscaler {} acts on it", vpa.name)),
+            mode: least(asked.into_iter().chain(mode_of_namespace)).unwrap_or(Some(modes.unasked)),
+            object,
+            pods: Vec::new(),
+            facts: BTreeMap::new(),
+            modes,
+            workload,
+        };
+        for (maker, pods) in pods {
+            let mut facts = match find(&maker, &mut objects, cluster)? {
+                Some(object) => facts::of_template(&object, admission, cluster)?,
+                None => Facts::new(),
+            };
+            let containers = pods.iter().flat_map(|pod| list(at(pod, "/spec/containers")));
+            let names = containers.filter_map(|of| at(of, "/name").as_str());
+            names.for_each(|name| _ = facts.entry(name.to_owned()).or_default());
+            facts::mark_scaled(&mut facts, [&maker, &running.workload], &autoscalers);
+            running.pods.extend(pods);
+            running.facts.insert(maker, facts);
+        }
+        workloads.push(running);
+    }
+    Ok(workloads)
 }
 
 impl Running {
@@ -124,7 +125,7 @@ impl Running {
         let mut observed_pods = Vec::new();
         for pod in pods {
             let Some(mode) = least(asked(pod).into_iter().chain([self.mode])).flatten() else { continue };
-            let facts = self.facts.get(&owner_or_itself(pod));
+            let facts = self.facts.get(&WorkloadRef::maker_of(pod));
             let facts_of = |container: &str| {
                 let in_template = facts.and_then(|facts| facts.get(container)).copied().unwrap_or_default();
                 let place = (metadata(pod, "name").to_owned(), container.to_owned());
@@ -140,7 +141,7 @@ impl Running {
 
     /// True if a pod that was read now is one of the workload.
     pub fn has(&self, pod: &Value) -> bool {
-        let owner = owner_or_itself(pod);
+        let owner = WorkloadRef::maker_of(pod);
         !has_ended(pod)
             && (self.facts.contains_key(&owner) || owner.deployment_of(pod).is_some_and(|of| of == self.workload))
     }
@@ -180,11 +181,6 @@ fn mode(word: &str) -> Option<Mode> {
     }
 }
 
-/// The controller of a pod, or the pod itself.
-fn owner_or_itself(pod: &Value) -> WorkloadRef {
-    WorkloadRef::owner_of(pod).unwrap_or_else(|| WorkloadRef::of(pod))
-}
-
 /// The objects of a namespace by kind and name.
 type Objects = BTreeMap<String, BTreeMap<String, Value>>;
 
@@ -201,25 +197,6 @@ fn find(
         objects.insert(kind.clone(), by_name.collect());
     }
     Ok(objects.get(kind).and_then(|of_kind| of_kind.get(name)).cloned())
-}
-
-/// A cluster without the kind has no objects of it.
-fn or_none(listed: Result<Vec<Value>, ReadError>) -> Result<Vec<Value>, ReadError> {
-    match listed {
-        Err(error) if error.is_unknown_kind() => Ok(Vec::new()),
-        listed => listed,
-    }
-}
-
-/// The name of the VerticalPodAutoscaler that acts on a workload.
-fn acting<'v>(autoscalers: &'v [Value], WorkloadRef { kind, name, .. }: &WorkloadRef) -> Option<&'v str> {
-    let acts = |autoscaler: &&Value| {
-        let target = at(autoscaler, "/spec/targetRef");
-        at(target, "/kind") == kind.as_str()
-            && at(target, "/name") == name.as_str()
-            && at(autoscaler, "/spec/updatePolicy/updateMode") != "Off"
-    };
-    autoscalers.iter().find(acts).map(|autoscaler| metadata(autoscaler, "name"))
 }
 
 /// True while pods of two templates run, or fewer than wanted.

@@ -1,17 +1,14 @@
 //! Computes how new requests change a HorizontalPodAutoscaler that scales by utilization: the target that keeps its behavior,
 //! and the replicas without it.
 
-use std::collections::BTreeMap;
 use std::fmt;
 
 use headroom_core::amount::Quantity;
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use headroom_objects::cluster_reader::{ClusterReader, CompressedObject, ReadError};
-use headroom_objects::kinds::{ApiKind, metadata};
-use headroom_workloads::kinds::DEPLOYMENT;
-use headroom_workloads::{Owner, WorkloadRef};
+use headroom_workloads::WorkloadRef;
+use headroom_workloads::autoscaler::{Autoscalers, HorizontalAutoscaler, UtilizationTarget};
 
 /// A target that is a share of the requests.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -72,109 +69,20 @@ impl fmt::Display for Scaled {
     }
 }
 
-/// The versions of the kind with several metrics, newest first.
-const VERSIONS: [&str; 2] = ["autoscaling/v2", "autoscaling/v2beta2"];
-
-/// Those of a namespace, or of all, by the first version that the cluster serves.
-pub fn list(cluster: &mut dyn ClusterReader, namespace: Option<&str>) -> Result<Vec<Value>, ReadError> {
-    for version in VERSIONS {
-        match cluster.list((version, "HorizontalPodAutoscaler", namespace)) {
-            Err(error) if error.is_unknown_kind() => {}
-            listed => return listed,
-        }
-    }
-    Ok(Vec::new())
-}
-
-/// VerticalPodAutoscalers of a namespace, or of all; none where the cluster does not know the kind.
-pub fn list_vertical(cluster: &mut dyn ClusterReader, namespace: Option<&str>) -> Result<Vec<Value>, ReadError> {
-    match cluster.list(("autoscaling.k8s.io/v1", "VerticalPodAutoscaler", namespace)) {
-        Err(error) if error.is_unknown_kind() => Ok(Vec::new()),
-        listed => listed,
-    }
-}
-
-/// HorizontalPodAutoscalers as they stand, and VerticalPodAutoscalers, by namespace.
-#[derive(Debug, Default)]
-pub struct Autoscalers {
-    horizontal: BTreeMap<String, Vec<CompressedObject>>,
-    vertical: BTreeMap<String, Vec<CompressedObject>>,
-}
-
-impl Autoscalers {
-    pub fn add(&mut self, object: &Value) {
-        let kind = ApiKind::of(object).kind;
-        let all = if kind == "VerticalPodAutoscaler" { &mut self.vertical } else { &mut self.horizontal };
-        all.entry(metadata(object, "namespace").to_owned()).or_default().push(CompressedObject::from(object));
-    }
-
-    /// The VerticalPodAutoscaler that sets a workload's requests, in a note.
-    pub fn vertical(&self, workload: &WorkloadRef) -> Option<String> {
-        let within = self.vertical.get(&workload.namespace)?.iter().map(CompressedObject::value);
-        let of = within.filter(|vpa| is_about(vpa, "/spec/targetRef", workload)).find_map(|vpa| {
-            let mode = vpa.pointer("/spec/updatePolicy/updateMode").and_then(Value::as_str).unwrap_or("Auto");
-            (mode != "Off").then(|| (metadata(&vpa, "name").to_owned(), mode.to_owned()))
-        });
-        of.map(|(name, mode)| {
-            format!(
-                "VerticalPodAutoscaler {name} (updateMode {mode}) sets the requests of new pods: give it bounds in its \
-                 resourcePolicy, or set updateMode Off before the template counts"
-            )
-        })
-    }
-
-    /// Adds the HorizontalPodAutoscaler that KEDA makes for a ScaledObject; nothing if it does not scale by requests.
-    pub fn add_of_scaled_object(&mut self, object: &Value) {
-        let name = metadata(object, "name");
-        let mut target = object.pointer("/spec/scaleTargetRef").cloned().unwrap_or_default();
-        if let Value::Object(fields) = &mut target {
-            fields.entry("kind").or_insert_with(|| DEPLOYMENT.kind.into());
-        }
-        let metric = |trigger: &Value| {
-            let text = |path: &str| trigger.pointer(path).and_then(Value::as_str);
-            let percent: u64 = text("/metadata/value")?.parse().ok()?;
-            let resource = text("/type").filter(|kind| ["cpu", "memory"].contains(kind))?;
-            let is_share = text("/metricType").or(text("/metadata/type")).is_none_or(|kind| kind == "Utilization");
-            let target = json!({"type": "Utilization", "averageUtilization": percent});
-            is_share.then(|| match text("/metadata/containerName") {
-                None => json!({"type": "Resource", "resource": {"name": resource, "target": target}}),
-                Some(container) => json!({"type": "ContainerResource",
-                    "containerResource": {"name": resource, "container": container, "target": target}}),
-            })
-        };
-        let triggers = object.pointer("/spec/triggers").and_then(Value::as_array);
-        let metrics: Vec<Value> = triggers.into_iter().flatten().filter_map(metric).collect();
-        let mut autoscaler = json!({
-            "apiVersion": VERSIONS[0],
-            "kind": "HorizontalPodAutoscaler",
-            "metadata": {"name": format!("keda-hpa-{name}"), "namespace": metadata(object, "namespace")},
-            "spec": {"scaleTargetRef": target, "metrics": metrics},
-        });
-        let of = ApiKind::of(object);
-        let owner = Owner { api_version: of.api_version(), kind: of.kind, name: name.to_owned() };
-        if let Some(Value::Object(metadata)) = autoscaler.get_mut("metadata") {
-            owner.write(metadata);
-        }
-        self.add(&autoscaler);
-    }
-
-    /// The most pods that a workload is scaled to; none without an autoscaler.
-    pub fn most(&self, workload: &WorkloadRef) -> Option<u64> {
-        self.of(workload).filter_map(|autoscaler| autoscaler.pointer("/spec/maxReplicas")?.as_u64()).max()
-    }
-
-    fn of(&self, workload: &WorkloadRef) -> impl Iterator<Item = Value> {
-        let within = self.horizontal.get(&workload.namespace).into_iter().flatten();
-        within.map(CompressedObject::value).filter(|of| is_about(of, "/spec/scaleTargetRef", workload))
-    }
+/// The note about the VerticalPodAutoscaler that sets a workload's requests.
+pub fn vertical_note(workload: &WorkloadRef, autoscalers: &Autoscalers) -> Option<String> {
+    let of = autoscalers.acting(workload)?;
+    Some(format!(
+        "VerticalPodAutoscaler {} (updateMode {}) sets the requests of new pods: give it bounds in its resourcePolicy, or set \
+         updateMode Off before the template counts",
+        of.name, of.mode
+    ))
 }
 
 /// A target that another object keeps where it is, so that new requests would change how many pods run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeptTarget {
-    pub resource: String,
-    container: Option<String>,
-    percent: u64,
+    pub target: UtilizationTarget,
     autoscaler: String,
     /// `ScaledObject web`
     owner: String,
@@ -184,15 +92,11 @@ impl KeptTarget {
     pub fn is_of_keda(&self) -> bool {
         self.owner.starts_with("ScaledObject ")
     }
-
-    pub fn is_about(&self, container: &str, resource: &str) -> bool {
-        self.resource == resource && self.container.as_ref().is_none_or(|name| name == container)
-    }
 }
 
 impl fmt::Display for KeptTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { resource, percent, autoscaler, owner, .. } = self;
+        let Self { target: UtilizationTarget { resource, percent, .. }, autoscaler, owner } = self;
         write!(
             f,
             "{owner} keeps HorizontalPodAutoscaler {autoscaler} at {percent}% of the {resource} request, so no {resource} is \
@@ -203,22 +107,17 @@ impl fmt::Display for KeptTarget {
 
 /// The targets of a workload's autoscalers that have a controller: KEDA writes those of a ScaledObject again and again.
 pub fn kept_targets(workload: &WorkloadRef, autoscalers: &Autoscalers) -> Vec<KeptTarget> {
-    let of = |autoscaler: Value| {
-        let owner = owner_of(&autoscaler)?;
-        let metrics = autoscaler.pointer("/spec/metrics").and_then(Value::as_array).cloned().unwrap_or_default();
-        let name = metadata(&autoscaler, "name").to_owned();
-        let kept =
-            metrics.iter().filter_map(MetricTarget::of).map(move |MetricTarget { resource, container, percent }| {
-                KeptTarget { resource, container, percent, autoscaler: name.clone(), owner: owner.clone() }
-            });
-        Some(kept.collect::<Vec<_>>())
-    };
-    autoscalers.of(workload).filter_map(of).flatten().collect()
-}
-
-/// The controller of an object, such as `ScaledObject web`.
-fn owner_of(object: &Value) -> Option<String> {
-    Owner::of(object).map(|owner| format!("{} {}", owner.kind, owner.name))
+    let mut kept = Vec::new();
+    for HorizontalAutoscaler { name, controller, by_utilization, .. } in autoscalers.horizontal(workload) {
+        let Some(owner) = controller.as_ref().map(|owner| format!("{} {}", owner.kind, owner.name)) else { continue };
+        let of = |target: &UtilizationTarget| KeptTarget {
+            target: target.clone(),
+            autoscaler: name.clone(),
+            owner: owner.clone(),
+        };
+        kept.extend(by_utilization.iter().map(of));
+    }
+    kept
 }
 
 /// The effect on each target that would scale differently.
@@ -229,32 +128,29 @@ pub fn effects(
     pods: u64,
 ) -> Vec<Scaled> {
     let mut effects = Vec::new();
-    for autoscaler in &autoscalers.of(workload).filter(|of| owner_of(of).is_none()).collect::<Vec<_>>() {
-        let number = |path: &str| autoscaler.pointer(path).and_then(Value::as_u64);
-        let pods = number("/status/currentReplicas").unwrap_or(pods.max(1));
-        let (least, most) = (number("/spec/minReplicas").unwrap_or(1), number("/spec/maxReplicas").unwrap_or(u64::MAX));
-        let metrics = autoscaler.pointer("/spec/metrics").cloned().unwrap_or_default();
-        let targets = metrics.as_array().into_iter().flatten().enumerate();
-        for (place, target) in targets.filter_map(|(place, metric)| Some((place, MetricTarget::of(metric)?))) {
-            let Some((before, after)) = target.sums(requested).filter(|(before, after)| before != after) else {
+    for autoscaler in autoscalers.horizontal(workload).iter().filter(|of| of.controller.is_none()) {
+        let pods = autoscaler.current.unwrap_or(pods.max(1));
+        let (least, most) = (autoscaler.least, autoscaler.most.unwrap_or(u64::MAX));
+        for target in &autoscaler.by_utilization {
+            let Some((before, after)) = sums(target, requested).filter(|(before, after)| before != after) else {
                 continue;
             };
             let target_to_keep = share(target.percent, &before, &after).max(1);
             if target_to_keep == target.percent {
                 continue;
             }
-            let measured = current(autoscaler, &target);
-            let now = measured.unwrap_or(target.percent);
-            let far = measured.filter(|now| !is_tolerated(autoscaler, *now, target.percent));
+            let now = target.measured.unwrap_or(target.percent);
+            let far = target.measured.filter(|now| !autoscaler.is_tolerated(*now, target.percent));
             let bound = far.and_then(|now| match now < target.percent {
                 true => (pods == least && pods > 1).then_some("minReplicas"),
                 false => (pods == most).then_some("maxReplicas"),
             });
-            let wanted = share(pods.saturating_mul(now), &before, &after).div_ceil(target.percent.max(1));
-            let wanted =
-                if is_tolerated(autoscaler, share(now, &before, &after), target.percent) { pods } else { wanted };
+            let wanted = match autoscaler.is_tolerated(share(now, &before, &after), target.percent) {
+                true => pods,
+                false => share(pods.saturating_mul(now), &before, &after).div_ceil(target.percent.max(1)),
+            };
             effects.push(Scaled {
-                name: metadata(autoscaler, "name").to_owned(),
+                name: autoscaler.name.clone(),
                 resource: target.resource.clone(),
                 container: target.container.clone(),
                 target_percent: target.percent,
@@ -263,82 +159,24 @@ pub fn effects(
                 // An autoscaler does nothing while there are no pods.
                 pods_after: if pods == 0 { 0 } else { wanted.clamp(least.min(most), most.max(least)) },
                 bound,
-                api_version: ApiKind::of(autoscaler).api_version(),
-                metrics: metrics.clone(),
-                place,
+                api_version: autoscaler.api_version.clone(),
+                metrics: autoscaler.metrics.clone(),
+                place: target.place,
             });
         }
     }
     effects
 }
 
-/// True if an autoscaler leaves the number of pods at a utilization so near to its target.
-fn is_tolerated(autoscaler: &Value, utilization: u64, target: u64) -> bool {
-    let direction = if utilization > target { "scaleUp" } else { "scaleDown" };
-    let tolerance = autoscaler.pointer(&format!("/spec/behavior/{direction}/tolerance"));
-    let text = tolerance.map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned));
-    let tolerance = text.and_then(|text| Quantity::from_json_text(&text).ok());
-    let milli = tolerance.map_or(100, |tolerance| tolerance.milli_value().unsigned_abs());
-    utilization.abs_diff(target).saturating_mul(1000) <= target.saturating_mul(milli)
-}
-
-struct MetricTarget {
-    resource: String,
-    container: Option<String>,
-    percent: u64,
-}
-
-impl MetricTarget {
-    fn of(metric: &Value) -> Option<Self> {
-        let (source, is_of_container) = match metric.get("type").and_then(Value::as_str)? {
-            "Resource" => (metric.get("resource")?, false),
-            "ContainerResource" => (metric.get("containerResource")?, true),
-            _ => return None,
-        };
-        let text = |field: &str| source.get(field).and_then(Value::as_str).map(str::to_owned);
-        Some(Self {
-            resource: text("name")?,
-            container: if is_of_container { Some(text("container")?) } else { None },
-            percent: source.pointer("/target/averageUtilization").and_then(Value::as_u64)?,
-        })
+/// The requests now and as recommended; none if one is missing, because then the autoscaler has no utilization.
+fn sums(target: &UtilizationTarget, requested: &[Requested<'_>]) -> Option<(Quantity, Quantity)> {
+    let (mut sum_before, mut sum_after) = (Quantity::ZERO, Quantity::ZERO);
+    for Requested { before, after, .. } in requested.iter().filter(|of| target.is_about(of.container, of.resource)) {
+        let before = before.as_ref()?;
+        sum_before = sum_before.plus(before);
+        sum_after = sum_after.plus(after.as_ref().unwrap_or(before));
     }
-
-    /// The requests now and as recommended; none if one is missing, because then the autoscaler has no utilization.
-    fn sums(&self, requested: &[Requested<'_>]) -> Option<(Quantity, Quantity)> {
-        let (mut sum_before, mut sum_after) = (Quantity::ZERO, Quantity::ZERO);
-        let is_about = |container: &str| self.container.as_ref().is_none_or(|name| name == container);
-        let all = requested.iter().filter(|of| is_about(of.container) && of.resource == self.resource);
-        for Requested { before, after, .. } in all {
-            let before = before.as_ref()?;
-            sum_before = sum_before.plus(before);
-            sum_after = sum_after.plus(after.as_ref().unwrap_or(before));
-        }
-        (sum_before.is_positive() && sum_after.is_positive()).then_some((sum_before, sum_after))
-    }
-}
-
-/// The utilization that the autoscaler measured last, in percent of the requests.
-fn current(autoscaler: &Value, target: &MetricTarget) -> Option<u64> {
-    let metrics = autoscaler.pointer("/status/currentMetrics").and_then(Value::as_array)?;
-    metrics.iter().find_map(|metric| {
-        let (source, container) = match &target.container {
-            None => (metric.get("resource")?, None),
-            Some(_) => {
-                let source = metric.get("containerResource")?;
-                (source, source.get("container").and_then(Value::as_str))
-            }
-        };
-        let is_it = source.get("name").and_then(Value::as_str) == Some(&target.resource)
-            && container == target.container.as_deref();
-        source.pointer("/current/averageUtilization").and_then(Value::as_u64).filter(|_| is_it)
-    })
-}
-
-fn is_about(autoscaler: &Value, target: &str, workload: &WorkloadRef) -> bool {
-    let text = |field: &str| autoscaler.pointer(&format!("{target}/{field}")).and_then(Value::as_str);
-    metadata(autoscaler, "namespace") == workload.namespace
-        && text("kind") == Some(&workload.kind)
-        && text("name") == Some(&workload.name)
+    (sum_before.is_positive() && sum_after.is_positive()).then_some((sum_before, sum_after))
 }
 
 /// An autoscaler with the targets at which it goes on as before.
@@ -382,6 +220,7 @@ fn share(percent: u64, before: &Quantity, after: &Quantity) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     fn container<'c>(container: &'c str, before: Option<&str>, after: Option<&str>) -> Requested<'c> {
         let parsed = |text: Option<&str>| text.map(|text| text.parse().unwrap());
@@ -389,8 +228,8 @@ mod tests {
     }
 
     fn autoscaler(metric: Value, status: Value) -> Value {
-        json!({"metadata": {"name": "web", "namespace": "shop"},
-            "spec": {"scaleTargetRef": {"kind": "Deployment", "name": "web"}, "minReplicas": 2, "maxReplicas": 10,
+        json!({"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler",
+            "metadata": {"name": "web", "namespace": "shop"}, "spec": {"scaleTargetRef": {"kind": "Deployment", "name": "web"}, "minReplicas": 2, "maxReplicas": 10,
                 "metrics": [metric]},
             "status": status})
     }
@@ -454,10 +293,10 @@ mod tests {
                 {"type": "cpu", "metricType": "Utilization", "metadata": {"value": "70"}},
                 {"type": "memory", "metricType": "AverageValue", "metadata": {"value": "1Gi"}}]}});
         let mut autoscalers = Autoscalers::default();
-        autoscalers.add_of_scaled_object(&of);
+        autoscalers.add(&of);
         let workload = WorkloadRef::new("shop", "Deployment", "web");
         let kept = kept_targets(&workload, &autoscalers);
-        let about = |container: &str, resource: &str| kept.iter().any(|kept| kept.is_about(container, resource));
+        let about = |container: &str, resource: &str| kept.iter().any(|kept| kept.target.is_about(container, resource));
         assert!(about("a", "cpu") && !about("a", "memory"));
         assert_eq!(
             kept[0].to_string(),

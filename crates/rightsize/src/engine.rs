@@ -22,7 +22,7 @@ use headroom_objects::kinds::{ApiKind, metadata};
 use serde_json::Value;
 
 use super::amounts::is_about;
-use super::autoscaler::{self, Autoscalers, KeptTarget};
+use super::autoscaler::{self, KeptTarget};
 use super::declined::Declined;
 use super::distribution::Distribution;
 use super::evaluated::{Admitted, Evaluated};
@@ -31,13 +31,14 @@ use super::flag::Flag;
 use super::heap;
 use super::history::{ContainerUsage, Histories};
 use super::history_overlay::{self, HistoryOverlay};
-use super::inventory::WorkloadEntry;
 use super::memory_limit;
 use super::quota_effect::{self, QuotaEffect};
 use super::template::{CustomResource, container_in, set_amount};
 use super::timeline::Timeline;
 use super::workload::{ContainerAdvice, ResourceAdvice, Workload};
 use headroom_workloads::WorkloadRef;
+use headroom_workloads::autoscaler::Autoscalers;
+use headroom_workloads::inventory::WorkloadEntry;
 use headroom_workloads::kinds::runs_once;
 
 const MEMORY_LIMIT: (Requirement, &str) = (Requirement::Limit, "memory");
@@ -166,10 +167,10 @@ impl Engine<'_> {
             let note = |time| format!("its last run, at {time}, was before what was read: --days reads up to 30 days");
             workload.notes.extend(last_run.map(note));
         }
-        let (vertical, rejection) = (self.autoscalers.vertical(&entry.key), entry.rejection());
+        let (vertical, refusal) = (autoscaler::vertical_note(&entry.key, self.autoscalers), entry.refusal());
         let is_of_keda = kept_targets.iter().any(KeptTarget::is_of_keda);
         let shared = [
-            rejection.is_some().then_some(Flag::BlockedNow),
+            refusal.is_some().then_some(Flag::BlockedNow),
             (!breaches.is_empty()).then_some(Flag::Rejected),
             workload.static_on.is_some().then_some(Flag::StaticPod),
             vertical.is_some().then_some(Flag::Vpa),
@@ -177,7 +178,7 @@ impl Engine<'_> {
             entry.through.as_ref().map(|_| Flag::Custom(entry.key.kind.to_lowercase())),
         ];
         workload.shared_flags = shared.into_iter().flatten().collect();
-        workload.notes.extend(rejection.map(|message| format!("blocked now: {message}")));
+        workload.notes.extend(refusal.map(|message| format!("blocked now: {message}")));
         workload.notes.extend(vertical);
         Ok(Some((workload, quotas)))
     }
@@ -455,7 +456,7 @@ impl Evaluator<'_> {
             }
         });
         recommended.or_else(|| {
-            let is_kept = |kept: &KeptTarget| kept.is_about(&of.name, advice.resource.name());
+            let is_kept = |kept: &KeptTarget| kept.target.is_about(&of.name, advice.resource.name());
             self.kept_targets.iter().any(is_kept).then_some(NoRecommendation::ScaledByAutoscaler)
         })
     }

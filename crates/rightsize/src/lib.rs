@@ -1,6 +1,6 @@
 //! Recommended requests from usage: `kubectl headroom recommend`.
 //!
-//! `inventory` reads the workloads. Their usage is in UsageProfiles, or `discover`
+//! `headroom_workloads::inventory` reads the workloads. Their usage is in UsageProfiles, or `discover`
 //! finds a metrics store and `history` reads it into memory, which `history_overlay` shows to the policy as if it had been
 //! published. `engine` evaluates each workload with the core (`evaluated`), with a `reason` for each amount and the effects on
 //! quotas and autoscalers, and all together are a `report`. Every output is made of its `rows`: `table`, `csv`, `markdown`,
@@ -24,7 +24,6 @@ pub mod rejections;
 pub mod declined;
 
 pub mod autoscaler;
-pub mod inventory;
 
 pub mod discover;
 mod heap;

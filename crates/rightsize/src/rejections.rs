@@ -1,23 +1,18 @@
-//! Pods that the API server has recently rejected: of each workload the last reason, as its condition and Events tell, and for the page
-//! the workloads with the same reason together.
+//! Pods that the API server has recently rejected, for the page: the workloads with the same reason together.
 //!
-//! A condition says what is rejected now, but only Deployments and ReplicaSets have one; Events are there for all controllers, for as long
-//! as the cluster keeps them (an hour by default). Some users may write any Events they like, and as many: so only those about workloads
-//! that there are count, and each namespace has the same share of what is shown.
+//! Some users may write any Events they like, and as many: so only those about workloads that there are count, and each namespace has
+//! the same share of what is shown.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use headroom_core::timestamp::Timestamp;
 use headroom_core::truncate::{on_one_line, shortened};
-use headroom_objects::kinds::metadata;
 use serde::Serialize;
-use serde_json::Value;
 
 use headroom_workloads::WorkloadRef;
-
-/// The reason of the Events that controllers write when a Pod cannot be created.
-pub const EVENT_REASON: &str = "FailedCreate";
+use headroom_workloads::inventory::Inventory;
+use headroom_workloads::refusal::Refusal;
 
 /// Workloads that are named for each reason.
 const NAMED: usize = 5;
@@ -25,74 +20,6 @@ const NAMED: usize = 5;
 const SHOWN: usize = 500;
 /// Characters of a message.
 const LONGEST: usize = 400;
-
-/// The rejections of a workload's pods for one reason.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Rejected {
-    /// The latest text, as the controller words it.
-    pub message: String,
-    /// The same for all rejections for one reason: without names of Pods and amounts.
-    key: String,
-    /// The number of Events.
-    count: u64,
-    first: Option<Timestamp>,
-    last: Option<Timestamp>,
-}
-
-impl Rejected {
-    fn new(message: &str, made_by: &str) -> Self {
-        let (message, key) = (message.to_owned(), key_of(reason_in(message), made_by));
-        Self { message, key, count: 0, first: None, last: None }
-    }
-
-    /// Reads an Event, and who should have made the Pod; none if it tells of another failure.
-    pub fn of_event(event: &Value) -> Option<(WorkloadRef, Self)> {
-        let text = |pointer: &str| event.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-        let number = |pointer: &str| event.pointer(pointer).and_then(Value::as_u64);
-        let time = |pointers: &[&str]| pointers.iter().find_map(|pointer| text(pointer).parse().ok());
-        let message = text("/message");
-        let is_rejection = [" is forbidden: ", " denied the request", "failed calling webhook", " is invalid: "]
-            .iter()
-            .any(|part| message.contains(part));
-        if !is_rejection {
-            return None;
-        }
-        let made_by =
-            WorkloadRef::new(metadata(event, "namespace"), text("/involvedObject/kind"), text("/involvedObject/name"));
-        let first = time(&["/firstTimestamp", "/eventTime", "/metadata/creationTimestamp"]);
-        let last = time(&["/series/lastObservedTime", "/lastTimestamp"]).or(first);
-        let count = number("/series/count").or_else(|| number("/count")).unwrap_or(1).max(1);
-        let rejected = Self { count, first, last, ..Self::new(&on_one_line(message, LONGEST), &made_by.name) };
-        Some((made_by, rejected))
-    }
-
-    /// Reads the condition of an object whose Pods are rejected now.
-    pub fn of_condition(object: &Value) -> Option<Self> {
-        let conditions = object.pointer("/status/conditions").and_then(Value::as_array)?;
-        let is = |of: &Value, field: &str, value: &str| of.get(field).is_some_and(|is| is == value);
-        let failure = conditions.iter().find(|of| is(of, "type", "ReplicaFailure") && is(of, "status", "True"))?;
-        let text = |field: &str| failure.get(field).and_then(Value::as_str);
-        let since = text("lastTransitionTime").and_then(|since| since.parse().ok());
-        Some(Self { first: since, last: since, ..Self::new(text("message")?, metadata(object, "name")) })
-    }
-
-    /// Adds rejections of the same workload. Of several reasons the latest counts.
-    pub fn add(&mut self, other: Self) {
-        let is_later = self.last <= other.last;
-        if self.key != other.key {
-            if is_later {
-                *self = other;
-            }
-            return;
-        }
-        self.count = self.count.saturating_add(other.count);
-        self.first = self.first.into_iter().chain(other.first).min();
-        self.last = self.last.max(other.last);
-        if is_later {
-            self.message = other.message;
-        }
-    }
-}
 
 /// Rejections for one reason in one namespace.
 #[derive(Debug, PartialEq, Eq, Serialize)]
@@ -125,25 +52,30 @@ pub struct RejectionSummary {
 
 /// The rejections for one reason, and the workloads that have it: true for those that are blocked now.
 struct RejectionGroup<'i> {
-    rejected: Rejected,
+    refusal: Refusal,
     workloads: BTreeMap<&'i WorkloadRef, bool>,
 }
 
 impl RejectionSummary {
-    /// The latest of each namespace, then the second of each, and so on, made of the rejections of each workload, with true for those
-    /// at present. `events` says how reading Events ended: true if there are more than were read.
-    pub fn of<'i>(
-        workloads: impl Iterator<Item = (&'i WorkloadRef, Vec<(Rejected, bool)>)>,
+    /// The rejections of all workloads of an inventory. `events` says how reading Events ended: true if there are more than were read.
+    pub fn of_inventory(inventory: &Inventory, events: Result<bool, String>) -> Self {
+        Self::of(inventory.entries.iter().map(|entry| (&entry.key, entry.refusals())), events)
+    }
+
+    /// The latest of each namespace, then the second of each, and so on, made of the refusals of each workload, with true for those
+    /// at present.
+    fn of<'i>(
+        workloads: impl Iterator<Item = (&'i WorkloadRef, Vec<(Refusal, bool)>)>,
         events: Result<bool, String>,
     ) -> Self {
         let mut namespaces: BTreeMap<&str, BTreeMap<String, RejectionGroup<'_>>> = BTreeMap::new();
         for (workload, rejections) in workloads {
             let groups = namespaces.entry(&workload.namespace).or_default();
-            for (rejected, is_now) in rejections {
-                let group = groups.entry(rejected.key.clone());
+            for (refusal, is_now) in rejections {
+                let group = groups.entry(refusal.key.clone());
                 let group = group
-                    .and_modify(|group| group.rejected.add(rejected.clone()))
-                    .or_insert_with(|| RejectionGroup { rejected, workloads: BTreeMap::new() });
+                    .and_modify(|group| group.refusal.add(refusal.clone()))
+                    .or_insert_with(|| RejectionGroup { refusal, workloads: BTreeMap::new() });
                 *group.workloads.entry(workload).or_default() |= is_now;
             }
         }
@@ -166,7 +98,7 @@ fn latest_first(a: &Rejection, b: &Rejection) -> Ordering {
 
 impl RejectionGroup<'_> {
     fn shown(self, namespace: &str) -> Rejection {
-        let Self { rejected, workloads } = self;
+        let Self { refusal, workloads } = self;
         let (blocked, others): (Vec<_>, Vec<_>) = workloads.iter().partition(|(_, is_now)| **is_now);
         let named = blocked.iter().chain(&others).take(NAMED);
         let time = |at: Option<Timestamp>| at.map(|at| at.to_string());
@@ -175,46 +107,18 @@ impl RejectionGroup<'_> {
             workloads: named.map(|(of, _)| shortened(&of.to_string()).into_owned()).collect(),
             workload_count: workloads.len(),
             blocked: blocked.len(),
-            message: on_one_line(reason_in(&rejected.message), LONGEST),
-            count: rejected.count,
-            first: time(rejected.first),
-            last: time(rejected.last),
+            message: on_one_line(refusal.reason(), LONGEST),
+            count: refusal.count,
+            first: time(refusal.first),
+            last: time(refusal.last),
         }
     }
-}
-
-/// Kubernetes' own text, without the name of the Pod and the controller's words before it.
-fn reason_in(message: &str) -> &str {
-    let said = ["Error creating: ", " failed error: "].iter().find_map(|before| message.split_once(before));
-    let said = said.map_or(message, |(_, said)| said);
-    let of_pod = said.strip_prefix("pods \"").and_then(|rest| rest.split_once("\" is forbidden: "));
-    of_pod.map_or(said, |(_, reason)| reason)
-}
-
-/// A key that rejections for the same reason share: without the names of Pods and the amounts that a quota counts.
-fn key_of(reason: &str, made_by: &str) -> String {
-    if let Some((quota, amounts)) = reason.split_once(", requested: ")
-        && quota.starts_with("exceeded quota: ")
-    {
-        let requested = amounts.split(", used: ").next().unwrap_or_default();
-        let names = requested.split(',').filter_map(|amount| amount.split('=').next());
-        return on_one_line(&format!("{quota} {}", names.collect::<Vec<_>>().join(",")), LONGEST);
-    }
-    let mut key = String::new();
-    let mut rest = reason;
-    while let Some((before, after)) = rest.split_once(made_by).filter(|_| !made_by.is_empty()) {
-        key.push_str(before);
-        key.push('…');
-        rest = after.trim_start_matches(|char: char| char.is_ascii_alphanumeric() || char == '-');
-    }
-    key.push_str(rest);
-    on_one_line(&key, LONGEST)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     fn event(namespace: &str, kind: &str, name: &str, minute: u32, message: &str) -> Value {
         json!({"metadata": {"namespace": namespace}, "involvedObject": {"kind": kind, "name": name}, "count": 3,
@@ -230,15 +134,15 @@ mod tests {
 
     /// The rejections of some workloads by these Events, of which these are blocked now.
     fn summary(events: &[Value], blocked: &[&str]) -> RejectionSummary {
-        let mut all: BTreeMap<WorkloadRef, Rejected> = BTreeMap::new();
-        for (made_by, rejected) in events.iter().filter_map(Rejected::of_event) {
+        let mut all: BTreeMap<WorkloadRef, Refusal> = BTreeMap::new();
+        for (made_by, refusal) in events.iter().filter_map(Refusal::of_event) {
             match all.get_mut(&made_by) {
-                Some(before) => before.add(rejected),
-                None => _ = all.insert(made_by, rejected),
+                Some(before) => before.add(refusal),
+                None => _ = all.insert(made_by, refusal),
             }
         }
         let is_now = |of: &WorkloadRef| blocked.contains(&of.to_string().as_str());
-        RejectionSummary::of(all.iter().map(|(of, rejected)| (of, vec![(rejected.clone(), is_now(of))])), Ok(false))
+        RejectionSummary::of(all.iter().map(|(of, refusal)| (of, vec![(refusal.clone(), is_now(of))])), Ok(false))
     }
 
     #[test]
@@ -304,7 +208,8 @@ mod tests {
     #[test]
     fn only_rejections_count_and_times_are_of_either_kind_of_event() {
         for other in ["Error creating: pods \"a\" already exists", "Error creating: context deadline exceeded", ""] {
-            assert_eq!(Rejected::of_event(&event("shop", "ReplicaSet", "web", 1, other)), None);
+            let read = Refusal::of_event(&event("shop", "ReplicaSet", "web", 1, other));
+            assert!(read.is_none_or(|(_, refusal)| !refusal.is_a_decision()), "{other}");
         }
         let of_series = json!({"metadata": {"namespace": "shop"}, "involvedObject": {"kind": "Job", "name": "a"},
             "eventTime": "2026-11-25T08:00:00.123456Z", "series": {"count": 12, "lastObservedTime": "2026-11-25T08:30:00.000000Z"},
@@ -321,13 +226,13 @@ mod tests {
             json!({"metadata": {"namespace": "shop", "name": "web"}, "status": {"conditions": [{"type": "ReplicaFailure",
                 "status": status, "lastTransitionTime": "2026-11-25T07:00:00Z", "message": over_quota("web-5d4f-x2x4z", "8")}]}})
         };
-        assert_eq!(Rejected::of_condition(&of("False")), None);
-        let (web, now) = (WorkloadRef::new("shop", "Deployment", "web"), Rejected::of_condition(&of("True")).unwrap());
+        assert_eq!(Refusal::of_condition(&of("False")), None);
+        let (web, now) = (WorkloadRef::new("shop", "Deployment", "web"), Refusal::of_condition(&of("True")).unwrap());
         let (_, before) =
-            Rejected::of_event(&event("shop", "ReplicaSet", "web-5d4f", 10, &over_quota("web-5d4f-x2x4z", "8")))
+            Refusal::of_event(&event("shop", "ReplicaSet", "web-5d4f", 10, &over_quota("web-5d4f-x2x4z", "8")))
                 .unwrap();
         let (db, other) =
-            Rejected::of_event(&event("shop", "StatefulSet", "db", 50, "pods \"db-0\" is forbidden: no")).unwrap();
+            Refusal::of_event(&event("shop", "StatefulSet", "db", 50, "pods \"db-0\" is forbidden: no")).unwrap();
         let all = [(&web, vec![(now, true), (before, false)]), (&db, vec![(other, false)])];
         let groups = RejectionSummary::of(all.into_iter(), Ok(false)).groups;
         assert_eq!(groups.len(), 2, "{groups:#?}");

@@ -9,7 +9,7 @@ use headroom_objects::kinds::ApiKind;
 use headroom_workloads::pod_makers;
 use serde_json::{Value, json};
 
-use super::inventory::WorkloadEntry;
+use headroom_workloads::inventory::WorkloadEntry;
 
 /// Sets an amount of a container in an object that makes pods, or takes it away.
 pub fn set_amount(

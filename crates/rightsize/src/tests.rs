@@ -19,12 +19,12 @@ use serde_json::{Value, json};
 use crate::engine::{Engine, UsageSource};
 use crate::findings::{self, Gate};
 use crate::history::Histories;
-use crate::inventory::Inventory;
 use crate::patches;
 use crate::price::Prices;
 use crate::report::{Order, Recommendations, ReportSource};
 use crate::table::{self, View};
 use crate::{csv, html, markdown, quota_effect, rule};
+use headroom_workloads::inventory::Inventory;
 
 /// 2026-11-22T12:00:00Z
 const NOW: i64 = 1_795_348_800;

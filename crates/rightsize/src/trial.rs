@@ -12,12 +12,12 @@ use serde_json::{Value, json};
 
 use super::blocked::{Blocked, BlockingBound, Fit};
 use super::flag::Flag;
-use super::inventory::WorkloadEntry;
 use super::patches::RecommendedChange;
 use super::report::Recommendations;
 use super::rows::CPU_AND_MEMORY;
 use super::workload::{ResourceAdvice, Workload};
 use headroom_workloads::WorkloadRef;
+use headroom_workloads::inventory::WorkloadEntry;
 
 /// The steps between the request that is set and the one that is recommended.
 const STEPS: u64 = 1 << 10;

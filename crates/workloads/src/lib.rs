@@ -1,4 +1,4 @@
-//! The workloads of a cluster: the kinds that create pods, who owns what, and the pods that a workload has.
+//! The workloads of a cluster: the kinds that create pods, who owns what, the pods that a workload has, and who scales it.
 //!
 //! Modules in reading order.
 
@@ -8,7 +8,11 @@ pub mod kinds;
 pub mod owner;
 
 mod pod;
+pub mod refusal;
 pub mod running;
+
+pub mod autoscaler;
+pub mod inventory;
 
 pub mod pod_makers;
 

@@ -50,6 +50,11 @@ impl WorkloadRef {
         Some(Owner::of(object)?.within(metadata(object, "namespace")))
     }
 
+    /// The name of the controller of a pod. One without a controller stands for itself, and so does a static pod: it is a node's.
+    pub fn maker_of(pod: &Value) -> Self {
+        Self::owner_of(pod).filter(|owner| owner.kind != "Node").unwrap_or_else(|| Self::of(pod))
+    }
+
     /// The Deployment of a pod whose ReplicaSet has this name: with the hash of the template behind the Deployment's.
     pub fn deployment_of(&self, pod: &Value) -> Option<Self> {
         let hash = pod.pointer("/metadata/labels/pod-template-hash").and_then(Value::as_str)?;
@@ -125,21 +130,27 @@ impl Owners {
 
     /// The workload that an object's pods are counted under.
     pub fn of(&self, object: WorkloadRef) -> WorkloadRef {
-        let mut at = object;
-        for _ in 0..MAX_CHAIN {
-            match self.maker(&at) {
-                Some(maker) if comes_and_goes(&at.kind) => at = maker,
-                _ => break,
-            }
-        }
-        at
+        workload_above(object, &mut |of| self.maker(of))
     }
 
-    fn maker(&self, object: &WorkloadRef) -> Option<WorkloadRef> {
+    /// The object that made another.
+    pub fn maker(&self, object: &WorkloadRef) -> Option<WorkloadRef> {
         let (kind, name) = self.made_by.get(object)?;
         // A static pod is the node's, which stands for nothing.
         (kind != "Node").then(|| WorkloadRef::new(&object.namespace, kind, name))
     }
+}
+
+/// The workload that an object's pods are counted under; `find` finds the controller of another object.
+pub fn workload_above(object: WorkloadRef, find: &mut dyn FnMut(&WorkloadRef) -> Option<WorkloadRef>) -> WorkloadRef {
+    let mut at = object;
+    for _ in 0..MAX_CHAIN {
+        match find(&at).filter(|_| comes_and_goes(&at.kind)) {
+            Some(maker) => at = maker,
+            None => break,
+        }
+    }
+    at
 }
 
 /// The workload of each pod, by its number.

@@ -4,16 +4,38 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use crate::kinds::{self, DEPLOYMENT, JOB, POD, REPLICA_SET, counts};
-use crate::owner::WorkloadRef;
+use crate::kinds::{self, DEPLOYMENT, POD, PodKind, REPLICA_SET, comes_and_goes, counts};
+use crate::owner::{WorkloadRef, workload_above};
 use crate::pod::pod_of;
-use headroom_objects::cluster_reader::{ClusterReader, Events, ReadError};
-use headroom_objects::kinds::{ApiKind, metadata};
+use crate::refusal::{Refusal, events_of};
+use headroom_objects::cluster_reader::{ClusterReader, ReadError};
+use headroom_objects::kinds::ApiKind;
 
-/// The API server's refusal to create more pods of a workload.
-pub struct CreateRefusal {
-    pub message: String,
-    pub since: String,
+/// The Events that are read of a namespace.
+const MAX_EVENTS: usize = 1_000;
+
+/// Pods by what controls them: those of a Deployment by their ReplicaSet, which differ in their template.
+pub type Pods = BTreeMap<WorkloadRef, Vec<Value>>;
+
+/// Puts pods under the workloads that they are counted under; `find` finds the controller of a ReplicaSet, ReplicationController or
+/// Job. Without it, the names of a pod and of its ReplicaSet tell the Deployment.
+pub fn by_workload(
+    pods: impl IntoIterator<Item = Value>,
+    find: &mut dyn FnMut(&WorkloadRef) -> Option<WorkloadRef>,
+) -> BTreeMap<WorkloadRef, Pods> {
+    let mut workloads: BTreeMap<WorkloadRef, Pods> = BTreeMap::new();
+    let mut above: BTreeMap<WorkloadRef, WorkloadRef> = BTreeMap::new();
+    for pod in pods {
+        let maker = WorkloadRef::maker_of(&pod);
+        let workload = above.entry(maker.clone()).or_insert_with(|| {
+            workload_above(maker.clone(), &mut |of| {
+                let found = if comes_and_goes(&of.kind) { find(of) } else { None };
+                found.or_else(|| of.deployment_of(&pod))
+            })
+        });
+        workloads.entry(workload.clone()).or_default().entry(maker).or_default().push(pod);
+    }
+    workloads
 }
 
 /// The pods of a workload that exist, as one of each template with their number. If none are listed, its status counts them; one
@@ -28,27 +50,31 @@ pub fn pods(workload: &Value, cluster: &mut dyn ClusterReader) -> Vec<(u64, Valu
     pod_of(workload).filter(|_| present > 0).map(|pod| (present, pod)).into_iter().collect()
 }
 
-/// The listed pods of a workload by what controls them: their number, and one of them.
+/// The listed pods of a workload by what controls them: their number, and one of them. A pod has none.
 fn listed(workload: &Value, cluster: &mut dyn ClusterReader) -> BTreeMap<WorkloadRef, (u64, Value)> {
     let mut found = BTreeMap::new();
-    let pods = all_pods(workload, cluster).unwrap_or_default();
-    for (owner, pod) in pods.into_iter().filter(|(_, pod)| !has_ended(pod)) {
-        found.entry(owner).or_insert((0, pod)).0 += 1;
+    if kinds::of(workload) == Some(&POD) {
+        return found;
+    }
+    for pod in all_pods(workload, cluster).unwrap_or_default().into_iter().filter(|pod| !has_ended(pod)) {
+        found.entry(WorkloadRef::maker_of(&pod)).or_insert((0, pod)).0 += 1;
     }
     found
 }
 
-/// The listed pods of a workload, also those that have ended, each with what controls it.
-pub fn all_pods(workload: &Value, cluster: &mut dyn ClusterReader) -> Result<Vec<(WorkloadRef, Value)>, ReadError> {
-    let (this, namespace) = (WorkloadRef::of(workload), metadata(workload, "namespace"));
-    let (mut found, mut owners) = (Vec::new(), BTreeMap::new());
-    for pod in cluster.list(kinds::list(&POD, Some(namespace)))? {
-        let Some(owner) = WorkloadRef::owner_of(&pod) else { continue };
-        let known = owners.entry(owner.clone());
-        let above = known.or_insert_with(|| of_owner(&owner, cluster).or_else(|| owner.deployment_of(&pod)));
-        if owner == this || above.as_ref() == Some(&this) {
-            found.push((owner, pod));
-        }
+/// The listed pods of a workload, also those that have ended.
+pub fn all_pods(workload: &Value, cluster: &mut dyn ClusterReader) -> Result<Vec<Value>, ReadError> {
+    let this = WorkloadRef::of(workload);
+    let pods = cluster.list(kinds::list(&POD, Some(&this.namespace)))?;
+    let mut find = |of: &WorkloadRef| {
+        let kind = PodKind::named(&of.kind)?;
+        WorkloadRef::owner_of(&cluster.get(kinds::list(kind, Some(&of.namespace)), &of.name).ok()??)
+    };
+    let mut found = Vec::new();
+    for (workload, pods) in by_workload(pods, &mut find) {
+        // A ReplicaSet may be asked about by itself.
+        let pods = pods.into_iter().filter(|(maker, _)| workload == this || *maker == this);
+        found.extend(pods.flat_map(|(_, pods)| pods));
     }
     Ok(found)
 }
@@ -74,12 +100,6 @@ pub fn with_status(mut workload: Value, cluster: &mut dyn ClusterReader) -> Valu
         fields.insert("status".to_owned(), json!({field: present, "updatedReplicas": updated}));
     }
     workload
-}
-
-/// The controller of a pod's controller.
-fn of_owner(owner: &WorkloadRef, cluster: &mut dyn ClusterReader) -> Option<WorkloadRef> {
-    let kind = [REPLICA_SET, JOB].into_iter().find(|kind| kind.kind == owner.kind)?;
-    WorkloadRef::owner_of(&cluster.get(kinds::list(&kind, Some(&owner.namespace)), &owner.name).ok()??)
 }
 
 /// `2 of 3 replicas exist`, or `0 of 3 replicas are updated`
@@ -126,33 +146,25 @@ fn plain(template: Option<&Value>) -> Value {
     template
 }
 
-/// The refusal that a workload's condition tells, or else the last of its Events.
-pub fn refusal(workload: &Value, cluster: &mut dyn ClusterReader) -> Option<CreateRefusal> {
-    let text = |object: &Value, field: &str| object.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
-    let is = |object: &Value, field: &str, value: &str| object.get(field).is_some_and(|of| of == value);
+/// The refusal that a workload's condition tells, or else its Events.
+pub fn refusal(workload: &Value, cluster: &mut dyn ClusterReader) -> Option<Refusal> {
     let sets = replica_sets(workload, cluster);
-    let conditions = [workload].into_iter().chain(&sets).filter_map(|of| of.pointer("/status/conditions")?.as_array());
-    let mut failures = conditions.flatten().filter(|of| is(of, "type", "ReplicaFailure") && is(of, "status", "True"));
-    if let Some(failure) = failures.next() {
-        return Some(CreateRefusal { message: text(failure, "message"), since: text(failure, "lastTransitionTime") });
+    let of_condition = [workload].into_iter().chain(&sets).find_map(Refusal::of_condition);
+    if of_condition.is_some() {
+        return of_condition;
     }
-    let namespace = Some(metadata(workload, "namespace"));
-    let events = Events { namespace, reason: "FailedCreate", most: 1_000 };
-    let mut last = None;
-    let mut add = |event: Value| {
-        let of = event.get("involvedObject").cloned().unwrap_or_default();
-        let at = text(&event, "lastTimestamp");
-        if is(&of, "name", metadata(workload, "name"))
-            && of.get("kind") == workload.get("kind")
-            && last.as_ref().is_none_or(|(latest, _)| at >= *latest)
-        {
-            last =
-                Some((at, CreateRefusal { message: text(&event, "message"), since: text(&event, "firstTimestamp") }));
-        }
-    };
+    let this = WorkloadRef::of(workload);
+    let mut found: Option<Refusal> = None;
     // Without Events, only the forecast is known.
-    let _ = cluster.visit_events(events, &mut add);
-    last.map(|(_, refusal)| refusal)
+    let _ = cluster.visit_events(events_of(Some(&this.namespace), MAX_EVENTS), &mut |event| match (
+        Refusal::of_event(&event).filter(|(made_by, _)| *made_by == this),
+        &mut found,
+    ) {
+        (Some((_, refusal)), Some(before)) => before.add(refusal),
+        (Some((_, refusal)), none) => *none = Some(refusal),
+        (None, _) => {}
+    });
+    found
 }
 
 /// A pod that has ended is not recreated.

@@ -29,7 +29,7 @@ use std::path::PathBuf;
 use anyhow::{Context as _, bail};
 use headroom_report::Exit;
 use headroom_report::progress::Progress;
-use headroom_rightsize::inventory::Inventory;
+use headroom_workloads::inventory::Inventory;
 
 pub use self::apply::as_command;
 pub use self::arguments::{Args, UsageArgs};

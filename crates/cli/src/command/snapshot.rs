@@ -21,9 +21,9 @@ use headroom_objects::kinds::{ApiKind, SNAPSHOT, metadata};
 use headroom_report::list_writer::{Form, ListWriter, is_enough};
 use headroom_report::progress::Progress;
 use headroom_report::{Exit, Page, WholeFile, complain};
-use headroom_rightsize::inventory::Inventory;
 use headroom_rightsize::rejections;
 use headroom_rightsize::summary::{self, RecommendationSummary};
+use headroom_workloads::inventory::Inventory;
 use headroom_workloads::kinds::{self, POD_KINDS, REPLICA_SET};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -211,7 +211,7 @@ pub fn take<W: Write>(
     let rejections = inventory.as_mut().map(|inventory| {
         let advised = |problem| advised(problem, opened.scope.is_all());
         let events = inventory.read_events(&mut opened.cluster, &opened.scope.parts(), advised);
-        inventory.rejections(events)
+        rejections::RejectionSummary::of_inventory(inventory, events)
     });
     let rejections = rejections.unwrap_or_default();
     // If nothing could be listed, the errors are in `missed` already.

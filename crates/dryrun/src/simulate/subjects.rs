@@ -1,6 +1,6 @@
 //! Finds everything that runs: workloads with the number of their pods, pods of no known workload, and claims.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use headroom_core::annotations::OURS;
 use headroom_core::annotations::limit_ranger::LIMIT_RANGER;
@@ -9,10 +9,10 @@ use serde_json::Value;
 use crate::evaluate::{Admission, ContainerValues, SetBy, request};
 use headroom_objects::cluster_reader::{ClusterReader, List};
 use headroom_objects::kinds::{ApiKind, metadata};
-use headroom_workloads::WorkloadRef;
-use headroom_workloads::kinds::{self, POD, POD_KINDS};
+use headroom_workloads::kinds::{self, POD, POD_KINDS, comes_and_goes};
+use headroom_workloads::owner::{Owner, Owners, WorkloadRef};
 use headroom_workloads::pod_of;
-use headroom_workloads::running::has_ended;
+use headroom_workloads::running::{self, has_ended};
 
 /// Everything to look at, and what could not be.
 #[derive(Debug, Default)]
@@ -69,37 +69,27 @@ impl Subjects {
         is_wanted: &dyn Fn(&Value) -> bool,
         admission: &Admission,
     ) {
-        let mut owners: HashMap<WorkloadRef, WorkloadRef> = HashMap::new();
+        let mut owners = Owners::default();
         let mut workloads: Vec<Value> = Vec::new();
         for kind in kinds::makers() {
             for workload in self.list(cluster, kinds::list(kind, namespace)) {
-                match WorkloadRef::owner_of(&workload) {
-                    Some(owner) => {
-                        owners.insert(WorkloadRef::of(&workload), owner);
-                    }
+                match Owner::of(&workload).filter(|_| comes_and_goes(kind.kind)) {
+                    Some(owner) => owners.add_owner(WorkloadRef::of(&workload), &owner),
                     None => workloads.push(workload),
                 }
             }
         }
-        let mut pods: HashMap<WorkloadRef, BTreeMap<WorkloadRef, (u64, Value)>> =
-            workloads.iter().map(|workload| (WorkloadRef::of(workload), BTreeMap::new())).collect();
-        for pod in self.list(cluster, kinds::list(&POD, namespace)) {
-            if has_ended(&pod) {
-                continue;
-            }
-            let owner = WorkloadRef::owner_of(&pod);
-            let workload = owner
-                .clone()
-                .map(|owner| owners.get(&owner).cloned().or_else(|| owner.deployment_of(&pod)).unwrap_or(owner));
-            match (workload.and_then(|workload| pods.get_mut(&workload)), owner) {
-                (Some(of_workload), Some(owner)) => of_workload.entry(owner).or_insert((0, pod)).0 += 1,
-                _ if is_wanted(&pod) => self.found.push(Subject::of_pod(pod, cluster, admission)),
-                _ => {}
+        let pods = self.list(cluster, kinds::list(&POD, namespace)).into_iter().filter(|pod| !has_ended(pod));
+        let mut pods = running::by_workload(pods, &mut |of| owners.maker(of));
+        for workload in workloads {
+            let of_workload = pods.remove(&WorkloadRef::of(&workload)).unwrap_or_default().into_values();
+            let one_of_each = of_workload.filter_map(|pods| Some((pods.len() as u64, pods.into_iter().next()?)));
+            if is_wanted(&workload) {
+                self.found.extend(Subject::of_workload(&workload, one_of_each.collect()));
             }
         }
-        for workload in workloads.into_iter().filter(is_wanted) {
-            let running: Vec<_> = pods.remove(&WorkloadRef::of(&workload)).unwrap_or_default().into_values().collect();
-            self.found.extend(Subject::of_workload(&workload, running));
+        for pod in pods.into_values().flat_map(BTreeMap::into_values).flatten().filter(|pod| is_wanted(pod)) {
+            self.found.push(Subject::of_pod(pod, cluster, admission));
         }
         let claims = self.list(cluster, ("v1", "PersistentVolumeClaim", namespace));
         self.found.extend(claims.into_iter().filter(is_wanted).map(|claim| Subject::of(claim.clone(), &claim, 1)));

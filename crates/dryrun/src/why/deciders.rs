@@ -5,9 +5,10 @@ use headroom_objects::cluster_reader::ClusterReader;
 use headroom_objects::kinds::{ApiKind, metadata};
 use serde_json::Value;
 
-use super::{Decider, LONGEST, Search, Severity, items, number, text};
+use super::{Decider, LONGEST, Search, Severity, items, text};
+use headroom_workloads::autoscaler::{Autoscalers, HORIZONTAL, HorizontalAutoscaler, Trouble, VerticalAutoscaler};
 use headroom_workloads::kinds::DEPLOYMENT;
-use headroom_workloads::{Owner, running};
+use headroom_workloads::{Owner, WorkloadRef, running};
 
 /// The labels and annotations by which tools mark what they apply: where, who, and the resource in which the tool keeps it.
 const APPLIED: [(&str, &str, &str); 6] = [
@@ -26,21 +27,9 @@ impl Search<'_> {
     pub(super) fn add_deciders(&mut self) {
         self.add_owner();
         self.add_autoscalers();
-        for object in self.list("autoscaling.k8s.io/v1", "VerticalPodAutoscaler") {
-            if self.is_target(&object, "/spec/targetRef") {
-                let decides = match text(&object, "/spec/updatePolicy/updateMode") {
-                    "Off" => "recommends requests, and sets none (mode Off)".to_owned(),
-                    "Initial" => "sets the requests of new pods (mode Initial)".to_owned(),
-                    mode => {
-                        let mode = if mode.is_empty() { "Auto" } else { mode };
-                        format!("sets the requests of its pods, whatever the template says (mode {mode})")
-                    }
-                };
-                self.decider("VerticalPodAutoscaler", "vpa", metadata(&object, "name"), decides);
-            }
-        }
         for object in self.list("argoproj.io/v1alpha1", "Rollout") {
-            if self.is_target(&object, "/spec/workloadRef") {
+            let kind = object.pointer("/spec/workloadRef/kind").and_then(Value::as_str).unwrap_or(DEPLOYMENT.kind);
+            if kind == self.kind && text(&object, "/spec/workloadRef/name") == metadata(self.workload, "name") {
                 let decides = "makes the pods of its template, and scales it".to_owned();
                 self.decider("Rollout", "rollout", metadata(&object, "name"), decides);
             }
@@ -51,12 +40,6 @@ impl Search<'_> {
     fn decider(&mut self, kind: &str, resource: &str, name: &str, decides: String) {
         let command = Some(self.kubectl(&["describe", &format!("{resource}/{name}")]));
         self.why.deciders.push(Decider { who: format!("{kind} {name}"), decides, command });
-    }
-
-    /// True if an object refers to the workload.
-    fn is_target(&self, object: &Value, at: &str) -> bool {
-        let kind = object.pointer(&format!("{at}/kind")).and_then(Value::as_str).unwrap_or(DEPLOYMENT.kind);
-        kind == self.kind && text(object, &format!("{at}/name")) == metadata(self.workload, "name")
     }
 
     fn add_owner(&mut self) {
@@ -73,40 +56,42 @@ impl Search<'_> {
     }
 
     fn add_autoscalers(&mut self) {
-        for object in self.list("keda.sh/v1alpha1", "ScaledObject") {
-            if self.is_target(&object, "/spec/scaleTargetRef") {
+        let this = WorkloadRef::of(self.workload);
+        let scaled_objects = self.list("keda.sh/v1alpha1", "ScaledObject");
+        for autoscaler in scaled_objects.iter().filter_map(HorizontalAutoscaler::of).filter(|of| of.target == this) {
+            if let Some(Owner { kind, name, .. }) = &autoscaler.controller {
                 let decides = "writes its HorizontalPodAutoscaler: change targets and bounds there".to_owned();
-                self.decider("ScaledObject", "scaledobject", metadata(&object, "name"), decides);
+                self.decider(kind, "scaledobject", name, decides);
             }
         }
-        let mut autoscalers = self.list("autoscaling/v2", "HorizontalPodAutoscaler");
-        if autoscalers.is_empty() {
-            autoscalers = self.list("autoscaling/v2beta2", "HorizontalPodAutoscaler");
-        }
-        for object in autoscalers {
-            if !self.is_target(&object, "/spec/scaleTargetRef") {
-                continue;
-            }
-            let number = |at: &str| number(&object, at);
-            let (least, most) = (number("/spec/minReplicas").unwrap_or(1), number("/spec/maxReplicas").unwrap_or(0));
-            let wanted = number("/status/desiredReplicas").map(|wanted| format!(", now {wanted}")).unwrap_or_default();
-            let name = metadata(&object, "name");
+        let mut autoscalers = Autoscalers::default();
+        let read = autoscalers.add_horizontal(&mut self.run.cluster, Some(&this.namespace));
+        self.or_unread(read);
+        let read = autoscalers.add_vertical(&mut self.run.cluster, Some(&this.namespace));
+        self.or_unread(read);
+        for HorizontalAutoscaler { name, least, most, wanted, troubles, .. } in autoscalers.horizontal(&this) {
+            let most = most.unwrap_or(0);
+            let wanted = wanted.map(|wanted| format!(", now {wanted}")).unwrap_or_default();
             let decides = format!("sets the number of pods, between {least} and {most}{wanted}");
-            self.decider("HorizontalPodAutoscaler", "hpa", name, decides);
-            for condition in items(&object, "/status/conditions") {
-                let problem = match (text(condition, "/type"), text(condition, "/status"), text(condition, "/reason")) {
-                    ("AbleToScale" | "ScalingActive", "False", "ScalingDisabled") => continue,
-                    ("AbleToScale" | "ScalingActive", "False", reason) => format!("does not scale it: {reason}"),
-                    ("ScalingLimited", "True", "TooManyReplicas") => {
-                        format!("wants more than its maximum of {most} pods")
-                    }
-                    _ => continue,
+            self.decider(HORIZONTAL, "hpa", name, decides);
+            for Trouble { kind, reason, message, since } in troubles {
+                let problem = match kind.as_str() {
+                    "ScalingLimited" => format!("wants more than its maximum of {most} pods"),
+                    _ => format!("does not scale it: {reason}"),
                 };
                 let problem = format!("HorizontalPodAutoscaler {name} {problem}");
                 let command = self.kubectl(&["describe", &format!("hpa/{name}")]);
-                let details = self.said(condition, "/message");
-                self.add(Severity::Warning, &problem, details, text(condition, "/lastTransitionTime"), command);
+                let details = Some(on_one_line(message, LONGEST)).filter(|message| !message.is_empty());
+                self.add(Severity::Warning, &problem, details.into_iter().collect(), since, command);
             }
+        }
+        for VerticalAutoscaler { name, mode, .. } in autoscalers.vertical(&this) {
+            let decides = match mode.as_str() {
+                "Off" => "recommends requests, and sets none (mode Off)".to_owned(),
+                "Initial" => "sets the requests of new pods (mode Initial)".to_owned(),
+                mode => format!("sets the requests of its pods, whatever the template says (mode {mode})"),
+            };
+            self.decider("VerticalPodAutoscaler", "vpa", name, decides);
         }
     }
 
@@ -151,7 +136,7 @@ impl Search<'_> {
     /// The field manager that resized a pod of the workload. Lists leave out managers, so one pod is read by itself.
     fn resizer(&mut self) -> Option<String> {
         let pods = running::all_pods(self.workload, &mut self.run.cluster).unwrap_or_default();
-        let (_, pod) = pods.into_iter().find(|(_, pod)| !running::has_ended(pod))?;
+        let pod = pods.into_iter().find(|pod| !running::has_ended(pod))?;
         let read = self.run.cluster.get(("v1", "Pod", Some(&self.why.namespace)), metadata(&pod, "name"));
         let pod = self.or_unread(read)?;
         let mut resizes = items(&pod, "/metadata/managedFields").filter(|of| text(of, "/subresource") == "resize");

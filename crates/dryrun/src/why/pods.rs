@@ -76,7 +76,7 @@ impl Search<'_> {
             return vec![self.workload.clone()];
         }
         let pods = running::all_pods(self.workload, &mut self.run.cluster);
-        self.or_unread(pods).into_iter().map(|(_, pod)| pod).collect()
+        self.or_unread(pods)
     }
 
     fn troubles(&mut self, pod: &Value) -> Vec<(Trouble, PodGroup)> {

@@ -8,15 +8,16 @@ use super::{LONGEST, Search, Severity};
 use crate::evaluate::{Blocked, FITS_NOW, Topic};
 use headroom_workloads::WorkloadRef;
 use headroom_workloads::kinds::{JOB, REPLICA_SET, counts};
-use headroom_workloads::running::CreateRefusal;
+use headroom_workloads::refusal::Refusal;
 
 impl Search<'_> {
     pub(super) fn add_refusals(&mut self) {
         for subject in self.makers() {
             let Some(Blocked { state, refusal, needed }) = self.run.blocked(&subject) else { continue };
             let (message, since) = refusal
-                .map(|CreateRefusal { message, since }| (on_one_line(&message, LONGEST), since))
+                .map(|Refusal { message, first, .. }| (on_one_line(&message, LONGEST), first))
                 .unwrap_or_default();
+            let since = since.map(|since| since.to_string()).unwrap_or_default();
             let (cause, command) = self.cause(&message, needed.first().and_then(|warning| warning.blocks_pods));
             let mut needed: Vec<String> = needed.into_iter().map(|warning| warning.text).collect();
             if needed.is_empty() && message.contains("exceeded quota: ") {

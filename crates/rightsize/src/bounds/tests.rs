@@ -14,9 +14,9 @@ use serde_json::{Value, json};
 use super::consumer::WorkloadConsumer;
 use super::quota::{Evidence, Past, propose};
 use super::{limits, trial};
-use crate::inventory::Inventory;
 use crate::price::Prices;
 use crate::report::{Order, Recommendations, ReportSource};
+use headroom_workloads::inventory::Inventory;
 
 const HOURS: i64 = 30 * 24;
 /// Cores in thousandths, mebibytes, and the pod itself.

@@ -14,8 +14,8 @@ use headroom_rightsize::bounds::consumer::WorkloadConsumer;
 use headroom_rightsize::bounds::manifest::{self, Reasons};
 use headroom_rightsize::bounds::trial::{self, BoundsTrial};
 use headroom_rightsize::bounds::{limits, quota};
-use headroom_rightsize::inventory::Inventory;
 use headroom_rightsize::report::ReportSource;
+use headroom_workloads::inventory::Inventory;
 use serde::Serialize;
 use serde_json::Value;
 

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::bail;
 use headroom_objects::cluster_reader::CompressedObject;
-use headroom_rightsize::inventory::WorkloadEntry;
 use headroom_rightsize::patches::RecommendedChange;
 use headroom_rightsize::template::merge_resources;
+use headroom_workloads::inventory::WorkloadEntry;
 use serde_json::Value;
 
 use crate::manifest::LONGEST_MANIFEST;

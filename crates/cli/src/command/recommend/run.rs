@@ -11,12 +11,12 @@ use headroom_rightsize::bounds::quota::Past;
 use headroom_rightsize::declined::Declined;
 use headroom_rightsize::engine::{Engine, UsageSource};
 use headroom_rightsize::history::Histories;
-use headroom_rightsize::inventory::Inventory;
 use headroom_rightsize::quota_effect::{self, QuotaEffect};
 use headroom_rightsize::report::{Order, Recommendations};
 use headroom_rightsize::rule;
 use headroom_rightsize::trial;
 use headroom_rightsize::workload::Workload;
+use headroom_workloads::inventory::Inventory;
 use headroom_workloads::owner::WorkloadRef;
 use serde_json::{Value, json};
 

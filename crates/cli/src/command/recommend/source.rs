@@ -7,8 +7,8 @@ use headroom_core::cluster::usage::profile_layout::{API_VERSION, KIND, ProfileNa
 use headroom_core::image::ImageName;
 use headroom_objects::cluster_reader::ClusterReader as _;
 use headroom_report::complain;
-use headroom_rightsize::inventory::{Inventory, WorkloadEntry};
 use headroom_rightsize::report::ReportSource;
+use headroom_workloads::inventory::{Inventory, WorkloadEntry};
 
 use super::arguments::{From, UsageArgs};
 use super::services::Services;

@@ -9,7 +9,7 @@ use headroom_objects::cluster_reader::folder::in_namespace;
 use headroom_objects::cluster_reader::{ClusterReader as _, ReadError};
 use headroom_objects::kinds::{ApiKind, labels_of};
 use headroom_report::progress::Progress;
-use headroom_rightsize::inventory::{Inventory, WorkloadEntry};
+use headroom_workloads::inventory::{Inventory, WorkloadEntry};
 use headroom_workloads::kinds;
 use headroom_workloads::owner::{Owner, WorkloadRef};
 use serde_json::Value;
@@ -156,7 +156,7 @@ fn of_files(args: &Args, opened: &mut Opened) -> anyhow::Result<Inventory> {
         if kind.kind == "HorizontalPodAutoscaler" {
             opened.cluster.put(object).map_err(|malformed| anyhow!("{}: {malformed}", manifest.origin))?;
         } else if kind.kind == "ScaledObject" {
-            inventory.autoscalers.add_of_scaled_object(&object);
+            inventory.autoscalers.add(&object);
         } else if kinds::of_api(&kind).is_some() {
             let entry = WorkloadEntry::of_cluster(&object);
             if entry.is_patch() {

@@ -13,9 +13,9 @@ use headroom_report::{Exit, LONGEST_TEXT, complain, read_bounded, write_file};
 use headroom_objects::kinds::ApiKind;
 use headroom_rightsize::declined::{self, Declined};
 use headroom_rightsize::edit::{self, EditError};
-use headroom_rightsize::inventory::WorkloadEntry;
 use headroom_rightsize::patches::RecommendedChange;
 use headroom_rightsize::report::Recommendations;
+use headroom_workloads::inventory::WorkloadEntry;
 use headroom_workloads::kinds;
 use serde_json::Value;
 

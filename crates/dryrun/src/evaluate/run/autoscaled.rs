@@ -6,42 +6,12 @@ use super::Run;
 use crate::evaluate::object_decision::RejectionReason;
 use crate::evaluate::request;
 use headroom_objects::cluster_reader::ClusterReader;
-use headroom_objects::kinds::{ApiKind, metadata};
-use headroom_workloads::kinds::{DEPLOYMENT, REPLICA_SET};
+use headroom_objects::kinds::ApiKind;
+use headroom_workloads::WorkloadRef;
+use headroom_workloads::autoscaler::{HORIZONTAL, HorizontalAutoscaler};
+use headroom_workloads::kinds::REPLICA_SET;
 use headroom_workloads::pod_makers;
 use headroom_workloads::pod_of;
-
-/// An autoscaler, its target, and the most that it scales to.
-struct Autoscaler<'o> {
-    api_version: &'o str,
-    kind: &'o str,
-    name: &'o str,
-    /// `maxReplicas`
-    field: &'static str,
-    most: u64,
-}
-
-impl<'o> Autoscaler<'o> {
-    fn of(object: &'o Value) -> Option<Self> {
-        let text = |path: &str| object.pointer(path).and_then(Value::as_str);
-        let number = |path: &str| object.pointer(path).and_then(Value::as_u64);
-        let kind = ApiKind::of(object);
-        let (field, most, default) = match (kind.group.as_str(), kind.kind.as_str()) {
-            ("autoscaling", "HorizontalPodAutoscaler") => ("maxReplicas", number("/spec/maxReplicas")?, ""),
-            ("keda.sh", "ScaledObject") => {
-                ("maxReplicaCount", number("/spec/maxReplicaCount").unwrap_or(100), DEPLOYMENT.kind)
-            }
-            _ => return None,
-        };
-        Some(Self {
-            api_version: text("/spec/scaleTargetRef/apiVersion").unwrap_or(DEPLOYMENT.api_version),
-            kind: text("/spec/scaleTargetRef/kind").unwrap_or(default),
-            name: text("/spec/scaleTargetRef/name").unwrap_or_default(),
-            field,
-            most,
-        })
-    }
-}
 
 /// The decision of an autoscaler's target.
 #[derive(Debug, PartialEq, Eq)]
@@ -55,13 +25,15 @@ pub enum Autoscaled {
 impl Run {
     /// Evaluates the target of an object if that is an autoscaler.
     pub(super) fn evaluate_target(&mut self, object: &Value) -> Autoscaled {
-        let Some(autoscaler) = Autoscaler::of(object) else { return Autoscaled::NotChecked(None) };
-        let Autoscaler { name, field, most, .. } = autoscaler;
-        let namespace = metadata(object, "namespace");
-        let kind = self.cluster.kind(autoscaler.api_version, autoscaler.kind);
+        let Some(autoscaler) = HorizontalAutoscaler::of(object) else { return Autoscaled::NotChecked(None) };
+        let Some(most) = autoscaler.most else { return Autoscaled::NotChecked(None) };
+        let field = if ApiKind::of(object).kind == HORIZONTAL { "maxReplicas" } else { "maxReplicaCount" };
+        let WorkloadRef { namespace, kind, name } = &autoscaler.target;
+        let api_version = autoscaler.target_api_version.as_str();
+        let kind = self.cluster.kind(api_version, kind);
         let not_checked =
             |why: String| Autoscaled::NotChecked(Some(format!("{field} is not checked against the quotas: {why}")));
-        let target = match self.cluster.get((autoscaler.api_version, &kind.kind, Some(namespace)), name) {
+        let target = match self.cluster.get((api_version, &kind.kind, Some(namespace)), name) {
             Ok(Some(target)) => target,
             Ok(None) => return not_checked(format!("there is no {}", kind.object_name(name))),
             Err(problem) => return not_checked(problem.to_string()),

@@ -5,8 +5,8 @@ use std::collections::{BTreeSet, HashMap};
 use serde_json::Value;
 
 use super::WorkloadEntry;
+use crate::owner::{MAX_CHAIN, Owner, WorkloadRef};
 use headroom_objects::cluster_reader::ClusterReader;
-use headroom_workloads::owner::{MAX_CHAIN, Owner, WorkloadRef};
 
 /// The tops of the chains of owners; each object above a workload is read once.
 #[derive(Default)]

@@ -3,7 +3,7 @@
 //! Kubernetes' own kinds are kept whole, because their templates are evaluated; of pods, and of ReplicaSets and Jobs that
 //! something makes, only a few facts are kept, so that a large cluster fits into little memory.
 
-mod pods;
+mod containers;
 mod top_owner;
 
 mod classify;
@@ -12,13 +12,14 @@ use headroom_objects::manifest::Origin;
 use serde_json::Value;
 
 use self::classify::Classifier;
-pub use self::pods::Running;
-use super::autoscaler::{self, Autoscalers};
-use super::rejections::{EVENT_REASON, Rejected, RejectionSummary};
-use headroom_objects::cluster_reader::{ClusterReader, CompressedObject, Events, ReadError};
+pub use self::containers::Running;
+use crate::autoscaler::Autoscalers;
+use crate::kinds::{self, CRON_JOB, Growth, POD, POD_KINDS, PodKind};
+use crate::owner::{Owner, PodOwners, WorkloadRef};
+use crate::pod::pod_of;
+use crate::refusal::{Refusal, events_of};
+use headroom_objects::cluster_reader::{ClusterReader, CompressedObject, ReadError};
 use headroom_objects::kinds::{ApiKind, metadata};
-use headroom_workloads::kinds::{self, CRON_JOB, Growth, POD, POD_KINDS, PodKind};
-use headroom_workloads::owner::{Owner, PodOwners, WorkloadRef};
 
 /// A workload whose containers get recommendations.
 #[derive(Debug, Clone)]
@@ -32,8 +33,8 @@ pub struct WorkloadEntry {
     /// The object at the top of the owners above the workload: `kafka/events`.
     pub managed_by: Option<String>,
     pub running: Running,
-    /// The rejections of its pods for the last reason that Events tell of.
-    pub rejected: Option<Rejected>,
+    /// The refusals of its pods for the last reason that Events tell of.
+    pub refused: Option<Refusal>,
     /// The place in a manifest that the object was read from.
     pub origin: Option<Origin>,
     /// True if the cluster has it, so that its pods are counted in the quotas.
@@ -71,7 +72,7 @@ impl WorkloadEntry {
             through: None,
             managed_by: None,
             running: Running::default(),
-            rejected: None,
+            refused: None,
             origin: None,
             exists: true,
         }
@@ -96,7 +97,7 @@ impl WorkloadEntry {
 
     fn of_containers(&self, field: &str) -> Vec<String> {
         let object = self.object.value();
-        let pod = headroom_workloads::pod_of(&object);
+        let pod = pod_of(&object);
         let containers = ["/spec/containers", "/spec/initContainers"].into_iter().filter_map(|list| {
             let containers = pod.as_ref().unwrap_or(&object).pointer(list)?.as_array()?;
             Some(containers.iter().filter_map(|of| Some(of.get(field)?.as_str()?.to_owned())).collect::<Vec<_>>())
@@ -106,19 +107,19 @@ impl WorkloadEntry {
 }
 
 impl WorkloadEntry {
-    /// The reason why the API server rejects pods at present.
-    pub fn rejection(&self) -> Option<String> {
-        self.rejections().into_iter().find(|(_, is_now)| *is_now).map(|(rejected, _)| rejected.message)
+    /// The reason why the API server refuses pods at present.
+    pub fn refusal(&self) -> Option<String> {
+        self.refusals().into_iter().find(|(_, is_now)| *is_now).map(|(refusal, _)| refusal.message)
     }
 
-    /// The rejections of its pods, with true for those at present: as the condition of a Deployment or ReplicaSet tells, or for
+    /// The refusals of its pods, with true for those at present: as the condition of a Deployment or ReplicaSet tells, or for
     /// other kinds an Event, while pods are missing.
-    pub fn rejections(&self) -> Vec<(Rejected, bool)> {
+    pub fn refusals(&self) -> Vec<(Refusal, bool)> {
         let object = self.object.value();
-        let condition = Rejected::of_condition(&object);
+        let condition = Refusal::of_condition(&object);
         let is_now = condition.is_none() && self.lacks_pods(&object);
-        let of_events = self.rejected.clone().map(|rejected| (rejected, is_now));
-        condition.map(|rejected| (rejected, true)).into_iter().chain(of_events).collect()
+        let of_events = self.refused.clone().map(|refusal| (refusal, is_now));
+        condition.map(|refusal| (refusal, true)).into_iter().chain(of_events).collect()
     }
 
     /// True if there are fewer pods than its object asks for, of the kinds that have no condition for that.
@@ -188,7 +189,7 @@ impl Inventory {
     ) -> Result<bool, String> {
         let read = match self.add_events(cluster, namespaces, MAX_EVENTS) {
             Ok(true) if namespaces.contains(&None) => {
-                self.entries.iter_mut().for_each(|entry| entry.rejected = None);
+                self.entries.iter_mut().for_each(|entry| entry.refused = None);
                 let all = self.namespaces();
                 let each: Vec<_> = all.iter().take(MAX_NAMESPACES).map(|name| Some(name.as_str())).collect();
                 let is_cut = self.add_events(cluster, &each, EVENTS_OF_EACH);
@@ -212,7 +213,7 @@ impl Inventory {
         let mut is_cut = false;
         for namespace in namespaces {
             let mut count = 0;
-            cluster.visit_events(Events { namespace: *namespace, reason: EVENT_REASON, most }, &mut |event| {
+            cluster.visit_events(events_of(*namespace, most), &mut |event| {
                 count += 1;
                 self.add_event(&event);
             })?;
@@ -222,18 +223,15 @@ impl Inventory {
     }
 
     pub fn add_event(&mut self, event: &Value) {
-        let Some((made_by, rejected)) = Rejected::of_event(event) else { return };
+        let Some((made_by, refusal)) = Refusal::of_event(event).filter(|(_, refusal)| refusal.is_a_decision()) else {
+            return;
+        };
         let number = self.pods.numbers.get(&self.pods.owners.of(made_by));
         let Some(entry) = number.and_then(|number| self.entries.get_mut(*number)) else { return };
-        match &mut entry.rejected {
-            Some(before) => before.add(rejected),
-            none => *none = Some(rejected),
+        match &mut entry.refused {
+            Some(before) => before.add(refusal),
+            none => *none = Some(refusal),
         }
-    }
-
-    /// The rejections of all workloads, as the page reads them; `events` is what [`Self::read_events`] returned.
-    pub fn rejections(&self, events: Result<bool, String>) -> RejectionSummary {
-        RejectionSummary::of(self.entries.iter().map(|entry| (&entry.key, entry.rejections())), events)
     }
 
     /// Adds the autoscalers of a namespace, or of all.
@@ -243,16 +241,12 @@ impl Inventory {
         namespace: Option<&str>,
         advised: impl Fn(ReadError) -> String,
     ) {
-        match autoscaler::list(cluster, namespace) {
-            Ok(autoscalers) => autoscalers.iter().for_each(|object| self.autoscalers.add(object)),
-            Err(error) => {
-                self.notes.push(advised(error.context("HorizontalPodAutoscalers are not looked at")));
-                self.is_partial = true;
-            }
+        if let Err(error) = self.autoscalers.add_horizontal(cluster, namespace) {
+            self.notes.push(advised(error.context("HorizontalPodAutoscalers are not looked at")));
+            self.is_partial = true;
         }
-        match autoscaler::list_vertical(cluster, namespace) {
-            Ok(autoscalers) => autoscalers.iter().for_each(|object| self.autoscalers.add(object)),
-            Err(error) => self.notes.push(advised(error.context("VerticalPodAutoscalers are not looked at"))),
+        if let Err(error) = self.autoscalers.add_vertical(cluster, namespace) {
+            self.notes.push(advised(error.context("VerticalPodAutoscalers are not looked at")));
         }
     }
 
@@ -274,9 +268,9 @@ impl Inventory {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use headroom_dryrun::Overlay;
-    use headroom_objects::cluster_reader::{Folder, List};
+    use headroom_objects::cluster_reader::{Events, Folder, List};
     use serde_json::json;
+
     fn owned(kind: &str, api: &str, name: &str, owner: Option<(&str, &str, &str)>, more: Value) -> Value {
         let owners: Vec<Value> = owner
             .into_iter()
@@ -293,12 +287,11 @@ mod tests {
     fn inventory(objects: Vec<Value>) -> Inventory {
         let mut folder = Folder::default();
         objects.into_iter().for_each(|object| folder.put(object).unwrap());
-        let mut around = Overlay::new(folder, None);
-        Inventory::read(&mut around, &[Some("shop")], |error| error.to_string()).unwrap()
+        Inventory::read(&mut folder, &[Some("shop")], |error| error.to_string()).unwrap()
     }
 
     /// A cluster of Kubernetes 1.20.
-    struct Old(Overlay);
+    struct Old(Folder);
 
     impl ClusterReader for Old {
         fn list(&mut self, list: List<'_>) -> Result<Vec<Value>, ReadError> {
@@ -313,7 +306,7 @@ mod tests {
     fn cron_jobs_of_old_clusters_are_found() {
         let mut folder = Folder::default();
         folder.put(owned("CronJob", "batch/v1beta1", "night", None, json!({}))).unwrap();
-        let mut cluster = Old(Overlay::new(folder, None));
+        let mut cluster = Old(folder);
         let inventory = Inventory::read(&mut cluster, &[Some("shop")], |error| error.to_string()).unwrap();
         assert_eq!(inventory.entries.len(), 1, "{inventory:?}");
         assert_eq!(inventory.entries[0].api_version, "batch/v1beta1");
@@ -354,10 +347,10 @@ mod tests {
         ] {
             events.put(event).unwrap();
         }
-        let read = found.read_events(&mut Overlay::new(events, None), &[Some("shop")], |error| error.to_string());
+        let read = found.read_events(&mut events, &[Some("shop")], |error| error.to_string());
         assert_eq!(read, Ok(false));
         let blocked: Vec<String> =
-            found.entries.iter().filter_map(|of| Some(format!("{} {}", of.key, of.rejection()?))).collect();
+            found.entries.iter().filter_map(|of| Some(format!("{} {}", of.key, of.refusal()?))).collect();
         let expected = ["statefulset/db late", "daemonset/agent team", "cronjob/night team", "job/once team"];
         let expected =
             expected.map(|of| of.split_once(' ').map(|(of, quota)| format!("{of} {}", over(quota))).unwrap());
@@ -391,9 +384,9 @@ mod tests {
             job["metadata"]["namespace"] = json!(namespace);
             folder.put(job).unwrap();
         }
-        let mut found = Inventory::read(&mut Overlay::new(folder, None), &[None], |error| error.to_string()).unwrap();
+        let mut found = Inventory::read(&mut folder, &[None], |error| error.to_string()).unwrap();
         assert_eq!(found.read_events(&mut Flooded, &[None], |error| error.to_string()), Ok(true));
-        assert!(found.entries.iter().all(|entry| entry.rejected.is_some()), "{found:?}");
+        assert!(found.entries.iter().all(|entry| entry.refused.is_some()), "{found:?}");
     }
 
     #[test]

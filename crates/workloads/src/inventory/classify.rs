@@ -6,10 +6,10 @@ use serde_json::Value;
 
 use super::top_owner::TopOwners;
 use super::{Inventory, Running, WorkloadEntry};
+use crate::kinds::{self, POD_KINDS, comes_and_goes};
+use crate::owner::{Owner, Owners, PodOwners, WorkloadRef};
 use headroom_objects::cluster_reader::{ClusterReader, without_bookkeeping};
 use headroom_objects::kinds::{ApiKind, metadata};
-use headroom_workloads::kinds::{self, POD_KINDS, comes_and_goes};
-use headroom_workloads::owner::{Owner, Owners, PodOwners, WorkloadRef};
 
 /// Collects objects, and decides in the end which are workloads.
 #[derive(Default)]

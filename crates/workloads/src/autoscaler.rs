@@ -1,0 +1,299 @@
+//! The autoscalers of workloads, read once from what they are written in: HorizontalPodAutoscalers, the ScaledObjects of KEDA that
+//! write them, and VerticalPodAutoscalers.
+
+use std::collections::BTreeMap;
+
+use headroom_core::amount::Quantity;
+use headroom_objects::cluster_reader::{ClusterReader, ReadError};
+use headroom_objects::kinds::{ApiKind, metadata};
+use serde_json::{Value, json};
+
+use crate::kinds::DEPLOYMENT;
+use crate::owner::{Owner, WorkloadRef};
+
+pub const HORIZONTAL: &str = "HorizontalPodAutoscaler";
+const VERTICAL: &str = "VerticalPodAutoscaler";
+const SCALED_OBJECT: &str = "ScaledObject";
+
+/// The versions of a HorizontalPodAutoscaler with several metrics, newest first.
+const VERSIONS: [&str; 2] = ["autoscaling/v2", "autoscaling/v2beta2"];
+
+/// The most pods that KEDA scales to if nothing says so.
+const MOST_OF_KEDA: u64 = 100;
+/// Thousandths of its target by which an autoscaler may be off, if nothing says so.
+const TOLERANCE: u64 = 100;
+
+/// A HorizontalPodAutoscaler, or the one that KEDA makes for a ScaledObject.
+#[derive(Debug, Clone)]
+pub struct HorizontalAutoscaler {
+    pub api_version: String,
+    pub name: String,
+    /// The object that writes it again and again.
+    pub controller: Option<Owner>,
+    pub target: WorkloadRef,
+    pub target_api_version: String,
+    pub least: u64,
+    pub most: Option<u64>,
+    /// The pods that there are, and that it wants.
+    pub current: Option<u64>,
+    pub wanted: Option<u64>,
+    /// All that it scales by, as it stands.
+    pub metrics: Value,
+    pub by_utilization: Vec<UtilizationTarget>,
+    /// Thousandths of a target by which it may be off before it adds pods, and before it removes some.
+    tolerance: [u64; 2],
+    /// Its conditions that say that it cannot scale, or not as far as it wants to.
+    pub troubles: Vec<Trouble>,
+}
+
+/// A target that is a share of the requests.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UtilizationTarget {
+    /// Its place among all metrics.
+    pub place: usize,
+    pub resource: String,
+    /// The one container whose request counts; none if all of the pod count.
+    pub container: Option<String>,
+    pub percent: u64,
+    /// The utilization that was measured last.
+    pub measured: Option<u64>,
+}
+
+#[derive(Debug, Clone)]
+pub struct Trouble {
+    pub kind: String,
+    pub reason: String,
+    pub message: String,
+    pub since: String,
+}
+
+impl HorizontalAutoscaler {
+    /// Reads a HorizontalPodAutoscaler, or a ScaledObject; none for other kinds.
+    pub fn of(object: &Value) -> Option<Self> {
+        let kind = ApiKind::of(object);
+        match (kind.group.as_str(), kind.kind.as_str()) {
+            ("autoscaling", HORIZONTAL) => Some(Self::of_object(object)),
+            ("keda.sh", SCALED_OBJECT) => Some(Self::of_scaled_object(object)),
+            _ => None,
+        }
+    }
+
+    fn of_object(object: &Value) -> Self {
+        let number = |at: &str| object.pointer(at).and_then(Value::as_u64);
+        let metrics = object.pointer("/spec/metrics").cloned().unwrap_or_default();
+        let measured = object.pointer("/status/currentMetrics").and_then(Value::as_array);
+        let measured: Vec<_> = measured.into_iter().flatten().filter_map(measured_metric).collect();
+        let targets = metrics.as_array().into_iter().flatten().enumerate();
+        let conditions = object.pointer("/status/conditions").and_then(Value::as_array);
+        let tolerance = |direction: &str| {
+            let tolerance = object.pointer(&format!("/spec/behavior/{direction}/tolerance"));
+            let text = tolerance.map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned));
+            let tolerance = text.and_then(|text| Quantity::from_json_text(&text).ok());
+            tolerance.map_or(TOLERANCE, |tolerance| tolerance.milli_value().unsigned_abs())
+        };
+        let (target, target_api_version) = target_of(object, "/spec/scaleTargetRef", "");
+        Self {
+            api_version: ApiKind::of(object).api_version(),
+            name: metadata(object, "name").to_owned(),
+            controller: Owner::of(object),
+            target,
+            target_api_version,
+            least: number("/spec/minReplicas").unwrap_or(1),
+            most: number("/spec/maxReplicas"),
+            current: number("/status/currentReplicas"),
+            wanted: number("/status/desiredReplicas"),
+            by_utilization: targets.filter_map(|(place, of)| UtilizationTarget::of(place, of, &measured)).collect(),
+            metrics,
+            tolerance: [tolerance("scaleUp"), tolerance("scaleDown")],
+            troubles: conditions.into_iter().flatten().filter_map(Trouble::of).collect(),
+        }
+    }
+
+    /// Reads a ScaledObject by the HorizontalPodAutoscaler that KEDA makes for it.
+    fn of_scaled_object(object: &Value) -> Self {
+        let metric = |trigger: &Value| {
+            let text = |path: &str| trigger.pointer(path).and_then(Value::as_str);
+            let percent: u64 = text("/metadata/value")?.parse().ok()?;
+            let resource = text("/type").filter(|kind| ["cpu", "memory"].contains(kind))?;
+            let is_share = text("/metricType").or(text("/metadata/type")).is_none_or(|kind| kind == "Utilization");
+            let target = json!({"type": "Utilization", "averageUtilization": percent});
+            is_share.then(|| match text("/metadata/containerName") {
+                None => json!({"type": "Resource", "resource": {"name": resource, "target": target}}),
+                Some(container) => json!({"type": "ContainerResource",
+                    "containerResource": {"name": resource, "container": container, "target": target}}),
+            })
+        };
+        let triggers = object.pointer("/spec/triggers").and_then(Value::as_array);
+        let metrics: Vec<Value> = triggers.into_iter().flatten().filter_map(metric).collect();
+        let (name, kind) = (metadata(object, "name"), ApiKind::of(object));
+        let most = object.pointer("/spec/maxReplicaCount").and_then(Value::as_u64).unwrap_or(MOST_OF_KEDA);
+        let made = json!({
+            "apiVersion": VERSIONS[0],
+            "kind": HORIZONTAL,
+            "metadata": {"name": format!("keda-hpa-{name}"), "namespace": metadata(object, "namespace")},
+            "spec": {"maxReplicas": most, "metrics": metrics},
+        });
+        let (target, target_api_version) = target_of(object, "/spec/scaleTargetRef", DEPLOYMENT.kind);
+        let controller = Owner { api_version: kind.api_version(), kind: kind.kind, name: name.to_owned() };
+        Self { controller: Some(controller), target, target_api_version, ..Self::of_object(&made) }
+    }
+
+    /// True if it leaves the number of pods at a utilization so near to its target.
+    pub fn is_tolerated(&self, utilization: u64, target: u64) -> bool {
+        let [up, down] = self.tolerance;
+        let milli = if utilization > target { up } else { down };
+        utilization.abs_diff(target).saturating_mul(1000) <= target.saturating_mul(milli)
+    }
+}
+
+impl UtilizationTarget {
+    fn of(place: usize, metric: &Value, measured: &[(String, Option<String>, u64)]) -> Option<Self> {
+        let (source, resource, container) = source_of(metric)?;
+        // An object that the API server has read names its type; its status may not.
+        let is_known = matches!(metric.get("type").and_then(Value::as_str), Some("Resource" | "ContainerResource"));
+        let percent = source.pointer("/target/averageUtilization").and_then(Value::as_u64).filter(|_| is_known)?;
+        let is_it = |(name, of, _): &&(String, Option<String>, u64)| *name == resource && *of == container;
+        let measured = measured.iter().find(is_it).map(|(_, _, percent)| *percent);
+        Some(Self { place, resource, container, percent, measured })
+    }
+
+    /// True if it depends on the request of this container.
+    pub fn is_about(&self, container: &str, resource: &str) -> bool {
+        self.resource == resource && self.container.as_ref().is_none_or(|name| name == container)
+    }
+}
+
+fn measured_metric(metric: &Value) -> Option<(String, Option<String>, u64)> {
+    let (source, resource, container) = source_of(metric)?;
+    Some((resource, container, source.pointer("/current/averageUtilization").and_then(Value::as_u64)?))
+}
+
+/// A metric of a resource: the resource and, if it is of one container, that.
+fn source_of(metric: &Value) -> Option<(&Value, String, Option<String>)> {
+    let of_container = metric.get("containerResource");
+    let source = of_container.or_else(|| metric.get("resource"))?;
+    let text = |field: &str| source.get(field).and_then(Value::as_str).map(str::to_owned);
+    let container = if of_container.is_some() { Some(text("container")?) } else { None };
+    Some((source, text("name")?, container))
+}
+
+impl Trouble {
+    fn of(condition: &Value) -> Option<Self> {
+        let text = |field: &str| condition.get(field).and_then(Value::as_str).unwrap_or_default();
+        let is_trouble = match (text("type"), text("status")) {
+            ("AbleToScale" | "ScalingActive", "False") => text("reason") != "ScalingDisabled",
+            ("ScalingLimited", "True") => text("reason") == "TooManyReplicas",
+            _ => false,
+        };
+        let [kind, reason, message, since] =
+            ["type", "reason", "message", "lastTransitionTime"].map(|field| text(field).to_owned());
+        is_trouble.then_some(Self { kind, reason, message, since })
+    }
+}
+
+/// A VerticalPodAutoscaler.
+#[derive(Debug, Clone)]
+pub struct VerticalAutoscaler {
+    pub name: String,
+    pub target: WorkloadRef,
+    /// `Auto`, `Initial`, `Off`, ...
+    pub mode: String,
+}
+
+impl VerticalAutoscaler {
+    fn of(object: &Value) -> Self {
+        let mode = object.pointer("/spec/updatePolicy/updateMode").and_then(Value::as_str);
+        let mode = mode.filter(|mode| !mode.is_empty()).unwrap_or("Auto").to_owned();
+        Self { name: metadata(object, "name").to_owned(), target: target_of(object, "/spec/targetRef", "").0, mode }
+    }
+
+    /// True if it changes pods, and does not only recommend.
+    pub fn acts(&self) -> bool {
+        self.mode != "Off"
+    }
+}
+
+/// The workload that an object refers to, with its version.
+fn target_of(object: &Value, at: &str, default_kind: &str) -> (WorkloadRef, String) {
+    let text = |field: &str| object.pointer(&format!("{at}/{field}")).and_then(Value::as_str);
+    let target = WorkloadRef::new(
+        metadata(object, "namespace"),
+        text("kind").unwrap_or(default_kind),
+        text("name").unwrap_or_default(),
+    );
+    (target, text("apiVersion").unwrap_or(DEPLOYMENT.api_version).to_owned())
+}
+
+/// Autoscalers by their targets.
+#[derive(Debug, Default)]
+pub struct Autoscalers {
+    horizontal: BTreeMap<WorkloadRef, Vec<HorizontalAutoscaler>>,
+    vertical: BTreeMap<WorkloadRef, Vec<VerticalAutoscaler>>,
+}
+
+impl Autoscalers {
+    /// Reads those of a namespace.
+    pub fn read(cluster: &mut dyn ClusterReader, namespace: &str) -> Result<Self, ReadError> {
+        let mut autoscalers = Self::default();
+        autoscalers.add_horizontal(cluster, Some(namespace))?;
+        autoscalers.add_vertical(cluster, Some(namespace))?;
+        Ok(autoscalers)
+    }
+
+    /// Adds HorizontalPodAutoscalers of a namespace, or of all, by the first version that the cluster serves.
+    pub fn add_horizontal(
+        &mut self,
+        cluster: &mut dyn ClusterReader,
+        namespace: Option<&str>,
+    ) -> Result<(), ReadError> {
+        for version in VERSIONS {
+            if let Some(listed) = served(cluster.list((version, HORIZONTAL, namespace)))? {
+                listed.iter().for_each(|object| self.add(object));
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds VerticalPodAutoscalers of a namespace, or of all.
+    pub fn add_vertical(&mut self, cluster: &mut dyn ClusterReader, namespace: Option<&str>) -> Result<(), ReadError> {
+        let listed = served(cluster.list(("autoscaling.k8s.io/v1", VERTICAL, namespace)))?;
+        for autoscaler in listed.iter().flatten().map(VerticalAutoscaler::of) {
+            self.vertical.entry(autoscaler.target.clone()).or_default().push(autoscaler);
+        }
+        Ok(())
+    }
+
+    /// Adds a HorizontalPodAutoscaler or a ScaledObject; nothing for other kinds.
+    pub fn add(&mut self, object: &Value) {
+        if let Some(autoscaler) = HorizontalAutoscaler::of(object) {
+            self.horizontal.entry(autoscaler.target.clone()).or_default().push(autoscaler);
+        }
+    }
+
+    pub fn horizontal(&self, workload: &WorkloadRef) -> &[HorizontalAutoscaler] {
+        self.horizontal.get(workload).map_or(&[], Vec::as_slice)
+    }
+
+    pub fn vertical(&self, workload: &WorkloadRef) -> &[VerticalAutoscaler] {
+        self.vertical.get(workload).map_or(&[], Vec::as_slice)
+    }
+
+    /// The VerticalPodAutoscaler that changes a workload's pods.
+    pub fn acting(&self, workload: &WorkloadRef) -> Option<&VerticalAutoscaler> {
+        self.vertical(workload).iter().find(|autoscaler| autoscaler.acts())
+    }
+
+    /// The most pods that a workload is scaled to; none without an autoscaler.
+    pub fn most(&self, workload: &WorkloadRef) -> Option<u64> {
+        self.horizontal(workload).iter().filter_map(|autoscaler| autoscaler.most).max()
+    }
+}
+
+/// The objects of a kind; none if the cluster does not serve it.
+fn served(listed: Result<Vec<Value>, ReadError>) -> Result<Option<Vec<Value>>, ReadError> {
+    match listed {
+        Err(error) if error.is_unknown_kind() => Ok(None),
+        listed => listed.map(Some),
+    }
+}
