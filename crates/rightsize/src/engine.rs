@@ -6,6 +6,13 @@
 //! UsageProfiles, with that usage in their place. Only what was measured is recommended: a request that is only typical for
 //! an image is reported as such, and written nowhere.
 
+pub mod declined;
+mod evaluated;
+mod heap;
+pub mod memory_limit;
+
+pub mod by_image;
+
 use std::collections::BTreeMap;
 
 use headroom_core::amount::Quantity;
@@ -21,21 +28,19 @@ use headroom_objects::cluster_reader::{ClusterReader, ReadError};
 use headroom_objects::kinds::{ApiKind, metadata};
 use serde_json::Value;
 
-use super::amounts::is_about;
-use super::autoscaler::{self, KeptTarget};
-use super::declined::Declined;
-use super::distribution::Distribution;
-use super::evaluated::{Admitted, Evaluated};
-use super::evidence::Evidence;
-use super::flag::Flag;
-use super::heap;
-use super::history::{ContainerUsage, Histories};
-use super::history_overlay::{self, HistoryOverlay};
-use super::memory_limit;
-use super::quota_effect::{self, QuotaEffect};
-use super::template::{CustomResource, container_in, set_amount};
-use super::timeline::Timeline;
-use super::workload::{ContainerAdvice, ResourceAdvice, Workload};
+use self::declined::Declined;
+use self::evaluated::{Admitted, Evaluated};
+use crate::advice::amounts::is_about;
+use crate::advice::autoscaler::{self, KeptTarget};
+use crate::advice::flag::Flag;
+use crate::advice::quota_effect::{self, QuotaEffect};
+use crate::advice::template::{CustomResource, container_in, set_amount};
+use crate::advice::workload::{ContainerAdvice, ResourceAdvice, Workload};
+use crate::history::distribution::Distribution;
+use crate::history::evidence::Evidence;
+use crate::history::overlay::{self, HistoryOverlay};
+use crate::history::timeline::Timeline;
+use crate::history::{ContainerUsage, Histories};
 use headroom_workloads::WorkloadRef;
 use headroom_workloads::autoscaler::Autoscalers;
 use headroom_workloads::inventory::WorkloadEntry;
@@ -391,12 +396,7 @@ impl Evaluator<'_> {
                     history.oom_kills.iter_mut().for_each(|kill| kill.memory = killed_at.clone());
                 }
                 let is_asked = is_its_turn(&place);
-                Some(history_overlay::ContainerHistory {
-                    name: &container.name,
-                    image: &container.image,
-                    history,
-                    is_asked,
-                })
+                Some(overlay::ContainerHistory { name: &container.name, image: &container.image, history, is_asked })
             });
             let (namespace, workload) = (self.namespace, workload_of(object));
             let mut overlay = HistoryOverlay::with(cluster, namespace, self.engine.now, workload, containers);

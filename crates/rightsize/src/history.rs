@@ -1,12 +1,18 @@
 //! The usage of containers, read into memory and kept by workload and container, however often the pods have changed since.
 //!
-//! `query_plan` cuts what is to be read, `read` reads the parts from a metrics store, and `instant` reads the metrics API
-//! once. `course` tells pods and days apart.
+//! `discover` finds a metrics store, `query_plan` cuts what is to be read, `read` reads the parts, and `instant` reads the
+//! metrics API once. `course` tells pods and days apart; `distribution`, `timeline` and `evidence` are what is shown of it, and
+//! `overlay` shows it to the policy as a UsageProfile.
 
 pub mod course;
+pub mod discover;
+pub mod distribution;
+pub mod evidence;
 mod instant;
+pub mod overlay;
 mod query_plan;
 mod read;
+pub mod timeline;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 

@@ -1,6 +1,10 @@
 //! Recommendations as data: workloads with their containers, risks, sums, effects on quotas, and notes. Every output is made
 //! of this, whichever source the usage was read from.
 
+pub mod price;
+pub mod rows;
+pub mod rule;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
@@ -9,13 +13,13 @@ use headroom_core::cluster::usage::Resource;
 use headroom_core::truncate::count_of;
 use serde::Serialize;
 
-use super::amounts::text;
-use super::flag::Flag;
-use super::price::{Money, Prices};
-use super::quota_effect::QuotaEffect;
-use super::risk::{self, Risk};
-use super::rule::RequestRule;
-use super::workload::{ContainerAdvice, Severity, Workload};
+use self::price::{Money, Prices};
+use self::rule::RequestRule;
+use crate::advice::amounts::text;
+use crate::advice::flag::Flag;
+use crate::advice::quota_effect::QuotaEffect;
+use crate::advice::risk::{self, Risk};
+use crate::advice::workload::{ContainerAdvice, Severity, Workload};
 use headroom_workloads::WorkloadRef;
 
 /// Everything that is recommended in one run.

@@ -16,14 +16,16 @@ use headroom_report::{Page, Paint, junit, sarif};
 use headroom_usage::observed::{Kill, Observed};
 use serde_json::{Value, json};
 
+use crate::advice::quota_effect;
 use crate::engine::{Engine, UsageSource};
-use crate::findings::{self, Gate};
 use crate::history::Histories;
-use crate::patches;
-use crate::price::Prices;
+use crate::output::findings::{self, Gate};
+use crate::output::table::{self, View};
+use crate::output::{csv, html, markdown};
+use crate::report::price::Prices;
+use crate::report::rule;
 use crate::report::{Order, Recommendations, ReportSource};
-use crate::table::{self, View};
-use crate::{csv, html, markdown, quota_effect, rule};
+use crate::write::patches;
 use headroom_workloads::inventory::Inventory;
 
 /// 2026-11-22T12:00:00Z

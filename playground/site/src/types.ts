@@ -19,7 +19,7 @@ export interface State {
 export type Example = Answers.Example & State;
 
 
-/** What containers should request, as `kubectl headroom snapshot` wrote it: crates/rightsize/src/summary.rs. */
+/** What containers should request, as `kubectl headroom snapshot` wrote it: crates/rightsize/src/output/summary.rs. */
 export interface Advice {
   /** What is at risk and what nobody has measured, in a sentence. */
   headline?: string;
@@ -122,7 +122,7 @@ export interface AdviceLine {
   savedAMonth?: string;
 }
 
-/** The peak of usage in each day or hour, and what happened in between: crates/rightsize/src/timeline.rs. Times are in Unix seconds. */
+/** The peak of usage in each day or hour, and what happened in between: crates/rightsize/src/history/timeline.rs. Times are in Unix seconds. */
 export interface Timeline {
   from: number;
   step: number;
@@ -140,7 +140,7 @@ export interface Amount {
   value: number;
 }
 
-/** Pods that the API server rejected lately: crates/rightsize/src/rejections.rs. */
+/** Pods that the API server rejected lately: crates/rightsize/src/output/rejections.rs. */
 export interface Rejections {
   groups: Rejection[];
   /** More are known than are listed. */

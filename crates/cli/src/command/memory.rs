@@ -7,7 +7,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use headroom_report::file::WholeFile;
-use headroom_rightsize::summary::RecommendationSummary;
+use headroom_rightsize::output::summary::RecommendationSummary;
 use headroom_usage::{cardinality, day_of};
 use serde::{Deserialize, Serialize};
 

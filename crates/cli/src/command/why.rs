@@ -16,7 +16,7 @@ use headroom_objects::kinds::{ApiKind, metadata};
 use headroom_objects::manifest::{Manifest, Origin};
 use headroom_report::progress::Progress;
 use headroom_report::{Exit, Page, Paint};
-use headroom_rightsize::risk::RiskKind;
+use headroom_rightsize::advice::risk::RiskKind;
 use headroom_workloads::inventory::{Inventory, WorkloadEntry};
 use headroom_workloads::kinds;
 use serde::Serialize;

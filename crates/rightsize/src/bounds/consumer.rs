@@ -10,8 +10,8 @@ use headroom_objects::document;
 use headroom_objects::kinds::ApiKind;
 use serde_json::{Value, json};
 
+use crate::advice::template::set_amount;
 use crate::report::Recommendations;
-use crate::template::set_amount;
 use headroom_workloads::WorkloadRef;
 use headroom_workloads::inventory::{Inventory, WorkloadEntry};
 use headroom_workloads::kinds::CRON_JOB;

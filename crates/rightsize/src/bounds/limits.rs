@@ -14,10 +14,10 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::consumer::WorkloadConsumer;
-use crate::amounts::some_text;
-use crate::memory_limit;
+use crate::advice::amounts::some_text;
+use crate::engine::memory_limit;
 use crate::report::Recommendations;
-use crate::rows::CPU_AND_MEMORY;
+use crate::report::rows::CPU_AND_MEMORY;
 
 /// The name of a LimitRange that there is not yet.
 const NEW: &str = "limits";

@@ -20,7 +20,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::consumer::WorkloadConsumer;
-use crate::amounts::{some_text, text};
+use crate::advice::amounts::{some_text, text};
 
 /// Quotas are sized for the growth of so many days.
 pub const DAYS: u64 = 30;

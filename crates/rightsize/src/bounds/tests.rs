@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::consumer::WorkloadConsumer;
 use super::quota::{Evidence, Past, propose};
 use super::{limits, trial};
-use crate::price::Prices;
+use crate::report::price::Prices;
 use crate::report::{Order, Recommendations, ReportSource};
 use headroom_workloads::inventory::Inventory;
 

@@ -4,8 +4,8 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::flag::Flag;
-use crate::workload::Workload;
+use crate::advice::flag::Flag;
+use crate::advice::workload::Workload;
 use headroom_dryrun::Overlay;
 use headroom_dryrun::evaluate::{Verdict, evaluate};
 use headroom_objects::cluster_reader::Folder;
@@ -112,7 +112,7 @@ fn admitted(
     used.iter().for_each(|(container, observed)| histories.observe(0, container, 0, observed));
     let names: Vec<(String, String)> = row.containers.iter().map(|row| (row.name.clone(), row.image.clone())).collect();
     let published = names.iter().filter_map(|(name, image)| {
-        Some(history_overlay::ContainerHistory {
+        Some(overlay::ContainerHistory {
             name,
             image,
             history: histories.get(0, name)?.usage.history()?,
@@ -540,9 +540,9 @@ fn the_limit_of_a_killed_container_never_falls() {
         let memory = row.containers[0].resource(Resource::Memory).unwrap();
         let recommended = memory.recommended_limit.as_ref().map(ToString::to_string);
         assert_eq!(recommended.as_deref(), expected, "{limit}, killed at {killed_at}Mi");
-        let risks = crate::risk::of_all(&[row]);
+        let risks = crate::advice::risk::of_all(&[row]);
         assert_eq!(
-            risks.iter().any(|risk| risk.risk == crate::risk::RiskKind::OomKilled),
+            risks.iter().any(|risk| risk.risk == crate::advice::risk::RiskKind::OomKilled),
             expected.is_some(),
             "{risks:?}"
         );
@@ -562,8 +562,7 @@ fn a_killed_container_gets_a_higher_limit_from_usage_profiles_too() {
         let mut histories = Histories::default();
         histories.observe(0, "a", 0, &observed(100, 200, kill));
         let history = histories.get(0, "a").and_then(|usage| usage.usage.history()).unwrap();
-        let published =
-            history_overlay::ContainerHistory { name: "a", image: "example.com/a:1", history, is_asked: false };
+        let published = overlay::ContainerHistory { name: "a", image: "example.com/a:1", history, is_asked: false };
         let now = Timestamp::from_unix_seconds(NOW).unwrap();
         let mut around = around(&[]);
         let mut cluster = HistoryOverlay::with(&mut around, "shop", now, "web", [published]);
@@ -589,12 +588,7 @@ fn where_estimates_replace_requests_an_autoscaler_keeps_the_authors() {
             "metrics": [{"type": "Resource", "resource": {"name": "cpu",
                 "target": {"type": "Utilization", "averageUtilization": 60}}}]}});
     let check = |objects: &[Value], expected: [&str; 2]| {
-        let of = |history| history_overlay::ContainerHistory {
-            name: "a",
-            image: "example.com/a:1",
-            history,
-            is_asked: false,
-        };
+        let of = |history| overlay::ContainerHistory { name: "a", image: "example.com/a:1", history, is_asked: false };
         let (now, mut around) = (Timestamp::from_unix_seconds(NOW).unwrap(), around(objects));
         let mut cluster = HistoryOverlay::with(&mut around, "shop", now, "web", [of(history())]);
         let always = json!({"mode": "always", "always": {"namespaces": ["shop"], "minDays": 1}});
@@ -613,7 +607,7 @@ fn usage_above_a_request_is_a_risk_where_a_bound_keeps_the_recommendation_low() 
         let workload = workload(json!([{"name": "a", "image": "example.com/a:1", "resources": resources}]));
         let mut around = around(&[limits(json!({"type": "Container", "max": {"memory": max}}))]);
         let row = advised(&workload, &[("a", observed(100, 908, None))], &mut around);
-        let risks: Vec<String> = crate::risk::of_all(&[row]).iter().map(|risk| risk.fix.clone()).collect();
+        let risks: Vec<String> = crate::advice::risk::of_all(&[row]).iter().map(|risk| risk.fix.clone()).collect();
         assert_eq!(risks, [expected]);
     };
     let request = json!({"requests": {"cpu": "200m", "memory": "512Mi"}});

@@ -9,7 +9,7 @@ use std::process::Command;
 use serde_json::json;
 
 use super::{USED, report, report_on};
-use crate::html;
+use crate::output::html;
 
 /// The document after its scripts have run.
 fn opened(page: &Path) -> String {

@@ -12,8 +12,8 @@ use headroom_core::truncate::{count_of, on_one_line};
 use headroom_kube::ApiPath;
 use headroom_kube::api_client::{ApiClient, ApiError, ApiResult, ApplyOptions};
 use headroom_report::{Exit, Page, Paint, WholeFile, ask, complain};
-use headroom_rightsize::patches::{self, Patch, RecommendedChange};
 use headroom_rightsize::report::Recommendations;
+use headroom_rightsize::write::patches::{self, Patch, RecommendedChange};
 use kube::Client;
 
 use super::left_out;

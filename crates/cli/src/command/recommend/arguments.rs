@@ -6,10 +6,10 @@ use std::str::FromStr;
 use anyhow::bail;
 use clap::ValueEnum;
 use headroom_core::cluster::label_selector::LabelSelector;
-use headroom_rightsize::findings::Gate;
-use headroom_rightsize::patches;
-use headroom_rightsize::price::{Price, Prices};
+use headroom_rightsize::output::findings::Gate;
 use headroom_rightsize::report::Order;
+use headroom_rightsize::report::price::{Price, Prices};
+use headroom_rightsize::write::patches;
 use headroom_sources::http::Url;
 
 use super::apply::Patching;

@@ -23,7 +23,7 @@ use headroom_objects::document;
 use headroom_report::progress::Progress;
 use headroom_report::{Exit, Page, Table, complain};
 use headroom_rightsize::bounds::manifest::{self, Reasons};
-use headroom_rightsize::by_image::{ImageAmounts, NodeCapacity, SizeByImage, UsageOfImage};
+use headroom_rightsize::engine::by_image::{ImageAmounts, NodeCapacity, SizeByImage, UsageOfImage};
 use headroom_sources::http::Http;
 use headroom_sources::prometheus::Prometheus;
 use headroom_usage::profile::custom_resource::NAMESPACE;

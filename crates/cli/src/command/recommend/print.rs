@@ -4,10 +4,11 @@ use anyhow::anyhow;
 use headroom_kube::clock;
 use headroom_report::draw::Charset;
 use headroom_report::{Page, Paint, complain, junit, sarif};
-use headroom_rightsize::patches::RecommendedChange;
+use headroom_rightsize::output::table::{self, View};
+use headroom_rightsize::output::{csv, findings, html, markdown, pull_request};
 use headroom_rightsize::report::Recommendations;
-use headroom_rightsize::table::{self, View};
-use headroom_rightsize::{csv, findings, html, markdown, patches, pull_request};
+use headroom_rightsize::write::patches;
+use headroom_rightsize::write::patches::RecommendedChange;
 
 use super::arguments::{Args, RecommendFormat};
 use super::left_out;

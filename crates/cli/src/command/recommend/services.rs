@@ -5,7 +5,7 @@ use anyhow::bail;
 use headroom_kube::kubeconfig::Chosen;
 use headroom_objects::cluster_reader::ClusterReader as _;
 use headroom_report::{ask, complain, terminal};
-use headroom_rightsize::discover::{self, Candidate, USUAL_NAMESPACES};
+use headroom_rightsize::history::discover::{self, Candidate, USUAL_NAMESPACES};
 use headroom_sources::port_forward;
 use serde_json::Value;
 

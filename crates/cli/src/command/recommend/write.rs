@@ -11,10 +11,10 @@ use headroom_objects::manifest::Manifest;
 use headroom_report::{Exit, LONGEST_TEXT, complain, read_bounded, write_file};
 
 use headroom_objects::kinds::ApiKind;
-use headroom_rightsize::declined::{self, Declined};
-use headroom_rightsize::edit::{self, EditError};
-use headroom_rightsize::patches::RecommendedChange;
+use headroom_rightsize::engine::declined::{self, Declined};
 use headroom_rightsize::report::Recommendations;
+use headroom_rightsize::write::edit::{self, EditError};
+use headroom_rightsize::write::patches::RecommendedChange;
 use headroom_workloads::inventory::WorkloadEntry;
 use headroom_workloads::kinds;
 use serde_json::Value;

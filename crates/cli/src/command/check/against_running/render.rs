@@ -4,7 +4,7 @@ use headroom_dryrun::simulate::report::worth_showing;
 use headroom_dryrun::simulate::{EffectKind, Effects, QuotaEffect, ValueChange};
 use headroom_report::{Page, Paint, Table, people};
 
-use headroom_rightsize::amounts::signed;
+use headroom_rightsize::advice::amounts::signed;
 
 use super::groups::{EffectGroup, grouped};
 

@@ -11,7 +11,7 @@ use headroom_core::cluster::usage::{Percentile, ProfileKey, Resource, TagKey, Wi
 use headroom_core::image::ImageName;
 use headroom_core::json::{Malformed, Node};
 use headroom_core::timestamp::Timestamp;
-use headroom_rightsize::distribution::Distribution;
+use headroom_rightsize::history::distribution::Distribution;
 
 /// Usage in one namespace, or in all together.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

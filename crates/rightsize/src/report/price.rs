@@ -11,10 +11,10 @@ use serde::{Serialize, Serializer};
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Prices {
     /// The price of a core, in thousandths of the unit of money.
-    pub(super) cpu: Option<i64>,
+    pub cpu: Option<i64>,
     /// The price of a GiB of memory.
-    pub(super) memory: Option<i64>,
-    pub(super) currency: Option<Currency>,
+    pub memory: Option<i64>,
+    pub currency: Option<Currency>,
 }
 
 /// The currency of prices: a symbol such as `$`, or a code such as `EUR`.
@@ -26,7 +26,7 @@ pub struct Currency(String);
 pub struct Price {
     /// The amount, in thousandths of the unit of money.
     thousandths: i64,
-    currency: Option<Currency>,
+    pub currency: Option<Currency>,
 }
 
 /// Millionths of the unit of money.

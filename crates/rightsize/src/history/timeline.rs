@@ -10,7 +10,7 @@ use headroom_usage::sample::{Sample, Window};
 use headroom_usage::{DAY, day_of};
 use serde::Serialize;
 
-use super::history::ContainerUsage;
+use crate::history::ContainerUsage;
 use headroom_workloads::owner::{self, WorkloadRef};
 
 const HOUR: i64 = 3_600;

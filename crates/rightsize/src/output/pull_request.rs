@@ -5,12 +5,12 @@ use headroom_core::amount::Quantity;
 use headroom_core::recommend::NoRecommendation;
 use headroom_report::markdown_cell;
 
-use super::declined::{self, fingerprint};
-use super::quota_effect::QuotaEffect;
-use super::report::Recommendations;
-use super::rows::short;
-use super::rule::RequestRule;
-use super::workload::{ContainerAdvice, ResourceAdvice, Workload};
+use crate::advice::quota_effect::QuotaEffect;
+use crate::advice::workload::{ContainerAdvice, ResourceAdvice, Workload};
+use crate::engine::declined::{self, fingerprint};
+use crate::report::Recommendations;
+use crate::report::rows::short;
+use crate::report::rule::RequestRule;
 
 /// The text; empty parts are left out.
 pub fn text(report: &Recommendations) -> String {

@@ -10,12 +10,12 @@ use headroom_dryrun::overlay::tenants::TENANT_QUOTA;
 use headroom_objects::cluster_reader::ClusterReader as _;
 use serde_json::{Value, json};
 
-use super::blocked::{Blocked, BlockingBound, Fit};
-use super::flag::Flag;
-use super::patches::RecommendedChange;
-use super::report::Recommendations;
-use super::rows::CPU_AND_MEMORY;
-use super::workload::{ResourceAdvice, Workload};
+use crate::advice::blocked::{Blocked, BlockingBound, Fit};
+use crate::advice::flag::Flag;
+use crate::advice::workload::{ResourceAdvice, Workload};
+use crate::report::Recommendations;
+use crate::report::rows::CPU_AND_MEMORY;
+use crate::write::patches::RecommendedChange;
 use headroom_workloads::WorkloadRef;
 use headroom_workloads::inventory::WorkloadEntry;
 

@@ -7,17 +7,17 @@ use headroom_core::cluster::usage::Resource;
 use headroom_core::timestamp::Timestamp;
 use serde::Serialize;
 
-use super::amounts::{Delta, is_about, percent_more, readable, resource_name, some_text, text, texts};
-use super::autoscaler::{Requested, Scaled};
-use super::blocked::Blocked;
-use super::distribution::Distribution;
-use super::evidence::Evidence;
-use super::flag::{Flag, Growing};
-use super::history::ContainerUsage;
-use super::history::course::Rhythm;
-use super::reason::AdviceReason;
-use super::template::CustomResource;
-use super::timeline::Timeline;
+use crate::advice::amounts::{Delta, is_about, percent_more, readable, resource_name, some_text, text, texts};
+use crate::advice::autoscaler::{Requested, Scaled};
+use crate::advice::blocked::Blocked;
+use crate::advice::flag::{Flag, Growing};
+use crate::advice::reason::AdviceReason;
+use crate::advice::template::CustomResource;
+use crate::history::ContainerUsage;
+use crate::history::course::Rhythm;
+use crate::history::distribution::Distribution;
+use crate::history::evidence::Evidence;
+use crate::history::timeline::Timeline;
 use headroom_core::recommend::NoRecommendation;
 use headroom_workloads::WorkloadRef;
 

@@ -4,10 +4,10 @@ use headroom_core::amount::Quantity;
 use headroom_core::cluster::usage::Resource;
 use headroom_report::clean::visible;
 
-use super::price::Prices;
-use super::report::Recommendations;
-use super::rows::ContainerRow;
-use super::workload::ResourceAdvice;
+use crate::advice::workload::ResourceAdvice;
+use crate::report::Recommendations;
+use crate::report::price::Prices;
+use crate::report::rows::ContainerRow;
 
 const COLUMNS: [&str; 31] = [
     "namespace",

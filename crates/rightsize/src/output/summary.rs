@@ -7,15 +7,15 @@ use headroom_core::amount::Quantity;
 use headroom_kube::shell::quoted;
 use serde::{Serialize, Serializer};
 
-use super::distribution::thousandths;
-use super::patches::{Patch, RecommendedChange};
-use super::price::Money;
-use super::quota_effect::QuotaEffect;
-use super::report::{Recommendations, Total};
-use super::risk::Risk;
-use super::rows::ContainerRow;
-use super::timeline::Timeline;
-use super::workload::{ResourceAdvice, Severity, Workload};
+use crate::advice::quota_effect::QuotaEffect;
+use crate::advice::risk::Risk;
+use crate::advice::workload::{ResourceAdvice, Severity, Workload};
+use crate::history::distribution::thousandths;
+use crate::history::timeline::Timeline;
+use crate::report::price::Money;
+use crate::report::rows::ContainerRow;
+use crate::report::{Recommendations, Total};
+use crate::write::patches::{Patch, RecommendedChange};
 
 /// A report in short.
 #[derive(Debug)]

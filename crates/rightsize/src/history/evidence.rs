@@ -6,7 +6,7 @@ use headroom_core::cluster::usage::{Resource, Window};
 use headroom_core::truncate::count_of;
 use serde::Serialize;
 
-use super::history::ContainerUsage;
+use crate::history::ContainerUsage;
 
 /// The amount of usage that a recommendation is made from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

@@ -5,8 +5,8 @@ use std::fmt;
 use headroom_core::cluster::usage::Resource;
 use serde::Serialize;
 
-use super::distribution;
-use super::workload::{ContainerAdvice, ResourceAdvice, Severity, Workload};
+use crate::advice::workload::{ContainerAdvice, ResourceAdvice, Severity, Workload};
+use crate::history::distribution;
 use headroom_workloads::WorkloadRef;
 
 /// A container that is in trouble, and what helps.

@@ -15,25 +15,25 @@ use headroom_core::truncate::count_of;
 use headroom_report::clean::is_hidden;
 use headroom_report::people::Unit;
 
-use super::csv;
-use super::flag::Flag;
-use super::quota_effect::QuotaEffect;
-use super::report::{Recommendations, Sum, Total};
-use super::risk::{Risk, RiskKind};
-use super::rows::{CPU_AND_MEMORY, ContainerRow, short};
-use super::rule;
-use super::timeline::Timeline;
-use super::workload::{ResourceAdvice, Severity};
+use crate::advice::flag::Flag;
+use crate::advice::quota_effect::QuotaEffect;
+use crate::advice::risk::{Risk, RiskKind};
+use crate::advice::workload::{ResourceAdvice, Severity};
+use crate::history::timeline::Timeline;
+use crate::output::csv;
+use crate::report::rows::{CPU_AND_MEMORY, ContainerRow, short};
+use crate::report::rule;
+use crate::report::{Recommendations, Sum, Total};
 use headroom_workloads::WorkloadRef;
 
 /// The design that the playground has too, and what only the report needs.
 const STYLE: &str = concat!(
-    include_str!("../../../playground/design/tokens.css"),
-    include_str!("../../../playground/design/components.css"),
+    include_str!("../../../../playground/design/tokens.css"),
+    include_str!("../../../../playground/design/components.css"),
     include_str!("html/page.css")
 );
 const SCRIPT: &str = include_str!("html/page.js");
-const LOGO: &str = include_str!("../../../playground/design/logo.svg");
+const LOGO: &str = include_str!("../../../../playground/design/logo.svg");
 
 /// Columns of the main table with their classes; those that sort have a name.
 const COLUMNS: [(&str, &str); 7] = [

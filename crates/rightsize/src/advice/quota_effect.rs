@@ -12,7 +12,7 @@ use headroom_core::request::{self, Pod};
 use headroom_report::people;
 use serde::Serialize;
 
-use super::amounts::{signed_text, text};
+use crate::advice::amounts::{signed_text, text};
 
 /// One name of one quota.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

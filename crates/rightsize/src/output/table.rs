@@ -9,10 +9,10 @@ use headroom_report::draw::Charset;
 use headroom_report::people::{self, Unit};
 use headroom_report::{Page, Paint, Table};
 
-use super::report::{Recommendations, Total};
-use super::rows::{CPU_AND_MEMORY, ContainerRow};
-use super::rule;
-use super::workload::{ContainerAdvice, RequestOrigin, ResourceAdvice, Severity, Workload};
+use crate::advice::workload::{ContainerAdvice, RequestOrigin, ResourceAdvice, Severity, Workload};
+use crate::report::rows::{CPU_AND_MEMORY, ContainerRow};
+use crate::report::rule;
+use crate::report::{Recommendations, Total};
 
 /// Choices of the table's look.
 #[derive(Debug, Clone, Copy)]

@@ -9,9 +9,9 @@ use headroom_core::amount::Quantity;
 use headroom_core::cluster::usage::Resource;
 use serde::Serialize;
 
-use super::amounts::{some_text, text};
-use super::distribution::Distribution;
-use super::memory_limit;
+use crate::advice::amounts::{some_text, text};
+use crate::engine::memory_limit;
+use crate::history::distribution::Distribution;
 
 /// From fewer pods nothing is recommended.
 const LEAST_PODS: u64 = 5;

@@ -10,9 +10,9 @@ use headroom_usage::DAY;
 use headroom_usage::sample;
 use serde::Serialize;
 
-use super::amounts::{readable, resource_name, text};
-use super::evidence::Evidence;
-use super::history::course::Growth;
+use crate::advice::amounts::{readable, resource_name, text};
+use crate::history::course::Growth;
+use crate::history::evidence::Evidence;
 
 /// A reason to look closer before taking a recommendation.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -12,12 +12,12 @@ use headroom_objects::cluster_reader::{ClusterReader, ReadError};
 use headroom_objects::document;
 use serde_json::Value;
 
-use super::amounts::Delta;
-use super::distribution::Distribution;
-use super::evidence::Evidence;
-use super::quota_effect::{self, PodCharge};
-use super::reason::AdviceReason;
-use super::workload::{ContainerAdvice, CurrentRequest, RequestOrigin, ResourceAdvice, Severity};
+use crate::advice::amounts::Delta;
+use crate::advice::quota_effect::{self, PodCharge};
+use crate::advice::reason::AdviceReason;
+use crate::advice::workload::{ContainerAdvice, CurrentRequest, RequestOrigin, ResourceAdvice, Severity};
+use crate::history::distribution::Distribution;
+use crate::history::evidence::Evidence;
 
 /// An object that makes pods, after its evaluation.
 pub struct Evaluated {

@@ -4,10 +4,10 @@ use headroom_core::amount::Quantity;
 use headroom_core::cluster::usage::Resource;
 use headroom_report::people;
 
-use super::flag::Flag;
-use super::price::Money;
-use super::report::Recommendations;
-use super::workload::{ContainerAdvice, RequestOrigin, ResourceAdvice, Workload};
+use crate::advice::flag::Flag;
+use crate::advice::workload::{ContainerAdvice, RequestOrigin, ResourceAdvice, Workload};
+use crate::report::Recommendations;
+use crate::report::price::Money;
 
 pub const CPU_AND_MEMORY: [Resource; 2] = [Resource::Cpu, Resource::Memory];
 

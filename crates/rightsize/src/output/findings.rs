@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use headroom_report::junit::Case;
 use headroom_report::{Finding, FindingLevel, FindingRule};
 
-use super::report::Recommendations;
-use super::risk::{self, Risk};
-use super::workload::{ContainerAdvice, ResourceAdvice, Workload};
+use crate::advice::risk::{self, Risk};
+use crate::advice::workload::{ContainerAdvice, ResourceAdvice, Workload};
+use crate::report::Recommendations;
 
 const KILLED: FindingRule = FindingRule {
     id: "oom-killed",

@@ -6,7 +6,7 @@ use headroom_core::amount::Quantity;
 use headroom_core::truncate::count_of;
 use serde::Serialize;
 
-use super::amounts::text;
+use crate::advice::amounts::text;
 
 /// A change that `check` would not pass: the API server rejects it, or it stops its own rollout.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

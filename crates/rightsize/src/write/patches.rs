@@ -12,11 +12,11 @@ use headroom_objects::kinds::{ApiKind, metadata};
 use headroom_report::Page;
 use serde_json::{Map, Value, json};
 
-use super::autoscaler::{RetargetedHpa, Scaled, retargeted};
-use super::edit::{self, Identity};
-use super::report::Recommendations;
-use super::template::{self, container_in, set_amount};
-use super::workload::{ContainerAdvice, Workload};
+use crate::advice::autoscaler::{RetargetedHpa, Scaled, retargeted};
+use crate::advice::template::{self, container_in, set_amount};
+use crate::advice::workload::{ContainerAdvice, Workload};
+use crate::report::Recommendations;
+use crate::write::edit::{self, Identity};
 use headroom_workloads::WorkloadRef;
 
 /// The amounts to set in the containers of a workload.

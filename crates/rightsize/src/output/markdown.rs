@@ -3,11 +3,11 @@
 use headroom_core::cluster::usage::Resource;
 use headroom_report::markdown_cell;
 
-use super::quota_effect::QuotaEffect;
-use super::report::Recommendations;
-use super::rows::{CPU_AND_MEMORY, short};
-use super::rule::RequestRule;
-use super::workload::ResourceAdvice;
+use crate::advice::quota_effect::QuotaEffect;
+use crate::advice::workload::ResourceAdvice;
+use crate::report::Recommendations;
+use crate::report::rows::{CPU_AND_MEMORY, short};
+use crate::report::rule::RequestRule;
 
 pub fn text(report: &Recommendations) -> String {
     let mut text = String::new();

@@ -9,7 +9,7 @@ use headroom_core::settings::{PercentileChoice, Settings};
 use headroom_dryrun::settings::ParsedSettings;
 use serde::Serialize;
 
-use super::amounts::{resource_name, text};
+use crate::advice::amounts::{resource_name, text};
 
 /// Describes how the request for one resource is made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
