@@ -3,7 +3,7 @@
 //! The engine evaluates a workload as it stands, and with everything recommended written into it: what admission would make
 //! of the next pod, which QoS class it has, what it is charged, and whether the LimitRanges let it in. In between it
 //! evaluates it with a new memory limit where the author has one, and, where usage was read from a source instead of
-//! UsageProfiles, with that usage in their place. Only what was measured is recommended: a request that is only typical for
+//! UsageProfiles, with that usage in their place. No question is asked twice. Only what was measured is recommended: a request that is only typical for
 //! an image is reported as such, and written nowhere.
 
 pub mod declined;
@@ -13,7 +13,9 @@ pub mod memory_limit;
 
 pub mod by_image;
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use headroom_core::amount::Quantity;
 use headroom_core::cluster::usage::{Resource, workload};
@@ -87,13 +89,15 @@ impl Engine<'_> {
         let object = &entry.object.value();
         let kept_targets = autoscaler::kept_targets(&entry.key, self.autoscalers);
         let (kind, namespace) = (ApiKind::of(object), entry.key.namespace.as_str());
-        let evaluator = Evaluator { engine: self, object, kind, namespace, kept_targets: &kept_targets };
+        let evaluator = Evaluator {
+            engine: self,
+            object,
+            kind,
+            namespace,
+            kept_targets: &kept_targets,
+            answers: RefCell::default(),
+        };
         let Some(mut now) = evaluator.evaluate_current(cluster)? else { return Ok(None) };
-        for problem in &now.missing {
-            if !notes.contains(problem) {
-                notes.push(problem.clone());
-            }
-        }
         if !now.containers.iter().any(|container| self.wants(&container.name)) {
             return Ok(None);
         }
@@ -119,7 +123,13 @@ impl Engine<'_> {
                 evidence.silent_days = usage.and_then(|usage| all.silent_days(usage));
             }
         }
-        let Advised { mut containers, after, limits_refused } = evaluator.advise(&now, &usage, cluster)?;
+        let Advised { advice, after, limits_refused } = evaluator.advise(&now, &usage, cluster)?;
+        let Advice { mut containers, notes: mut of_workload, missing } = advice;
+        for problem in missing {
+            if !notes.contains(&problem) {
+                notes.push(problem);
+            }
+        }
         for (container, usage) in containers.iter_mut().zip(&usage) {
             if let Some(usage) = usage {
                 container.add_patterns(usage, self.now);
@@ -135,7 +145,6 @@ impl Engine<'_> {
         let requested = Workload::requested(&containers);
         let autoscalers = autoscaler::effects(&entry.key, self.autoscalers, &requested, running);
         containers.retain(|container| self.wants(&container.name));
-        let mut of_workload = now.notes.clone();
         of_workload.extend(kept_targets.iter().map(ToString::to_string));
         of_workload.extend(now.assumption.filter(|_| is_from_spec).map(str::to_owned));
         of_workload.extend(limits_refused.map(|breach| format!("memory limits are left as they are: {breach}")));
@@ -213,35 +222,65 @@ fn pods_of(entry: &WorkloadEntry, now: &Evaluated) -> (u64, bool) {
     }
 }
 
-/// The recommendations for the containers of a workload, and its pod after admission with them.
-struct Advised {
+/// The recommendations for the containers of an object, what is to know about them, and what could not be read for them.
+struct Advice {
     containers: Vec<ContainerAdvice>,
+    notes: Vec<String>,
+    missing: Vec<ReadError>,
+}
+
+/// The recommendations for a workload, and its pod after admission with them.
+struct Advised {
+    advice: Advice,
     after: Admitted,
     /// The reason that the LimitRanges refuse the new memory limits.
     limits_refused: Option<String>,
 }
 
-/// Evaluates one workload.
+/// A question about an object.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Question {
+    /// What admission makes of it, by the settings and the usage history that it has.
+    Admission,
+    /// What it should request; of several containers with one image, those of this turn.
+    Advice { turn: usize },
+}
+
+/// Evaluates one workload, once for each question.
 struct Evaluator<'a> {
     engine: &'a Engine<'a>,
     object: &'a Value,
     kind: ApiKind,
     namespace: &'a str,
     kept_targets: &'a [KeptTarget],
+    answers: RefCell<Vec<(Question, Value, Rc<Evaluated>)>>,
 }
 
 impl Evaluator<'_> {
-    fn evaluate(
+    /// Answers a question about an object; none if it runs no containers.
+    fn answer(
         &self,
-        settings: &ParsedSettings,
+        mut question: Question,
         object: &Value,
+        settings: &ParsedSettings,
         cluster: &mut dyn ClusterReader,
-    ) -> Result<Option<Evaluated>, String> {
-        Evaluated::of(&review::create(object.clone(), &self.kind, self.namespace), settings, cluster)
+    ) -> Result<Option<Rc<Evaluated>>, String> {
+        if self.engine.admission.is_none() && matches!(self.engine.usage, UsageSource::Profiles) {
+            question = Question::Admission;
+        }
+        let is_it = |(asked, of, _): &&(Question, Value, Rc<Evaluated>)| *asked == question && of == object;
+        if let Some((_, _, answer)) = self.answers.borrow().iter().find(is_it) {
+            return Ok(Some(answer.clone()));
+        }
+        let request = review::create(object.clone(), &self.kind, self.namespace);
+        let Some(answer) = Evaluated::of(&request, settings, self.engine.settings, cluster)?.map(Rc::new) else {
+            return Ok(None);
+        };
+        self.answers.borrow_mut().push((question, object.clone(), answer.clone()));
+        Ok(Some(answer))
     }
 
-    /// Evaluates an object by the settings of the cluster's admission, with the usage history that admission has.
-    fn admit(&self, object: &Value, cluster: &mut dyn ClusterReader) -> Result<Option<Evaluated>, String> {
+    fn admit(&self, object: &Value, cluster: &mut dyn ClusterReader) -> Result<Option<Rc<Evaluated>>, String> {
         let settings = match self.engine.admission {
             None => self.engine.settings,
             Some(admission) => {
@@ -250,27 +289,23 @@ impl Evaluator<'_> {
             }
         };
         match self.engine.usage {
-            UsageSource::Profiles => self.evaluate(settings, object, cluster),
-            UsageSource::Read(_) => self.evaluate(settings, object, &mut HistoryOverlay::without(cluster)),
+            UsageSource::Profiles => self.answer(Question::Admission, object, settings, cluster),
+            UsageSource::Read(_) => {
+                self.answer(Question::Admission, object, settings, &mut HistoryOverlay::without(cluster))
+            }
         }
     }
 
-    /// Evaluates the object as it stands: what is recommended by UsageProfiles, and what admission makes of it.
+    /// Evaluates the object as it stands: what admission makes of it, and from UsageProfiles also what it should request.
     fn evaluate_current(&self, cluster: &mut dyn ClusterReader) -> Result<Option<Evaluated>, String> {
-        if self.engine.admission.is_none() {
-            return self.admit(self.object, cluster);
-        }
-        let settings = self.engine.settings;
-        let mut found = match self.engine.usage {
-            UsageSource::Profiles => self.evaluate(settings, self.object, cluster)?,
-            UsageSource::Read(_) => self.evaluate(settings, self.object, &mut HistoryOverlay::without(cluster))?,
-        };
-        if let Some(found) = &mut found
-            && let Some(admitted) = self.admit(self.object, cluster)?
-        {
-            found.take_admitted(admitted);
-        }
-        Ok(found)
+        let Some(admitted) = self.admit(self.object, cluster)? else { return Ok(None) };
+        let UsageSource::Profiles = self.engine.usage else { return Ok(Some(Evaluated::clone(&admitted))) };
+        let advised = self.answer(Question::Advice { turn: 0 }, self.object, self.engine.settings, cluster)?;
+        Ok(advised.map(|advised| {
+            let mut advised = Evaluated::clone(&advised);
+            advised.take_admitted(&admitted);
+            advised
+        }))
     }
 
     /// The recommendations, with a new memory limit for each container whose author has one that usage is too close to, unless
@@ -281,15 +316,16 @@ impl Evaluator<'_> {
         usage: &[Option<&ContainerUsage>],
         cluster: &mut dyn ClusterReader,
     ) -> Result<Advised, String> {
-        let mut limits = self.new_limits(now, usage, cluster)?;
+        let with_authors = self.recommended(self.object, now, usage, cluster)?;
+        let mut limits = self.new_limits(now, &with_authors.containers, usage, cluster)?;
         let mut limited = self.object.clone();
         for (container, limit) in now.containers.iter().zip(&limits) {
             if let Some(limit) = limit {
                 set_amount(&mut limited, &now.path, container.place(), MEMORY_LIMIT, Some(limit));
             }
         }
-        let mut containers = self.recommended(&limited, now, usage, cluster)?;
-        let mut after = self.admit_with(&limited, now, &containers, cluster)?;
+        let mut advice = self.recommended(&limited, now, usage, cluster)?;
+        let mut after = self.admit_with(&limited, now, &advice.containers, cluster)?;
         let mut limits_refused = None;
         if let Some(breach) = after.new_breach(&now.admitted)
             && limits.iter().any(Option::is_some)
@@ -297,15 +333,15 @@ impl Evaluator<'_> {
             // The LimitRanges refuse the new limits, so the author's stay.
             limits.iter_mut().for_each(|limit| *limit = None);
             limits_refused = Some(breach);
-            containers = self.recommended(self.object, now, usage, cluster)?;
-            after = self.admit_with(self.object, now, &containers, cluster)?;
+            advice = with_authors;
+            after = self.admit_with(self.object, now, &advice.containers, cluster)?;
         }
-        for (container, limit) in containers.iter_mut().zip(limits) {
+        for (container, limit) in advice.containers.iter_mut().zip(limits) {
             if let Some(memory) = container.resources.iter_mut().find(|of| of.resource == Resource::Memory) {
                 memory.recommended_limit = limit;
             }
         }
-        Ok(Advised { containers, after, limits_refused })
+        Ok(Advised { advice, after, limits_refused })
     }
 
     /// A memory limit for each container whose author has one and that used something: at least what the container should
@@ -314,6 +350,7 @@ impl Evaluator<'_> {
     fn new_limits(
         &self,
         now: &Evaluated,
+        with_authors: &[ContainerAdvice],
         usage: &[Option<&ContainerUsage>],
         cluster: &mut dyn ClusterReader,
     ) -> Result<Vec<Option<Quantity>>, String> {
@@ -326,15 +363,21 @@ impl Evaluator<'_> {
         };
         let limit = |container| Some(container).filter(is_wanted).and_then(limit_of_usage);
         let mut limits: Vec<Option<Quantity>> = containers.iter().map(limit).collect();
-        if limits.iter().all(Option::is_none) {
-            return Ok(limits);
+        // A request below the author's limit would be the same without that limit.
+        let is_cut = |(advised, limit): (&ContainerAdvice, &Option<Quantity>)| {
+            let request = advised.resource(Resource::Memory).and_then(|memory| memory.recommended.as_ref());
+            limit.is_some() && request >= written_memory_limit(advised)
+        };
+        let mut unlimited = None;
+        if with_authors.iter().zip(&limits).any(is_cut) {
+            let mut object = self.object.clone();
+            for (container, _) in containers.iter().zip(&limits).filter(|(_, limit)| limit.is_some()) {
+                set_amount(&mut object, &now.path, container.place(), MEMORY_LIMIT, None);
+            }
+            unlimited = Some(self.recommended(&object, now, usage, cluster)?.containers);
         }
-        let mut unlimited = self.object.clone();
-        for (container, _) in containers.iter().zip(&limits).filter(|(_, limit)| limit.is_some()) {
-            set_amount(&mut unlimited, &now.path, container.place(), MEMORY_LIMIT, None);
-        }
-        let advised = self.recommended(&unlimited, now, usage, cluster)?;
-        for (((limit, advised), container), usage) in limits.iter_mut().zip(&advised).zip(containers).zip(usage) {
+        let advised = unlimited.as_deref().unwrap_or(with_authors);
+        for (((limit, advised), container), usage) in limits.iter_mut().zip(advised).zip(containers).zip(usage) {
             let request = advised.resource(Resource::Memory).and_then(|memory| memory.recommended.clone());
             if let (Some(limit), Some(request)) = (limit.as_mut(), request) {
                 *limit = limit.clone().max(request);
@@ -358,22 +401,19 @@ impl Evaluator<'_> {
         now: &Evaluated,
         usage: &[Option<&ContainerUsage>],
         cluster: &mut dyn ClusterReader,
-    ) -> Result<Vec<ContainerAdvice>, String> {
-        let mut advised = now.containers.clone();
+    ) -> Result<Advice, String> {
+        let mut advice = Advice { containers: now.containers.clone(), notes: Vec::new(), missing: Vec::new() };
         match self.engine.usage {
-            // The object itself has been evaluated already.
-            UsageSource::Profiles if object == self.object => {}
             UsageSource::Profiles => {
-                let found = self
-                    .evaluate(self.engine.settings, object, cluster)?
-                    .map(|found| found.containers)
-                    .unwrap_or_default();
-                advised.iter_mut().zip(found).for_each(|(slot, container)| slot.take_advice(container));
+                let found = self.answer(Question::Advice { turn: 0 }, object, self.engine.settings, cluster)?;
+                if let Some(found) = found {
+                    advice.take(&found, |_| true);
+                }
             }
-            UsageSource::Read(_) => self.take_advice_from(usage, object, now, &mut advised, cluster)?,
+            UsageSource::Read(_) => self.take_advice_from(usage, object, now, &mut advice, cluster)?,
         }
-        self.withdraw(&mut advised, usage);
-        Ok(advised)
+        self.withdraw(&mut advice.containers, usage);
+        Ok(advice)
     }
 
     /// The same from usage that was read from a source.
@@ -382,12 +422,12 @@ impl Evaluator<'_> {
         usage: &[Option<&ContainerUsage>],
         object: &Value,
         now: &Evaluated,
-        advised: &mut [ContainerAdvice],
+        advice: &mut Advice,
         cluster: &mut dyn ClusterReader,
     ) -> Result<(), String> {
         let turns = turns(&now.containers);
         for turn in 0..=turns.iter().copied().max().unwrap_or(0) {
-            let is_its_turn = |place: &usize| turns.get(*place) == Some(&turn);
+            let is_its_turn = |place: usize| turns.get(place) == Some(&turn);
             let containers = now.containers.iter().enumerate();
             let containers = containers.filter_map(|(place, container)| {
                 let usage = usage.get(place).copied().flatten()?;
@@ -395,19 +435,19 @@ impl Evaluator<'_> {
                 if let Some(killed_at) = container.killed_at.as_ref().filter(|_| usage.lacks_kill_limit) {
                     history.oom_kills.iter_mut().for_each(|kill| kill.memory = killed_at.clone());
                 }
-                let is_asked = is_its_turn(&place);
+                let is_asked = is_its_turn(place);
                 Some(overlay::ContainerHistory { name: &container.name, image: &container.image, history, is_asked })
             });
             let (namespace, workload) = (self.namespace, workload_of(object));
             let mut overlay = HistoryOverlay::with(cluster, namespace, self.engine.now, workload, containers);
-            let Some(found) = self.evaluate(self.engine.settings, object, &mut overlay)? else { continue };
-            for (place, container) in found.containers.into_iter().enumerate().filter(|(at, _)| is_its_turn(at)) {
-                let Some(slot) = advised.get_mut(place) else { continue };
-                slot.take_advice(container);
-                let age = usage.get(place).copied().flatten().and_then(|usage| self.engine.age(usage));
-                let reasons = slot.resources.iter_mut().filter_map(|advice| advice.reason.as_mut());
-                reasons.zip(age.into_iter().cycle()).for_each(|(reason, age)| reason.set_age(age));
-            }
+            let question = Question::Advice { turn };
+            let Some(found) = self.answer(question, object, self.engine.settings, &mut overlay)? else { continue };
+            advice.take(&found, is_its_turn);
+        }
+        for (container, usage) in advice.containers.iter_mut().zip(usage) {
+            let age = usage.and_then(|usage| self.engine.age(usage));
+            let reasons = container.resources.iter_mut().filter_map(|advice| advice.reason.as_mut());
+            reasons.zip(age.into_iter().cycle()).for_each(|(reason, age)| reason.set_age(age));
         }
         Ok(())
     }
@@ -485,7 +525,24 @@ impl Evaluator<'_> {
             }
         }
         let found = self.admit(&written, cluster)?;
-        found.map(|found| found.admitted).ok_or_else(|| "the object runs no containers any more".to_owned())
+        found.map(|found| found.admitted.clone()).ok_or_else(|| "the object runs no containers any more".to_owned())
+    }
+}
+
+impl Advice {
+    /// Takes the recommendations for the containers at some places.
+    fn take(&mut self, found: &Evaluated, is_wanted: impl Fn(usize) -> bool) {
+        for (place, (slot, container)) in self.containers.iter_mut().zip(&found.containers).enumerate() {
+            if is_wanted(place) {
+                slot.take_advice(container.clone());
+            }
+        }
+        for note in &found.notes {
+            if !self.notes.contains(note) {
+                self.notes.push(note.clone());
+            }
+        }
+        self.missing.extend(found.missing.iter().cloned());
     }
 }
 

@@ -20,6 +20,7 @@ use crate::history::distribution::Distribution;
 use crate::history::evidence::Evidence;
 
 /// An object that makes pods, after its evaluation.
+#[derive(Clone)]
 pub struct Evaluated {
     pub containers: Vec<ContainerAdvice>,
     pub notes: Vec<String>,
@@ -34,6 +35,7 @@ pub struct Evaluated {
 }
 
 /// A pod after admission.
+#[derive(Clone)]
 pub struct Admitted {
     pub qos: &'static str,
     pub charges: Vec<PodCharge>,
@@ -48,16 +50,18 @@ impl Admitted {
 }
 
 impl Evaluated {
-    /// Evaluates a request; none if it has no pod. The error is one line.
+    /// Evaluates a request; none if it has no pod. `advised` are the settings that name the resources to recommend. The error is
+    /// one line.
     pub fn of(
         request: &Value,
         settings: &ParsedSettings,
+        advised: &ParsedSettings,
         cluster: &mut dyn ClusterReader,
     ) -> Result<Option<Self>, String> {
         let worded = |malformed: Malformed| malformed.to_string();
         let (document, now, fetched) = (document(request)?, settings.now(), FetchedObjects::default());
         let request = Request::read(document.root()).map_err(worded)?;
-        let settings = settings.read()?;
+        let (settings, advised) = (settings.read()?, advised.read()?);
         let mut failed: Vec<(Lookup<'_>, ReadError)> = Vec::new();
         let found = recommend(
             &request,
@@ -85,18 +89,18 @@ impl Evaluated {
             error.context("not taken into account")
         };
         let missing = found.context.missing.iter().filter(is_needed).map(error_of).collect();
-        Self::of_recommended(&request, &settings, &found, missing).map(Some).map_err(worded)
+        Self::of_recommended(&request, &advised, &found, missing).map(Some).map_err(worded)
     }
 
     fn of_recommended(
         request: &Request<'_>,
-        settings: &Settings<'_>,
+        advised: &Settings<'_>,
         found: &Recommended<'_>,
         missing: Vec<ReadError>,
     ) -> Result<Self, Malformed> {
         let (pods, assumption) = pods_in_spec(request)?;
         let wanted: Vec<Resource> =
-            Resource::ALL.into_iter().filter(|resource| *settings.estimates.resources.of(*resource)).collect();
+            Resource::ALL.into_iter().filter(|resource| *advised.estimates.resources.of(*resource)).collect();
         let containers = found.pod.containers.iter().enumerate();
         let admitted = &found.admitted;
         Ok(Self {
@@ -115,14 +119,14 @@ impl Evaluated {
     }
 
     /// Takes the requests that admission with other settings makes, and the rest of its outcome; what is recommended stays.
-    pub fn take_admitted(&mut self, other: Self) {
-        for (container, admitted) in self.containers.iter_mut().zip(other.containers) {
+    pub fn take_admitted(&mut self, other: &Self) {
+        for (container, admitted) in self.containers.iter_mut().zip(&other.containers) {
             for advice in &mut container.resources {
                 let request = admitted.resource(advice.resource).and_then(|admitted| admitted.request.clone());
                 advice.set_current(request);
             }
         }
-        self.admitted = other.admitted;
+        self.admitted = other.admitted.clone();
     }
 }
 

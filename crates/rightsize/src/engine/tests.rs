@@ -8,7 +8,7 @@ use crate::advice::flag::Flag;
 use crate::advice::workload::Workload;
 use headroom_dryrun::Overlay;
 use headroom_dryrun::evaluate::{Verdict, evaluate};
-use headroom_objects::cluster_reader::Folder;
+use headroom_objects::cluster_reader::{Folder, List};
 use headroom_usage::DAY;
 use headroom_usage::observed::{Kill, Observed};
 
@@ -407,6 +407,7 @@ fn pods_that_run_but_would_be_rejected_are_named() {
     assert_eq!(
         row.notes,
         [
+            "container a: cpu estimate dropped: maximum cpu usage per Container is 1, but limit is 2 (LimitRange limits)",
             "its pods would be rejected if they were created again: minimum cpu usage per Container is 200m, but request is 100m; \
           and 1 more"
         ]
@@ -671,4 +672,40 @@ fn the_class_of_service_is_told_before_and_after() {
         ("Guaranteed", "Burstable"),
     );
     check(json!({"requests": {"cpu": "1"}}), ("Burstable", "Burstable"));
+}
+
+/// Counts evaluations: each lists the LimitRanges once.
+struct Counting(Overlay, usize);
+
+impl ClusterReader for Counting {
+    fn list(&mut self, list: List<'_>) -> Result<Vec<Value>, ReadError> {
+        self.1 += usize::from(list.1 == "LimitRange");
+        self.0.list(list)
+    }
+}
+
+#[test]
+fn no_question_about_a_workload_is_asked_twice() {
+    let limited = |cpu: &str, memory: &str, limit: &str| {
+        let resources = json!({"requests": {"cpu": cpu, "memory": memory}, "limits": {"memory": limit}});
+        workload(json!([{"name": "a", "image": "example.com/a:1", "resources": resources}]))
+    };
+    let mut histories = Histories::default();
+    histories.observe(0, "a", 0, &observed(100, 100, None));
+    let (unmeasured, read) = (Histories::default(), UsageSource::Read(&histories));
+    let check = |usage, workload: &WorkloadEntry, objects: &[Value], expected: usize| {
+        let mut cluster = Counting(around(objects), 0);
+        advised_from(usage, false, workload, &mut cluster);
+        assert_eq!(cluster.1, expected, "{}", workload.object.value());
+    };
+    let roomy = limited("1", "1Gi", "2Gi");
+    // As it stands, and with what is recommended.
+    check(UsageSource::Profiles, &roomy, &[], 1);
+    check(UsageSource::Read(&unmeasured), &roomy, &[], 2);
+    check(read, &roomy, &[], 3);
+    // Also without the limit that cuts a request, and with the new one.
+    check(read, &limited("1", "64Mi", "64Mi"), &[], 5);
+    // And with the author's again, where a LimitRange refuses the new one.
+    let refuses = limits(json!({"type": "Container", "max": {"memory": "64Mi"}}));
+    check(read, &limited("1", "64Mi", "64Mi"), &[refuses], 6);
 }
