@@ -36,13 +36,16 @@ struct Candidate<'a> {
     workload: &'a Workload,
     entry: &'a WorkloadEntry,
     change: RecommendedChange,
+    /// The reason that it did not pass, and after how many changes of others.
+    refused: Option<(usize, Blocked)>,
 }
 
 /// Marks the changes that would be blocked, and notes which autoscalers can no longer reach their maximum. The run's cluster is
 /// left as it was.
 pub fn check(report: &mut Recommendations, entries: &[WorkloadEntry], run: &mut Run) {
     let mark = run.cluster.mark();
-    let found = AdviceTrial { run, after: HashMap::new(), raised: HashMap::new() }.blocked(report, entries);
+    let found =
+        AdviceTrial { run, carried_out: 0, after: HashMap::new(), raised: HashMap::new() }.blocked(report, entries);
     run.cluster.roll_back(mark);
     for (turn, (place, blocked, notes)) in found.into_iter().enumerate() {
         let Some(workload) = report.workloads.get_mut(place) else { continue };
@@ -57,6 +60,8 @@ pub fn check(report: &mut Recommendations, entries: &[WorkloadEntry], run: &mut 
 
 struct AdviceTrial<'r> {
     run: &'r mut Run,
+    /// The number of changes that were carried out.
+    carried_out: usize,
     /// By namespace, the workloads that got more.
     after: HashMap<String, Vec<String>>,
     /// The bounds of quotas that were raised for changes.
@@ -77,7 +82,7 @@ impl AdviceTrial<'_> {
         let candidates = report.workloads.iter().enumerate().filter_map(|(place, workload)| {
             let change = RecommendedChange::from(workload);
             let entry = entries.get(workload.entry).filter(|_| !change.containers.is_empty())?;
-            Some((place, Candidate { workload, entry, change }))
+            Some((place, Candidate { workload, entry, change, refused: None }))
         });
         let mut pending: Vec<(usize, Candidate<'_>)> = candidates.collect();
         pending.sort_by_cached_key(|(place, of)| {
@@ -87,7 +92,7 @@ impl AdviceTrial<'_> {
         let mut found = Vec::new();
         for _ in 0..MAX_ROUNDS {
             let mut has_freed = false;
-            pending.retain(|(place, of)| {
+            pending.retain_mut(|(place, of)| {
                 let Some(notes) = self.admits(of) else { return true };
                 has_freed |= !of.needs_more();
                 found.push((*place, None, notes));
@@ -111,23 +116,20 @@ impl AdviceTrial<'_> {
 
     /// Carries a change out if it passes, and returns what to know about autoscalers. Of the object, only what it is charged stays:
     /// those of a large cluster take gigabytes.
-    fn admits(&mut self, of: &Candidate<'_>) -> Option<Vec<String>> {
-        let object = self.carries_out(of, &of.change)?;
+    fn admits(&mut self, of: &mut Candidate<'_>) -> Option<Vec<String>> {
+        let (mut evaluation, object) = self.preview(of, &of.change);
+        if !passes(&evaluation) {
+            of.refused = Some((self.carried_out, self.blocked_by(of, &evaluation)));
+            return None;
+        }
+        self.run.accept(&mut evaluation);
+        self.carried_out += 1;
         let notes = self.autoscaler_notes(of);
         self.run.cluster.take_back(&object);
         if of.needs_more() {
             self.after.entry(of.workload.key.namespace.clone()).or_default().push(of.workload.key.to_string());
         }
         Some(notes)
-    }
-
-    /// Carries a change out if it passes, and returns the object with it.
-    fn carries_out(&mut self, of: &Candidate<'_>, change: &RecommendedChange) -> Option<Value> {
-        let (mut evaluation, object) = self.preview(of, change);
-        passes(&evaluation).then(|| {
-            self.run.accept(&mut evaluation);
-            object
-        })
     }
 
     /// Evaluates a change; also the object with it.
@@ -166,23 +168,27 @@ impl AdviceTrial<'_> {
         notes
     }
 
-    /// The reason that a change does not pass; none if that is not known for want of something else.
+    /// The reason that a change does not pass, which may be another one since others were carried out; none if it passes by now.
     fn reason(&mut self, of: &Candidate<'_>) -> Option<Blocked> {
-        let (evaluation, _) = self.preview(of, &of.change);
-        if passes(&evaluation) {
-            return None;
+        if let Some((_, blocked)) = of.refused.as_ref().filter(|(after, _)| *after == self.carried_out) {
+            return Some(blocked.clone());
         }
+        let (evaluation, _) = self.preview(of, &of.change);
+        (!passes(&evaluation)).then(|| self.blocked_by(of, &evaluation))
+    }
+
+    fn blocked_by(&self, of: &Candidate<'_>, evaluation: &ObjectDecision) -> Blocked {
         let stopping = evaluation.warnings.iter().filter(|warning| warning.blocks_pods.is_some());
         let reasons = evaluation.reasons.iter().map(ToString::to_string).chain(stopping.map(ToString::to_string));
         let after = self.after.get(&of.workload.key.namespace).map(Vec::as_slice).unwrap_or_default();
-        Some(Blocked {
+        Blocked {
             verdict: evaluation.verdict.name(),
             reasons: reasons.collect(),
             after: after.iter().take(MAX_NAMED).cloned().collect(),
             after_count: after.len(),
             fits: Vec::new(),
             raise: Vec::new(),
-        })
+        }
     }
 
     /// The most of the change that passes, which is carried out, by the first of these resources that has to give way.
@@ -190,37 +196,42 @@ impl AdviceTrial<'_> {
         let [cpu, memory] = CPU_AND_MEMORY.map(|resource| resource.name());
         let at = |resources: &[&str], step: u64| of.raised_in_part(resources, step);
         for resources in [&[cpu][..], &[memory], &[cpu, memory]] {
-            let raised = at(resources, STEPS).1.len();
-            if raised == 0 || !self.passes(of, &at(resources, 0).0) {
+            if at(resources, STEPS).1.is_empty() {
                 continue;
             }
+            let Some(mut best) = self.passing(of, &at(resources, 0).0) else { continue };
             let (mut fits, mut fails) = (0, STEPS);
             while fails - fits > 1 {
                 let middle = fits.midpoint(fails);
-                if self.passes(of, &at(resources, middle).0) { fits = middle } else { fails = middle }
+                match self.passing(of, &at(resources, middle).0) {
+                    Some(passing) => (best, fits) = (passing, middle),
+                    None => fails = middle,
+                }
             }
-            let (change, made) = at(resources, fits);
-            self.carries_out(of, &change);
-            return if fits == 0 { Vec::new() } else { made };
+            self.run.accept(&mut best);
+            return if fits == 0 { Vec::new() } else { at(resources, fits).1 };
         }
         Vec::new()
     }
 
-    fn passes(&mut self, of: &Candidate<'_>, change: &RecommendedChange) -> bool {
-        passes(&self.preview(of, change).0)
+    fn passing(&mut self, of: &Candidate<'_>, change: &RecommendedChange) -> Option<ObjectDecision> {
+        Some(self.preview(of, change).0).filter(passes)
     }
 
     /// The bounds of the quotas that are too small with which the change passes, which is carried out; none if they alone do not
     /// help.
     fn bounds(&mut self, of: &Candidate<'_>) -> Vec<BlockingBound> {
-        let (evaluation, _) = self.preview(of, &of.change);
+        let (mut evaluation, mut object) = self.preview(of, &of.change);
         let namespace = of.workload.key.namespace.as_str();
+        let charged: Vec<(QuotaName, ChargedAmount)> = evaluation
+            .charged()
+            .map(|(charge, amount)| (key_of(charge, namespace, &amount.name), amount.clone()))
+            .collect();
         let (mark, mut raised) = (self.run.cluster.mark(), Vec::new());
         // Those that were raised before may be enough.
         let is_short = !passes(&evaluation);
-        for (charge, amount) in evaluation.charged().filter(|(_, amount)| is_short && amount.left.starts_with('-')) {
-            let key = key_of(charge, namespace, &amount.name);
-            let (in_namespace, quota, resource) = &key;
+        for (key, amount) in charged.iter().filter(|(_, amount)| is_short && amount.left.starts_with('-')) {
+            let (in_namespace, quota, resource) = key;
             let Some(hard) = amount.used.parse().ok().map(|used| rounded_up(resource, used)) else { continue };
             let (kind, fields) = match in_namespace {
                 Some(_) => (("v1", "ResourceQuota"), ["/spec/hard", "/status/hard"]),
@@ -235,20 +246,24 @@ impl AdviceTrial<'_> {
             }
             // OK because a quota that was read is put back with another amount.
             let _ = self.run.cluster.put(object);
-            raised.push((key, hard));
+            raised.push((key.clone(), hard));
         }
-        let Some(object) = self.carries_out(of, &of.change) else {
+        if !raised.is_empty() {
+            (evaluation, object) = self.preview(of, &of.change);
+        }
+        if !passes(&evaluation) {
             self.run.cluster.roll_back(mark);
             return Vec::new();
-        };
+        }
+        self.run.accept(&mut evaluation);
         self.run.cluster.take_back(&object);
         self.raised.extend(raised);
-        let bound = |(charge, amount): (&ObjectCharge, &ChargedAmount)| {
-            let hard = self.raised.get(&key_of(charge, namespace, &amount.name))?.clone();
-            let (quota, resource) = (charge.quota.clone(), amount.name.clone());
-            Some(BlockingBound { quota, is_tenant: charge.is_tenant, resource, hard })
+        let bound = |(key, _): (QuotaName, ChargedAmount)| {
+            let hard = self.raised.get(&key)?.clone();
+            let (in_namespace, quota, resource) = key;
+            Some(BlockingBound { quota, is_tenant: in_namespace.is_none(), resource, hard })
         };
-        evaluation.charged().filter_map(bound).collect()
+        charged.into_iter().filter_map(bound).collect()
     }
 }
 
