@@ -2,7 +2,6 @@
 //! of this, whichever source the usage was read from.
 
 pub mod price;
-pub mod rows;
 pub mod rule;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,11 +14,11 @@ use serde::Serialize;
 
 use self::price::{Money, Prices};
 use self::rule::RequestRule;
-use crate::advice::amounts::text;
+use crate::advice::amounts::{CPU_AND_MEMORY, text};
 use crate::advice::flag::Flag;
 use crate::advice::quota_effect::QuotaEffect;
 use crate::advice::risk::{self, Risk};
-use crate::advice::workload::{ContainerAdvice, Severity, Workload};
+use crate::advice::workload::{ContainerAdvice, RequestOrigin, ResourceAdvice, Severity, Workload};
 use headroom_workloads::WorkloadRef;
 
 /// Everything that is recommended in one run.
@@ -237,6 +236,14 @@ impl Recommendations {
         self.workloads.iter().flat_map(|of| of.containers.iter().map(move |container| (of, container)))
     }
 
+    /// The price of what a container's recommendation saves; none without prices, or without a recommendation.
+    pub fn money_of(&self, of: &Workload, container: &ContainerAdvice) -> Option<Money> {
+        let saved = CPU_AND_MEMORY.map(|resource| of.saved_by(container, resource));
+        let is_known = saved.iter().any(Option::is_some);
+        let [cpu, memory] = saved.map(|saved| saved.unwrap_or(Quantity::ZERO));
+        self.prices.money(&cpu, &memory).filter(|_| is_known)
+    }
+
     /// True if changes are not handed out because they would be blocked.
     pub fn leaves_out_blocked(&self) -> bool {
         !self.allows_blocked && self.workloads.iter().any(|of| of.blocked.is_some())
@@ -268,6 +275,21 @@ impl Recommendations {
     pub fn scaled(&self) -> Vec<String> {
         let all = self.workloads.iter().flat_map(|of| of.autoscalers.iter().map(move |scaled| (of, scaled)));
         all.map(|(of, scaled)| format!("{} {}: {scaled}", of.key.namespace, of.key)).collect()
+    }
+
+    /// A line for each kind of flag.
+    pub fn flags_explained(&self) -> Vec<String> {
+        let all = self.containers().flat_map(|(_, container)| &container.flags);
+        let mut explained: Vec<&str> = all.filter_map(Flag::explained).collect();
+        let is_set_by_others = |advice: &ResourceAdvice| {
+            advice.request.as_ref().is_some_and(|request| request.from != RequestOrigin::Author)
+        };
+        if self.containers().any(|(_, container)| container.resources.iter().any(is_set_by_others)) {
+            explained.push("(0.10): a request that is set at admission and not in the manifest");
+        }
+        explained.sort_unstable();
+        explained.dedup();
+        explained.into_iter().map(str::to_owned).collect()
     }
 
     /// Each note once, with the first workload that it is about.

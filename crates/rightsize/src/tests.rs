@@ -92,7 +92,8 @@ fn report() -> Recommendations {
 fn who_else_decides_is_flagged_and_patches_suit_the_kind() {
     let all = ["rollout/canary", "pod/etcd", "deployment/sized", "deployment/scaled"];
     let report = report_on(include_str!("tests/others.yaml"), &all.map(|of| (of, "a", 100, 100, 2_880, None)));
-    let mut told: Vec<String> = report.rows().map(|row| format!("{}: {}", row.workload.key, row.flag_text())).collect();
+    let mut told: Vec<String> =
+        report.containers().map(|(of, container)| format!("{}: {}", of.key, container.flag_text())).collect();
     told.sort();
     let expected = [
         "deployment/scaled: keda",
@@ -177,7 +178,7 @@ fn each_flag_is_explained_below_the_table() {
     let report = report();
     let table = table(&report, false, false);
     let (_, explained) = table.split_once("\nFlags:\n").unwrap();
-    let flags: Vec<String> = report.rows().flat_map(|row| row.flags).map(|flag| flag.to_string()).collect();
+    let flags: Vec<String> = report.containers().flat_map(|(_, of)| &of.flags).map(|flag| flag.to_string()).collect();
     assert!(flags.len() > 5, "{flags:?}");
     for flag in flags {
         let name = flag.split(['(', '%']).next().unwrap().trim_end_matches(|of: char| of.is_ascii_digit()).trim();

@@ -4,8 +4,11 @@ use std::fmt;
 
 use headroom_core::amount::{Family, Quantity};
 use headroom_core::cluster::usage::Resource;
+use headroom_report::people;
 use headroom_usage::sample::quantity;
 use serde::{Serialize, Serializer};
+
+pub const CPU_AND_MEMORY: [Resource; 2] = [Resource::Cpu, Resource::Memory];
 
 /// The way from one amount to another.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -48,6 +51,11 @@ pub fn is_about(from: &Quantity, to: &Quantity, resource: Resource) -> bool {
     let step = if resource == Resource::Cpu { Quantity::from_milli(5) } else { Quantity::from_bytes(16 << 20) };
     let most = from.scaled(1, 10).max(step);
     from.minus(to) <= most && to.minus(from) <= most
+}
+
+/// An amount with its unit.
+pub fn short(resource: Resource, amount: &Quantity) -> String {
+    people::amount(resource.name(), amount)
 }
 
 /// Nanocores or bytes as people write them.

@@ -281,6 +281,11 @@ impl ContainerAdvice {
         self.resources.iter().find(|advice| advice.resource == resource)
     }
 
+    /// `oom 3, hpa`
+    pub fn flag_text(&self) -> String {
+        self.flags.iter().map(Flag::to_string).collect::<Vec<_>>().join(", ")
+    }
+
     pub fn is_without_advice(&self) -> bool {
         self.resources.iter().all(|advice| advice.recommended.is_none())
     }

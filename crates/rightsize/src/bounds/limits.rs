@@ -14,10 +14,9 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::consumer::WorkloadConsumer;
-use crate::advice::amounts::some_text;
+use crate::advice::amounts::{CPU_AND_MEMORY, some_text};
 use crate::engine::memory_limit;
 use crate::report::Recommendations;
-use crate::report::rows::CPU_AND_MEMORY;
 
 /// The name of a LimitRange that there is not yet.
 const NEW: &str = "limits";

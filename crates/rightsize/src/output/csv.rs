@@ -4,10 +4,9 @@ use headroom_core::amount::Quantity;
 use headroom_core::cluster::usage::Resource;
 use headroom_report::clean::visible;
 
-use crate::advice::workload::ResourceAdvice;
+use crate::advice::workload::{ContainerAdvice, ResourceAdvice, Workload};
 use crate::report::Recommendations;
 use crate::report::price::Prices;
-use crate::report::rows::ContainerRow;
 
 const COLUMNS: [&str; 31] = [
     "namespace",
@@ -46,17 +45,17 @@ const COLUMNS: [&str; 31] = [
 /// As RFC 4180 has it.
 pub fn text(report: &Recommendations) -> String {
     let mut text = COLUMNS.join(",") + "\r\n";
-    for row in report.rows() {
-        for advice in &row.container.resources {
-            let cells: Vec<String> = cells(&row, advice, &report.prices).iter().map(|cell| quoted(cell)).collect();
+    for (of, container) in report.containers() {
+        for advice in &container.resources {
+            let cells: Vec<String> =
+                cells(of, container, advice, &report.prices).iter().map(|cell| quoted(cell)).collect();
             text.push_str(&(cells.join(",") + "\r\n"));
         }
     }
     text
 }
 
-fn cells(row: &ContainerRow<'_>, advice: &ResourceAdvice, prices: &Prices) -> [String; 31] {
-    let (of, container) = (row.workload, row.container);
+fn cells(of: &Workload, container: &ContainerAdvice, advice: &ResourceAdvice, prices: &Prices) -> [String; 31] {
     let is_cpu = advice.resource == Resource::Cpu;
     let plain = |amount: &Quantity| match is_cpu {
         true => (amount.milli_value() as f64 / 1_000.0).to_string(),
@@ -107,7 +106,7 @@ fn cells(row: &ContainerRow<'_>, advice: &ResourceAdvice, prices: &Prices) -> [S
         of.qos_after.to_owned(),
         container.image.clone(),
         container.severity.to_string(),
-        row.flag_text(),
+        container.flag_text(),
         autoscalers.join("; "),
     ]
 }

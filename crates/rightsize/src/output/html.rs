@@ -15,13 +15,13 @@ use headroom_core::truncate::count_of;
 use headroom_report::clean::is_hidden;
 use headroom_report::people::Unit;
 
+use crate::advice::amounts::{CPU_AND_MEMORY, short};
 use crate::advice::flag::Flag;
 use crate::advice::quota_effect::QuotaEffect;
 use crate::advice::risk::{Risk, RiskKind};
-use crate::advice::workload::{ResourceAdvice, Severity};
+use crate::advice::workload::{ContainerAdvice, ResourceAdvice, Severity, Workload};
 use crate::history::timeline::Timeline;
 use crate::output::csv;
-use crate::report::rows::{CPU_AND_MEMORY, ContainerRow, short};
 use crate::report::rule;
 use crate::report::{Recommendations, Sum, Total};
 use headroom_workloads::WorkloadRef;
@@ -254,21 +254,20 @@ fn containers(page: &mut String, report: &Recommendations) {
         let _ = write!(page, "<th scope=\"col\" class=\"{class}\">{heading}</th>");
     }
     page.push_str("</tr></thead><tbody>\n");
-    let mut rows = report.rows();
-    rows.by_ref().take(FIRST_ROWS).for_each(|row| container_row(page, report, &row));
+    let mut containers = report.containers();
+    containers.by_ref().take(FIRST_ROWS).for_each(|(of, container)| container_row(page, report, of, container));
     page.push_str("</tbody></table>");
     page.push_str(LEGEND);
     // A browser reads these as text, of which the script makes rows while somebody scrolls.
     page.push_str("<script id=\"rows\" type=\"text/plain\">");
-    rows.for_each(|row| container_row(page, report, &row));
+    containers.for_each(|(of, container)| container_row(page, report, of, container));
     page.push_str("</script>");
     page.push_str("</div></section>\n");
 }
 
-fn container_row(page: &mut String, report: &Recommendations, row: &ContainerRow<'_>) {
-    let (of, container) = (row.workload, row.container);
+fn container_row(page: &mut String, report: &Recommendations, of: &Workload, container: &ContainerAdvice) {
     let severity = container.severity.to_string();
-    let all_flags = row.flags.iter().map(Flag::to_string).collect::<Vec<_>>().join(" ");
+    let all_flags = container.flags.iter().map(Flag::to_string).collect::<Vec<_>>().join(" ");
     let (namespace, name) = (&of.key.namespace, of.key.to_string());
     let text = [namespace, &name, &container.name, &container.image, &severity, &all_flags].map(String::as_str);
     let id = id_of(namespace, &name, &container.name);
@@ -278,7 +277,7 @@ fn container_row(page: &mut String, report: &Recommendations, row: &ContainerRow
         vec![of.key.kind.clone(), container.name.clone(), count_of(of.pods, "pod"), container.image.clone()];
     below.extend(above.into_iter().flatten());
     let below: Vec<&str> = below.iter().map(String::as_str).collect();
-    let pills = row.flags.iter().map(|flag| {
+    let pills = container.flags.iter().map(|flag| {
         let tone = match flag {
             Flag::OomKills(_) => "bad",
             Flag::NoUsageData | Flag::TooBrief(_) | Flag::Thin(_) => "",
@@ -303,7 +302,7 @@ fn container_row(page: &mut String, report: &Recommendations, row: &ContainerRow
     for resource in CPU_AND_MEMORY {
         resource_cells(page, container.resource(resource), container.timeline.as_ref());
     }
-    saved_cell(page, report, row);
+    saved_cell(page, report, of, container);
     let samples = container.evidence.as_ref().map_or(0, |evidence| evidence.samples);
     let evidence = container.evidence.as_ref().map_or_else(|| "no usage data".to_owned(), ToString::to_string);
     let _ =
@@ -327,17 +326,20 @@ fn reasons(advice: &ResourceAdvice) -> Option<String> {
 }
 
 /// Money where there are prices, and what is freed over all pods.
-fn saved_cell(page: &mut String, report: &Recommendations, row: &ContainerRow<'_>) {
-    let money = row.money.map(|money| format!("<b>{}</b>", escaped(&report.prices.shown(money))));
+fn saved_cell(page: &mut String, report: &Recommendations, of: &Workload, container: &ContainerAdvice) {
+    let all_saved = CPU_AND_MEMORY.map(|resource| of.saved_by(container, resource));
+    let money = report.money_of(of, container).map(|money| format!("<b>{}</b>", escaped(&report.prices.shown(money))));
     let mut lines: Vec<String> = money.into_iter().collect();
-    for (resource, saved) in CPU_AND_MEMORY.into_iter().zip(&row.saved) {
+    for (resource, saved) in CPU_AND_MEMORY.into_iter().zip(&all_saved) {
         let Some(saved) = saved.as_ref().filter(|saved| !saved.is_zero()) else { continue };
         let (class, sign) = if saved.is_negative() { ("more", "+") } else { ("", "") };
         let amount = short(resource, &if saved.is_negative() { Quantity::ZERO.minus(saved) } else { saved.clone() });
         lines.push(format!("<small class=\"{class}\">{sign}{amount}</small>"));
     }
-    let text = if row.saved.iter().all(Option::is_none) { "–".to_owned() } else { lines.concat() };
-    let _ = write!(page, "<td class=\"number\" data-label=\"Saves\" data-sort=\"{}\">{text}</td>", row.weight);
+    let text = if all_saved.iter().all(Option::is_none) { "–".to_owned() } else { lines.concat() };
+    let [cpu, memory] = all_saved.map(|saved| saved.unwrap_or(Quantity::ZERO));
+    let weight = report.prices.weight(&cpu, &memory);
+    let _ = write!(page, "<td class=\"number\" data-label=\"Saves\" data-sort=\"{weight}\">{text}</td>");
 }
 
 /// The request with its recommendation, and the distribution of usage.

@@ -3,10 +3,10 @@
 use headroom_core::cluster::usage::Resource;
 use headroom_report::markdown_cell;
 
+use crate::advice::amounts::{CPU_AND_MEMORY, short};
 use crate::advice::quota_effect::QuotaEffect;
 use crate::advice::workload::ResourceAdvice;
 use crate::report::Recommendations;
-use crate::report::rows::{CPU_AND_MEMORY, short};
 use crate::report::rule::RequestRule;
 
 pub fn text(report: &Recommendations) -> String {
@@ -31,8 +31,7 @@ pub fn text(report: &Recommendations) -> String {
          |---|---|---|---:|---|---:|---|---:|---|---|---|\n",
     );
     let dash = || "-".to_owned();
-    for row in report.rows() {
-        let (of, container) = (row.workload, row.container);
+    for (of, container) in report.containers() {
         let request = |resource| {
             let Some(advice) = container.resource(resource) else { return dash() };
             let current = advice.request.as_ref().map_or_else(dash, |request| short(resource, &request.value));
@@ -45,9 +44,8 @@ pub fn text(report: &Recommendations) -> String {
             let used = container.resource(resource).and_then(ResourceAdvice::mostly_used);
             used.map_or_else(dash, |amount| short(resource, amount))
         };
-        let saved = CPU_AND_MEMORY.into_iter().zip(&row.saved);
-        let saved: Vec<String> =
-            saved.map(|(resource, saved)| saved.as_ref().map_or_else(dash, |saved| short(resource, saved))).collect();
+        let saved = CPU_AND_MEMORY
+            .map(|resource| of.saved_by(container, resource).map_or_else(dash, |saved| short(resource, &saved)));
         // Amounts have markup of ours and nothing of others.
         let cells = [
             markdown_cell(&of.key.namespace),
@@ -60,7 +58,7 @@ pub fn text(report: &Recommendations) -> String {
             used(Resource::Memory),
             saved.join(", "),
             container.severity.to_string(),
-            markdown_cell(&row.flag_text()),
+            markdown_cell(&container.flag_text()),
         ];
         text.push_str(&format!("| {} |\n", cells.join(" | ")));
     }

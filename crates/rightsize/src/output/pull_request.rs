@@ -5,11 +5,11 @@ use headroom_core::amount::Quantity;
 use headroom_core::recommend::NoRecommendation;
 use headroom_report::markdown_cell;
 
+use crate::advice::amounts::short;
 use crate::advice::quota_effect::QuotaEffect;
 use crate::advice::workload::{ContainerAdvice, ResourceAdvice, Workload};
 use crate::engine::declined::{self, fingerprint};
 use crate::report::Recommendations;
-use crate::report::rows::short;
 use crate::report::rule::RequestRule;
 
 /// The text; empty parts are left out.

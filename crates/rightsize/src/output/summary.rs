@@ -9,11 +9,10 @@ use serde::{Serialize, Serializer};
 
 use crate::advice::quota_effect::QuotaEffect;
 use crate::advice::risk::Risk;
-use crate::advice::workload::{ResourceAdvice, Severity, Workload};
+use crate::advice::workload::{ContainerAdvice, ResourceAdvice, Severity, Workload};
 use crate::history::distribution::thousandths;
 use crate::history::timeline::Timeline;
 use crate::report::price::Money;
-use crate::report::rows::ContainerRow;
 use crate::report::{Recommendations, Total};
 use crate::write::patches::{Patch, RecommendedChange};
 
@@ -179,7 +178,7 @@ impl Serialize for RecommendationSummary {
             total: &report.total,
             blocked,
             risks: &report.risks,
-            lines: Each(|| report.rows().flat_map(|row| Line::all(&row))),
+            lines: Each(|| report.containers().flat_map(|(of, container)| Line::all(report, of, container))),
             workloads: Each(|| report.workloads.iter().map(|of| OfWorkload::of(of, cluster))),
             quotas: &report.quotas,
             notes: report.all_notes(),
@@ -226,7 +225,7 @@ impl OfPatch {
 impl RecommendationSummary {
     /// Yields the request and the recommendation of each container, named as `shop/deployment/web/nginx`, and resource.
     pub fn requests(&self) -> impl Iterator<Item = (String, &'static str, [Option<String>; 2])> {
-        self.0.rows().flat_map(|row| Line::all(&row)).map(|line| {
+        self.0.containers().flat_map(|(of, container)| Line::all(&self.0, of, container)).map(|line| {
             let Line { namespace, object, container, resource, request, recommended, .. } = line;
             let pair = [request, recommended].map(|amount| amount.map(|amount| amount.text));
             (format!("{namespace}/{object}/{container}"), resource, pair)
@@ -236,16 +235,16 @@ impl RecommendationSummary {
 
 impl Line {
     /// The lines of a container, one for each resource.
-    fn all(row: &ContainerRow<'_>) -> Vec<Self> {
-        let mut lines: Vec<Self> = row.container.resources.iter().map(|advice| Self::of(row, advice)).collect();
+    fn all(report: &Recommendations, workload: &Workload, container: &ContainerAdvice) -> Vec<Self> {
+        let of = |advice| Self::of(workload, container, advice);
+        let mut lines: Vec<Self> = container.resources.iter().map(of).collect();
         if let Some(first) = lines.first_mut() {
-            (first.course, first.saved_a_month) = (row.container.timeline.clone(), row.money);
+            (first.course, first.saved_a_month) = (container.timeline.clone(), report.money_of(workload, container));
         }
         lines
     }
 
-    fn of(row: &ContainerRow<'_>, advice: &ResourceAdvice) -> Self {
-        let (workload, container) = (row.workload, row.container);
+    fn of(workload: &Workload, container: &ContainerAdvice, advice: &ResourceAdvice) -> Self {
         let amount = |amount: &Quantity| AmountText::new(amount.to_string(), amount);
         let levels = advice.used.iter().flat_map(|used| used.at(&DRAWN));
         Self {
@@ -263,7 +262,7 @@ impl Line {
             typical: advice.typical.as_ref().map(amount),
             evidence: container.evidence.as_ref().map(ToString::to_string),
             too_brief: container.is_too_brief(),
-            flags: row.flags.iter().map(ToString::to_string).collect(),
+            flags: container.flags.iter().map(ToString::to_string).collect(),
             change: advice.change.as_ref().map_or_else(|| "-".to_owned(), ToString::to_string),
             usage: levels.map(|(at, value)| PercentileValue { at, value }).collect(),
             source: advice.explained(),

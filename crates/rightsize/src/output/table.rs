@@ -9,8 +9,8 @@ use headroom_report::draw::Charset;
 use headroom_report::people::{self, Unit};
 use headroom_report::{Page, Paint, Table};
 
+use crate::advice::amounts::CPU_AND_MEMORY;
 use crate::advice::workload::{ContainerAdvice, RequestOrigin, ResourceAdvice, Severity, Workload};
-use crate::report::rows::{CPU_AND_MEMORY, ContainerRow};
 use crate::report::rule;
 use crate::report::{Recommendations, Total};
 
@@ -235,8 +235,7 @@ fn rows(report: &Recommendations, view: View) -> Table {
     }
     let spare = if report.totals.len() == 1 { [&["NAMESPACE"], &SPARE[..]].concat() } else { SPARE.to_vec() };
     let mut table = Table::new(&header).right(&NUMBERS).spare(&spare);
-    for row in report.rows() {
-        let (of, container) = (row.workload, row.container);
+    for (of, container) in report.containers() {
         let mut cells = vec![
             of.key.namespace.clone(),
             of.key.to_string(),
@@ -250,18 +249,19 @@ fn rows(report: &Recommendations, view: View) -> Table {
             );
         }
         cells.push(of.pods.to_string());
-        for (resource, saved) in CPU_AND_MEMORY.into_iter().zip(&row.saved) {
-            cells.push(saved.as_ref().map_or_else(dash, |amount| units.number(resource, amount)));
+        for resource in CPU_AND_MEMORY {
+            let saved = of.saved_by(container, resource);
+            cells.push(saved.map_or_else(dash, |amount| units.number(resource, &amount)));
         }
         if has_prices {
-            cells.push(row.money.map_or_else(dash, |money| report.prices.shown(money)));
+            cells.push(report.money_of(of, container).map_or_else(dash, |money| report.prices.shown(money)));
         }
         cells.push(container.evidence.as_ref().map_or_else(dash, ToString::to_string));
         cells.push(severity(container.severity, view.paint));
         if view.is_wide {
-            cells.extend(wide(&row, &units, view.charset));
+            cells.extend(wide(of, container, &units, view.charset));
         } else {
-            let flags = row.flag_text();
+            let flags = container.flag_text();
             cells.push(if container.oom_kills > 0 { view.paint.red(&flags) } else { flags });
         }
         table.row(cells);
@@ -293,8 +293,7 @@ fn severity(severity: Severity, paint: Paint) -> String {
     }
 }
 
-fn wide(row: &ContainerRow<'_>, units: &Units, charset: Charset) -> [String; 13] {
-    let (of, container) = (row.workload, row.container);
+fn wide(of: &Workload, container: &ContainerAdvice, units: &Units, charset: Charset) -> [String; 13] {
     let is_killed = container.oom_kills > 0;
     let is_memory = |advice: &ResourceAdvice| advice.resource == Resource::Memory;
     let [cpu, memory] = CPU_AND_MEMORY.map(|resource| container.resource(resource));

@@ -10,11 +10,11 @@ use headroom_dryrun::overlay::tenants::TENANT_QUOTA;
 use headroom_objects::cluster_reader::ClusterReader as _;
 use serde_json::{Value, json};
 
+use crate::advice::amounts::CPU_AND_MEMORY;
 use crate::advice::blocked::{Blocked, BlockingBound, Fit};
 use crate::advice::flag::Flag;
 use crate::advice::workload::{ResourceAdvice, Workload};
 use crate::report::Recommendations;
-use crate::report::rows::CPU_AND_MEMORY;
 use crate::write::patches::RecommendedChange;
 use headroom_workloads::WorkloadRef;
 use headroom_workloads::inventory::WorkloadEntry;
