@@ -101,9 +101,9 @@ export interface AdviceLine {
   container: string;
   isInit?: boolean;
   resource: string;
-  request: Amount | null;
+  request?: Amount | null;
   limit?: Amount | null;
-  recommended: Amount | null;
+  recommended?: Amount | null;
   recommendedLimit?: Amount | null;
   /** Of the image, where neither usage nor the author says anything. */
   typical?: Amount | null;
