@@ -179,37 +179,6 @@ fn sums(target: &UtilizationTarget, requested: &[Requested<'_>]) -> Option<(Quan
     (sum_before.is_positive() && sum_after.is_positive()).then_some((sum_before, sum_after))
 }
 
-/// An autoscaler with the targets at which it goes on as before.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RetargetedHpa {
-    pub name: String,
-    pub api_version: String,
-    /// All of its targets.
-    pub metrics: Value,
-    /// True if each target that changes becomes smaller.
-    pub is_lowered: bool,
-}
-
-/// Autoscalers, each with all of its targets.
-pub fn retargeted(scaled: &[Scaled]) -> Vec<RetargetedHpa> {
-    let mut all: Vec<RetargetedHpa> = Vec::new();
-    for Scaled { name, api_version, metrics, place, target_percent, target_to_keep, .. } in scaled {
-        if all.last().is_none_or(|last| last.name != *name) {
-            let (name, api_version, metrics) = (name.clone(), api_version.clone(), metrics.clone());
-            all.push(RetargetedHpa { name, api_version, metrics, is_lowered: true });
-        }
-        let Some(last) = all.last_mut() else { continue };
-        last.is_lowered &= target_to_keep < target_percent;
-        for source in ["resource", "containerResource"] {
-            let target = last.metrics.pointer_mut(&format!("/{place}/{source}/target/averageUtilization"));
-            if let Some(target) = target {
-                *target = (*target_to_keep).into();
-            }
-        }
-    }
-    all
-}
-
 /// A number of percent of the one amount, in percent of the other, rounded up.
 fn share(percent: u64, before: &Quantity, after: &Quantity) -> u64 {
     let (before, after) = (i128::from(before.milli_value()), i128::from(after.milli_value()));

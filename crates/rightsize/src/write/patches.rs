@@ -12,26 +12,19 @@ use headroom_objects::kinds::{ApiKind, metadata};
 use headroom_report::Page;
 use serde_json::{Map, Value, json};
 
-use crate::advice::autoscaler::{RetargetedHpa, Scaled, retargeted};
+use crate::advice::autoscaler::Scaled;
 use crate::advice::template::{self, container_in, set_amount};
 use crate::advice::workload::{ContainerAdvice, Workload};
 use crate::report::Recommendations;
 use crate::write::edit::{self, Identity};
 use headroom_workloads::WorkloadRef;
+use headroom_workloads::autoscaler::HORIZONTAL;
 
-/// The amounts to set in the containers of a workload.
+/// A workload with the amounts to set in its containers.
 #[derive(Debug, Clone)]
-pub struct RecommendedChange {
-    pub api_version: String,
-    pub workload: WorkloadRef,
-    /// The file that the workload was read from: others may have it too, and say something else.
-    pub file: Option<String>,
-    /// From the object to the pod in it.
-    pub path: Vec<String>,
+pub struct RecommendedChange<'w> {
+    pub workload: &'w Workload,
     pub containers: Vec<ContainerChange>,
-    pub autoscalers: Vec<Scaled>,
-    /// The object as it stands and its kind, if it is a custom resource.
-    pub custom: Option<(Value, ApiKind)>,
 }
 
 #[derive(Debug, Clone)]
@@ -55,29 +48,17 @@ pub struct Patch {
     pub body: Value,
 }
 
-impl From<&Workload> for RecommendedChange {
-    fn from(workload: &Workload) -> Self {
+impl<'w> From<&'w Workload> for RecommendedChange<'w> {
+    fn from(workload: &'w Workload) -> Self {
         let containers = if workload.why_unpatched().is_none() { workload.containers.as_slice() } else { &[] };
-        let path = match &workload.custom {
-            Some(custom) => custom.path.clone(),
-            None => workload.path.iter().map(|part| (*part).to_owned()).collect(),
-        };
-        Self {
-            api_version: workload.api_version.clone(),
-            workload: workload.key.clone(),
-            file: workload.file.clone(),
-            path,
-            custom: workload.custom.as_ref().map(|custom| (custom.object.value(), custom.kind.clone())),
-            containers: containers.iter().filter_map(ContainerChange::of).collect(),
-            autoscalers: workload.autoscalers.clone(),
-        }
+        Self { workload, containers: containers.iter().filter_map(ContainerChange::of).collect() }
     }
 }
 
 impl Recommendations {
     /// The changes of all workloads that differ from their recommendations, but for those that would be blocked, in the order in
     /// which they fit.
-    pub fn changes(&self) -> Vec<RecommendedChange> {
+    pub fn changes(&self) -> Vec<RecommendedChange<'_>> {
         let mut passing: Vec<&Workload> =
             self.workloads.iter().filter(|of| self.allows_blocked || of.blocked.is_none()).collect();
         passing.sort_by_key(|of| of.turn);
@@ -107,8 +88,9 @@ impl Recommendations {
 
     /// The changes that the API server takes while everything runs, and what is left out: also pods, whose requests are set by a
     /// command of their own.
-    pub fn changes_of_cluster(&self, kubectl: &str) -> (Vec<RecommendedChange>, Vec<String>) {
-        let (pods, changes): (Vec<_>, _) = self.changes().into_iter().partition(|change| change.workload.kind == "Pod");
+    pub fn changes_of_cluster(&self, kubectl: &str) -> (Vec<RecommendedChange<'_>>, Vec<String>) {
+        let (pods, changes): (Vec<_>, _) =
+            self.changes().into_iter().partition(|change| change.workload.key.kind == "Pod");
         let by_command = pods.iter().flat_map(RecommendedChange::patches).map(|patch| {
             let command = patch.command(kubectl, &patch.body);
             format!("left out: {patch}: a pod without a workload is created again, or resized in place: {command}")
@@ -123,13 +105,9 @@ impl ContainerChange {
         let resources = container.resources.iter();
         let limits = resources.clone().filter_map(|of| Some((of.resource.name(), of.recommended_limit.clone()?)));
         let requests = resources.filter_map(|of| Some((of.resource.name(), of.to_write()?.clone())));
-        Self::new(&container.name, container.is_init, limits.collect(), requests.collect())
-    }
-
-    fn new(name: &str, is_init: bool, limits: Amounts, requests: Amounts) -> Option<Self> {
-        let both = [(Requirement::Limit, limits), (Requirement::Request, requests)];
+        let both = [(Requirement::Limit, limits.collect()), (Requirement::Request, requests.collect::<Amounts>())];
         let amounts: Vec<_> = both.into_iter().filter(|(_, amounts)| !amounts.is_empty()).collect();
-        (!amounts.is_empty()).then(|| Self { name: name.to_owned(), is_init, amounts })
+        (!amounts.is_empty()).then(|| Self { name: container.name.clone(), is_init: container.is_init, amounts })
     }
 
     fn resources(&self) -> Value {
@@ -143,17 +121,10 @@ impl ContainerChange {
     }
 }
 
-impl RecommendedChange {
-    /// In an order in which nothing is scaled down for a moment: an autoscaler's target is raised after the requests
-    /// have been made smaller, and lowered before they are made larger.
+impl RecommendedChange<'_> {
+    /// The patch of the workload, and those of its autoscalers.
     pub fn patches(&self) -> Vec<Patch> {
-        let (mut patches, mut after) = (Vec::new(), Vec::new());
-        for autoscaler in retargeted(&self.autoscalers) {
-            if autoscaler.is_lowered { &mut patches } else { &mut after }.push(self.patch_of(&autoscaler));
-        }
-        patches.push(self.patch());
-        patches.append(&mut after);
-        patches
+        with_targets(self.patch(), &self.workload.autoscalers)
     }
 
     /// The object with the change.
@@ -170,19 +141,24 @@ impl RecommendedChange {
         changed
     }
 
+    /// From the object to the pod in it.
     fn path(&self) -> Vec<&str> {
-        self.path.iter().map(String::as_str).collect()
+        match &self.workload.custom {
+            Some(custom) => custom.path.iter().map(String::as_str).collect(),
+            None => self.workload.path.clone(),
+        }
     }
 
     fn patch(&self) -> Patch {
-        let WorkloadRef { namespace, kind, name } = &self.workload;
-        if let Some((object, kind)) = &self.custom {
+        let WorkloadRef { namespace, kind, name } = &self.workload.key;
+        if let Some(custom) = &self.workload.custom {
+            let object = custom.object.value();
             let operations = self
                 .containers
                 .iter()
-                .filter_map(|of| template::operations(object, &self.path(), (&of.name, of.is_init), &of.amounts));
+                .filter_map(|of| template::operations(&object, &self.path(), (&of.name, of.is_init), &of.amounts));
             let body = operations.flatten().collect();
-            return Patch { kind: kind.clone(), namespace: namespace.clone(), name: name.clone(), body };
+            return Patch { kind: custom.kind.clone(), namespace: namespace.clone(), name: name.clone(), body };
         }
         let mut spec = Map::new();
         for (field, is_init) in [("containers", false), ("initContainers", true)] {
@@ -193,14 +169,8 @@ impl RecommendedChange {
                 spec.insert(field.to_owned(), Value::Array(patched));
             }
         }
-        let body = self.path.iter().rev().fold(json!({"spec": spec}), |inner, key| json!({key: inner}));
-        Patch::new(&self.api_version, kind, namespace, name, body)
-    }
-
-    fn patch_of(&self, autoscaler: &RetargetedHpa) -> Patch {
-        let body = json!({"spec": {"metrics": autoscaler.metrics}});
-        let RetargetedHpa { api_version, name, .. } = autoscaler;
-        Patch::new(api_version, "HorizontalPodAutoscaler", &self.workload.namespace, name, body)
+        let body = self.path().into_iter().rev().fold(json!({"spec": spec}), |inner, key| json!({key: inner}));
+        Patch::new(&self.workload.api_version, kind, namespace, name, body)
     }
 
     /// Edits of the workload's manifest, of which `is_wanted` tells those that it should have. A limit is only changed where the
@@ -210,7 +180,7 @@ impl RecommendedChange {
         manifest: &Value,
         is_wanted: impl Fn(&ContainerChange, Requirement, &str) -> bool,
     ) -> Vec<edit::Edit> {
-        let object = identity(manifest, &self.workload.kind, &self.workload.name);
+        let object = identity(manifest, &self.workload.key.kind, &self.workload.key.name);
         let mut edits = Vec::new();
         for container in &self.containers {
             for (requirement, amounts) in &container.amounts {
@@ -221,7 +191,8 @@ impl RecommendedChange {
                     !is_new_limit && is_wanted(container, *requirement, name)
                 });
                 if !amounts.is_empty() {
-                    let (object, path, container) = (object.clone(), self.path.clone(), container.name.clone());
+                    let path = self.path().into_iter().map(str::to_owned).collect();
+                    let (object, container) = (object.clone(), container.name.clone());
                     edits.push(edit::Edit { requirement: *requirement, object, path, container, amounts });
                 }
             }
@@ -239,8 +210,8 @@ impl RecommendedChange {
     /// The place of a container's resources in the values of a chart.
     fn keys_in_values(&self, container: &ContainerChange, path: &str) -> Vec<String> {
         let filled = |key: &str| {
-            let key = key.replace("{kind}", &self.workload.kind.to_lowercase());
-            key.replace("{name}", &self.workload.name).replace("{container}", &container.name)
+            let key = key.replace("{kind}", &self.workload.key.kind.to_lowercase());
+            key.replace("{name}", &self.workload.key.name).replace("{container}", &container.name)
         };
         path.split('.').map(filled).collect()
     }
@@ -266,18 +237,19 @@ impl RecommendedChange {
     /// True if an object of a file is the workload; a patch of it may be in any.
     pub fn is_of(&self, object: &Value, file: &Path, is_patch: bool) -> bool {
         let kind = ApiKind::of(object);
-        (is_patch || self.file.as_ref().is_none_or(|own| *own == file.display().to_string()))
-            && kind.api_version() == self.api_version
-            && WorkloadRef::new(metadata(object, "namespace"), &kind.kind, metadata(object, "name")) == self.workload
+        (is_patch || self.workload.file.as_ref().is_none_or(|own| *own == file.display().to_string()))
+            && kind.api_version() == self.workload.api_version
+            && WorkloadRef::new(metadata(object, "namespace"), &kind.kind, metadata(object, "name"))
+                == self.workload.key
     }
 
     /// Edits of the manifest of an autoscaler; none if it is not about this workload.
     pub fn targets(&self, object: &Value, manifest: &Value) -> Vec<edit::UtilizationTarget> {
         let kind = ApiKind::of(object);
         let is_it = |scaled: &&Scaled| {
-            kind.kind == "HorizontalPodAutoscaler"
+            kind.kind == HORIZONTAL
                 && kind.group == "autoscaling"
-                && metadata(object, "namespace") == self.workload.namespace
+                && metadata(object, "namespace") == self.workload.key.namespace
                 && metadata(object, "name") == scaled.name
         };
         let target = |scaled: &Scaled| edit::UtilizationTarget {
@@ -286,8 +258,31 @@ impl RecommendedChange {
             container: scaled.container.clone(),
             percent: scaled.target_to_keep,
         };
-        self.autoscalers.iter().filter(is_it).map(target).collect()
+        self.workload.autoscalers.iter().filter(is_it).map(target).collect()
     }
+}
+
+/// The patch of a workload among those of its autoscalers' targets, in an order in which nothing is scaled down for a moment: a
+/// target is raised after the requests have been made smaller, and lowered before they are made larger.
+fn with_targets(patch: Patch, autoscalers: &[Scaled]) -> Vec<Patch> {
+    let (mut patches, mut after) = (Vec::new(), Vec::new());
+    for targets in autoscalers.chunk_by(|a, b| a.name == b.name) {
+        let [Scaled { name, api_version, metrics, .. }, ..] = targets else { continue };
+        let mut metrics = metrics.clone();
+        for Scaled { place, target_to_keep, .. } in targets {
+            for source in ["resource", "containerResource"] {
+                let target = metrics.pointer_mut(&format!("/{place}/{source}/target/averageUtilization"));
+                target.into_iter().for_each(|target| *target = (*target_to_keep).into());
+            }
+        }
+        let body = json!({"spec": {"metrics": metrics}});
+        let is_lowered = targets.iter().all(|of| of.target_to_keep < of.target_percent);
+        let of_autoscaler = Patch::new(api_version, HORIZONTAL, &patch.namespace, name, body);
+        if is_lowered { &mut patches } else { &mut after }.push(of_autoscaler);
+    }
+    patches.push(patch);
+    patches.append(&mut after);
+    patches
 }
 
 impl Patch {
@@ -383,7 +378,7 @@ pub fn commented(left_out: &[String], file: Page) -> Page {
 }
 
 /// A patch for each object, as documents of one file.
-pub fn kustomize(changes: &[RecommendedChange]) -> anyhow::Result<Page> {
+pub fn kustomize(changes: &[RecommendedChange<'_>]) -> anyhow::Result<Page> {
     let mut page = Page::new();
     for patch in changes.iter().flat_map(RecommendedChange::patches).filter(|patch| !patch.is_json()) {
         if !page.is_empty() {
@@ -399,7 +394,7 @@ pub const VALUES_PATH: &str = "{name}.{container}.resources";
 
 /// Values for a chart, each container's resources at `path`, in which `{kind}`, `{name}` and `{container}` stand for the
 /// object's kind and name and the container's name. Two containers at one place are refused.
-pub fn helm(changes: &[RecommendedChange], path: &str) -> Result<Value, String> {
+pub fn helm(changes: &[RecommendedChange<'_>], path: &str) -> Result<Value, String> {
     let mut values = json!({});
     for change in changes {
         for container in &change.containers {
@@ -434,18 +429,10 @@ fn put(values: &mut Value, keys: &[String], resources: Value) -> bool {
 mod tests {
     use super::*;
 
-    fn change(autoscalers: Vec<Scaled>) -> RecommendedChange {
-        let amount = |text: &str| text.parse().unwrap();
-        let (limits, requests) = (vec![("memory", amount("1Gi"))], vec![("cpu", amount("100m"))]);
-        RecommendedChange {
-            api_version: "apps/v1".to_owned(),
-            workload: WorkloadRef::new("shop", "Deployment", "web"),
-            file: None,
-            path: vec!["spec".to_owned(), "template".to_owned()],
-            custom: None,
-            containers: ContainerChange::new("a", false, limits, requests).into_iter().collect(),
-            autoscalers,
-        }
+    fn patch() -> Patch {
+        let resources = json!({"limits": {"memory": "1Gi"}, "requests": {"cpu": "100m"}});
+        let body = json!({"spec": {"template": {"spec": {"containers": [{"name": "a", "resources": resources}]}}}});
+        Patch::new("apps/v1", "Deployment", "shop", "web", body)
     }
 
     #[test]
@@ -453,7 +440,7 @@ mod tests {
         let before = json!({"spec": {"replicas": 2, "template": {"spec": {"containers": [
             {"name": "b", "resources": {"requests": {"cpu": "2"}}},
             {"name": "a", "image": "x", "resources": {"requests": {"cpu": "1", "memory": "1Mi"}}}]}}}});
-        let back = change(Vec::new()).patch().put_back(&before);
+        let back = patch().put_back(&before);
         let container = json!({"name": "a", "resources": {"limits": {"memory": null}, "requests": {"cpu": "1"}}});
         assert_eq!(back, json!({"spec": {"template": {"spec": {"containers": [container]}}}}));
     }
@@ -478,7 +465,7 @@ mod tests {
             place: 1,
         };
         let check = |target: u64, kept: u64, expected: [&str; 2]| {
-            let patches = change(vec![scaled(target, kept)]).patches();
+            let patches = with_targets(patch(), &[scaled(target, kept)]);
             assert_eq!(patches.iter().map(Patch::to_string).collect::<Vec<_>>(), expected);
             let autoscaler = patches.iter().find(|patch| patch.kind.group == "autoscaling").unwrap();
             assert_eq!(autoscaler.body["spec"]["metrics"], metrics(kept));

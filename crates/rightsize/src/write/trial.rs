@@ -35,7 +35,7 @@ const MAX_NAMED: usize = 20;
 struct Candidate<'a> {
     workload: &'a Workload,
     entry: &'a WorkloadEntry,
-    change: RecommendedChange,
+    change: RecommendedChange<'a>,
     /// The reason that it did not pass, and after how many changes of others.
     refused: Option<(usize, Blocked)>,
 }
@@ -133,7 +133,7 @@ impl AdviceTrial<'_> {
     }
 
     /// Evaluates a change; also the object with it.
-    fn preview(&mut self, of: &Candidate<'_>, change: &RecommendedChange) -> (ObjectDecision, Value) {
+    fn preview(&mut self, of: &Candidate<'_>, change: &RecommendedChange<'_>) -> (ObjectDecision, Value) {
         let object =
             of.workload.custom.as_ref().map_or_else(|| of.entry.object.value(), |custom| custom.object.value());
         let changed = change.applied_to(&object);
@@ -214,7 +214,7 @@ impl AdviceTrial<'_> {
         Vec::new()
     }
 
-    fn passing(&mut self, of: &Candidate<'_>, change: &RecommendedChange) -> Option<ObjectDecision> {
+    fn passing(&mut self, of: &Candidate<'_>, change: &RecommendedChange<'_>) -> Option<ObjectDecision> {
         Some(self.preview(of, change).0).filter(passes)
     }
 
@@ -292,7 +292,7 @@ impl Candidate<'_> {
 
     /// The change with only a part of the way from lower requests and limits of some resources; and the requests that it makes
     /// of them.
-    fn raised_in_part(&self, resources: &[&str], step: u64) -> (RecommendedChange, Vec<Fit>) {
+    fn raised_in_part(&self, resources: &[&str], step: u64) -> (RecommendedChange<'_>, Vec<Fit>) {
         let (mut change, mut made) = (self.change.clone(), Vec::new());
         for container in &mut change.containers {
             let name = container.name.clone();

@@ -37,7 +37,7 @@ pub fn merge(entries: &mut [WorkloadEntry], patches: &[WorkloadEntry]) -> anyhow
 
 /// A line for each kustomization of these files and folders that sets resources of a changed workload by operations, which stand
 /// above all that is written.
-pub fn operations_on(changes: &[RecommendedChange], paths: &[PathBuf], is_recursive: bool) -> Vec<String> {
+pub fn operations_on(changes: &[RecommendedChange<'_>], paths: &[PathBuf], is_recursive: bool) -> Vec<String> {
     let mut folders = BTreeSet::new();
     paths.iter().for_each(|path| add_folders(path, if is_recursive { DEEPEST } else { 0 }, &mut folders));
     let files = folders.iter().flat_map(|folder| NAMES.map(|name| folder.join(name)));
@@ -59,18 +59,21 @@ pub fn operations_on(changes: &[RecommendedChange], paths: &[PathBuf], is_recurs
                 |of: &Value| of.is_object() && text("patch").is_some_and(|inline| inline.contains("resources"));
             let sets =
                 operations.is_some_and(|of| is_inline(&of) || of.as_array().into_iter().flatten().any(is_of_resources));
-            let is_target = |change: &&RecommendedChange| {
+            let is_target = |change: &&RecommendedChange<'_>| {
                 let is = |field: &str, name: &str| {
                     let target = patch.pointer(&format!("/target/{field}")).and_then(Value::as_str);
                     target.is_none_or(|target| target == name || target.contains(['*', '.', '|']))
                 };
-                is("kind", &change.workload.kind) && is("name", &change.workload.name)
+                is("kind", &change.workload.key.kind) && is("name", &change.workload.key.name)
             };
             let of = changes.iter().filter(is_target).filter(|_| sets);
             lines.extend(of.map(|change| {
                 let place = text("path")
                     .map_or_else(|| file.display().to_string(), |path| file.with_file_name(path).display().to_string());
-                format!("`{place}` patches the resources of {} and is not written: change it by hand", change.workload)
+                format!(
+                    "`{place}` patches the resources of {} and is not written: change it by hand",
+                    change.workload.key
+                )
             }));
         }
     }

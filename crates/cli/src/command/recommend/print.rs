@@ -67,7 +67,7 @@ pub fn print(args: &Args, report: &Recommendations) -> anyhow::Result<bool> {
         let more = if errors.len() > 1 { format!(", and {} more", errors.len() - 1) } else { String::new() };
         complain!("error: {}: {}{more}", first.subject, first.text);
     }
-    let is_merged = |change: &RecommendedChange| change.patches().iter().any(|patch| !patch.is_json());
+    let is_merged = |change: &RecommendedChange<'_>| change.patches().iter().any(|patch| !patch.is_json());
     let writes = match args.output {
         RecommendFormat::Kustomize => changes.iter().any(is_merged),
         _ => !changes.is_empty(),

@@ -71,7 +71,7 @@ pub fn all(
 ) -> anyhow::Result<Exit> {
     let changes = report.changes();
     let mut files: BTreeMap<PathBuf, Edits> = BTreeMap::new();
-    let mut edited: Vec<&RecommendedChange> = Vec::new();
+    let mut edited: Vec<&RecommendedChange<'_>> = Vec::new();
     let mut is_here = changes.is_empty();
     let objects: Vec<Placed<'_>> = manifests.iter().map(|manifest| Placed::of(manifest, namespace)).collect();
     for change in &changes {
@@ -120,14 +120,14 @@ pub fn all(
     }
     // Only an autoscaler whose workload is changed is changed, too.
     for change in edited {
-        let mut names: Vec<&str> = change.autoscalers.iter().map(|scaled| scaled.name.as_str()).collect();
+        let mut names: Vec<&str> = change.workload.autoscalers.iter().map(|scaled| scaled.name.as_str()).collect();
         for Placed { manifest, object, .. } in &objects {
             let targets = change.targets(object, &manifest.object);
             names.retain(|name| !targets.iter().any(|target| target.object.name == *name));
             let of_file = &mut files.entry(manifest.origin.file.clone()).or_default().targets;
             targets.into_iter().for_each(|target| add(of_file, target));
         }
-        let missing = change.autoscalers.iter().filter(|scaled| names.contains(&scaled.name.as_str()));
+        let missing = change.workload.autoscalers.iter().filter(|scaled| names.contains(&scaled.name.as_str()));
         missing.for_each(|scaled| complain!("warning: not in the manifests: {scaled}"));
     }
     let by_hand = kustomization::operations_on(&changes, paths, is_recursive);
