@@ -3,7 +3,7 @@
 //! The engine evaluates a workload as it stands, and with everything recommended written into it: what admission would make
 //! of the next pod, which QoS class it has, what it is charged, and whether the LimitRanges let it in. In between it
 //! evaluates it with a new memory limit where the author has one, and, where usage was read from a source instead of
-//! UsageProfiles, with that usage in their place. No question is asked twice. Only what was measured is recommended: a request that is only typical for
+//! UsageProfiles, with that usage in their place. Only what was measured is recommended: a request that is only typical for
 //! an image is reported as such, and written nowhere.
 
 pub mod declined;
@@ -13,9 +13,7 @@ pub mod memory_limit;
 
 pub mod by_image;
 
-use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::rc::Rc;
 
 use headroom_core::amount::Quantity;
 use headroom_core::cluster::usage::{Resource, workload};
@@ -89,14 +87,7 @@ impl Engine<'_> {
         let object = &entry.object.value();
         let kept_targets = autoscaler::kept_targets(&entry.key, self.autoscalers);
         let (kind, namespace) = (ApiKind::of(object), entry.key.namespace.as_str());
-        let evaluator = Evaluator {
-            engine: self,
-            object,
-            kind,
-            namespace,
-            kept_targets: &kept_targets,
-            answers: RefCell::default(),
-        };
+        let evaluator = Evaluator { engine: self, object, kind, namespace, kept_targets: &kept_targets };
         let Some(mut now) = evaluator.evaluate_current(cluster)? else { return Ok(None) };
         if !now.containers.iter().any(|container| self.wants(&container.name)) {
             return Ok(None);
@@ -237,50 +228,28 @@ struct Advised {
     limits_refused: Option<String>,
 }
 
-/// A question about an object.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Question {
-    /// What admission makes of it, by the settings and the usage history that it has.
-    Admission,
-    /// What it should request; of several containers with one image, those of this turn.
-    Advice { turn: usize },
-}
-
-/// Evaluates one workload, once for each question.
+/// Evaluates one workload.
 struct Evaluator<'a> {
     engine: &'a Engine<'a>,
     object: &'a Value,
     kind: ApiKind,
     namespace: &'a str,
     kept_targets: &'a [KeptTarget],
-    answers: RefCell<Vec<(Question, Value, Rc<Evaluated>)>>,
 }
 
 impl Evaluator<'_> {
-    /// Answers a question about an object; none if it runs no containers.
-    fn answer(
+    fn evaluate(
         &self,
-        mut question: Question,
-        object: &Value,
         settings: &ParsedSettings,
+        object: &Value,
         cluster: &mut dyn ClusterReader,
-    ) -> Result<Option<Rc<Evaluated>>, String> {
-        if self.engine.admission.is_none() && matches!(self.engine.usage, UsageSource::Profiles) {
-            question = Question::Admission;
-        }
-        let is_it = |(asked, of, _): &&(Question, Value, Rc<Evaluated>)| *asked == question && of == object;
-        if let Some((_, _, answer)) = self.answers.borrow().iter().find(is_it) {
-            return Ok(Some(answer.clone()));
-        }
+    ) -> Result<Option<Evaluated>, String> {
         let request = review::create(object.clone(), &self.kind, self.namespace);
-        let Some(answer) = Evaluated::of(&request, settings, self.engine.settings, cluster)?.map(Rc::new) else {
-            return Ok(None);
-        };
-        self.answers.borrow_mut().push((question, object.clone(), answer.clone()));
-        Ok(Some(answer))
+        Evaluated::of(&request, settings, self.engine.settings, cluster)
     }
 
-    fn admit(&self, object: &Value, cluster: &mut dyn ClusterReader) -> Result<Option<Rc<Evaluated>>, String> {
+    /// Evaluates an object by the settings of the cluster's admission, with the usage history that admission has.
+    fn admit(&self, object: &Value, cluster: &mut dyn ClusterReader) -> Result<Option<Evaluated>, String> {
         let settings = match self.engine.admission {
             None => self.engine.settings,
             Some(admission) => {
@@ -289,27 +258,31 @@ impl Evaluator<'_> {
             }
         };
         match self.engine.usage {
-            UsageSource::Profiles => self.answer(Question::Admission, object, settings, cluster),
-            UsageSource::Read(_) => {
-                self.answer(Question::Admission, object, settings, &mut HistoryOverlay::without(cluster))
+            UsageSource::Profiles => self.evaluate(settings, object, cluster),
+            UsageSource::Read(_) => self.evaluate(settings, object, &mut HistoryOverlay::without(cluster)),
+        }
+    }
+
+    /// Evaluates the object as it stands: what admission makes of it, and what is recommended by UsageProfiles.
+    fn evaluate_current(&self, cluster: &mut dyn ClusterReader) -> Result<Option<Evaluated>, String> {
+        let Some(mut admitted) = self.admit(self.object, cluster)? else { return Ok(None) };
+        match (self.engine.usage, self.engine.admission) {
+            (UsageSource::Profiles, None) => Ok(Some(admitted)),
+            (UsageSource::Profiles, Some(_)) => {
+                let mut found = self.evaluate(self.engine.settings, self.object, cluster)?;
+                found.iter_mut().for_each(|found| found.take_admitted(&admitted));
+                Ok(found)
+            }
+            (UsageSource::Read(_), _) => {
+                // These are about what admission estimates itself.
+                (admitted.notes, admitted.missing) = (Vec::new(), Vec::new());
+                Ok(Some(admitted))
             }
         }
     }
 
-    /// Evaluates the object as it stands: what admission makes of it, and from UsageProfiles also what it should request.
-    fn evaluate_current(&self, cluster: &mut dyn ClusterReader) -> Result<Option<Evaluated>, String> {
-        let Some(admitted) = self.admit(self.object, cluster)? else { return Ok(None) };
-        let UsageSource::Profiles = self.engine.usage else { return Ok(Some(Evaluated::clone(&admitted))) };
-        let advised = self.answer(Question::Advice { turn: 0 }, self.object, self.engine.settings, cluster)?;
-        Ok(advised.map(|advised| {
-            let mut advised = Evaluated::clone(&advised);
-            advised.take_admitted(&admitted);
-            advised
-        }))
-    }
-
     /// The recommendations, with a new memory limit for each container whose author has one that usage is too close to, unless
-    /// the LimitRanges refuse that.
+    /// the LimitRanges refuse that. Nothing is evaluated twice.
     fn advise(
         &self,
         now: &Evaluated,
@@ -317,31 +290,28 @@ impl Evaluator<'_> {
         cluster: &mut dyn ClusterReader,
     ) -> Result<Advised, String> {
         let with_authors = self.recommended(self.object, now, usage, cluster)?;
-        let mut limits = self.new_limits(now, &with_authors.containers, usage, cluster)?;
-        let mut limited = self.object.clone();
-        for (container, limit) in now.containers.iter().zip(&limits) {
-            if let Some(limit) = limit {
-                set_amount(&mut limited, &now.path, container.place(), MEMORY_LIMIT, Some(limit));
-            }
-        }
-        let mut advice = self.recommended(&limited, now, usage, cluster)?;
-        let mut after = self.admit_with(&limited, now, &advice.containers, cluster)?;
+        let limits = self.new_limits(now, &with_authors.containers, usage, cluster)?;
         let mut limits_refused = None;
-        if let Some(breach) = after.new_breach(&now.admitted)
-            && limits.iter().any(Option::is_some)
-        {
-            // The LimitRanges refuse the new limits, so the author's stay.
-            limits.iter_mut().for_each(|limit| *limit = None);
-            limits_refused = Some(breach);
-            advice = with_authors;
-            after = self.admit_with(self.object, now, &advice.containers, cluster)?;
-        }
-        for (container, limit) in advice.containers.iter_mut().zip(limits) {
-            if let Some(memory) = container.resources.iter_mut().find(|of| of.resource == Resource::Memory) {
-                memory.recommended_limit = limit;
+        if limits.iter().any(Option::is_some) {
+            let mut limited = self.object.clone();
+            for (container, limit) in now.containers.iter().zip(&limits).filter(|(_, limit)| limit.is_some()) {
+                set_amount(&mut limited, &now.path, container.place(), MEMORY_LIMIT, limit.as_ref());
+            }
+            let mut advice = self.recommended(&limited, now, usage, cluster)?;
+            let after = self.admit_with(&limited, now, &advice.containers, cluster)?;
+            limits_refused = after.new_breach(&now.admitted);
+            if limits_refused.is_none() {
+                for (container, limit) in advice.containers.iter_mut().zip(limits) {
+                    if let Some(memory) = container.resources.iter_mut().find(|of| of.resource == Resource::Memory) {
+                        memory.recommended_limit = limit;
+                    }
+                }
+                return Ok(Advised { advice, after, limits_refused });
             }
         }
-        Ok(Advised { advice, after, limits_refused })
+        // There are no new limits, or the LimitRanges refuse them, so the author's stay.
+        let after = self.admit_with(self.object, now, &with_authors.containers, cluster)?;
+        Ok(Advised { advice: with_authors, after, limits_refused })
     }
 
     /// A memory limit for each container whose author has one and that used something: at least what the container should
@@ -402,13 +372,14 @@ impl Evaluator<'_> {
         usage: &[Option<&ContainerUsage>],
         cluster: &mut dyn ClusterReader,
     ) -> Result<Advice, String> {
-        let mut advice = Advice { containers: now.containers.clone(), notes: Vec::new(), missing: Vec::new() };
+        let (containers, notes, missing) = (now.containers.clone(), now.notes.clone(), now.missing.clone());
+        let mut advice = Advice { containers, notes, missing };
         match self.engine.usage {
+            // The object itself has been evaluated already.
+            UsageSource::Profiles if object == self.object => {}
             UsageSource::Profiles => {
-                let found = self.answer(Question::Advice { turn: 0 }, object, self.engine.settings, cluster)?;
-                if let Some(found) = found {
-                    advice.take(&found, |_| true);
-                }
+                let found = self.evaluate(self.engine.settings, object, cluster)?;
+                found.into_iter().for_each(|found| advice.take(found, |_| true));
             }
             UsageSource::Read(_) => self.take_advice_from(usage, object, now, &mut advice, cluster)?,
         }
@@ -440,9 +411,8 @@ impl Evaluator<'_> {
             });
             let (namespace, workload) = (self.namespace, workload_of(object));
             let mut overlay = HistoryOverlay::with(cluster, namespace, self.engine.now, workload, containers);
-            let question = Question::Advice { turn };
-            let Some(found) = self.answer(question, object, self.engine.settings, &mut overlay)? else { continue };
-            advice.take(&found, is_its_turn);
+            let found = self.evaluate(self.engine.settings, object, &mut overlay)?;
+            found.into_iter().for_each(|found| advice.take(found, is_its_turn));
         }
         for (container, usage) in advice.containers.iter_mut().zip(usage) {
             let age = usage.and_then(|usage| self.engine.age(usage));
@@ -524,25 +494,25 @@ impl Evaluator<'_> {
                 }
             }
         }
+        if written == *self.object {
+            return Ok(now.admitted.clone());
+        }
         let found = self.admit(&written, cluster)?;
-        found.map(|found| found.admitted.clone()).ok_or_else(|| "the object runs no containers any more".to_owned())
+        found.map(|found| found.admitted).ok_or_else(|| "the object runs no containers any more".to_owned())
     }
 }
 
 impl Advice {
     /// Takes the recommendations for the containers at some places.
-    fn take(&mut self, found: &Evaluated, is_wanted: impl Fn(usize) -> bool) {
-        for (place, (slot, container)) in self.containers.iter_mut().zip(&found.containers).enumerate() {
+    fn take(&mut self, found: Evaluated, is_wanted: impl Fn(usize) -> bool) {
+        for (place, (slot, container)) in self.containers.iter_mut().zip(found.containers).enumerate() {
             if is_wanted(place) {
-                slot.take_advice(container.clone());
+                slot.take_advice(container);
             }
         }
-        for note in &found.notes {
-            if !self.notes.contains(note) {
-                self.notes.push(note.clone());
-            }
-        }
-        self.missing.extend(found.missing.iter().cloned());
+        let notes: Vec<String> = found.notes.into_iter().filter(|note| !self.notes.contains(note)).collect();
+        self.notes.extend(notes);
+        self.missing.extend(found.missing);
     }
 }
 
